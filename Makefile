@@ -1,0 +1,75 @@
+# Every target builds the environment it needs: "make sweep" or "make test" alone is enough on a
+# fresh machine with git, make and Python 3.11 to 3.14 (with its venv module).
+#
+#   make PYTHON=python3.13 test     uses another interpreter (after "make clean" if .venv exists)
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+
+STUDIES := specs/studies/dfmodel_published.yaml specs/studies/dse80.yaml
+
+# Ray: no telemetry, and no second virtual environment per job when somebody starts it through "uv run".
+export RAY_USAGE_STATS_ENABLED := 0
+export RAY_ENABLE_UV_RUN_RUNTIME_ENV := 0
+export PIP_ROOT_USER_ACTION := ignore
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help setup sweep test lint format bench lock clean
+
+help:  ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(STAMP)  ## create .venv from requirements.lock (hashes checked, wheels only)
+
+sweep: $(STAMP)  ## run the two example studies on a local Ray and show their results
+	@set -e; for study in $(STUDIES); do \
+	  echo "$(BIN)/sweeper run $$study --backend ray"; \
+	  $(BIN)/sweeper run $$study --backend ray; \
+	done
+	@set -e; for study in $(STUDIES); do \
+	  echo "$(BIN)/sweeper show $$study"; \
+	  $(BIN)/sweeper show $$study; \
+	done
+
+test: $(STAMP)  ## run the tests (ARGS="-k name" selects)
+	$(BIN)/python -m pytest -q $(ARGS)
+
+lint: $(STAMP)  ## ruff check, ruff format --check, mypy
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(STAMP)  ## let ruff fix and format what it can
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(STAMP)  ## measure kernels, storage and scheduling
+	$(BIN)/python -m benchmarks $(ARGS)
+
+# PYTHONDONTWRITEBYTECODE is dropped for the install: without the .pyc files every start of Ray takes
+# three times as long.
+$(STAMP): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if (3, 11) <= v < (3, 15) else f"sweeper needs Python 3.11 to 3.14, found {v[0]}.{v[1]}; try: make PYTHON=python3.12 setup")' \
+	  || { echo "no usable interpreter behind PYTHON=$(PYTHON)" >&2; exit 2; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null \
+	  || { echo "$(PYTHON) has no venv module; on Debian and Ubuntu: apt install python3-venv" >&2; exit 2; }
+	@echo "creating $(VENV) with $$($(PYTHON) --version): about 300 MB to download, 1 GB on disk"
+	@$(PYTHON) -m venv $(VENV)
+	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pip install -q --require-hashes --only-binary :all: -r requirements.lock
+	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pip install -q --no-deps --no-build-isolation -e .
+	@touch $@
+
+# For maintainers; needs uv.  uv.lock stays out of git, and requirements.lock carries hashes but no addresses.
+lock:  ## write requirements.lock anew from pyproject.toml (needs uv; ARGS=--upgrade for newer versions)
+	uv lock $(ARGS)
+	uv export -q --frozen --extra dev --no-emit-project --no-header --no-annotate -o requirements.lock.tmp
+	@if grep -nE '://|^-' requirements.lock.tmp; then echo "an address or option in the lock: not taken" >&2; exit 1; fi
+	mv requirements.lock.tmp requirements.lock
+
+clean:  ## remove .venv, caches and build outputs; results/ stays
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .numba_cache
+	find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +
