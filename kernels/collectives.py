@@ -1,0 +1,267 @@
+"""Collectives: seconds per byte and latency of each, by topology, for a group that reaches over several dimensions.
+
+A collective over several dimensions runs hierarchically: dimension after dimension, on the share that the earlier
+ones leave. Time is linear, `latency + bytes * seconds_per_byte`, so that the group's shape is evaluated once and
+every message size costs one multiplication.
+"""
+
+import numpy as np
+
+from kernels.codes import ABSENT, FULLY_CONNECTED, MESH, RING, SWITCH
+from kernels.equation import Output, compiled, equation
+
+LINEAR = "DFModel A.3, paper generation; latency steps of the algorithm"
+
+
+@compiled
+def doublings(extent: float) -> float:
+    """Smallest d with 2**d >= extent, without a library logarithm (which differs between machines)."""
+    steps = 0.0
+    reach = 1.0
+    while reach < extent:
+        reach *= 2.0
+        steps += 1.0
+    return steps
+
+
+@compiled
+def all_gather_share(kind: float, extent: float) -> float:
+    """Bytes on the busiest link per byte of the gathered tensor."""
+    if extent <= 1.0:
+        return 0.0
+    return 1.0 / extent if kind == FULLY_CONNECTED else (extent - 1.0) / extent
+
+
+@compiled
+def all_gather_steps(kind: float, extent: float) -> float:
+    """Hops in sequence: a ring or mesh passes pieces on, a switch doubles, full connection sends at once."""
+    if extent <= 1.0:
+        return 0.0
+    if kind == FULLY_CONNECTED:
+        return 1.0
+    return doublings(extent) if kind == SWITCH else extent - 1.0
+
+
+@compiled
+def all_to_all_load(kind: float, extent: float) -> float:
+    """Messages on the busiest link per ordered pair, when each chip sends one to every other chip along it."""
+    below = np.floor(extent / 2.0)
+    across = below * (extent - below)
+    if kind == RING:
+        return across / 2.0
+    if kind == MESH:
+        return across
+    return 1.0 if kind == FULLY_CONNECTED else extent - 1.0
+
+
+@compiled
+def diameter(kind: float, extent: float) -> float:
+    """Hops to the farthest chip."""
+    if extent <= 1.0:
+        return 0.0
+    if kind == RING:
+        return np.floor(extent / 2.0)
+    return extent - 1.0 if kind == MESH else 1.0
+
+
+@compiled
+def farthest(
+    kinds: tuple[float, float, float], extents: tuple[float, float, float], hop_x_s: float, hop_outer_s: float
+) -> float:
+    """Latency to the farthest chip of a group, dimension after dimension."""
+    outer = diameter(kinds[1], extents[1]) + diameter(kinds[2], extents[2])
+    return diameter(kinds[0], extents[0]) * hop_x_s + outer * hop_outer_s
+
+
+@compiled
+def all_gather(
+    kinds: tuple[float, float, float],
+    extents: tuple[float, float, float],
+    rates: tuple[float, float, float],
+    hop_x_s: float,
+    hop_outer_s: float,
+) -> tuple[float, float]:
+    """Seconds per byte of the gathered tensor, and latency, given kind, extent and rate of each dimension."""
+    kx, ky, kz = kinds
+    ex, ey, ez = extents
+    bx, by, bz = rates
+    rate = all_gather_share(kx, ex) / bx + all_gather_share(ky, ey) / (ex * by)
+    rate += all_gather_share(kz, ez) / (ex * ey * bz)
+    steps_outer = all_gather_steps(ky, ey) + all_gather_steps(kz, ez)
+    return rate, all_gather_steps(kx, ex) * hop_x_s + steps_outer * hop_outer_s
+
+
+@compiled
+def busiest_link_all_to_all(
+    kinds: tuple[float, float, float], extents: tuple[float, float, float], rates: tuple[float, float, float]
+) -> float:
+    """Seconds per byte per ordered pair of an all-to-all routed dimension by dimension."""
+    kx, ky, kz = kinds
+    ex, ey, ez = extents
+    bx, by, bz = rates
+    time = 0.0
+    if ex > 1.0:
+        time = max(time, all_to_all_load(kx, ex) * ey * ez / bx)
+    if ey > 1.0:
+        time = max(time, all_to_all_load(ky, ey) * ex * ez / by)
+    if ez > 1.0:
+        time = max(time, all_to_all_load(kz, ez) * ex * ey / bz)
+    return time
+
+
+@equation(
+    Output("all_reduce_tensor_s_per_B", "s/B", "all-reduce over the tensor-parallel group, per byte of the tensor"),
+    Output("all_reduce_tensor_latency_s", "s", "its latency"),
+    Output("all_gather_tensor_s_per_B", "s/B", "all-gather over the tensor-parallel group, per byte gathered"),
+    Output("all_gather_tensor_latency_s", "s", "its latency"),
+    Output("all_to_all_tensor_s_per_B", "s/B", "re-layout over the tensor-parallel group, per byte of the tensor"),
+    Output("all_to_all_tensor_latency_s", "s", "its latency"),
+    source=LINEAR,
+)
+def tensor_collectives(
+    topology_kind_x: float,
+    topology_kind_y: float,
+    topology_kind_z: float,
+    tensor_x: float,
+    tensor_y: float,
+    tensor_z: float,
+    bandwidth_x_Bps: float,
+    bandwidth_y_Bps: float,
+    bandwidth_z_Bps: float,
+    hop_x_s: float,
+    hop_outer_s: float,
+) -> tuple[float, float, float, float, float, float]:
+    """Collectives among the chips that share a kernel. An all-reduce is a reduce-scatter and an all-gather."""
+    kinds = (topology_kind_x, topology_kind_y, topology_kind_z)
+    extents = (tensor_x, tensor_y, tensor_z)
+    rates = (bandwidth_x_Bps, bandwidth_y_Bps, bandwidth_z_Bps)
+    rate, latency = all_gather(kinds, extents, rates, hop_x_s, hop_outer_s)
+    pairs = (tensor_x * tensor_y * tensor_z) ** 2
+    exchange = busiest_link_all_to_all(kinds, extents, rates)
+    hops = farthest(kinds, extents, hop_x_s, hop_outer_s)
+    return 2.0 * rate, 2.0 * latency, rate, latency, exchange / pairs, hops
+
+
+@equation(
+    Output("all_reduce_data_s_per_B", "s/B", "all-reduce over the data-parallel group, per byte of the tensor"),
+    Output("all_reduce_data_latency_s", "s", "its latency"),
+    source=LINEAR,
+)
+def data_collectives(
+    topology_kind_x: float,
+    topology_kind_y: float,
+    topology_kind_z: float,
+    data_x: float,
+    data_y: float,
+    data_z: float,
+    bandwidth_x_Bps: float,
+    bandwidth_y_Bps: float,
+    bandwidth_z_Bps: float,
+    hop_x_s: float,
+    hop_outer_s: float,
+) -> tuple[float, float]:
+    """All-reduce among replicas."""
+    kinds = (topology_kind_x, topology_kind_y, topology_kind_z)
+    rates = (bandwidth_x_Bps, bandwidth_y_Bps, bandwidth_z_Bps)
+    rate, latency = all_gather(kinds, (data_x, data_y, data_z), rates, hop_x_s, hop_outer_s)
+    return 2.0 * rate, 2.0 * latency
+
+
+WORLD = (
+    Output("all_to_all_world_s_per_B", "s/B", "all-to-all over all chips, per byte of one ordered pair's message"),
+    Output("all_to_all_world_latency_s", "s", "its latency"),
+)
+
+
+@equation(*WORLD, source="load of the busiest link, dimension-ordered", when=("all_to_all_model", ("busiest_link",)))
+def world_all_to_all(
+    topology_kind_x: float,
+    topology_kind_y: float,
+    topology_kind_z: float,
+    dim_x: float,
+    dim_y: float,
+    dim_z: float,
+    bandwidth_x_Bps: float,
+    bandwidth_y_Bps: float,
+    bandwidth_z_Bps: float,
+    hop_x_s: float,
+    hop_outer_s: float,
+) -> tuple[float, float]:
+    """Every chip sends one message to every other chip."""
+    kinds = (topology_kind_x, topology_kind_y, topology_kind_z)
+    extents = (dim_x, dim_y, dim_z)
+    rate = busiest_link_all_to_all(kinds, extents, (bandwidth_x_Bps, bandwidth_y_Bps, bandwidth_z_Bps))
+    return rate, farthest(kinds, extents, hop_x_s, hop_outer_s)
+
+
+@equation(*WORLD, source="DFModel A.3, fitted to its logs", when=("all_to_all_model", ("published",)))
+def published_all_to_all(
+    topology_kind_x: float,
+    topology_kind_y: float,
+    topology_kind_z: float,
+    dim_x: float,
+    dim_y: float,
+    dim_z: float,
+    bandwidth_x_Bps: float,
+    bandwidth_y_Bps: float,
+    bandwidth_z_Bps: float,
+) -> tuple[float, float]:
+    """Half the chips send to the other half over the links that the published model counts in the last dimension."""
+    chips = dim_x * dim_y * dim_z
+    kind, last, rate = topology_kind_z, dim_z, bandwidth_z_Bps
+    if kind == ABSENT:
+        kind, last, rate = topology_kind_y, dim_y, bandwidth_y_Bps
+    if kind == ABSENT:
+        kind, last, rate = topology_kind_x, dim_x, bandwidth_x_Bps
+    links = last if kind == SWITCH else chips / last
+    if kind == FULLY_CONNECTED:
+        links = last * last / 4.0
+    return chips * chips / 4.0 / (links * rate), 0.0
+
+
+GRID = (
+    Output("broadcast_column_s_per_B", "s/B", "broadcast along a column of the process grid, per byte"),
+    Output("broadcast_column_latency_s", "s", "its latency"),
+    Output("point_to_point_row_s_per_B", "s/B", "message to the neighbour along a row of the process grid, per byte"),
+    Output("point_to_point_row_latency_s", "s", "its latency"),
+)
+
+
+@equation(
+    *GRID,
+    source="pipelined broadcast; latency of the longest path",
+    when=("process_grid_network", ("topology_aware",)),
+)
+def grid_collectives(
+    topology_kind_y: float,
+    topology_kind_z: float,
+    dim_y: float,
+    dim_z: float,
+    bandwidth_x_Bps: float,
+    bandwidth_y_Bps: float,
+    bandwidth_z_Bps: float,
+    hop_x_s: float,
+    hop_outer_s: float,
+) -> tuple[float, float, float, float]:
+    """Rows of the process grid lie along the first dimension, columns along the others."""
+    hops = all_gather_steps(topology_kind_y, dim_y) + all_gather_steps(topology_kind_z, dim_z)
+    slowest = min(bandwidth_y_Bps, bandwidth_z_Bps) if dim_z > 1.0 else bandwidth_y_Bps
+    return 1.0 / slowest, hops * hop_outer_s, 1.0 / bandwidth_x_Bps, hop_x_s
+
+
+@equation(*GRID, source="DFModel A.3, HPL", when=("process_grid_network", ("topology_free",)))
+def published_grid_collectives(
+    bandwidth_x_Bps: float, bandwidth_y_Bps: float
+) -> tuple[float, float, float, float]:
+    """The published HPL model knows link rates only."""
+    return 1.0 / bandwidth_y_Bps, 0.0, 1.0 / bandwidth_x_Bps, 0.0
+
+
+EQUATIONS = (
+    tensor_collectives,
+    data_collectives,
+    world_all_to_all,
+    published_all_to_all,
+    grid_collectives,
+    published_grid_collectives,
+)

@@ -1,0 +1,89 @@
+"""Memory of one chip, and whether a point can run at all."""
+
+from kernels.codes import REASONS
+from kernels.equation import Output, equation
+
+(
+    FEASIBLE,
+    CHIPS_MISMATCH,
+    PARALLELISM_MISMATCH,
+    INDIVISIBLE_PLACEMENT,
+    TOO_MANY_STAGES,
+    TOO_MANY_REPLICAS,
+    MICROBATCH_INDIVISIBLE,
+    SRAM_CAPACITY,
+    MEMORY_CAPACITY,
+) = range(len(REASONS))
+
+NEED = Output("memory_need_B", "B", "main memory that one chip needs")
+
+
+@equation(NEED, source="DFModel B.3, DRAM constraint", when=("capacity_model", ("weights_and_activations",)))
+def published_memory_need(
+    resident_B: float, all_weights_B: float, live_activations_B: float, repeats_per_stage: float
+) -> float:
+    """Every weight of the graph, forward and backward, and the tensors alive between partitions."""
+    return resident_B + repeats_per_stage * all_weights_B + live_activations_B
+
+
+@equation(NEED, source="DFModel B.8, change 2", when=("capacity_model", ("training_state",)))
+def training_memory_need(
+    resident_B: float,
+    parameters_B: float,
+    gradients_B: float,
+    stored_activations_B: float,
+    live_activations_B: float,
+    repeats_per_stage: float,
+    pipeline_parallel: float,
+    microbatches: float,
+    steps: float,
+    optimizer_state_B: float,
+    word_B: float,
+) -> float:
+    """Parameters, gradients, optimizer state, stored activations of the microbatches in flight (1F1B: at most one
+    per stage), and the tensors alive between partitions."""
+    state = parameters_B + gradients_B
+    if gradients_B > 0.0:
+        state += parameters_B / word_B * optimizer_state_B
+    in_flight = min(pipeline_parallel, microbatches / steps)
+    return resident_B + repeats_per_stage * (state + in_flight * stored_activations_B) + live_activations_B
+
+
+@equation(
+    Output("infeasible_reason", "", "why the point cannot run; see kernels.codes.REASONS"),
+    Output("memory_headroom_B", "B", "memory capacity less the need; negative by what is missing"),
+    Output("sram_headroom_B", "B", "on-chip capacity less the need of the largest partition"),
+    source="DFModel B.3, constraints",
+)
+def feasibility(
+    chips: float,
+    dim_x: float,
+    dim_y: float,
+    dim_z: float,
+    tensor_parallel: float,
+    pipeline_parallel: float,
+    data_parallel: float,
+    unplaced: float,
+    layers: float,
+    batch: float,
+    microbatches: float,
+    memory_need_B: float,
+    memory_capacity_B: float,
+    partition_sram_B: float,
+    chip_sram_capacity_B: float,
+) -> tuple[float, float, float]:
+    """The first check that fails, in the order of `kernels.codes.REASONS`."""
+    memory_headroom = memory_capacity_B - memory_need_B
+    sram_headroom = chip_sram_capacity_B - partition_sram_B
+    reason = MEMORY_CAPACITY if memory_headroom < 0.0 else FEASIBLE
+    reason = SRAM_CAPACITY if sram_headroom < 0.0 else reason
+    reason = MICROBATCH_INDIVISIBLE if microbatches % 1.0 != 0.0 else reason
+    reason = TOO_MANY_REPLICAS if data_parallel > batch else reason
+    reason = TOO_MANY_STAGES if pipeline_parallel > layers else reason
+    reason = INDIVISIBLE_PLACEMENT if unplaced != 1.0 else reason
+    reason = PARALLELISM_MISMATCH if tensor_parallel * pipeline_parallel * data_parallel != chips else reason
+    reason = CHIPS_MISMATCH if dim_x * dim_y * dim_z != chips else reason
+    return float(reason), memory_headroom, sram_headroom
+
+
+EQUATIONS = (published_memory_need, training_memory_need, feasibility)

@@ -1,0 +1,38 @@
+"""What a designer compares: utilisation, throughput, cost and power efficiency."""
+
+from kernels.equation import Output, equation
+
+
+@equation(
+    Output("work_flops", "flop", "operations of one iteration on all chips"),
+    source="DFModel B.5, FLOP_total",
+)
+def work(graph_flops: float, layers: float, batch: float, microbatch: float) -> float:
+    """The graph's work, for every layer and every microbatch of the batch."""
+    return graph_flops * layers * batch / microbatch
+
+
+@equation(
+    Output("utilisation", "", "work over iteration time and peak compute of all chips"),
+    Output("samples_per_s", "1/s", "batch elements per second"),
+    Output("cost_efficiency_flops_per_usd", "flop/s/usd", "attained compute rate per price"),
+    Output("power_efficiency_flops_per_W", "flop/s/W", "attained compute rate per power"),
+    source="DFModel B.5, B.6; the rate is utilisation times the rated peak",
+)
+def efficiency(
+    work_flops: float,
+    batch: float,
+    iteration_time_s: float,
+    chips: float,
+    chip_peak_flops: float,
+    chip_rated_flops: float,
+    system_price_usd: float,
+    system_power_W: float,
+) -> tuple[float, float, float, float]:
+    """Rated peak differs from peak only for a part-enabled chip."""
+    utilisation = work_flops / (iteration_time_s * chips * chip_peak_flops)
+    rate = utilisation * chips * chip_rated_flops
+    return utilisation, batch / iteration_time_s, rate / system_price_usd, rate / system_power_W
+
+
+EQUATIONS = (work, efficiency)

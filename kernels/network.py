@@ -1,0 +1,167 @@
+"""Where the groups of chips lie on the network: how far each parallelism reaches along each dimension."""
+
+from kernels.codes import FULLY_CONNECTED, SWITCH
+from kernels.equation import Output, compiled, equation
+
+EXTENT = "chips of the group along the dimension"
+
+
+@compiled
+def greatest_common_divisor(a: float, b: float) -> float:
+    """Greatest common divisor of two whole numbers held as floats."""
+    while b > 0.0:
+        a, b = b, a % b
+    return a
+
+
+@compiled
+def lay(group: float, free_x: float, free_y: float, free_z: float) -> tuple[float, float, float, float]:
+    """Lay a group on the free extents, first dimension first.
+
+    Returns the extents along x, y, z and the factor of `group` that found no place (1 when it fits).
+    """
+    along_x = greatest_common_divisor(group, free_x)
+    group /= along_x
+    along_y = greatest_common_divisor(group, free_y)
+    group /= along_y
+    along_z = greatest_common_divisor(group, free_z)
+    return along_x, along_y, along_z, group / along_z
+
+
+@equation(
+    Output("tensor_x", "", EXTENT),
+    Output("tensor_y", "", EXTENT),
+    Output("tensor_z", "", EXTENT),
+    Output("tensor_unplaced", "", "factor of the tensor-parallel group that found no place"),
+    source="DFModel A.2 assigns whole dimensions; here a group may fill part of one or several",
+)
+def tensor_extents(
+    tensor_parallel: float, dim_x: float, dim_y: float, dim_z: float
+) -> tuple[float, float, float, float]:
+    """The tensor-parallel group takes the first dimension first."""
+    return lay(tensor_parallel, dim_x, dim_y, dim_z)
+
+
+EXTENTS = (
+    Output("pipeline_x", "", EXTENT),
+    Output("pipeline_y", "", EXTENT),
+    Output("pipeline_z", "", EXTENT),
+    Output("data_x", "", EXTENT),
+    Output("data_y", "", EXTENT),
+    Output("data_z", "", EXTENT),
+    Output("unplaced", "", "factor of the groups that found no place"),
+)
+
+
+@compiled
+def lay_two(
+    first: float, second: float, free_x: float, free_y: float, free_z: float
+) -> tuple[float, float, float, float, float, float, float]:
+    """Extents of two groups laid one after the other, and what found no place."""
+    ax, ay, az, left = lay(first, free_x, free_y, free_z)
+    bx, by, bz, left_over = lay(second, free_x / ax, free_y / ay, free_z / az)
+    return ax, ay, az, bx, by, bz, left * left_over
+
+
+@equation(
+    *EXTENTS, source="DFModel A.2, order TP, PP, DP", when=("placement", ("tensor_pipeline_data",))
+)
+def pipeline_before_data(
+    tensor_x: float,
+    tensor_y: float,
+    tensor_z: float,
+    tensor_unplaced: float,
+    pipeline_parallel: float,
+    data_parallel: float,
+    dim_x: float,
+    dim_y: float,
+    dim_z: float,
+) -> tuple[float, float, float, float, float, float, float]:
+    """Pipeline stages lie nearer to each other than replicas."""
+    px, py, pz, dx, dy, dz, left = lay_two(
+        pipeline_parallel, data_parallel, dim_x / tensor_x, dim_y / tensor_y, dim_z / tensor_z
+    )
+    return px, py, pz, dx, dy, dz, left * tensor_unplaced
+
+
+@equation(*EXTENTS, source="order TP, DP, PP", when=("placement", ("tensor_data_pipeline",)))
+def data_before_pipeline(
+    tensor_x: float,
+    tensor_y: float,
+    tensor_z: float,
+    tensor_unplaced: float,
+    pipeline_parallel: float,
+    data_parallel: float,
+    dim_x: float,
+    dim_y: float,
+    dim_z: float,
+) -> tuple[float, float, float, float, float, float, float]:
+    """Replicas lie nearer to each other than pipeline stages."""
+    dx, dy, dz, px, py, pz, left = lay_two(
+        data_parallel, pipeline_parallel, dim_x / tensor_x, dim_y / tensor_y, dim_z / tensor_z
+    )
+    return px, py, pz, dx, dy, dz, left * tensor_unplaced
+
+
+RATES = (
+    Output("bandwidth_x_Bps", "B/s", "attainable one-direction rate of a chip in the first dimension"),
+    Output("bandwidth_y_Bps", "B/s", "the same in the second dimension"),
+    Output("bandwidth_z_Bps", "B/s", "the same in the third dimension"),
+)
+
+
+@equation(*RATES, source="DFModel D.2", when=("outer_links", ("per_chip",)))
+def links_per_chip(
+    link_bandwidth_Bps: float, outer_link_bandwidth_Bps: float, link_efficiency: float
+) -> tuple[float, float, float]:
+    """Every chip has links of its own in every dimension, as the published times assume."""
+    outer = outer_link_bandwidth_Bps * link_efficiency
+    return link_bandwidth_Bps * link_efficiency, outer, outer
+
+
+@equation(
+    *RATES,
+    source="DFModel B.6 counts the outer links of switched and fully connected dimensions once per group of chips",
+    when=("outer_links", ("shared",)),
+)
+def links_shared(
+    link_bandwidth_Bps: float,
+    outer_link_bandwidth_Bps: float,
+    link_efficiency: float,
+    topology_kind_y: float,
+    topology_kind_z: float,
+    dim_x: float,
+    dim_y: float,
+) -> tuple[float, float, float]:
+    """The chips of a group share the outer links that the price counts; in a torus or mesh every chip has its own."""
+    outer = outer_link_bandwidth_Bps * link_efficiency
+    grouped_y = topology_kind_y == SWITCH or topology_kind_y == FULLY_CONNECTED
+    grouped_z = topology_kind_z == SWITCH or topology_kind_z == FULLY_CONNECTED
+    along_y = outer / dim_x if grouped_y else outer
+    along_z = outer / (dim_x * dim_y) if grouped_z else outer
+    return link_bandwidth_Bps * link_efficiency, along_y, along_z
+
+
+@equation(
+    Output("hop_x_s", "s", "latency of one hop in the first dimension"),
+    Output("hop_outer_s", "s", "latency of one hop in the other dimensions"),
+    source="DFModel A.3, serving generation",
+    when=("latency", ("included",)),
+)
+def hop_latencies(link_latency_s: float, outer_link_latency_s: float) -> tuple[float, float]:
+    """Hop latencies as the links have them."""
+    return link_latency_s, outer_link_latency_s
+
+
+@equation(
+    Output("hop_x_s", "s", "latency of one hop in the first dimension"),
+    Output("hop_outer_s", "s", "latency of one hop in the other dimensions"),
+    source="DFModel A.3, paper generation",
+    when=("latency", ("ignored",)),
+)
+def no_latencies() -> tuple[float, float]:
+    """The published study leaves latency out."""
+    return 0.0, 0.0
+
+
+EQUATIONS = (tensor_extents, pipeline_before_data, data_before_pipeline, links_per_chip, links_shared, hop_latencies, no_latencies)

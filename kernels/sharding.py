@@ -1,0 +1,331 @@
+"""How the tensor-parallel group splits every kernel of a graph: the least total cost, exactly.
+
+A kernel's choice costs work and collectives of its own; an edge costs a re-layout when the producer leaves the tensor
+otherwise than the consumer wants it. The sum over kernels and edges is minimised exactly by eliminating one kernel
+after the other (DFModel B.8, stage 1, whose solver needs seconds).
+"""
+
+import numpy as np
+
+from kernels.equation import Output, compiled, equation
+
+TYPE, PHASE, WEIGHT, TILE, GRADIENT, FIXED, GIVEN = range(7)
+"""Columns of `kernel_traits`."""
+OUTER, M, K, N, SPLIT_M, SPLIT_K, SPLIT_N, DRAM = range(8)
+"""Leading columns of `kernel_dims`; the bytes of each channel of `kernels.codes.CHANNELS` follow."""
+
+NONE, BY_OUTER, BY_M, BY_K, BY_N = range(5)
+GEMM, BATCHED_GEMM, ELEMENTWISE = range(3)
+REPLICATED, ROWS, COLUMNS = range(3)
+"""Layouts of a tensor over the group."""
+
+PREFERENCE = np.array([BY_OUTER, BY_M, BY_K, BY_N, NONE])
+"""Among equal costs the earlier choice wins: split work before replicated work."""
+
+PRODUCED = np.array([REPLICATED, ROWS, ROWS, REPLICATED, COLUMNS])
+"""Layout in which a kernel leaves its output, by its shard choice (after the all-reduce of a K split)."""
+
+WANTED = np.array(
+    [
+        [REPLICATED, ROWS, ROWS, REPLICATED, COLUMNS],  # elementwise
+        [REPLICATED, ROWS, REPLICATED, ROWS, COLUMNS],  # GEMM: the K x N operand beside a weight
+        [REPLICATED, ROWS, REPLICATED, ROWS, COLUMNS],  # batched GEMM: first operand
+        [REPLICATED, ROWS, ROWS, COLUMNS, REPLICATED],  # batched GEMM: second operand
+        [REPLICATED, ROWS, ROWS, COLUMNS, ROWS],  # a kernel that streams K (weight update)
+    ]
+)
+"""Layout that a consumer wants, by kind of operand and its shard choice (DFModel A.4)."""
+
+
+@compiled
+def operand_kind(traits: np.ndarray, operand: int) -> int:
+    """Row of `WANTED` for one operand of a kernel."""
+    if traits[TYPE] == ELEMENTWISE:
+        return 0
+    if traits[TILE] == BY_K:
+        return 4
+    if traits[TYPE] == GEMM:
+        return 1
+    return 2 if operand == 0 else 3
+
+
+@compiled
+def allowed(traits: np.ndarray, dims: np.ndarray, choice: int) -> bool:
+    """Whether a kernel may be split so (DFModel A.4): never a dimension of one or a streamed one; outer if it can."""
+    if traits[FIXED] == 1:
+        return choice == NONE
+    if dims[OUTER] > 1.0:
+        return choice == BY_OUTER
+    if choice == NONE:
+        return traits[WEIGHT] == 0
+    return dims[OUTER + choice - 1] > 1.0 and traits[TILE] != choice
+
+
+@compiled
+def local_rows(dims: np.ndarray, choice: int, group: float) -> float:
+    """Rows (outer x m) that one chip holds."""
+    if choice == BY_OUTER:
+        return np.ceil(dims[OUTER] / group) * dims[M]
+    share = group if choice == BY_M else dims[SPLIT_M]
+    return dims[OUTER] * np.ceil(dims[M] / share)
+
+
+@compiled
+def local_depth(dims: np.ndarray, choice: int, group: float) -> float:
+    """Reduction length on one chip."""
+    return np.ceil(dims[K] / (group if choice == BY_K else dims[SPLIT_K]))
+
+
+@compiled
+def local_columns(dims: np.ndarray, choice: int, group: float) -> float:
+    """Columns on one chip."""
+    return np.ceil(dims[N] / (group if choice == BY_N else dims[SPLIT_N]))
+
+
+@compiled
+def kernel_flops(kind: int, rows: float, depth: float, columns: float) -> float:
+    """Two per multiply-add; one per element of an elementwise kernel (DFModel A.1)."""
+    return rows * columns if kind == ELEMENTWISE else 2.0 * rows * depth * columns
+
+
+@compiled
+def relayout(produced: int, wanted: int) -> int:
+    """0: nothing to do; 1: all-gather; 2: all-to-all."""
+    if produced == REPLICATED or produced == wanted:
+        return 0
+    return 1 if wanted == REPLICATED else 2
+
+
+@compiled
+def eliminate(
+    option_cost: np.ndarray,
+    edge_cost: np.ndarray,
+    choices: np.ndarray,
+    choice_count: np.ndarray,
+    elimination_scope: np.ndarray,
+    elimination_edges: np.ndarray,
+    elimination_messages: np.ndarray,
+    best: np.ndarray,
+) -> float:
+    """Minimise the sum of `option_cost[i, x_i]` and `edge_cost[e, x_u, x_v]`; write the choice of each kernel.
+
+    `choices[i, :choice_count[i]]` are the options of kernel i. Row s of `elimination_scope` is (kernel, width,
+    scope...); of `elimination_edges` (count, then edge, whether the kernel is its producer, position of the other end
+    in the scope); of `elimination_messages` (count, then step, positions of that step's scope, -1 for the kernel
+    itself). `best` holds the chosen option codes. Returns the least cost.
+    """
+    kernels = option_cost.shape[0]
+    offset = np.zeros(kernels + 1, np.int64)
+    for step in range(kernels):
+        size = 1
+        for j in range(elimination_scope[step, 1]):
+            size *= choice_count[elimination_scope[step, 2 + j]]
+        offset[step + 1] = offset[step] + size
+    table = np.empty(offset[kernels])
+    argument = np.empty(offset[kernels], np.int64)
+    width = elimination_scope.shape[1] - 2
+    digits = np.zeros(width + 1, np.int64)
+    total = 0.0
+    for step in range(kernels):
+        kernel = elimination_scope[step, 0]
+        scope = elimination_scope[step, 2 : 2 + elimination_scope[step, 1]]
+        digits[:] = 0
+        for row in range(offset[step + 1] - offset[step]):
+            least = np.inf
+            for x in range(choice_count[kernel]):
+                option = choices[kernel, x]
+                cost = option_cost[kernel, option]
+                for j in range(elimination_edges[step, 0]):
+                    edge = elimination_edges[step, 1 + 3 * j]
+                    position = elimination_edges[step, 3 + 3 * j]
+                    other = choices[scope[position], digits[position]]
+                    if elimination_edges[step, 2 + 3 * j] == 1:
+                        cost += edge_cost[edge, option, other]
+                    else:
+                        cost += edge_cost[edge, other, option]
+                for j in range(elimination_messages[step, 0]):
+                    at = 1 + j * (width + 1)
+                    source = elimination_messages[step, at]
+                    index = 0
+                    for q in range(elimination_scope[source, 1]):
+                        position = elimination_messages[step, at + 1 + q]
+                        digit = x if position < 0 else digits[position]
+                        index = index * choice_count[elimination_scope[source, 2 + q]] + digit
+                    cost += table[offset[source] + index]
+                if cost < least:
+                    least = cost
+                    argument[offset[step] + row] = x
+            table[offset[step] + row] = least
+            for j in range(len(scope) - 1, -1, -1):
+                digits[j] += 1
+                if digits[j] < choice_count[scope[j]]:
+                    break
+                digits[j] = 0
+        if len(scope) == 0:
+            total += table[offset[step]]
+    position_of = np.zeros(kernels, np.int64)
+    for step in range(kernels - 1, -1, -1):
+        index = 0
+        for j in range(elimination_scope[step, 1]):
+            other = elimination_scope[step, 2 + j]
+            index = index * choice_count[other] + position_of[other]
+        kernel = elimination_scope[step, 0]
+        position_of[kernel] = argument[offset[step] + index]
+        best[kernel] = choices[kernel, position_of[kernel]]
+    return total
+
+
+@compiled
+def optimise(
+    kernel_traits: np.ndarray,
+    kernel_dims: np.ndarray,
+    graph_edges: np.ndarray,
+    elimination_scope: np.ndarray,
+    elimination_edges: np.ndarray,
+    elimination_messages: np.ndarray,
+    word_B: float,
+    group: float,
+    flop_s: float,
+    memory_s_per_B: float,
+    all_reduce: tuple[float, float],
+    all_gather: tuple[float, float],
+    all_to_all: tuple[float, float],
+    shard: np.ndarray,
+) -> float:
+    """Least cost of sharding a graph; each collective is (cost per byte, cost per call). Returns the cost."""
+    kernels = kernel_traits.shape[0]
+    choices = np.zeros((kernels, 5), np.int64)
+    choice_count = np.zeros(kernels, np.int64)
+    option_cost = np.zeros((kernels, 5))
+    edge_cost = np.zeros((graph_edges.shape[0], 5, 5))
+    for i in range(kernels):
+        traits = kernel_traits[i]
+        dims = kernel_dims[i]
+        for choice in PREFERENCE:
+            if allowed(traits, dims, choice):
+                choices[i, choice_count[i]] = choice
+                choice_count[i] += 1
+                rows = local_rows(dims, choice, group)
+                columns = local_columns(dims, choice, group)
+                flops = kernel_flops(traits[TYPE], rows, local_depth(dims, choice, group), columns)
+                output_B = rows * columns * word_B
+                cost = flops * flop_s + output_B * memory_s_per_B
+                if choice == BY_K:
+                    cost += output_B * all_reduce[0] + all_reduce[1]
+                option_cost[i, choice] = cost
+    for e in range(graph_edges.shape[0]):
+        producer = graph_edges[e, 0]
+        consumer = graph_edges[e, 1]
+        dims = kernel_dims[producer]
+        full_B = dims[OUTER] * dims[M] * dims[N] * word_B
+        kind = operand_kind(kernel_traits[consumer], graph_edges[e, 2])
+        for x in range(choice_count[producer]):
+            source = choices[producer, x]
+            read_B = local_rows(dims, source, group) * local_columns(dims, source, group) * word_B
+            for y in range(choice_count[consumer]):
+                target = choices[consumer, y]
+                step = relayout(PRODUCED[source], WANTED[kind, target])
+                cost = read_B * memory_s_per_B
+                if step == 1:
+                    cost += full_B * all_gather[0] + all_gather[1]
+                elif step == 2:
+                    cost += full_B * all_to_all[0] + all_to_all[1]
+                edge_cost[e, source, target] = cost
+    return eliminate(
+        option_cost, edge_cost, choices, choice_count, elimination_scope, elimination_edges, elimination_messages, shard
+    )
+
+
+SHARD = Output("kernel_shard", "", "dimension of each kernel that the tensor-parallel group splits", ("kernel",), True)
+COST = Output("sharding_cost", "", "what the chosen sharding minimises: bytes or seconds; 0 when given")
+
+
+@equation(SHARD, COST, source="DFModel C.1: sharding found by its solver", when=("sharding", ("given",)))
+def given_sharding(kernel_traits: np.ndarray, tensor_parallel: float, kernel_shard: np.ndarray) -> float:
+    """The sharding that the workload gives; nothing is split in a group of one."""
+    for i in range(kernel_traits.shape[0]):
+        kernel_shard[i] = kernel_traits[i, GIVEN] if tensor_parallel > 1.0 else NONE
+    return 0.0
+
+
+@equation(SHARD, COST, source="DFModel B.2, solved exactly as B.8 stage 1", when=("sharding", ("least_bytes",)))
+def least_bytes_sharding(
+    kernel_traits: np.ndarray,
+    kernel_dims: np.ndarray,
+    graph_edges: np.ndarray,
+    elimination_scope: np.ndarray,
+    elimination_edges: np.ndarray,
+    elimination_messages: np.ndarray,
+    word_B: float,
+    tensor_parallel: float,
+    kernel_shard: np.ndarray,
+) -> float:
+    """Fewest bytes communicated, whatever the network."""
+    kernel_shard[:] = NONE
+    if tensor_parallel <= 1.0:
+        return 0.0
+    each = (1.0, 0.0)
+    return optimise(
+        kernel_traits,
+        kernel_dims,
+        graph_edges,
+        elimination_scope,
+        elimination_edges,
+        elimination_messages,
+        word_B,
+        tensor_parallel,
+        0.0,
+        0.0,
+        each,
+        each,
+        each,
+        kernel_shard,
+    )
+
+
+@equation(SHARD, COST, source="DFModel B.8 stage 1, change 1", when=("sharding", ("least_time",)))
+def least_time_sharding(
+    kernel_traits: np.ndarray,
+    kernel_dims: np.ndarray,
+    graph_edges: np.ndarray,
+    elimination_scope: np.ndarray,
+    elimination_edges: np.ndarray,
+    elimination_messages: np.ndarray,
+    word_B: float,
+    tensor_parallel: float,
+    attainable_flops: float,
+    attainable_bandwidth_Bps: float,
+    all_reduce_tensor_s_per_B: float,
+    all_reduce_tensor_latency_s: float,
+    all_gather_tensor_s_per_B: float,
+    all_gather_tensor_latency_s: float,
+    all_to_all_tensor_s_per_B: float,
+    all_to_all_tensor_latency_s: float,
+    kernel_shard: np.ndarray,
+) -> float:
+    """Least time of compute, memory and network together, on this chip and this network.
+
+    The three add up, as they do kernel by kernel without overlap; with overlap this is an objective, not the time.
+    """
+    kernel_shard[:] = NONE
+    if tensor_parallel <= 1.0:
+        return 0.0
+    return optimise(
+        kernel_traits,
+        kernel_dims,
+        graph_edges,
+        elimination_scope,
+        elimination_edges,
+        elimination_messages,
+        word_B,
+        tensor_parallel,
+        1.0 / attainable_flops,
+        1.0 / attainable_bandwidth_Bps,
+        (all_reduce_tensor_s_per_B, all_reduce_tensor_latency_s),
+        (all_gather_tensor_s_per_B, all_gather_tensor_latency_s),
+        (all_to_all_tensor_s_per_B, all_to_all_tensor_latency_s),
+        kernel_shard,
+    )
+
+
+EQUATIONS = (given_sharding, least_bytes_sharding, least_time_sharding)
