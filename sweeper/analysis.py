@@ -1,0 +1,209 @@
+"""Questions to a finished run, as functions of Polars frames: which points are best, and by how much.
+
+Every function takes a frame of the dataset (usually `scan(run)` with filters) and gives a frame. Row order is never
+left to the engine: a lazy Polars query may return rows in any order, so each result here is sorted by what it says.
+Infeasible points take no part in an answer; a heat map shows them as empty cells.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+import pyarrow.parquet
+from pyarrow import fs
+
+Frame = pl.LazyFrame | pl.DataFrame
+Group = pl.Expr | Mapping[str, Any]
+"""A set of points: a boolean expression, or columns with the values that they may take (one, or a list)."""
+
+SENSES = {"minimise": 1.0, "maximise": -1.0}
+"""Directions of an objective, as the sign that turns it into a cost."""
+
+TIMES = {"compute": "compute_time_s", "memory": "memory_time_s", "network": "network_time_s"}
+"""Busy time of each resource, by the resource's name."""
+
+
+def scan(run: str | Path, partial: bool = False) -> pl.LazyFrame:
+    """The dataset of a run, lazily: committed parts only, in no promised row order (sort by `point_id`).
+
+    `run` is a run directory or its URI (`s3://bucket/results/study-0123456789ab`). A run without `_SUCCESS` raises
+    FileNotFoundError unless `partial` is true, which gives what has been committed so far.
+    """
+    _, prefix, parts = _parts(run, partial)
+    return pl.scan_parquet([prefix + part for part in parts], glob=False)
+
+
+def columns(run: str | Path) -> pl.DataFrame:
+    """Meaning of each column of a run: `column`, `type`, `unit`, `description`, evidence `grade` ("" where none)."""
+    system, _, parts = _parts(run, partial=True)
+    schema = pyarrow.parquet.read_schema(parts[0], filesystem=system)
+    texts = ("unit", "description", "grade")
+    rows = [
+        {"column": field.name, "type": str(field.type)}
+        | {text: (field.metadata or {}).get(text.encode(), b"").decode() for text in texts}
+        for field in schema
+    ]
+    return pl.DataFrame(rows, schema=dict.fromkeys(("column", "type", *texts), pl.String))
+
+
+def units(run: str | Path) -> dict[str, str]:
+    """Unit of each column of a run, in the dataset's order; "" for what has none."""
+    return dict(columns(run).select("column", "unit").iter_rows())
+
+
+def where(group: Group) -> pl.Expr:
+    """`group` as a boolean expression. An empty mapping holds every point."""
+    if isinstance(group, pl.Expr):
+        return group
+    terms = [pl.col(name).is_in(values if isinstance(values, list) else [values]) for name, values in group.items()]
+    return pl.all_horizontal(pl.lit(True), *terms)
+
+
+def feasible(frame: Frame) -> pl.LazyFrame:
+    """The feasible points of `frame`; all of them if it has no column `feasible`."""
+    lazy = frame.lazy()
+    return lazy.filter("feasible") if "feasible" in lazy.collect_schema() else lazy
+
+
+def pareto(frame: Frame, objectives: Mapping[str, str]) -> pl.DataFrame:
+    """The feasible points that no other point beats in one objective without losing in another.
+
+    `objectives` maps columns to "minimise" or "maximise": `{"iteration_time_s": "minimise", "system_price_usd":
+    "minimise"}`. Points with equal objectives are all kept. Rows come sorted by the objectives, best first. A point
+    without a number in some objective takes no part. ValueError if a direction is unknown or no objective is given.
+    """
+    candidates = _with_numbers(frame, objectives)
+    values = candidates.select(*objectives).unique().collect()
+    front = values[_non_dominated(values.to_numpy() * _signs(objectives))]
+    kept = candidates.join(front.lazy(), on=list(objectives), how="semi").collect()
+    return _best_first(kept.lazy(), objectives).collect()
+
+
+def best(frame: Frame, by: Sequence[str], objective: Mapping[str, str]) -> pl.LazyFrame:
+    """The best feasible point for each combination of the columns `by`, sorted by them.
+
+    `objective` maps a column to "minimise" or "maximise"; further entries decide between equals, then the smaller
+    `point_id` does (which must be unique in `frame`). With an empty `by`, the single best point.
+    """
+    candidates = _with_numbers(frame, objective)
+    ranked = _best_first(candidates.select(*dict.fromkeys([*by, *objective, "point_id"])), objective)
+    winners = ranked.unique(by, keep="first", maintain_order=True) if by else ranked.head(1)
+    return candidates.join(winners, on="point_id", how="semi").sort([*by, "point_id"])
+
+
+def heatmap(frame: Frame, rows: Sequence[str], columns: Sequence[str], value: str) -> pl.DataFrame:
+    """`value` over two sets of axes: one line per combination of `rows`, one column per combination of `columns`.
+
+    A column is named by its values with a space between ("ddr4 pcie5"). Both run in sorted order. A cell is null where
+    the point is infeasible or absent. ValueError if a cell would hold several points.
+    """
+    lazy = frame.lazy()
+    shown = pl.when("feasible").then(value) if "feasible" in lazy.collect_schema() else pl.col(value)
+    across = pl.concat_str(columns, separator=" ").alias("_across")
+    cells = lazy.select(*rows, across, shown.alias("_value")).collect()
+    crowded = cells.height - cells.n_unique([*rows, "_across"])
+    if crowded:
+        raise ValueError(
+            f"heatmap of {value}: {crowded} points too many for one per cell of {[*rows, *columns]}; "
+            "filter the frame, name another axis, or take best() of each cell first"
+        )
+    return cells.pivot("_across", index=rows, values="_value", sort_columns=True).sort(rows)
+
+
+def geometric_mean(value: str, group: Group) -> pl.Expr:
+    """Geometric mean of the column `value` over the points of `group`; null if it has none."""
+    return pl.col(value).filter(where(group)).log().mean().exp()
+
+
+def ratios(frame: Frame, value: str, group: Group, versus: Group, by: Sequence[str] = ()) -> pl.LazyFrame:
+    """Geometric mean of `value` over `group` divided by that over `versus`, for each combination of `by`.
+
+    `ratios(points, "utilisation", {"chip": "sn30"}, pl.col("chip").is_in(["h100_sxm", "tpu_v4"]))`. Columns: those of
+    `by`, `ratio` (null if a side is empty), `group_cells` and `versus_cells` (feasible points that took part).
+    """
+    answers = [
+        (geometric_mean(value, group) / geometric_mean(value, versus)).alias("ratio"),
+        where(group).sum().alias("group_cells"),
+        where(versus).sum().alias("versus_cells"),
+    ]
+    points = _with_numbers(frame, [value])
+    return points.group_by(by).agg(answers).sort(by) if by else points.select(answers)
+
+
+def breakdown(frame: Frame, by: Sequence[str]) -> pl.LazyFrame:
+    """`compute_share`, `memory_share` and `network_share` of the busy time, for each combination of `by`.
+
+    The mean over feasible points of each point's shares, so that a slow system counts as much as a fast one. Busy
+    times may overlap in time; the shares sum to 1 all the same. `points` is how many points were averaged.
+    """
+    busy = pl.sum_horizontal(TIMES.values())
+    shares = [(pl.col(column) / busy).mean().alias(f"{name}_share") for name, column in TIMES.items()]
+    points = _with_numbers(frame, list(TIMES.values())).filter(busy > 0.0)
+    return points.group_by(by).agg(*shares, pl.len().alias("points")).sort(by)
+
+
+def _parts(run: str | Path, partial: bool) -> tuple[fs.FileSystem, str, list[str]]:
+    """File system of a run, the prefix that makes its paths URIs ("" if local), and its committed parts in order."""
+    address = str(run) if "://" in str(run) else Path(run).resolve().as_posix()
+    system, root = fs.FileSystem.from_uri(address)
+    if not partial and system.get_file_info(f"{root}/_SUCCESS").type != fs.FileType.File:
+        raise FileNotFoundError(f"{run} has no _SUCCESS: the run is unfinished; resume it, or scan with partial=True")
+    files = system.get_file_info(fs.FileSelector(f"{root}/data", allow_not_found=True))
+    parts = sorted(file.path for file in files if file.base_name.startswith("part-") and file.extension == "parquet")
+    if not parts:
+        raise FileNotFoundError(f"{run} has no data/part-*.parquet: not a run directory, or nothing committed yet")
+    prefix = "" if isinstance(system, fs.LocalFileSystem) else address.partition("://")[0] + "://"
+    return system, prefix, parts
+
+
+def _with_numbers(frame: Frame, names: Mapping[str, str] | Sequence[str]) -> pl.LazyFrame:
+    """The feasible points that have a number, not null or NaN, in each named column."""
+    numbers = [pl.col(name).is_not_null() & pl.col(name).is_not_nan() for name in names]
+    return feasible(frame).filter(*numbers)
+
+
+def _signs(objectives: Mapping[str, str]) -> npt.NDArray[np.float64]:
+    """One factor per objective that turns it into a cost. ValueError on an unknown direction or no objective."""
+    unknown = {name: sense for name, sense in objectives.items() if sense not in SENSES}
+    if unknown or not objectives:
+        raise ValueError(f"objectives map columns to one of {list(SENSES)}, got {unknown or 'none'}")
+    return np.array([SENSES[sense] for sense in objectives.values()])
+
+
+def _best_first(frame: pl.LazyFrame, objectives: Mapping[str, str]) -> pl.LazyFrame:
+    """`frame` sorted by the objectives in turn, equals by `point_id` where there is one."""
+    tie = ["point_id"] if "point_id" in frame.collect_schema() else []
+    descending = [*(_signs(objectives) < 0.0).tolist(), *[False for _ in tie]]
+    return frame.sort([*objectives, *tie], descending=descending)
+
+
+def _non_dominated(costs: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+    """Rows of `costs` (points x objectives, smaller is better, no two rows equal) that no other row dominates."""
+    return _staircase(costs) if costs.shape[1] <= 2 else _peeled(costs)
+
+
+def _staircase(costs: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+    """The front of one or two objectives: in sorted order, each row that betters the last objective so far."""
+    order = np.lexsort(costs.T[::-1])
+    last = costs[order, -1]
+    keep = np.ones(len(order), dtype=bool)
+    keep[1:] = last[1:] < np.minimum.accumulate(last)[:-1]
+    return order[keep]
+
+
+def _peeled(costs: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+    """The front of any number of objectives, in one vectorised pass per point of it.
+
+    Of what is left, the row of least rank sum is never dominated; with it go all rows that nowhere better it. Such
+    rows lie in the middle of the front, so that few passes clear most of the rest.
+    """
+    ranks = sum(np.unique(column, return_inverse=True)[1] for column in costs.T)
+    left = np.argsort(ranks, kind="stable")
+    front = []
+    while left.size:
+        front.append(left[0])
+        left = left[(costs[left] < costs[left[0]]).any(axis=1)]
+    return np.array(front, dtype=np.int64)

@@ -1,0 +1,386 @@
+"""The command line: each command is a thin layer over one function of the library.
+
+Results go to standard output, progress and messages to standard error. Exit codes: 0 done; 1 done with failed chunks
+or a claim outside its tolerance; 2 a mistake in the command or a spec; 3 the environment; 4 output conflict;
+130 interrupted, resumable.
+"""
+
+import json
+import sys
+from collections.abc import Callable, Iterable
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import click
+
+from sweeper.errors import EnvironmentFault, SweeperError
+
+STUDY = click.argument("study", metavar="STUDY")
+LIBRARY = click.option(
+    "--library", "library", multiple=True, metavar="DIR", help="Library directory that comes before ours; repeatable."
+)
+OUT = click.option("--out", default="results", show_default=True, metavar="DIR", help="Directory or URI of datasets.")
+JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of text.")
+
+
+def guarded(command: Callable[..., None]) -> Callable[..., None]:
+    """Turn the library's errors into one message and an exit code; anything else is a bug and shows its traceback."""
+
+    @wraps(command)
+    def run(*args: Any, **kwargs: Any) -> None:
+        try:
+            command(*args, **kwargs)
+        except SweeperError as error:
+            click.echo(str(error), err=True)
+            sys.exit(error.exit_code)
+        except BrokenPipeError:
+            sys.exit(0)
+
+    return run
+
+
+def echo(as_json: bool, value: Any, text: Callable[[], Any]) -> None:
+    """Print a value as JSON, or its text."""
+    click.echo(json.dumps(value, indent=2) if as_json else text())
+
+
+def study_path(name: str) -> Path:
+    """A study file by path, or by the name of a study of ours."""
+    from sweeper.library import builtin_specs
+
+    ours = builtin_specs() / "studies" / f"{name}.yaml"
+    return ours if not Path(name).exists() and ours.exists() else Path(name)
+
+
+def plan_of(study: str, library: Iterable[str]) -> Any:
+    from sweeper.plan import make_plan
+
+    return make_plan(study_path(study), library)
+
+
+def run_directory(name: str, library: Iterable[str], out: str) -> str:
+    """A run directory as given, or that of a study under `out`."""
+    from sweeper.store import directory_of
+
+    if "://" in name or (Path(name) / "resolved.json").exists():
+        return name
+    directory = directory_of(out, plan_of(name, library))
+    if "://" not in directory and not Path(directory).exists():
+        raise EnvironmentFault(f"{name}: nothing has been run yet; do: sweeper run {name} --out {out}")
+    return directory
+
+
+def listing(rows: list[dict[str, Any]], columns: dict[str, str]) -> str:
+    """Rows as a plain table; `columns` maps keys to headings."""
+    cells = [list(columns.values())] + [[show(row[key]) for key in columns] for row in rows]
+    widths = [max(len(line[i]) for line in cells) for i in range(len(columns))]
+    return "\n".join("  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip() for line in cells)
+
+
+def show(value: Any) -> str:
+    """A value in six digits; a list by its length and ends."""
+    if isinstance(value, bool) or value is None:
+        return {True: "yes", False: "no", None: "-"}[value]
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, list) and len(value) > 6:
+        return f"[{len(value)} entries]"
+    return str(value)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="sweeper")
+def main() -> None:
+    """Sweep workloads x chips x memories x links x topologies x mappings, and find the best.
+
+    \b
+    sweeper plan dse80                  how large is it
+    sweeper run dse80 --backend ray     evaluate it
+    sweeper show dse80                  draw it
+    """
+
+
+@main.command()
+@STUDY
+@LIBRARY
+@JSON
+@guarded
+def validate(study: str, library: tuple[str, ...], as_json: bool) -> None:
+    """Check a study and the library entries it uses; report every mistake with file, line and column.
+
+    \b
+    Example: sweeper validate my_study.yaml --library my_library
+    """
+    plan = plan_of(study, library)
+    echo(as_json, {"study": plan.name, "points": plan.point_count}, lambda: f"{plan.name}: {plan.point_count:,} points")
+
+
+@main.command()
+@STUDY
+@LIBRARY
+@JSON
+@guarded
+def plan(study: str, library: tuple[str, ...], as_json: bool) -> None:
+    """Count a study without running it: points, rows, chunks, axes.
+
+    \b
+    Example: sweeper plan dse80 --json
+    """
+    found = plan_of(study, library)
+    boxes = [
+        {
+            "first_point": grid.offset,
+            "points": grid.points,
+            "axes": [
+                {"columns": list(axis.columns), "values": len(axis.rows), "searched": axis.searched}
+                for axis in grid.axes
+                if len(axis.rows) > 1
+            ],
+        }
+        for grid in found.grids
+    ]
+    summary = {
+        "study": found.name,
+        "hash": found.hash,
+        "points": found.point_count,
+        "rows": found.row_count,
+        "chunks": found.chunk_count,
+        "boxes": boxes,
+    }
+
+    def text() -> str:
+        lines = [
+            f"{found.name}  {found.hash[:12]}",
+            f"{found.point_count:,} points, {found.row_count:,} systems, {found.chunk_count:,} chunks",
+        ]
+        for box in boxes:
+            axes = [f"{'+'.join(a['columns'])} {a['values']}{' (searched)' * a['searched']}" for a in box["axes"]]
+            lines.append(f"  points from {box['first_point']:,}: {' x '.join(axes) or 'one point'}")
+        return "\n".join(lines)
+
+    echo(as_json, summary, text)
+
+
+@main.command()
+@STUDY
+@LIBRARY
+@OUT
+@click.option("--backend", type=click.Choice(["local", "ray"]), default="local", show_default=True)
+@click.option("--workers", type=click.IntRange(min=1), help="Worker actors; one per CPU if not given.")
+@click.option("--address", metavar="ADDRESS", help="Running Ray cluster: auto, host:port or ray://host:port.")
+@click.option("--retries", type=click.IntRange(min=0), default=2, show_default=True, help="Tries after a chunk's own error.")
+@click.option("--fail-fast", is_flag=True, help="Stop at the first failed chunk.")
+@click.option("-q", "--quiet", is_flag=True, help="No progress.")
+@JSON
+@guarded
+def run(
+    study: str,
+    library: tuple[str, ...],
+    out: str,
+    backend: str,
+    workers: int | None,
+    address: str | None,
+    retries: int,
+    fail_fast: bool,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Evaluate a study into a Parquet dataset; resumes by itself, and does nothing when it is complete.
+
+    \b
+    Example: sweeper run dse80 --backend ray --workers 8 --out results
+    """
+    from sweeper.report import best_systems
+    from sweeper.run import run as run_plan
+
+    found = plan_of(study, library)
+    result = run_plan(
+        found,
+        out=out,
+        backend="ray" if address else backend,
+        workers=workers,
+        address=address,
+        retries=retries,
+        fail_fast=fail_fast,
+        quiet=quiet,
+    )
+    summary = {
+        "directory": result.directory,
+        "points": result.points,
+        "rows": result.rows,
+        "seconds": result.seconds,
+        "computed_chunks": result.computed_chunks,
+        "failed_chunks": len(result.failed),
+    }
+
+    def text() -> str:
+        done = f"{result.points:,} points, {result.rows:,} rows in {result.seconds:.1f} s"
+        return f"{best_systems(result.directory)}\n{done}\n{result.directory}"
+
+    echo(as_json, summary, text)
+    if result.failed:
+        for failure in result.failed:
+            click.echo(str(failure), err=True)
+        sys.exit(1)
+
+
+@main.command()
+@click.argument("run_or_study")
+@LIBRARY
+@OUT
+@JSON
+@guarded
+def status(run_or_study: str, library: tuple[str, ...], out: str, as_json: bool) -> None:
+    """Say how far a run is: chunks and rows committed, whether it is complete.
+
+    \b
+    Example: sweeper status dse80
+    """
+    from sweeper.store import status as status_of
+
+    found = status_of(run_directory(run_or_study, library, out))
+    echo(as_json, found, lambda: "\n".join(f"{key}: {show(value)}" for key, value in found.items()))
+
+
+@main.command("show")
+@click.argument("run_or_study")
+@LIBRARY
+@OUT
+@JSON
+@guarded
+def show_command(run_or_study: str, library: tuple[str, ...], out: str, as_json: bool) -> None:
+    """Draw a dataset: heat maps per workload, breakdown and Pareto figures, as PNG and SVG beside the data.
+
+    \b
+    Example: sweeper show dse80
+    """
+    from sweeper.report import draw
+
+    pictures = [str(path) for path in draw(run_directory(run_or_study, library, out))]
+    echo(as_json, pictures, lambda: "\n".join(pictures))
+
+
+@main.command()
+@click.argument("run_or_study")
+@click.argument("sql")
+@LIBRARY
+@OUT
+@JSON
+@guarded
+def query(run_or_study: str, sql: str, library: tuple[str, ...], out: str, as_json: bool) -> None:
+    """Ask a dataset in SQL (Polars); the table is called `data`.
+
+    \b
+    Example: sweeper query dse80 "SELECT chip, MAX(utilisation) AS best FROM data GROUP BY chip ORDER BY best"
+    """
+    import polars as pl
+
+    from sweeper.analysis import scan
+
+    try:
+        frame = pl.SQLContext(data=scan(run_directory(run_or_study, library, out))).execute(sql, eager=True)
+    except pl.exceptions.PolarsError as error:
+        raise click.UsageError(f"the query failed: {error}") from None
+    with pl.Config(tbl_rows=200, tbl_cols=-1, tbl_width_chars=200, tbl_hide_dataframe_shape=True):
+        echo(as_json, frame.to_dicts(), lambda: str(frame))
+
+
+@main.command()
+@STUDY
+@click.argument("point_id", type=click.IntRange(min=0))
+@LIBRARY
+@JSON
+@guarded
+def explain(study: str, point_id: int, library: tuple[str, ...], as_json: bool) -> None:
+    """Print the lineage of a point: every column in order, with value, unit and source.
+
+    \b
+    Example: sweeper explain dse80 12345
+    """
+    from sweeper.explain import explain as lineage_of
+
+    found = plan_of(study, library)
+    if point_id >= found.point_count:
+        raise click.UsageError(f"point {point_id} is not in 0..{found.point_count - 1}")
+    rows = lineage_of(found, point_id)
+    columns = {"column": "COLUMN", "value": "VALUE", "unit": "UNIT", "about": "MEANING", "source": "SOURCE"}
+    echo(as_json, rows, lambda: listing(rows, columns))
+
+
+@main.command()
+@click.argument("name")
+@click.option("--check", is_flag=True, help="Exit 1 if a figure as published is outside its tolerance.")
+@JSON
+@guarded
+def claims(name: str, check: bool, as_json: bool) -> None:
+    """Compare published figures with ours: under the publisher's assumptions, and with full physics.
+
+    \b
+    Example: sweeper claims dfmodel --check
+    """
+    from sweeper.report import published_claims
+
+    rows = published_claims(name)
+    columns = {
+        "id": "ID",
+        "claim": "CLAIM",
+        "published": "PUBLISHED",
+        "as_published": "AS PUBLISHED",
+        "full_physics": "FULL PHYSICS",
+        "within": "WITHIN",
+        "verdict": "VERDICT",
+    }
+    outside = [row["id"] for row in rows if not row["within"]]
+
+    def text() -> str:
+        changed = sum(bool(row["changes"]) for row in rows)
+        kept = len(rows) - len(outside)
+        return f"{listing(rows, columns)}\n{kept} of {len(rows)} reproduced; full physics changes {changed}"
+
+    echo(as_json, rows, text)
+    if check and outside:
+        click.echo(f"outside tolerance: {', '.join(outside)}", err=True)
+        sys.exit(1)
+
+
+@main.command("list")
+@click.argument("kind", required=False)
+@LIBRARY
+@JSON
+@guarded
+def list_entries(kind: str | None, library: tuple[str, ...], as_json: bool) -> None:
+    """List library entries, studies, assumptions or the columns that studies may ask for.
+
+    \b
+    Example: sweeper list chip
+    """
+    from sweeper.report import catalogue
+
+    found = catalogue(library)
+    if kind is not None and kind not in found:
+        raise click.UsageError(f"unknown kind '{kind}' (allowed: {', '.join(found)})")
+    chosen = {kind: found[kind]} if kind else found
+
+    def text() -> str:
+        return "\n".join(
+            f"{name}\n" + "\n".join(f"  {e['name']:<26} {e['description']}" for e in entries)
+            for name, entries in chosen.items()
+        )
+
+    echo(as_json, chosen, text)
+
+
+@main.command()
+@JSON
+@guarded
+def env(as_json: bool) -> None:
+    """Print versions and settings of this installation.
+
+    \b
+    Example: sweeper env --json
+    """
+    from sweeper.environment import environment
+
+    found = environment()
+    echo(as_json, found, lambda: "\n".join(f"{key}: {value}" for key, value in found.items()))

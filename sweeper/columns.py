@@ -1,0 +1,80 @@
+"""The columns that a study may give, and how one value of each is read."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from kernels.codes import SWITCHES
+from sweeper import checks
+from sweeper.errors import unknown
+from sweeper.library import Library
+from sweeper.vocabulary import ATTRIBUTES, NUMBERS, ROLES, Attribute
+from sweeper.workload import Workload, read_workload
+from sweeper.yaml_source import Node
+
+PARTITIONING = "partitioning"
+
+OVERRIDES: Mapping[str, Attribute] = {
+    f"{role}.{name}": attribute for role, kind in ROLES.items() for name, attribute in ATTRIBUTES.get(kind, {}).items()
+}
+"""Columns such as `memory.bandwidth`, which replace an attribute of the selected entry."""
+
+NUMERIC: Mapping[str, Attribute] = {**NUMBERS, **OVERRIDES}
+
+ALL = (*ROLES, *NUMBERS, *SWITCHES, PARTITIONING, *OVERRIDES)
+
+ASSUMABLE = (*SWITCHES, *NUMBERS, *OVERRIDES)
+"""Columns that a set of assumptions may give."""
+
+REQUIRED = (
+    *(role for role in ROLES if role != "outer_link"),
+    *(name for name, attribute in NUMBERS.items() if attribute.default is None),
+)
+"""Columns that every box must give; the others have defaults."""
+
+
+@dataclass
+class Stock:
+    """The library, and the workloads of it that the study names so far."""
+
+    library: Library
+    workloads: dict[str, Workload] = field(default_factory=dict)
+
+    def workload(self, name: str) -> Workload:
+        """A workload by its canonical name. Raises SpecError with the mistakes of its entry."""
+        if name not in self.workloads:
+            self.workloads[name] = read_workload(self.library.find("workload", name))
+        return self.workloads[name]
+
+
+def unknown_column(found: str) -> str:
+    """Message about a name that is no column."""
+    dotted = OVERRIDES if "." in found else [name for name in ALL if name not in OVERRIDES]
+    more = "" if "." in found else "; and attributes of entries such as memory.bandwidth"
+    return unknown("column", found, dotted) + more
+
+
+def about(column: str) -> str:
+    """Meaning of a column, for messages."""
+    return NUMERIC[column].about if column in NUMERIC else f"a {ROLES.get(column, column)}"
+
+
+def read_value(column: str, node: Node, stock: Stock) -> float | str:
+    """One value of a column: a number in SI, or the name of an entry, a choice or a partitioning.
+
+    Raises SpecError at the node. Names of partitionings are checked later, against the workloads of the box.
+    """
+    if column in NUMERIC:
+        return checks.number(node, NUMERIC[column])
+    if column in SWITCHES:
+        return checks.choice(node, f"choice of {column}", SWITCHES[column])
+    if column in ROLES:
+        return _entry(ROLES[column], node, stock)
+    return checks.text(node, column)
+
+
+def _entry(kind: str, node: Node, stock: Stock) -> str:
+    """Canonical name of a library entry, which is itself checked."""
+    entry = stock.library.find_at(kind, node)
+    if kind == "workload":
+        stock.workload(entry.name)
+    return entry.name

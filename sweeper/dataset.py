@@ -1,0 +1,178 @@
+"""The dataset as a table: which columns, of which type, with unit, meaning, grade and sources in the schema."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from kernels.codes import REASONS
+from sweeper.program import Program
+from sweeper.space import Grid
+from sweeper.vocabulary import ATTRIBUTES, GRADES, NUMBERS, ROLES, SWITCH_DEFAULTS, Attribute
+
+DEFAULT_METRICS = (
+    "iteration_time_s",
+    "utilisation",
+    "compute_time_s",
+    "memory_time_s",
+    "network_time_s",
+    "transfer_time_s",
+    "graph_compute_time_s",
+    "graph_memory_time_s",
+    "graph_network_time_s",
+    "graph_time_s",
+    "bubble_time_s",
+    "gradient_time_s",
+    "optimizer_time_s",
+    "samples_per_s",
+    "memory_need_B",
+    "memory_headroom_B",
+    "system_price_usd",
+    "system_power_W",
+    "cost_efficiency_flops_per_usd",
+    "power_efficiency_flops_per_W",
+)
+"""Metrics of a study that does not choose."""
+
+NAMES = pa.dictionary(pa.int32(), pa.string())
+ALWAYS = (
+    *("workload", "chip", "topology", "memory", "link", "partitioning", "chips", "dim_x", "dim_y", "dim_z"),
+    *("tensor_parallel", "pipeline_parallel", "data_parallel", "microbatch"),
+)
+"""Axis columns that every dataset has, whether a study varies them or not."""
+
+
+def attribute_of(name: str) -> Attribute | None:
+    """Unit and meaning of a numeric axis column, dotted overrides included."""
+    role, _, attribute = name.partition(".")
+    return ATTRIBUTES[ROLES[role]][attribute] if attribute else NUMBERS.get(name)
+
+
+def dataset_name(axis_column: str) -> str:
+    """Name of an axis column in the dataset: overrides get role, attribute and unit."""
+    attribute = attribute_of(axis_column)
+    if attribute is None:
+        return axis_column
+    role, _, dotted = axis_column.partition(".")
+    return f"{role}_{attribute.column}" if dotted else attribute.column
+
+
+def axis_columns(grids: Sequence[Grid]) -> dict[str, list[float | str]]:
+    """Axis columns of the dataset with every value they take: those that vary, and the usual ones."""
+    names = list(dict.fromkeys([*ALWAYS, *(name for grid in grids for name in grid.columns)]))
+    found = {
+        name: list(dict.fromkeys(value for grid in grids for value in _values(grid, name))) for name in names
+    }
+    return {name: found[name] for name in names if name in ALWAYS or len(found[name]) > 1}
+
+
+def _values(grid: Grid, name: str) -> Sequence[float | str]:
+    """Values of a column in one box; what the engine assumes where the box does not give it."""
+    if name in grid.columns:
+        return grid.columns[name].values
+    attribute = attribute_of(name)
+    if attribute is None:
+        return (SWITCH_DEFAULTS.get(name, "kernel_by_kernel" if name == "partitioning" else ""),)
+    overrides_entry = "." in name
+    return (np.nan if overrides_entry or attribute.default is None else attribute.default,)
+
+
+def _field(name: str, kind: pa.DataType, unit: str, about: str, role: str, grade: str, sources: str) -> pa.Field:
+    metadata = {"unit": unit, "description": about, "role": role, "grade": grade, "source": sources}
+    return pa.field(name, kind, nullable=False, metadata=metadata)
+
+
+def _axis_field(name: str, values: Sequence[float | str]) -> pa.Field:
+    attribute = attribute_of(name)
+    if attribute is None:
+        about = "assumption" if name in SWITCH_DEFAULTS else "library entry" if name in ROLES else "axis"
+        return _field(name, NAMES, "", about, "parameter", "", "")
+    whole = attribute.integer and all(float(value).is_integer() for value in values)
+    kind = pa.int64() if whole else pa.float64()
+    return _field(dataset_name(name), kind, attribute.unit, attribute.about, "parameter", "", "")
+
+
+def lineage(program: Program, column: str) -> tuple[set[str], set[tuple[str, str]]]:
+    """Equations and graded library sources from which a column is computed."""
+    equations: set[str] = set()
+    sources: set[tuple[str, str]] = set()
+    writers = {o.name: e for stage in program.stages for e in stage.fusion.equations for o in e.outputs}
+    waiting = [column]
+    seen = set(waiting)
+    while waiting:
+        name = waiting.pop()
+        if name in program.given:
+            sources.update(program.given[name].sources)
+            continue
+        equations.add(f"{writers[name].name}: {writers[name].source}")
+        for parent in writers[name].inputs:
+            if parent not in seen:
+                seen.add(parent)
+                waiting.append(parent)
+    return equations, sources
+
+
+def _metric_field(name: str, programs: Iterable[Program], float32: bool) -> pa.Field:
+    unit, about = "", ""
+    grades: set[str] = set()
+    sources: set[str] = set()
+    for program in programs:
+        origin = program.outputs.get(name) or program.given[name]
+        unit, about = origin.unit, origin.about
+        _, graded = lineage(program, name)
+        grades.update(grade for _, grade in graded)
+        sources.update(source for source, _ in graded)
+    weakest = max(grades, key=GRADES.index, default="")
+    kind = pa.float32() if float32 else pa.float64()
+    return _field(name, kind, unit, about, "metric", weakest, json.dumps(sorted(sources)))
+
+
+def dataset_schema(
+    grids: Sequence[Grid], metrics: Sequence[str], programs: Sequence[Program], float32: bool, metadata: dict[str, str]
+) -> pa.Schema:
+    """Schema of every part of a study's dataset. The grade of a metric is the weakest among its inputs."""
+    fields = [_field("point_id", pa.int64(), "", "number of the point in the study", "key", "", "")]
+    fields += [_axis_field(name, values) for name, values in axis_columns(grids).items()]
+    fields.append(_field("feasible", pa.bool_(), "", "whether the point can run", "metric", "", ""))
+    fields.append(_field("infeasible_reason", NAMES, "", "first check that fails", "parameter", "", ""))
+    fields += [_metric_field(name, programs, float32) for name in metrics]
+    return pa.schema(fields, metadata=metadata)
+
+
+def _axis_array(grid: Grid, name: str, values: list[float | str], digits: list[np.ndarray], kind: pa.DataType) -> pa.Array:
+    column = grid.columns.get(name)
+    own = _values(grid, name)
+    codes = np.zeros(len(digits[0]), np.int32) if column is None else column.codes[digits[column.axis]]
+    if kind == NAMES:
+        position = {value: code for code, value in enumerate(values)}
+        recode = np.array([position[value] for value in own], np.int32)
+        return pa.DictionaryArray.from_arrays(recode[codes], pa.array([str(value) for value in values]))
+    return pa.array(np.array(own, np.float64)[codes]).cast(kind)
+
+
+def table(
+    schema: pa.Schema,
+    axes: Mapping[str, list[float | str]],
+    grid: Grid,
+    numbers: np.ndarray,
+    values: Mapping[str, np.ndarray],
+) -> pa.Table:
+    """Rows of the dataset for points numbered within a box; `axes` as `axis_columns` gives them."""
+    digits = grid.digits(numbers)
+    axis_of = {dataset_name(name): name for name in axes}
+    reasons = values["infeasible_reason"].astype(np.int32)
+    arrays = []
+    for column in schema:
+        if column.name == "point_id":
+            arrays.append(pa.array(numbers + grid.offset))
+        elif column.name == "feasible":
+            arrays.append(pa.array(reasons == 0))
+        elif column.name == "infeasible_reason":
+            arrays.append(pa.DictionaryArray.from_arrays(reasons, pa.array(REASONS)))
+        elif column.name in axis_of:
+            name = axis_of[column.name]
+            arrays.append(_axis_array(grid, name, axes[name], digits, column.type))
+        else:
+            arrays.append(pa.array(values[column.name]).cast(column.type))
+    return pa.Table.from_arrays(arrays, schema=schema)

@@ -1,0 +1,91 @@
+"""What can go wrong, as exceptions with an exit code; a mistake in a file is a `Problem` with its position."""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+
+@dataclass(frozen=True, order=True)
+class Problem:
+    """One mistake in one file. `line` and `column` count from 1; `path` names the place in words (`axes.chip[2]`)."""
+
+    file: str
+    line: int
+    column: int
+    path: str
+    message: str
+
+    def __str__(self) -> str:
+        where = f"{self.file}:{self.line}:{self.column}: "
+        return f"{where}{self.path}: {self.message}" if self.path else where + self.message
+
+
+class SweeperError(Exception):
+    """Base of all errors that a user can mend; `exit_code` is what the command line returns."""
+
+    exit_code = 1
+
+
+class EnvironmentFault(SweeperError):
+    """The machine, not the study, is at fault: Ray unreachable, disk full, a package too old."""
+
+    exit_code = 3
+
+
+class OutputConflict(SweeperError):
+    """The output directory holds something that this run must not overwrite."""
+
+    exit_code = 4
+
+
+class Interrupted(SweeperError):
+    """The user stopped a run; what it had committed is kept, and running it again goes on from there."""
+
+    exit_code = 130
+
+
+class SpecError(SweeperError):
+    """All mistakes found in a study and the library files it uses, sorted by file and position."""
+
+    exit_code = 2
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems: list[Problem] = sorted(set(problems))
+        super().__init__(self.problems)
+
+    def __str__(self) -> str:
+        return "\n".join(str(problem) for problem in self.problems)
+
+
+class Problems(list[Problem]):
+    """Problems met so far by a reader that carries on after a mistake to find the others."""
+
+    @contextmanager
+    def collecting(self) -> Iterator[None]:
+        """Keep the problems of a SpecError raised inside the block instead of passing the error on."""
+        try:
+            yield
+        except SpecError as error:
+            self.extend(error.problems)
+
+    def raise_any(self) -> None:
+        """Raise SpecError if there is any problem."""
+        if self:
+            raise SpecError(self)
+
+
+def unknown(what: str, found: str, allowed: Iterable[str]) -> str:
+    """Message about a name that is not allowed: what was found, the nearest valid name, what is allowed."""
+    names = sorted(set(allowed))
+    folded = {name.casefold(): name for name in names}
+    near = get_close_matches(found[:100].casefold(), folded, n=1, cutoff=0.6)
+    hint = f", did you mean {folded[near[0]]!r}?" if near else ""
+    listed = ", ".join(names[:40]) + (f", ... ({len(names)} in all)" if len(names) > 40 else "")
+    return f"unknown {what} {brief(found)}{hint} (allowed: {listed or 'nothing'})"
+
+
+def brief(value: object) -> str:
+    """A value as it is quoted in a message: at most 60 characters."""
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -1,0 +1,315 @@
+"""Arithmetic written in a spec, evaluated with numpy in float64 and nothing else.
+
+The grammar is a small part of Python's: numbers, names, quoted text in comparisons, `+ - * / // % **`, comparisons,
+`and or not`, and the functions below. Text is parsed by `ast` and walked against a whitelist; it is never executed
+as Python. Results that are whole numbers are exact up to 2^53 on every machine: powers are products, and `log2` of
+a power of two is its exponent.
+"""
+
+import ast
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache, reduce
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweeper.errors import brief, unknown
+
+MAX_LENGTH = 1000
+MAX_DEPTH = 50
+MAX_POWER = 64
+"""Largest exponent that may be written; a larger one is surely a mistake."""
+
+Operand = float | str | NDArray[Any]
+
+
+class ExpressionError(ValueError):
+    """An expression that cannot be read or evaluated; `offset` counts characters from the start of its text."""
+
+    def __init__(self, message: str, offset: int = 0) -> None:
+        super().__init__(message, offset)
+        self.message = message
+        self.offset = offset
+
+    def __str__(self) -> str:
+        return self.message
+
+
+def _power(base: NDArray[Any], exponent: NDArray[Any]) -> NDArray[Any]:
+    """base ** exponent: by squaring or a square root where that serves, which is exact if the result is whole."""
+    if np.any(exponent != np.floor(exponent)) or np.any(np.abs(exponent) > MAX_POWER):
+        return np.where(exponent == 0.5, np.sqrt(base), np.power(base, exponent))
+    left = np.abs(exponent).astype(np.int64)
+    result, square = np.ones(np.broadcast_shapes(base.shape, left.shape)), base
+    while np.any(left):
+        result = np.where(left & 1, result * square, result)
+        left, square = left >> 1, square * square
+    return np.where(exponent < 0, 1.0 / result, result)
+
+
+def _log2(value: NDArray[Any]) -> NDArray[Any]:
+    mantissa, exponent = np.frexp(value)
+    return np.where(mantissa == 0.5, exponent - 1.0, np.log2(value))
+
+
+_BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: np.add,
+    ast.Sub: np.subtract,
+    ast.Mult: np.multiply,
+    ast.Div: np.divide,
+    ast.FloorDiv: np.floor_divide,
+    ast.Mod: np.mod,
+    ast.Pow: _power,
+}
+
+_COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
+    ast.Eq: np.equal,
+    ast.NotEq: np.not_equal,
+    ast.Lt: np.less,
+    ast.LtE: np.less_equal,
+    ast.Gt: np.greater,
+    ast.GtE: np.greater_equal,
+}
+
+_UNARY: dict[type[ast.unaryop], Callable[[Any], Any]] = {ast.USub: np.negative, ast.UAdd: np.positive}
+
+FUNCTIONS: dict[str, tuple[int, int, Callable[..., Any]]] = {
+    "min": (1, 20, lambda *values: reduce(np.minimum, values)),
+    "max": (1, 20, lambda *values: reduce(np.maximum, values)),
+    "ceil": (1, 1, np.ceil),
+    "floor": (1, 1, np.floor),
+    "log2": (1, 1, _log2),
+    "sqrt": (1, 1, np.sqrt),
+}
+"""Functions by name, with the smallest and largest number of arguments."""
+
+
+@dataclass(frozen=True)
+class Expression:
+    """A parsed expression: equal, hashable and picklable by its text.
+
+    Raises ExpressionError, with the offset of the mistake, if `text` is not in the grammar.
+    """
+
+    text: str
+    symbols: frozenset[str] = field(init=False, compare=False, repr=False)
+    """Names that `evaluate` needs; `a.b` is one name."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "symbols", _parse(self.text)[1])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Expression, (self.text,)
+
+    @property
+    def constant(self) -> bool:
+        """Whether the expression names nothing."""
+        return not self.symbols
+
+    def evaluate(self, values: Mapping[str, Operand]) -> Any:
+        """Value with each symbol replaced by a number, text, or an array of either; arrays broadcast.
+
+        Returns an array if any used value is one, else a float or a bool. Division by zero gives inf or nan.
+        Raises ExpressionError for a name that `values` lacks and for text where a number is needed.
+        """
+        with np.errstate(all="ignore"):
+            result = np.asarray(_evaluate(_parse(self.text)[0], values))
+        return result if result.ndim else result.item()
+
+    def bind(self, values: Mapping[str, float]) -> "Expression":
+        """The expression with some of its symbols replaced by whole numbers."""
+        used = self.symbols & values.keys()
+        if not used:
+            return self
+        tree = _Binder({name: int(values[name]) for name in used}).visit(ast.parse(_clean(self.text), mode="eval"))
+        return Expression(ast.unparse(tree))
+
+    def conjuncts(self) -> tuple["Expression", ...]:
+        """The conditions that `and` joins at the top of the expression; the expression itself if there is no `and`."""
+        tree = _parse(self.text)[0]
+        if isinstance(tree, ast.BoolOp) and isinstance(tree.op, ast.And):
+            return tuple(Expression(ast.unparse(value)) for value in tree.values)
+        return (self,)
+
+    def sides(self) -> tuple["Expression", "Expression"] | None:
+        """Left and right side of a single comparison, or None for any other expression."""
+        tree = _parse(self.text)[0]
+        if isinstance(tree, ast.Compare) and len(tree.ops) == 1:
+            return Expression(ast.unparse(tree.left)), Expression(ast.unparse(tree.comparators[0]))
+        return None
+
+
+def is_symbol(name: str) -> bool:
+    """Whether a name can stand in an expression: an identifier that is neither a function nor a Python keyword."""
+    if name in FUNCTIONS or not name.isascii():
+        return False
+    try:
+        return isinstance(ast.parse(name, mode="eval").body, ast.Name) and name.isidentifier()
+    except (SyntaxError, ValueError):
+        return False
+
+
+def check_symbols(expression: Expression, allowed: Iterable[str]) -> None:
+    """Raise ExpressionError, at its place, for the first symbol of an expression that is not allowed."""
+    strange = expression.symbols - set(allowed)
+    if not strange:
+        return
+    nodes = [node for node in ast.walk(_parse(expression.text)[0]) if _name(node) in strange]
+    first = min(nodes, key=lambda node: (node.lineno, node.col_offset))  # type: ignore[attr-defined]
+    raise ExpressionError(unknown("name", _name(first), allowed), _offset(first))
+
+
+def _clean(text: str) -> str:
+    """Text on one line, as YAML may have folded it."""
+    return text.replace("\n", " ").replace("\r", " ").replace("\t", " ").strip()
+
+
+@lru_cache(maxsize=20_000)
+def _parse(text: str) -> tuple[ast.expr, frozenset[str]]:
+    """Tree and symbols of an expression."""
+    if len(text) > MAX_LENGTH:
+        raise ExpressionError(f"an expression of {len(text)} characters; at most {MAX_LENGTH} are read")
+    clean = _clean(text)
+    if not clean:
+        raise ExpressionError("an empty expression")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Python comments on odd literals, which the whitelist refuses anyway
+            tree = ast.parse(clean, mode="eval").body
+    except SyntaxError as fault:
+        raise ExpressionError(f"cannot read {brief(clean)}: {fault.msg}", max((fault.offset or 1) - 1, 0)) from None
+    except (ValueError, MemoryError, RecursionError):
+        raise ExpressionError(f"cannot read {brief(clean)}") from None
+    symbols: set[str] = set()
+    _check(tree, symbols, 1)
+    return tree, frozenset(symbols)
+
+
+def _offset(node: ast.AST) -> int:
+    return getattr(node, "col_offset", 0)
+
+
+def _name(node: ast.AST) -> str:
+    """Symbol that a node is, `a` or `a.b`; empty if it is none."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+        return f"{node.value.id}.{node.attr}"
+    return ""
+
+
+def _check(node: ast.expr, symbols: set[str], depth: int) -> None:
+    """Refuse what is not in the grammar, and collect the symbols."""
+    if depth > MAX_DEPTH:
+        raise ExpressionError(f"nested deeper than {MAX_DEPTH} levels", _offset(node))
+    children: list[ast.expr] = []
+    name = _name(node)
+    if name:
+        if name in FUNCTIONS:
+            raise ExpressionError(f"{name} is a function; call it as {name}(...)", _offset(node))
+        symbols.add(name)
+    elif isinstance(node, ast.Constant):
+        _check_constant(node)
+    elif isinstance(node, ast.BinOp) and type(node.op) in _BINARY:
+        children = [node.left, node.right]
+        if isinstance(node.op, ast.Pow) and _beyond(node.right, MAX_POWER):
+            raise ExpressionError(f"an exponent beyond {MAX_POWER}", _offset(node.right))
+    elif isinstance(node, ast.UnaryOp) and (type(node.op) in _UNARY or isinstance(node.op, ast.Not)):
+        children = [node.operand]
+    elif isinstance(node, ast.BoolOp):
+        children = node.values
+    elif isinstance(node, ast.Compare) and all(type(op) in _COMPARISONS for op in node.ops):
+        children = [node.left, *node.comparators]
+    elif isinstance(node, ast.Call):
+        children = _arguments(node)
+    else:
+        what = brief(ast.unparse(node))
+        raise ExpressionError(f"{what} is not allowed; use numbers, names, + - * / // % **, comparisons, "
+                              f"and, or, not, {', '.join(FUNCTIONS)}", _offset(node))  # fmt: skip
+    for child in children:
+        _check(child, symbols, depth + 1)
+
+
+def _beyond(node: ast.expr, limit: int) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, int | float) and node.value > limit
+
+
+def _check_constant(node: ast.Constant) -> None:
+    value = node.value
+    if isinstance(value, str):
+        return
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ExpressionError(f"{brief(value)} is not allowed; use a number or a name", _offset(node))
+    if not abs(value) <= 1e300:
+        raise ExpressionError("a number beyond 1e300", _offset(node))
+
+
+def _arguments(node: ast.Call) -> list[ast.expr]:
+    if not isinstance(node.func, ast.Name):
+        raise ExpressionError(f"only functions may be called: {', '.join(FUNCTIONS)}", _offset(node))
+    if node.func.id not in FUNCTIONS:
+        raise ExpressionError(unknown("function", node.func.id, FUNCTIONS), _offset(node))
+    least, most, _ = FUNCTIONS[node.func.id]
+    if node.keywords or not least <= len(node.args) <= most:
+        count = str(least) if least == most else f"{least} to {most}"
+        raise ExpressionError(f"{node.func.id} takes {count} plain argument(s)", _offset(node))
+    return node.args
+
+
+def _evaluate(node: ast.expr, values: Mapping[str, Operand]) -> Any:
+    """Value of a checked tree, as numpy arrays (of no dimension for a scalar)."""
+    name = _name(node)
+    if name:
+        if name not in values:
+            raise ExpressionError(unknown("name", name, values), _offset(node))
+        value = np.asarray(values[name])
+        return value if value.dtype.kind in "UO" else value.astype(np.float64)
+    if isinstance(node, ast.Constant):
+        return np.asarray(node.value if isinstance(node.value, str) else float(node.value))  # type: ignore[arg-type]
+    if isinstance(node, ast.BinOp):
+        return _BINARY[type(node.op)](_number(node.left, values), _number(node.right, values))
+    if isinstance(node, ast.UnaryOp):
+        operand = _number(node.operand, values)
+        return np.equal(operand, 0) if isinstance(node.op, ast.Not) else _UNARY[type(node.op)](operand)
+    if isinstance(node, ast.BoolOp):
+        truths = [np.not_equal(_number(value, values), 0) for value in node.values]
+        return reduce(np.logical_and if isinstance(node.op, ast.And) else np.logical_or, truths)
+    if isinstance(node, ast.Compare):
+        return _compare(node, values)
+    assert isinstance(node, ast.Call)
+    assert isinstance(node.func, ast.Name)
+    return FUNCTIONS[node.func.id][2](*(_number(argument, values) for argument in node.args))
+
+
+def _number(node: ast.expr, values: Mapping[str, Operand]) -> NDArray[Any]:
+    value = np.asarray(_evaluate(node, values))
+    if value.dtype.kind in "UO":
+        raise ExpressionError(f"{brief(ast.unparse(node))} is text; text can only be compared", _offset(node))
+    return value.astype(np.float64)
+
+
+def _compare(node: ast.Compare, values: Mapping[str, Operand]) -> Any:
+    sides = [np.asarray(_evaluate(side, values)) for side in (node.left, *node.comparators)]
+    texts = [side.dtype.kind in "UO" for side in sides]
+    if any(texts) and not (all(texts) and all(isinstance(op, ast.Eq | ast.NotEq) for op in node.ops)):
+        raise ExpressionError("text can only be compared with text, by == or !=", _offset(node))
+    pairs = zip(node.ops, pairwise(sides))
+    return reduce(np.logical_and, (_COMPARISONS[type(op)](*pair) for op, pair in pairs))
+
+
+class _Binder(ast.NodeTransformer):
+    """Replaces names by whole numbers."""
+
+    def __init__(self, values: Mapping[str, int]) -> None:
+        self._values = values
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        value = self._values.get(node.id)
+        if value is None:
+            return node
+        number = ast.Constant(abs(value))
+        return number if value >= 0 else ast.UnaryOp(ast.USub(), number)

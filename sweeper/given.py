@@ -1,0 +1,188 @@
+"""What the space gives to the equations: axis numbers, library attributes, assumptions, and a workload's graph."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from kernels.codes import DIMENSION_KINDS, SWITCHES
+from sweeper import graph
+from sweeper.library import Library
+from sweeper.program import Given, Values
+from sweeper.space import Grid
+from sweeper.vocabulary import ATTRIBUTES, NUMBERS, ROLES, SWITCH_DEFAULTS, Attribute
+from sweeper.workload import Workload
+
+NOTHING: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, eq=False)
+class Surroundings:
+    """A box and its library: all that is needed to build the given columns of one combination of structure."""
+
+    grid: Grid
+    library: Library
+    workloads: Mapping[str, Workload]
+
+    def varies(self, name: str) -> bool:
+        """Whether a column has several values in the box."""
+        column = self.grid.columns.get(name)
+        return column is not None and len(column.values) > 1
+
+    def only(self, name: str, default: float | str | None = None) -> float | str | None:
+        """The single value of a column that does not vary."""
+        column = self.grid.columns.get(name)
+        return default if column is None else column.values[0]
+
+
+def number(around: Surroundings, name: str, attribute: Attribute) -> Given:
+    """A number that an axis may sweep."""
+    about = attribute.about
+    if around.varies(name):
+        return Given(attribute.column, frozenset({name}), lambda values, n: values[name], attribute.unit, about)
+    return constant(attribute.column, around.only(name, attribute.default), attribute.unit, about)
+
+
+def constant(name: str, value: float | str | None, unit: str, about: str) -> Given:
+    """A number that does not vary in the box."""
+    entry = np.array([value], np.float64)
+    return Given(name, NOTHING, lambda values, n: entry, unit, about)
+
+
+def role_column(around: Surroundings, role: str) -> str:
+    """Column that selects the entry of a role: the outer link is the link unless a study names another."""
+    return "link" if role == "outer_link" and role not in around.grid.columns else role
+
+
+def attribute_of(around: Surroundings, role: str, name: str, attribute: Attribute) -> Given:
+    """An attribute of the selected library entry, or the axis that overrides it."""
+    column = f"{role}_{attribute.column}"
+    override = f"{role_column(around, role)}.{name}"
+    if override in around.grid.columns:
+        given = number(around, override, attribute)
+        return Given(column, given.needs, given.build, given.unit, attribute.about)
+    selector = role_column(around, role)
+    kind = ROLES[role]
+    entries = [around.library.find(kind, str(value)) for value in around.grid.columns[selector].values]
+    sources = tuple(
+        (entry.values[name].source, entry.values[name].grade) for entry in entries if name in entry.values
+    )
+    table = np.array([_attribute(entry.values, name, attribute) for entry in entries])
+    return lookup(around, column, selector, table, attribute.unit, attribute.about, sources)
+
+
+def _attribute(values: Mapping[str, object], name: str, attribute: Attribute) -> float:
+    value = values.get(name)
+    return float(attribute.default if value is None else value.number)  # type: ignore[arg-type,attr-defined]
+
+
+def lookup(
+    around: Surroundings,
+    column: str,
+    selector: str,
+    table: np.ndarray,
+    unit: str,
+    about: str,
+    sources: tuple[tuple[str, str], ...] = (),
+) -> Given:
+    """A column that is a table over the values of another."""
+    if not around.varies(selector):
+        return Given(column, NOTHING, lambda values, n: table[:1], unit, about, sources)
+    return Given(
+        column,
+        frozenset({selector}),
+        lambda values, n: table[values[selector].astype(np.int64)],
+        unit,
+        about,
+        sources,
+    )
+
+
+def topology_kinds(around: Surroundings) -> Iterable[Given]:
+    """Kind of each of the three network dimensions."""
+    names = [str(value) for value in around.grid.columns["topology"].values]
+    dimensions = [around.library.find("topology", name).dimensions for name in names]
+    for position, letter in enumerate("xyz"):
+        kinds = [kinds[position] if position < len(kinds) else "absent" for kinds in dimensions]
+        table = np.array([float(DIMENSION_KINDS.index(kind)) for kind in kinds])
+        yield lookup(around, f"topology_kind_{letter}", "topology", table, "", f"kind of network dimension {letter}")
+
+
+def switches(around: Surroundings, structure: Mapping[str, str]) -> dict[str, str]:
+    """Choice of every assumption switch."""
+    return {
+        name: structure.get(name) or str(around.only(name, default)) for name, default in SWITCH_DEFAULTS.items()
+    }
+
+
+def mapping_values(around: Surroundings, symbols: Iterable[str], values: Values, n: int) -> dict[str, np.ndarray]:
+    """Mapping columns by name, those that do not vary filled in."""
+    return {
+        name: values[name] if name in values else np.full(n, around.only(name, NUMBERS[name].default), np.float64)
+        for name in symbols
+    }
+
+
+def remembered(build: Callable[[dict[str, np.ndarray], int], np.ndarray]) -> Callable[..., np.ndarray]:
+    """A builder that keeps its last result: neighbouring tiles ask for the same mappings again."""
+    last: dict[tuple[bytes, ...], np.ndarray] = {}
+
+    def again(values: dict[str, np.ndarray], n: int) -> np.ndarray:
+        key = tuple(values[name].tobytes() for name in sorted(values))
+        if key not in last:
+            last.clear()
+            last[key] = build(values, n)
+        return last[key]
+
+    return again
+
+
+def graph_columns(around: Surroundings, workload: Workload, partitioning: str) -> Iterable[Given]:
+    """Arrays of the workload's graph and the numbers that it gives as expressions."""
+
+    def depending(
+        name: str, symbols: frozenset[str], build: Callable[[dict[str, np.ndarray], int], np.ndarray], about: str
+    ) -> Given:
+        needs = frozenset(symbol for symbol in symbols if around.varies(symbol))
+        return Given(name, needs, lambda values, n: build(mapping_values(around, symbols, values, n), n), "", about)
+
+    def fixed(name: str, array: np.ndarray, about: str) -> Given:
+        return Given(name, NOTHING, lambda values, n: array[None], "", about)
+
+    edges = graph.edges(workload)
+    scope, at_step, messages = graph.elimination(len(workload.kernels), edges)
+    partition_of = np.array(workload.partitions[partitioning], np.int64)
+    yield fixed("kernel_traits", graph.traits(workload), "type, phase and flags of every kernel")
+    yield fixed("graph_edges", edges, "producer, consumer, operand")
+    yield fixed("partition_of", partition_of, "partition of every kernel")
+    yield fixed("elimination_scope", scope, "order of elimination")
+    yield fixed("elimination_edges", at_step, "edges that each elimination settles")
+    yield fixed("elimination_messages", messages, "earlier results that each elimination uses")
+    yield constant("partitions", float(partition_of.max() + 1), "", "on-chip partitions of the graph")
+    symbols = graph.dimension_symbols(workload)
+    dimensions = remembered(lambda values, n: graph.dimensions(workload, values, n))
+    yield depending("kernel_dims", symbols, dimensions, "dimensions of every kernel")
+    for name, (column, unit, about) in graph.SCALARS.items():
+        expression = getattr(workload, name)
+        given = depending(
+            column,
+            expression.symbols - workload.parameters.keys(),
+            lambda values, n, e=expression: np.broadcast_to(  # type: ignore[misc]
+                np.asarray(e.evaluate({**workload.parameters, **values}), np.float64), n
+            ).copy(),
+            about,
+        )
+        yield Given(given.name, given.needs, given.build, unit, about)
+
+
+def given_columns(around: Surroundings, structure: Mapping[str, str]) -> dict[str, Given]:
+    """Every column that the space gives, for one combination of the structural columns."""
+    workload = around.workloads[structure["workload"]]
+    found = [number(around, name, attribute) for name, attribute in NUMBERS.items()]
+    for role, kind in ROLES.items():
+        found += [attribute_of(around, role, name, a) for name, a in ATTRIBUTES.get(kind, {}).items()]
+    found += topology_kinds(around)
+    for name, choice in switches(around, structure).items():
+        found.append(constant(name, float(SWITCHES[name].index(choice)), "", "assumption"))
+    found += graph_columns(around, workload, structure["partitioning"])
+    return {given.name: given for given in found}

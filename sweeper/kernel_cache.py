@@ -1,0 +1,105 @@
+"""Where compiled kernels live: one cache directory per version of everything that their machine code depends on.
+
+Numba sees a change in the file of a cached function, but not in the files of the functions that it calls: an edited
+helper would go on giving old numbers. The directory is therefore named after a hash of all kernel sources, of the
+libraries that compile them and of the processor they are compiled for. `configure` must run before Numba is imported,
+because Numba reads its settings at import.
+"""
+
+import hashlib
+import os
+import platform
+import sys
+from functools import cache
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+
+from sweeper.errors import EnvironmentFault
+
+COMPILERS = ("numba", "llvmlite", "numpy")
+"""Packages whose versions decide the machine code."""
+
+X86_64_V3 = frozenset({"avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe"})
+"""Flags of /proc/cpuinfo that the portable target x86-64-v3 needs beyond the older levels."""
+
+
+def configure() -> Path:
+    """Point Numba at the cache of these kernels and at the portable target; returns the cache directory.
+
+    Sets NUMBA_CACHE_DIR (a value set by the user would defeat the purpose and is replaced; SWEEPER_CACHE_DIR moves
+    the cache), NUMBA_NUM_THREADS=1 (processes are the parallelism) and, unless the user chose one, NUMBA_CPU_NAME.
+    May be called again. Raises EnvironmentFault if Numba was imported before with another cache directory, or if the
+    directory cannot be written.
+    """
+    os.environ.setdefault("NUMBA_CPU_NAME", _portable_cpu())
+    os.environ.setdefault("NUMBA_CPU_FEATURES", "")
+    directory = cache_dir()
+    if "numba" in sys.modules:
+        used = sys.modules["numba"].config.CACHE_DIR
+        if used != str(directory):
+            place = repr(used) if used else "beside the sources"
+            raise EnvironmentFault(
+                f"numba was imported with its cache {place} instead of in {str(directory)!r}: "
+                "import sweeper before numba and kernels"
+            )
+    os.environ["NUMBA_CACHE_DIR"] = str(directory)
+    os.environ["NUMBA_NUM_THREADS"] = "1"
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise EnvironmentFault(f"cannot make the kernel cache: {error}; set SWEEPER_CACHE_DIR") from error
+    return directory
+
+
+def cache_dir() -> Path:
+    """Directory of this version's compiled kernels, whether it exists or not."""
+    return _user_cache() / "numba" / kernel_hash()
+
+
+def generated_dir() -> Path:
+    """Directory of generated stage modules; it lies in the cache because they call the kernels hashed there."""
+    return cache_dir() / "generated"
+
+
+def kernel_hash() -> str:
+    """Hex digest of the kernel sources, of the compiler's version and of the target processor."""
+    parts = [source_hash("kernels"), platform.python_version(), os.environ.get("NUMBA_CPU_NAME", "")]
+    parts += [f"{package} {version(package)}" for package in COMPILERS]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+@cache
+def source_hash(package: str) -> str:
+    """Hex digest of the names and contents of a package's Python files (not of its subpackages).
+
+    Raises EnvironmentFault if the package is not installed.
+    """
+    found = find_spec(package)
+    if found is None or not found.submodule_search_locations:
+        raise EnvironmentFault(f"package {package!r} is not installed here")
+    digest = hashlib.sha256()
+    files = [file for folder in found.submodule_search_locations for file in Path(folder).glob("*.py")]
+    for file in sorted(files, key=lambda file: file.name):
+        digest.update(f"{file.name} {file.stat().st_size}\n".encode())
+        digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
+def _user_cache() -> Path:
+    chosen = os.environ.get("SWEEPER_CACHE_DIR")
+    if chosen:
+        return Path(chosen).expanduser().absolute()
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sweeper"
+
+
+def _portable_cpu() -> str:
+    """`x86-64-v3` where the processor has it, so that a cluster of mixed machines computes alike; else `generic`."""
+    if platform.machine() not in ("x86_64", "AMD64"):
+        return "generic"
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return "generic"
+    flags = next((line.split(":")[1].split() for line in lines if line.startswith("flags")), [])
+    return "x86-64-v3" if set(flags) >= X86_64_V3 else "generic"

@@ -1,0 +1,383 @@
+"""A plan: a study made ready to run, cut into chunks that any worker can evaluate alone and always to the same rows."""
+
+import hashlib
+import itertools
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from kernels import reduce
+from kernels.codes import REASONS, SWITCHES
+from sweeper.dataset import DEFAULT_METRICS, axis_columns, dataset_schema, table
+from sweeper.errors import Problem, SpecError
+from sweeper.given import Surroundings, given_columns, switches
+from sweeper.kernel_cache import kernel_hash
+from sweeper.library import Entry
+from sweeper.program import Program, UnknownColumn, build_program, evaluate
+from sweeper.space import Chunking, Domain, Factor, Grid, grids
+from sweeper.study import Study, load_study
+from sweeper.vocabulary import ROLES
+from sweeper.workload import Workload, read_workload
+
+CHUNK_POINTS = 1 << 21
+"""Points of a chunk at most: about a second of work."""
+CHUNK_ROWS = 1 << 20
+"""Rows of a chunk at most: one Parquet file of comfortable size."""
+TILE_POINTS = 1 << 17
+"""Points evaluated at a time: bounds the memory of a worker to some 100 MB whatever the study."""
+LEAST_CHUNKS = 16
+"""Chunks that a box is cut into where it can be, so that a small study still spreads over workers."""
+LEAST_POINTS = 1 << 14
+"""Points of a chunk at least: fewer cost more to hand out than to evaluate."""
+
+STRUCTURE = ("workload", "partitioning", *SWITCHES)
+"""Columns that choose equations or array shapes: one program for each combination of their values."""
+
+
+@dataclass(eq=False)
+class Plan:
+    """A study ready to run. Picklable; evaluation is pure.
+
+    Attributes: `study`, and `factored`: False evaluates every equation at every point (for comparison only).
+    """
+
+    study: Study
+    factored: bool = True
+    _programs: dict[Any, Program] = field(default_factory=dict, repr=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"study": self.study, "factored": self.factored, "_programs": {}}
+
+    @property
+    def name(self) -> str:
+        """Name of the study."""
+        return self.study.name
+
+    @cached_property
+    def grids(self) -> tuple[Grid, ...]:
+        """The boxes of the study with their numbering."""
+        return grids(self.study.boxes)
+
+    @cached_property
+    def chunkings(self) -> tuple[Chunking, ...]:
+        """How every box is cut."""
+        return tuple(self._chunking(grid) for grid in self.grids)
+
+    def _chunking(self, grid: Grid) -> Chunking:
+        per_row = grid.searched
+        spread = max(grid.rows // LEAST_CHUNKS, LEAST_POINTS // per_row)
+        limit = min(CHUNK_POINTS // per_row, CHUNK_ROWS // self._rows_per_row(grid), spread)
+        return grid.chunks(max(limit, 1))
+
+    def _rows_per_row(self, grid: Grid) -> int:
+        mode = self.study.output.mode
+        return {"best": 1, "top_k": self.study.output.top_k}.get(mode, grid.searched)
+
+    @property
+    def point_count(self) -> int:
+        """Points of the study, searched ones included."""
+        return sum(grid.points for grid in self.grids)
+
+    @property
+    def row_count(self) -> int:
+        """Combinations of the swept axes: rows of the dataset in mode `best`."""
+        return sum(grid.rows for grid in self.grids)
+
+    @property
+    def chunk_count(self) -> int:
+        """Chunks of the study."""
+        return sum(chunking.count for chunking in self.chunkings)
+
+    def locate(self, chunk: int) -> tuple[Grid, list[tuple[int, int]]]:
+        """Box of a chunk, and the rows of every axis that it covers."""
+        for chunking in self.chunkings:
+            if chunk < chunking.count:
+                return chunking.grid, chunking.ranges(chunk)
+            chunk -= chunking.count
+        raise IndexError(f"the study has {self.chunk_count} chunks")
+
+    def chunk_points(self, chunk: int) -> int:
+        """Points of one chunk."""
+        _, ranges = self.locate(chunk)
+        return int(np.prod([high - low for low, high in ranges], dtype=object))
+
+    @cached_property
+    def workloads(self) -> dict[str, Workload]:
+        """Graphs of the workloads that the study names."""
+        names = {str(value) for grid in self.grids for value in grid.columns["workload"].values}
+        return {name: read_workload(self.study.library.find("workload", name)) for name in sorted(names)}
+
+    @cached_property
+    def metrics(self) -> tuple[str, ...]:
+        """Metric columns of the dataset: the study's choice, or the usual ones; objectives always."""
+        chosen = self.study.output.columns or DEFAULT_METRICS
+        objectives = tuple(objective.column for objective in self.study.objectives)
+        skip = ("feasible", "infeasible_reason", "point_id")
+        return tuple(dict.fromkeys(name for name in (*chosen, *objectives) if name not in skip))
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """Schema of the dataset with unit, meaning, grade and sources of every column."""
+        programs = [self.program(grid, structure, self.metrics) for grid, structure in self._structures()]
+        metadata = {
+            "sweeper.study": self.name,
+            "sweeper.hash": self.hash,
+            "sweeper.points": str(self.point_count),
+            "sweeper.constants": json.dumps(self.constants, sort_keys=True),
+        }
+        return dataset_schema(self.grids, self.metrics, programs, self.study.output.float32, metadata)
+
+    @cached_property
+    def axes(self) -> dict[str, list[float | str]]:
+        """Axis columns of the dataset and every value they take."""
+        return axis_columns(self.grids)
+
+    @cached_property
+    def constants(self) -> dict[str, float | str]:
+        """Axis columns that have one and the same value in the whole study, assumption switches included."""
+        found: dict[str, set[float | str]] = {}
+        for grid in self.grids:
+            for name, column in grid.columns.items():
+                found.setdefault(name, set()).update(column.values)
+        return {name: next(iter(values)) for name, values in found.items() if len(values) == 1}
+
+    @cached_property
+    def resolved(self) -> dict[str, Any]:
+        """Everything that determines the result, as plain data."""
+        return {
+            "study": self.name,
+            "title": self.study.title,
+            "output": [self.study.output.mode, self.study.output.float32, self.study.output.top_k, *self.metrics],
+            "objectives": [[objective.column, objective.sense] for objective in self.study.objectives],
+            "boxes": [
+                [[*axis.columns, "searched" if axis.searched else "swept", axis.rows] for axis in grid.axes]
+                for grid in self.grids
+            ],
+            "library": {
+                f"{kind}/{name}": _plain(self.study.library.find(kind, name)) for kind, name in self._entries()
+            },
+            "kernels": kernel_hash(),
+        }
+
+    @cached_property
+    def hash(self) -> str:
+        """Content hash of the resolved study, the library values it uses and the model."""
+        return hashlib.sha256(json.dumps(self.resolved, sort_keys=True).encode()).hexdigest()
+
+    def _entries(self) -> list[tuple[str, str]]:
+        """Library entries that the study names."""
+        return sorted(
+            {
+                (kind, str(value))
+                for grid in self.grids
+                for role, kind in ROLES.items()
+                if role in grid.columns
+                for value in grid.columns[role].values
+            }
+        )
+
+    def _structures(self) -> Iterator[tuple[Grid, dict[str, str]]]:
+        """Every combination of structural values of every box."""
+        for grid in self.grids:
+            names = [name for name in STRUCTURE if name in grid.columns]
+            for values in itertools.product(*(grid.columns[name].values for name in names)):
+                yield grid, dict(zip(names, map(str, values), strict=True))
+
+    def program(self, grid: Grid, structure: dict[str, str], wanted: Sequence[str]) -> Program:
+        """The equations for some columns, under one combination of structural values of a box."""
+        complete = {"partitioning": "kernel_by_kernel", **structure}
+        key = (grid.offset, *sorted(complete.items()), *wanted)
+        if key not in self._programs:
+            around = Surroundings(grid, self.study.library, self.workloads)
+            workload = self.workloads[complete["workload"]]
+            self._programs[key] = build_program(
+                wanted,
+                given_columns(around, complete),
+                switches(around, complete),
+                {
+                    "kernel": len(workload.kernels),
+                    "edge": sum(len(kernel.inputs) for kernel in workload.kernels),
+                    "partition": max(workload.partitions[complete["partitioning"]]) + 1,
+                },
+                {name: _numbers(grid, name) for name in grid.columns if around.varies(name)},
+                self.factored,
+            )
+        return self._programs[key]
+
+    def check(self) -> None:
+        """Raise SpecError if the study asks for a column that no equation writes."""
+        try:
+            for grid, structure in self._structures():
+                self.program(grid, structure, self.metrics)
+        except UnknownColumn as error:
+            raise SpecError([Problem(str(self.study.path), 1, 1, "output.columns", str(error))]) from None
+
+    def warm_up(self) -> None:
+        """Compile every kernel that the study needs into the cache on disk, by evaluating the first point of each."""
+        for grid, structure in self._structures():
+            numbers = np.zeros(1, np.int64)
+            domain = _fixed(grid.listing(numbers), grid, structure)
+            for wanted in {self._searched_columns, self._all_columns}:
+                evaluate(self.program(grid, structure, wanted), domain, wanted)
+
+    @property
+    def _searched_columns(self) -> tuple[str, ...]:
+        return ("infeasible_reason", *(objective.column for objective in self.study.objectives))
+
+    @property
+    def _all_columns(self) -> tuple[str, ...]:
+        return ("infeasible_reason", *self.metrics)
+
+    def columns(self, grid: Grid, domain: Domain, wanted: Sequence[str]) -> dict[str, np.ndarray]:
+        """Columns over every point of a domain, one program for each combination of structural values in it."""
+        names = [name for name in STRUCTURE if name in grid.columns]
+        groups = [_groups(factor, [name for name in names if name in factor.codes]) for factor in domain]
+        sizes = tuple(factor.size for factor in domain)
+        found = {name: np.empty(sizes) for name in wanted}
+        for parts in itertools.product(*groups):
+            structure = {
+                name: str(grid.columns[name].values[code]) for codes, _, _ in parts for name, code in codes.items()
+            }
+            part = tuple(factor for _, _, factor in parts)
+            values = evaluate(self.program(grid, structure, tuple(wanted)), part, wanted)
+            where = np.ix_(*(rows for _, rows, _ in parts))
+            shape = tuple(factor.size for factor in part)
+            for name in wanted:
+                found[name][where] = values[name].reshape(shape)
+        return {name: values.reshape(-1) for name, values in found.items()}
+
+    def evaluate(self, chunk: int) -> pa.Table:
+        """Rows of one chunk, in the order of their point numbers."""
+        grid, ranges = self.locate(chunk)
+        mode = self.study.output.mode
+        if mode in ("all", "feasible"):
+            numbers, values = self._every_point(grid, ranges)
+            if mode == "feasible":
+                keep = values["infeasible_reason"] == 0
+                numbers = numbers[keep]
+                values = {name: column[keep] for name, column in values.items()}
+        else:
+            numbers = self._winners(grid, ranges)
+            values = self.columns(grid, grid.listing(numbers), self._all_columns)
+        return table(self.schema, self.axes, grid, numbers, values)
+
+    def points(self, point_ids: Sequence[int], wanted: Sequence[str]) -> dict[str, np.ndarray]:
+        """Columns of some points of one box, by their numbers in the study."""
+        grid = self.grid_of(point_ids[0])
+        numbers = np.array([point - grid.offset for point in point_ids], np.int64)
+        return self.columns(grid, grid.listing(numbers), wanted)
+
+    def grid_of(self, point_id: int) -> Grid:
+        """Box of a point. Raises IndexError for a number outside the study."""
+        for grid in self.grids:
+            if 0 <= point_id - grid.offset < grid.points:
+                return grid
+        raise IndexError(f"point {point_id} is not in 0..{self.point_count - 1}")
+
+    def _every_point(self, grid: Grid, ranges: list[tuple[int, int]]) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        tiles = [
+            self.columns(grid, grid.slice(tile), self._all_columns)
+            for tile in grid.tiles(range(len(grid.axes)), ranges, TILE_POINTS)
+        ]
+        first = grid.ranges_first(ranges)
+        values = {name: np.concatenate([tile[name] for tile in tiles]) for name in self._all_columns}
+        return first + np.arange(len(values["infeasible_reason"])), values
+
+    def _winners(self, grid: Grid, ranges: list[tuple[int, int]]) -> np.ndarray:
+        """Numbers within the box of the points that the search keeps."""
+        swept, searched = range(grid.swept), range(grid.swept, len(grid.axes))
+        found = []
+        for rows in grid.tiles(swept, ranges, max(1, TILE_POINTS // grid.searched)):
+            parts = list(grid.tiles(searched, rows, TILE_POINTS))
+            kept = [self._search(grid, part, len(parts) == 1) for part in parts]
+            found.append(kept[0][0] if len(kept) == 1 else self._merge(kept))
+        return np.concatenate(found)
+
+    def _search(self, grid: Grid, tile: list[tuple[int, int]], whole: bool) -> tuple[np.ndarray, ...]:
+        """Points of a tile that the search keeps, with their scores and reasons."""
+        values = self.columns(grid, grid.slice(tile), self._searched_columns)
+        count = len(values["infeasible_reason"])
+        rows = count // grid.searched if whole else 1
+        scores = np.stack([self._score(values[o.column], o.sense) for o in self.study.objectives], axis=-1)
+        reasons = values["infeasible_reason"]
+        kept = self._keep(scores.reshape(rows, -1, scores.shape[-1]), reasons.reshape(rows, -1))
+        return grid.ranges_first(tile) + kept, scores[kept], reasons[kept]
+
+    def _merge(self, parts: list[tuple[np.ndarray, ...]]) -> np.ndarray:
+        """The best among the bests of several tiles of one search."""
+        numbers, scores, reasons = (np.concatenate(column) for column in zip(*parts, strict=True))
+        order = np.argsort(numbers, kind="stable")
+        kept = self._keep(scores[order][None], reasons[order][None])
+        return numbers[order][kept]
+
+    def _score(self, values: np.ndarray, sense: str) -> np.ndarray:
+        return values if sense == "minimise" else -values
+
+    def _keep(self, scores: np.ndarray, reasons: np.ndarray) -> np.ndarray:
+        """Positions that survive, flat and in the order of the points. `scores` is [rows, points, objectives]."""
+        rows, points, _ = scores.shape
+        if self.study.output.mode == "pareto":
+            front = np.empty(points, np.int64)
+            fronts = []
+            for row in range(rows):
+                count = reduce.pareto(scores[row], reasons[row], front)
+                fronts.append(row * points + front[:count])
+            return np.concatenate(fronts)
+        k = 1 if self.study.output.mode == "best" else self.study.output.top_k
+        chosen = np.empty((rows, k), np.int64)
+        reduce.top_k(np.ascontiguousarray(scores[:, :, 0]), reasons, chosen)
+        return np.sort((chosen + np.arange(rows)[:, None] * points)[chosen >= 0])
+
+
+def _plain(entry: Entry) -> dict[str, Any]:
+    """What of a library entry determines results or their documentation, as plain data."""
+    values = {name: [value.number, value.source, value.grade] for name, value in entry.values.items()}
+    graph = repr(read_workload(entry)) if entry.kind == "workload" else ""
+    return {"values": values, "dimensions": list(entry.dimensions), "graph": graph}
+
+
+def _numbers(grid: Grid, name: str) -> np.ndarray:
+    """Values of a varying column as the equations see them: numbers, or the position of a library entry."""
+    column = grid.columns[name]
+    return np.arange(float(len(column.values))) if isinstance(column.values[0], str) else column.numbers
+
+
+def _groups(factor: Factor, names: list[str]) -> list[tuple[dict[str, int], np.ndarray, Factor]]:
+    """Rows of a factor that share structural values: those values' codes, the rows, and the factor of these rows."""
+    if not names:
+        return [({}, np.arange(factor.size), factor)]
+    first, number = factor.distinct(frozenset(names))
+    if len(first) == 1:
+        return [({name: int(factor.codes[name][0]) for name in names}, np.arange(factor.size), factor)]
+    groups = []
+    for index, row in enumerate(first):
+        rows = np.flatnonzero(number == index)
+        part = Factor({name: codes[rows] for name, codes in factor.codes.items()}, len(rows))
+        groups.append(({name: int(factor.codes[name][row]) for name in names}, rows, part))
+    return groups
+
+
+def _fixed(domain: Domain, grid: Grid, structure: dict[str, str]) -> Domain:
+    """A domain with structural columns set to given values; only for compiling, the points need not exist."""
+    (factor,) = domain
+    codes = dict(factor.codes)
+    for name, value in structure.items():
+        codes[name] = np.full(factor.size, grid.columns[name].values.index(value), np.int32)
+    return (Factor(codes, factor.size),)
+
+
+def make_plan(study: Study | str | Path, library_dirs: Iterable[str | Path] = ()) -> Plan:
+    """Plan of a study or of the study file at a path. Raises SpecError with every mistake found."""
+    loaded = study if isinstance(study, Study) else load_study(Path(study), [Path(path) for path in library_dirs])
+    plan = Plan(loaded)
+    plan.check()
+    return plan
+
+
+__all__ = ["REASONS", "Plan", "make_plan"]

@@ -1,0 +1,368 @@
+"""The model of one box as a program: which equations are needed, on what each depends, and the stages that result.
+
+Every column depends on some of the columns that vary in the box; equations with the same dependencies form a stage,
+which is evaluated once per distinct combination of those columns.
+"""
+
+import difflib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kernels import EQUATIONS, Equation, Output
+from sweeper.fuse import Argument, Fusion, fuse, scratch_outputs
+from sweeper.space import Domain
+
+Values = Mapping[str, np.ndarray]
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """A column that the space gives: built from the values of the varying columns that it depends on.
+
+    `build(values, n)` returns one entry per combination; `values` maps each column of `needs` to its n values. With
+    empty `needs` it is called once, with n = 1.
+    """
+
+    name: str
+    needs: frozenset[str]
+    build: Callable[[Values, int], np.ndarray]
+    unit: str
+    about: str
+    sources: tuple[tuple[str, str], ...] = ()
+
+
+Origin = tuple[frozenset[str], int]
+"""Where a column's entries lie: the columns that it depends on, and the folding stage that wrote it (-1 if none)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """Equations that depend on the same columns, fused into one loop.
+
+    `origins` are those of the gathered arguments, by their index. A folding stage runs once per distinct combination
+    of argument *values*: equations over graphs are expensive, and systems that differ often look alike to them.
+    """
+
+    number: int
+    needs: frozenset[str]
+    fusion: Fusion
+    origins: tuple[Origin, ...]
+    folds: bool
+    run: Callable[..., None]
+
+
+class UnknownColumn(Exception):
+    """No equation writes a column; the message names the nearest one."""
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """Stages in order, the given columns they read, and what every column depends on."""
+
+    given: Mapping[str, Given]
+    stages: tuple[Stage, ...]
+    origins: Mapping[str, Origin]
+    outputs: Mapping[str, Output]
+    shapes: Mapping[str, tuple[int, ...]]
+    values: Mapping[str, np.ndarray]
+
+
+def choose(switches: Mapping[str, str], equations: Iterable[Equation] = EQUATIONS) -> dict[str, Equation]:
+    """The equation that writes each column under the given assumptions."""
+    active = [e for e in equations if e.when is None or switches[e.when[0]] in e.when[1]]
+    return {output.name: equation for equation in active for output in equation.outputs}
+
+
+def required(wanted: Iterable[str], writers: Mapping[str, Equation], given: Mapping[str, Given]) -> list[Equation]:
+    """Equations that the wanted columns need, each after those it reads from."""
+    ordered: dict[str, Equation] = {}
+
+    def visit(column: str) -> None:
+        if column in given:
+            return
+        if column not in writers:
+            near = difflib.get_close_matches(column, [*writers, *given], 1)
+            raise UnknownColumn(f"no column '{column}'" + (f" (did you mean '{near[0]}'?)" if near else ""))
+        equation = writers[column]
+        if equation.name not in ordered:
+            for name in equation.inputs:
+                visit(name)
+            ordered[equation.name] = equation
+
+    for column in wanted:
+        visit(column)
+    return list(ordered.values())
+
+
+def dependencies(equations: Iterable[Equation], given: Mapping[str, Given]) -> dict[str, frozenset[str]]:
+    """Varying columns on which each column depends."""
+    needs = {name: column.needs for name, column in given.items()}
+    for equation in equations:
+        union = frozenset[str]().union(*(needs[name] for name in equation.inputs))
+        needs.update((output.name, union) for output in equation.outputs)
+    return needs
+
+
+def build_program(
+    wanted: Iterable[str],
+    given: Mapping[str, Given],
+    switches: Mapping[str, str],
+    sizes: Mapping[str, int],
+    values: Mapping[str, np.ndarray],
+    factored: bool = True,
+) -> Program:
+    """Arrange the equations for the wanted columns in stages.
+
+    `sizes` gives the length of the named array dimensions; `values` the possible values of every varying column.
+    With `factored` false everything is evaluated at every point, which is what the benchmark compares with.
+    """
+    wanted = list(dict.fromkeys(wanted))
+    equations = required(wanted, choose(switches), given)
+    needs = dependencies(equations, given)
+    if not factored:
+        everything = frozenset(values)
+        needs.update((o.name, everything) for equation in equations for o in equation.outputs)
+    outputs = {output.name: output for equation in equations for output in equation.outputs}
+    shapes = {
+        name: tuple(sizes[part] if isinstance(part, str) else part for part in output.shape)
+        for name, output in outputs.items()
+    }
+    stages: list[tuple[frozenset[str], list[Equation]]] = []
+    for group in sorted({needs[e.outputs[0].name] for e in equations}, key=lambda s: (len(s), sorted(s))):
+        members = [e for e in equations if needs[e.outputs[0].name] == group]
+        stages += [(group, part) for part in _alternate(members, shapes)]
+    readers: dict[str, set[int]] = {}
+    for number, (_, members) in enumerate(stages):
+        for equation in members:
+            for name in equation.inputs:
+                readers.setdefault(name, set()).add(number)
+    origins: dict[str, Origin] = {name: (column.needs, -1) for name, column in given.items()}
+    built = []
+    for number, (group, members) in enumerate(stages):
+        written = [output.name for equation in members for output in equation.outputs]
+        kept = tuple(name for name in written if name in wanted or readers.get(name, set()) - {number})
+        folds = factored and bool(group) and _by_rows(members[0], shapes)
+        origins.update((name, (group, number if folds else -1)) for name in written)
+        built.append(_stage(number, group, members, kept, origins, shapes, folds))
+    return Program(given, tuple(built), origins, outputs, shapes, values)
+
+
+def _by_rows(equation: Equation, shapes: Mapping[str, tuple[int, ...]]) -> bool:
+    """Whether an equation reads or writes arrays, so that it runs combination by combination."""
+    reads_arrays = any(shapes.get(name) or name in GRAPH_ARRAYS for name in equation.inputs)
+    return bool(equation.arrays) or reads_arrays
+
+
+def _alternate(members: list[Equation], shapes: Mapping[str, tuple[int, ...]]) -> list[list[Equation]]:
+    """Split equations of a group: each that handles arrays alone, scalar ones in as few runs as the order allows."""
+    runs: list[list[Equation]] = []
+    waiting = list(members)
+    written: set[str] = set()
+    inside = {output.name for equation in members for output in equation.outputs}
+    while waiting:
+        ready = [e for e in waiting if all(name in written or name not in inside for name in e.inputs)]
+        arrays = [e for e in ready if _by_rows(e, shapes)]
+        run = arrays[:1]
+        if not run:
+            for equation in waiting:
+                known = written | {output.name for e in run for output in e.outputs}
+                if not _by_rows(equation, shapes) and all(n in known or n not in inside for n in equation.inputs):
+                    run.append(equation)
+        runs.append(run)
+        written |= {output.name for equation in run for output in equation.outputs}
+        waiting = [equation for equation in waiting if equation not in run]
+    return runs
+
+
+GRAPH_ARRAYS = frozenset(
+    {
+        "kernel_traits",
+        "kernel_dims",
+        "graph_edges",
+        "partition_of",
+        "elimination_scope",
+        "elimination_edges",
+        "elimination_messages",
+    }
+)
+"""Given columns that are arrays."""
+
+
+def _stage(
+    number: int,
+    group: frozenset[str],
+    members: list[Equation],
+    kept: tuple[str, ...],
+    origins: Mapping[str, Origin],
+    shapes: Mapping[str, tuple[int, ...]],
+    folds: bool,
+) -> Stage:
+    written = {output.name for equation in members for output in equation.outputs}
+    names = sorted({name for equation in members for name in equation.inputs} - written)
+    gathered = {origins[name] for name in names if origins[name][0] and (folds or origins[name] != (group, -1))}
+    order = tuple(sorted(gathered, key=lambda origin: (sorted(origin[0]), origin[1])))
+    arguments = []
+    for name in names:
+        if not origins[name][0]:
+            arguments.append(Argument(name, "constant"))
+        elif origins[name] in gathered:
+            arguments.append(Argument(name, "gathered", order.index(origins[name])))
+        else:
+            arguments.append(Argument(name, "own"))
+    fusion = Fusion(tuple(members), tuple(arguments), kept)
+    rows = frozenset(name for name in names if name in GRAPH_ARRAYS or shapes.get(name))
+    return Stage(number, group, fusion, order, folds, fuse(fusion, rows))
+
+
+@dataclass(frozen=True, eq=False)
+class Combinations:
+    """Distinct combinations of some columns over a domain: per factor, a row that has each and each row's number."""
+
+    rows: tuple[np.ndarray, ...]
+    numbers: tuple[np.ndarray, ...]
+
+    @property
+    def count(self) -> int:
+        return int(np.prod([len(rows) for rows in self.rows]))
+
+
+def combinations(domain: Domain, needs: frozenset[str]) -> Combinations:
+    """Distinct combinations of the columns `needs` over the domain."""
+    pairs = [factor.distinct(needs.intersection(factor.codes)) for factor in domain]
+    return Combinations(tuple(rows for rows, _ in pairs), tuple(numbers for _, numbers in pairs))
+
+
+def index_of(child: Combinations, parent: Combinations) -> np.ndarray:
+    """For every combination of the child, the number of the parent's combination that it belongs to."""
+    index = np.zeros(1, np.int32)
+    for rows, numbers, parent_rows in zip(child.rows, parent.numbers, parent.rows, strict=True):
+        step = numbers[rows].astype(np.int32)
+        index = (index[:, None] * np.int32(len(parent_rows)) + step[None, :]).reshape(-1)
+    return index
+
+
+def given_values(program: Program, column: Given, domain: Domain, where: Combinations) -> np.ndarray:
+    """Entries of a given column at every combination of the columns that it needs."""
+    count = where.count
+    values: dict[str, np.ndarray] = {}
+    lengths = [len(rows) for rows in where.rows]
+    for name in column.needs:
+        position = next(i for i, factor in enumerate(domain) if name in factor.codes)
+        entries = program.values[name][domain[position].codes[name][where.rows[position]]]
+        shape = [1] * len(lengths)
+        shape[position] = lengths[position]
+        values[name] = np.ascontiguousarray(np.broadcast_to(entries.reshape(shape), lengths)).reshape(-1)
+    return column.build(values, count)
+
+
+def fold(count: int, keys: Iterable[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Rows that are distinct in all keys, bit by bit, and for every row the number of its like.
+
+    Rows are told apart by a 64-bit mix of their keys, which is then verified; should it ever fail, nothing is folded.
+    """
+    words = [np.ascontiguousarray(key).view(np.uint64) for key in keys]
+    mix = np.zeros(count, np.uint64)
+    for word in words:
+        mix = (mix ^ word) * np.uint64(0x9E3779B97F4A7C15)
+        mix ^= mix >> np.uint64(29)
+    _, rows, number = np.unique(mix, return_index=True, return_inverse=True)
+    if all(np.array_equal(word[rows][number], word) for word in words):
+        return rows, number
+    return np.arange(count), np.arange(count)
+
+
+class Evaluation:
+    """Columns of one program over one domain, computed stage by stage."""
+
+    def __init__(self, program: Program, domain: Domain) -> None:
+        self.program = program
+        self.domain = domain
+        self.columns: dict[str, np.ndarray] = {}
+        self._distinct: dict[frozenset[str], Combinations] = {}
+        self._folds: dict[int, np.ndarray] = {}
+        self._indices: dict[tuple[frozenset[str] | None, Origin], np.ndarray] = {}
+
+    def distinct(self, needs: frozenset[str]) -> Combinations:
+        """Distinct combinations of some columns over the domain."""
+        if needs not in self._distinct:
+            self._distinct[needs] = combinations(self.domain, needs)
+        return self._distinct[needs]
+
+    def column(self, name: str) -> np.ndarray:
+        """Entries of a column, at its origin."""
+        if name not in self.columns:
+            source = self.program.given[name]
+            self.columns[name] = given_values(self.program, source, self.domain, self.distinct(source.needs))
+        return self.columns[name]
+
+    def index(self, needs: frozenset[str] | None, origin: Origin) -> np.ndarray:
+        """For every combination of some columns (None: every point), where its entry lies among those of an origin."""
+        if (needs, origin) not in self._indices:
+            parent, folded = origin
+            child = self.whole if needs is None else self.distinct(needs)
+            index = index_of(child, self.distinct(parent))
+            self._indices[needs, origin] = index if folded < 0 else self._folds[folded][index]
+        return self._indices[needs, origin]
+
+    @property
+    def whole(self) -> Combinations:
+        """Every point of the domain as a combination of its own."""
+        every = tuple(np.arange(factor.size) for factor in self.domain)
+        return Combinations(every, every)
+
+    def run(self, stage: Stage) -> None:
+        """Evaluate one stage and keep its outputs."""
+        program = self.program
+        count = self.distinct(stage.needs).count
+        indices = [self.index(stage.needs, origin) for origin in stage.origins]
+        if stage.folds:
+            rows, self._folds[stage.number] = fold(count, self._keys(stage, indices))
+            indices = [index[rows] for index in indices]
+            count = len(rows)
+        arguments: list[Any] = [count, *indices]
+        for argument in stage.fusion.arguments:
+            values = self.column(argument.name)
+            arguments.append(values[0] if argument.access == "constant" else values)
+
+        def buffer(name: str, *leading: int) -> np.ndarray:
+            kind = np.int64 if program.outputs[name].integer else np.float64
+            return np.empty((*leading, *program.shapes[name]), kind)
+
+        arguments += [buffer(name) for name in scratch_outputs(stage.fusion)]
+        for name in stage.fusion.kept:
+            self.columns[name] = buffer(name, count)
+            arguments.append(self.columns[name])
+        stage.run(*arguments)
+
+    def _keys(self, stage: Stage, indices: Sequence[np.ndarray]) -> Iterator[np.ndarray]:
+        """What tells the combinations of a folding stage apart: values of scalars, identity or content of arrays."""
+        seen: set[int] = set()
+        for argument in stage.fusion.arguments:
+            if argument.access == "constant":
+                continue
+            values = self.column(argument.name)
+            index = indices[argument.index]
+            if values.ndim == 1:
+                yield values[index]
+            elif values.dtype == np.int64 and values.ndim == 2:
+                yield _contents(values)[index]
+            elif argument.index not in seen:
+                seen.add(argument.index)
+                yield index.astype(np.int64)
+
+
+def _contents(rows: np.ndarray) -> np.ndarray:
+    """Number of the first row that has the same content."""
+    first: dict[bytes, int] = {}
+    return np.array([first.setdefault(row.tobytes(), number) for number, row in enumerate(rows)], np.int64)
+
+
+def evaluate(program: Program, domain: Domain, wanted: Iterable[str]) -> dict[str, np.ndarray]:
+    """Wanted columns over every point of the domain, in the order of its factors (last fastest)."""
+    evaluation = Evaluation(program, domain)
+    for stage in program.stages:
+        evaluation.run(stage)
+    return {name: evaluation.column(name)[evaluation.index(None, program.origins[name])] for name in wanted}

@@ -1,0 +1,144 @@
+"""How a run shows that it goes on: a bar on a terminal, a line every few seconds elsewhere, or nothing."""
+
+import sys
+import time
+from typing import Protocol, TextIO
+
+from rich.console import Console
+from rich.progress import BarColumn, ProgressColumn, Task, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import Progress as RichProgress
+from rich.text import Text
+
+LINE_INTERVAL_S = 5.0
+
+
+class Progress(Protocol):
+    """What a run tells its watcher. Points are counted, since chunks differ in size."""
+
+    def start(self, points: int, done: int) -> None:
+        """The run begins with `done` of its `points` computed by earlier runs."""
+
+    def advance(self, points: int) -> None:
+        """A chunk of so many points is committed."""
+
+    def fail(self, message: str) -> None:
+        """A chunk is given up."""
+
+    def note(self, message: str) -> None:
+        """Something else worth a line."""
+
+    def close(self) -> None:
+        """The run ends, successfully or not."""
+
+
+class Silent:
+    """Shows nothing."""
+
+    def start(self, points: int, done: int) -> None:
+        return None
+
+    def advance(self, points: int) -> None:
+        return None
+
+    def fail(self, message: str) -> None:
+        return None
+
+    def note(self, message: str) -> None:
+        return None
+
+    def close(self) -> None:
+        return None
+
+
+class Lines:
+    """Plain lines for logs: one every few seconds, one for every failure and note, one at the end."""
+
+    def __init__(self, stream: TextIO, interval_s: float = LINE_INTERVAL_S) -> None:
+        self._stream = stream
+        self._interval = interval_s
+        self._points = self._done = self._before = self._failed = 0
+        self._started = self._shown = time.monotonic()
+
+    def start(self, points: int, done: int) -> None:
+        self._points, self._done, self._before = points, done, done
+        self._started = self._shown = time.monotonic()
+        if done:
+            self.note(f"{done:,} of {points:,} points are committed already")
+
+    def advance(self, points: int) -> None:
+        self._done += points
+        if time.monotonic() - self._shown >= self._interval:
+            self._show()
+
+    def fail(self, message: str) -> None:
+        self._failed += 1
+        self.note(message)
+
+    def note(self, message: str) -> None:
+        print(message, file=self._stream, flush=True)
+
+    def close(self) -> None:
+        self._show()
+
+    def _show(self) -> None:
+        self._shown = time.monotonic()
+        rate = (self._done - self._before) / max(self._shown - self._started, 1e-9)
+        unfinished = rate > 0.0 and self._done < self._points
+        left = f", {duration((self._points - self._done) / rate)} left" if unfinished else ""
+        failed = f", {self._failed} chunks failed" if self._failed else ""
+        share = self._done / max(self._points, 1)
+        self.note(f"{self._done:,} of {self._points:,} points ({share:.1%}), {rate:,.0f} points/s{left}{failed}")
+
+
+class _Rate(ProgressColumn):
+    """Points per second of this run."""
+
+    def render(self, task: Task) -> Text:
+        return Text(f"{task.speed or 0:,.0f} points/s")
+
+
+class Bar:
+    """A bar on a terminal, with notes scrolling above it."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._bar = RichProgress(
+            BarColumn(),
+            TextColumn("{task.percentage:>5.1f}%"),
+            _Rate(),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[failed]}"),
+            console=Console(file=stream),
+        )
+        self._task = self._bar.add_task("", total=None, failed="")
+        self._failed = 0
+
+    def start(self, points: int, done: int) -> None:
+        self._bar.update(self._task, total=points, completed=done)
+        self._bar.start()
+
+    def advance(self, points: int) -> None:
+        self._bar.advance(self._task, points)
+
+    def fail(self, message: str) -> None:
+        self._failed += 1
+        self._bar.update(self._task, failed=f"{self._failed} chunks failed")
+        self.note(message)
+
+    def note(self, message: str) -> None:
+        self._bar.console.print(message, markup=False, highlight=False)
+
+    def close(self) -> None:
+        self._bar.stop()
+
+
+def progress_on_stderr() -> Progress:
+    """The bar if standard error is a terminal, lines otherwise."""
+    return Bar(sys.stderr) if sys.stderr.isatty() else Lines(sys.stderr)
+
+
+def duration(seconds: float) -> str:
+    """Seconds as `h:mm:ss`, in whole seconds."""
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes // 60}:{minutes % 60:02d}:{rest:02d}"

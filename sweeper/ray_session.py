@@ -1,0 +1,160 @@
+"""Ray for the time of a run: an own one on this machine that leaves nothing behind, or a connection to a cluster.
+
+Ray's defaults are made for interactive use. Here it reports no usage, starts no dashboard, never attaches to a cluster
+by accident, keeps its files in a directory that is removed at the end (also that of a killed run, at the next start),
+and needs no token file in the user's home.
+"""
+
+import fcntl
+import os
+import secrets
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, redirect_stdout, suppress
+from pathlib import Path
+from typing import IO, Any
+
+from sweeper.errors import EnvironmentFault
+
+SETTINGS = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    # Under `uv run` Ray would build a virtual environment for every job.
+    "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
+}
+"""Environment of Ray, set before its import unless the user has set it."""
+
+TOKEN_SOURCES = ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
+"""Variables by which a user gives Ray a token."""
+
+OBJECT_STORE_B = 128 << 20
+"""Shared memory of an own Ray: it carries one plan and receipts, never rows."""
+
+PREFIX = "sweeper-ray-"
+HELD = "in_use"
+LONGEST_TEMP = 40
+"""Letters of a temporary directory at most: Ray puts sockets far below it, whose paths must not pass 107."""
+
+
+CLUSTER_ADVICE = (
+    "Is the cluster up (ray status), and does it run the same versions of Ray and Python? If it demands a token, "
+    "copy its ~/.ray/auth_token here; if it does not and there is such a file here, set RAY_AUTH_MODE=disabled."
+)
+
+
+@contextmanager
+def ray_session(workers: int | None, address: str | None) -> Iterator[int]:
+    """A connected Ray; gives the number of workers to start: as wished, or one per processor of the cluster.
+
+    `address` None or `local` starts Ray on this machine with `workers` processors; otherwise it is that of a running
+    cluster (`auto`, `host:port`, `ray://host:port`). A Ray that this process is connected to already is used and left
+    as it is. Raises EnvironmentFault if there is no Ray to be had.
+    """
+    own = address in (None, "local")
+    for name, value in (SETTINGS if own else {**SETTINGS, **_token_mode()}).items():
+        os.environ.setdefault(name, value)
+    import ray  # Only now, because Ray reads its settings when it is imported.
+
+    session = nullcontext() if ray.is_initialized() else _local(ray, workers) if own else _cluster(ray, str(address))
+    # Ray prints its reports of dead workers to standard output, where only results belong.
+    with redirect_stdout(sys.stderr), session:
+        yield workers or _processors(ray)
+
+
+def _processors(ray: Any) -> int:
+    return max(int(ray.cluster_resources().get("CPU", 0)), 1)
+
+
+@contextmanager
+def _local(ray: Any, workers: int | None) -> Iterator[None]:
+    with _temporary_directory() as directory, _own_token():
+        try:
+            _init(
+                ray,
+                address="local",
+                num_cpus=workers,
+                include_dashboard=False,
+                object_store_memory=OBJECT_STORE_B,
+                _temp_dir=str(directory),
+            )
+            yield
+        finally:
+            ray.shutdown()
+
+
+@contextmanager
+def _cluster(ray: Any, address: str) -> Iterator[None]:
+    try:
+        _init(ray, address=address)
+        yield
+    finally:
+        ray.shutdown()
+
+
+def _token_mode() -> dict[str, str]:
+    """Token mode for a client that has a token: the rule by which `ray start` makes a cluster that demands it."""
+    has_file = (Path.home() / ".ray" / "auth_token").exists()
+    return {"RAY_AUTH_MODE": "token"} if has_file or {*TOKEN_SOURCES} & os.environ.keys() else {}
+
+
+def _init(ray: Any, address: str, **options: Any) -> None:
+    try:
+        ray.init(address=address, log_to_driver=False, logging_level="ERROR", **options)
+    except (ray.exceptions.RayError, OSError, RuntimeError, ValueError, ImportError, TimeoutError) as error:
+        raise EnvironmentFault(_advice(address, error)) from error
+
+
+def _advice(address: str, error: Exception) -> str:
+    text = f"cannot use Ray at {address!r}: {type(error).__name__}: {error}"
+    if address == "local":
+        return f"{text}\nRay needs about 1 GB of memory and a writable {tempfile.gettempdir()}."
+    if isinstance(error, ImportError):
+        return f"{text}\nA ray:// address needs the extra 'cluster': pip install 'sweeper[cluster]'."
+    return f"{text}\n{CLUSTER_ADVICE}"
+
+
+@contextmanager
+def _own_token() -> Iterator[None]:
+    """A token for this run alone, instead of the one that Ray would put into the home directory for all later ones."""
+    names = ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN")
+    before = {name: os.environ.get(name) for name in names}
+    if not {"RAY_AUTH_MODE", *TOKEN_SOURCES} & os.environ.keys():
+        os.environ["RAY_AUTH_TOKEN"] = _TOKEN
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+_TOKEN = secrets.token_hex(32)
+"""One per process, since Ray reads a token once."""
+
+
+@contextmanager
+def _temporary_directory() -> Iterator[Path]:
+    """A directory for Ray's files, removed at the end; those of runs that were killed are removed at the start."""
+    place = Path(tempfile.gettempdir())
+    if len(str(place)) > LONGEST_TEMP:
+        place = Path("/tmp")
+    for left in place.glob(f"{PREFIX}*"):
+        with suppress(OSError), open(left / HELD, "rb") as claim:
+            fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)  # BlockingIOError while its owner lives.
+            shutil.rmtree(left, ignore_errors=True)
+    directory = Path(tempfile.mkdtemp(prefix=PREFIX, dir=place))
+    held = _hold(directory)
+    try:
+        yield directory
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+        held.close()
+
+
+def _hold(directory: Path) -> IO[bytes]:
+    held = open(directory / HELD, "wb")  # noqa: SIM115 - the open file is the claim
+    fcntl.flock(held, fcntl.LOCK_EX)
+    return held

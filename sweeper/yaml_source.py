@@ -1,0 +1,328 @@
+"""Reading YAML into a tree of nodes that know where they stand, under the scalar rules of YAML 1.2.
+
+PyYAML's event stream is composed here rather than by PyYAML itself. That way every mistake of a file is reported at
+once and with its position, and nothing in a file can run code, recurse, or grow: tags and merge keys are refused,
+and depth, size and the expansion of aliases are bounded. Scalars follow the core schema of YAML 1.2: `1e3` is a
+number, while `no`, `12:30`, `1_000` and `010` are text, which is refused where a number or a boolean is needed.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from sweeper.errors import Problem, Problems, SpecError, brief
+
+MAX_BYTES = 4_000_000
+MAX_DEPTH = 40
+MAX_NODES = 400_000
+"""Limit on the nodes of a document after expansion of its aliases."""
+
+MAX_PROBLEMS = 50
+"""Reading of a file stops after so many mistakes: the rest are most often consequences."""
+
+Scalar = str | int | float | bool | None
+
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_CONTROL = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_TABBED = re.compile(r" *\t")
+
+_PLAIN: tuple[tuple[re.Pattern[str], Callable[[str], Scalar]], ...] = (
+    (re.compile(r"(?:null|Null|NULL|~|)$"), lambda text: None),
+    (re.compile(r"(?:true|True|TRUE)$"), lambda text: True),
+    (re.compile(r"(?:false|False|FALSE)$"), lambda text: False),
+    (re.compile(r"[-+]?(?:0|[1-9][0-9]{0,17})$"), int),
+    (re.compile(r"[-+]?(?:\.[0-9]+|(?:0|[1-9][0-9]*)(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?$"), float),
+    (re.compile(r"[-+]?\.(?:inf|Inf|INF)$"), lambda text: float(text.replace(".", ""))),
+    (re.compile(r"\.(?:nan|NaN|NAN)$"), lambda text: float("nan")),
+)
+"""Plain scalars of YAML 1.2 that are not text, in order of test."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Node:
+    """A scalar, a sequence or a mapping, and where it stands.
+
+    `value` is a scalar, a tuple of nodes, or a dict from key to node; `text` is a scalar as it was written, and
+    `text_column` the column where that text begins (0 if it spans several lines); `marks` gives line and column of
+    every key of a mapping; `size` and `height` count nodes and levels with aliases expanded. A node that is
+    reached through an alias is the node of the anchor, so its position is where the text stands.
+    """
+
+    value: "Scalar | tuple[Node, ...] | dict[str, Node]"
+    file: str
+    line: int
+    column: int
+    path: str
+    text: str = ""
+    text_column: int = 0
+    marks: dict[str, tuple[int, int]] = field(default_factory=dict)
+    size: int = 1
+    height: int = 1
+
+    @property
+    def kind(self) -> str:
+        """What the node is, in the words of a message."""
+        value = self.value
+        if isinstance(value, dict):
+            return "a mapping"
+        if isinstance(value, tuple):
+            return "a list"
+        return "nothing" if value is None else brief(self.text)
+
+    def plain(self) -> Any:
+        """The node as plain lists and dicts."""
+        if isinstance(self.value, dict):
+            return {key: node.plain() for key, node in self.value.items()}
+        if isinstance(self.value, tuple):
+            return [node.plain() for node in self.value]
+        return self.value
+
+    def problem(self, message: str, offset: int = 0) -> Problem:
+        """A problem at this node, `offset` characters into its text."""
+        column = self.text_column + offset if offset and self.text_column else self.column
+        return Problem(self.file, self.line, column, self.path, message)
+
+    def key_problem(self, key: str, message: str) -> Problem:
+        """A problem at a key of this mapping."""
+        line, column = self.marks[key]
+        return Problem(self.file, line, column, child_path(self.path, key), message)
+
+
+def error(node: Node, message: str, offset: int = 0) -> SpecError:
+    """A SpecError of one problem at a node."""
+    return SpecError([node.problem(message, offset)])
+
+
+def child_path(path: str, key: str) -> str:
+    """Path of a mapping's value."""
+    return f"{path}.{key}" if path else key
+
+
+def read_yaml(path: Path, limit: int = MAX_BYTES) -> Node:
+    """Read a file of one YAML document, as a tree of nodes.
+
+    Raises SpecError with all mistakes of the file: unreadable, larger than `limit` bytes, not UTF-8, empty, several
+    documents, bad syntax, duplicate keys, tags, and what else this module refuses.
+    """
+    file = str(path)
+    try:
+        with path.open("rb") as stream:
+            data = stream.read(limit + 1)
+    except OSError as fault:
+        raise SpecError([Problem(file, 1, 1, "", f"cannot read the file: {fault.strerror or fault}")]) from None
+    if len(data) > limit:
+        raise SpecError([Problem(file, 1, 1, "", f"the file is larger than {limit} bytes, the most that is read")])
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as fault:
+        line, column = _position(data[: fault.start].decode("utf-8", "replace"))
+        message = f"byte 0x{data[fault.start]:02x} is not UTF-8; save the file as UTF-8"
+        raise SpecError([Problem(file, line, column, "", message)]) from None
+    return parse_yaml(text, file)
+
+
+def parse_yaml(text: str, file: str = "<text>") -> Node:
+    """Read the text of one YAML document; `file` is the name used in messages. Raises SpecError."""
+    control = _CONTROL.search(text)
+    if control:
+        line, column = _position(text[: control.start()])
+        raise SpecError([Problem(file, line, column, "", f"character {control.group()!r} is not allowed in YAML")])
+    composer = _Composer(file)
+    try:
+        for event in _events(text):
+            composer.take(event)
+            if len(composer.problems) >= MAX_PROBLEMS:
+                break
+    except yaml.MarkedYAMLError as fault:
+        composer.problems.append(_syntax_problem(fault, text, file))
+    except yaml.YAMLError as fault:
+        composer.problems.append(Problem(file, 1, 1, "", f"not YAML: {fault}"))
+    composer.problems.raise_any()
+    if composer.root is None:
+        raise SpecError([Problem(file, 1, 1, "", "the file is empty")])
+    return composer.root
+
+
+def _events(text: str) -> Iterator[yaml.Event]:
+    loader = _LOADER(text)
+    try:
+        while loader.check_event():
+            yield loader.get_event()
+    finally:
+        loader.dispose()
+
+
+def _position(before: str) -> tuple[int, int]:
+    """Line and column of the character after `before`."""
+    lines = before.splitlines() if before else [""]
+    if before.endswith(("\n", "\r")):
+        lines.append("")
+    return len(lines), len(lines[-1]) + 1
+
+
+def _place(event: yaml.Event) -> tuple[int, int]:
+    """Line and column at which an event begins."""
+    mark = event.start_mark
+    return (mark.line + 1, mark.column + 1) if mark else (1, 1)
+
+
+def _syntax_problem(fault: yaml.MarkedYAMLError, text: str, file: str) -> Problem:
+    mark = fault.problem_mark or fault.context_mark
+    if fault.context_mark and "end of stream" in (fault.problem or ""):
+        # What is not closed is of more use than where the file ends.
+        mark = fault.context_mark
+    line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
+    message = " ".join(part for part in (fault.context, fault.problem) if part)
+    lines = text.split("\n")
+    source = lines[line - 1] if line <= len(lines) else ""
+    if _TABBED.match(source):
+        return Problem(file, line, source.index("\t") + 1, "", "a tab where YAML needs spaces; indent with spaces")
+    if fault.context_mark and fault.context_mark.line + 1 < line:
+        message += f" (begun at line {fault.context_mark.line + 1})"
+    return Problem(file, line, column, "", f"not YAML: {message}")
+
+
+@dataclass
+class _Open:
+    """A sequence or mapping that is being read."""
+
+    event: yaml.CollectionStartEvent
+    path: str
+    items: list[Node] = field(default_factory=list)
+    entries: dict[str, Node] = field(default_factory=dict)
+    marks: dict[str, tuple[int, int]] = field(default_factory=dict)
+    key: str | None = None
+    skipping: bool = False
+    """The next value belongs to a key that was refused."""
+
+
+class _Composer:
+    """Builds the node tree from the event stream, and notes problems."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.root: Node | None = None
+        self.problems = Problems()
+        self._stack: list[_Open] = []
+        self._anchors: dict[str, Node | None] = {}
+        self._documents = 0
+
+    def take(self, event: yaml.Event) -> None:
+        """Process one event."""
+        if isinstance(event, yaml.DocumentStartEvent):
+            self._documents += 1
+            if self._documents == 2:
+                self._refuse(event, "a second document begins; a file holds one")
+        elif self._documents > 1:
+            return
+        elif isinstance(event, yaml.ScalarEvent):
+            self._check(event)
+            self._anchor(event, self._place(event, self._scalar(event)))
+        elif isinstance(event, yaml.AliasEvent):
+            self._place(event, self._alias(event))
+        elif isinstance(event, yaml.SequenceStartEvent | yaml.MappingStartEvent):
+            self._check(event)
+            if event.anchor:
+                self._anchors[event.anchor] = None
+            self._stack.append(_Open(event, self._path()))
+            if len(self._stack) > MAX_DEPTH:
+                self._stop(event, f"nested deeper than {MAX_DEPTH} levels")
+        elif isinstance(event, yaml.SequenceEndEvent | yaml.MappingEndEvent):
+            opened = self._stack.pop()
+            self._anchor(opened.event, self._place(opened.event, self._container(opened)))
+
+    def _path(self) -> str:
+        if not self._stack:
+            return ""
+        top = self._stack[-1]
+        if isinstance(top.event, yaml.SequenceStartEvent):
+            return f"{top.path}[{len(top.items) + 1}]"
+        return top.path if top.key is None else child_path(top.path, top.key)
+
+    def _refuse(self, event: yaml.Event, message: str) -> None:
+        self.problems.append(Problem(self.file, *_place(event), self._path(), message))
+
+    def _stop(self, event: yaml.Event, message: str) -> None:
+        self._refuse(event, message)
+        raise SpecError(self.problems)
+
+    def _check(self, event: yaml.ScalarEvent | yaml.CollectionStartEvent) -> None:
+        if event.tag not in (None, "!"):
+            self._refuse(event, f"tag {event.tag!r} is not allowed; a study holds plain data")
+
+    def _scalar(self, event: yaml.ScalarEvent) -> Node:
+        plain = event.implicit[0] and not event.style
+        text: str = event.value
+        value: Scalar = text
+        if plain:
+            value = next((read(text) for pattern, read in _PLAIN if pattern.match(text)), text)
+        line, column = _place(event)
+        single = event.end_mark is not None and event.end_mark.line + 1 == line
+        text_column = column + (0 if plain else 1) if single else 0
+        return Node(value, self.file, line, column, self._path(), text, text_column)
+
+    def _alias(self, event: yaml.AliasEvent) -> Node:
+        node = self._anchors.get(event.anchor or "")
+        if node is None:
+            known = event.anchor in self._anchors
+            self._refuse(event, f"alias *{event.anchor} {'refers to itself' if known else 'has no anchor before it'}")
+            return Node(None, self.file, *_place(event), self._path())
+        if len(self._stack) + node.height > MAX_DEPTH:
+            self._stop(event, f"alias *{event.anchor} nests deeper than {MAX_DEPTH} levels")
+        return node
+
+    def _container(self, opened: _Open) -> Node:
+        mapping = isinstance(opened.event, yaml.MappingStartEvent)
+        children = list(opened.entries.values()) if mapping else opened.items
+        size = 1 + sum(child.size for child in children)
+        if size > MAX_NODES:
+            self._stop(opened.event, f"more than {MAX_NODES} values once aliases are expanded")
+        return Node(
+            opened.entries if mapping else tuple(opened.items),
+            self.file,
+            *_place(opened.event),
+            opened.path,
+            marks=opened.marks,
+            size=size,
+            height=1 + max((child.height for child in children), default=0),
+        )
+
+    def _anchor(self, event: yaml.ScalarEvent | yaml.CollectionStartEvent, node: Node) -> None:
+        if event.anchor:
+            self._anchors[event.anchor] = node
+
+    def _place(self, event: yaml.Event, node: Node) -> Node:
+        """Put a finished node where it belongs: the root, a list's item, a mapping's key or value."""
+        if not self._stack:
+            self.root = node
+            return node
+        top = self._stack[-1]
+        if isinstance(top.event, yaml.SequenceStartEvent):
+            top.items.append(node)
+        elif top.skipping:
+            top.skipping = False
+        elif top.key is None:
+            self._begin_key(event, node, top)
+        else:
+            top.entries[top.key] = node
+            top.key = None
+        return node
+
+    def _begin_key(self, event: yaml.Event, node: Node, top: _Open) -> None:
+        key = node.text
+        if isinstance(node.value, dict | tuple):
+            self._refuse(event, "a key must be a name, not a list or a mapping; quote text that holds { or [")
+            top.skipping = True
+        elif key == "<<":
+            self._refuse(event, "merge key '<<' is not allowed; use 'extends' in a library entry")
+            top.skipping = True
+        elif key in top.marks:
+            self._refuse(event, f"duplicate key {brief(key)} (first at line {top.marks[key][0]})")
+            top.skipping = True
+        else:
+            top.key = key
+            top.marks[key] = _place(event)

@@ -1,0 +1,49 @@
+"""Shared by all tests: the kernel cache, and one Ray cluster for the whole session."""
+
+import os
+import secrets
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import sweeper  # noqa: F401 - before numba and kernels, so that the kernel cache is in use
+
+os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+os.environ.setdefault("RAY_ENABLE_UV_RUN_RUNTIME_ENV", "0")
+
+
+@pytest.fixture(scope="session")
+def ray_cluster() -> Iterator[Any]:
+    """A head without processors and two machines with two each, all on this one; this process is connected to it.
+
+    Starting it takes some ten seconds, hence once. A test that removes a machine adds one again.
+    """
+    # Workers unpickle the plans of the tests, which are defined here.
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
+    directory = tempfile.mkdtemp(prefix="swt-", dir="/tmp")
+    os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=secrets.token_hex(32), RAY_TMPDIR=directory)
+    import ray
+    from ray.cluster_utils import Cluster
+
+    memory = 100 << 20
+    cluster = Cluster(
+        initialize_head=True,
+        head_node_args={
+            "num_cpus": 0,
+            "object_store_memory": memory,
+            "include_dashboard": False,
+        },
+    )
+    try:
+        for _ in range(2):
+            cluster.add_node(num_cpus=2, object_store_memory=memory)
+        ray.init(address=cluster.address, log_to_driver=False, logging_level="ERROR")
+        yield cluster
+    finally:
+        ray.shutdown()
+        cluster.shutdown()
+        shutil.rmtree(directory, ignore_errors=True)

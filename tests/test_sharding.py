@@ -1,0 +1,244 @@
+"""The least-cost sharding: elimination against enumeration of all assignments, and the published optimum."""
+
+import csv
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from naive import Edge, Kernel, Prices, choices, edge_array, edge_lists, graphs, least_sharding, plain, read_kernels
+from naive import least_total as enumerated
+from naive import sharding_cost as total_cost
+
+from kernels.codes import SHARDS
+from kernels.sharding import allowed, eliminate, least_bytes_sharding, least_time_sharding, optimise
+from sweeper.graph import dimensions, edges, elimination, traits
+from sweeper.library import Library, builtin_specs
+from sweeper.workload import Workload, read_workload
+
+DATA = Path(__file__).parent / "data"
+THOROUGH = settings(deadline=None, max_examples=150)
+WORK = st.integers(0, 50).map(float)
+
+
+def price_lists() -> st.SearchStrategy[Prices]:
+    """Whole-numbered prices: sums are exact, so ties are ties."""
+    pair = st.tuples(WORK, WORK)
+    return st.builds(Prices, st.just(2.0), st.sampled_from([2.0, 4.0, 8.0]), WORK, WORK, pair, pair, pair)
+
+
+def solve(graph: dict[str, Any], prices: Prices) -> tuple[float, np.ndarray]:
+    """Least cost and shards by the compiled kernel."""
+    shard = np.full(len(graph["kernel_traits"]), -1, np.int64)
+    cost = optimise(
+        graph["kernel_traits"],
+        graph["kernel_dims"],
+        graph["graph_edges"],
+        *elimination(len(shard), graph["graph_edges"]),
+        prices.word,
+        prices.group,
+        prices.flop,
+        prices.memory,
+        prices.all_reduce,
+        prices.all_gather,
+        prices.all_to_all,
+        shard,
+    )
+    return cost, shard
+
+
+# elimination on tables of random costs
+
+
+@st.composite
+def cost_tables(draw: st.DrawFn) -> tuple[list[list[int]], np.ndarray, np.ndarray, list[Edge]]:
+    """Options of every kernel (codes in any order), their costs, and the costs of edges."""
+    kernels = draw(st.integers(1, 7))
+    options = [draw(st.permutations(range(5)))[: draw(st.integers(1, 5))] for _ in range(kernels)]
+    found = draw(edge_lists(kernels))
+    seed = draw(st.integers(0, 2**32 - 1))
+    highest = draw(st.sampled_from([1, 3, 100]))
+    random = np.random.default_rng(seed)
+    own = random.integers(0, highest, (kernels, 5), endpoint=True).astype(np.float64)
+    between = random.integers(0, highest, (len(found), 5, 5), endpoint=True).astype(np.float64)
+    return options, own, between, found
+
+
+def run_elimination(
+    options: list[list[int]], own: np.ndarray, between: np.ndarray, found: list[Edge]
+) -> tuple[float, list[int]]:
+    """Least cost and options by the compiled kernel. Entries that are no option cost less than any option."""
+    kernels = len(options)
+    table = np.zeros((kernels, 5), np.int64)
+    for i, codes in enumerate(options):
+        table[i, : len(codes)] = codes
+        own[i, [code for code in range(5) if code not in codes]] = -1e6
+    counts = np.array([len(codes) for codes in options], np.int64)
+    best = np.full(kernels, -1, np.int64)
+    least = eliminate(own, between, table, counts, *elimination(kernels, edge_array(found)), best)
+    return least, best.tolist()
+
+
+@given(cost_tables())
+@THOROUGH
+def test_elimination_finds_the_least_of_all_assignments(
+    tables: tuple[list[list[int]], np.ndarray, np.ndarray, list[Edge]],
+) -> None:
+    options, own, between, found = tables
+    least, best = run_elimination(options, own.copy(), between, found)
+    want, _ = enumerated(options, lambda i, x: own[i, x], lambda e, x, y: between[e, x, y], found)
+    assert least == want
+    assert all(option in codes for option, codes in zip(best, options))
+    chosen = sum(own[i, x] for i, x in enumerate(best))
+    chosen += sum(between[e, best[u], best[v]] for e, (u, v, _) in enumerate(found))
+    assert chosen == least
+
+
+@pytest.mark.parametrize("kernels", [5, 7])
+@pytest.mark.parametrize("shape", ["alone", "chain", "star", "dense", "parallel", "two_parts"])
+def test_elimination_on_graphs_of_every_shape(shape: str, kernels: int) -> None:
+    pairs: list[tuple[int, int]] = {
+        "alone": [],
+        "chain": [(i, i + 1) for i in range(kernels - 1)],
+        "star": [(0, i) for i in range(1, kernels)],
+        "dense": [(u, v) for v in range(kernels) for u in range(v)],
+        "parallel": [(0, 1)] * 4,
+        "two_parts": [(i, i + 2) for i in range(kernels - 2)],
+    }[shape]
+    found = [(u, v, operand) for operand, (u, v) in enumerate(pairs)]
+    random = np.random.default_rng(kernels)
+    own = random.integers(0, 9, (kernels, 5)).astype(np.float64)
+    between = random.integers(0, 9, (len(found), 5, 5)).astype(np.float64)
+    options = [list(range(4))] * kernels
+    least, _ = run_elimination(options, own.copy(), between, found)
+    grid = np.zeros((4,) * kernels)
+    for i in range(kernels):
+        grid += own[i, :4].reshape([4 if axis == i else 1 for axis in range(kernels)])
+    for e, (u, v, _) in enumerate(found):
+        grid += between[e, :4, :4].reshape([4 if axis in (u, v) else 1 for axis in range(kernels)])
+    assert least == grid.min()
+
+
+@given(cost_tables(), st.randoms(use_true_random=False))
+@THOROUGH
+def test_least_cost_does_not_depend_on_the_order_of_kernels(
+    tables: tuple[list[list[int]], np.ndarray, np.ndarray, list[Edge]], random: Any
+) -> None:
+    """Elimination knows no direction, so any numbering of the kernels will do."""
+    options, own, between, found = tables
+    new = list(range(len(options)))
+    random.shuffle(new)
+    order = sorted(range(len(options)), key=lambda i: new[i])
+    renamed = [(new[u], new[v], operand) for u, v, operand in found]
+    least, _ = run_elimination(options, own.copy(), between, found)
+    other, _ = run_elimination([options[i] for i in order], own[order], between, renamed)
+    assert other == least
+
+
+# sharding of random graphs
+
+
+@given(graphs(7), price_lists())
+@THOROUGH
+def test_sharding_is_the_cheapest_allowed_one(graph: dict[str, Any], prices: Prices) -> None:
+    cost, shard = solve(graph, prices)
+    lists = plain(graph)
+    found = read_kernels(lists["kernel_traits"], lists["kernel_dims"])
+    names = [SHARDS[code] for code in shard]
+    assert all(name in choices(kernel) for kernel, name in zip(found, names))
+    want, _ = least_sharding(found, lists["graph_edges"], prices)
+    assert cost == want
+    assert total_cost(found, lists["graph_edges"], names, prices) == cost
+
+
+@given(graphs(1))
+@THOROUGH
+def test_allowed_choices_are_those_of_the_rules(graph: dict[str, Any]) -> None:
+    [kernel] = read_kernels(graph["kernel_traits"].tolist(), graph["kernel_dims"].tolist())
+    row, dims = graph["kernel_traits"][0], graph["kernel_dims"][0]
+    assert {SHARDS[code] for code in range(5) if allowed(row, dims, code)} == set(choices(kernel))
+
+
+@given(graphs(6), price_lists(), st.sampled_from(["flop", "memory", "all_reduce", "all_gather", "all_to_all"]))
+@THOROUGH
+def test_dearer_collectives_never_make_the_optimum_cheaper(graph: dict[str, Any], prices: Prices, which: str) -> None:
+    raised: Any = getattr(prices, which)
+    raised = tuple(2 * price + 1 for price in raised) if isinstance(raised, tuple) else 2 * raised + 1
+    dearer = Prices(**{**vars(prices), which: raised})
+    assert solve(graph, dearer)[0] >= solve(graph, prices)[0]
+
+
+def matmul(m: float, k: float, n: float) -> tuple[list[int], list[float]]:
+    """A product with a weight, its columns streamed."""
+    return [0, 0, 1, SHARDS.index("n"), 0, 0, 0], [1.0, m, k, n, 1.0, 1.0, 1.0, 0.0, *[0.0] * 7]
+
+
+def test_megatron_pairs_a_column_with_a_row_split() -> None:
+    """Two products in a row: the first is split by m, the second by k, and one all-reduce remains."""
+    rows = [matmul(4096.0, 1024.0, 512.0), matmul(1024.0, 4096.0, 512.0)]
+    graph = {
+        "kernel_traits": np.array([codes for codes, _ in rows], np.int64),
+        "kernel_dims": np.array([numbers for _, numbers in rows]),
+        "graph_edges": edge_array([(0, 1, 0)]),
+    }
+    tables = elimination(2, graph["graph_edges"])
+    shard = np.zeros(2, np.int64)
+    arrays = (graph["kernel_traits"], graph["kernel_dims"], graph["graph_edges"])
+    cost = least_bytes_sharding.function(*arrays, *tables, 2.0, 8.0, shard)
+    assert [SHARDS[code] for code in shard] == ["m", "k"]
+    assert cost == 1024 * 512 * 2
+    apart = least_time_sharding.function(
+        *arrays, *tables, 2.0, 8.0, 1e15, 1e12, 1e-11, 0.0, 1e-11, 0.0, 1e-11, 0.0, shard
+    )
+    flops = 2 * 2 * 4096 * 1024 * 512 / 8
+    moved = 4096 / 8 * 512 * 2 * 2 + 1024 * 512 * 2
+    assert math.isclose(apart, flops / 1e15 + moved / 1e12 + cost * 1e-11, rel_tol=1e-12)
+
+
+# GPT-3 with 1T parameters: DFModel H10
+
+
+@pytest.fixture(scope="module")
+def gpt3_1t() -> Workload:
+    return read_workload(Library([builtin_specs()]).find("workload", "gpt3_1t"))
+
+
+def arrays_of(workload: Workload) -> dict[str, np.ndarray]:
+    numbers = {name: np.ones(1) for name in ("microbatch", "tensor_parallel", "pipeline_parallel", "data_parallel")}
+    return {
+        "kernel_traits": traits(workload),
+        "kernel_dims": dimensions(workload, numbers, 1)[0],
+        "graph_edges": edges(workload),
+    }
+
+
+def test_gpt3_1t_has_the_published_dimensions(gpt3_1t: Workload) -> None:
+    arrays = arrays_of(gpt3_1t)
+    with (DATA / "gpt3_1t_kernels.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    names = ["outer", "m", "k", "n"]
+    assert arrays["kernel_dims"][:, :4].tolist() == [[float(row[name]) for name in names] for row in rows]
+    assert [kernel.shard for kernel in gpt3_1t.kernels] == [row["shard"] for row in rows]
+    with (DATA / "gpt3_1t_edges.csv").open() as file:
+        pairs = sorted((int(row["src"]) - 1, int(row["dst"]) - 1) for row in csv.DictReader(file))
+    assert [(u, v) for u, v, _ in arrays["graph_edges"].tolist()] == pairs
+
+
+BYTES = Prices(2.0, 8.0, 0.0, 0.0, (1.0, 0.0), (1.0, 0.0), (1.0, 0.0))
+
+
+def test_gpt3_1t_communicates_the_published_bytes(gpt3_1t: Workload) -> None:
+    """H10: 419,430,400 B, of exactly four kernels that are split by k."""
+    cost, shard = solve(arrays_of(gpt3_1t), BYTES)
+    assert cost == 419_430_400
+
+
+def test_gpt3_1t_published_sharding_costs_as_little(gpt3_1t: Workload) -> None:
+    arrays = plain(arrays_of(gpt3_1t))
+    kernels: list[Kernel] = read_kernels(arrays["kernel_traits"], arrays["kernel_dims"])
+    given_shards = [kernel["shard"] for kernel in kernels]
+    assert all(shard in choices(kernel) for kernel, shard in zip(kernels, given_shards))
+    assert total_cost(kernels, arrays["graph_edges"], given_shards, BYTES) == 419_430_400
