@@ -57,13 +57,11 @@ def graph_flops(kernel_traits: np.ndarray, kernel_dims: np.ndarray) -> float:
 
 
 @compiled
-def reaches(graph_edges: np.ndarray, first: int, partition_of: np.ndarray) -> bool:
-    """Whether edge `first` is the first of its producer's edges into its consumer's partition."""
-    for e in range(first):
-        if graph_edges[e, 0] == graph_edges[first, 0]:
-            if partition_of[graph_edges[e, 1]] == partition_of[graph_edges[first, 1]]:
-                return False
-    return True
+def first_of(graph_edges: np.ndarray, edge: int) -> int:
+    """First edge of the same producer; edges are ordered by producer."""
+    while edge > 0 and graph_edges[edge - 1, 0] == graph_edges[edge, 0]:
+        edge -= 1
+    return edge
 
 
 @equation(
@@ -143,7 +141,6 @@ def partition_loads(
         consumer = graph_edges[e, 1]
         source = partition_of[producer]
         target = partition_of[consumer]
-        first = consumed[producer] == 0
         consumed[producer] += 1
         fed[consumer] += 1
         kind = operand_kind(kernel_traits[consumer], graph_edges[e, 2])
@@ -163,23 +160,22 @@ def partition_loads(
             if tensor_traffic == 0.0:
                 loads[source, TENSORS] += output_B[producer]
                 loads[target, TENSORS] += output_B[producer]
-            elif reaches(graph_edges, e, partition_of):
-                loads[target, TENSORS] += output_B[producer]
-        if first and tensor_traffic != 0.0:
-            leaves = False
-            for f in range(e, graph_edges.shape[0]):
-                if graph_edges[f, 0] == producer:
-                    leaves = leaves or partition_of[graph_edges[f, 1]] != source
-            if leaves:
-                loads[source, TENSORS] += output_B[producer]
-    for e in range(graph_edges.shape[0]):
-        producer = graph_edges[e, 0]
-        if kernel_traits[producer, PHASE] == FORWARD_PHASE and kernel_traits[graph_edges[e, 1], PHASE] != FORWARD_PHASE:
-            earlier = False
-            for f in range(e):
-                if graph_edges[f, 0] == producer and kernel_traits[graph_edges[f, 1], PHASE] != FORWARD_PHASE:
-                    earlier = True
-            if not earlier:
+            else:
+                read_before = False
+                written_before = False
+                for f in range(first_of(graph_edges, e), e):
+                    earlier = partition_of[graph_edges[f, 1]]
+                    read_before = read_before or earlier == target
+                    written_before = written_before or earlier != source
+                if not read_before:
+                    loads[target, TENSORS] += output_B[producer]
+                if not written_before:
+                    loads[source, TENSORS] += output_B[producer]
+        if kernel_traits[producer, PHASE] == FORWARD_PHASE and kernel_traits[consumer, PHASE] != FORWARD_PHASE:
+            kept_before = False
+            for f in range(first_of(graph_edges, e), e):
+                kept_before = kept_before or kernel_traits[graph_edges[f, 1], PHASE] != FORWARD_PHASE
+            if not kept_before:
                 stored += output_B[producer]
     if tensor_traffic != 0.0 and partitions > 1:
         for i in range(kernels):

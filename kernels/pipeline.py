@@ -222,10 +222,12 @@ def optimizer_time(
     Output("compute_time_s", "s", "time in which a chip's compute is busy, per iteration"),
     Output("memory_time_s", "s", "time in which a chip's memory is busy, per iteration"),
     Output("network_time_s", "s", "time in which a chip's links are busy with the graph's collectives, per iteration"),
+    Output("transfer_time_s", "s", "time in which they pass activations between pipeline stages, per iteration"),
     source="DFModel B.5, ns_per_batch",
 )
 def iteration(
     pipeline_time_s: float,
+    transfer_per_pass_s: float,
     transfer_per_iteration_s: float,
     gradient_time_s: float,
     optimizer_time_s: float,
@@ -233,11 +235,12 @@ def iteration(
     pass_compute_time_s: float,
     pass_memory_time_s: float,
     pass_network_time_s: float,
-) -> tuple[float, float, float, float]:
+) -> tuple[float, float, float, float, float]:
     """Sum of the parts; the busy times overlap each other and are not parts of the sum."""
     total = pipeline_time_s + transfer_per_iteration_s + gradient_time_s + optimizer_time_s
     memory = microbatches * pass_memory_time_s + optimizer_time_s
-    return total, microbatches * pass_compute_time_s, memory, microbatches * pass_network_time_s
+    transfer = microbatches * transfer_per_pass_s + transfer_per_iteration_s
+    return total, microbatches * pass_compute_time_s, memory, microbatches * pass_network_time_s, transfer
 
 
 EQUATIONS = (

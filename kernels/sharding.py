@@ -100,49 +100,45 @@ def relayout(produced: int, wanted: int) -> int:
 def eliminate(
     option_cost: np.ndarray,
     edge_cost: np.ndarray,
-    choices: np.ndarray,
-    choice_count: np.ndarray,
+    option_counts: np.ndarray,
     elimination_scope: np.ndarray,
     elimination_edges: np.ndarray,
     elimination_messages: np.ndarray,
     best: np.ndarray,
 ) -> float:
-    """Minimise the sum of `option_cost[i, x_i]` and `edge_cost[e, x_u, x_v]`; write the choice of each kernel.
+    """Minimise the sum of `option_cost[i, x_i]` and `edge_cost[e, x_u, x_v]`; write the chosen options to `best`.
 
-    `choices[i, :choice_count[i]]` are the options of kernel i. Row s of `elimination_scope` is (kernel, width,
-    scope...); of `elimination_edges` (count, then edge, whether the kernel is its producer, position of the other end
-    in the scope); of `elimination_messages` (count, then step, positions of that step's scope, -1 for the kernel
-    itself). `best` holds the chosen option codes. Returns the least cost.
+    Kernel i has `option_counts[i]` options. Row s of `elimination_scope` is (kernel, width, scope...); of
+    `elimination_edges` (count, then edge, whether the kernel is its producer, position of the other end in the scope);
+    of `elimination_messages` (count, then step, positions of that step's scope, -1 for the kernel itself). Returns the
+    least cost. Ties go to the earlier option.
     """
     kernels = option_cost.shape[0]
-    offset = np.zeros(kernels + 1, np.int64)
+    offset = np.empty(kernels + 1, np.int64)
+    offset[0] = 0
     for step in range(kernels):
         size = 1
         for j in range(elimination_scope[step, 1]):
-            size *= choice_count[elimination_scope[step, 2 + j]]
+            size *= option_counts[elimination_scope[step, 2 + j]]
         offset[step + 1] = offset[step] + size
     table = np.empty(offset[kernels])
     argument = np.empty(offset[kernels], np.int64)
     width = elimination_scope.shape[1] - 2
-    digits = np.zeros(width + 1, np.int64)
+    digits = np.empty(width + 1, np.int64)
     total = 0.0
     for step in range(kernels):
         kernel = elimination_scope[step, 0]
-        scope = elimination_scope[step, 2 : 2 + elimination_scope[step, 1]]
+        wide = elimination_scope[step, 1]
         digits[:] = 0
-        for row in range(offset[step + 1] - offset[step]):
+        for row in range(offset[step], offset[step + 1]):
             least = np.inf
-            for x in range(choice_count[kernel]):
-                option = choices[kernel, x]
-                cost = option_cost[kernel, option]
+            for x in range(option_counts[kernel]):
+                cost = option_cost[kernel, x]
                 for j in range(elimination_edges[step, 0]):
                     edge = elimination_edges[step, 1 + 3 * j]
-                    position = elimination_edges[step, 3 + 3 * j]
-                    other = choices[scope[position], digits[position]]
-                    if elimination_edges[step, 2 + 3 * j] == 1:
-                        cost += edge_cost[edge, option, other]
-                    else:
-                        cost += edge_cost[edge, other, option]
+                    other = digits[elimination_edges[step, 3 + 3 * j]]
+                    forward = elimination_edges[step, 2 + 3 * j] == 1
+                    cost += edge_cost[edge, x, other] if forward else edge_cost[edge, other, x]
                 for j in range(elimination_messages[step, 0]):
                     at = 1 + j * (width + 1)
                     source = elimination_messages[step, at]
@@ -150,41 +146,87 @@ def eliminate(
                     for q in range(elimination_scope[source, 1]):
                         position = elimination_messages[step, at + 1 + q]
                         digit = x if position < 0 else digits[position]
-                        index = index * choice_count[elimination_scope[source, 2 + q]] + digit
+                        index = index * option_counts[elimination_scope[source, 2 + q]] + digit
                     cost += table[offset[source] + index]
                 if cost < least:
                     least = cost
-                    argument[offset[step] + row] = x
-            table[offset[step] + row] = least
-            for j in range(len(scope) - 1, -1, -1):
+                    argument[row] = x
+            table[row] = least
+            for j in range(wide - 1, -1, -1):
                 digits[j] += 1
-                if digits[j] < choice_count[scope[j]]:
+                if digits[j] < option_counts[elimination_scope[step, 2 + j]]:
                     break
                 digits[j] = 0
-        if len(scope) == 0:
+        if wide == 0:
             total += table[offset[step]]
-    position_of = np.zeros(kernels, np.int64)
     for step in range(kernels - 1, -1, -1):
         index = 0
         for j in range(elimination_scope[step, 1]):
             other = elimination_scope[step, 2 + j]
-            index = index * choice_count[other] + position_of[other]
-        kernel = elimination_scope[step, 0]
-        position_of[kernel] = argument[offset[step] + index]
-        best[kernel] = choices[kernel, position_of[kernel]]
+            index = index * option_counts[other] + best[other]
+        best[elimination_scope[step, 0]] = argument[offset[step] + index]
     return total
+
+
+@equation(
+    Output("option_codes", "", "shard choices open to every kernel, in order of preference", ("kernel", 5), True),
+    Output("option_counts", "", "how many choices are open to every kernel", ("kernel",), True),
+    Output("option_loads", "", "operations and output bytes of one chip, by kernel and choice", ("kernel", 5, 2)),
+    Output("edge_layouts", "", "re-layout of every edge, by choice of producer and consumer", ("edge", 5, 5), True),
+    Output("edge_bytes", "B", "full tensor of every edge, all chips", ("edge",)),
+    source="DFModel A.4",
+)
+def sharding_options(
+    kernel_traits: np.ndarray,
+    kernel_dims: np.ndarray,
+    graph_edges: np.ndarray,
+    word_B: float,
+    tensor_parallel: float,
+    option_codes: np.ndarray,
+    option_counts: np.ndarray,
+    option_loads: np.ndarray,
+    edge_layouts: np.ndarray,
+    edge_bytes: np.ndarray,
+) -> None:
+    """What each choice costs, before any rate is known. In a group of one nothing is split."""
+    for i in range(kernel_traits.shape[0]):
+        traits = kernel_traits[i]
+        dims = kernel_dims[i]
+        count = 0
+        for choice in PREFERENCE:
+            last_resort = choice == NONE and count == 0
+            if last_resort or (tensor_parallel > 1.0 and allowed(traits, dims, choice)):
+                rows = local_rows(dims, choice, tensor_parallel)
+                columns = local_columns(dims, choice, tensor_parallel)
+                depth = local_depth(dims, choice, tensor_parallel)
+                option_codes[i, count] = choice
+                option_loads[i, count, 0] = kernel_flops(traits[TYPE], rows, depth, columns)
+                option_loads[i, count, 1] = rows * columns * word_B
+                count += 1
+        option_counts[i] = count
+    for e in range(graph_edges.shape[0]):
+        producer = graph_edges[e, 0]
+        consumer = graph_edges[e, 1]
+        dims = kernel_dims[producer]
+        edge_bytes[e] = dims[OUTER] * dims[M] * dims[N] * word_B
+        kind = operand_kind(kernel_traits[consumer], graph_edges[e, 2])
+        for x in range(option_counts[producer]):
+            for y in range(option_counts[consumer]):
+                wanted = WANTED[kind, option_codes[consumer, y]]
+                edge_layouts[e, x, y] = relayout(PRODUCED[option_codes[producer, x]], wanted)
 
 
 @compiled
 def optimise(
-    kernel_traits: np.ndarray,
-    kernel_dims: np.ndarray,
+    option_codes: np.ndarray,
+    option_counts: np.ndarray,
+    option_loads: np.ndarray,
+    edge_layouts: np.ndarray,
+    edge_bytes: np.ndarray,
     graph_edges: np.ndarray,
     elimination_scope: np.ndarray,
     elimination_edges: np.ndarray,
     elimination_messages: np.ndarray,
-    word_B: float,
-    group: float,
     flop_s: float,
     memory_s_per_B: float,
     all_reduce: tuple[float, float],
@@ -193,47 +235,33 @@ def optimise(
     shard: np.ndarray,
 ) -> float:
     """Least cost of sharding a graph; each collective is (cost per byte, cost per call). Returns the cost."""
-    kernels = kernel_traits.shape[0]
-    choices = np.zeros((kernels, 5), np.int64)
-    choice_count = np.zeros(kernels, np.int64)
-    option_cost = np.zeros((kernels, 5))
-    edge_cost = np.zeros((graph_edges.shape[0], 5, 5))
+    kernels = option_codes.shape[0]
+    edges = graph_edges.shape[0]
+    option_cost = np.empty((kernels, 5))
+    edge_cost = np.empty((edges, 5, 5))
     for i in range(kernels):
-        traits = kernel_traits[i]
-        dims = kernel_dims[i]
-        for choice in PREFERENCE:
-            if allowed(traits, dims, choice):
-                choices[i, choice_count[i]] = choice
-                choice_count[i] += 1
-                rows = local_rows(dims, choice, group)
-                columns = local_columns(dims, choice, group)
-                flops = kernel_flops(traits[TYPE], rows, local_depth(dims, choice, group), columns)
-                output_B = rows * columns * word_B
-                cost = flops * flop_s + output_B * memory_s_per_B
-                if choice == BY_K:
-                    cost += output_B * all_reduce[0] + all_reduce[1]
-                option_cost[i, choice] = cost
-    for e in range(graph_edges.shape[0]):
+        for x in range(option_counts[i]):
+            output_B = option_loads[i, x, 1]
+            cost = option_loads[i, x, 0] * flop_s + output_B * memory_s_per_B
+            if option_codes[i, x] == BY_K:
+                cost += output_B * all_reduce[0] + all_reduce[1]
+            option_cost[i, x] = cost
+    for e in range(edges):
         producer = graph_edges[e, 0]
-        consumer = graph_edges[e, 1]
-        dims = kernel_dims[producer]
-        full_B = dims[OUTER] * dims[M] * dims[N] * word_B
-        kind = operand_kind(kernel_traits[consumer], graph_edges[e, 2])
-        for x in range(choice_count[producer]):
-            source = choices[producer, x]
-            read_B = local_rows(dims, source, group) * local_columns(dims, source, group) * word_B
-            for y in range(choice_count[consumer]):
-                target = choices[consumer, y]
-                step = relayout(PRODUCED[source], WANTED[kind, target])
-                cost = read_B * memory_s_per_B
-                if step == 1:
-                    cost += full_B * all_gather[0] + all_gather[1]
-                elif step == 2:
-                    cost += full_B * all_to_all[0] + all_to_all[1]
-                edge_cost[e, source, target] = cost
-    return eliminate(
-        option_cost, edge_cost, choices, choice_count, elimination_scope, elimination_edges, elimination_messages, shard
+        gathered = edge_bytes[e] * all_gather[0] + all_gather[1]
+        exchanged = edge_bytes[e] * all_to_all[0] + all_to_all[1]
+        for x in range(option_counts[producer]):
+            read = option_loads[producer, x, 1] * memory_s_per_B
+            for y in range(option_counts[graph_edges[e, 1]]):
+                layout = edge_layouts[e, x, y]
+                moved = gathered if layout == 1 else exchanged if layout == 2 else 0.0
+                edge_cost[e, x, y] = read + moved
+    cost = eliminate(
+        option_cost, edge_cost, option_counts, elimination_scope, elimination_edges, elimination_messages, shard
     )
+    for i in range(kernels):
+        shard[i] = option_codes[i, shard[i]]
+    return cost
 
 
 SHARD = Output("kernel_shard", "", "dimension of each kernel that the tensor-parallel group splits", ("kernel",), True)
@@ -250,30 +278,29 @@ def given_sharding(kernel_traits: np.ndarray, tensor_parallel: float, kernel_sha
 
 @equation(SHARD, COST, source="DFModel B.2, solved exactly as B.8 stage 1", when=("sharding", ("least_bytes",)))
 def least_bytes_sharding(
-    kernel_traits: np.ndarray,
-    kernel_dims: np.ndarray,
+    option_codes: np.ndarray,
+    option_counts: np.ndarray,
+    option_loads: np.ndarray,
+    edge_layouts: np.ndarray,
+    edge_bytes: np.ndarray,
     graph_edges: np.ndarray,
     elimination_scope: np.ndarray,
     elimination_edges: np.ndarray,
     elimination_messages: np.ndarray,
-    word_B: float,
-    tensor_parallel: float,
     kernel_shard: np.ndarray,
 ) -> float:
     """Fewest bytes communicated, whatever the network."""
-    kernel_shard[:] = NONE
-    if tensor_parallel <= 1.0:
-        return 0.0
     each = (1.0, 0.0)
     return optimise(
-        kernel_traits,
-        kernel_dims,
+        option_codes,
+        option_counts,
+        option_loads,
+        edge_layouts,
+        edge_bytes,
         graph_edges,
         elimination_scope,
         elimination_edges,
         elimination_messages,
-        word_B,
-        tensor_parallel,
         0.0,
         0.0,
         each,
@@ -285,14 +312,15 @@ def least_bytes_sharding(
 
 @equation(SHARD, COST, source="DFModel B.8 stage 1, change 1", when=("sharding", ("least_time",)))
 def least_time_sharding(
-    kernel_traits: np.ndarray,
-    kernel_dims: np.ndarray,
+    option_codes: np.ndarray,
+    option_counts: np.ndarray,
+    option_loads: np.ndarray,
+    edge_layouts: np.ndarray,
+    edge_bytes: np.ndarray,
     graph_edges: np.ndarray,
     elimination_scope: np.ndarray,
     elimination_edges: np.ndarray,
     elimination_messages: np.ndarray,
-    word_B: float,
-    tensor_parallel: float,
     attainable_flops: float,
     attainable_bandwidth_Bps: float,
     all_reduce_tensor_s_per_B: float,
@@ -307,18 +335,16 @@ def least_time_sharding(
 
     The three add up, as they do kernel by kernel without overlap; with overlap this is an objective, not the time.
     """
-    kernel_shard[:] = NONE
-    if tensor_parallel <= 1.0:
-        return 0.0
     return optimise(
-        kernel_traits,
-        kernel_dims,
+        option_codes,
+        option_counts,
+        option_loads,
+        edge_layouts,
+        edge_bytes,
         graph_edges,
         elimination_scope,
         elimination_edges,
         elimination_messages,
-        word_B,
-        tensor_parallel,
         1.0 / attainable_flops,
         1.0 / attainable_bandwidth_Bps,
         (all_reduce_tensor_s_per_B, all_reduce_tensor_latency_s),
@@ -328,4 +354,4 @@ def least_time_sharding(
     )
 
 
-EQUATIONS = (given_sharding, least_bytes_sharding, least_time_sharding)
+EQUATIONS = (sharding_options, given_sharding, least_bytes_sharding, least_time_sharding)

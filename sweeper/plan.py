@@ -33,7 +33,7 @@ TILE_POINTS = 1 << 17
 """Points evaluated at a time: bounds the memory of a worker to some 100 MB whatever the study."""
 LEAST_CHUNKS = 16
 """Chunks that a box is cut into where it can be, so that a small study still spreads over workers."""
-LEAST_POINTS = 1 << 14
+LEAST_POINTS = 1 << 16
 """Points of a chunk at least: fewer cost more to hand out than to evaluate."""
 
 STRUCTURE = ("workload", "partitioning", *SWITCHES)

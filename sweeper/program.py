@@ -5,6 +5,7 @@ which is evaluated once per distinct combination of those columns.
 """
 
 import difflib
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -226,7 +227,7 @@ class Combinations:
 
     @property
     def count(self) -> int:
-        return int(np.prod([len(rows) for rows in self.rows]))
+        return math.prod(len(rows) for rows in self.rows)
 
 
 def combinations(domain: Domain, needs: frozenset[str]) -> Combinations:
@@ -239,8 +240,9 @@ def index_of(child: Combinations, parent: Combinations) -> np.ndarray:
     """For every combination of the child, the number of the parent's combination that it belongs to."""
     index = np.zeros(1, np.int32)
     for rows, numbers, parent_rows in zip(child.rows, parent.numbers, parent.rows, strict=True):
-        step = numbers[rows].astype(np.int32)
-        index = (index[:, None] * np.int32(len(parent_rows)) + step[None, :]).reshape(-1)
+        if len(rows) > 1 or len(parent_rows) > 1:
+            step = numbers[rows].astype(np.int32)
+            index = (index[:, None] * np.int32(len(parent_rows)) + step[None, :]).reshape(-1)
     return index
 
 

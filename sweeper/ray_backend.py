@@ -34,6 +34,9 @@ DRAIN_S = 30.0
 PAUSE_S, LONGEST_PAUSE_S = 0.5, 30.0
 """Pause of a slot whose actor died, doubled with every further death in a row."""
 
+VERDICT_S = 20.0
+"""Seconds in which a cluster notices that a machine is gone."""
+
 START_ATTEMPTS = 3
 """When every slot has failed to start so many times in a row, the run ends."""
 
@@ -69,6 +72,16 @@ class ChunkWorker:
         """Commit one chunk."""
         assert self._job is not None
         return compute(self._job, chunk)
+
+
+@dataclass(frozen=True)
+class Unclear:
+    """A chunk whose worker has become unreachable: the worker may have died, or its whole machine."""
+
+    chunk: int
+    node: str
+    cause: str
+    due: float
 
 
 @dataclass(eq=False)
@@ -144,6 +157,7 @@ class RayExecutor:
         self._exit = ExitStack()
         self._slots: list[Slot] = []
         self._nodes: dict[str, str] = {}
+        self._unclear: list[Unclear] = []
         self._version = code_version()
         self._resized = self._worked = 0.0
 
@@ -172,13 +186,14 @@ class RayExecutor:
         """See `sweeper.run.Executor`."""
         work = Work(chunks, self._limits)
         deadline = float("inf")
-        while (work and not stop.requested) or any(slot.calls for slot in self._slots):
+        while ((work or self._unclear) and not stop.requested) or any(slot.calls for slot in self._slots):
             now = time.monotonic()
             if stop.requested:
                 deadline = min(deadline, now + DRAIN_S)
                 if now > deadline:
                     return
             else:
+                yield from self._judge(work, now)
                 yield from self._tend(now)
                 self._feed(work)
             ready = self._wait()
@@ -274,23 +289,36 @@ class RayExecutor:
         except self._ray.exceptions.RayTaskError as error:
             outcome = Failure(chunk, _brief(error))
         except self._ray.exceptions.RayError as error:
-            yield from self._bury(slot, work, _brief(error))
+            yield from self._bury(slot, work, error)
             return
         slot.calls.popleft()
         slot.deaths = 0
         yield work.done(outcome)
 
-    def _bury(self, slot: Slot, work: Work, cause: str) -> Iterator[Outcome]:
+    def _bury(self, slot: Slot, work: Work, error: Exception) -> Iterator[Outcome]:
         """An actor is dead or unreachable. Calls run in order, so only the first of its chunks can be the reason."""
         suspect, *innocent = [chunk for _, chunk in slot.calls]
         work.give_back(innocent)
-        lost = not self._node_lives(slot.node)
         self._pause(slot)
-        if lost:
-            work.give_back([suspect])
-            yield f"lost a machine; chunk {suspect} goes to another one"
-        else:
-            yield work.crashed(suspect, cause)
+        # The connection to a worker breaks before the cluster knows whether its machine is gone, too.
+        patience = VERDICT_S if isinstance(error, self._ray.exceptions.ActorUnavailableError) else 0.0
+        self._unclear.append(Unclear(suspect, slot.node, _brief(error), time.monotonic() + patience))
+        yield None
+
+    def _judge(self, work: Work, now: float) -> Iterator[Outcome]:
+        """Blame chunks whose worker died while its machine lives on; give the others back."""
+        if not self._unclear:
+            return
+        alive = {node["NodeID"] for node in self._ray.nodes() if node["Alive"]}
+        cases, self._unclear = self._unclear, []
+        for case in cases:
+            if case.node not in alive:
+                work.give_back([case.chunk])
+                yield f"lost a machine; chunk {case.chunk} goes to another one"
+            elif now >= case.due:
+                yield work.crashed(case.chunk, case.cause)
+            else:
+                self._unclear.append(case)
 
     def _pause(self, slot: Slot) -> None:
         """Empty a slot after a failure, for longer and longer."""
@@ -304,9 +332,6 @@ class RayExecutor:
         slot.actor = slot.starting = None
         slot.state = "empty"
         slot.calls.clear()
-
-    def _node_lives(self, node: str) -> bool:
-        return any(each["NodeID"] == node and each["Alive"] for each in self._ray.nodes())
 
 
 def _brief(error: Exception) -> str:

@@ -46,7 +46,7 @@ class Factor:
 
 
 def _distinct(codes: list[np.ndarray], size: int) -> tuple[np.ndarray, np.ndarray]:
-    if not codes:
+    if not codes or size == 1:
         return np.zeros(1, np.int64), np.zeros(size, np.int64)
     key = codes[0].astype(np.int64)
     for more in codes[1:]:
@@ -107,8 +107,15 @@ class Grid:
         return factor
 
     def slice(self, ranges: Sequence[tuple[int, int]]) -> Domain:
-        """The sub-box of rows [low, high) of every axis."""
-        return tuple(self._factor(axis, low, high) for axis, (low, high) in enumerate(ranges))
+        """The sub-box of rows [low, high) of every axis. Axes of a single row, often most of them, share a factor."""
+        single = {
+            name: self.columns[name].codes[low : low + 1]
+            for axis, (low, high) in enumerate(ranges)
+            if high - low == 1
+            for name in self.axes[axis].columns
+        }
+        wide = [self._factor(axis, low, high) for axis, (low, high) in enumerate(ranges) if high - low > 1]
+        return (Factor(single, 1), *wide)
 
     def ranges_first(self, ranges: Sequence[tuple[int, int]]) -> int:
         """Number within the box of the first point of a sub-box."""
