@@ -250,9 +250,7 @@ def grid_collectives(
 
 
 @equation(*GRID, source="DFModel A.3, HPL", when=("process_grid_network", ("topology_free",)))
-def published_grid_collectives(
-    bandwidth_x_Bps: float, bandwidth_y_Bps: float
-) -> tuple[float, float, float, float]:
+def published_grid_collectives(bandwidth_x_Bps: float, bandwidth_y_Bps: float) -> tuple[float, float, float, float]:
     """The published HPL model knows link rates only."""
     return 1.0 / bandwidth_y_Bps, 0.0, 1.0 / bandwidth_x_Bps, 0.0
 

@@ -63,9 +63,7 @@ def lay_two(
     return ax, ay, az, bx, by, bz, left * left_over
 
 
-@equation(
-    *EXTENTS, source="DFModel A.2, order TP, PP, DP", when=("placement", ("tensor_pipeline_data",))
-)
+@equation(*EXTENTS, source="DFModel A.2, order TP, PP, DP", when=("placement", ("tensor_pipeline_data",)))
 def pipeline_before_data(
     tensor_x: float,
     tensor_y: float,
@@ -164,4 +162,12 @@ def no_latencies() -> tuple[float, float]:
     return 0.0, 0.0
 
 
-EQUATIONS = (tensor_extents, pipeline_before_data, data_before_pipeline, links_per_chip, links_shared, hop_latencies, no_latencies)
+EQUATIONS = (
+    tensor_extents,
+    pipeline_before_data,
+    data_before_pipeline,
+    links_per_chip,
+    links_shared,
+    hop_latencies,
+    no_latencies,
+)

@@ -13,15 +13,15 @@ from kernels.sharding import (
     BY_K,
     DRAM,
     GRADIENT,
-    K,
-    M,
-    N,
     OUTER,
     PHASE,
     PRODUCED,
     TYPE,
     WANTED,
     WEIGHT,
+    K,
+    M,
+    N,
     kernel_flops,
     local_columns,
     local_depth,
@@ -298,8 +298,8 @@ def graph_times(
             t_partition = t_compute + t_memory + t_network
             t_partition_resident = t_compute + t_resident + t_network
         else:
-            t_partition = max(t_compute, max(t_memory, t_network))
-            t_partition_resident = max(t_compute, max(t_resident, t_network))
+            t_partition = max(t_compute, t_memory, t_network)
+            t_partition_resident = max(t_compute, t_resident, t_network)
         compute += t_compute
         memory += t_memory
         network += t_network

@@ -19,7 +19,7 @@ GEMM, BATCHED_GEMM, ELEMENTWISE = range(3)
 REPLICATED, ROWS, COLUMNS = range(3)
 """Layouts of a tensor over the group."""
 
-PREFERENCE = np.array([BY_OUTER, BY_M, BY_K, BY_N, NONE])
+PREFERENCE = np.array([BY_OUTER, BY_K, BY_M, BY_N, NONE])
 """Among equal costs the earlier choice wins: split work before replicated work."""
 
 PRODUCED = np.array([REPLICATED, ROWS, ROWS, REPLICATED, COLUMNS])

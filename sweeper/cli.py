@@ -169,7 +169,9 @@ def plan(study: str, library: tuple[str, ...], as_json: bool) -> None:
 @click.option("--backend", type=click.Choice(["local", "ray"]), default="local", show_default=True)
 @click.option("--workers", type=click.IntRange(min=1), help="Worker actors; one per CPU if not given.")
 @click.option("--address", metavar="ADDRESS", help="Running Ray cluster: auto, host:port or ray://host:port.")
-@click.option("--retries", type=click.IntRange(min=0), default=2, show_default=True, help="Tries after a chunk's own error.")
+@click.option(
+    "--retries", type=click.IntRange(min=0), default=2, show_default=True, help="Tries after a chunk's own error."
+)
 @click.option("--fail-fast", is_flag=True, help="Stop at the first failed chunk.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress.")
 @JSON
@@ -331,7 +333,7 @@ def claims(name: str, check: bool, as_json: bool) -> None:
         "within": "WITHIN",
         "verdict": "VERDICT",
     }
-    outside = [row["id"] for row in rows if not row["within"]]
+    outside = [str(row["id"]) for row in rows if not row["within"]]
 
     def text() -> str:
         changed = sum(bool(row["changes"]) for row in rows)

@@ -61,9 +61,7 @@ def dataset_name(axis_column: str) -> str:
 def axis_columns(grids: Sequence[Grid]) -> dict[str, list[float | str]]:
     """Axis columns of the dataset with every value they take: those that vary, and the usual ones."""
     names = list(dict.fromkeys([*ALWAYS, *(name for grid in grids for name in grid.columns)]))
-    found = {
-        name: list(dict.fromkeys(value for grid in grids for value in _values(grid, name))) for name in names
-    }
+    found = {name: list(dict.fromkeys(value for grid in grids for value in _values(grid, name))) for name in names}
     return {name: found[name] for name in names if name in ALWAYS or len(found[name]) > 1}
 
 
@@ -140,7 +138,9 @@ def dataset_schema(
     return pa.schema(fields, metadata=metadata)
 
 
-def _axis_array(grid: Grid, name: str, values: list[float | str], digits: list[np.ndarray], kind: pa.DataType) -> pa.Array:
+def _axis_array(
+    grid: Grid, name: str, values: list[float | str], digits: list[np.ndarray], kind: pa.DataType
+) -> pa.Array:
     column = grid.columns.get(name)
     own = _values(grid, name)
     codes = np.zeros(len(digits[0]), np.int32) if column is None else column.codes[digits[column.axis]]

@@ -23,9 +23,7 @@ def coordinates(plan: Plan, point_id: int) -> dict[str, float | str]:
     """Value of every axis column at a point. Raises IndexError for a number outside the study."""
     grid = plan.grid_of(point_id)
     digits = grid.digits(np.array([point_id - grid.offset]))
-    return {
-        name: column.values[int(column.codes[digits[column.axis][0]])] for name, column in grid.columns.items()
-    }
+    return {name: column.values[int(column.codes[digits[column.axis][0]])] for name, column in grid.columns.items()}
 
 
 def explain(plan: Plan, point_id: int) -> list[dict[str, Any]]:
@@ -43,7 +41,7 @@ def explain(plan: Plan, point_id: int) -> list[dict[str, Any]]:
     read = [name for stage in program.stages for name in (argument.name for argument in stage.fusion.arguments)]
     given = [name for name in dict.fromkeys(read) if name in program.given]
     values = evaluate(program, grid.listing(np.array([point_id - grid.offset])), (*given, *every))
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"column": name, "value": value, "unit": "", "about": "axis", "kind": "axis", "source": "", "grade": "",
          "reads": []}
         for name, value in point.items()

@@ -102,7 +102,9 @@ def _row_loop(fusion: Fusion) -> str:
     arrays = {output.name for equation in fusion.equations for output in equation.arrays}
     for equation in fusion.equations:
         for output in equation.arrays:
-            body.append(f"v_{output.name} = " + (f"b_{output.name}" if output.name in scratch else f"o_{output.name}[t]"))
+            body.append(
+                f"v_{output.name} = " + (f"b_{output.name}" if output.name in scratch else f"o_{output.name}[t]")
+            )
         body.append(_call(equation))
     body += [f"o_{name}[t] = v_{name}" for name in fusion.kept if name not in arrays]
     loop = "    for t in range(n):\n" + "".join(f"        {line}\n" for line in body)
@@ -137,7 +139,8 @@ def _load(source: str) -> Callable[..., None]:
         draft.write_text(source)
         os.replace(draft, path)
     spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[path.stem] = module  # Numba finds the module by name when it loads the cached loop
     spec.loader.exec_module(module)

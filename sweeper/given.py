@@ -64,9 +64,7 @@ def attribute_of(around: Surroundings, role: str, name: str, attribute: Attribut
     selector = role_column(around, role)
     kind = ROLES[role]
     entries = [around.library.find(kind, str(value)) for value in around.grid.columns[selector].values]
-    sources = tuple(
-        (entry.values[name].source, entry.values[name].grade) for entry in entries if name in entry.values
-    )
+    sources = tuple((entry.values[name].source, entry.values[name].grade) for entry in entries if name in entry.values)
     table = np.array([_attribute(entry.values, name, attribute) for entry in entries])
     return lookup(around, column, selector, table, attribute.unit, attribute.about, sources)
 
@@ -110,9 +108,7 @@ def topology_kinds(around: Surroundings) -> Iterable[Given]:
 
 def switches(around: Surroundings, structure: Mapping[str, str]) -> dict[str, str]:
     """Choice of every assumption switch."""
-    return {
-        name: structure.get(name) or str(around.only(name, default)) for name, default in SWITCH_DEFAULTS.items()
-    }
+    return {name: structure.get(name) or str(around.only(name, default)) for name, default in SWITCH_DEFAULTS.items()}
 
 
 def mapping_values(around: Surroundings, symbols: Iterable[str], values: Values, n: int) -> dict[str, np.ndarray]:

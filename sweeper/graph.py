@@ -66,7 +66,7 @@ def dimension_symbols(workload: Workload) -> frozenset[str]:
 
 def dimensions(workload: Workload, symbols: Mapping[str, np.ndarray], combinations: int) -> np.ndarray:
     """Dimensions of every kernel for every combination of the mapping columns: [combination, kernel, field]."""
-    values = {**workload.parameters, **symbols}
+    values: dict[str, float | str | np.ndarray] = {**workload.parameters, **symbols}
     found = np.empty((combinations, len(workload.kernels), DRAM + 1 + len(CHANNELS)))
     for i, kernel in enumerate(workload.kernels):
         for column, expression in enumerate(dimension_expressions(kernel)):

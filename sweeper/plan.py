@@ -18,12 +18,10 @@ from sweeper.dataset import DEFAULT_METRICS, axis_columns, dataset_schema, table
 from sweeper.errors import Problem, SpecError
 from sweeper.given import Surroundings, given_columns, switches
 from sweeper.kernel_cache import kernel_hash
-from sweeper.library import Entry
 from sweeper.program import Program, UnknownColumn, build_program, evaluate
 from sweeper.space import Chunking, Domain, Factor, Grid, grids
 from sweeper.study import Study, load_study
 from sweeper.vocabulary import ROLES
-from sweeper.workload import Workload, read_workload
 
 CHUNK_POINTS = 1 << 21
 """Points of a chunk at most: about a second of work."""
@@ -108,12 +106,6 @@ class Plan:
         return int(np.prod([high - low for low, high in ranges], dtype=object))
 
     @cached_property
-    def workloads(self) -> dict[str, Workload]:
-        """Graphs of the workloads that the study names."""
-        names = {str(value) for grid in self.grids for value in grid.columns["workload"].values}
-        return {name: read_workload(self.study.library.find("workload", name)) for name in sorted(names)}
-
-    @cached_property
     def metrics(self) -> tuple[str, ...]:
         """Metric columns of the dataset: the study's choice, or the usual ones; objectives always."""
         chosen = self.study.output.columns or DEFAULT_METRICS
@@ -160,7 +152,7 @@ class Plan:
                 for grid in self.grids
             ],
             "library": {
-                f"{kind}/{name}": _plain(self.study.library.find(kind, name)) for kind, name in self._entries()
+                f"{kind}/{name}": self.study.library.find(kind, name).resolved() for kind, name in self._entries()
             },
             "kernels": kernel_hash(),
         }
@@ -194,8 +186,8 @@ class Plan:
         complete = {"partitioning": "kernel_by_kernel", **structure}
         key = (grid.offset, *sorted(complete.items()), *wanted)
         if key not in self._programs:
-            around = Surroundings(grid, self.study.library, self.workloads)
-            workload = self.workloads[complete["workload"]]
+            around = Surroundings(grid, self.study.library, self.study.workloads)
+            workload = self.study.workloads[complete["workload"]]
             self._programs[key] = build_program(
                 wanted,
                 given_columns(around, complete),
@@ -333,13 +325,6 @@ class Plan:
         chosen = np.empty((rows, k), np.int64)
         reduce.top_k(np.ascontiguousarray(scores[:, :, 0]), reasons, chosen)
         return np.sort((chosen + np.arange(rows)[:, None] * points)[chosen >= 0])
-
-
-def _plain(entry: Entry) -> dict[str, Any]:
-    """What of a library entry determines results or their documentation, as plain data."""
-    values = {name: [value.number, value.source, value.grade] for name, value in entry.values.items()}
-    graph = repr(read_workload(entry)) if entry.kind == "workload" else ""
-    return {"values": values, "dimensions": list(entry.dimensions), "graph": graph}
 
 
 def _numbers(grid: Grid, name: str) -> np.ndarray:

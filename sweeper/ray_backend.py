@@ -22,7 +22,7 @@ from sweeper.interrupt import Stop
 from sweeper.kernel_cache import configure
 from sweeper.limits import Limits
 from sweeper.ray_session import CLUSTER_ADVICE, ray_session
-from sweeper.store import Receipt
+from sweeper.store import RESOLVED, Receipt
 
 DEPTH = 2
 """Calls in flight per actor."""
@@ -34,8 +34,8 @@ DRAIN_S = 30.0
 PAUSE_S, LONGEST_PAUSE_S = 0.5, 30.0
 """Pause of a slot whose actor died, doubled with every further death in a row."""
 
-VERDICT_S = 20.0
-"""Seconds in which a cluster notices that a machine is gone."""
+VERDICT_S = 90.0
+"""Seconds in which a cluster notices that a machine is gone: about 15 if it refuses connections, 65 if it is silent."""
 
 START_ATTEMPTS = 3
 """When every slot has failed to start so many times in a row, the run ends."""
@@ -63,7 +63,14 @@ class ChunkWorker:
         return str(ray.get_runtime_context().get_node_id())
 
     def prepare(self, job: Job) -> dict[str, str]:
-        """Take the job and compile its kernels, or load them from the cache; returns the versions in use."""
+        """Take the job and compile its kernels, or load them from the cache; returns the versions in use.
+
+        Raises EnvironmentFault on a machine that does not see the driver's files: its parts would be lost.
+        """
+        if job.run.get(RESOLVED) is None:
+            raise EnvironmentFault(
+                f"{job.run} is not the same place here: put --out on a shared file system or on s3://"
+            )
         job.plan.warm_up()
         self._job = job
         return code_version()
@@ -289,13 +296,13 @@ class RayExecutor:
         except self._ray.exceptions.RayTaskError as error:
             outcome = Failure(chunk, _brief(error))
         except self._ray.exceptions.RayError as error:
-            yield from self._bury(slot, work, error)
+            self._bury(slot, work, error)
             return
         slot.calls.popleft()
         slot.deaths = 0
         yield work.done(outcome)
 
-    def _bury(self, slot: Slot, work: Work, error: Exception) -> Iterator[Outcome]:
+    def _bury(self, slot: Slot, work: Work, error: Exception) -> None:
         """An actor is dead or unreachable. Calls run in order, so only the first of its chunks can be the reason."""
         suspect, *innocent = [chunk for _, chunk in slot.calls]
         work.give_back(innocent)
@@ -303,7 +310,6 @@ class RayExecutor:
         # The connection to a worker breaks before the cluster knows whether its machine is gone, too.
         patience = VERDICT_S if isinstance(error, self._ray.exceptions.ActorUnavailableError) else 0.0
         self._unclear.append(Unclear(suspect, slot.node, _brief(error), time.monotonic() + patience))
-        yield None
 
     def _judge(self, work: Work, now: float) -> Iterator[Outcome]:
         """Blame chunks whose worker died while its machine lives on; give the others back."""

@@ -60,7 +60,9 @@ def draw(directory: str) -> list[Path]:
     into = Path("figures") / name if "://" in directory else Path(directory) / "figures"
     study = name.rsplit("-", 1)[0]
     pictures = heat_maps(frame, into, study) + breakdown_figure(frame, into, study)
-    return pictures + pareto_figure(frame, {"iteration_time_s": "minimise", "system_price_usd": "minimise"}, into, study)
+    return pictures + pareto_figure(
+        frame, {"iteration_time_s": "minimise", "system_price_usd": "minimise"}, into, study
+    )
 
 
 @cache

@@ -36,6 +36,8 @@ def ray_cluster() -> Iterator[Any]:
             "num_cpus": 0,
             "object_store_memory": memory,
             "include_dashboard": False,
+            # A killed machine is noticed after one second instead of fifteen.
+            "_system_config": {"health_check_period_ms": 300, "health_check_failure_threshold": 3},
         },
     )
     try:

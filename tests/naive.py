@@ -7,7 +7,7 @@ tests want those exactly.
 """
 
 import math
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -226,13 +226,13 @@ def routes(kind: str, extent: int, a: int, b: int) -> Iterator[tuple[float, list
 @cache
 def busiest_link(kind: str, extent: int) -> float:
     """Messages on the busiest link when every chip of a line sends one to every other."""
-    load: Counter[Any] = Counter()
+    load: defaultdict[Any, float] = defaultdict(float)
     for a in range(extent):
         for b in range(extent):
             if a != b:
                 for share, path in routes(kind, extent, a, b):
                     for link in path:
-                        load[link] += share  # type: ignore[assignment]
+                        load[link] += share
     return max(load.values())
 
 
@@ -370,14 +370,14 @@ def read_kernels(kernel_traits: Sequence[Sequence[int]], kernel_dims: Sequence[S
     return found
 
 
-def choices(kernel: Kernel) -> list[str]:
-    """A.4: how a kernel may be split."""
-    if kernel["fixed"]:
+def choices(kernel: Kernel, group: float) -> list[str]:
+    """A.4: how a kernel may be split, split work first; a kernel that nothing splits stays whole."""
+    if kernel["fixed"] or group == 1:
         return ["none"]
     if kernel["outer"] > 1:
         return ["outer"]
     found = [dimension for dimension in "mkn" if kernel[dimension] > 1 and kernel["tile"] != dimension]
-    return found if kernel["weight"] else [*found, "none"]
+    return found if found and kernel["weight"] else [*found, "none"]
 
 
 def local(kernel: Kernel, shard: str, group: float) -> tuple[float, float, float]:
@@ -492,26 +492,11 @@ def least_total(
 def least_sharding(kernels: Sequence[Kernel], edges: Sequence[Edge], prices: Prices) -> tuple[float, list[str]]:
     """Stage 1 by enumeration."""
     return least_total(
-        [choices(kernel) for kernel in kernels],
+        [choices(kernel, prices.group) for kernel in kernels],
         lambda i, shard: choice_cost(kernels[i], shard, prices),
         lambda e, x, y: edge_cost(kernels[edges[e][0]], x, kernels[edges[e][1]], y, edges[e][2], prices),
         edges,
     )
-
-
-def bytes_only(given: Mapping[str, Any]) -> Prices:
-    """B.2: every byte sent costs one."""
-    return Prices(given["word_B"], given["tensor_parallel"], 0.0, 0.0, (1.0, 0.0), (1.0, 0.0), (1.0, 0.0))
-
-
-def seconds(given: Mapping[str, Any]) -> Prices:
-    """B.8, change 1: time on this chip and this network."""
-    collectives = [
-        (given[f"{name}_tensor_s_per_B"], given[f"{name}_tensor_latency_s"])
-        for name in ("all_reduce", "all_gather", "all_to_all")
-    ]
-    flop, memory = 1 / given["attainable_flops"], 1 / given["attainable_bandwidth_Bps"]
-    return Prices(given["word_B"], given["tensor_parallel"], flop, memory, *collectives)
 
 
 def codes_of(shards: Sequence[str]) -> list[int]:
@@ -524,12 +509,78 @@ def given_sharding(kernel_traits: list[list[int]], tensor_parallel: float) -> Ou
     return {"kernel_shard": codes_of(shards), "sharding_cost": 0.0}
 
 
-def solved(given: Mapping[str, Any], prices: Prices) -> Outputs:
+STEPS = (None, "all_gather", "all_to_all")
+
+
+def padded(row: Sequence[Any], length: int) -> list[Any]:
+    """A row of a table; -1 is in the places that are not used."""
+    return [*row, *[-1] * (length - len(row))]
+
+
+@twin
+def sharding_options(**given: Any) -> Outputs:
+    """A.4, for every kernel and every edge; places of choices that a kernel does not have stay as they were."""
     kernels = read_kernels(given["kernel_traits"], given["kernel_dims"])
-    if prices.group == 1:
-        return {"kernel_shard": codes_of(["none"] * len(kernels)), "sharding_cost": 0.0}
-    cost, shards = least_sharding(kernels, given["graph_edges"], prices)
-    return {"kernel_shard": codes_of(shards), "sharding_cost": cost}
+    group, word, edges = given["tensor_parallel"], given["word_B"], given["graph_edges"]
+    options = [choices(kernel, group) for kernel in kernels]
+    loads, layouts = [], []
+    for kernel, names in zip(kernels, options):
+        sizes = [[flops(kernel, *local(kernel, s, group)), output_bytes(kernel, s, group, word)] for s in names]
+        loads.append([*sizes, *[[-1, -1]] * (5 - len(sizes))])
+    for u, v, operand in edges:
+        rows = [padded([STEPS.index(conversion(x, kernels[v], y, operand)) for y in options[v]], 5) for x in options[u]]
+        layouts.append([*rows, *[[-1] * 5] * (5 - len(rows))])
+    return {
+        "option_codes": [padded(codes_of(names), 5) for names in options],
+        "option_counts": [len(names) for names in options],
+        "option_loads": loads,
+        "edge_layouts": layouts,
+        "edge_bytes": [whole_bytes(kernels[u], word) for u, _, _ in edges],
+    }
+
+
+def table_costs(
+    given: Mapping[str, Any], prices: Prices
+) -> tuple[Callable[[int, int], float], Callable[[int, int, int], float]]:
+    """Cost of a choice of a kernel, and of the choices at both ends of an edge, from the tables of options."""
+
+    def own(i: int, x: int) -> float:
+        work, size = given["option_loads"][i][x]
+        cost = work * prices.flop + size * prices.memory
+        if SHARDS[given["option_codes"][i][x]] == "k":
+            cost += size * prices.all_reduce[0] + prices.all_reduce[1]
+        return cost
+
+    def between(e: int, x: int, y: int) -> float:
+        cost = given["option_loads"][given["graph_edges"][e][0]][x][1] * prices.memory
+        step = STEPS[given["edge_layouts"][e][x][y]]
+        if step is not None:
+            per_byte, per_call = prices.all_gather if step == "all_gather" else prices.all_to_all
+            cost += given["edge_bytes"][e] * per_byte + per_call
+        return cost
+
+    return own, between
+
+
+def solved(given: Mapping[str, Any], prices: Prices) -> Outputs:
+    own, between = table_costs(given, prices)
+    options = [range(count) for count in given["option_counts"]]
+    cost, taken = least_total(options, own, between, given["graph_edges"])
+    return {"kernel_shard": [given["option_codes"][i][x] for i, x in enumerate(taken)], "sharding_cost": cost}
+
+
+def bytes_only(given: Mapping[str, Any]) -> Prices:
+    """B.2: every byte sent costs one."""
+    return Prices(0.0, 0.0, 0.0, 0.0, (1.0, 0.0), (1.0, 0.0), (1.0, 0.0))
+
+
+def seconds(given: Mapping[str, Any]) -> Prices:
+    """B.8, change 1: time on this chip and this network."""
+    collectives = [
+        (given[f"{name}_tensor_s_per_B"], given[f"{name}_tensor_latency_s"])
+        for name in ("all_reduce", "all_gather", "all_to_all")
+    ]
+    return Prices(0.0, 0.0, 1 / given["attainable_flops"], 1 / given["attainable_bandwidth_Bps"], *collectives)
 
 
 @twin
@@ -562,16 +613,16 @@ def partition_loads(**given: Any) -> Outputs:
     edges, part_of, word = given["graph_edges"], given["partition_of"], given["word_B"]
     group, tiles = given["tensor_parallel"], given["tiles"]
     count = max(part_of) + 1
-    load: list[Counter[str]] = [Counter() for _ in range(count)]
+    load: list[defaultdict[str, float]] = [defaultdict(float) for _ in range(count)]
     out = [output_bytes(kernel, shard, group, word) for kernel, shard in zip(kernels, shards)]
     weight_of = [rows * depth * word for rows, depth, _ in map(lambda k, s: local(k, s, group), kernels, shards)]
 
     def send(part: int, channel: str, size: float) -> None:
-        load[part][f"{channel} bytes"] += size  # type: ignore[assignment]
+        load[part][f"{channel} bytes"] += size
         load[part][f"{channel} calls"] += 1
 
     def add(part: int, what: str, amount: float) -> None:
-        load[part][what] += amount  # type: ignore[assignment]
+        load[part][what] += amount
 
     for i, (kernel, shard, part) in enumerate(zip(kernels, shards, part_of)):
         add(part, "flops", flops(kernel, *local(kernel, shard, group)))
@@ -661,7 +712,7 @@ def unamortised_gradient() -> Outputs:
 @twin
 def graph_times(partition_loads: list[list[float]], **given: float) -> Outputs:
     """B.4."""
-    found: Counter[str] = Counter()
+    found: defaultdict[str, float] = defaultdict(float)
     names = [*LOADS, *(f"{c} bytes" for c in CHANNELS), *(f"{c} calls" for c in CHANNELS)]
     for row in partition_loads:
         load = dict(zip(names, row))
@@ -679,7 +730,7 @@ def graph_times(partition_loads: list[list[float]], **given: float) -> Outputs:
         compute = load["flops"] / given["attainable_flops"]
         tensors = load["tensors"]
         everything = tensors + given["weight_traffic"] * load["weights"] + given["gradient_traffic"] * load["gradients"]
-        found["graph_compute_time_s"] += compute  # type: ignore[assignment]
+        found["graph_compute_time_s"] += compute
         found["graph_network_time_s"] += network
         for prefix, size in (("graph", everything), ("resident", tensors)):
             memory = size / given["attainable_bandwidth_Bps"]
@@ -837,6 +888,7 @@ def iteration(**given: float) -> Outputs:
         "compute_time_s": times * given["pass_compute_time_s"],
         "memory_time_s": times * given["pass_memory_time_s"] + given["optimizer_time_s"],
         "network_time_s": times * given["pass_network_time_s"],
+        "transfer_time_s": times * given["transfer_per_pass_s"] + given["transfer_per_iteration_s"],
     }
 
 
@@ -1098,10 +1150,7 @@ def kernel_rows(draw: st.DrawFn, phases: Sequence[str]) -> tuple[list[int], list
     codes = [KERNEL_TYPES.index(kind), PHASES.index(phase), int(weight), SHARDS.index(tile)]
     codes += [int(phase == "update" and draw(st.booleans())), int(fixed), 0]
     [kernel] = read_kernels([codes], [numbers])
-    if not choices(kernel):
-        codes[2] = 0
-        kernel["weight"] = False
-    codes[6] = SHARDS.index(draw(st.sampled_from(choices(kernel))))
+    codes[6] = SHARDS.index(draw(st.sampled_from(choices(kernel, 8.0))))
     return codes, numbers
 
 
@@ -1153,6 +1202,26 @@ def graphs(draw: st.DrawFn, most: int = 6) -> dict[str, Any]:
 
 
 @st.composite
+def option_tables(draw: st.DrawFn) -> dict[str, Any]:
+    """Options of the kernels of a random graph, with any costs."""
+    kernels = draw(st.integers(1, 5))
+    edges = draw(edge_lists(kernels))
+    array = edge_array(edges)
+    counts = [draw(st.integers(1, 5)) for _ in range(kernels)]
+    random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    names = ("elimination_scope", "elimination_edges", "elimination_messages")
+    return {
+        "option_codes": np.array([padded(draw(st.permutations(range(5)))[:count], 5) for count in counts], np.int64),
+        "option_counts": np.array(counts, np.int64),
+        "option_loads": np.floor(random.uniform(1.0, 1e9, (kernels, 5, 2))),
+        "edge_layouts": random.integers(0, 3, (len(edges), 5, 5)),
+        "edge_bytes": np.floor(random.uniform(1.0, 1e9, len(edges))),
+        "graph_edges": array,
+        **dict(zip(names, elimination(kernels, array))),
+    }
+
+
+@st.composite
 def load_tables(draw: st.DrawFn) -> np.ndarray:
     """Loads of some partitions."""
     row = [_from_zero(1.0, 1e15), *[_from_zero(1.0, 1e12)] * 3, _whole(0, 1), _from_zero(1.0, 1e9)]
@@ -1177,7 +1246,9 @@ def inputs_of(draw: st.DrawFn, equation: Equation, units: Mapping[str, str]) -> 
     wanted = set(equation.inputs)
     if wanted & SYSTEM_COLUMNS:
         found |= draw(systems())
-    if wanted & GRAPH_COLUMNS:
+    if "option_codes" in wanted:
+        found |= draw(option_tables())
+    elif wanted & GRAPH_COLUMNS:
         found |= draw(graphs())
         found["tensor_parallel"] = draw(st.sampled_from([1.0, 2.0, 4.0, 8.0, 8.0]))
     for name in equation.inputs:
@@ -1199,13 +1270,14 @@ def call(equation: Equation, given: Mapping[str, Any]) -> Outputs:
     buffers = {}
     for output in equation.arrays:
         lengths = {
-            "kernel": len(given.get("kernel_traits", ())),
+            "kernel": len(given["kernel_traits" if "kernel_traits" in given else "option_codes"]),
+            "edge": len(given["graph_edges"]) if "graph_edges" in given else 0,
             "partition": 1 + int(max(given.get("partition_of", (0,)))),
         }
         shape = tuple(lengths[part] if isinstance(part, str) else part for part in output.shape)
         buffers[output.name] = np.full(shape, -1, np.int64 if output.integer else np.float64)
     returned = equation.function(*(given[name] for name in equation.inputs), *buffers.values())
-    values = returned if isinstance(returned, tuple) else (returned,)
+    values = returned if isinstance(returned, tuple) else (returned,) if equation.scalars else ()
     return {**{output.name: value for output, value in zip(equation.scalars, values, strict=True)}, **buffers}
 
 

@@ -87,7 +87,9 @@ def test_one_point_at_a_time(study, every_point) -> None:  # type: ignore[no-unt
 
 def test_tiles_and_chunks_do_not_matter(study, every_point, monkeypatch) -> None:  # type: ignore[no-untyped-def]
     best = rows(Plan(study))
-    front_study = with_output(study, "pareto", (Objective("iteration_time_s", "minimise"), Objective("memory_need_B", "minimise")))
+    front_study = with_output(
+        study, "pareto", (Objective("iteration_time_s", "minimise"), Objective("memory_need_B", "minimise"))
+    )
     front = rows(Plan(front_study))
     for name, value in (("TILE_POINTS", 97), ("CHUNK_ROWS", 211), ("LEAST_POINTS", 1), ("CHUNK_POINTS", 1000)):
         monkeypatch.setattr(sys.modules["sweeper.plan"], name, value)
@@ -117,9 +119,7 @@ def test_best_is_the_best(study, every_point) -> None:  # type: ignore[no-untype
 
 def test_top_k_and_feasible(study, every_point) -> None:  # type: ignore[no-untyped-def]
     found = rows(Plan(with_output(study, "top_k", top_k=5)))
-    expected = (
-        every_point.filter(pl.col("feasible")).sort("iteration_time_s", "point_id").group_by(SWEPT).head(5)
-    )
+    expected = every_point.filter(pl.col("feasible")).sort("iteration_time_s", "point_id").group_by(SWEPT).head(5)
     assert sorted(found.filter("feasible")["point_id"]) == sorted(expected["point_id"])
     feasible = rows(Plan(with_output(study, "feasible")))
     same_bits(feasible, every_point.filter(pl.col("feasible")))
@@ -134,8 +134,10 @@ def test_infeasible_points_say_why(every_point) -> None:  # type: ignore[no-unty
 
 
 def test_counting_a_trillion_points_is_instant(study) -> None:  # type: ignore[no-untyped-def]
-    wide = tuple(Axis(f"x{i}", (name,), tuple((float(v),) for v in range(1, 1001)), False)
-                 for i, name in enumerate(("memory.bandwidth", "memory.capacity", "link.bandwidth", "link.latency")))
+    wide = tuple(
+        Axis(f"x{i}", (name,), tuple((float(v),) for v in range(1, 1001)), False)
+        for i, name in enumerate(("memory.bandwidth", "memory.capacity", "link.bandwidth", "link.latency"))
+    )
     kept = tuple(axis for axis in study.boxes[0].axes if not axis.name.startswith("memory.") and not axis.searched)
     huge = dataclasses.replace(study, boxes=(Box(kept + wide),), objectives=(), output=Output("all", None, False, 1))
     plan = Plan(huge)

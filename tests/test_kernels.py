@@ -18,16 +18,15 @@ from naive import (
     inputs_of,
     links_and_ports,
     plain,
-    read_kernels,
     routes,
     seconds,
-    sharding_cost,
     systems,
+    table_costs,
     units_of_columns,
 )
 
 from kernels import EQUATIONS
-from kernels.codes import DIMENSION_KINDS, SHARDS, SWITCHES
+from kernels.codes import DIMENSION_KINDS, SWITCHES
 
 BY_NAME = {equation.name: equation for equation in EQUATIONS}
 UNITS = units_of_columns(EQUATIONS)
@@ -68,8 +67,9 @@ def test_equation_equals_its_twin(name: str, data: st.DataObject) -> None:
         if key == "kernel_shard" and name in TIES:
             check_choice(name, inputs, got["kernel_shard"], want["sharding_cost"])
         elif isinstance(value, list):
-            flat = np.asarray(value, np.float64)
-            np.testing.assert_allclose(got[key], flat, rtol=1e-12, atol=0.0)
+            wanted = np.asarray(value, np.float64)
+            assert wanted.size == got[key].size
+            np.testing.assert_allclose(got[key], wanted.reshape(got[key].shape), rtol=1e-12, atol=0.0)
         else:
             assert_same(got[key], value, want.get(ABSOLUTE.get(key, ""), 0.0))
     for key, value in before.items():
@@ -77,14 +77,14 @@ def test_equation_equals_its_twin(name: str, data: st.DataObject) -> None:
 
 
 def check_choice(name: str, inputs: dict[str, Any], shard: np.ndarray, cost: float) -> None:
-    """The chosen sharding costs what the equation says."""
+    """The chosen options cost what the equation says."""
     lists = plain(inputs)
-    if lists["tensor_parallel"] == 1:
-        assert not shard.any()
-        return
-    prices = bytes_only(lists) if name == "least_bytes_sharding" else seconds(lists)
-    kernels = read_kernels(lists["kernel_traits"], lists["kernel_dims"])
-    assert_same(sharding_cost(kernels, lists["graph_edges"], [SHARDS[code] for code in shard], prices), cost)
+    own, between = table_costs(lists, bytes_only(lists) if name == "least_bytes_sharding" else seconds(lists))
+    taken = [codes[:count].index(code) for codes, count, code in
+             zip(lists["option_codes"], lists["option_counts"], shard.tolist())]  # fmt: skip
+    total = math.fsum(own(i, x) for i, x in enumerate(taken))
+    total += math.fsum(between(e, taken[u], taken[v]) for e, (u, v, _) in enumerate(lists["graph_edges"]))
+    assert_same(total, cost)
 
 
 # structure of the model
@@ -105,6 +105,7 @@ def test_every_column_has_one_writer_under_every_assumption() -> None:
 
 def test_every_input_is_given_or_computed() -> None:
     arrays = {"kernel_traits", "kernel_dims", "graph_edges", "partition_of"}
+    arrays |= {"option_codes", "option_counts", "option_loads", "edge_layouts", "edge_bytes"}
     arrays |= {"elimination_scope", "elimination_edges", "elimination_messages"}
     known = UNITS.keys() | arrays | SWITCHES.keys() | {f"topology_kind_{axis}" for axis in "xyz"} | {"partitions"}
     assert {name for equation in EQUATIONS for name in equation.inputs} <= known
@@ -119,7 +120,7 @@ DIMENSIONS = {
     "flop/s/usd": {"flop": 1, "s": -1, "usd": -1}, "flop/s/W": {"flop": 1, "J": -1},
 }  # fmt: skip
 LOAD_UNITS = ["flop", "B", "B", "B", "", "B", *["B"] * 7, *[""] * 7]
-COUNTED = frozenset({"chip_peak_flops", "graph_flops", "partition_loads"})
+COUNTED = frozenset({"chip_peak_flops", "graph_flops", "partition_loads", "sharding_options"})
 """Equations that count operations, for which there is no other unit."""
 CONSTANT = frozenset({"bytes_as_nanoseconds"})
 """Equations with a constant that has a unit."""
@@ -136,12 +137,15 @@ def rescaled(name: str, value: Any, factors: dict[str, float]) -> Any:
         return value * np.array([factor(unit) for unit in LOAD_UNITS])
     if name == "kernel_dims":
         return np.where(BYTES_OF_DIMS, value * factors["B"], value)
-    if name == "sharding_cost" or name not in UNITS:
+    if name == "option_loads":
+        scaled = value * np.array([factors["flop"], factors["B"]])
+        return np.where(value == -1.0, value, scaled)
+    if name not in UNITS:
         return value
     return value * factor(UNITS[name])
 
 
-@pytest.mark.parametrize("name", sorted(BY_NAME.keys() - CONSTANT - TIES))
+@pytest.mark.parametrize("name", sorted(BY_NAME.keys() - CONSTANT))
 @FAST
 @given(data=st.data())
 def test_units_do_not_matter(name: str, data: st.DataObject) -> None:
@@ -152,6 +156,8 @@ def test_units_do_not_matter(name: str, data: st.DataObject) -> None:
     if name in COUNTED:
         factors["flop"] = 1.0
     expected = {key: rescaled(key, value, factors) for key, value in call(equation, inputs).items()}
+    if name in TIES:
+        expected["sharding_cost"] *= factors["B" if name == "least_bytes_sharding" else "s"]
     got = call(equation, {key: rescaled(key, value, factors) for key, value in inputs.items()})
     for key, value in expected.items():
         assert np.array_equal(got[key], value), key
@@ -259,7 +265,7 @@ def network(
     return found | {"hop_x_s": 1.0, "hop_outer_s": 2.0}
 
 
-def evaluate(name: str, columns: dict[str, float]) -> dict[str, Any]:
+def evaluate(name: str, columns: dict[str, Any]) -> dict[str, Any]:
     equation = BY_NAME[name]
     return call(equation, {column: columns[column] for column in equation.inputs})
 
@@ -313,7 +319,8 @@ def simulated(kinds: tuple[str, ...], extents: tuple[int, ...], rates: tuple[flo
 
 @pytest.mark.parametrize("kinds", COMBINATIONS)
 def test_all_to_all_is_as_slow_as_its_busiest_link(kinds: tuple[str, ...]) -> None:
-    for extents in {1: [(2,), (7,), (8,)], 2: [(3, 4), (6, 2)], 3: [(2, 3, 4)]}[len(kinds)]:
+    sizes: dict[int, list[tuple[int, ...]]] = {1: [(2,), (7,), (8,)], 2: [(3, 4), (6, 2)], 3: [(2, 3, 4)]}
+    for extents in sizes[len(kinds)]:
         found = evaluate("world_all_to_all", network(kinds, extents, "dim", 4.0, 2.0))
         expected = simulated(kinds, extents, (4.0, 2.0, 2.0))
         assert_same(found["all_to_all_world_s_per_B"], expected)
@@ -498,3 +505,20 @@ def test_rated_peak_of_a_chip_with_a_given_peak() -> None:
     columns = {"chip_cores": 132.0, "chip_lanes": 1.0, "chip_stages": 1.0, "chip_frequency_Hz": 1.0}
     columns |= {"chip_given_peak_flops": 132e12, "chip_rated_cores": 144.0}
     assert evaluate("chip_peak_flops", columns)["chip_rated_flops"] == 144e12
+
+
+@pytest.mark.xfail(reason="kernels/partition.py: partition_sram_B leaves out the weights of a graph of one kernel")
+def test_weights_that_do_not_fit_do_not_stay_on_chip() -> None:
+    weights_B, capacity_B = 2 * 1000.0 * 1000.0, 1e6
+    columns: dict[str, Any] = {
+        "kernel_traits": np.array([[0, 0, 1, 0, 0, 0, 0]], np.int64),
+        "kernel_dims": np.array([[1.0, 1000.0, 1000.0, 64.0, 1.0, 1.0, 1.0, *[0.0] * 8]]),
+        "kernel_shard": np.zeros(1, np.int64),
+        "graph_edges": np.zeros((0, 3), np.int64),
+        "partition_of": np.zeros(1, np.int64),
+    }
+    columns |= {"tensor_parallel": 1.0, "tensor_traffic": 1.0, "word_B": 2.0, "tiles": 1.0}
+    columns |= evaluate("partition_loads", columns)
+    assert columns["all_weights_B"] == weights_B > capacity_B
+    columns |= {"partitions": 1.0, "repeats_per_stage": 1.0, "chip_sram_capacity_B": capacity_B}
+    assert evaluate("weights_resident", columns)["weights_resident"] == 0.0

@@ -54,7 +54,7 @@ def solve(columns: Mapping[str, Any], wanted: str, **switches: str) -> Any:
         if column not in known:
             equation = writers[column]
             inputs = {name: value(name) for name in equation.inputs}
-            known.update(call(equation, {**inputs, **{n: known[n] for n in ("partition_of",) if n in known}}))
+            known.update(call(equation, inputs))
         return known[column]
 
     return value(wanted)
@@ -104,7 +104,7 @@ def system(workload: str, chip: str, topology: str, memory: str, link: str) -> d
 
 # graphs: section C
 
-Graph = dict[str, np.ndarray]
+Graph = dict[str, Any]
 SN30 = [
     [*range(1, 13)],
     [13, 14],
@@ -147,6 +147,7 @@ def graph(
         "kernel_dims": np.array([[*row, *[0.0] * (15 - len(row))] for row in dims]),
         "graph_edges": array,
         "partition_of": np.array([part_of[i + 1] for i in range(len(rows))], np.int64),
+        "partitions": float(len(members)),
         **dict(zip(names, elimination(len(rows), array))),
     }
 
@@ -178,8 +179,9 @@ def gpt3(parts: Sequence[Sequence[int]] | str, kernels: int = 41, replaced: Mapp
 
 
 LLM = {"batch": 3072.0, "microbatch": 1.0, "steps": 1.0, "layers": 128.0, "word_B": 2.0, "tiles": 2048.0}
-LLM |= {"stage_boundary_B": 25600.0 * 2048 * 2, "resident_B": 0.0}
+LLM |= {"stage_boundary_B": 25600.0 * 2048 * 2, "optimizer_state_B": 0.0}
 ONCE = {"microbatch": 1.0, "steps": 1.0, "layers": 1.0, "word_B": 2.0, "tiles": 1.0, "stage_boundary_B": 0.0}
+ONCE |= {"optimizer_state_B": 0.0}
 
 
 def dlrm(parts: str) -> Graph:

@@ -1,16 +1,19 @@
 """Ray actors give the same bytes as this process, for any number of them, and survive what happens to actors."""
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from fake_plan import DeadlyFolder, FakePlan, FullFolder, Watcher, dataset
 
-from sweeper import ray_backend
+from sweeper import ray_backend, store
+from sweeper.chunk_work import Job
 from sweeper.errors import EnvironmentFault
 from sweeper.folders import LocalFolder
 from sweeper.limits import Limits
-from sweeper.ray_backend import Work
+from sweeper.ray_backend import ChunkWorker, RayExecutor, Work
 from sweeper.run import run
 from sweeper.store import Receipt, read_receipts
 
@@ -85,6 +88,28 @@ def test_a_broken_plan_is_an_error_of_the_run_not_of_its_chunks(
 class Uncompilable(FakePlan):
     def warm_up(self) -> None:
         raise RuntimeError("no such compiler")
+
+
+def test_a_machine_that_does_not_share_the_directory_is_not_used(tmp_path: Path) -> None:
+    plan = FakePlan()
+    run_directory = LocalFolder(tmp_path)
+    worker = ChunkWorker()
+    with pytest.raises(EnvironmentFault, match="shared file system"):
+        worker.prepare(Job(plan, plan.schema, run_directory))
+    store.claim(run_directory, plan)
+    assert worker.prepare(Job(plan, plan.schema, run_directory))["pyarrow"] == pa.__version__
+
+
+def test_processors_that_join_a_cluster_are_used() -> None:
+    plan = FakePlan(chunks=3)
+    executor = RayExecutor(Job(plan, plan.schema, LocalFolder(Path())), Limits(), None, "auto", plan.chunks)
+    executor._ray = SimpleNamespace(cluster_resources=lambda: {"CPU": processors})
+    sizes = []
+    for processors in (2.0, 1.0, 16.0):
+        executor._resized = -1e9
+        executor._grow(0.0)
+        sizes.append(len(executor._slots))
+    assert sizes == [2, 2, 3]
 
 
 def receipt(chunk: int) -> Receipt:
