@@ -19,7 +19,7 @@ def chip_peak_flops(
     """Peak from the array's geometry unless the library gives it directly."""
     per_core = 2.0 * chip_lanes * chip_stages * chip_frequency_Hz
     peak = chip_given_peak_flops if chip_given_peak_flops > 0.0 else per_core * chip_cores
-    rated = per_core * chip_rated_cores if chip_rated_cores > 0.0 else peak
+    rated = peak * (chip_rated_cores / chip_cores) if chip_rated_cores > 0.0 else peak
     return peak, rated
 
 

@@ -35,7 +35,7 @@ def weights_resident(
     chip_sram_capacity_B: float,
 ) -> float:
     """Only a graph that is a single partition never reconfigures, so only it can keep weights."""
-    need = partition_sram_B + (repeats_per_stage - 1.0) * all_weights_B
+    need = max(partition_sram_B, all_weights_B) + (repeats_per_stage - 1.0) * all_weights_B
     return 1.0 if partitions == 1.0 and need <= chip_sram_capacity_B else 0.0
 
 

@@ -8,6 +8,7 @@ import socket
 import sys
 import time
 import traceback
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -15,6 +16,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sweeper.errors import EnvironmentFault
 from sweeper.folders import STORAGE_FULL, Folder
 from sweeper.kernel_cache import COMPILERS
 from sweeper.store import Plan, Receipt, write_part
@@ -91,6 +93,13 @@ def code_version() -> dict[str, str]:
         if name.partition(".")[0] in OUR_PACKAGES and getattr(module, "__file__", None):
             found[name] = hashlib.sha256(Path(str(module.__file__)).read_bytes()).hexdigest()[:12]
     return found
+
+
+def require_version(expected: Mapping[str, str]) -> None:
+    """Raise EnvironmentFault if something loaded here differs from what the driver has loaded."""
+    different = [name for name, found in code_version().items() if expected.get(name, found) != found]
+    if different:
+        raise EnvironmentFault(f"{socket.gethostname()} has another version of {', '.join(different)}")
 
 
 def _feasible(table: pa.Table) -> int | None:

@@ -27,6 +27,12 @@ class SweeperError(Exception):
     exit_code = 1
 
 
+class UsageFault(SweeperError):
+    """A command asks for something that does not exist."""
+
+    exit_code = 2
+
+
 class EnvironmentFault(SweeperError):
     """The machine, not the study, is at fault: Ray unreachable, disk full, a package too old."""
 
@@ -75,10 +81,13 @@ class Problems(list[Problem]):
             raise SpecError(self)
 
 
-def unknown(what: str, found: str, allowed: Iterable[str]) -> str:
-    """Message about a name that is not allowed: what was found, the nearest valid name, what is allowed."""
+def unknown(what: str, found: str, allowed: Iterable[str], also: Iterable[str] = ()) -> str:
+    """Message about a name that is not allowed: what was found, the nearest valid name, what is allowed.
+
+    Names in `also` are valid too but not worth listing.
+    """
     names = sorted(set(allowed))
-    folded = {name.casefold(): name for name in names}
+    folded = {name.casefold(): name for name in [*also, *names]}
     near = get_close_matches(found[:100].casefold(), folded, n=1, cutoff=0.6)
     hint = f", did you mean {folded[near[0]]!r}?" if near else ""
     listed = ", ".join(names[:40]) + (f", ... ({len(names)} in all)" if len(names) > 40 else "")

@@ -80,9 +80,7 @@ class Library:
         shelf = self._shelf(kind)
         canonical = name if name in shelf.definitions else shelf.aliases.get(name.casefold())
         if canonical is None:
-            aliases = [alias for alias in shelf.aliases if alias not in shelf.definitions]
-            known = [*shelf.definitions, *aliases] if len(shelf.definitions) < 20 else shelf.definitions
-            raise LookupError(unknown(kind, name, known))
+            raise LookupError(unknown(kind, name, shelf.definitions, also=shelf.aliases))
         if (kind, canonical) not in self._entries:
             self._entries[kind, canonical] = resolve(self._chain(shelf.definitions[canonical][0]))
         return self._entries[kind, canonical]

@@ -11,12 +11,12 @@ workers as the limits allow. A lost machine is nobody's fault: its chunks go bac
 
 import time
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
-from sweeper.chunk_work import Failure, Job, code_version, compute
+from sweeper.chunk_work import Failure, Job, code_version, compute, require_version
 from sweeper.errors import EnvironmentFault
 from sweeper.interrupt import Stop
 from sweeper.kernel_cache import configure
@@ -43,8 +43,13 @@ START_ATTEMPTS = 3
 RESIZE_S = 10.0
 """Interval at which the size of a cluster is looked up."""
 
-WAIT_NOTE_S = 30.0
+WAIT_NOTE_S = 10.0
 """Seconds without any working actor after which the user is told."""
+
+WAITING = {
+    "kernels": "compiling the kernels; they are kept for later runs",
+    "processors": "no worker is running: all wait for a free processor of the cluster",
+}
 
 Outcome = Receipt | Failure | str | None
 
@@ -62,18 +67,19 @@ class ChunkWorker:
 
         return str(ray.get_runtime_context().get_node_id())
 
-    def prepare(self, job: Job) -> dict[str, str]:
-        """Take the job and compile its kernels, or load them from the cache; returns the versions in use.
+    def prepare(self, job: Job, version: Mapping[str, str]) -> None:
+        """Take the job and compile its kernels, or load them from the cache.
 
-        Raises EnvironmentFault on a machine that does not see the driver's files: its parts would be lost.
+        Raises EnvironmentFault on a machine with another version of the code, or that does not see the driver's
+        files: its parts would differ, or be lost.
         """
+        require_version(version)
         if job.run.get(RESOLVED) is None:
             raise EnvironmentFault(
                 f"{job.run} is not the same place here: put --out on a shared file system or on s3://"
             )
         job.plan.warm_up()
         self._job = job
-        return code_version()
 
     def compute(self, chunk: int) -> Receipt | Failure:
         """Commit one chunk."""
@@ -232,12 +238,13 @@ class RayExecutor:
                 slot.state, slot.starting, slot.served = "starting", slot.actor.hello.remote(), 0
             elif slot.state == "parked" and self._nodes.get(slot.node) != "warming":
                 self._nodes.setdefault(slot.node, "warming")
-                slot.state, slot.starting = "warming", slot.actor.prepare.remote(self._shared)
+                slot.state, slot.starting = "warming", slot.actor.prepare.remote(self._shared, self._version)
         if any(slot.state == "working" for slot in self._slots):
             self._worked = now
         elif now - self._worked > WAIT_NOTE_S:
             self._worked = now
-            yield f"no worker is running; {len(self._slots)} wait for a free processor of the cluster"
+            compiling = any(slot.state == "warming" for slot in self._slots)
+            yield WAITING["kernels" if compiling else "processors"]
 
     def _grow(self, now: float) -> None:
         """Use the processors that have joined the cluster, unless the user asked for a number of workers."""
@@ -270,13 +277,9 @@ class RayExecutor:
             return
         if slot.state == "starting":
             slot.state, slot.node = "parked", answer
-            return
-        different = [name for name, found in answer.items() if self._version.get(name, found) != found]
-        if different:
-            yield from self._failed_start(slot, f"its machine has another version of {', '.join(different)}")
-            return
-        self._nodes[slot.node] = "warm"
-        slot.state, slot.bad_starts = "working", 0
+        else:
+            self._nodes[slot.node] = "warm"
+            slot.state, slot.bad_starts = "working", 0
 
     def _failed_start(self, slot: Slot, cause: str) -> Iterator[Outcome]:
         if slot.state == "warming" and self._nodes[slot.node] == "warming":

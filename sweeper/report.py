@@ -9,6 +9,7 @@ import polars as pl
 from kernels import EQUATIONS
 from sweeper.analysis import best, feasible, scan
 from sweeper.claims import claims
+from sweeper.errors import UsageFault, unknown
 from sweeper.figures import breakdown_figure, heat_maps, pareto_figure
 from sweeper.library import Library, builtin_specs
 from sweeper.plan import make_plan
@@ -84,7 +85,9 @@ STUDIES = {
 
 
 def published_claims(name: str) -> list[dict[str, object]]:
-    """Published figures beside ours. Raises SpecError for a set of claims that does not exist."""
+    """Published figures beside ours. Raises SweeperError for a set of claims that does not exist."""
+    if name not in STUDIES:
+        raise UsageFault(unknown("set of claims", name, STUDIES))
     studies = STUDIES[name]
     before = {dataset: frame_of(pair[0]) for dataset, pair in studies.items()}
     after = {dataset: frame_of(pair[1]) for dataset, pair in studies.items()}

@@ -27,7 +27,7 @@ class FakePlan:
     """`chunks` chunks of `size` points.
 
     `pause`: seconds that every chunk takes. `fail`: chunks that raise. `deadly`: chunks that kill their process, always
-    or, with a `marker` directory, once each.
+    or, with a `marker` directory, once each. `meet`: processes that must have begun before any of them gives a result.
     """
 
     name: str = "fake"
@@ -36,6 +36,7 @@ class FakePlan:
     pause: float = 0.0
     fail: tuple[int, ...] = ()
     deadly: tuple[int, ...] = ()
+    meet: int = 0
     marker: str = ""
 
     @property
@@ -75,6 +76,10 @@ class FakePlan:
 
     def evaluate(self, chunk: int) -> pa.Table:
         time.sleep(self.pause)
+        if self.meet:
+            first_time(Path(self.marker) / f"process-{os.getpid()}")
+            while len(list(Path(self.marker).glob("process-*"))) < self.meet:
+                time.sleep(0.02)
         if chunk in self.deadly and (not self.marker or first_time(Path(self.marker) / f"chunk-{chunk}")):
             kill_myself()
         if chunk in self.fail:

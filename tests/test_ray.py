@@ -4,12 +4,11 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from fake_plan import DeadlyFolder, FakePlan, FullFolder, Watcher, dataset
 
 from sweeper import ray_backend, store
-from sweeper.chunk_work import Job
+from sweeper.chunk_work import Job, code_version
 from sweeper.errors import EnvironmentFault
 from sweeper.folders import LocalFolder
 from sweeper.limits import Limits
@@ -90,24 +89,27 @@ class Uncompilable(FakePlan):
         raise RuntimeError("no such compiler")
 
 
-def test_a_machine_that_does_not_share_the_directory_is_not_used(tmp_path: Path) -> None:
+def test_a_machine_with_other_files_or_code_is_not_used(tmp_path: Path) -> None:
     plan = FakePlan()
-    run_directory = LocalFolder(tmp_path)
+    job = Job(plan, plan.schema, LocalFolder(tmp_path))
     worker = ChunkWorker()
     with pytest.raises(EnvironmentFault, match="shared file system"):
-        worker.prepare(Job(plan, plan.schema, run_directory))
-    store.claim(run_directory, plan)
-    assert worker.prepare(Job(plan, plan.schema, run_directory))["pyarrow"] == pa.__version__
+        worker.prepare(job, {})
+    store.claim(job.run, plan)
+    with pytest.raises(EnvironmentFault, match=r"another version of pyarrow, sweeper\.store"):
+        worker.prepare(job, code_version() | {"pyarrow": "0.1", "sweeper.store": "0"})
+    worker.prepare(job, code_version())
+    assert isinstance(worker.compute(0), Receipt)
 
 
 def test_processors_that_join_a_cluster_are_used() -> None:
     plan = FakePlan(chunks=3)
     executor = RayExecutor(Job(plan, plan.schema, LocalFolder(Path())), Limits(), None, "auto", plan.chunks)
-    executor._ray = SimpleNamespace(cluster_resources=lambda: {"CPU": processors})
+    found = iter([2.0, 1.0, 16.0])
+    executor._ray = SimpleNamespace(cluster_resources=lambda: {"CPU": next(found)})
     sizes = []
-    for processors in (2.0, 1.0, 16.0):
-        executor._resized = -1e9
-        executor._grow(0.0)
+    for minute in range(1, 4):
+        executor._grow(60.0 * minute)
         sizes.append(len(executor._slots))
     assert sizes == [2, 2, 3]
 

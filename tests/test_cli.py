@@ -1,0 +1,147 @@
+"""The command line: what it prints, exit codes, and that mistakes leave nothing behind."""
+
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+from click.testing import CliRunner, Result
+from test_bad_specs import LIBRARY_CASES, STUDY_CASES, WORKLOAD_CASES, Case, place
+
+from sweeper.cli import main
+
+SMALL = """
+study: tiny
+axes:
+  workload: fft_1t
+  chips: 64
+  chip: [h100, tpu]
+  memory: hbm
+  link: [pcie, nvlink]
+  topology: torus_2d
+  dim_x: 8
+  dim_y: 8
+  tensor_parallel: 64
+search:
+  partitioning: [kernel_by_kernel, single]
+objective: {minimise: iteration_time_s}
+output: {mode: best}
+"""
+
+
+def call(*arguments: object) -> Result:
+    return CliRunner().invoke(main, [str(argument) for argument in arguments])
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    path = tmp_path / "tiny.yaml"
+    path.write_text(SMALL)
+    return path
+
+
+def test_run_ends_with_a_summary(study: Path, tmp_path: Path) -> None:
+    first = call("run", study, "--out", tmp_path / "out", "--json", "-q")
+    assert first.exit_code == 0, first.output
+    summary = json.loads(first.stdout)
+    assert summary["points"] == 8
+    assert summary["rows"] == 4
+    assert summary["seconds"] > 0
+    assert summary["computed_chunks"] == 1
+    again = json.loads(call("run", study, "--out", tmp_path / "out", "--json", "-q").stdout)
+    assert again["computed_chunks"] == 0
+    assert again["directory"] == summary["directory"]
+    frame = pl.read_parquet(f"{summary['directory']}/data/*.parquet")
+    assert {"point_id", "workload", "chip", "feasible", "infeasible_reason", "iteration_time_s"} <= set(frame.columns)
+
+
+def test_commands_on_a_run(study: Path, tmp_path: Path) -> None:
+    out = ("--out", tmp_path / "out")
+    assert call("show", study, *out).exit_code == 3
+    call("run", study, *out, "-q")
+    status = json.loads(call("status", study, *out, "--json").stdout)
+    assert status["complete"] is True
+    asked = call("query", study, "SELECT chip, COUNT(*) AS n FROM data GROUP BY chip ORDER BY chip", *out, "--json")
+    assert sorted(row["n"] for row in json.loads(asked.stdout)) == [2, 2]
+    assert call("query", study, "SELECT nonsense FROM data", *out).exit_code == 2
+    pictures = json.loads(call("show", study, *out, "--json").stdout)
+    assert {Path(picture).suffix for picture in pictures} == {".png", ".svg"}
+    assert all(Path(picture).stat().st_size > 1000 for picture in pictures)
+
+
+def test_plan_explain_and_lists(study: Path) -> None:
+    planned = json.loads(call("plan", study, "--json").stdout)
+    assert planned["points"] == 8
+    assert planned["rows"] == 4
+    rows = json.loads(call("explain", study, 3, "--json").stdout)
+    by_name = {row["column"]: row for row in rows}
+    assert by_name["iteration_time_s"]["unit"] == "s"
+    assert by_name["chip_price_usd"]["source"]
+    assert by_name["chip"]["value"] == "h100_sxm"
+    assert call("explain", study, 8).exit_code == 2
+    listed = json.loads(call("list", "chip", "--json").stdout)
+    assert "h100_sxm" in {entry["name"] for entry in listed["chip"]}
+    assert call("list", "chips").exit_code == 2
+    assert "kernel_hash" in json.loads(call("env", "--json").stdout)
+
+
+def test_every_command_has_help_with_an_example() -> None:
+    for name in main.commands:
+        shown = call(name, "--help")
+        assert shown.exit_code == 0
+        assert f"sweeper {name}" in shown.output
+
+
+def test_claims_are_met() -> None:
+    result = call("claims", "dfmodel", "--check", "--json")
+    assert result.exit_code == 0, result.output
+    rows = json.loads(result.stdout)
+    assert len(rows) == 45
+    assert {"claim", "published", "as_published", "full_physics", "tolerance"} <= rows[0].keys()
+    assert all(row["within"] for row in rows)
+    assert all(row["full_physics"] is not None for row in rows)
+    assert call("claims", "nobody").exit_code == 2
+
+
+@pytest.mark.parametrize("command", ["validate", "plan", "run"])
+def test_mistakes_exit_2_and_write_nothing(command: str, tmp_path: Path) -> None:
+    path = tmp_path / "bad.yaml"
+    path.write_text(SMALL.replace("hbm", "hbn").replace("dim_y: 8", "dim_y: -8 GB"))
+    out = tmp_path / "out"
+    options = ["--out", out] if command == "run" else []
+    result = call(command, path, *options)
+    assert result.exit_code == 2
+    lines = result.output.splitlines()
+    assert len(lines) == 2
+    assert lines[0].startswith(f"{path}:7:")
+    assert "did you mean 'hbm" in lines[0]
+    assert lines[1].startswith(f"{path}:11:")
+    assert "Traceback" not in result.output
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("case", [*STUDY_CASES, *LIBRARY_CASES, *WORKLOAD_CASES], ids=lambda case: case.name)
+def test_every_kind_of_mistake_exits_2(case: Case, tmp_path: Path) -> None:
+    place(tmp_path, case)
+    result = call("run", tmp_path / "study.yaml", "--library", tmp_path, "--out", tmp_path / "out", "-q")
+    assert result.exit_code == 2, result.output
+    assert result.stdout == ""
+    assert f"{tmp_path / case.file}:{case.line}:" in result.stderr
+    assert "Traceback" not in result.output
+    assert not (tmp_path / "out").exists()
+
+
+def test_unknown_output_column(tmp_path: Path) -> None:
+    path = tmp_path / "bad.yaml"
+    path.write_text(SMALL.replace("{mode: best}", "{mode: best, columns: [iteration_tim_s]}"))
+    result = call("run", path, "--out", tmp_path / "out")
+    assert result.exit_code == 2
+    assert "did you mean 'iteration_time_s'" in result.output
+    assert str(path) in result.output
+    assert not (tmp_path / "out").exists()
+
+
+def test_missing_study() -> None:
+    result = call("validate", "no_such_study")
+    assert result.exit_code == 2
+    assert "Traceback" not in result.output
