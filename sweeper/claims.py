@@ -8,7 +8,6 @@ assumptions.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from pathlib import Path
 from typing import Any, Self
 
 import polars as pl
@@ -16,6 +15,8 @@ import yaml
 from pydantic import BaseModel, model_validator
 
 from sweeper.analysis import feasible, geometric_mean, where
+from sweeper.errors import UsageFault, unknown
+from sweeper.library import builtin_specs
 
 Datasets = pl.DataFrame | Mapping[str, pl.DataFrame]
 """Frames by dataset name; a single frame stands for the first dataset of the claims file."""
@@ -71,13 +72,21 @@ class Claim(BaseModel, extra="forbid", frozen=True):
         return self
 
 
+class Dataset(BaseModel, extra="forbid", frozen=True):
+    """Points that claims speak about, and the studies that give them under either set of assumptions."""
+
+    about: str
+    as_published: str
+    full_physics: str
+
+
 class Claims(BaseModel, extra="forbid", frozen=True):
     """A file of claims. `quantities` says each value column in words; `points` only names what the claims refer to."""
 
     name: str
     source: str
     tolerance: Tolerance
-    datasets: dict[str, str]
+    datasets: dict[str, Dataset]
     quantities: dict[str, str]
     points: dict[str, Points]
     claims: list[Claim]
@@ -104,10 +113,12 @@ PHYSICS = {
 
 
 def published(name: str) -> Claims:
-    """The claims of `specs/claims/<name>.yaml`. ValueError (pydantic's) if the file breaks its format."""
-    package = Path(__file__).parent
-    specs = next(folder for folder in (package / "specs", package.parent / "specs") if folder.is_dir())
-    return Claims.model_validate(yaml.safe_load((specs / "claims" / f"{name}.yaml").read_text(encoding="utf-8")))
+    """The claims of `specs/claims/<name>.yaml`. UsageFault if there is no such file, ValueError if it is malformed."""
+    folder = builtin_specs() / "claims"
+    path = folder / f"{name}.yaml"
+    if not path.exists():
+        raise UsageFault(unknown("set of claims", name, [found.stem for found in folder.glob("*.yaml")]))
+    return Claims.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
 
 
 def claims(name: str, as_published: Datasets, full_physics: Datasets) -> list[dict[str, Any]]:

@@ -71,24 +71,6 @@ def run_directory(name: str, library: Iterable[str], out: str) -> str:
     return directory
 
 
-def listing(rows: list[dict[str, Any]], columns: dict[str, str]) -> str:
-    """Rows as a plain table; `columns` maps keys to headings."""
-    cells = [list(columns.values())] + [[show(row[key]) for key in columns] for row in rows]
-    widths = [max(len(line[i]) for line in cells) for i in range(len(columns))]
-    return "\n".join("  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip() for line in cells)
-
-
-def show(value: Any) -> str:
-    """A value in six digits; a list by its length and ends."""
-    if isinstance(value, bool) or value is None:
-        return {True: "yes", False: "no", None: "-"}[value]
-    if isinstance(value, float):
-        return f"{value:.6g}"
-    if isinstance(value, list) and len(value) > 6:
-        return f"[{len(value)} entries]"
-    return str(value)
-
-
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="sweeper")
 def main() -> None:
@@ -239,10 +221,11 @@ def status(run_or_study: str, library: tuple[str, ...], out: str, as_json: bool)
     \b
     Example: sweeper status dse80
     """
+    from sweeper.report import show as shown
     from sweeper.store import status as status_of
 
     found = status_of(run_directory(run_or_study, library, out))
-    echo(as_json, found, lambda: "\n".join(f"{key}: {show(value)}" for key, value in found.items()))
+    echo(as_json, found, lambda: "\n".join(f"{key}: {shown(value)}" for key, value in found.items()))
 
 
 @main.command("show")
@@ -301,6 +284,7 @@ def explain(study: str, point_id: int, library: tuple[str, ...], as_json: bool) 
     Example: sweeper explain dse80 12345
     """
     from sweeper.explain import explain as lineage_of
+    from sweeper.report import listing
 
     found = plan_of(study, library)
     if point_id >= found.point_count:
@@ -321,7 +305,7 @@ def claims(name: str, check: bool, as_json: bool) -> None:
     \b
     Example: sweeper claims dfmodel --check
     """
-    from sweeper.report import published_claims
+    from sweeper.report import listing, published_claims
 
     rows = published_claims(name)
     columns = {

@@ -3,13 +3,13 @@
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
 from kernels import EQUATIONS
 from sweeper.analysis import best, feasible, scan
-from sweeper.claims import claims
-from sweeper.errors import UsageFault, unknown
+from sweeper.claims import claims, published
 from sweeper.figures import breakdown_figure, heat_maps, pareto_figure
 from sweeper.library import Library, builtin_specs
 from sweeper.plan import make_plan
@@ -29,29 +29,36 @@ MAPPING = ("partitioning", "tensor_parallel", "pipeline_parallel", "data_paralle
 
 def best_systems(directory: str) -> str:
     """The best system for each workload and objective, as a table."""
-    frame = scan(directory)
+    frame = feasible(scan(directory))
     names = frame.collect_schema().names()
-    rows = []
-    for metric, sense in OBJECTIVES.items():
-        if metric in names and "workload" in names:
-            found = best(feasible(frame), ["workload"], {metric: sense}).collect()
-            shown = [name for name in ("workload", *SYSTEM, *MAPPING) if name in names]
-            rows.append(
-                found.select(
-                    pl.col("workload").cast(pl.String),
-                    pl.lit(f"{sense} {metric}").alias("objective"),
-                    pl.col(metric).cast(pl.Float64).alias("value"),
-                    *(pl.col(name).cast(pl.String) for name in shown[1:]),
-                )
-            )
-    if not rows:
-        return "no metric to rank by"
-    table = pl.concat(rows).sort("workload", maintain_order=True)
-    with pl.Config(
-        tbl_rows=-1, tbl_cols=-1, tbl_width_chars=250, fmt_str_lengths=60, tbl_hide_dataframe_shape=True,
-        tbl_hide_column_data_types=True, tbl_formatting="ASCII_MARKDOWN", float_precision=4,
-    ):  # fmt: skip
-        return str(table)
+    shown = [name for name in (*SYSTEM, *MAPPING) if name in names]
+    rows = [
+        {"workload": row["workload"], "objective": f"{sense} {metric}", "value": row[metric]}
+        | {name: row[name] for name in shown}
+        for metric, sense in OBJECTIVES.items()
+        if metric in names
+        for row in best(frame, ["workload"], {metric: sense}).collect().to_dicts()
+    ]
+    rows.sort(key=lambda row: str(row["workload"]))
+    return listing(rows, {name: name for name in ("workload", "objective", "value", *shown)})
+
+
+def listing(rows: list[dict[str, Any]], columns: dict[str, str]) -> str:
+    """Rows as a plain table; `columns` maps keys to headings."""
+    cells = [list(columns.values())] + [[show(row[key]) for key in columns] for row in rows]
+    widths = [max(len(line[i]) for line in cells) for i in range(len(columns))]
+    return "\n".join("  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip() for line in cells)
+
+
+def show(value: Any) -> str:
+    """A value in six digits; a long list by its length."""
+    if isinstance(value, bool) or value is None:
+        return {True: "yes", False: "no", None: "-"}[value]
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, list) and len(value) > 6:
+        return f"[{len(value)} entries]"
+    return str(value)
 
 
 def draw(directory: str) -> list[Path]:
@@ -74,23 +81,11 @@ def frame_of(study: str) -> pl.DataFrame:
     return pl.concat([pl.DataFrame(part) for part in parts])
 
 
-STUDIES = {
-    "dfmodel": {
-        "grid": ("dfmodel_published", "dse80"),
-        "table6_sn10": ("table6_sn10", "table6_sn10_full"),
-        "serving_llama3_8b": ("serving_llama3_8b", "serving_llama3_8b_full"),
-    }
-}
-"""For each set of claims, the studies behind each dataset: as published, and with full physics."""
-
-
 def published_claims(name: str) -> list[dict[str, object]]:
-    """Published figures beside ours. Raises SweeperError for a set of claims that does not exist."""
-    if name not in STUDIES:
-        raise UsageFault(unknown("set of claims", name, STUDIES))
-    studies = STUDIES[name]
-    before = {dataset: frame_of(pair[0]) for dataset, pair in studies.items()}
-    after = {dataset: frame_of(pair[1]) for dataset, pair in studies.items()}
+    """Published figures beside ours. Raises UsageFault for a set of claims that does not exist."""
+    datasets = published(name).datasets
+    before = {key: frame_of(dataset.as_published) for key, dataset in datasets.items()}
+    after = {key: frame_of(dataset.full_physics) for key, dataset in datasets.items()}
     return claims(name, before, after)
 
 

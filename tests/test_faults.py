@@ -171,7 +171,7 @@ def test_a_machine_killed_in_the_middle_of_a_run(
     plan = FakePlan(chunks=LONG.chunks, pause=LONG.pause, meet=6, marker=str(tmp_path / "markers"))
     result = run(plan, tmp_path / "out", backend="ray", workers=6, crashes=1, progress=watcher)
     assert result.failed == []
-    assert any("lost a machine" in message for message in watcher.messages)
+    assert any("lost a machine" in message for message in watcher.messages), watcher.messages
     assert dataset(result.directory) == expected_long
 
 
