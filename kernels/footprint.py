@@ -1,5 +1,7 @@
 """Memory of one chip, and whether a point can run at all."""
 
+import numpy as np
+
 from kernels.codes import REASONS
 from kernels.equation import Output, equation
 
@@ -77,7 +79,7 @@ def feasibility(
     sram_headroom = chip_sram_capacity_B - partition_sram_B
     reason = MEMORY_CAPACITY if memory_headroom < 0.0 else FEASIBLE
     reason = SRAM_CAPACITY if sram_headroom < 0.0 else reason
-    reason = MICROBATCH_INDIVISIBLE if microbatches % 1.0 != 0.0 else reason
+    reason = MICROBATCH_INDIVISIBLE if np.floor(microbatches) != microbatches else reason
     reason = TOO_MANY_REPLICAS if data_parallel > batch else reason
     reason = TOO_MANY_STAGES if pipeline_parallel > layers else reason
     reason = INDIVISIBLE_PLACEMENT if unplaced != 1.0 else reason

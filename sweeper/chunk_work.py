@@ -44,7 +44,7 @@ class Failure:
     storage: bool = False
 
     def __str__(self) -> str:
-        return f"chunk {self.chunk}: {self.error} (tried {self.attempts} times)"
+        return f"chunk {self.chunk}: {self.error} (attempts: {self.attempts})"
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ workers as the limits allow. A lost machine is nobody's fault: its chunks go bac
 import time
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -191,12 +191,18 @@ class RayExecutor:
         return self
 
     def __exit__(self, *error: object) -> None:
-        with self._exit:
+        with self._exit, suppress(self._ray.exceptions.RayError):
             for slot in self._slots:
                 self._end(slot)
 
     def outcomes(self, chunks: Sequence[int], stop: Stop) -> Iterator[Outcome]:
-        """See `sweeper.run.Executor`."""
+        """See `sweeper.run.Executor`. Raises EnvironmentFault if the cluster is lost."""
+        try:
+            yield from self._outcomes(chunks, stop)
+        except self._ray.exceptions.RayError as error:
+            raise EnvironmentFault(f"lost the Ray cluster: {_brief(error)}") from error
+
+    def _outcomes(self, chunks: Sequence[int], stop: Stop) -> Iterator[Outcome]:
         work = Work(chunks, self._limits)
         deadline = float("inf")
         while ((work or self._unclear) and not stop.requested) or any(slot.calls for slot in self._slots):

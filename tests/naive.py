@@ -371,12 +371,15 @@ def read_kernels(kernel_traits: Sequence[Sequence[int]], kernel_dims: Sequence[S
 
 
 def choices(kernel: Kernel, group: float) -> list[str]:
-    """A.4: how a kernel may be split, split work first; a kernel that nothing splits stays whole."""
+    """A.4: how a kernel may be split, split work first (and k first of all, as the published solver did).
+
+    A kernel that nothing splits stays whole.
+    """
     if kernel["fixed"] or group == 1:
         return ["none"]
     if kernel["outer"] > 1:
         return ["outer"]
-    found = [dimension for dimension in "mkn" if kernel[dimension] > 1 and kernel["tile"] != dimension]
+    found = [dimension for dimension in "kmn" if kernel[dimension] > 1 and kernel["tile"] != dimension]
     return found if found and kernel["weight"] else [*found, "none"]
 
 
@@ -768,8 +771,9 @@ def weights_resident(
     partition_sram_B: float,
     chip_sram_capacity_B: float,
 ) -> Outputs:
-    """`partition_sram_B` holds the weights of one repeat already."""
-    need = partition_sram_B + (repeats_per_stage - 1) * all_weights_B
+    """Weights of all repeats, and the tensors beside them; a kernel alone keeps no tensors on chip."""
+    tensors = max(partition_sram_B - all_weights_B, 0.0)
+    need = tensors + repeats_per_stage * all_weights_B
     return {"weights_resident": int(partitions == 1 and need <= chip_sram_capacity_B)}
 
 
@@ -1258,7 +1262,7 @@ def inputs_of(draw: st.DrawFn, equation: Equation, units: Mapping[str, str]) -> 
             found[name] = draw(SPECIAL[name] if name in SPECIAL else RANGES[units[name]])
     if equation.name == "chip_peak_flops" and draw(st.booleans()):
         found["chip_given_peak_flops"] = 0.0
-    if equation.name == "chip_peak_flops" and (found["chip_given_peak_flops"] or draw(st.booleans())):
+    if equation.name == "chip_peak_flops" and draw(st.booleans()):
         found["chip_rated_cores"] = 0.0
     if equation.name == "feasibility":
         found["microbatches"] = draw(st.sampled_from([1.0, 8.0, 8.0, 2.5, 0.5]))

@@ -446,11 +446,12 @@ def test_H9_price_and_power(
 # H10 to H12
 
 
-def test_H10_least_bytes() -> None:
-    """419,430,400 B; the published sharding, with four kernels split by k, is one of several that need no more."""
+@pytest.mark.parametrize("sharding", ["given", "least_bytes"])
+def test_H10_least_bytes(sharding: str) -> None:
+    """419,430,400 B, all of it all-reduces, of exactly four kernels that are split by k."""
     columns = case("LLM", "h100", "2d_torus", "ddr", "pcie")
-    assert solve(columns, "sharding_cost", sharding="least_bytes") == 419_430_400
-    loads = solve(columns, "partition_loads")
+    assert solve(columns, "sharding_cost", sharding=sharding) == (419_430_400 if sharding == "least_bytes" else 0)
+    loads = solve(columns, "partition_loads", sharding=sharding)
     reduced = 6 + CHANNELS.index("all_reduce_tensor")
     assert loads[:, reduced].sum() == 419_430_400
     assert [int(i) + 1 for i in np.flatnonzero(loads[:, reduced])] == [10, 16, 23, 29]

@@ -128,6 +128,6 @@ def test_suspects_run_last_and_alone() -> None:
     work.give_back([0])  # A lost machine: not counted.
     assert len(work) == 1 and work.take(idle=True) == 0
     failure = work.crashed(0, "killed")
-    assert str(failure) == "chunk 0: its workers died: killed (tried 2 times)"
+    assert str(failure) == "chunk 0: its workers died: killed (attempts: 2)"
     assert work.done(receipt(1)) == receipt(1)
     assert len(work) == 0

@@ -28,7 +28,7 @@ def test_failed_chunks_are_tried_again_reported_and_computed_by_the_next_run(tmp
     watcher = Watcher()
     result = run(FakePlan(fail=(1, 4)), tmp_path, retries=2, progress=watcher)
     assert [(failure.chunk, failure.attempts) for failure in result.failed] == [(1, 3), (4, 3)]
-    assert str(result.failed[0]) == "chunk 1: ValueError: chunk 1 is cursed (tried 3 times)"
+    assert str(result.failed[0]) == "chunk 1: ValueError: chunk 1 is cursed (attempts: 3)"
     assert "fake_plan.py" in result.failed[0].traceback
     assert result.computed_chunks == 4 and result.exit_code == 1
     assert sum("will be tried again" in message for message in watcher.messages) == 4

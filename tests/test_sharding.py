@@ -243,9 +243,11 @@ def test_gpt3_1t_has_the_published_dimensions(gpt3_1t: Workload) -> None:
 
 
 def test_gpt3_1t_communicates_the_published_bytes(gpt3_1t: Workload) -> None:
-    """H10: 419,430,400 B."""
-    cost, _ = solve(arrays_of(gpt3_1t), BYTES)
+    """H10: 419,430,400 B, of exactly four kernels that are split by k."""
+    cost, shard = solve(arrays_of(gpt3_1t), BYTES)
     assert cost == 419_430_400
+    by_k = [kernel.name for kernel, code in zip(gpt3_1t.kernels, shard) if SHARDS[code] == "k"]
+    assert by_k == ["proj", "ffn1", "ffn0_b", "v_b"]
 
 
 def test_gpt3_1t_published_sharding_is_an_optimum(gpt3_1t: Workload) -> None:

@@ -1,0 +1,126 @@
+// The equations of the last stages of a search of dse80, by hand: from the inputs of every point to its time and the
+// reason why it is infeasible. benchmarks/inner_kernel.py writes inputs.inc: one INPUT per column, saying how it is read
+// (CONSTANT, OWN or GATHERED through an index), and one INDEX per index. Everything else stands here.
+//
+// rows() is the plain loop over structures of arrays; blocks() gathers into small local arrays first, so that the
+// arithmetic runs over contiguous memory.
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+namespace {
+
+constexpr std::int64_t BLOCK = 264;
+
+struct Point {
+#define INDEX(i)
+#define INPUT(name, access, column, i) double name;
+#include "inputs.inc"
+#undef INPUT
+#undef INDEX
+};
+
+inline double memory_need_B(const Point& p) {
+    double state = p.parameters_B + p.gradients_B;
+    if (p.gradients_B > 0.0) state += p.parameters_B / p.word_B * p.optimizer_state_B;
+    const double in_flight = std::min(p.pipeline_parallel, p.microbatches / p.steps);
+    return p.resident_B + p.repeats_per_stage * (state + in_flight * p.stored_activations_B) + p.live_activations_B;
+}
+
+inline double infeasible_reason(const Point& p) {
+    double reason = p.memory_capacity_B - memory_need_B(p) < 0.0 ? 8.0 : 0.0;
+    reason = p.chip_sram_capacity_B - p.partition_sram_B < 0.0 ? 7.0 : reason;
+    reason = std::floor(p.microbatches) != p.microbatches ? 6.0 : reason;
+    reason = p.data_parallel > p.batch ? 5.0 : reason;
+    reason = p.pipeline_parallel > p.layers ? 4.0 : reason;
+    reason = p.unplaced != 1.0 ? 3.0 : reason;
+    reason = p.tensor_parallel * p.pipeline_parallel * p.data_parallel != p.chips ? 2.0 : reason;
+    return p.dim_x * p.dim_y * p.dim_z != p.chips ? 1.0 : reason;
+}
+
+inline double iteration_time_s(const Point& p) {
+    const double serial = p.pass_time_s + p.transfer_per_pass_s;
+    const double steady = p.overlap == 0.0 ? serial : std::max(p.pass_time_s, p.transfer_per_pass_s);
+    const double bubble = p.steps * (p.pipeline_parallel - 1.0) * serial;
+    const double pipeline = p.microbatches * steady + bubble;
+    const double all_reduce =
+        p.repeats_per_stage * (p.gradients_B * p.all_reduce_data_s_per_B + p.all_reduce_data_latency_s);
+    const double exposed = p.steps * std::max(all_reduce - p.pass_backward_time_s, 0.0);
+    const double gradient = p.gradients_B <= 0.0 ? 0.0 : exposed;
+    return pipeline + p.transfer_per_iteration_s + gradient + p.optimizer_time_s;
+}
+
+}  // namespace
+
+#define INDEX(i) const std::int32_t* __restrict i##i = indices[i];
+#define INPUT(name, access, column, i)                     \
+    const double* __restrict a_##name = columns[column];   \
+    [[maybe_unused]] const double k_##name = a_##name[0];
+#define ARGUMENTS                                                                               \
+    std::int64_t n, const std::int32_t *const *indices, const double *const *columns,          \
+        double *__restrict reasons, double *__restrict times
+
+extern "C" void rows(ARGUMENTS) {
+#include "inputs.inc"
+#undef INPUT
+#undef INDEX
+    for (std::int64_t t = 0; t < n; ++t) {
+        Point p;
+#define INDEX(i)
+#define CONSTANT(name, i) k_##name
+#define OWN(name, i) a_##name[t]
+#define GATHERED(name, i) a_##name[i##i[t]]
+#define INPUT(name, access, column, i) p.name = access(name, i);
+#include "inputs.inc"
+#undef INPUT
+#undef GATHERED
+#undef OWN
+#undef CONSTANT
+#undef INDEX
+        reasons[t] = infeasible_reason(p);
+        times[t] = iteration_time_s(p);
+    }
+}
+
+#define INDEX(i) const std::int32_t* __restrict i##i = indices[i];
+#define INPUT(name, access, column, i)                     \
+    const double* __restrict a_##name = columns[column];   \
+    [[maybe_unused]] const double k_##name = a_##name[0];  \
+    [[maybe_unused]] double s_##name[BLOCK];
+
+extern "C" void blocks(ARGUMENTS) {
+#include "inputs.inc"
+#undef INPUT
+#undef INDEX
+    for (std::int64_t start = 0; start < n; start += BLOCK) {
+        const std::int64_t m = std::min(BLOCK, n - start);
+#define INDEX(i)
+#define CONSTANT(name, i)
+#define OWN(name, i) \
+    for (std::int64_t t = 0; t < m; ++t) s_##name[t] = a_##name[start + t];
+#define GATHERED(name, i) \
+    for (std::int64_t t = 0; t < m; ++t) s_##name[t] = a_##name[i##i[start + t]];
+#define INPUT(name, access, column, i) access(name, i)
+#include "inputs.inc"
+#undef INPUT
+#undef GATHERED
+#undef OWN
+#undef CONSTANT
+        for (std::int64_t t = 0; t < m; ++t) {
+            Point p;
+#define CONSTANT(name, i) k_##name
+#define OWN(name, i) s_##name[t]
+#define GATHERED(name, i) s_##name[t]
+#define INPUT(name, access, column, i) p.name = access(name, i);
+#include "inputs.inc"
+#undef INPUT
+#undef GATHERED
+#undef OWN
+#undef CONSTANT
+#undef INDEX
+            reasons[start + t] = infeasible_reason(p);
+            times[start + t] = iteration_time_s(p);
+        }
+    }
+}

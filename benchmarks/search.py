@@ -1,0 +1,36 @@
+"""How fast a search runs from chunk number to rows: points per second of one core, with the kernels compiled."""
+
+from pathlib import Path
+
+from benchmarks.studies import points_of, shipped, spread
+from benchmarks.table import Row, Target
+from benchmarks.timing import medians
+from sweeper.plan import Plan
+
+TARGET = Target(1e6, at_least=True)
+DENSE_POINTS = 5e6
+
+
+def measure(directory: Path, quick: bool) -> list[Row]:
+    """Both searches of the 80-system study: the shipped one, small, and the dense one."""
+    rounds = 1 if quick else 9
+    small = shipped("dse80")
+    rows = [_rate(small, list(range(small.chunk_count)), rounds)]
+    dense = shipped("dse80_dense")
+    chunks = [0] if quick else spread(dense, DENSE_POINTS)
+    return [*rows, _rate(dense, chunks, 1 if quick else 3)]
+
+
+def _rate(plan: Plan, chunks: list[int], rounds: int) -> Row:
+    rows = 0
+
+    def work() -> None:
+        nonlocal rows
+        rows = sum(plan.evaluate(chunk).num_rows for chunk in chunks)
+
+    plan.evaluate(chunks[0])
+    (seconds,) = medians([work], rounds)
+    points = points_of(plan, chunks)
+    part = f"{len(chunks)} of {plan.chunk_count} chunks" if len(chunks) < plan.chunk_count else "all chunks"
+    note = f"{points:,} points ({part}) to {rows:,} rows in {seconds:.3f} CPU s, median of {rounds}"
+    return Row(f"{plan.name}, mode {plan.study.output.mode}", points / seconds, "points/s", TARGET, note)

@@ -1,0 +1,147 @@
+"""The example library and study: counts by hand, and the same through the command line."""
+
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+from click.testing import CliRunner, Result
+
+import sweeper
+from sweeper.cli import main
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+LIBRARY = EXAMPLES / "my_library"
+STUDY = EXAMPLES / "moe_study.yaml"
+
+ONE_POINT = """\
+study: one_point
+axes:
+  workload: {workload}
+  chip: h200_sxm
+  memory: hbm3e
+  topology: boards_behind_switch
+  chips: 64
+  dim_x: 8
+  dim_y: 8
+  data_parallel: 64
+  link: nvlink4
+  outer_link: infiniband_ndr
+  outer_links: {outer_links}
+output:
+  columns: [graph_flops, work_flops, parameters_B, all_to_all_world_s_per_B, all_to_all_world_latency_s,
+            graph_compute_time_s, graph_memory_time_s, graph_network_time_s, graph_time_s, iteration_time_s,
+            samples_per_s, utilisation, memory_need_B]
+"""
+
+PEAK, BANDWIDTH = 989e12 * 0.9, 4.8e12
+"""Attainable operations and bytes per second of an H200 with HBM3E."""
+
+
+def point(folder: Path, workload: str = "moe", outer_links: str = "shared") -> dict[str, float]:
+    """One point of full physics, evaluated in this process."""
+    path = folder / "one_point.yaml"
+    path.write_text(ONE_POINT.format(workload=workload, outer_links=outer_links))
+    plan = sweeper.plan(path, [LIBRARY])
+    (row,) = pl.DataFrame(plan.evaluate(0)).to_dicts()
+    assert row["feasible"], row["infeasible_reason"]
+    return row
+
+
+def test_operations(tmp_path: Path) -> None:
+    """One sequence of 2048 tokens, each of which visits 4 experts of 4096 x 8192 x 2 weights."""
+    row = point(tmp_path)
+    norm = 4096 * 2048
+    router = 2 * 64 * 4096 * 2048
+    dispatch = 4096 * 2048 * 4
+    expert = 2 * 4096 * 8192 * (2048 * 4)
+    activation = 8192 * 2048 * 4
+    combine = 2 * 2048 * 4 * 4096
+    assert 2 * expert == 1_099_511_627_776
+    assert row["graph_flops"] == norm + router + dispatch + 2 * expert + activation + combine == 1_100_761_530_368
+    assert row["work_flops"] == 1_100_761_530_368 * 32 * 1024
+    # a 64th of the experts, and the whole router
+    assert row["parameters_B"] == 2 * (2 * 4096 * 8192 + 64 * 4096) == 134_742_016
+    assert row["memory_need_B"] >= 32 * 134_742_016
+
+
+def test_all_to_all(tmp_path: Path) -> None:
+    """A chip sends 2048 x 4 tokens of 8 KiB, 1 MiB to each of 64 chips.
+
+    The eight chips of a board share one 50 GB/s port; each sends 7 x 8 messages through it.
+    """
+    row = point(tmp_path)
+    message_B = 1 << 20
+    hops_s = 0.6e-6 + 2.7e-6
+    assert row["all_to_all_world_s_per_B"] == pytest.approx(8 * 7 * 8 / 50e9, rel=1e-15)
+    assert row["all_to_all_world_latency_s"] == pytest.approx(hops_s, rel=1e-15)
+    assert row["graph_network_time_s"] == pytest.approx(2 * (message_B * 8.96e-9 + hops_s), rel=1e-12)
+    own_port = point(tmp_path, outer_links="per_chip")
+    assert own_port["graph_network_time_s"] == pytest.approx(2 * (message_B * 1.12e-9 + hops_s), rel=1e-12)
+    # sixteen experts per token instead of four
+    fine = point(tmp_path, "moe_fine")
+    assert fine["graph_network_time_s"] == pytest.approx(2 * (4 * message_B * 8.96e-9 + hops_s), rel=1e-12)
+    assert fine["parameters_B"] == 2 * (2 * 4096 * 8192 + 256 * 4096)
+
+
+def test_time(tmp_path: Path) -> None:
+    """Kernel by kernel, each as long as the slowest of compute, memory and network; 32 layers x 16 microbatches."""
+    row = point(tmp_path)
+    token_B, gate_B, sent_B, wide_B, weight_B = 16_777_216, 262_144, 67_108_864, 134_217_728, 67_108_864
+    all_to_all = (1 << 20) * 8.96e-9 + 3.3e-6
+    kernels = [
+        2 * token_B / BANDWIDTH,  # norm: reads and writes a tensor
+        (token_B + gate_B + 2 * 64 * 4096) / BANDWIDTH,  # router: memory-bound
+        all_to_all,  # dispatch
+        549_755_813_888 / PEAK,  # expert_up: compute-bound
+        2 * wide_B / BANDWIDTH,  # activation
+        all_to_all,  # expert_down: its results travel longer than they take to compute
+        (gate_B + sent_B + token_B) / BANDWIDTH,  # combine
+    ]
+    assert row["graph_time_s"] == pytest.approx(sum(kernels), rel=1e-12)
+    assert row["iteration_time_s"] == pytest.approx(32 * 16 * sum(kernels), rel=1e-12)
+    assert row["samples_per_s"] == pytest.approx(1024 / (32 * 16 * sum(kernels)), rel=1e-12)
+    traffic_B = [
+        2 * token_B,
+        token_B + gate_B + 2 * 64 * 4096,
+        token_B + gate_B + sent_B,
+        sent_B + wide_B + weight_B,
+        2 * wide_B,
+        wide_B + sent_B + weight_B,
+        gate_B + sent_B + token_B,
+    ]
+    assert row["graph_memory_time_s"] == pytest.approx(sum(traffic_B) / BANDWIDTH, rel=1e-12)
+    assert row["graph_compute_time_s"] == pytest.approx(1_100_761_530_368 / PEAK, rel=1e-12)
+
+
+def test_study() -> None:
+    """The whole study: 72 systems, the best of 10 mappings each; fusion needs on-chip memory for the weights."""
+    plan = sweeper.plan(STUDY, [LIBRARY])
+    assert (plan.point_count, plan.row_count) == (720, 72)
+    frame = pl.concat([pl.DataFrame(plan.evaluate(chunk)) for chunk in range(plan.chunk_count)])
+    assert frame["feasible"].all()
+    assert set(frame.filter(pl.col("chip") == "h200_sxm")["partitioning"]) == {"kernel_by_kernel"}
+    fused = frame.filter((pl.col("chip") == "my_accelerator") & (pl.col("chips") == 64))
+    assert set(fused["partitioning"]) == {"fused_experts"}
+
+
+def call(*arguments: object) -> Result:
+    return CliRunner().invoke(main, [str(argument) for argument in (*arguments, "--library", LIBRARY)])
+
+
+def test_command_line(tmp_path: Path) -> None:
+    assert call("validate", STUDY).output == "moe: 720 points\n"
+    planned = json.loads(call("plan", STUDY, "--json").stdout)
+    assert (planned["points"], planned["rows"]) == (720, 72)
+    done = call("run", STUDY, "--out", tmp_path, "-q", "--json")
+    assert done.exit_code == 0, done.output
+    frame = sweeper.scan(json.loads(done.stdout)["directory"]).collect()
+    assert frame.height == 72
+    assert json.loads(call("status", STUDY, "--out", tmp_path, "--json").stdout)["complete"]
+    assert "my_accelerator" in call("list", "chip").output
+
+
+def test_without_the_library_the_names_are_unknown() -> None:
+    refused = CliRunner().invoke(main, ["validate", str(STUDY)])
+    assert refused.exit_code == 2
+    assert "unknown workload 'moe'" in refused.stderr
