@@ -53,7 +53,7 @@ inline double iteration_time_s(const Point& p) {
 
 }  // namespace
 
-#define INDEX(i) const std::int32_t* __restrict i##i = indices[i];
+#define INDEX(i) const std::int32_t* __restrict index_##i = indices[i];
 #define INPUT(name, access, column, i)                     \
     const double* __restrict a_##name = columns[column];   \
     [[maybe_unused]] const double k_##name = a_##name[0];
@@ -70,7 +70,7 @@ extern "C" void rows(ARGUMENTS) {
 #define INDEX(i)
 #define CONSTANT(name, i) k_##name
 #define OWN(name, i) a_##name[t]
-#define GATHERED(name, i) a_##name[i##i[t]]
+#define GATHERED(name, i) a_##name[index_##i[t]]
 #define INPUT(name, access, column, i) p.name = access(name, i);
 #include "inputs.inc"
 #undef INPUT
@@ -83,7 +83,7 @@ extern "C" void rows(ARGUMENTS) {
     }
 }
 
-#define INDEX(i) const std::int32_t* __restrict i##i = indices[i];
+#define INDEX(i) const std::int32_t* __restrict index_##i = indices[i];
 #define INPUT(name, access, column, i)                     \
     const double* __restrict a_##name = columns[column];   \
     [[maybe_unused]] const double k_##name = a_##name[0];  \
@@ -100,7 +100,7 @@ extern "C" void blocks(ARGUMENTS) {
 #define OWN(name, i) \
     for (std::int64_t t = 0; t < m; ++t) s_##name[t] = a_##name[start + t];
 #define GATHERED(name, i) \
-    for (std::int64_t t = 0; t < m; ++t) s_##name[t] = a_##name[i##i[start + t]];
+    for (std::int64_t t = 0; t < m; ++t) s_##name[t] = a_##name[index_##i[start + t]];
 #define INPUT(name, access, column, i) access(name, i)
 #include "inputs.inc"
 #undef INPUT

@@ -1185,11 +1185,12 @@ def graphs(draw: st.DrawFn, most: int = 6) -> dict[str, Any]:
         draw(kernel_rows(("forward",) if i < kernels - backward else ("backward", "update"))) for i in range(kernels)
     ]
     edges = draw(edge_lists(kernels))
+    spread = draw(st.sampled_from(["each", "random", "random"]))
     parts = draw(st.integers(1, kernels))
     partition_of: list[int] = []
     for i in range(kernels):
         earliest = max((partition_of[u] for u, v, _ in edges if v == i), default=0)
-        partition_of.append(draw(st.integers(earliest, parts - 1)))
+        partition_of.append(i if spread == "each" else draw(st.integers(earliest, parts - 1)))
     names = sorted(set(partition_of))
     array = edge_array(edges)
     scope, at_step, messages = elimination(kernels, array)
@@ -1266,6 +1267,10 @@ def inputs_of(draw: st.DrawFn, equation: Equation, units: Mapping[str, str]) -> 
         found["chip_rated_cores"] = 0.0
     if equation.name == "feasibility":
         found["microbatches"] = draw(st.sampled_from([1.0, 8.0, 8.0, 2.5, 0.5]))
+        for limit, value in (("layers", "pipeline_parallel"), ("batch", "data_parallel")):
+            found[limit] = max(1.0, found[value] + draw(st.sampled_from([-1.0, 0.0, 0.0, 1.0, 99.0])))
+        for limit, value in (("memory_capacity_B", "memory_need_B"), ("chip_sram_capacity_B", "partition_sram_B")):
+            found[limit] = found[value] + draw(st.sampled_from([-0.5, 0.0, 1.0, 1e6]))
     return {name: found[name] for name in equation.inputs}
 
 

@@ -178,3 +178,17 @@ def test_a_graph_and_its_times_equal_the_twins_in_sequence(
     want = TWINS["graph_times"](**plain({**inputs, "partition_loads": want_table}))
     for name, value in call(BY_NAME["graph_times"], inputs).items():
         assert math.isclose(value, want[name], rel_tol=1e-12), name
+
+
+def test_a_tensor_lives_from_its_producers_partition_to_its_last_consumers() -> None:
+    """Three kernels in a chain, each alone: the middle one has both tensors, in and out, in memory."""
+    row = [1.0, 64.0, 1.0, 64.0, 1.0, 1.0, 1.0, *[0.0] * 8]
+    chain = {
+        "kernel_traits": np.array([[2, 0, 0, 0, 0, 1, 0]] * 3, np.int64),
+        "kernel_dims": np.array([row] * 3),
+        "kernel_shard": np.zeros(3, np.int64),
+        "graph_edges": np.array([[0, 1, 0], [1, 2, 0]], np.int64),
+    }
+    tensor = 64 * 64 * SCALARS["word_B"]
+    assert loads_of(chain, PER_EDGE, [0, 1, 2])["live_activations_B"] == 2 * tensor
+    assert loads_of(chain, PER_EDGE, [0, 0, 1])["live_activations_B"] == tensor
