@@ -200,13 +200,15 @@ def run(
 
     def text() -> str:
         done = f"{result.points:,} points, {result.rows:,} rows in {result.seconds:.1f} s"
-        return f"{best_systems(result.directory)}\n{done}\n{result.directory}"
+        answer = [] if result.failed else [best_systems(result.directory)]
+        return "\n".join([*answer, done, result.directory])
 
     echo(as_json, summary, text)
+    for failure in result.failed:
+        click.echo(str(failure), err=True)
     if result.failed:
-        for failure in result.failed:
-            click.echo(str(failure), err=True)
-        sys.exit(1)
+        click.echo(f"{len(result.failed)} chunks failed; to try them again, repeat the command", err=True)
+    sys.exit(result.exit_code)
 
 
 @main.command()

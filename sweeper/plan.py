@@ -17,7 +17,7 @@ from kernels.codes import REASONS, SWITCHES
 from sweeper.dataset import DEFAULT_METRICS, axis_columns, dataset_schema, table
 from sweeper.errors import Problem, SpecError
 from sweeper.given import Surroundings, given_columns, switches
-from sweeper.kernel_cache import kernel_hash
+from sweeper.kernel_cache import source_hash
 from sweeper.program import Program, UnknownColumn, build_program, evaluate
 from sweeper.space import Chunking, Domain, Factor, Grid, grids
 from sweeper.study import Study, load_study
@@ -154,7 +154,7 @@ class Plan:
             "library": {
                 f"{kind}/{name}": self.study.library.find(kind, name).resolved() for kind, name in self._entries()
             },
-            "kernels": kernel_hash(),
+            "code": [source_hash("kernels"), source_hash("sweeper")],
         }
 
     @cached_property

@@ -203,6 +203,8 @@ def in_range(number: float, attribute: Attribute, value: object) -> float:
     if number < 0 or (attribute.positive and number == 0):
         bound = "greater than 0" if attribute.positive else "0 or greater"
         raise QuantityError(f"found {brief(value)}; {attribute.about} must be {bound}")
+    if number > attribute.maximum:
+        raise QuantityError(f"found {brief(value)}; {attribute.about} must be at most {attribute.maximum:g}")
     if attribute.integer and number != math.floor(number):
         raise QuantityError(f"found {brief(value)}; {attribute.about} must be a whole number")
     return number

@@ -4,6 +4,7 @@ Everything here is data. A column of the engine is named `<role>_<attribute>_<un
 (`memory_bandwidth_Bps`) and by its own name for a mapping or an assumption (`tensor_parallel`, `overlap`).
 """
 
+import math
 from dataclasses import dataclass
 
 from kernels.codes import SWITCHES
@@ -14,7 +15,7 @@ class Attribute:
     """A number that a library entry or a study may give.
 
     `unit` is a pint unit in SI; `column` the suffix of the engine's column; `default` is None when the number must
-    be given; `minimum` the smallest allowed value (in `unit`), excluded itself when `positive` is true.
+    be given. Numbers are never negative, and not 0 where `positive`; `maximum` is the largest allowed value.
     """
 
     unit: str
@@ -23,6 +24,7 @@ class Attribute:
     default: float | None = None
     positive: bool = True
     integer: bool = False
+    maximum: float = math.inf
 
 
 GRADES = ("measured", "fitted", "datasheet", "estimate", "assumed")
@@ -79,9 +81,9 @@ NUMBERS: dict[str, Attribute] = {
     "pipeline_parallel": Attribute("", "pipeline_parallel", "pipeline stages", 1.0, integer=True),
     "data_parallel": Attribute("", "data_parallel", "replicas of the model", 1.0, integer=True),
     "microbatch": Attribute("", "microbatch", "samples that pass the pipeline together", 1.0, integer=True),
-    "compute_efficiency": Attribute("", "compute_efficiency", "attainable share of peak compute", 0.9),
-    "memory_efficiency": Attribute("", "memory_efficiency", "attainable share of memory bandwidth", 1.0),
-    "link_efficiency": Attribute("", "link_efficiency", "attainable share of link bandwidth", 1.0),
+    "compute_efficiency": Attribute("", "compute_efficiency", "attainable share of peak compute", 0.9, maximum=1.0),
+    "memory_efficiency": Attribute("", "memory_efficiency", "attainable share of memory bandwidth", 1.0, maximum=1.0),
+    "link_efficiency": Attribute("", "link_efficiency", "attainable share of link bandwidth", 1.0, maximum=1.0),
     "optimizer_state": Attribute("B", "optimizer_state_B", "optimizer bytes per parameter", 12.0, False),
 }
 """Numbers that an axis may sweep, beyond the attributes of library entries."""

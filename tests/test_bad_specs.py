@@ -30,6 +30,7 @@ CHIPS, WORKLOADS = "chips/chips.yaml", "workloads/workloads.yaml"
 TABLE = "{divisors_of: chips}, data_parallel: {divisors_of: chips}"
 
 STUDY_CASES = [
+    Case("more than all", "  dim_x: 8", "  dim_x: 8\n  compute_efficiency: 90", 13, "must be at most 1"),
     # the text of the file
     Case("unclosed list", "[alpha, beta]", "[alpha, beta", 7, "not YAML"),
     Case("bad indentation", "  memory: dram", "   memory: dram", 7, "not YAML"),
