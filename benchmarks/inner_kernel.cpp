@@ -1,6 +1,6 @@
 // The equations of the last stages of a search of dse80, by hand: from the inputs of every point to its time and the
-// reason why it is infeasible. benchmarks/inner_kernel.py writes inputs.inc: one INPUT per column, saying how it is read
-// (CONSTANT, OWN or GATHERED through an index), and one INDEX per index. Everything else stands here.
+// reason why it is infeasible. benchmarks/inner_kernel.py writes inputs.inc, which lists the indices, and the columns
+// with how each is read: CONSTANT, or GATHERED through an index. Everything else stands here.
 //
 // rows() is the plain loop over structures of arrays; blocks() gathers into small local arrays first, so that the
 // arithmetic runs over contiguous memory.
@@ -14,11 +14,13 @@ namespace {
 constexpr std::int64_t BLOCK = 264;
 
 struct Point {
-#define INDEX(i)
-#define INPUT(name, access, column, i) double name;
+#define INDEX(number)
+#define CONSTANT(name, column) double name;
+#define GATHERED(name, column, number) double name;
 #include "inputs.inc"
-#undef INPUT
 #undef INDEX
+#undef CONSTANT
+#undef GATHERED
 };
 
 inline double memory_need_B(const Point& p) {
@@ -53,72 +55,57 @@ inline double iteration_time_s(const Point& p) {
 
 }  // namespace
 
-#define INDEX(i) const std::int32_t* __restrict index_##i = indices[i];
-#define INPUT(name, access, column, i)                     \
-    const double* __restrict a_##name = columns[column];   \
-    [[maybe_unused]] const double k_##name = a_##name[0];
-#define ARGUMENTS                                                                               \
-    std::int64_t n, const std::int32_t *const *indices, const double *const *columns,          \
-        double *__restrict reasons, double *__restrict times
-
-extern "C" void rows(ARGUMENTS) {
+extern "C" void rows(std::int64_t n, const std::int32_t* const* indices, const double* const* columns,
+                     double* __restrict reasons, double* __restrict times) {
+#define INDEX(number) const std::int32_t* __restrict index_##number = indices[number];
+#define CONSTANT(name, column) const double all_##name = columns[column][0];
+#define GATHERED(name, column, number) const double* __restrict all_##name = columns[column];
 #include "inputs.inc"
-#undef INPUT
 #undef INDEX
+#undef CONSTANT
+#undef GATHERED
     for (std::int64_t t = 0; t < n; ++t) {
         Point p;
-#define INDEX(i)
-#define CONSTANT(name, i) k_##name
-#define OWN(name, i) a_##name[t]
-#define GATHERED(name, i) a_##name[index_##i[t]]
-#define INPUT(name, access, column, i) p.name = access(name, i);
+#define INDEX(number)
+#define CONSTANT(name, column) p.name = all_##name;
+#define GATHERED(name, column, number) p.name = all_##name[index_##number[t]];
 #include "inputs.inc"
-#undef INPUT
-#undef GATHERED
-#undef OWN
-#undef CONSTANT
 #undef INDEX
+#undef CONSTANT
+#undef GATHERED
         reasons[t] = infeasible_reason(p);
         times[t] = iteration_time_s(p);
     }
 }
 
-#define INDEX(i) const std::int32_t* __restrict index_##i = indices[i];
-#define INPUT(name, access, column, i)                     \
-    const double* __restrict a_##name = columns[column];   \
-    [[maybe_unused]] const double k_##name = a_##name[0];  \
-    [[maybe_unused]] double s_##name[BLOCK];
-
-extern "C" void blocks(ARGUMENTS) {
+extern "C" void blocks(std::int64_t n, const std::int32_t* const* indices, const double* const* columns,
+                       double* __restrict reasons, double* __restrict times) {
+#define INDEX(number) const std::int32_t* __restrict index_##number = indices[number];
+#define CONSTANT(name, column) const double all_##name = columns[column][0];
+#define GATHERED(name, column, number)                      \
+    const double* __restrict all_##name = columns[column];  \
+    double block_##name[BLOCK];
 #include "inputs.inc"
-#undef INPUT
 #undef INDEX
+#undef CONSTANT
+#undef GATHERED
     for (std::int64_t start = 0; start < n; start += BLOCK) {
         const std::int64_t m = std::min(BLOCK, n - start);
-#define INDEX(i)
-#define CONSTANT(name, i)
-#define OWN(name, i) \
-    for (std::int64_t t = 0; t < m; ++t) s_##name[t] = a_##name[start + t];
-#define GATHERED(name, i) \
-    for (std::int64_t t = 0; t < m; ++t) s_##name[t] = a_##name[index_##i[start + t]];
-#define INPUT(name, access, column, i) access(name, i)
+#define INDEX(number)
+#define CONSTANT(name, column)
+#define GATHERED(name, column, number) \
+    for (std::int64_t t = 0; t < m; ++t) block_##name[t] = all_##name[index_##number[start + t]];
 #include "inputs.inc"
-#undef INPUT
-#undef GATHERED
-#undef OWN
 #undef CONSTANT
+#undef GATHERED
         for (std::int64_t t = 0; t < m; ++t) {
             Point p;
-#define CONSTANT(name, i) k_##name
-#define OWN(name, i) s_##name[t]
-#define GATHERED(name, i) s_##name[t]
-#define INPUT(name, access, column, i) p.name = access(name, i);
+#define CONSTANT(name, column) p.name = all_##name;
+#define GATHERED(name, column, number) p.name = block_##name[t];
 #include "inputs.inc"
-#undef INPUT
-#undef GATHERED
-#undef OWN
-#undef CONSTANT
 #undef INDEX
+#undef CONSTANT
+#undef GATHERED
             reasons[start + t] = infeasible_reason(p);
             times[start + t] = iteration_time_s(p);
         }

@@ -5,6 +5,7 @@ engine calls them, and one C++ loop over the same arrays (inner_kernel.cpp).
 """
 
 import ctypes
+import math
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -17,7 +18,7 @@ from benchmarks.studies import shipped
 from benchmarks.table import Row, Target
 from benchmarks.timing import medians
 from sweeper.plan import STRUCTURE, TILE_POINTS, Plan
-from sweeper.program import Evaluation
+from sweeper.program import Evaluation, Stage
 
 SOURCE = Path(__file__).with_suffix(".cpp")
 EQUATIONS = frozenset(
@@ -37,14 +38,16 @@ Loop = Callable[[], object]
 class Inner:
     """The last stages over one tile: how Numba runs them, and their inputs as C++ needs them.
 
-    `inputs` gives name, access and number of the index of every column; `equations` says what is computed.
+    `combinations` counts those that each stage runs over. `inputs` gives the name of every column and the number of
+    the index by which points find their entry in it, -1 for a constant; `results` gives what Numba wrote, by point.
     """
 
     points: int
-    run: Loop
-    results: dict[str, np.ndarray]
+    combinations: list[int]
     equations: frozenset[str]
-    inputs: list[tuple[str, str, int]]
+    run: Loop
+    results: Callable[[], dict[str, np.ndarray]]
+    inputs: list[tuple[str, int]]
     columns: list[np.ndarray]
     indices: list[np.ndarray]
 
@@ -62,65 +65,58 @@ def measure(directory: Path, quick: bool) -> list[Row]:
 
 
 def inner(plan: Plan) -> Inner:
-    """The stages of finest granularity of a study's first program, with everything before them evaluated."""
+    """The last stages of a study's first program over its first tile, with everything before them evaluated."""
     grid = plan.grids[0]
+    names = [name for name in STRUCTURE if name in grid.columns]
     tile = next(grid.tiles(range(len(grid.axes)), [(0, size) for size in grid.sizes], TILE_POINTS))
-    structural = {name for name in STRUCTURE if name in grid.columns}
-    for axis, (low, _) in enumerate(tile):
-        if structural.intersection(grid.axes[axis].columns):
-            tile[axis] = (low, low + 1)
+    for name in names:
+        axis = grid.columns[name].axis
+        tile[axis] = (tile[axis][0], tile[axis][0] + 1)
     domain = grid.slice(tile)
-    structure = {
-        name: str(grid.columns[name].values[factor.codes[name][0]])
-        for name in structural
-        for factor in domain
-        if name in factor.codes
-    }
+    codes = {name: factor.codes[name][0] for factor in domain for name in names if name in factor.codes}
+    structure = {name: str(grid.columns[name].values[code]) for name, code in codes.items()}
     program = plan.program(grid, structure, OUTPUTS)
     evaluation = Evaluation(program, domain)
-    last = [stage for stage in program.stages if stage.needs == program.stages[-1].needs]
     calls: list[Loop] = []
-    inputs: list[tuple[str, str, int]] = []
-    columns: list[np.ndarray] = []
-    indices: list[np.ndarray] = []
-    origins: list[object] = []
     for stage in program.stages:
         evaluation.run(stage)
-        if stage not in last:
-            continue
+    last = [stage for stage in program.stages if not EQUATIONS.isdisjoint(_equations(stage))]
+    for stage in last:
         evaluation.run(replace(stage, run=lambda *arguments, run=stage.run: calls.append(lambda: run(*arguments))))
-        written = {output.name for each in last for e in each.fusion.equations for output in e.outputs}
-        for argument in stage.fusion.arguments:
-            if argument.name in written or argument.name in {name for name, _, _ in inputs}:
-                continue
-            number = 0
-            if argument.access == "gathered":
-                origin = stage.origins[argument.index]
-                if origin not in origins:
-                    origins.append(origin)
-                    indices.append(np.ascontiguousarray(evaluation.index(stage.needs, origin), np.int32))
-                number = origins.index(origin)
-            inputs.append((argument.name, argument.access.upper(), number))
-            columns.append(np.ascontiguousarray(evaluation.column(argument.name), np.float64))
 
     def run() -> None:
         for call in calls:
             call()
 
-    results = {name: evaluation.columns[name] for name in OUTPUTS}
-    equations = frozenset(equation.name for stage in last for equation in stage.fusion.equations)
-    return Inner(evaluation.distinct(last[0].needs).count, run, results, equations, inputs, columns, indices)
+    written = {output.name for stage in last for equation in stage.fusion.equations for output in equation.outputs}
+    read = sorted({argument.name for stage in last for argument in stage.fusion.arguments} - written)
+    origins = list(dict.fromkeys(program.origins[name] for name in read if program.origins[name][0]))
+    return Inner(
+        points=math.prod(factor.size for factor in domain),
+        combinations=[evaluation.distinct(stage.needs).count for stage in last],
+        equations=frozenset(name for stage in last for name in _equations(stage)),
+        run=run,
+        results=lambda: {name: evaluation.columns[name][evaluation.index(None, program.origins[name])] for name in OUTPUTS},
+        inputs=[(name, origins.index(program.origins[name]) if program.origins[name][0] else -1) for name in read],
+        columns=[np.ascontiguousarray(evaluation.column(name), np.float64) for name in read],
+        indices=[np.ascontiguousarray(evaluation.index(None, origin), np.int32) for origin in origins],
+    )
+
+
+def _equations(stage: Stage) -> set[str]:
+    return {equation.name for equation in stage.fusion.equations}
 
 
 def _compare(directory: Path, compiler: str, name: str, stages: Inner, rounds: int) -> list[Row]:
-    if stages.equations != EQUATIONS:
-        different = ", ".join(sorted(stages.equations ^ EQUATIONS))
-        return [Row(f"{name}: inner kernel against C++", "skipped", note=f"the C++ twin differs in {different}")]
+    if stages.equations != EQUATIONS or set(stages.combinations) != {stages.points}:
+        different = ", ".join(sorted(stages.equations ^ EQUATIONS)) or "the points they run over"
+        return [Row(f"{name}: inner kernel against C++", "skipped", note=f"these stages differ in {different}")]
     calls = max(1, int(3e6 / stages.points))
+    stages.run()
+    numba_results = stages.results()
     rows = []
     for contraction in ((STRICT,), ()):
         loops, outputs = _build(directory, compiler, stages, contraction)
-        stages.run()
         numba, *rivals = medians([stages.run, *loops], rounds, calls)
         best = min(rivals)
         fastest = VARIANTS[rivals.index(best)]
@@ -128,7 +124,7 @@ def _compare(directory: Path, compiler: str, name: str, stages: Inner, rounds: i
         flags = " ".join(("-O3 -march=native", *contraction))
         target = TARGET if contraction else None
         rows.append(Row(f"{name}: Numba / C++ {flags}", best / numba, "x", target, f"{note}; {stages.points:,} points"))
-        steps = [_ulps(stages.results[column], found[column]) for found in outputs for column in OUTPUTS]
+        steps = [_ulps(numba_results[column], found[column]) for found in outputs for column in OUTPUTS]
         rows.append(Row("  largest difference in units of the last place", float(max(steps)), "ulp"))
     return rows
 
@@ -138,7 +134,8 @@ def _build(
 ) -> tuple[list[Loop], list[dict[str, np.ndarray]]]:
     """Compile the C++ twin; its two loops, and the arrays into which each has written once."""
     lines = [f"INDEX({number})\n" for number in range(len(stages.indices))]
-    lines += [f"INPUT({name}, {access}, {n}, {i})\n" for n, (name, access, i) in enumerate(stages.inputs)]
+    for column, (name, index) in enumerate(stages.inputs):
+        lines.append(f"CONSTANT({name}, {column})\n" if index < 0 else f"GATHERED({name}, {column}, {index})\n")
     (directory / "inputs.inc").write_text("".join(lines))
     library = directory / f"inner_kernel_{len(list(directory.glob('*.so')))}.so"
     flags = ("-std=c++17", "-O3", "-march=native", *contraction, "-shared", "-fPIC", f"-I{directory}")

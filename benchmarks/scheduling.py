@@ -62,7 +62,7 @@ class Timing:
 
 def measure(directory: Path, quick: bool) -> list[Row]:
     """The dense search, sized to take about half a minute."""
-    plan = dense(directory, 1, 2, "best") if quick else _sized(directory)
+    plan = dense(directory, 2, 2, "best") if quick else _sized(directory)
     local = _timed(plan, directory / "local", "local", 1)
     one = _timed(plan, directory / "one", "ray", 1)
     two = _timed(plan, directory / "two", "ray", 2)

@@ -12,7 +12,7 @@ from sweeper.plan import Plan, make_plan
 
 def shipped(name: str) -> Plan:
     """Plan of a study that comes with sweeper, its kernels compiled."""
-    return _warm(builtin_specs() / "studies" / f"{name}.yaml")
+    return warm(builtin_specs() / "studies" / f"{name}.yaml")
 
 
 def variant(directory: Path, name: str, edit: Callable[[dict[str, Any]], None]) -> Plan:
@@ -22,7 +22,7 @@ def variant(directory: Path, name: str, edit: Callable[[dict[str, Any]], None]) 
     edit(content)
     path = directory / f"{name}_variant.yaml"
     path.write_text(yaml.safe_dump(content, sort_keys=False))
-    return _warm(path)
+    return warm(path)
 
 
 def dense(directory: Path, bandwidths: int, links: int, mode: str) -> Plan:
@@ -51,7 +51,8 @@ def points_of(plan: Plan, chunks: range | list[int]) -> int:
     return sum(plan.chunk_points(chunk) for chunk in chunks)
 
 
-def _warm(path: Path) -> Plan:
+def warm(path: Path) -> Plan:
+    """Plan of a study file, its kernels compiled."""
     plan = make_plan(path)
     plan.warm_up()
     return plan

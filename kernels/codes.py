@@ -32,7 +32,6 @@ REASONS = (
     "",
     "chips_mismatch",
     "parallelism_mismatch",
-    "indivisible_placement",
     "too_many_stages",
     "too_many_replicas",
     "microbatch_indivisible",

@@ -9,6 +9,8 @@ TABLE = "DFModel B.6, table of L_j and W_j; general rule checked against it in t
 @compiled
 def links(kind: float, extent: float, beyond: float, chips: float) -> float:
     """Links of one dimension. `beyond` is the number of groups that the later dimensions count."""
+    if extent <= 1.0:
+        return 0.0
     if kind == RING:
         return chips
     if kind == MESH:
@@ -21,6 +23,8 @@ def links(kind: float, extent: float, beyond: float, chips: float) -> float:
 @compiled
 def ports(kind: float, extent: float, beyond: float, chips: float, first: bool) -> float:
     """Switch ports of one dimension; groups that are fully connected among each other meet in routers."""
+    if extent <= 1.0:
+        return 0.0
     if kind == RING or kind == MESH:
         return 2.0 * chips / extent
     if kind == SWITCH:

@@ -9,7 +9,6 @@ from kernels.equation import Output, equation
     FEASIBLE,
     CHIPS_MISMATCH,
     PARALLELISM_MISMATCH,
-    INDIVISIBLE_PLACEMENT,
     TOO_MANY_STAGES,
     TOO_MANY_REPLICAS,
     MICROBATCH_INDIVISIBLE,
@@ -65,7 +64,6 @@ def feasibility(
     tensor_parallel: float,
     pipeline_parallel: float,
     data_parallel: float,
-    unplaced: float,
     layers: float,
     batch: float,
     microbatches: float,
@@ -82,7 +80,6 @@ def feasibility(
     reason = MICROBATCH_INDIVISIBLE if np.floor(microbatches) != microbatches else reason
     reason = TOO_MANY_REPLICAS if data_parallel > batch else reason
     reason = TOO_MANY_STAGES if pipeline_parallel > layers else reason
-    reason = INDIVISIBLE_PLACEMENT if unplaced != 1.0 else reason
     reason = PARALLELISM_MISMATCH if tensor_parallel * pipeline_parallel * data_parallel != chips else reason
     reason = CHIPS_MISMATCH if dim_x * dim_y * dim_z != chips else reason
     return float(reason), memory_headroom, sram_headroom

@@ -15,29 +15,24 @@ def greatest_common_divisor(a: float, b: float) -> float:
 
 
 @compiled
-def lay(group: float, free_x: float, free_y: float, free_z: float) -> tuple[float, float, float, float]:
-    """Lay a group on the free extents, first dimension first.
+def lay(group: float, free_x: float, free_y: float, free_z: float) -> tuple[float, float, float]:
+    """Extents along x, y, z of a group laid on the free extents, first dimension first.
 
-    Returns the extents along x, y, z and the factor of `group` that found no place (1 when it fits).
+    Groups whose sizes multiply to that of the network always fill it; what of a group finds no place is left out.
     """
     along_x = greatest_common_divisor(group, free_x)
-    group /= along_x
-    along_y = greatest_common_divisor(group, free_y)
-    group /= along_y
-    along_z = greatest_common_divisor(group, free_z)
-    return along_x, along_y, along_z, group / along_z
+    along_y = greatest_common_divisor(group / along_x, free_y)
+    along_z = greatest_common_divisor(group / (along_x * along_y), free_z)
+    return along_x, along_y, along_z
 
 
 @equation(
     Output("tensor_x", "", EXTENT),
     Output("tensor_y", "", EXTENT),
     Output("tensor_z", "", EXTENT),
-    Output("tensor_unplaced", "", "factor of the tensor-parallel group that found no place"),
     source="DFModel A.2 assigns whole dimensions; here a group may fill part of one or several",
 )
-def tensor_extents(
-    tensor_parallel: float, dim_x: float, dim_y: float, dim_z: float
-) -> tuple[float, float, float, float]:
+def tensor_extents(tensor_parallel: float, dim_x: float, dim_y: float, dim_z: float) -> tuple[float, float, float]:
     """The tensor-parallel group takes the first dimension first."""
     return lay(tensor_parallel, dim_x, dim_y, dim_z)
 
@@ -49,18 +44,7 @@ EXTENTS = (
     Output("data_x", "", EXTENT),
     Output("data_y", "", EXTENT),
     Output("data_z", "", EXTENT),
-    Output("unplaced", "", "factor of the groups that found no place"),
 )
-
-
-@compiled
-def lay_two(
-    first: float, second: float, free_x: float, free_y: float, free_z: float
-) -> tuple[float, float, float, float, float, float, float]:
-    """Extents of two groups laid one after the other, and what found no place."""
-    ax, ay, az, left = lay(first, free_x, free_y, free_z)
-    bx, by, bz, left_over = lay(second, free_x / ax, free_y / ay, free_z / az)
-    return ax, ay, az, bx, by, bz, left * left_over
 
 
 @equation(*EXTENTS, source="DFModel A.2, order TP, PP, DP", when=("placement", ("tensor_pipeline_data",)))
@@ -68,18 +52,17 @@ def pipeline_before_data(
     tensor_x: float,
     tensor_y: float,
     tensor_z: float,
-    tensor_unplaced: float,
     pipeline_parallel: float,
     data_parallel: float,
     dim_x: float,
     dim_y: float,
     dim_z: float,
-) -> tuple[float, float, float, float, float, float, float]:
+) -> tuple[float, float, float, float, float, float]:
     """Pipeline stages lie nearer to each other than replicas."""
-    px, py, pz, dx, dy, dz, left = lay_two(
-        pipeline_parallel, data_parallel, dim_x / tensor_x, dim_y / tensor_y, dim_z / tensor_z
-    )
-    return px, py, pz, dx, dy, dz, left * tensor_unplaced
+    free_x, free_y, free_z = dim_x / tensor_x, dim_y / tensor_y, dim_z / tensor_z
+    px, py, pz = lay(pipeline_parallel, free_x, free_y, free_z)
+    dx, dy, dz = lay(data_parallel, free_x / px, free_y / py, free_z / pz)
+    return px, py, pz, dx, dy, dz
 
 
 @equation(*EXTENTS, source="order TP, DP, PP", when=("placement", ("tensor_data_pipeline",)))
@@ -87,18 +70,17 @@ def data_before_pipeline(
     tensor_x: float,
     tensor_y: float,
     tensor_z: float,
-    tensor_unplaced: float,
     pipeline_parallel: float,
     data_parallel: float,
     dim_x: float,
     dim_y: float,
     dim_z: float,
-) -> tuple[float, float, float, float, float, float, float]:
+) -> tuple[float, float, float, float, float, float]:
     """Replicas lie nearer to each other than pipeline stages."""
-    dx, dy, dz, px, py, pz, left = lay_two(
-        data_parallel, pipeline_parallel, dim_x / tensor_x, dim_y / tensor_y, dim_z / tensor_z
-    )
-    return px, py, pz, dx, dy, dz, left * tensor_unplaced
+    free_x, free_y, free_z = dim_x / tensor_x, dim_y / tensor_y, dim_z / tensor_z
+    dx, dy, dz = lay(data_parallel, free_x, free_y, free_z)
+    px, py, pz = lay(pipeline_parallel, free_x / dx, free_y / dy, free_z / dz)
+    return px, py, pz, dx, dy, dz
 
 
 RATES = (

@@ -89,7 +89,8 @@ def partition_loads(
     """Accumulate the loads of every partition.
 
     `tensor_traffic` 0 charges every edge between partitions once to the producer and once to the consumer; 1 charges
-    a tensor once for writing and once per reading partition, and adds the tensors that enter and leave the graph.
+    a tensor once for writing and once per reading partition, adds the tensors that enter and leave the graph, and
+    counts a tensor once among the live ones, not at all where the backward pass reads it: that is a stored activation.
     """
     loads = partition_loads
     loads[:] = 0.0
@@ -155,9 +156,9 @@ def partition_loads(
         else:
             loads[source, SRAM] += 2.0 * tile_B
             loads[target, SRAM] += 2.0 * tile_B
-            for p in range(source, target + 1):
-                live[p] += output_B[producer]
             if tensor_traffic == 0.0:
+                for p in range(source, target + 1):
+                    live[p] += output_B[producer]
                 loads[source, TENSORS] += output_B[producer]
                 loads[target, TENSORS] += output_B[producer]
             else:
@@ -171,12 +172,22 @@ def partition_loads(
                     loads[target, TENSORS] += output_B[producer]
                 if not written_before:
                     loads[source, TENSORS] += output_B[producer]
-        if kernel_traits[producer, PHASE] == FORWARD_PHASE and kernel_traits[consumer, PHASE] != FORWARD_PHASE:
-            kept_before = False
-            for f in range(first_of(graph_edges, e), e):
-                kept_before = kept_before or kernel_traits[graph_edges[f, 1], PHASE] != FORWARD_PHASE
-            if not kept_before:
+        if consumed[producer] == 1:
+            last = source
+            kept = False
+            for f in range(e, graph_edges.shape[0]):
+                if graph_edges[f, 0] != producer:
+                    break
+                reader = graph_edges[f, 1]
+                if kernel_traits[producer, PHASE] == FORWARD_PHASE and kernel_traits[reader, PHASE] != FORWARD_PHASE:
+                    kept = True
+                else:
+                    last = max(last, partition_of[reader])
+            if kept:
                 stored += output_B[producer]
+            if tensor_traffic != 0.0 and last > source:
+                for p in range(source, last + 1):
+                    live[p] += output_B[producer]
     if tensor_traffic != 0.0 and partitions > 1:
         for i in range(kernels):
             if kernel_traits[i, GRADIENT] == 0:

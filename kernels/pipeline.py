@@ -102,12 +102,13 @@ TRANSFER = (
 
 @equation(*TRANSFER, source="forward and backward message", when=("pipeline_transfer", ("per_microbatch",)))
 def transfer_per_microbatch(
-    pipeline_parallel: float, stage_boundary_B: float, stage_link_Bps: float, stage_hop_s: float
+    pipeline_parallel: float, stage_boundary_B: float, stage_link_Bps: float, stage_hop_s: float, gradients_B: float
 ) -> tuple[float, float]:
-    """Each microbatch crosses each boundary forward and backward."""
+    """Each microbatch crosses each boundary forward and, in training, backward."""
     if pipeline_parallel <= 1.0 or stage_boundary_B <= 0.0:
         return 0.0, 0.0
-    return 2.0 * (stage_boundary_B / stage_link_Bps + stage_hop_s), 0.0
+    crossings = 2.0 if gradients_B > 0.0 else 1.0
+    return crossings * (stage_boundary_B / stage_link_Bps + stage_hop_s), 0.0
 
 
 @equation(*TRANSFER, source="DFModel A.3, p2p", when=("pipeline_transfer", ("per_iteration",)))

@@ -1,6 +1,6 @@
 """Reducing a search: the best, the k best or the Pareto-optimal points of every row of a table of scores.
 
-Scores are minimised; a reason code above 0 marks an infeasible point. Ties go to the lower position, so that the result
+Scores are minimised; a reason code above 0 marks an infeasible point, and a score that is no number is never chosen. Ties go to the lower position, so that the result
 does not depend on how the search was cut. A row without any feasible point is represented by the one that passed the
 most checks (the highest reason code).
 """
@@ -33,7 +33,7 @@ def top_k(scores: np.ndarray, reasons: np.ndarray, chosen: np.ndarray) -> None:
         count = 0
         for i in range(points):
             score = scores[row, i]
-            if reasons[row, i] == 0.0 and (count < k or score < least[k - 1]):
+            if reasons[row, i] == 0.0 and not np.isnan(score) and (count < k or score < least[k - 1]):
                 at = min(count, k - 1)
                 while at > 0 and score < least[at - 1]:
                     least[at] = least[at - 1]
@@ -67,7 +67,7 @@ def pareto(scores: np.ndarray, reasons: np.ndarray, front: np.ndarray) -> int:
     """
     count = 0
     for i in range(scores.shape[0]):
-        if reasons[i] != 0.0:
+        if reasons[i] != 0.0 or np.isnan(scores[i]).any():
             continue
         beaten = False
         for q in range(count):

@@ -75,19 +75,16 @@ def prime_factors(number: int) -> list[int]:
     return found
 
 
-def place(group: float, free: Sequence[float]) -> tuple[list[int], int]:
-    """Extents of a group along the dimensions, and what found no place: each prime goes to the first that has it."""
+def place(group: float, free: Sequence[float]) -> list[int]:
+    """Extents of a group along the dimensions: each prime goes to the first that has it."""
     room = [int(extent) for extent in free]
     extents = [1] * len(room)
-    left = 1
     for prime in prime_factors(int(group)):
         fitting = [axis for axis, extent in enumerate(room) if extent % prime == 0]
         if fitting:
             room[fitting[0]] //= prime
             extents[fitting[0]] *= prime
-        else:
-            left *= prime
-    return extents, left
+    return extents
 
 
 def rest(free: Sequence[float], taken: Sequence[float]) -> list[int]:
@@ -97,18 +94,17 @@ def rest(free: Sequence[float], taken: Sequence[float]) -> list[int]:
 
 @twin
 def tensor_extents(tensor_parallel: float, dim_x: float, dim_y: float, dim_z: float) -> Outputs:
-    (x, y, z), left = place(tensor_parallel, (dim_x, dim_y, dim_z))
-    return {"tensor_x": x, "tensor_y": y, "tensor_z": z, "tensor_unplaced": left}
+    x, y, z = place(tensor_parallel, (dim_x, dim_y, dim_z))
+    return {"tensor_x": x, "tensor_y": y, "tensor_z": z}
 
 
 def place_both(first: str, second: str, given: Mapping[str, float]) -> Outputs:
     """Place two groups where the tensor-parallel group left room, one after the other."""
     room = rest([given[f"dim_{a}"] for a in "xyz"], [given[f"tensor_{a}"] for a in "xyz"])
-    one, left = place(given[f"{first}_parallel"], room)
-    two, left_over = place(given[f"{second}_parallel"], rest(room, one))
+    one = place(given[f"{first}_parallel"], room)
+    two = place(given[f"{second}_parallel"], rest(room, one))
     found: Outputs = {f"{first}_{a}": extent for a, extent in zip("xyz", one)}
-    found |= {f"{second}_{a}": extent for a, extent in zip("xyz", two)}
-    return found | {"unplaced": left * left_over * int(given["tensor_unplaced"])}
+    return found | {f"{second}_{a}": extent for a, extent in zip("xyz", two)}
 
 
 @twin
@@ -656,9 +652,14 @@ def partition_loads(**given: Any) -> Outputs:
     for part, size in tensor_traffic(kernels, edges, part_of, out, bool(given["tensor_traffic"])):
         add(part, "tensors", size)
 
-    alive = [sum(out[u] for u, v, _ in edges if part_of[u] != part_of[v] and part_of[u] <= p <= part_of[v])
-             for p in range(count)]  # fmt: skip
-    kept = {u for u, v, _ in edges if kernels[u]["phase"] == "forward" and kernels[v]["phase"] != "forward"}
+    crossing = {(u, v) for u, v, _ in edges if kernels[u]["phase"] == "forward" and kernels[v]["phase"] != "forward"}
+    kept = {u for u, _ in crossing}
+    if given["tensor_traffic"]:
+        readers = {u: [part_of[v] for w, v, _ in edges if w == u and (u, v) not in crossing] for u in range(len(out))}
+        spans = [(u, max(parts)) for u, parts in readers.items() if parts]
+    else:
+        spans = [(u, part_of[v]) for u, v, _ in edges]
+    alive = [sum(out[u] for u, last in spans if part_of[u] <= p <= last and part_of[u] != last) for p in range(count)]
     needs = [load[p]["sram"] + load[p]["weights"] for p in range(count) if part_of.count(p) > 1]
     names = [*LOADS, *(f"{c} bytes" for c in CHANNELS), *(f"{c} calls" for c in CHANNELS)]
     weighted = [i for i, kernel in enumerate(kernels) if kernel["weight"]]
@@ -807,11 +808,12 @@ def stage_link(**given: float) -> Outputs:
 
 @twin
 def transfer_per_microbatch(
-    pipeline_parallel: float, stage_boundary_B: float, stage_link_Bps: float, stage_hop_s: float
+    pipeline_parallel: float, stage_boundary_B: float, stage_link_Bps: float, stage_hop_s: float, gradients_B: float
 ) -> Outputs:
-    once = stage_boundary_B / stage_link_Bps + stage_hop_s
+    messages = ["activations", "their gradients"] if gradients_B > 0 else ["activations"]
+    each = [stage_boundary_B / stage_link_Bps + stage_hop_s for _ in messages]
     apart = pipeline_parallel > 1 and stage_boundary_B > 0
-    return {"transfer_per_pass_s": once + once if apart else 0.0, "transfer_per_iteration_s": 0.0}
+    return {"transfer_per_pass_s": sum(each) if apart else 0.0, "transfer_per_iteration_s": 0.0}
 
 
 @twin
@@ -927,7 +929,6 @@ def feasibility(**given: float) -> Outputs:
     fails = {
         "chips_mismatch": math.prod(given[f"dim_{axis}"] for axis in "xyz") != given["chips"],
         "parallelism_mismatch": parallel != given["chips"],
-        "indivisible_placement": given["unplaced"] != 1,
         "too_many_stages": given["pipeline_parallel"] > given["layers"],
         "too_many_replicas": given["data_parallel"] > given["batch"],
         "microbatch_indivisible": not given["microbatches"].is_integer(),
@@ -948,6 +949,8 @@ def links_and_ports(kinds: Sequence[str], extents: Sequence[int]) -> tuple[list[
     links, ports = [], []
     for j, (kind, extent) in enumerate(zip(kinds, extents)):
         beyond = math.prod(extents[j + 1 :])
+        if extent == 1:
+            kind = "absent"  # nothing to link
         links.append(
             {
                 "absent": 0,
@@ -1091,7 +1094,6 @@ SPECIAL: dict[str, st.SearchStrategy[float]] = {
     "iteration_time_s": _positive(1e-6, 1e6),
     "partitions": _whole(1, 3),
     "weights_resident": _whole(0, 1),
-    "unplaced": _whole(1, 2),
     "tiles": st.sampled_from([1.0, 2.0, 2048.0]),
     **{f"{what}_efficiency": _positive(0.01, 1.0) for what in ("compute", "memory", "link")},
     **{name: _whole(0, len(choices) - 1) for name, choices in SWITCHES.items()},
@@ -1118,12 +1120,11 @@ def systems(draw: st.DrawFn) -> dict[str, float]:
     data = left // pipeline
     if draw(st.integers(0, 9)) == 0:
         pipeline, data = draw(st.integers(1, 8)), draw(st.integers(1, 8))
-    along_tensor, unplaced = place(tensor, dims)
-    along_pipeline, left_p = place(pipeline, rest(dims, along_tensor))
-    along_data, left_d = place(data, rest(rest(dims, along_tensor), along_pipeline))
+    along_tensor = place(tensor, dims)
+    along_pipeline = place(pipeline, rest(dims, along_tensor))
+    along_data = place(data, rest(rest(dims, along_tensor), along_pipeline))
     found = {"chips": chips + (draw(st.integers(0, 19)) == 0), "tensor_parallel": tensor}
-    found |= {"pipeline_parallel": pipeline, "data_parallel": data, "tensor_unplaced": unplaced}
-    found["unplaced"] = unplaced * left_p * left_d
+    found |= {"pipeline_parallel": pipeline, "data_parallel": data}
     for position, axis in enumerate("xyz"):
         found[f"topology_kind_{axis}"] = kinds[position]
         found[f"dim_{axis}"] = dims[position]
@@ -1240,7 +1241,7 @@ GRAPH_COLUMNS = frozenset({*GRAPH_ARRAYS, *ELIMINATION})
 SYSTEM_COLUMNS = frozenset(
     [f"{group}_{axis}" for group in ("topology_kind", "dim", "tensor", "pipeline", "data") for axis in "xyz"]
     + [f"{group}_parallel" for group in ("tensor", "pipeline", "data")]
-    + ["tensor_unplaced", "unplaced", "chips"]
+    + ["chips"]
 )
 
 

@@ -3,6 +3,8 @@
 import math
 from fractions import Fraction
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -90,7 +92,7 @@ def test_other_text_is_refused(text: object, unit: str, fragment: str) -> None:
 def test_every_unit_of_the_vocabulary_has_an_example_that_is_read() -> None:
     attributes = [*NUMBERS.values(), *(a for kind in ATTRIBUTES.values() for a in kind.values())]
     for attribute in attributes:
-        assert attribute_value(EXAMPLES[attribute.unit], attribute) > 0
+        assert attribute_value(EXAMPLES[attribute.unit], replace(attribute, maximum=math.inf)) > 0
 
 
 def test_numbers_outside_their_range_are_refused() -> None:

@@ -1,0 +1,60 @@
+"""Run the measurements and print them: `python -m benchmarks [--only PART] [--quick] [--json FILE]`."""
+
+import json
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+
+import sweeper  # noqa: F401  # first of all: it says where compiled kernels are kept
+from benchmarks import factored, inner_kernel, peers, scheduling, search, storage
+from benchmarks.machine import describe, load_average
+from benchmarks.table import Row, section
+
+PARTS: dict[str, tuple[str, Callable[[Path, bool], list[Row]]]] = {
+    "search": ("points per second of one core, from chunk number to rows", search.measure),
+    "factored": ("evaluation by stages against evaluation point by point", factored.measure),
+    "kernel": ("the innermost loops: Numba against C++", inner_kernel.measure),
+    "ray": ("one job in this process, on one and on two Ray workers", scheduling.measure),
+    "parquet": ("evaluation against storage", storage.measure),
+    "peer": ("a plain Python script on the same points", peers.measure),
+}
+
+
+@click.command()
+@click.option("--only", type=click.Choice(list(PARTS)), help="Measure one part.")
+@click.option("--quick", is_flag=True, help="Tiny sizes: shows that everything runs, the figures mean little.")
+@click.option("--json", "json_path", type=click.Path(dir_okay=False, path_type=Path), help="Write the figures to a file.")
+def main(only: str | None, quick: bool, json_path: Path | None) -> None:
+    """Measure sweeper on this machine and print every figure next to its target.
+
+    CPU means processor seconds of the measuring process. Figures in wall time need an idle machine; the load average
+    is printed with every part.
+    """
+    started = time.monotonic()
+    machine = describe()
+    for name, value in machine.items():
+        click.echo(f"{name}: {value}")
+    if quick:
+        click.echo("quick: the sizes are too small for figures to be compared")
+    click.echo()
+    found: dict[str, dict[str, object]] = {}
+    for name in [only] if only else PARTS:
+        title, measure = PARTS[name]
+        before = load_average()
+        with tempfile.TemporaryDirectory(prefix="sweeper-bench-") as directory:
+            rows = measure(Path(directory), quick)
+        loads = {"before": before, "after": load_average()}
+        click.echo(section(f"{name}: {title} (load {before} to {loads['after']})", rows))
+        found[name] = {"title": title, "load_average": loads, "rows": [row.plain() for row in rows]}
+    seconds = time.monotonic() - started
+    click.echo(f"{seconds:.0f} s in all")
+    if json_path is not None:
+        report = {"machine": machine, "quick": quick, "seconds": round(seconds, 1), "parts": found}
+        json_path.write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n")
+
+
+if __name__ == "__main__":
+    main()
