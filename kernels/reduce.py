@@ -1,8 +1,8 @@
 """Reducing a search: the best, the k best or the Pareto-optimal points of every row of a table of scores.
 
-Scores are minimised; a reason code above 0 marks an infeasible point, and a score that is no number is never chosen. Ties go to the lower position, so that the result
-does not depend on how the search was cut. A row without any feasible point is represented by the one that passed the
-most checks (the highest reason code).
+Scores are minimised; a reason code above 0 marks an infeasible point, and a score that is no number is never chosen.
+Ties go to the lower position, so that the result does not depend on how the search was cut. A row without any feasible
+point is represented by the one that passed the most checks (the highest reason code).
 """
 
 import numpy as np

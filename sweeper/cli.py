@@ -54,7 +54,7 @@ def study_path(name: str) -> Path:
 
 
 def plan_of(study: str, library: Iterable[str]) -> Any:
-    from sweeper.plan import make_plan
+    from sweeper.planning import make_plan
 
     return make_plan(study_path(study), library)
 
@@ -175,8 +175,8 @@ def run(
     \b
     Example: sweeper run dse80 --backend ray --workers 8 --out results
     """
+    from sweeper.execution import run as run_plan
     from sweeper.report import best_systems
-    from sweeper.run import run as run_plan
 
     found = plan_of(study, library)
     result = run_plan(
@@ -285,7 +285,7 @@ def explain(study: str, point_id: int, library: tuple[str, ...], as_json: bool) 
     \b
     Example: sweeper explain dse80 12345
     """
-    from sweeper.explain import explain as lineage_of
+    from sweeper.lineage import explain as lineage_of
     from sweeper.report import listing
 
     found = plan_of(study, library)

@@ -11,8 +11,9 @@ from kernels import EQUATIONS
 from sweeper.analysis import best, feasible, scan
 from sweeper.claims import claims, published
 from sweeper.figures import breakdown_figure, heat_maps, pareto_figure
+from sweeper.kernel_cache import source_hash
 from sweeper.library import Library, builtin_specs
-from sweeper.plan import make_plan
+from sweeper.planning import make_plan
 from sweeper.vocabulary import ATTRIBUTES, SWITCH_DEFAULTS
 
 OBJECTIVES = {
@@ -62,15 +63,21 @@ def show(value: Any) -> str:
 
 
 def draw(directory: str) -> list[Path]:
-    """Heat maps, breakdown and Pareto figures of a dataset; beside the data, or in the working directory for a URI."""
-    frame = scan(directory).collect()
+    """Heat maps, breakdown and Pareto figures of a dataset; beside the data, or in the working directory for a URI.
+
+    Pictures depend on the dataset and on the code alone, so they are drawn once and then only listed.
+    """
     name = directory.rstrip("/").rsplit("/", 1)[-1]
     into = Path("figures") / name if "://" in directory else Path(directory) / "figures"
-    study = name.rsplit("-", 1)[0]
-    pictures = heat_maps(frame, into, study) + breakdown_figure(frame, into, study)
-    return pictures + pareto_figure(
-        frame, {"iteration_time_s": "minimise", "system_price_usd": "minimise"}, into, study
-    )
+    drawn = into / f".drawn-{source_hash('sweeper')[:12]}"
+    if not drawn.exists():
+        frame = scan(directory).collect()
+        study = name.rsplit("-", 1)[0]
+        heat_maps(frame, into, study)
+        breakdown_figure(frame, into, study)
+        pareto_figure(frame, {"iteration_time_s": "minimise", "system_price_usd": "minimise"}, into, study)
+        drawn.touch()
+    return sorted(path for path in into.iterdir() if path.suffix in (".png", ".svg"))
 
 
 @cache

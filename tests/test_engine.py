@@ -12,7 +12,7 @@ from numba import njit
 
 import sweeper
 from kernels.equation import JIT
-from sweeper.plan import Plan
+from sweeper.planning import Plan
 from sweeper.study import Axis, Box, Objective, Output, load_study
 
 STUDY = """
@@ -96,7 +96,7 @@ def test_tiles_and_chunks_do_not_matter(study, every_point, monkeypatch) -> None
     )
     front = rows(Plan(front_study))
     for name, value in (("TILE_POINTS", 97), ("CHUNK_ROWS", 211), ("LEAST_POINTS", 1), ("CHUNK_POINTS", 1000)):
-        monkeypatch.setattr(sys.modules["sweeper.plan"], name, value)
+        monkeypatch.setattr(sys.modules["sweeper.planning"], name, value)
     assert Plan(study).chunk_count > 4
     same_bits(every_point, rows(Plan(with_output(study, "all"))))
     same_bits(best, rows(Plan(study)))

@@ -16,8 +16,8 @@ import pytest
 from fake_plan import DeadlyFolder, FakePlan, Watcher, dataset
 
 from sweeper.errors import EnvironmentFault
+from sweeper.execution import run
 from sweeper.folders import Folder
-from sweeper.run import run
 
 PLAN = FakePlan()
 LONG = FakePlan(chunks=40, pause=0.1)
@@ -25,7 +25,7 @@ LONG = FakePlan(chunks=40, pause=0.1)
 DRIVER = """
 import pickle, sys
 from sweeper.errors import SweeperError
-from sweeper.run import run
+from sweeper.execution import run
 plan, out, options = pickle.load(open(sys.argv[1], "rb"))
 try:
     run(plan, out, **options)

@@ -9,7 +9,7 @@ import pytest
 
 import sweeper
 from sweeper.library import builtin_specs
-from sweeper.plan import Plan
+from sweeper.planning import Plan
 from sweeper.study import Study
 
 DATA = Path(__file__).parent / "data"

@@ -10,10 +10,10 @@ from fake_plan import DeadlyFolder, FakePlan, FullFolder, Watcher, dataset
 from sweeper import ray_backend, store
 from sweeper.chunk_work import Job, code_version
 from sweeper.errors import EnvironmentFault
+from sweeper.execution import run
 from sweeper.folders import LocalFolder
 from sweeper.limits import Limits
 from sweeper.ray_backend import ChunkWorker, RayExecutor, Work
-from sweeper.run import run
 from sweeper.store import Receipt, read_receipts
 
 PLAN = FakePlan(chunks=12)

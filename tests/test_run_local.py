@@ -9,8 +9,8 @@ import pytest
 from fake_plan import FakePlan, FullFolder, Watcher, dataset
 
 from sweeper.errors import EnvironmentFault
+from sweeper.execution import run
 from sweeper.progress import Bar, Lines, duration
-from sweeper.run import run
 from sweeper.store import part_name
 
 PLAN = FakePlan()

@@ -16,9 +16,9 @@ from fake_plan import FakePlan, dataset
 
 from sweeper import store
 from sweeper.errors import EnvironmentFault, OutputConflict
+from sweeper.execution import run
 from sweeper.folders import Folder, LocalFolder, ObjectFolder, folder
 from sweeper.lock import FILE, STALE_S, Lock, current_holder
-from sweeper.run import run
 from sweeper.store import Receipt
 
 PLAN = FakePlan()

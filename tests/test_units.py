@@ -1,9 +1,8 @@
 """Quantities: exact conversion, and a clear refusal of everything else."""
 
 import math
-from fractions import Fraction
-
 from dataclasses import replace
+from fractions import Fraction
 
 import pytest
 from hypothesis import given

@@ -6,7 +6,7 @@ import numpy as np
 
 from kernels.codes import DIMENSION_KINDS, REASONS, SHARDS
 from sweeper.dataset import lineage
-from sweeper.plan import STRUCTURE, Plan
+from sweeper.planning import STRUCTURE, Plan
 from sweeper.program import Program, evaluate
 
 NAMED = {
