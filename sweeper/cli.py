@@ -190,12 +190,13 @@ def run(
         quiet=quiet,
     )
     summary = {
-        "directory": result.directory,
+        "study": found.name,
+        "computed_chunks": result.computed_chunks,
+        "failed_chunks": len(result.failed),
+        "run_directory": result.directory,
         "points": result.points,
         "rows": result.rows,
         "seconds": result.seconds,
-        "computed_chunks": result.computed_chunks,
-        "failed_chunks": len(result.failed),
     }
 
     def text() -> str:

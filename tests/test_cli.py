@@ -50,7 +50,7 @@ def test_run_ends_with_a_summary(study: Path, tmp_path: Path) -> None:
     assert summary["computed_chunks"] == 1
     again = json.loads(call("run", study, "--out", tmp_path / "out", "--json", "-q").stdout)
     assert again["computed_chunks"] == 0
-    assert again["directory"] == summary["directory"]
+    assert again["run_directory"] == summary["run_directory"]
     frame = pl.read_parquet(f"{summary['directory']}/data/*.parquet")
     assert {"point_id", "workload", "chip", "feasible", "infeasible_reason", "iteration_time_s"} <= set(frame.columns)
 

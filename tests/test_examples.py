@@ -135,7 +135,7 @@ def test_command_line(tmp_path: Path) -> None:
     assert (planned["points"], planned["rows"]) == (720, 72)
     done = call("run", STUDY, "--out", tmp_path, "-q", "--json")
     assert done.exit_code == 0, done.output
-    frame = sweeper.scan(json.loads(done.stdout)["directory"]).collect()
+    frame = sweeper.scan(json.loads(done.stdout)["run_directory"]).collect()
     assert frame.height == 72
     assert json.loads(call("status", STUDY, "--out", tmp_path, "--json").stdout)["complete"]
     assert "my_accelerator" in call("list", "chip").output
