@@ -26,7 +26,9 @@ PARTS: dict[str, tuple[str, Callable[[Path, bool], list[Row]]]] = {
 @click.command()
 @click.option("--only", type=click.Choice(list(PARTS)), help="Measure one part.")
 @click.option("--quick", is_flag=True, help="Tiny sizes: shows that everything runs, the figures mean little.")
-@click.option("--json", "json_path", type=click.Path(dir_okay=False, path_type=Path), help="Write the figures to a file.")
+@click.option(
+    "--json", "json_path", type=click.Path(dir_okay=False, path_type=Path), help="Write the figures to a file."
+)
 def main(only: str | None, quick: bool, json_path: Path | None) -> None:
     """Measure sweeper on this machine and print every figure next to its target.
 

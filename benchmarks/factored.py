@@ -8,7 +8,7 @@ import numpy as np
 from benchmarks.studies import shipped
 from benchmarks.table import Row
 from benchmarks.timing import medians
-from sweeper.plan import TILE_POINTS, Plan
+from sweeper.planning import TILE_POINTS, Plan
 from sweeper.space import Domain, Grid
 
 Slices = Sequence[tuple[Grid, Domain]]

@@ -1,6 +1,7 @@
 // The equations of the last stages of a search of dse80, by hand: from the inputs of every point to its time and the
 // reason why it is infeasible. benchmarks/inner_kernel.py writes inputs.inc, which lists the indices, and the columns
-// with how each is read: CONSTANT, or GATHERED through an index. Everything else stands here.
+// with how each is read: CONSTANT, or GATHERED through an index. Reasons are macros with the numbers of kernels/codes.py.
+// Everything else stands here.
 //
 // rows() is the plain loop over structures of arrays; blocks() gathers into small local arrays first, so that the
 // arithmetic runs over contiguous memory.
@@ -31,26 +32,32 @@ inline double memory_need_B(const Point& p) {
 }
 
 inline double infeasible_reason(const Point& p) {
-    double reason = p.memory_capacity_B - memory_need_B(p) < 0.0 ? 8.0 : 0.0;
-    reason = p.chip_sram_capacity_B - p.partition_sram_B < 0.0 ? 7.0 : reason;
-    reason = std::floor(p.microbatches) != p.microbatches ? 6.0 : reason;
-    reason = p.data_parallel > p.batch ? 5.0 : reason;
-    reason = p.pipeline_parallel > p.layers ? 4.0 : reason;
-    reason = p.unplaced != 1.0 ? 3.0 : reason;
-    reason = p.tensor_parallel * p.pipeline_parallel * p.data_parallel != p.chips ? 2.0 : reason;
-    return p.dim_x * p.dim_y * p.dim_z != p.chips ? 1.0 : reason;
+    double reason = p.memory_capacity_B - memory_need_B(p) < 0.0 ? MEMORY_CAPACITY : 0.0;
+    reason = p.chip_sram_capacity_B - p.partition_sram_B < 0.0 ? SRAM_CAPACITY : reason;
+    reason = std::floor(p.microbatches) != p.microbatches ? MICROBATCH_INDIVISIBLE : reason;
+    reason = p.data_parallel > p.batch ? TOO_MANY_REPLICAS : reason;
+    reason = p.pipeline_parallel > p.layers ? TOO_MANY_STAGES : reason;
+    reason = p.tensor_parallel * p.pipeline_parallel * p.data_parallel != p.chips ? PARALLELISM_MISMATCH : reason;
+    return p.dim_x * p.dim_y * p.dim_z != p.chips ? CHIPS_MISMATCH : reason;
+}
+
+inline double transfer_s(const Point& p) {
+    const double crossings = p.gradients_B > 0.0 ? 2.0 : 1.0;
+    const double time = crossings * (p.stage_boundary_B / p.stage_link_Bps + p.stage_hop_s);
+    return p.pipeline_parallel <= 1.0 || p.stage_boundary_B <= 0.0 ? 0.0 : time;
 }
 
 inline double iteration_time_s(const Point& p) {
-    const double serial = p.pass_time_s + p.transfer_per_pass_s;
-    const double steady = p.overlap == 0.0 ? serial : std::max(p.pass_time_s, p.transfer_per_pass_s);
+    const double transfer = transfer_s(p);
+    const double serial = p.pass_time_s + transfer;
+    const double steady = p.overlap == 0.0 ? serial : std::max(p.pass_time_s, transfer);
     const double bubble = p.steps * (p.pipeline_parallel - 1.0) * serial;
     const double pipeline = p.microbatches * steady + bubble;
     const double all_reduce =
         p.repeats_per_stage * (p.gradients_B * p.all_reduce_data_s_per_B + p.all_reduce_data_latency_s);
     const double exposed = p.steps * std::max(all_reduce - p.pass_backward_time_s, 0.0);
     const double gradient = p.gradients_B <= 0.0 ? 0.0 : exposed;
-    return pipeline + p.transfer_per_iteration_s + gradient + p.optimizer_time_s;
+    return pipeline + gradient + p.optimizer_time_s;
 }
 
 }  // namespace

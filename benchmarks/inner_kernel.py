@@ -17,12 +17,20 @@ from benchmarks.machine import gxx
 from benchmarks.studies import shipped
 from benchmarks.table import Row, Target
 from benchmarks.timing import medians
-from sweeper.plan import STRUCTURE, TILE_POINTS, Plan
+from kernels.codes import REASONS
+from sweeper.planning import STRUCTURE, TILE_POINTS, Plan
 from sweeper.program import Evaluation, Stage
 
 SOURCE = Path(__file__).with_suffix(".cpp")
 EQUATIONS = frozenset(
-    {"training_memory_need", "feasibility", "one_forward_one_backward", "overlapped_gradient_time", "iteration"}
+    {
+        "training_memory_need",
+        "feasibility",
+        "transfer_per_microbatch",
+        "one_forward_one_backward",
+        "overlapped_gradient_time",
+        "iteration",
+    }
 )
 """What inner_kernel.cpp computes."""
 
@@ -57,7 +65,7 @@ def measure(directory: Path, quick: bool) -> list[Row]:
     compiler = gxx()
     if compiler is None:
         return [Row("inner kernel against C++", "skipped", note="there is no g++ on this machine")]
-    rounds = 3 if quick else 15
+    rounds = 1 if quick else 15
     rows = []
     for name in ("dse80", "dse80_dense"):
         rows += _compare(directory, compiler, name, inner(shipped(name)), rounds)
@@ -96,7 +104,9 @@ def inner(plan: Plan) -> Inner:
         combinations=[evaluation.distinct(stage.needs).count for stage in last],
         equations=frozenset(name for stage in last for name in _equations(stage)),
         run=run,
-        results=lambda: {name: evaluation.columns[name][evaluation.index(None, program.origins[name])] for name in OUTPUTS},
+        results=lambda: {
+            name: evaluation.columns[name][evaluation.index(None, program.origins[name])] for name in OUTPUTS
+        },
         inputs=[(name, origins.index(program.origins[name]) if program.origins[name][0] else -1) for name in read],
         columns=[np.ascontiguousarray(evaluation.column(name), np.float64) for name in read],
         indices=[np.ascontiguousarray(evaluation.index(None, origin), np.int32) for origin in origins],
@@ -138,7 +148,8 @@ def _build(
         lines.append(f"CONSTANT({name}, {column})\n" if index < 0 else f"GATHERED({name}, {column}, {index})\n")
     (directory / "inputs.inc").write_text("".join(lines))
     library = directory / f"inner_kernel_{len(list(directory.glob('*.so')))}.so"
-    flags = ("-std=c++17", "-O3", "-march=native", *contraction, "-shared", "-fPIC", f"-I{directory}")
+    codes = (f"-D{name.upper()}={code}.0" for code, name in enumerate(REASONS) if name)
+    flags = (*codes, "-std=c++17", "-O3", "-march=native", *contraction, "-shared", "-fPIC", f"-I{directory}")
     subprocess.run([compiler, *flags, "-o", str(library), str(SOURCE)], check=True)
     loaded = ctypes.CDLL(str(library))
     indices = (ctypes.c_void_p * len(stages.indices))(*(index.ctypes.data for index in stages.indices))

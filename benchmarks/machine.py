@@ -27,7 +27,7 @@ def describe() -> dict[str, str]:
     cores = len(os.sched_getaffinity(0))
     compiler = gxx()
     compiled = "none" if compiler is None else _first_line(compiler, "--version")
-    found = {
+    return {
         "machine": f"{_processor()}, {cores} cores, {platform.system()} {platform.release()}",
         "python": platform.python_version(),
         **{package: version(package) for package in PACKAGES},
@@ -35,7 +35,6 @@ def describe() -> dict[str, str]:
         "kernel target": os.environ.get("NUMBA_CPU_NAME", ""),
         "sources": f"kernels {source_hash('kernels')[:12]}, sweeper {source_hash('sweeper')[:12]}",
     }
-    return found
 
 
 def _processor() -> str:

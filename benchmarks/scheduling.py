@@ -3,11 +3,11 @@
 A chunk's receipt says when it was finished and how long it took. The *steady part* of a run reaches from the start of
 its first chunk to the end of its last; everything before and after it is start-up and end. Wall time needs an idle
 machine, so two figures that do not are given as well: processor time, of this process and all its descendants,
-between the first and the last receipt; and the share of the steady part that workers spend between chunks.
+between the first and the last receipt; and the share of the steady part in which workers have no chunk. From these
+two follows the speed-up to expect of two processors that nobody else uses.
 """
 
 import time
-from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,10 +16,10 @@ import psutil
 from benchmarks.machine import load_average
 from benchmarks.studies import dense, points_of, spread
 from benchmarks.table import Row, Target
-from sweeper.plan import Plan
+from sweeper.execution import run
+from sweeper.planning import Plan
 from sweeper.progress import Silent
-from sweeper.run import run
-from sweeper.store import Receipt, read_receipts, run_folder
+from sweeper.store import read_receipts, run_folder
 
 SECONDS = 35.0
 """Processor seconds that the job should take in one process."""
@@ -46,7 +46,7 @@ class Meter(Silent):
 
 @dataclass(frozen=True)
 class Timing:
-    """One run: seconds in all, of its steady part, of its process tree, and of workers between chunks."""
+    """One run: wall seconds in all and of its steady part, processor seconds, share of time without a chunk, load."""
 
     total_s: float
     steady_s: float
@@ -66,22 +66,32 @@ def measure(directory: Path, quick: bool) -> list[Row]:
     local = _timed(plan, directory / "local", "local", 1)
     one = _timed(plan, directory / "one", "ray", 1)
     two = _timed(plan, directory / "two", "ray", 2)
+    free = 2.0 * (one.cpu_s / two.cpu_s) * (1.0 - two.idle_share) / (1.0 - one.idle_share)
     size = f"{plan.point_count:,} points in {plan.chunk_count} chunks"
     return [
         Row("in this process: steady part", local.steady_s, "s", note=f"{size}; load {local.load}"),
         Row("Ray, 1 worker: steady part", one.steady_s, "s", note=f"load {one.load}"),
         Row("Ray, 2 workers: steady part", two.steady_s, "s", note=f"load {two.load}"),
         Row("in this process: start and end", local.outside_s, "s", note="loading kernels, manifest"),
-        Row("Ray, 1 worker: start and end", one.outside_s, "s", note="starting Ray and the actor, loading kernels, end"),
+        Row(
+            "Ray, 1 worker: start and end", one.outside_s, "s", note="starting Ray and the actor, loading kernels, end"
+        ),
         Row("Ray, 2 workers: start and end", two.outside_s, "s"),
         Row("Ray, 1 worker: overhead, steady wall time", _percent(one.steady_s, local.steady_s), "%", OVERHEAD),
         Row("Ray, 1 worker: overhead, processor time", _percent(one.cpu_s, local.cpu_s), "%", OVERHEAD, "process tree"),
-        Row("Ray, 1 worker: time between chunks", 100.0 * one.idle_share, "%", OVERHEAD, "of the steady part"),
+        Row("Ray, 1 worker: time without a chunk", 100.0 * one.idle_share, "%", OVERHEAD, "of the steady part"),
         Row("Ray, 1 worker: overhead, whole run", _percent(one.total_s, local.total_s), "%", note="with start and end"),
         Row("Ray, 2 workers: speed-up over 1, steady wall time", one.steady_s / two.steady_s, "x", SPEEDUP),
         Row("Ray, 2 workers: processors that the run got", two.cpu_s / two.steady_s, "cores", note="of the 2 it wants"),
         Row("Ray, 2 workers: processor time against 1 worker", _percent(two.cpu_s, one.cpu_s), "% more"),
-        Row("Ray, 2 workers: time between chunks", 100.0 * two.idle_share, "%", note="of the steady part"),
+        Row("Ray, 2 workers: time without a chunk", 100.0 * two.idle_share, "%", note="of the steady part"),
+        Row(
+            "Ray, 2 workers: speed-up over 1, on free processors",
+            free,
+            "x",
+            SPEEDUP,
+            "expected",
+        ),
         Row("Ray, 2 workers: speed-up over 1, whole run", one.total_s / two.total_s, "x", note="with start and end"),
     ]
 
@@ -110,16 +120,8 @@ def _timed(plan: Plan, out: Path, backend: str, workers: int) -> Timing:
     receipts = list(read_receipts(run_folder(out, plan)).values())
     started = min(receipt.at - receipt.seconds for receipt in receipts)
     steady = max(receipt.at for receipt in receipts) - started
-    return Timing(result.seconds, steady, meter.cpu_s, _idle_share(receipts), load)
-
-
-def _idle_share(receipts: list[Receipt]) -> float:
-    """Share of the time from a worker's first to its last chunk in which it had none, over all workers."""
-    by_worker: defaultdict[int, list[Receipt]] = defaultdict(list)
-    for receipt in receipts:
-        by_worker[receipt.pid].append(receipt)
-    spans = [max(r.at for r in own) - min(r.at - r.seconds for r in own) for own in by_worker.values()]
-    return 1.0 - sum(receipt.seconds for receipt in receipts) / sum(spans)
+    idle = 1.0 - sum(receipt.seconds for receipt in receipts) / (workers * steady)
+    return Timing(result.seconds, steady, meter.cpu_s, idle, load)
 
 
 def _tree_cpu_s() -> float:

@@ -6,7 +6,7 @@ from pathlib import Path
 from benchmarks.studies import dense, points_of, spread
 from benchmarks.table import Row
 from sweeper.folders import folder
-from sweeper.plan import Plan
+from sweeper.planning import Plan
 from sweeper.store import write_part
 
 BEST_POINTS = 5e6
@@ -43,7 +43,9 @@ def _cost(directory: Path, plan: Plan, chunks: list[int]) -> list[Row]:
     points = points_of(plan, chunks)
     each = 1e6 / rows
     what = f"mode {mode}"
-    scale = f"{points:,} points, {rows:,} rows of {len(schema)} columns in {len(chunks)} parts, {size / rows:.1f} B per row"
+    scale = (
+        f"{points:,} points, {rows:,} rows of {len(schema)} columns in {len(chunks)} parts, {size / rows:.1f} B per row"
+    )
     return [
         Row(f"{what}: evaluating a row", each * evaluating, "us CPU", note=scale),
         Row(f"{what}: writing a row", each * encoding, "us CPU", note="encode, compress, checksum, put"),

@@ -7,7 +7,7 @@ from typing import Any
 import yaml
 
 from sweeper.library import builtin_specs
-from sweeper.plan import Plan, make_plan
+from sweeper.planning import Plan, make_plan
 
 
 def shipped(name: str) -> Plan:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-WIDTHS = (58, 14, 10, 16)
+WIDTHS = (62, 14, 10, 16)
 
 
 @dataclass(frozen=True)

@@ -51,7 +51,7 @@ def test_run_ends_with_a_summary(study: Path, tmp_path: Path) -> None:
     again = json.loads(call("run", study, "--out", tmp_path / "out", "--json", "-q").stdout)
     assert again["computed_chunks"] == 0
     assert again["run_directory"] == summary["run_directory"]
-    frame = pl.read_parquet(f"{summary['directory']}/data/*.parquet")
+    frame = pl.read_parquet(f"{summary['run_directory']}/data/*.parquet")
     assert {"point_id", "workload", "chip", "feasible", "infeasible_reason", "iteration_time_s"} <= set(frame.columns)
 
 

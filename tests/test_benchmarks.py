@@ -1,0 +1,55 @@
+"""The benchmark command at tiny sizes: every part runs and prints what it promises. Never a wall time."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from benchmarks.__main__ import PARTS, main
+from benchmarks.table import Row, Target
+
+FIGURES = {
+    "search": ("dse80, mode best", "dse80_dense, mode best"),
+    "factored": ("point by point / factored", "same bits"),
+    "kernel": ("C++",),
+    "ray": ("1 worker: overhead", "2 workers: speed-up", "start and end"),
+    "parquet": ("mode all: writing a row", "mode best: writing a row"),
+    "peer": ("plain Python script", "largest relative difference"),
+}
+"""Words that some row of each part must contain."""
+
+
+def measured(part: str, directory: Path) -> dict[str, Any]:
+    """The report of one part, as `--json` writes it."""
+    path = directory / "report.json"
+    result = CliRunner().invoke(main, ["--quick", "--only", part, "--json", str(path)], catch_exceptions=False)
+    assert result.exit_code == 0
+    report = json.loads(path.read_text())
+    assert report["machine"]["numba"] in result.stdout
+    assert list(report["parts"]) == [part]
+    rows = report["parts"][part]["rows"]
+    assert all(row["what"] in result.stdout for row in rows)
+    return {row["what"]: row for row in rows}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", PARTS)
+def test_a_part_gives_its_figures(part: str, tmp_path: Path) -> None:
+    rows = measured(part, tmp_path)
+    for words in FIGURES[part]:
+        assert any(words in what for what in rows), f"no figure for {words!r}"
+    for row in rows.values():
+        assert row.keys() == {"what", "value", "unit", "target", "met", "note"}
+        assert (row["met"] is None) == (row["target"] is None or isinstance(row["value"], str))
+    exact = {what: row["value"] for what, row in rows.items()}
+    assert all(value == "yes" for what, value in exact.items() if "same bits" in what)
+    assert exact.get("largest relative difference", 0.0) < 1e-12
+
+
+def test_a_target_bounds_from_one_side() -> None:
+    assert Row("rate", 2.0, target=Target(1.5, at_least=True)).met is True
+    assert Row("overhead", 2.0, target=Target(1.5, at_least=False)).met is False
+    assert Row("rate", "skipped", target=Target(1.5, at_least=True)).met is None
+    assert Row("rate", 2.0).met is None
