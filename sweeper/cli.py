@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 
-from sweeper.errors import EnvironmentFault, SweeperError
+from sweeper.errors import EnvironmentFault, SweeperError, UsageFault, unknown
 
 STUDY = click.argument("study", metavar="STUDY")
 LIBRARY = click.option(
@@ -36,6 +36,9 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
             sys.exit(error.exit_code)
         except BrokenPipeError:
             sys.exit(0)
+        except OSError as error:
+            click.echo(f"{error.filename or 'the system'}: {error.strerror or error}", err=True)
+            sys.exit(EnvironmentFault.exit_code)
 
     return run
 
@@ -50,7 +53,12 @@ def study_path(name: str) -> Path:
     from sweeper.library import builtin_specs
 
     ours = builtin_specs() / "studies" / f"{name}.yaml"
-    return ours if not Path(name).exists() and ours.exists() else Path(name)
+    if Path(name).exists():
+        return Path(name)
+    if not ours.exists():
+        names = sorted(path.stem for path in ours.parent.glob("*.yaml"))
+        raise UsageFault(f"no file or run directory, and {unknown('study', name, names)}")
+    return ours
 
 
 def plan_of(study: str, library: Iterable[str]) -> Any:
@@ -67,7 +75,11 @@ def run_directory(name: str, library: Iterable[str], out: str) -> str:
         return name
     directory = directory_of(out, plan_of(name, library))
     if "://" not in directory and not Path(directory).exists():
-        raise EnvironmentFault(f"{name}: nothing has been run yet; do: sweeper run {name} --out {out}")
+        options = "".join(f" --library {path}" for path in library)
+        raise EnvironmentFault(
+            f"{name}: this study has not been run with this version of the code; do: "
+            f"sweeper run {name}{options} --out {out}"
+        )
     return directory
 
 
@@ -265,13 +277,14 @@ def query(run_or_study: str, sql: str, library: tuple[str, ...], out: str, as_js
     import polars as pl
 
     from sweeper.analysis import scan
+    from sweeper.report import listing
 
     try:
         frame = pl.SQLContext(data=scan(run_directory(run_or_study, library, out))).execute(sql, eager=True)
     except pl.exceptions.PolarsError as error:
-        raise click.UsageError(f"the query failed: {error}") from None
-    with pl.Config(tbl_rows=200, tbl_cols=-1, tbl_width_chars=200, tbl_hide_dataframe_shape=True):
-        echo(as_json, frame.to_dicts(), lambda: str(frame))
+        raise click.UsageError(f"the query failed: {str(error).splitlines()[0]}") from None
+    rows = frame.to_dicts()
+    echo(as_json, rows, lambda: listing(rows, {name: name for name in frame.columns}))
 
 
 @main.command()

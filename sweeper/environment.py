@@ -23,5 +23,6 @@ def environment() -> dict[str, Any]:
             name: os.environ[name]
             for name in sorted(os.environ)
             if name.startswith(("NUMBA_", "RAY_", "SWEEPER_", "POLARS_"))
+            and not name.endswith(("TOKEN", "SECRET", "KEY", "PASSWORD"))
         },
     }

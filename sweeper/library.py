@@ -27,6 +27,8 @@ FOLDERS = {
     "assumptions": "assumptions",
 }
 """Folder of each kind of entry."""
+KNOWN_FOLDERS = (*FOLDERS.values(), "studies", "claims")
+"""Folders that a library directory may have."""
 
 
 @dataclass
@@ -58,9 +60,16 @@ class Library:
 
     @classmethod
     def load(cls, directories: Sequence[Path]) -> "Library":
-        """A library of the given directories. Raises SpecError if one of them does not exist."""
+        """A library of the given directories. Raises SpecError if one does not exist or has an unknown folder."""
         problems = [Problem(str(path), 1, 1, "", "the library directory does not exist")
                     for path in directories if not path.is_dir()]  # fmt: skip
+        problems += [
+            Problem(str(path), 1, 1, "", unknown("library folder", path.name, KNOWN_FOLDERS))
+            for directory in directories
+            if directory.is_dir()
+            for path in sorted(directory.iterdir())
+            if path.is_dir() and path.name not in KNOWN_FOLDERS and any(path.glob("*.y*ml"))
+        ]
         if problems:
             raise SpecError(problems)
         return cls(directories)

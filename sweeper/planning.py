@@ -21,7 +21,7 @@ from sweeper.kernel_cache import source_hash
 from sweeper.program import Program, UnknownColumn, build_program, evaluate
 from sweeper.space import Chunking, Domain, Factor, Grid, grids
 from sweeper.study import Study, load_study
-from sweeper.vocabulary import ROLES
+from sweeper.vocabulary import NUMBERS, ROLES, SWITCH_DEFAULTS
 
 CHUNK_POINTS = 1 << 21
 """Points of a chunk at most: about a second of work."""
@@ -132,8 +132,12 @@ class Plan:
 
     @cached_property
     def constants(self) -> dict[str, float | str]:
-        """Axis columns that have one and the same value in the whole study, assumption switches included."""
-        found: dict[str, set[float | str]] = {}
+        """What has one and the same value in the whole study, assumptions that it does not mention included."""
+        found: dict[str, set[float | str]] = {name: {choice} for name, choice in SWITCH_DEFAULTS.items()}
+        found |= {name: {a.default} for name, a in NUMBERS.items() if a.default is not None}
+        for name in {name for grid in self.grids for name in grid.columns}:
+            if all(name in grid.columns for grid in self.grids):
+                found[name] = set()
         for grid in self.grids:
             for name, column in grid.columns.items():
                 found.setdefault(name, set()).update(column.values)
@@ -154,6 +158,7 @@ class Plan:
             "library": {
                 f"{kind}/{name}": self.study.library.find(kind, name).resolved() for kind, name in self._entries()
             },
+            "constants": self.constants,
             "code": [source_hash("kernels"), source_hash("sweeper")],
         }
 

@@ -8,8 +8,10 @@ from typing import Any
 import polars as pl
 
 from kernels import EQUATIONS
+from kernels.codes import SWITCHES
 from sweeper.analysis import best, feasible, scan
 from sweeper.claims import claims, published
+from sweeper.errors import UsageFault
 from sweeper.figures import breakdown_figure, heat_maps, pareto_figure
 from sweeper.kernel_cache import source_hash
 from sweeper.library import Library, builtin_specs
@@ -24,15 +26,17 @@ OBJECTIVES = {
 }
 """Metrics for which the best system is named, as far as a dataset has them."""
 
+BUSY = ("compute_time_s", "memory_time_s", "network_time_s")
 SYSTEM = ("chip", "topology", "memory", "link")
-MAPPING = ("partitioning", "tensor_parallel", "pipeline_parallel", "data_parallel", "microbatch")
 
 
 def best_systems(directory: str) -> str:
-    """The best system for each workload and objective, as a table."""
-    frame = feasible(scan(directory))
-    names = frame.collect_schema().names()
-    shown = [name for name in (*SYSTEM, *MAPPING) if name in names]
+    """The best system for each workload and objective, as a table; then how many rows are infeasible, and why."""
+    everything = scan(directory)
+    names = everything.collect_schema().names()
+    varying = everything.select(pl.col(names[1 : names.index("feasible")]).n_unique()).collect().row(0, named=True)
+    shown = [name for name, count in varying.items() if name != "workload" and (count > 1 or name in SYSTEM)]
+    frame = feasible(everything)
     rows = [
         {"workload": row["workload"], "objective": f"{sense} {metric}", "value": row[metric]}
         | {name: row[name] for name in shown}
@@ -41,7 +45,10 @@ def best_systems(directory: str) -> str:
         for row in best(frame, ["workload"], {metric: sense}).collect().to_dicts()
     ]
     rows.sort(key=lambda row: str(row["workload"]))
-    return listing(rows, {name: name for name in ("workload", "objective", "value", *shown)})
+    lines = [listing(rows, {name: name for name in ("workload", "objective", "value", *shown)})] if rows else []
+    reasons = everything.filter(~pl.col("feasible")).group_by("infeasible_reason").len().collect()
+    lines += [f"infeasible: {count:,} rows, {reason}" for reason, count in sorted(reasons.iter_rows())]
+    return "\n".join(lines)
 
 
 def listing(rows: list[dict[str, Any]], columns: dict[str, str]) -> str:
@@ -72,8 +79,15 @@ def draw(directory: str) -> list[Path]:
     drawn = into / f".drawn-{source_hash('sweeper')[:12]}"
     if not drawn.exists():
         frame = scan(directory).collect()
+        missing = {*OBJECTIVES, "system_price_usd", *BUSY} - set(frame.columns)
+        if missing:
+            raise UsageFault(f"{name} lacks columns that the pictures show: {', '.join(sorted(missing))}")
         study = name.rsplit("-", 1)[0]
-        heat_maps(frame, into, study)
+        cell = ["workload", *SYSTEM]
+        cells = best(frame, cell, {"iteration_time_s": "minimise"}).collect()
+        note = study if cells.height == feasible(frame).collect().height else f"{study}, fastest of the other axes"
+        absent = frame.join(cells, on=cell, how="anti").unique(cell)
+        heat_maps(pl.concat([cells.select(frame.columns), absent]), into, note)
         breakdown_figure(frame, into, study)
         pareto_figure(frame, {"iteration_time_s": "minimise", "system_price_usd": "minimise"}, into, study)
         drawn.touch()
@@ -107,14 +121,21 @@ def catalogue(library_dirs: Iterable[str]) -> dict[str, list[dict[str, str]]]:
     found["study"] = [
         {"name": path.stem, "description": ""} for path in sorted((builtin_specs() / "studies").glob("*.yaml"))
     ]
-    found["assumption"] = [{"name": name, "description": f"default {value}"} for name, value in SWITCH_DEFAULTS.items()]
+    found["assumption"] = [
+        {"name": name, "description": f"{' | '.join(SWITCHES[name])}, default {value}"}
+        for name, value in SWITCH_DEFAULTS.items()
+    ]
     found["attribute"] = [
-        {"name": f"{kind}.{name}", "description": f"{attribute.about} [{attribute.unit}]"}
+        {"name": f"{kind}.{name}", "description": _with_unit(attribute.about, attribute.unit)}
         for kind, attributes in ATTRIBUTES.items()
         for name, attribute in attributes.items()
     ]
     outputs = {output.name: output for equation in EQUATIONS for output in equation.outputs if not output.shape}
     found["column"] = [
-        {"name": name, "description": f"{output.about} [{output.unit}]"} for name, output in outputs.items()
+        {"name": name, "description": _with_unit(output.about, output.unit)} for name, output in outputs.items()
     ]
     return found
+
+
+def _with_unit(about: str, unit: str) -> str:
+    return f"{about} [{unit}]" if unit else about

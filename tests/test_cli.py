@@ -142,6 +142,36 @@ def test_unknown_output_column(tmp_path: Path) -> None:
 
 
 def test_missing_study() -> None:
-    result = call("validate", "no_such_study")
+    result = call("validate", "dse8")
     assert result.exit_code == 2
-    assert "Traceback" not in result.output
+    assert "did you mean 'dse80'" in result.output
+
+
+def test_an_output_directory_that_cannot_be_made(study: Path) -> None:
+    result = call("run", study, "--out", "/proc/nowhere", "-q")
+    assert result.exit_code == 3
+    assert "/proc/nowhere" in result.output
+
+
+def test_infeasible_rows_are_counted_by_reason(study: Path, tmp_path: Path) -> None:
+    study.write_text(SMALL.replace("chips: 64", "chips: 65"))
+    result = call("run", study, "--out", tmp_path / "out", "-q")
+    assert result.exit_code == 0
+    assert "infeasible: 4 rows, chips_mismatch" in result.stdout
+
+
+def test_env_hides_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAY_AUTH_TOKEN", "secret")
+    monkeypatch.setenv("SWEEPER_LEVEL", "shown")
+    shown = call("env", "--json").stdout
+    assert "secret" not in shown
+    assert "SWEEPER_LEVEL" in shown
+
+
+def test_show_reduces_other_axes(study: Path, tmp_path: Path) -> None:
+    study.write_text(SMALL.replace("{mode: best}", "{mode: all}"))
+    out = ("--out", tmp_path / "out")
+    assert call("run", study, *out, "-q").exit_code == 0
+    shown = call("show", study, *out)
+    assert shown.exit_code == 0, shown.output
+    assert "heat_map" in shown.stdout

@@ -92,6 +92,13 @@ def test_entries_in_use_travel_without_the_files(tmp_path: Path) -> None:
     assert copy.find("chip", "beta").values == library.find("chip", "beta").values
 
 
+def test_a_misnamed_folder_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "chip").mkdir()
+    (tmp_path / "chip" / "mine.yaml").write_text("mine: {}")
+    with pytest.raises(SpecError, match="unknown library folder 'chip', did you mean 'chips'"):
+        Library.load([tmp_path])
+
+
 def test_a_missing_directory_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match="does not exist"):
         Library.load([tmp_path / "nowhere"])
