@@ -75,14 +75,14 @@ def measure(directory: Path, quick: bool) -> list[Row]:
 def inner(plan: Plan) -> Inner:
     """The last stages of a study's first program over its first tile, with everything before them evaluated."""
     grid = plan.grids[0]
-    names = [name for name in STRUCTURE if name in grid.columns]
+    names = [name for name in (*STRUCTURE, "placement") if name in grid.columns]
     tile = next(grid.tiles(range(len(grid.axes)), [(0, size) for size in grid.sizes], TILE_POINTS))
     for name in names:
         axis = grid.columns[name].axis
         tile[axis] = (tile[axis][0], tile[axis][0] + 1)
     domain = grid.slice(tile)
     codes = {name: factor.codes[name][0] for factor in domain for name in names if name in factor.codes}
-    structure = {name: str(grid.columns[name].values[code]) for name, code in codes.items()}
+    structure = {name: str(grid.columns[name].values[code]) for name, code in codes.items() if name in STRUCTURE}
     program = plan.program(grid, structure, OUTPUTS)
     evaluation = Evaluation(program, domain)
     calls: list[Loop] = []

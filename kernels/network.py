@@ -37,18 +37,17 @@ def tensor_extents(tensor_parallel: float, dim_x: float, dim_y: float, dim_z: fl
     return lay(tensor_parallel, dim_x, dim_y, dim_z)
 
 
-EXTENTS = (
+@equation(
     Output("pipeline_x", "", EXTENT),
     Output("pipeline_y", "", EXTENT),
     Output("pipeline_z", "", EXTENT),
     Output("data_x", "", EXTENT),
     Output("data_y", "", EXTENT),
     Output("data_z", "", EXTENT),
+    source="DFModel A.2, order TP, PP, DP",
 )
-
-
-@equation(*EXTENTS, source="DFModel A.2, order TP, PP, DP", when=("placement", ("tensor_pipeline_data",)))
-def pipeline_before_data(
+def outer_extents(
+    placement: float,
     tensor_x: float,
     tensor_y: float,
     tensor_z: float,
@@ -58,29 +57,13 @@ def pipeline_before_data(
     dim_y: float,
     dim_z: float,
 ) -> tuple[float, float, float, float, float, float]:
-    """Pipeline stages lie nearer to each other than replicas."""
+    """Pipeline stages, then replicas, take what the tensor-parallel groups leave; `placement` 1 swaps the two."""
     free_x, free_y, free_z = dim_x / tensor_x, dim_y / tensor_y, dim_z / tensor_z
-    px, py, pz = lay(pipeline_parallel, free_x, free_y, free_z)
-    dx, dy, dz = lay(data_parallel, free_x / px, free_y / py, free_z / pz)
-    return px, py, pz, dx, dy, dz
-
-
-@equation(*EXTENTS, source="order TP, DP, PP", when=("placement", ("tensor_data_pipeline",)))
-def data_before_pipeline(
-    tensor_x: float,
-    tensor_y: float,
-    tensor_z: float,
-    pipeline_parallel: float,
-    data_parallel: float,
-    dim_x: float,
-    dim_y: float,
-    dim_z: float,
-) -> tuple[float, float, float, float, float, float]:
-    """Replicas lie nearer to each other than pipeline stages."""
-    free_x, free_y, free_z = dim_x / tensor_x, dim_y / tensor_y, dim_z / tensor_z
-    dx, dy, dz = lay(data_parallel, free_x, free_y, free_z)
-    px, py, pz = lay(pipeline_parallel, free_x / dx, free_y / dy, free_z / dz)
-    return px, py, pz, dx, dy, dz
+    swapped = placement > 0.0
+    first, second = (data_parallel, pipeline_parallel) if swapped else (pipeline_parallel, data_parallel)
+    ax, ay, az = lay(first, free_x, free_y, free_z)
+    bx, by, bz = lay(second, free_x / ax, free_y / ay, free_z / az)
+    return (bx, by, bz, ax, ay, az) if swapped else (ax, ay, az, bx, by, bz)
 
 
 RATES = (
@@ -144,12 +127,4 @@ def no_latencies() -> tuple[float, float]:
     return 0.0, 0.0
 
 
-EQUATIONS = (
-    tensor_extents,
-    pipeline_before_data,
-    data_before_pipeline,
-    links_per_chip,
-    links_shared,
-    hop_latencies,
-    no_latencies,
-)
+EQUATIONS = (tensor_extents, outer_extents, links_per_chip, links_shared, hop_latencies, no_latencies)

@@ -28,6 +28,7 @@ from kernels.sharding import (
     local_rows,
     operand_kind,
     relayout,
+    rules_of,
 )
 
 CHANNEL_COUNT = len(CHANNELS)
@@ -82,6 +83,7 @@ def partition_loads(
     partition_of: np.ndarray,
     tensor_parallel: float,
     tensor_traffic: float,
+    sharding: float,
     word_B: float,
     tiles: float,
     partition_loads: np.ndarray,
@@ -94,6 +96,7 @@ def partition_loads(
     """
     loads = partition_loads
     loads[:] = 0.0
+    rules = rules_of(sharding)
     kernels = kernel_traits.shape[0]
     partitions = loads.shape[0]
     members = np.zeros(partitions, np.int64)
@@ -144,10 +147,10 @@ def partition_loads(
         target = partition_of[consumer]
         consumed[producer] += 1
         fed[consumer] += 1
-        kind = operand_kind(kernel_traits[consumer], graph_edges[e, 2])
-        step = relayout(PRODUCED[kernel_shard[producer]], WANTED[kind, kernel_shard[consumer]])
+        dims = kernel_dims[producer]
+        kind = operand_kind(kernel_traits[consumer], graph_edges[e, 2], dims[OUTER])
+        step = relayout(PRODUCED[kernel_shard[producer]], WANTED[rules, kind, kernel_shard[consumer]])
         if step > 0:
-            dims = kernel_dims[producer]
             loads[source, BYTES + step] += dims[OUTER] * dims[M] * dims[N] * word_B
             loads[source, CALLS + step] += 1.0
         tile_B = output_B[producer] / tiles

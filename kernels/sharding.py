@@ -7,6 +7,7 @@ after the other (DFModel B.8, stage 1, whose solver needs seconds).
 
 import numpy as np
 
+from kernels.codes import SWITCHES
 from kernels.equation import Output, compiled, equation
 
 TYPE, PHASE, WEIGHT, TILE, GRADIENT, FIXED, GIVEN = range(7)
@@ -16,6 +17,7 @@ OUTER, M, K, N, SPLIT_M, SPLIT_K, SPLIT_N, DRAM = range(8)
 
 NONE, BY_OUTER, BY_M, BY_K, BY_N = range(5)
 GEMM, BATCHED_GEMM, ELEMENTWISE = range(3)
+LEAST_TIME = SWITCHES["sharding"].index("least_time")
 REPLICATED, ROWS, COLUMNS = range(3)
 """Layouts of a tensor over the group."""
 
@@ -25,28 +27,50 @@ PREFERENCE = np.array([BY_OUTER, BY_K, BY_M, BY_N, NONE])
 PRODUCED = np.array([REPLICATED, ROWS, ROWS, REPLICATED, COLUMNS])
 """Layout in which a kernel leaves its output, by its shard choice (after the all-reduce of a K split)."""
 
+PUBLISHED, PHYSICAL = range(2)
+"""Rules of layout: DFModel A.4 as coded, or what the operands of a matrix product need."""
+
 WANTED = np.array(
     [
-        [REPLICATED, ROWS, ROWS, REPLICATED, COLUMNS],  # elementwise
-        [REPLICATED, ROWS, REPLICATED, ROWS, COLUMNS],  # GEMM: the K x N operand beside a weight
-        [REPLICATED, ROWS, REPLICATED, ROWS, COLUMNS],  # batched GEMM: first operand
-        [REPLICATED, ROWS, ROWS, COLUMNS, REPLICATED],  # batched GEMM: second operand
-        [REPLICATED, ROWS, ROWS, COLUMNS, ROWS],  # a kernel that streams K (weight update)
+        [  # as published; the first operand of a batched product stands for its K x N one
+            [REPLICATED, ROWS, ROWS, REPLICATED, COLUMNS],
+            [REPLICATED, ROWS, REPLICATED, ROWS, COLUMNS],
+            [REPLICATED, ROWS, REPLICATED, ROWS, COLUMNS],
+            [REPLICATED, ROWS, REPLICATED, ROWS, COLUMNS],
+            [REPLICATED, ROWS, ROWS, COLUMNS, REPLICATED],
+            [REPLICATED, ROWS, ROWS, COLUMNS, ROWS],
+            [REPLICATED, ROWS, ROWS, COLUMNS, ROWS],
+        ],
+        [
+            [REPLICATED, ROWS, ROWS, REPLICATED, COLUMNS],  # elementwise
+            [REPLICATED, REPLICATED, REPLICATED, ROWS, COLUMNS],  # K x N beside a weight, shared by all outer
+            [REPLICATED, ROWS, REPLICATED, ROWS, COLUMNS],  # K x N beside a weight, one for each outer
+            [REPLICATED, ROWS, ROWS, COLUMNS, REPLICATED],  # batched product, M x K
+            [REPLICATED, ROWS, REPLICATED, ROWS, COLUMNS],  # batched product, K x N
+            [REPLICATED, ROWS, ROWS, COLUMNS, REPLICATED],  # product that streams K, M x K
+            [REPLICATED, ROWS, REPLICATED, COLUMNS, ROWS],  # product that streams K, stored N x K
+        ],
     ]
 )
-"""Layout that a consumer wants, by kind of operand and its shard choice (DFModel A.4)."""
+"""Layout that a consumer wants, by rules, kind of operand and its shard choice."""
 
 
 @compiled
-def operand_kind(traits: np.ndarray, operand: int) -> int:
-    """Row of `WANTED` for one operand of a kernel."""
+def operand_kind(traits: np.ndarray, operand: int, producer_outer: float) -> int:
+    """Row of `WANTED` for one operand of a kernel; `producer_outer` is the outer dimension of the tensor's producer."""
     if traits[TYPE] == ELEMENTWISE:
         return 0
     if traits[TILE] == BY_K:
-        return 4
+        return 5 + min(operand, 1)
     if traits[TYPE] == GEMM:
-        return 1
-    return 2 if operand == 0 else 3
+        return 2 if producer_outer > 1.0 else 1
+    return 3 + min(operand, 1)
+
+
+@compiled
+def rules_of(sharding: float) -> int:
+    """Rules of layout behind a choice of the switch `sharding`: only least time is free of what was published."""
+    return PHYSICAL if sharding == LEAST_TIME else PUBLISHED
 
 
 @compiled
@@ -182,6 +206,7 @@ def sharding_options(
     graph_edges: np.ndarray,
     word_B: float,
     tensor_parallel: float,
+    sharding: float,
     option_codes: np.ndarray,
     option_counts: np.ndarray,
     option_loads: np.ndarray,
@@ -189,6 +214,7 @@ def sharding_options(
     edge_bytes: np.ndarray,
 ) -> None:
     """What each choice costs, before any rate is known. In a group of one nothing is split."""
+    rules = rules_of(sharding)
     for i in range(kernel_traits.shape[0]):
         traits = kernel_traits[i]
         dims = kernel_dims[i]
@@ -209,10 +235,10 @@ def sharding_options(
         consumer = graph_edges[e, 1]
         dims = kernel_dims[producer]
         edge_bytes[e] = dims[OUTER] * dims[M] * dims[N] * word_B
-        kind = operand_kind(kernel_traits[consumer], graph_edges[e, 2])
+        kind = operand_kind(kernel_traits[consumer], graph_edges[e, 2], dims[OUTER])
         for x in range(option_counts[producer]):
             for y in range(option_counts[consumer]):
-                wanted = WANTED[kind, option_codes[consumer, y]]
+                wanted = WANTED[rules, kind, option_codes[consumer, y]]
                 edge_layouts[e, x, y] = relayout(PRODUCED[option_codes[producer, x]], wanted)
 
 

@@ -179,6 +179,8 @@ def given_columns(around: Surroundings, structure: Mapping[str, str]) -> dict[st
         found += [attribute_of(around, role, name, a) for name, a in ATTRIBUTES.get(kind, {}).items()]
     found += topology_kinds(around)
     for name, choice in switches(around, structure).items():
-        found.append(constant(name, float(SWITCHES[name].index(choice)), "", "assumption"))
+        choices = around.grid.columns[name].values if name in around.grid.columns else (choice,)
+        table = np.array([float(SWITCHES[name].index(str(value))) for value in choices])
+        found.append(lookup(around, name, name, table, "", "assumption"))
     found += graph_columns(around, workload, structure["partitioning"])
     return {given.name: given for given in found}

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from kernels import reduce
-from kernels.codes import REASONS, SWITCHES
+from kernels import EQUATIONS, reduce
+from kernels.codes import REASONS
 from sweeper.dataset import DEFAULT_METRICS, axis_columns, dataset_schema, table
 from sweeper.errors import Problem, SpecError
 from sweeper.given import Surroundings, given_columns, switches
@@ -34,7 +34,7 @@ LEAST_CHUNKS = 16
 LEAST_POINTS = 1 << 16
 """Points of a chunk at least: fewer cost more to hand out than to evaluate."""
 
-STRUCTURE = ("workload", "partitioning", *SWITCHES)
+STRUCTURE = ("workload", "partitioning", *dict.fromkeys(e.when[0] for e in EQUATIONS if e.when))
 """Columns that choose equations or array shapes: one program for each combination of their values."""
 
 

@@ -147,7 +147,7 @@ def build_program(
         kept = tuple(name for name in written if name in wanted or readers.get(name, set()) - {number})
         folds = factored and bool(group) and _by_rows(members[0], shapes)
         origins.update((name, (group, number if folds else -1)) for name in written)
-        built.append(_stage(number, group, members, kept, origins, shapes, folds))
+        built.append(_stage(number, group, members, kept, origins, folds))
     return Program(given, tuple(built), origins, outputs, shapes, values)
 
 
@@ -198,7 +198,6 @@ def _stage(
     members: list[Equation],
     kept: tuple[str, ...],
     origins: Mapping[str, Origin],
-    shapes: Mapping[str, tuple[int, ...]],
     folds: bool,
 ) -> Stage:
     written = {output.name for equation in members for output in equation.outputs}
@@ -214,8 +213,7 @@ def _stage(
         else:
             arguments.append(Argument(name, "own"))
     fusion = Fusion(tuple(members), tuple(arguments), kept)
-    rows = frozenset(name for name in names if name in GRAPH_ARRAYS or shapes.get(name))
-    return Stage(number, group, fusion, order, folds, fuse(fusion, rows))
+    return Stage(number, group, fusion, order, folds, fuse(fusion))
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,12 +235,15 @@ def combinations(domain: Domain, needs: frozenset[str]) -> Combinations:
 
 
 def index_of(child: Combinations, parent: Combinations) -> np.ndarray:
-    """For every combination of the child, the number of the parent's combination that it belongs to."""
-    index = np.zeros(1, np.int32)
+    """For every combination of the child, the number of the parent's combination that it belongs to.
+
+    Unsigned, so that the compiled loops need not ask whether an index counts from the end.
+    """
+    index = np.zeros(1, np.uint32)
     for rows, numbers, parent_rows in zip(child.rows, parent.numbers, parent.rows, strict=True):
         if len(rows) > 1 or len(parent_rows) > 1:
-            step = numbers[rows].astype(np.int32)
-            index = (index[:, None] * np.int32(len(parent_rows)) + step[None, :]).reshape(-1)
+            step = numbers[rows].astype(np.uint32)
+            index = (index[:, None] * np.uint32(len(parent_rows)) + step[None, :]).reshape(-1)
     return index
 
 
@@ -350,16 +351,10 @@ class Evaluation:
             if values.ndim == 1:
                 yield values[index]
             elif values.dtype == np.int64 and values.ndim == 2:
-                yield _contents(values)[index]
+                yield fold(len(values), values.T)[1][index]
             elif argument.index not in seen:
                 seen.add(argument.index)
                 yield index.astype(np.int64)
-
-
-def _contents(rows: np.ndarray) -> np.ndarray:
-    """Number of the first row that has the same content."""
-    first: dict[bytes, int] = {}
-    return np.array([first.setdefault(row.tobytes(), number) for number, row in enumerate(rows)], np.int64)
 
 
 def evaluate(program: Program, domain: Domain, wanted: Iterable[str]) -> dict[str, np.ndarray]:

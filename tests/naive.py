@@ -108,13 +108,11 @@ def place_both(first: str, second: str, given: Mapping[str, float]) -> Outputs:
 
 
 @twin
-def pipeline_before_data(**given: float) -> Outputs:
-    return place_both("pipeline", "data", given)
-
-
-@twin
-def data_before_pipeline(**given: float) -> Outputs:
-    return place_both("data", "pipeline", given)
+def outer_extents(**given: float) -> Outputs:
+    order = ("pipeline", "data") if SWITCHES["placement"][int(given["placement"])] == "tensor_pipeline_data" else (
+        "data", "pipeline"
+    )  # fmt: skip
+    return place_both(*order, given)
 
 
 @twin
@@ -339,6 +337,28 @@ WANTED = {
 """A.4: layout that a kernel wants of an operand, by its shard."""
 
 
+def needs(consumer: Kernel, shard: str, operand: int, producer_outer: float) -> str:
+    """Layout of an operand of a matrix product, from which of its dimensions the split divides.
+
+    Tensors are stored features x tokens. An M x K operand has M in rows; a K x N one K in rows; a product that streams
+    K (tokens) reads its second operand with N in rows.
+    """
+    if shard == "none":
+        return "replicated"
+    if consumer["type"] == "elementwise":
+        return {"outer": "rows", "m": "rows", "n": "columns", "k": "replicated"}[shard]
+    if consumer["tile"] == "k":
+        axes = ("m", "k") if operand == 0 else ("n", "k")
+    elif consumer["type"] == "batched_gemm":
+        axes = ("m", "k") if operand == 0 else ("k", "n")
+    else:
+        axes = ("k", "n")
+    if shard == "outer":
+        shared = consumer["type"] == "gemm" and consumer["tile"] != "k" and producer_outer <= 1
+        return "replicated" if shared else "rows"
+    return dict(zip(axes, ("rows", "columns"))).get(shard, "replicated")
+
+
 def read_kernels(kernel_traits: Sequence[Sequence[int]], kernel_dims: Sequence[Sequence[float]]) -> list[Kernel]:
     """The arrays of a graph as one dictionary per kernel."""
     found = []
@@ -405,14 +425,18 @@ def whole_bytes(kernel: Kernel, word: float) -> float:
     return kernel["outer"] * kernel["m"] * kernel["n"] * word
 
 
-def conversion(producer: str, consumer: Kernel, shard: str, operand: int) -> str | None:
+def conversion(
+    source: Kernel, producer: str, consumer: Kernel, shard: str, operand: int, sharding: float
+) -> str | None:
     """Collective that brings the producer's output into the layout that the consumer wants."""
     kind = consumer["type"]
     if kind != "elementwise" and consumer["tile"] == "k":
         kind = "streams_k"
     elif kind == "batched_gemm":
         kind = "first" if operand == 0 else "second"
-    have, want = PRODUCED[producer], WANTED[kind][shard]
+    physical = SWITCHES["sharding"][int(sharding)] == "least_time"
+    want = needs(consumer, shard, operand, source["outer"]) if physical else WANTED[kind][shard]
+    have = PRODUCED[producer]
     if have in ("replicated", want):
         return None
     return "all_gather" if want == "replicated" else "all_to_all"
@@ -429,6 +453,7 @@ class Prices:
     all_reduce: Bytes
     all_gather: Bytes
     all_to_all: Bytes
+    sharding: float = 0.0
 
 
 def choice_cost(kernel: Kernel, shard: str, prices: Prices) -> float:
@@ -443,7 +468,7 @@ def choice_cost(kernel: Kernel, shard: str, prices: Prices) -> float:
 def edge_cost(producer: Kernel, shard: str, consumer: Kernel, target: str, operand: int, prices: Prices) -> float:
     """Cost of an edge: reading the producer's output, and its re-layout."""
     cost = output_bytes(producer, shard, prices.group, prices.word) * prices.memory
-    step = conversion(shard, consumer, target, operand)
+    step = conversion(producer, shard, consumer, target, operand, prices.sharding)
     if step is not None:
         per_byte, per_call = prices.all_gather if step == "all_gather" else prices.all_to_all
         cost += whole_bytes(producer, prices.word) * per_byte + per_call
@@ -527,7 +552,9 @@ def sharding_options(**given: Any) -> Outputs:
         sizes = [[flops(kernel, *local(kernel, s, group)), output_bytes(kernel, s, group, word)] for s in names]
         loads.append([*sizes, *[[-1, -1]] * (5 - len(sizes))])
     for u, v, operand in edges:
-        rows = [padded([STEPS.index(conversion(x, kernels[v], y, operand)) for y in options[v]], 5) for x in options[u]]
+        rules = given["sharding"]
+        steps = [[conversion(kernels[u], x, kernels[v], y, operand, rules) for y in options[v]] for x in options[u]]
+        rows = [padded([STEPS.index(step) for step in row], 5) for row in steps]
         layouts.append([*rows, *[[-1] * 5] * (5 - len(rows))])
     return {
         "option_codes": [padded(codes_of(names), 5) for names in options],
@@ -640,7 +667,7 @@ def partition_loads(**given: Any) -> Outputs:
                 send(part, channel, size)
 
     for u, v, operand in edges:
-        step = conversion(shards[u], kernels[v], shards[v], operand)
+        step = conversion(kernels[u], shards[u], kernels[v], shards[v], operand, given["sharding"])
         if step is not None:
             send(part_of[u], f"{step}_tensor", whole_bytes(kernels[u], word))
         if part_of[u] == part_of[v]:

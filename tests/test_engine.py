@@ -1,17 +1,13 @@
 """The engine: factoring, tiling, chunking and searching change nothing but the time it takes."""
 
 import dataclasses
-import platform
-import re
 import sys
 
 import numpy as np
 import polars as pl
 import pytest
-from numba import njit
 
 import sweeper
-from kernels.equation import JIT
 from sweeper.planning import Plan
 from sweeper.study import Axis, Box, Objective, Output, load_study
 
@@ -163,21 +159,3 @@ def test_explain_tells_the_same_numbers(study, every_point) -> None:  # type: ig
     assert told["memory_bandwidth_Bps"]["unit"] == "B/s"
     with pytest.raises(IndexError):
         sweeper.explain(plan, plan.point_count)
-
-
-def test_loops_at_every_point_are_vectorised(study) -> None:  # type: ignore[no-untyped-def]
-    """The last scalar stages, which run at every point, use packed arithmetic (x86 only)."""
-    if platform.machine() != "x86_64":
-        pytest.skip("instruction names are those of x86-64")
-    plan = Plan(study)
-    rows(plan)
-    (iteration,) = {
-        stage.run.py_func: stage
-        for program in plan._programs.values()
-        for stage in program.stages
-        if stage.run.signatures and stage.fusion.equations[-1].name == "iteration" and len(stage.fusion.kept) == 2
-    }.values()
-    again = njit(**JIT | {"cache": False})(iteration.run.py_func)  # cached code cannot be inspected
-    again.compile(iteration.run.signatures[0])
-    (assembly,) = again.inspect_asm().values()
-    assert re.search(r"v(mul|add|sub|max)pd\s.*[yz]mm", assembly)

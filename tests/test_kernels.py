@@ -377,9 +377,9 @@ def test_all_reduce_over_the_faster_links_first_is_never_slower(x: int, y: int, 
 def test_groups_fill_the_network_whenever_their_product_is_its_size(system: dict[str, float]) -> None:
     dims = [system[f"dim_{axis}"] for axis in "xyz"]
     groups = {name: system[f"{name}_parallel"] for name in ("tensor", "pipeline", "data")}
-    for name in ("pipeline_before_data", "data_before_pipeline"):
-        columns = {**system, **evaluate("tensor_extents", system)}
-        columns |= evaluate(name, columns)
+    for placement in range(len(SWITCHES["placement"])):
+        columns = {**system, **evaluate("tensor_extents", system), "placement": float(placement)}
+        columns |= evaluate("outer_extents", columns)
         for group, size in groups.items():
             extents = [columns[f"{group}_{axis}"] for axis in "xyz"]
             assert size % math.prod(extents) == 0
@@ -517,7 +517,7 @@ def test_weights_that_do_not_fit_do_not_stay_on_chip() -> None:
         "graph_edges": np.zeros((0, 3), np.int64),
         "partition_of": np.zeros(1, np.int64),
     }
-    columns |= {"tensor_parallel": 1.0, "tensor_traffic": 1.0, "word_B": 2.0, "tiles": 1.0}
+    columns |= {"tensor_parallel": 1.0, "tensor_traffic": 1.0, "word_B": 2.0, "tiles": 1.0, "sharding": 0.0}
     columns |= evaluate("partition_loads", columns)
     assert columns["all_weights_B"] == weights_B > capacity_B
     columns |= {"partitions": 1.0, "repeats_per_stage": 1.0, "chip_sram_capacity_B": capacity_B}

@@ -16,7 +16,7 @@ UNITS = units_of_columns(EQUATIONS)
 QUICK = settings(deadline=None, max_examples=100)
 COLUMNS = [*LOADS, *(f"{name} bytes" for name in CHANNELS), *(f"{name} calls" for name in CHANNELS)]
 PER_EDGE, PER_TENSOR = 0.0, 1.0
-SCALARS = {"word_B": 2.0, "tiles": 4.0, "tensor_parallel": 4.0}
+SCALARS = {"sharding": 0.0, "word_B": 2.0, "tiles": 4.0, "tensor_parallel": 4.0}
 
 
 def loads_of(graph: dict[str, Any], tensor_traffic: float, partition_of: list[int] | None = None) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from naive import least_total as enumerated
 from naive import sharding_cost as total_cost
 
 from kernels.codes import SHARDS
-from kernels.sharding import allowed, eliminate, optimise, sharding_options
+from kernels.sharding import PHYSICAL, WANTED, allowed, eliminate, operand_kind, optimise, sharding_options
 from sweeper.graph import dimensions, edges, elimination, traits
 from sweeper.library import Library, builtin_specs
 from sweeper.workload import Workload, read_workload
@@ -40,12 +40,22 @@ BYTES = Prices(2.0, 8.0, 0.0, 0.0, (1.0, 0.0), (1.0, 0.0), (1.0, 0.0))
 def price_lists() -> st.SearchStrategy[Prices]:
     """Whole-numbered prices: sums are exact, so ties are ties."""
     pair = st.tuples(WORK, WORK)
-    return st.builds(Prices, st.just(2.0), st.sampled_from([2.0, 4.0, 8.0]), WORK, WORK, pair, pair, pair)
+    return st.builds(
+        Prices,
+        st.just(2.0),
+        st.sampled_from([2.0, 4.0, 8.0]),
+        WORK,
+        WORK,
+        pair,
+        pair,
+        pair,
+        st.sampled_from([0.0, 2.0]),
+    )
 
 
 def solve(graph: dict[str, Any], prices: Prices) -> tuple[float, np.ndarray]:
     """Least cost and shards by the compiled kernels."""
-    columns = {**graph, "word_B": prices.word, "tensor_parallel": prices.group}
+    columns = {**graph, "word_B": prices.word, "tensor_parallel": prices.group, "sharding": prices.sharding}
     options = call(sharding_options, {name: columns[name] for name in sharding_options.inputs})
     shard = np.full(len(graph["kernel_traits"]), -1, np.int64)
     cost = optimise(
@@ -257,3 +267,37 @@ def test_gpt3_1t_published_sharding_is_an_optimum(gpt3_1t: Workload) -> None:
     assert given_shards.count("k") == 4
     assert all(shard in choices(kernel, 8.0) for kernel, shard in zip(kernels, given_shards))
     assert total_cost(kernels, arrays["graph_edges"], given_shards, BYTES) == 419_430_400
+
+
+# layouts
+
+
+@pytest.mark.parametrize("streams", [False, True])
+@pytest.mark.parametrize("operand", [0, 1])
+@pytest.mark.parametrize("shard", ["m", "k", "n"])
+def test_a_product_has_what_it_needs_in_the_wanted_layout(shard: str, operand: int, streams: bool) -> None:
+    """By brute force: with both operands in the layouts wanted, every chip can form its part of the product alone."""
+    extents = {"m": 4, "k": 6, "n": 8}
+    group = 2
+    axes = (("m", "k"), ("n", "k") if streams else ("k", "n"))[operand]
+    traits = np.array([1, 0, 0, 2 if not streams else 3, 0, 0, 0], np.int64)
+    layout = WANTED[PHYSICAL, operand_kind(traits, operand, 1.0), SHARDS.index(shard)]
+    for chip in range(group):
+        held = []
+        for position, axis in enumerate(axes):
+            part = extents[axis] // group if layout == position + 1 else extents[axis]
+            first = chip * part if layout == position + 1 else 0
+            held.append((axis, set(range(first, first + part))))
+        for axis, indices in held:
+            part = extents[axis] // group if axis == shard else extents[axis]
+            first = chip * part if axis == shard else 0
+            assert set(range(first, first + part)) <= indices, (axis, shard)
+            if axis == shard:
+                assert len(indices) == part, "more is moved than needed"
+
+
+def test_a_weight_shared_by_all_heads_needs_the_whole_input() -> None:
+    """Q, K, V are split by heads and each head reads every feature: their input must be whole on every chip."""
+    gemm = np.array([0, 0, 1, 4, 0, 0, 0], np.int64)
+    assert WANTED[PHYSICAL, operand_kind(gemm, 0, 1.0), SHARDS.index("outer")] == 0
+    assert WANTED[PHYSICAL, operand_kind(gemm, 0, 8.0), SHARDS.index("outer")] == 1
