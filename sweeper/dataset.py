@@ -61,14 +61,16 @@ def dataset_name(axis_column: str) -> str:
 def axis_columns(grids: Sequence[Grid]) -> dict[str, list[float | str]]:
     """Axis columns of the dataset with every value they take: those that vary, and the usual ones."""
     names = list(dict.fromkeys([*ALWAYS, *(name for grid in grids for name in grid.columns)]))
-    found = {name: list(dict.fromkeys(value for grid in grids for value in _values(grid, name))) for name in names}
+    found = {name: list(dict.fromkeys(value for grid in grids for value in axis_values(grid, name))) for name in names}
     return {name: found[name] for name in names if name in ALWAYS or len(found[name]) > 1}
 
 
-def _values(grid: Grid, name: str) -> Sequence[float | str]:
+def axis_values(grid: Grid, name: str) -> Sequence[float | str]:
     """Values of a column in one box; what the engine assumes where the box does not give it."""
     if name in grid.columns:
         return grid.columns[name].values
+    if name == "outer_link":
+        return grid.columns["link"].values
     attribute = attribute_of(name)
     if attribute is None:
         return (SWITCH_DEFAULTS.get(name, "kernel_by_kernel" if name == "partitioning" else ""),)
@@ -141,8 +143,8 @@ def dataset_schema(
 def _axis_array(
     grid: Grid, name: str, values: list[float | str], digits: list[np.ndarray], kind: pa.DataType
 ) -> pa.Array:
-    column = grid.columns.get(name)
-    own = _values(grid, name)
+    column = grid.columns.get("link" if name == "outer_link" and name not in grid.columns else name)
+    own = axis_values(grid, name)
     codes = np.zeros(len(digits[0]), np.int32) if column is None else column.codes[digits[column.axis]]
     if kind == NAMES:
         position = {value: code for code, value in enumerate(values)}

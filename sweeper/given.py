@@ -57,14 +57,17 @@ def role_column(around: Surroundings, role: str) -> str:
 def attribute_of(around: Surroundings, role: str, name: str, attribute: Attribute) -> Given:
     """An attribute of the selected library entry, or the axis that overrides it."""
     column = f"{role}_{attribute.column}"
-    override = f"{role_column(around, role)}.{name}"
-    if override in around.grid.columns:
-        given = number(around, override, attribute)
-        return Given(column, given.needs, given.build, given.unit, attribute.about)
     selector = role_column(around, role)
+    for override in (f"{role}.{name}", f"{selector}.{name}"):
+        if override in around.grid.columns:
+            given = number(around, override, attribute)
+            return Given(column, given.needs, given.build, given.unit, attribute.about)
     kind = ROLES[role]
     entries = [around.library.find(kind, str(value)) for value in around.grid.columns[selector].values]
-    sources = tuple((entry.values[name].source, entry.values[name].grade) for entry in entries if name in entry.values)
+    sources = tuple(
+        (entry.values[name].source, entry.values[name].grade) if name in entry.values else ("default", "assumed")
+        for entry in entries
+    )
     table = np.array([_attribute(entry.values, name, attribute) for entry in entries])
     return lookup(around, column, selector, table, attribute.unit, attribute.about, sources)
 

@@ -40,13 +40,15 @@ def explain(plan: Plan, point_id: int) -> list[dict[str, Any]]:
     program = plan.program(grid, structure, every)
     read = [name for stage in program.stages for name in (argument.name for argument in stage.fusion.arguments)]
     given = [name for name in dict.fromkeys(read) if name in program.given]
-    values = evaluate(program, grid.listing(np.array([point_id - grid.offset])), (*given, *every))
+    domain = grid.listing(np.array([point_id - grid.offset]))
+    values = evaluate(program, domain, (*given, *every))
     rows: list[dict[str, Any]] = [
         {"column": name, "value": value, "unit": "", "about": "axis", "kind": "axis", "source": "", "grade": "",
          "reads": []}
         for name, value in point.items()
     ]  # fmt: skip
-    rows += [_given(program, name, values[name][0]) for name in given]
+    codes = {name: int(factor.codes[name][0]) for factor in domain for name in factor.codes}
+    rows += [_given(program, name, values[name][0], codes) for name in given]
     for stage in program.stages:
         for equation in stage.fusion.equations:
             rows += [
@@ -64,10 +66,13 @@ def _plain(name: str, value: Any) -> Any:
     return np.asarray(value).tolist()
 
 
-def _given(program: Program, name: str, value: Any) -> dict[str, Any]:
+def _given(program: Program, name: str, value: Any, codes: dict[str, int]) -> dict[str, Any]:
+    """A given column; of several library entries, the source of the one selected at the point."""
     given = program.given[name]
-    sources = sorted({source for source, _ in given.sources})
-    grades = sorted({grade for _, grade in given.sources})
+    chosen = [codes[selector] for selector in given.needs] if len(given.sources) > 1 else []
+    origins = [given.sources[code] for code in chosen] or given.sources
+    sources = sorted({source for source, _ in origins})
+    grades = sorted({grade for _, grade in origins})
     return {
         "column": name,
         "value": _plain(name, value),

@@ -3,6 +3,7 @@
 import hashlib
 import itertools
 import json
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,11 +15,11 @@ import pyarrow as pa
 
 from kernels import EQUATIONS, reduce
 from kernels.codes import REASONS
-from sweeper.dataset import DEFAULT_METRICS, axis_columns, dataset_schema, table
+from sweeper.dataset import DEFAULT_METRICS, axis_columns, axis_values, dataset_name, dataset_schema, table
 from sweeper.errors import Problem, SpecError
 from sweeper.given import Surroundings, given_columns, switches
 from sweeper.kernel_cache import source_hash
-from sweeper.program import Program, UnknownColumn, build_program, evaluate
+from sweeper.program import GRAPH_ARRAYS, Program, UnknownColumn, build_program, evaluate
 from sweeper.space import Chunking, Domain, Factor, Grid, grids
 from sweeper.study import Study, load_study
 from sweeper.vocabulary import NUMBERS, ROLES, SWITCH_DEFAULTS
@@ -33,6 +34,12 @@ LEAST_CHUNKS = 16
 """Chunks that a box is cut into where it can be, so that a small study still spreads over workers."""
 LEAST_POINTS = 1 << 16
 """Points of a chunk at least: fewer cost more to hand out than to evaluate."""
+
+LARGEST = 2**63 - 1
+"""Largest number of points that a study may have: points are numbered in 64 bits."""
+
+EVERY_POINT = ("all", "feasible")
+"""Output modes in which every point is a row."""
 
 STRUCTURE = ("workload", "partitioning", *dict.fromkeys(e.when[0] for e in EQUATIONS if e.when))
 """Columns that choose equations or array shapes: one program for each combination of their values."""
@@ -68,14 +75,14 @@ class Plan:
         return tuple(self._chunking(grid) for grid in self.grids)
 
     def _chunking(self, grid: Grid) -> Chunking:
-        per_row = grid.searched
-        spread = max(grid.rows // LEAST_CHUNKS, LEAST_POINTS // per_row)
-        limit = min(CHUNK_POINTS // per_row, CHUNK_ROWS // self._rows_per_row(grid), spread)
-        return grid.chunks(max(limit, 1))
-
-    def _rows_per_row(self, grid: Grid) -> int:
-        mode = self.study.output.mode
-        return {"best": 1, "top_k": self.study.output.top_k}.get(mode, grid.searched)
+        """Whole searches stay together; where every point is a row, all axes may be cut."""
+        output = self.study.output
+        axes = len(grid.axes) if output.mode in EVERY_POINT else grid.swept
+        cuts = math.prod(grid.sizes[:axes])
+        inside = math.prod(grid.sizes[axes:])
+        kept = {"top_k": min(output.top_k, inside), "pareto": inside}.get(output.mode, 1)
+        spread = max(cuts // LEAST_CHUNKS, LEAST_POINTS // inside)
+        return grid.chunks(axes, max(min(CHUNK_POINTS // inside, CHUNK_ROWS // kept, spread), 1))
 
     @property
     def point_count(self) -> int:
@@ -110,8 +117,8 @@ class Plan:
         """Metric columns of the dataset: the study's choice, or the usual ones; objectives always."""
         chosen = self.study.output.columns or DEFAULT_METRICS
         objectives = tuple(objective.column for objective in self.study.objectives)
-        skip = ("feasible", "infeasible_reason", "point_id")
-        return tuple(dict.fromkeys(name for name in (*chosen, *objectives) if name not in skip))
+        present = {"feasible", "infeasible_reason", "point_id", *map(dataset_name, self.axes)}
+        return tuple(dict.fromkeys(name for name in (*chosen, *objectives) if name not in present))
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -133,15 +140,9 @@ class Plan:
     @cached_property
     def constants(self) -> dict[str, float | str]:
         """What has one and the same value in the whole study, assumptions that it does not mention included."""
-        found: dict[str, set[float | str]] = {name: {choice} for name, choice in SWITCH_DEFAULTS.items()}
-        found |= {name: {a.default} for name, a in NUMBERS.items() if a.default is not None}
-        for name in {name for grid in self.grids for name in grid.columns}:
-            if all(name in grid.columns for grid in self.grids):
-                found[name] = set()
-        for grid in self.grids:
-            for name, column in grid.columns.items():
-                found.setdefault(name, set()).update(column.values)
-        return {name: next(iter(values)) for name, values in found.items() if len(values) == 1}
+        names = {*SWITCH_DEFAULTS, *NUMBERS, *(name for grid in self.grids for name in grid.columns)}
+        values = {name: {value for grid in self.grids for value in axis_values(grid, name)} for name in sorted(names)}
+        return {name: next(iter(found)) for name, found in values.items() if len(found) == 1}
 
     @cached_property
     def resolved(self) -> dict[str, Any]:
@@ -180,11 +181,16 @@ class Plan:
         )
 
     def _structures(self) -> Iterator[tuple[Grid, dict[str, str]]]:
-        """Every combination of structural values of every box."""
+        """Every combination of structural values that occurs in a box."""
         for grid in self.grids:
-            names = [name for name in STRUCTURE if name in grid.columns]
-            for values in itertools.product(*(grid.columns[name].values for name in names)):
-                yield grid, dict(zip(names, map(str, values), strict=True))
+            together = []
+            for axis in grid.axes:
+                at = [position for position, name in enumerate(axis.columns) if name in STRUCTURE]
+                names = [axis.columns[position] for position in at]
+                rows = dict.fromkeys(tuple(str(row[position]) for position in at) for row in axis.rows)
+                together.append([dict(zip(names, row, strict=True)) for row in rows] if at else [{}])
+            for parts in itertools.product(*together):
+                yield grid, {name: value for part in parts for name, value in part.items()}
 
     def program(self, grid: Grid, structure: dict[str, str], wanted: Sequence[str]) -> Program:
         """The equations for some columns, under one combination of structural values of a box."""
@@ -208,12 +214,25 @@ class Plan:
         return self._programs[key]
 
     def check(self) -> None:
-        """Raise SpecError if the study asks for a column that no equation writes."""
-        try:
-            for grid, structure in self._structures():
-                self.program(grid, structure, self.metrics)
-        except UnknownColumn as error:
-            raise SpecError([Problem(str(self.study.path), 1, 1, "output.columns", str(error))]) from None
+        """Raise SpecError if the study is too large to number or asks for a column that cannot be in its dataset."""
+        if self.point_count > LARGEST:
+            message = f"the study has {self.point_count:.3g} points; at most {LARGEST:.3g} can be numbered"
+            raise self._mistake("axes", "axes", message)
+        for grid, structure in self._structures():
+            for wanted in (self._searched_columns, self._all_columns):
+                try:
+                    program = self.program(grid, structure, wanted)
+                except UnknownColumn as error:
+                    raise self._mistake(error.column, "output", str(error)) from None
+                arrays = [name for name in wanted if program.shapes.get(name) or name in GRAPH_ARRAYS]
+                if arrays:
+                    raise self._mistake(arrays[0], "output", f"'{arrays[0]}' is an array; see `sweeper explain`")
+
+    def _mistake(self, word: str, path: str, message: str) -> SpecError:
+        """An error at the first place where the study's file has a word."""
+        lines = Path(self.study.path).read_text(encoding="utf-8").splitlines()
+        line, column = next(((n, text.find(word) + 1) for n, text in enumerate(lines, 1) if word in text), (1, 1))
+        return SpecError([Problem(str(self.study.path), line, column, path, message)])
 
     def warm_up(self) -> None:
         """Compile every kernel that the study needs into the cache on disk, by evaluating the first point of each."""
@@ -253,7 +272,7 @@ class Plan:
         """Rows of one chunk, in the order of their point numbers."""
         grid, ranges = self.locate(chunk)
         mode = self.study.output.mode
-        if mode in ("all", "feasible"):
+        if mode in EVERY_POINT:
             numbers, values = self._every_point(grid, ranges)
             if mode == "feasible":
                 keep = values["infeasible_reason"] == 0

@@ -23,6 +23,8 @@ Values = Mapping[str, np.ndarray]
 class Given:
     """A column that the space gives: built from the values of the varying columns that it depends on.
 
+    `sources` are (source, grade) of its numbers; of a library attribute, one for each entry of the column it needs.
+
     `build(values, n)` returns one entry per combination; `values` maps each column of `needs` to its n values. With
     empty `needs` it is called once, with n = 1.
     """
@@ -56,7 +58,12 @@ class Stage:
 
 
 class UnknownColumn(Exception):
-    """No equation writes a column; the message names the nearest one."""
+    """No equation writes `column`; the message names the nearest one."""
+
+    def __init__(self, column: str, known: Iterable[str]) -> None:
+        near = difflib.get_close_matches(column, known, 1)
+        super().__init__(f"no column '{column}'" + (f" (did you mean '{near[0]}'?)" if near else ""))
+        self.column = column
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,8 +92,7 @@ def required(wanted: Iterable[str], writers: Mapping[str, Equation], given: Mapp
         if column in given:
             return
         if column not in writers:
-            near = difflib.get_close_matches(column, [*writers, *given], 1)
-            raise UnknownColumn(f"no column '{column}'" + (f" (did you mean '{near[0]}'?)" if near else ""))
+            raise UnknownColumn(column, [*writers, *given])
         equation = writers[column]
         if equation.name not in ordered:
             for name in equation.inputs:

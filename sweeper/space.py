@@ -164,10 +164,10 @@ class Grid:
                 tile[axes[cut - 1]] = (start, min(start + step, high))
                 yield tile
 
-    def chunks(self, limit: int) -> "Chunking":
-        """Cut the swept axes into chunks of at most `limit` combinations (at least one)."""
+    def chunks(self, axes: int, limit: int) -> "Chunking":
+        """Cut the first `axes` axes into chunks of at most `limit` combinations (at least one)."""
         inner = 1
-        cut = self.swept
+        cut = axes
         while cut > 0 and inner * self.sizes[cut - 1] <= limit:
             cut -= 1
             inner *= self.sizes[cut]
@@ -179,7 +179,8 @@ class Grid:
 
 @dataclass(frozen=True, eq=False)
 class Chunking:
-    """A box in `count` chunks: single rows of the axes before `cut - 1`, runs of `step` rows of that axis."""
+    """A box in `count` chunks: single rows of the axes before `cut - 1`, runs of `step` rows of that axis;
+    all later axes are whole."""
 
     grid: Grid
     cut: int
@@ -187,7 +188,7 @@ class Chunking:
     count: int
 
     def ranges(self, chunk: int) -> list[tuple[int, int]]:
-        """Rows of every axis that a chunk covers; the searched axes whole."""
+        """Rows of every axis that a chunk covers."""
         sizes = self.grid.sizes
         ranges = [(0, size) for size in sizes]
         if self.cut == 0:

@@ -115,7 +115,7 @@ def load_study(path: Path | str, library_dirs: Sequence[Path | str] = ()) -> Stu
     objectives: tuple[Objective, ...] = ()
     with problems.collecting():
         objectives = _objectives(given["objective"]) if "objective" in given else ()
-    searching = all(any(axis.searched for axis in box.axes) for box in boxes)
+    searching = any(axis.searched for box in boxes for axis in box.axes)
     output = Output("all", None, False, 10)
     with problems.collecting():
         output = _output(given.get("output"), "best" if objectives and searching else "all")

@@ -954,7 +954,8 @@ def feasibility(**given: float) -> Outputs:
     sram = given["chip_sram_capacity_B"] - given["partition_sram_B"]
     parallel = math.prod(given[f"{name}_parallel"] for name in ("tensor", "pipeline", "data"))
     fails = {
-        "chips_mismatch": math.prod(given[f"dim_{axis}"] for axis in "xyz") != given["chips"],
+        "chips_mismatch": math.prod(given[f"dim_{axis}"] for axis in "xyz") != given["chips"]
+        or any(DIMENSION_KINDS[int(given[f"topology_kind_{a}"])] == "absent" and given[f"dim_{a}"] > 1 for a in "xyz"),
         "parallelism_mismatch": parallel != given["chips"],
         "too_many_stages": given["pipeline_parallel"] > given["layers"],
         "too_many_replicas": given["data_parallel"] > given["batch"],

@@ -159,3 +159,116 @@ def test_explain_tells_the_same_numbers(study, every_point) -> None:  # type: ig
     assert told["memory_bandwidth_Bps"]["unit"] == "B/s"
     with pytest.raises(IndexError):
         sweeper.explain(plan, plan.point_count)
+
+
+BASE = """
+study: variant
+axes:
+  workload: gpt3_1t
+  chips: 64
+  chip: h100_sxm
+  memory: hbm3
+  memory.bandwidth: [300 GB/s, 3 TB/s]
+  link: nvlink4
+  topology: torus_2d
+  dim_x: 8
+  dim_y: 8
+  tensor_parallel: 8
+  pipeline_parallel: 8
+search:
+  microbatch: [1, 2, 4]
+"""
+
+
+def variant(tmp_path, more: str, old: str = "", new: str = "") -> sweeper.Plan:  # type: ignore[no-untyped-def]
+    path = tmp_path / "variant.yaml"
+    path.write_text((BASE.replace(old, new) if old else BASE) + more)
+    return sweeper.plan(path)
+
+
+OUTPUTS = [
+    "output: {mode: all, columns: [iteration_time_s, memory_bandwidth_Bps, chips]}",
+    "output: {mode: feasible, float32: true}",
+    "objective: {minimise: microbatch}",
+    "objective: {maximise: utilisation}",
+    "objective: {minimise: iteration_time_s}\noutput: {mode: top_k, top_k: 1000000}",
+    "objective: [{minimise: iteration_time_s}, {maximise: memory_headroom_B}]\noutput: {mode: pareto}",
+]
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+def test_whatever_validates_runs_and_can_be_read(tmp_path, output: str) -> None:  # type: ignore[no-untyped-def]
+    plan = variant(tmp_path, output, "memory: hbm3", "memory: hbm3\n  memory.capacity: 10 TB")
+    result = sweeper.run(plan, out=tmp_path / "out", quiet=True)
+    assert not result.failed
+    frame = sweeper.scan(result.directory).collect()
+    assert frame.height == result.rows > 0
+    assert frame["point_id"].is_unique().all()
+
+
+@pytest.mark.parametrize("column", ["kernel_shard", "partition_loads", "kernel_dims", "no_such_column"])
+def test_columns_that_cannot_be_in_a_dataset_are_refused(tmp_path, column: str) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(sweeper.SpecError) as caught:
+        variant(tmp_path, f"output: {{mode: all, columns: [{column}]}}")
+    (problem,) = caught.value.problems
+    assert problem.line == 17
+    assert column in problem.message
+
+
+@pytest.mark.parametrize("column", ["point_id", "feasible", "iteration_time"])
+def test_objectives_that_cannot_be_are_refused(tmp_path, column: str) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(sweeper.SpecError):
+        variant(tmp_path, f"objective: {{minimise: {column}}}")
+
+
+def test_structural_columns_in_one_table(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    table = """mapping:
+    columns: [workload, partitioning, data_parallel]
+    rows: [[gpt3_1t, sn30_published, 1], [dlrm_793b, kernel_by_kernel, 1]]"""
+    found = rows(variant(tmp_path, "output: {mode: all}", "workload: gpt3_1t", table))
+    assert set(found["partitioning"].cast(pl.String)) == {"sn30_published", "kernel_by_kernel"}
+    alone = rows(
+        variant(
+            tmp_path, "output: {mode: all}", "workload: gpt3_1t", "workload: gpt3_1t\n  partitioning: sn30_published"
+        )
+    )
+    same = found.filter(pl.col("workload").cast(pl.String) == "gpt3_1t")
+    assert same["iteration_time_s"].to_list() == alone["iteration_time_s"].to_list()
+
+
+def test_outer_link_is_the_link_unless_said_otherwise(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    plain = rows(variant(tmp_path, "output: {mode: all}"))
+    slow = rows(
+        variant(tmp_path, "output: {mode: all}", "link: nvlink4", "link: nvlink4\n  outer_link.bandwidth: 1 GB/s")
+    )
+    assert (slow["iteration_time_s"] > plain["iteration_time_s"]).all()
+
+
+def test_chips_along_a_dimension_that_the_topology_lacks(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    found = rows(variant(tmp_path, "output: {mode: all}", "topology: torus_2d", "topology: ring"))
+    assert set(found["infeasible_reason"].cast(pl.String)) == {"chips_mismatch"}
+
+
+def test_one_box_without_a_search_is_its_own_best(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    boxes = """boxes:
+- axes: {microbatch: 1}
+- search: {microbatch: [1, 2, 4, 8]}
+objective: {minimise: iteration_time_s}"""
+    plan = variant(tmp_path, boxes, "search:\n  microbatch: [1, 2, 4]\n", "")
+    assert plan.study.output.mode == "best"
+    assert rows(plan).height == plan.row_count == 4
+
+
+def test_too_many_points_to_number(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    units = {"memory.bandwidth": "TB/s", "memory.capacity": "TB", "link.bandwidth": "TB/s", "link.latency": "s"}
+    wide = "".join(f"  {name}: {{linspace: [1 {unit}, 2 {unit}, 100000]}}\n" for name, unit in units.items())
+    with pytest.raises(sweeper.SpecError, match="can be numbered"):
+        variant(tmp_path, "output: {mode: all}", "  memory.bandwidth: [300 GB/s, 3 TB/s]\n", wide)
+
+
+def test_every_point_modes_bound_their_chunks(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    search = "search:\n  microbatch: {range: [1, 3000, 1]}\n  memory.capacity: {linspace: [1 TB, 2 TB, 1000]}\n"
+    plan = variant(tmp_path, "output: {mode: all}", "search:\n  microbatch: [1, 2, 4]\n", search)
+    sizes = [plan.chunk_points(chunk) for chunk in range(plan.chunk_count)]
+    assert max(sizes) <= 1 << 20
+    assert sum(sizes) == plan.point_count == 6_000_000
