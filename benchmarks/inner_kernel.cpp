@@ -38,7 +38,7 @@ inline double infeasible_reason(const Point& p) {
     reason = p.data_parallel > p.batch ? TOO_MANY_REPLICAS : reason;
     reason = p.pipeline_parallel > p.layers ? TOO_MANY_STAGES : reason;
     reason = p.tensor_parallel * p.pipeline_parallel * p.data_parallel != p.chips ? PARALLELISM_MISMATCH : reason;
-    return p.dim_x * p.dim_y * p.dim_z != p.chips ? CHIPS_MISMATCH : reason;
+    return p.linked_chips != p.chips ? CHIPS_MISMATCH : reason;
 }
 
 inline double transfer_s(const Point& p) {

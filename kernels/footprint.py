@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kernels.codes import ABSENT, REASONS
+from kernels.codes import REASONS
 from kernels.equation import Output, equation
 
 (
@@ -58,12 +58,7 @@ def training_memory_need(
 )
 def feasibility(
     chips: float,
-    topology_kind_x: float,
-    topology_kind_y: float,
-    topology_kind_z: float,
-    dim_x: float,
-    dim_y: float,
-    dim_z: float,
+    linked_chips: float,
     tensor_parallel: float,
     pipeline_parallel: float,
     data_parallel: float,
@@ -75,10 +70,7 @@ def feasibility(
     partition_sram_B: float,
     chip_sram_capacity_B: float,
 ) -> tuple[float, float, float]:
-    """The first check that fails, in the order of `kernels.codes.REASONS`.
-
-    Chips along a dimension that the topology does not have are a mismatch too: nothing would link them.
-    """
+    """The first check that fails, in the order of `kernels.codes.REASONS`."""
     memory_headroom = memory_capacity_B - memory_need_B
     sram_headroom = chip_sram_capacity_B - partition_sram_B
     reason = MEMORY_CAPACITY if memory_headroom < 0.0 else FEASIBLE
@@ -87,12 +79,7 @@ def feasibility(
     reason = TOO_MANY_REPLICAS if data_parallel > batch else reason
     reason = TOO_MANY_STAGES if pipeline_parallel > layers else reason
     reason = PARALLELISM_MISMATCH if tensor_parallel * pipeline_parallel * data_parallel != chips else reason
-    unlinked = (
-        (topology_kind_x == ABSENT and dim_x > 1.0)
-        or (topology_kind_y == ABSENT and dim_y > 1.0)
-        or (topology_kind_z == ABSENT and dim_z > 1.0)
-    )
-    reason = CHIPS_MISMATCH if unlinked or dim_x * dim_y * dim_z != chips else reason
+    reason = CHIPS_MISMATCH if linked_chips != chips else reason
     return float(reason), memory_headroom, sram_headroom
 
 

@@ -1,6 +1,6 @@
 """Where the groups of chips lie on the network: how far each parallelism reaches along each dimension."""
 
-from kernels.codes import FULLY_CONNECTED, SWITCH
+from kernels.codes import ABSENT, FULLY_CONNECTED, SWITCH
 from kernels.equation import Output, compiled, equation
 
 EXTENT = "chips of the group along the dimension"
@@ -66,6 +66,27 @@ def outer_extents(
     return (bx, by, bz, ax, ay, az) if swapped else (ax, ay, az, bx, by, bz)
 
 
+@equation(
+    Output("linked_chips", "", "chips that the network links; 0 if some lie along a dimension that it does not have"),
+    source="DFModel A.2: the chips of a system are the product of its dimensions",
+)
+def linked_chips(
+    topology_kind_x: float,
+    topology_kind_y: float,
+    topology_kind_z: float,
+    dim_x: float,
+    dim_y: float,
+    dim_z: float,
+) -> float:
+    """Product of the dimensions, all of which must exist."""
+    unlinked = (
+        (topology_kind_x == ABSENT and dim_x > 1.0)
+        or (topology_kind_y == ABSENT and dim_y > 1.0)
+        or (topology_kind_z == ABSENT and dim_z > 1.0)
+    )
+    return 0.0 if unlinked else dim_x * dim_y * dim_z
+
+
 RATES = (
     Output("bandwidth_x_Bps", "B/s", "attainable one-direction rate of a chip in the first dimension"),
     Output("bandwidth_y_Bps", "B/s", "the same in the second dimension"),
@@ -127,4 +148,4 @@ def no_latencies() -> tuple[float, float]:
     return 0.0, 0.0
 
 
-EQUATIONS = (tensor_extents, outer_extents, links_per_chip, links_shared, hop_latencies, no_latencies)
+EQUATIONS = (linked_chips, tensor_extents, outer_extents, links_per_chip, links_shared, hop_latencies, no_latencies)

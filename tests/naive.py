@@ -108,6 +108,13 @@ def place_both(first: str, second: str, given: Mapping[str, float]) -> Outputs:
 
 
 @twin
+def linked_chips(**given: float) -> Outputs:
+    there = {axis: DIMENSION_KINDS[int(given[f"topology_kind_{axis}"])] != "absent" for axis in "xyz"}
+    linked = all(there[axis] or given[f"dim_{axis}"] == 1 for axis in "xyz")
+    return {"linked_chips": math.prod(int(given[f"dim_{axis}"]) for axis in "xyz") if linked else 0}
+
+
+@twin
 def outer_extents(**given: float) -> Outputs:
     order = ("pipeline", "data") if SWITCHES["placement"][int(given["placement"])] == "tensor_pipeline_data" else (
         "data", "pipeline"
@@ -954,8 +961,7 @@ def feasibility(**given: float) -> Outputs:
     sram = given["chip_sram_capacity_B"] - given["partition_sram_B"]
     parallel = math.prod(given[f"{name}_parallel"] for name in ("tensor", "pipeline", "data"))
     fails = {
-        "chips_mismatch": math.prod(given[f"dim_{axis}"] for axis in "xyz") != given["chips"]
-        or any(DIMENSION_KINDS[int(given[f"topology_kind_{a}"])] == "absent" and given[f"dim_{a}"] > 1 for a in "xyz"),
+        "chips_mismatch": given["linked_chips"] != given["chips"],
         "parallelism_mismatch": parallel != given["chips"],
         "too_many_stages": given["pipeline_parallel"] > given["layers"],
         "too_many_replicas": given["data_parallel"] > given["batch"],
