@@ -7,6 +7,8 @@ import numpy as np
 
 from kernels.codes import DIMENSION_KINDS, SWITCHES
 from sweeper import graph
+from sweeper.entries import Value
+from sweeper.expressions import Expression
 from sweeper.library import Library
 from sweeper.program import Given, Values
 from sweeper.space import Grid
@@ -72,9 +74,12 @@ def attribute_of(around: Surroundings, role: str, name: str, attribute: Attribut
     return lookup(around, column, selector, table, attribute.unit, attribute.about, sources)
 
 
-def _attribute(values: Mapping[str, object], name: str, attribute: Attribute) -> float:
-    value = values.get(name)
-    return float(attribute.default if value is None else value.number)  # type: ignore[arg-type,attr-defined]
+def _attribute(values: Mapping[str, Value], name: str, attribute: Attribute) -> float:
+    """A library number, or its default; the library has refused entries that lack a number without default."""
+    if name in values:
+        return values[name].number
+    assert attribute.default is not None
+    return attribute.default
 
 
 def lookup(
@@ -162,16 +167,19 @@ def graph_columns(around: Surroundings, workload: Workload, partitioning: str) -
     dimensions = remembered(lambda values, n: graph.dimensions(workload, values, n))
     yield depending("kernel_dims", symbols, dimensions, "dimensions of every kernel")
     for name, (column, unit, about) in graph.SCALARS.items():
-        expression = getattr(workload, name)
-        given = depending(
-            column,
-            expression.symbols - workload.parameters.keys(),
-            lambda values, n, e=expression: np.broadcast_to(  # type: ignore[misc]
-                np.asarray(e.evaluate({**workload.parameters, **values}), np.float64), n
-            ).copy(),
-            about,
-        )
+        expression: Expression = getattr(workload, name)
+        given = depending(column, expression.symbols - workload.parameters.keys(), scalar(workload, expression), about)
         yield Given(given.name, given.needs, given.build, unit, about)
+
+
+def scalar(workload: Workload, expression: Expression) -> Callable[[dict[str, np.ndarray], int], np.ndarray]:
+    """Builder of a number that a workload gives as an expression."""
+
+    def build(values: dict[str, np.ndarray], n: int) -> np.ndarray:
+        found = expression.evaluate({**workload.parameters, **values})
+        return np.full(n, np.asarray(found, np.float64))
+
+    return build
 
 
 def given_columns(around: Surroundings, structure: Mapping[str, str]) -> dict[str, Given]:

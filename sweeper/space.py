@@ -8,11 +8,14 @@ axis; a list of arbitrary points is a domain of a single factor. Both are evalua
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 import numpy as np
 
 from sweeper.study import Axis, Box
+
+FACTORS = 4096
+"""Factors that a grid remembers."""
 
 
 @dataclass(frozen=True)
@@ -96,15 +99,18 @@ class Grid:
         }
 
     @cached_property
-    def _factor(self):  # type: ignore[no-untyped-def]
-        """Cached factor of rows [low, high) of one axis: slow axes repeat theirs from chunk to chunk."""
+    def _factors(self) -> dict[tuple[int, int, int], Factor]:
+        """Factors in use, by axis and rows: they remember their distinct combinations from chunk to chunk."""
+        return {}
 
-        @lru_cache(maxsize=4096)
-        def factor(axis: int, low: int, high: int) -> Factor:
-            names = self.axes[axis].columns
-            return Factor({name: self.columns[name].codes[low:high] for name in names}, high - low)
-
-        return factor
+    def _factor(self, axis: int, low: int, high: int) -> Factor:
+        """Factor of rows [low, high) of one axis."""
+        if len(self._factors) > FACTORS:
+            self._factors.clear()
+        if (axis, low, high) not in self._factors:
+            codes = {name: self.columns[name].codes[low:high] for name in self.axes[axis].columns}
+            self._factors[axis, low, high] = Factor(codes, high - low)
+        return self._factors[axis, low, high]
 
     def slice(self, ranges: Sequence[tuple[int, int]]) -> Domain:
         """The sub-box of rows [low, high) of every axis. Axes of a single row, often most of them, share a factor."""
