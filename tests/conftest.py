@@ -14,6 +14,8 @@ import sweeper  # noqa: F401 - before numba and kernels, so that the kernel cach
 
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 os.environ.setdefault("RAY_ENABLE_UV_RUN_RUNTIME_ENV", "0")
+# Ray reads its token once per process: all clusters of the tests share this one.
+os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=secrets.token_hex(32))
 
 
 @pytest.fixture(scope="session")
@@ -25,7 +27,7 @@ def ray_cluster() -> Iterator[Any]:
     # Workers unpickle the plans of the tests, which are defined here.
     os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
     directory = tempfile.mkdtemp(prefix="swt-", dir="/tmp")
-    os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=secrets.token_hex(32), RAY_TMPDIR=directory)
+    os.environ["RAY_TMPDIR"] = directory
     import ray
     from ray.cluster_utils import Cluster
 
