@@ -10,7 +10,7 @@ from sweeper.store import Receipt
 
 
 class LocalExecutor:
-    """Executor without processes; see `sweeper.run.Executor`."""
+    """Executor without processes; see `sweeper.execution.Executor`."""
 
     def __init__(self, job: Job, limits: Limits) -> None:
         self._job = job

@@ -115,7 +115,7 @@ class Plan:
     @cached_property
     def metrics(self) -> tuple[str, ...]:
         """Metric columns of the dataset: the study's choice, or the usual ones; objectives always."""
-        chosen = self.study.output.columns or DEFAULT_METRICS
+        chosen = DEFAULT_METRICS if self.study.output.columns is None else self.study.output.columns
         objectives = tuple(objective.column for objective in self.study.objectives)
         present = {"feasible", "infeasible_reason", "point_id", *map(dataset_name, self.axes)}
         return tuple(dict.fromkeys(name for name in (*chosen, *objectives) if name not in present))

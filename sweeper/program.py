@@ -268,7 +268,7 @@ def given_values(program: Program, column: Given, domain: Domain, where: Combina
 
 
 def fold(count: int, keys: Iterable[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Rows that are distinct in all keys, bit by bit, and for every row the number of its like.
+    """Rows that are distinct in all keys, bit by bit, and for every row the (unsigned) number of its like.
 
     Rows are told apart by a 64-bit mix of their keys, which is then verified; should it ever fail, nothing is folded.
     """
@@ -279,8 +279,8 @@ def fold(count: int, keys: Iterable[np.ndarray]) -> tuple[np.ndarray, np.ndarray
         mix ^= mix >> np.uint64(29)
     _, rows, number = np.unique(mix, return_index=True, return_inverse=True)
     if all(np.array_equal(word[rows][number], word) for word in words):
-        return rows, number
-    return np.arange(count), np.arange(count)
+        return rows, number.astype(np.uint32)
+    return np.arange(count), np.arange(count, dtype=np.uint32)
 
 
 class Evaluation:
@@ -357,7 +357,7 @@ class Evaluation:
             if values.ndim == 1:
                 yield values[index]
             elif values.dtype == np.int64 and values.ndim == 2:
-                yield fold(len(values), values.T)[1][index]
+                yield fold(len(values), values.T)[1][index].astype(np.int64)
             elif argument.index not in seen:
                 seen.add(argument.index)
                 yield index.astype(np.int64)

@@ -159,7 +159,7 @@ class Work:
 
 
 class RayExecutor:
-    """Executor on Ray actors; see `sweeper.run.Executor`. Raises EnvironmentFault if no actor can be started."""
+    """Executor on Ray actors; see `sweeper.execution.Executor`. Raises EnvironmentFault if no actor can be started."""
 
     def __init__(self, job: Job, limits: Limits, workers: int | None, address: str | None, chunks: int) -> None:
         self._job = job
@@ -196,7 +196,7 @@ class RayExecutor:
                 self._end(slot)
 
     def outcomes(self, chunks: Sequence[int], stop: Stop) -> Iterator[Outcome]:
-        """See `sweeper.run.Executor`. Raises EnvironmentFault if the cluster is lost."""
+        """See `sweeper.execution.Executor`. Raises EnvironmentFault if the cluster is lost."""
         try:
             yield from self._outcomes(chunks, stop)
         except self._ray.exceptions.RayError as error:

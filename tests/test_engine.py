@@ -8,8 +8,10 @@ import polars as pl
 import pytest
 
 import sweeper
+from kernels.codes import SWITCHES
 from sweeper.planning import Plan
 from sweeper.study import Axis, Box, Objective, Output, load_study
+from sweeper.vocabulary import SWITCH_DEFAULTS
 
 STUDY = """
 study: small
@@ -189,6 +191,7 @@ def variant(tmp_path, more: str, old: str = "", new: str = "") -> sweeper.Plan: 
 OUTPUTS = [
     "output: {mode: all, columns: [iteration_time_s, memory_bandwidth_Bps, chips]}",
     "output: {mode: feasible, float32: true}",
+    "output: {mode: all, columns: []}",
     "objective: {minimise: microbatch}",
     "objective: {maximise: utilisation}",
     "objective: {minimise: iteration_time_s}\noutput: {mode: top_k, top_k: 1000000}",
@@ -272,3 +275,10 @@ def test_every_point_modes_bound_their_chunks(tmp_path) -> None:  # type: ignore
     sizes = [plan.chunk_points(chunk) for chunk in range(plan.chunk_count)]
     assert max(sizes) <= 1 << 20
     assert sum(sizes) == plan.point_count == 6_000_000
+
+
+def test_full_physics_is_what_a_study_gets_that_assumes_nothing(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    silent = variant(tmp_path, "")
+    named = variant(tmp_path, "assumptions: full_physics")
+    assert {name: named.constants[name] for name in SWITCHES} == SWITCH_DEFAULTS
+    assert named.constants == silent.constants
