@@ -1,21 +1,57 @@
 """The physics, as compiled functions of numbers: no YAML, no Ray, no Parquet, no paths.
 
-`EQUATIONS` is the model: every equation that the engine may use, each with what it reads, writes and cites.
+`MODELS` has, per family of workloads, every equation that the engine may use, each with what it reads, writes and
+cites: dataflow graphs of kernels, and tables of operators (transformers).
 """
 
-from kernels import chip, collectives, cost, footprint, metrics, network, partition, pipeline, sharding
+from kernels import (
+    chip,
+    collectives,
+    cost,
+    footprint,
+    inference,
+    metrics,
+    model_memory,
+    network,
+    operators,
+    partition,
+    pipeline,
+    rates,
+    sharding,
+    training,
+)
 from kernels.equation import Equation, Output
 
-EQUATIONS: tuple[Equation, ...] = (
+SHARED: tuple[Equation, ...] = (
     *chip.EQUATIONS,
     *network.EQUATIONS,
-    *collectives.EQUATIONS,
-    *sharding.EQUATIONS,
-    *partition.EQUATIONS,
-    *pipeline.EQUATIONS,
-    *footprint.EQUATIONS,
     *cost.EQUATIONS,
-    *metrics.EQUATIONS,
+    metrics.efficiency,
 )
+"""Equations of every family."""
 
-__all__ = ["EQUATIONS", "Equation", "Output"]
+MODELS: dict[str, tuple[Equation, ...]] = {
+    "graph": (
+        *SHARED,
+        *collectives.EQUATIONS,
+        *sharding.EQUATIONS,
+        *partition.EQUATIONS,
+        *pipeline.EQUATIONS,
+        *footprint.EQUATIONS,
+        metrics.work,
+    ),
+    "operators": (
+        *SHARED,
+        *rates.EQUATIONS,
+        *operators.EQUATIONS,
+        *training.EQUATIONS,
+        *inference.EQUATIONS,
+        *model_memory.EQUATIONS,
+    ),
+}
+"""The whole model, by family of workloads."""
+
+EQUATIONS: tuple[Equation, ...] = tuple(dict.fromkeys(equation for family in MODELS.values() for equation in family))
+"""Every equation."""
+
+__all__ = ["EQUATIONS", "MODELS", "Equation", "Output"]

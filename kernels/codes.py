@@ -9,6 +9,36 @@ DIMENSION_KINDS = ("absent", "ring", "switch", "fully_connected", "mesh")
 
 ABSENT, RING, SWITCH, FULLY_CONNECTED, MESH = range(len(DIMENSION_KINDS))
 
+FORMATS = ("fp32", "tf32", "bf16", "fp16", "fp8", "int8", "fp4")
+"""Number formats."""
+FORMAT_B = (4.0, 4.0, 2.0, 2.0, 1.0, 1.0, 0.5)
+"""Bytes of a number in each format."""
+
+SCHEDULES = ("gpipe", "one_f_one_b", "interleaved", "zero_bubble_h1", "dual_pipe")
+"""Pipeline schedules."""
+
+OPERATIONS = ("all_reduce", "reduce_scatter", "all_gather", "all_to_all", "broadcast", "point_to_point")
+ALGORITHMS = (
+    "ring",
+    "double_binary_tree",
+    "recursive_halving_doubling",
+    "direct",
+    "hierarchical",
+    "in_network_reduction",
+    "torus_2d",
+    "best",
+)
+"""Collective operations, and algorithms for them; `best` is the fastest that the topology allows."""
+
+OPERATOR_TYPES = ("gemm", "attention", "elementwise", "collective")
+PLACES = ("layer", "dense", "expert", "first", "last")
+"""Where an operator stands: in every layer, in those without and with experts, on the first and last stage only."""
+GROUPS = ("tensor", "context", "expert")
+"""Groups of chips that exchange tensors inside a layer."""
+RECOMPUTE_CLASSES = ("never", "full", "selective", "full_unless_last")
+"""When the forward pass of an operator is repeated: never, under full recompute, already under selective recompute, or
+under full recompute unless the software stops before a layer's last operators, whose results nothing needs."""
+
 SWITCHES: dict[str, tuple[str, ...]] = {
     "overlap": ("none", "full"),
     "weight_traffic": ("none", "per_microbatch"),
@@ -26,7 +56,24 @@ SWITCHES: dict[str, tuple[str, ...]] = {
     "outer_links": ("per_chip", "shared"),
     "placement": ("tensor_pipeline_data", "tensor_data_pipeline"),
 }
-"""Assumption switches and their choices; meaning and source of each stand in `sweeper.vocabulary`."""
+"""Assumption switches and their choices; meaning and source of each stand in docs/assumptions.md."""
+
+NAMED_FORMATS = ("activation", "weight", "gradient", "cache")
+"""Tensors whose number format a mapping chooses, as `<tensor>_format`."""
+
+CHOICES: dict[str, tuple[str, ...]] = {
+    "task": ("training", "inference"),
+    "recompute": ("none", "selective", "full"),
+    "schedule": SCHEDULES,
+    "collective_algorithm": ALGORITHMS,
+    "compute_format": FORMATS,
+    "attention_format": FORMATS,
+    "activation_format": FORMATS,
+    "weight_format": FORMATS,
+    "gradient_format": FORMATS,
+    "cache_format": FORMATS,
+}
+"""What a mapping chooses among names; the rest of a mapping is numbers."""
 
 REASONS = (
     "",
@@ -35,6 +82,9 @@ REASONS = (
     "too_many_stages",
     "too_many_replicas",
     "microbatch_indivisible",
+    "heads_indivisible",
+    "experts_indivisible",
+    "stages_indivisible",
     "sram_capacity",
     "memory_capacity",
 )

@@ -12,6 +12,9 @@ from kernels.equation import Output, equation
     TOO_MANY_STAGES,
     TOO_MANY_REPLICAS,
     MICROBATCH_INDIVISIBLE,
+    HEADS_INDIVISIBLE,
+    EXPERTS_INDIVISIBLE,
+    STAGES_INDIVISIBLE,
     SRAM_CAPACITY,
     MEMORY_CAPACITY,
 ) = range(len(REASONS))

@@ -1,32 +1,24 @@
 """The columns that a study may give, and how one value of each is read."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from kernels.codes import SWITCHES
 from sweeper import checks
 from sweeper.errors import unknown
 from sweeper.library import Library
-from sweeper.vocabulary import ATTRIBUTES, NUMBERS, ROLES, Attribute
+from sweeper.operators import OperatorTable, read_table
+from sweeper.vocabulary import ENTRY_DEFAULTS, NAMED, NUMBERS, NUMERIC, OVERRIDES, ROLES, STAND_INS
 from sweeper.workload import Workload, read_workload
 from sweeper.yaml_source import Node
 
 PARTITIONING = "partitioning"
 
-OVERRIDES: Mapping[str, Attribute] = {
-    f"{role}.{name}": attribute for role, kind in ROLES.items() for name, attribute in ATTRIBUTES.get(kind, {}).items()
-}
-"""Columns such as `memory.bandwidth`, which replace an attribute of the selected entry."""
+ALL = (*ROLES, *NUMBERS, *NAMED, PARTITIONING, *OVERRIDES)
 
-NUMERIC: Mapping[str, Attribute] = {**NUMBERS, **OVERRIDES}
-
-ALL = (*ROLES, *NUMBERS, *SWITCHES, PARTITIONING, *OVERRIDES)
-
-ASSUMABLE = (*SWITCHES, *NUMBERS, *OVERRIDES)
+ASSUMABLE = (*NAMED, *NUMBERS, *OVERRIDES)
 """Columns that a set of assumptions may give."""
 
 REQUIRED = (
-    *(role for role in ROLES if role != "outer_link"),
+    *(role for role in ROLES if role not in STAND_INS and role not in ENTRY_DEFAULTS),
     *(name for name, attribute in NUMBERS.items() if attribute.default is None),
 )
 """Columns that every box must give; the others have defaults."""
@@ -37,12 +29,13 @@ class Stock:
     """The library, and the workloads of it that the study names so far."""
 
     library: Library
-    workloads: dict[str, Workload] = field(default_factory=dict)
+    workloads: dict[str, Workload | OperatorTable] = field(default_factory=dict)
 
-    def workload(self, name: str) -> Workload:
+    def workload(self, name: str) -> Workload | OperatorTable:
         """A workload by its canonical name. Raises SpecError with the mistakes of its entry."""
         if name not in self.workloads:
-            self.workloads[name] = read_workload(self.library.find("workload", name))
+            entry = self.library.find("workload", name)
+            self.workloads[name] = read_table(entry) if "operators" in entry.body else read_workload(entry)
         return self.workloads[name]
 
 
@@ -65,8 +58,8 @@ def read_value(column: str, node: Node, stock: Stock) -> float | str:
     """
     if column in NUMERIC:
         return checks.number(node, NUMERIC[column])
-    if column in SWITCHES:
-        return checks.choice(node, f"choice of {column}", SWITCHES[column])
+    if column in NAMED:
+        return checks.choice(node, f"choice of {column}", NAMED[column])
     if column in ROLES:
         return _entry(ROLES[column], node, stock)
     return checks.text(node, column)

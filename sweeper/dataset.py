@@ -9,31 +9,65 @@ import pyarrow as pa
 from kernels.codes import REASONS
 from sweeper.program import Program
 from sweeper.space import Grid
-from sweeper.vocabulary import ATTRIBUTES, GRADES, NUMBERS, ROLES, SWITCH_DEFAULTS, Attribute
+from sweeper.vocabulary import ENTRY_DEFAULTS, GRADES, NAMED_DEFAULTS, NUMERIC, ROLES, STAND_INS, Attribute
 
-DEFAULT_METRICS = (
-    "iteration_time_s",
-    "utilisation",
-    "compute_time_s",
-    "memory_time_s",
-    "network_time_s",
-    "transfer_time_s",
-    "graph_compute_time_s",
-    "graph_memory_time_s",
-    "graph_network_time_s",
-    "graph_time_s",
-    "bubble_time_s",
-    "gradient_time_s",
-    "optimizer_time_s",
-    "samples_per_s",
-    "memory_need_B",
-    "memory_headroom_B",
-    "system_price_usd",
-    "system_power_W",
-    "cost_efficiency_flops_per_usd",
-    "power_efficiency_flops_per_W",
-)
-"""Metrics of a study that does not choose."""
+DEFAULT_METRICS = {
+    "graph": (
+        "iteration_time_s",
+        "utilisation",
+        "compute_time_s",
+        "memory_time_s",
+        "network_time_s",
+        "transfer_time_s",
+        "graph_compute_time_s",
+        "graph_memory_time_s",
+        "graph_network_time_s",
+        "graph_time_s",
+        "bubble_time_s",
+        "gradient_time_s",
+        "optimizer_time_s",
+        "samples_per_s",
+        "memory_need_B",
+        "memory_headroom_B",
+        "system_price_usd",
+        "system_power_W",
+        "cost_efficiency_flops_per_usd",
+        "power_efficiency_flops_per_W",
+    ),
+    "operators": (
+        "iteration_time_s",
+        "tokens_per_s",
+        "tokens_per_s_per_chip",
+        "model_flops_utilisation",
+        "hardware_flops_utilisation",
+        "utilisation",
+        "compute_time_s",
+        "l2_time_s",
+        "memory_time_s",
+        "overhead_time_s",
+        "network_time_s",
+        "hidden_network_time_s",
+        "transfer_time_s",
+        "recompute_time_s",
+        "bubble_time_s",
+        "gradient_time_s",
+        "optimizer_time_s",
+        "weights_B",
+        "gradients_B",
+        "optimizer_B",
+        "activations_B",
+        "working_B",
+        "cache_memory_B",
+        "memory_need_B",
+        "memory_headroom_B",
+        "samples_per_s",
+        "system_price_usd",
+        "system_power_W",
+        "cost_efficiency_flops_per_usd",
+        "power_efficiency_flops_per_W",
+    ),
+}
+"""Metrics of a study that does not choose, by family of its workloads."""
 
 NAMES = pa.dictionary(pa.int32(), pa.string())
 ALWAYS = (
@@ -45,8 +79,7 @@ ALWAYS = (
 
 def attribute_of(name: str) -> Attribute | None:
     """Unit and meaning of a numeric axis column, dotted overrides included."""
-    role, _, attribute = name.partition(".")
-    return ATTRIBUTES[ROLES[role]][attribute] if attribute else NUMBERS.get(name)
+    return NUMERIC.get(name)
 
 
 def dataset_name(axis_column: str) -> str:
@@ -69,11 +102,13 @@ def axis_values(grid: Grid, name: str) -> Sequence[float | str]:
     """Values of a column in one box; what the engine assumes where the box does not give it."""
     if name in grid.columns:
         return grid.columns[name].values
-    if name == "outer_link":
-        return grid.columns["link"].values
+    if name in STAND_INS:
+        return grid.columns[STAND_INS[name]].values
+    if name in ENTRY_DEFAULTS:
+        return (ENTRY_DEFAULTS[name],)
     attribute = attribute_of(name)
     if attribute is None:
-        return (SWITCH_DEFAULTS.get(name, "kernel_by_kernel" if name == "partitioning" else ""),)
+        return (NAMED_DEFAULTS.get(name, "kernel_by_kernel" if name == "partitioning" else ""),)
     overrides_entry = "." in name
     return (np.nan if overrides_entry or attribute.default is None else attribute.default,)
 
@@ -86,7 +121,7 @@ def _field(name: str, kind: pa.DataType, unit: str, about: str, role: str, grade
 def _axis_field(name: str, values: Sequence[float | str]) -> pa.Field:
     attribute = attribute_of(name)
     if attribute is None:
-        about = "assumption" if name in SWITCH_DEFAULTS else "library entry" if name in ROLES else "axis"
+        about = "assumption" if name in NAMED_DEFAULTS else "library entry" if name in ROLES else "axis"
         return _field(name, NAMES, "", about, "parameter", "", "")
     whole = attribute.integer and all(float(value).is_integer() for value in values)
     kind = pa.int64() if whole else pa.float64()
@@ -143,7 +178,7 @@ def dataset_schema(
 def _axis_array(
     grid: Grid, name: str, values: list[float | str], digits: list[np.ndarray], kind: pa.DataType
 ) -> pa.Array:
-    column = grid.columns.get("link" if name == "outer_link" and name not in grid.columns else name)
+    column = grid.columns.get(name, grid.columns.get(STAND_INS.get(name, name)))
     own = axis_values(grid, name)
     codes = np.zeros(len(digits[0]), np.int32) if column is None else column.codes[digits[column.axis]]
     if kind == NAMES:

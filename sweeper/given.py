@@ -5,14 +5,25 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kernels.codes import DIMENSION_KINDS, SWITCHES
-from sweeper import graph
+from kernels.codes import DIMENSION_KINDS, FORMAT_B, FORMATS, NAMED_FORMATS
+from sweeper import graph, table
 from sweeper.entries import Value
 from sweeper.expressions import Expression
 from sweeper.library import Library
+from sweeper.operators import OperatorTable
 from sweeper.program import Given, Values
 from sweeper.space import Grid
-from sweeper.vocabulary import ATTRIBUTES, NUMBERS, ROLES, SWITCH_DEFAULTS, Attribute
+from sweeper.vocabulary import (
+    ATTRIBUTES,
+    ENTRY_DEFAULTS,
+    MODEL,
+    NAMED,
+    NAMED_DEFAULTS,
+    NUMBERS,
+    ROLES,
+    STAND_INS,
+    Attribute,
+)
 from sweeper.workload import Workload
 
 NOTHING: frozenset[str] = frozenset()
@@ -24,7 +35,7 @@ class Surroundings:
 
     grid: Grid
     library: Library
-    workloads: Mapping[str, Workload]
+    workloads: Mapping[str, Workload | OperatorTable]
 
     def varies(self, name: str) -> bool:
         """Whether a column has several values in the box."""
@@ -45,15 +56,23 @@ def number(around: Surroundings, name: str, attribute: Attribute) -> Given:
     return constant(attribute.column, around.only(name, attribute.default), attribute.unit, about)
 
 
-def constant(name: str, value: float | str | None, unit: str, about: str) -> Given:
+def constant(
+    name: str, value: float | str | None, unit: str, about: str, sources: tuple[tuple[str, str], ...] = ()
+) -> Given:
     """A number that does not vary in the box."""
     entry = np.array([value], np.float64)
-    return Given(name, NOTHING, lambda values, n: entry, unit, about)
+    return Given(name, NOTHING, lambda values, n: entry, unit, about, sources)
 
 
 def role_column(around: Surroundings, role: str) -> str:
-    """Column that selects the entry of a role: the outer link is the link unless a study names another."""
-    return "link" if role == "outer_link" and role not in around.grid.columns else role
+    """Column that selects the entry of a role: another role's where the study names none of its own."""
+    return STAND_INS.get(role, role) if role not in around.grid.columns else role
+
+
+def role_entries(around: Surroundings, role: str) -> tuple[str, ...]:
+    """Names of the entries that fill a role in the box."""
+    column = around.grid.columns.get(role_column(around, role))
+    return (ENTRY_DEFAULTS[role],) if column is None else tuple(str(value) for value in column.values)
 
 
 def attribute_of(around: Surroundings, role: str, name: str, attribute: Attribute) -> Given:
@@ -65,7 +84,7 @@ def attribute_of(around: Surroundings, role: str, name: str, attribute: Attribut
             given = number(around, override, attribute)
             return Given(column, given.needs, given.build, given.unit, attribute.about)
     kind = ROLES[role]
-    entries = [around.library.find(kind, str(value)) for value in around.grid.columns[selector].values]
+    entries = [around.library.find(kind, name) for name in role_entries(around, role)]
     sources = tuple(
         (entry.values[name].source, entry.values[name].grade) if name in entry.values else ("default", "assumed")
         for entry in entries
@@ -116,7 +135,7 @@ def topology_kinds(around: Surroundings) -> Iterable[Given]:
 
 def switches(around: Surroundings, structure: Mapping[str, str]) -> dict[str, str]:
     """Choice of every assumption switch."""
-    return {name: structure.get(name) or str(around.only(name, default)) for name, default in SWITCH_DEFAULTS.items()}
+    return {name: structure.get(name) or str(around.only(name, default)) for name, default in NAMED_DEFAULTS.items()}
 
 
 def mapping_values(around: Surroundings, symbols: Iterable[str], values: Values, n: int) -> dict[str, np.ndarray]:
@@ -191,7 +210,72 @@ def given_columns(around: Surroundings, structure: Mapping[str, str]) -> dict[st
     found += topology_kinds(around)
     for name, choice in switches(around, structure).items():
         choices = around.grid.columns[name].values if name in around.grid.columns else (choice,)
-        table = np.array([float(SWITCHES[name].index(str(value))) for value in choices])
-        found.append(lookup(around, name, name, table, "", "assumption"))
-    found += graph_columns(around, workload, structure["partitioning"])
+        codes = np.array([float(NAMED[name].index(str(value))) for value in choices])
+        found.append(lookup(around, name, name, codes, "", "assumption"))
+    for tensor in NAMED_FORMATS:
+        found.append(format_width(around, structure, tensor))
+    if isinstance(workload, OperatorTable):
+        found += table_columns(around, workload, {given.name: given for given in found})
+    else:
+        found += graph_columns(around, workload, structure["partitioning"])
     return {given.name: given for given in found}
+
+
+def format_width(around: Surroundings, structure: Mapping[str, str], tensor: str) -> Given:
+    """Bytes of an entry of a tensor, by its number format."""
+    column = f"{tensor}_format"
+    choice = switches(around, structure)[column]
+    choices = around.grid.columns[column].values if column in around.grid.columns else (choice,)
+    widths = np.array([FORMAT_B[FORMATS.index(str(value))] for value in choices])
+    return lookup(around, f"{tensor}_B", column, widths, "B", f"bytes of an entry of the {tensor}")
+
+
+def parameter(around: Surroundings, workload: OperatorTable, name: str, value: float) -> Given:
+    """A parameter of a model, or the axis that overrides it."""
+    column = f"workload.{name}"
+    entry = around.library.find("workload", workload.name).values[name]
+    if column in around.grid.columns:
+        return number(around, column, MODEL[name])
+    return constant(name, value, entry.unit, name.replace("_", " "), ((entry.source, entry.grade),))
+
+
+def table_columns(around: Surroundings, workload: OperatorTable, known: Mapping[str, Given]) -> Iterable[Given]:
+    """Arrays of a model's operator table and the numbers that it defines."""
+    symbols = {**known, **{name: parameter(around, workload, name, v) for name, v in workload.parameters.items()}}
+
+    def given(name: str, wanted: table.Wanted, decoding: float, unit: str, about: str, sourced: bool) -> Given:
+        used = table.base_symbols(workload, wanted)
+        needs = NOTHING.union(*(symbols[symbol].needs for symbol in used))
+
+        def build(values: Values, n: int) -> np.ndarray:
+            base = {symbol: symbols[symbol].build(values, n) for symbol in used}
+            return table.evaluate(workload, wanted, {**base, table.DECODING: np.array([decoding])}, n)
+
+        sources = dict.fromkeys(source for symbol in sorted(used) for source in symbols[symbol].sources)
+        return Given(name, needs, build, unit, about, tuple(sources) if sourced and not needs else ())
+
+    codes = table.traits(workload)
+    yield Given(
+        "operator_traits", NOTHING, lambda values, n: codes[None], "", "type, place and other codes of operators"
+    )
+    rows = table.rows(workload)
+    yield given("operator_dims", rows, 0.0, "", "dimensions of every operator in a pass over whole sequences", False)
+    yield given("decode_dims", rows, 1.0, "", "dimensions of every operator in the pass for one token", False)
+    for name, (unit, about) in table.SCALARS.items():
+        yield given(name, name, 0.0, unit, about, True)
+
+
+def family(workload: Workload | OperatorTable) -> str:
+    """Family of equations that a workload needs."""
+    return "operators" if isinstance(workload, OperatorTable) else "graph"
+
+
+def sizes(workload: Workload | OperatorTable, partitioning: str) -> dict[str, int]:
+    """Lengths of the named dimensions of a workload's arrays."""
+    if isinstance(workload, OperatorTable):
+        return {"operator": len(workload.operators)}
+    return {
+        "kernel": len(workload.kernels),
+        "edge": sum(len(kernel.inputs) for kernel in workload.kernels),
+        "partition": max(workload.partitions[partitioning]) + 1,
+    }

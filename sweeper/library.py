@@ -24,10 +24,11 @@ FOLDERS = {
     "link": "links",
     "topology": "topologies",
     "workload": "workloads",
+    "calibration": "calibrations",
     "assumptions": "assumptions",
 }
 """Folder of each kind of entry."""
-KNOWN_FOLDERS = (*FOLDERS.values(), "studies", "claims")
+KNOWN_FOLDERS = (*FOLDERS.values(), "studies", "claims", "measurements")
 """Folders that a library directory may have."""
 
 

@@ -13,16 +13,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from kernels import EQUATIONS, reduce
+from kernels import EQUATIONS, MODELS, reduce
 from kernels.codes import REASONS
 from sweeper.dataset import DEFAULT_METRICS, axis_columns, axis_values, dataset_name, dataset_schema, table
 from sweeper.errors import Problem, SpecError
-from sweeper.given import Surroundings, given_columns, switches
+from sweeper.given import Surroundings, family, given_columns, sizes, switches
 from sweeper.kernel_cache import source_hash
 from sweeper.program import GRAPH_ARRAYS, Program, UnknownColumn, build_program, evaluate
 from sweeper.space import Chunking, Domain, Factor, Grid, grids
 from sweeper.study import Study, load_study
-from sweeper.vocabulary import NUMBERS, ROLES, SWITCH_DEFAULTS
+from sweeper.vocabulary import NAMED_DEFAULTS, NUMBERS, ROLES
 
 CHUNK_POINTS = 1 << 21
 """Points of a chunk at most: about a second of work."""
@@ -115,7 +115,9 @@ class Plan:
     @cached_property
     def metrics(self) -> tuple[str, ...]:
         """Metric columns of the dataset: the study's choice, or the usual ones; objectives always."""
-        chosen = DEFAULT_METRICS if self.study.output.columns is None else self.study.output.columns
+        families = [DEFAULT_METRICS[family(workload)] for workload in self.study.workloads.values()]
+        usual = [name for name in families[0] if all(name in other for other in families)]
+        chosen = usual if self.study.output.columns is None else self.study.output.columns
         objectives = tuple(objective.column for objective in self.study.objectives)
         present = {"feasible", "infeasible_reason", "point_id", *map(dataset_name, self.axes)}
         return tuple(dict.fromkeys(name for name in (*chosen, *objectives) if name not in present))
@@ -140,7 +142,7 @@ class Plan:
     @cached_property
     def constants(self) -> dict[str, float | str]:
         """What has one and the same value in the whole study, assumptions that it does not mention included."""
-        names = {*SWITCH_DEFAULTS, *NUMBERS, *(name for grid in self.grids for name in grid.columns)}
+        names = {*NAMED_DEFAULTS, *NUMBERS, *(name for grid in self.grids for name in grid.columns)}
         values = {name: {value for grid in self.grids for value in axis_values(grid, name)} for name in sorted(names)}
         return {name: next(iter(found)) for name, found in values.items() if len(found) == 1}
 
@@ -175,8 +177,7 @@ class Plan:
                 (kind, str(value))
                 for grid in self.grids
                 for role, kind in ROLES.items()
-                if role in grid.columns
-                for value in grid.columns[role].values
+                for value in axis_values(grid, role)
             }
         )
 
@@ -201,13 +202,10 @@ class Plan:
             workload = self.study.workloads[complete["workload"]]
             self._programs[key] = build_program(
                 wanted,
+                MODELS[family(workload)],
                 given_columns(around, complete),
                 switches(around, complete),
-                {
-                    "kernel": len(workload.kernels),
-                    "edge": sum(len(kernel.inputs) for kernel in workload.kernels),
-                    "partition": max(workload.partitions[complete["partitioning"]]) + 1,
-                },
+                sizes(workload, complete["partitioning"]),
                 {name: _numbers(grid, name) for name in grid.columns if around.varies(name)},
                 self.factored,
             )

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from kernels import EQUATIONS, Equation, Output
+from kernels import Equation, Output
 from sweeper.fuse import Argument, Fusion, fuse, scratch_outputs
 from sweeper.space import Domain
 
@@ -78,7 +78,7 @@ class Program:
     values: Mapping[str, np.ndarray]
 
 
-def choose(switches: Mapping[str, str], equations: Iterable[Equation] = EQUATIONS) -> dict[str, Equation]:
+def choose(switches: Mapping[str, str], equations: Iterable[Equation]) -> dict[str, Equation]:
     """The equation that writes each column under the given assumptions."""
     active = [e for e in equations if e.when is None or switches[e.when[0]] in e.when[1]]
     return {output.name: equation for equation in active for output in equation.outputs}
@@ -115,6 +115,7 @@ def dependencies(equations: Iterable[Equation], given: Mapping[str, Given]) -> d
 
 def build_program(
     wanted: Iterable[str],
+    model: Iterable[Equation],
     given: Mapping[str, Given],
     switches: Mapping[str, str],
     sizes: Mapping[str, int],
@@ -123,11 +124,11 @@ def build_program(
 ) -> Program:
     """Arrange the equations for the wanted columns in stages.
 
-    `sizes` gives the length of the named array dimensions; `values` the possible values of every varying column.
+    `model` is every equation of the workload's family; `sizes` gives the length of the named array dimensions; `values` the possible values of every varying column.
     With `factored` false everything is evaluated at every point, which is what the benchmark compares with.
     """
     wanted = list(dict.fromkeys(wanted))
-    equations = required(wanted, choose(switches), given)
+    equations = required(wanted, choose(switches, model), given)
     needs = dependencies(equations, given)
     if not factored:
         everything = frozenset(values)
@@ -193,6 +194,9 @@ GRAPH_ARRAYS = frozenset(
         "elimination_scope",
         "elimination_edges",
         "elimination_messages",
+        "operator_traits",
+        "operator_dims",
+        "decode_dims",
     }
 )
 """Given columns that are arrays."""

@@ -11,7 +11,8 @@ from sweeper.axes import Axis, Constants, axis_columns, depends, is_table, read_
 from sweeper.columns import ALL, ASSUMABLE, PARTITIONING, REQUIRED, Stock, about, read_value, unknown_column
 from sweeper.errors import Problems, SpecError, unknown
 from sweeper.library import Library, builtin_specs
-from sweeper.vocabulary import NUMBERS, SWITCH_DEFAULTS
+from sweeper.operators import OperatorTable
+from sweeper.vocabulary import NAMED_DEFAULTS, NUMBERS
 from sweeper.workload import Workload
 from sweeper.yaml_source import Node, error, read_yaml
 
@@ -63,7 +64,7 @@ class Study:
     objectives: tuple[Objective, ...]
     output: Output
     library: Library
-    workloads: Mapping[str, Workload]
+    workloads: Mapping[str, Workload | OperatorTable]
     path: Path
 
 
@@ -240,7 +241,7 @@ def _constants(draft: _Draft) -> Constants:
     values: dict[str, float | str] = {
         name: attribute.default for name, attribute in NUMBERS.items() if attribute.default is not None
     }
-    values |= SWITCH_DEFAULTS
+    values |= NAMED_DEFAULTS
     counts: dict[str, int] = {}
     given = {column for axis in draft.given.values() if depends(axis.node) for column in _columns(axis)}
     for axis in draft.read.values():

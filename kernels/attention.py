@@ -1,0 +1,220 @@
+"""Fused attention: compute and memory time of FlashAttention kernels on one chip, forward and backward.
+
+A core keeps a tile of query rows on chip and streams key and value blocks past it: two products, and one exponential
+per score in between. Query heads that share a key/value head are stacked into the same tile. The model has
+
+- work: whole tiles; under a causal mask the blocks beyond the last query of a tile are skipped;
+- rounds: equal tiles run in full rounds over the cores, causal ones (unequal) longest first;
+- softmax: exponentials run beside the products of another tile for `OVERLAP` of the shorter of the two;
+- traffic: queries and outputs once, keys and values once per round that the tiles of their head take (concurrent
+  tiles walk through the same blocks and share them in cache);
+- few query rows: the context is cut into parts for otherwise idle cores, and the parts are joined (flash decoding).
+
+A core draws at most `SHARE` times its even share of the memory bandwidth. Kernel launch is not included.
+Sources: Dao et al. 2022 (FlashAttention, IO count), Dao 2023 (FlashAttention-2, parallel tiles, backward pass),
+Shah et al. 2024 (FlashAttention-3, exponential throughput), Dao et al. 2023 "Flash-Decoding for long-context inference".
+"""
+
+import numpy as np
+
+from kernels.equation import compiled
+
+TILE = 128.0
+"""Query rows of a tile, and keys of a block, where on-chip memory allows (FlashAttention-2 and -3, head size 128)."""
+
+STEP = 16.0
+"""Granularity of tiles: the inner extent of one matrix instruction."""
+
+PADDED_ROWS = 64.0
+"""Rows that a kernel works on at least, so that fewer query rows cost as much (FlashAttention-2: 4 warps of 16)."""
+
+OVERLAP = 0.5
+"""Share of the shorter of products and exponentials that is hidden behind the longer: two tiles take turns, but the
+products of one wait for its own exponentials (FlashAttention-3, section 3.1). One value for all chips."""
+
+TAIL = 0.25
+"""Idle time at the end of unequal tiles, in longest tiles: half of the mean tile, which is half of the longest."""
+
+BUFFERS = 2.0
+"""Key and value blocks held at once: one in use, one under way."""
+
+FILL_S = 3.0e-6
+"""Start and end of a tile: queries in, first keys in, last sums out; 6 memory latencies of 0.5 us (A100, H100)."""
+
+JOIN_S = 2.0e-6
+"""Joining the parts of a split context: store, signal, see it, load; 4 memory latencies."""
+
+PART_S = 0.05e-6
+"""Joining visits the parts in turn; one L2 latency each, partly overlapped (A100 and H100 L2 hits: 0.15 us)."""
+
+SHARE = 2.0
+"""Memory bandwidth one core can draw, over its even share."""
+
+SUM_B = 4.0
+"""Partial sums have 32 bits."""
+
+
+@compiled
+def tile_extent(row_B: float, room_B: float) -> float:
+    """Largest number of rows of `row_B` bytes that fit into `room_B`, in steps, between one step and a full tile."""
+    return min(TILE, max(STEP, STEP * np.floor(room_B / (STEP * row_B))))
+
+
+@compiled
+def score_count(queries: float, context: float, causal: float) -> float:
+    """Query-key pairs of one head: all, or those up to each query's own position."""
+    masked = queries * (queries - 1.0) / 2.0
+    return queries * context - causal * masked
+
+
+@compiled
+def scores_s(products_s: float, exponentials_s: float) -> float:
+    """Seconds for a block of scores, of which products and exponentials would each take so long alone."""
+    return max(products_s, exponentials_s) + (1.0 - OVERLAP) * min(products_s, exponentials_s)
+
+
+@compiled
+def makespan(tiles: float, mean_s: float, longest_s: float, cores: float, causal: float) -> float:
+    """Seconds until all tiles are done: full rounds of equal tiles, or unequal ones packed longest first."""
+    if causal > 0.0:
+        return max(longest_s, tiles * mean_s / cores + TAIL * longest_s)
+    return np.ceil(tiles / cores) * longest_s
+
+
+@compiled
+def tiled_attention_time(
+    batch: float,
+    heads: float,
+    kv_heads: float,
+    queries: float,
+    context: float,
+    head_size: float,
+    value_size: float,
+    causal: float,
+    element_B: float,
+    kv_B: float,
+    peak_flops: float,
+    exponentials_per_s: float,
+    memory_Bps: float,
+    cores: float,
+    core_sram_B: float,
+    least_rows: float,
+) -> tuple[float, float, float, float]:
+    """Compute and memory seconds, memory bytes and arithmetic operations of one forward attention.
+
+    `queries` new tokens per sample see `context` keys (these tokens included); `causal` is 1 if a token sees only
+    those up to itself. `element_B` and `kv_B`: bytes per element of queries and outputs, and of keys and values.
+    Rates are attainable ones of the whole chip. The kernel takes the longer of the two times. A tile costs as much as
+    `least_rows` rows even if it has fewer (FlashAttention-2: 64, FlashAttention-3: 128).
+    """
+    group = heads / kv_heads
+    rows = tile_extent(head_size * element_B, core_sram_B / 2.0)
+    keys = tile_extent(BUFFERS * (head_size + value_size) * kv_B, core_sram_B / 2.0)
+    row_tiles = np.ceil(queries * group / rows)
+    tiles = batch * kv_heads * row_tiles
+    blocks = np.ceil(context / keys)
+    span = min(queries, np.ceil(rows / group))
+    mean_blocks = blocks
+    if causal > 0.0:
+        mean_blocks = min(blocks, (context - (queries - span) / 2.0) / keys + 0.5)
+    padded = min(rows, least_rows * np.ceil(queries * group / least_rows))
+    area = keys * padded * cores
+    block_s = scores_s(area * 2.0 * (head_size + value_size) / peak_flops, area / exponentials_per_s)
+
+    mean_s = FILL_S + mean_blocks * block_s
+    longest_s = FILL_S + blocks * block_s
+    compute_s = makespan(tiles, mean_s, longest_s, cores, causal)
+
+    reads = max(1.0, row_tiles / cores)
+    own_B = batch * heads * queries * (head_size + value_size) * element_B
+    kv_total_B = batch * kv_heads * context * (head_size + value_size) * kv_B
+    memory_B = own_B + kv_total_B * reads
+    even_Bps = memory_Bps / cores
+    memory_s = FILL_S + memory_B / (even_Bps * min(cores, SHARE * tiles))
+
+    parts = min(blocks, np.floor(cores / tiles))
+    if row_tiles == 1.0 and parts > 1.0:
+        join_s = JOIN_S + PART_S * parts
+        split_s = FILL_S + np.ceil(blocks / parts) * block_s + join_s
+        split_memory_s = FILL_S + memory_B / (even_Bps * min(cores, SHARE * tiles * parts)) + join_s
+        if max(split_s, split_memory_s) < max(compute_s, memory_s):
+            compute_s, memory_s = split_s, split_memory_s
+
+    flops = 2.0 * batch * heads * score_count(queries, context, causal) * (head_size + value_size)
+    return compute_s, memory_s, memory_B, flops
+
+
+@compiled
+def attention_time(
+    batch: float,
+    heads: float,
+    kv_heads: float,
+    queries: float,
+    context: float,
+    head_size: float,
+    value_size: float,
+    causal: float,
+    element_B: float,
+    kv_B: float,
+    peak_flops: float,
+    exponentials_per_s: float,
+    memory_Bps: float,
+    cores: float,
+    core_sram_B: float,
+) -> tuple[float, float, float, float]:
+    """`tiled_attention_time` for a kernel that works on `PADDED_ROWS` query rows at least."""
+    return tiled_attention_time(
+        batch, heads, kv_heads, queries, context, head_size, value_size, causal, element_B, kv_B, peak_flops,
+        exponentials_per_s, memory_Bps, cores, core_sram_B, PADDED_ROWS,
+    )  # fmt: skip
+
+
+@compiled
+def attention_backward_time(
+    batch: float,
+    heads: float,
+    kv_heads: float,
+    queries: float,
+    context: float,
+    head_size: float,
+    value_size: float,
+    causal: float,
+    element_B: float,
+    kv_B: float,
+    peak_flops: float,
+    exponentials_per_s: float,
+    memory_Bps: float,
+    cores: float,
+    core_sram_B: float,
+) -> tuple[float, float, float, float]:
+    """Compute and memory seconds, memory bytes and arithmetic operations of one backward attention.
+
+    A core keeps a block of keys and values and streams query tiles past it. Five products per score instead of two:
+    scores again, and the gradients of scores, values, keys and queries. Softmax takes two operations per score at the
+    exponentials' rate: the exponential again, and its derivative. Gradients of queries are partial sums that all
+    blocks of keys add to one array, atomically, at the bandwidth a core can draw; the next product waits for them.
+    """
+    rows = tile_extent(BUFFERS * (head_size + value_size) * element_B, core_sram_B / 2.0)
+    keys = tile_extent((head_size + value_size) * kv_B, core_sram_B / 2.0)
+    key_blocks = np.ceil(context / keys)
+    tiles = batch * heads * key_blocks
+    steps = np.ceil(queries / rows)
+    scores = score_count(queries, context, causal)
+    mean_steps = steps
+    if causal > 0.0:
+        mean_steps = min(steps, scores / (context * rows) + 0.5 * (1.0 + keys / rows))
+    per_score = 2.0 * (3.0 * head_size + 2.0 * value_size)
+    add_s = rows * head_size * SUM_B * cores / (SHARE * memory_Bps)
+    area = rows * keys * cores
+    step_s = scores_s(area * per_score / peak_flops, area * 2.0 / exponentials_per_s) + add_s
+    compute_s = makespan(tiles, FILL_S + mean_steps * step_s, FILL_S + steps * step_s, cores, causal)
+
+    reads = max(1.0, key_blocks / cores)
+    own_B = batch * heads * queries * (head_size + value_size) * element_B
+    sums_B = 2.0 * batch * heads * queries * head_size * SUM_B
+    kv_total_B = batch * kv_heads * context * (head_size + value_size) * kv_B
+    memory_B = own_B * (1.0 + reads) + sums_B + 2.0 * kv_total_B
+    memory_s = FILL_S + memory_B / (memory_Bps / cores * min(cores, SHARE * tiles))
+
+    flops = batch * heads * scores * per_score
+    return compute_s, memory_s, memory_B, flops

@@ -1,0 +1,175 @@
+"""Matrix products: compute, shared-cache and memory time of a batch of GEMMs on one chip.
+
+A GEMM library cuts the output into tiles, gives every core one tile at a time, streams the operands of the running
+tiles through the shared cache (L2), and cuts the inner dimension too when the tiles do not occupy all cores. The model
+evaluates this for a small set of tiles and splits and keeps the fastest, as an ideal autotuner would:
+
+- compute: rounds of tiles over the cores (tile and wave quantisation), each tile at one core's share of the peak;
+- L2: every tile fetches its rows and columns over the inner dimension, and stores its outputs;
+- memory: a block of concurrent tiles reads its operands once, less what L2 keeps between blocks.
+
+A product with few tiles does not reach the chip's bandwidth, since a core draws at most `SHARE` times its even share.
+Kernel launch is not included. Sources: tile and wave quantisation, NVIDIA "Matrix Multiplication Background User's
+Guide"; traffic of a block of outputs, Hong and Kung 1981; cache misses of tiles out of step, our reading of Nsight
+counters on A100 (RAPID-LLM's GEMM measurements).
+"""
+
+import numpy as np
+
+from kernels.equation import compiled
+
+TILES = (
+    (64.0, 64.0),
+    (128.0, 128.0),
+    (256.0, 128.0),
+    (128.0, 256.0),
+    (256.0, 64.0),
+    (64.0, 256.0),
+    (128.0, 64.0),
+    (64.0, 128.0),
+)
+"""Output tiles (rows, columns) that a core works on, as GEMM libraries ship them (CUTLASS): the powers of two from 64
+to 256 whose 32-bit sums fit half of 256 KB of registers. The first fits any core; of equal ones the first is taken."""
+
+SPLITS = (1.0, 2.0, 4.0, 8.0, 16.0)
+"""Parts into which the inner dimension may be cut."""
+
+K_STEP = 64.0
+"""The inner dimension is processed in steps of this many elements."""
+
+SLAB_B = 128.0
+"""Bytes along the inner dimension, per row or column of a tile, that a core fetches at once; two buffers of it."""
+
+SWEPT_TILES = 8.0
+"""Tile rows (or columns) that concurrent tiles cover before they extend the other way (group size in Triton)."""
+
+ACCUMULATOR_B = 4.0
+"""Partial sums have 32 bits."""
+
+PAIRED_TILE = 128.0 * 128.0
+"""Largest tile, in elements, of which a core holds two."""
+
+SHARE = 2.0
+"""Bandwidth one core can draw, over its even share (A100: 64 B per clock at 1.41 GHz, against 5.4 TB/s / 108)."""
+
+SPLIT_SYNC_S = 2.0e-6
+"""Joining the parts of a split: store, signal, see it, load, each a memory latency of 0.5 us (gpu-benches, A100, H100).
+Of 0.5 to 3 us, tried on measured GEMMs of four chips, 1.5 to 2 us fit best."""
+
+
+@compiled
+def block_read_B(
+    m: float,
+    n: float,
+    k: float,
+    a_B: float,
+    b_B: float,
+    rows: float,
+    columns: float,
+    row_copies: float,
+    column_copies: float,
+    cache_B: float,
+) -> float:
+    """Bytes of both operands of one product read from memory, if `rows` x `columns` outputs are computed at a time.
+
+    Every such block reads its rows of A and its columns of B. Tiles that share a core run out of step and read the
+    part that the cache cannot hold of the block's rows `row_copies` times, of its columns `column_copies` times. The
+    part of both operands that the cache can hold is kept from block to block.
+    """
+    once = m * k * a_B + k * n * b_B
+    missed = max(0.0, 1.0 - cache_B / ((rows * a_B + columns * b_B) * k))
+    read = m * k * a_B * (n / columns) * (1.0 + (row_copies - 1.0) * missed)
+    read += k * n * b_B * (m / rows) * (1.0 + (column_copies - 1.0) * missed)
+    return once + (read - once) * max(0.0, 1.0 - cache_B / once)
+
+
+@compiled
+def tiled_read_B(
+    m: float,
+    n: float,
+    k: float,
+    a_B: float,
+    b_B: float,
+    tile_m: float,
+    tile_n: float,
+    cores: float,
+    core_sram_B: float,
+    l2_B: float,
+) -> float:
+    """Operand bytes of one product: the better of blocks that extend along the columns and along the rows.
+
+    Without a shared cache, half of the cores' memory holds a block of outputs and half of it holds operands.
+    """
+    if l2_B > 0.0:
+        cache_B = l2_B
+        copies = 2.0 if tile_m * tile_n <= PAIRED_TILE else 1.0
+        area = cores * copies * tile_m * tile_n
+        rows, columns = SWEPT_TILES * tile_m, SWEPT_TILES * tile_n
+    else:
+        cache_B = cores * core_sram_B / 2.0
+        copies = 1.0
+        area = max(cache_B / ACCUMULATOR_B, cores * tile_m * tile_n)
+        rows = columns = np.sqrt(area)
+    row_copies = copies if n > tile_n else 1.0
+    column_copies = copies if m > tile_m else 1.0
+    rows, columns = min(m, rows), min(n, columns)
+    wide, tall = min(n, area / max(rows, tile_m)), min(m, area / max(columns, tile_n))
+    return min(
+        block_read_B(m, n, k, a_B, b_B, rows, wide, row_copies, column_copies, cache_B),
+        block_read_B(m, n, k, a_B, b_B, tall, columns, row_copies, column_copies, cache_B),
+    )
+
+
+@compiled
+def gemm_time(
+    batch: float,
+    m: float,
+    n: float,
+    k: float,
+    a_B: float,
+    b_B: float,
+    c_B: float,
+    peak_flops: float,
+    memory_Bps: float,
+    cores: float,
+    core_sram_B: float,
+    l2_B: float,
+    l2_Bps: float,
+) -> tuple[float, float, float, float]:
+    """Compute, L2 and memory seconds of `batch` products (m x k)(k x n), and the bytes moved to and from memory.
+
+    The product takes the longest of the three; each includes joining the parts of a split, which overlaps with
+    nothing. `a_B`, `b_B` and `c_B` are bytes per element; rates are attainable ones; `l2_Bps` counts delivered bytes,
+    so that a fetch multicast to two cores counts twice. 0 in `l2_B` or `l2_Bps`: no such level. Never shorter for
+    larger `batch`, `k` or bytes per element, nor for lower rates.
+    """
+    if batch * m * n * k <= 0.0:
+        return 0.0, 0.0, 0.0, 0.0
+    cached = l2_B > 0.0 and l2_Bps > 0.0
+    feed_Bps = l2_Bps if cached else memory_Bps
+    best_s = np.inf
+    best = (np.inf, np.inf, np.inf, np.inf)
+    for tile_m, tile_n in TILES:
+        if (tile_m, tile_n) != TILES[0] and 2.0 * SLAB_B * (tile_m + tile_n) > core_sram_B:
+            continue
+        read_B = tiled_read_B(m, n, k, a_B, b_B, tile_m, tile_n, cores, core_sram_B, l2_B if cached else 0.0)
+        moved_B = batch * (read_B + m * n * c_B)
+        tiles = batch * np.ceil(m / tile_m) * np.ceil(n / tile_n)
+        for split in SPLITS:
+            depth = K_STEP * np.ceil(k / (split * K_STEP))
+            rounds = np.ceil(tiles * split / cores)
+            join_s = 0.0
+            if split > 1.0:
+                join_s = SPLIT_SYNC_S + 2.0 * ACCUMULATOR_B * split * batch * m * n / feed_Bps
+            compute_s = join_s + rounds * cores * (2.0 * tile_m * tile_n * depth) / peak_flops
+            drawn_Bps = feed_Bps * min(1.0, SHARE * tiles * split / cores)
+            fetched_B = tiles * split * depth * (tile_m * a_B + tile_n * b_B) + batch * m * n * c_B
+            l2_s = join_s + fetched_B / drawn_Bps if cached else 0.0
+            memory_s = join_s + moved_B / min(memory_Bps, drawn_Bps)
+            time_s = max(compute_s, l2_s, memory_s)
+            if time_s < best_s:
+                best_s = time_s
+                best = (compute_s, l2_s, memory_s, moved_B)
+            if tiles >= cores:
+                break
+    return best

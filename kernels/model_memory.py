@@ -1,0 +1,208 @@
+"""Memory of one chip that trains or serves a model, whether a point can run, and what a designer compares."""
+
+import numpy as np
+
+from kernels.codes import CHOICES, PLACES
+from kernels.equation import Output, equation
+from kernels.footprint import (
+    CHIPS_MISMATCH,
+    EXPERTS_INDIVISIBLE,
+    FEASIBLE,
+    HEADS_INDIVISIBLE,
+    MEMORY_CAPACITY,
+    MICROBATCH_INDIVISIBLE,
+    PARALLELISM_MISMATCH,
+    STAGES_INDIVISIBLE,
+    TOO_MANY_REPLICAS,
+    TOO_MANY_STAGES,
+)
+from kernels.operators import S_STORED, S_STORED_SELECTIVE, S_WORKING
+from kernels.schedules import in_flight, parameter_copies
+from kernels.training import FULL, LAST, SELECTIVE
+
+INFERENCE = CHOICES["task"].index("inference")
+assert PLACES[LAST] == "last"
+
+
+@equation(
+    Output("weights_B", "B", "weights on one chip"),
+    Output("gradients_B", "B", "gradients of the weights on one chip"),
+    Output("optimizer_B", "B", "optimizer state on one chip"),
+    source="Korthikanti 2022, 18 bytes per parameter in mixed precision; ZeRO: Rajbhandari 2020",
+)
+def state_memory(
+    task: float,
+    schedule: float,
+    zero_stage: float,
+    data_parallel: float,
+    expert_parallel: float,
+    dense_parameters_per_chip: float,
+    expert_parameters_per_chip: float,
+    weight_B: float,
+    gradient_B: float,
+    optimizer_state_B: float,
+) -> tuple[float, float, float]:
+    """ZeRO shards optimizer state (1), gradients (2) and weights (3) over the replicas."""
+    replicas, expert_replicas = data_parallel, max(data_parallel / expert_parallel, 1.0)
+    whole = dense_parameters_per_chip + expert_parameters_per_chip
+    part = dense_parameters_per_chip / replicas + expert_parameters_per_chip / expert_replicas
+    weights = (part if zero_stage >= 3.0 else whole) * weight_B * parameter_copies(schedule)
+    if task == INFERENCE:
+        return whole * weight_B, 0.0, 0.0
+    gradients = (part if zero_stage >= 2.0 else whole) * gradient_B
+    return weights, gradients, (part if zero_stage >= 1.0 else whole) * optimizer_state_B
+
+
+@equation(
+    Output("activations_B", "B", "activations that one chip keeps for the backward pass, worst stage"),
+    Output("working_B", "B", "buffers that live while an operator runs"),
+    source="Korthikanti 2022, equations 1 to 4; microbatches in flight by schedule",
+)
+def activation_memory(
+    task: float,
+    schedule: float,
+    recompute: float,
+    pipeline_parallel: float,
+    microbatches: float,
+    virtual_stages: float,
+    layers_per_stage: float,
+    layer_sums: np.ndarray,
+    place_sums: np.ndarray,
+    checkpoint_B: float,
+    calibration_activation_share: float,
+) -> tuple[float, float]:
+    """Under full recompute one layer's activations live besides the checkpoints. The first stage holds the most
+    microbatches, the last one the logits."""
+    share = calibration_activation_share
+    working = share * layer_sums[S_WORKING]
+    ends = place_sums[LAST, S_STORED] + place_sums[LAST, S_WORKING]
+    if task == INFERENCE:
+        return 0.0, max(working, ends)
+    layer = layer_sums[S_STORED_SELECTIVE] if recompute == SELECTIVE else layer_sums[S_STORED]
+    extra = layer_sums[S_STORED] if recompute == FULL else 0.0
+    kept = checkpoint_B if recompute == FULL else layer
+    first = in_flight(schedule, pipeline_parallel, microbatches, virtual_stages, 0.0) * layers_per_stage * kept
+    last = (
+        in_flight(schedule, pipeline_parallel, microbatches, virtual_stages, pipeline_parallel - 1.0)
+        * layers_per_stage
+        * kept
+    )
+    return share * (max(first, last + ends) + extra), working
+
+
+@equation(
+    Output("cache_memory_B", "B", "key-value cache on one chip at the end of the requests"),
+    source="keys and values of every layer of the stage and every request",
+)
+def cache_memory(task: float, cache_B_per_layer: float, layers_per_stage: float) -> float:
+    """Nothing in training."""
+    return cache_B_per_layer * layers_per_stage if task == INFERENCE else 0.0
+
+
+@equation(
+    Output("memory_need_B", "B", "main memory that one chip needs"),
+    source="sum of the parts",
+)
+def model_memory_need(
+    weights_B: float,
+    gradients_B: float,
+    optimizer_B: float,
+    activations_B: float,
+    working_B: float,
+    cache_memory_B: float,
+    calibration_memory_reserve_B: float,
+) -> float:
+    """With what runtime and libraries keep."""
+    state = weights_B + gradients_B + optimizer_B
+    return state + activations_B + working_B + cache_memory_B + calibration_memory_reserve_B
+
+
+@equation(
+    Output("infeasible_reason", "", "why the point cannot run; see kernels.codes.REASONS"),
+    Output("memory_headroom_B", "B", "memory capacity less the need; negative by what is missing"),
+    source="capacity and divisibility",
+)
+def model_feasibility(
+    chips: float,
+    linked_chips: float,
+    tensor_parallel: float,
+    context_parallel: float,
+    pipeline_parallel: float,
+    data_parallel: float,
+    expert_parallel: float,
+    virtual_stages: float,
+    layers: float,
+    heads: float,
+    routed_experts: float,
+    batch_size: float,
+    microbatches: float,
+    memory_need_B: float,
+    memory_capacity_B: float,
+) -> tuple[float, float]:
+    """The first check that fails, in the order of `kernels.codes.REASONS`."""
+    headroom = memory_capacity_B - memory_need_B
+    groups = tensor_parallel * context_parallel * pipeline_parallel * data_parallel
+    chunks = layers / pipeline_parallel
+    reason = MEMORY_CAPACITY if headroom < 0.0 else FEASIBLE
+    if virtual_stages > 1.0 and np.floor(chunks / virtual_stages) != chunks / virtual_stages:
+        reason = STAGES_INDIVISIBLE
+    if routed_experts > 0.0 and np.floor(routed_experts / expert_parallel) != routed_experts / expert_parallel:
+        reason = EXPERTS_INDIVISIBLE
+    reason = HEADS_INDIVISIBLE if np.floor(heads / tensor_parallel) != heads / tensor_parallel else reason
+    reason = MICROBATCH_INDIVISIBLE if np.floor(microbatches) != microbatches else reason
+    reason = TOO_MANY_REPLICAS if data_parallel > batch_size else reason
+    reason = TOO_MANY_STAGES if pipeline_parallel > layers else reason
+    reason = PARALLELISM_MISMATCH if groups != chips or expert_parallel > data_parallel else reason
+    reason = CHIPS_MISMATCH if linked_chips != chips else reason
+    return float(reason), headroom
+
+
+@equation(
+    Output("work_flops", "flop", "model operations of one iteration: forward and backward, no recomputation"),
+    Output("batch", "", "samples per iteration"),
+    Output("tokens_per_iteration", "", "tokens of one iteration"),
+    source="Chowdhery 2022, appendix B, with causal attention counted as causal",
+)
+def model_work(
+    task: float, model_flops_per_token: float, tokens_per_sample: float, batch_size: float, output_length: float
+) -> tuple[float, float, float]:
+    """The backward pass costs twice the forward pass; a served request is its prompt and its generated tokens."""
+    tokens = batch_size * tokens_per_sample
+    if task == INFERENCE:
+        tokens = batch_size * (tokens_per_sample + output_length - 1.0)
+        return tokens * model_flops_per_token, batch_size, tokens
+    return 3.0 * tokens * model_flops_per_token, batch_size, tokens
+
+
+@equation(
+    Output("tokens_per_s", "1/s", "tokens per second on all chips"),
+    Output("tokens_per_s_per_chip", "1/s", "tokens per second and chip"),
+    Output(
+        "model_flops_utilisation", "", "model operations over iteration time and peak in the format of the products"
+    ),
+    Output("hardware_flops_utilisation", "", "executed operations over the same"),
+    source="Korthikanti 2022, section 6.3: MFU and HFU",
+)
+def model_throughput(
+    tokens_per_iteration: float,
+    work_flops: float,
+    hardware_flops: float,
+    iteration_time_s: float,
+    chips: float,
+    format_peak_flops: float,
+) -> tuple[float, float, float, float]:
+    """Recomputation raises the second utilisation only."""
+    rate = tokens_per_iteration / iteration_time_s
+    capacity = iteration_time_s * chips * format_peak_flops
+    return rate, rate / chips, work_flops / capacity, hardware_flops / capacity
+
+
+EQUATIONS = (
+    state_memory,
+    activation_memory,
+    cache_memory,
+    model_memory_need,
+    model_feasibility,
+    model_work,
+    model_throughput,
+)

@@ -1,0 +1,463 @@
+"""From the operators of a layer to an iteration of training on the whole system."""
+
+import numpy as np
+
+from kernels.codes import CHOICES, PLACES
+from kernels.equation import Output, compiled, equation
+from kernels.operators import (
+    DATA,
+    EXPERT_DATA,
+    PIPELINE,
+    REPLICA,
+    SHARD,
+    TENSOR,
+    S_BACKWARD_FLOPS,
+    S_BOUND,
+    S_FLOPS,
+    S_FORWARD,
+    S_FULL,
+    S_HOST_BACKWARD,
+    S_HOST_FORWARD,
+    S_INPUT,
+    S_NET_BACKWARD,
+    S_NET_FORWARD,
+    S_NET_FULL,
+    S_SELECTIVE,
+    S_SELECTIVE_FLOPS,
+    S_WEIGHT,
+    S_WEIGHTS,
+    SUMS,
+    TENSOR,
+    group_collective,
+)
+from kernels.schedules import pipeline_time
+
+LAYER, DENSE, WITH_EXPERTS, FIRST, LAST = range(len(PLACES))
+SELECTIVE, FULL = CHOICES["recompute"].index("selective"), CHOICES["recompute"].index("full")
+ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER, POINT_TO_POINT = 0.0, 1.0, 2.0, 5.0
+
+
+@equation(
+    Output("microbatches", "", "microbatches that one replica passes through its pipeline per iteration"),
+    Output("layers_per_stage", "", "layers of the fullest pipeline stage"),
+    source="batch over replicas and microbatch; layers divided over the stages, rounded up",
+)
+def division(
+    batch_size: float, microbatch: float, data_parallel: float, layers: float, pipeline_parallel: float
+) -> tuple[float, float]:
+    """A fraction of a microbatch is infeasible and reported as such."""
+    return batch_size / (microbatch * data_parallel), np.ceil(layers / pipeline_parallel)
+
+
+@compiled
+def mix_layer(sums: np.ndarray, expert_share: float, layer: np.ndarray) -> None:
+    """Sums of the mean layer: what all layers have, and what those with and without experts have, by their share."""
+    for i in range(len(layer)):
+        layer[i] = sums[LAYER, i] + (1.0 - expert_share) * sums[DENSE, i] + expert_share * sums[WITH_EXPERTS, i]
+
+
+@equation(
+    Output("layer_sums", "s, B or flop", "sums over the operators of the mean layer", (len(SUMS),)),
+    source="layers with and without experts are spread evenly over the stages",
+)
+def layer_sums(place_sums: np.ndarray, layers: float, expert_layers: float, layer_sums: np.ndarray) -> None:
+    """The mean layer of a training pass, or of the pass over a prompt."""
+    mix_layer(place_sums, expert_layers / layers, layer_sums)
+
+
+@equation(
+    Output("decode_layer_sums", "s, B or flop", "sums over the operators of the mean layer", (len(SUMS),)),
+    source="layers with and without experts are spread evenly over the stages",
+)
+def decode_layer_sums(
+    decode_sums: np.ndarray, layers: float, expert_layers: float, decode_layer_sums: np.ndarray
+) -> None:
+    """The mean layer of the pass for one generated token."""
+    mix_layer(decode_sums, expert_layers / layers, decode_layer_sums)
+
+
+@compiled
+def with_traffic(device_s: float, traffic_s: float, hidden_share: float, slowdown: float) -> float:
+    """Seconds of compute and of traffic of which a share is hidden; the hidden part slows the compute."""
+    hidden = min(hidden_share * traffic_s, device_s)
+    return device_s + hidden * slowdown + traffic_s - hidden
+
+
+@compiled
+def pass_times(sums: np.ndarray, recompute: float, hidden_share: float, slowdown: float) -> tuple[float, float, float]:
+    """Forward, input-gradient (with what is recomputed) and weight-gradient time of one place.
+
+    Where the host launches kernels more slowly than the chip runs them, its time counts.
+    """
+    forward = with_traffic(sums[S_FORWARD], sums[S_NET_FORWARD], hidden_share, slowdown)
+    forward_host = sums[S_HOST_FORWARD]
+    again, again_host = 0.0, 0.0
+    if recompute == SELECTIVE:
+        again = sums[S_SELECTIVE]
+    if recompute == FULL:
+        again = with_traffic(sums[S_FULL], sums[S_NET_FULL], hidden_share, slowdown)
+        again_host = forward_host
+    gradient = with_traffic(sums[S_INPUT], sums[S_NET_BACKWARD], hidden_share, slowdown) + again
+    weight = sums[S_WEIGHT]
+    host = sums[S_HOST_BACKWARD] + again_host
+    late = max(host - gradient - weight, 0.0)
+    return max(forward, forward_host), gradient + late, weight
+
+
+@equation(
+    Output("layer_forward_s", "s", "forward pass of the mean layer, one microbatch"),
+    Output("layer_input_gradient_s", "s", "its recomputation and the gradient of its inputs"),
+    Output("layer_weight_gradient_s", "s", "the gradient of its weights"),
+    Output("layer_time_s", "s", "both passes of the mean layer"),
+    Output("first_forward_s", "s", "forward pass of what only the first stage has"),
+    Output("first_backward_s", "s", "its backward pass"),
+    Output("last_forward_s", "s", "forward pass of what only the last stage has"),
+    Output("last_backward_s", "s", "its backward pass"),
+    source="sum of the operators, or the host's time to launch them",
+)
+def layer_times(
+    layer_sums: np.ndarray,
+    place_sums: np.ndarray,
+    recompute: float,
+    tensor_overlap: float,
+    overlap_slowdown: float,
+) -> tuple[float, float, float, float, float, float, float, float]:
+    """Embedding and head are not recomputed."""
+    hidden, slowdown = tensor_overlap, overlap_slowdown
+    forward, gradient, weight = pass_times(layer_sums, recompute, hidden, slowdown)
+    first, first_gradient, first_weight = pass_times(place_sums[FIRST], 0.0, hidden, slowdown)
+    last, last_gradient, last_weight = pass_times(place_sums[LAST], 0.0, hidden, slowdown)
+    both = forward + gradient + weight
+    return forward, gradient, weight, both, first, first_gradient + first_weight, last, last_gradient + last_weight
+
+
+@equation(
+    Output("dense_parameters_per_chip", "", "parameters of the fullest stage on one chip, without routed experts"),
+    Output("expert_parameters_per_chip", "", "routed-expert parameters of a stage on one chip"),
+    source="sum over the operator table",
+)
+def parameters_per_chip(
+    place_sums: np.ndarray, layers: float, expert_layers: float, layers_per_stage: float, pipeline_parallel: float
+) -> tuple[float, float]:
+    """The first stage holds the embedding; a single stage holds the head as well."""
+    share = expert_layers / layers
+    dense = layers_per_stage * (place_sums[LAYER, S_WEIGHTS] + (1.0 - share) * place_sums[DENSE, S_WEIGHTS])
+    first, last = place_sums[FIRST, S_WEIGHTS], place_sums[LAST, S_WEIGHTS]
+    ends = first + last if pipeline_parallel == 1.0 else max(first, last)
+    return dense + ends, layers_per_stage * share * place_sums[WITH_EXPERTS, S_WEIGHTS]
+
+
+@equation(
+    Output("sharded_gather_s", "s", "all-gather of a layer's weights over the replicas, where they are sharded"),
+    Output("sharded_scatter_s", "s", "reduce-scatter of its gradients"),
+    Output("unshard_s", "s", "casting and copying of its unsharded weights and gradients"),
+    source="ZeRO stage 3: Rajbhandari 2020; FSDP",
+)
+def sharded_layer(
+    zero_stage: float,
+    layer_sums: np.ndarray,
+    group_network: np.ndarray,
+    collective_algorithm: float,
+    weight_B: float,
+    reduce_B: float,
+    calibration_collective_launch_s: float,
+    calibration_half_message_B: float,
+    calibration_unshard_traffic_B: float,
+    attainable_memory_Bps: float,
+) -> tuple[float, float, float]:
+    """Zero below stage 3. Routed experts are treated as the rest."""
+    if zero_stage < 3.0:
+        return 0.0, 0.0, 0.0
+    launch, half = calibration_collective_launch_s, calibration_half_message_B
+    weights = layer_sums[S_WEIGHTS]
+    gather = group_collective(group_network, SHARD, ALL_GATHER, collective_algorithm, weights * weight_B, launch, half)
+    scatter = group_collective(
+        group_network, SHARD, REDUCE_SCATTER, collective_algorithm, weights * reduce_B, launch, half
+    )
+    return gather, scatter, weights * calibration_unshard_traffic_B / attainable_memory_Bps
+
+
+@equation(
+    Output("stage_forward_s", "s", "forward pass of one microbatch through the layers of a stage"),
+    Output("stage_input_gradient_s", "s", "recomputation and gradient of inputs"),
+    Output("stage_weight_gradient_s", "s", "gradient of weights, added to that of earlier microbatches"),
+    source="layers one after the other; gathers of sharded weights run beside the compute of the layer before",
+)
+def stage_times(
+    layers_per_stage: float,
+    layer_sums: np.ndarray,
+    layer_forward_s: float,
+    layer_input_gradient_s: float,
+    layer_weight_gradient_s: float,
+    sharded_gather_s: float,
+    sharded_scatter_s: float,
+    unshard_s: float,
+    gradient_all_reduce: float,
+    overlap_slowdown: float,
+    calibration_accumulation_B: float,
+    attainable_memory_Bps: float,
+) -> tuple[float, float, float]:
+    """The slower of compute and weight traffic governs a layer where they overlap."""
+    share = 1.0 if gradient_all_reduce == OVERLAPPED else 0.0
+    forward = with_traffic(layer_forward_s, sharded_gather_s, share, overlap_slowdown)
+    accumulation = layer_sums[S_WEIGHTS] * calibration_accumulation_B / attainable_memory_Bps
+    back = layer_input_gradient_s + layer_weight_gradient_s + unshard_s + accumulation
+    late = with_traffic(back, sharded_gather_s + sharded_scatter_s, share, overlap_slowdown) - back
+    n = layers_per_stage
+    gradient = layer_input_gradient_s + unshard_s + late
+    return n * forward, n * gradient, n * (layer_weight_gradient_s + accumulation)
+
+
+@equation(
+    Output("stage_transfer_s", "s", "message of one microbatch to the neighbouring stage"),
+    source="Narayanan 2021, section 4.1: each chip of a tensor group sends its part, the receivers gather them",
+)
+def stage_transfer(
+    stage_message_B: float,
+    stage_gather_B: float,
+    pipeline_parallel: float,
+    group_network: np.ndarray,
+    collective_algorithm: float,
+    calibration_collective_launch_s: float,
+    calibration_half_message_B: float,
+    calibration_transfer_host_s: float,
+) -> float:
+    """Nothing for a single stage."""
+    if pipeline_parallel <= 1.0:
+        return 0.0
+    launch, half = calibration_collective_launch_s, calibration_half_message_B
+    message = group_collective(
+        group_network, PIPELINE, POINT_TO_POINT, collective_algorithm, stage_message_B, launch, half
+    )
+    return (
+        calibration_transfer_host_s
+        + message
+        + group_collective(group_network, TENSOR, ALL_GATHER, collective_algorithm, stage_gather_B, launch, half)
+    )
+
+
+@equation(
+    Output("first_extra_forward_s", "s", "forward pass of the first stage beyond that of a full one"),
+    Output("first_extra_backward_s", "s", "its backward pass"),
+    Output("last_extra_forward_s", "s", "forward pass of the last stage beyond that of a full one"),
+    Output("last_extra_backward_s", "s", "its backward pass"),
+    source="embedding and head stand on the end stages, which have a layer less where the layers do not divide",
+)
+def end_stages(
+    layers: float,
+    layers_per_stage: float,
+    pipeline_parallel: float,
+    layer_forward_s: float,
+    layer_input_gradient_s: float,
+    layer_weight_gradient_s: float,
+    first_forward_s: float,
+    first_backward_s: float,
+    last_forward_s: float,
+    last_backward_s: float,
+) -> tuple[float, float, float, float]:
+    """The last stage is relieved first."""
+    short = layers_per_stage * pipeline_parallel - layers
+    less_last = 1.0 if short >= 1.0 else 0.0
+    less_first = 1.0 if short >= 2.0 else 0.0
+    back = layer_input_gradient_s + layer_weight_gradient_s
+    return (
+        max(first_forward_s - less_first * layer_forward_s, 0.0),
+        max(first_backward_s - less_first * back, 0.0),
+        max(last_forward_s - less_last * layer_forward_s, 0.0),
+        max(last_backward_s - less_last * back, 0.0),
+    )
+
+
+OVERLAPPED = 2.0
+"""Code of the choice `overlapped` of the switch `gradient_all_reduce`."""
+
+
+@equation(
+    Output("pipeline_time_s", "s", "all microbatches through the pipeline, with its bubble"),
+    Output("bubble_time_s", "s", "time in which a stage waits for the pipeline to fill and drain"),
+    source="kernels.schedules",
+)
+def pipeline(
+    schedule: float,
+    pipeline_parallel: float,
+    microbatches: float,
+    virtual_stages: float,
+    stage_forward_s: float,
+    stage_input_gradient_s: float,
+    stage_weight_gradient_s: float,
+    first_extra_forward_s: float,
+    first_extra_backward_s: float,
+    last_extra_forward_s: float,
+    last_extra_backward_s: float,
+    stage_transfer_s: float,
+) -> tuple[float, float]:
+    """The schedule's closed form."""
+    return pipeline_time(
+        schedule, pipeline_parallel, microbatches, virtual_stages, stage_forward_s, stage_input_gradient_s,
+        stage_weight_gradient_s, first_extra_forward_s, first_extra_backward_s, last_extra_forward_s,
+        last_extra_backward_s, stage_transfer_s,
+    )  # fmt: skip
+
+
+@equation(
+    Output("gradient_all_reduce_s", "s", "reduction of the gradients over the replicas, and gathering of new weights"),
+    Output("gradient_time_s", "s", "the part of it that nothing hides"),
+    source="ring or better all-reduce; ZeRO stages 1 and 2 reduce-scatter gradients and all-gather weights",
+)
+def gradient_reduction(
+    zero_stage: float,
+    gradient_all_reduce: float,
+    dense_parameters_per_chip: float,
+    expert_parameters_per_chip: float,
+    group_network: np.ndarray,
+    collective_algorithm: float,
+    weight_B: float,
+    reduce_B: float,
+    calibration_collective_launch_s: float,
+    calibration_half_message_B: float,
+    stage_input_gradient_s: float,
+    stage_weight_gradient_s: float,
+    pipeline_parallel: float,
+    tied_B: float,
+) -> tuple[float, float]:
+    """Overlap hides it behind the backward pass of the last microbatch, except for its last bucket."""
+    launch, half = calibration_collective_launch_s, calibration_half_message_B
+    total = 0.0
+    if zero_stage >= 3.0:
+        shards = group_network[SHARD, 0] * group_network[SHARD, 1]
+        part = (dense_parameters_per_chip + expert_parameters_per_chip) / shards * reduce_B
+        total = group_collective(group_network, REPLICA, ALL_REDUCE, collective_algorithm, part, launch, half)
+        return total, total
+    for group in (DATA, EXPERT_DATA):
+        parameters = dense_parameters_per_chip if group == DATA else expert_parameters_per_chip
+        if zero_stage >= 1.0:
+            total += group_collective(
+                group_network, group, REDUCE_SCATTER, collective_algorithm, parameters * reduce_B, launch, half
+            )
+            total += group_collective(
+                group_network, group, ALL_GATHER, collective_algorithm, parameters * weight_B, launch, half
+            )
+        else:
+            total += group_collective(
+                group_network, group, ALL_REDUCE, collective_algorithm, parameters * reduce_B, launch, half
+            )
+    shared = 0.0
+    if pipeline_parallel > 1.0:
+        shared = group_collective(group_network, PIPELINE, POINT_TO_POINT, collective_algorithm, tied_B, launch, half)
+    if gradient_all_reduce == 0.0:
+        return total + shared, 0.0
+    if gradient_all_reduce == OVERLAPPED:
+        return total + shared, max(total - stage_input_gradient_s - stage_weight_gradient_s, 0.0) + shared
+    return total + shared, total + shared
+
+
+@equation(
+    Output("optimizer_time_s", "s", "reading and writing optimizer state, gradients and weights, per iteration"),
+    source="Adam: reads state and gradient, writes state and weight; gradient clipping reads the gradient once more",
+)
+def optimizer(
+    optimizer_traffic: float,
+    zero_stage: float,
+    data_parallel: float,
+    dense_parameters_per_chip: float,
+    expert_parameters_per_chip: float,
+    expert_parallel: float,
+    calibration_optimizer_traffic_B: float,
+    attainable_memory_Bps: float,
+) -> float:
+    """Sharded over the replicas from ZeRO stage 1."""
+    if optimizer_traffic == 0.0:
+        return 0.0
+    replicas = data_parallel if zero_stage >= 1.0 else 1.0
+    expert_replicas = max(data_parallel / expert_parallel, 1.0) if zero_stage >= 1.0 else 1.0
+    parameters = dense_parameters_per_chip / replicas + expert_parameters_per_chip / expert_replicas
+    return parameters * calibration_optimizer_traffic_B / attainable_memory_Bps
+
+
+@equation(
+    Output("iteration_time_s", "s", "time of one iteration: one batch through the whole system"),
+    source="sum of the parts",
+    when=("task", ("training",)),
+)
+def training_iteration(pipeline_time_s: float, gradient_time_s: float, optimizer_time_s: float) -> float:
+    """Pipeline, exposed gradient reduction, optimizer."""
+    return pipeline_time_s + gradient_time_s + optimizer_time_s
+
+
+@equation(
+    Output("compute_time_s", "s", "time in which compute limits the chip, per iteration"),
+    Output("l2_time_s", "s", "time in which the shared cache limits it"),
+    Output("memory_time_s", "s", "time in which memory limits it"),
+    Output("overhead_time_s", "s", "time in which the cost of kernels limits it"),
+    Output("network_time_s", "s", "time of the collectives inside layers, hidden or not"),
+    Output("hidden_network_time_s", "s", "the part of it that compute hides"),
+    Output("transfer_time_s", "s", "time in which activations pass between stages"),
+    Output("recompute_time_s", "s", "time of what is computed a second time"),
+    source="sums over the operators by what limits them; the parts overlap the bubble, not each other",
+)
+def training_breakdown(
+    microbatches: float,
+    layers_per_stage: float,
+    layer_sums: np.ndarray,
+    recompute: float,
+    tensor_overlap: float,
+    stage_transfer_s: float,
+    virtual_stages: float,
+) -> tuple[float, float, float, float, float, float, float, float]:
+    """Of a chip of a full stage without embedding or head."""
+    n = microbatches * layers_per_stage
+    again = layer_sums[S_FULL] if recompute == FULL else layer_sums[S_SELECTIVE] if recompute == SELECTIVE else 0.0
+    network = layer_sums[S_NET_FORWARD] + layer_sums[S_NET_BACKWARD]
+    network += layer_sums[S_NET_FULL] if recompute == FULL else 0.0
+    return (
+        n * layer_sums[S_BOUND],
+        n * layer_sums[S_BOUND + 1],
+        n * layer_sums[S_BOUND + 2],
+        n * layer_sums[S_BOUND + 3],
+        n * network,
+        n * network * tensor_overlap,
+        2.0 * microbatches * virtual_stages * stage_transfer_s,
+        n * again,
+    )
+
+
+@equation(
+    Output("hardware_flops", "flop", "operations that all chips execute per iteration, recomputation included"),
+    source="sum over the operator table",
+    when=("task", ("training",)),
+)
+def training_hardware_flops(
+    layer_sums: np.ndarray,
+    place_sums: np.ndarray,
+    layers: float,
+    microbatches: float,
+    chips: float,
+    pipeline_parallel: float,
+    recompute: float,
+) -> float:
+    """Every chip of a stage executes the table; stages share the layers."""
+    again = layer_sums[S_FLOPS] if recompute == FULL else 0.0
+    again = layer_sums[S_SELECTIVE_FLOPS] if recompute == SELECTIVE else again
+    per_layer = layer_sums[S_FLOPS] + layer_sums[S_BACKWARD_FLOPS] + again
+    ends = place_sums[FIRST, S_FLOPS] + place_sums[FIRST, S_BACKWARD_FLOPS]
+    ends += place_sums[LAST, S_FLOPS] + place_sums[LAST, S_BACKWARD_FLOPS]
+    return microbatches * (layers * per_layer + ends) * chips / pipeline_parallel
+
+
+EQUATIONS = (
+    division,
+    layer_sums,
+    decode_layer_sums,
+    layer_times,
+    parameters_per_chip,
+    sharded_layer,
+    stage_times,
+    stage_transfer,
+    end_stages,
+    pipeline,
+    gradient_reduction,
+    optimizer,
+    training_iteration,
+    training_breakdown,
+    training_hardware_flops,
+)

@@ -1,0 +1,68 @@
+"""An operator table as arrays: codes of every operator, and its numbers for every combination of a mapping."""
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from kernels.operators import BESIDE, FIELDS, TIMES, TRAITS
+from sweeper.expressions import Expression
+from sweeper.operators import DECODING, Operator, OperatorTable
+from sweeper.vocabulary import TABLE_SCALARS as SCALARS
+
+Wanted = str | tuple[tuple[Expression, ...], ...]
+"""What to evaluate: the name of a parameter or definition, or the expressions of the operators' fields."""
+
+
+def traits(workload: OperatorTable) -> np.ndarray:
+    """Codes of every operator, in the columns that `kernels.operators` names."""
+    order = [operator.name for operator in workload.operators]
+
+    def codes(operator: Operator) -> tuple[int, ...]:
+        at, during = operator.beside or ("", "forward")
+        words = tuple(operator.words[name] for name in TRAITS[:BESIDE])
+        return (*words, order.index(at) if at else -1, TIMES.index(during))
+
+    return np.array([codes(operator) for operator in workload.operators], np.int64)
+
+
+def rows(workload: OperatorTable) -> tuple[tuple[Expression, ...], ...]:
+    """Expressions of every operator, in the columns that `kernels.operators` names."""
+    return tuple(tuple(operator.fields[name] for name in FIELDS) for operator in workload.operators)
+
+
+def base_symbols(workload: OperatorTable, wanted: Wanted) -> frozenset[str]:
+    """Symbols that are no definitions and on which something depends."""
+    needed = _symbols(wanted)
+    for name, expression in reversed(workload.definitions):
+        if name in needed:
+            needed |= expression.symbols
+    return frozenset(needed - {name for name, _ in workload.definitions} - {DECODING})
+
+
+def _symbols(wanted: Wanted) -> set[str]:
+    if isinstance(wanted, str):
+        return {wanted}
+    return {symbol for row in wanted for expression in row for symbol in expression.symbols}
+
+
+def evaluate(workload: OperatorTable, wanted: Wanted, base: Mapping[str, np.ndarray], n: int) -> np.ndarray:
+    """Values for n combinations of the base symbols: [n], or [n, operator, field]."""
+    values = dict(base)
+    for name, expression in workload.definitions:
+        if expression.symbols <= values.keys():
+            values[name] = np.asarray(expression.evaluate(values), np.float64)
+    if isinstance(wanted, str):
+        return np.ascontiguousarray(np.broadcast_to(values[wanted], (n,)), np.float64)
+    found = np.empty((n, len(wanted), len(FIELDS)))
+    for i, row in enumerate(wanted):
+        for column, expression in enumerate(row):
+            found[:, i, column] = expression.evaluate(values)
+    return found
+
+
+def names(workload: OperatorTable) -> Iterable[str]:
+    """Names of the operators in order."""
+    return (operator.name for operator in workload.operators)
+
+
+__all__ = ["DECODING", "SCALARS", "base_symbols", "evaluate", "names", "rows", "traits"]
