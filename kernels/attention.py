@@ -8,11 +8,12 @@ per score in between. Query heads that share a key/value head are stacked into t
 - softmax: exponentials run beside the products of another tile for `OVERLAP` of the shorter of the two;
 - traffic: queries and outputs once, keys and values once per round that the tiles of their head take (concurrent
   tiles walk through the same blocks and share them in cache);
-- few query rows: the context is cut into parts for otherwise idle cores, and the parts are joined (flash decoding).
+- few query rows: the context is cut into 2, 4, ... parts for otherwise idle cores, and the parts are joined (flash
+  decoding); the fastest number is taken.
 
 A core draws at most `SHARE` times its even share of the memory bandwidth. Kernel launch is not included.
 Sources: Dao et al. 2022 (FlashAttention, IO count), Dao 2023 (FlashAttention-2, parallel tiles, backward pass),
-Shah et al. 2024 (FlashAttention-3, exponential throughput), Dao et al. 2023 "Flash-Decoding for long-context inference".
+Shah et al. 2024 (FlashAttention-3, exponential throughput), Dao et al. 2023 (Flash-Decoding, parts of the context).
 """
 
 import numpy as np
@@ -30,7 +31,8 @@ PADDED_ROWS = 64.0
 
 OVERLAP = 0.5
 """Share of the shorter of products and exponentials that is hidden behind the longer: two tiles take turns, but the
-products of one wait for its own exponentials (FlashAttention-3, section 3.1). One value for all chips."""
+products of one wait for its own exponentials (FlashAttention-3, section 3.1). One value for all chips; it sets how
+time depends on head size (FlashAttention-3 figures) and on the products' format (B200, bf16 against fp8)."""
 
 TAIL = 0.25
 """Idle time at the end of unequal tiles, in longest tiles: half of the mean tile, which is half of the longest."""
@@ -39,13 +41,15 @@ BUFFERS = 2.0
 """Key and value blocks held at once: one in use, one under way."""
 
 FILL_S = 3.0e-6
-"""Start and end of a tile: queries in, first keys in, last sums out; 6 memory latencies of 0.5 us (A100, H100)."""
+"""Start and end of a tile: queries in, first keys in, last sums out. Six memory latencies of 0.5 us; time of
+a tile at zero keys extrapolates to 2.4 to 3.9 us on A100, H200 and B200 (tables of aiconfigurator)."""
 
 JOIN_S = 2.0e-6
 """Joining the parts of a split context: store, signal, see it, load; 4 memory latencies."""
 
 PART_S = 0.05e-6
-"""Joining visits the parts in turn; one L2 latency each, partly overlapped (A100 and H100 L2 hits: 0.15 us)."""
+"""Joining visits the parts in turn: 0.03 us each on B200, 0.05 us on H100, 0.2 us on A100, against an L2 latency of
+0.15 us, partly overlapped (tables of aiconfigurator, one sequence of growing length). One value for all chips."""
 
 SHARE = 2.0
 """Memory bandwidth one core can draw, over its even share."""
@@ -74,9 +78,9 @@ def scores_s(products_s: float, exponentials_s: float) -> float:
 
 
 @compiled
-def makespan(tiles: float, mean_s: float, longest_s: float, cores: float, causal: float) -> float:
+def makespan(tiles: float, mean_s: float, longest_s: float, cores: float, unequal: bool) -> float:
     """Seconds until all tiles are done: full rounds of equal tiles, or unequal ones packed longest first."""
-    if causal > 0.0:
+    if unequal:
         return max(longest_s, tiles * mean_s / cores + TAIL * longest_s)
     return np.ceil(tiles / cores) * longest_s
 
@@ -115,7 +119,8 @@ def tiled_attention_time(
     blocks = np.ceil(context / keys)
     span = min(queries, np.ceil(rows / group))
     mean_blocks = blocks
-    if causal > 0.0:
+    unequal = causal > 0.0 and row_tiles > 1.0
+    if unequal:
         mean_blocks = min(blocks, (context - (queries - span) / 2.0) / keys + 0.5)
     padded = min(rows, least_rows * np.ceil(queries * group / least_rows))
     area = keys * padded * cores
@@ -123,7 +128,7 @@ def tiled_attention_time(
 
     mean_s = FILL_S + mean_blocks * block_s
     longest_s = FILL_S + blocks * block_s
-    compute_s = makespan(tiles, mean_s, longest_s, cores, causal)
+    compute_s = makespan(tiles, mean_s, longest_s, cores, unequal)
 
     reads = max(1.0, row_tiles / cores)
     own_B = batch * heads * queries * (head_size + value_size) * element_B
@@ -132,13 +137,14 @@ def tiled_attention_time(
     even_Bps = memory_Bps / cores
     memory_s = FILL_S + memory_B / (even_Bps * min(cores, SHARE * tiles))
 
-    parts = min(blocks, np.floor(cores / tiles))
-    if row_tiles == 1.0 and parts > 1.0:
+    parts = 2.0
+    while row_tiles == 1.0 and parts * tiles <= cores:
         join_s = JOIN_S + PART_S * parts
         split_s = FILL_S + np.ceil(blocks / parts) * block_s + join_s
         split_memory_s = FILL_S + memory_B / (even_Bps * min(cores, SHARE * tiles * parts)) + join_s
         if max(split_s, split_memory_s) < max(compute_s, memory_s):
             compute_s, memory_s = split_s, split_memory_s
+        parts *= 2.0
 
     flops = 2.0 * batch * heads * score_count(queries, context, causal) * (head_size + value_size)
     return compute_s, memory_s, memory_B, flops
@@ -201,13 +207,14 @@ def attention_backward_time(
     steps = np.ceil(queries / rows)
     scores = score_count(queries, context, causal)
     mean_steps = steps
-    if causal > 0.0:
+    unequal = causal > 0.0 and key_blocks > 1.0
+    if unequal:
         mean_steps = min(steps, scores / (context * rows) + 0.5 * (1.0 + keys / rows))
     per_score = 2.0 * (3.0 * head_size + 2.0 * value_size)
     add_s = rows * head_size * SUM_B * cores / (SHARE * memory_Bps)
     area = rows * keys * cores
     step_s = scores_s(area * per_score / peak_flops, area * 2.0 / exponentials_per_s) + add_s
-    compute_s = makespan(tiles, FILL_S + mean_steps * step_s, FILL_S + steps * step_s, cores, causal)
+    compute_s = makespan(tiles, FILL_S + mean_steps * step_s, FILL_S + steps * step_s, cores, unequal)
 
     reads = max(1.0, key_blocks / cores)
     own_B = batch * heads * queries * (head_size + value_size) * element_B

@@ -27,8 +27,10 @@ ALGORITHMS = (
     "in_network_reduction",
     "torus_2d",
     "best",
+    "library",
 )
-"""Collective operations, and algorithms for them; `best` is the fastest that the topology allows."""
+"""Collective operations, and algorithms for them; `best` is the fastest that the topology allows, `library` what NCCL
+chooses among: rings, rings of rings across nodes, direct messages for all-to-all, reduction in the switch."""
 
 OPERATOR_TYPES = ("gemm", "attention", "elementwise", "collective")
 PLACES = ("layer", "dense", "expert", "first", "last")
@@ -86,6 +88,7 @@ REASONS = (
     "experts_indivisible",
     "stages_indivisible",
     "sram_capacity",
+    "offload_capacity",
     "memory_capacity",
 )
 """Why a point is infeasible, in the order in which the checks are made; the empty string is feasible."""

@@ -31,6 +31,7 @@ ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER, ALL_TO_ALL, BROADCAST, POINT_TO_POINT = 
     IN_NETWORK_REDUCTION,
     TORUS_2D,
     BEST,
+    LIBRARY,
 ) = range(len(ALGORITHMS))
 
 
@@ -372,18 +373,19 @@ def collective_time(
         return launch_s + point_to_point(message_B, inner, outer, inner_Bps, outer_Bps, li, lo, half_B)
     any_pair = switched(kind_inner, inner) and switched(kind_outer, outer)
     best = algorithm == BEST
+    in_library = algorithm == LIBRARY
     ki, ko = kind_inner, kind_outer
     time = np.inf
-    if best or algorithm == RING_ALGORITHM:
+    if best or algorithm == RING_ALGORITHM or (in_library and operation != ALL_TO_ALL):
         time = min(time, ring(operation, message_B, inner, outer, inner_Bps, outer_Bps, li, lo, half_B, ki, ko))
     if (best or algorithm == DOUBLE_BINARY_TREE) and any_pair:
         time = min(time, double_binary_tree(operation, message_B, inner, outer, inner_Bps, outer_Bps, li, lo, half_B))
     if (best or algorithm == RECURSIVE_HALVING_DOUBLING) and any_pair:
         other = recursive_halving_doubling(operation, message_B, inner, outer, inner_Bps, outer_Bps, li, lo, half_B)
         time = min(time, other)
-    if best or algorithm == DIRECT:
+    if best or algorithm == DIRECT or (in_library and operation == ALL_TO_ALL):
         time = min(time, direct(operation, message_B, inner, outer, inner_Bps, outer_Bps, li, lo, half_B, ki, ko))
-    if best or algorithm == HIERARCHICAL:
+    if best or algorithm == HIERARCHICAL or (in_library and operation != ALL_TO_ALL and outer > 1.0):
         other = hierarchical(operation, message_B, inner, outer, inner_Bps, outer_Bps, li, lo, half_B, ki, ko)
         time = min(time, other)
     if algorithm == IN_NETWORK_REDUCTION and any_pair:

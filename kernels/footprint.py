@@ -16,6 +16,7 @@ from kernels.equation import Output, equation
     EXPERTS_INDIVISIBLE,
     STAGES_INDIVISIBLE,
     SRAM_CAPACITY,
+    OFFLOAD_CAPACITY,
     MEMORY_CAPACITY,
 ) = range(len(REASONS))
 

@@ -11,14 +11,15 @@ from kernels.footprint import (
     HEADS_INDIVISIBLE,
     MEMORY_CAPACITY,
     MICROBATCH_INDIVISIBLE,
+    OFFLOAD_CAPACITY,
     PARALLELISM_MISMATCH,
     STAGES_INDIVISIBLE,
     TOO_MANY_REPLICAS,
     TOO_MANY_STAGES,
 )
-from kernels.operators import S_STORED, S_STORED_SELECTIVE, S_WORKING
+from kernels.operators import S_STORED, S_WORKING
 from kernels.schedules import in_flight, parameter_copies
-from kernels.training import FULL, LAST, SELECTIVE
+from kernels.training import FIRST, FULL, LAST
 
 INFERENCE = CHOICES["task"].index("inference")
 assert PLACES[LAST] == "last"
@@ -41,6 +42,7 @@ def state_memory(
     weight_B: float,
     gradient_B: float,
     optimizer_state_B: float,
+    calibration_extra_state_B: float,
 ) -> tuple[float, float, float]:
     """ZeRO shards optimizer state (1), gradients (2) and weights (3) over the replicas."""
     replicas, expert_replicas = data_parallel, max(data_parallel / expert_parallel, 1.0)
@@ -50,12 +52,13 @@ def state_memory(
     if task == INFERENCE:
         return whole * weight_B, 0.0, 0.0
     gradients = (part if zero_stage >= 2.0 else whole) * gradient_B
-    return weights, gradients, (part if zero_stage >= 1.0 else whole) * optimizer_state_B
+    return weights, gradients + whole * calibration_extra_state_B, (part if zero_stage >= 1.0 else whole) * optimizer_state_B
 
 
 @equation(
     Output("activations_B", "B", "activations that one chip keeps for the backward pass, worst stage"),
     Output("working_B", "B", "buffers that live while an operator runs"),
+    Output("in_flight_layers", "", "layers times microbatches whose activations the worst stage keeps"),
     source="Korthikanti 2022, equations 1 to 4; microbatches in flight by schedule",
 )
 def activation_memory(
@@ -66,28 +69,33 @@ def activation_memory(
     microbatches: float,
     virtual_stages: float,
     layers_per_stage: float,
+    last_stage_layers: float,
     layer_sums: np.ndarray,
     place_sums: np.ndarray,
-    checkpoint_B: float,
+    layer_stored_B: float,
+    checkpoint_interval: float,
+    activation_offload: float,
     calibration_activation_share: float,
-) -> tuple[float, float]:
-    """Under full recompute one layer's activations live besides the checkpoints. The first stage holds the most
+) -> tuple[float, float, float]:
+    """Under full recompute the layers of an interval live besides the checkpoints; two layers of
+    offloaded activations are on their way. The first stage holds the most
     microbatches, the last one the logits."""
     share = calibration_activation_share
     working = share * layer_sums[S_WORKING]
-    ends = place_sums[LAST, S_STORED] + place_sums[LAST, S_WORKING]
+    loss = share * (place_sums[LAST, S_STORED] + place_sums[LAST, S_WORKING])
     if task == INFERENCE:
-        return 0.0, max(working, ends)
-    layer = layer_sums[S_STORED_SELECTIVE] if recompute == SELECTIVE else layer_sums[S_STORED]
-    extra = layer_sums[S_STORED] if recompute == FULL else 0.0
-    kept = checkpoint_B if recompute == FULL else layer
-    first = in_flight(schedule, pipeline_parallel, microbatches, virtual_stages, 0.0) * layers_per_stage * kept
-    last = (
-        in_flight(schedule, pipeline_parallel, microbatches, virtual_stages, pipeline_parallel - 1.0)
-        * layers_per_stage
-        * kept
-    )
-    return share * (max(first, last + ends) + extra), working
+        return 0.0, max(working, loss), 0.0
+    again = checkpoint_interval * layer_sums[S_STORED] if recompute == FULL else 0.0
+    again = max(again, 2.0 * layer_stored_B) if activation_offload > 0.0 else again
+    kept = layer_stored_B * (1.0 - activation_offload)
+    p = pipeline_parallel
+    of_first = in_flight(schedule, p, microbatches, virtual_stages, 0.0)
+    of_last = in_flight(schedule, p, microbatches, virtual_stages, p - 1.0)
+    first = share * (of_first * (layers_per_stage * kept + place_sums[FIRST, S_STORED]) + again)
+    last = share * (of_last * last_stage_layers * kept + again)
+    if p == 1.0 or last + max(loss, working) > first + working:
+        return (first if p == 1.0 else last), max(loss, working), of_last * last_stage_layers
+    return first, working, of_first * layers_per_stage
 
 
 @equation(
@@ -101,7 +109,8 @@ def cache_memory(task: float, cache_B_per_layer: float, layers_per_stage: float)
 
 @equation(
     Output("memory_need_B", "B", "main memory that one chip needs"),
-    source="sum of the parts",
+    Output("offload_need_B", "B", "second memory that one chip needs"),
+    source="sum of the parts; of offloaded weights two layers stay",
 )
 def model_memory_need(
     weights_B: float,
@@ -110,11 +119,21 @@ def model_memory_need(
     activations_B: float,
     working_B: float,
     cache_memory_B: float,
+    layers_per_stage: float,
+    layer_stored_B: float,
+    in_flight_layers: float,
+    weight_offload: float,
+    activation_offload: float,
+    optimizer_offload: float,
     calibration_memory_reserve_B: float,
-) -> float:
+) -> tuple[float, float]:
     """With what runtime and libraries keep."""
-    state = weights_B + gradients_B + optimizer_B
-    return state + activations_B + working_B + cache_memory_B + calibration_memory_reserve_B
+    weights_away = weight_offload * weights_B * max(1.0 - 2.0 / layers_per_stage, 0.0)
+    optimizer_away = optimizer_offload * optimizer_B * max(1.0 - 2.0 / layers_per_stage, 0.0)
+    state = weights_B + gradients_B + optimizer_B - weights_away - optimizer_away
+    need = state + activations_B + working_B + cache_memory_B + calibration_memory_reserve_B
+    away = weight_offload * weights_B + optimizer_offload * optimizer_B
+    return need, away + activation_offload * in_flight_layers * layer_stored_B
 
 
 @equation(
@@ -138,12 +157,16 @@ def model_feasibility(
     microbatches: float,
     memory_need_B: float,
     memory_capacity_B: float,
+    offload_need_B: float,
+    offload_capacity_B: float,
 ) -> tuple[float, float]:
     """The first check that fails, in the order of `kernels.codes.REASONS`."""
     headroom = memory_capacity_B - memory_need_B
     groups = tensor_parallel * context_parallel * pipeline_parallel * data_parallel
     chunks = layers / pipeline_parallel
+    too_far = offload_capacity_B > 0.0 and offload_need_B > offload_capacity_B
     reason = MEMORY_CAPACITY if headroom < 0.0 else FEASIBLE
+    reason = OFFLOAD_CAPACITY if too_far else reason
     if virtual_stages > 1.0 and np.floor(chunks / virtual_stages) != chunks / virtual_stages:
         reason = STAGES_INDIVISIBLE
     if routed_experts > 0.0 and np.floor(routed_experts / expert_parallel) != routed_experts / expert_parallel:

@@ -7,9 +7,18 @@ gradient of its inputs and one for that of its weights.
 
 import numpy as np
 
-from kernels.attention import attention_backward_time, attention_time
+from kernels.attention import attention_backward_time, tiled_attention_time
 from kernels.codes import GROUPS, OPERATOR_TYPES, PLACES
-from kernels.collective_algorithms import collective_time
+from kernels.collective_algorithms import (
+    ALL_GATHER,
+    ALL_REDUCE,
+    BEST,
+    IN_NETWORK_REDUCTION,
+    LIBRARY,
+    REDUCE_SCATTER,
+    collective_time,
+    own_piece_time,
+)
 from kernels.equation import Output, compiled, equation
 from kernels.matmul import gemm_time
 
@@ -92,12 +101,22 @@ GROUP_FIELDS = (
     "outer_latency_s",
     "inner_kind",
     "outer_kind",
+    "reduction_share",
+    "copied",
 )
 """Columns of `group_network`: how far a group reaches along the first and the other dimensions, and at what rates."""
 
 GROUP_ROWS = (*GROUPS, "data", "expert_data", "pipeline", "shard", "replica")
 """Rows of `group_network`."""
 TENSOR, CONTEXT, EXPERT, DATA, EXPERT_DATA, PIPELINE, SHARD, REPLICA = range(len(GROUP_ROWS))
+
+
+COPY_RATE = 2.0
+"""Rate at which a rank copies its own piece to the gathered buffer, over that of its links: the dependence of gathers
+and scatters on the number of ranks in NCCL's benchmarks on A100, H100 and B200 (one constant for all)."""
+
+IN_NETWORK_LAUNCH_S = 25e-6
+"""Fixed cost of a reduction in the switch (NCCL tuning table, NVLS)."""
 
 
 @compiled
@@ -111,14 +130,26 @@ def group_collective(
     half_B: float,
 ) -> float:
     """Time of a collective in one of the groups; 0 for a group of one chip or an empty message."""
+    copied = group_network[group, 9]
     inner, outer = group_network[group, 0], group_network[group, 1]
     if inner * outer <= 1.0 or message_B <= 0.0:
         return 0.0
-    return collective_time(
+    time = collective_time(
         operation, algorithm, message_B, inner, outer, group_network[group, 2], group_network[group, 3],
         group_network[group, 4], group_network[group, 5], launch_s, half_B, group_network[group, 6],
         group_network[group, 7],
     )  # fmt: skip
+    share = group_network[group, 8]
+    if share > 0.0 and operation == ALL_REDUCE and (algorithm == BEST or algorithm == LIBRARY):
+        summed = collective_time(
+            operation, float(IN_NETWORK_REDUCTION), message_B, inner, outer, share * group_network[group, 2],
+            group_network[group, 3], group_network[group, 4], group_network[group, 5], IN_NETWORK_LAUNCH_S, half_B,
+            group_network[group, 6], group_network[group, 7],
+        )  # fmt: skip
+        time = min(time, summed)
+    if copied > 0.0 and (operation == REDUCE_SCATTER or operation == ALL_GATHER):
+        time += own_piece_time(operation, message_B, inner, outer, COPY_RATE * group_network[group, 2], half_B)
+    return time
 
 
 @compiled
@@ -164,17 +195,18 @@ def evaluate_operators(
     rates: tuple[float, float, float, float, float],
     chip: tuple[float, float, float, float],
     formats: tuple[float, float, float, float],
-    costs: tuple[float, float, float, float, float],
+    costs: tuple[float, float, float, float, float, float],
     algorithm: float,
     times: np.ndarray,
     bounds: np.ndarray,
 ) -> None:
     """Fill `times` and `bounds`. `rates`: attainable linear and attention flop/s, vector flop/s, exponentials/s and
     memory B/s; `formats`: bytes of an activation, weight, gradient and cache entry; `costs`: kernel overhead, launch
-    and half-rate message of a collective, time of the host per kernel, and per collective and member."""
+    and half-rate message of a collective, time of the host per kernel, and per collective and
+    member; and least rows of a tile of attention."""
     linear_flops, attention_flops, vector_flops, exponentials, memory_Bps = rates
     activation_B, weight_B, gradient_B, cache_B = formats
-    overhead_s, launch_s, half_B, host_s, member_s = costs
+    overhead_s, launch_s, half_B, host_s, member_s, attention_rows = costs
     times[:] = 0.0
     bounds[:] = COMPUTE
     for i in range(len(operator_traits)):
@@ -227,9 +259,9 @@ def evaluate_operators(
             else:
                 times[i, INPUT_GRADIENT] += max(c, l, m) + 0.5 * backward_serial
         elif kind == ATTENTION:
-            c, m, traffic, size = attention_time(
+            c, m, traffic, size = tiled_attention_time(
                 d[BATCH], d[HEADS], d[KV_HEADS], d[M], d[N], d[HEAD_SIZE], d[VALUE_SIZE], d[CAUSAL], activation_B,
-                cache_B, attention_flops, exponentials, memory_Bps, chip[0], chip[1],
+                cache_B, attention_flops, exponentials, memory_Bps, chip[0], chip[1], attention_rows,
             )  # fmt: skip
             times[i, FORWARD] = max(c, m) + serial
             times[i, FORWARD_FLOPS], times[i, FORWARD_BYTES] = size, traffic
@@ -286,6 +318,7 @@ def operator_times(
     calibration_half_message_B: float,
     calibration_host_launch_s: float,
     calibration_collective_host_s: float,
+    calibration_attention_rows: float,
     collective_algorithm: float,
     operator_times: np.ndarray,
     operator_bounds: np.ndarray,
@@ -304,6 +337,7 @@ def operator_times(
             calibration_half_message_B,
             calibration_host_launch_s,
             calibration_collective_host_s,
+            calibration_attention_rows,
         ),
         collective_algorithm,
         operator_times,
@@ -338,6 +372,7 @@ def decode_times(
     calibration_half_message_B: float,
     calibration_host_launch_s: float,
     calibration_collective_host_s: float,
+    calibration_attention_rows: float,
     collective_algorithm: float,
     decode_times: np.ndarray,
     decode_bounds: np.ndarray,
@@ -356,6 +391,7 @@ def decode_times(
             calibration_half_message_B,
             calibration_host_launch_s,
             calibration_collective_host_s,
+            calibration_attention_rows,
         ),
         collective_algorithm,
         decode_times,

@@ -76,7 +76,7 @@ def reach(
     row: int,
     x: float,
     outer: float,
-    rates: tuple[float, float, float, float, float, float],
+    rates: tuple[float, float, float, float, float, float, float, float],
 ) -> None:
     """Enter one group: its extents, and the rates, latencies and kinds of the two levels of the network."""
     group_network[row, 0] = x
@@ -108,9 +108,11 @@ def group_network(
     bandwidth_z_Bps: float,
     hop_x_s: float,
     hop_outer_s: float,
+    link_in_network_reduction: float,
     calibration_link_efficiency: float,
     calibration_outer_link_efficiency: float,
     calibration_collective_step_s: float,
+    calibration_own_copy: float,
     group_network: np.ndarray,
 ) -> None:
     """Extents of every group along the first dimension and over the others together."""
@@ -122,6 +124,8 @@ def group_network(
         hop_outer_s + calibration_collective_step_s,
         topology_kind_x,
         topology_kind_y,
+        link_in_network_reduction,
+        calibration_own_copy,
     )
     x, y, z = dim_x, dim_y, dim_z
     ax, ay, az = lay(tensor_parallel, x, y, z)

@@ -1,16 +1,276 @@
+"""Closed forms of pipeline schedules: time of all microbatches, activations in flight, copies of the parameters.
+
+All forms describe the same machine. A stage does its tasks in the order that the schedule prescribes. A message to
+the neighbouring stage occupies the sender and is not overlapped; the receiver waits until it is complete, or finds it
+if it comes later. Stages do the same, except that the first and the last have something extra. A schedule is a graph
+of tasks, its time is the longest path: each form is the longest of the few paths that can be longest in practice, and
+its docstring says when it is exact. Notation: F, B and W are forward, input and weight gradient of one microbatch on
+one stage, t a message, p stages, m microbatches, v chunks per stage.
+
+Sources: Huang 2019 (GPipe), Narayanan 2021 (1F1B and interleaved, sections 2.2.1 and 2.2.2), Qi 2024, arXiv
+2401.10241 (ZB-H1, section 2 and table 2), DeepSeek-V3, arXiv 2412.19437 (DualPipe, section 3.2.1 and table 2).
+"""
+
+import numpy as np
+
+from kernels.codes import SCHEDULES
 from kernels.equation import compiled
+
+GPIPE, ONE_F_ONE_B, INTERLEAVED, ZERO_BUBBLE_H1, DUAL_PIPE = range(len(SCHEDULES))
+
+
 @compiled
-def pipeline_time(schedule, stages, microbatches, virtual_stages, f, g, w, ff, fb, lf, lb, transfer):
-    full = f + g + w
-    slow = full + max(ff + fb, lf + lb)
-    p2p = 2.0 * virtual_stages * transfer if stages > 1.0 else 0.0
-    if stages == 1.0:
-        return microbatches * (full + ff + fb + lf + lb), 0.0
-    b = (stages - 1.0) / virtual_stages * (full + p2p)
-    return microbatches * (slow + p2p) + b, b
+def slowest(stages: float, first: float, middle: float, last: float) -> float:
+    """Largest of the stages' times, for two stages or more."""
+    ends = max(first, last)
+    return max(ends, middle) if stages > 2.0 else ends
+
+
 @compiled
-def in_flight(schedule, stages, microbatches, virtual_stages, stage_index):
-    return min(microbatches, stages - stage_index)
+def one_way(stages: float, microbatches: float, first: float, middle: float, last: float) -> float:
+    """Microbatches that pass all stages in one direction: one passes all, the others follow at the slowest stage's
+    pace. Exact for any times."""
+    through = first + (stages - 2.0) * middle + last
+    return through + (microbatches - 1.0) * slowest(stages, first, middle, last)
+
+
 @compiled
-def parameter_copies(schedule):
-    return 1.0
+def there_and_back(stages: float, microbatches: float, first: float, middle: float, last: float) -> float:
+    """Path of 1F1B that takes each stage's forward and backward pass, here one number, equally often.
+
+    The first microbatch goes down to the last stage and back, and so does the last one; between these two trips the
+    slowest stage works without a break. A trip takes the place of up to p microbatches of the first stage, of two or
+    three of a middle stage, and of none of the last stage.
+    """
+    p, m = stages, microbatches
+    middles = (p - 2.0) * middle
+    longest = first + middles + m * last
+    if p > 2.0:
+        longest = max(longest, first + middles + max(m - 2.0, 0.0) * middle + min(m, 2.0) * last)
+    if m > p:
+        longest = max(longest, (m - p + 1.0) * first + 2.0 * (middles + last))
+    return longest
+
+
+@compiled
+def one_f_one_b_time(
+    stages: float,
+    microbatches: float,
+    first_forward_s: float,
+    forward_s: float,
+    last_forward_s: float,
+    first_backward_s: float,
+    backward_s: float,
+    last_backward_s: float,
+    delayed_s: float,
+) -> float:
+    """1F1B, and ZB-H1 where `delayed_s` is the gradient of weights, which stage i starts i microbatches late.
+
+    Either the path of `there_and_back`, on which delayed gradients of up to p - 1 microbatches fall into gaps. Or a
+    stage that works without a break once the first gradient has come back to it: p - 1 - i of its forward passes fall
+    into the gap before. That is the first or the last stage, as long as neither F nor W exceeds B.
+    With m < p, stage m - 1 already has all delayed gradients at its end.
+    """
+    p, m, w = stages, microbatches, delayed_s
+    first, middle, last = first_forward_s + first_backward_s, forward_s + backward_s, last_forward_s + last_backward_s
+    balanced = there_and_back(p, m, first, middle, last) + (m - min(m, p) + 1.0) * w
+    at_first = (m - min(m, p) + 1.0) * first_forward_s + (p - 2.0) * middle + last + m * (first_backward_s + w)
+    up = min(max(p - m, 0.0), p - 2.0)
+    at_last = first_forward_s + (p - 2.0) * forward_s + m * (last + w) + up * backward_s
+    return max(balanced, at_first, at_last)
+
+
+@compiled
+def partial_group(stages: float, microbatches: float) -> float:
+    """Microbatches that a last, incomplete group of p lacks."""
+    return np.ceil(microbatches / stages) * stages - microbatches
+
+
+@compiled
+def interleaved_time(
+    stages: float,
+    microbatches: float,
+    chunks: float,
+    forward_s: float,
+    backward_s: float,
+    first_extra_s: float,
+    last_extra_s: float,
+    transfer_s: float,
+) -> float:
+    """Interleaved 1F1B. Stage i works on all microbatches without a break after i chunks before its first and i behind
+    its last; the last stage governs unless messages or extras make another one slower. What the first stage has extra
+    delays it by p microbatches, which pass the first chunk before any passes the second.
+
+    A group of fewer than p microbatches leaves gaps between its chunks, in the backward pass, and in the forward pass
+    if there is no other group whose backward pass runs there. Without messages and extras exact if m is a multiple of
+    p or less than p, and otherwise for two chunks if B + W >= F; more chunks leave up to a third of the forward gaps
+    open. Messages: the last stage sends 2v - 1 per microbatch, a middle one 2v.
+    """
+    p, m, v, t = stages, microbatches, chunks, transfer_s
+    forward, backward = forward_s / v, backward_s / v
+    work = forward_s + backward_s
+    gap = backward + t + (forward + t if m < p else 0.0)
+    gaps = (v - 1.0) * partial_group(p, m) * gap
+    down_and_up = forward + backward + 2.0 * t
+    fill = min(m, p) * first_extra_s - t
+    last = fill + (p - 1.0) * down_and_up + m * (work + (2.0 * v - 1.0) * t + last_extra_s)
+    first = m * (work + (2.0 * v - 1.0) * t + first_extra_s)
+    if p <= 2.0:
+        return max(first, last) + gaps
+    middle = fill + (p - 2.0) * down_and_up + m * (work + 2.0 * v * t)
+    return max(first, middle, last) + gaps
+
+
+@compiled
+def interleaved_forward_time(
+    stages: float,
+    microbatches: float,
+    chunks: float,
+    forward_s: float,
+    first_extra_s: float,
+    last_extra_s: float,
+    transfer_s: float,
+) -> float:
+    """Forward passes alone: chunk after chunk, each with its message but the last. What the last stage has extra first
+    takes the place of the message that it does not send. Exact if only the last stage has extras, of up to F/2."""
+    p, m, v = stages, microbatches, chunks
+    slots = m * v + p - 1.0 + (v - 1.0) * partial_group(p, m)
+    end = last_extra_s - transfer_s
+    extra = max(min(m, p) * first_extra_s + end + (m - 1.0) * max(end, 0.0), m * first_extra_s + end)
+    return slots * (forward_s / v + transfer_s) + extra
+
+
+@compiled
+def dual_pipe_bubble(stages: float, forward_s: float, input_gradient_s: float, weight_gradient_s: float) -> float:
+    """Idle time of every stage under DualPipe, forward and backward of a pair one after the other.
+
+    DeepSeek-V3's (p/2 - 1)(F&B + B - 3W), where B is the whole backward pass and F&B = F + B, is this for F = B >= W
+    in the notation here; the general form follows from playing the schedule, and is exact without messages.
+    """
+    half = np.ceil(stages / 2.0) - 1.0
+    f, b = forward_s, input_gradient_s
+    published = half * (f + max(f, b) + b - min(weight_gradient_s, b))
+    return published - min(f, half * max(b - f, 0.0))
+
+
+@compiled
+def dual_pipe_microbatches(stages: float, microbatches: float) -> float:
+    """DualPipe runs an even number of microbatches, at least two per stage: fewer are padded with empty ones."""
+    return 2.0 * max(np.ceil(microbatches / 2.0), 2.0 * np.ceil(stages / 2.0))
+
+
+@compiled
+def dual_pipe_time(
+    stages: float,
+    microbatches: float,
+    forward_s: float,
+    input_gradient_s: float,
+    weight_gradient_s: float,
+    end_extra_s: float,
+    transfer_s: float,
+) -> float:
+    """DualPipe. A middle stage sends both ways, an end stage one way; both ends have the same extra work, here the mean
+    over the microbatches of both directions.
+
+    Either the middle stages govern, and the ends' gaps take in the extras of 2p - 2 microbatches, or the ends work
+    without a break but for the last gradients. Exact without messages and extras.
+    """
+    p, t = stages, transfer_s
+    m = dual_pipe_microbatches(p, microbatches)
+    half = np.ceil(p / 2.0) - 1.0
+    work = forward_s + input_gradient_s + weight_gradient_s
+    ends = m * (work + t + end_extra_s) + half * max(input_gradient_s - weight_gradient_s, 0.0)
+    if p <= 2.0:
+        return ends
+    bubble = dual_pipe_bubble(p, forward_s, input_gradient_s, weight_gradient_s) + 3.0 * (half - 1.0) * t
+    later = (m - 2.0 * p + 2.0) * max(end_extra_s - t, 0.0)
+    return max(ends, m * (work + 2.0 * t) + bubble + later)
+
+
+@compiled
+def pipeline_time(
+    schedule: float,
+    stages: float,
+    microbatches: float,
+    virtual_stages: float,
+    forward_s: float,
+    input_gradient_s: float,
+    weight_gradient_s: float,
+    first_extra_forward_s: float,
+    first_extra_backward_s: float,
+    last_extra_forward_s: float,
+    last_extra_backward_s: float,
+    transfer_s: float,
+) -> tuple[float, float]:
+    """Seconds of all microbatches, and the part in which the stage with most to do, messages included, waits.
+
+    Times are those of one microbatch on one full stage, extras those of the first and the last stage beyond it,
+    `transfer_s` is one message between neighbours. Without gradients there is only a forward pass, under DualPipe in
+    one direction. `virtual_stages` count for the interleaved schedule; with one it is 1F1B.
+
+    Exact for equal stages without messages (but see `interleaved_time` where p does not divide m); for GPipe and for
+    forward passes without chunks always; for 1F1B with ends and messages as models have them (F <= B <= 2F,
+    F/2 <= W <= F, an embedding of up to F/5, a head of up to F/2 forward and F backward, t <= F/4). There ZB-H1 lies
+    up to 1 % below the schedule played out, interleaved within -3 % and +6.5 %, DualPipe within -5.5 % and +1.5 %.
+    """
+    p, m, v, t = stages, microbatches, virtual_stages, transfer_s
+    f, b, w = forward_s, input_gradient_s, weight_gradient_s
+    backward_extra = first_extra_backward_s + last_extra_backward_s
+    back = b + w
+    if p <= 1.0:
+        return m * (f + back + first_extra_forward_s + last_extra_forward_s + backward_extra), 0.0
+    chunked = schedule == INTERLEAVED and v > 1.0
+    first_f, middle_f, last_f = f + first_extra_forward_s + t, f + t, f + last_extra_forward_s
+    if back + backward_extra <= 0.0:
+        own = m * slowest(p, first_f, middle_f, last_f)
+        total = one_way(p, m, first_f, middle_f, last_f)
+        if chunked:
+            own += m * (v - 1.0) * t
+            total = interleaved_forward_time(p, m, v, f, first_extra_forward_s, last_extra_forward_s, t)
+        return max(total, own), max(total - own, 0.0)
+    first_extra = first_extra_forward_s + first_extra_backward_s
+    last_extra = last_extra_forward_s + last_extra_backward_s
+    delayed = w if schedule == ZERO_BUBBLE_H1 else 0.0
+    waited = back - delayed
+    first_b, middle_b, last_b = waited + first_extra_backward_s, waited + t, waited + last_extra_backward_s + t
+    own = m * (slowest(p, first_f + first_b, middle_f + middle_b, last_f + last_b) + delayed)
+    if schedule == GPIPE:
+        total = one_way(p, m, first_f, middle_f, last_f) + one_way(p, m, first_b, middle_b, last_b)
+    elif schedule == DUAL_PIPE:
+        mean_extra = 0.5 * (first_extra + last_extra)
+        own = m * slowest(p, f + back + mean_extra + t, middle_f + middle_b, 0.0)
+        total = dual_pipe_time(p, m, f, b, w, mean_extra, t)
+    elif chunked:
+        own += m * 2.0 * (v - 1.0) * t
+        total = interleaved_time(p, m, v, f, back, first_extra, last_extra, t)
+    else:
+        total = one_f_one_b_time(p, m, first_f, middle_f, last_f, first_b, middle_b, last_b, delayed)
+    return max(total, own), max(total - own, 0.0)
+
+
+@compiled
+def in_flight(schedule: float, stages: float, microbatches: float, virtual_stages: float, stage_index: float) -> float:
+    """Most microbatches whose activations a stage (counted from 0) keeps at one time, in those of a full stage.
+
+    Activations live until the last gradient that needs them. GPipe keeps all microbatches. 1F1B keeps p - i. ZB-H1
+    keeps p on every stage, because late stages delay the gradients of weights (an upper bound where part of the
+    activations goes before). Interleaved keeps one chunk more than it forwards to warm up, on the first stage
+    p + (p - 1)/v microbatches (an upper bound if p does not divide m). DualPipe keeps p + 1.
+    """
+    p, m, i = stages, microbatches, stage_index
+    if schedule == GPIPE or p <= 1.0:
+        return m if schedule == GPIPE else 1.0
+    if schedule == ZERO_BUBBLE_H1:
+        return min(m, p)
+    if schedule == DUAL_PIPE:
+        return min(dual_pipe_microbatches(p, m), p + 1.0)
+    if schedule == INTERLEAVED and virtual_stages > 1.0:
+        warmup = 2.0 * (p - 1.0 - i) + (virtual_stages - 1.0) * p
+        return min(m, (warmup + 1.0) / virtual_stages)
+    return min(m, p - i)
+
+
+@compiled
+def parameter_copies(schedule: float) -> float:
+    """Stages whose parameters a chip keeps: under DualPipe one for each direction."""
+    return 2.0 if schedule == DUAL_PIPE else 1.0

@@ -24,6 +24,8 @@ from kernels.operators import (
     S_NET_FULL,
     S_SELECTIVE,
     S_SELECTIVE_FLOPS,
+    S_STORED,
+    S_STORED_SELECTIVE,
     S_WEIGHT,
     S_WEIGHTS,
     SUMS,
@@ -40,13 +42,21 @@ ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER, POINT_TO_POINT = 0.0, 1.0, 2.0, 5.0
 @equation(
     Output("microbatches", "", "microbatches that one replica passes through its pipeline per iteration"),
     Output("layers_per_stage", "", "layers of the fullest pipeline stage"),
-    source="batch over replicas and microbatch; layers divided over the stages, rounded up",
+    Output("last_stage_layers", "", "layers of the last pipeline stage"),
+    source="batch over replicas and microbatch; layers, and what the head counts for, divided over the stages",
 )
 def division(
-    batch_size: float, microbatch: float, data_parallel: float, layers: float, pipeline_parallel: float
-) -> tuple[float, float]:
+    batch_size: float,
+    microbatch: float,
+    data_parallel: float,
+    layers: float,
+    head_layers: float,
+    pipeline_parallel: float,
+) -> tuple[float, float, float]:
     """A fraction of a microbatch is infeasible and reported as such."""
-    return batch_size / (microbatch * data_parallel), np.ceil(layers / pipeline_parallel)
+    fullest = min(np.ceil((layers + head_layers) / pipeline_parallel), layers)
+    last = max(layers - fullest * (pipeline_parallel - 1.0), 0.0)
+    return batch_size / (microbatch * data_parallel), fullest, last
 
 
 @compiled
@@ -137,14 +147,24 @@ def layer_times(
     source="sum over the operator table",
 )
 def parameters_per_chip(
-    place_sums: np.ndarray, layers: float, expert_layers: float, layers_per_stage: float, pipeline_parallel: float
+    place_sums: np.ndarray,
+    layers: float,
+    expert_layers: float,
+    layers_per_stage: float,
+    last_stage_layers: float,
+    pipeline_parallel: float,
 ) -> tuple[float, float]:
-    """The first stage holds the embedding; a single stage holds the head as well."""
+    """Of the stage that holds the most: the first one has the embedding, the last one the head."""
     share = expert_layers / layers
-    dense = layers_per_stage * (place_sums[LAYER, S_WEIGHTS] + (1.0 - share) * place_sums[DENSE, S_WEIGHTS])
+    layer = place_sums[LAYER, S_WEIGHTS] + (1.0 - share) * place_sums[DENSE, S_WEIGHTS]
+    expert = share * place_sums[WITH_EXPERTS, S_WEIGHTS]
     first, last = place_sums[FIRST, S_WEIGHTS], place_sums[LAST, S_WEIGHTS]
-    ends = first + last if pipeline_parallel == 1.0 else max(first, last)
-    return dense + ends, layers_per_stage * share * place_sums[WITH_EXPERTS, S_WEIGHTS]
+    if pipeline_parallel == 1.0:
+        return layers_per_stage * layer + first + last, layers_per_stage * expert
+    at_first, at_last = layers_per_stage * layer + first, last_stage_layers * layer + last
+    if at_last + last_stage_layers * expert > at_first + layers_per_stage * expert:
+        return at_last, last_stage_layers * expert
+    return at_first, layers_per_stage * expert
 
 
 @equation(
@@ -178,6 +198,41 @@ def sharded_layer(
 
 
 @equation(
+    Output("layer_stored_B", "B", "what a layer keeps of a microbatch for the backward pass"),
+    source="Korthikanti 2022, equations 1 to 5; with an interval, checkpoints stand at every so many layers",
+)
+def layer_stored(
+    layer_sums: np.ndarray, recompute: float, checkpoint_B: float, checkpoint_interval: float
+) -> float:
+    """Everything, all but what selective recompute repeats, or checkpoints alone."""
+    if recompute == FULL:
+        return checkpoint_B / checkpoint_interval
+    return layer_sums[S_STORED_SELECTIVE] if recompute == SELECTIVE else layer_sums[S_STORED]
+
+
+@equation(
+    Output("offload_forward_s", "s", "traffic of a layer to and from the second memory in a forward pass"),
+    Output("offload_backward_s", "s", "the same in a backward pass"),
+    Output("offload_optimizer_s", "s", "optimizer state to and from the second memory, per iteration"),
+    source="weights come in and activations go out in the forward pass, both come back in the backward pass; Calculon A.5",
+)
+def offload_traffic(
+    layer_sums: np.ndarray,
+    layer_stored_B: float,
+    weight_B: float,
+    weight_offload: float,
+    activation_offload: float,
+    optimizer_offload: float,
+    optimizer_B: float,
+    offload_bandwidth_Bps: float,
+) -> tuple[float, float, float]:
+    """The link carries both directions at once; the busier one counts."""
+    weights, activations = weight_offload * layer_sums[S_WEIGHTS] * weight_B, activation_offload * layer_stored_B
+    forward = max(weights, activations) / offload_bandwidth_Bps
+    return forward, (weights + activations) / offload_bandwidth_Bps, optimizer_offload * optimizer_B / offload_bandwidth_Bps
+
+
+@equation(
     Output("stage_forward_s", "s", "forward pass of one microbatch through the layers of a stage"),
     Output("stage_input_gradient_s", "s", "recomputation and gradient of inputs"),
     Output("stage_weight_gradient_s", "s", "gradient of weights, added to that of earlier microbatches"),
@@ -192,12 +247,14 @@ def stage_times(
     sharded_gather_s: float,
     sharded_scatter_s: float,
     unshard_s: float,
+    offload_forward_s: float,
+    offload_backward_s: float,
     gradient_all_reduce: float,
     overlap_slowdown: float,
     calibration_accumulation_B: float,
     attainable_memory_Bps: float,
 ) -> tuple[float, float, float]:
-    """The slower of compute and weight traffic governs a layer where they overlap."""
+    """The slower of compute and weight traffic governs a layer where they overlap; so does the second memory's link."""
     share = 1.0 if gradient_all_reduce == OVERLAPPED else 0.0
     forward = with_traffic(layer_forward_s, sharded_gather_s, share, overlap_slowdown)
     accumulation = layer_sums[S_WEIGHTS] * calibration_accumulation_B / attainable_memory_Bps
@@ -205,6 +262,8 @@ def stage_times(
     late = with_traffic(back, sharded_gather_s + sharded_scatter_s, share, overlap_slowdown) - back
     n = layers_per_stage
     gradient = layer_input_gradient_s + unshard_s + late
+    forward = max(forward, offload_forward_s)
+    gradient += max(offload_backward_s - gradient - layer_weight_gradient_s - accumulation, 0.0)
     return n * forward, n * gradient, n * (layer_weight_gradient_s + accumulation)
 
 
@@ -237,35 +296,23 @@ def stage_transfer(
 
 
 @equation(
-    Output("first_extra_forward_s", "s", "forward pass of the first stage beyond that of a full one"),
-    Output("first_extra_backward_s", "s", "its backward pass"),
     Output("last_extra_forward_s", "s", "forward pass of the last stage beyond that of a full one"),
     Output("last_extra_backward_s", "s", "its backward pass"),
-    source="embedding and head stand on the end stages, which have a layer less where the layers do not divide",
+    source="the head stands on the last stage, which has fewer layers where they do not divide",
 )
-def end_stages(
-    layers: float,
+def last_stage(
     layers_per_stage: float,
-    pipeline_parallel: float,
+    last_stage_layers: float,
     layer_forward_s: float,
     layer_input_gradient_s: float,
     layer_weight_gradient_s: float,
-    first_forward_s: float,
-    first_backward_s: float,
     last_forward_s: float,
     last_backward_s: float,
-) -> tuple[float, float, float, float]:
-    """The last stage is relieved first."""
-    short = layers_per_stage * pipeline_parallel - layers
-    less_last = 1.0 if short >= 1.0 else 0.0
-    less_first = 1.0 if short >= 2.0 else 0.0
+) -> tuple[float, float]:
+    """Never less than a full stage: the others set the pace."""
+    short = layers_per_stage - last_stage_layers
     back = layer_input_gradient_s + layer_weight_gradient_s
-    return (
-        max(first_forward_s - less_first * layer_forward_s, 0.0),
-        max(first_backward_s - less_first * back, 0.0),
-        max(last_forward_s - less_last * layer_forward_s, 0.0),
-        max(last_backward_s - less_last * back, 0.0),
-    )
+    return max(last_forward_s - short * layer_forward_s, 0.0), max(last_backward_s - short * back, 0.0)
 
 
 OVERLAPPED = 2.0
@@ -285,8 +332,8 @@ def pipeline(
     stage_forward_s: float,
     stage_input_gradient_s: float,
     stage_weight_gradient_s: float,
-    first_extra_forward_s: float,
-    first_extra_backward_s: float,
+    first_forward_s: float,
+    first_backward_s: float,
     last_extra_forward_s: float,
     last_extra_backward_s: float,
     stage_transfer_s: float,
@@ -294,7 +341,7 @@ def pipeline(
     """The schedule's closed form."""
     return pipeline_time(
         schedule, pipeline_parallel, microbatches, virtual_stages, stage_forward_s, stage_input_gradient_s,
-        stage_weight_gradient_s, first_extra_forward_s, first_extra_backward_s, last_extra_forward_s,
+        stage_weight_gradient_s, first_forward_s, first_backward_s, last_extra_forward_s,
         last_extra_backward_s, stage_transfer_s,
     )  # fmt: skip
 
@@ -379,9 +426,11 @@ def optimizer(
     source="sum of the parts",
     when=("task", ("training",)),
 )
-def training_iteration(pipeline_time_s: float, gradient_time_s: float, optimizer_time_s: float) -> float:
-    """Pipeline, exposed gradient reduction, optimizer."""
-    return pipeline_time_s + gradient_time_s + optimizer_time_s
+def training_iteration(
+    pipeline_time_s: float, gradient_time_s: float, optimizer_time_s: float, offload_optimizer_s: float
+) -> float:
+    """Pipeline, exposed gradient reduction, optimizer or the traffic of its offloaded state."""
+    return pipeline_time_s + gradient_time_s + max(optimizer_time_s, offload_optimizer_s)
 
 
 @equation(
@@ -451,9 +500,11 @@ EQUATIONS = (
     layer_times,
     parameters_per_chip,
     sharded_layer,
+    layer_stored,
+    offload_traffic,
     stage_times,
     stage_transfer,
-    end_stages,
+    last_stage,
     pipeline,
     gradient_reduction,
     optimizer,

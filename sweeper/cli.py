@@ -96,18 +96,81 @@ def main() -> None:
 
 
 @main.command()
-@STUDY
+@click.argument("study", metavar="[STUDY]", required=False)
 @LIBRARY
+@click.option(
+    "--measured", multiple=True, metavar="FILE", help="CSV of measurements to score instead of ours; repeatable."
+)
+@click.option("--out", metavar="FILE", help="Write all rows with predicted, error and reason to this CSV file.")
+@click.option("--figures", metavar="DIR", help="Draw predicted against measured for every set in this directory.")
 @JSON
 @guarded
-def validate(study: str, library: tuple[str, ...], as_json: bool) -> None:
-    """Check a study and the library entries it uses; report every mistake with file, line and column.
+def validate(
+    study: str | None,
+    library: tuple[str, ...],
+    measured: tuple[str, ...],
+    out: str | None,
+    figures: str | None,
+    as_json: bool,
+) -> None:
+    """Check a study and the entries it uses; without a study, score the model against measurements.
+
+    With a study, every mistake is reported with file, line and column. Without, errors in percent are shown for each
+    set of measured rows, beside what others report on it.
 
     \b
     Example: sweeper validate my_study.yaml --library my_library
+             sweeper validate --measured my_runs.csv --out predictions.csv
     """
-    plan = plan_of(study, library)
-    echo(as_json, {"study": plan.name, "points": plan.point_count}, lambda: f"{plan.name}: {plan.point_count:,} points")
+    from sweeper.report import scores
+    from sweeper.scoreboard import bundled, by_set, scoreboard, scored_files, write_predictions
+
+    if study is not None:
+        if measured or out or figures:
+            raise click.UsageError("a study is checked, not scored: leave out --measured, --out and --figures")
+        plan = plan_of(study, library)
+        echo(
+            as_json,
+            {"study": plan.name, "points": plan.point_count},
+            lambda: f"{plan.name}: {plan.point_count:,} points",
+        )
+        return
+    if library:
+        raise click.UsageError("measurements are scored with our library: leave out --library, or name a study")
+    scored = scored_files(map(Path, measured)) if measured else bundled()
+    if out:
+        write_predictions(Path(out), scored)
+    if figures:
+        from sweeper.figures import measured_figures
+
+        measured_figures(by_set(scored), figures)
+    found = scoreboard(scored)
+    echo(as_json, found, lambda: scores(found))
+
+
+@main.command("calibrate")
+@click.argument("name")
+@click.option("--write", "write_back", is_flag=True, help="Put the constants into specs/calibrations.")
+@JSON
+@guarded
+def calibrate_command(name: str, write_back: bool, as_json: bool) -> None:
+    """Fit the constants of a calibration (or of all) to the measured rows that the registry names for it.
+
+    Shown are the constants with the interval of 90 % of resampled fits, and errors in percent: of the fit itself, of
+    rows left out of it, and of sources left out of it.
+
+    \b
+    Example: sweeper calibrate a100_megatron_2022
+    """
+    from sweeper.calibration import calibrate, named, write
+    from sweeper.report import fitted
+
+    fits = [calibrate(calibration) for calibration in named(name)]
+    found = {fit.calibration.name: fit.summary for fit in fits}
+    echo(as_json, found, lambda: fitted(found))
+    if write_back:
+        for path in write(fits):
+            click.echo(f"wrote {path}", err=True)
 
 
 @main.command()

@@ -1,9 +1,10 @@
-"""Pictures of a finished run: heat maps over systems, Pareto fronts, and where the time goes.
+"""Pictures: of a finished run, heat maps over systems, Pareto fronts, and where the time goes; of measured rows, ours.
 
 Every figure is written as PNG and SVG, and the same frame gives the same bytes (for one version of Matplotlib).
 Matplotlib is imported by the functions that draw, not by whoever imports this module.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,6 +20,8 @@ from sweeper.analysis import TIMES, Frame, breakdown, feasible, heatmap, pareto
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from sweeper.scoreboard import Scored
 
 
 @dataclass(frozen=True)
@@ -157,6 +160,46 @@ def breakdown_figure(frame: Frame, directory: str | Path, study: str = "") -> li
             panel.set_title(_label(workload), loc="left")
         figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(TIMES), frameon=False)
         return _save(figure, Path(directory) / "breakdown")
+
+
+def measured_figures(sets: Mapping[str, Sequence["Scored"]], directory: str | Path) -> list[Path]:
+    """One figure per set of measured rows: predicted over measured, by group, between lines of 10 % error.
+
+    A set of which no row is modelled is left out. Gives the files written, `<set>.png` and `.svg` in `directory`.
+    """
+    files = []
+    for name, scored in sets.items():
+        shown = [s for s in scored if not s.reason and np.isfinite(s.measured)]
+        if not shown:
+            continue
+        errors = [100.0 * abs(s.error) for s in shown]
+        with _figure((5.4, 5.0), f"{name}: predicted and measured", "") as figure:
+            panel = figure.subplots()
+            groups = list(dict.fromkeys(s.group for s in shown))
+            for index, group in enumerate(groups):
+                mine = [s for s in shown if s.group == group]
+                panel.scatter(
+                    [s.measured for s in mine],
+                    [s.predicted for s in mine],
+                    s=14.0,
+                    alpha=0.6,
+                    linewidths=0.0,
+                    color=PALETTE[index % len(PALETTE)],
+                    marker=MARKERS[index % len(MARKERS)],
+                    label=group,
+                )
+            ends = np.array([min(s.measured for s in shown), max(s.measured for s in shown)])
+            for factor, style in ((1.0, "-"), (1.1, ":"), (1.0 / 1.1, ":")):
+                panel.plot(ends, factor * ends, color="black", linewidth=0.8, linestyle=style, zorder=1)
+            panel.set(xscale="log", yscale="log", xlabel="measured (SI)", ylabel="predicted (SI)")
+            panel.grid(color="#DDDDDD", linewidth=0.5)
+            panel.set_axisbelow(True)
+            if len(groups) > 1:
+                panel.legend(frameon=False, fontsize=7.0)
+            summary = f"{len(shown)} rows: median error {np.median(errors):.1f} %, mean {np.mean(errors):.1f} %"
+            figure.supxlabel(f"{summary}. Dotted: 10 % apart.", fontsize=8.0, color="#444444")
+            files += _save(figure, Path(directory) / (re.sub(r"[^A-Za-z0-9]+", "_", name).strip("_").lower() or "set"))
+    return files
 
 
 def _workloads(frame: Frame) -> Iterator[tuple[str, pl.LazyFrame, str]]:

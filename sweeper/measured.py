@@ -82,12 +82,17 @@ def measured_value(row: Row, name: str) -> float:
     return positive(row, name)
 
 
-def platform(known: Mapping[str, Any], name: str) -> dict[str, Value]:
-    """Columns of the hardware that an accelerator's name stands for."""
+def platform_entry(known: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """What the registry says of an accelerator. Raises Unmodelled for a name that it does not know."""
     for entry in known["platforms"]:
         if any(name.lower().startswith(alias.lower()) for alias in entry["names"]):
-            return dict(entry["columns"])
+            return dict(entry)
     raise Unmodelled(f"unknown accelerator {name!r}")
+
+
+def platform(known: Mapping[str, Any], name: str) -> dict[str, Value]:
+    """Columns of the hardware that an accelerator's name stands for."""
+    return dict(platform_entry(known, name)["columns"])
 
 
 def stack(known: Mapping[str, Any], layout: str, row: Row, keys: Iterable[str]) -> dict[str, Value]:
@@ -298,9 +303,14 @@ def one_chip(known: Mapping[str, Any], row: Row, layout: str, keys: Iterable[str
     return columns
 
 
+FEW_ROWS = 32.0
+"""Rows of a product below which libraries of block-scaled formats take another kernel."""
+
+
 def gemm(row: Row, known: Mapping[str, Any]) -> Case:
     """Matrix products: microseconds."""
-    columns = one_chip(known, row, "gemm", ("system", "kernel_source", "gemm_dtype"))
+    few = "few rows" if positive(row, "m") < FEW_ROWS else ""
+    columns = one_chip(known, {**row, "few": few}, "gemm", ("system", "kernel_source", "gemm_dtype", "few"))
     wide = formats(row.get("gemm_dtype", "bfloat16"))
     columns.update(
         {"workload": "single_gemm", **{f"workload.{name}": positive(row, name) for name in "mnk"}},
@@ -359,7 +369,7 @@ def collective(row: Row, known: Mapping[str, Any]) -> Case:
     if operation not in COLLECTIVES:
         raise Unmodelled(f"collective {operation!r}")
     ranks, size = positive(row, "num_gpus"), positive(row, "size_bytes")
-    network_columns(columns, ranks, 8.0)
+    network_columns(columns, ranks, platform_entry(known, row.get("system", "")).get("island", 8.0))
     columns.update(
         {"workload": "single_collective", "workload.operation": COLLECTIVES[operation], "workload.message": size},
         tensor_parallel=ranks,

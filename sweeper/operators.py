@@ -41,6 +41,7 @@ GIVEN_SYMBOLS = frozenset(
         *(f"calibration_{attribute.column}" for attribute in ATTRIBUTES["calibration"].values()),
         *(f"{name}_B" for name in NAMED_FORMATS),
         "memory_bandwidth_Bps",
+        "link_bandwidth_Bps",
     }
 )
 """Numbers of the space that expressions may use."""

@@ -1,6 +1,6 @@
 """What the command line shows of datasets and of the library: best systems, pictures, claims, catalogues."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -92,6 +92,58 @@ def draw(directory: str) -> list[Path]:
         pareto_figure(frame, {"iteration_time_s": "minimise", "system_price_usd": "minimise"}, into, study)
         drawn.touch()
     return sorted(path for path in into.iterdir() if path.suffix in (".png", ".svg"))
+
+
+MEASURES = {"median_ape": "MEDIAN", "mean_ape": "MEAN", "p90_ape": "P90", "max_ape": "MAX", "signed": "SIGNED"}
+"""Statistics of relative errors in percent, and their headings."""
+
+
+def in_percent(value: float | None) -> str:
+    """A percentage with two digits after the point."""
+    return "-" if value is None else f"{value:.2f}"
+
+
+def scores(board: Mapping[str, Mapping[str, Any]]) -> str:
+    """The scoreboard as a table: errors of every set in percent, beside the target and what others report."""
+    rows = [
+        {"set": name, "rows": found["rows"], "modelled": found["modelled"]}
+        | {measure: in_percent(found[measure]) for measure in MEASURES}
+        | {"memory": in_percent(found.get("memory_balanced_accuracy")), "target": found["target"] or "-"}
+        | {"peers": "; ".join(f"{peer['name']}: {peer['error']}" for peer in found["peers"]) or "-"}
+        for name, found in board.items()
+    ]
+    columns = {"set": "SET", "rows": "ROWS", "modelled": "MODELLED", **MEASURES}
+    table = listing(rows, columns | {"memory": "MEMORY", "target": "TARGET", "peers": "PEERS"})
+    left = [
+        f"not modelled: {name}: {count} rows, {reason}"
+        for name, found in board.items()
+        for reason, count in found["reasons"].items()
+    ]
+    about = "errors in percent; MEMORY: balanced accuracy of whether a run fits, in percent"
+    return "\n".join([table, *left, about])
+
+
+def fitted(fits: Mapping[str, Mapping[str, Any]]) -> str:
+    """Fitted constants with their intervals, and errors in percent, as tables."""
+    blocks = []
+    for name, fit in fits.items():
+        constants = [{"constant": constant, **found} for constant, found in fit["constants"].items()]
+        heads = {"constant": "CONSTANT", "value": "VALUE", "low": "LOW", "high": "HIGH", "unit": "UNIT"}
+        kinds = {
+            "in_sample": "in sample",
+            "left_out": f"left out by {fit['left_out_by']}",
+            "source_left_out": f"left out by source ({fit['sources']})",
+        }
+        errors = [
+            {"error": title} | {measure: in_percent(fit[kind][measure]) for measure in MEASURES}
+            for kind, title in kinds.items()
+            if fit[kind] is not None
+        ]
+        title = f"{name}: {fit['rows']} rows"
+        blocks.append(
+            "\n".join([title, listing(constants, heads), listing(errors, {"error": "ERROR (%)", **MEASURES})])
+        )
+    return "\n\n".join(blocks)
 
 
 @cache

@@ -73,7 +73,7 @@ ATTRIBUTES: dict[str, dict[str, Attribute]] = {
         "switch_price_per_bandwidth": Attribute("usd/(B/s)", "switch_price_usd_per_Bps", "price of a port", 0.0, False),
         "switch_energy": Attribute("J/B", "switch_energy_J_per_B", "energy per byte through a port", 0.0, False),
         "in_network_reduction": Attribute(
-            "", "in_network_reduction", "1 if the switch sums what it passes on", 0.0, False
+            "", "in_network_reduction", "share of the rate at which the switch sums; 0: it does not", 0.0, False
         ),
     },
     "calibration": {
@@ -94,12 +94,14 @@ ATTRIBUTES: dict[str, dict[str, Attribute]] = {
         ),
         "kernel_overhead": Attribute("s", "kernel_overhead_s", "serial cost of one kernel on the chip", 0.0, False),
         "host_launch": Attribute("s", "host_launch_s", "time the host needs to launch one kernel", 0.0, False),
+        "own_copy": Attribute("", "own_copy", "1 if gathers and scatters copy a chip's own piece", 0.0, False, maximum=1.0),
         "collective_host": Attribute(
             "s", "collective_host_s", "time of the host per collective and member of its group", 0.0, False
         ),
         "transfer_host": Attribute(
             "s", "transfer_host_s", "time of the host per message between pipeline stages", 0.0, False
         ),
+        "extra_state": Attribute("B", "extra_state_B", "further bytes kept per parameter, e.g. a second copy of gradients", 0.0, False),
         "activation_share": Attribute(
             "", "activation_share", "memory taken for activations over what they occupy", 1.0
         ),
@@ -128,6 +130,9 @@ ATTRIBUTES: dict[str, dict[str, Attribute]] = {
         ),
         "quantisation": Attribute("B", "quantisation_B", "traffic per element of an input that is quantised", 0.0, False),
         "quantisation_row": Attribute("s", "quantisation_row_s", "time per row of an input that is quantised", 0.0, False),
+        "attention_rows": Attribute("", "attention_rows", "rows that a tile of attention costs at least", 64.0),
+        "append_efficiency": Attribute("", "append_efficiency", "share of memory bandwidth of writing the cache; 0: free", 0.0, False, maximum=1.0),
+        "query_conversion": Attribute("B", "query_conversion_B", "traffic per query element of converting it", 0.0, False),
         "kept_gathers": Attribute("", "kept_gathers", "1 if gathered inputs are kept for the backward pass", 0.0, False),
         "early_stop": Attribute(
             "", "early_stop", "1 if recomputation skips a layer's last product", 0.0, False, maximum=1.0
@@ -164,6 +169,7 @@ MODEL: dict[str, Attribute] = {
     "k": Attribute("", "k", "inner dimension of a product"),
     "operation": Attribute("", "operation", "code of a collective operation", positive=False),
     "message": Attribute("B", "message", "message of a collective"),
+    "out_of_place": Attribute("", "out_of_place", "1 if a rank also copies its own piece", positive=False),
 }
 """Parameters of a model that a study may override, as `workload.<name>`."""
 
@@ -208,6 +214,12 @@ NUMBERS: dict[str, Attribute] = {
         "", "zero_stage", "0 to 3: states, gradients, weights sharded over replicas", 0.0, False, maximum=3.0
     ),
     "shard_group": Attribute("", "shard_group", "replicas that share one sharded copy; 0: all", 0.0, False),
+    "checkpoint_interval": Attribute("", "checkpoint_interval", "layers between the checkpoints of full recompute", 1.0),
+    "weight_offload": Attribute("", "weight_offload", "share of weights kept in the second memory", 0.0, False, maximum=1.0),
+    "activation_offload": Attribute("", "activation_offload", "share of stored activations kept there", 0.0, False, maximum=1.0),
+    "optimizer_offload": Attribute("", "optimizer_offload", "share of optimizer state kept there", 0.0, False, maximum=1.0),
+    "offload_bandwidth": Attribute("B/s", "offload_bandwidth_Bps", "link of a chip to its second memory, one way", 32e9),
+    "offload_capacity": Attribute("B", "offload_capacity_B", "second memory per chip; 0: unlimited", 0.0, False),
     "tensor_overlap": Attribute(
         "", "tensor_overlap", "share of tensor-parallel traffic hidden by compute", 0.0, False, maximum=1.0
     ),
@@ -219,6 +231,7 @@ NUMBERS: dict[str, Attribute] = {
 
 TABLE_SCALARS = {
     "layers": ("", "transformer layers of the model"),
+    "head_layers": ("", "layers for which the head counts where stages are balanced"),
     "expert_layers": ("", "layers with routed experts"),
     "heads": ("", "query heads"),
     "routed_experts": ("", "routed experts of a layer that has them"),

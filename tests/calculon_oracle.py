@@ -37,7 +37,7 @@ import itertools
 import math
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 Values = Mapping[str, Any]
@@ -167,13 +167,10 @@ def block_layers(application: Values, execution: Values, repaired: bool) -> list
         else:
             kept = whole if not sharded or (repaired and not repeated) else shard
             gradient = M * m if sharded else 0
-        made = linear(
-            name, n, m, kept=kept, gradient=gradient, recomputed=full, collective=collective, tiled=True, repeated=repeated
-        )
+        flags = {"recomputed": full, "collective": collective, "tiled": True, "repeated": repeated}
+        made = linear(name, n, m, kept=kept, gradient=gradient, **flags)
         besides_B = shard * E if kept != shard else 0
-        return Layer(
-            **(vars(made) | {"working_B": made.working_B + besides_B, "stored_B": made.stored_B + besides_B}),
-        )
+        return replace(made, working_B=made.working_B + besides_B, stored_B=made.stored_B + besides_B)
 
     def communication(name: str, collective: str, repeated: bool) -> Layer:
         """The collective by itself: where it reduces it adds t shares, and it copies its buffer."""
@@ -220,9 +217,7 @@ def block_layers(application: Values, execution: Values, repaired: bool) -> list
         """Products (m x n)(n x p) of every local head and sample."""
         count = b * a // t
         inputs, outputs = count * (m * n + n * p), count * m * p
-        return layer(
-            name, (2 * count * m * n * p, 4 * count * m * n * p, 0), inputs, outputs, matrix=True, **more
-        )
+        return layer(name, (2 * count * m * n * p, 4 * count * m * n * p, 0), inputs, outputs, matrix=True, **more)
 
     def projections() -> Iterator[Layer]:
         """From the norm to queries, keys and values."""
@@ -261,7 +256,7 @@ def block_layers(application: Values, execution: Values, repaired: bool) -> list
     elementwise_B = 2 * N * E
     gelu = f * M // t
     gelu_kept = 0 if execution["fused_activation"] else gelu
-    layers = [
+    return [
         fork("attention_fork", X, 2, recomputed=full),
         norm("attention_norm"),
         *projections(),
@@ -297,7 +292,6 @@ def block_layers(application: Values, execution: Values, repaired: bool) -> list
         dropout("mlp_dropout", X, full),
         residual("mlp_residual"),
     ]
-    return layers
 
 
 # one block as sums
@@ -504,9 +498,7 @@ def data_parallel_exposed_s(
     if execution["data_par_net"] == execution["pipeline_par_net"]:
         chunk_backward_s = (blocks - 1) * base_s + edge_s
         collisions = min(chunk_link_s // chunk_backward_s, microbatches % p or p)
-    inflection_s = (
-        chunk_link_s - (p * chunk_window_s - collisions * pipeline_s) + p * blocks * compute_s * usage
-    )
+    inflection_s = chunk_link_s - (p * chunk_window_s - collisions * pipeline_s) + p * blocks * compute_s * usage
     body_s = (v - 1) * shown_s(inflection_s, chunk_link_s)
     last_window_s = 0.0
     if blocks > 1:
@@ -563,7 +555,8 @@ def memory(layers: Sequence[Layer], execution: Values, blocks: int, microbatches
 def evaluate(application: Values, execution: Values, system: Values, repaired: bool = True) -> dict[str, Any]:
     """Times, bytes and efficiencies of one batch. `reason` is why it is infeasible, or "".
 
-    An execution that does not fit in memory has all results; one that cannot be laid out has the reason only.
+    An execution that does not fit ("memory", "second_memory") has all results; one that cannot be laid out (see
+    `rejection`) has the reason only. The sum of the times after `total_s` up to `data_exposed_s` is `total_s`.
     """
     reason = rejection(application, execution, system)
     if reason:
@@ -673,9 +666,12 @@ def evaluate(application: Values, execution: Values, system: Values, repaired: b
     ideal_s = stage_blocks * (microbatches * per_microbatch + optimizer_flops)
     ideal_s /= system["matrix"][datatype]["tflops"] * 1e12
     computing_s = times["forward_s"] + times["backward_s"] + times["optimizer_s"]
-    fits = {name: sizes[f"{name}_B"] <= system[memory]["GiB"] * 2**30 for name, memory in MEMORIES.items()}
+    if sizes["tier1_B"] > system["mem1"]["GiB"] * 2**30:
+        reason = "memory"
+    elif sizes["tier2_B"] > system["mem2"]["GiB"] * 2**30:
+        reason = "second_memory"
     return {
-        "reason": next((MEMORIES[name] for name, fit in fits.items() if not fit), ""),
+        "reason": reason,
         "total_s": total_s,
         **times,
         "data_link_s": stage_blocks * block_link_s,
@@ -686,9 +682,6 @@ def evaluate(application: Values, execution: Values, system: Values, repaired: b
         "total_efficiency": ideal_s / total_s,
         "samples_per_s": execution["batch_size"] / total_s,
     }
-
-
-MEMORIES = {"tier1": "mem1", "tier2": "mem2"}
 
 
 # the search space

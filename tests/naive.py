@@ -17,10 +17,10 @@ import numpy as np
 from hypothesis import strategies as st
 
 import sweeper  # noqa: F401  # must come before kernels: it says where their machine code is kept
-from kernels.codes import CHANNELS, DIMENSION_KINDS, KERNEL_TYPES, PHASES, REASONS, SHARDS, SWITCHES
+from kernels.codes import CHANNELS, DIMENSION_KINDS, KERNEL_TYPES, NAMED_FORMATS, PHASES, REASONS, SHARDS, SWITCHES
 from kernels.equation import Equation
 from sweeper.graph import SCALARS, elimination
-from sweeper.vocabulary import ATTRIBUTES, NUMBERS, ROLES
+from sweeper.vocabulary import ATTRIBUTES, NUMBERS, ROLES, TABLE_SCALARS
 
 Outputs = dict[str, Any]
 TWINS: dict[str, Callable[..., Outputs]] = {}
@@ -969,7 +969,7 @@ def feasibility(**given: float) -> Outputs:
         "sram_capacity": sram < 0,
         "memory_capacity": memory < 0,
     }
-    failed = [name for name in REASONS if name and fails[name]]
+    failed = [name for name in REASONS if fails.get(name)]
     reason = REASONS.index(failed[0]) if failed else 0
     return {"infeasible_reason": reason, "memory_headroom_B": memory, "sram_headroom_B": sram}
 
@@ -1090,6 +1090,8 @@ def units_of_columns(equations: Sequence[Equation]) -> dict[str, str]:
     found = {f"{role}_{a.column}": a.unit for role, kind in ROLES.items() for a in ATTRIBUTES.get(kind, {}).values()}
     found |= {attribute.column: attribute.unit for attribute in NUMBERS.values()}
     found |= {column: unit for column, unit, _ in SCALARS.values()}
+    found |= {column: unit for column, (unit, _) in TABLE_SCALARS.items()}
+    found |= {f"{tensor}_B": "B" for tensor in NAMED_FORMATS}
     return found | {output.name: output.unit for equation in equations for output in equation.outputs}
 
 
@@ -1272,6 +1274,10 @@ def load_tables(draw: st.DrawFn) -> np.ndarray:
 GRAPH_ARRAYS = ("kernel_traits", "kernel_dims", "kernel_shard", "graph_edges", "partition_of")
 ELIMINATION = ("elimination_scope", "elimination_edges", "elimination_messages")
 GRAPH_COLUMNS = frozenset({*GRAPH_ARRAYS, *ELIMINATION})
+TOGETHER: list[tuple[frozenset[str], st.SearchStrategy[dict[str, Any]]]] = []
+"""Columns that are drawn together because they must suit each other; `naive_models` adds to it."""
+FOR_EQUATION: dict[str, st.SearchStrategy[dict[str, Any]]] = {}
+"""Columns that one equation wants drawn together; `naive_models` adds to it."""
 SYSTEM_COLUMNS = frozenset(
     [f"{group}_{axis}" for group in ("topology_kind", "dim", "tensor", "pipeline", "data") for axis in "xyz"]
     + [f"{group}_parallel" for group in ("tensor", "pipeline", "data")]
@@ -1286,6 +1292,11 @@ def inputs_of(draw: st.DrawFn, equation: Equation, units: Mapping[str, str]) -> 
     wanted = set(equation.inputs)
     if wanted & SYSTEM_COLUMNS:
         found |= draw(systems())
+    for columns, strategy in TOGETHER:
+        if wanted & columns:
+            found |= draw(strategy)
+    if equation.name in FOR_EQUATION:
+        found |= draw(FOR_EQUATION[equation.name])
     if "option_codes" in wanted:
         found |= draw(option_tables())
     elif wanted & GRAPH_COLUMNS:
@@ -1314,7 +1325,8 @@ def call(equation: Equation, given: Mapping[str, Any]) -> Outputs:
     buffers = {}
     for output in equation.arrays:
         lengths = {
-            "kernel": len(given["kernel_traits" if "kernel_traits" in given else "option_codes"]),
+            "kernel": len(given.get("kernel_traits", given.get("option_codes", ()))),
+            "operator": len(given.get("operator_traits", ())),
             "edge": len(given["graph_edges"]) if "graph_edges" in given else 0,
             "partition": 1 + int(max(given.get("partition_of", (0,)))),
         }
