@@ -18,7 +18,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup sweep test lint format bench lock clean
+.PHONY: help setup sweep figures test lint format bench lock clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,6 +34,9 @@ sweep: $(STAMP)  ## run the two example studies on a local Ray and show their re
 	  echo "$(BIN)/sweeper show $$study"; \
 	  $(BIN)/sweeper show $$study; \
 	done
+
+figures: $(STAMP)  ## evaluate the case studies and draw them into results/case_studies
+	$(BIN)/python -m sweeper.case_figures
 
 test: $(STAMP)  ## run the tests (ARGS="-k name" selects)
 	$(BIN)/python -m pytest -q $(ARGS)

@@ -66,6 +66,7 @@ NAMED_FORMATS = ("activation", "weight", "gradient", "cache")
 CHOICES: dict[str, tuple[str, ...]] = {
     "task": ("training", "inference"),
     "recompute": ("none", "selective", "full"),
+    "context_exchange": ("ring", "all_to_all"),
     "schedule": SCHEDULES,
     "collective_algorithm": ALGORITHMS,
     "compute_format": FORMATS,

@@ -7,6 +7,7 @@ from kernels.operators import (
     PIPELINE,
     S_FLOPS,
     S_FORWARD,
+    S_FORWARD_BOUND,
     S_HOST_FORWARD,
     S_NET_FORWARD,
     group_collective,
@@ -109,7 +110,8 @@ def inference_iteration(request_time_s: float) -> float:
 
 @equation(
     Output("requests_per_s", "1/s", "requests that continuous batching sustains with all slots taken"),
-    Output("loaded_time_per_output_token_s", "s", "between two tokens of a request then, pauses for prompts included"),
+    Output("loaded_time_per_output_token_s", "s", "mean time between two tokens of a request then"),
+    Output("longest_token_gap_s", "s", "longest time between two tokens: while a prompt, or a chunk of it, passes"),
     Output("output_tokens_per_s", "1/s", "tokens generated per second then, on all chips"),
     Output("output_tokens_per_s_per_chip", "1/s", "the same per chip"),
     source="a slot serves output_length tokens, and waits while the prompts of all slots pass once per request",
@@ -117,14 +119,53 @@ def inference_iteration(request_time_s: float) -> float:
 def continuous_batching(
     batch_size: float,
     output_length: float,
+    chunk_length: float,
+    tokens_per_sample: float,
     time_to_first_token_s: float,
     time_per_output_token_s: float,
     chips: float,
-) -> tuple[float, float, float, float]:
-    """Every slot is refilled at once; prompts of the batch cost what they cost together."""
+) -> tuple[float, float, float, float, float]:
+    """Every slot is refilled at once; prompts of the batch cost what they cost together. Chunks of a prompt pass
+    beside decoding, so that no token waits for a whole prompt."""
     period = output_length * time_per_output_token_s + time_to_first_token_s
     requests = batch_size / period
-    return requests, period / output_length, requests * output_length, requests * output_length / chips
+    prompt = time_to_first_token_s / batch_size
+    chunk = min(chunk_length / tokens_per_sample, 1.0) if chunk_length > 0.0 else 1.0
+    gap = time_per_output_token_s + chunk * prompt
+    return requests, period / output_length, gap, requests * output_length, requests * output_length / chips
+
+
+@equation(
+    Output("compute_time_s", "s", "time in which compute limits the chip"),
+    Output("l2_time_s", "s", "time in which the shared cache limits it"),
+    Output("memory_time_s", "s", "time in which memory limits it"),
+    Output("overhead_time_s", "s", "time in which the cost of kernels limits it"),
+    Output("network_time_s", "s", "time of the collectives inside layers, hidden or not"),
+    Output("hidden_network_time_s", "s", "the part of it that compute hides"),
+    Output("transfer_time_s", "s", "time in which activations pass between stages"),
+    Output("recompute_time_s", "s", "nothing is computed twice in inference"),
+    source="sums over the operators by what limits them, for the prompts and all generated tokens of a batch",
+    when=("task", ("inference",)),
+)
+def inference_breakdown(
+    microbatches: float,
+    layers_per_stage: float,
+    output_length: float,
+    layer_sums: np.ndarray,
+    decode_layer_sums: np.ndarray,
+    prefill_transfer_s: float,
+    decode_transfer_s: float,
+) -> tuple[float, float, float, float, float, float, float, float]:
+    """Of a chip of a full stage without embedding or head; collectives are never hidden."""
+    n = microbatches * layers_per_stage
+    tokens = output_length - 1.0
+    compute = layer_sums[S_FORWARD_BOUND] + tokens * decode_layer_sums[S_FORWARD_BOUND]
+    cache = layer_sums[S_FORWARD_BOUND + 1] + tokens * decode_layer_sums[S_FORWARD_BOUND + 1]
+    memory = layer_sums[S_FORWARD_BOUND + 2] + tokens * decode_layer_sums[S_FORWARD_BOUND + 2]
+    overhead = layer_sums[S_FORWARD_BOUND + 3] + tokens * decode_layer_sums[S_FORWARD_BOUND + 3]
+    network = layer_sums[S_NET_FORWARD] + tokens * decode_layer_sums[S_NET_FORWARD]
+    transfer = microbatches * (prefill_transfer_s + tokens * decode_transfer_s)
+    return n * compute, n * cache, n * memory, n * overhead, n * network, 0.0, transfer, 0.0
 
 
 @equation(
@@ -155,6 +196,7 @@ EQUATIONS = (
     inference_transfers,
     latencies,
     inference_iteration,
+    inference_breakdown,
     continuous_batching,
     inference_hardware_flops,
 )

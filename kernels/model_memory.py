@@ -52,7 +52,11 @@ def state_memory(
     if task == INFERENCE:
         return whole * weight_B, 0.0, 0.0
     gradients = (part if zero_stage >= 2.0 else whole) * gradient_B
-    return weights, gradients + whole * calibration_extra_state_B, (part if zero_stage >= 1.0 else whole) * optimizer_state_B
+    return (
+        weights,
+        gradients + whole * calibration_extra_state_B,
+        (part if zero_stage >= 1.0 else whole) * optimizer_state_B,
+    )
 
 
 @equation(
@@ -85,7 +89,7 @@ def activation_memory(
     loss = share * (place_sums[LAST, S_STORED] + place_sums[LAST, S_WORKING])
     if task == INFERENCE:
         return 0.0, max(working, loss), 0.0
-    again = checkpoint_interval * layer_sums[S_STORED] if recompute == FULL else 0.0
+    again = checkpoint_interval * (layer_sums[S_STORED] - layer_stored_B) if recompute == FULL else 0.0
     again = max(again, 2.0 * layer_stored_B) if activation_offload > 0.0 else again
     kept = layer_stored_B * (1.0 - activation_offload)
     p = pipeline_parallel
@@ -220,7 +224,20 @@ def model_throughput(
     return rate, rate / chips, work_flops / capacity, hardware_flops / capacity
 
 
+@equation(
+    Output("energy_per_token_J", "J", "energy of the system per token"),
+    Output("cost_per_token_usd", "usd", "write-off of the system's price per token"),
+    source="power and price of the system over its rate of tokens",
+)
+def token_costs(
+    tokens_per_s: float, system_power_W: float, system_price_usd: float, lifetime_s: float
+) -> tuple[float, float]:
+    """Of a system that works all the time; power without utilisation or cooling."""
+    return system_power_W / tokens_per_s, system_price_usd / lifetime_s / tokens_per_s
+
+
 EQUATIONS = (
+    token_costs,
     state_memory,
     activation_memory,
     cache_memory,

@@ -238,26 +238,26 @@ def evaluate_operators(
                 flops = min(flops, vector_flops)
             second_B = weight_B if d[WEIGHT] > 0.0 else activation_B
             size = 2.0 * d[BATCH] * d[M] * d[N] * d[K]
-            c, l, m, traffic = product_time(
+            c, cache, m, traffic = product_time(
                 d[BATCH], d[M], d[N], d[K], activation_B, second_B, activation_B, flops, memory_Bps, chip
             )
-            times[i, FORWARD] = max(c, l, m) + serial
+            times[i, FORWARD] = max(c, cache, m) + serial
             times[i, FORWARD_FLOPS], times[i, BACKWARD_FLOPS], times[i, FORWARD_BYTES] = size, 2.0 * size, traffic
-            bounds[i, 0] = bound_of(c, l, m, serial)
-            c, l, m, traffic = product_time(
+            bounds[i, 0] = bound_of(c, cache, m, serial)
+            c, cache, m, traffic = product_time(
                 d[BATCH], d[M], d[K], d[N], activation_B, second_B, activation_B, flops, memory_Bps, chip
             )
-            times[i, INPUT_GRADIENT] = max(c, l, m) + 0.5 * backward_serial
-            bounds[i, 1] = bound_of(c, l, m, 0.5 * backward_serial)
+            times[i, INPUT_GRADIENT] = max(c, cache, m) + 0.5 * backward_serial
+            bounds[i, 1] = bound_of(c, cache, m, 0.5 * backward_serial)
             result_B = gradient_B if d[WEIGHT] > 0.0 else activation_B
-            c, l, m, traffic = product_time(
+            c, cache, m, traffic = product_time(
                 d[BATCH], d[K], d[N], d[M], activation_B, activation_B, result_B, flops, memory_Bps, chip
             )
-            bounds[i, 2] = bound_of(c, l, m, 0.5 * backward_serial)
+            bounds[i, 2] = bound_of(c, cache, m, 0.5 * backward_serial)
             if d[WEIGHT] > 0.0:
-                times[i, WEIGHT_GRADIENT] = max(c, l, m) + 0.5 * backward_serial
+                times[i, WEIGHT_GRADIENT] = max(c, cache, m) + 0.5 * backward_serial
             else:
-                times[i, INPUT_GRADIENT] += max(c, l, m) + 0.5 * backward_serial
+                times[i, INPUT_GRADIENT] += max(c, cache, m) + 0.5 * backward_serial
         elif kind == ATTENTION:
             c, m, traffic, size = tiled_attention_time(
                 d[BATCH], d[HEADS], d[KV_HEADS], d[M], d[N], d[HEAD_SIZE], d[VALUE_SIZE], d[CAUSAL], activation_B,
@@ -309,6 +309,7 @@ def operator_times(
     chip_core_sram_B: float,
     chip_l2_capacity_B: float,
     chip_l2_bandwidth_Bps: float,
+    chip_l2_multicast: float,
     activation_B: float,
     weight_B: float,
     gradient_B: float,
@@ -329,7 +330,7 @@ def operator_times(
         operator_dims,
         group_network,
         (linear_flops, attention_flops, vector_flops, exponentials_per_s, attainable_memory_Bps),
-        (chip_cores, chip_core_sram_B, chip_l2_capacity_B, chip_l2_bandwidth_Bps),
+        (chip_cores, chip_core_sram_B, chip_l2_capacity_B, chip_l2_bandwidth_Bps * chip_l2_multicast),
         (activation_B, weight_B, gradient_B, cache_B),
         (
             calibration_kernel_overhead_s,
@@ -363,6 +364,7 @@ def decode_times(
     chip_core_sram_B: float,
     chip_l2_capacity_B: float,
     chip_l2_bandwidth_Bps: float,
+    chip_l2_multicast: float,
     activation_B: float,
     weight_B: float,
     gradient_B: float,
@@ -383,7 +385,7 @@ def decode_times(
         decode_dims,
         group_network,
         (linear_flops, attention_flops, vector_flops, exponentials_per_s, attainable_memory_Bps),
-        (chip_cores, chip_core_sram_B, chip_l2_capacity_B, chip_l2_bandwidth_Bps),
+        (chip_cores, chip_core_sram_B, chip_l2_capacity_B, chip_l2_bandwidth_Bps * chip_l2_multicast),
         (activation_B, weight_B, gradient_B, cache_B),
         (
             calibration_kernel_overhead_s,
@@ -417,15 +419,20 @@ SUMS = (
     "forward_flops",
     "backward_flops",
     "selective_flops",
+    "forward_bytes",
     *(f"bound_{name}" for name in BOUNDS[:4]),
+    *(f"forward_bound_{name}" for name in BOUNDS[:4]),
 )
 """Columns of `place_sums`: seconds on the chip of each pass without collectives, of what recompute repeats, of the
 collectives, of the host; parameters; bytes stored and working; operations; forward and backward seconds by bound."""
 (
     S_FORWARD, S_INPUT, S_WEIGHT, S_SELECTIVE, S_FULL, S_NET_FORWARD, S_NET_BACKWARD, S_NET_FULL, S_HOST_FORWARD,
     S_HOST_BACKWARD, S_WEIGHTS, S_STORED, S_STORED_SELECTIVE, S_WORKING, S_FLOPS, S_BACKWARD_FLOPS,
-    S_SELECTIVE_FLOPS, S_BOUND,
-) = range(len(SUMS) - 3)  # fmt: skip
+    S_SELECTIVE_FLOPS, S_BYTES, S_BOUND,
+) = range(len(SUMS) - 7)  # fmt: skip
+
+
+S_FORWARD_BOUND = S_BOUND + 4
 
 
 @compiled
@@ -471,7 +478,9 @@ def sum_places(
         s[S_FLOPS] += count * times[i, FORWARD_FLOPS]
         s[S_BACKWARD_FLOPS] += count * times[i, BACKWARD_FLOPS]
         s[S_SELECTIVE_FLOPS] += count * times[i, FORWARD_FLOPS] if repeat == 2 else 0.0
+        s[S_BYTES] += count * times[i, FORWARD_BYTES]
         s[S_BOUND + bounds[i, 0]] += forward
+        s[S_FORWARD_BOUND + bounds[i, 0]] += forward
         s[S_BOUND + bounds[i, 1]] += backward
         s[S_BOUND + bounds[i, 2]] += weight
 

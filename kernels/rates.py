@@ -5,7 +5,18 @@ import numpy as np
 from kernels.codes import FORMATS
 from kernels.equation import Output, compiled, equation
 from kernels.network import lay
-from kernels.operators import CONTEXT, DATA, EXPERT, EXPERT_DATA, GROUP_FIELDS, GROUP_ROWS, PIPELINE, REPLICA, SHARD, TENSOR
+from kernels.operators import (
+    CONTEXT,
+    DATA,
+    EXPERT,
+    EXPERT_DATA,
+    GROUP_FIELDS,
+    GROUP_ROWS,
+    PIPELINE,
+    REPLICA,
+    SHARD,
+    TENSOR,
+)
 
 FP32, TF32, BF16, FP16, FP8, INT8, FP4 = range(len(FORMATS))
 

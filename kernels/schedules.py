@@ -66,18 +66,25 @@ def one_f_one_b_time(
 ) -> float:
     """1F1B, and ZB-H1 where `delayed_s` is the gradient of weights, which stage i starts i microbatches late.
 
-    Either the path of `there_and_back`, on which delayed gradients of up to p - 1 microbatches fall into gaps. Or a
-    stage that works without a break once the first gradient has come back to it: p - 1 - i of its forward passes fall
-    into the gap before. That is the first or the last stage, as long as neither F nor W exceeds B.
-    With m < p, stage m - 1 already has all delayed gradients at its end.
+    On the path of `there_and_back` delayed gradients of up to p - 1 microbatches fall into gaps. Other paths make only
+    one whole trip, and so lack p - 1 of the first stage's forward or backward passes, or their second trip ends before
+    the last stage and they lack one of them. Where delayed gradients are long, the first or the last stage works on
+    them without a break; with m < p, stage m - 1 has all of them at its end.
     """
     p, m, w = stages, microbatches, delayed_s
     first, middle, last = first_forward_s + first_backward_s, forward_s + backward_s, last_forward_s + last_backward_s
-    balanced = there_and_back(p, m, first, middle, last) + (m - min(m, p) + 1.0) * w
-    at_first = (m - min(m, p) + 1.0) * first_forward_s + (p - 2.0) * middle + last + m * (first_backward_s + w)
+    steady = m - min(m, p) + 1.0
+    trip = (p - 2.0) * middle + last
+    balanced = there_and_back(p, m, first, middle, last) + steady * w
+    more_forward = m * first_forward_s + trip + steady * (first_backward_s + w)
+    more_backward = steady * first_forward_s + trip + m * (first_backward_s + w)
     up = min(max(p - m, 0.0), p - 2.0)
     at_last = first_forward_s + (p - 2.0) * forward_s + m * (last + w) + up * backward_s
-    return max(balanced, at_first, at_last)
+    longest = max(balanced, more_forward, more_backward, at_last)
+    if m > 1.0:
+        short_trip = min(m - 2.0, p - 2.0) * middle + max(first_forward_s, first_backward_s)
+        longest = max(longest, steady * (first + w) + trip + short_trip)
+    return longest
 
 
 @compiled
@@ -209,9 +216,10 @@ def pipeline_time(
     one direction. `virtual_stages` count for the interleaved schedule; with one it is 1F1B.
 
     Exact for equal stages without messages (but see `interleaved_time` where p does not divide m); for GPipe and for
-    forward passes without chunks always; for 1F1B with ends and messages as models have them (F <= B <= 2F,
-    F/2 <= W <= F, an embedding of up to F/5, a head of up to F/2 forward and F backward, t <= F/4). There ZB-H1 lies
-    up to 1 % below the schedule played out, interleaved within -3 % and +6.5 %, DualPipe within -5.5 % and +1.5 %.
+    forward passes without chunks always; for 1F1B also with messages and extras, if none is longer than the pass that
+    it prolongs. With ends and messages as models have them (F <= B <= 2F, F/2 <= W <= F, an embedding of up to F/5, a
+    head of up to F/2 forward and F backward, t <= F/4) ZB-H1 lies up to 1 % below the schedule played out, interleaved
+    within -3 % and +6.5 %, DualPipe within -5.5 % and +1.5 %.
     """
     p, m, v, t = stages, microbatches, virtual_stages, transfer_s
     f, b, w = forward_s, input_gradient_s, weight_gradient_s
@@ -263,7 +271,7 @@ def in_flight(schedule: float, stages: float, microbatches: float, virtual_stage
     if schedule == ZERO_BUBBLE_H1:
         return min(m, p)
     if schedule == DUAL_PIPE:
-        return min(dual_pipe_microbatches(p, m), p + 1.0)
+        return p + 1.0
     if schedule == INTERLEAVED and virtual_stages > 1.0:
         warmup = 2.0 * (p - 1.0 - i) + (virtual_stages - 1.0) * p
         return min(m, (warmup + 1.0) / virtual_stages)

@@ -9,10 +9,9 @@ from kernels.operators import (
     EXPERT_DATA,
     PIPELINE,
     REPLICA,
-    SHARD,
-    TENSOR,
     S_BACKWARD_FLOPS,
     S_BOUND,
+    S_BYTES,
     S_FLOPS,
     S_FORWARD,
     S_FULL,
@@ -28,6 +27,7 @@ from kernels.operators import (
     S_STORED_SELECTIVE,
     S_WEIGHT,
     S_WEIGHTS,
+    SHARD,
     SUMS,
     TENSOR,
     group_collective,
@@ -201,9 +201,7 @@ def sharded_layer(
     Output("layer_stored_B", "B", "what a layer keeps of a microbatch for the backward pass"),
     source="Korthikanti 2022, equations 1 to 5; with an interval, checkpoints stand at every so many layers",
 )
-def layer_stored(
-    layer_sums: np.ndarray, recompute: float, checkpoint_B: float, checkpoint_interval: float
-) -> float:
+def layer_stored(layer_sums: np.ndarray, recompute: float, checkpoint_B: float, checkpoint_interval: float) -> float:
     """Everything, all but what selective recompute repeats, or checkpoints alone."""
     if recompute == FULL:
         return checkpoint_B / checkpoint_interval
@@ -214,7 +212,7 @@ def layer_stored(
     Output("offload_forward_s", "s", "traffic of a layer to and from the second memory in a forward pass"),
     Output("offload_backward_s", "s", "the same in a backward pass"),
     Output("offload_optimizer_s", "s", "optimizer state to and from the second memory, per iteration"),
-    source="weights come in and activations go out in the forward pass, both come back in the backward pass; Calculon A.5",
+    source="forward: weights come in, activations go out; backward: both come back; Calculon A.5",
 )
 def offload_traffic(
     layer_sums: np.ndarray,
@@ -229,7 +227,11 @@ def offload_traffic(
     """The link carries both directions at once; the busier one counts."""
     weights, activations = weight_offload * layer_sums[S_WEIGHTS] * weight_B, activation_offload * layer_stored_B
     forward = max(weights, activations) / offload_bandwidth_Bps
-    return forward, (weights + activations) / offload_bandwidth_Bps, optimizer_offload * optimizer_B / offload_bandwidth_Bps
+    return (
+        forward,
+        (weights + activations) / offload_bandwidth_Bps,
+        optimizer_offload * optimizer_B / offload_bandwidth_Bps,
+    )
 
 
 @equation(
@@ -443,6 +445,7 @@ def training_iteration(
     Output("transfer_time_s", "s", "time in which activations pass between stages"),
     Output("recompute_time_s", "s", "time of what is computed a second time"),
     source="sums over the operators by what limits them; the parts overlap the bubble, not each other",
+    when=("task", ("training",)),
 )
 def training_breakdown(
     microbatches: float,
@@ -493,7 +496,43 @@ def training_hardware_flops(
     return microbatches * (layers * per_layer + ends) * chips / pipeline_parallel
 
 
+@equation(
+    Output("achieved_memory_Bps", "B/s", "memory traffic of the forward pass of a layer over its time"),
+    Output("achieved_flops", "flop/s", "operations of the forward pass of a layer over its time"),
+    Output("required_tensor_Bps", "B/s", "rate of the first dimension's links at which a layer's collectives hide"),
+    Output("required_data_Bps", "B/s", "rate of the replicas' links at which the gradient reduction hides"),
+    Output("required_offload_Bps", "B/s", "rate of the second memory's link at which its traffic hides"),
+    source="bytes over the time of the compute beside them, latencies left out; Calculon A.8",
+)
+def required_rates(
+    layer_sums: np.ndarray,
+    layer_forward_s: float,
+    layer_input_gradient_s: float,
+    layer_weight_gradient_s: float,
+    stage_input_gradient_s: float,
+    stage_weight_gradient_s: float,
+    gradient_all_reduce_s: float,
+    offload_forward_s: float,
+    offload_backward_s: float,
+    offload_bandwidth_Bps: float,
+    group_network: np.ndarray,
+) -> tuple[float, float, float, float, float]:
+    """What would have been enough."""
+    traffic = layer_sums[S_NET_FORWARD] + layer_sums[S_NET_BACKWARD]
+    compute = layer_sums[S_FORWARD] + layer_sums[S_INPUT] + layer_sums[S_WEIGHT]
+    spans = group_network[TENSOR, 1] > 1.0
+    tensor = (group_network[TENSOR, 3] if spans else group_network[TENSOR, 2]) * traffic / compute
+    crosses = group_network[DATA, 1] > 1.0
+    rate = group_network[DATA, 3] if crosses else group_network[DATA, 2]
+    data = rate * gradient_all_reduce_s / (stage_input_gradient_s + stage_weight_gradient_s)
+    late = offload_backward_s / (layer_input_gradient_s + layer_weight_gradient_s)
+    offload = offload_bandwidth_Bps * max(offload_forward_s / layer_forward_s, late)
+    forward = layer_sums[S_BYTES] / layer_forward_s
+    return forward, layer_sums[S_FLOPS] / layer_forward_s, tensor, data, offload
+
+
 EQUATIONS = (
+    required_rates,
     division,
     layer_sums,
     decode_layer_sums,

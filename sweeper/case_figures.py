@@ -90,6 +90,8 @@ class Bars:
         if self.line is not None:
             panel.axhline(self.line[0], color="black", linestyle="--", linewidth=0.9, label=self.line[1])
         panel.set_xticks(range(len(labels)), labels, rotation=90.0, fontsize=7.0)
+        panel.set_ylim(0.0, 1.25 * bottom.max())
+        panel.legend(frameon=False, fontsize=7.0, loc="upper right", ncols=3)
 
 
 @dataclass(frozen=True)
@@ -117,6 +119,7 @@ class Lines:
         if "y" in self.logarithmic:
             panel.set_yscale("log", base=2)
         panel.set_xlabel(self.x)
+        panel.legend(frameon=False, fontsize=7.0)
 
 
 def memory_parts() -> pl.DataFrame:
@@ -311,13 +314,12 @@ CASES: dict[str, tuple[Bars | Lines, ...]] = {
 def draw_case(study: str, directory: str | Path) -> list[Path]:
     """Evaluate a case study and draw its panels. Gives the files written, `<study>.png` and `.svg`."""
     panels = CASES[study]
-    with _figure((max(7.0, 1.2 + 4.2 * len(panels)), 4.8), make_plan(builtin_specs() / "studies" / f"{study}.yaml").study.title,
-                 study) as figure:  # fmt: skip
+    title = make_plan(builtin_specs() / "studies" / f"{study}.yaml").study.title
+    with _figure((max(7.0, 1.2 + 4.2 * len(panels)), 4.8), title, study) as figure:
         for axes, panel in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
             panel.draw(axes)
             axes.set_title(panel.title, loc="left")
             axes.set_ylabel(panel.unit)
-            axes.legend(frameon=False, fontsize=7.0)
         return _save(figure, Path(directory) / study)
 
 

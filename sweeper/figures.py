@@ -169,7 +169,7 @@ def measured_figures(sets: Mapping[str, Sequence["Scored"]], directory: str | Pa
     """
     files = []
     for name, scored in sets.items():
-        shown = [s for s in scored if not s.reason and np.isfinite(s.measured)]
+        shown = [s for s in scored if not s.reason and np.isfinite(s.error)]
         if not shown:
             continue
         errors = [100.0 * abs(s.error) for s in shown]

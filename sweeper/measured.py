@@ -396,7 +396,9 @@ def optimus(row: Row, known: Mapping[str, Any]) -> Case:
     name = {"A100": "A100-SXM4-80GB", "H100": "H100-SXM5-80GB"}.get(row.get("gpu", ""), row.get("gpu", ""))
     columns: dict[str, Value] = {"workload": model, **platform(known, name)}
     network_columns(columns, tensor * pipe * data, 8.0)
-    columns.update(tensor_parallel=tensor, pipeline_parallel=pipe, data_parallel=data, batch_size=positive(row, "batch"))
+    columns.update(
+        tensor_parallel=tensor, pipeline_parallel=pipe, data_parallel=data, batch_size=positive(row, "batch")
+    )
     if table == "2":
         columns |= stack(known, "inference", {"group": "nvidia-llama2-latency", "a": name}, ("group", "a"))
         columns.update(task="inference", microbatch=1.0, sequence_length=200.0, output_length=200.0)

@@ -124,8 +124,9 @@ def build_program(
 ) -> Program:
     """Arrange the equations for the wanted columns in stages.
 
-    `model` is every equation of the workload's family; `sizes` gives the length of the named array dimensions; `values` the possible values of every varying column.
-    With `factored` false everything is evaluated at every point, which is what the benchmark compares with.
+    `model` is every equation of the workload's family; `sizes` gives the length of the named array dimensions;
+    `values` the possible values of every varying column. With `factored` false everything is evaluated at every point,
+    which is what the benchmark compares with.
     """
     wanted = list(dict.fromkeys(wanted))
     equations = required(wanted, choose(switches, model), given)

@@ -160,7 +160,7 @@ def statistics(scored: Sequence[Scored]) -> dict[str, Any]:
     `rows` counts all rows, `modelled` those with an answer; the balanced accuracy of the memory model is given where
     runs that fit and runs that do not are among them.
     """
-    answered = [s for s in scored if not s.reason and math.isfinite(s.measured)]
+    answered = [s for s in scored if not s.reason and math.isfinite(s.error)]
     found: dict[str, Any] = {
         "rows": len(scored),
         "modelled": sum(not s.reason for s in scored),

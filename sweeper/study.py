@@ -216,6 +216,7 @@ def _box(draft: _Draft, stock: Stock, problems: Problems) -> Box:
             problems.append(checks.absent(draft.node, column, f"{draft.title} lacks the column {column!r} "
                                           f"({about(column)}); give it under axes"))  # fmt: skip
     _check_partitionings(draft, owners, stock, problems)
+    _check_parameters(draft, owners, stock, problems)
     swept = [draft.read[name] for name in draft.given if name in draft.read and not draft.given[name].searched]
     searched = [draft.read[name] for name in draft.given if name in draft.read and draft.given[name].searched]
     return Box((*swept, *assumed.values(), *searched))
@@ -275,6 +276,25 @@ def _check_partitionings(draft: _Draft, owners: Mapping[str, _Given], stock: Sto
         if partitioning not in allowed:
             message = f"{unknown('partitioning', partitioning, allowed)} for workload {workload!r} in {draft.title}"
             problems.append(_value_node(owner.node, partitioning).problem(message))
+
+
+def _check_parameters(draft: _Draft, owners: Mapping[str, _Given], stock: Stock, problems: Problems) -> None:
+    """A parameter of a model may be overridden only where every workload of the box is a model that has it."""
+    source = next((axis for axis in draft.read.values() if "workload" in axis.columns), None)
+    if source is None:
+        return
+    position = source.columns.index("workload")
+    names = dict.fromkeys(str(row[position]) for row in source.rows)
+    for column, owner in owners.items():
+        role, _, parameter = column.partition(".")
+        if role != "workload" or not parameter or owner.name not in draft.read:
+            continue
+        for name in names:
+            workload = stock.workload(name)
+            known = workload.parameters if isinstance(workload, OperatorTable) else {}
+            if parameter not in known:
+                message = f"workload {name!r} has no parameter {parameter!r} that a study may override"
+                problems.append(owner.home.key_problem(owner.name, message))
 
 
 def _meetings(first: Axis, left: str, second: Axis, right: str) -> set[tuple[str, str]]:

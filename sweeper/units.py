@@ -48,6 +48,7 @@ _UNITS = (
 )
 
 EXAMPLES = {
+    "1/s": "3.9e12 1/s",
     "B/s": "300 GB/s",
     "B": "80 GB",
     "Hz": "1.4 GHz",

@@ -57,6 +57,9 @@ ATTRIBUTES: dict[str, dict[str, Attribute]] = {
         "l2_bandwidth": Attribute(
             "B/s", "l2_bandwidth_Bps", "bandwidth of the shared cache; 0: never binds", 0.0, False
         ),
+        "l2_multicast": Attribute(
+            "", "l2_multicast", "cores that one fetch from the shared cache serves in products", 1.0
+        ),
     },
     "memory": {
         "bandwidth": Attribute("B/s", "bandwidth_Bps", "bandwidth per chip"),
@@ -94,14 +97,18 @@ ATTRIBUTES: dict[str, dict[str, Attribute]] = {
         ),
         "kernel_overhead": Attribute("s", "kernel_overhead_s", "serial cost of one kernel on the chip", 0.0, False),
         "host_launch": Attribute("s", "host_launch_s", "time the host needs to launch one kernel", 0.0, False),
-        "own_copy": Attribute("", "own_copy", "1 if gathers and scatters copy a chip's own piece", 0.0, False, maximum=1.0),
+        "own_copy": Attribute(
+            "", "own_copy", "1 if gathers and scatters copy a chip's own piece", 0.0, False, maximum=1.0
+        ),
         "collective_host": Attribute(
             "s", "collective_host_s", "time of the host per collective and member of its group", 0.0, False
         ),
         "transfer_host": Attribute(
             "s", "transfer_host_s", "time of the host per message between pipeline stages", 0.0, False
         ),
-        "extra_state": Attribute("B", "extra_state_B", "further bytes kept per parameter, e.g. a second copy of gradients", 0.0, False),
+        "extra_state": Attribute(
+            "B", "extra_state_B", "further bytes kept per parameter, e.g. a second copy of gradients", 0.0, False
+        ),
         "activation_share": Attribute(
             "", "activation_share", "memory taken for activations over what they occupy", 1.0
         ),
@@ -128,12 +135,22 @@ ATTRIBUTES: dict[str, dict[str, Attribute]] = {
         "optimizer_traffic": Attribute(
             "B", "optimizer_traffic_B", "traffic per parameter of the optimizer step", 38.0, False
         ),
-        "quantisation": Attribute("B", "quantisation_B", "traffic per element of an input that is quantised", 0.0, False),
-        "quantisation_row": Attribute("s", "quantisation_row_s", "time per row of an input that is quantised", 0.0, False),
+        "quantisation": Attribute(
+            "B", "quantisation_B", "traffic per element of an input that is quantised", 0.0, False
+        ),
+        "quantisation_row": Attribute(
+            "s", "quantisation_row_s", "time per row of an input that is quantised", 0.0, False
+        ),
         "attention_rows": Attribute("", "attention_rows", "rows that a tile of attention costs at least", 64.0),
-        "append_efficiency": Attribute("", "append_efficiency", "share of memory bandwidth of writing the cache; 0: free", 0.0, False, maximum=1.0),
-        "query_conversion": Attribute("B", "query_conversion_B", "traffic per query element of converting it", 0.0, False),
-        "kept_gathers": Attribute("", "kept_gathers", "1 if gathered inputs are kept for the backward pass", 0.0, False),
+        "append_efficiency": Attribute(
+            "", "append_efficiency", "share of memory bandwidth of writing the cache; 0: free", 0.0, False, maximum=1.0
+        ),
+        "query_conversion": Attribute(
+            "B", "query_conversion_B", "traffic per query element of converting it", 0.0, False
+        ),
+        "kept_gathers": Attribute(
+            "", "kept_gathers", "1 if gathered inputs are kept for the backward pass", 0.0, False
+        ),
         "early_stop": Attribute(
             "", "early_stop", "1 if recomputation skips a layer's last product", 0.0, False, maximum=1.0
         ),
@@ -214,11 +231,25 @@ NUMBERS: dict[str, Attribute] = {
         "", "zero_stage", "0 to 3: states, gradients, weights sharded over replicas", 0.0, False, maximum=3.0
     ),
     "shard_group": Attribute("", "shard_group", "replicas that share one sharded copy; 0: all", 0.0, False),
-    "checkpoint_interval": Attribute("", "checkpoint_interval", "layers between the checkpoints of full recompute", 1.0),
-    "weight_offload": Attribute("", "weight_offload", "share of weights kept in the second memory", 0.0, False, maximum=1.0),
-    "activation_offload": Attribute("", "activation_offload", "share of stored activations kept there", 0.0, False, maximum=1.0),
-    "optimizer_offload": Attribute("", "optimizer_offload", "share of optimizer state kept there", 0.0, False, maximum=1.0),
-    "offload_bandwidth": Attribute("B/s", "offload_bandwidth_Bps", "link of a chip to its second memory, one way", 32e9),
+    "checkpoint_interval": Attribute(
+        "", "checkpoint_interval", "layers between the checkpoints of full recompute", 1.0
+    ),
+    "chunk_length": Attribute(
+        "", "chunk_length", "prompt tokens that one pass of a server takes beside decoding; 0: all", 0.0, False
+    ),
+    "lifetime": Attribute("s", "lifetime_s", "time over which the system's price is written off", 126144000.0),
+    "weight_offload": Attribute(
+        "", "weight_offload", "share of weights kept in the second memory", 0.0, False, maximum=1.0
+    ),
+    "activation_offload": Attribute(
+        "", "activation_offload", "share of stored activations kept there", 0.0, False, maximum=1.0
+    ),
+    "optimizer_offload": Attribute(
+        "", "optimizer_offload", "share of optimizer state kept there", 0.0, False, maximum=1.0
+    ),
+    "offload_bandwidth": Attribute(
+        "B/s", "offload_bandwidth_Bps", "link of a chip to its second memory, one way", 32e9
+    ),
     "offload_capacity": Attribute("B", "offload_capacity_B", "second memory per chip; 0: unlimited", 0.0, False),
     "tensor_overlap": Attribute(
         "", "tensor_overlap", "share of tensor-parallel traffic hidden by compute", 0.0, False, maximum=1.0
@@ -281,6 +312,7 @@ SWITCH_DEFAULTS = {
 CHOICE_DEFAULTS = {
     "task": "training",
     "recompute": "none",
+    "context_exchange": "ring",
     "schedule": "one_f_one_b",
     "collective_algorithm": "best",
     "compute_format": "bf16",

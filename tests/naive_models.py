@@ -489,6 +489,35 @@ def sharded_layer(**given: Any) -> Outputs:
 
 
 @twin
+def layer_stored(**given: Any) -> Outputs:
+    """Under full recompute one checkpoint per interval of layers."""
+    [sums] = rows_of([given["layer_sums"]], SUMS)
+    kept = {
+        "none": sums["stored"],
+        "selective": sums["stored_selective"],
+        "full": given["checkpoint_B"] / given["checkpoint_interval"],
+    }
+    return {"layer_stored_B": kept[chosen(given, "recompute")]}
+
+
+@twin
+def offload_traffic(**given: Any) -> Outputs:
+    """Forward: weights in, activations out, at the same time. Backward: both in. State of the optimizer: in and out."""
+    [sums] = rows_of([given["layer_sums"]], SUMS)
+    moved = {
+        "weights": given["weight_offload"] * given["weight_B"] * sums["weights"],
+        "activations": given["activation_offload"] * given["layer_stored_B"],
+        "optimizer": given["optimizer_offload"] * given["optimizer_B"],
+    }
+    seconds = {name: size / given["offload_bandwidth_Bps"] for name, size in moved.items()}
+    return {
+        "offload_forward_s": max(seconds["weights"], seconds["activations"]),
+        "offload_backward_s": seconds["weights"] + seconds["activations"],
+        "offload_optimizer_s": seconds["optimizer"],
+    }
+
+
+@twin
 def stage_times(**given: Any) -> Outputs:
     [sums] = rows_of([given["layer_sums"]], SUMS)
     share, slowdown = float(chosen(given, "gradient_all_reduce") == "overlapped"), given["overlap_slowdown"]
@@ -497,9 +526,10 @@ def stage_times(**given: Any) -> Outputs:
     forward = given["layer_forward_s"]
     gradient = given["layer_input_gradient_s"] + given["unshard_s"]
     weight = given["layer_weight_gradient_s"] + adding
+    gradient += exposed(gradient + weight, gather + scatter, share, slowdown)
     layer = {
-        "stage_forward_s": forward + exposed(forward, gather, share, slowdown),
-        "stage_input_gradient_s": gradient + exposed(gradient + weight, gather + scatter, share, slowdown),
+        "stage_forward_s": max(forward + exposed(forward, gather, share, slowdown), given["offload_forward_s"]),
+        "stage_input_gradient_s": max(gradient, given["offload_backward_s"] - weight),
         "stage_weight_gradient_s": weight,
     }
     return {name: given["layers_per_stage"] * value for name, value in layer.items()}
@@ -590,7 +620,9 @@ def optimizer(**given: float) -> Outputs:
 
 @twin
 def training_iteration(**given: float) -> Outputs:
-    return {"iteration_time_s": math.fsum(given.values())}
+    """Offloaded state of the optimizer comes and goes while it is updated."""
+    update = max(given.pop("optimizer_time_s"), given.pop("offload_optimizer_s"))
+    return {"iteration_time_s": math.fsum([update, *given.values()])}
 
 
 @twin
@@ -735,10 +767,11 @@ def activation_memory(**given: Any) -> Outputs:
     share = given["calibration_activation_share"]
     loss = ends["last"]["stored"] + ends["last"]["working"]
     if chosen(given, "task") == "inference":
-        return {"activations_B": 0.0, "working_B": share * max(layer["working"], loss)}
-    recompute = chosen(given, "recompute")
-    kept = {"none": layer["stored"], "selective": layer["stored_selective"], "full": given["checkpoint_B"]}[recompute]
-    alive = layer["stored"] if recompute == "full" else 0.0
+        return {"activations_B": 0.0, "working_B": share * max(layer["working"], loss), "in_flight_layers": 0.0}
+    here = given["layer_stored_B"] * (1 - given["activation_offload"])
+    alive = given["checkpoint_interval"] * layer["stored"] if chosen(given, "recompute") == "full" else 0.0
+    if given["activation_offload"]:
+        alive = max(alive, 2 * given["layer_stored_B"])
     p, m = int(given["pipeline_parallel"]), int(given["microbatches"])
     chunks = int(given["virtual_stages"]) if chosen(given, "schedule") == "interleaved" else 1
     name = "one_f_one_b" if chunks == 1 and chosen(given, "schedule") == "interleaved" else chosen(given, "schedule")
@@ -746,12 +779,15 @@ def activation_memory(**given: Any) -> Outputs:
     def flying(stage: int) -> float:
         return most_kept(order_of(name, p, m, chunks, stage)) / chunks
 
-    first = flying(0) * (given["layers_per_stage"] * kept + ends["first"]["stored"]) + alive
-    last = flying(p - 1) * given["last_stage_layers"] * kept + alive
+    in_flight = {"first": flying(0) * given["layers_per_stage"], "last": flying(p - 1) * given["last_stage_layers"]}
+    first = in_flight["first"] * here + flying(0) * ends["first"]["stored"] + alive
+    last = in_flight["last"] * here + alive
     with_loss = max(loss, layer["working"])
-    stages = [(first, layer["working"]), (last, with_loss)] if p > 1 else [(first, with_loss)]
-    activations, working = max(stages, key=sum)
-    return {"activations_B": share * activations, "working_B": share * working}
+    stages = [(first, layer["working"], in_flight["first"]), (last, with_loss, in_flight["last"])]
+    if p == 1:
+        stages = [(first, with_loss, in_flight["first"])]
+    activations, working, layers = max(stages, key=lambda stage: stage[0] + stage[1])
+    return {"activations_B": share * activations, "working_B": share * working, "in_flight_layers": layers}
 
 
 @twin
@@ -762,7 +798,15 @@ def cache_memory(**given: float) -> Outputs:
 
 @twin
 def model_memory_need(**given: float) -> Outputs:
-    return {"memory_need_B": math.fsum(given.values())}
+    """Offloaded weights and state of the optimizer come back layer by layer: two layers of them are on the chip."""
+    here = sum(given[f"{name}_B"] for name in ("gradients", "activations", "working", "cache_memory"))
+    here += given["calibration_memory_reserve_B"]
+    there = given["activation_offload"] * given["layer_stored_B"] * given["in_flight_layers"]
+    away = max(given["layers_per_stage"] - 2, 0) / given["layers_per_stage"]
+    for name, share in (("weights", given["weight_offload"]), ("optimizer", given["optimizer_offload"])):
+        there += share * given[f"{name}_B"]
+        here += given[f"{name}_B"] * (1 - share * away)
+    return {"memory_need_B": here, "offload_need_B": there}
 
 
 def divides(part: float, whole: float) -> bool:
@@ -783,6 +827,7 @@ def model_feasibility(**given: float) -> Outputs:
         "heads_indivisible": not divides(given["tensor_parallel"], given["heads"]),
         "experts_indivisible": not divides(given["expert_parallel"], experts),
         "stages_indivisible": virtual > 1 and not divides(virtual * given["pipeline_parallel"], given["layers"]),
+        "offload_capacity": given["offload_need_B"] > given["offload_capacity_B"] > 0,
         "memory_capacity": headroom < 0,
     }
     failed = [REASONS.index(name) for name in REASONS if fails.get(name)]
@@ -959,6 +1004,9 @@ def mappings(draw: st.DrawFn) -> dict[str, float]:
     return {name: float(value) for name, value in found.items()}
 
 
+SHARES = st.just(0.0) | st.floats(0.0, 1.0)
+
+
 @st.composite
 def feasibilities(draw: st.DrawFn) -> dict[str, float]:
     """Points near every limit."""
@@ -972,6 +1020,8 @@ def feasibilities(draw: st.DrawFn) -> dict[str, float]:
     experts = found["expert_parallel"] * draw(st.integers(1, 4)) + draw(st.sampled_from([0, 0, 0, 1]))
     found["routed_experts"] = draw(st.sampled_from([0.0, experts]))
     found["memory_need_B"] = draw(RANGES["B"])
+    found["offload_need_B"] = draw(RANGES["B"])
+    found["offload_capacity_B"] = draw(st.sampled_from([0.0, 1e16])) or found["offload_need_B"] * draw(SHARES)
     found["memory_capacity_B"] = found["memory_need_B"] + draw(st.sampled_from([-0.5, 0.0, 1.0, 1e6]))
     return found
 
@@ -981,8 +1031,8 @@ QUARTERS = st.integers(1, 60).map(lambda n: n / 4)
 
 @st.composite
 def pipelines(draw: st.DrawFn) -> dict[str, float]:
-    """Shapes and times for which the closed forms claim to be exact: equal stages without messages; under GPipe and
-    1F1B also ends and messages, not longer than the passes; and what only goes forward."""
+    """Shapes and times for which the closed forms are exact: equal stages without messages; under GPipe also ends and
+    messages, under 1F1B those but for the first stage's; and what only goes forward."""
     schedule = draw(st.sampled_from(SCHEDULES))
     p, m, chunks = draw(st.integers(1, 6)), draw(st.integers(1, 10)), draw(st.integers(1, 3))
     if schedule == "interleaved":
@@ -997,10 +1047,21 @@ def pipelines(draw: st.DrawFn) -> dict[str, float]:
     if draw(st.booleans()) and schedule in ("gpipe", "one_f_one_b"):
         lengths = zip((*ends, "stage_transfer_s"), (f, b + w, f, b + w, min(f, b + w)))
         found |= {name: length * draw(st.sampled_from([0.0, 0.25, 1.0])) for name, length in lengths}
+        if schedule == "one_f_one_b":
+            found |= {"first_forward_s": 0.0, "first_backward_s": 0.0}
     elif draw(st.integers(0, 4)) == 0:
         found |= {"stage_input_gradient_s": 0.0, "stage_weight_gradient_s": 0.0, "stage_transfer_s": draw(QUARTERS)}
     shape = {"pipeline_parallel": p, "microbatches": m, "virtual_stages": chunks}
     return found | {name: float(value) for name, value in shape.items()} | {"schedule": SCHEDULES.index(schedule) + 0.0}
+
+
+@st.composite
+def pipelines_of_layers(draw: st.DrawFn) -> dict[str, float]:
+    """The same with layers; a single stage is the last one too."""
+    found = draw(depths()) | draw(pipelines())
+    if found["pipeline_parallel"] == 1:
+        found["last_stage_layers"] = found["layers_per_stage"]
+    return found
 
 
 TOGETHER += [
@@ -1013,12 +1074,11 @@ FOR_EQUATION.update(
         "group_network": mappings(),
         "model_feasibility": feasibilities(),
         "pipeline": pipelines(),
-        "activation_memory": pipelines(),
+        "activation_memory": pipelines_of_layers(),
     }
 )
 RANGES["1/s"] = st.just(0.0) | st.floats(1e9, 1e16)
 WIDTHS = st.sampled_from([0.5, 1.0, 2.0, 4.0])
-SHARES = st.just(0.0) | st.floats(0.0, 1.0)
 SPECIAL.update(
     {
         **{name: sum_tables() for name in ("place_sums", "decode_sums")},
@@ -1046,6 +1106,8 @@ SPECIAL.update(
         "exponentials_per_s": st.just(math.inf) | st.floats(1e10, 1e14),
         "attainable_memory_Bps": st.floats(1e11, 2e13),
         "time_per_output_token_s": st.floats(1e-4, 1.0),
+        **{f"{what}_offload": st.sampled_from([0.0, 0.0, 0.5, 1.0]) for what in ("weight", "activation", "optimizer")},
+        "checkpoint_interval": st.sampled_from([1.0, 2.0, 4.0]),
         "tensor_overlap": SHARES,
         "overlap_slowdown": SHARES,
         "zero_stage": st.integers(0, 3).map(float),

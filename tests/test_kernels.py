@@ -43,6 +43,7 @@ ABSOLUTE = {
     "bubble_time_s": "pipeline_time_s",
     "layer_input_gradient_s": "layer_time_s",
     "stage_input_gradient_s": "stage_weight_gradient_s",
+    "memory_need_B": "offload_need_B",
     "gradient_time_s": "gradient_all_reduce_s",
 }
 """Outputs that are differences: tolerance relative to another output."""

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from naive import call, edge_array
 
-from kernels import EQUATIONS
+from kernels import MODELS
 from kernels.codes import CHANNELS, DIMENSION_KINDS, KERNEL_TYPES, PHASES, SHARDS, SWITCHES
 from sweeper.graph import elimination
 
@@ -46,7 +46,7 @@ def solve(columns: Mapping[str, Any], wanted: str, **switches: str) -> Any:
     """A column by the equations that the assumptions select."""
     chosen = {**PUBLISHED, **switches}
     assert chosen.keys() == SWITCHES.keys()
-    active = [e for e in EQUATIONS if e.when is None or chosen[e.when[0]] in e.when[1]]
+    active = [e for e in MODELS["graph"] if e.when is None or chosen[e.when[0]] in e.when[1]]
     writers = {output.name: equation for equation in active for output in equation.outputs}
     known = {name: float(SWITCHES[name].index(choice)) for name, choice in chosen.items()} | dict(columns)
 
