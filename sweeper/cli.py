@@ -357,20 +357,20 @@ def query(run_or_study: str, sql: str, library: tuple[str, ...], out: str, as_js
 @JSON
 @guarded
 def explain(study: str, point_id: int, library: tuple[str, ...], as_json: bool) -> None:
-    """Print the lineage of a point: every column in order, with value, unit and source.
+    """Print a point as a hand calculation: what is given, then every equation with inputs, units and source.
 
     \b
     Example: sweeper explain dse80 12345
     """
     from sweeper.lineage import explain as lineage_of
-    from sweeper.report import listing
+    from sweeper.lineage import operator_names
+    from sweeper.narrative import hand_calculation
 
     found = plan_of(study, library)
     if point_id >= found.point_count:
         raise click.UsageError(f"point {point_id} is not in 0..{found.point_count - 1}")
     rows = lineage_of(found, point_id)
-    columns = {"column": "COLUMN", "value": "VALUE", "unit": "UNIT", "about": "MEANING", "source": "SOURCE"}
-    echo(as_json, rows, lambda: listing(rows, columns))
+    echo(as_json, rows, lambda: hand_calculation(rows, operator_names(found, point_id)))
 
 
 @main.command()

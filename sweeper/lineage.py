@@ -6,6 +6,7 @@ import numpy as np
 
 from kernels.codes import DIMENSION_KINDS, REASONS, SHARDS
 from sweeper.dataset import lineage
+from sweeper.operators import OperatorTable
 from sweeper.planning import STRUCTURE, Plan
 from sweeper.program import Program, evaluate
 
@@ -56,6 +57,12 @@ def explain(plan: Plan, point_id: int) -> list[dict[str, Any]]:
                 for output in equation.outputs
             ]
     return rows
+
+
+def operator_names(plan: Plan, point_id: int) -> tuple[str, ...]:
+    """Operators of the model at a point, in the order of the table; none for a graph of kernels."""
+    workload = plan.study.workloads[str(coordinates(plan, point_id)["workload"])]
+    return tuple(operator.name for operator in workload.operators) if isinstance(workload, OperatorTable) else ()
 
 
 def _plain(name: str, value: Any) -> Any:

@@ -47,7 +47,7 @@ def registry() -> dict[str, Any]:
 def read_rows(path: Path) -> list[dict[str, str]]:
     """Rows of a CSV file by column. Raises EnvironmentFault if it cannot be read."""
     try:
-        with path.open(encoding="utf-8", newline="") as file:
+        with path.open(encoding="utf-8-sig", newline="") as file:
             return [{key: value or "" for key, value in row.items() if key} for row in csv.DictReader(file)]
     except (OSError, UnicodeDecodeError, csv.Error) as fault:
         raise EnvironmentFault(f"{path}: {fault}") from None
@@ -145,6 +145,14 @@ def network_columns(columns: dict[str, Value], chips: float, per_node: float) ->
 RECOMPUTE = {"none": "none", "": "none", "full": "full", "selective": "selective", "minimal": "selective"}
 
 
+def recomputation(row: Row) -> str:
+    """Our name of what a row recomputes."""
+    word = row.get("recompute", "")
+    if word not in RECOMPUTE:
+        raise Unmodelled(f"recomputation {word!r}")
+    return RECOMPUTE[word]
+
+
 def training(row: Row, known: Mapping[str, Any]) -> Case:
     """End-to-end training runs and single layers: seconds per iteration."""
     flag = row.get("qc_flag", "ok") or "ok"
@@ -163,8 +171,6 @@ def training(row: Row, known: Mapping[str, Any]) -> Case:
     per_device = float(columns.pop("microbatch_per_device", 0.0))
     microbatch = positive(row, "micro_batch_seq") * (tensor if per_device else 1.0)
     batch, sequence = positive(row, "global_batch_seq"), positive(row, "seq_len")
-    if row.get("recompute", "") not in RECOMPUTE:
-        raise Unmodelled(f"recomputation {row['recompute']!r}")
     columns.update(
         tensor_parallel=tensor,
         pipeline_parallel=pipe,
@@ -176,7 +182,7 @@ def training(row: Row, known: Mapping[str, Any]) -> Case:
         sequence_length=sequence,
         virtual_stages=positive(row, "vpp_chunks", 1.0),
         sequence_parallel=1.0 if row.get("seq_parallel") == "yes" else 0.0,
-        recompute=RECOMPUTE[row.get("recompute", "")],
+        recompute=recomputation(row),
     )
     if columns["virtual_stages"] != 1.0:
         columns["schedule"] = "interleaved"
@@ -414,7 +420,7 @@ def optimus(row: Row, known: Mapping[str, Any]) -> Case:
         schedule="interleaved" if chunks > 1.0 else "one_f_one_b",
         sequence_length=2048.0,
         sequence_parallel=number(row, "sp"),
-        recompute=RECOMPUTE[row["recompute"]],
+        recompute=recomputation(row),
         zero_stage=0.0,
     )
     precise = row.get("t_ref_precise") or row.get("t_ref", "")

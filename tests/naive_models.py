@@ -125,7 +125,7 @@ def product(
         candidates(
             *(int(size) for size in (batch, m, n, k)), *widths, flops, given["attainable_memory_Bps"],
             int(given["chip_cores"]), given["chip_core_sram_B"], given["chip_l2_capacity_B"],
-            given["chip_l2_bandwidth_Bps"],
+            given["chip_l2_bandwidth_Bps"] * given["chip_l2_multicast"],
         )
     )  # fmt: skip
     seconds = min(max(parts[:3]) for parts in tried)
@@ -306,6 +306,8 @@ def summed(given: Named, prefix: str, dims: str, asynchronous: bool, early_stop:
         passes = ("forward", "input_gradient", "weight_gradient")
         for name in (*passes, "forward_flops", "backward_flops"):
             add[name] += total[name]
+        add["forward_bytes"] += total["forward_bytes"]
+        add[f"forward_bound_{BOUNDS[bounds[0]]}"] += total["forward"]
         for name, bound in zip(passes, bounds, strict=True):
             add[f"bound_{BOUNDS[bound]}"] += total[name]
         if again:
@@ -566,8 +568,11 @@ def pipeline(**given: float) -> Outputs:
         given["last_extra_backward_s"], given["stage_transfer_s"],
     )  # fmt: skip
     played = simulate(chosen(given, "schedule"), p, m, int(given["virtual_stages"]), times)
-    up, down = [stage < p - 1 for stage in range(p)], [stage > 0 and not times.forward_only for stage in range(p)]
-    sent = [m * times.transfer_s * (a + b) for a, b in zip(up, down)]
+    chunks = int(given["virtual_stages"]) if chosen(given, "schedule") == "interleaved" else 1
+    ways = 1 if times.forward_only else 2
+    # Every chunk sends but the last one of the last stage, and on the way back the first one of the first stage.
+    ends = [(stage == p - 1) + (stage == 0) * (ways - 1) for stage in range(p)]
+    sent = [m * times.transfer_s * (ways * chunks - end) * (p > 1) for end in ends]
     bubble = min(idle - sending for idle, sending in zip(played.idle_s, sent))
     return {"pipeline_time_s": played.total_s, "bubble_time_s": bubble}
 
@@ -658,6 +663,34 @@ def training_hardware_flops(**given: Any) -> Outputs:
     return {"hardware_flops": of_all_chips(given, flops)}
 
 
+@twin
+def required_rates(**given: Any) -> Outputs:
+    """Rates at which traffic would take as long as what runs beside it."""
+    [sums] = rows_of([given["layer_sums"]], SUMS)
+    network = groups(given["group_network"])
+
+    def slowest_Bps(group: str) -> float:
+        return network[group]["outer_Bps" if network[group]["outer"] > 1 else "inner_Bps"]
+
+    passes = {
+        "forward": (given["offload_forward_s"], given["layer_forward_s"]),
+        "backward": (
+            given["offload_backward_s"],
+            given["layer_input_gradient_s"] + given["layer_weight_gradient_s"],
+        ),
+    }
+    compute = sum(sums[name] for name in ("forward", "input_gradient", "weight_gradient"))
+    backward = given["stage_input_gradient_s"] + given["stage_weight_gradient_s"]
+    traffic = sums["network_forward"] + sums["network_backward"]
+    return {
+        "achieved_memory_Bps": sums["forward_bytes"] / given["layer_forward_s"],
+        "achieved_flops": sums["forward_flops"] / given["layer_forward_s"],
+        "required_tensor_Bps": slowest_Bps("tensor") * traffic / compute,
+        "required_data_Bps": slowest_Bps("data") * given["gradient_all_reduce_s"] / backward,
+        "required_offload_Bps": given["offload_bandwidth_Bps"] * max(a / b for a, b in passes.values()),
+    }
+
+
 # inference
 
 
@@ -712,13 +745,35 @@ def inference_iteration(request_time_s: float) -> Outputs:
 
 
 @twin
+def inference_breakdown(**given: Any) -> Outputs:
+    """Per microbatch one pass over the prompts, and one for each token but the first."""
+    found: dict[str, float] = defaultdict(float)
+    for layer, transfer, times in (
+        ("layer_sums", "prefill_transfer_s", 1.0),
+        ("decode_layer_sums", "decode_transfer_s", given["output_length"] - 1),
+    ):
+        [sums] = rows_of([given[layer]], SUMS)
+        passes = times * given["microbatches"]
+        for name in ("compute", "l2", "memory", "overhead"):
+            found[f"{name}_time_s"] += passes * given["layers_per_stage"] * sums[f"forward_bound_{name}"]
+        found["network_time_s"] += passes * given["layers_per_stage"] * sums["network_forward"]
+        found["transfer_time_s"] += passes * given[transfer]
+    return {**found, "hidden_network_time_s": 0.0, "recompute_time_s": 0.0}
+
+
+@twin
 def continuous_batching(**given: float) -> Outputs:
-    """Per request a slot gives `output_length` tokens and waits once for the prompts of all slots."""
+    """Per request a slot gives `output_length` tokens and waits once for the prompts of all slots. A token waits at
+    most for one prompt, or for a chunk of one."""
     tokens = given["output_length"]
     busy = tokens * given["time_per_output_token_s"] + given["time_to_first_token_s"]
+    wait = given["time_to_first_token_s"] / given["batch_size"]
+    if 0 < given["chunk_length"] < given["tokens_per_sample"]:
+        wait *= given["chunk_length"] / given["tokens_per_sample"]
     return {
         "requests_per_s": given["batch_size"] / busy,
         "loaded_time_per_output_token_s": busy / tokens,
+        "longest_token_gap_s": given["time_per_output_token_s"] + wait,
         "output_tokens_per_s": given["batch_size"] / busy * tokens,
         "output_tokens_per_s_per_chip": given["batch_size"] / busy * tokens / given["chips"],
     }
@@ -769,7 +824,9 @@ def activation_memory(**given: Any) -> Outputs:
     if chosen(given, "task") == "inference":
         return {"activations_B": 0.0, "working_B": share * max(layer["working"], loss), "in_flight_layers": 0.0}
     here = given["layer_stored_B"] * (1 - given["activation_offload"])
-    alive = given["checkpoint_interval"] * layer["stored"] if chosen(given, "recompute") == "full" else 0.0
+    alive = 0.0
+    if chosen(given, "recompute") == "full":  # the layers of an interval; their checkpoint is there already
+        alive = given["checkpoint_interval"] * (layer["stored"] - given["layer_stored_B"])
     if given["activation_offload"]:
         alive = max(alive, 2 * given["layer_stored_B"])
     p, m = int(given["pipeline_parallel"]), int(given["microbatches"])
@@ -847,6 +904,15 @@ def model_work(**given: float) -> Outputs:
 
 
 @twin
+def token_costs(tokens_per_s: float, system_power_W: float, system_price_usd: float, lifetime_s: float) -> Outputs:
+    tokens = tokens_per_s * lifetime_s
+    return {
+        "energy_per_token_J": system_power_W * lifetime_s / tokens,
+        "cost_per_token_usd": system_price_usd / tokens,
+    }
+
+
+@twin
 def model_throughput(**given: float) -> Outputs:
     tokens = given["tokens_per_iteration"] / given["iteration_time_s"]
     most = given["format_peak_flops"] * given["chips"]
@@ -866,7 +932,7 @@ UNITS_OF: dict[str, dict[str, str]] = {
     "operator_dims": {name: "B" for name in FIELDS if name.endswith("bytes") or "message" in name}
     | {name: "flop" for name in FIELDS if name.endswith("flops")} | {"stored": "B", "working": "B"},
     "place_sums": {name: "flop" if name.endswith("flops") else "s" for name in SUMS}
-    | {"weights": "", "stored": "B", "stored_selective": "B", "working": "B"},
+    | {"weights": "", "forward_bytes": "B", "stored": "B", "stored_selective": "B", "working": "B"},
     "group_network": {name: "B/s" for name in GROUP_FIELDS if name.endswith("_Bps")}
     | {name: "s" for name in GROUP_FIELDS if name.endswith("_s")},
 }  # fmt: skip
@@ -1056,12 +1122,26 @@ def pipelines(draw: st.DrawFn) -> dict[str, float]:
 
 
 @st.composite
-def pipelines_of_layers(draw: st.DrawFn) -> dict[str, float]:
-    """The same with layers; a single stage is the last one too."""
-    found = draw(depths()) | draw(pipelines())
+def pipelines_of_layers(draw: st.DrawFn) -> dict[str, Any]:
+    """The same with layers that keep something of what they store; a single stage is the last one too."""
+    found: dict[str, Any] = draw(depths()) | draw(pipelines())
     if found["pipeline_parallel"] == 1:
         found["last_stage_layers"] = found["layers_per_stage"]
-    return found
+    sums = draw(sum_tables())[0]
+    stored_B = sums[SUMS.index("stored")] * draw(st.sampled_from([0.0, 0.25, 0.5]))
+    return found | {"layer_sums": sums, "layer_stored_B": float(stored_B)}
+
+
+@st.composite
+def durations(draw: st.DrawFn) -> dict[str, Any]:
+    """Times of passes that take some."""
+    found = {f"{where}_{name}_s": draw(st.floats(1e-9, 1e3)) for where, name in (
+        ("layer", "forward"), ("layer", "input_gradient"), ("layer", "weight_gradient"), ("stage", "input_gradient"),
+        ("stage", "weight_gradient"),
+    )}  # fmt: skip
+    sums = draw(sum_tables())[0]
+    sums[SUMS.index("forward")] += 1.0
+    return found | {"layer_sums": sums}
 
 
 TOGETHER += [
@@ -1075,6 +1155,7 @@ FOR_EQUATION.update(
         "model_feasibility": feasibilities(),
         "pipeline": pipelines(),
         "activation_memory": pipelines_of_layers(),
+        "required_rates": durations(),
     }
 )
 RANGES["1/s"] = st.just(0.0) | st.floats(1e9, 1e16)
@@ -1099,12 +1180,16 @@ SPECIAL.update(
         "chip_vector_flops": st.just(0.0) | RANGES["flop/s"],
         "chip_core_sram_B": st.sampled_from([64e3, 164e3, 228e3, 16e6]),
         "chip_l2_capacity_B": st.sampled_from([0.0, 4e6, 40e6]),
+        "chip_l2_multicast": st.sampled_from([1.0, 2.0]),
         "chip_l2_bandwidth_Bps": st.sampled_from([0.0, 1e12, 5.4e12]),
         "linear_flops": st.floats(1e12, 1e16),
         "attention_flops": st.floats(1e12, 1e16),
         "vector_flops": st.floats(1e11, 1e15),
         "exponentials_per_s": st.just(math.inf) | st.floats(1e10, 1e14),
         "attainable_memory_Bps": st.floats(1e11, 2e13),
+        "tokens_per_s": st.floats(1e-3, 1e9),
+        "lifetime_s": st.floats(1e3, 1e9),
+        "chunk_length": st.sampled_from([0.0, 1.0, 512.0]),
         "time_per_output_token_s": st.floats(1e-4, 1.0),
         **{f"{what}_offload": st.sampled_from([0.0, 0.0, 0.5, 1.0]) for what in ("weight", "activation", "optimizer")},
         "checkpoint_interval": st.sampled_from([1.0, 2.0, 4.0]),

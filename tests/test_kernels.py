@@ -149,6 +149,7 @@ DIMENSIONS = {
     "1/s": {"s": -1}, "flop": {"flop": 1}, "flop/s": {"flop": 1, "s": -1}, "usd": {"usd": 1}, "W": {"J": 1, "s": -1},
     "usd/(B/s)": {"usd": 1, "B": -1, "s": 1}, "usd/B": {"usd": 1, "B": -1}, "J/B": {"J": 1, "B": -1},
     "flop/s/usd": {"flop": 1, "s": -1, "usd": -1}, "flop/s/W": {"flop": 1, "J": -1},
+    "J": {"J": 1},
 }  # fmt: skip
 LOAD_UNITS = ["flop", "B", "B", "B", "", "B", *["B"] * 7, *[""] * 7]
 COUNTED = frozenset({"chip_peak_flops", "graph_flops", "partition_loads", "sharding_options"})
