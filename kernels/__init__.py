@@ -1,10 +1,11 @@
 """The physics, as compiled functions of numbers: no YAML, no Ray, no Parquet, no paths.
 
 `MODELS` has, per family of workloads, every equation that the engine may use, each with what it reads, writes and
-cites: dataflow graphs of kernels, and tables of operators (transformers).
+cites: dataflow graphs of kernels, tables of operators (transformers), and tables that are read as Calculon does.
 """
 
 from kernels import (
+    calculon,
     chip,
     collectives,
     cost,
@@ -48,6 +49,7 @@ MODELS: dict[str, tuple[Equation, ...]] = {
         *inference.EQUATIONS,
         *model_memory.EQUATIONS,
     ),
+    "calculon": (*SHARED, *calculon.EQUATIONS),
 }
 """The whole model, by family of workloads."""
 

@@ -68,6 +68,8 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "recompute": ("none", "selective", "full"),
     "context_exchange": ("ring", "all_to_all"),
     "schedule": SCHEDULES,
+    "tensor_communication": ("all_reduce", "p2p_rs_ag", "rs_ag"),
+    "tensor_overlap_style": ("none", "ring", "pipe"),
     "collective_algorithm": ALGORITHMS,
     "compute_format": FORMATS,
     "attention_format": FORMATS,

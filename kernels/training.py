@@ -325,6 +325,7 @@ OVERLAPPED = 2.0
     Output("pipeline_time_s", "s", "all microbatches through the pipeline, with its bubble"),
     Output("bubble_time_s", "s", "time in which a stage waits for the pipeline to fill and drain"),
     source="kernels.schedules",
+    when=("task", ("training",)),
 )
 def pipeline(
     schedule: float,
@@ -352,6 +353,7 @@ def pipeline(
     Output("gradient_all_reduce_s", "s", "reduction of the gradients over the replicas, and gathering of new weights"),
     Output("gradient_time_s", "s", "the part of it that nothing hides"),
     source="ring or better all-reduce; ZeRO stages 1 and 2 reduce-scatter gradients and all-gather weights",
+    when=("task", ("training",)),
 )
 def gradient_reduction(
     zero_stage: float,
@@ -403,6 +405,7 @@ def gradient_reduction(
 @equation(
     Output("optimizer_time_s", "s", "reading and writing optimizer state, gradients and weights, per iteration"),
     source="Adam: reads state and gradient, writes state and weight; gradient clipping reads the gradient once more",
+    when=("task", ("training",)),
 )
 def optimizer(
     optimizer_traffic: float,

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from sweeper import checks
+from sweeper.curves import read_curves
 from sweeper.errors import unknown
 from sweeper.library import Library
 from sweeper.operators import OperatorTable, read_table
@@ -70,4 +71,6 @@ def _entry(kind: str, node: Node, stock: Stock) -> str:
     entry = stock.library.find_at(kind, node)
     if kind == "workload":
         stock.workload(entry.name)
+    if kind == "calibration":
+        read_curves(entry)
     return entry.name

@@ -11,6 +11,20 @@ from sweeper.program import Program
 from sweeper.space import Grid
 from sweeper.vocabulary import ENTRY_DEFAULTS, GRADES, NAMED_DEFAULTS, NUMERIC, ROLES, STAND_INS, Attribute
 
+LAST_METRICS = (
+    "memory_need_B",
+    "memory_headroom_B",
+    "samples_per_s",
+    "utilisation",
+    "system_price_usd",
+    "system_power_W",
+    "cost_efficiency_flops_per_usd",
+    "power_efficiency_flops_per_W",
+    "cost_per_token_usd",
+    "energy_per_token_J",
+)
+"""Metrics of every study of models, after its own."""
+
 DEFAULT_METRICS = {
     "graph": (
         "iteration_time_s",
@@ -34,13 +48,12 @@ DEFAULT_METRICS = {
         "cost_efficiency_flops_per_usd",
         "power_efficiency_flops_per_W",
     ),
-    "operators": (
+    "training": (
         "iteration_time_s",
         "tokens_per_s",
         "tokens_per_s_per_chip",
         "model_flops_utilisation",
         "hardware_flops_utilisation",
-        "utilisation",
         "compute_time_s",
         "l2_time_s",
         "memory_time_s",
@@ -52,22 +65,60 @@ DEFAULT_METRICS = {
         "bubble_time_s",
         "gradient_time_s",
         "optimizer_time_s",
+        "required_tensor_Bps",
+        "required_data_Bps",
         "weights_B",
         "gradients_B",
         "optimizer_B",
         "activations_B",
         "working_B",
+        *LAST_METRICS,
+    ),
+    "inference": (
+        "iteration_time_s",
+        "time_to_first_token_s",
+        "time_per_output_token_s",
+        "request_time_s",
+        "requests_per_s",
+        "output_tokens_per_s",
+        "output_tokens_per_s_per_chip",
+        "loaded_time_per_output_token_s",
+        "longest_token_gap_s",
+        "compute_time_s",
+        "l2_time_s",
+        "memory_time_s",
+        "overhead_time_s",
+        "network_time_s",
+        "transfer_time_s",
+        "model_flops_utilisation",
+        "weights_B",
+        "working_B",
         "cache_memory_B",
-        "memory_need_B",
-        "memory_headroom_B",
+        *LAST_METRICS,
+    ),
+    "calculon": (
+        "iteration_time_s",
         "samples_per_s",
+        "utilisation",
+        "forward_time_s",
+        "backward_time_s",
+        "recompute_time_s",
+        "optimizer_time_s",
+        "network_time_s",
+        "transfer_time_s",
+        "offload_time_s",
+        "bubble_time_s",
+        "gradient_time_s",
+        "memory_need_B",
+        "offload_need_B",
+        "memory_headroom_B",
         "system_price_usd",
         "system_power_W",
         "cost_efficiency_flops_per_usd",
         "power_efficiency_flops_per_W",
     ),
 }
-"""Metrics of a study that does not choose, by family of its workloads."""
+"""Metrics of a study that does not choose, by family of its workloads; of models by task."""
 
 NAMES = pa.dictionary(pa.int32(), pa.string())
 ALWAYS = (

@@ -14,7 +14,7 @@ from sweeper.yaml_source import Node, error
 
 WORKLOAD_KEYS = ("layers", "batch", "word", "steps", "stage_boundary", "tiles", "resident", "kernels", "partitions")
 """Keys of a workload that `sweeper.workload` reads."""
-TABLE_KEYS = ("definitions", "operators")
+TABLE_KEYS = ("family", "definitions", "operators")
 """Keys of a workload that `sweeper.operators` reads."""
 
 _COMMON = ("extends", "aliases", "description", "source", "grade", "tags")
@@ -22,6 +22,7 @@ _BODY = {
     "topology": ("dimensions",),
     "workload": ("parameters", *WORKLOAD_KEYS, *TABLE_KEYS),
     "assumptions": ("values",),
+    "calibration": ("efficiency_curves",),
 }
 _MERGED = frozenset({"parameters", "partitions", "values", "definitions"})
 """Body keys whose mappings are merged with those of the extended entry; other keys replace it."""

@@ -7,10 +7,11 @@ import numpy as np
 
 from kernels.codes import DIMENSION_KINDS, FORMAT_B, FORMATS, NAMED_FORMATS
 from sweeper import graph, table
+from sweeper.curves import curve_source, read_curves
 from sweeper.entries import Value
 from sweeper.expressions import Expression
 from sweeper.library import Library
-from sweeper.operators import OperatorTable
+from sweeper.operators import LAYOUTS, OperatorTable
 from sweeper.program import Given, Values
 from sweeper.space import Grid
 from sweeper.vocabulary import (
@@ -133,6 +134,14 @@ def topology_kinds(around: Surroundings) -> Iterable[Given]:
         yield lookup(around, f"topology_kind_{letter}", "topology", table, "", f"kind of network dimension {letter}")
 
 
+def efficiency_curves(around: Surroundings) -> Given:
+    """Step curves of the selected calibration."""
+    entries = [around.library.find("calibration", name) for name in role_entries(around, "calibration")]
+    table = np.array([read_curves(entry) for entry in entries])
+    about = "engine or memory, step: least amount of work, and share of the peak"
+    return lookup(around, "efficiency_curves", "calibration", table, "", about, tuple(map(curve_source, entries)))
+
+
 def switches(around: Surroundings, structure: Mapping[str, str]) -> dict[str, str]:
     """Choice of every assumption switch."""
     return {name: structure.get(name) or str(around.only(name, default)) for name, default in NAMED_DEFAULTS.items()}
@@ -207,7 +216,7 @@ def given_columns(around: Surroundings, structure: Mapping[str, str]) -> dict[st
     found = [number(around, name, attribute) for name, attribute in NUMBERS.items()]
     for role, kind in ROLES.items():
         found += [attribute_of(around, role, name, a) for name, a in ATTRIBUTES.get(kind, {}).items()]
-    found += topology_kinds(around)
+    found += [*topology_kinds(around), efficiency_curves(around)]
     for name, choice in switches(around, structure).items():
         choices = around.grid.columns[name].values if name in around.grid.columns else (choice,)
         codes = np.array([float(NAMED[name].index(str(value))) for value in choices])
@@ -261,13 +270,13 @@ def table_columns(around: Surroundings, workload: OperatorTable, known: Mapping[
     rows = table.rows(workload)
     yield given("operator_dims", rows, 0.0, "", "dimensions of every operator in a pass over whole sequences", False)
     yield given("decode_dims", rows, 1.0, "", "dimensions of every operator in the pass for one token", False)
-    for name, (unit, about) in table.SCALARS.items():
+    for name, (unit, about) in LAYOUTS[workload.family].scalars.items():
         yield given(name, name, 0.0, unit, about, True)
 
 
 def family(workload: Workload | OperatorTable) -> str:
     """Family of equations that a workload needs."""
-    return "operators" if isinstance(workload, OperatorTable) else "graph"
+    return workload.family if isinstance(workload, OperatorTable) else "graph"
 
 
 def sizes(workload: Workload | OperatorTable, partitioning: str) -> dict[str, int]:

@@ -8,13 +8,14 @@ model, in the definitions that stand before them, and in every number that the s
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from kernels import calculon
 from kernels.codes import GROUPS, NAMED_FORMATS, OPERATIONS, OPERATOR_TYPES, PLACES, RECOMPUTE_CLASSES
 from kernels.operators import FIELDS, PRECISIONS
 from sweeper import checks
 from sweeper.entries import Entry
 from sweeper.errors import Problems, unknown
 from sweeper.expressions import Expression, is_symbol
-from sweeper.vocabulary import ATTRIBUTES, NAMED, NUMBERS, TABLE_SCALARS
+from sweeper.vocabulary import ATTRIBUTES, BLOCK_SCALARS, NAMED, NUMBERS, TABLE_SCALARS
 from sweeper.yaml_source import Node, error
 
 WORDS = {
@@ -48,6 +49,27 @@ GIVEN_SYMBOLS = frozenset(
 
 
 @dataclass(frozen=True)
+class Layout:
+    """What the operators of a family of tables say: words with those allowed (the first is the default), numbers with
+    their defaults; and what the definitions of a table must give."""
+
+    words: Mapping[str, tuple[str, ...]]
+    fields: Mapping[str, str]
+    scalars: Mapping[str, tuple[str, str]]
+
+
+LAYOUTS = {
+    "operators": Layout(WORDS, FIELDS, TABLE_SCALARS),
+    "calculon": Layout(
+        {"type": OPERATOR_TYPES, "recompute": RECOMPUTE_CLASSES, "collective": calculon.COLLECTIVES},
+        calculon.FIELDS,
+        BLOCK_SCALARS,
+    ),
+}
+"""Families of tables, by the key `family` of a workload; without the key it is the first."""
+
+
+@dataclass(frozen=True)
 class Operator:
     """A row of the table: its words as codes, and its fields as expressions."""
 
@@ -65,6 +87,7 @@ class OperatorTable:
     parameters: dict[str, float]
     definitions: tuple[tuple[str, Expression], ...]
     operators: tuple[Operator, ...]
+    family: str = "operators"
     partitions: Mapping[str, tuple[int, ...]] = field(default_factory=lambda: {"kernel_by_kernel": ()})
 
 
@@ -84,29 +107,33 @@ def read_table(entry: Entry) -> OperatorTable:
                     raise error(node, f"{name!r} cannot name a definition; it is no symbol or is a column")
                 definitions.append((name, checks.expression(node, name, known)))
             known.add(name)
-    absent = [name for name in TABLE_SCALARS if name not in known]
+    family = "operators"
+    with problems.collecting():
+        family = checks.choice(entry.body["family"], "family", LAYOUTS) if "family" in entry.body else family
+    layout = LAYOUTS[family]
+    absent = [name for name in layout.scalars if name not in known]
     if absent:
         problems.append(entry.node.problem(f"workload {entry.name!r} lacks the definitions {', '.join(absent)}"))
     operators: list[Operator] = []
     with problems.collecting():
         for node in checks.items(entry.body["operators"], "operators"):
             with problems.collecting():
-                operators.append(_operator(node, known))
+                operators.append(_operator(node, known, layout))
         _check_beside(operators, entry.body["operators"])
     problems.raise_any()
-    return OperatorTable(entry.name, parameters, tuple(definitions), tuple(operators))
+    return OperatorTable(entry.name, parameters, tuple(definitions), tuple(operators), family)
 
 
-def _operator(node: Node, symbols: Iterable[str]) -> Operator:
-    given = checks.fields(node, "an operator", ("name", *WORDS, *FIELDS, "beside"), ("name", "type"))
+def _operator(node: Node, symbols: Iterable[str], layout: Layout) -> Operator:
+    given = checks.fields(node, "an operator", ("name", *layout.words, *layout.fields, "beside"), ("name", "type"))
     problems = Problems()
     words: dict[str, int] = {}
     fields: dict[str, Expression] = {}
     name = checks.text(given["name"], "the name of an operator")
-    for key, allowed in WORDS.items():
+    for key, allowed in layout.words.items():
         with problems.collecting():
             words[key] = allowed.index(checks.choice(given[key], key, allowed)) if key in given else 0
-    for key, default in FIELDS.items():
+    for key, default in layout.fields.items():
         with problems.collecting():
             fields[key] = checks.expression(given[key], key, symbols) if key in given else Expression(default)
     beside: tuple[str, str] | None = None

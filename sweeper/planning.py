@@ -19,7 +19,7 @@ from sweeper.dataset import DEFAULT_METRICS, axis_columns, axis_values, dataset_
 from sweeper.errors import Problem, SpecError
 from sweeper.given import Surroundings, family, given_columns, sizes, switches
 from sweeper.kernel_cache import source_hash
-from sweeper.program import GRAPH_ARRAYS, Program, UnknownColumn, build_program, evaluate
+from sweeper.program import GRAPH_ARRAYS, Program, UnknownColumn, build_program, evaluate, evaluate_feasible
 from sweeper.space import Chunking, Domain, Factor, Grid, grids
 from sweeper.study import Study, load_study
 from sweeper.vocabulary import NAMED_DEFAULTS, NUMBERS, ROLES
@@ -115,8 +115,13 @@ class Plan:
     @cached_property
     def metrics(self) -> tuple[str, ...]:
         """Metric columns of the dataset: the study's choice, or the usual ones; objectives always."""
-        families = [DEFAULT_METRICS[family(workload)] for workload in self.study.workloads.values()]
-        usual = [name for name in families[0] if all(name in other for other in families)]
+        kinds = {family(workload) for workload in self.study.workloads.values()}
+        tasks = {str(task) for grid in self.grids for task in axis_values(grid, "task")}
+        usual_ones = [
+            DEFAULT_METRICS[kind]
+            for kind in sorted((kinds - {"operators"}) | (tasks if "operators" in kinds else set()))
+        ]
+        usual = [name for name in usual_ones[0] if all(name in other for other in usual_ones)]
         chosen = usual if self.study.output.columns is None else self.study.output.columns
         objectives = tuple(objective.column for objective in self.study.objectives)
         present = {"feasible", "infeasible_reason", "point_id", *map(dataset_name, self.axes)}
@@ -249,33 +254,55 @@ class Plan:
         return ("infeasible_reason", *self.metrics)
 
     def columns(self, grid: Grid, domain: Domain, wanted: Sequence[str]) -> dict[str, np.ndarray]:
-        """Columns over every point of a domain, one program for each combination of structural values in it."""
-        names = [name for name in STRUCTURE if name in grid.columns]
-        groups = [_groups(factor, [name for name in names if name in factor.codes]) for factor in domain]
+        """Columns over every point of a domain."""
+        parts = list(self._parts(grid, domain, wanted))
+        if len(parts) == 1:
+            program, part, _ = parts[0]
+            return evaluate(program, part, wanted)
         sizes = tuple(factor.size for factor in domain)
         found = {name: np.empty(sizes) for name in wanted}
+        for program, part, where in parts:
+            shape = tuple(factor.size for factor in part)
+            for name, values in evaluate(program, part, wanted).items():
+                found[name][where] = values.reshape(shape)
+        return {name: values.reshape(-1) for name, values in found.items()}
+
+    def feasible(self, grid: Grid, domain: Domain, wanted: Sequence[str]) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        """The points of a domain that can run, in order, and columns (`infeasible_reason` among them) at these."""
+        parts = list(self._parts(grid, domain, wanted))
+        if len(parts) == 1:
+            program, part, _ = parts[0]
+            return evaluate_feasible(program, part, wanted)
+        sizes = tuple(factor.size for factor in domain)
+        numbers, found = [], []
+        for program, part, where in parts:
+            points, values = evaluate_feasible(program, part, wanted)
+            rows = np.ravel_multi_index(np.broadcast_arrays(*where), sizes)
+            numbers.append(rows.reshape(-1)[points])
+            found.append(values)
+        every = np.concatenate(numbers)
+        order = np.argsort(every)
+        return every[order], {name: np.concatenate([values[name] for values in found])[order] for name in wanted}
+
+    def _parts(
+        self, grid: Grid, domain: Domain, wanted: Sequence[str]
+    ) -> Iterator[tuple[Program, Domain, tuple[np.ndarray, ...]]]:
+        """A program for each combination of structural values in a domain, its points, and where they lie."""
+        names = [name for name in STRUCTURE if name in grid.columns]
+        groups = [_groups(factor, [name for name in names if name in factor.codes]) for factor in domain]
         for parts in itertools.product(*groups):
             structure = {
                 name: str(grid.columns[name].values[code]) for codes, _, _ in parts for name, code in codes.items()
             }
-            part = tuple(factor for _, _, factor in parts)
-            values = evaluate(self.program(grid, structure, tuple(wanted)), part, wanted)
-            where = np.ix_(*(rows for _, rows, _ in parts))
-            shape = tuple(factor.size for factor in part)
-            for name in wanted:
-                found[name][where] = values[name].reshape(shape)
-        return {name: values.reshape(-1) for name, values in found.items()}
+            program = self.program(grid, structure, tuple(wanted))
+            yield program, tuple(factor for _, _, factor in parts), np.ix_(*(rows for _, rows, _ in parts))
 
     def evaluate(self, chunk: int) -> pa.Table:
         """Rows of one chunk, in the order of their point numbers."""
         grid, ranges = self.locate(chunk)
         mode = self.study.output.mode
         if mode in EVERY_POINT:
-            numbers, values = self._every_point(grid, ranges)
-            if mode == "feasible":
-                keep = values["infeasible_reason"] == 0
-                numbers = numbers[keep]
-                values = {name: column[keep] for name, column in values.items()}
+            numbers, values = self._every_point(grid, ranges, mode == "feasible")
         else:
             numbers = self._winners(grid, ranges)
             values = self.columns(grid, grid.listing(numbers), self._all_columns)
@@ -294,14 +321,22 @@ class Plan:
                 return grid
         raise IndexError(f"point {point_id} is not in 0..{self.point_count - 1}")
 
-    def _every_point(self, grid: Grid, ranges: list[tuple[int, int]]) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-        tiles = [
-            self.columns(grid, grid.slice(tile), self._all_columns)
-            for tile in grid.tiles(range(len(grid.axes)), ranges, TILE_POINTS)
-        ]
-        first = grid.ranges_first(ranges)
-        values = {name: np.concatenate([tile[name] for tile in tiles]) for name in self._all_columns}
-        return first + np.arange(len(values["infeasible_reason"])), values
+    def _every_point(
+        self, grid: Grid, ranges: list[tuple[int, int]], feasible: bool
+    ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        """Numbers within the box and columns of all points of a chunk, or of all that can run."""
+        numbers, tiles = [], []
+        for tile in grid.tiles(range(len(grid.axes)), ranges, TILE_POINTS):
+            domain = grid.slice(tile)
+            if feasible:
+                points, values = self.feasible(grid, domain, self._all_columns)
+            else:
+                values = self.columns(grid, domain, self._all_columns)
+                points = np.arange(len(values["infeasible_reason"]))
+            numbers.append(grid.ranges_first(tile) + points)
+            tiles.append(values)
+        columns = {name: np.concatenate([values[name] for values in tiles]) for name in self._all_columns}
+        return np.concatenate(numbers), columns
 
     def _winners(self, grid: Grid, ranges: list[tuple[int, int]]) -> np.ndarray:
         """Numbers within the box of the points that the search keeps."""

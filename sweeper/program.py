@@ -8,7 +8,7 @@ import difflib
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
 
 import numpy as np
 
@@ -47,6 +47,7 @@ class Stage:
 
     `origins` are those of the gathered arguments, by their index. A folding stage runs once per distinct combination
     of argument *values*: equations over graphs are expensive, and systems that differ often look alike to them.
+    `whole` stages run at every combination even where few points are asked for: they fold, or feed one that does.
     """
 
     number: int
@@ -54,6 +55,7 @@ class Stage:
     fusion: Fusion
     origins: tuple[Origin, ...]
     folds: bool
+    whole: bool
     run: Callable[..., None]
 
 
@@ -76,6 +78,16 @@ class Program:
     outputs: Mapping[str, Output]
     shapes: Mapping[str, tuple[int, ...]]
     values: Mapping[str, np.ndarray]
+
+    @cached_property
+    def feasibility(self) -> frozenset[int]:
+        """Numbers of the stages that decide whether a point can run."""
+        needed, columns = set(), {"infeasible_reason"}
+        for stage in reversed(self.stages):
+            if columns.intersection(stage.fusion.kept):
+                needed.add(stage.number)
+                columns.update(argument.name for argument in stage.fusion.arguments)
+        return frozenset(needed)
 
 
 def choose(switches: Mapping[str, str], equations: Iterable[Equation]) -> dict[str, Equation]:
@@ -149,13 +161,19 @@ def build_program(
             for name in equation.inputs:
                 readers.setdefault(name, set()).add(number)
     origins: dict[str, Origin] = {name: (column.needs, -1) for name, column in given.items()}
+    folding = [factored and bool(group) and _by_rows(members[0], shapes) for group, members in stages]
+    whole = list(folding)
+    for number in reversed(range(len(stages))):
+        written_here = {output.name for equation in stages[number][1] for output in equation.outputs}
+        whole[number] = whole[number] or any(
+            whole[r] for name in written_here for r in readers.get(name, ()) if r != number
+        )
     built = []
     for number, (group, members) in enumerate(stages):
         written = [output.name for equation in members for output in equation.outputs]
         kept = tuple(name for name in written if name in wanted or readers.get(name, set()) - {number})
-        folds = factored and bool(group) and _by_rows(members[0], shapes)
-        origins.update((name, (group, number if folds else -1)) for name in written)
-        built.append(_stage(number, group, members, kept, origins, folds))
+        origins.update((name, (group, number if folding[number] else -1)) for name in written)
+        built.append(_stage(number, group, members, kept, origins, folding[number], whole[number]))
     return Program(given, tuple(built), origins, outputs, shapes, values)
 
 
@@ -198,6 +216,7 @@ GRAPH_ARRAYS = frozenset(
         "operator_traits",
         "operator_dims",
         "decode_dims",
+        "efficiency_curves",
     }
 )
 """Given columns that are arrays."""
@@ -210,6 +229,7 @@ def _stage(
     kept: tuple[str, ...],
     origins: Mapping[str, Origin],
     folds: bool,
+    whole: bool,
 ) -> Stage:
     written = {output.name for equation in members for output in equation.outputs}
     names = sorted({name for equation in members for name in equation.inputs} - written)
@@ -224,7 +244,7 @@ def _stage(
         else:
             arguments.append(Argument(name, "own"))
     fusion = Fusion(tuple(members), tuple(arguments), kept)
-    return Stage(number, group, fusion, order, folds, fuse(fusion))
+    return Stage(number, group, fusion, order, folds, whole, fuse(fusion))
 
 
 @dataclass(frozen=True, eq=False)
@@ -255,6 +275,15 @@ def index_of(child: Combinations, parent: Combinations) -> np.ndarray:
         if len(rows) > 1 or len(parent_rows) > 1:
             step = numbers[rows].astype(np.uint32)
             index = (index[:, None] * np.uint32(len(parent_rows)) + step[None, :]).reshape(-1)
+    return index
+
+
+def index_at(digits: Sequence[np.ndarray], parent: Combinations) -> np.ndarray:
+    """For points given by their row of every factor, the number of the parent's combination that they belong to."""
+    index = np.zeros(len(digits[0]), np.uint32)
+    for digit, numbers, parent_rows in zip(digits, parent.numbers, parent.rows, strict=True):
+        if len(parent_rows) > 1:
+            index = index * np.uint32(len(parent_rows)) + numbers.astype(np.uint32)[digit]
     return index
 
 
@@ -289,7 +318,10 @@ def fold(count: int, keys: Iterable[np.ndarray]) -> tuple[np.ndarray, np.ndarray
 
 
 class Evaluation:
-    """Columns of one program over one domain, computed stage by stage."""
+    """Columns of one program over one domain, computed stage by stage.
+
+    After `restrict`, what would have more combinations than there are points left is computed at these points only.
+    """
 
     def __init__(self, program: Program, domain: Domain) -> None:
         self.program = program
@@ -298,6 +330,16 @@ class Evaluation:
         self._distinct: dict[frozenset[str], Combinations] = {}
         self._folds: dict[int, np.ndarray] = {}
         self._indices: dict[tuple[frozenset[str] | None, Origin], np.ndarray] = {}
+        self._digits: tuple[np.ndarray, ...] = ()
+        self._count = math.prod(factor.size for factor in domain)
+        self._at_points: dict[str, np.ndarray] = {}
+
+    def restrict(self, points: np.ndarray) -> None:
+        """From now on only these points of the domain are wanted."""
+        self._digits = np.unravel_index(points, [factor.size for factor in self.domain])
+        self._count = len(points)
+        self._at_points.clear()
+        self._indices = {key: index for key, index in self._indices.items() if key[0] is not None}
 
     def distinct(self, needs: frozenset[str]) -> Combinations:
         """Distinct combinations of some columns over the domain."""
@@ -312,13 +354,27 @@ class Evaluation:
             self.columns[name] = given_values(self.program, source, self.domain, self.distinct(source.needs))
         return self.columns[name]
 
+    def at_points(self, name: str) -> np.ndarray:
+        """Entries of a column at the points that are wanted."""
+        if name not in self._at_points:
+            self._at_points[name] = self.column(name)[self.index(None, self.program.origins[name])]
+        return self._at_points[name]
+
+    def crowded(self, needs: frozenset[str]) -> bool:
+        """Whether some columns have more combinations than points are wanted."""
+        return bool(self._digits) and self.distinct(needs).count > self._count
+
     def index(self, needs: frozenset[str] | None, origin: Origin) -> np.ndarray:
         """For every combination of some columns (None: every point), where its entry lies among those of an origin."""
         if (needs, origin) not in self._indices:
             parent, folded = origin
-            child = self.whole if needs is None else self.distinct(needs)
-            index = index_of(child, self.distinct(parent))
-            self._indices[needs, origin] = index if folded < 0 else self._folds[folded][index]
+            if folded >= 0:
+                index = self._folds[folded][self.index(needs, (parent, -1))]
+            elif needs is None and self._digits:
+                index = index_at(self._digits, self.distinct(parent))
+            else:
+                index = index_of(self.whole if needs is None else self.distinct(needs), self.distinct(parent))
+            self._indices[needs, origin] = index
         return self._indices[needs, origin]
 
     @property
@@ -329,27 +385,49 @@ class Evaluation:
 
     def run(self, stage: Stage) -> None:
         """Evaluate one stage and keep its outputs."""
-        program = self.program
+        if self.crowded(stage.needs) and not stage.whole:
+            self._run_at_points(stage)
+            return
         count = self.distinct(stage.needs).count
         indices = [self.index(stage.needs, origin) for origin in stage.origins]
         if stage.folds:
             rows, self._folds[stage.number] = fold(count, self._keys(stage, indices))
             indices = [index[rows] for index in indices]
             count = len(rows)
-        arguments: list[Any] = [count, *indices]
-        for argument in stage.fusion.arguments:
-            values = self.column(argument.name)
-            arguments.append(values[0] if argument.access == "constant" else values)
+        values = [self.column(argument.name) for argument in stage.fusion.arguments]
+        self.columns.update(self._called(stage, count, indices, values))
+
+    def _run_at_points(self, stage: Stage) -> None:
+        """Arguments that are as crowded are at the points already, and need no index."""
+        crowded = [folded < 0 and self.crowded(needs) for needs, folded in stage.origins]
+        itself = np.arange(self._count, dtype=np.uint32)
+        indices = [itself if at else self.index(None, origin) for at, origin in zip(crowded, stage.origins)]
+        values = [
+            self.at_points(argument.name)
+            if argument.access == "own" or (argument.access == "gathered" and crowded[argument.index])
+            else self.column(argument.name)
+            for argument in stage.fusion.arguments
+        ]
+        self._at_points.update(self._called(stage, self._count, indices, values))
+
+    def _called(
+        self, stage: Stage, count: int, indices: Sequence[np.ndarray], values: Sequence[np.ndarray]
+    ) -> dict[str, np.ndarray]:
+        """Outputs of a stage's loop over `count` entries."""
+        program = self.program
 
         def buffer(name: str, *leading: int) -> np.ndarray:
             kind = np.int64 if program.outputs[name].integer else np.float64
             return np.empty((*leading, *program.shapes[name]), kind)
 
-        arguments += [buffer(name) for name in scratch_outputs(stage.fusion)]
-        for name in stage.fusion.kept:
-            self.columns[name] = buffer(name, count)
-            arguments.append(self.columns[name])
-        stage.run(*arguments)
+        arguments = [
+            column[0] if argument.access == "constant" else column
+            for argument, column in zip(stage.fusion.arguments, values)
+        ]
+        scratch = [buffer(name) for name in scratch_outputs(stage.fusion)]
+        kept = {name: buffer(name, count) for name in stage.fusion.kept}
+        stage.run(count, *indices, *arguments, *scratch, *kept.values())
+        return kept
 
     def _keys(self, stage: Stage, indices: Sequence[np.ndarray]) -> Iterator[np.ndarray]:
         """What tells the combinations of a folding stage apart: values of scalars, identity or content of arrays."""
@@ -373,4 +451,20 @@ def evaluate(program: Program, domain: Domain, wanted: Iterable[str]) -> dict[st
     evaluation = Evaluation(program, domain)
     for stage in program.stages:
         evaluation.run(stage)
-    return {name: evaluation.column(name)[evaluation.index(None, program.origins[name])] for name in wanted}
+    return {name: evaluation.at_points(name) for name in wanted}
+
+
+def evaluate_feasible(
+    program: Program, domain: Domain, wanted: Iterable[str]
+) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """The points of the domain that can run, and the wanted columns (`infeasible_reason` among them) at these."""
+    evaluation = Evaluation(program, domain)
+    for stage in program.stages:
+        if stage.number in program.feasibility:
+            evaluation.run(stage)
+    points = np.flatnonzero(evaluation.at_points("infeasible_reason") == 0.0)
+    evaluation.restrict(points)
+    for stage in program.stages:
+        if stage.number not in program.feasibility and len(points):
+            evaluation.run(stage)
+    return points, {name: evaluation.at_points(name) if len(points) else np.empty(0) for name in wanted}

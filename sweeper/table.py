@@ -4,17 +4,21 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from kernels.operators import BESIDE, FIELDS, TIMES, TRAITS
+from kernels import calculon
+from kernels.operators import BESIDE, TIMES, TRAITS
 from sweeper.expressions import Expression
-from sweeper.operators import DECODING, Operator, OperatorTable
-from sweeper.vocabulary import TABLE_SCALARS as SCALARS
+from sweeper.operators import DECODING, LAYOUTS, Operator, OperatorTable
 
 Wanted = str | tuple[tuple[Expression, ...], ...]
 """What to evaluate: the name of a parameter or definition, or the expressions of the operators' fields."""
 
 
 def traits(workload: OperatorTable) -> np.ndarray:
-    """Codes of every operator, in the columns that `kernels.operators` names."""
+    """Codes of every operator, in the columns that the kernels of the family name."""
+    if workload.family == "calculon":
+        return np.array(
+            [[operator.words[name] for name in calculon.TRAITS] for operator in workload.operators], np.int64
+        )
     order = [operator.name for operator in workload.operators]
 
     def codes(operator: Operator) -> tuple[int, ...]:
@@ -26,8 +30,10 @@ def traits(workload: OperatorTable) -> np.ndarray:
 
 
 def rows(workload: OperatorTable) -> tuple[tuple[Expression, ...], ...]:
-    """Expressions of every operator, in the columns that `kernels.operators` names."""
-    return tuple(tuple(operator.fields[name] for name in FIELDS) for operator in workload.operators)
+    """Expressions of every operator, in the columns that the kernels of the family name."""
+    return tuple(
+        tuple(operator.fields[name] for name in LAYOUTS[workload.family].fields) for operator in workload.operators
+    )
 
 
 def base_symbols(workload: OperatorTable, wanted: Wanted) -> frozenset[str]:
@@ -53,10 +59,13 @@ def evaluate(workload: OperatorTable, wanted: Wanted, base: Mapping[str, np.ndar
             values[name] = np.asarray(expression.evaluate(values), np.float64)
     if isinstance(wanted, str):
         return np.ascontiguousarray(np.broadcast_to(values[wanted], (n,)), np.float64)
-    found = np.empty((n, len(wanted), len(FIELDS)))
+    found = np.empty((n, len(wanted), len(wanted[0])))
+    known: dict[str, np.ndarray] = {}
     for i, row in enumerate(wanted):
         for column, expression in enumerate(row):
-            found[:, i, column] = expression.evaluate(values)
+            if expression.text not in known:
+                known[expression.text] = expression.evaluate(values)
+            found[:, i, column] = known[expression.text]
     return found
 
 
@@ -65,4 +74,4 @@ def names(workload: OperatorTable) -> Iterable[str]:
     return (operator.name for operator in workload.operators)
 
 
-__all__ = ["DECODING", "SCALARS", "base_symbols", "evaluate", "names", "rows", "traits"]
+__all__ = ["DECODING", "base_symbols", "evaluate", "names", "rows", "traits"]

@@ -78,6 +78,14 @@ ATTRIBUTES: dict[str, dict[str, Attribute]] = {
         "in_network_reduction": Attribute(
             "", "in_network_reduction", "share of the rate at which the switch sums; 0: it does not", 0.0, False
         ),
+        "all_reduce_traffic": Attribute("", "all_reduce_traffic", "bytes sent per byte that is all-reduced", 2.0),
+        "gather_traffic": Attribute("", "gather_traffic", "bytes sent per byte that is gathered or scattered", 1.0),
+        "own_share": Attribute(
+            "", "own_share", "1 if a chip does not send its own share of a collective", 1.0, False, maximum=1.0
+        ),
+        "processor_share": Attribute(
+            "", "processor_share", "share of the chip that is busy with a collective", 0.0, False, maximum=0.99
+        ),
     },
     "calibration": {
         "gemm_efficiency": Attribute(
@@ -251,6 +259,18 @@ NUMBERS: dict[str, Attribute] = {
         "B/s", "offload_bandwidth_Bps", "link of a chip to its second memory, one way", 32e9
     ),
     "offload_capacity": Attribute("B", "offload_capacity_B", "second memory per chip; 0: unlimited", 0.0, False),
+    "tensor_tier": Attribute(
+        "", "tensor_tier", "0: tensor groups lie on the first dimension, 1: anywhere", 0.0, False, True, 1.0
+    ),
+    "pipeline_tier": Attribute("", "pipeline_tier", "the same of pipelines", 1.0, False, True, 1.0),
+    "data_tier": Attribute("", "data_tier", "the same of groups of replicas", 1.0, False, True, 1.0),
+    "data_overlap": Attribute(
+        "", "data_overlap", "1: replicas communicate beside the backward pass", 0.0, False, True, 1.0
+    ),
+    "optimizer_sharding": Attribute("", "optimizer_sharding", "1: replicas share the optimizer", 0.0, False, True, 1.0),
+    "gather_redo": Attribute(
+        "", "gather_redo", "1: gathered inputs are not kept but gathered again", 0.0, False, True, 1.0
+    ),
     "tensor_overlap": Attribute(
         "", "tensor_overlap", "share of tensor-parallel traffic hidden by compute", 0.0, False, maximum=1.0
     ),
@@ -279,6 +299,14 @@ TABLE_SCALARS = {
     "active_parameters": ("", "parameters that a token meets"),
 }
 """Numbers that every operator table must define: unit and meaning."""
+
+BLOCK_SCALARS = {
+    "layers": ("", "transformer layers of the model"),
+    "heads": ("", "query heads"),
+    "message_B": ("B", "activations of the residual stream, one microbatch on one chip before any split"),
+    "stage_message_B": ("B", "what a chip hands to the next pipeline stage, per microbatch"),
+}
+"""Numbers that the table of a block must define for the family `calculon`."""
 
 OVERRIDES: dict[str, Attribute] = {
     f"{role}.{name}": attribute
@@ -314,6 +342,8 @@ CHOICE_DEFAULTS = {
     "recompute": "none",
     "context_exchange": "ring",
     "schedule": "one_f_one_b",
+    "tensor_communication": "all_reduce",
+    "tensor_overlap_style": "none",
     "collective_algorithm": "best",
     "compute_format": "bf16",
     "attention_format": "bf16",

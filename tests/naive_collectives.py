@@ -377,6 +377,9 @@ def collective_time(
         return launch_s + seconds(message_B, message_B, slowest, half_B) + sum(hop for _, hop in crossed)
     case = (operation, message_B, inner, outer, inner_Bps, outer_Bps, inner_latency_s, outer_latency_s, half_B)
     case = (*case, kind_inner, kind_outer)
-    if algorithm != "best":
-        return launch_s + TWINS[algorithm](*case)
-    return launch_s + min(twin(*case) for name, twin in TWINS.items() if name != "in_network_reduction")
+    rings = ("ring", "hierarchical") if outer > 1 else ("ring",)
+    choices = {
+        "best": tuple(name for name in TWINS if name != "in_network_reduction"),
+        "library": ("direct",) if operation == "all_to_all" else rings,
+    }
+    return launch_s + min(TWINS[name](*case) for name in choices.get(algorithm, (algorithm,)))

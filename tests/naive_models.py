@@ -194,7 +194,7 @@ def of_attention(op: Named, given: Named) -> Passes:
 def of_elementwise(op: Named, given: Named) -> Passes:
     """Vector units or memory; the gradient of weights is summed by the kernel of that of the inputs."""
     forth, back = (given["calibration_kernel_overhead_s"] * op[f"{p}launches"] for p in ("", "backward_"))
-    costs = [
+    forward, inputs, weights = (
         roofline(
             op[f"{prefix}flops"] / given["vector_flops"],
             op[f"{prefix}bytes"] / given["attainable_memory_Bps"],
@@ -202,8 +202,8 @@ def of_elementwise(op: Named, given: Named) -> Passes:
             serial,
         )
         for prefix, serial in (("", forth), ("input_gradient_", back), ("weight_gradient_", 0.0))
-    ]
-    return Passes(*costs)
+    )
+    return Passes(forward, inputs, weights)
 
 
 ADJOINT = {"reduce_scatter": "all_gather", "all_gather": "reduce_scatter"}
@@ -1075,20 +1075,26 @@ SHARES = st.just(0.0) | st.floats(0.0, 1.0)
 
 @st.composite
 def feasibilities(draw: st.DrawFn) -> dict[str, float]:
-    """Points near every limit."""
+    """Points that fit, but for one or two limits."""
+
+    def breaks() -> bool:
+        return draw(st.integers(0, 7)) == 0
+
     found = draw(mappings())
-    found["linked_chips"] = found["chips"] + (draw(st.integers(0, 19)) == 0)
-    found["microbatches"] = draw(st.sampled_from([1.0, 8.0, 8.0, 2.5, 0.5]))
+    found["linked_chips"] = found["chips"] + breaks()
+    found["microbatches"] = draw(st.sampled_from([2.5, 0.5])) if breaks() else 8.0
     found["virtual_stages"] = float(draw(st.integers(1, 3)))
-    found["layers"] = max(1.0, found["pipeline_parallel"] * draw(st.integers(1, 6)) + draw(st.sampled_from([0, 0, -1])))
-    found["batch_size"] = max(1.0, found["data_parallel"] + draw(st.sampled_from([-1.0, 0.0, 9.0])))
-    found["heads"] = found["tensor_parallel"] * draw(st.integers(1, 4)) + draw(st.sampled_from([0, 0, 0, 1]))
-    experts = found["expert_parallel"] * draw(st.integers(1, 4)) + draw(st.sampled_from([0, 0, 0, 1]))
+    whole = found["pipeline_parallel"] * found["virtual_stages"] * draw(st.integers(1, 3))
+    found["layers"] = max(1.0, found["pipeline_parallel"] - 1 if breaks() else whole - breaks())
+    found["batch_size"] = max(1.0, found["data_parallel"] - breaks())
+    found["heads"] = found["tensor_parallel"] * draw(st.integers(1, 4)) + breaks()
+    experts = found["expert_parallel"] * draw(st.integers(1, 4)) + breaks()
     found["routed_experts"] = draw(st.sampled_from([0.0, experts]))
-    found["memory_need_B"] = draw(RANGES["B"])
-    found["offload_need_B"] = draw(RANGES["B"])
-    found["offload_capacity_B"] = draw(st.sampled_from([0.0, 1e16])) or found["offload_need_B"] * draw(SHARES)
-    found["memory_capacity_B"] = found["memory_need_B"] + draw(st.sampled_from([-0.5, 0.0, 1.0, 1e6]))
+    for memory in ("memory", "offload"):
+        found[f"{memory}_need_B"] = draw(st.floats(1e3, 1e12))
+        found[f"{memory}_capacity_B"] = found[f"{memory}_need_B"] + draw(st.sampled_from([-1.0, 0.0, 0.0, 1.0, 1e6]))
+    if breaks():
+        found["offload_capacity_B"] = 0.0
     return found
 
 
@@ -1156,6 +1162,13 @@ FOR_EQUATION.update(
         "pipeline": pipelines(),
         "activation_memory": pipelines_of_layers(),
         "required_rates": durations(),
+        "gradient_reduction": st.fixed_dictionaries(
+            {f"{kind}_parameters_per_chip": st.floats(1e5, 1e9) for kind in ("dense", "expert")}
+            | {f"stage_{kind}_gradient_s": st.just(0.0) | st.floats(1e-5, 0.1) for kind in ("input", "weight")}
+        ),
+        "latencies": st.fixed_dictionaries(
+            {f: st.integers(1, 16).map(float) for f in ("microbatches", "pipeline_parallel")}
+        ),
     }
 )
 RANGES["1/s"] = st.just(0.0) | st.floats(1e9, 1e16)

@@ -17,6 +17,7 @@ FIGURES = {
     "ray": ("1 worker: overhead", "2 workers: speed-up", "start and end"),
     "parquet": ("mode all: writing a row", "mode best: writing a row"),
     "peer": ("plain Python script", "largest relative difference"),
+    "calculon": ("whole search, this process", "/ Calculon", "/ plain Python", "100 best"),
 }
 """Words that some row of each part must contain."""
 

@@ -1,4 +1,4 @@
-"""The documents keep up with the code: switches and numbers, commands, links, studies."""
+"""The documents keep up with the code: switches, choices, numbers and constants, commands, links, studies."""
 
 import re
 import shlex
@@ -9,10 +9,10 @@ import pytest
 import yaml
 
 import sweeper
-from kernels.codes import REASONS, SWITCHES
+from kernels.codes import CHOICES, FORMATS, REASONS, SWITCHES
 from sweeper.cli import main
 from sweeper.library import builtin_specs
-from sweeper.vocabulary import NUMBERS, SWITCH_DEFAULTS
+from sweeper.vocabulary import ATTRIBUTES, CHOICE_DEFAULTS, NUMBERS, SWITCH_DEFAULTS, Attribute
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [
@@ -64,12 +64,44 @@ def test_what_the_published_study_assumes(switch: str) -> None:
     assert published.group(1) == entry["dfmodel_published"]["values"][switch]
 
 
+@pytest.mark.parametrize("choice", CHOICES)
+def test_every_choice_is_explained(choice: str) -> None:
+    section = sections(ASSUMPTIONS)["Choices"]
+    row = re.search(rf"^\| `{choice}` \| (.+?) \| `(\w+)` \| .+ \|$", section, re.MULTILINE)
+    assert row is not None
+    assert row.group(2) == CHOICE_DEFAULTS[choice]
+    if row.group(1) == "a format":
+        assert CHOICES[choice] == FORMATS
+    else:
+        assert re.findall(r"`(\w+)`", row.group(1)) == list(CHOICES[choice])
+
+
+def test_every_format_is_named() -> None:
+    named = re.search(r"^A format is one of (.+?)\. ", sections(ASSUMPTIONS)["Choices"], re.MULTILINE)
+    assert named is not None
+    assert re.findall(r"`(\w+)`", named.group(1)) == list(FORMATS)
+
+
+def explained(section: str, name: str) -> tuple[str, ...] | None:
+    """Unit and default of a name in the tables of a section."""
+    row = re.search(rf"^\| `{name}` \| (\S*) ?\| (\S+) \| .+ \|$", sections(ASSUMPTIONS)[section], re.MULTILINE)
+    return row.groups() if row else None
+
+
+def stated(attribute: Attribute) -> tuple[str, str]:
+    """Unit and default as the documents write them."""
+    return attribute.unit, "none" if attribute.default is None else f"{attribute.default:g}"
+
+
 @pytest.mark.parametrize("number", NUMBERS)
 def test_every_number_is_explained(number: str) -> None:
-    row = re.search(rf"^\| `{number}` \| (\S*) ?\| (\S+) \| .+ \|$", sections(ASSUMPTIONS)["Numbers"], re.MULTILINE)
-    assert row is not None
-    default = NUMBERS[number].default
-    assert row.groups() == (NUMBERS[number].unit, "none" if default is None else f"{default:g}")
+    assert explained("Numbers", number) == stated(NUMBERS[number])
+
+
+@pytest.mark.parametrize("constant", ATTRIBUTES["calibration"])
+def test_every_constant_of_a_calibration_is_explained(constant: str) -> None:
+    section = "Constants and traits of a software stack"
+    assert explained(section, constant) == stated(ATTRIBUTES["calibration"][constant])
 
 
 def test_every_reason_is_named() -> None:
@@ -109,15 +141,18 @@ def test_studies_are_valid(study: Path) -> None:
     assert sweeper.plan(study).point_count > 0
 
 
-@pytest.mark.parametrize(("document", "points"), [("README.md", 2112), ("docs/file_formats.md", 352)])
-def test_the_study_of_a_document_is_valid(document: str, points: int, tmp_path: Path) -> None:
-    (study,) = [block for block in blocks(text_of(ROOT / document), "yaml") if block.startswith("study:")]
+@pytest.mark.parametrize(("document", "points"), [("README.md", [2112, 1224]), ("docs/file_formats.md", [352])])
+def test_the_studies_of_a_document_are_valid(document: str, points: list[int], tmp_path: Path) -> None:
+    studies = [block for block in blocks(text_of(ROOT / document), "yaml") if block.startswith("study:")]
     path = tmp_path / "study.yaml"
-    path.write_text(study)
-    assert sweeper.plan(path).point_count == points
+    found = []
+    for study in studies:
+        path.write_text(study)
+        found.append(sweeper.plan(path).point_count)
+    assert found == points
 
 
 def test_counts_in_the_readme() -> None:
     readme = text_of(ROOT / "README.md")
-    assert f"{len(SWITCHES)} switches and {len(NUMBERS)} numbers" in readme
+    assert f"{len(SWITCHES)} switches, {len(CHOICES)} choices and {len(NUMBERS)} numbers" in readme
     assert f"{sweeper.plan(builtin_specs() / 'studies' / 'dse80.yaml').point_count:,} points" in readme
