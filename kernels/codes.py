@@ -33,8 +33,9 @@ ALGORITHMS = (
 chooses among: rings, rings of rings across nodes, direct messages for all-to-all, reduction in the switch."""
 
 OPERATOR_TYPES = ("gemm", "attention", "elementwise", "collective")
-PLACES = ("layer", "dense", "expert", "first", "last")
-"""Where an operator stands: in every layer, in those without and with experts, on the first and last stage only."""
+PLACES = ("layer", "dense", "expert", "routed", "first", "last")
+"""Where an operator stands: in every layer, in those without and with experts, in a layer's routed experts (spread over
+the expert group), on the first and on the last stage."""
 GROUPS = ("tensor", "context", "expert")
 """Groups of chips that exchange tensors inside a layer."""
 RECOMPUTE_CLASSES = ("never", "full", "selective", "full_unless_last")

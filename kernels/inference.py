@@ -114,7 +114,7 @@ def inference_iteration(request_time_s: float) -> float:
     Output("longest_token_gap_s", "s", "longest time between two tokens: while a prompt, or a chunk of it, passes"),
     Output("output_tokens_per_s", "1/s", "tokens generated per second then, on all chips"),
     Output("output_tokens_per_s_per_chip", "1/s", "the same per chip"),
-    source="a slot serves output_length tokens, and waits while the prompts of all slots pass once per request",
+    source="a slot serves the tokens of a request, the first with its prompt; prompts of all slots pass once",
 )
 def continuous_batching(
     batch_size: float,
@@ -127,7 +127,7 @@ def continuous_batching(
 ) -> tuple[float, float, float, float, float]:
     """Every slot is refilled at once; prompts of the batch cost what they cost together. Chunks of a prompt pass
     beside decoding, so that no token waits for a whole prompt."""
-    period = output_length * time_per_output_token_s + time_to_first_token_s
+    period = (output_length - 1.0) * time_per_output_token_s + time_to_first_token_s
     requests = batch_size / period
     prompt = time_to_first_token_s / batch_size
     chunk = min(chunk_length / tokens_per_sample, 1.0) if chunk_length > 0.0 else 1.0

@@ -19,7 +19,7 @@ from kernels.footprint import (
 )
 from kernels.operators import S_STORED, S_WORKING
 from kernels.schedules import in_flight, parameter_copies
-from kernels.training import FIRST, FULL, LAST
+from kernels.training import FIRST, FULL, LAST, shard_counts
 
 INFERENCE = CHOICES["task"].index("inference")
 assert PLACES[LAST] == "last"
@@ -35,8 +35,7 @@ def state_memory(
     task: float,
     schedule: float,
     zero_stage: float,
-    data_parallel: float,
-    expert_parallel: float,
+    group_network: np.ndarray,
     dense_parameters_per_chip: float,
     expert_parameters_per_chip: float,
     weight_B: float,
@@ -45,18 +44,14 @@ def state_memory(
     calibration_extra_state_B: float,
 ) -> tuple[float, float, float]:
     """ZeRO shards optimizer state (1), gradients (2) and weights (3) over the replicas."""
-    replicas, expert_replicas = data_parallel, max(data_parallel / expert_parallel, 1.0)
     whole = dense_parameters_per_chip + expert_parameters_per_chip
-    part = dense_parameters_per_chip / replicas + expert_parameters_per_chip / expert_replicas
-    weights = (part if zero_stage >= 3.0 else whole) * weight_B * parameter_copies(schedule)
     if task == INFERENCE:
         return whole * weight_B, 0.0, 0.0
-    gradients = (part if zero_stage >= 2.0 else whole) * gradient_B
-    return (
-        weights,
-        gradients + whole * calibration_extra_state_B,
-        (part if zero_stage >= 1.0 else whole) * optimizer_state_B,
-    )
+    shards, expert_shards = shard_counts(zero_stage, group_network)
+    part = dense_parameters_per_chip / shards + expert_parameters_per_chip / expert_shards
+    weights = (part if zero_stage >= 3.0 else whole) * weight_B * parameter_copies(schedule)
+    gradients = (part if zero_stage >= 2.0 else whole) * gradient_B + whole * calibration_extra_state_B
+    return weights, gradients, part * optimizer_state_B
 
 
 @equation(
@@ -153,6 +148,7 @@ def model_feasibility(
     pipeline_parallel: float,
     data_parallel: float,
     expert_parallel: float,
+    shard_group: float,
     virtual_stages: float,
     layers: float,
     heads: float,
@@ -179,7 +175,9 @@ def model_feasibility(
     reason = MICROBATCH_INDIVISIBLE if np.floor(microbatches) != microbatches else reason
     reason = TOO_MANY_REPLICAS if data_parallel > batch_size else reason
     reason = TOO_MANY_STAGES if pipeline_parallel > layers else reason
-    reason = PARALLELISM_MISMATCH if groups != chips or expert_parallel > data_parallel else reason
+    whole = np.floor(data_parallel / expert_parallel) * expert_parallel == data_parallel
+    shared = shard_group == 0.0 or np.floor(data_parallel / shard_group) * shard_group == data_parallel
+    reason = PARALLELISM_MISMATCH if groups != chips or not whole or not shared else reason
     reason = CHIPS_MISMATCH if linked_chips != chips else reason
     return float(reason), headroom
 
@@ -191,13 +189,21 @@ def model_feasibility(
     source="Chowdhery 2022, appendix B, with causal attention counted as causal",
 )
 def model_work(
-    task: float, model_flops_per_token: float, tokens_per_sample: float, batch_size: float, output_length: float
+    task: float,
+    model_flops_per_token: float,
+    model_flops_per_output_token: float,
+    tokens_per_sample: float,
+    batch_size: float,
+    output_length: float,
 ) -> tuple[float, float, float]:
     """The backward pass costs twice the forward pass; a served request is its prompt and its generated tokens."""
     tokens = batch_size * tokens_per_sample
     if task == INFERENCE:
         tokens = batch_size * (tokens_per_sample + output_length - 1.0)
-        return tokens * model_flops_per_token, batch_size, tokens
+        generated = batch_size * (output_length - 1.0)
+        prompt = batch_size * tokens_per_sample
+        work = prompt * model_flops_per_token + generated * model_flops_per_output_token
+        return work, batch_size, tokens
     return 3.0 * tokens * model_flops_per_token, batch_size, tokens
 
 

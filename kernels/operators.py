@@ -8,7 +8,7 @@ gradient of its inputs and one for that of its weights.
 import numpy as np
 
 from kernels.attention import attention_backward_time, tiled_attention_time
-from kernels.codes import GROUPS, OPERATOR_TYPES, PLACES
+from kernels.codes import CHOICES, GROUPS, OPERATOR_TYPES, PLACES
 from kernels.collective_algorithms import (
     ALL_GATHER,
     ALL_REDUCE,
@@ -76,6 +76,8 @@ GEMM, ATTENTION, ELEMENTWISE, COLLECTIVE = range(len(OPERATOR_TYPES))
 BOUNDS = ("compute", "l2", "memory", "overhead", "network")
 """What limits an operator."""
 COMPUTE, L2, MEMORY, OVERHEAD, NETWORK = range(len(BOUNDS))
+
+INFERENCE = CHOICES["task"].index("inference")
 
 TIMES = (
     "forward",
@@ -297,6 +299,7 @@ def evaluate_operators(
     source="hierarchical roofline: Optimus section III; kernels.matmul, kernels.attention",
 )
 def operator_times(
+    task: float,
     operator_traits: np.ndarray,
     operator_dims: np.ndarray,
     group_network: np.ndarray,
@@ -331,7 +334,7 @@ def operator_times(
         group_network,
         (linear_flops, attention_flops, vector_flops, exponentials_per_s, attainable_memory_Bps),
         (chip_cores, chip_core_sram_B, chip_l2_capacity_B, chip_l2_bandwidth_Bps * chip_l2_multicast),
-        (activation_B, weight_B, gradient_B, cache_B),
+        (activation_B, weight_B, gradient_B, cache_B if task == INFERENCE else activation_B),
         (
             calibration_kernel_overhead_s,
             calibration_collective_launch_s,
@@ -412,6 +415,8 @@ SUMS = (
     "network_full",
     "host_forward",
     "host_backward",
+    "host_selective",
+    "host_full",
     "weights",
     "stored",
     "stored_selective",
@@ -419,6 +424,7 @@ SUMS = (
     "forward_flops",
     "backward_flops",
     "selective_flops",
+    "full_flops",
     "forward_bytes",
     *(f"bound_{name}" for name in BOUNDS[:4]),
     *(f"forward_bound_{name}" for name in BOUNDS[:4]),
@@ -427,8 +433,8 @@ SUMS = (
 collectives, of the host; parameters; bytes stored and working; operations; forward and backward seconds by bound."""
 (
     S_FORWARD, S_INPUT, S_WEIGHT, S_SELECTIVE, S_FULL, S_NET_FORWARD, S_NET_BACKWARD, S_NET_FULL, S_HOST_FORWARD,
-    S_HOST_BACKWARD, S_WEIGHTS, S_STORED, S_STORED_SELECTIVE, S_WORKING, S_FLOPS, S_BACKWARD_FLOPS,
-    S_SELECTIVE_FLOPS, S_BYTES, S_BOUND,
+    S_HOST_BACKWARD, S_HOST_SELECTIVE, S_HOST_FULL, S_WEIGHTS, S_STORED, S_STORED_SELECTIVE, S_WORKING, S_FLOPS,
+    S_BACKWARD_FLOPS, S_SELECTIVE_FLOPS, S_FULL_FLOPS, S_BYTES, S_BOUND,
 ) = range(len(SUMS) - 7)  # fmt: skip
 
 
@@ -460,6 +466,8 @@ def sum_places(
         s[S_WORKING] += count * dims[i, WORKING]
         s[S_HOST_FORWARD] += count * times[i, FORWARD_HOST]
         s[S_HOST_BACKWARD] += count * times[i, BACKWARD_HOST]
+        s[S_HOST_SELECTIVE] += count * times[i, FORWARD_HOST] if repeat == 2 else 0.0
+        s[S_HOST_FULL] += repeats * count * times[i, FORWARD_HOST]
         forward, backward = count * times[i, FORWARD], count * times[i, INPUT_GRADIENT]
         if traits[i, TYPE] == COLLECTIVE:
             if asynchronous > 0.0 and traits[i, BESIDE] >= 0:
@@ -477,6 +485,7 @@ def sum_places(
         s[S_SELECTIVE] += forward if repeat == 2 else 0.0
         s[S_FLOPS] += count * times[i, FORWARD_FLOPS]
         s[S_BACKWARD_FLOPS] += count * times[i, BACKWARD_FLOPS]
+        s[S_FULL_FLOPS] += repeats * count * times[i, FORWARD_FLOPS]
         s[S_SELECTIVE_FLOPS] += count * times[i, FORWARD_FLOPS] if repeat == 2 else 0.0
         s[S_BYTES] += count * times[i, FORWARD_BYTES]
         s[S_BOUND + bounds[i, 0]] += forward

@@ -22,9 +22,12 @@ FP32, TF32, BF16, FP16, FP8, INT8, FP4 = range(len(FORMATS))
 
 
 @compiled
-def peak_of(code: float, half: float, fp32: float, tf32: float, fp8: float, int8: float, fp4: float) -> float:
-    """Matrix peak in a format; one that the chip lacks runs at the rate of the next wider one."""
-    single = fp32 if fp32 > 0.0 else half
+def peak_of(
+    code: float, half: float, vector: float, fp32: float, tf32: float, fp8: float, int8: float, fp4: float
+) -> float:
+    """Matrix peak in a format; one that the chip lacks runs at the rate of the next wider one, and fp32 on the vector
+    units."""
+    single = fp32 if fp32 > 0.0 else vector
     eight = fp8 if fp8 > 0.0 else half
     if code == FP32:
         return single
@@ -65,17 +68,17 @@ def attainable_rates(
     calibration_memory_efficiency: float,
 ) -> tuple[float, float, float, float, float, float]:
     """What an operator of unlimited size attains."""
+    vector = chip_vector_flops if chip_vector_flops > 0.0 else chip_peak_flops
     linear = peak_of(
-        compute_format, chip_peak_flops, chip_peak_fp32_flops, chip_peak_tf32_flops, chip_peak_fp8_flops,
+        compute_format, chip_peak_flops, vector, chip_peak_fp32_flops, chip_peak_tf32_flops, chip_peak_fp8_flops,
         chip_peak_int8_flops, chip_peak_fp4_flops,
     )  # fmt: skip
     attention = peak_of(
-        attention_format, chip_peak_flops, chip_peak_fp32_flops, chip_peak_tf32_flops, chip_peak_fp8_flops,
+        attention_format, chip_peak_flops, vector, chip_peak_fp32_flops, chip_peak_tf32_flops, chip_peak_fp8_flops,
         chip_peak_int8_flops, chip_peak_fp4_flops,
     )  # fmt: skip
     in_attention = calibration_attention_efficiency
     share = in_attention if in_attention > 0.0 else calibration_gemm_efficiency
-    vector = chip_vector_flops if chip_vector_flops > 0.0 else chip_peak_flops
     exponentials = chip_exponentials_per_s if chip_exponentials_per_s > 0.0 else np.inf
     memory = memory_bandwidth_Bps * calibration_memory_efficiency
     return linear, linear * calibration_gemm_efficiency, attention * share, vector, exponentials, memory
@@ -144,19 +147,23 @@ def group_network(
     x, y, z = x / ax, y / ay, z / az
     ax, ay, az = lay(context_parallel, x, y, z)
     reach(group_network, CONTEXT, ax, ay * az, rates)
+    cx, cy, cz = ax, ay, az
     x, y, z = x / ax, y / ay, z / az
     if placement == 0.0:
         ax, ay, az = lay(pipeline_parallel, x, y, z)
         reach(group_network, PIPELINE, ax, ay * az, rates)
         x, y, z = x / ax, y / ay, z / az
     ax, ay, az = lay(data_parallel, x, y, z)
-    reach(group_network, DATA, ax, ay * az, rates)
+    # Chips that share a sequence hold the same weights, so they reduce gradients with the replicas.
+    gx, gy, gz = cx * ax, cy * ay, cz * az
+    reach(group_network, DATA, gx, gy * gz, rates)
     ex, ey, ez = lay(expert_parallel, ax, ay, az)
     reach(group_network, EXPERT, ex, ey * ez, rates)
-    reach(group_network, EXPERT_DATA, ax / ex, ay * az / (ey * ez), rates)
-    sx, sy, sz = lay(shard_group if shard_group > 0.0 else data_parallel, ax, ay, az)
+    reach(group_network, EXPERT_DATA, gx / ex, gy * gz / (ey * ez), rates)
+    sharing = shard_group if shard_group > 0.0 else data_parallel * context_parallel
+    sx, sy, sz = lay(sharing, gx, gy, gz)
     reach(group_network, SHARD, sx, sy * sz, rates)
-    reach(group_network, REPLICA, ax / sx, ay * az / (sy * sz), rates)
+    reach(group_network, REPLICA, gx / sx, gy * gz / (sy * sz), rates)
     if placement > 0.0:
         x, y, z = x / ax, y / ay, z / az
         ax, ay, az = lay(pipeline_parallel, x, y, z)

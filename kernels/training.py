@@ -15,8 +15,11 @@ from kernels.operators import (
     S_FLOPS,
     S_FORWARD,
     S_FULL,
+    S_FULL_FLOPS,
     S_HOST_BACKWARD,
     S_HOST_FORWARD,
+    S_HOST_FULL,
+    S_HOST_SELECTIVE,
     S_INPUT,
     S_NET_BACKWARD,
     S_NET_FORWARD,
@@ -34,7 +37,7 @@ from kernels.operators import (
 )
 from kernels.schedules import pipeline_time
 
-LAYER, DENSE, WITH_EXPERTS, FIRST, LAST = range(len(PLACES))
+LAYER, DENSE, WITH_EXPERTS, ROUTED, FIRST, LAST = range(len(PLACES))
 SELECTIVE, FULL = CHOICES["recompute"].index("selective"), CHOICES["recompute"].index("full")
 ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER, POINT_TO_POINT = 0.0, 1.0, 2.0, 5.0
 
@@ -63,7 +66,8 @@ def division(
 def mix_layer(sums: np.ndarray, expert_share: float, layer: np.ndarray) -> None:
     """Sums of the mean layer: what all layers have, and what those with and without experts have, by their share."""
     for i in range(len(layer)):
-        layer[i] = sums[LAYER, i] + (1.0 - expert_share) * sums[DENSE, i] + expert_share * sums[WITH_EXPERTS, i]
+        with_experts = sums[WITH_EXPERTS, i] + sums[ROUTED, i]
+        layer[i] = sums[LAYER, i] + (1.0 - expert_share) * sums[DENSE, i] + expert_share * with_experts
 
 
 @equation(
@@ -103,10 +107,10 @@ def pass_times(sums: np.ndarray, recompute: float, hidden_share: float, slowdown
     forward_host = sums[S_HOST_FORWARD]
     again, again_host = 0.0, 0.0
     if recompute == SELECTIVE:
-        again = sums[S_SELECTIVE]
+        again, again_host = sums[S_SELECTIVE], sums[S_HOST_SELECTIVE]
     if recompute == FULL:
         again = with_traffic(sums[S_FULL], sums[S_NET_FULL], hidden_share, slowdown)
-        again_host = forward_host
+        again_host = sums[S_HOST_FULL]
     gradient = with_traffic(sums[S_INPUT], sums[S_NET_BACKWARD], hidden_share, slowdown) + again
     weight = sums[S_WEIGHT]
     host = sums[S_HOST_BACKWARD] + again_host
@@ -157,7 +161,8 @@ def parameters_per_chip(
     """Of the stage that holds the most: the first one has the embedding, the last one the head."""
     share = expert_layers / layers
     layer = place_sums[LAYER, S_WEIGHTS] + (1.0 - share) * place_sums[DENSE, S_WEIGHTS]
-    expert = share * place_sums[WITH_EXPERTS, S_WEIGHTS]
+    layer += share * place_sums[WITH_EXPERTS, S_WEIGHTS]
+    expert = share * place_sums[ROUTED, S_WEIGHTS]
     first, last = place_sums[FIRST, S_WEIGHTS], place_sums[LAST, S_WEIGHTS]
     if pipeline_parallel == 1.0:
         return layers_per_stage * layer + first + last, layers_per_stage * expert
@@ -317,8 +322,8 @@ def last_stage(
     return max(last_forward_s - short * layer_forward_s, 0.0), max(last_backward_s - short * back, 0.0)
 
 
-OVERLAPPED = 2.0
-"""Code of the choice `overlapped` of the switch `gradient_all_reduce`."""
+IGNORED, OVERLAPPED = 0.0, 2.0
+"""Codes of the choices of the switch `gradient_all_reduce`."""
 
 
 @equation(
@@ -349,6 +354,16 @@ def pipeline(
     )  # fmt: skip
 
 
+@compiled
+def shard_counts(zero_stage: float, group_network: np.ndarray) -> tuple[float, float]:
+    """Chips over which optimizer state is sharded: that of common parameters, and that of routed experts."""
+    if zero_stage < 1.0:
+        return 1.0, 1.0
+    row = SHARD if zero_stage >= 3.0 else DATA
+    shards = group_network[row, 0] * group_network[row, 1]
+    return shards, max(min(shards, group_network[EXPERT_DATA, 0] * group_network[EXPERT_DATA, 1]), 1.0)
+
+
 @equation(
     Output("gradient_all_reduce_s", "s", "reduction of the gradients over the replicas, and gathering of new weights"),
     Output("gradient_time_s", "s", "the part of it that nothing hides"),
@@ -366,40 +381,40 @@ def gradient_reduction(
     reduce_B: float,
     calibration_collective_launch_s: float,
     calibration_half_message_B: float,
+    stage_forward_s: float,
     stage_input_gradient_s: float,
     stage_weight_gradient_s: float,
     pipeline_parallel: float,
     tied_B: float,
 ) -> tuple[float, float]:
-    """Overlap hides it behind the backward pass of the last microbatch, except for its last bucket."""
+    """Overlap hides the reduction behind the backward pass of the last microbatch, and the gathering of new weights
+    behind the forward pass of the next one. Under ZeRO stage 3 only shard groups are left to reduce."""
     launch, half = calibration_collective_launch_s, calibration_half_message_B
-    total = 0.0
+    reduce, gather, shared = 0.0, 0.0, 0.0
     if zero_stage >= 3.0:
         shards = group_network[SHARD, 0] * group_network[SHARD, 1]
         part = (dense_parameters_per_chip + expert_parameters_per_chip) / shards * reduce_B
-        total = group_collective(group_network, REPLICA, ALL_REDUCE, collective_algorithm, part, launch, half)
-        return total, total
-    for group in (DATA, EXPERT_DATA):
-        parameters = dense_parameters_per_chip if group == DATA else expert_parameters_per_chip
-        if zero_stage >= 1.0:
-            total += group_collective(
-                group_network, group, REDUCE_SCATTER, collective_algorithm, parameters * reduce_B, launch, half
+        reduce = group_collective(group_network, REPLICA, ALL_REDUCE, collective_algorithm, part, launch, half)
+    else:
+        operation = REDUCE_SCATTER if zero_stage >= 1.0 else ALL_REDUCE
+        for group in (DATA, EXPERT_DATA):
+            parameters = dense_parameters_per_chip if group == DATA else expert_parameters_per_chip
+            reduce += group_collective(
+                group_network, group, operation, collective_algorithm, parameters * reduce_B, launch, half
             )
-            total += group_collective(
-                group_network, group, ALL_GATHER, collective_algorithm, parameters * weight_B, launch, half
-            )
-        else:
-            total += group_collective(
-                group_network, group, ALL_REDUCE, collective_algorithm, parameters * reduce_B, launch, half
-            )
-    shared = 0.0
+            if zero_stage >= 1.0:
+                gather += group_collective(
+                    group_network, group, ALL_GATHER, collective_algorithm, parameters * weight_B, launch, half
+                )
     if pipeline_parallel > 1.0:
         shared = group_collective(group_network, PIPELINE, POINT_TO_POINT, collective_algorithm, tied_B, launch, half)
-    if gradient_all_reduce == 0.0:
-        return total + shared, 0.0
+    total = reduce + gather + shared
+    if gradient_all_reduce == IGNORED:
+        return total, 0.0
     if gradient_all_reduce == OVERLAPPED:
-        return total + shared, max(total - stage_input_gradient_s - stage_weight_gradient_s, 0.0) + shared
-    return total + shared, total + shared
+        late = max(reduce - stage_input_gradient_s - stage_weight_gradient_s, 0.0)
+        return total, late + max(gather - stage_forward_s, 0.0) + shared
+    return total, total
 
 
 @equation(
@@ -410,19 +425,17 @@ def gradient_reduction(
 def optimizer(
     optimizer_traffic: float,
     zero_stage: float,
-    data_parallel: float,
+    group_network: np.ndarray,
     dense_parameters_per_chip: float,
     expert_parameters_per_chip: float,
-    expert_parallel: float,
     calibration_optimizer_traffic_B: float,
     attainable_memory_Bps: float,
 ) -> float:
     """Sharded over the replicas from ZeRO stage 1."""
     if optimizer_traffic == 0.0:
         return 0.0
-    replicas = data_parallel if zero_stage >= 1.0 else 1.0
-    expert_replicas = max(data_parallel / expert_parallel, 1.0) if zero_stage >= 1.0 else 1.0
-    parameters = dense_parameters_per_chip / replicas + expert_parameters_per_chip / expert_replicas
+    shards, expert_shards = shard_counts(zero_stage, group_network)
+    parameters = dense_parameters_per_chip / shards + expert_parameters_per_chip / expert_shards
     return parameters * calibration_optimizer_traffic_B / attainable_memory_Bps
 
 
@@ -463,14 +476,18 @@ def training_breakdown(
     n = microbatches * layers_per_stage
     again = layer_sums[S_FULL] if recompute == FULL else layer_sums[S_SELECTIVE] if recompute == SELECTIVE else 0.0
     network = layer_sums[S_NET_FORWARD] + layer_sums[S_NET_BACKWARD]
-    network += layer_sums[S_NET_FULL] if recompute == FULL else 0.0
+    hidden = min(tensor_overlap * layer_sums[S_NET_FORWARD], layer_sums[S_FORWARD])
+    hidden += min(tensor_overlap * layer_sums[S_NET_BACKWARD], layer_sums[S_INPUT])
+    if recompute == FULL:
+        network += layer_sums[S_NET_FULL]
+        hidden += min(tensor_overlap * layer_sums[S_NET_FULL], layer_sums[S_FULL])
     return (
         n * layer_sums[S_BOUND],
         n * layer_sums[S_BOUND + 1],
         n * layer_sums[S_BOUND + 2],
         n * layer_sums[S_BOUND + 3],
         n * network,
-        n * network * tensor_overlap,
+        n * hidden,
         2.0 * microbatches * virtual_stages * stage_transfer_s,
         n * again,
     )
@@ -491,7 +508,7 @@ def training_hardware_flops(
     recompute: float,
 ) -> float:
     """Every chip of a stage executes the table; stages share the layers."""
-    again = layer_sums[S_FLOPS] if recompute == FULL else 0.0
+    again = layer_sums[S_FULL_FLOPS] if recompute == FULL else 0.0
     again = layer_sums[S_SELECTIVE_FLOPS] if recompute == SELECTIVE else again
     per_layer = layer_sums[S_FLOPS] + layer_sums[S_BACKWARD_FLOPS] + again
     ends = place_sums[FIRST, S_FLOPS] + place_sums[FIRST, S_BACKWARD_FLOPS]
@@ -502,10 +519,12 @@ def training_hardware_flops(
 @equation(
     Output("achieved_memory_Bps", "B/s", "memory traffic of the forward pass of a layer over its time"),
     Output("achieved_flops", "flop/s", "operations of the forward pass of a layer over its time"),
-    Output("required_tensor_Bps", "B/s", "rate of the first dimension's links at which a layer's collectives hide"),
-    Output("required_data_Bps", "B/s", "rate of the replicas' links at which the gradient reduction hides"),
+    Output(
+        "required_tensor_Bps", "B/s", "rate of the tensor group's slowest links at which a layer's collectives hide"
+    ),
+    Output("required_data_Bps", "B/s", "rate of the replicas' slowest links at which their reduction hides"),
     Output("required_offload_Bps", "B/s", "rate of the second memory's link at which its traffic hides"),
-    source="bytes over the time of the compute beside them, latencies left out; Calculon A.8",
+    source="attainable rate times the time of the traffic over that of the compute beside it; Calculon A.8",
 )
 def required_rates(
     layer_sums: np.ndarray,

@@ -256,6 +256,8 @@ def nanotron(row: Row, known: Mapping[str, Any]) -> Case:
         "sequence_length": positive(row, "seq_len"),
         "sequence_parallel": 1.0,
         "zero_stage": number(row, "zero_stage", 0.0),
+        # ZeRO-1 in nanotron reduces and gathers after the last backward pass; DDP beside it.
+        "gradient_all_reduce": "exposed" if number(row, "zero_stage", 0.0) else "overlapped",
     }
     network_columns(columns, tensor * pipe * data, 8.0)
     failed = row.get("status", "Success") == "OOM"
@@ -356,6 +358,7 @@ def attention(row: Row, known: Mapping[str, Any]) -> Case:
             "workload.head_size": positive(row, "head_dim"),
             "workload.causal": 1.0,
         },
+        task="inference",
         microbatch=positive(row, "batch_size"),
         batch_size=positive(row, "batch_size"),
         cache_format=formats(row.get("kv_cache_dtype", "bfloat16")),

@@ -1163,8 +1163,9 @@ FOR_EQUATION.update(
         "activation_memory": pipelines_of_layers(),
         "required_rates": durations(),
         "gradient_reduction": st.fixed_dictionaries(
-            {f"{kind}_parameters_per_chip": st.floats(1e5, 1e9) for kind in ("dense", "expert")}
-            | {f"stage_{kind}_gradient_s": st.just(0.0) | st.floats(1e-5, 0.1) for kind in ("input", "weight")}
+            {f"{kind}_parameters_per_chip": st.floats(1e6, 1e9) for kind in ("dense", "expert")}
+            | {f"stage_{kind}_gradient_s": st.just(0.0) | st.floats(1e-5, 1e-3) for kind in ("input", "weight")}
+            | {"gradient_all_reduce": st.sampled_from([0.0, 2.0, 2.0, 2.0, 3.0])}
         ),
         "latencies": st.fixed_dictionaries(
             {f: st.integers(1, 16).map(float) for f in ("microbatches", "pipeline_parallel")}
