@@ -145,6 +145,19 @@ def network_columns(columns: dict[str, Value], chips: float, per_node: float) ->
 RECOMPUTE = {"none": "none", "": "none", "full": "full", "selective": "selective", "minimal": "selective"}
 
 
+def precision(word: str) -> dict[str, Value]:
+    """Columns of the number formats that a training run names; half precision with fp32 sums is the default."""
+    found: dict[str, Value] = {}
+    if "PURE" in word:
+        found["gradient_format"] = "bf16"
+    for name in ("fp8", "tf32"):
+        if name in word.lower():
+            found["compute_format"] = name
+    if word.lower() in ("fp32", "tf32"):
+        found |= {"activation_format": "fp32", "weight_format": "fp32"}
+    return found
+
+
 def recomputation(row: Row) -> str:
     """Our name of what a row recomputes."""
     word = row.get("recompute", "")
@@ -181,7 +194,7 @@ def training(row: Row, known: Mapping[str, Any]) -> Case:
         batch_size=batch,
         sequence_length=sequence,
         virtual_stages=positive(row, "vpp_chunks", 1.0),
-        sequence_parallel=1.0 if row.get("seq_parallel") == "yes" else 0.0,
+        sequence_parallel=1.0 if row.get("seq_parallel", "").lower() in ("yes", "true", "1") else 0.0,
         recompute=recomputation(row),
     )
     if columns["virtual_stages"] != 1.0:
@@ -190,8 +203,7 @@ def training(row: Row, known: Mapping[str, Any]) -> Case:
     columns["zero_stage"] = 3.0 if "fsdp" in sharding or "zero3" in sharding else 1.0 if "zero1" in sharding else 0.0
     if "across slices" in sharding:
         columns["shard_group"] = positive(row, "accel_per_node") / tensor
-    if "PURE" in row.get("precision", ""):
-        columns["gradient_format"] = "bf16"
+    columns |= precision(row.get("precision", ""))
     layer = "ONE LAYER" in row.get("model", "")
     return Case(
         row.get("group", ""),
@@ -286,7 +298,7 @@ def inference(row: Row, known: Mapping[str, Any]) -> Case:
         sequence_length=prompt,
         output_length=output,
     )
-    if "fp8" in row.get("precision", ""):
+    if "fp8" in row.get("precision", "").lower():
         columns.update(compute_format="fp8", weight_format="fp8")
     for name, column in (("e2e_latency_s", "request_time_s"), ("ttft_s", "time_to_first_token_s")):
         if row.get(name):
