@@ -17,7 +17,7 @@ from kernels.footprint import (
     TOO_MANY_REPLICAS,
     TOO_MANY_STAGES,
 )
-from kernels.operators import S_STORED, S_WORKING
+from kernels.operators import S_STORED, S_WEIGHTS, S_WORKING
 from kernels.schedules import in_flight, parameter_copies
 from kernels.training import FIRST, FULL, LAST, shard_counts
 
@@ -35,6 +35,7 @@ def state_memory(
     task: float,
     schedule: float,
     zero_stage: float,
+    layer_sums: np.ndarray,
     group_network: np.ndarray,
     dense_parameters_per_chip: float,
     expert_parameters_per_chip: float,
@@ -43,14 +44,19 @@ def state_memory(
     optimizer_state_B: float,
     calibration_extra_state_B: float,
 ) -> tuple[float, float, float]:
-    """ZeRO shards optimizer state (1), gradients (2) and weights (3) over the replicas."""
+    """ZeRO shards optimizer state (1), gradients (2) and weights (3) over the replicas; of sharded weights two gathered
+    layers live at a time, and the whole gradient of one."""
     whole = dense_parameters_per_chip + expert_parameters_per_chip
     if task == INFERENCE:
         return whole * weight_B, 0.0, 0.0
     shards, expert_shards = shard_counts(zero_stage, group_network)
     part = dense_parameters_per_chip / shards + expert_parameters_per_chip / expert_shards
-    weights = (part if zero_stage >= 3.0 else whole) * weight_B * parameter_copies(schedule)
-    gradients = (part if zero_stage >= 2.0 else whole) * gradient_B + whole * calibration_extra_state_B
+    copies = parameter_copies(schedule)
+    weights = (part if zero_stage >= 3.0 else whole) * weight_B * copies
+    gradients = (part if zero_stage >= 2.0 else whole) * gradient_B * copies + whole * calibration_extra_state_B
+    if zero_stage >= 3.0 and shards > 1.0:
+        weights += 2.0 * layer_sums[S_WEIGHTS] * weight_B
+        gradients += layer_sums[S_WEIGHTS] * gradient_B
     return weights, gradients, part * optimizer_state_B
 
 
@@ -84,7 +90,8 @@ def activation_memory(
     loss = share * (place_sums[LAST, S_STORED] + place_sums[LAST, S_WORKING])
     if task == INFERENCE:
         return 0.0, max(working, loss), 0.0
-    again = checkpoint_interval * (layer_sums[S_STORED] - layer_stored_B) if recompute == FULL else 0.0
+    interval = min(checkpoint_interval, layers_per_stage)
+    again = interval * (layer_sums[S_STORED] - layer_stored_B) if recompute == FULL else 0.0
     again = max(again, 2.0 * layer_stored_B) if activation_offload > 0.0 else again
     kept = layer_stored_B * (1.0 - activation_offload)
     p = pipeline_parallel
@@ -149,6 +156,7 @@ def model_feasibility(
     data_parallel: float,
     expert_parallel: float,
     shard_group: float,
+    context_exchange: float,
     virtual_stages: float,
     layers: float,
     heads: float,
@@ -171,12 +179,14 @@ def model_feasibility(
         reason = STAGES_INDIVISIBLE
     if routed_experts > 0.0 and np.floor(routed_experts / expert_parallel) != routed_experts / expert_parallel:
         reason = EXPERTS_INDIVISIBLE
-    reason = HEADS_INDIVISIBLE if np.floor(heads / tensor_parallel) != heads / tensor_parallel else reason
+    local_heads = heads / tensor_parallel / (1.0 + context_exchange * (context_parallel - 1.0))
+    reason = HEADS_INDIVISIBLE if np.floor(local_heads) != local_heads else reason
     reason = MICROBATCH_INDIVISIBLE if np.floor(microbatches) != microbatches else reason
     reason = TOO_MANY_REPLICAS if data_parallel > batch_size else reason
     reason = TOO_MANY_STAGES if pipeline_parallel > layers else reason
     whole = np.floor(data_parallel / expert_parallel) * expert_parallel == data_parallel
-    shared = shard_group == 0.0 or np.floor(data_parallel / shard_group) * shard_group == data_parallel
+    sharing = data_parallel * context_parallel
+    shared = shard_group == 0.0 or np.floor(sharing / shard_group) * shard_group == sharing
     reason = PARALLELISM_MISMATCH if groups != chips or not whole or not shared else reason
     reason = CHIPS_MISMATCH if linked_chips != chips else reason
     return float(reason), headroom
@@ -208,7 +218,7 @@ def model_work(
 
 
 @equation(
-    Output("tokens_per_s", "1/s", "tokens per second on all chips"),
+    Output("tokens_per_s", "1/s", "tokens per second on all chips, those of prompts included"),
     Output("tokens_per_s_per_chip", "1/s", "tokens per second and chip"),
     Output(
         "model_flops_utilisation", "", "model operations over iteration time and peak in the format of the products"
@@ -231,8 +241,8 @@ def model_throughput(
 
 
 @equation(
-    Output("energy_per_token_J", "J", "energy of the system per token"),
-    Output("cost_per_token_usd", "usd", "write-off of the system's price per token"),
+    Output("energy_per_token_J", "J", "energy of the system per token, those of prompts included"),
+    Output("cost_per_token_usd", "usd", "write-off of the system's price per token, those of prompts included"),
     source="power and price of the system over its rate of tokens",
 )
 def token_costs(

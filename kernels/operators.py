@@ -141,8 +141,14 @@ def group_collective(
         group_network[group, 4], group_network[group, 5], launch_s, half_B, group_network[group, 6],
         group_network[group, 7],
     )  # fmt: skip
+    if time == np.inf:  # the algorithm cannot run this operation or topology: a library takes another
+        time = collective_time(
+            operation, float(BEST), message_B, inner, outer, group_network[group, 2], group_network[group, 3],
+            group_network[group, 4], group_network[group, 5], launch_s, half_B, group_network[group, 6],
+            group_network[group, 7],
+        )  # fmt: skip
     share = group_network[group, 8]
-    if share > 0.0 and operation == ALL_REDUCE and (algorithm == BEST or algorithm == LIBRARY):
+    if outer <= 1.0 and share > 0.0 and operation == ALL_REDUCE and (algorithm == BEST or algorithm == LIBRARY):
         summed = collective_time(
             operation, float(IN_NETWORK_REDUCTION), message_B, inner, outer, share * group_network[group, 2],
             group_network[group, 3], group_network[group, 4], group_network[group, 5], IN_NETWORK_LAUNCH_S, half_B,
@@ -413,6 +419,7 @@ SUMS = (
     "network_forward",
     "network_backward",
     "network_full",
+    "network_tensor",
     "host_forward",
     "host_backward",
     "host_selective",
@@ -432,9 +439,9 @@ SUMS = (
 """Columns of `place_sums`: seconds on the chip of each pass without collectives, of what recompute repeats, of the
 collectives, of the host; parameters; bytes stored and working; operations; forward and backward seconds by bound."""
 (
-    S_FORWARD, S_INPUT, S_WEIGHT, S_SELECTIVE, S_FULL, S_NET_FORWARD, S_NET_BACKWARD, S_NET_FULL, S_HOST_FORWARD,
-    S_HOST_BACKWARD, S_HOST_SELECTIVE, S_HOST_FULL, S_WEIGHTS, S_STORED, S_STORED_SELECTIVE, S_WORKING, S_FLOPS,
-    S_BACKWARD_FLOPS, S_SELECTIVE_FLOPS, S_FULL_FLOPS, S_BYTES, S_BOUND,
+    S_FORWARD, S_INPUT, S_WEIGHT, S_SELECTIVE, S_FULL, S_NET_FORWARD, S_NET_BACKWARD, S_NET_FULL, S_NET_TENSOR,
+    S_HOST_FORWARD, S_HOST_BACKWARD, S_HOST_SELECTIVE, S_HOST_FULL, S_WEIGHTS, S_STORED, S_STORED_SELECTIVE,
+    S_WORKING, S_FLOPS, S_BACKWARD_FLOPS, S_SELECTIVE_FLOPS, S_FULL_FLOPS, S_BYTES, S_BOUND,
 ) = range(len(SUMS) - 7)  # fmt: skip
 
 
@@ -474,6 +481,7 @@ def sum_places(
                 beside = dims[traits[i, BESIDE], COUNT] * times[traits[i, BESIDE], traits[i, BESIDE_PASS]]
                 backward = max(backward - beside, 0.0)
             s[S_NET_FORWARD] += forward
+            s[S_NET_TENSOR] += forward + backward if traits[i, GROUP] == TENSOR else 0.0
             s[S_NET_BACKWARD] += backward
             s[S_NET_FULL] += repeats * forward
             continue

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kernels.codes import FORMATS
+from kernels.codes import FORMATS, FULLY_CONNECTED, MESH, RING
 from kernels.equation import Output, compiled, equation
 from kernels.network import lay
 from kernels.operators import (
@@ -85,18 +85,38 @@ def attainable_rates(
 
 
 @compiled
+def part_of(kind: float, extent: float, whole: float) -> tuple[float, float]:
+    """Kind of a part of a network dimension, and the share of a chip's links that lead inside the part.
+
+    A part of a ring is an open chain; a part of a full connection has links to its own members only.
+    """
+    if extent <= 1.0 or extent >= whole:
+        return kind, 1.0
+    if kind == FULLY_CONNECTED:
+        return kind, (extent - 1.0) / (whole - 1.0)
+    if kind == RING or kind == MESH:
+        return float(MESH), 0.5 if extent == 2.0 else 1.0
+    return kind, 1.0
+
+
+@compiled
 def reach(
     group_network: np.ndarray,
     row: int,
-    x: float,
-    outer: float,
+    extents: tuple[float, float],
+    wholes: tuple[float, float],
     rates: tuple[float, float, float, float, float, float, float, float],
 ) -> None:
     """Enter one group: its extents, and the rates, latencies and kinds of the two levels of the network."""
-    group_network[row, 0] = x
-    group_network[row, 1] = outer
-    for i in range(len(rates)):
-        group_network[row, 2 + i] = rates[i]
+    inner_Bps, outer_Bps, inner_s, outer_s, inner_kind, outer_kind, reduction, copied = rates
+    inner_kind, inner_share = part_of(inner_kind, extents[0], wholes[0])
+    outer_kind, outer_share = part_of(outer_kind, extents[1], wholes[1])
+    values = (
+        extents[0], extents[1], inner_Bps * inner_share, outer_Bps * outer_share, inner_s, outer_s, inner_kind,
+        outer_kind, reduction, copied,
+    )  # fmt: skip
+    for i in range(len(values)):
+        group_network[row, i] = values[i]
 
 
 @equation(
@@ -141,33 +161,34 @@ def group_network(
         link_in_network_reduction,
         calibration_own_copy,
     )
+    wholes = (dim_x, dim_y * dim_z)
     x, y, z = dim_x, dim_y, dim_z
     ax, ay, az = lay(tensor_parallel, x, y, z)
-    reach(group_network, TENSOR, ax, ay * az, rates)
+    reach(group_network, TENSOR, (ax, ay * az), wholes, rates)
     x, y, z = x / ax, y / ay, z / az
     ax, ay, az = lay(context_parallel, x, y, z)
-    reach(group_network, CONTEXT, ax, ay * az, rates)
+    reach(group_network, CONTEXT, (ax, ay * az), wholes, rates)
     cx, cy, cz = ax, ay, az
     x, y, z = x / ax, y / ay, z / az
     if placement == 0.0:
         ax, ay, az = lay(pipeline_parallel, x, y, z)
-        reach(group_network, PIPELINE, ax, ay * az, rates)
+        reach(group_network, PIPELINE, (ax, ay * az), wholes, rates)
         x, y, z = x / ax, y / ay, z / az
     ax, ay, az = lay(data_parallel, x, y, z)
     # Chips that share a sequence hold the same weights, so they reduce gradients with the replicas.
     gx, gy, gz = cx * ax, cy * ay, cz * az
-    reach(group_network, DATA, gx, gy * gz, rates)
+    reach(group_network, DATA, (gx, gy * gz), wholes, rates)
     ex, ey, ez = lay(expert_parallel, ax, ay, az)
-    reach(group_network, EXPERT, ex, ey * ez, rates)
-    reach(group_network, EXPERT_DATA, gx / ex, gy * gz / (ey * ez), rates)
+    reach(group_network, EXPERT, (ex, ey * ez), wholes, rates)
+    reach(group_network, EXPERT_DATA, (gx / ex, gy * gz / (ey * ez)), wholes, rates)
     sharing = shard_group if shard_group > 0.0 else data_parallel * context_parallel
     sx, sy, sz = lay(sharing, gx, gy, gz)
-    reach(group_network, SHARD, sx, sy * sz, rates)
-    reach(group_network, REPLICA, gx / sx, gy * gz / (sy * sz), rates)
+    reach(group_network, SHARD, (sx, sy * sz), wholes, rates)
+    reach(group_network, REPLICA, (gx / sx, gy * gz / (sy * sz)), wholes, rates)
     if placement > 0.0:
         x, y, z = x / ax, y / ay, z / az
         ax, ay, az = lay(pipeline_parallel, x, y, z)
-        reach(group_network, PIPELINE, ax, ay * az, rates)
+        reach(group_network, PIPELINE, (ax, ay * az), wholes, rates)
 
 
 EQUATIONS = (attainable_rates, group_network)

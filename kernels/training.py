@@ -24,6 +24,7 @@ from kernels.operators import (
     S_NET_BACKWARD,
     S_NET_FORWARD,
     S_NET_FULL,
+    S_NET_TENSOR,
     S_SELECTIVE,
     S_SELECTIVE_FLOPS,
     S_STORED,
@@ -35,7 +36,7 @@ from kernels.operators import (
     TENSOR,
     group_collective,
 )
-from kernels.schedules import pipeline_time
+from kernels.schedules import INTERLEAVED, pipeline_time
 
 LAYER, DENSE, WITH_EXPERTS, ROUTED, FIRST, LAST = range(len(PLACES))
 SELECTIVE, FULL = CHOICES["recompute"].index("selective"), CHOICES["recompute"].index("full")
@@ -181,6 +182,9 @@ def parameters_per_chip(
 def sharded_layer(
     zero_stage: float,
     layer_sums: np.ndarray,
+    place_sums: np.ndarray,
+    expert_layers: float,
+    layers: float,
     group_network: np.ndarray,
     collective_algorithm: float,
     weight_B: float,
@@ -190,15 +194,20 @@ def sharded_layer(
     calibration_unshard_traffic_B: float,
     attainable_memory_Bps: float,
 ) -> tuple[float, float, float]:
-    """Zero below stage 3. Routed experts are treated as the rest."""
+    """Zero below stage 3. Routed experts are sharded over their own replicas."""
     if zero_stage < 3.0:
         return 0.0, 0.0, 0.0
     launch, half = calibration_collective_launch_s, calibration_half_message_B
-    weights = layer_sums[S_WEIGHTS]
-    gather = group_collective(group_network, SHARD, ALL_GATHER, collective_algorithm, weights * weight_B, launch, half)
-    scatter = group_collective(
-        group_network, SHARD, REDUCE_SCATTER, collective_algorithm, weights * reduce_B, launch, half
-    )
+    weights, experts = layer_sums[S_WEIGHTS], expert_layers / layers * place_sums[ROUTED, S_WEIGHTS]
+    gather, scatter = 0.0, 0.0
+    for group in (SHARD, EXPERT_DATA):
+        part = weights - experts if group == SHARD else experts
+        gather += group_collective(
+            group_network, group, ALL_GATHER, collective_algorithm, part * weight_B, launch, half
+        )
+        scatter += group_collective(
+            group_network, group, REDUCE_SCATTER, collective_algorithm, part * reduce_B, launch, half
+        )
     return gather, scatter, weights * calibration_unshard_traffic_B / attainable_memory_Bps
 
 
@@ -206,10 +215,12 @@ def sharded_layer(
     Output("layer_stored_B", "B", "what a layer keeps of a microbatch for the backward pass"),
     source="Korthikanti 2022, equations 1 to 5; with an interval, checkpoints stand at every so many layers",
 )
-def layer_stored(layer_sums: np.ndarray, recompute: float, checkpoint_B: float, checkpoint_interval: float) -> float:
+def layer_stored(
+    layer_sums: np.ndarray, recompute: float, checkpoint_B: float, checkpoint_interval: float, layers_per_stage: float
+) -> float:
     """Everything, all but what selective recompute repeats, or checkpoints alone."""
     if recompute == FULL:
-        return checkpoint_B / checkpoint_interval
+        return checkpoint_B / min(checkpoint_interval, layers_per_stage)
     return layer_sums[S_STORED_SELECTIVE] if recompute == SELECTIVE else layer_sums[S_STORED]
 
 
@@ -263,6 +274,8 @@ def stage_times(
 ) -> tuple[float, float, float]:
     """The slower of compute and weight traffic governs a layer where they overlap; so does the second memory's link."""
     share = 1.0 if gradient_all_reduce == OVERLAPPED else 0.0
+    if gradient_all_reduce == IGNORED:
+        sharded_gather_s, sharded_scatter_s = 0.0, 0.0
     forward = with_traffic(layer_forward_s, sharded_gather_s, share, overlap_slowdown)
     accumulation = layer_sums[S_WEIGHTS] * calibration_accumulation_B / attainable_memory_Bps
     back = layer_input_gradient_s + layer_weight_gradient_s + unshard_s + accumulation
@@ -470,10 +483,12 @@ def training_breakdown(
     recompute: float,
     tensor_overlap: float,
     stage_transfer_s: float,
+    schedule: float,
     virtual_stages: float,
 ) -> tuple[float, float, float, float, float, float, float, float]:
     """Of a chip of a full stage without embedding or head."""
     n = microbatches * layers_per_stage
+    chunks = virtual_stages if schedule == INTERLEAVED else 1.0
     again = layer_sums[S_FULL] if recompute == FULL else layer_sums[S_SELECTIVE] if recompute == SELECTIVE else 0.0
     network = layer_sums[S_NET_FORWARD] + layer_sums[S_NET_BACKWARD]
     hidden = min(tensor_overlap * layer_sums[S_NET_FORWARD], layer_sums[S_FORWARD])
@@ -488,7 +503,7 @@ def training_breakdown(
         n * layer_sums[S_BOUND + 3],
         n * network,
         n * hidden,
-        2.0 * microbatches * virtual_stages * stage_transfer_s,
+        2.0 * microbatches * chunks * stage_transfer_s,
         n * again,
     )
 
@@ -531,6 +546,10 @@ def required_rates(
     layer_forward_s: float,
     layer_input_gradient_s: float,
     layer_weight_gradient_s: float,
+    layers_per_stage: float,
+    sharded_gather_s: float,
+    sharded_scatter_s: float,
+    stage_forward_s: float,
     stage_input_gradient_s: float,
     stage_weight_gradient_s: float,
     gradient_all_reduce_s: float,
@@ -540,13 +559,17 @@ def required_rates(
     group_network: np.ndarray,
 ) -> tuple[float, float, float, float, float]:
     """What would have been enough."""
-    traffic = layer_sums[S_NET_FORWARD] + layer_sums[S_NET_BACKWARD]
+    traffic = layer_sums[S_NET_TENSOR]
     compute = layer_sums[S_FORWARD] + layer_sums[S_INPUT] + layer_sums[S_WEIGHT]
     spans = group_network[TENSOR, 1] > 1.0
     tensor = (group_network[TENSOR, 3] if spans else group_network[TENSOR, 2]) * traffic / compute
     crosses = group_network[DATA, 1] > 1.0
     rate = group_network[DATA, 3] if crosses else group_network[DATA, 2]
-    data = rate * gradient_all_reduce_s / (stage_input_gradient_s + stage_weight_gradient_s)
+    sharded = layers_per_stage * (2.0 * sharded_gather_s + sharded_scatter_s)
+    beside = stage_input_gradient_s + stage_weight_gradient_s
+    if sharded > 0.0:
+        beside += stage_forward_s
+    data = rate * (gradient_all_reduce_s + sharded) / beside
     late = offload_backward_s / (layer_input_gradient_s + layer_weight_gradient_s)
     offload = offload_bandwidth_Bps * max(offload_forward_s / layer_forward_s, late)
     forward = layer_sums[S_BYTES] / layer_forward_s

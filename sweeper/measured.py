@@ -184,6 +184,7 @@ def training(row: Row, known: Mapping[str, Any]) -> Case:
     per_device = float(columns.pop("microbatch_per_device", 0.0))
     microbatch = positive(row, "micro_batch_seq") * (tensor if per_device else 1.0)
     batch, sequence = positive(row, "global_batch_seq"), positive(row, "seq_len")
+    split = row.get("seq_parallel", "").lower() in ("yes", "true", "1")
     columns.update(
         tensor_parallel=tensor,
         pipeline_parallel=pipe,
@@ -194,7 +195,7 @@ def training(row: Row, known: Mapping[str, Any]) -> Case:
         batch_size=batch,
         sequence_length=sequence,
         virtual_stages=positive(row, "vpp_chunks", 1.0),
-        sequence_parallel=1.0 if row.get("seq_parallel", "").lower() in ("yes", "true", "1") else 0.0,
+        sequence_parallel=1.0 if split else columns.get("sequence_parallel", 0.0),
         recompute=recomputation(row),
     )
     if columns["virtual_stages"] != 1.0:

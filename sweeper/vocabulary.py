@@ -234,13 +234,21 @@ NUMBERS: dict[str, Attribute] = {
     "context_parallel": Attribute("", "context_parallel", "chips that share a sequence", 1.0, integer=True),
     "expert_parallel": Attribute("", "expert_parallel", "chips over which the experts are spread", 1.0, integer=True),
     "virtual_stages": Attribute("", "virtual_stages", "model chunks per pipeline stage", 1.0, integer=True),
-    "sequence_parallel": Attribute("", "sequence_parallel", "1: norms are split over the tensor group", 0.0, False),
+    "sequence_parallel": Attribute(
+        "", "sequence_parallel", "1: norms are split over the tensor group", 0.0, False, integer=True, maximum=1.0
+    ),
     "zero_stage": Attribute(
-        "", "zero_stage", "0 to 3: states, gradients, weights sharded over replicas", 0.0, False, maximum=3.0
+        "",
+        "zero_stage",
+        "0 to 3: states, gradients, weights sharded over replicas",
+        0.0,
+        False,
+        maximum=3.0,
+        integer=True,
     ),
     "shard_group": Attribute("", "shard_group", "replicas that share one sharded copy; 0: all", 0.0, False),
     "checkpoint_interval": Attribute(
-        "", "checkpoint_interval", "layers between the checkpoints of full recompute", 1.0
+        "", "checkpoint_interval", "layers between the checkpoints of full recompute", 1.0, integer=True
     ),
     "chunk_length": Attribute(
         "", "chunk_length", "prompt tokens that one pass of a server takes beside decoding; 0: all", 0.0, False
