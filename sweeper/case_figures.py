@@ -46,7 +46,7 @@ def operator_frame(study: str, points: tuple[int, ...] | None = None, phase: str
         assert isinstance(table, OperatorTable)
         found = {row["column"]: row["value"] for row in explain(plan, point)}
         experts = found["expert_layers"]
-        layers = {"layer": found["layers"], "dense": found["layers"] - experts, "expert": experts}
+        layers = {"layer": found["layers"], "dense": found["layers"] - experts, "expert": experts, "routed": experts}
         for operator, dims, times, bounds in zip(
             table.operators, found[f"{phase}_dims"], found[f"{phase}_times"], found[f"{phase}_bounds"], strict=True
         ):

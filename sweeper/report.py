@@ -106,20 +106,21 @@ def in_percent(value: float | None) -> str:
 def scores(board: Mapping[str, Mapping[str, Any]]) -> str:
     """The scoreboard as a table: errors of every set in percent, beside the target and what others report."""
     rows = [
-        {"set": name, "rows": found["rows"], "modelled": found["modelled"]}
+        {"set": name, **{count: found[count] for count in ("rows", "modelled", "called_infeasible")}}
         | {measure: in_percent(found[measure]) for measure in MEASURES}
         | {"memory": in_percent(found.get("memory_balanced_accuracy")), "target": found["target"] or "-"}
         | {"peers": "; ".join(f"{peer['name']}: {peer['error']}" for peer in found["peers"]) or "-"}
         for name, found in board.items()
     ]
-    columns = {"set": "SET", "rows": "ROWS", "modelled": "MODELLED", **MEASURES}
+    columns = {"set": "SET", "rows": "ROWS", "modelled": "MODELLED", "called_infeasible": "MISFIT", **MEASURES}
     table = listing(rows, columns | {"memory": "MEMORY", "target": "TARGET", "peers": "PEERS"})
     left = [
         f"not modelled: {name}: {count} rows, {reason}"
         for name, found in board.items()
         for reason, count in found["reasons"].items()
     ]
-    about = "errors in percent; MEMORY: balanced accuracy of whether a run fits, in percent"
+    misfit = "MISFIT: rows that ran, but need more memory than there is by our count"
+    about = f"{misfit}; errors in percent; MEMORY: balanced accuracy of whether a run fits, in percent"
     return "\n".join([table, *left, about])
 
 

@@ -157,13 +157,15 @@ def value_of(point: Mapping[str, Value], name: str, stock: Stock) -> Value:
 def statistics(scored: Sequence[Scored]) -> dict[str, Any]:
     """Errors of a set, in percent, with the correlation of ranks.
 
-    `rows` counts all rows, `modelled` those with an answer; the balanced accuracy of the memory model is given where
+    `rows` counts all rows, `modelled` those with an answer, `called_infeasible` those among them that ran although
+    they need more memory than there is by our count; the balanced accuracy of the memory model is given where
     runs that fit and runs that do not are among them.
     """
     answered = [s for s in scored if not s.reason and math.isfinite(s.error)]
     found: dict[str, Any] = {
         "rows": len(scored),
         "modelled": sum(not s.reason for s in scored),
+        "called_infeasible": sum(s.fits is False and s.feasible is not False for s in scored if not s.reason),
         **error_statistics(np.array([s.error for s in answered])),
         "spearman": spearman([s.predicted for s in answered], [s.measured for s in answered]),
     }
