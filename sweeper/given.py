@@ -270,10 +270,11 @@ def table_columns(around: Surroundings, workload: OperatorTable, known: Mapping[
     rows = table.rows(workload)
     yield given("operator_dims", rows, 0.0, "", "dimensions of every operator in a pass over whole sequences", False)
     yield given("decode_dims", rows, 1.0, "", "dimensions of every operator in the pass for one token", False)
-    about = "operations per generated token, at the mean length of the cache"
-    yield given("model_flops_per_output_token", "model_flops_per_token", 1.0, "flop", about, True)
     for name, (unit, about) in LAYOUTS[workload.family].scalars.items():
         yield given(name, name, 0.0, unit, about, True)
+    if workload.family == "operators":
+        about = "operations per generated token, at the mean length of the cache"
+        yield given("model_flops_per_output_token", "model_flops_per_token", 1.0, "flop", about, True)
 
 
 def family(workload: Workload | OperatorTable) -> str:

@@ -1090,7 +1090,7 @@ def units_of_columns(equations: Sequence[Equation]) -> dict[str, str]:
     found = {f"{role}_{a.column}": a.unit for role, kind in ROLES.items() for a in ATTRIBUTES.get(kind, {}).values()}
     found |= {attribute.column: attribute.unit for attribute in NUMBERS.values()}
     found |= {column: unit for column, unit, _ in SCALARS.values()}
-    found |= {column: unit for column, (unit, _) in TABLE_SCALARS.items()}
+    found |= {column: unit for column, (unit, _) in TABLE_SCALARS.items()} | {"model_flops_per_output_token": "flop"}
     found |= {f"{tensor}_B": "B" for tensor in NAMED_FORMATS}
     return found | {output.name: output.unit for equation in equations for output in equation.outputs}
 

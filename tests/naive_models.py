@@ -90,7 +90,9 @@ def collective(group: Named, operation: str, given: Mapping[str, Any], message_B
 
     name = chosen(given, "collective_algorithm")
     tried = [one(a, 1.0, given["calibration_collective_launch_s"]) for a in algorithms(name, operation, outer)]
-    if operation == "all_reduce" and name in ("best", "library") and group["reduction_share"] > 0:
+    if min(tried) == math.inf:  # a library takes another one
+        tried = [one("best", 1.0, given["calibration_collective_launch_s"])]
+    if outer == 1 and operation == "all_reduce" and name in ("best", "library") and group["reduction_share"] > 0:
         tried.append(one("in_network_reduction", group["reduction_share"], IN_NETWORK_LAUNCH_S))
     copy_s = 0.0
     if group["copied"] and operation in ("all_gather", "reduce_scatter"):
@@ -177,9 +179,10 @@ def of_product(op: Named, given: Named) -> Passes:
 
 
 def of_attention(op: Named, given: Named) -> Passes:
+    """Training reads keys and values as it wrote them; a server reads them from its cache."""
     shape = [int(op[f]) for f in ("batch", "heads", "kv_heads", "m", "n", "head_size", "value_size")]
     rates = (
-        op["causal"], given["activation_B"], given["cache_B"], given["attention_flops"], given["exponentials_per_s"],
+        op["causal"], given["activation_B"], given["kv_B"], given["attention_flops"], given["exponentials_per_s"],
         given["attainable_memory_Bps"], int(given["chip_cores"]), given["chip_core_sram_B"],
     )  # fmt: skip
     forth, back = (given["calibration_kernel_overhead_s"] * op[f"{p}launches"] for p in ("", "backward_"))
@@ -264,13 +267,14 @@ def evaluated(given: Named, dims: str) -> tuple[list[list[Any]], list[list[Any]]
 
 @twin
 def operator_times(**given: Any) -> Outputs:
-    times, bounds = evaluated(given, "operator_dims")
+    kv_B = given["cache_B" if chosen(given, "task") == "inference" else "activation_B"]
+    times, bounds = evaluated({**given, "kv_B": kv_B}, "operator_dims")
     return {"operator_times": times, "operator_bounds": bounds}
 
 
 @twin
 def decode_times(**given: Any) -> Outputs:
-    times, bounds = evaluated(given, "decode_dims")
+    times, bounds = evaluated({**given, "kv_B": given["cache_B"]}, "decode_dims")
     return {"decode_times": times, "decode_bounds": bounds}
 
 
@@ -292,6 +296,8 @@ def summed(given: Named, prefix: str, dims: str, asynchronous: bool, early_stop:
         add["stored"] += kept
         add["host_forward"] += total["forward_host"]
         add["host_backward"] += total["backward_host"]
+        add["host_full"] += total["forward_host"] if again else 0.0
+        add["host_selective"] += total["forward_host"] if repeat == "selective" else 0.0
         if repeat != "selective":
             add["stored_selective"] += kept
         if OPERATOR_TYPES[op["type"]] == "collective":
@@ -302,6 +308,8 @@ def summed(given: Named, prefix: str, dims: str, asynchronous: bool, early_stop:
             add["network_forward"] += total["forward"]
             add["network_backward"] += exposed
             add["network_full"] += total["forward"] if again else 0.0
+            if GROUPS[op["group"]] == "tensor":
+                add["network_tensor"] += total["forward"] + exposed
             continue
         passes = ("forward", "input_gradient", "weight_gradient")
         for name in (*passes, "forward_flops", "backward_flops"):
@@ -312,6 +320,7 @@ def summed(given: Named, prefix: str, dims: str, asynchronous: bool, early_stop:
             add[f"bound_{BOUNDS[bound]}"] += total[name]
         if again:
             add["full"] += total["forward"]
+            add["full_flops"] += total["forward_flops"]
         if repeat == "selective":
             add["selective"] += total["forward"]
             add["selective_flops"] += total["forward_flops"]
@@ -331,7 +340,7 @@ def decode_sums(**given: Any) -> Outputs:
 
 # rates and groups
 
-WIDER = {"fp4": "fp8", "int8": "fp8", "fp8": "half", "fp16": "half", "bf16": "half", "tf32": "fp32", "fp32": "half"}
+WIDER = {"fp4": "fp8", "int8": "fp8", "fp8": "half", "fp16": "half", "bf16": "half", "tf32": "fp32", "fp32": "vector"}
 """The format whose units do the work of another where a chip has none for it."""
 
 
@@ -339,6 +348,7 @@ WIDER = {"fp4": "fp8", "int8": "fp8", "fp8": "half", "fp16": "half", "bf16": "ha
 def attainable_rates(**given: float) -> Outputs:
     peaks = {name: given[f"chip_peak_{name}_flops"] for name in ("fp32", "tf32", "fp8", "int8", "fp4")}
     peaks["half"] = given["chip_peak_flops"]
+    peaks["vector"] = given["chip_vector_flops"] or given["chip_peak_flops"]
 
     def peak(name: str) -> float:
         found = chosen(given, name)
@@ -358,6 +368,17 @@ def attainable_rates(**given: float) -> Outputs:
     }
 
 
+def part(kind: str, extent: float, whole: float, side: str, rate: float) -> Named:
+    """Some chips of a dimension: they keep the links to each other. A ring without its closing link is a line."""
+    if 1 < extent < whole:
+        if kind == "fully_connected":
+            return {f"{side}_Bps": rate / (whole - 1) * (extent - 1)}
+        if kind in ("ring", "mesh"):
+            used = 1 if extent == 2 else 2  # links of a chip inside the line, of two
+            return {f"{side}_kind": DIMENSION_KINDS.index("mesh"), f"{side}_Bps": rate * used / 2}
+    return {}
+
+
 @twin
 def group_network(**given: Any) -> Outputs:
     """Groups are laid one after the other on what earlier ones left; experts and shards within the replicas."""
@@ -371,8 +392,12 @@ def group_network(**given: Any) -> Outputs:
         room = rest(room, laid[name])
     laid["expert"] = place(given["expert_parallel"], laid["data"])
     laid["expert_data"] = rest(laid["data"], laid["expert"])
-    laid["shard"] = place(given["shard_group"] or given["data_parallel"], laid["data"])
-    laid["replica"] = rest(laid["data"], laid["shard"])
+    # Chips that share a sequence hold the same weights: they are replicas, too.
+    copies = [c * d for c, d in zip(laid["context"], laid["data"], strict=True)]
+    laid["data"], laid["expert_data"] = copies, rest(copies, laid["expert"])
+    sharing = given["shard_group"] or given["data_parallel"] * given["context_parallel"]
+    laid["shard"] = place(sharing, copies)
+    laid["replica"] = rest(copies, laid["shard"])
     outer = [given[f"bandwidth_{axis}_Bps"] for axis in "yz" if axis == "y" or given[f"dim_{axis}"] > 1]
     step = given["calibration_collective_step_s"]
     common = {
@@ -385,7 +410,12 @@ def group_network(**given: Any) -> Outputs:
         "reduction_share": given["link_in_network_reduction"],
         "copied": given["calibration_own_copy"],
     }
-    rows = {name: {"inner": x, "outer": y * z, **common} for name, (x, y, z) in laid.items()}
+    rows = {}
+    for name, (x, y, z) in laid.items():
+        row = {**common, "inner": x, "outer": y * z}
+        for side, extent, whole in (("inner", x, dims[0]), ("outer", y * z, dims[1] * dims[2])):
+            row |= part(DIMENSION_KINDS[int(common[f"{side}_kind"])], extent, whole, side, common[f"{side}_Bps"])
+        rows[name] = row
     return {"group_network": [[rows[name][field] for field in GROUP_FIELDS] for name in GROUP_ROWS]}
 
 
@@ -409,7 +439,7 @@ def division(**given: float) -> Outputs:
 
 def mean_layer(sums: Sequence[Sequence[float]], layers: float, expert_layers: float) -> list[float]:
     """All layers added up, over their number."""
-    kinds = {"layer": layers, "dense": layers - expert_layers, "expert": expert_layers}
+    kinds = {"layer": layers, "dense": layers - expert_layers, "expert": expert_layers, "routed": expert_layers}
     of = places(sums)
     return [sum(number * of[kind][name] for kind, number in kinds.items()) / layers for name in SUMS]
 
@@ -440,7 +470,7 @@ def passes(sums: Named, recompute: str, share: float, slowdown: float) -> tuple[
     forward = max(together("forward", "network_forward"), sums["host_forward"])
     gradient = together("input_gradient", "network_backward") + again
     weight = sums["weight_gradient"]
-    launches = sums["host_backward"] + (sums["host_forward"] if recompute == "full" else 0.0)
+    launches = sums["host_backward"] + (sums[f"host_{recompute}"] if recompute != "none" else 0.0)
     return forward, max(gradient, launches - weight), weight
 
 
@@ -466,10 +496,10 @@ def parameters_per_chip(**given: Any) -> Outputs:
     """Every stage has its layers, the first one the embedding, the last one the head; the fullest one counts."""
     weights = {name: sums["weights"] for name, sums in places(given["place_sums"]).items()}
     experts = given["expert_layers"] / given["layers"]
-    dense = weights["layer"] + (1 - experts) * weights["dense"]
+    dense = weights["layer"] + (1 - experts) * weights["dense"] + experts * weights["expert"]
 
     def stage(layers: float, *ends: str) -> tuple[float, float]:
-        return layers * dense + sum(weights[end] for end in ends), layers * experts * weights["expert"]
+        return layers * dense + sum(weights[end] for end in ends), layers * experts * weights["routed"]
 
     stages = [stage(given["layers_per_stage"], "first"), stage(given["last_stage_layers"], "last")]
     if given["pipeline_parallel"] == 1:
@@ -482,10 +512,16 @@ def parameters_per_chip(**given: Any) -> Outputs:
 def sharded_layer(**given: Any) -> Outputs:
     [sums] = rows_of([given["layer_sums"]], SUMS)
     parameters = sums["weights"] if given["zero_stage"] == 3 else 0.0
-    group = groups(given["group_network"])["shard"]
+    routed = places(given["place_sums"])["routed"]["weights"] / given["layers"] * given["expert_layers"]
+    network = groups(given["group_network"])
+    parts = {"shard": parameters - routed, "expert_data": routed} if given["zero_stage"] == 3 else {}
+
+    def moved(operation: str, width: str) -> float:
+        return sum(collective(network[name], operation, given, part * given[width]) for name, part in parts.items())
+
     return {
-        "sharded_gather_s": collective(group, "all_gather", given, parameters * given["weight_B"]),
-        "sharded_scatter_s": collective(group, "reduce_scatter", given, parameters * given["reduce_B"]),
+        "sharded_gather_s": moved("all_gather", "weight_B"),
+        "sharded_scatter_s": moved("reduce_scatter", "reduce_B"),
         "unshard_s": parameters / given["attainable_memory_Bps"] * given["calibration_unshard_traffic_B"],
     }
 
@@ -497,7 +533,7 @@ def layer_stored(**given: Any) -> Outputs:
     kept = {
         "none": sums["stored"],
         "selective": sums["stored_selective"],
-        "full": given["checkpoint_B"] / given["checkpoint_interval"],
+        "full": given["checkpoint_B"] / min(given["checkpoint_interval"], given["layers_per_stage"]),
     }
     return {"layer_stored_B": kept[chosen(given, "recompute")]}
 
@@ -523,7 +559,8 @@ def offload_traffic(**given: Any) -> Outputs:
 def stage_times(**given: Any) -> Outputs:
     [sums] = rows_of([given["layer_sums"]], SUMS)
     share, slowdown = float(chosen(given, "gradient_all_reduce") == "overlapped"), given["overlap_slowdown"]
-    gather, scatter = given["sharded_gather_s"], given["sharded_scatter_s"]
+    counted = chosen(given, "gradient_all_reduce") != "ignored"
+    gather, scatter = (given[f"sharded_{name}_s"] * counted for name in ("gather", "scatter"))
     adding = sums["weights"] / given["attainable_memory_Bps"] * given["calibration_accumulation_B"]
     forward = given["layer_forward_s"]
     gradient = given["layer_input_gradient_s"] + given["unshard_s"]
@@ -568,12 +605,7 @@ def pipeline(**given: float) -> Outputs:
         given["last_extra_backward_s"], given["stage_transfer_s"],
     )  # fmt: skip
     played = simulate(chosen(given, "schedule"), p, m, int(given["virtual_stages"]), times)
-    chunks = int(given["virtual_stages"]) if chosen(given, "schedule") == "interleaved" else 1
-    ways = 1 if times.forward_only else 2
-    # Every chunk sends but the last one of the last stage, and on the way back the first one of the first stage.
-    ends = [(stage == p - 1) + (stage == 0) * (ways - 1) for stage in range(p)]
-    sent = [m * times.transfer_s * (ways * chunks - end) * (p > 1) for end in ends]
-    bubble = min(idle - sending for idle, sending in zip(played.idle_s, sent))
+    bubble = min(played.waiting_s)
     return {"pipeline_time_s": played.total_s, "bubble_time_s": bubble}
 
 
@@ -584,40 +616,43 @@ def gradient_reduction(**given: Any) -> Outputs:
     network = groups(given["group_network"])
     parts = {"data": given["dense_parameters_per_chip"], "expert_data": given["expert_parameters_per_chip"]}
     switch = chosen(given, "gradient_all_reduce")
+    reduce, gather = 0.0, 0.0
     if given["zero_stage"] == 3:
         shards = network["shard"]["inner"] * network["shard"]["outer"]
-        message = sum(parts.values()) * given["reduce_B"] / shards
-        total = collective(network["replica"], "all_reduce", given, message)
-        return {"gradient_all_reduce_s": total, "gradient_time_s": total}
-    steps = {"reduce_scatter": "reduce_B", "all_gather": "weight_B"} if given["zero_stage"] else {
-        "all_reduce": "reduce_B"
-    }  # fmt: skip
-    total = sum(
-        collective(network[group], operation, given, parameters * given[width])
-        for group, parameters in parts.items()
-        for operation, width in steps.items()
-    )
+        reduce = collective(network["replica"], "all_reduce", given, sum(parts.values()) * given["reduce_B"] / shards)
+    else:
+        for group, parameters in parts.items():
+            operation = "reduce_scatter" if given["zero_stage"] else "all_reduce"
+            reduce += collective(network[group], operation, given, parameters * given["reduce_B"])
+            if given["zero_stage"]:
+                gather += collective(network[group], "all_gather", given, parameters * given["weight_B"])
     tied = 0.0
     if given["pipeline_parallel"] > 1:
         tied = collective(network["pipeline"], "point_to_point", given, given["tied_B"])
-    backward = given["stage_input_gradient_s"] + given["stage_weight_gradient_s"]
-    visible = total + tied
+    total = reduce + gather + tied
+    visible = total
     if switch == "ignored":
         visible = 0.0
-    elif switch == "overlapped":
-        visible = max(total - backward, 0.0) + tied
-    return {"gradient_all_reduce_s": total + tied, "gradient_time_s": visible}
+    elif switch == "overlapped":  # gradients behind the last backward pass, new weights behind the next forward pass
+        backward = given["stage_input_gradient_s"] + given["stage_weight_gradient_s"]
+        visible = max(reduce - backward, 0.0) + max(gather - given["stage_forward_s"], 0.0) + tied
+    return {"gradient_all_reduce_s": total, "gradient_time_s": visible}
+
+
+def shards_of(given: Named) -> dict[str, float]:
+    """Chips over which state of common parameters and of routed experts is spread; experts never over more."""
+    network = groups(given["group_network"])
+    if given["zero_stage"] < 1:
+        return {"dense": 1.0, "expert": 1.0}
+    size = {name: row["inner"] * row["outer"] for name, row in network.items()}
+    dense = size["shard" if given["zero_stage"] >= 3 else "data"]
+    return {"dense": dense, "expert": max(min(dense, size["expert_data"]), 1.0)}
 
 
 @twin
 def optimizer(**given: float) -> Outputs:
     """Each chip updates the parameters whose state it keeps."""
-    replicas = given["data_parallel"]
-    kept = {
-        "dense": given["dense_parameters_per_chip"] / (replicas if given["zero_stage"] else 1),
-        "expert": given["expert_parameters_per_chip"]
-        / (max(replicas / given["expert_parallel"], 1) if given["zero_stage"] else 1),
-    }
+    kept = {kind: given[f"{kind}_parameters_per_chip"] / spread for kind, spread in shards_of(given).items()}
     traffic = sum(kept.values()) * given["calibration_optimizer_traffic_B"]
     counted = chosen(given, "optimizer_traffic") == "per_iteration"
     return {"optimizer_time_s": traffic / given["attainable_memory_Bps"] if counted else 0.0}
@@ -637,12 +672,17 @@ def training_breakdown(**given: Any) -> Outputs:
     layers = given["microbatches"] * given["layers_per_stage"]
     again = {"none": 0.0, "selective": sums["selective"], "full": sums["full"]}[recompute]
     network = sums["network_forward"] + sums["network_backward"]
-    network += sums["network_full"] if recompute == "full" else 0.0
+    beside = {"network_forward": "forward", "network_backward": "input_gradient"}
+    if recompute == "full":
+        network += sums["network_full"]
+        beside["network_full"] = "full"
+    hidden = sum(min(given["tensor_overlap"] * sums[wire], sums[work]) for wire, work in beside.items())
+    chunks = given["virtual_stages"] if chosen(given, "schedule") == "interleaved" else 1
     found = {f"{name}_time_s": layers * sums[f"bound_{name}"] for name in ("compute", "l2", "memory", "overhead")}
     return found | {
         "network_time_s": layers * network,
-        "hidden_network_time_s": layers * network * given["tensor_overlap"],
-        "transfer_time_s": given["microbatches"] * given["virtual_stages"] * 2 * given["stage_transfer_s"],
+        "hidden_network_time_s": layers * hidden,
+        "transfer_time_s": given["microbatches"] * chunks * 2 * given["stage_transfer_s"],
         "recompute_time_s": layers * again,
     }
 
@@ -655,7 +695,7 @@ def of_all_chips(given: Named, flops: float) -> float:
 @twin
 def training_hardware_flops(**given: Any) -> Outputs:
     [layer] = rows_of([given["layer_sums"]], SUMS)
-    again = {"none": 0.0, "selective": layer["selective_flops"], "full": layer["forward_flops"]}
+    again = {"none": 0.0, "selective": layer["selective_flops"], "full": layer["full_flops"]}
     ends = [places(given["place_sums"])[end] for end in ("first", "last")]
     flops = given["layers"] * again[chosen(given, "recompute")]
     for count, sums in ((given["layers"], layer), (1, ends[0]), (1, ends[1])):
@@ -681,12 +721,13 @@ def required_rates(**given: Any) -> Outputs:
     }
     compute = sum(sums[name] for name in ("forward", "input_gradient", "weight_gradient"))
     backward = given["stage_input_gradient_s"] + given["stage_weight_gradient_s"]
-    traffic = sums["network_forward"] + sums["network_backward"]
+    sharded = given["layers_per_stage"] * (2 * given["sharded_gather_s"] + given["sharded_scatter_s"])
+    beside = backward + (given["stage_forward_s"] if sharded else 0.0)
     return {
         "achieved_memory_Bps": sums["forward_bytes"] / given["layer_forward_s"],
         "achieved_flops": sums["forward_flops"] / given["layer_forward_s"],
-        "required_tensor_Bps": slowest_Bps("tensor") * traffic / compute,
-        "required_data_Bps": slowest_Bps("data") * given["gradient_all_reduce_s"] / backward,
+        "required_tensor_Bps": slowest_Bps("tensor") * sums["network_tensor"] / compute,
+        "required_data_Bps": slowest_Bps("data") * (given["gradient_all_reduce_s"] + sharded) / beside,
         "required_offload_Bps": given["offload_bandwidth_Bps"] * max(a / b for a, b in passes.values()),
     }
 
@@ -763,10 +804,10 @@ def inference_breakdown(**given: Any) -> Outputs:
 
 @twin
 def continuous_batching(**given: float) -> Outputs:
-    """Per request a slot gives `output_length` tokens and waits once for the prompts of all slots. A token waits at
-    most for one prompt, or for a chunk of one."""
+    """Per request a slot gives `output_length` tokens, the first with its prompt, and waits for all prompts. It
+    waits at most for one prompt, or for a chunk of one."""
     tokens = given["output_length"]
-    busy = tokens * given["time_per_output_token_s"] + given["time_to_first_token_s"]
+    busy = (tokens - 1) * given["time_per_output_token_s"] + given["time_to_first_token_s"]
     wait = given["time_to_first_token_s"] / given["batch_size"]
     if 0 < given["chunk_length"] < given["tokens_per_sample"]:
         wait *= given["chunk_length"] / given["tokens_per_sample"]
@@ -798,17 +839,19 @@ def inference_hardware_flops(**given: Any) -> Outputs:
 @twin
 def state_memory(**given: float) -> Outputs:
     """What a ZeRO stage shards is divided among the replicas: 1 the optimizer's state, 2 gradients, 3 weights."""
-    replicas = given["data_parallel"]
-    kinds = {"dense": replicas, "expert": max(replicas / given["expert_parallel"], 1)}
-    whole = sum(given[f"{kind}_parameters_per_chip"] for kind in kinds)
-    part = sum(given[f"{kind}_parameters_per_chip"] / copies for kind, copies in kinds.items())
+    spread = shards_of(given)
+    whole = sum(given[f"{kind}_parameters_per_chip"] for kind in spread)
+    part = sum(given[f"{kind}_parameters_per_chip"] / chips for kind, chips in spread.items())
     if chosen(given, "task") == "inference":
         return {"weights_B": whole * given["weight_B"], "gradients_B": 0.0, "optimizer_B": 0.0}
     stage = given["zero_stage"]
     copies = 2 if chosen(given, "schedule") == "dual_pipe" else 1
+    layer = 0.0  # what is gathered of sharded weights: two layers of them, and the gradient of one
+    if stage >= 3 and spread["dense"] > 1:
+        layer = rows_of([given["layer_sums"]], SUMS)[0]["weights"]
     return {
-        "weights_B": copies * given["weight_B"] * (part if stage >= 3 else whole),
-        "gradients_B": given["gradient_B"] * (part if stage >= 2 else whole)
+        "weights_B": given["weight_B"] * (copies * (part if stage >= 3 else whole) + 2 * layer),
+        "gradients_B": given["gradient_B"] * (copies * (part if stage >= 2 else whole) + layer)
         + given["calibration_extra_state_B"] * whole,
         "optimizer_B": given["optimizer_state_B"] * (part if stage >= 1 else whole),
     }
@@ -826,7 +869,9 @@ def activation_memory(**given: Any) -> Outputs:
     here = given["layer_stored_B"] * (1 - given["activation_offload"])
     alive = 0.0
     if chosen(given, "recompute") == "full":  # the layers of an interval; their checkpoint is there already
-        alive = given["checkpoint_interval"] * (layer["stored"] - given["layer_stored_B"])
+        alive = min(given["checkpoint_interval"], given["layers_per_stage"]) * (
+            layer["stored"] - given["layer_stored_B"]
+        )
     if given["activation_offload"]:
         alive = max(alive, 2 * given["layer_stored_B"])
     p, m = int(given["pipeline_parallel"]), int(given["microbatches"])
@@ -875,13 +920,16 @@ def model_feasibility(**given: float) -> Outputs:
     headroom = given["memory_capacity_B"] - given["memory_need_B"]
     ways = [given[f"{name}_parallel"] for name in ("tensor", "context", "pipeline", "data")]
     virtual, experts = given["virtual_stages"], given["routed_experts"]
+    spread = given["context_parallel"] if chosen(given, "context_exchange") == "all_to_all" else 1
     fails = {
         "chips_mismatch": given["linked_chips"] != given["chips"],
-        "parallelism_mismatch": math.prod(ways) != given["chips"] or given["expert_parallel"] > given["data_parallel"],
+        "parallelism_mismatch": math.prod(ways) != given["chips"]
+        or not divides(given["expert_parallel"], given["data_parallel"])
+        or not divides(given["shard_group"] or 1, given["data_parallel"] * given["context_parallel"]),
         "too_many_stages": given["pipeline_parallel"] > given["layers"],
         "too_many_replicas": given["data_parallel"] > given["batch_size"],
         "microbatch_indivisible": not given["microbatches"].is_integer(),
-        "heads_indivisible": not divides(given["tensor_parallel"], given["heads"]),
+        "heads_indivisible": not divides(given["tensor_parallel"] * spread, given["heads"]),
         "experts_indivisible": not divides(given["expert_parallel"], experts),
         "stages_indivisible": virtual > 1 and not divides(virtual * given["pipeline_parallel"], given["layers"]),
         "offload_capacity": given["offload_need_B"] > given["offload_capacity_B"] > 0,
@@ -894,12 +942,12 @@ def model_feasibility(**given: float) -> Outputs:
 @twin
 def model_work(**given: float) -> Outputs:
     serves = chosen(given, "task") == "inference"
-    tokens = given["tokens_per_sample"] + (given["output_length"] - 1 if serves else 0)
-    passes = 1 if serves else 1 + 2
+    generated = given["output_length"] - 1 if serves else 0
+    work = given["tokens_per_sample"] * given["model_flops_per_token"] * (1 if serves else 1 + 2)
     return {
-        "work_flops": passes * given["batch_size"] * tokens * given["model_flops_per_token"],
+        "work_flops": given["batch_size"] * (work + generated * given["model_flops_per_output_token"]),
         "batch": given["batch_size"],
-        "tokens_per_iteration": given["batch_size"] * tokens,
+        "tokens_per_iteration": given["batch_size"] * (given["tokens_per_sample"] + generated),
     }
 
 
@@ -1064,7 +1112,7 @@ def mappings(draw: st.DrawFn) -> dict[str, float]:
     divisors = st.sampled_from([d for d in range(1, left + 1) if left % d == 0])
     found |= {"expert_parallel": draw(divisors) if draw(st.integers(0, 9)) else 2 * left}
     found |= {"shard_group": draw(st.just(0) | divisors), "chips": chips}
-    found |= {f"dim_{axis}": dim for axis, dim in zip("xyz", dims)}
+    found |= {f"dim_{axis}": dim for axis, dim in zip("xyz", dims)} | {"context_exchange": draw(st.integers(0, 1))}
     kinds = st.integers(1, len(DIMENSION_KINDS) - 1)
     found |= {f"topology_kind_{axis}": draw(kinds) for axis in "xyz"}
     return {name: float(value) for name, value in found.items()}
@@ -1087,7 +1135,7 @@ def feasibilities(draw: st.DrawFn) -> dict[str, float]:
     whole = found["pipeline_parallel"] * found["virtual_stages"] * draw(st.integers(1, 3))
     found["layers"] = max(1.0, found["pipeline_parallel"] - 1 if breaks() else whole - breaks())
     found["batch_size"] = max(1.0, found["data_parallel"] - breaks())
-    found["heads"] = found["tensor_parallel"] * draw(st.integers(1, 4)) + breaks()
+    found["heads"] = found["tensor_parallel"] * found["context_parallel"] * draw(st.integers(1, 4)) + breaks()
     experts = found["expert_parallel"] * draw(st.integers(1, 4)) + breaks()
     found["routed_experts"] = draw(st.sampled_from([0.0, experts]))
     for memory in ("memory", "offload"):
@@ -1204,7 +1252,7 @@ SPECIAL.update(
         "tokens_per_s": st.floats(1e-3, 1e9),
         "lifetime_s": st.floats(1e3, 1e9),
         "chunk_length": st.sampled_from([0.0, 1.0, 512.0]),
-        "time_per_output_token_s": st.floats(1e-4, 1.0),
+        **{f"time_{what}_s": st.floats(1e-4, 1.0) for what in ("to_first_token", "per_output_token")},
         **{f"{what}_offload": st.sampled_from([0.0, 0.0, 0.5, 1.0]) for what in ("weight", "activation", "optimizer")},
         "checkpoint_interval": st.sampled_from([1.0, 2.0, 4.0]),
         "tensor_overlap": SHARES,

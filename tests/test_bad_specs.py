@@ -58,7 +58,11 @@ STUDY_CASES = [
     Case("unknown column", "  chip: [", "  chp: [", 6, "unknown column 'chp', did you mean 'chip'?"),
     Case("unknown attribute", "memory.bandwidth:", "memory.bandwith:", 8, "did you mean 'memory.bandwidth'?"),
     Case(
-        "attribute of a workload", "memory.bandwidth: [100 GB/s, 200 GB/s]", "workload.hidden: 3", 8, "has no parameter 'hidden'"
+        "attribute of a workload",
+        "memory.bandwidth: [100 GB/s, 200 GB/s]",
+        "workload.hidden: 3",
+        8,
+        "has no parameter 'hidden'",
     ),
     Case("missing role", "  topology: ring_1d\n", "", 1, "lacks the column 'topology'"),
     Case("missing number", "  dim_x: 8\n", "", 1, "lacks the column 'dim_x' (chips along"),

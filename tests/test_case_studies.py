@@ -255,7 +255,7 @@ def test_compute_share_head_by_head(chip: str, batch: int, stated: float) -> Non
 
 
 def test_compute_share_of_h100_for_one_prompt() -> None:
-    """Figure 8: none of it is compute-bound. Ours says a quarter: 200 rows fill tiles of 256, which counts as compute."""
+    """Figure 8: none of it is compute-bound. Ours: a quarter, as 200 rows run as tiles of 256."""
     assert share("h100", 1, True) == pytest.approx(0.27, abs=0.08)  # stated: 0
 
 

@@ -133,7 +133,7 @@ OPERATOR_ARRAYS = {"operator_traits", "operator_dims", "decode_dims"}
 CURVES = frozenset({"efficiency_curves"})
 WORKLOAD_COLUMNS = {
     "graph": {column for column, _, _ in SCALARS.values()} | (GRAPH_ARRAYS - OPERATOR_ARRAYS - CURVES) | {"partitions"},
-    "operators": TABLE_SCALARS.keys() | OPERATOR_ARRAYS,
+    "operators": TABLE_SCALARS.keys() | OPERATOR_ARRAYS | {"model_flops_per_output_token"},
     "calculon": BLOCK_SCALARS.keys() | {"operator_traits", "operator_dims"} | CURVES,
 }
 """What a workload of each family gives."""

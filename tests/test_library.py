@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 from small_specs import FILES, write_files
 
+from sweeper.columns import Stock
 from sweeper.errors import SpecError
 from sweeper.expressions import Expression
-from sweeper.columns import Stock
 from sweeper.library import FOLDERS, Library, Value, builtin_specs
-from sweeper.workload import read_workload
 from sweeper.vocabulary import ATTRIBUTES, GRADES
+from sweeper.workload import read_workload
 
 
 @pytest.fixture
