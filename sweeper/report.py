@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from kernels import EQUATIONS
-from kernels.codes import SWITCHES
+from kernels.codes import CHOICES, SWITCHES
 from sweeper.analysis import best, feasible, scan
 from sweeper.claims import claims, published
 from sweeper.errors import UsageFault
@@ -16,7 +16,7 @@ from sweeper.figures import breakdown_figure, heat_maps, pareto_figure
 from sweeper.kernel_cache import source_hash
 from sweeper.library import Library, builtin_specs
 from sweeper.planning import make_plan
-from sweeper.vocabulary import ATTRIBUTES, SWITCH_DEFAULTS
+from sweeper.vocabulary import ATTRIBUTES, CHOICE_DEFAULTS, SWITCH_DEFAULTS
 
 OBJECTIVES = {
     "utilisation": "maximise",
@@ -166,7 +166,7 @@ def published_claims(name: str) -> list[dict[str, object]]:
 def catalogue(library_dirs: Iterable[str]) -> dict[str, list[dict[str, str]]]:
     """Everything a study may name, by kind."""
     library = Library.load([*(Path(path) for path in library_dirs), builtin_specs()])
-    kinds = ("chip", "memory", "link", "topology", "workload")
+    kinds = ("chip", "memory", "link", "topology", "workload", "calibration")
     found = {
         kind: [{"name": entry.name, "description": entry.description} for entry in library.select(kind)]
         for kind in kinds
@@ -177,6 +177,10 @@ def catalogue(library_dirs: Iterable[str]) -> dict[str, list[dict[str, str]]]:
     found["assumption"] = [
         {"name": name, "description": f"{' | '.join(SWITCHES[name])}, default {value}"}
         for name, value in SWITCH_DEFAULTS.items()
+    ]
+    found["choice"] = [
+        {"name": name, "description": f"{' | '.join(CHOICES[name])}, default {value}"}
+        for name, value in CHOICE_DEFAULTS.items()
     ]
     found["attribute"] = [
         {"name": f"{kind}.{name}", "description": _with_unit(attribute.about, attribute.unit)}
