@@ -1129,6 +1129,9 @@ def feasibilities(draw: st.DrawFn) -> dict[str, float]:
         return draw(st.integers(0, 7)) == 0
 
     found = draw(mappings())
+    for name, sharing in (("expert_parallel", 1.0), ("shard_group", found["context_parallel"])):
+        if draw(st.integers(0, 2)) == 0:  # a group that fits, and may leave some replicas over
+            found[name] = float(draw(st.integers(1, int(found["data_parallel"] * sharing))))
     found["linked_chips"] = found["chips"] + breaks()
     found["microbatches"] = draw(st.sampled_from([2.5, 0.5])) if breaks() else 8.0
     found["virtual_stages"] = float(draw(st.integers(1, 3)))
@@ -1151,8 +1154,8 @@ QUARTERS = st.integers(1, 60).map(lambda n: n / 4)
 
 @st.composite
 def pipelines(draw: st.DrawFn) -> dict[str, float]:
-    """Shapes and times for which the closed forms are exact: equal stages without messages; under GPipe also ends and
-    messages, under 1F1B those but for the first stage's; and what only goes forward."""
+    """Shapes and times for which the closed forms are exact: equal stages without messages; under GPipe and 1F1B also
+    ends and messages, none longer than the pass that it prolongs; and what only goes forward."""
     schedule = draw(st.sampled_from(SCHEDULES))
     p, m, chunks = draw(st.integers(1, 6)), draw(st.integers(1, 10)), draw(st.integers(1, 3))
     if schedule == "interleaved":
@@ -1167,8 +1170,6 @@ def pipelines(draw: st.DrawFn) -> dict[str, float]:
     if draw(st.booleans()) and schedule in ("gpipe", "one_f_one_b"):
         lengths = zip((*ends, "stage_transfer_s"), (f, b + w, f, b + w, min(f, b + w)))
         found |= {name: length * draw(st.sampled_from([0.0, 0.25, 1.0])) for name, length in lengths}
-        if schedule == "one_f_one_b":
-            found |= {"first_forward_s": 0.0, "first_backward_s": 0.0}
     elif draw(st.integers(0, 4)) == 0:
         found |= {"stage_input_gradient_s": 0.0, "stage_weight_gradient_s": 0.0, "stage_transfer_s": draw(QUARTERS)}
     shape = {"pipeline_parallel": p, "microbatches": m, "virtual_stages": chunks}
@@ -1198,6 +1199,13 @@ def durations(draw: st.DrawFn) -> dict[str, Any]:
     return found | {"layer_sums": sums}
 
 
+def full_recompute() -> st.SearchStrategy[dict[str, float]]:
+    """Every other time all is computed again; of collectives, all or a share may be hidden."""
+    code = float(CHOICES["recompute"].index("full"))
+    codes = st.just(code) | st.sampled_from([float(other) for other in range(len(CHOICES["recompute"]))])
+    return st.fixed_dictionaries({"recompute": codes, "tensor_overlap": st.sampled_from([0.0, 0.5, 1.0]) | SHARES})
+
+
 TOGETHER += [
     (frozenset({"operator_traits", "operator_dims", "decode_dims"}), tables()),
     (frozenset({"group_network"}), networks()),
@@ -1210,6 +1218,8 @@ FOR_EQUATION.update(
         "pipeline": pipelines(),
         "activation_memory": pipelines_of_layers(),
         "required_rates": durations(),
+        "training_breakdown": full_recompute(),
+        "training_hardware_flops": full_recompute(),
         "gradient_reduction": st.fixed_dictionaries(
             {f"{kind}_parameters_per_chip": st.floats(1e6, 1e9) for kind in ("dense", "expert")}
             | {f"stage_{kind}_gradient_s": st.just(0.0) | st.floats(1e-5, 1e-3) for kind in ("input", "weight")}

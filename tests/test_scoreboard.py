@@ -31,6 +31,7 @@ TABLES = {table["layout"]: table["file"] for table in registry()["tables"]}
 KEYS = {
     "rows",
     "modelled",
+    "called_infeasible",
     "median_ape",
     "mean_ape",
     "p90_ape",
