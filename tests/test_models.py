@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kernels.codes import REASONS
 from sweeper.library import Library, builtin_specs
 from sweeper.scoreboard import plan_of
 
@@ -435,6 +436,24 @@ def test_ignored_reductions_cost_nothing() -> None:
     points = [mapped("llama3_8b", data=8, zero_stage=float(zero), shard_group=2.0, gradient_all_reduce="ignored")
               for zero in range(4)]  # fmt: skip
     assert np.all(evaluate(points, TRAINING)["gradient_time_s"] == 0.0)
+
+
+@pytest.mark.parametrize(
+    ("shape", "groups", "fits"),
+    [
+        ({"data": 6}, {"expert_parallel": 2.0}, True),
+        ({"data": 6}, {"expert_parallel": 4.0}, False),
+        ({"data": 6}, {"shard_group": 3.0}, True),
+        ({"data": 6}, {"shard_group": 4.0}, False),
+        ({"data": 3, "context": 2}, {"shard_group": 2.0}, True),
+        ({"data": 3, "context": 2}, {"shard_group": 4.0}, False),
+    ],
+)
+def test_groups_divide_the_replicas(shape: dict[str, int], groups: dict[str, float], fits: bool) -> None:
+    """No replica is left over: experts are spread over data groups, shards also over chips that share a sequence."""
+    point = mapped("mixtral_8x7b", zero_stage=3.0, **shape, **groups)
+    reason = REASONS[int(evaluate([point], TRAINING)["infeasible_reason"][0])]
+    assert (reason != "parallelism_mismatch") == fits
 
 
 def test_smaller_shard_groups_keep_more_state() -> None:
