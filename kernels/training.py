@@ -369,12 +369,12 @@ def pipeline(
 
 @compiled
 def shard_counts(zero_stage: float, group_network: np.ndarray) -> tuple[float, float]:
-    """Chips over which optimizer state is sharded: that of common parameters, and that of routed experts."""
+    """Chips over which state is sharded: that of common parameters, and that of experts over all their copies."""
     if zero_stage < 1.0:
         return 1.0, 1.0
     row = SHARD if zero_stage >= 3.0 else DATA
     shards = group_network[row, 0] * group_network[row, 1]
-    return shards, max(min(shards, group_network[EXPERT_DATA, 0] * group_network[EXPERT_DATA, 1]), 1.0)
+    return shards, group_network[EXPERT_DATA, 0] * group_network[EXPERT_DATA, 1]
 
 
 @equation(
@@ -406,7 +406,7 @@ def gradient_reduction(
     reduce, gather, shared = 0.0, 0.0, 0.0
     if zero_stage >= 3.0:
         shards = group_network[SHARD, 0] * group_network[SHARD, 1]
-        part = (dense_parameters_per_chip + expert_parameters_per_chip) / shards * reduce_B
+        part = dense_parameters_per_chip / shards * reduce_B
         reduce = group_collective(group_network, REPLICA, ALL_REDUCE, collective_algorithm, part, launch, half)
     else:
         operation = REDUCE_SCATTER if zero_stage >= 1.0 else ALL_REDUCE

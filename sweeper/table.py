@@ -1,6 +1,6 @@
 """An operator table as arrays: codes of every operator, and its numbers for every combination of a mapping."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -69,9 +69,4 @@ def evaluate(workload: OperatorTable, wanted: Wanted, base: Mapping[str, np.ndar
     return found
 
 
-def names(workload: OperatorTable) -> Iterable[str]:
-    """Names of the operators in order."""
-    return (operator.name for operator in workload.operators)
-
-
-__all__ = ["DECODING", "base_symbols", "evaluate", "names", "rows", "traits"]
+__all__ = ["DECODING", "base_symbols", "evaluate", "rows", "traits"]

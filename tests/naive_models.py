@@ -619,7 +619,7 @@ def gradient_reduction(**given: Any) -> Outputs:
     reduce, gather = 0.0, 0.0
     if given["zero_stage"] == 3:
         shards = network["shard"]["inner"] * network["shard"]["outer"]
-        reduce = collective(network["replica"], "all_reduce", given, sum(parts.values()) * given["reduce_B"] / shards)
+        reduce = collective(network["replica"], "all_reduce", given, parts["data"] * given["reduce_B"] / shards)
     else:
         for group, parameters in parts.items():
             operation = "reduce_scatter" if given["zero_stage"] else "all_reduce"
@@ -640,13 +640,13 @@ def gradient_reduction(**given: Any) -> Outputs:
 
 
 def shards_of(given: Named) -> dict[str, float]:
-    """Chips over which state of common parameters and of routed experts is spread; experts never over more."""
+    """Chips over which state of common parameters is spread; that of routed experts over all their copies."""
     network = groups(given["group_network"])
     if given["zero_stage"] < 1:
         return {"dense": 1.0, "expert": 1.0}
     size = {name: row["inner"] * row["outer"] for name, row in network.items()}
     dense = size["shard" if given["zero_stage"] >= 3 else "data"]
-    return {"dense": dense, "expert": max(min(dense, size["expert_data"]), 1.0)}
+    return {"dense": dense, "expert": size["expert_data"]}
 
 
 @twin
