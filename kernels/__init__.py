@@ -5,12 +5,16 @@ cites: dataflow graphs of kernels, tables of operators (transformers), and table
 """
 
 from kernels import (
+    allocation,
     calculon,
     chip,
     collectives,
     cost,
     footprint,
+    graph_loads,
     inference,
+    joint,
+    mapping,
     metrics,
     model_memory,
     network,
@@ -18,7 +22,9 @@ from kernels import (
     partition,
     pipeline,
     rates,
+    serving,
     sharding,
+    speculation,
     training,
 )
 from kernels.equation import Equation, Output
@@ -36,10 +42,18 @@ MODELS: dict[str, tuple[Equation, ...]] = {
         *SHARED,
         *collectives.EQUATIONS,
         *sharding.EQUATIONS,
+        *graph_loads.EQUATIONS,
+        *allocation.EQUATIONS,
         *partition.EQUATIONS,
+        *mapping.EQUATIONS,
+        *joint.EQUATIONS,
         *pipeline.EQUATIONS,
+        *serving.EQUATIONS,
+        *speculation.EQUATIONS,
         *footprint.EQUATIONS,
         metrics.work,
+        metrics.chip_work,
+        metrics.roofline,
     ),
     "operators": (
         *SHARED,

@@ -49,7 +49,7 @@ SWITCHES: dict[str, tuple[str, ...]] = {
     "optimizer_traffic": ("none", "per_iteration"),
     "tensor_traffic": ("per_edge", "per_tensor"),
     "capacity_model": ("weights_and_activations", "training_state"),
-    "sharding": ("given", "least_bytes", "least_time"),
+    "sharding": ("given", "least_bytes", "least_time", "joint"),
     "pipeline_bubble": ("published", "one_f_one_b"),
     "pipeline_transfer": ("per_iteration", "per_microbatch"),
     "gradient_all_reduce": ("ignored", "amortised", "overlapped", "exposed", "bytes_as_nanoseconds"),
@@ -58,6 +58,8 @@ SWITCHES: dict[str, tuple[str, ...]] = {
     "process_grid_network": ("topology_free", "topology_aware"),
     "outer_links": ("per_chip", "shared"),
     "placement": ("tensor_pipeline_data", "tensor_data_pipeline"),
+    "weight_tiling": ("free", "repeats_traffic", "least_traffic"),
+    "unit_allocation": ("ideal", "integer"),
 }
 """Assumption switches and their choices; meaning and source of each stand in docs/assumptions.md."""
 
@@ -78,6 +80,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "weight_format": FORMATS,
     "gradient_format": FORMATS,
     "cache_format": FORMATS,
+    "acceptance_law": ("geometric", "linear"),
 }
 """What a mapping chooses among names; the rest of a mapping is numbers."""
 

@@ -4,6 +4,7 @@ import numpy as np
 
 from kernels.codes import REASONS
 from kernels.equation import Output, equation
+from kernels.graph_loads import ROOM
 
 (
     FEASIBLE,
@@ -20,38 +21,58 @@ from kernels.equation import Output, equation
     MEMORY_CAPACITY,
 ) = range(len(REASONS))
 
-NEED = Output("memory_need_B", "B", "main memory that one chip needs")
+STATE = Output("state_B", "B", "main memory of one chip for what stays: weights, optimizer state, stored activations")
 
 
-@equation(NEED, source="DFModel B.3, DRAM constraint", when=("capacity_model", ("weights_and_activations",)))
-def published_memory_need(
-    resident_B: float, all_weights_B: float, live_activations_B: float, repeats_per_stage: float
-) -> float:
-    """Every weight of the graph, forward and backward, and the tensors alive between partitions."""
-    return resident_B + repeats_per_stage * all_weights_B + live_activations_B
+@equation(STATE, source="DFModel B.3, DRAM constraint", when=("capacity_model", ("weights_and_activations",)))
+def published_state(resident_B: float, all_weights_B: float, repeats_per_stage: float) -> float:
+    """Every weight of the graph, forward and backward."""
+    return resident_B + repeats_per_stage * all_weights_B
 
 
-@equation(NEED, source="DFModel B.8, change 2", when=("capacity_model", ("training_state",)))
-def training_memory_need(
+@equation(STATE, source="DFModel B.8, change 2", when=("capacity_model", ("training_state",)))
+def training_state(
     resident_B: float,
     parameters_B: float,
     gradients_B: float,
     stored_activations_B: float,
-    live_activations_B: float,
     repeats_per_stage: float,
     pipeline_parallel: float,
     microbatches: float,
+    resident_microbatches: float,
     steps: float,
     optimizer_state_B: float,
     word_B: float,
 ) -> float:
-    """Parameters, gradients, optimizer state, stored activations of the microbatches in flight (1F1B: at most one
-    per stage), and the tensors alive between partitions."""
+    """Parameters, gradients, optimizer state, and the activations stored for the microbatches in flight (1F1B: at most
+    one per stage, or as many as pass a partition together)."""
     state = parameters_B + gradients_B
     if gradients_B > 0.0:
         state += parameters_B / word_B * optimizer_state_B
-    in_flight = min(pipeline_parallel, microbatches / steps)
-    return resident_B + repeats_per_stage * (state + in_flight * stored_activations_B) + live_activations_B
+    in_flight = min(pipeline_parallel * resident_microbatches, microbatches / steps)
+    return resident_B + repeats_per_stage * (state + in_flight * stored_activations_B)
+
+
+@equation(
+    Output("live_budget_B", "B", "memory left for the tensors of one microbatch that are alive between partitions"),
+    source="DFModel B.3, DRAM constraint",
+)
+def live_budget(state_B: float, memory_capacity_B: float, resident_microbatches: float, tensors_B: float) -> float:
+    """No more than all tensors of the graph together: a mapping does not depend on memory that it cannot fill.
+
+    Where not even what stays has room, the point cannot run, and the mapping is that without a limit.
+    """
+    left = memory_capacity_B - state_B
+    return min(left / resident_microbatches, tensors_B) if left > 0.0 else tensors_B
+
+
+@equation(
+    Output("memory_need_B", "B", "main memory that one chip needs"),
+    source="DFModel B.3, DRAM constraint",
+)
+def memory_need(state_B: float, live_activations_B: float, resident_microbatches: float) -> float:
+    """What stays, and the tensors alive between partitions for every microbatch that waits for the next partition."""
+    return state_B + resident_microbatches * live_activations_B
 
 
 @equation(
@@ -69,6 +90,8 @@ def feasibility(
     layers: float,
     batch: float,
     microbatches: float,
+    resident_microbatches: float,
+    stages_per_graph: float,
     memory_need_B: float,
     memory_capacity_B: float,
     partition_sram_B: float,
@@ -77,14 +100,16 @@ def feasibility(
     """The first check that fails, in the order of `kernels.codes.REASONS`."""
     memory_headroom = memory_capacity_B - memory_need_B
     sram_headroom = chip_sram_capacity_B - partition_sram_B
-    reason = MEMORY_CAPACITY if memory_headroom < 0.0 else FEASIBLE
-    reason = SRAM_CAPACITY if sram_headroom < 0.0 else reason
-    reason = MICROBATCH_INDIVISIBLE if np.floor(microbatches) != microbatches else reason
+    reason = MEMORY_CAPACITY if memory_need_B > memory_capacity_B * ROOM else FEASIBLE
+    reason = SRAM_CAPACITY if partition_sram_B > chip_sram_capacity_B * ROOM else reason
+    groups = microbatches / resident_microbatches
+    whole = np.floor(microbatches) == microbatches and np.floor(groups) == groups
+    reason = reason if whole else MICROBATCH_INDIVISIBLE
     reason = TOO_MANY_REPLICAS if data_parallel > batch else reason
-    reason = TOO_MANY_STAGES if pipeline_parallel > layers else reason
+    reason = TOO_MANY_STAGES if pipeline_parallel > layers * stages_per_graph else reason
     reason = PARALLELISM_MISMATCH if tensor_parallel * pipeline_parallel * data_parallel != chips else reason
     reason = CHIPS_MISMATCH if linked_chips != chips else reason
     return float(reason), memory_headroom, sram_headroom
 
 
-EQUATIONS = (published_memory_need, training_memory_need, feasibility)
+EQUATIONS = (published_state, training_state, live_budget, memory_need, feasibility)

@@ -3,6 +3,8 @@
 import numpy as np
 
 from kernels.equation import Output, equation
+from kernels.graph_loads import ROOM
+from kernels.partition import combined
 
 
 @equation(
@@ -16,27 +18,42 @@ def microbatches(batch: float, microbatch: float, data_parallel: float) -> float
 
 @equation(
     Output("repeats_per_stage", "", "repeats of the graph (layers) on the fullest pipeline stage"),
-    source="DFModel B.5, lps",
+    Output("stages_per_graph", "", "pipeline stages that share one repeat of the graph"),
+    source="DFModel B.5, lps; a graph is cut where there are more stages than repeats",
 )
-def repeats_per_stage(layers: float, pipeline_parallel: float) -> float:
+def repeats_per_stage(layers: float, pipeline_parallel: float, divisible_graph: float) -> tuple[float, float]:
     """Layers divided over the stages, rounded up."""
-    return np.ceil(layers / pipeline_parallel)
+    share = pipeline_parallel / layers
+    cut = divisible_graph > 0.0 and share > 1.0 and np.floor(share) == share
+    return np.ceil(layers / pipeline_parallel), share if cut else 1.0
+
+
+@equation(
+    Output("weights_fit", "", "1 if the graph as a single partition keeps the weights of its stage on chip"),
+    source="a chip that runs the graph as one partition keeps weights if they all fit (DFModel G.1)",
+)
+def weights_fit(
+    repeats_per_stage: float,
+    all_weights_B: float,
+    single_sram_B: float,
+    gradients_B: float,
+    gradient_traffic: float,
+    chip_sram_capacity_B: float,
+) -> float:
+    """Weights of all repeats of a stage, the buffers of the repeat at work, and gradients where they count."""
+    need = single_sram_B + (repeats_per_stage - 1.0) * all_weights_B
+    if gradient_traffic > 0.0:
+        need += repeats_per_stage * gradients_B
+    return 1.0 if need <= chip_sram_capacity_B * ROOM else 0.0
 
 
 @equation(
     Output("weights_resident", "", "1 when the weights of a stage stay on chip over microbatches"),
-    source="a chip that runs the graph as one partition keeps weights if they all fit (DFModel G.1)",
+    source="only a graph that is a single partition is never exchanged for another",
 )
-def weights_resident(
-    partitions: float,
-    repeats_per_stage: float,
-    all_weights_B: float,
-    partition_sram_B: float,
-    chip_sram_capacity_B: float,
-) -> float:
-    """Only a graph that is a single partition never reconfigures, so only it can keep weights."""
-    need = max(partition_sram_B, all_weights_B) + (repeats_per_stage - 1.0) * all_weights_B
-    return 1.0 if partitions == 1.0 and need <= chip_sram_capacity_B else 0.0
+def weights_resident(partitions: float, weights_fit: float) -> float:
+    """Whether the graph is a single partition and its weights fit."""
+    return weights_fit if partitions == 1.0 else 0.0
 
 
 @equation(
@@ -45,11 +62,14 @@ def weights_resident(
     Output("pass_network_time_s", "s", "network traffic of one microbatch on one stage"),
     Output("pass_time_s", "s", "time of one microbatch on one stage"),
     Output("pass_backward_time_s", "s", "the part of it in partitions with backward kernels"),
-    source="DFModel B.5",
+    Output("other_stages_time_s", "s", "time of one microbatch on all stages but the slowest"),
+    source="DFModel B.5; stages need not have the same number of repeats",
 )
 def stage_pass(
+    layers: float,
     repeats_per_stage: float,
     weights_resident: float,
+    graph_latency_s: float,
     graph_compute_time_s: float,
     graph_memory_time_s: float,
     graph_network_time_s: float,
@@ -58,14 +78,16 @@ def stage_pass(
     resident_memory_time_s: float,
     resident_graph_time_s: float,
     resident_backward_time_s: float,
-) -> tuple[float, float, float, float, float]:
+) -> tuple[float, float, float, float, float, float]:
     """All repeats of a stage, one after the other."""
     resident = weights_resident > 0.0
+    latency = resident_graph_time_s if resident else graph_latency_s
     memory = resident_memory_time_s if resident else graph_memory_time_s
     total = resident_graph_time_s if resident else graph_time_s
     backward = resident_backward_time_s if resident else graph_backward_time_s
     n = repeats_per_stage
-    return n * graph_compute_time_s, n * memory, n * graph_network_time_s, n * total, n * backward
+    others = max(layers * latency - n * total, 0.0)
+    return n * graph_compute_time_s, n * memory, n * graph_network_time_s, n * total, n * backward, others
 
 
 @equation(
@@ -102,13 +124,19 @@ TRANSFER = (
 
 @equation(*TRANSFER, source="forward and backward message", when=("pipeline_transfer", ("per_microbatch",)))
 def transfer_per_microbatch(
-    pipeline_parallel: float, stage_boundary_B: float, stage_link_Bps: float, stage_hop_s: float, gradients_B: float
+    pipeline_parallel: float,
+    stage_boundary_B: float,
+    cut_boundary_B: float,
+    stage_link_Bps: float,
+    stage_hop_s: float,
+    gradients_B: float,
 ) -> tuple[float, float]:
-    """Each microbatch crosses each boundary forward and, in training, backward."""
-    if pipeline_parallel <= 1.0 or stage_boundary_B <= 0.0:
+    """Each microbatch crosses each boundary forward and, in training, backward. The largest boundary counts."""
+    message_B = max(stage_boundary_B, cut_boundary_B)
+    if pipeline_parallel <= 1.0 or message_B <= 0.0:
         return 0.0, 0.0
     crossings = 2.0 if gradients_B > 0.0 else 1.0
-    return crossings * (stage_boundary_B / stage_link_Bps + stage_hop_s), 0.0
+    return crossings * (message_B / stage_link_Bps + stage_hop_s), 0.0
 
 
 @equation(*TRANSFER, source="DFModel A.3, p2p", when=("pipeline_transfer", ("per_iteration",)))
@@ -128,8 +156,10 @@ PIPELINE = (
 @equation(*PIPELINE, source="1F1B: Narayanan 2021, section 2.2", when=("pipeline_bubble", ("one_f_one_b",)))
 def one_forward_one_backward(
     pass_time_s: float,
+    other_stages_time_s: float,
     transfer_per_pass_s: float,
     microbatches: float,
+    resident_microbatches: float,
     steps: float,
     pipeline_parallel: float,
     overlap: float,
@@ -137,10 +167,11 @@ def one_forward_one_backward(
     """Every stage works on every microbatch and waits while the others fill and drain, in every optimizer step.
 
     Transfers hide behind the work of a stage where overlap is assumed, but not while the pipeline fills and drains.
+    Microbatches that pass a partition together pass the pipeline together.
     """
-    serial = pass_time_s + transfer_per_pass_s
-    steady = serial if overlap == 0.0 else max(pass_time_s, transfer_per_pass_s)
-    bubble = steps * (pipeline_parallel - 1.0) * serial
+    steady = combined(pass_time_s, 0.0, transfer_per_pass_s, overlap)
+    filling = other_stages_time_s + (pipeline_parallel - 1.0) * transfer_per_pass_s
+    bubble = steps * resident_microbatches * filling
     return microbatches * steady + bubble, bubble
 
 
@@ -247,6 +278,7 @@ def iteration(
 EQUATIONS = (
     microbatches,
     repeats_per_stage,
+    weights_fit,
     weights_resident,
     stage_pass,
     stage_link,

@@ -17,7 +17,7 @@ OUTER, M, K, N, SPLIT_M, SPLIT_K, SPLIT_N, DRAM = range(8)
 
 NONE, BY_OUTER, BY_M, BY_K, BY_N = range(5)
 GEMM, BATCHED_GEMM, ELEMENTWISE = range(3)
-LEAST_TIME = SWITCHES["sharding"].index("least_time")
+AS_PUBLISHED = (SWITCHES["sharding"].index("given"), SWITCHES["sharding"].index("least_bytes"))
 REPLICATED, ROWS, COLUMNS = range(3)
 """Layouts of a tensor over the group."""
 
@@ -69,8 +69,8 @@ def operand_kind(traits: np.ndarray, operand: int, producer_outer: float) -> int
 
 @compiled
 def rules_of(sharding: float) -> int:
-    """Rules of layout behind a choice of the switch `sharding`: only least time is free of what was published."""
-    return PHYSICAL if sharding == LEAST_TIME else PUBLISHED
+    """Rules of layout behind a choice of the switch `sharding`: those of the two published choices, or physical."""
+    return PUBLISHED if sharding == AS_PUBLISHED[0] or sharding == AS_PUBLISHED[1] else PHYSICAL
 
 
 @compiled
@@ -146,7 +146,7 @@ def eliminate(
             size *= option_counts[elimination_scope[step, 2 + j]]
         offset[step + 1] = offset[step] + size
     table = np.empty(offset[kernels])
-    argument = np.empty(offset[kernels], np.int64)
+    argument = np.zeros(offset[kernels], np.int64)
     width = elimination_scope.shape[1] - 2
     digits = np.empty(width + 1, np.int64)
     total = 0.0
@@ -195,7 +195,7 @@ def eliminate(
 @equation(
     Output("option_codes", "", "shard choices open to every kernel, in order of preference", ("kernel", 5), True),
     Output("option_counts", "", "how many choices are open to every kernel", ("kernel",), True),
-    Output("option_loads", "", "operations and output bytes of one chip, by kernel and choice", ("kernel", 5, 2)),
+    Output("option_loads", "", "operations, output and weight bytes of one chip, by kernel, choice", ("kernel", 5, 3)),
     Output("edge_layouts", "", "re-layout of every edge, by choice of producer and consumer", ("edge", 5, 5), True),
     Output("edge_bytes", "B", "full tensor of every edge, all chips", ("edge",)),
     source="DFModel A.4",
@@ -228,6 +228,7 @@ def sharding_options(
                 option_codes[i, count] = choice
                 option_loads[i, count, 0] = kernel_flops(traits[TYPE], rows, depth, columns)
                 option_loads[i, count, 1] = rows * columns * word_B
+                option_loads[i, count, 2] = rows * depth * word_B if traits[WEIGHT] == 1 else 0.0
                 count += 1
         option_counts[i] = count
     for e in range(graph_edges.shape[0]):
@@ -253,44 +254,55 @@ def optimise(
     elimination_scope: np.ndarray,
     elimination_edges: np.ndarray,
     elimination_messages: np.ndarray,
-    flop_s: float,
-    memory_s_per_B: float,
-    all_reduce: tuple[float, float],
-    all_gather: tuple[float, float],
-    all_to_all: tuple[float, float],
+    load_costs: np.ndarray,
+    read_cost: float,
+    channel_costs: np.ndarray,
+    tie_cost: float,
     shard: np.ndarray,
 ) -> float:
-    """Least cost of sharding a graph; each collective is (cost per byte, cost per call). Returns the cost."""
+    """Least cost of sharding a graph; returns the cost.
+
+    `load_costs` are, by kernel, the costs of an operation, of a byte of its output and of a byte of its weight,
+    `read_cost` that of reading a byte of an operand; rows of `channel_costs` are cost per byte and cost per call of
+    all-reduce, all-gather and all-to-all. Among equal costs the least work wins, if `tie_cost` per operation is less
+    than any difference that matters.
+    """
     kernels = option_codes.shape[0]
     edges = graph_edges.shape[0]
     option_cost = np.empty((kernels, 5))
+    with_ties = np.empty((kernels, 5))
     edge_cost = np.empty((edges, 5, 5))
     for i in range(kernels):
         for x in range(option_counts[i]):
-            output_B = option_loads[i, x, 1]
-            cost = option_loads[i, x, 0] * flop_s + output_B * memory_s_per_B
+            cost = 0.0
+            for load in range(3):
+                cost += option_loads[i, x, load] * load_costs[i, load]
             if option_codes[i, x] == BY_K:
-                cost += output_B * all_reduce[0] + all_reduce[1]
+                cost += option_loads[i, x, 1] * channel_costs[0, 0] + channel_costs[0, 1]
             option_cost[i, x] = cost
+            with_ties[i, x] = cost + option_loads[i, x, 0] * tie_cost
     for e in range(edges):
         producer = graph_edges[e, 0]
-        gathered = edge_bytes[e] * all_gather[0] + all_gather[1]
-        exchanged = edge_bytes[e] * all_to_all[0] + all_to_all[1]
         for x in range(option_counts[producer]):
-            read = option_loads[producer, x, 1] * memory_s_per_B
+            read = option_loads[producer, x, 1] * read_cost
             for y in range(option_counts[graph_edges[e, 1]]):
                 layout = edge_layouts[e, x, y]
-                moved = gathered if layout == 1 else exchanged if layout == 2 else 0.0
+                moved = edge_bytes[e] * channel_costs[layout, 0] + channel_costs[layout, 1] if layout > 0 else 0.0
                 edge_cost[e, x, y] = read + moved
-    cost = eliminate(
-        option_cost, edge_cost, option_counts, elimination_scope, elimination_edges, elimination_messages, shard
-    )
+    eliminate(with_ties, edge_cost, option_counts, elimination_scope, elimination_edges, elimination_messages, shard)
+    total = 0.0
+    for i in range(kernels):
+        total += option_cost[i, shard[i]]
+    for e in range(edges):
+        total += edge_cost[e, shard[graph_edges[e, 0]], shard[graph_edges[e, 1]]]
     for i in range(kernels):
         shard[i] = option_codes[i, shard[i]]
-    return cost
+    return total
 
 
 SHARD = Output("kernel_shard", "", "dimension of each kernel that the tensor-parallel group splits", ("kernel",), True)
+TIE_B = 1e-3
+"""What all operations together weigh against communicated bytes: enough to settle ties only."""
 COST = Output("sharding_cost", "", "what the chosen sharding minimises: bytes or seconds; 0 when given")
 
 
@@ -315,8 +327,13 @@ def least_bytes_sharding(
     elimination_messages: np.ndarray,
     kernel_shard: np.ndarray,
 ) -> float:
-    """Fewest bytes communicated, whatever the network."""
-    each = (1.0, 0.0)
+    """Fewest bytes communicated, whatever the network; among equals the least replicated work."""
+    work = 0.0
+    for i in range(option_codes.shape[0]):
+        work += option_loads[i, : option_counts[i], 0].sum()
+    free = np.zeros((option_codes.shape[0], 3))
+    each = np.zeros((3, 2))
+    each[:, 0] = 1.0
     return optimise(
         option_codes,
         option_counts,
@@ -327,11 +344,10 @@ def least_bytes_sharding(
         elimination_scope,
         elimination_edges,
         elimination_messages,
+        free,
         0.0,
-        0.0,
         each,
-        each,
-        each,
+        TIE_B / work if work > 0.0 else 0.0,
         kernel_shard,
     )
 
@@ -349,18 +365,18 @@ def least_time_sharding(
     elimination_messages: np.ndarray,
     attainable_flops: float,
     attainable_bandwidth_Bps: float,
-    all_reduce_tensor_s_per_B: float,
-    all_reduce_tensor_latency_s: float,
-    all_gather_tensor_s_per_B: float,
-    all_gather_tensor_latency_s: float,
-    all_to_all_tensor_s_per_B: float,
-    all_to_all_tensor_latency_s: float,
+    weight_reads: float,
+    channel_costs: np.ndarray,
     kernel_shard: np.ndarray,
 ) -> float:
     """Least time of compute, memory and network together, on this chip and this network.
 
     The three add up, as they do kernel by kernel without overlap; with overlap this is an objective, not the time.
     """
+    seconds = np.empty((option_codes.shape[0], 3))
+    seconds[:, 0] = 1.0 / attainable_flops
+    seconds[:, 1] = 1.0 / attainable_bandwidth_Bps
+    seconds[:, 2] = weight_reads / attainable_bandwidth_Bps
     return optimise(
         option_codes,
         option_counts,
@@ -371,11 +387,10 @@ def least_time_sharding(
         elimination_scope,
         elimination_edges,
         elimination_messages,
-        1.0 / attainable_flops,
+        seconds,
         1.0 / attainable_bandwidth_Bps,
-        (all_reduce_tensor_s_per_B, all_reduce_tensor_latency_s),
-        (all_gather_tensor_s_per_B, all_gather_tensor_latency_s),
-        (all_to_all_tensor_s_per_B, all_to_all_tensor_latency_s),
+        channel_costs,
+        0.0,
         kernel_shard,
     )
 

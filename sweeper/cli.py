@@ -6,6 +6,7 @@ or a claim outside its tolerance; 2 a mistake in the command or a spec; 3 the en
 """
 
 import json
+import math
 import sys
 from collections.abc import Callable, Iterable
 from functools import wraps
@@ -45,7 +46,16 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
 
 def echo(as_json: bool, value: Any, text: Callable[[], Any]) -> None:
     """Print a value as JSON, or its text."""
-    click.echo(json.dumps(value, indent=2) if as_json else text())
+    click.echo(json.dumps(without_nan(value), indent=2) if as_json else text())
+
+
+def without_nan(value: Any) -> Any:
+    """A value with null for numbers that are not known, which JSON cannot name."""
+    if isinstance(value, dict):
+        return {key: without_nan(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [without_nan(entry) for entry in value]
+    return None if isinstance(value, float) and math.isnan(value) else value
 
 
 def study_path(name: str) -> Path:
@@ -371,6 +381,37 @@ def explain(study: str, point_id: int, library: tuple[str, ...], as_json: bool) 
         raise click.UsageError(f"point {point_id} is not in 0..{found.point_count - 1}")
     rows = lineage_of(found, point_id)
     echo(as_json, rows, lambda: hand_calculation(rows, operator_names(found, point_id)))
+
+
+@main.command("map")
+@STUDY
+@click.argument("point_id", metavar="POINT", type=click.IntRange(min=0))
+@LIBRARY
+@click.option("--out", default="results/maps", show_default=True, metavar="DIR", help="Directory of the drawings.")
+@JSON
+@guarded
+def map_command(study: str, point_id: int, library: tuple[str, ...], out: str, as_json: bool) -> None:
+    """Show how the graph of a point is mapped: on-chip partitions, their times, what limits each, and what is proved.
+
+    Draws the fused graph as Graphviz DOT and as SVG: <study>_<point>.dot and .svg.
+
+    \b
+    Example: sweeper map table6_sn10 3
+    """
+    from sweeper.mapping import as_json as plain
+    from sweeper.mapping import dot, mapping_of, text
+    from sweeper.mapping_figure import mapping_figure
+
+    found = plan_of(study, library)
+    if point_id >= found.point_count:
+        raise click.UsageError(f"point {point_id} is not in 0..{found.point_count - 1}")
+    mapping = mapping_of(found, point_id)
+    graph = Path(out) / f"{mapping.study}_{point_id}.dot"
+    graph.parent.mkdir(parents=True, exist_ok=True)
+    graph.write_text(dot(mapping), encoding="utf-8")
+    drawing = mapping_figure(mapping, graph.with_suffix(".svg"))
+    echo(as_json, plain(mapping), lambda: text(mapping))
+    click.echo(f"wrote {graph}\nwrote {drawing}", err=True)
 
 
 @main.command()

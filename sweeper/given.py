@@ -183,14 +183,24 @@ def graph_columns(around: Surroundings, workload: Workload, partitioning: str) -
 
     edges = graph.edges(workload)
     scope, at_step, messages = graph.elimination(len(workload.kernels), edges)
-    partition_of = np.array(workload.partitions[partitioning], np.int64)
+    chosen = workload.partitions[partitioning]
     yield fixed("kernel_traits", graph.traits(workload), "type, phase and flags of every kernel")
     yield fixed("graph_edges", edges, "producer, consumer, operand")
-    yield fixed("partition_of", partition_of, "partition of every kernel")
+    if chosen:
+        # otherwise equations write these columns
+        by_hand = ((f"partitioning {partitioning} of {workload.name}", "assumed"),)
+        yield fixed("partition_of", np.array(chosen, np.int64), "partition of every kernel")
+        yield fixed("stage_of", np.zeros(len(chosen), np.int64), "pipeline stage of every kernel")
+        yield constant("partitions", float(max(chosen) + 1), "", "on-chip partitions of the graph", by_hand)
+        yield constant("cut_boundary_B", 0.0, "B", "largest message between stages that share the graph")
+        for name, unit in (("mapping_time_s", "s"), ("mapping_bound_s", "s"), ("mapping_gap", "")):
+            yield constant(name, np.nan, unit, "known only where the mapping is searched", by_hand)
+        yield constant("mapping_exact", 0.0, "", "1 if the mapping is proved to be the best", by_hand)
+    divisible = not chosen and all(kernel.phase == "forward" for kernel in workload.kernels)
+    yield constant("divisible_graph", float(divisible), "", "1 if pipeline stages may share the graph")
     yield fixed("elimination_scope", scope, "order of elimination")
     yield fixed("elimination_edges", at_step, "edges that each elimination settles")
     yield fixed("elimination_messages", messages, "earlier results that each elimination uses")
-    yield constant("partitions", float(partition_of.max() + 1), "", "on-chip partitions of the graph")
     symbols = graph.dimension_symbols(workload)
     dimensions = remembered(lambda values, n: graph.dimensions(workload, values, n))
     yield depending("kernel_dims", symbols, dimensions, "dimensions of every kernel")
@@ -289,5 +299,5 @@ def sizes(workload: Workload | OperatorTable, partitioning: str) -> dict[str, in
     return {
         "kernel": len(workload.kernels),
         "edge": sum(len(kernel.inputs) for kernel in workload.kernels),
-        "partition": max(workload.partitions[partitioning]) + 1,
+        "partition": max(workload.partitions[partitioning], default=len(workload.kernels) - 1) + 1,
     }

@@ -6,10 +6,13 @@ libraries that compile them and of the processor they are compiled for. `configu
 because Numba reads its settings at import.
 """
 
+import fcntl
 import hashlib
 import os
 import platform
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -60,6 +63,18 @@ def cache_dir() -> Path:
 def generated_dir() -> Path:
     """Directory of generated stage modules; it lies in the cache because they call the kernels hashed there."""
     return cache_dir() / "generated"
+
+
+@contextmanager
+def compiling() -> Iterator[None]:
+    """Hold the cache while kernels compile into it.
+
+    Two processes that compile different signatures of one function at a time give both the same file name in Numba's
+    index, and a later one would call the wrong machine code.
+    """
+    with open(cache_dir() / "compiling", "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def kernel_hash() -> str:

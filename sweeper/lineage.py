@@ -40,7 +40,7 @@ def explain(plan: Plan, point_id: int) -> list[dict[str, Any]]:
     every = tuple(program.outputs)
     program = plan.program(grid, structure, every)
     read = [name for stage in program.stages for name in (argument.name for argument in stage.fusion.arguments)]
-    given = [name for name in dict.fromkeys(read) if name in program.given]
+    given = [name for name in dict.fromkeys((*read, *plan.metrics)) if name in program.given]
     domain = grid.listing(np.array([point_id - grid.offset]))
     values = evaluate(program, domain, (*given, *every))
     rows: list[dict[str, Any]] = [

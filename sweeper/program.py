@@ -331,6 +331,7 @@ class Evaluation:
         self._folds: dict[int, np.ndarray] = {}
         self._indices: dict[tuple[frozenset[str] | None, Origin], np.ndarray] = {}
         self._digits: tuple[np.ndarray, ...] = ()
+        self._likes: dict[str, np.ndarray] = {}
         self._count = math.prod(factor.size for factor in domain)
         self._at_points: dict[str, np.ndarray] = {}
 
@@ -429,6 +430,13 @@ class Evaluation:
         stage.run(count, *indices, *arguments, *scratch, *kept.values())
         return kept
 
+    def _alike(self, name: str) -> np.ndarray:
+        """For every entry of an array column, the number of its like."""
+        if name not in self._likes:
+            values = self.column(name)
+            self._likes[name] = fold(len(values), values.reshape(len(values), -1).T)[1]
+        return self._likes[name]
+
     def _keys(self, stage: Stage, indices: Sequence[np.ndarray]) -> Iterator[np.ndarray]:
         """What tells the combinations of a folding stage apart: values of scalars, identity or content of arrays."""
         seen: set[int] = set()
@@ -439,8 +447,8 @@ class Evaluation:
             index = indices[argument.index]
             if values.ndim == 1:
                 yield values[index]
-            elif values.dtype == np.int64 and values.ndim == 2:
-                yield fold(len(values), values.T)[1][index].astype(np.int64)
+            elif argument.name in self.program.outputs or values.dtype == np.int64:
+                yield self._alike(argument.name)[index].astype(np.int64)
             elif argument.index not in seen:
                 seen.add(argument.index)
                 yield index.astype(np.int64)

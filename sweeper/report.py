@@ -12,7 +12,7 @@ from kernels.codes import CHOICES, SWITCHES
 from sweeper.analysis import best, feasible, scan
 from sweeper.claims import claims, published
 from sweeper.errors import UsageFault
-from sweeper.figures import breakdown_figure, heat_maps, pareto_figure
+from sweeper.figures import ROOFLINE, breakdown_figure, heat_maps, pareto_figure, roofline_figure
 from sweeper.kernel_cache import source_hash
 from sweeper.library import Library, builtin_specs
 from sweeper.planning import make_plan
@@ -70,7 +70,7 @@ def show(value: Any) -> str:
 
 
 def draw(directory: str) -> list[Path]:
-    """Heat maps, breakdown and Pareto figures of a dataset; beside the data, or in the working directory for a URI.
+    """Heat maps, breakdown, Pareto figures, rooflines of a dataset; beside the data, or for a URI in ./figures.
 
     Pictures depend on the dataset and on the code alone, so they are drawn once and then only listed.
     """
@@ -90,6 +90,9 @@ def draw(directory: str) -> list[Path]:
         heat_maps(pl.concat([cells.select(frame.columns), absent]), into, note)
         breakdown_figure(frame, into, study)
         pareto_figure(frame, {"iteration_time_s": "minimise", "system_price_usd": "minimise"}, into, study)
+        if set(ROOFLINE) <= set(frame.columns):
+            kinds = [*cell, "partitioning"]
+            roofline_figure(best(frame, kinds, {"iteration_time_s": "minimise"}), into, study)
         drawn.touch()
     return sorted(path for path in into.iterdir() if path.suffix in (".png", ".svg"))
 

@@ -13,7 +13,7 @@ from sweeper.errors import Problems, SpecError, unknown
 from sweeper.library import Library, builtin_specs
 from sweeper.operators import OperatorTable
 from sweeper.vocabulary import NAMED_DEFAULTS, NUMBERS
-from sweeper.workload import Workload
+from sweeper.workload import KERNEL_BY_KERNEL, OPTIMAL, Workload
 from sweeper.yaml_source import Node, error, read_yaml
 
 __all__ = ["Axis", "Box", "Objective", "Output", "Study", "load_study"]
@@ -216,6 +216,7 @@ def _box(draft: _Draft, stock: Stock, problems: Problems) -> Box:
             problems.append(checks.absent(draft.node, column, f"{draft.title} lacks the column {column!r} "
                                           f"({about(column)}); give it under axes"))  # fmt: skip
     _check_partitionings(draft, owners, stock, problems)
+    _check_joint(draft, owners, problems)
     _check_parameters(draft, owners, stock, problems)
     swept = [draft.read[name] for name in draft.given if name in draft.read and not draft.given[name].searched]
     searched = [draft.read[name] for name in draft.given if name in draft.read and draft.given[name].searched]
@@ -276,6 +277,20 @@ def _check_partitionings(draft: _Draft, owners: Mapping[str, _Given], stock: Sto
         if partitioning not in allowed:
             message = f"{unknown('partitioning', partitioning, allowed)} for workload {workload!r} in {draft.title}"
             problems.append(_value_node(owner.node, partitioning).problem(message))
+
+
+def _check_joint(draft: _Draft, owners: Mapping[str, _Given], problems: Problems) -> None:
+    """A sharding chosen together with the partition needs a partition that is chosen."""
+    source = next((axis for axis in draft.read.values() if "sharding" in axis.columns), None)
+    if source is None or not any("joint" in row for row in source.rows):
+        return
+    axis = next((other for other in draft.read.values() if PARTITIONING in other.columns), None)
+    met = {("joint", KERNEL_BY_KERNEL)} if axis is None else _meetings(source, "sharding", axis, PARTITIONING)
+    for sharding, partitioning in sorted(met):
+        if sharding == "joint" and partitioning != OPTIMAL:
+            node = _value_node(owners["sharding"].node, "joint") if "sharding" in owners else draft.node
+            message = f"sharding 'joint' needs partitioning {OPTIMAL!r}, found {partitioning!r} in {draft.title}"
+            problems.append(node.problem(message))
 
 
 def _check_parameters(draft: _Draft, owners: Mapping[str, _Given], stock: Stock, problems: Problems) -> None:

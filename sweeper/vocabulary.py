@@ -40,6 +40,7 @@ ATTRIBUTES: dict[str, dict[str, Attribute]] = {
         ),
         "rated_cores": Attribute("", "rated_cores", "cores that efficiency is rated on; 0 means cores", 0.0, False),
         "sram_capacity": Attribute("B", "sram_capacity_B", "on-chip memory"),
+        "reconfiguration": Attribute("s", "reconfiguration_s", "loading the next on-chip partition", 0.0, False),
         "price": Attribute("usd", "price_usd", "price of one chip", positive=False),
         "power": Attribute("W", "power_W", "power of one chip without memory and links", positive=False),
         **{
@@ -224,6 +225,9 @@ NUMBERS: dict[str, Attribute] = {
     "pipeline_parallel": Attribute("", "pipeline_parallel", "pipeline stages", 1.0, integer=True),
     "data_parallel": Attribute("", "data_parallel", "replicas of the model", 1.0, integer=True),
     "microbatch": Attribute("", "microbatch", "samples that pass the pipeline together", 1.0, integer=True),
+    "resident_microbatches": Attribute(
+        "", "resident_microbatches", "microbatches that pass an on-chip partition before the next", 1.0, integer=True
+    ),
     "compute_efficiency": Attribute("", "compute_efficiency", "attainable share of peak compute", 0.9, maximum=1.0),
     "memory_efficiency": Attribute("", "memory_efficiency", "attainable share of memory bandwidth", 1.0, maximum=1.0),
     "link_efficiency": Attribute("", "link_efficiency", "attainable share of link bandwidth", 1.0, maximum=1.0),
@@ -285,6 +289,16 @@ NUMBERS: dict[str, Attribute] = {
     "overlap_slowdown": Attribute(
         "", "overlap_slowdown", "compute lost per hidden second of traffic", 0.0, False, maximum=1.0
     ),
+    "speculated_tokens": Attribute(
+        "", "speculated_tokens", "drafted tokens in a row that a pass verifies", 0.0, False, integer=True, maximum=32.0
+    ),
+    "acceptance_rate": Attribute(
+        "", "acceptance_rate", "probability that a drafted token is accepted", 0.8, False, maximum=1.0
+    ),
+    "draft_time": Attribute("s", "draft_time_s", "time of one pass of the draft model", 0.0, False),
+    "tree_width": Attribute(
+        "", "tree_width", "candidates drafted after every token; 1: a sequence", 1.0, integer=True, maximum=32.0
+    ),
 }
 """Numbers that an axis may sweep, beyond the attributes of library entries."""
 
@@ -342,6 +356,8 @@ SWITCH_DEFAULTS = {
     "process_grid_network": "topology_aware",
     "outer_links": "shared",
     "placement": "tensor_pipeline_data",
+    "weight_tiling": "least_traffic",
+    "unit_allocation": "ideal",
 }
 """Full physics: what a study gets when it does not say otherwise."""
 
@@ -359,6 +375,7 @@ CHOICE_DEFAULTS = {
     "weight_format": "bf16",
     "gradient_format": "fp32",
     "cache_format": "bf16",
+    "acceptance_law": "geometric",
 }
 """Choices of the mapping that a study does not make."""
 

@@ -21,8 +21,9 @@ from sweeper.yaml_source import Node, error
 
 KERNEL_BY_KERNEL = "kernel_by_kernel"
 SINGLE = "single"
-BUILTIN_PARTITIONS = (KERNEL_BY_KERNEL, SINGLE)
-"""Partitions of every workload: each kernel alone, and all kernels together."""
+OPTIMAL = "optimal"
+BUILTIN_PARTITIONS = (KERNEL_BY_KERNEL, SINGLE, OPTIMAL)
+"""Partitions of every workload: each kernel alone, all kernels together, and the best for every system."""
 
 MAX_KERNELS = 5000
 
@@ -70,7 +71,7 @@ class Workload:
     Expressions are in the parameters and in the names of `vocabulary.NUMBERS`; `word` is bytes per element, `steps`
     optimizer steps that share a batch, `stage_boundary` bytes per microbatch between pipeline stages, `tiles` slices
     per tensor, `resident` bytes that every chip keeps besides weights and activations. `partitions` gives each
-    kernel's partition, by partitioning.
+    kernel's partition, by partitioning; nothing for the one that the model finds.
     """
 
     name: str
@@ -126,13 +127,13 @@ def read_workload(entry: Entry) -> Workload:
     with problems.collecting():
         for node in checks.items(_body(entry, "kernels"), "kernels"):
             with problems.collecting():
-                templates.append(_template(node, symbols))
+                templates.append(_template(node, symbols, parameters))
     # Edges to a kernel that could not be read would be reported as unknown: mend the kernels first.
     problems.raise_any()
     copies = _sorted_copies(_copies(templates, problems), templates, problems)
     problems.raise_any()
     kernels = _kernels(copies)
-    partitions = {KERNEL_BY_KERNEL: tuple(range(len(kernels))), SINGLE: (0,) * len(kernels)}
+    partitions = {KERNEL_BY_KERNEL: tuple(range(len(kernels))), SINGLE: (0,) * len(kernels), OPTIMAL: ()}
     with problems.collecting():
         given = checks.mapping(entry.body["partitions"], "partitions") if "partitions" in entry.body else {}
         for name, node in given.items():
@@ -172,14 +173,14 @@ def _scalars(entry: Entry, symbols: set[str], problems: Problems) -> dict[str, E
     return found
 
 
-def _template(node: Node, symbols: set[str]) -> _Template:
+def _template(node: Node, symbols: set[str], parameters: Mapping[str, float]) -> _Template:
     """Check the fields of one kernel. Raises SpecError with all its mistakes."""
     given = checks.fields(node, "a kernel", _KEYS, _REQUIRED)
     problems = Problems()
     repeats: dict[str, range] = {}
     with problems.collecting():
         if "repeat" in given:
-            repeats = _repeats(given["repeat"], symbols)
+            repeats = _repeats(given["repeat"], symbols, parameters)
     names = symbols | repeats.keys()
     found: dict[str, Any] = {}
     for key, read in {
@@ -225,15 +226,15 @@ _KERNEL_DEFAULTS: dict[str, Any] = {
 }
 
 
-def _repeats(node: Node, symbols: set[str]) -> dict[str, range]:
-    """Ranges of the indices of a template; both ends count."""
+def _repeats(node: Node, symbols: set[str], parameters: Mapping[str, float]) -> dict[str, range]:
+    """Ranges of the indices of a template; both ends count, and may be expressions in the entry's parameters."""
     found: dict[str, range] = {}
     problems = Problems()
     for name, bounds in checks.mapping(node, "repeat").items():
         with problems.collecting():
             if not is_symbol(name) or name in symbols:
                 raise SpecError([node.key_problem(name, f"{brief(name)} cannot name an index; use a new letter")])
-            low, high = _pair(bounds, "a repeat")
+            low, high = _ends(bounds, parameters)
             if low > high:
                 raise error(bounds, f"an empty repeat: {low} is greater than {high}")
             found[name] = range(low, high + 1)
@@ -246,12 +247,19 @@ def _repeats(node: Node, symbols: set[str]) -> dict[str, range]:
     return found
 
 
-def _pair(node: Node, what: str) -> tuple[int, int]:
-    ends = checks.items(node, what)
+def _ends(node: Node, parameters: Mapping[str, float]) -> tuple[int, int]:
+    ends = checks.items(node, "a repeat")
     if len(ends) != 2:
-        raise error(node, f"found {len(ends)} values; {what} is [first, last]")
-    low, high = (checks.whole(end, f"an end of {what}", 0, 10**6) for end in ends)
+        raise error(node, f"found {len(ends)} values; a repeat is [first, last]")
+    low, high = (_end(end, parameters) for end in ends)
     return low, high
+
+
+def _end(node: Node, parameters: Mapping[str, float]) -> int:
+    value = float(checks.expression(node, "an end of a repeat", parameters).evaluate(parameters))
+    if value != value // 1 or not 0 <= value <= 10**6:
+        raise error(node, f"{brief(node.text)} gives {value:g}; an end of a repeat must be a whole number, 0 to 10^6")
+    return int(value)
 
 
 def _split(node: Node, names: set[str]) -> tuple[tuple[str, Expression], ...]:

@@ -11,12 +11,14 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
 
 import sweeper  # noqa: F401  # must come before kernels: it says where their machine code is kept
+from kernels import graph_loads
 from kernels.codes import CHANNELS, DIMENSION_KINDS, KERNEL_TYPES, NAMED_FORMATS, PHASES, REASONS, SHARDS, SWITCHES
 from kernels.equation import Equation
 from sweeper.graph import SCALARS, elimination
@@ -427,6 +429,12 @@ def output_bytes(kernel: Kernel, shard: str, group: float, word: float) -> float
     return rows * columns * word
 
 
+def weight_bytes(kernel: Kernel, shard: str, group: float, word: float) -> float:
+    """Weight that one chip holds."""
+    rows, depth, _ = local(kernel, shard, group)
+    return rows * depth * word if kernel["weight"] else 0.0
+
+
 def whole_bytes(kernel: Kernel, word: float) -> float:
     """Output of all chips together."""
     return kernel["outer"] * kernel["m"] * kernel["n"] * word
@@ -441,8 +449,8 @@ def conversion(
         kind = "streams_k"
     elif kind == "batched_gemm":
         kind = "first" if operand == 0 else "second"
-    physical = SWITCHES["sharding"][int(sharding)] == "least_time"
-    want = needs(consumer, shard, operand, source["outer"]) if physical else WANTED[kind][shard]
+    as_published = SWITCHES["sharding"][int(sharding)] in ("given", "least_bytes")
+    want = WANTED[kind][shard] if as_published else needs(consumer, shard, operand, source["outer"])
     have = PRODUCED[producer]
     if have in ("replicated", want):
         return None
@@ -451,7 +459,7 @@ def conversion(
 
 @dataclass(frozen=True)
 class Prices:
-    """What stage 1 minimises: cost of work, of memory traffic, and (per byte, per call) of each collective."""
+    """What stage 1 minimises: cost of work, of memory traffic, of weights, and of each collective (byte, call)."""
 
     word: float
     group: float
@@ -461,12 +469,14 @@ class Prices:
     all_gather: Bytes
     all_to_all: Bytes
     sharding: float = 0.0
+    weight: float = 0.0
 
 
 def choice_cost(kernel: Kernel, shard: str, prices: Prices) -> float:
     """Cost of a kernel: its work, writing its output, and the all-reduce of a K split."""
     size = output_bytes(kernel, shard, prices.group, prices.word)
     cost = flops(kernel, *local(kernel, shard, prices.group)) * prices.flop + size * prices.memory
+    cost += weight_bytes(kernel, shard, prices.group, prices.word) * prices.weight
     if shard == "k":
         cost += size * prices.all_reduce[0] + prices.all_reduce[1]
     return cost
@@ -556,8 +566,15 @@ def sharding_options(**given: Any) -> Outputs:
     options = [choices(kernel, group) for kernel in kernels]
     loads, layouts = [], []
     for kernel, names in zip(kernels, options):
-        sizes = [[flops(kernel, *local(kernel, s, group)), output_bytes(kernel, s, group, word)] for s in names]
-        loads.append([*sizes, *[[-1, -1]] * (5 - len(sizes))])
+        sizes = [
+            [
+                flops(kernel, *local(kernel, s, group)),
+                output_bytes(kernel, s, group, word),
+                weight_bytes(kernel, s, group, word),
+            ]
+            for s in names
+        ]
+        loads.append([*sizes, *[[-1] * 3] * (5 - len(sizes))])
     for u, v, operand in edges:
         rules = given["sharding"]
         steps = [[conversion(kernels[u], x, kernels[v], y, operand, rules) for y in options[v]] for x in options[u]]
@@ -578,8 +595,8 @@ def table_costs(
     """Cost of a choice of a kernel, and of the choices at both ends of an edge, from the tables of options."""
 
     def own(i: int, x: int) -> float:
-        work, size = given["option_loads"][i][x]
-        cost = work * prices.flop + size * prices.memory
+        work, size, weight = given["option_loads"][i][x]
+        cost = work * prices.flop + size * prices.memory + weight * prices.weight
         if SHARDS[given["option_codes"][i][x]] == "k":
             cost += size * prices.all_reduce[0] + prices.all_reduce[1]
         return cost
@@ -609,11 +626,10 @@ def bytes_only(given: Mapping[str, Any]) -> Prices:
 
 def seconds(given: Mapping[str, Any]) -> Prices:
     """B.8, change 1: time on this chip and this network."""
-    collectives = [
-        (given[f"{name}_tensor_s_per_B"], given[f"{name}_tensor_latency_s"])
-        for name in ("all_reduce", "all_gather", "all_to_all")
-    ]
-    return Prices(0.0, 0.0, 1 / given["attainable_flops"], 1 / given["attainable_bandwidth_Bps"], *collectives)
+    byte = 1 / given["attainable_bandwidth_Bps"]
+    reduce, collect, exchange = ((row[0], row[1]) for row in given["channel_costs"][:3])
+    reads = given["weight_reads"] * byte
+    return Prices(0.0, 0.0, 1 / given["attainable_flops"], byte, reduce, collect, exchange, weight=reads)
 
 
 @twin
@@ -628,8 +644,10 @@ def least_time_sharding(**given: Any) -> Outputs:
 
 # one chip
 
-LOADS = ("flops", "tensors", "weights", "gradients", "backward", "sram")
-"""Leading columns of `partition_loads`; bytes, then calls, of every channel follow."""
+LOADS = ("flops", "tensors", "weights", "gradients", "backward")
+KERNEL_LOADS = (*LOADS, *(f"{c} bytes" for c in CHANNELS), *(f"{c} calls" for c in CHANNELS))
+PARTITION_LOADS = (*LOADS, "sram")
+"""Columns of `kernel_loads` and `partition_loads`."""
 
 
 @twin
@@ -639,96 +657,191 @@ def graph_flops(kernel_traits: list[list[int]], kernel_dims: list[list[float]]) 
 
 
 @twin
-def partition_loads(**given: Any) -> Outputs:
-    """B.3, B.4 and B.8."""
+def kernel_loads(**given: Any) -> Outputs:
+    """A.4 and B.4: every kernel alone, then the re-layout of every edge, which its producer pays."""
     kernels = read_kernels(given["kernel_traits"], given["kernel_dims"])
     shards = [SHARDS[code] for code in given["kernel_shard"]]
-    edges, part_of, word = given["graph_edges"], given["partition_of"], given["word_B"]
-    group, tiles = given["tensor_parallel"], given["tiles"]
-    count = max(part_of) + 1
-    load: list[defaultdict[str, float]] = [defaultdict(float) for _ in range(count)]
+    group, word = given["tensor_parallel"], given["word_B"]
+    shapes = [local(kernel, shard, group) for kernel, shard in zip(kernels, shards)]
     out = [output_bytes(kernel, shard, group, word) for kernel, shard in zip(kernels, shards)]
-    weight_of = [rows * depth * word for rows, depth, _ in map(lambda k, s: local(k, s, group), kernels, shards)]
+    load: list[defaultdict[str, float]] = [defaultdict(float) for _ in kernels]
 
-    def send(part: int, channel: str, size: float) -> None:
-        load[part][f"{channel} bytes"] += size
-        load[part][f"{channel} calls"] += 1
+    def send(i: int, channel: str, size: float) -> None:
+        load[i][f"{channel} bytes"] += size
+        load[i][f"{channel} calls"] += 1
 
-    def add(part: int, what: str, amount: float) -> None:
-        load[part][what] += amount
-
-    for i, (kernel, shard, part) in enumerate(zip(kernels, shards, part_of)):
-        add(part, "flops", flops(kernel, *local(kernel, shard, group)))
-        add(part, "tensors", kernel["dram"])
-        if kernel["phase"] != "forward":
-            load[part]["backward"] = 1
-        if kernel["weight"]:
-            add(part, "weights", weight_of[i])
-        if kernel["gradient"]:
-            add(part, "gradients", out[i])
-            send(part, "all_reduce_data", out[i])
-        if shard == "k":
-            send(part, "all_reduce_tensor", out[i])
+    for i, (kernel, shard, (rows, depth, columns)) in enumerate(zip(kernels, shards, shapes)):
+        load[i]["flops"] = flops(kernel, rows, depth, columns)
+        load[i]["tensors"] = kernel["dram"]
+        load[i]["weights"] = weight_bytes(kernel, shard, group, word)
+        load[i]["backward"] = float(kernel["phase"] != "forward")
         for channel, size in kernel["sent"].items():
             if size > 0:
-                send(part, channel, size)
-
-    for u, v, operand in edges:
+                send(i, channel, size)
+        if kernel["gradient"]:
+            load[i]["gradients"] = out[i]
+            send(i, "all_reduce_data", out[i])
+        if shard == "k":
+            send(i, "all_reduce_tensor", out[i])
+    for u, v, operand in given["graph_edges"]:
         step = conversion(kernels[u], shards[u], kernels[v], shards[v], operand, given["sharding"])
         if step is not None:
-            send(part_of[u], f"{step}_tensor", whole_bytes(kernels[u], word))
-        if part_of[u] == part_of[v]:
-            add(part_of[u], "sram", (v - u + 1) * out[u] / tiles)
-        else:
-            add(part_of[u], "sram", 2 * out[u] / tiles)
-            add(part_of[v], "sram", 2 * out[u] / tiles)
-
-    for part, size in tensor_traffic(kernels, edges, part_of, out, bool(given["tensor_traffic"])):
-        add(part, "tensors", size)
-
-    crossing = {(u, v) for u, v, _ in edges if kernels[u]["phase"] == "forward" and kernels[v]["phase"] != "forward"}
-    kept = {u for u, _ in crossing}
-    if given["tensor_traffic"]:
-        readers = {u: [part_of[v] for w, v, _ in edges if w == u and (u, v) not in crossing] for u in range(len(out))}
-        spans = [(u, max(parts)) for u, parts in readers.items() if parts]
-    else:
-        spans = [(u, part_of[v]) for u, v, _ in edges]
-    alive = [sum(out[u] for u, last in spans if part_of[u] <= p <= last and part_of[u] != last) for p in range(count)]
-    needs = [load[p]["sram"] + load[p]["weights"] for p in range(count) if part_of.count(p) > 1]
-    names = [*LOADS, *(f"{c} bytes" for c in CHANNELS), *(f"{c} calls" for c in CHANNELS)]
-    weighted = [i for i, kernel in enumerate(kernels) if kernel["weight"]]
+            send(u, f"{step}_tensor", whole_bytes(kernels[u], word))
     return {
-        "partition_loads": [[load[p][name] for name in names] for p in range(count)],
-        "all_weights_B": sum(weight_of[i] for i in weighted),
-        "parameters_B": sum(weight_of[i] for i in weighted if kernels[i]["phase"] == "forward"),
-        "gradients_B": sum(out[i] for i, kernel in enumerate(kernels) if kernel["gradient"]),
-        "stored_activations_B": sum(out[u] for u in kept),
-        "live_activations_B": max(alive),
+        "kernel_loads": [[row[name] for name in KERNEL_LOADS] for row in load],
+        "kernel_shapes": [list(shape) for shape in shapes],
+        "output_B": out,
+    }
+
+
+def named_loads(kernel_loads: Sequence[Sequence[float]]) -> list[dict[str, float]]:
+    """Rows of `kernel_loads` by name."""
+    return [dict(zip(KERNEL_LOADS, row)) for row in kernel_loads]
+
+
+@twin
+def graph_state(
+    kernel_loads: list[list[float]],
+    output_B: list[float],
+    graph_edges: list[Edge],
+    stage_of: list[int],
+    tensor_traffic: float,
+    tiles: float,
+) -> Outputs:
+    """Stage by stage, the largest of each; a tensor is stored once however many backward kernels read it."""
+    together = on_chip_buffers(graph_edges, [0] * len(output_B), output_B, tiles, bool(tensor_traffic))
+    buffers = sum(together) if len(output_B) > 1 else 0.0
+    load = named_loads(kernel_loads)
+    forward = {i for i, row in enumerate(load) if not row["backward"]}
+    stored = {u for u, v, _ in graph_edges if u in forward and v not in forward}
+    stages = [[i for i, stage in enumerate(stage_of) if stage == one] for one in sorted(set(stage_of))]
+    return {
+        "all_weights_B": max(sum(load[i]["weights"] for i in stage) for stage in stages),
+        "parameters_B": max(sum(load[i]["weights"] for i in stage if i in forward) for stage in stages),
+        "gradients_B": max(sum(load[i]["gradients"] for i in stage) for stage in stages),
+        "stored_activations_B": max(sum(output_B[i] for i in stage if i in stored) for stage in stages),
+        "tensors_B": sum(output_B[u] for u, _, _ in graph_edges),
+        "single_sram_B": sum(row["weights"] for row in load) + buffers,
+    }
+
+
+@twin
+def partition_loads(**given: Any) -> Outputs:
+    """B.3, B.4 and B.8."""
+    load, out = named_loads(given["kernel_loads"]), given["output_B"]
+    edges, part_of = given["graph_edges"], given["partition_of"]
+    per_tensor = bool(given["tensor_traffic"])
+    count = max(part_of) + 1
+    read, written = tensor_traffic(load, edges, part_of, out, per_tensor, given["partitions"] > 1)
+    sram = on_chip_buffers(edges, part_of, out, given["tiles"], per_tensor)
+    rows: list[dict[str, float]] = []
+    needs = []
+    for p in range(count):
+        members = [i for i, part in enumerate(part_of) if part == p]
+        row: dict[str, float] = {name: sum(load[i][name] for i in members) for name in LOADS}
+        backward = sum(load[i]["flops"] for i in members if load[i]["backward"])
+        share = backward / row["flops"] if row["flops"] else float(row["backward"] > 0)
+        row |= {"backward": share, "sram": sram[p]}
+        if len(members) == 1:
+            tiling = SWITCHES["weight_tiling"][int(given["weight_tiling"])]
+            row["tensors"] += tiled(read[p], written[p], row["weights"], given["chip_sram_capacity_B"], tiling)
+        else:
+            row["tensors"] += read[p] + written[p]
+            needs.append(row["sram"] + row["weights"])
+        rows.append(row)
+    return {
+        "partition_loads": [[row[name] for name in PARTITION_LOADS] for row in rows],
+        "live_activations_B": max(alive(load, edges, part_of, out, per_tensor)),
         "partition_sram_B": max(needs, default=0.0),
     }
 
 
 def tensor_traffic(
-    kernels: Sequence[Kernel], edges: Sequence[Edge], part_of: Sequence[int], out: Sequence[float], per_tensor: bool
-) -> Iterator[tuple[int, float]]:
-    """Memory traffic of tensors: (partition, bytes)."""
+    load: Sequence[Mapping[str, float]],
+    edges: Sequence[Edge],
+    part_of: Sequence[int],
+    out: Sequence[float],
+    per_tensor: bool,
+    several: bool,
+) -> tuple[list[float], list[float]]:
+    """Memory traffic of tensors, read and written, by partition; `several`: of more than one."""
+    read, written = [0.0] * (max(part_of) + 1), [0.0] * (max(part_of) + 1)
     if not per_tensor:
         for u, v, _ in edges:
             if part_of[u] != part_of[v]:
-                yield part_of[u], out[u]
-                yield part_of[v], out[u]
-        return
-    for i, kernel in enumerate(kernels):
-        elsewhere = {part_of[v] for u, v, _ in edges if u == i} - {part_of[i]}
+                written[part_of[u]] += out[u]
+                read[part_of[v]] += out[u]
+        return read, written
+    for i, row in enumerate(load):
+        readers = [v for u, v, _ in edges if u == i]
+        # a result for the other pass waits in memory also where its reader is in the same partition
+        stored = {part_of[v] for v in readers if load[v]["backward"] != row["backward"]}
+        elsewhere = {part_of[v] for v in readers} - {part_of[i]} | stored
         if elsewhere:
-            yield part_of[i], out[i]
+            written[part_of[i]] += out[i]
         for part in elsewhere:
-            yield part, out[i]
-        if len(set(part_of)) > 1 and not kernel["gradient"]:
+            read[part] += out[i]
+        if several and not row["gradients"]:
             if not any(v == i for _, v, _ in edges):
-                yield part_of[i], out[i]
+                read[part_of[i]] += out[i]
             if not any(u == i for u, _, _ in edges):
-                yield part_of[i], out[i]
+                written[part_of[i]] += out[i]
+    return read, written
+
+
+def tiled(read: float, written: float, weight: float, sram: float, tiling: str) -> float:
+    """Traffic of a kernel alone: loop over what its weight and its input are cut into, in the cheaper order.
+
+    The first pass over the weight is not counted here.
+    """
+    weight_tiles, input_tiles = (max(math.ceil(size / sram), 1) for size in (weight, read))
+    if tiling == "free" or weight_tiles == 1:
+        return read + written
+    if tiling == "repeats_traffic":
+        return weight_tiles * (read + written)
+    weight_outside = weight + weight_tiles * read
+    input_outside = read + input_tiles * weight
+    return min(weight_outside, input_outside) - weight + written
+
+
+def on_chip_buffers(
+    edges: Sequence[Edge], part_of: Sequence[int], out: Sequence[float], tiles: float, per_tensor: bool
+) -> list[float]:
+    """Bytes on chip of each partition: a slice for each step that it waits, two for what passes to or from memory."""
+    found = [0.0] * (max(part_of) + 1)
+    if not per_tensor:
+        for u, v, _ in edges:
+            inside = part_of[u] == part_of[v]
+            for part, slices in ((part_of[u], v - u + 1),) if inside else ((part_of[u], 2), (part_of[v], 2)):
+                found[part] += slices * out[u] / tiles
+        return found
+    for u, size in enumerate(out):
+        readers = [v for w, v, _ in edges if w == u]
+        waits = [v - u + 1 for v in readers if part_of[v] == part_of[u]]
+        outside = {part_of[v] for v in readers} - {part_of[u]}
+        found[part_of[u]] += max([*waits, *[2 for _ in outside]], default=0) * size / tiles
+        for part in outside:
+            found[part] += 2 * size / tiles
+    return found
+
+
+def alive(
+    load: Sequence[Mapping[str, float]],
+    edges: Sequence[Edge],
+    part_of: Sequence[int],
+    out: Sequence[float],
+    per_tensor: bool,
+) -> list[float]:
+    """Bytes in memory while each partition runs: tensors that a later partition of the same pass still reads."""
+    if per_tensor:
+        same_pass = [(u, v) for u, v, _ in edges if load[u]["backward"] == load[v]["backward"]]
+        spans = [(u, max(part_of[v] for w, v in same_pass if w == u)) for u in {u for u, _ in same_pass}]
+    else:
+        spans = [(u, part_of[v]) for u, v, _ in edges]
+    return [
+        sum(out[u] for u, last in spans if part_of[u] <= p <= last and part_of[u] != last)
+        for p in range(max(part_of) + 1)
+    ]
 
 
 @twin
@@ -747,38 +860,95 @@ def unamortised_gradient() -> Outputs:
     return {"amortised_gradient_s_per_B": 0.0}
 
 
+SERIAL, COLUMN, ROW = range(3)
+TIMES = ("compute", "memory", "network", "total", "resident memory", "resident total")
+"""Columns of `kernel_network_s` and `partition_times`."""
+
+
 @twin
-def graph_times(partition_loads: list[list[float]], **given: float) -> Outputs:
+def channel_costs(**given: float) -> Outputs:
+    """Rates by channel; what the gradients of an iteration cost every microbatch has no latency."""
+    names = {"all_reduce_data": ("amortised_gradient_s_per_B", None)}
+    found = []
+    for channel in CHANNELS:
+        per_byte, per_call = names.get(channel, (f"{channel}_s_per_B", f"{channel}_latency_s"))
+        found.append([given[per_byte], given[per_call] if per_call else 0.0])
+    return {"channel_costs": found}
+
+
+@twin
+def kernel_network(kernel_loads: list[list[float]], channel_costs: list[list[float]]) -> Outputs:
+    """A.3: bytes and calls of every channel; the two directions of a process grid apart from the others."""
+    apart = {"broadcast_column": COLUMN, "point_to_point_row": ROW}
+    found = []
+    for load in named_loads(kernel_loads):
+        taken = [0.0, 0.0, 0.0]
+        for channel, (per_byte, per_call) in zip(CHANNELS, channel_costs):
+            times = load[f"{channel} bytes"] * per_byte, load[f"{channel} calls"] * per_call
+            taken[apart.get(channel, SERIAL)] += sum(times)
+        found.append(taken)
+    return {"kernel_network_s": found}
+
+
+@twin
+def weight_reads(weight_traffic: float, resident_microbatches: float, chip_reconfiguration_s: float) -> Outputs:
+    """What is paid once is shared by the microbatches that a partition sees."""
+    share = 1 / resident_microbatches
+    return {"weight_reads": weight_traffic * share, "reconfiguration_s": chip_reconfiguration_s * share}
+
+
+def joined(parts: Sequence[float], overlap: float) -> float:
+    """Time of what runs together."""
+    return max(parts) if SWITCHES["overlap"][int(overlap)] == "full" else sum(parts)
+
+
+@twin
+def partition_times(**given: Any) -> Outputs:
     """B.4."""
-    found: defaultdict[str, float] = defaultdict(float)
-    names = [*LOADS, *(f"{c} bytes" for c in CHANNELS), *(f"{c} calls" for c in CHANNELS)]
-    for row in partition_loads:
-        load = dict(zip(names, row))
-        taken = {}
-        for channel in CHANNELS:
-            if channel == "all_reduce_data":
-                taken[channel] = load[f"{channel} bytes"] * given["amortised_gradient_s_per_B"]
-            else:
-                taken[channel] = (
-                    load[f"{channel} bytes"] * given[f"{channel}_s_per_B"]
-                    + load[f"{channel} calls"] * given[f"{channel}_latency_s"]
-                )
-        grid = [taken.pop("broadcast_column"), taken.pop("point_to_point_row")]
-        network = sum(taken.values()) + max(grid)
-        compute = load["flops"] / given["attainable_flops"]
-        tensors = load["tensors"]
-        everything = tensors + given["weight_traffic"] * load["weights"] + given["gradient_traffic"] * load["gradients"]
-        found["graph_compute_time_s"] += compute
-        found["graph_network_time_s"] += network
-        for prefix, size in (("graph", everything), ("resident", tensors)):
+    part_of, rows = given["partition_of"], []
+    for p, (load, compute) in enumerate(zip(given["partition_loads"], given["partition_compute_s"])):
+        row = dict(zip(PARTITION_LOADS, load))
+        sent = [time for time, part in zip(given["kernel_network_s"], part_of) if part == p]
+        serial, column, across = (sum(time[direction] for time in sent) for direction in (SERIAL, COLUMN, ROW))
+        network = serial + max(column, across)
+        weights = given["weight_reads"] * row["weights"] + given["gradient_traffic"] * row["gradients"]
+        exchange = given["reconfiguration_s"] if given["partitions"] > 1 else 0.0
+        times = {"compute": compute, "network": network}
+        for prefix, size in (("", row["tensors"] + weights), ("resident ", row["tensors"])):
             memory = size / given["attainable_bandwidth_Bps"]
-            parts = (compute, memory, network)
-            total = max(parts) if given["overlap"] else sum(parts)
-            middle = "" if prefix == "graph" else "graph_"
-            found[f"{prefix}_memory_time_s"] += memory
-            found[f"{prefix}_{middle}time_s"] += total
-            found[f"{prefix}_backward_time_s"] += total if load["backward"] else 0.0
-    return dict(found)
+            times[f"{prefix}memory"] = memory
+            times[f"{prefix}total"] = joined((compute, memory, network), given["overlap"]) + exchange
+        rows.append([times[name] for name in TIMES])
+    return {"partition_times": rows}
+
+
+@twin
+def graph_times(
+    partition_times: list[list[float]],
+    partition_loads: list[list[float]],
+    partition_of: list[int],
+    stage_of: list[int],
+) -> Outputs:
+    """B.4: one chip runs its partitions one after the other; the stage that takes longest decides."""
+    partitions_of_stage = {
+        stage: sorted({part for part, its in zip(partition_of, stage_of) if its == stage}) for stage in set(stage_of)
+    }
+    times = [dict(zip(TIMES, row)) for row in partition_times]
+    backward = [dict(zip(PARTITION_LOADS, row))["backward"] for row in partition_loads]
+
+    def total(stage: int, what: str, only: Sequence[float] | None = None) -> float:
+        return sum(times[p][what] for p in partitions_of_stage[stage] if only is None or only[p])
+
+    slowest = max(sorted(partitions_of_stage), key=lambda stage: total(stage, "total"))
+    return {
+        **{f"graph_{what}_time_s": total(slowest, what) for what in ("compute", "memory", "network")},
+        "graph_time_s": total(slowest, "total"),
+        "graph_backward_time_s": total(slowest, "total", backward),
+        "graph_latency_s": sum(row["total"] for row in times),
+        "resident_memory_time_s": total(slowest, "resident memory"),
+        "resident_graph_time_s": total(slowest, "resident total"),
+        "resident_backward_time_s": total(slowest, "resident total", backward),
+    }
 
 
 # iteration
@@ -790,33 +960,35 @@ def microbatches(batch: float, microbatch: float, data_parallel: float) -> Outpu
 
 
 @twin
-def repeats_per_stage(layers: float, pipeline_parallel: float) -> Outputs:
-    """Layers of the fullest stage when they are dealt out one by one."""
+def repeats_per_stage(layers: float, pipeline_parallel: float, divisible_graph: float) -> Outputs:
+    """Layers of the fullest stage when they are dealt out one by one; where stages are left over, a layer is cut."""
     stages = [0] * int(pipeline_parallel)
     for layer in range(int(layers)):
         stages[layer % len(stages)] += 1
-    return {"repeats_per_stage": max(stages)}
+    shared = divisible_graph and pipeline_parallel > layers and int(pipeline_parallel) % int(layers) == 0
+    return {"repeats_per_stage": max(stages), "stages_per_graph": len(stages) // int(layers) if shared else 1}
 
 
 @twin
-def weights_resident(
-    partitions: float,
-    repeats_per_stage: float,
-    all_weights_B: float,
-    partition_sram_B: float,
-    chip_sram_capacity_B: float,
-) -> Outputs:
-    """Weights of all repeats, and the tensors beside them; a kernel alone keeps no tensors on chip."""
-    tensors = max(partition_sram_B - all_weights_B, 0.0)
-    need = tensors + repeats_per_stage * all_weights_B
-    return {"weights_resident": int(partitions == 1 and need <= chip_sram_capacity_B)}
+def weights_fit(**given: float) -> Outputs:
+    """The repeat at work needs its buffers, each of the others its weights, and all their gradients if these count."""
+    repeats = given["repeats_per_stage"]
+    gradients = given["gradients_B"] * repeats if given["gradient_traffic"] else 0.0
+    need = math.fsum([given["single_sram_B"], given["all_weights_B"] * (repeats - 1), gradients])
+    return {"weights_fit": int(need <= given["chip_sram_capacity_B"] * (1 + 1e-9))}
+
+
+@twin
+def weights_resident(partitions: float, weights_fit: float) -> Outputs:
+    return {"weights_resident": int(bool(partitions == 1 and weights_fit))}
 
 
 @twin
 def stage_pass(**given: float) -> Outputs:
+    resident = given["weights_resident"]
     memory, total, backward = (
         ("resident_memory_time_s", "resident_graph_time_s", "resident_backward_time_s")
-        if given["weights_resident"]
+        if resident
         else ("graph_memory_time_s", "graph_time_s", "graph_backward_time_s")
     )
     once = {
@@ -826,7 +998,9 @@ def stage_pass(**given: float) -> Outputs:
         "pass_time_s": given[total],
         "pass_backward_time_s": given[backward],
     }
-    return {name: value * given["repeats_per_stage"] for name, value in once.items()}
+    found = {name: value * given["repeats_per_stage"] for name, value in once.items()}
+    everything = given["layers"] * given["resident_graph_time_s" if resident else "graph_latency_s"]
+    return found | {"other_stages_time_s": max(everything - found["pass_time_s"], 0.0)}
 
 
 @twin
@@ -842,12 +1016,18 @@ def stage_link(**given: float) -> Outputs:
 
 @twin
 def transfer_per_microbatch(
-    pipeline_parallel: float, stage_boundary_B: float, stage_link_Bps: float, stage_hop_s: float, gradients_B: float
+    pipeline_parallel: float,
+    stage_boundary_B: float,
+    cut_boundary_B: float,
+    stage_link_Bps: float,
+    stage_hop_s: float,
+    gradients_B: float,
 ) -> Outputs:
     messages = ["activations", "their gradients"] if gradients_B > 0 else ["activations"]
-    each = [stage_boundary_B / stage_link_Bps + stage_hop_s for _ in messages]
-    apart = pipeline_parallel > 1 and stage_boundary_B > 0
-    return {"transfer_per_pass_s": sum(each) if apart else 0.0, "transfer_per_iteration_s": 0.0}
+    largest = max((size for size in (stage_boundary_B, cut_boundary_B) if size > 0), default=None)
+    apart = pipeline_parallel > 1 and largest is not None
+    each = [largest / stage_link_Bps + stage_hop_s for _ in messages] if apart and largest else [0.0]
+    return {"transfer_per_pass_s": sum(each), "transfer_per_iteration_s": 0.0}
 
 
 @twin
@@ -860,17 +1040,19 @@ def published_transfer(stage_boundary_B: float, microbatch: float, layers: float
 @twin
 def one_forward_one_backward(
     pass_time_s: float,
+    other_stages_time_s: float,
     transfer_per_pass_s: float,
     microbatches: float,
+    resident_microbatches: float,
     steps: float,
     pipeline_parallel: float,
     overlap: float,
 ) -> Outputs:
-    """Every step fills and drains the pipeline."""
-    steady = max(pass_time_s, transfer_per_pass_s) if overlap else pass_time_s + transfer_per_pass_s
-    bubble = (pipeline_parallel - 1) * (pass_time_s + transfer_per_pass_s)
-    total = steps * (microbatches / steps * steady + bubble)
-    return {"pipeline_time_s": total, "bubble_time_s": steps * bubble}
+    """Every step fills and drains the pipeline, with as many microbatches as travel together."""
+    steady = joined((pass_time_s, transfer_per_pass_s), overlap)
+    hops = (pipeline_parallel - 1) * transfer_per_pass_s
+    bubble = resident_microbatches * other_stages_time_s + resident_microbatches * hops
+    return {"pipeline_time_s": microbatches * steady + steps * bubble, "bubble_time_s": steps * bubble}
 
 
 @twin
@@ -936,23 +1118,34 @@ def iteration(**given: float) -> Outputs:
 
 
 @twin
-def published_memory_need(
-    resident_B: float, all_weights_B: float, live_activations_B: float, repeats_per_stage: float
-) -> Outputs:
-    return {"memory_need_B": resident_B + repeats_per_stage * all_weights_B + live_activations_B}
+def published_state(resident_B: float, all_weights_B: float, repeats_per_stage: float) -> Outputs:
+    return {"state_B": resident_B + repeats_per_stage * all_weights_B}
 
 
 @twin
-def training_memory_need(**given: float) -> Outputs:
+def training_state(**given: float) -> Outputs:
     """B.8, change 2."""
     per_repeat = given["parameters_B"] + given["gradients_B"]
     if given["gradients_B"] > 0:
         per_repeat += given["parameters_B"] / given["word_B"] * given["optimizer_state_B"]
-    in_flight = min(given["pipeline_parallel"], given["microbatches"] / given["steps"])
+    stages_deep = given["pipeline_parallel"] * given["resident_microbatches"]
+    in_flight = min(stages_deep, given["microbatches"] / given["steps"])
     per_repeat += in_flight * given["stored_activations_B"]
-    return {
-        "memory_need_B": given["resident_B"] + given["repeats_per_stage"] * per_repeat + given["live_activations_B"]
-    }
+    return {"state_B": given["resident_B"] + given["repeats_per_stage"] * per_repeat}
+
+
+@twin
+def live_budget(state_B: float, memory_capacity_B: float, resident_microbatches: float, tensors_B: float) -> Outputs:
+    """Room of each microbatch that waits; in a memory that is full without them it does not matter."""
+    limits = [tensors_B]
+    if memory_capacity_B > state_B:
+        limits.append((memory_capacity_B - state_B) / resident_microbatches)
+    return {"live_budget_B": min(limits)}
+
+
+@twin
+def memory_need(state_B: float, live_activations_B: float, resident_microbatches: float) -> Outputs:
+    return {"memory_need_B": state_B + live_activations_B * resident_microbatches}
 
 
 @twin
@@ -963,9 +1156,11 @@ def feasibility(**given: float) -> Outputs:
     fails = {
         "chips_mismatch": given["linked_chips"] != given["chips"],
         "parallelism_mismatch": parallel != given["chips"],
-        "too_many_stages": given["pipeline_parallel"] > given["layers"],
+        "too_many_stages": given["pipeline_parallel"] > given["layers"] * given["stages_per_graph"],
         "too_many_replicas": given["data_parallel"] > given["batch"],
-        "microbatch_indivisible": not given["microbatches"].is_integer(),
+        "microbatch_indivisible": not all(
+            (given["microbatches"] / together).is_integer() for together in (1, given["resident_microbatches"])
+        ),
         "sram_capacity": sram < 0,
         "memory_capacity": memory < 0,
     }
@@ -1129,7 +1324,9 @@ SPECIAL: dict[str, st.SearchStrategy[float]] = {
     "optimizer_state_B": st.sampled_from([0.0, 8.0, 12.0, 16.0]),
     "iteration_time_s": _positive(1e-6, 1e6),
     "partitions": _whole(1, 3),
+    "divisible_graph": _whole(0, 1),
     "weights_resident": _whole(0, 1),
+    "weights_fit": _whole(0, 1),
     "tiles": st.sampled_from([1.0, 2.0, 2048.0]),
     **{f"{what}_efficiency": _positive(0.01, 1.0) for what in ("compute", "memory", "link")},
     **{name: _whole(0, len(choices) - 1) for name, choices in SWITCHES.items()},
@@ -1215,7 +1412,7 @@ def edge_array(edges: Sequence[Edge]) -> np.ndarray:
 
 @st.composite
 def graphs(draw: st.DrawFn, most: int = 6) -> dict[str, Any]:
-    """A graph with a sharding and a partitioning, as the arrays that equations read."""
+    """A graph with a sharding, a partitioning and pipeline stages of whole partitions, as equations read them."""
     kernels = draw(st.integers(1, most))
     backward = draw(st.integers(0, kernels))
     rows = [
@@ -1229,6 +1426,8 @@ def graphs(draw: st.DrawFn, most: int = 6) -> dict[str, Any]:
         earliest = max((partition_of[u] for u, v, _ in edges if v == i), default=0)
         partition_of.append(i if spread == "each" else draw(st.integers(earliest, parts - 1)))
     names = sorted(set(partition_of))
+    steps = draw(st.sampled_from([(0,), (0,), (0, 1, 2)]))
+    stages = list(accumulate(draw(st.sampled_from(steps)) for _ in names))
     array = edge_array(edges)
     scope, at_step, messages = elimination(kernels, array)
     return {
@@ -1237,6 +1436,8 @@ def graphs(draw: st.DrawFn, most: int = 6) -> dict[str, Any]:
         "kernel_shard": np.array([codes[6] for codes, _ in rows], np.int64),
         "graph_edges": array,
         "partition_of": np.array([names.index(part) for part in partition_of], np.int64),
+        "stage_of": np.array([stages[names.index(part)] for part in partition_of], np.int64),
+        "partitions": float(len(names)),
         "elimination_scope": scope,
         "elimination_edges": at_step,
         "elimination_messages": messages,
@@ -1255,7 +1456,7 @@ def option_tables(draw: st.DrawFn) -> dict[str, Any]:
     return {
         "option_codes": np.array([padded(draw(st.permutations(range(5)))[:count], 5) for count in counts], np.int64),
         "option_counts": np.array(counts, np.int64),
-        "option_loads": np.floor(random.uniform(1.0, 1e9, (kernels, 5, 2))),
+        "option_loads": np.floor(random.uniform(1.0, 1e9, (kernels, 5, 3))),
         "edge_layouts": random.integers(0, 3, (len(edges), 5, 5)),
         "edge_bytes": np.floor(random.uniform(1.0, 1e9, len(edges))),
         "graph_edges": array,
@@ -1263,17 +1464,41 @@ def option_tables(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
-@st.composite
-def load_tables(draw: st.DrawFn) -> np.ndarray:
+def loaded(graph: Mapping[str, Any], **scalars: float) -> dict[str, Any]:
+    """A random graph with the loads of its kernels, by the equation: they suit each other."""
+    columns = {"word_B": 2.0, "sharding": 0.0, "tensor_parallel": 4.0, **graph, **scalars}
+    found = call(graph_loads.kernel_loads, {name: columns[name] for name in graph_loads.kernel_loads.inputs})
+    return {**columns, **found}
+
+
+def tables(rows: int, *columns: st.SearchStrategy[float]) -> st.SearchStrategy[np.ndarray]:
+    """Tables of some rows; of one column: arrays."""
+    drawn = st.lists(st.tuples(*columns), min_size=rows, max_size=rows)
+    return drawn.map(lambda found: np.array(found).reshape((rows, len(columns))[: 1 + (len(columns) > 1)]))
+
+
+def load_tables(rows: int) -> st.SearchStrategy[np.ndarray]:
     """Loads of some partitions."""
-    row = [_from_zero(1.0, 1e15), *[_from_zero(1.0, 1e12)] * 3, _whole(0, 1), _from_zero(1.0, 1e9)]
-    row += [_from_zero(1.0, 1e12)] * len(CHANNELS) + [_whole(0, 5)] * len(CHANNELS)
-    return np.array(draw(st.lists(st.tuples(*row), min_size=1, max_size=4)))
+    sizes = [_from_zero(1.0, 1e12)] * 3
+    return tables(rows, _from_zero(1.0, 1e15), *sizes, _whole(0, 1), _from_zero(1.0, 1e9))
 
 
-GRAPH_ARRAYS = ("kernel_traits", "kernel_dims", "kernel_shard", "graph_edges", "partition_of")
+SECONDS = _from_zero(1e-9, 1e3)
+BY_PARTITION: dict[str, Callable[[int], st.SearchStrategy[np.ndarray]]] = {
+    "partition_loads": load_tables,
+    "partition_compute_s": lambda rows: tables(rows, SECONDS),
+    "partition_times": lambda rows: tables(rows, *[SECONDS] * 3, _positive(1e-9, 1e3), *[SECONDS] * 2),
+}
+CHANNEL_COSTS = tables(len(CHANNELS), _from_zero(1e-15, 1e-6), SECONDS)
+BY_KERNEL: dict[str, Callable[[int], st.SearchStrategy[np.ndarray]]] = {
+    "kernel_network_s": lambda rows: tables(rows, *[SECONDS] * 3),
+}
+"""Random arrays with a row for every partition, and for every kernel."""
+
+GRAPH_ARRAYS = ("kernel_traits", "kernel_dims", "kernel_shard", "graph_edges", "partition_of", "stage_of")
+LOADED = ("kernel_loads", "kernel_shapes", "output_B")
 ELIMINATION = ("elimination_scope", "elimination_edges", "elimination_messages")
-GRAPH_COLUMNS = frozenset({*GRAPH_ARRAYS, *ELIMINATION})
+GRAPH_COLUMNS = frozenset({*GRAPH_ARRAYS, *LOADED, *ELIMINATION})
 TOGETHER: list[tuple[frozenset[str], st.SearchStrategy[dict[str, Any]]]] = []
 """Columns that are drawn together because they must suit each other; `naive_models` adds to it."""
 FOR_EQUATION: dict[str, st.SearchStrategy[dict[str, Any]]] = {}
@@ -1297,15 +1522,21 @@ def inputs_of(draw: st.DrawFn, equation: Equation, units: Mapping[str, str]) -> 
             found |= draw(strategy)
     if equation.name in FOR_EQUATION:
         found |= draw(FOR_EQUATION[equation.name])
-    if "option_codes" in wanted:
+    if "option_codes" in wanted - found.keys():
         found |= draw(option_tables())
-    elif wanted & GRAPH_COLUMNS:
-        found |= draw(graphs())
-        found["tensor_parallel"] = draw(st.sampled_from([1.0, 2.0, 4.0, 8.0, 8.0]))
+    elif (wanted - found.keys()) & GRAPH_COLUMNS:
+        group, word = draw(st.sampled_from([1.0, 2.0, 4.0, 8.0, 8.0])), draw(SPECIAL["word_B"])
+        found |= loaded(draw(graphs()), tensor_parallel=group, word_B=word, sharding=draw(SPECIAL["sharding"]))
     for name in equation.inputs:
-        if name == "partition_loads":
-            found[name] = draw(load_tables())
-        elif name not in found:
+        if name in found:
+            continue
+        if name == "channel_costs":
+            found[name] = draw(CHANNEL_COSTS)
+        elif name in BY_PARTITION:
+            found[name] = draw(BY_PARTITION[name](int(found["partitions"]) if "partitions" in found else 3))
+        elif name in BY_KERNEL:
+            found[name] = draw(BY_KERNEL[name](len(found["kernel_traits"])))
+        else:
             found[name] = draw(SPECIAL[name] if name in SPECIAL else RANGES[units[name]])
     if equation.name == "chip_peak_flops" and draw(st.booleans()):
         found["chip_given_peak_flops"] = 0.0
@@ -1313,6 +1544,8 @@ def inputs_of(draw: st.DrawFn, equation: Equation, units: Mapping[str, str]) -> 
         found["chip_rated_cores"] = 0.0
     if equation.name == "feasibility":
         found["microbatches"] = draw(st.sampled_from([1.0, 8.0, 8.0, 2.5, 0.5]))
+        found["resident_microbatches"] = draw(st.sampled_from([1.0, 1.0, 2.0, 3.0, 8.0]))
+        found["stages_per_graph"] = draw(st.sampled_from([1.0, 1.0, 2.0]))
         for limit, value in (("layers", "pipeline_parallel"), ("batch", "data_parallel")):
             found[limit] = max(1.0, found[value] + draw(st.sampled_from([-1.0, 0.0, 0.0, 1.0, 99.0])))
         for limit, value in (("memory_capacity_B", "memory_need_B"), ("chip_sram_capacity_B", "partition_sram_B")):
@@ -1320,15 +1553,20 @@ def inputs_of(draw: st.DrawFn, equation: Equation, units: Mapping[str, str]) -> 
     return {name: found[name] for name in equation.inputs}
 
 
+def rows_of(given: Mapping[str, Any], *names: str) -> int:
+    """Rows of the first of some arrays that is given."""
+    return next((len(given[name]) for name in names if name in given), 0)
+
+
 def call(equation: Equation, given: Mapping[str, Any]) -> Outputs:
     """Outputs of a compiled equation by name."""
     buffers = {}
     for output in equation.arrays:
         lengths = {
-            "kernel": len(given.get("kernel_traits", given.get("option_codes", ()))),
+            "kernel": rows_of(given, "kernel_traits", "kernel_loads", "option_codes"),
             "operator": len(given.get("operator_traits", ())),
             "edge": len(given["graph_edges"]) if "graph_edges" in given else 0,
-            "partition": 1 + int(max(given.get("partition_of", (0,)))),
+            "partition": rows_of(given, "partition_loads") or 1 + int(max(given.get("partition_of", (0,)))),
         }
         shape = tuple(lengths[part] if isinstance(part, str) else part for part in output.shape)
         buffers[output.name] = np.full(shape, -1, np.int64 if output.integer else np.float64)

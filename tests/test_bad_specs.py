@@ -287,6 +287,8 @@ WORKLOAD_CASES = [
     Case("cycle", "{name: first, ", "{name: first, inputs: [last], ", 9, "the inputs form a cycle", WORKLOADS),
     Case("empty repeat", "{i: [1, 3]}", "{i: [3, 1]}", 11, "3 is greater than 1", WORKLOADS),
     Case("huge repeat", "{i: [1, 3]}", "{i: [1, 999999]}", 11, "999999 kernels; a workload has at most", WORKLOADS),
+    Case("fractional repeat", "{i: [1, 3]}", "{i: [1, hidden/3]}", 11, "must be a whole number", WORKLOADS),
+    Case("repeat by the mapping", "{i: [1, 3]}", "{i: [1, chips]}", 11, "unknown name 'chips'", WORKLOADS),
     Case("index named as a parameter", "{i: [1, 3]}", "{hidden: [1, 3]}", 11, "cannot name an index", WORKLOADS),
     Case("fractional index", '"step_{i-1}"', '"step_{i/2}"', 15, "an index must be a whole number", WORKLOADS),
     Case("unknown index", '"step_{i-1}"', '"step_{j}"', 15, "unknown name 'j'", WORKLOADS),

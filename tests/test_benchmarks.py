@@ -18,6 +18,7 @@ FIGURES = {
     "parquet": ("mode all: writing a row", "mode best: writing a row"),
     "peer": ("plain Python script", "largest relative difference"),
     "calculon": ("whole search, this process", "/ Calculon", "/ plain Python", "100 best"),
+    "mapping": ("published / ours", "HiGHS / ours", "relative difference of times", "kernels, ", "a mapping per point"),
 }
 """Words that some row of each part must contain."""
 

@@ -59,6 +59,8 @@ def serving(tokens_per_s: float = 1187.8) -> pl.DataFrame:
         {
             "tensor_parallel": [4, 16, 8],
             "pipeline_parallel": [4, 1, 2],
+            "microbatch": 1,
+            "partitioning": "single",
             "samples_per_s": [1809.7, tokens_per_s, 1637.7],
         }
     )

@@ -84,7 +84,7 @@ def test_one_point_at_a_time(study, every_point) -> None:  # type: ignore[no-unt
     for point in np.random.default_rng(0).integers(0, plan.point_count, 12):
         row = every_point.row(int(point), named=True)
         for name, values in plan.points([int(point)], plan.metrics).items():
-            assert values[0] == row[name], (point, name)
+            assert np.array_equal(values[0], row[name], equal_nan=True), (point, name)
 
 
 def test_tiles_and_chunks_do_not_matter(study, every_point, monkeypatch) -> None:  # type: ignore[no-untyped-def]
@@ -155,7 +155,7 @@ def test_explain_tells_the_same_numbers(study, every_point) -> None:  # type: ig
     told = {row["column"]: row for row in sweeper.explain(plan, point)}
     row = every_point.row(point, named=True)
     for name in plan.metrics:
-        assert told[name]["value"] == row[name]
+        assert np.array_equal(told[name]["value"], row[name], equal_nan=True)
         assert told[name]["source"]
     assert told["tensor_parallel"]["value"] == row["tensor_parallel"]
     assert told["memory_bandwidth_Bps"]["unit"] == "B/s"

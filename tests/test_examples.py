@@ -125,6 +125,34 @@ def test_study() -> None:
     assert set(fused["partitioning"]) == {"fused_experts"}
 
 
+def test_fusion() -> None:
+    """A chip that holds all weights is one partition, and reads nothing else; one that does not reloads and spills."""
+    plan = sweeper.plan(EXAMPLES / "fusion_study.yaml", [LIBRARY])
+    assert plan.point_count == 32
+    frame = pl.concat([pl.DataFrame(plan.evaluate(chunk)) for chunk in range(plan.chunk_count)])
+    width, items = 4096, 4096
+    products = 2 * width**2 * (3 + items * (3 + 2 + 1)) + 2 * width * items
+    elementwise = width * (3 + items * (3 + 1 + 2 + 1 + 1))
+    assert set(frame["graph_flops"]) == {products + elementwise}
+    assert set(frame["parameters_B"]) == {2 * (9 * width**2 + width)}
+    best = frame.filter(pl.col("partitioning") == "optimal")
+    apart = frame.filter(pl.col("partitioning") == "kernel_by_kernel")
+    assert set(apart["partitions"]) == {19}
+    whole = best.filter(pl.col("chip_sram_capacity_B") == 400 * 2**20)
+    assert set(whole["partitions"]) == {1}
+    assert whole["graph_memory_time_s"].to_list() == pytest.approx(
+        [2 * (9 * width**2 + width) / bandwidth for bandwidth in whole["memory_bandwidth_Bps"]], rel=1e-12
+    )
+    assert whole["graph_time_s"].to_list() == pytest.approx([(products + elementwise) / 1350e12] * 4, rel=1e-12)
+    keys = ["chip_sram_capacity_B", "chip_reconfiguration_s", "memory_bandwidth_Bps"]
+    both = best.join(apart, on=keys, suffix="_apart")
+    assert (both["graph_time_s"] < both["graph_time_s_apart"]).all()
+    for _, group in best.group_by(keys[1:]):
+        group = group.sort("chip_sram_capacity_B")
+        assert group["graph_time_s"].is_sorted(descending=True)
+        assert (group["partition_sram_B"] <= group["chip_sram_capacity_B"]).all()
+
+
 def call(*arguments: object) -> Result:
     return CliRunner().invoke(main, [str(argument) for argument in (*arguments, "--library", LIBRARY)])
 

@@ -5,7 +5,10 @@ import math
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+import naive_mapping
 import naive_models
+import naive_roofline  # noqa: F401 - registers its twins
+import naive_serving  # noqa: F401 - registers its twins
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
@@ -38,14 +41,24 @@ RESTATED = frozenset(MODELS["calculon"]) - {*MODELS["graph"], *MODELS["operators
 BY_NAME = {equation.name: equation for equation in EQUATIONS if equation not in RESTATED}
 UNITS = units_of_columns(EQUATIONS)
 FAST = settings(deadline=None, max_examples=40)
-TIES = frozenset({"least_bytes_sharding", "least_time_sharding"})
+SHARDINGS = frozenset({"least_bytes_sharding", "least_time_sharding"})
 """Equations that may choose among equally good shardings."""
+MAPPINGS = {
+    "free_partition": naive_mapping.check_free_mapping,
+    "optimal_partition": naive_mapping.check_mapping,
+    "optimal_stages": naive_mapping.check_stages,
+    "joint_sharding": naive_mapping.check_sharding,
+}
+"""Equations that may choose among equally good mappings, and what looks at their choice."""
 
 ABSOLUTE = {
     "bubble_time_s": "pipeline_time_s",
     "layer_input_gradient_s": "layer_time_s",
     "stage_input_gradient_s": "stage_weight_gradient_s",
     "memory_need_B": "offload_need_B",
+    "mapping_gap": "mapping_exact",
+    "stage_gap": "stage_time_s",
+    "other_stages_time_s": "pass_time_s",
     "gradient_time_s": "gradient_all_reduce_s",
 }
 """Outputs that are differences: tolerance relative to another output."""
@@ -77,8 +90,10 @@ def test_equation_equals_its_twin(name: str, data: st.DataObject) -> None:
     got, want = call(equation, inputs), TWINS[name](**plain(inputs))
     assert got.keys() == want.keys() == {output.name for output in equation.outputs}
     for key, value in want.items():
-        if key == "kernel_shard" and name in TIES:
+        if key == "kernel_shard" and name in SHARDINGS:
             check_choice(name, inputs, got["kernel_shard"], want["sharding_cost"])
+        elif value is naive_mapping.ANY:
+            assert name in MAPPINGS
         elif isinstance(value, list):
             wanted = list(leaves(value))
             assert len(wanted) == got[key].size
@@ -86,6 +101,8 @@ def test_equation_equals_its_twin(name: str, data: st.DataObject) -> None:
                 assert any(math.isclose(number, one, rel_tol=1e-12) for one in any_of), key
         else:
             assert_same(got[key], value, want.get(ABSOLUTE.get(key, ""), 0.0))
+    if name in MAPPINGS:
+        MAPPINGS[name](plain(inputs), got)
     for key, value in before.items():
         assert np.array_equal(inputs[key], value), f"{name} changed its input {key}"
 
@@ -132,7 +149,9 @@ def test_every_column_has_one_writer_under_every_assumption(family: str) -> None
 OPERATOR_ARRAYS = {"operator_traits", "operator_dims", "decode_dims"}
 CURVES = frozenset({"efficiency_curves"})
 WORKLOAD_COLUMNS = {
-    "graph": {column for column, _, _ in SCALARS.values()} | (GRAPH_ARRAYS - OPERATOR_ARRAYS - CURVES) | {"partitions"},
+    "graph": {column for column, _, _ in SCALARS.values()}
+    | (GRAPH_ARRAYS - OPERATOR_ARRAYS - CURVES)
+    | {"partitions", "divisible_graph"},
     "operators": TABLE_SCALARS.keys() | OPERATOR_ARRAYS | {"model_flops_per_output_token"},
     "calculon": BLOCK_SCALARS.keys() | {"operator_traits", "operator_dims"} | CURVES,
 }
@@ -154,11 +173,21 @@ DIMENSIONS = {
     "": {}, "B": {"B": 1}, "s": {"s": 1}, "B/s": {"B": 1, "s": -1}, "s/B": {"s": 1, "B": -1}, "Hz": {"s": -1},
     "1/s": {"s": -1}, "flop": {"flop": 1}, "flop/s": {"flop": 1, "s": -1}, "usd": {"usd": 1}, "W": {"J": 1, "s": -1},
     "usd/(B/s)": {"usd": 1, "B": -1, "s": 1}, "usd/B": {"usd": 1, "B": -1}, "J/B": {"J": 1, "B": -1},
-    "flop/s/usd": {"flop": 1, "s": -1, "usd": -1}, "flop/s/W": {"flop": 1, "J": -1},
+    "flop/B": {"flop": 1, "B": -1}, "flop/s/usd": {"flop": 1, "s": -1, "usd": -1}, "flop/s/W": {"flop": 1, "J": -1},
     "J": {"J": 1},
 }  # fmt: skip
-LOAD_UNITS = ["flop", "B", "B", "B", "", "B", *["B"] * 7, *[""] * 7]
-COUNTED = frozenset({"chip_peak_flops", "graph_flops", "partition_loads", "sharding_options"})
+LOAD_UNITS = ["flop", "B", "B", "B", ""]
+TABLE_UNITS = {
+    "kernel_loads": [*LOAD_UNITS, *["B"] * 7, *[""] * 7],
+    "partition_loads": [*LOAD_UNITS, "B"],
+    "channel_costs": ["s/B", "s"],
+    "mapping_kernels": naive_mapping.KERNEL_UNITS,
+    "mapping_chip": tuple(naive_mapping.CHIP_FIELDS.values()),
+}
+"""Units of the columns of a table, or of the elements of an array."""
+COUNTED = frozenset(
+    {"chip_peak_flops", "graph_flops", "kernel_loads", "sharding_options", "unit_cycle", "joint_sharding"}
+)
 """Equations that count operations, for which there is no other unit."""
 CONSTANT = frozenset({"bytes_as_nanoseconds", "operator_times", "decode_times", "gradient_reduction"})
 """Equations with a constant that has a unit."""
@@ -171,15 +200,13 @@ def rescaled(name: str, value: Any, factors: dict[str, float]) -> Any:
     def factor(unit: str) -> float:
         return math.prod(factors[base] ** power for base, power in DIMENSIONS[unit].items())
 
-    if name == "partition_loads":
-        return value * np.array([factor(unit) for unit in LOAD_UNITS])
     if name == "kernel_dims":
         return np.where(BYTES_OF_DIMS, value * factors["B"], value)
-    units = naive_models.column_units(name)
+    units = TABLE_UNITS.get(name) or naive_models.column_units(name)
     if units is not None:
         return value * np.array([factor(unit) for unit in units])
     if name == "option_loads":
-        scaled = value * np.array([factors["flop"], factors["B"]])
+        scaled = value * np.array([factors["flop"], factors["B"], factors["B"]])
         return np.where(value == -1.0, value, scaled)
     if name not in UNITS:
         return value
@@ -197,7 +224,7 @@ def test_units_do_not_matter(name: str, data: st.DataObject) -> None:
     if name in COUNTED:
         factors["flop"] = 1.0
     expected = {key: rescaled(key, value, factors) for key, value in call(equation, inputs).items()}
-    if name in TIES:
+    if "sharding_cost" in expected:
         expected["sharding_cost"] *= factors["B" if name == "least_bytes_sharding" else "s"]
     got = call(equation, {key: rescaled(key, value, factors) for key, value in inputs.items()})
     for key, value in expected.items():
@@ -216,7 +243,10 @@ RATES = [
         "published_all_to_all": ALL,
         "grid_collectives": ALL,
         "published_grid_collectives": ALL[:2],
-        "graph_times": ("attainable_flops", "attainable_bandwidth_Bps"),
+        "ideal_compute": ("attainable_flops",),
+        "partition_times": ("attainable_bandwidth_Bps",),
+        "live_budget": ("resident_microbatches",),
+        "weight_reads": ("resident_microbatches",),
         "transfer_per_microbatch": ("stage_link_Bps",),
         "published_transfer": ("stage_link_Bps",),
         "optimizer_time": ("attainable_bandwidth_Bps",),
@@ -231,18 +261,22 @@ GROWING = [
         "chip_peak_flops": ("chip_lanes", "chip_stages", "chip_frequency_Hz", "chip_given_peak_flops"),
         "tensor_collectives": ("hop_x_s", "hop_outer_s"),
         "world_all_to_all": ("hop_x_s", "hop_outer_s"),
-        "graph_times": (
-            *(name for name in BY_NAME["graph_times"].inputs if name.endswith(("_s_per_B", "_latency_s"))),
-            "weight_traffic",
-            "gradient_traffic",
-            "partition_loads",
-        ),
-        "transfer_per_microbatch": ("stage_boundary_B", "stage_hop_s", "pipeline_parallel"),
+        "channel_costs": BY_NAME["channel_costs"].inputs,
+        "kernel_network": BY_NAME["kernel_network"].inputs,
+        "ideal_compute": ("partition_loads",),
+        "allocated_compute": ("kernel_shapes", "unit_cycle_s"),
+        "partition_times": tuple(set(BY_NAME["partition_times"].inputs) - {"attainable_bandwidth_Bps", "partition_of"}),
+        "weight_reads": ("weight_traffic", "chip_reconfiguration_s"),
+        "live_budget": ("tensors_B",),
+        "memory_need": BY_NAME["memory_need"].inputs,
+        "transfer_per_microbatch": ("stage_boundary_B", "cut_boundary_B", "stage_hop_s", "pipeline_parallel"),
         "published_transfer": ("stage_boundary_B", "layers"),
         "one_forward_one_backward": (
             "pass_time_s",
+            "other_stages_time_s",
             "transfer_per_pass_s",
             "microbatches",
+            "resident_microbatches",
             "steps",
             "pipeline_parallel",
         ),
@@ -250,8 +284,8 @@ GROWING = [
         "overlapped_gradient_time": ("gradients_B", "all_reduce_data_s_per_B", "all_reduce_data_latency_s"),
         "optimizer_time": ("parameters_B", "optimizer_state_B", "repeats_per_stage"),
         "iteration": BY_NAME["iteration"].inputs,
-        "published_memory_need": BY_NAME["published_memory_need"].inputs,
-        "training_memory_need": tuple(set(BY_NAME["training_memory_need"].inputs) - {"word_B", "steps"}),
+        "published_state": BY_NAME["published_state"].inputs,
+        "training_state": tuple(set(BY_NAME["training_state"].inputs) - {"word_B", "steps"}),
         "system_price": BY_NAME["system_price"].inputs,
         "system_power": BY_NAME["system_power"].inputs,
         "work": ("graph_flops", "layers", "batch"),
@@ -261,6 +295,8 @@ GROWING = [
 SELECTED = [
     ("chip_peak_flops", "chip_cores", 1, ("chip_peak_flops",)),
     ("chip_peak_flops", "chip_rated_cores", 1, ("chip_rated_flops",)),
+    ("graph_times", "partition_times", 1, ("graph_time_s", "graph_latency_s")),
+    ("weights_fit", "chip_sram_capacity_B", 1, ("weights_fit",)),
     ("published_pipeline", "pass_time_s", 1, ("pipeline_time_s",)),
     ("published_pipeline", "microbatches", 1, ("pipeline_time_s",)),
     ("published_pipeline", "pipeline_parallel", 1, ("pipeline_time_s",)),
@@ -283,14 +319,15 @@ def test_more_is_never_less(
     inputs = data.draw(inputs_of(equation, UNITS))
     factor = data.draw(st.sampled_from([1.0 + 1e-9, 1.5, 2.0, 16.0]))
     more = {**inputs, column: inputs[column] * factor}
-    if column == "partition_loads":
+    if np.ndim(inputs[column]) > 1:
         more[column] = inputs[column].copy()
-        position = data.draw(st.sampled_from([i for i in range(20) if i != 4]))
-        more[column][:, position] *= factor
+        more[column][:, data.draw(st.integers(0, inputs[column].shape[1] - 1))] *= factor
+    if column == "kernel_shapes":
+        more[column] = np.ceil(more[column])
     little, much = call(equation, inputs), call(equation, more)
     for output in outputs or little:
-        low, high = sorted((little[output], much[output]))
-        assert (low, high)[::sign] == (little[output], much[output]) or math.isclose(low, high, rel_tol=1e-12), output
+        low, high = (np.asarray(found[output]) for found in (little, much)[::sign])
+        assert np.all((low <= high) | np.isclose(low, high, rtol=1e-12, atol=0.0)), output
 
 
 # collectives
@@ -479,8 +516,14 @@ def test_small_systems_need_no_links_or_switches(chips: int, links: int, ports: 
 @given(st.data())
 @FAST
 def test_no_work_takes_no_time(data: st.DataObject) -> None:
-    times = data.draw(inputs_of(BY_NAME["graph_times"], UNITS))
-    assert set(evaluate("graph_times", {**times, "partition_loads": np.zeros((3, 20))}).values()) == {0.0}
+    idle = {"partition_loads", "partition_compute_s", "kernel_network_s", "reconfiguration_s"}
+    inputs = data.draw(inputs_of(BY_NAME["partition_times"], UNITS))
+    inputs |= {column: 0.0 * inputs[column] for column in idle}
+    times = evaluate("partition_times", inputs)["partition_times"]
+    assert not times.any()
+    inputs = data.draw(inputs_of(BY_NAME["graph_times"], UNITS))
+    inputs["partition_times"] = 0.0 * inputs["partition_times"]
+    assert set(evaluate("graph_times", inputs).values()) == {0.0}
     for name, column in (
         ("transfer_per_microbatch", "stage_boundary_B"),
         ("published_transfer", "stage_boundary_B"),
@@ -490,7 +533,7 @@ def test_no_work_takes_no_time(data: st.DataObject) -> None:
         ("exposed_gradient_time", "gradients_B"),
         ("work", "graph_flops"),
     ):
-        inputs = data.draw(inputs_of(BY_NAME[name], UNITS))
+        inputs = {**data.draw(inputs_of(BY_NAME[name], UNITS)), "cut_boundary_B": 0.0}
         assert set(evaluate(name, {**inputs, column: 0.0}).values()) == {0.0}, name
 
 
@@ -498,7 +541,7 @@ def test_no_work_takes_no_time(data: st.DataObject) -> None:
 @FAST
 def test_one_stage_has_no_bubble_and_passes_nothing_on(data: st.DataObject) -> None:
     for name in ("one_forward_one_backward", "published_pipeline"):
-        inputs = {**data.draw(inputs_of(BY_NAME[name], UNITS)), "pipeline_parallel": 1.0}
+        inputs = {**data.draw(inputs_of(BY_NAME[name], UNITS)), "pipeline_parallel": 1.0, "other_stages_time_s": 0.0}
         assert evaluate(name, inputs)["bubble_time_s"] == 0.0
     inputs = {**data.draw(inputs_of(BY_NAME["transfer_per_microbatch"], UNITS)), "pipeline_parallel": 1.0}
     assert evaluate("transfer_per_microbatch", inputs)["transfer_per_pass_s"] == 0.0
@@ -507,14 +550,14 @@ def test_one_stage_has_no_bubble_and_passes_nothing_on(data: st.DataObject) -> N
 # pipeline
 
 
-def schedule(stages: int, microbatches: int, work: float, transfer: float, overlap: bool) -> float:
+def schedule(work: list[float], microbatches: int, transfer: float, overlap: bool) -> float:
     """Finish of a pipeline in which every stage works on one microbatch at a time, and sends to the next."""
     arrived = [0.0] * microbatches
-    for stage in range(stages):
+    for stage, each in enumerate(work):
         free = sent = 0.0
         for i in range(microbatches):
-            done = max(free, arrived[i]) + work
-            hand_over = 0.0 if stage == stages - 1 else transfer
+            done = max(free, arrived[i]) + each
+            hand_over = 0.0 if stage == len(work) - 1 else transfer
             sent = max(done, sent) + hand_over
             free = done if overlap else sent
             arrived[i] = sent
@@ -522,22 +565,41 @@ def schedule(stages: int, microbatches: int, work: float, transfer: float, overl
 
 
 @given(
-    st.integers(1, 8),
+    st.lists(st.integers(1, 64).map(float), min_size=1, max_size=8),
     st.integers(1, 12),
-    st.integers(1, 64).map(float),
     st.integers(0, 64).map(float),
+    st.sampled_from([1, 1, 2, 4]),
 )
 @FAST
-def test_1f1b_bounds_a_simulated_schedule(stages: int, microbatches: int, work: float, transfer: float) -> None:
-    """Exact while the work hides the transfers; never too short, and never by more than what one stage sends."""
-    columns = {"pass_time_s": work, "transfer_per_pass_s": transfer, "microbatches": float(microbatches)}
-    columns |= {"pipeline_parallel": float(stages), "steps": 1.0}
+def test_1f1b_bounds_a_simulated_schedule(work: list[float], groups: int, transfer: float, together: int) -> None:
+    """Exact while the work hides the transfers; never too short, and never by more than what one stage sends.
+
+    Stages take what they take; microbatches that pass a partition together pass every stage as one.
+    """
+    columns = {"pass_time_s": max(work), "other_stages_time_s": sum(work) - max(work), "transfer_per_pass_s": transfer}
+    columns |= {"microbatches": float(groups * together), "resident_microbatches": float(together)}
+    columns |= {"pipeline_parallel": float(len(work)), "steps": 1.0}
     for overlap in (False, True):
         found = evaluate("one_forward_one_backward", {**columns, "overlap": float(overlap)})["pipeline_time_s"]
-        needed = schedule(stages, microbatches, work, transfer, overlap)
-        assert needed <= found <= needed + microbatches * transfer
-        if overlap and transfer <= work:
+        needed = schedule([together * each for each in work], groups, together * transfer, overlap)
+        assert needed <= found <= needed + groups * together * transfer
+        if overlap and transfer <= min(work):
             assert found == needed
+
+
+@given(st.integers(1, 4), st.integers(1, 16), st.booleans())
+@FAST
+def test_stages_share_a_graph_only_if_they_are_a_multiple_of_its_repeats(
+    layers: int, stages: int, divisible: bool
+) -> None:
+    columns = {"layers": float(layers), "pipeline_parallel": float(stages), "divisible_graph": float(divisible)}
+    found = evaluate("repeats_per_stage", columns)
+    if found["stages_per_graph"] > 1:
+        assert divisible
+        assert found["repeats_per_stage"] == 1
+        assert found["stages_per_graph"] * layers == stages
+    else:
+        assert not divisible or stages <= layers or stages % layers
 
 
 # chips
@@ -557,9 +619,11 @@ def test_weights_that_do_not_fit_do_not_stay_on_chip() -> None:
         "kernel_shard": np.zeros(1, np.int64),
         "graph_edges": np.zeros((0, 3), np.int64),
         "partition_of": np.zeros(1, np.int64),
+        "stage_of": np.zeros(1, np.int64),
     }
     columns |= {"tensor_parallel": 1.0, "tensor_traffic": 1.0, "word_B": 2.0, "tiles": 1.0, "sharding": 0.0}
-    columns |= evaluate("partition_loads", columns)
-    assert columns["all_weights_B"] == weights_B > capacity_B
     columns |= {"partitions": 1.0, "repeats_per_stage": 1.0, "chip_sram_capacity_B": capacity_B}
+    for name in ("kernel_loads", "graph_state", "weights_fit"):
+        columns |= evaluate(name, columns)
+    assert columns["all_weights_B"] == weights_B > capacity_B
     assert evaluate("weights_resident", columns)["weights_resident"] == 0.0

@@ -26,7 +26,16 @@ from naive import least_total as enumerated
 from naive import sharding_cost as total_cost
 
 from kernels.codes import SHARDS
-from kernels.sharding import PHYSICAL, WANTED, allowed, eliminate, operand_kind, optimise, sharding_options
+from kernels.sharding import (
+    PHYSICAL,
+    WANTED,
+    allowed,
+    eliminate,
+    least_bytes_sharding,
+    operand_kind,
+    optimise,
+    sharding_options,
+)
 from sweeper.graph import dimensions, edges, elimination, traits
 from sweeper.library import Library, builtin_specs
 from sweeper.workload import Workload, read_workload
@@ -50,6 +59,7 @@ def price_lists() -> st.SearchStrategy[Prices]:
         pair,
         pair,
         st.sampled_from([0.0, 2.0]),
+        WORK,
     )
 
 
@@ -62,11 +72,10 @@ def solve(graph: dict[str, Any], prices: Prices) -> tuple[float, np.ndarray]:
         *options.values(),
         graph["graph_edges"],
         *elimination(len(shard), graph["graph_edges"]),
-        prices.flop,
+        np.full((len(shard), 3), (prices.flop, prices.memory, prices.weight)),
         prices.memory,
-        prices.all_reduce,
-        prices.all_gather,
-        prices.all_to_all,
+        np.array([prices.all_reduce, prices.all_gather, prices.all_to_all]),
+        0.0,
         shard,
     )
     return cost, shard
@@ -301,3 +310,26 @@ def test_a_weight_shared_by_all_heads_needs_the_whole_input() -> None:
     gemm = np.array([0, 0, 1, 4, 0, 0, 0], np.int64)
     assert WANTED[PHYSICAL, operand_kind(gemm, 0, 1.0), SHARDS.index("outer")] == 0
     assert WANTED[PHYSICAL, operand_kind(gemm, 0, 8.0), SHARDS.index("outer")] == 1
+
+
+@pytest.mark.parametrize("left_over", [np.nan, -1e30, 1e30])
+def test_places_without_an_option_do_not_matter(left_over: float) -> None:
+    """The engine hands out memory as it finds it."""
+    rows = [matmul(4096.0, 1024.0, 512.0), matmul(1024.0, 4096.0, 512.0)]
+    graph: dict[str, Any] = {
+        "kernel_traits": np.array([codes for codes, _ in rows], np.int64),
+        "kernel_dims": np.array([numbers for _, numbers in rows]),
+        "graph_edges": edge_array([(0, 1, 0)]),
+        "word_B": 2.0,
+        "tensor_parallel": 8.0,
+        "sharding": 1.0,
+    }
+    options = call(sharding_options, {name: graph[name] for name in sharding_options.inputs})
+    for i, count in enumerate(options["option_counts"]):
+        options["option_loads"][i, count:] = left_over
+    scope = dict(
+        zip(("elimination_scope", "elimination_edges", "elimination_messages"), elimination(2, graph["graph_edges"]))
+    )
+    columns = graph | options | scope
+    found = call(least_bytes_sharding, {name: columns[name] for name in least_bytes_sharding.inputs})
+    assert found["sharding_cost"] == 1024 * 512 * 2
