@@ -30,7 +30,11 @@ class Output:
 
 @dataclass(frozen=True)
 class Equation:
-    """A node of the model graph. `when` limits it to choices of an assumption switch."""
+    """A node of the model graph. `when` limits it to choices of an assumption switch.
+
+    `lengthy` ones take so long, to compile and to run, that the engine calls them one by one instead of compiling them
+    into every loop that they occur in.
+    """
 
     name: str
     function: Any
@@ -38,6 +42,7 @@ class Equation:
     outputs: tuple[Output, ...]
     source: str
     when: tuple[str, tuple[str, ...]] | None = None
+    lengthy: bool = False
 
     @property
     def arrays(self) -> tuple[Output, ...]:
@@ -51,7 +56,7 @@ class Equation:
 
 
 def equation(
-    *outputs: Output, source: str, when: tuple[str, tuple[str, ...]] | None = None
+    *outputs: Output, source: str, when: tuple[str, tuple[str, ...]] | None = None, lengthy: bool = False
 ) -> Callable[[Callable[..., Any]], Equation]:
     """Compile a function and declare it as an equation.
 
@@ -62,6 +67,6 @@ def equation(
     def declare(function: Callable[..., Any]) -> Equation:
         buffers = {output.name for output in outputs if output.shape}
         inputs = tuple(name for name in inspect.signature(function).parameters if name not in buffers)
-        return Equation(function.__name__, compiled(function), inputs, outputs, source, when)
+        return Equation(function.__name__, compiled(function), inputs, outputs, source, when, lengthy)
 
     return declare

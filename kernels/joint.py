@@ -126,6 +126,7 @@ def moved_always(kernel_traits: np.ndarray, graph_edges: np.ndarray, chip: np.nd
     Output("sharding_bound_s", "s", "time that no mapping with any sharding can beat"),
     source="DFModel B.8: stages 1 and 2 together",
     when=("sharding", ("joint",)),
+    lengthy=True,
 )
 def joint_sharding(
     option_codes: np.ndarray,

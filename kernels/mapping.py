@@ -687,6 +687,7 @@ def most_alive(case: Case, partition_of: np.ndarray) -> float:
     Output("free_bound_s", "s", "time that no partition of this sharding and these stages can beat"),
     Output("free_alive_B", "B", "largest sum of tensors alive between these partitions"),
     source="DFModel B.8 stage 2, as a shortest path over order ideals",
+    lengthy=True,
 )
 def free_partition(
     mapping_kernels: np.ndarray,
@@ -715,6 +716,7 @@ def free_partition(
     Output("mapping_exact", "", "1 if the mapping is proved to be the best"),
     Output("mapping_gap", "", "time of the mapping over its bound, less one"),
     source="DFModel B.3, DRAM constraint",
+    lengthy=True,
 )
 def optimal_partition(
     mapping_kernels: np.ndarray,
@@ -768,6 +770,7 @@ def optimal_partition(
     Output("stage_time_s", "s", "time of the slowest of these stages, messages included; 0 where none share it"),
     Output("stage_gap", "", "that time over a time which no cut can beat, less one"),
     source="DFModel B.1: the slowest of compute, network and messages is least; stages partitioned by B.8 stage 2",
+    lengthy=True,
 )
 def optimal_stages(
     mapping_kernels: np.ndarray,

@@ -51,6 +51,8 @@ def fuse(fusion: Fusion) -> Callable[..., None]:
     Scratch arguments are the buffers of array outputs that do not leave the stage, in the order of the equations;
     outputs are in the order of `fusion.kept`.
     """
+    if any(equation.lengthy for equation in fusion.equations):
+        return _one_by_one(fusion)
     return _load(_loop(fusion))
 
 
@@ -101,6 +103,41 @@ def _loop(fusion: Fusion) -> str:
     body += [f"o_{name}[t] = v_{name}" for name in fusion.kept if name not in arrays]
     loop = "    for t in range(n):\n" + "".join(f"        {line}\n" for line in body)
     return HEADER + _imports(fusion) + "\n" + _signature(fusion, scratch) + loop
+
+
+def _one_by_one(fusion: Fusion) -> Callable[..., None]:
+    """The loop in Python, of one lengthy equation that handles arrays and so stands alone in its stage."""
+    (equation,) = fusion.equations
+    function = equation.function
+    indices, scratch = _indices(fusion), scratch_outputs(fusion)
+
+    def run(n: int, *given: Any) -> None:
+        index = dict(zip(indices, given))
+        inputs = given[len(indices) : len(indices) + len(fusion.arguments)]
+        buffers = given[len(indices) + len(inputs) :]
+        columns = dict(zip((argument.name for argument in fusion.arguments), zip(fusion.arguments, inputs)))
+        written = dict(zip((*scratch, *fusion.kept), buffers))
+
+        def entry(name: str, t: int) -> Any:
+            argument, values = columns[name]
+            if argument.access == "constant":
+                return values
+            return values[t if argument.access == "own" else index[argument.index][t]]
+
+        for t in range(n):
+            arrays = [written[o.name] if o.name in scratch else written[o.name][t] for o in equation.arrays]
+            arguments = [*(entry(name, t) for name in equation.inputs), *arrays]
+            if not function.signatures:
+                with compiling():
+                    found = function(*arguments)
+            else:
+                found = function(*arguments)
+            scalars = found if len(equation.scalars) > 1 else (found,)
+            for output, value in zip(equation.scalars, scalars):
+                if output.name in written:
+                    written[output.name][t] = value
+
+    return run
 
 
 @cache

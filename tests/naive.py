@@ -936,8 +936,8 @@ def graph_times(
     times = [dict(zip(TIMES, row)) for row in partition_times]
     backward = [dict(zip(PARTITION_LOADS, row))["backward"] for row in partition_loads]
 
-    def total(stage: int, what: str, only: Sequence[float] | None = None) -> float:
-        return sum(times[p][what] for p in partitions_of_stage[stage] if only is None or only[p])
+    def total(stage: int, what: str, share: Sequence[float] | None = None) -> float:
+        return sum(times[p][what] * (1.0 if share is None else share[p]) for p in partitions_of_stage[stage])
 
     slowest = max(sorted(partitions_of_stage), key=lambda stage: total(stage, "total"))
     return {
@@ -1480,7 +1480,7 @@ def tables(rows: int, *columns: st.SearchStrategy[float]) -> st.SearchStrategy[n
 def load_tables(rows: int) -> st.SearchStrategy[np.ndarray]:
     """Loads of some partitions."""
     sizes = [_from_zero(1.0, 1e12)] * 3
-    return tables(rows, _from_zero(1.0, 1e15), *sizes, _whole(0, 1), _from_zero(1.0, 1e9))
+    return tables(rows, _from_zero(1.0, 1e15), *sizes, st.floats(0.0, 1.0), _from_zero(1.0, 1e9))
 
 
 SECONDS = _from_zero(1e-9, 1e3)
