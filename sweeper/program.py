@@ -396,7 +396,10 @@ class Evaluation:
             indices = [index[rows] for index in indices]
             count = len(rows)
         values = [self.column(argument.name) for argument in stage.fusion.arguments]
-        self.columns.update(self._called(stage, count, indices, values))
+        written = self._called(stage, count, indices, values)
+        self.columns.update(written)
+        for name in written:
+            self._likes.pop(name, None)
 
     def _run_at_points(self, stage: Stage) -> None:
         """Arguments that are as crowded are at the points already, and need no index."""

@@ -130,6 +130,7 @@ class TestWorkload:
         assert partitions == {
             "kernel_by_kernel": (0, 1, 2, 3, 4),
             "single": (0, 0, 0, 0, 0),
+            "optimal": (),
             "halves": (0, 0, 1, 1, 1),
         }
 
