@@ -441,8 +441,12 @@ class Evaluation:
         return self._likes[name]
 
     def _keys(self, stage: Stage, indices: Sequence[np.ndarray]) -> Iterator[np.ndarray]:
-        """What tells the combinations of a folding stage apart: values of scalars, identity or content of arrays."""
+        """What tells the combinations of a folding stage apart: values of scalars, identity or content of arrays.
+
+        Looking at the content of tables of numbers pays for lengthy equations only.
+        """
         seen: set[int] = set()
+        lengthy = any(equation.lengthy for equation in stage.fusion.equations)
         for argument in stage.fusion.arguments:
             if argument.access == "constant":
                 continue
@@ -450,7 +454,7 @@ class Evaluation:
             index = indices[argument.index]
             if values.ndim == 1:
                 yield values[index]
-            elif argument.name in self.program.outputs or values.dtype == np.int64:
+            elif values.dtype == np.int64 or (lengthy and argument.name in self.program.outputs):
                 yield self._alike(argument.name)[index].astype(np.int64)
             elif argument.index not in seen:
                 seen.add(argument.index)
