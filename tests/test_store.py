@@ -7,6 +7,7 @@ import socket
 import time
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.fs
@@ -174,26 +175,28 @@ def test_one_run_per_directory(tmp_path: Path) -> None:
     assert not (tmp_path / FILE).exists()
 
 
-NOW = time.time()
-
-
 @pytest.mark.parametrize(
-    ("holder", "gone"),
+    ("difference", "silent_s", "gone"),
     [
-        (current_holder(NOW), False),
-        (replace(current_holder(NOW), pid=2**22 + 1), True),
-        (replace(current_holder(NOW), born="1"), True),
-        (replace(current_holder(NOW), boot="before"), True),
-        (replace(current_holder(NOW), host="elsewhere"), False),
-        (replace(current_holder(NOW), space="a container"), False),
-        (replace(current_holder(NOW - 2 * STALE_S), host="elsewhere"), True),
-        (replace(current_holder(NOW - 2 * STALE_S), space="a container"), True),
+        ({}, 0.0, False),
+        ({"pid": 2**22 + 1}, 0.0, True),
+        ({"born": "1"}, 0.0, True),
+        ({"boot": "before"}, 0.0, True),
+        ({"host": "elsewhere"}, 0.0, False),
+        ({"space": "a container"}, 0.0, False),
+        ({"host": "elsewhere"}, 2 * STALE_S, True),
+        ({"space": "a container"}, 2 * STALE_S, True),
     ],
     ids=["me", "no process", "reused pid", "reboot", "host", "container", "silent host", "silent container"],
 )
-def test_a_lock_is_taken_over_when_its_holder_is_gone(tmp_path: Path, holder: object, gone: bool) -> None:
-    assert holder.gone(NOW) is gone  # type: ignore[attr-defined]
-    (tmp_path / FILE).write_text(json.dumps(asdict(holder)))  # type: ignore[call-overload]
+def test_a_lock_is_taken_over_when_its_holder_is_gone(
+    tmp_path: Path, difference: dict[str, Any], silent_s: float, gone: bool
+) -> None:
+    # The holder is made here, not when tests are collected: it goes stale while the other tests run.
+    now = time.time()
+    holder = replace(current_holder(now - silent_s), **difference)
+    assert holder.gone(now) is gone
+    (tmp_path / FILE).write_text(json.dumps(asdict(holder)))
     if gone:
         with Lock(LocalFolder(tmp_path)):
             pass
