@@ -3,9 +3,7 @@
 `python -m benchmarks.calculon` lists the hundred best executions with both numbers.
 """
 
-import importlib.util
 import statistics
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,12 +16,12 @@ import sweeper
 from benchmarks.studies import shipped
 from benchmarks.table import Row, Target
 from benchmarks.timing import cpu_s
+from benchmarks.twins import twin
 from kernels.calculon import CURVES
 from sweeper.curves import read_curves
 from sweeper.planning import Plan
 
 STUDY = "calculon_search"
-ORACLE = Path(__file__).parents[1] / "tests" / "calculon_oracle.py"
 THEIR_RATE = 252.0
 """Executions per second and core of Calculon (caa4b11) on this search: 20,000 of them drawn uniformly, on another
 machine (2 cores of an AMD EPYC), processor time. The whole search is 7.9 core-hours at this rate."""
@@ -57,13 +55,7 @@ WORDS = {"selective": "attn_only", "all_reduce": "ar"}
 
 def oracle() -> Any:
     """Calculon's equations in plain Python, from the tests."""
-    if "calculon_oracle" not in sys.modules:
-        spec = importlib.util.spec_from_file_location("calculon_oracle", ORACLE)
-        assert spec is not None
-        assert spec.loader is not None
-        module = sys.modules["calculon_oracle"] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-    return sys.modules["calculon_oracle"]
+    return twin("calculon_oracle")
 
 
 def execution(plan: Plan, row: Mapping[str, Any]) -> dict[str, Any]:

@@ -19,3 +19,9 @@ def medians(works: Sequence[Work], rounds: int, times: int = 1) -> list[float]:
     """Median processor seconds of each work. All take their turn in every round, so that a noisy moment hits all."""
     found = [[cpu_s(work, times) for work in works] for _ in range(rounds)]
     return [statistics.median(column) for column in zip(*found)]
+
+
+def leasts(works: Sequence[Work], rounds: int) -> list[float]:
+    """Least processor seconds of each work, in turns: for works so short that what disturbs them only adds time."""
+    found = [[cpu_s(work) for work in works] for _ in range(rounds)]
+    return [min(column) for column in zip(*found)]

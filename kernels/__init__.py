@@ -10,6 +10,7 @@ from kernels import (
     chip,
     collectives,
     cost,
+    energy,
     footprint,
     graph_loads,
     inference,
@@ -19,6 +20,8 @@ from kernels import (
     model_memory,
     network,
     operators,
+    ownership,
+    packaging,
     partition,
     pipeline,
     rates,
@@ -33,7 +36,9 @@ SHARED: tuple[Equation, ...] = (
     *chip.EQUATIONS,
     *network.EQUATIONS,
     *cost.EQUATIONS,
+    *packaging.EQUATIONS,
     metrics.efficiency,
+    *ownership.EQUATIONS,
 )
 """Equations of every family."""
 
@@ -54,6 +59,8 @@ MODELS: dict[str, tuple[Equation, ...]] = {
         metrics.work,
         metrics.chip_work,
         metrics.roofline,
+        *energy.SHARED,
+        *energy.GRAPH,
     ),
     "operators": (
         *SHARED,
@@ -62,8 +69,11 @@ MODELS: dict[str, tuple[Equation, ...]] = {
         *training.EQUATIONS,
         *inference.EQUATIONS,
         *model_memory.EQUATIONS,
+        *ownership.TOKEN_EQUATIONS,
+        *energy.SHARED,
+        *energy.OPERATORS,
     ),
-    "calculon": (*SHARED, *calculon.EQUATIONS),
+    "calculon": (*SHARED, *calculon.EQUATIONS, ownership.rated_power),
 }
 """The whole model, by family of workloads."""
 

@@ -792,7 +792,7 @@ def layout_check(
 
 
 @equation(
-    Output("infeasible_reason", "", "why the point cannot run; see kernels.codes.REASONS"),
+    Output("system_reason", "", "why the system cannot run the point; see kernels.codes.REASONS"),
     Output("memory_headroom_B", "B", "memory capacity less the need; negative by what is missing"),
     source=f"{PAPER}: capacity of both memories",
 )

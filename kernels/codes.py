@@ -60,6 +60,7 @@ SWITCHES: dict[str, tuple[str, ...]] = {
     "placement": ("tensor_pipeline_data", "tensor_data_pipeline"),
     "weight_tiling": ("free", "repeats_traffic", "least_traffic"),
     "unit_allocation": ("ideal", "integer"),
+    "chip_cost": ("listed", "package"),
 }
 """Assumption switches and their choices; meaning and source of each stand in docs/assumptions.md."""
 
@@ -97,8 +98,14 @@ REASONS = (
     "sram_capacity",
     "offload_capacity",
     "memory_capacity",
+    "die_exceeds_wafer",
+    "link_beyond_reach",
+    "die_exceeds_reticle",
+    "shoreline_exceeded",
 )
 """Why a point is infeasible, in the order in which the checks are made; the empty string is feasible."""
+FIRST_OF_PACKAGE = REASONS.index("die_exceeds_wafer")
+"""The first reason that lies in the package; they follow the order of `kernels.package_layout.STATUS`."""
 
 KERNEL_TYPES = ("gemm", "batched_gemm", "elementwise")
 PHASES = ("forward", "backward", "update")

@@ -67,11 +67,7 @@ def network_parts(
 )
 def system_price(
     chips: float,
-    chip_price_usd: float,
-    memory_bandwidth_Bps: float,
-    memory_capacity_B: float,
-    memory_price_usd_per_Bps: float,
-    memory_price_usd_per_B: float,
+    accelerator_price_usd: float,
     links_x: float,
     links_outer: float,
     ports_x: float,
@@ -83,15 +79,14 @@ def system_price(
     link_switch_price_usd_per_Bps: float,
     outer_link_switch_price_usd_per_Bps: float,
 ) -> tuple[float, float]:
-    """Memory is priced by bandwidth and, where the library says so, by capacity."""
-    memory = memory_bandwidth_Bps * memory_price_usd_per_Bps + memory_capacity_B * memory_price_usd_per_B
+    """Accelerators with their memory, links and switch ports."""
     network = (
         links_x * link_bandwidth_Bps * link_price_usd_per_Bps
         + links_outer * outer_link_bandwidth_Bps * outer_link_price_usd_per_Bps
         + ports_x * link_bandwidth_Bps * link_switch_price_usd_per_Bps
         + ports_outer * outer_link_bandwidth_Bps * outer_link_switch_price_usd_per_Bps
     )
-    return chips * (chip_price_usd + memory) + network, network
+    return chips * accelerator_price_usd + network, network
 
 
 @equation(

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kernels.codes import REASONS
+from kernels.codes import FIRST_OF_PACKAGE
 from kernels.equation import Output, equation
 from kernels.graph_loads import ROOM
 
@@ -19,7 +19,7 @@ from kernels.graph_loads import ROOM
     SRAM_CAPACITY,
     OFFLOAD_CAPACITY,
     MEMORY_CAPACITY,
-) = range(len(REASONS))
+) = range(FIRST_OF_PACKAGE)
 
 STATE = Output("state_B", "B", "main memory of one chip for what stays: weights, optimizer state, stored activations")
 
@@ -76,7 +76,7 @@ def memory_need(state_B: float, live_activations_B: float, resident_microbatches
 
 
 @equation(
-    Output("infeasible_reason", "", "why the point cannot run; see kernels.codes.REASONS"),
+    Output("system_reason", "", "why the system cannot run the point; see kernels.codes.REASONS"),
     Output("memory_headroom_B", "B", "memory capacity less the need; negative by what is missing"),
     Output("sram_headroom_B", "B", "on-chip capacity less the need of the largest partition"),
     source="DFModel B.3, constraints",

@@ -12,11 +12,12 @@ from fractions import Fraction
 import numpy as np
 
 from sweeper import checks
+from sweeper.attributes import Attribute
 from sweeper.columns import ALL, Stock, read_value, unknown_column
 from sweeper.errors import Problems, SpecError, brief, unknown
 from sweeper.expressions import Expression, ExpressionError
 from sweeper.units import QuantityError, in_range
-from sweeper.vocabulary import ATTRIBUTES, NUMERIC, ROLES, Attribute
+from sweeper.vocabulary import ATTRIBUTES, NUMERIC, ROLES
 from sweeper.yaml_source import Node, error
 
 MAX_ROWS = 1_000_000

@@ -32,7 +32,14 @@ MOST = 4
 """Constants that a calibration may fit."""
 KNOWN = ATTRIBUTES["calibration"]
 
-SPANS = {"": (0.02, 1.0), "s": (1e-9, 1.0), "B": (1e-1, 1e10)}
+SPANS = {
+    "": (0.02, 1.0),
+    "s": (1e-9, 1.0),
+    "B": (1e-1, 1e10),
+    "W": (1.0, 1e4),
+    "J/flop": (1e-14, 1e-10),
+    "J/B": (1e-12, 1e-8),
+}
 """Least and largest value that a fit tries, by unit."""
 STARTS = 64
 """Candidates, spread evenly over the logarithms of the spans, from the best of which a fit descends."""
@@ -56,14 +63,17 @@ INTERVAL = (5.0, 95.0)
 class Calibration(BaseModel, extra="forbid", frozen=True):
     """Which constants of a calibration are fitted, and to which rows.
 
-    Rows are those of `files` whose group is listed (any, if none is) and for which `where` holds, and whose software
-    stack is this calibration or one of `also`, which share the constants. `tie` names constants that are the same
+    Rows are those of `files` (read as `layout`, the first that the registry gives them, if it is not said) whose group
+    is listed (any, if none is) and for which `where` holds, and whose software stack is this calibration, one of
+    `also`, which share the constants, or one of `heirs`, which extend it. `tie` names constants that are the same
     number as a fitted one; `source` is the column that says which rows come from one source.
     """
 
     name: str
     also: list[str] = []
+    heirs: list[str] = []
     files: list[str]
+    layout: str = ""
     groups: list[str] = []
     where: str = ""
     fit: list[str]
@@ -161,18 +171,18 @@ def named(name: str) -> list[Calibration]:
 def sample_of(calibration: Calibration) -> Sample:
     """The rows that a calibration is fitted to. Raises UsageFault if there are fewer than constants."""
     known = registry()
-    layouts = {table["file"]: table["layout"] for table in known["tables"]}
+    layouts = {table["file"]: table["layout"] for table in reversed(known["tables"])}
+    stacks = (calibration.name, *calibration.also, *calibration.heirs)
     condition = Expression(calibration.where) if calibration.where else None
     cases, sources = [], []
     for file in calibration.files:
         for row in read_rows(builtin_specs() / "measurements" / file):
             if condition is not None and not holds(condition, row):
                 continue
-            case = case_of(row, layouts[file], known)
+            case = case_of(row, calibration.layout or layouts[file], known)
             if isinstance(case, str) or not np.isfinite(case.measured):
                 continue
-            stack = case.point.get("calibration")
-            if stack in (calibration.name, *calibration.also) and (case.group in (calibration.groups or [case.group])):
+            if case.point.get("calibration") in stacks and (case.group in (calibration.groups or [case.group])):
                 cases.append(case)
                 sources.append(row.get(calibration.source, ""))
     if len(cases) <= len(calibration.fit):

@@ -6,7 +6,7 @@
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ import polars as pl
 
 from kernels.codes import GROUPS, OPERATOR_TYPES, PLACES
 from kernels.operators import BOUNDS, COUNT, FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT
+from sweeper.a100_study import REFERENCE, named, summary
 from sweeper.figures import PALETTE, _figure, _save
 from sweeper.library import builtin_specs
 from sweeper.lineage import coordinates, explain
@@ -120,6 +121,62 @@ class Lines:
             panel.set_yscale("log", base=2)
         panel.set_xlabel(self.x)
         panel.legend(frameon=False, fontsize=7.0)
+
+
+@dataclass(frozen=True)
+class Products:
+    """Cost against time: `table` gives `design`, `cost` with `p5` and `p95`, `time`, and whether the design `fits`. The
+    curve holds all designs that are as good as `reference`: those below it are better."""
+
+    title: str
+    unit: str
+    table: Callable[[], pl.DataFrame]
+    reference: str
+
+    def draw(self, panel: "Axes") -> None:
+        """The value of each design, the band of its cost, and the curve of equal products."""
+        rows = self.table().sort("time").to_dicts()
+        for number, (row, colour) in enumerate(zip(rows, PALETTE * 2, strict=False)):
+            filled = colour if row["fits"] else "none"
+            panel.hlines(row["time"], row["p5"], row["p95"], color=colour, linewidth=1.0, alpha=0.5)
+            panel.plot(row["cost"], row["time"], "o", color=colour, markerfacecolor=filled, markersize=6.0)
+            # Neighbours in time have their names on opposite sides.
+            side = {"xytext": (-3.0, -10.0), "ha": "right"} if number % 2 else {"xytext": (3.0, 4.0)}
+            panel.annotate(row["design"], (row["cost"], row["time"]), textcoords="offset points", fontsize=7.0, **side)
+        (equal,) = (row["cost"] * row["time"] for row in rows if row["design"] == self.reference)
+        low, high = min(row["p5"] for row in rows), max(row["p95"] for row in rows)
+        ends = (min(row["time"] for row in rows) * 0.9, max(row["time"] for row in rows) * 1.1)
+        costs = np.geomspace(max(low, equal / ends[1]), min(high, equal / ends[0]), 100)
+        panel.plot(costs, equal / costs, "--", color="red", linewidth=1.0, label=f"product of {self.reference}")
+        panel.set_ylim(*ends)
+        panel.set_xlabel("package, usd (bars: 5 to 95 % of the draws)")
+        panel.legend(frameon=False, fontsize=7.0, loc="upper right")
+
+
+@dataclass(frozen=True)
+class Bands:
+    """Lines with bands: `table` gives `series`, `x`, `p5`, `p50` and `p95`. The least of each line is marked."""
+
+    title: str
+    unit: str
+    x: str
+    table: Callable[[], pl.DataFrame]
+
+    def draw(self, panel: "Axes") -> None:
+        """A line per series in the order of the table."""
+        parts = self.table().partition_by("series", maintain_order=True)
+        for part, colour in zip(parts, PALETTE, strict=False):
+            panel.plot(part["x"], part["p50"], "-", color=colour, linewidth=1.2, label=part["series"][0])
+            panel.fill_between(part["x"], part["p5"], part["p95"], color=colour, alpha=0.12, linewidth=0.0)
+            best = part.sort("p50", "x").row(0, named=True)
+            panel.plot(best["x"], best["p50"], "o", color=colour, markersize=6.0)
+        ticks = sorted({float(x) for part in parts for x in part["x"]})
+        panel.set_xscale("log")
+        panel.set_yscale("log")
+        panel.set_xticks(ticks, [f"{tick:g}" for tick in ticks], fontsize=7.0)
+        panel.minorticks_off()
+        panel.set_xlabel(self.x)
+        panel.legend(frameon=False, fontsize=7.0, loc="upper left")
 
 
 def memory_parts() -> pl.DataFrame:
@@ -280,13 +337,32 @@ def all_reduce_times() -> pl.DataFrame:
     )  # fmt: skip
 
 
+def accelerator_products(work: str, seconds: float) -> pl.DataFrame:
+    """Cost and time of the A100-like designs; `seconds` is the unit of the time."""
+    return summary(named(case_frame("a100_hbm_count"))).select(
+        "design", "cost", "p5", "p95", "fits", time=pl.col(work) / seconds
+    )
+
+
+def chiplet_bands(defects_per_cm2: float) -> pl.DataFrame:
+    """Cost of a package by number of chiplets, median and band, by node."""
+    density = pl.col("node_defect_density_per_mm2")
+    rows = case_frame("chiplet_count").filter((100.0 * density - defects_per_cm2).abs() < 1e-9)
+    quantiles = {"p5": "p05", "p50": "p50", "p95": "p95"}
+    return rows.sort("point_id").select(
+        pl.col("node").alias("series"),
+        pl.col("package_chiplets").alias("x"),
+        *(pl.col(f"package_cost_usd_{column}").alias(name) for name, column in quantiles.items()),
+    )
+
+
 MEASURED_FLASH = {
     "GPT-2 small, measured (FlashAttention)": ((1024.0, 4.7 / 2.7), (2048.0, 4.7 / 3.0), (4096.0, 4.7 / 3.6)),
     "GPT-2 medium, measured (FlashAttention)": ((1024.0, 11.5 / 6.9),),
 }
 """Days of training on 8 A100: Megatron-LM at a context of 1024 over FlashAttention (Dao et al. 2022, tables 2, 4)."""
 
-CASES: dict[str, tuple[Bars | Lines, ...]] = {
+CASES: dict[str, tuple[Bars | Lines | Products | Bands, ...]] = {
     "optimus_memory": (Bars("Memory of one A100", "GiB", memory_parts, (80.0, "capacity, 80 GiB")),),
     "optimus_generations": (Bars("Time per sample of GPT-3 175B", "B200-NVS-L = 1", generation_parts),),
     "optimus_bounds": (
@@ -307,6 +383,15 @@ CASES: dict[str, tuple[Bars | Lines, ...]] = {
         Bars("Prompt only", "s", lambda: topology_latency("time_to_first_token_s")),
     ),
     "imec_all_reduce": (Lines("All-reduce on 16 V100", "ms", "message, MB", all_reduce_times, logarithmic="xy"),),
+    "a100_hbm_count": (
+        Products("Training", "s per iteration", lambda: accelerator_products("training", 1.0), REFERENCE),
+        Products("Inference", "days for 10^9 requests", lambda: accelerator_products("inference", 86400.0), REFERENCE),
+        Products("Both, half each", f"{REFERENCE} = 1", lambda: accelerator_products("combined", 1.0), REFERENCE),
+    ),
+    "chiplet_count": tuple(
+        Bands(f"{defects} defects per cm2", "usd per package", "chiplets", partial(chiplet_bands, defects))
+        for defects in (0.1, 0.2, 0.5)
+    ),
 }
 """Panels of each case study, side by side."""
 

@@ -6,10 +6,10 @@ Each function returns plain data or raises SpecError at the node; readers go on 
 
 from collections.abc import Collection, Iterable
 
+from sweeper.attributes import Attribute
 from sweeper.errors import Problem, Problems, brief, unknown
 from sweeper.expressions import Expression, ExpressionError, check_symbols
 from sweeper.units import QuantityError, attribute_value
-from sweeper.vocabulary import Attribute
 from sweeper.yaml_source import Node, child_path, error
 
 

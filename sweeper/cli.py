@@ -71,6 +71,13 @@ def study_path(name: str) -> Path:
     return ours
 
 
+def library_of(directories: Iterable[str]) -> Any:
+    """Our library with others laid over it."""
+    from sweeper.library import Library, builtin_specs
+
+    return Library.load([*(Path(path) for path in directories), builtin_specs()])
+
+
 def plan_of(study: str, library: Iterable[str]) -> Any:
     from sweeper.planning import make_plan
 
@@ -448,6 +455,84 @@ def claims(name: str, check: bool, as_json: bool) -> None:
     if check and outside:
         click.echo(f"outside tolerance: {', '.join(outside)}", err=True)
         sys.exit(1)
+
+
+@main.command("cost-check")
+@click.option("--designs", metavar="FILE", help="CSV of CATCH designs with their inputs.")
+@click.option("--dies", metavar="FILE", help="CSV of what CATCH found of their dies.")
+@click.option("--packages", metavar="FILE", help="CSV of Chiplet Actuary's packages, portfolio by portfolio.")
+@JSON
+@guarded
+def cost_check(designs: str | None, dies: str | None, packages: str | None, as_json: bool) -> None:
+    """Compare our package cost with what CATCH and Chiplet Actuary found of the same packages.
+
+    Shown is the worst relative error of every quantity, and where it is. Files may be compressed with gzip.
+
+    \b
+    Example: sweeper cost-check --designs designs.csv.gz --dies dies.csv.gz --packages packages.csv.gz
+    """
+    from sweeper.cost_check import read_score
+    from sweeper.packages import evaluate_tables
+    from sweeper.report import listing
+
+    found = read_score(designs, dies, packages, evaluate_tables)
+    columns = {"quantity": "QUANTITY", "rows": "ROWS", "worst": "WORST RELATIVE ERROR", "where": "WHERE"}
+    rows = [{**{name: getattr(score, name) for name in columns}, "within": score.within} for score in found]
+    echo(as_json, rows, lambda: listing(rows, columns))
+    outside = [score.quantity for score in found if not score.within]
+    if outside:
+        click.echo(f"worse than 1e-9: {', '.join(outside)}", err=True)
+        sys.exit(1)
+
+
+@main.command("cost")
+@click.argument("design")
+@click.option("--node", metavar="NODE", help="Node of the dies that leave it open; the same as --set node=NODE.")
+@click.option(
+    "--set", "settings", multiple=True, metavar="NAME=VALUE", help="Replace a number, as a study would; repeatable."
+)
+@click.option("--versus", metavar="DESIGN", help="Compare with this design in the same draws, under the same settings.")
+@click.option("--draws", type=click.IntRange(2, 1_000_000), default=2000, show_default=True, help="Monte Carlo draws.")
+@click.option("--figure", metavar="FILE", help="Draw the picture into this .png or .svg file.")
+@LIBRARY
+@JSON
+@guarded
+def cost_command(
+    design: str,
+    node: str | None,
+    settings: tuple[str, ...],
+    versus: str | None,
+    draws: int,
+    figure: str | None,
+    library: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Show what a package costs: its dies, where every dollar goes, how sure that is, and what it hinges on.
+
+    DESIGN is a package of the library. Its uncertain numbers are drawn between their low and high ends.
+
+    \b
+    Example: sweeper cost a100 --set package.memory_stacks=6 --figure a100.svg
+             sweeper cost chiplets --node n5 --set "node.defect_density=0.2 1/cm^2" --versus a100
+    """
+    from sweeper.columns import Stock
+    from sweeper.cost_draws import draw_costs
+    from sweeper.cost_figure import cost_figure, picture_path
+    from sweeper.cost_report import as_json as plain
+    from sweeper.cost_report import cost_comparison, cost_report, text
+    from sweeper.cost_settings import named_design, read_settings
+
+    picture = picture_path(figure) if figure else None
+    stock = Stock(library_of(library))
+    designs = [named_design(stock, name) for name in (design, versus) if name is not None]
+    given = read_settings([*([f"node={node}"] if node else ()), *settings], stock.library, designs)
+    drawn = [draw_costs(each, stock.library, values, draws) for each, values in zip(designs, given)]
+    found = cost_comparison(*drawn) if versus else cost_report(*drawn)
+    if picture:
+        cost_figure(found, picture)
+    echo(as_json, plain(found), lambda: text(found))
+    if picture:
+        click.echo(f"wrote {picture}", err=True)
 
 
 @main.command("list")

@@ -1,5 +1,6 @@
 """The columns that a study may give, and how one value of each is read."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from sweeper import checks
@@ -7,7 +8,8 @@ from sweeper.curves import read_curves
 from sweeper.errors import unknown
 from sweeper.library import Library
 from sweeper.operators import OperatorTable, read_table
-from sweeper.vocabulary import ENTRY_DEFAULTS, NAMED, NUMBERS, NUMERIC, OVERRIDES, ROLES, STAND_INS
+from sweeper.packages import PackageDesign, read_package
+from sweeper.vocabulary import ENTRY_DEFAULTS, NAMED, NUMBERS, NUMERIC, OPTIONAL_ROLES, OVERRIDES, ROLES, STAND_INS
 from sweeper.workload import Workload, read_workload
 from sweeper.yaml_source import Node
 
@@ -19,7 +21,7 @@ ASSUMABLE = (*NAMED, *NUMBERS, *OVERRIDES)
 """Columns that a set of assumptions may give."""
 
 REQUIRED = (
-    *(role for role in ROLES if role not in STAND_INS and role not in ENTRY_DEFAULTS),
+    *(role for role in ROLES if role not in {*STAND_INS, *ENTRY_DEFAULTS, *OPTIONAL_ROLES}),
     *(name for name, attribute in NUMBERS.items() if attribute.default is None),
 )
 """Columns that every box must give; the others have defaults."""
@@ -27,10 +29,11 @@ REQUIRED = (
 
 @dataclass
 class Stock:
-    """The library, and the workloads of it that the study names so far."""
+    """The library, and the workloads and packages of it that the study names so far."""
 
     library: Library
     workloads: dict[str, Workload | OperatorTable] = field(default_factory=dict)
+    packages: dict[str, PackageDesign] = field(default_factory=dict)
 
     def workload(self, name: str) -> Workload | OperatorTable:
         """A workload by its canonical name. Raises SpecError with the mistakes of its entry."""
@@ -38,6 +41,17 @@ class Stock:
             entry = self.library.find("workload", name)
             self.workloads[name] = read_table(entry) if "operators" in entry.body else read_workload(entry)
         return self.workloads[name]
+
+    def package(self, name: str) -> PackageDesign:
+        """A package design by its canonical name. Raises SpecError with the mistakes of its entry."""
+        if name not in self.packages:
+            self.packages[name] = read_package(self.library.find("package", name), self.library)
+        return self.packages[name]
+
+    def parameters(self, role: str, name: str) -> Collection[str]:
+        """Parameters of a workload or package that a study may override."""
+        entry = self.package(name) if role == "package" else self.workload(name)
+        return () if isinstance(entry, Workload) else entry.parameters
 
 
 def unknown_column(found: str) -> str:
@@ -71,6 +85,8 @@ def _entry(kind: str, node: Node, stock: Stock) -> str:
     entry = stock.library.find_at(kind, node)
     if kind == "workload":
         stock.workload(entry.name)
+    if kind == "package":
+        stock.package(entry.name)
     if kind == "calibration":
         read_curves(entry)
     return entry.name

@@ -10,9 +10,9 @@ import numpy as np
 
 from kernels.calculon import CURVE_STEPS, CURVES
 from sweeper import checks
+from sweeper.attributes import Attribute
 from sweeper.entries import Entry
 from sweeper.errors import Problems
-from sweeper.vocabulary import Attribute
 from sweeper.yaml_source import Node, error
 
 UNITS = {"matrix": "flop", "vector": "flop", "memory": "B", "offload": "B"}

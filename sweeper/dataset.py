@@ -7,9 +7,11 @@ import numpy as np
 import pyarrow as pa
 
 from kernels.codes import REASONS
+from sweeper.attributes import Attribute
 from sweeper.program import Program
 from sweeper.space import Grid
-from sweeper.vocabulary import ENTRY_DEFAULTS, GRADES, NAMED_DEFAULTS, NUMERIC, ROLES, STAND_INS, Attribute
+from sweeper.study import BANDS, Output
+from sweeper.vocabulary import ENTRY_DEFAULTS, GRADES, NAMED_DEFAULTS, NUMERIC, ROLES, STAND_INS
 
 LAST_METRICS = (
     "memory_need_B",
@@ -126,6 +128,20 @@ DEFAULT_METRICS = {
 }
 """Metrics of a study that does not choose, by family of its workloads; of models by task."""
 
+PACKAGE_METRICS = (
+    "package_cost_usd",
+    "package_design_usd",
+    "package_area_mm2",
+    "package_yield",
+    "accelerator_price_usd",
+    "accelerator_carbon_kg",
+    "usd_per_chip_hour",
+)
+"""Further metrics of a study that names packages."""
+
+BAND_SHARES = {"p05": 0.05, "p50": 0.5, "p95": 0.95}
+"""Quantiles that the mode `bands` keeps of a metric, by the ending of their columns."""
+
 NAMES = pa.dictionary(pa.int32(), pa.string())
 ALWAYS = (
     *("workload", "chip", "topology", "memory", "link", "partitioning", "chips", "dim_x", "dim_y", "dim_z"),
@@ -148,9 +164,14 @@ def dataset_name(axis_column: str) -> str:
     return f"{role}_{attribute.column}" if dotted else attribute.column
 
 
-def axis_columns(grids: Sequence[Grid]) -> dict[str, list[float | str]]:
-    """Axis columns of the dataset with every value they take: those that vary, and the usual ones."""
+def axis_columns(grids: Sequence[Grid], mode: str) -> dict[str, list[float | str]]:
+    """Axis columns of the dataset with every value they take: those that vary, and the usual ones.
+
+    Where a row stands for all points of a search, searched columns have no value.
+    """
+    hidden = {name for grid in grids for axis in grid.axes if axis.searched and mode == BANDS for name in axis.columns}
     names = list(dict.fromkeys([*ALWAYS, *(name for grid in grids for name in grid.columns)]))
+    names = [name for name in names if name not in hidden]
     found = {name: list(dict.fromkeys(value for grid in grids for value in axis_values(grid, name))) for name in names}
     return {name: found[name] for name in names if name in ALWAYS or len(found[name]) > 1}
 
@@ -205,6 +226,23 @@ def lineage(program: Program, column: str) -> tuple[set[str], set[tuple[str, str
     return equations, sources
 
 
+def _band_fields(field: pa.Field) -> list[pa.Field]:
+    """Quantiles and mean of a metric over the searched points that can run."""
+    return [field.with_name(f"{field.name}_{ending}") for ending in (*BAND_SHARES, "mean")]
+
+
+def bands(name: str, values: np.ndarray) -> dict[str, np.ndarray]:
+    """Quantiles and mean [row] of a metric [row, point] over the points that are not NaN; NaN where all are."""
+    known = np.any(~np.isnan(values), axis=1)
+    found = {f"{name}_{ending}": np.full(len(values), np.nan) for ending in (*BAND_SHARES, "mean")}
+    if known.any():
+        quantiles = np.nanquantile(values[known], list(BAND_SHARES.values()), axis=1)
+        for ending, quantile in zip(BAND_SHARES, quantiles, strict=True):
+            found[f"{name}_{ending}"][known] = quantile
+        found[f"{name}_mean"][known] = np.nanmean(values[known], axis=1)
+    return found
+
+
 def _metric_field(name: str, programs: Iterable[Program], float32: bool) -> pa.Field:
     unit, about = "", ""
     grades: set[str] = set()
@@ -221,14 +259,20 @@ def _metric_field(name: str, programs: Iterable[Program], float32: bool) -> pa.F
 
 
 def dataset_schema(
-    grids: Sequence[Grid], metrics: Sequence[str], programs: Sequence[Program], float32: bool, metadata: dict[str, str]
+    axes: Mapping[str, Sequence[float | str]],
+    metrics: Sequence[str],
+    programs: Sequence[Program],
+    output: Output,
+    metadata: dict[str, str],
 ) -> pa.Schema:
-    """Schema of every part of a study's dataset. The grade of a metric is the weakest among its inputs."""
+    """Schema of every part of a study's dataset, with axes as `axis_columns` gives them. The grade of a metric is the
+    weakest among its inputs."""
     fields = [_field("point_id", pa.int64(), "", "number of the point in the study", "key", "", "")]
-    fields += [_axis_field(name, values) for name, values in axis_columns(grids).items()]
+    fields += [_axis_field(name, values) for name, values in axes.items()]
     fields.append(_field("feasible", pa.bool_(), "", "whether the point can run", "metric", "", ""))
     fields.append(_field("infeasible_reason", NAMES, "", "first check that fails", "parameter", "", ""))
-    fields += [_metric_field(name, programs, float32) for name in metrics]
+    found = [_metric_field(name, programs, output.float32) for name in metrics]
+    fields += [band for field in found for band in _band_fields(field)] if output.mode == BANDS else found
     return pa.schema(fields, metadata=metadata)
 
 

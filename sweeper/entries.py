@@ -1,15 +1,18 @@
 """What a library entry means: definitions laid over those that they extend, every number with source and grade."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, field
 from typing import Any
 
 from kernels.codes import DIMENSION_KINDS
 from sweeper import checks
-from sweeper.errors import Problem, Problems, SpecError, brief
+from sweeper.attributes import Attribute
+from sweeper.cost_vocabulary import PACKAGE
+from sweeper.errors import Problem, Problems, SpecError, brief, unknown
 from sweeper.expressions import is_symbol
 from sweeper.units import QuantityError, attribute_value, si
-from sweeper.vocabulary import ATTRIBUTES, GRADES, Attribute
+from sweeper.vocabulary import ATTRIBUTES, GRADES
 from sweeper.yaml_source import Node, error
 
 WORKLOAD_KEYS = ("layers", "batch", "word", "steps", "stage_boundary", "tiles", "resident", "kernels", "partitions")
@@ -23,10 +26,18 @@ _BODY = {
     "workload": ("parameters", *WORKLOAD_KEYS, *TABLE_KEYS),
     "assumptions": ("values",),
     "calibration": ("efficiency_curves",),
+    "node": ("yield_model",),
+    "wafer": ("dies_per_wafer",),
+    "package": ("parameters", "definitions", "dies", "links", "conventions", "selected"),
 }
+_WITH_PARAMETERS = frozenset({"workload", "package"})
+"""Kinds whose entries name their own numbers, under `parameters`."""
 _MERGED = frozenset({"parameters", "partitions", "values", "definitions"})
 """Body keys whose mappings are merged with those of the extended entry; other keys replace it."""
 
+DISTRIBUTIONS = ("triangular", "uniform", "log_uniform")
+"""How a number is spread from its low to its high value."""
+_NUMBER_KEYS = ("value", "low", "high", "distribution", "source", "grade")
 _NUMBER_SHAPE = "{value: ..., source: ..., grade: ...}"
 _DEFAULT_SOURCE = "default of the vocabulary"
 _UNREADABLE = "unreadable"
@@ -35,20 +46,31 @@ _UNREADABLE = "unreadable"
 
 @dataclass(frozen=True)
 class Value:
-    """A number in its SI unit, and where it comes from."""
+    """A number in its SI unit, where it comes from, and how far it may be off.
+
+    `low` and `high` are the number itself unless given; `distribution` is one of DISTRIBUTIONS.
+    """
 
     number: float
     unit: str
     source: str
     grade: str
+    low: float = math.nan
+    high: float = math.nan
+    distribution: str = DISTRIBUTIONS[0]
+
+    def __post_init__(self) -> None:
+        for bound in ("low", "high"):
+            if math.isnan(getattr(self, bound)):
+                object.__setattr__(self, bound, self.number)
 
 
 @dataclass(frozen=True, eq=False)
 class Entry:
     """A library entry, with what it extends already merged in.
 
-    `values` holds its numbers: all attributes of the vocabulary for a chip, memory or link, and the parameters of a
-    workload. `dimensions` are the kinds of a topology's dimensions. `body` holds the nodes of all other keys.
+    `values` holds its numbers: all attributes of the vocabulary for kinds that have some, and the parameters of a
+    workload or package. `dimensions` are the kinds of a topology's dimensions. `body` holds the nodes of other keys.
     """
 
     kind: str
@@ -98,12 +120,15 @@ class Definition:
 
 @dataclass(frozen=True)
 class _Number:
-    """A number as written, the definition in which it stands, and the source and grade that hold for it."""
+    """A number as written, the definition in which it stands, the source and grade that hold for it, and its range."""
 
     node: Node
     home: Definition
     source: str
     grade: str
+    low: Node | None = None
+    high: Node | None = None
+    distribution: str = DISTRIBUTIONS[0]
 
 
 @dataclass
@@ -157,7 +182,7 @@ def _add(draft: _Draft, definition: Definition, problems: Problems) -> None:
         if "tags" in given:
             draft.tags = checks.texts(given["tags"], "tags")
     numbers = {key: given[key] for key in attributes if key in given}
-    if kind == "workload" and "parameters" in given:
+    if kind in _WITH_PARAMETERS and "parameters" in given:
         with problems.collecting():
             numbers = checks.mapping(given["parameters"], "parameters")
     for key, node in numbers.items():
@@ -181,21 +206,25 @@ def _merged(below: Node | None, above: Node) -> Node:
 
 
 def _number(node: Node, bare: _Number, below: _Number | None) -> _Number:
-    """Read `3 TB/s`, for which `bare` stands, or `{value, source, grade}`; `below` is what the entry extends.
+    """Read `3 TB/s`, for which `bare` stands, or a mapping of _NUMBER_KEYS; `below` is what the entry extends.
 
-    An entry that replaces a value must say where the new one comes from, so the source of the old one is not
-    inherited; one that gives only a source or a grade keeps the value.
+    An entry that replaces a value must say where the new one comes from and how far it may be off, so source and range
+    of the old one are not inherited; one that gives only other keys keeps the value and what it does not give.
     """
     if not isinstance(node.value, dict):
         return bare
-    parts = checks.fields(node, "a number", ("value", "source", "grade"))
+    parts = checks.fields(node, "a number", _NUMBER_KEYS)
     if "value" in parts:
         below = _Number(parts["value"], bare.home, bare.source, bare.grade)
     elif below is None:
         raise error(node, f"a number lacks the key 'value'; write {_NUMBER_SHAPE}")
     source = checks.text(parts["source"], "source") if "source" in parts else below.source
     grade = checks.choice(parts["grade"], "grade", GRADES) if "grade" in parts else below.grade
-    return _Number(below.node, below.home, source, grade)
+    distribution = below.distribution
+    if "distribution" in parts:
+        distribution = checks.choice(parts["distribution"], "distribution", DISTRIBUTIONS)
+    low, high = parts.get("low", below.low), parts.get("high", below.high)
+    return _Number(below.node, below.home, source, grade, low, high, distribution)
 
 
 def _values(definition: Definition, draft: _Draft, problems: Problems) -> dict[str, Value]:
@@ -205,7 +234,9 @@ def _values(definition: Definition, draft: _Draft, problems: Problems) -> dict[s
     values: dict[str, Value] = {}
     for key, found in numbers.items():
         with problems.collecting():
-            values[key] = _value(key, found, attributes)
+            if definition.kind == "package" and key not in PACKAGE:
+                raise error(found.node, unknown("parameter of a package", key, PACKAGE))
+            values[key] = _value(key, found, PACKAGE if definition.kind == "package" else attributes)
     problems.extend(_unsourced(numbers))
     for key, attribute in attributes.items():
         if key in draft.numbers:
@@ -223,12 +254,24 @@ def _value(key: str, found: _Number, attributes: Mapping[str, Attribute]) -> Val
     attribute = attributes.get(key)
     if attribute is None and not is_symbol(key):
         raise error(found.node, f"{brief(key)} cannot name a parameter; use letters, digits and underscores")
+    number, unit = _quantity(found.node, attribute)
+    low, high = (_quantity(node, attribute) if node else (number, unit) for node in (found.low, found.high))
+    if low[1] != unit or high[1] != unit:
+        raise error(found.node, f"value, low and high have different units ({unit}, {low[1]}, {high[1]})")
+    if not low[0] <= number <= high[0]:
+        raise error(found.node, f"{found.node.kind} does not lie from low ({low[0]:g}) to high ({high[0]:g} {unit})")
+    if found.distribution == "log_uniform" and low[0] <= 0:
+        raise error(found.node, "a number that is log_uniform needs a low greater than 0")
+    return Value(number, unit, found.source, found.grade, low[0], high[0], found.distribution)
+
+
+def _quantity(node: Node, attribute: Attribute | None) -> tuple[float, str]:
+    """A number as written, in SI and with its unit."""
     try:
-        written = checks.scalar(found.node, "a number")
-        number, unit = (attribute_value(written, attribute), attribute.unit) if attribute else si(written)
+        written = checks.scalar(node, "a number")
+        return (attribute_value(written, attribute), attribute.unit) if attribute else si(written)
     except QuantityError as fault:
-        raise error(found.node, str(fault)) from None
-    return Value(number, unit, found.source, found.grade)
+        raise error(node, str(fault)) from None
 
 
 def _unsourced(numbers: Mapping[str, _Number]) -> Problems:

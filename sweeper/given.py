@@ -1,19 +1,22 @@
 """What the space gives to the equations: axis numbers, library attributes, assumptions, and a workload's graph."""
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from kernels.codes import DIMENSION_KINDS, FORMAT_B, FORMATS, NAMED_FORMATS
 from sweeper import graph, table
+from sweeper.attributes import Attribute
 from sweeper.curves import curve_source, read_curves
 from sweeper.entries import Value
 from sweeper.expressions import Expression
 from sweeper.library import Library
 from sweeper.operators import LAYOUTS, OperatorTable
+from sweeper.packages import PackageDesign
 from sweeper.program import Given, Values
 from sweeper.space import Grid
+from sweeper.uncertain import DRAW, is_uncertain, key_of, values_in
 from sweeper.vocabulary import (
     ATTRIBUTES,
     ENTRY_DEFAULTS,
@@ -21,9 +24,9 @@ from sweeper.vocabulary import (
     NAMED,
     NAMED_DEFAULTS,
     NUMBERS,
+    OPTIONAL_ROLES,
     ROLES,
     STAND_INS,
-    Attribute,
 )
 from sweeper.workload import Workload
 
@@ -37,6 +40,7 @@ class Surroundings:
     grid: Grid
     library: Library
     workloads: Mapping[str, Workload | OperatorTable]
+    packages: Mapping[str, PackageDesign] = field(default_factory=dict)
 
     def varies(self, name: str) -> bool:
         """Whether a column has several values in the box."""
@@ -90,8 +94,28 @@ def attribute_of(around: Surroundings, role: str, name: str, attribute: Attribut
         (entry.values[name].source, entry.values[name].grade) if name in entry.values else ("default", "assumed")
         for entry in entries
     )
+    if DRAW in around.grid.columns and any(is_uncertain(e.values[name]) for e in entries if name in e.values):
+        uncertain = [(entry.values[name], key_of(kind, entry.name, name)) for entry in entries]
+        given = drawn(around, selector, uncertain)
+        return Given(column, given.needs, given.build, attribute.unit, attribute.about, sources)
     table = np.array([_attribute(entry.values, name, attribute) for entry in entries])
     return lookup(around, column, selector, table, attribute.unit, attribute.about, sources)
+
+
+def drawn(around: Surroundings, selector: str, uncertain: Sequence[tuple[Value, np.uint64]]) -> Given:
+    """A number of the selected entry in every draw; numbers and their keys by the values of the selector."""
+    needs = frozenset(name for name in (selector, DRAW) if around.varies(name))
+
+    def build(values: Values, n: int) -> np.ndarray:
+        draws = values[DRAW] if DRAW in needs else np.full(n, around.only(DRAW, 0.0), np.float64)
+        codes = values[selector].astype(np.int64) if selector in needs else np.zeros(n, np.int64)
+        found = np.empty(n)
+        for code, (value, key) in enumerate(uncertain):
+            at = codes == code
+            found[at] = values_in(draws[at], value, key)
+        return found
+
+    return Given("", needs, build, "", "")
 
 
 def _attribute(values: Mapping[str, Value], name: str, attribute: Attribute) -> float:
@@ -220,13 +244,23 @@ def scalar(workload: Workload, expression: Expression) -> Callable[[dict[str, np
     return build
 
 
+def given_numbers(around: Surroundings) -> dict[str, Given]:
+    """Numbers of the study and attributes of the entries that fill its roles.
+
+    A box that names no workload describes no system, only a package: its other roles stay empty.
+    """
+    found = [number(around, name, attribute) for name, attribute in NUMBERS.items()]
+    whole = "workload" in around.grid.columns
+    for role, kind in ROLES.items():
+        if role in around.grid.columns or (whole and role not in OPTIONAL_ROLES):
+            found += [attribute_of(around, role, name, a) for name, a in ATTRIBUTES.get(kind, {}).items()]
+    return {given.name: given for given in found}
+
+
 def given_columns(around: Surroundings, structure: Mapping[str, str]) -> dict[str, Given]:
     """Every column that the space gives, for one combination of the structural columns."""
     workload = around.workloads[structure["workload"]]
-    found = [number(around, name, attribute) for name, attribute in NUMBERS.items()]
-    for role, kind in ROLES.items():
-        found += [attribute_of(around, role, name, a) for name, a in ATTRIBUTES.get(kind, {}).items()]
-    found += [*topology_kinds(around), efficiency_curves(around)]
+    found = [*given_numbers(around).values(), *topology_kinds(around), efficiency_curves(around)]
     for name, choice in switches(around, structure).items():
         choices = around.grid.columns[name].values if name in around.grid.columns else (choice,)
         codes = np.array([float(NAMED[name].index(str(value))) for value in choices])

@@ -26,6 +26,13 @@ FOLDERS = {
     "workload": "workloads",
     "calibration": "calibrations",
     "assumptions": "assumptions",
+    "node": "nodes",
+    "wafer": "wafers",
+    "assembly": "assemblies",
+    "test": "tests",
+    "interface": "interfaces",
+    "facility": "facilities",
+    "package": "packages",
 }
 """Folder of each kind of entry."""
 KNOWN_FOLDERS = (*FOLDERS.values(), "studies", "claims", "measurements")

@@ -343,6 +343,38 @@ def gemm(row: Row, known: Mapping[str, Any]) -> Case:
                 measured_value(row, "latency_us") * 1e-6)  # fmt: skip
 
 
+LARGE = 1e11
+"""Multiplications of a product from which its board power is trusted: the sensor averages over 100 ms, readings of
+short kernels depend on how many of them ran, and how often that was is not known."""
+
+
+def board_power(row: Row, case: Case, kind: str) -> Case:
+    """A kernel that runs alone, back to back, and the mean power of its board: watts."""
+    power = measured_value(row, "power_w")
+    columns = {**case.point, "task": "inference", "output_length": 1.0}
+    return Case(f"board power {kind} {row.get('system')}", columns, "average_power_W", power)
+
+
+def gemm_power(row: Row, known: Mapping[str, Any]) -> Case:
+    """Matrix products: watts of the board."""
+    large = math.prod(positive(row, name) for name in "mnk") >= LARGE
+    return board_power(row, gemm(row, known), f"{'large' if large else 'other'} gemm")
+
+
+def gemm_energy(row: Row, known: Mapping[str, Any]) -> Case:
+    """Matrix products: joules, watts of the board times seconds. At the board's limit it is the time that tells what an
+    operation takes, since the power is the limit whatever it takes."""
+    case = gemm_power(row, known)
+    energy = case.measured * measured_value(row, "latency_us") * 1e-6
+    return Case(case.group.replace("board power", "board energy"), case.point, "energy_J", energy)
+
+
+def attention_power(row: Row, known: Mapping[str, Any]) -> Case:
+    """Fused attention: watts of the board."""
+    phase = "decode" if positive(row, "isl") == 1.0 else "prefill"
+    return board_power(row, attention(row, known), f"attention {phase}")
+
+
 def profiled_gemm(row: Row, known: Mapping[str, Any]) -> Case:
     """Products under a profiler that locks the clock: milliseconds."""
     columns = one_chip(known, {**row, "system": "a100_sxm"}, "gemm", ())
@@ -451,6 +483,9 @@ LAYOUTS: dict[str, tuple[frozenset[str], Callable[[Row, Mapping[str, Any]], Case
     "gemm": (frozenset({"gemm_dtype", "m", "n", "k", "latency_us"}), gemm),
     "profiled_gemm": (frozenset({"m", "n", "k", "latency_ms", "clock_Ghz"}), profiled_gemm),
     "attention": (frozenset({"isl", "past_kv", "num_heads", "latency_us"}), attention),
+    "gemm_power": (frozenset({"gemm_dtype", "m", "n", "k", "power_w"}), gemm_power),
+    "gemm_energy": (frozenset({"gemm_dtype", "m", "n", "k", "latency_us", "power_w"}), gemm_energy),
+    "attention_power": (frozenset({"isl", "past_kv", "num_heads", "power_w"}), attention_power),
     "collective": (frozenset({"op_name", "num_gpus", "size_bytes", "latency_us"}), collective),
 }
 """Layouts of measured tables: the columns by which one is known, and the function that reads its rows."""

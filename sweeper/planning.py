@@ -15,14 +15,24 @@ import pyarrow as pa
 
 from kernels import EQUATIONS, MODELS, reduce
 from kernels.codes import REASONS
-from sweeper.dataset import DEFAULT_METRICS, axis_columns, axis_values, dataset_name, dataset_schema, table
+from sweeper.dataset import (
+    DEFAULT_METRICS,
+    PACKAGE_METRICS,
+    axis_columns,
+    axis_values,
+    bands,
+    dataset_name,
+    dataset_schema,
+    table,
+)
 from sweeper.errors import Problem, SpecError
 from sweeper.given import Surroundings, family, given_columns, sizes, switches
 from sweeper.kernel_cache import source_hash
+from sweeper.package_columns import PACKAGE_TABLES, package_columns
 from sweeper.program import GRAPH_ARRAYS, Program, UnknownColumn, build_program, evaluate, evaluate_feasible
 from sweeper.space import Chunking, Domain, Factor, Grid, grids
-from sweeper.study import Study, load_study
-from sweeper.vocabulary import NAMED_DEFAULTS, NUMBERS, ROLES
+from sweeper.study import BANDS, Study, load_study
+from sweeper.vocabulary import NAMED_DEFAULTS, NUMBERS, OPTIONAL_ROLES, ROLES
 
 CHUNK_POINTS = 1 << 21
 """Points of a chunk at most: about a second of work."""
@@ -41,7 +51,7 @@ LARGEST = 2**63 - 1
 EVERY_POINT = ("all", "feasible")
 """Output modes in which every point is a row."""
 
-STRUCTURE = ("workload", "partitioning", *dict.fromkeys(e.when[0] for e in EQUATIONS if e.when))
+STRUCTURE = ("workload", "partitioning", "package", *dict.fromkeys(e.when[0] for e in EQUATIONS if e.when))
 """Columns that choose equations or array shapes: one program for each combination of their values."""
 
 
@@ -122,6 +132,8 @@ class Plan:
             for kind in sorted((kinds - {"operators"}) | (tasks if "operators" in kinds else set()))
         ]
         usual = [name for name in usual_ones[0] if all(name in other for other in usual_ones)]
+        if all("package" in grid.columns for grid in self.grids):
+            usual += PACKAGE_METRICS
         chosen = usual if self.study.output.columns is None else self.study.output.columns
         objectives = tuple(objective.column for objective in self.study.objectives)
         present = {"feasible", "infeasible_reason", "point_id", *map(dataset_name, self.axes)}
@@ -137,12 +149,12 @@ class Plan:
             "sweeper.points": str(self.point_count),
             "sweeper.constants": json.dumps(self.constants, sort_keys=True),
         }
-        return dataset_schema(self.grids, self.metrics, programs, self.study.output.float32, metadata)
+        return dataset_schema(self.axes, self.metrics, programs, self.study.output, metadata)
 
     @cached_property
     def axes(self) -> dict[str, list[float | str]]:
         """Axis columns of the dataset and every value they take."""
-        return axis_columns(self.grids)
+        return axis_columns(self.grids, self.study.output.mode)
 
     @cached_property
     def constants(self) -> dict[str, float | str]:
@@ -177,14 +189,14 @@ class Plan:
 
     def _entries(self) -> list[tuple[str, str]]:
         """Library entries that the study names."""
-        return sorted(
-            {
-                (kind, str(value))
-                for grid in self.grids
-                for role, kind in ROLES.items()
-                for value in axis_values(grid, role)
-            }
-        )
+        named = {
+            (kind, str(value))
+            for grid in self.grids
+            for role, kind in ROLES.items()
+            if role in grid.columns or role not in OPTIONAL_ROLES
+            for value in axis_values(grid, role)
+        }
+        return sorted(named.union(*(design.entries for design in self.study.packages.values())))
 
     def _structures(self) -> Iterator[tuple[Grid, dict[str, str]]]:
         """Every combination of structural values that occurs in a box."""
@@ -200,17 +212,19 @@ class Plan:
 
     def program(self, grid: Grid, structure: dict[str, str], wanted: Sequence[str]) -> Program:
         """The equations for some columns, under one combination of structural values of a box."""
-        complete = {"partitioning": "kernel_by_kernel", **structure}
+        complete = {"partitioning": "kernel_by_kernel", "package": "", **structure}
         key = (grid.offset, *sorted(complete.items()), *wanted)
         if key not in self._programs:
-            around = Surroundings(grid, self.study.library, self.study.workloads)
+            around = Surroundings(grid, self.study.library, self.study.workloads, self.study.packages)
             workload = self.study.workloads[complete["workload"]]
+            given = given_columns(around, complete)
+            package = self.study.packages.get(complete["package"])
             self._programs[key] = build_program(
                 wanted,
                 MODELS[family(workload)],
-                given_columns(around, complete),
+                {**given, **package_columns(around, complete, given)},
                 switches(around, complete),
-                sizes(workload, complete["partitioning"]),
+                {**sizes(workload, complete["partitioning"]), "die": len(package.dies) if package else 0},
                 {name: _numbers(grid, name) for name in grid.columns if around.varies(name)},
                 self.factored,
             )
@@ -226,6 +240,9 @@ class Plan:
                 try:
                     program = self.program(grid, structure, wanted)
                 except UnknownColumn as error:
+                    if error.column in PACKAGE_TABLES and "package" not in grid.columns:
+                        message = "costs of packages need a package; add an axis such as package: a100"
+                        raise self._mistake("chip_cost", "axes", message) from None
                     raise self._mistake(error.column, "output", str(error)) from None
                 arrays = [name for name in wanted if program.shapes.get(name) or name in GRAPH_ARRAYS]
                 if arrays:
@@ -303,6 +320,8 @@ class Plan:
         mode = self.study.output.mode
         if mode in EVERY_POINT:
             numbers, values = self._every_point(grid, ranges, mode == "feasible")
+        elif mode == BANDS:
+            numbers, values = self._banded(grid, ranges)
         else:
             numbers = self._winners(grid, ranges)
             values = self.columns(grid, grid.listing(numbers), self._all_columns)
@@ -337,6 +356,26 @@ class Plan:
             tiles.append(values)
         columns = {name: np.concatenate([values[name] for values in tiles]) for name in self._all_columns}
         return np.concatenate(numbers), columns
+
+    def _banded(self, grid: Grid, ranges: list[tuple[int, int]]) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        """Number of the first point of every search, and quantiles of the columns over those of its points that can
+        run; a search of which none can has the reason of its first point."""
+        swept, searched = range(grid.swept), range(grid.swept, len(grid.axes))
+        numbers, found = [], []
+        for rows in grid.tiles(swept, ranges, max(1, TILE_POINTS // grid.searched)):
+            parts = [
+                self.columns(grid, grid.slice(part), self._all_columns)
+                for part in grid.tiles(searched, rows, TILE_POINTS)
+            ]
+            values = {name: np.concatenate([part[name] for part in parts]) for name in self._all_columns}
+            reasons = values.pop("infeasible_reason").reshape(-1, grid.searched)
+            fits = reasons == 0.0
+            banded = {"infeasible_reason": np.where(fits.any(axis=1), 0.0, reasons[:, 0])}
+            for name, points in values.items():
+                banded |= bands(name, np.where(fits, points.reshape(-1, grid.searched), np.nan))
+            numbers.append(grid.ranges_first(rows) + grid.searched * np.arange(len(reasons)))
+            found.append(banded)
+        return np.concatenate(numbers), {name: np.concatenate([part[name] for part in found]) for name in found[0]}
 
     def _winners(self, grid: Grid, ranges: list[tuple[int, int]]) -> np.ndarray:
         """Numbers within the box of the points that the search keeps."""

@@ -206,6 +206,11 @@ def _alternate(members: list[Equation], shapes: Mapping[str, tuple[int, ...]]) -
 
 GRAPH_ARRAYS = frozenset(
     {
+        "package_codes",
+        "package_links",
+        "package_numbers",
+        "package_places",
+        "package_values",
         "kernel_traits",
         "kernel_dims",
         "graph_edges",

@@ -18,7 +18,17 @@ from sweeper.measured import LAYOUTS, Case, Row, Unmodelled, Value, layout_of, r
 from sweeper.planning import Plan
 from sweeper.study import Box, Output, Study
 from sweeper.units import QuantityError, in_range
-from sweeper.vocabulary import ATTRIBUTES, ENTRY_DEFAULTS, NAMED, NAMED_DEFAULTS, NUMBERS, NUMERIC, ROLES, STAND_INS
+from sweeper.vocabulary import (
+    ATTRIBUTES,
+    ENTRY_DEFAULTS,
+    NAMED,
+    NAMED_DEFAULTS,
+    NUMBERS,
+    NUMERIC,
+    OPTIONAL_ROLES,
+    ROLES,
+    STAND_INS,
+)
 
 Constants = Mapping[str, Mapping[str, float]]
 """Replacements for calibrated constants: by calibration, by attribute."""
@@ -101,7 +111,8 @@ def plan_of(points: Sequence[Mapping[str, Value]]) -> Plan:
     """
     stock = Stock(library())
     given = dict.fromkeys(name for point in points for name in point)
-    names = tuple(dict.fromkeys([*given, *ROLES, *NUMBERS, *NAMED]))
+    roles = (role for role in ROLES if role not in OPTIONAL_ROLES)
+    names = tuple(dict.fromkeys([*given, *roles, *NUMBERS, *NAMED]))
     rows = [tuple(value_of(point, name, stock) for name in names) for point in points]
     last = tuple(unlike(name, value, stock) for name, value in zip(names, rows[0], strict=True))
     for name in {str(point["workload"]) for point in points}:

@@ -12,13 +12,16 @@ from sweeper.columns import ALL, ASSUMABLE, PARTITIONING, REQUIRED, Stock, about
 from sweeper.errors import Problems, SpecError, unknown
 from sweeper.library import Library, builtin_specs
 from sweeper.operators import OperatorTable
+from sweeper.packages import PackageDesign
 from sweeper.vocabulary import NAMED_DEFAULTS, NUMBERS
 from sweeper.workload import KERNEL_BY_KERNEL, OPTIMAL, Workload
 from sweeper.yaml_source import Node, error, read_yaml
 
 __all__ = ["Axis", "Box", "Objective", "Output", "Study", "load_study"]
 
-MODES = ("all", "feasible", "best", "top_k", "pareto")
+BANDS = "bands"
+"""Mode that reduces the searched axes, draws above all, to quantiles of every column."""
+MODES = ("all", "feasible", "best", "top_k", "pareto", BANDS)
 SEARCHING = ("best", "top_k", "pareto")
 """Modes that reduce the searched axes by the objectives."""
 
@@ -66,6 +69,7 @@ class Study:
     library: Library
     workloads: Mapping[str, Workload | OperatorTable]
     path: Path
+    packages: Mapping[str, PackageDesign] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -124,7 +128,8 @@ def load_study(path: Path | str, library_dirs: Sequence[Path | str] = ()) -> Stu
     if not problems:
         problems.extend(_unfit(root, given, output, objectives, searching))
     problems.raise_any()
-    return Study(name, title, tuple(boxes), objectives, output, stock.library, stock.workloads, path)
+    return Study(name, title, tuple(boxes), objectives, output, stock.library, stock.workloads, path,
+                 stock.packages)  # fmt: skip
 
 
 def _name(root: Node, given: Mapping[str, Node]) -> str:
@@ -294,22 +299,28 @@ def _check_joint(draft: _Draft, owners: Mapping[str, _Given], problems: Problems
 
 
 def _check_parameters(draft: _Draft, owners: Mapping[str, _Given], stock: Stock, problems: Problems) -> None:
-    """A parameter of a model may be overridden only where every workload of the box is a model that has it."""
-    source = next((axis for axis in draft.read.values() if "workload" in axis.columns), None)
-    if source is None:
-        return
-    position = source.columns.index("workload")
-    names = dict.fromkeys(str(row[position]) for row in source.rows)
+    """A parameter of a model or a package may be overridden only where every one of the box has it."""
     for column, owner in owners.items():
         role, _, parameter = column.partition(".")
-        if role != "workload" or not parameter or owner.name not in draft.read:
+        if role not in ("workload", "package") or not parameter or owner.name not in draft.read:
             continue
-        for name in names:
-            workload = stock.workload(name)
-            known = workload.parameters if isinstance(workload, OperatorTable) else {}
-            if parameter not in known:
-                message = f"workload {name!r} has no parameter {parameter!r} that a study may override"
+        for name in _names(draft, role):
+            if parameter not in stock.parameters(role, name):
+                message = f"{role} {name!r} has no parameter {parameter!r} that a study may override"
                 problems.append(owner.home.key_problem(owner.name, message))
+    for name in _names(draft, "package"):
+        if stock.package(name).selects_node and not _names(draft, "node"):
+            message = f"package {name!r} takes its node from the study; add an axis such as node: n5"
+            problems.append(owners["package"].home.key_problem(owners["package"].name, message))
+
+
+def _names(draft: _Draft, role: str) -> tuple[str, ...]:
+    """Entries that fill a role in the box."""
+    source = next((axis for axis in draft.read.values() if role in axis.columns), None)
+    if source is None:
+        return ()
+    position = source.columns.index(role)
+    return tuple(dict.fromkeys(str(row[position]) for row in source.rows))
 
 
 def _meetings(first: Axis, left: str, second: Axis, right: str) -> set[tuple[str, str]]:
@@ -373,9 +384,11 @@ def _unfit(
     """Problems of a mode that does not go with the objectives and the search."""
     problems = Problems()
     node = given.get("output", root)
-    if output.mode not in SEARCHING:
+    if output.mode not in (*SEARCHING, BANDS):
         return problems
-    if not objectives:
+    if output.mode == BANDS and objectives:
+        problems.append(given["objective"].problem("mode bands keeps quantiles of all points and takes no objective"))
+    if output.mode != BANDS and not objectives:
         problems.append(node.problem(f"mode {output.mode} needs an objective, e.g. objective: {{minimise: "
                                      "iteration_time_s}"))  # fmt: skip
     if not searching:

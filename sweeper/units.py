@@ -11,8 +11,8 @@ from fractions import Fraction
 from functools import cache, lru_cache
 from typing import Any
 
+from sweeper.attributes import Attribute
 from sweeper.errors import brief
-from sweeper.vocabulary import Attribute
 
 _PREFIXES = {
     "f": "1/10**15", "p": "1/10**12", "n": "1/10**9", "u": "1/10**6", "µ": "1/10**6", "μ": "1/10**6",
@@ -59,6 +59,21 @@ EXAMPLES = {
     "usd/(B/s)": "2 usd/(GB/s)",
     "usd/B": "10 usd/GB",
     "J/B": "0.05 J/GB",
+    "usd/s": "50 usd/year",
+    "usd/J": "0.08 usd/kWh",
+    "usd/W": "12 usd/W",
+    "kg": "150 kg",
+    "kg/J": "0.4 kg/kWh",
+    "mm": "0.1 mm",
+    "mm^2": "100 mm^2",
+    "1/mm^2": "0.1 1/cm^2",
+    "usd/mm^2": "0.01 usd/mm^2",
+    "A/mm^2": "100 A/mm^2",
+    "J/mm^2": "1.5 kWh/cm^2",
+    "kg/mm^2": "0.5 kg/cm^2",
+    "b/s": "32 Gb/s",
+    "J/b": "0.5 pJ/b",
+    "J/flop": "1 pJ/flop",
     "": "8",
 }
 """A well-formed quantity for every unit of the vocabulary, shown in messages."""

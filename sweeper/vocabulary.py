@@ -4,28 +4,9 @@ Everything here is data. A column of the engine is named `<role>_<attribute>_<un
 (`memory_bandwidth_Bps`) and by its own name for a mapping or an assumption (`tensor_parallel`, `overlap`).
 """
 
-import math
-from dataclasses import dataclass
-
 from kernels.codes import CHOICES, SWITCHES
-
-
-@dataclass(frozen=True)
-class Attribute:
-    """A number that a library entry or a study may give.
-
-    `unit` is a pint unit in SI; `column` the suffix of the engine's column; `default` is None when the number must
-    be given. Numbers are never negative, and not 0 where `positive`; `maximum` is the largest allowed value.
-    """
-
-    unit: str
-    column: str
-    about: str
-    default: float | None = None
-    positive: bool = True
-    integer: bool = False
-    maximum: float = math.inf
-
+from sweeper.attributes import Attribute
+from sweeper.cost_vocabulary import ASSEMBLY, FACILITY, INTERFACE, NODE, PACKAGE, POWER, TEST, WAFER
 
 GRADES = ("measured", "fitted", "datasheet", "estimate", "assumed")
 
@@ -165,7 +146,14 @@ ATTRIBUTES: dict[str, dict[str, Attribute]] = {
         ),
         "loss_traffic": Attribute("B", "loss_traffic_B", "traffic per logit of the loss, both passes", 24.0, False),
         "memory_reserve": Attribute("B", "memory_reserve_B", "memory that runtime and libraries keep", 0.0, False),
+        **POWER,
     },
+    "node": NODE,
+    "wafer": WAFER,
+    "assembly": ASSEMBLY,
+    "test": TEST,
+    "interface": INTERFACE,
+    "facility": FACILITY,
 }
 """Numeric attributes by kind of library entry."""
 
@@ -207,14 +195,19 @@ ROLES = {
     "link": "link",
     "outer_link": "link",
     "calibration": "calibration",
+    "facility": "facility",
+    "node": "node",
+    "package": "package",
 }
 """Columns whose values are library entries, and the kind of entry. `link` serves the first network dimension,
 `outer_link` the others (the same as `link` unless a study says otherwise)."""
 
 STAND_INS = {"outer_link": "link"}
 """Roles that another role's column fills where a study does not name an entry."""
-ENTRY_DEFAULTS = {"calibration": "uncalibrated"}
+ENTRY_DEFAULTS = {"calibration": "uncalibrated", "facility": "datacenter"}
 """Entries that fill a role where a study names none."""
+OPTIONAL_ROLES = ("node", "package")
+"""Roles that nothing fills where a study names none: columns that need them are then unknown."""
 
 NUMBERS: dict[str, Attribute] = {
     "chips": Attribute("", "chips", "chips of the system", None, integer=True),
@@ -258,6 +251,7 @@ NUMBERS: dict[str, Attribute] = {
         "", "chunk_length", "prompt tokens that one pass of a server takes beside decoding; 0: all", 0.0, False
     ),
     "lifetime": Attribute("s", "lifetime_s", "time over which the system's price is written off", 126144000.0),
+    "training_tokens": Attribute("", "training_tokens", "tokens of a training run", 3e11),
     "weight_offload": Attribute(
         "", "weight_offload", "share of weights kept in the second memory", 0.0, False, maximum=1.0
     ),
@@ -296,6 +290,7 @@ NUMBERS: dict[str, Attribute] = {
         "", "acceptance_rate", "probability that a drafted token is accepted", 0.8, False, maximum=1.0
     ),
     "draft_time": Attribute("s", "draft_time_s", "time of one pass of the draft model", 0.0, False),
+    "draw": Attribute("", "draw", "number of a Monte Carlo draw; 0: the values themselves", 0.0, False, integer=True),
     "tree_width": Attribute(
         "", "tree_width", "candidates drafted after every token; 1: a sequence", 1.0, integer=True, maximum=32.0
     ),
@@ -333,7 +328,7 @@ BLOCK_SCALARS = {
 OVERRIDES: dict[str, Attribute] = {
     f"{role}.{name}": attribute
     for role, kind in ROLES.items()
-    for name, attribute in (MODEL if kind == "workload" else ATTRIBUTES.get(kind, {})).items()
+    for name, attribute in {"workload": MODEL, "package": PACKAGE}.get(kind, ATTRIBUTES.get(kind, {})).items()
 }
 """Columns such as `memory.bandwidth` or `workload.hidden`, which replace a number of the selected entry."""
 
@@ -358,6 +353,7 @@ SWITCH_DEFAULTS = {
     "placement": "tensor_pipeline_data",
     "weight_tiling": "least_traffic",
     "unit_allocation": "ideal",
+    "chip_cost": "listed",
 }
 """Full physics: what a study gets when it does not say otherwise."""
 

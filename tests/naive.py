@@ -1166,7 +1166,7 @@ def feasibility(**given: float) -> Outputs:
     }
     failed = [name for name in REASONS if fails.get(name)]
     reason = REASONS.index(failed[0]) if failed else 0
-    return {"infeasible_reason": reason, "memory_headroom_B": memory, "sram_headroom_B": sram}
+    return {"system_reason": reason, "memory_headroom_B": memory, "sram_headroom_B": sram}
 
 
 # price, power, merit
@@ -1217,10 +1217,8 @@ def system_price(**given: float) -> Outputs:
             + given[f"ports_{parts}"] * given[f"{link}_switch_price_usd_per_Bps"]
         )
         network += each * given[f"{link}_bandwidth_Bps"]
-    chip = given["chip_price_usd"]
-    chip += given["memory_bandwidth_Bps"] * given["memory_price_usd_per_Bps"]
-    chip += given["memory_capacity_B"] * given["memory_price_usd_per_B"]
-    return {"system_price_usd": given["chips"] * chip + network, "network_price_usd": network}
+    accelerators = given["chips"] * given["accelerator_price_usd"]
+    return {"system_price_usd": accelerators + network, "network_price_usd": network}
 
 
 @twin
@@ -1480,7 +1478,7 @@ def tables(rows: int, *columns: st.SearchStrategy[float]) -> st.SearchStrategy[n
 def load_tables(rows: int) -> st.SearchStrategy[np.ndarray]:
     """Loads of some partitions."""
     sizes = [_from_zero(1.0, 1e12)] * 3
-    return tables(rows, _from_zero(1.0, 1e15), *sizes, st.floats(0.0, 1.0), _from_zero(1.0, 1e9))
+    return tables(rows, _from_zero(1.0, 1e15), *sizes, _from_zero(1e-6, 1.0), _from_zero(1.0, 1e9))
 
 
 SECONDS = _from_zero(1e-9, 1e3)
@@ -1566,6 +1564,7 @@ def call(equation: Equation, given: Mapping[str, Any]) -> Outputs:
             "kernel": rows_of(given, "kernel_traits", "kernel_loads", "option_codes"),
             "operator": len(given.get("operator_traits", ())),
             "edge": len(given["graph_edges"]) if "graph_edges" in given else 0,
+            "die": rows_of(given, "package_codes"),
             "partition": rows_of(given, "partition_loads") or 1 + int(max(given.get("partition_of", (0,)))),
         }
         shape = tuple(lengths[part] if isinstance(part, str) else part for part in output.shape)

@@ -936,7 +936,7 @@ def model_feasibility(**given: float) -> Outputs:
         "memory_capacity": headroom < 0,
     }
     failed = [REASONS.index(name) for name in REASONS if fails.get(name)]
-    return {"infeasible_reason": failed[0] if failed else 0, "memory_headroom_B": headroom}
+    return {"system_reason": failed[0] if failed else 0, "memory_headroom_B": headroom}
 
 
 @twin

@@ -19,6 +19,7 @@ FIGURES = {
     "peer": ("plain Python script", "largest relative difference"),
     "calculon": ("whole search, this process", "/ Calculon", "/ plain Python", "100 best"),
     "mapping": ("published / ours", "HiGHS / ours", "relative difference of times", "kernels, ", "a mapping per point"),
+    "package": ("twin / ours", "closed form in plain Python / ours", "dies per wafer", "drawing", "mode bands"),
 }
 """Words that some row of each part must contain."""
 

@@ -10,9 +10,10 @@ import yaml
 
 import sweeper
 from kernels.codes import CHOICES, FORMATS, REASONS, SWITCHES
+from sweeper.attributes import Attribute
 from sweeper.cli import main
 from sweeper.library import builtin_specs
-from sweeper.vocabulary import ATTRIBUTES, CHOICE_DEFAULTS, NUMBERS, SWITCH_DEFAULTS, Attribute
+from sweeper.vocabulary import ATTRIBUTES, CHOICE_DEFAULTS, NUMBERS, SWITCH_DEFAULTS
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [

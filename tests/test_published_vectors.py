@@ -39,6 +39,7 @@ PUBLISHED = {
     "pipeline_bubble": "published", "pipeline_transfer": "per_iteration", "gradient_all_reduce": "amortised",
     "all_to_all_model": "published", "latency": "ignored", "process_grid_network": "topology_free",
     "outer_links": "per_chip", "placement": "tensor_pipeline_data", "weight_tiling": "free", "unit_allocation": "ideal",
+    "chip_cost": "listed",
 }  # fmt: skip
 """Assumptions of the published study."""
 UNKNOWN_THEN = {

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sweeper.attributes import Attribute
 from sweeper.units import EXAMPLES, QuantityError, attribute_value, quantity, si
-from sweeper.vocabulary import ATTRIBUTES, NUMBERS, Attribute
+from sweeper.vocabulary import ATTRIBUTES, NUMBERS
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,262 @@
+"""Columns of the tables that describe a package: dies, layers of their wafers, links, and what is found of each die.
+
+A package is a tree of dies. Row 0 is the root (substrate, interposer, or a single die); a parent stands before its
+children. A row stands for `count` equal dies on every copy of its parent; a row of count 0 is absent.
+"""
+
+from typing import Any
+
+import numpy as np
+
+DIE_CODES = ("parent", "back", "face_up", "buried", "dies_per_wafer", "first_layer", "layers", "carrier")
+"""Whole numbers of a die: parent's row (-1: root); 1 if it sits on the parent's back; 1 if its face looks away from
+the parent; 1 if it lies inside the carrier and takes none of its area; method of counting dies per wafer; its rows of
+the table of layers; 1 if it counts as package, not as silicon, where costs are split."""
+
+DIE_OWN = (
+    "count",
+    "core_area_mm2",
+    "aspect_ratio",
+    "power_W",
+    "voltage_V",
+    "given_area_mm2",
+    "given_price_usd",
+    "given_quality",
+    "given_power_W",
+    "memory_share",
+    "logic_share",
+    "analog_share",
+    "gate_flop_ratio",
+    "reticle_share",
+    "quantity",
+    "harvest_units",
+    "harvest_unit_mm2",
+    "harvest_spares",
+    "design_usd",
+    "given_carbon_kg",
+    "finish_usd_per_mm2",
+)
+"""Numbers of a die itself. `given_*` are NaN unless they replace what would be computed (a black box); `quantity` is
+the number of such dies over which their design and masks are spread; `design_usd` a fixed part of that design;
+`finish_usd_per_mm2` what is added per area to the die before it is tested, such as bumps of a carrier."""
+
+DIE_WAFER = (
+    "wafer_diameter_mm",
+    "wafer_panel_x_mm",
+    "wafer_panel_y_mm",
+    "wafer_edge_exclusion_mm",
+    "wafer_scribe_mm",
+    "wafer_reticle_x_mm",
+    "wafer_reticle_y_mm",
+    "wafer_process_yield",
+    "wafer_memory_design_price_usd_per_mm2",
+    "wafer_logic_design_price_usd_per_mm2",
+    "wafer_analog_design_price_usd_per_mm2",
+)
+DIE_ASSEMBLY = (
+    "assembly_material_price_usd_per_mm2",
+    "assembly_bump_price_usd_per_mm2",
+    "assembly_pick_machine_price_usd",
+    "assembly_pick_machine_life_s",
+    "assembly_pick_uptime",
+    "assembly_pick_operator_price_usd_per_s",
+    "assembly_pick_time_s",
+    "assembly_pick_group",
+    "assembly_bond_machine_price_usd",
+    "assembly_bond_machine_life_s",
+    "assembly_bond_uptime",
+    "assembly_bond_operator_price_usd_per_s",
+    "assembly_bond_time_s",
+    "assembly_bond_group",
+    "assembly_separation_mm",
+    "assembly_edge_mm",
+    "assembly_area_factor",
+    "assembly_current_density_A_per_mm2",
+    "assembly_pitch_mm",
+    "assembly_alignment_yield",
+    "assembly_bond_yield",
+    "assembly_bond_defect_density_per_mm2",
+    "assembly_tsv_area_mm2",
+    "assembly_tsv_pitch_mm",
+    "assembly_tsv_yield",
+    "assembly_chip_first",
+    "assembly_whole_wafer",
+    "assembly_package_price_usd",
+    "assembly_design_price_usd_per_mm2",
+    "assembly_fixed_price_usd",
+    "assembly_carbon_kg_per_mm2",
+)
+DIE_TEST = (
+    "test_cycle_s",
+    "test_samples",
+    "test_price_usd_per_s",
+    "test_time_s",
+    "test_self_coverage",
+    "test_self_patterns",
+    "test_self_chain_per_mm2",
+    "test_self_chains",
+    "test_self_pads_per_chain",
+    "test_self_pads",
+    "test_self_tested",
+    "test_assembly_coverage",
+    "test_assembly_patterns",
+    "test_assembly_chain_per_mm2",
+    "test_assembly_chains",
+    "test_assembly_pads_per_chain",
+    "test_assembly_pads",
+    "test_assembly_tested",
+)
+DIE_NUMBERS = (*DIE_OWN, *DIE_WAFER, *DIE_ASSEMBLY, *DIE_TEST)
+"""Numbers of a die: its own, and those of its wafer, its assembly (of its children onto it) and its tests."""
+
+LAYER_NUMBERS = (
+    "price_usd_per_mm2",
+    "yield_model",
+    "defect_density_per_mm2",
+    "critical_area_ratio",
+    "clustering",
+    "critical_levels",
+    "litho_share",
+    "mask_set_usd",
+    "stitching_yield",
+    "transistor_density_per_mm2",
+    "active",
+    "routing_layers",
+    "routing_pitch_mm",
+    "design_price_usd_per_mm2",
+    "chip_design_price_usd_per_mm2",
+    "chip_fixed_price_usd",
+    "carbon_kg_per_mm2",
+    "fab_energy_J_per_mm2",
+)
+"""Numbers of a layer: a node of the library, its wafer price per area."""
+
+LINK_CODES = ("source", "target")
+"""Rows of the dies that a link joins; -1 is outside the package. Rows are in the order of their reach."""
+
+LINK_NUMBERS = (
+    "count",
+    "demand_bps",
+    "utilisation",
+    "tx_area_mm2",
+    "rx_area_mm2",
+    "shoreline_mm",
+    "bandwidth_bps",
+    "wires",
+    "bidirectional",
+    "energy_J_per_b",
+    "reach_mm",
+)
+"""Numbers of a row of links: links per copy of the source (NaN: as many as the demanded rate needs), demanded rate,
+share of that rate that is used, and the interface."""
+
+CONVENTIONS = (
+    "cells_at_both_ends",
+    "leaving_bonds_only",
+    "flawless_carriers",
+    "uptime_multiplies",
+    "quality_before_assembly",
+    "own_signals_only",
+    "silent_reaches",
+    "all_pads_are_vias",
+    "samples_differ",
+    "lost_rows",
+    "fields_by_area",
+    "late_process_yield",
+    "bumps_once",
+    "carrier_in_design",
+)
+"""What published models do differently, 1 if so. All 0 is our physics; docs/package_cost.md tells each."""
+
+RESULTS = (
+    "copies",
+    "io_area_mm2",
+    "signals",
+    "power_pads",
+    "test_pads",
+    "pads",
+    "pads_to_parent",
+    "vias",
+    "via_area_mm2",
+    "pad_area_mm2",
+    "stacked_area_mm2",
+    "area_mm2",
+    "width_mm",
+    "height_mm",
+    "io_power_W",
+    "total_power_W",
+    "dies_per_wafer",
+    "reticle_use",
+    "seams",
+    "layer_price_usd",
+    "self_test_usd",
+    "true_yield",
+    "test_yield",
+    "self_quality",
+    "bonds",
+    "assembly_yield",
+    "assembled_true_yield",
+    "assembled_test_yield",
+    "quality",
+    "assembly_usd",
+    "assembly_test_usd",
+    "bump_usd",
+    "self_price_usd",
+    "price_usd",
+    "design_usd",
+    "design_usd_with_children",
+    "perfect_price_usd",
+    "silicon_usd",
+    "silicon_loss_usd",
+    "carrier_usd",
+    "carrier_loss_usd",
+    "assembling_usd",
+    "testing_usd",
+    "wasted_usd",
+    "carbon_kg",
+    "energy_J",
+    "shoreline_slack_mm",
+    "reticle_slack_mm",
+    "status",
+)
+"""What is found of every die, as a unit with all that is mounted on it. Prices with children are per finished unit;
+`silicon_usd` to `wasted_usd` split `price_usd`."""
+
+STATUS = (
+    "",
+    "die_exceeds_wafer",
+    "link_beyond_reach",
+    "die_exceeds_reticle",
+    "shoreline_exceeded",
+)
+"""Why a package cannot be built: position in this tuple, 0 if it can. The root has the first of all its dies."""
+
+PARTS = (
+    "dies",
+    "quality",
+    "face_area",
+    "back_area",
+    "plain_area",
+    "bumped_area",
+    "bumped_carriers",
+    "core",
+    "ratio",
+    "core_below",
+    "gates_below",
+)
+"""What a die must know of those mounted on it, beside their results: number; product of their qualities; area with
+gaps on its face and back, and without gaps; area that gets bumps, of dies and of carriers; area of cores, and this
+times the ratio of gates to flip-flops; area of all cores that it carries, and their gates."""
+
+
+def record(names: tuple[str, ...], kind: type = np.float64) -> np.dtype[np.void]:
+    """Type of a row whose columns are fields, so that kernels name them."""
+    return np.dtype([(name, kind) for name in names])
+
+
+CODE, LINK_CODE = record(DIE_CODES, np.int64), record(LINK_CODES, np.int64)
+DIE, LAYER, LINK = record(DIE_NUMBERS), record(LAYER_NUMBERS), record(LINK_NUMBERS)
+CONVENTION, RESULT, PART = record(CONVENTIONS), record(RESULTS), record(PARTS)
+
+Record = Any
+"""A row of a table: Numba knows its fields."""

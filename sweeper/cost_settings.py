@@ -1,0 +1,81 @@
+"""What a command may set of package designs: their parameters, the node that they select, and that node's numbers."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from sweeper.columns import Stock, read_value
+from sweeper.errors import SpecError, UsageFault, unknown
+from sweeper.expressions import Expression
+from sweeper.library import Library
+from sweeper.package_columns import PACKAGE_ROLE
+from sweeper.packages import PackageDesign
+from sweeper.vocabulary import NUMBERS, NUMERIC, ROLES
+from sweeper.yaml_source import parse_yaml
+
+Settings = Mapping[str, float | str]
+"""Values of columns, as a study gives them: names of entries, and numbers in the units of the vocabulary."""
+
+
+def named_design(stock: Stock, name: str) -> PackageDesign:
+    """A package design of the library. Raises UsageFault for an unknown name, SpecError for mistakes of its entry."""
+    try:
+        return stock.package(stock.library.find(PACKAGE_ROLE, name).name)
+    except LookupError as fault:
+        raise UsageFault(str(fault.args[0])) from None
+
+
+def settable(design: PackageDesign) -> frozenset[str]:
+    """Columns on which a design depends: its parameters, and what its expressions take from the study."""
+    used = frozenset().union(*(design.symbols(cell) for cell in design.cells if isinstance(cell, Expression)))
+    columns = {f"{PACKAGE_ROLE}.{name}" for name in design.parameters}
+    for column, attribute in NUMERIC.items():
+        role, dot, _ = column.partition(".")
+        symbol = f"{role}_{attribute.column}" if dot else attribute.column
+        if role != PACKAGE_ROLE and symbol in used:
+            columns |= {role, column}
+    return frozenset(columns)
+
+
+def read_settings(
+    given: Iterable[str], library: Library, designs: Sequence[PackageDesign]
+) -> tuple[dict[str, float | str], ...]:
+    """Settings of each design from texts `NAME=VALUE`, values as a study would give them.
+
+    A design takes those that it depends on. Raises UsageFault for a text of another form, for a name on which no design
+    depends or that is given twice, for a value that does not fit its name, and if a design lacks one that it needs.
+    """
+    allowed = [settable(design) for design in designs]
+    stock = Stock(library)
+    found: dict[str, float | str] = {}
+    for text in given:
+        name, equals, value = (part.strip() for part in text.partition("="))
+        if not (equals and name and value):
+            raise UsageFault(f"found {text!r}; write NAME=VALUE, e.g. package.memory_stacks=6")
+        if name not in frozenset().union(*allowed):
+            of = " and ".join(design.name for design in designs)
+            raise UsageFault(unknown(f"setting of {of}", name, frozenset().union(*allowed)))
+        if name in found:
+            raise UsageFault(f"{name} is given twice")
+        found[name] = _value(name, value, stock)
+    for design, columns in zip(designs, allowed, strict=True):
+        _check_needs(design, columns - found.keys(), library)
+    return tuple({name: found[name] for name in found if name in columns} for columns in allowed)
+
+
+def _value(name: str, text: str, stock: Stock) -> float | str:
+    """A value as a study would give it; mistakes in files of the library stay as they are."""
+    try:
+        return read_value(name, parse_yaml(text, name), stock)
+    except SpecError as fault:
+        if any(problem.file != name for problem in fault.problems):
+            raise
+        raise UsageFault(f"{name}: {'; '.join(problem.message for problem in fault.problems)}") from None
+
+
+def _check_needs(design: PackageDesign, absent: Iterable[str], library: Library) -> None:
+    """Raise UsageFault if a design lacks an entry that it selects, or a number that has no default."""
+    for name in sorted(absent):
+        if name in ROLES:
+            allowed = ", ".join(sorted(library.names(ROLES[name])))
+            raise UsageFault(f"{design.name} needs a {name}: give --set {name}=NAME (allowed: {allowed})")
+        if name in NUMBERS and NUMBERS[name].default is None:
+            raise UsageFault(f"{design.name} needs {name}: give --set {name}=VALUE")

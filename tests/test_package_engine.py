@@ -1,0 +1,265 @@
+"""Packages in studies: designs from YAML, swept parameters and nodes, draws, bands, and mistakes."""
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from kernels.package_layout import CONVENTIONS, DIE_CODES, DIE_NUMBERS, LAYER_NUMBERS
+from sweeper.dataset import BAND_SHARES
+from sweeper.errors import SpecError
+from sweeper.library import Library, builtin_specs
+from sweeper.package_draws import evaluate_design
+from sweeper.packages import evaluate_tables, read_package
+from sweeper.planning import Plan, make_plan
+from sweeper.study import load_study
+
+HEAD = """\
+study: small
+axes:
+  workload: megatron_1_7b
+  chip: a100_sxm4_80gb
+  memory: hbm2e
+  link: nvlink3
+  topology: switch
+  chips: 1
+  dim_x: 1
+  chip_cost: package
+"""
+
+SWEEP = (
+    HEAD
+    + """\
+  package: chiplets
+  node: [n7, n5]
+  package.chiplets: [1, 4, 9]
+search:
+  draw: {range: [1, 40, 1]}
+output:
+  mode: bands
+  columns: [package_cost_usd, package_carbon_kg]
+"""
+)
+
+LIBRARY = """\
+plain:
+  description: a die on a substrate
+  source: invented
+  grade: assumed
+  parameters: {chiplets: {value: 4, low: 2, high: 6}, volume: 1000, stack_height: 3}
+  definitions: {side: 10 * chiplets}
+  dies:
+    - {name: base, node: organic_substrate, wafer: panel_510x515, assembly: flip_chip, test: carrier_test,
+       carrier: true}
+    - {name: top, on: base, count: chiplets, node: [n7, n16], wafer: wafer_300, assembly: flip_chip,
+       test: chiplet_test, core_area: side}
+    - {name: tower, on: base, stack: stack_height, stack_limit: 4, node: hbm2e_dram, wafer: wafer_300_memory,
+       assembly: hbm_stack, test: memory_test, core_area: 100 mm^2}
+  links:
+    - {from: top, to: top, interface: ucie_standard_16g, count: 1}
+    - {from: tower, to: outside, interface: pcie5_x16, bandwidth: 3000 Gb/s}
+"""
+
+
+def plan_of(tmp_path: Path, text: str, packages: str = "") -> Plan:
+    path = tmp_path / "study.yaml"
+    path.write_text(text)
+    folders = []
+    if packages:
+        (tmp_path / "library" / "packages").mkdir(parents=True, exist_ok=True)
+        (tmp_path / "library" / "packages" / "own.yaml").write_text(packages)
+        folders = [tmp_path / "library"]
+    return make_plan(path, folders)
+
+
+def rows(plan: Plan) -> pl.DataFrame:
+    return pl.concat([pl.DataFrame(plan.evaluate(chunk)) for chunk in range(plan.chunk_count)])
+
+
+def with_mode(plan: Plan, mode: str) -> Plan:
+    output = dataclasses.replace(plan.study.output, mode=mode)
+    return Plan(dataclasses.replace(plan.study, output=output))
+
+
+def test_bands_are_the_quantiles_of_the_draws(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path, SWEEP)
+    banded, every = rows(plan), rows(with_mode(plan, "all"))
+    assert "draw" not in banded.columns
+    assert banded.height == 6
+    assert every.height == 240
+    for ours, group in zip(
+        banded.sort("point_id").iter_rows(named=True),
+        every.sort("point_id").partition_by("node", "package_chiplets", maintain_order=True),
+        strict=True,
+    ):
+        costs = group["package_cost_usd"].to_numpy()
+        assert ours["point_id"] == group["point_id"].min()
+        assert ours["package_cost_usd_mean"] == pytest.approx(costs.mean(), rel=1e-12)
+        for ending, share in BAND_SHARES.items():
+            assert ours[f"package_cost_usd_{ending}"] == pytest.approx(np.quantile(costs, share), rel=1e-12)
+
+
+def test_bands_do_not_depend_on_tiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = rows(plan_of(tmp_path, SWEEP))
+    monkeypatch.setattr("sweeper.planning.TILE_POINTS", 7)
+    assert rows(plan_of(tmp_path, SWEEP)).equals(whole)
+
+
+def test_factoring_changes_nothing(tmp_path: Path) -> None:
+    plan = with_mode(plan_of(tmp_path, SWEEP), "all")
+    assert rows(Plan(plan.study, factored=False)).equals(rows(plan))
+
+
+def test_a_study_and_a_design_alone_agree(tmp_path: Path) -> None:
+    plan = with_mode(plan_of(tmp_path, SWEEP), "all")
+    found = rows(plan).filter((pl.col("node") == "n5") & (pl.col("package_chiplets") == 4)).sort("draw")
+    library = plan.study.library
+    design = read_package(library.find("package", "chiplets"), library)
+    alone = evaluate_design(design, library, {"node": "n5", "package.chiplets": 4.0}, range(1, 41))
+    np.testing.assert_array_equal(found["package_cost_usd"].to_numpy(), alone.cost_usd)
+
+
+def test_draws_are_common_to_designs(tmp_path: Path) -> None:
+    """Equal numbers of the library take equal values in a draw, so that designs differ by what they are."""
+    library = Library.load([builtin_specs()])
+    few, many = (
+        evaluate_design(read_package(library.find("package", name), library), library, {}, range(1, 20))
+        for name in ("a100", "a100_built_up")
+    )
+    shared = set(few.inputs) & set(many.inputs)
+    assert "node/n7/wafer_price" in shared
+    for name in shared:
+        np.testing.assert_array_equal(few.inputs[name], many.inputs[name])
+
+
+def test_draw_0_is_the_values(tmp_path: Path) -> None:
+    text = SWEEP.replace("range: [1, 40, 1]", "range: [0, 1, 1]").replace("mode: bands", "mode: all")
+    drawn = rows(plan_of(tmp_path, text)).filter(pl.col("draw") == 0)
+    plain = rows(plan_of(tmp_path, text.replace("search:\n  draw: {range: [0, 1, 1]}\n", "")))
+    assert drawn["package_cost_usd"].to_list() == plain["package_cost_usd"].to_list()
+
+
+def test_a_design_in_yaml_becomes_its_tables(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path, HEAD + "  package: plain\n", LIBRARY)
+    design = plan.study.packages["plain"]
+    assert design.dies == ("base", "top", "tower", "tower.2", "tower.3", "tower.4")
+    parents = design.die_codes[:, DIE_CODES.index("parent")]
+    assert parents.tolist() == [-1, 0, 0, 2, 3, 4]
+    assert design.die_codes[:, DIE_CODES.index("layers")].tolist() == [1, 2, 1, 1, 1, 1]
+    assert len(design.cells) == 6 * len(DIE_NUMBERS) + 7 * len(LAYER_NUMBERS) + 2 * 11 + len(CONVENTIONS)
+    found = evaluate_design(design, plan.study.library, {})
+    assert found.of("copies", 1)[0] == 4.0
+    assert found.of("copies", 4)[0] == 1.0
+    assert found.of("copies", 5)[0] == 0.0
+    # 10 mm2 per chiplet of core, and one cell of the interface at either end of its two links.
+    cell = plan.study.library.find("interface", "ucie_standard_16g").values["tx_area"].number
+    assert found.of("area_mm2", 1)[0] == pytest.approx(40.0 + 2 * cell)
+    # 3,000 Gb/s need three links of 1,024.
+    port = plan.study.library.find("interface", "pcie5_x16").values["tx_area"].number
+    assert found.of("io_area_mm2", 2)[0] == pytest.approx(3 * port)
+
+
+def test_parameters_are_uncertain_too(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path, HEAD + "  package: plain\n", LIBRARY)
+    design = plan.study.packages["plain"]
+    counts = evaluate_design(design, plan.study.library, {}, range(1, 200)).of("copies", 1)
+    assert 2.0 < counts.min() < 3.0 < counts.mean() < 5.0 < counts.max() < 6.0
+    fixed = evaluate_design(design, plan.study.library, {"package.chiplets": 3.0}, range(1, 20)).of("copies", 1)
+    assert set(fixed) == {3.0}
+
+
+def test_a_package_that_cannot_be_built_is_infeasible(tmp_path: Path) -> None:
+    text = HEAD + "  package: chiplets\n  node: n5\n  package.silicon_area: [800 mm^2, 70000 mm^2]\n"
+    found = rows(plan_of(tmp_path, text)).sort("package_silicon_area_mm2")
+    assert found["feasible"].to_list() == [True, False]
+    assert found["infeasible_reason"].cast(pl.String).to_list() == ["", "die_exceeds_wafer"]
+
+
+def test_a_listed_price_is_that_of_the_library(tmp_path: Path) -> None:
+    columns = "output: {columns: [accelerator_price_usd, system_price_usd, accelerator_carbon_kg]}\n"
+    (found,) = rows(plan_of(tmp_path, HEAD.replace("package\n", "listed\n") + columns)).iter_rows(named=True)
+    library = Library.load([builtin_specs()])
+    chip, memory = library.find("chip", "a100_sxm4_80gb"), library.find("memory", "hbm2e")
+    price = chip.values["price"].number + memory.values["price_per_capacity"].number * memory.values["capacity"].number
+    assert found["accelerator_price_usd"] == pytest.approx(price)
+    assert found["system_price_usd"] == pytest.approx(price)
+    assert np.isnan(found["accelerator_carbon_kg"])
+
+
+def test_the_hash_covers_what_a_package_uses(tmp_path: Path) -> None:
+    text = HEAD + "  package: plain\n"
+    before = plan_of(tmp_path, text, LIBRARY).hash
+    own = tmp_path / "library" / "nodes"
+    own.mkdir()
+    (own / "own.yaml").write_text(
+        "n16: {extends: n16, defect_density: {value: 0.2 1/cm^2, source: s, grade: assumed}}\n"
+    )
+    assert plan_of(tmp_path, text, LIBRARY).hash != before
+
+
+def test_tables_of_the_library_are_those_of_the_kernel() -> None:
+    library = Library.load([builtin_specs()])
+    for name in library.names("package"):
+        design = read_package(library.find("package", name), library)
+        settings = {"node": "n7"} if design.selects_node else {}
+        found = evaluate_design(design, library, settings)
+        assert np.isfinite(found.cost_usd).all(), name
+        assert found.of("status")[0] == 0.0, name
+    assert callable(evaluate_tables)
+
+
+MISTAKES = [
+    ("on: base, count", "on: bse, count", "did you mean 'base'?"),
+    ("name: top", "name: base", "already the name"),
+    ("node: [n7, n16]", "node: [n7, n17]", "unknown node 'n17'"),
+    ("wafer: wafer_300,", "wafer: wafer_301,", "unknown wafer 'wafer_301'"),
+    ("assembly: hbm_stack", "assembly: hbm_stak", "did you mean 'hbm_stack'?"),
+    ("test: memory_test", "tset: memory_test", "unknown key of a die 'tset'"),
+    ("core_area: side", "core_area: sied", "did you mean 'side'?"),
+    ("core_area: 100 mm^2", "core_area: 100 mm", "100 mm"),
+    ("interface: ucie_standard_16g", "interface: ucie", "unknown interface 'ucie'"),
+    ("to: outside", "to: outsid", "did you mean 'outside'?"),
+    ("count: 1}", "utilisation: 1}", "needs a count or a bandwidth"),
+    ("stack_limit: 4", "stack_limit: 400", "from 1 to 64"),
+    (", stack_limit: 4", "", "needs a stack_limit"),
+    ("chiplets: {value: 4, low: 2", "chiplets: {value: 4, low: 5", "does not lie from low (5)"),
+    ("stack_height: 3", "stack_hight: 3", "did you mean 'stack_height'?"),
+    ("links:", "conventions: [cells_at_both_end]\n  links:", "did you mean 'cells_at_both_ends'?"),
+    ("side: 10 * chiplets", "side: 10 * chiplet", "did you mean 'chiplets'?"),
+    ("name: base, ", "name: base, on: base, ", "stands on nothing"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "fragment"), MISTAKES, ids=[fragment for *_, fragment in MISTAKES])
+def test_a_mistake_in_a_package_is_one_clear_message(tmp_path: Path, old: str, new: str, fragment: str) -> None:
+    assert LIBRARY.count(old) >= 1
+    with pytest.raises(SpecError) as caught:
+        plan_of(tmp_path, HEAD + "  package: plain\n", LIBRARY.replace(old, new, 1))
+    assert fragment in str(caught.value)
+    assert "own.yaml:" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("axes", "fragment"),
+    [
+        ("", "add an axis such as package: a100"),
+        ("  package: chiplets\n", "add an axis such as node: n5"),
+        ("  package: a100\n  package.chiplets: 3\n", "has no parameter 'chiplets'"),
+        ("  package: a101\n", "did you mean 'a100'?"),
+        ("  package: a100\n  node.wafer_price: 100 GB\n", "need a quantity in usd"),
+    ],
+)
+def test_a_mistake_in_a_study_of_packages_is_one_clear_message(tmp_path: Path, axes: str, fragment: str) -> None:
+    columns = "output: {columns: [package_cost_usd]}\n"
+    with pytest.raises(SpecError, match=r"study.yaml:\d+:\d+") as caught:
+        plan_of(tmp_path, HEAD + axes + columns)
+    assert fragment in str(caught.value)
+
+
+def test_bands_take_no_objective(tmp_path: Path) -> None:
+    path = tmp_path / "study.yaml"
+    path.write_text(SWEEP.replace("output:", "objective: {minimise: package_cost_usd}\noutput:"))
+    with pytest.raises(SpecError, match="takes no objective"):
+        load_study(path)
