@@ -24,10 +24,12 @@ if TYPE_CHECKING:
     from sweeper.planning import Plan
     from sweeper.planning import make_plan as plan
     from sweeper.study import load_study as load
+    from sweeper.uncertainty import compare
 
 HOME = {
     "best": "analysis",
     "breakdown": "analysis",
+    "compare": "uncertainty",
     "heatmap": "analysis",
     "pareto": "analysis",
     "ratios": "analysis",
@@ -55,6 +57,7 @@ __all__ = [
     "SweeperError",
     "best",
     "breakdown",
+    "compare",
     "explain",
     "heatmap",
     "load",

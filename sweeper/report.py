@@ -14,7 +14,7 @@ from sweeper.claims import claims, published
 from sweeper.errors import UsageFault
 from sweeper.figures import ROOFLINE, breakdown_figure, heat_maps, pareto_figure, roofline_figure
 from sweeper.kernel_cache import source_hash
-from sweeper.library import Library, builtin_specs
+from sweeper.library import FOLDERS, Library, builtin_specs
 from sweeper.planning import make_plan
 from sweeper.vocabulary import ATTRIBUTES, CHOICE_DEFAULTS, SWITCH_DEFAULTS
 
@@ -169,10 +169,10 @@ def published_claims(name: str) -> list[dict[str, object]]:
 def catalogue(library_dirs: Iterable[str]) -> dict[str, list[dict[str, str]]]:
     """Everything a study may name, by kind."""
     library = Library.load([*(Path(path) for path in library_dirs), builtin_specs()])
-    kinds = ("chip", "memory", "link", "topology", "workload", "calibration")
     found = {
         kind: [{"name": entry.name, "description": entry.description} for entry in library.select(kind)]
-        for kind in kinds
+        for kind in FOLDERS
+        if kind != "assumptions"
     }
     found["study"] = [
         {"name": path.stem, "description": ""} for path in sorted((builtin_specs() / "studies").glob("*.yaml"))

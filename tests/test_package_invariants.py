@@ -20,7 +20,7 @@ from random_packages import Design, Die, Link, Results, designs, prices, results
 
 from kernels import defects, draws
 from kernels.package_layout import CONVENTIONS, DIE_NUMBERS, LAYER_NUMBERS, LINK_NUMBERS, RESULTS, STATUS
-from kernels.wafer import AREA
+from kernels.wafer import AREA, COUNTING
 from sweeper.entries import Value
 from sweeper.library import Library, builtin_specs
 from sweeper.package_draws import evaluate_design
@@ -78,6 +78,11 @@ def results_of_text(text: str, directories: pytest.TempPathFactory) -> np.ndarra
     (directory / "packages" / "named.yaml").write_text(text)
     library = Library.load([directory, builtin_specs()])
     return evaluate_design(read_package(library.find("package", "named"), library), library, {}).results[0]
+
+
+def larger(value: float, growth: float, step: float) -> float:
+    """A number times `growth`; of 0, a share of a step."""
+    return value * growth if value else step * (growth - 1)
 
 
 # I1: ranges and sums
@@ -282,6 +287,36 @@ def test_a_unit_does_not_depend_on_its_neighbours(design: Design, data: st.DataO
     assert_alike(results_of(alone).values[[place[old] for old in there]], found.values[there])
 
 
+CHOICES = {"back": 2, "face_up": 2, "buried": 2, "dies_per_wafer": len(COUNTING), "carrier": 2}
+"""Codes of a die, and how many values each may have."""
+
+
+@FAST
+@given(design=designs(CONVENTIONS, linked=False, least=2), data=st.data())
+def test_units_that_differ_in_one_number_are_not_taken_for_equal(design: Design, data: st.DataObject) -> None:
+    """Two equal units, of which one die or layer of the second differs a little: each is what it is alone."""
+    row = data.draw(st.sampled_from([row for row, die in enumerate(design.dies) if die.parent == 0]))
+    pair, inner = split_row(design.with_die(row, count=2.0), row, 2)
+    second = range(len(design.dies), len(pair.dies))
+    changed = data.draw(st.sampled_from(second))
+    die = pair.dies[changed]
+    if data.draw(st.booleans()):
+        code = data.draw(st.sampled_from(sorted(CHOICES)))
+        other = die.with_codes(**{code: (die.codes[code] + 1) % CHOICES[code]})
+        pair = replace(pair, dies=(*pair.dies[:changed], other, *pair.dies[changed + 1 :]))
+    elif data.draw(st.booleans()):
+        name = data.draw(st.sampled_from(sorted(set(die.numbers) - {"count"})))
+        pair = pair.with_die(changed, **{name: larger(die.numbers[name], 0.99, -1.0)})
+    else:
+        name = data.draw(st.sampled_from(sorted(set(die.layers[0]) - {"yield_model"})))
+        pair = pair.with_layer(changed, 0, **{name: larger(die.layers[0][name], 0.99, -0.1)})
+    found = built(pair)
+    for unit, absent in ((inner, second.start), (list(second), row)):
+        there = [k for k in unit if k in found.present]
+        alone = results_of(pair.with_die(absent, count=0.0))
+        assert_alike(alone.values[there], found.values[there])
+
+
 def test_units_that_differ_only_below_are_not_taken_for_equal() -> None:
     """Units on two equal dies differ in what their test costs: by the gates of what they carry."""
     plain = {"core_area_mm2": 10.0, "voltage_V": 0.0}
@@ -330,10 +365,6 @@ def dearer(low: Design, high: Design) -> None:
 
 rows = st.integers(0, 5)
 growths = st.sampled_from([1 + 1e-9, 1.01, 1.5, 10.0])
-
-
-def larger(value: float, growth: float, step: float) -> float:
-    return value * growth if value else step * (growth - 1)
 
 
 @pytest.mark.parametrize("name", [*prices(DIE_NUMBERS), "wafer_edge_exclusion_mm"])
@@ -797,8 +828,9 @@ def uniforms(key: np.uint64, count: int) -> np.ndarray:
 
 @cache
 def streams() -> np.ndarray:
-    """Draws [key, draw] of three names, and of keys that differ in one bit or are small."""
+    """Draws [key, draw] of three names, of keys that differ in one bit or by the step of a draw, and of small keys."""
     keys = [*KEYS, KEYS[0] ^ np.uint64(1), KEYS[0] ^ np.uint64(1 << 63), np.uint64(0), np.uint64(1)]
+    keys.append(np.uint64((int(KEYS[0]) + 0x9E3779B97F4A7C15) % 2**64))
     return np.array([uniforms(key, 100_000) for key in keys])
 
 

@@ -141,7 +141,7 @@ def test_t1_more_stacks_do_not_pay_in_training(times: pl.DataFrame) -> None:
 
 def test_t1_fewer_stacks_pay_in_training(times: pl.DataFrame) -> None:
     """The paper: fewer stacks can hurt training more than they save, so A100-5HBM is best. Ours: never. Four stacks are
-    1.02 times as slow; they would have to be 1.15 to 1.30 times as slow."""
+    1.02 times as slow; they would have to be 1.15 to 1.32 times as slow."""
     costs, _ = public_costs()
     assert shares(times, costs)["T1"] == 0.0
     (need,) = needs(times, costs, CLAIM["T1 fewer"]).to_dicts()
@@ -157,7 +157,7 @@ def test_t1_is_not_a_matter_of_prices(times: pl.DataFrame) -> None:
 
 
 def test_t2_half_a_die_hurts_training_more_than_it_saves(times: pl.DataFrame) -> None:
-    """Stated, and so in every draw, by a margin of 27 % and more."""
+    """Stated, and so in every draw, by 30 % and more in most."""
     found = answers(products(times, public_costs()[0]), [CLAIM["T2"]]).to_dicts()[0]
     assert found["share"] == 1.0
     assert 0.2 < found["p5"] < found["margin"] < found["p95"] < 0.55
@@ -166,16 +166,16 @@ def test_t2_half_a_die_hurts_training_more_than_it_saves(times: pl.DataFrame) ->
 def test_t3_more_stacks_pay_in_inference_up_to_six(times: pl.DataFrame) -> None:
     """Stated without a limit. Ours: six instead of five nearly always, eight instead of six hardly ever."""
     found = shares(times, public_costs()[0])
-    assert found["T3 5-6"] == pytest.approx(0.955, abs=0.03)
+    assert found["T3 5-6"] == pytest.approx(0.953, abs=0.03)
     assert found["T3 6-8"] == pytest.approx(0.01, abs=0.02)
 
 
 def test_t3_half_a_die_pays_with_four_stacks_only(times: pl.DataFrame) -> None:
     """Stated of the same number of stacks. Ours: with four in most draws; with six, where it serves 1.29 times as long
-    and prompts take a larger share of it, never."""
+    and prompts take a larger share of it, hardly ever."""
     found = shares(times, public_costs()[0])
-    assert found["T3 half 4"] == pytest.approx(0.78, abs=0.06)
-    assert found["T3 half 6"] < 0.01
+    assert found["T3 half 4"] == pytest.approx(0.68, abs=0.06)
+    assert found["T3 half 6"] == pytest.approx(0.01, abs=0.01)
 
 
 def test_t3_hinges_on_the_price_of_packaging_and_of_stacks(times: pl.DataFrame) -> None:
@@ -189,11 +189,11 @@ def test_t3_hinges_on_the_price_of_packaging_and_of_stacks(times: pl.DataFrame) 
 
 
 def test_t3_turns_round_inside_the_range_of_prices(times: pl.DataFrame) -> None:
-    """Six stacks instead of five pay in inference up to 267 usd per stack: the range of public prices is 112 to 300."""
+    """Six stacks instead of five pay in inference up to 261 usd per stack: the range of public prices is 112 to 300."""
     below, price = turn(times, "a100", CLAIM["T3 5-6"], "package.stack_price", 0.0, 2000.0)
     assert below
     assert price is not None
-    assert price == pytest.approx(267.0, rel=0.03)
+    assert price == pytest.approx(261.0, rel=0.03)
     costs = {
         usd: package_costs("a100", (0.0,), {"package.stack_price": usd})[0] for usd in (0.98 * price, 1.02 * price)
     }
@@ -208,12 +208,12 @@ def test_t3_hinges_on_how_requests_are_served(times: pl.DataFrame, rows: pl.Data
     assert found[32, 800.0]["T3 half 4"] == 0.0
     assert found[32, 800.0]["T3 5-6"] < 0.1
     assert found[32, 50.0]["T3 half 4"] > 0.98
-    assert found[1, 200.0]["T3 half 6"] == pytest.approx(0.87, abs=0.06)
+    assert found[1, 200.0]["T3 half 6"] == pytest.approx(0.91, abs=0.06)
     assert shares(times, public_costs()[0]) == found[32, 200.0]
 
 
 def test_t4_four_stacks_are_best_of_both(times: pl.DataFrame) -> None:
-    """The paper: A100-5HBM. Ours: A100-4HBM, in every draw, as it is in training; with 5 HBM second."""
+    """The paper: A100-5HBM. Ours: A100-4HBM is better in every draw, as it is in training; 5 stacks are second."""
     costs, _ = public_costs()
     assert shares(times, costs)["T4"] == 0.0
     fitting = times.filter("fits")
