@@ -25,7 +25,7 @@ def uniform(key: np.uint64, draw: float) -> float:
     """A number in (0, 1), equally distributed over draws 1, 2, ... of a key."""
     step = np.uint64(draw) * np.uint64(0x9E3779B97F4A7C15)
     bits = mixed(mixed(key + step) ^ key)
-    return (float(bits >> np.uint64(11)) + 0.5) / 9007199254740992.0
+    return (float(bits >> np.uint64(12)) + 0.5) / 4503599627370496.0
 
 
 @compiled

@@ -146,7 +146,7 @@ def status_of(die: Record, load: float, result: Record, reached: bool) -> float:
         return EXCEEDS_WAFER
     if not reached:
         return BEYOND_REACH
-    if result.true_yield == 0.0 and made:
+    if result.true_yield == 0.0 and result.seams > 0.0 and made:
         return EXCEEDS_RETICLE
     return EXCEEDS_SHORELINE if result.shoreline_slack_mm < 0.0 else load
 

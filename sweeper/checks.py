@@ -4,11 +4,11 @@ Each function returns plain data or raises SpecError at the node; readers go on 
 `Problems.collecting()`.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 from sweeper.attributes import Attribute
 from sweeper.errors import Problem, Problems, brief, unknown
-from sweeper.expressions import Expression, ExpressionError, check_symbols
+from sweeper.expressions import Expression, ExpressionError, check_symbols, is_symbol
 from sweeper.units import QuantityError, attribute_value
 from sweeper.yaml_source import Node, child_path, error
 
@@ -138,6 +138,23 @@ def expression(node: Node, what: str, symbols: Iterable[str] | None = None) -> E
         return found
     except ExpressionError as fault:
         raise error(node, fault.message, fault.offset) from None
+
+
+def definitions(
+    nodes: Mapping[str, Node], known: Collection[str], columns: Collection[str]
+) -> tuple[tuple[str, Expression], ...]:
+    """Named expressions in order, each in the symbols known less those defined after it; none may redefine a column."""
+    found: dict[str, Expression] = {}
+    problems = Problems()
+    later = list(nodes)
+    for name, node in nodes.items():
+        with problems.collecting():
+            if not is_symbol(name) or name in columns:
+                raise error(node, f"{name!r} cannot name a definition; it is no symbol or is a column")
+            found[name] = expression(node, name, set(known) - set(later))
+        later.remove(name)
+    problems.raise_any()
+    return tuple(found.items())
 
 
 def absent(node: Node, key: str, message: str) -> Problem:

@@ -14,7 +14,7 @@ from kernels.operators import FIELDS, PRECISIONS
 from sweeper import checks
 from sweeper.entries import Entry
 from sweeper.errors import Problems, unknown
-from sweeper.expressions import Expression, is_symbol
+from sweeper.expressions import Expression
 from sweeper.vocabulary import ATTRIBUTES, BLOCK_SCALARS, NAMED, NUMBERS, TABLE_SCALARS
 from sweeper.yaml_source import Node, error
 
@@ -98,15 +98,11 @@ def read_table(entry: Entry) -> OperatorTable:
     known = {*parameters, *GIVEN_SYMBOLS}
     for name in sorted(parameters.keys() & GIVEN_SYMBOLS):
         problems.append(entry.body["parameters"].key_problem(name, f"{name!r} is a column; choose another name"))
-    definitions: list[tuple[str, Expression]] = []
+    definitions: tuple[tuple[str, Expression], ...] = ()
     with problems.collecting():
         nodes = checks.mapping(entry.body["definitions"], "definitions") if "definitions" in entry.body else {}
-        for name, node in nodes.items():
-            with problems.collecting():
-                if not is_symbol(name) or name in GIVEN_SYMBOLS:
-                    raise error(node, f"{name!r} cannot name a definition; it is no symbol or is a column")
-                definitions.append((name, checks.expression(node, name, known)))
-            known.add(name)
+        known.update(nodes)
+        definitions = checks.definitions(nodes, known, GIVEN_SYMBOLS)
     family = "operators"
     with problems.collecting():
         family = checks.choice(entry.body["family"], "family", LAYOUTS) if "family" in entry.body else family
@@ -121,7 +117,7 @@ def read_table(entry: Entry) -> OperatorTable:
                 operators.append(_operator(node, known, layout))
         _check_beside(operators, entry.body["operators"])
     problems.raise_any()
-    return OperatorTable(entry.name, parameters, tuple(definitions), tuple(operators), family)
+    return OperatorTable(entry.name, parameters, definitions, tuple(operators), family)
 
 
 def _operator(node: Node, symbols: Iterable[str], layout: Layout) -> Operator:

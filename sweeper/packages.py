@@ -27,7 +27,7 @@ from sweeper import checks
 from sweeper.cost_vocabulary import NODE
 from sweeper.entries import Entry, Value
 from sweeper.errors import Problems, unknown
-from sweeper.expressions import Expression, is_symbol
+from sweeper.expressions import Expression
 from sweeper.library import Library
 from sweeper.package_tables import PackageTables
 from sweeper.units import QuantityError, quantity
@@ -140,15 +140,11 @@ def read_package(entry: Entry, library: Library) -> PackageDesign:
     """The design of a package entry. Raises SpecError with all its mistakes."""
     problems = Problems()
     known = {*entry.values, *GIVEN_SYMBOLS}
-    definitions: list[tuple[str, Expression]] = []
+    definitions: tuple[tuple[str, Expression], ...] = ()
     with problems.collecting():
         nodes = checks.mapping(entry.body["definitions"], "definitions") if "definitions" in entry.body else {}
-        for name, node in nodes.items():
-            with problems.collecting():
-                if not is_symbol(name) or name in GIVEN_SYMBOLS:
-                    raise error(node, f"{name!r} cannot name a definition; it is no symbol or is a column")
-                definitions.append((name, checks.expression(node, name, known)))
-            known.add(name)
+        known.update(nodes)
+        definitions = checks.definitions(nodes, known, GIVEN_SYMBOLS)
     reader = _Reader(library, frozenset(known))
     with problems.collecting():
         if "dies" not in entry.body:
@@ -167,7 +163,7 @@ def read_package(entry: Entry, library: Library) -> PackageDesign:
             if name not in CONVENTIONS:
                 raise error(entry.body["conventions"], unknown("convention", name, CONVENTIONS))
     problems.raise_any()
-    return reader.design(entry, tuple(definitions), conventions)
+    return reader.design(entry, definitions, conventions)
 
 
 @dataclass(eq=False)
