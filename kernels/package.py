@@ -11,7 +11,7 @@ import numpy as np
 
 from kernels.equation import compiled
 from kernels.package_area import cover, size_die
-from kernels.package_assembly import mount, step_price, step_yield, unit_test_price
+from kernels.package_assembly import compounded, mount, step_price, step_yield, unit_test_price
 from kernels.package_layout import CODE, CONVENTION, DIE, LAYER, LINK, PART, PARTS, RESULT, RESULTS, STATUS, Record
 from kernels.package_links import (
     FIRST_REACH,
@@ -35,13 +35,13 @@ def passed(good: float, coverage: float) -> float:
 
 
 @compiled
-def test_die(carrier: bool, die: Record, host: Record, dies: float, result: Record) -> None:
+def test_die(carrier: bool, die: Record, whole_wafer: bool, dies: float, result: Record) -> None:
     """First step of a unit: the die by itself.
 
     It is not tested where it is made onto the dies that it carries, nor where it is bonded as part of a whole wafer.
     """
     untested = dies > 0.0 and (die.assembly_chip_first == 1.0 or die.assembly_whole_wafer == 1.0)
-    untested = untested or host.assembly_whole_wafer == 1.0
+    untested = untested or whole_wafer
     result.self_test_usd = 0.0 if untested else result.self_test_usd
     coverage = 0.0 if untested else die.test_self_tested * die.test_self_coverage
     result.test_yield = passed(result.true_yield, coverage)
@@ -65,18 +65,14 @@ def assemble(
     die: Record,
     untested: bool,
     conventions: Record,
-    leaving: float,
     load: Record,
     parts: Record,
     result: Record,
 ) -> None:
     """Second step of a unit: what is mounted on the die, and the test of the whole.
 
-    `load` is the sum of the results of what is mounted, `leaving` the wires of theirs that leave the unit.
-    The price of the test is known.
+    `load` is the sum of the results of what is mounted. Yield of the step and price of the test are known.
     """
-    bonds = leaving if conventions.leaving_bonds_only == 1.0 else load.pads_to_parent
-    result.bonds, result.assembly_yield = bonds, step_yield(die, result, parts.dies, bonds)
     good = result.self_quality * parts.quality * result.assembly_yield
     if conventions.late_process_yield == 1.0:
         good *= die.wafer_process_yield
@@ -177,10 +173,17 @@ def make_unit(
     reached = size_die(code, die, host, conventions, reaches, traffic[FIRST_REACH:], face, back, parts, result)
     result.dies_per_wafer = count_dies(codes, dies, conventions, results, i)
     design, carbon, energy = make_die(code, die, layers, conventions, result)
-    test_die(code.carrier == 1, die, host, parts.dies, result)
-    untested = code.parent >= 0 and host.assembly_whole_wafer == 1.0
+    bare = parts.dies == 0.0 and conventions.bare_dies_tested_twice == 0.0
+    if bare:
+        # What carries nothing is finished with its vias, and tested once.
+        result.true_yield *= compounded(die.assembly_tsv_yield, result.vias)
+    result.bonds = traffic[T_LEAVING] if conventions.leaving_bonds_only == 1.0 else load.pads_to_parent
+    whole_wafer = code.parent >= 0 and host.assembly_whole_wafer == 1.0
+    test_die(code.carrier == 1, die, whole_wafer, parts.dies, result)
+    untested = whole_wafer or bare
     result.assembly_test_usd = 0.0 if untested else unit_test_price(code, die, layers, parts)
-    assemble(die, untested, conventions, traffic[T_LEAVING], load, parts, result)
+    result.assembly_yield = 1.0 if bare else step_yield(die, result, parts.dies, result.bonds)
+    assemble(die, untested, conventions, load, parts, result)
     spread_design(code.carrier == 1, die, conventions, load, parts, result, design)
     add_carbon(die, load, parts.dies, result, carbon, energy)
     result.status = status_of(die, reason, result, reached)

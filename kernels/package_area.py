@@ -17,12 +17,17 @@ def enlarged(area: float, margin: float, aspect: float) -> float:
 
 
 @compiled
-def count_pads(code: Record, die: Record, conventions: Record, face: Record, back: Record, result: Record) -> None:
+def count_pads(
+    code: Record, die: Record, host: Record, conventions: Record, face: Record, back: Record, result: Record
+) -> None:
     """Power, pads and vias of a die whose children are known. Pads for power are round, half as wide as their pitch."""
     own = die.power_W + result.io_power_W
     own = own if math.isnan(die.given_power_W) else die.given_power_W
     result.total_power_W = own + face.total_power_W + back.total_power_W
-    per_pad = die.assembly_current_density_A_per_mm2 * math.pi * (die.assembly_pitch_mm / 4.0) ** 2 * die.voltage_V
+    # Bonds to the host are of the host's process.
+    process = die if conventions.own_pads == 1.0 else host
+    current_A = process.assembly_current_density_A_per_mm2 * math.pi * (process.assembly_pitch_mm / 4.0) ** 2
+    per_pad = current_A * die.voltage_V
     power_pads = 2.0 * math.ceil(result.total_power_W / per_pad) if per_pad > 0.0 else 0.0
     test_pads = die.test_self_tested * (
         die.test_self_pads_per_chain * die.test_self_chains + die.test_self_pads
@@ -145,7 +150,7 @@ def size_die(
     `host` is the die that carries it (itself for the root), `face` and `back` are the sums of the results of the dies
     mounted on its sides, `parts` what else it must know of them.
     """
-    count_pads(code, die, conventions, face, back, result)
+    count_pads(code, die, host, conventions, face, back, result)
     covered = back.area_mm2 if code.face_up == 1 else face.area_mm2
     pads, reached = pad_field(code, die, host, conventions, reaches, signals_by_reach, covered, result)
     stacked = stacked_area(die, parts)

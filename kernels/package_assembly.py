@@ -52,8 +52,10 @@ def step_price(die: Record, result: Record, conventions: Record, dies: float) ->
         die.assembly_bond_uptime,
         multiplies,
     )
-    machines = pick * die.assembly_pick_time_s * math.ceil(dies / die.assembly_pick_group)
-    machines += bond * die.assembly_bond_time_s * math.ceil(dies / die.assembly_bond_group)
+    picks, bonds = dies / die.assembly_pick_group, dies / die.assembly_bond_group
+    if conventions.whole_groups == 1.0:
+        picks, bonds = math.ceil(picks), math.ceil(bonds)
+    machines = pick * die.assembly_pick_time_s * picks + bond * die.assembly_bond_time_s * bonds
     return machines + die.assembly_material_price_usd_per_mm2 * result.stacked_area_mm2 + die.assembly_package_price_usd
 
 
@@ -104,7 +106,7 @@ def unit_test_price(code: Record, die: Record, layers: np.ndarray, parts: Record
     core = die.core_area_mm2 + parts.core
     patterns, chain = die.test_assembly_patterns, die.test_assembly_chain_per_mm2
     if core == 0.0:
-        return die.test_price_usd_per_s * die.test_time_s
+        return die.test_price_usd_per_s * die.test_assembly_time_s
     ratio = (die.core_area_mm2 * die.gate_flop_ratio + parts.ratio) / core
     if math.isnan(patterns):
         patterns = 2.0 ** (1.5 * ratio)
@@ -112,4 +114,4 @@ def unit_test_price(code: Record, die: Record, layers: np.ndarray, parts: Record
         gates = die.core_area_mm2 * gate_density(code, layers) + parts.gates_below
         chain = gates / (die.core_area_mm2 + parts.core_below) / ratio / die.test_assembly_chains
     cycles = core * die.test_cycle_s * patterns * chain * die.test_samples
-    return die.test_price_usd_per_s * (cycles + die.test_time_s)
+    return die.test_price_usd_per_s * (cycles + die.test_assembly_time_s)

@@ -90,7 +90,8 @@ DIE_TEST = (
     "test_cycle_s",
     "test_samples",
     "test_price_usd_per_s",
-    "test_time_s",
+    "test_self_time_s",
+    "test_assembly_time_s",
     "test_self_coverage",
     "test_self_patterns",
     "test_self_chain_per_mm2",
@@ -121,8 +122,6 @@ LAYER_NUMBERS = (
     "stitching_yield",
     "transistor_density_per_mm2",
     "active",
-    "routing_layers",
-    "routing_pitch_mm",
     "design_price_usd_per_mm2",
     "chip_design_price_usd_per_mm2",
     "chip_fixed_price_usd",
@@ -165,6 +164,10 @@ CONVENTIONS = (
     "late_process_yield",
     "bumps_once",
     "carrier_in_design",
+    "bought_dies_designed",
+    "whole_groups",
+    "bare_dies_tested_twice",
+    "own_pads",
 )
 """What published models do differently, 1 if so. All 0 is our physics; docs/package_cost.md tells each."""
 

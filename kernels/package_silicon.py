@@ -118,6 +118,9 @@ def make_die(
     result.layer_price_usd = price
     result.true_yield = good
     result.self_test_usd = test_price(die, conventions, die.core_area_mm2, gates)
+    if not math.isnan(die.given_price_usd) and conventions.bought_dies_designed == 0.0:
+        # Its price pays for its design.
+        design = die.design_usd
     return design, carbon, energy
 
 
@@ -132,4 +135,4 @@ def test_price(die: Record, conventions: Record, core_area: float, gates_per_mm2
     chain = gates_per_mm2 / ratio / die.test_self_chains if math.isnan(chain) else chain
     samples = die.test_samples
     runs = patterns + samples if conventions.samples_differ == 1.0 else patterns * samples
-    return die.test_price_usd_per_s * (core_area * die.test_cycle_s * runs * chain + die.test_time_s)
+    return die.test_price_usd_per_s * (core_area * die.test_cycle_s * runs * chain + die.test_self_time_s)

@@ -55,7 +55,11 @@ def package_units(
     Output("package_cost_usd", "usd", "cost of making one package that works"),
     Output("package_silicon_usd", "usd", "of it: dies, before their yield"),
     Output("package_defects_usd", "usd", "of it: faulty dies"),
-    Output("package_carrier_usd", "usd", "of it: interposer, substrate, bumps, with their faulty ones"),
+    Output(
+        "package_carrier_usd",
+        "usd",
+        "of it: interposer, substrate, bumps, and what fails of them and of assembly",
+    ),
     Output("package_assembly_usd", "usd", "of it: assembly"),
     Output("package_test_usd", "usd", "of it: tests"),
     Output("package_wasted_usd", "usd", "of it: good dies lost in assembly"),
@@ -127,9 +131,20 @@ def listed_price(
     source="cost of the package and its share of design, over one less the vendor's gross margin",
     when=("chip_cost", ("package",)),
 )
-def packaged_price(package_cost_usd: float, package_design_usd: float, facility_margin: float) -> float:
-    """Price of a package that is sold at a gross margin."""
-    return (package_cost_usd + package_design_usd) / (1.0 - facility_margin)
+def packaged_price(
+    package_cost_usd: float,
+    package_design_usd: float,
+    package_has_memory: float,
+    facility_margin: float,
+    memory_bandwidth_Bps: float,
+    memory_capacity_B: float,
+    memory_price_usd_per_Bps: float,
+    memory_price_usd_per_B: float,
+) -> float:
+    """Price of a package that is sold at a gross margin, and of memory that is not in it, as listed."""
+    memory = memory_bandwidth_Bps * memory_price_usd_per_Bps + memory_capacity_B * memory_price_usd_per_B
+    outside = 0.0 if package_has_memory == 1.0 else memory
+    return (package_cost_usd + package_design_usd) / (1.0 - facility_margin) + outside
 
 
 @equation(

@@ -32,13 +32,13 @@ from sweeper.uncertainty import bands, rank_correlations
 STUDY, SERVING = "a100_hbm_count", "a100_serving"
 
 DESIGNS = {
-    "A100-4HBM": (826.0, 4.0),
-    "A100-5HBM": (826.0, 5.0),
-    "A100-6HBM": (826.0, 6.0),
-    "A100-8HBM": (826.0, 8.0),
-    "HA100-3HBM": (413.0, 3.0),
-    "HA100-4HBM": (413.0, 4.0),
-    "HA100-6HBM": (413.0, 6.0),
+    "A100-4HBM": (826.0, 4),
+    "A100-5HBM": (826.0, 5),
+    "A100-6HBM": (826.0, 6),
+    "A100-8HBM": (826.0, 8),
+    "HA100-3HBM": (413.0, 3),
+    "HA100-4HBM": (413.0, 4),
+    "HA100-6HBM": (413.0, 6),
 }
 """Die area in mm2 and number of stacks, by the names of the paper."""
 

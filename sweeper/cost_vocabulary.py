@@ -38,10 +38,7 @@ NODE = {
     "design_price": _free("usd/mm^2", "design_price_usd_per_mm2", "design of a module, per area"),
     "chip_design_price": _free("usd/mm^2", "chip_design_price_usd_per_mm2", "design of a chip around its modules"),
     "chip_fixed_price": _free("usd", "chip_fixed_price_usd", "fixed part of a chip's design"),
-    "interface_design_price": _free("usd", "interface_design_price_usd", "design of a die-to-die interface, once"),
     "active": _flag("active", "1 if transistors are made: defects then count in core, cells and vias", 1.0),
-    "routing_layers": _free("", "routing_layers", "layers for signals that escape a die"),
-    "routing_pitch": Attribute("mm", "routing_pitch_mm", "pitch of these tracks", 0.001),
     "carbon": _free("kg/mm^2", "carbon_kg_per_mm2", "carbon dioxide equivalent of making a wafer, per area, without "
                     "electricity"),
     "fab_energy": _free("J/mm^2", "fab_energy_J_per_mm2", "electricity of making a wafer, per area"),
@@ -113,6 +110,7 @@ _TESTS = {
         (f"{place}_chains", _free("", f"{place}_chains", "scan chains", 1.0)),
         (f"{place}_pads_per_chain", _free("", f"{place}_pads_per_chain", "pads of one scan chain", 2.0)),
         (f"{place}_pads", _free("", f"{place}_pads", "further test pads", 1.0)),
+        (f"{place}_time", _free("s", f"{place}_time_s", "time per unit beyond the patterns")),
         (f"{place}_tested", _flag(f"{place}_tested", "1 if the unit is tested", 1.0)),
     )
 }
@@ -121,7 +119,6 @@ TEST = {
     "cycle_time": _free("s", "cycle_s", "time of one cycle of the tester"),
     "samples": _free("", "samples", "samples per pattern", 1.0),
     "price": _free("usd/s", "price_usd_per_s", "price of the tester, per time"),
-    "time": _free("s", "time_s", "time per unit beyond the patterns"),
     **_TESTS,
 }
 """Tests of a die before assembly (`self`) and of a unit after it (`assembly`). Patterns and chain lengths that are not
@@ -177,18 +174,15 @@ POWER = {
 """Attributes of a calibration that tell the power of a board."""
 
 PACKAGE = {
-    "core_area": _free("mm^2", "core_area_mm2", "area of one die's circuits without interfaces"),
     "links": _free("", "links", "links of one die"),
     "units": _free("", "units", "equal blocks of a die, of which some may be spare"),
     "unit_area": _free("mm^2", "unit_area_mm2", "area of one of them"),
-    "carrier_price": _free("usd", "carrier_price_usd", "price of substrate and final assembly"),
-    "chiplets": Attribute("", "chiplets", "dies that share the silicon", 1.0),
+    "chiplets": Attribute("", "chiplets", "dies that share the silicon", 1.0, integer=True),
     "silicon_area": _free("mm^2", "silicon_area_mm2", "area of all compute dies without interfaces"),
     "die_area": _free("mm^2", "die_area_mm2", "area of one die"),
-    "memory_stacks": _free("", "memory_stacks", "memory stacks"),
-    "stack_height": _free("", "stack_height", "memory dies of a stack"),
+    "memory_stacks": Attribute("", "memory_stacks", "memory stacks", 0.0, False, integer=True),
+    "stack_height": Attribute("", "stack_height", "memory dies of a stack", 0.0, False, integer=True),
     "stack_price": _free("usd", "stack_price_usd", "price of a memory stack; 0: built up from its dies"),
-    "link_bandwidth": _free("b/s", "link_bandwidth_bps", "rate of each link between neighbouring dies"),
     "power": _free("W", "power_W", "power of the package"),
     "volume": Attribute("", "volume", "packages made", 1e6),
     "spares": _free("", "spares", "units that may be defective"),

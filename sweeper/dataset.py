@@ -142,6 +142,9 @@ PACKAGE_METRICS = (
 BAND_SHARES = {"p05": 0.05, "p50": 0.5, "p95": 0.95}
 """Quantiles that the mode `bands` keeps of a metric, by the ending of their columns."""
 
+FEASIBLE_SHARE = "feasible_share"
+"""Column of the mode `bands`: share of the points that its quantiles are of."""
+
 NAMES = pa.dictionary(pa.int32(), pa.string())
 ALWAYS = (
     *("workload", "chip", "topology", "memory", "link", "partitioning", "chips", "dim_x", "dim_y", "dim_z"),
@@ -272,7 +275,11 @@ def dataset_schema(
     fields.append(_field("feasible", pa.bool_(), "", "whether the point can run", "metric", "", ""))
     fields.append(_field("infeasible_reason", NAMES, "", "first check that fails", "parameter", "", ""))
     found = [_metric_field(name, programs, output.float32) for name in metrics]
-    fields += [band for field in found for band in _band_fields(field)] if output.mode == BANDS else found
+    if output.mode == BANDS:
+        about = "share of the searched points that can run; quantiles are of these"
+        fields.append(_field(FEASIBLE_SHARE, pa.float64(), "", about, "metric", "", ""))
+        found = [band for field in found for band in _band_fields(field)]
+    fields += found
     return pa.schema(fields, metadata=metadata)
 
 

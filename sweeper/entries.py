@@ -28,7 +28,7 @@ _BODY = {
     "calibration": ("efficiency_curves",),
     "node": ("yield_model",),
     "wafer": ("dies_per_wafer",),
-    "package": ("parameters", "definitions", "dies", "links", "conventions", "selected"),
+    "package": ("parameters", "definitions", "dies", "links", "conventions", "memory"),
 }
 _WITH_PARAMETERS = frozenset({"workload", "package"})
 """Kinds whose entries name their own numbers, under `parameters`."""

@@ -14,8 +14,16 @@ from sweeper.program import Given, Values
 from sweeper.uncertain import is_uncertain, key_of
 
 PACKAGE_ROLE = "package"
-PACKAGE_TABLES = ("package_codes", "package_links", "package_numbers", "package_places", "package_values")
-"""Given columns of a package: the places of its dies and links, its numbers, and those of them that vary."""
+PACKAGE_TABLES = (
+    "package_has_memory",
+    "package_codes",
+    "package_links",
+    "package_numbers",
+    "package_places",
+    "package_values",
+)
+"""Given columns of a package: whether memory is in it, the places of its dies and links, its numbers, and those of them
+that vary."""
 
 
 def quoted_number(around: Surroundings, kind: str, entry: str, name: str, value: Value) -> Given:
@@ -66,7 +74,9 @@ def package_columns(around: Surroundings, structure: Mapping[str, str], known: M
     sources = tuple(dict.fromkeys(source for name in used for source in symbols[name].sources))
     places = np.array(varying, np.int64)
     cells = [design.cells[place] for place in varying]
+    about = "1 if the accelerator's memory is in the package"
     found = [
+        constant("package_has_memory", float(design.has_memory), "", about),
         array("package_codes", design.die_codes, "place of every die"),
         array("package_links", design.link_codes, "dies that every row of links joins"),
         Given("package_numbers", NOTHING, lambda values, n: fixed[None], "", "tables of the package", sources),

@@ -96,7 +96,6 @@ _ONE = frozenset(
         "critical_levels",
         "stitching_yield",
         "active",
-        "routing_pitch_mm",
     }
 )
 
@@ -158,6 +157,10 @@ CATCH_CONVENTIONS = (
     "lost_rows",
     "fields_by_area",
     "late_process_yield",
+    "bought_dies_designed",
+    "whole_groups",
+    "bare_dies_tested_twice",
+    "own_pads",
 )
 
 _Fields = Mapping[str, tuple[str, float]]
@@ -240,8 +243,6 @@ _LAYER: _Fields = {
     "stitching_yield": ("stitching_yield", 1.0),
     "transistor_density_per_mm2": ("transistor_density", MEGA),
     "active": ("active", 1.0),
-    "routing_layers": ("routing_layer_count", 1.0),
-    "routing_pitch_mm": ("routing_layer_pitch", 1.0),
 }
 # Its shoreline is left out: CATCH reads and never uses it.
 _INTERFACE: _Fields = {

@@ -6,6 +6,7 @@ columns of the study. Cells that do not vary are evaluated once; the others for 
 """
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -24,56 +25,61 @@ from kernels.package_layout import (
 )
 from kernels.wafer import COUNTING
 from sweeper import checks
+from sweeper.attributes import Attribute
 from sweeper.cost_vocabulary import NODE
 from sweeper.entries import Entry, Value
 from sweeper.errors import Problems, unknown
 from sweeper.expressions import Expression
 from sweeper.library import Library
 from sweeper.package_tables import PackageTables
-from sweeper.units import QuantityError, quantity
 from sweeper.vocabulary import ATTRIBUTES, NUMBERS
 from sweeper.yaml_source import Node, error
 
 SELECTED = "selected"
 """Name that stands for the node that the study selects."""
+MEMORY = ("outside", "inside")
+"""Where an accelerator's memory is; the first is the default."""
 OUTSIDE = "outside"
 """Name of what lies around the package, for links."""
 
 MAX_STACK = 64
 
 _NAN = float("nan")
-_OWN: dict[str, tuple[str, str, float]] = {
-    "count": ("count", "", 1.0),
-    "core_area": ("core_area_mm2", "mm^2", 0.0),
-    "aspect_ratio": ("aspect_ratio", "", 1.0),
-    "power": ("power_W", "W", 0.0),
-    "voltage": ("voltage_V", "V", 0.8),
-    "area": ("given_area_mm2", "mm^2", _NAN),
-    "price": ("given_price_usd", "usd", _NAN),
-    "quality": ("given_quality", "", _NAN),
-    "total_power": ("given_power_W", "W", _NAN),
-    "memory_share": ("memory_share", "", 0.0),
-    "logic_share": ("logic_share", "", 1.0),
-    "analog_share": ("analog_share", "", 0.0),
-    "gate_flop_ratio": ("gate_flop_ratio", "", 1.0),
-    "reticle_share": ("reticle_share", "", 1.0),
-    "quantity": ("quantity", "", _NAN),
-    "harvest_units": ("harvest_units", "", 0.0),
-    "harvest_unit_area": ("harvest_unit_mm2", "mm^2", 0.0),
-    "harvest_spares": ("harvest_spares", "", 0.0),
-    "design": ("design_usd", "usd", 0.0),
-    "carbon": ("given_carbon_kg", "kg", _NAN),
-    "finish_price": ("finish_usd_per_mm2", "usd/mm^2", 0.0),
+_OWN = {
+    "count": Attribute("", "count", "number of dies", 1.0, False, integer=True),
+    "core_area": Attribute("mm^2", "core_area_mm2", "area without interfaces", 0.0, False),
+    "aspect_ratio": Attribute("", "aspect_ratio", "width over height", 1.0),
+    "power": Attribute("W", "power_W", "power without links", 0.0, False),
+    "voltage": Attribute("V", "voltage_V", "supply voltage", 0.8, False),
+    "area": Attribute("mm^2", "given_area_mm2", "area, instead of what it would be", _NAN),
+    "price": Attribute("usd", "given_price_usd", "price of a bought die", _NAN, False),
+    "quality": Attribute("", "given_quality", "probability that the die works", _NAN, maximum=1.0),
+    "total_power": Attribute("W", "given_power_W", "power with links", _NAN, False),
+    "memory_share": Attribute("", "memory_share", "share of memory in the core", 0.0, False, maximum=1.0),
+    "logic_share": Attribute("", "logic_share", "share of logic in the core", 1.0, False, maximum=1.0),
+    "analog_share": Attribute("", "analog_share", "share of analog circuits in the core", 0.0, False, maximum=1.0),
+    "gate_flop_ratio": Attribute("", "gate_flop_ratio", "gates per flip-flop", 1.0),
+    "reticle_share": Attribute("", "reticle_share", "share of a mask set", 1.0, False, maximum=1.0),
+    "quantity": Attribute("", "quantity", "dies that share a design", _NAN),
+    "harvest_units": Attribute("", "harvest_units", "equal blocks", 0.0, False, integer=True),
+    "harvest_unit_area": Attribute("mm^2", "harvest_unit_mm2", "area of a block", 0.0, False),
+    "harvest_spares": Attribute("", "harvest_spares", "blocks that may be bad", 0.0, False, integer=True),
+    "design": Attribute("usd", "design_usd", "design, once", 0.0, False),
+    "carbon": Attribute("kg", "given_carbon_kg", "carbon dioxide equivalent of a bought die", _NAN, False),
+    "finish_price": Attribute("usd/mm^2", "finish_usd_per_mm2", "what is added before the test", 0.0, False),
 }
-"""Numbers of a die: key of the design, column of the table, unit, default (NaN: not given)."""
+"""Numbers of a die by the keys of a design; NaN is not given. Constants are checked against their range."""
 
 _PROCESSES = ("wafer", "assembly", "test")
 _DIE_KEYS = ("name", "on", "side", "face", "buried", "carrier", "node", *_PROCESSES, "stack", "stack_limit", *_OWN)
 _LINK = {
-    "count": ("count", "", _NAN),
-    "bandwidth": ("demand_bps", "b/s", _NAN),
-    "utilisation": ("utilisation", "", 1.0),
+    "count": Attribute("", "count", "number of links", _NAN, False),
+    "bandwidth": Attribute("b/s", "demand_bps", "rate of all links together", _NAN, False),
+    "utilisation": Attribute("", "utilisation", "share of the rate that is used", 1.0, False, maximum=1.0),
 }
+_HEIGHT = Attribute("", "stack", "dies of a stack", None, False)
+_QUANTITY = re.compile(r"[-+]?[0-9.][0-9.eE+-]*(?:\s*[A-Za-z%].*)?$")
+"""A number, with a unit or without: not an expression."""
 _LINK_KEYS = ("from", "to", "interface", *_LINK)
 
 GIVEN_SYMBOLS = frozenset(
@@ -115,6 +121,8 @@ class PackageDesign:
     cells: tuple[Cell, ...]
     entries: tuple[tuple[str, str], ...]
     """Library entries that the design uses."""
+    has_memory: bool
+    """Whether the memory of the accelerator is in the package, so that its price is too."""
 
     @cached_property
     def quoted(self) -> dict[str, Quoted]:
@@ -162,8 +170,11 @@ def read_package(entry: Entry, library: Library) -> PackageDesign:
         for name in conventions:
             if name not in CONVENTIONS:
                 raise error(entry.body["conventions"], unknown("convention", name, CONVENTIONS))
+    memory = MEMORY[0]
+    with problems.collecting():
+        memory = checks.choice(entry.body["memory"], "memory", MEMORY) if "memory" in entry.body else memory
     problems.raise_any()
-    return reader.design(entry, definitions, conventions)
+    return reader.design(entry, definitions, conventions, memory)
 
 
 @dataclass(eq=False)
@@ -195,8 +206,11 @@ class _Reader:
         if name in names or name == OUTSIDE:
             raise error(given["name"], f"{name!r} is already the name of {'a die' if name in names else 'the outside'}")
         parent = -1
-        if root and "on" in given:
-            raise error(given["on"], "the first die carries all the others and stands on nothing")
+        for key in ("on", "count", "stack") if root else ():
+            if key in given:
+                raise error(given[key], "the first die carries all the others: there is one, and it stands on nothing")
+        if "harvest_units" in given and isinstance(given["node"].value, tuple) and len(given["node"].value) > 1:
+            raise error(given["harvest_units"], "a die of several layers cannot be harvested: give it one node")
         if not root:
             on = checks.text(given["on"], "on")
             if on not in names:
@@ -215,8 +229,7 @@ class _Reader:
             "dies_per_wafer": _word(wafer, "dies_per_wafer", COUNTING),
             "carrier": int(flags["carrier"]),
         }
-        cells: dict[str, Cell] = {column: default for column, _, default in _OWN.values()}
-        cells |= {_OWN[key][0]: self._cell(given[key], key, _OWN[key][1]) for key in _OWN if key in given}
+        cells = self._cells(given, _OWN)
         for kind in _PROCESSES:
             cells |= self._quoted(kind, self._entry(kind, given[kind]), f"{kind}_")
         layers = [self._layer(item) for item in _one_or_more(given["node"])]
@@ -226,11 +239,11 @@ class _Reader:
 
     def _stack(self, first: _Die, given: Mapping[str, Node]) -> None:
         """Further dies of a stack, each on the one before; those beyond its height are absent."""
-        height = self._cell(given["stack"], "stack", "")
+        height = self._cell(given["stack"], _HEIGHT)
         if "stack_limit" in given:
             limit = checks.whole(given["stack_limit"], "stack_limit", 1, MAX_STACK)
-        elif isinstance(height, float) and height == int(height) and 1 <= height <= MAX_STACK:
-            limit = int(height)
+        elif isinstance(height, float):
+            limit = checks.whole(given["stack"], "stack", 1, MAX_STACK)
         else:
             raise error(given["stack"], f"a height that varies needs a stack_limit, 1 to {MAX_STACK}")
 
@@ -257,8 +270,7 @@ class _Reader:
             raise error(node, "a link needs an end inside the package")
         if "count" not in given and "bandwidth" not in given:
             raise error(node, "a link needs a count or a bandwidth")
-        cells: dict[str, Cell] = {column: default for column, _, default in _LINK.values()}
-        cells |= {_LINK[key][0]: self._cell(given[key], key, _LINK[key][1]) for key in _LINK if key in given}
+        cells = self._cells(given, _LINK)
         cells |= self._quoted("interface", self._entry("interface", given["interface"]), "")
         self.links.append((ends[0], ends[1], cells))
 
@@ -290,18 +302,29 @@ class _Reader:
             cells["yield_model"] = float(_word(entry, "yield_model", YIELD_MODELS))
         return {column: cells[column] for column in LAYER_NUMBERS}
 
-    def _cell(self, node: Node, key: str, unit: str) -> Cell:
+    def _cells(self, given: Mapping[str, Node], attributes: Mapping[str, Attribute]) -> dict[str, Cell]:
+        """Numbers of a die or link by their columns: as given, or their defaults."""
+        defaults: dict[str, Cell] = {a.column: _NAN if a.default is None else a.default for a in attributes.values()}
+        problems = Problems()
+        for key, attribute in attributes.items():
+            with problems.collecting():
+                if key in given:
+                    defaults[attribute.column] = self._cell(given[key], attribute)
+        problems.raise_any()
+        return defaults
+
+    def _cell(self, node: Node, attribute: Attribute) -> Cell:
         """A quantity, or an expression that gives a number in the unit of the column."""
-        if isinstance(node.value, str) and unit:
-            try:
-                return quantity(node.value, unit)
-            except QuantityError:
-                pass  # no number with a unit, so an expression
-        expression = checks.expression(node, key, self.symbols)
-        return expression if expression.symbols else float(np.asarray(expression.evaluate({})))
+        if not isinstance(node.value, str) or _QUANTITY.match(node.value):
+            return checks.number(node, attribute)
+        return checks.expression(node, attribute.about, self.symbols)
 
     def design(
-        self, entry: Entry, definitions: tuple[tuple[str, Expression], ...], conventions: Iterable[str]
+        self,
+        entry: Entry,
+        definitions: tuple[tuple[str, Expression], ...],
+        conventions: Iterable[str],
+        memory: str,
     ) -> PackageDesign:
         """The design, its links in the order of reach (of the values, which draws must not reorder)."""
         reach = lambda link: link[2]["reach_mm"].value.number  # noqa: E731
@@ -326,6 +349,7 @@ class _Reader:
             link_codes=np.array([ends[:2] for ends in links], np.int64).reshape(-1, 2),
             cells=tuple(cells),
             entries=tuple(self.entries),
+            has_memory=memory == MEMORY[1],
         )
 
     def _made(self, number: int, entry: Entry) -> Cell:

@@ -17,6 +17,7 @@ from kernels import EQUATIONS, MODELS, reduce
 from kernels.codes import REASONS
 from sweeper.dataset import (
     DEFAULT_METRICS,
+    FEASIBLE_SHARE,
     PACKAGE_METRICS,
     axis_columns,
     axis_values,
@@ -370,7 +371,10 @@ class Plan:
             values = {name: np.concatenate([part[name] for part in parts]) for name in self._all_columns}
             reasons = values.pop("infeasible_reason").reshape(-1, grid.searched)
             fits = reasons == 0.0
-            banded = {"infeasible_reason": np.where(fits.any(axis=1), 0.0, reasons[:, 0])}
+            banded = {
+                "infeasible_reason": np.where(fits.any(axis=1), 0.0, reasons[:, 0]),
+                FEASIBLE_SHARE: fits.mean(axis=1),
+            }
             for name, points in values.items():
                 banded |= bands(name, np.where(fits, points.reshape(-1, grid.searched), np.nan))
             numbers.append(grid.ranges_first(rows) + grid.searched * np.arange(len(reasons)))

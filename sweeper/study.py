@@ -1,7 +1,7 @@
 """A study: its boxes, what it searches for, and what it keeps, read from YAML with every mistake reported at once."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
@@ -13,7 +13,8 @@ from sweeper.errors import Problems, SpecError, unknown
 from sweeper.library import Library, builtin_specs
 from sweeper.operators import OperatorTable
 from sweeper.packages import PackageDesign
-from sweeper.vocabulary import NAMED_DEFAULTS, NUMBERS
+from sweeper.uncertain import DRAW
+from sweeper.vocabulary import NAMED_DEFAULTS, NUMBERS, OPTIONAL_ROLES
 from sweeper.workload import KERNEL_BY_KERNEL, OPTIMAL, Workload
 from sweeper.yaml_source import Node, error, read_yaml
 
@@ -120,13 +121,13 @@ def load_study(path: Path | str, library_dirs: Sequence[Path | str] = ()) -> Stu
     objectives: tuple[Objective, ...] = ()
     with problems.collecting():
         objectives = _objectives(given["objective"]) if "objective" in given else ()
-    searching = any(axis.searched for box in boxes for axis in box.axes)
+    searched = {name for box in boxes for axis in box.axes if axis.searched for name in axis.columns}
     output = Output("all", None, False, 10)
     with problems.collecting():
-        output = _output(given.get("output"), "best" if objectives and searching else "all")
+        output = _output(given.get("output"), "best" if objectives and searched else "all")
     # A study whose axes could not be read has not failed to give them.
     if not problems:
-        problems.extend(_unfit(root, given, output, objectives, searching))
+        problems.extend(_unfit(root, given, output, objectives, searched))
     problems.raise_any()
     return Study(name, title, tuple(boxes), objectives, output, stock.library, stock.workloads, path,
                  stock.packages)  # fmt: skip
@@ -308,6 +309,10 @@ def _check_parameters(draft: _Draft, owners: Mapping[str, _Given], stock: Stock,
             if parameter not in stock.parameters(role, name):
                 message = f"{role} {name!r} has no parameter {parameter!r} that a study may override"
                 problems.append(owner.home.key_problem(owner.name, message))
+    for column, owner in owners.items():
+        role, _, attribute = column.partition(".")
+        if role in OPTIONAL_ROLES and attribute and not _names(draft, role):
+            problems.append(owner.home.key_problem(owner.name, f"nothing has this without an axis {role}"))
     for name in _names(draft, "package"):
         if stock.package(name).selects_node and not _names(draft, "node"):
             message = f"package {name!r} takes its node from the study; add an axis such as node: n5"
@@ -379,19 +384,23 @@ def _output(node: Node | None, mode: str) -> Output:
 
 
 def _unfit(
-    root: Node, given: Mapping[str, Node], output: Output, objectives: Sequence[Objective], searching: bool
+    root: Node, given: Mapping[str, Node], output: Output, objectives: Sequence[Objective], searched: Collection[str]
 ) -> Problems:
     """Problems of a mode that does not go with the objectives and the search."""
     problems = Problems()
     node = given.get("output", root)
     if output.mode not in (*SEARCHING, BANDS):
         return problems
+    if output.mode == BANDS and set(searched) - {DRAW}:
+        problems.append(node.problem("mode bands searches draws only: a quantile over choices says nothing"))
+    if output.mode != BANDS and DRAW in searched:
+        problems.append(node.problem("the best draw is luck: sweep draws, or take mode bands"))
     if output.mode == BANDS and objectives:
         problems.append(given["objective"].problem("mode bands keeps quantiles of all points and takes no objective"))
     if output.mode != BANDS and not objectives:
         problems.append(node.problem(f"mode {output.mode} needs an objective, e.g. objective: {{minimise: "
                                      "iteration_time_s}"))  # fmt: skip
-    if not searching:
+    if not searched:
         problems.append(node.problem(f"mode {output.mode} needs at least one axis under 'search' in every box"))
     if len(objectives) > 1 and output.mode != "pareto":
         problems.append(given["objective"].problem(f"found {len(objectives)} objectives; mode {output.mode} takes "

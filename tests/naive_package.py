@@ -316,7 +316,8 @@ def unit(package: Package, die: Values, found: dict[int, Found]) -> Found:
     shape(package, die, parent, children, of)
     wafer(package, die, of)
     own_yield(package, die, parent, children, of)
-    of["finally_tested"] = bool(die.test_assembly_tested) and not on_whole_wafer(parent)
+    assembled = bool(children) or package.conventions.bare_dies_tested_twice
+    of["finally_tested"] = bool(die.test_assembly_tested and assembled) and not on_whole_wafer(parent)
     assembled_yield(package, die, children, of)
     assembly_prices(package, die, children, of)
     roll_up(package, die, children, of)
@@ -360,7 +361,9 @@ def interfaces(package: Package, die: Values, children: Children, of: Found) -> 
 
 def pads(package: Package, die: Values, parent: Values | None, children: Children, of: Found) -> None:
     """Pads to the carrier, and vias from the far side to it."""
-    pad_A = die.assembly_current_density_A_per_mm2 * math.pi * (die.assembly_pitch_mm / 4) ** 2
+    # What joins a die to its carrier is of the carrier's process.
+    process = die if package.conventions.own_pads or parent is None else parent
+    pad_A = process.assembly_current_density_A_per_mm2 * math.pi * (process.assembly_pitch_mm / 4) ** 2
     pad_W = pad_A * die.voltage_V
     of["power_pads"] = 2 * math.ceil(of["total_power_W"] / pad_W) if pad_W else 0.0
     of["test_pads"] = sum(
@@ -501,6 +504,9 @@ def own_yield(package: Package, die: Values, parent: Values | None, children: Ch
         true *= 1.0 if not of["seams"] else layer.stitching_yield ** of["seams"]
     if not package.conventions.late_process_yield:
         true *= die.wafer_process_yield
+    # A die that carries nothing has no second step: its vias are tested with it.
+    if not children and not package.conventions.bare_dies_tested_twice:
+        true *= die.assembly_tsv_yield ** of["vias"]
     # A carrier made onto its dies, and wafers bonded whole, are first tested when they are assembled.
     first_assembled = bool(children) and (die.assembly_chip_first or die.assembly_whole_wafer)
     tested = die.test_self_tested and not first_assembled and not on_whole_wafer(parent)
@@ -521,7 +527,7 @@ def self_test_price(package: Package, die: Values) -> float:
     if math.isnan(chain):
         chain = gates_per_mm2(die) / die.gate_flop_ratio / die.test_self_chains
     cycles = patterns + die.test_samples if package.conventions.samples_differ else patterns * die.test_samples
-    seconds = die.core_area_mm2 * die.test_cycle_s * cycles * chain + die.test_time_s
+    seconds = die.core_area_mm2 * die.test_cycle_s * cycles * chain + die.test_self_time_s
     return seconds * die.test_price_usd_per_s
 
 
@@ -544,7 +550,7 @@ def assembly_test_price(package: Package, die: Values, children: Children) -> fl
     if math.isnan(chain):
         gates = averaged(gates_per_mm2, below(die))
         chain = gates / ratio / die.test_assembly_chains if ratio else 0.0
-    seconds = core * die.test_cycle_s * patterns * chain * die.test_samples + die.test_time_s
+    seconds = core * die.test_cycle_s * patterns * chain * die.test_samples + die.test_assembly_time_s
     return seconds * die.test_price_usd_per_s
 
 
@@ -562,6 +568,8 @@ def assembled_yield(package: Package, die: Values, children: Children, of: Found
         * die.assembly_tsv_yield ** of["vias"]
         / (1 + die.assembly_bond_defect_density_per_mm2 * of["stacked_area_mm2"])
     )
+    if not children and not conventions.bare_dies_tested_twice:
+        of["assembly_yield"] = 1.0
     quality = "self_quality" if conventions.quality_before_assembly else "quality"
     true = of["self_quality"] * of["assembly_yield"]
     for child, child_of in children:
@@ -589,6 +597,7 @@ def bump_price(package: Package, die: Values, child: Values, child_of: Found) ->
 def assembly_prices(package: Package, die: Values, children: Children, of: Found) -> None:
     """What mounting, bumping and testing cost."""
     mounted = sum(child.count for child, _ in children)
+    rounds = math.ceil if package.conventions.whole_groups else float
     pick = machine_usd_per_s(
         package,
         die.assembly_pick_machine_price_usd,
@@ -606,8 +615,8 @@ def assembly_prices(package: Package, die: Values, children: Children, of: Found
     of["assembly_usd"] = of["bump_usd"] = 0.0
     if mounted:
         of["assembly_usd"] = (
-            pick * die.assembly_pick_time_s * math.ceil(mounted / die.assembly_pick_group)
-            + bond * die.assembly_bond_time_s * math.ceil(mounted / die.assembly_bond_group)
+            pick * die.assembly_pick_time_s * rounds(mounted / die.assembly_pick_group)
+            + bond * die.assembly_bond_time_s * rounds(mounted / die.assembly_bond_group)
             + die.assembly_material_price_usd_per_mm2 * of["stacked_area_mm2"]
             + die.assembly_package_price_usd
         )
@@ -667,6 +676,9 @@ def design(package: Package, die: Values, children: Children, of: Found) -> None
     for layer in die.stack:
         usd += core * layer.design_price_usd_per_mm2 + of["area_mm2"] * layer.chip_design_price_usd_per_mm2
         usd += layer.chip_fixed_price_usd + die.reticle_share * layer.mask_set_usd * fields
+    if not (math.isnan(die.given_price_usd) or package.conventions.bought_dies_designed):
+        # The price of a bought die pays for its design.
+        usd = die.design_usd
     if children:
         package_area = of["area_mm2"] if die.carrier else of["stacked_area_mm2"]
         usd += die.assembly_design_price_usd_per_mm2 * package_area + die.assembly_fixed_price_usd

@@ -97,7 +97,13 @@ def die_numbers(random: Random, count: float) -> dict[str, float]:
             "group": choice([1.0, 3.0, 64.0]),
         }
         assembly |= {f"{step}_{name}": value for name, value in machine.items()}
-    test = {"cycle_s": 1e-7, "samples": choice([1.0, 3.0]), "price_usd_per_s": 0.006, "time_s": choice([0.0, 2.0])}
+    test = {
+        "cycle_s": 1e-7,
+        "samples": choice([1.0, 3.0]),
+        "price_usd_per_s": 0.006,
+        "self_time_s": choice([0.0, 2.0]),
+        "assembly_time_s": choice([0.0, 2.0]),
+    }
     for place in ("self", "assembly"):
         insertion = {
             "coverage": choice([0.0, 0.9, 1.0]),

@@ -181,8 +181,6 @@ LAYER: Mapping[str, Number] = {
     "stitching_yield": between(0.9, 1.0),
     "transistor_density_per_mm2": maybe(0.0, 1e6, 2e8),
     "active": FLAG,
-    "routing_layers": whole(0, 8),
-    "routing_pitch_mm": between(1e-4, 0.01),
     "design_price_usd_per_mm2": maybe(0.0, 1.0, 1e5),
     "chip_design_price_usd_per_mm2": maybe(0.0, 1.0, 1e4),
     "chip_fixed_price_usd": maybe(0.0, 1e3, 1e7),
@@ -243,7 +241,8 @@ TEST: Mapping[str, Number] = {
     "test_cycle_s": between(1e-9, 1e-7),
     "test_samples": whole(1, 3),
     "test_price_usd_per_s": maybe(0.0, 0.001, 0.01),
-    "test_time_s": maybe(0.0, 1.0, 60.0),
+    "test_self_time_s": maybe(0.0, 1.0, 60.0),
+    "test_assembly_time_s": maybe(0.0, 1.0, 60.0),
     **{f"test_{place}_{name}": number for place in ("self", "assembly") for name, number in INSERTION.items()},
 }
 INTERFACE: Mapping[str, Number] = {

@@ -54,8 +54,7 @@ def test_words_are_known(library: Library) -> None:
 
 def test_public_nodes_say_what_the_model_needs(library: Library) -> None:
     needed = ("wafer_price", "defect_density", "clustering", "litho_share", "mask_set", "transistor_density",
-              "design_price", "chip_design_price", "chip_fixed_price", "interface_design_price", "carbon",
-              "fab_energy")  # fmt: skip
+              "design_price", "chip_design_price", "chip_fixed_price", "carbon", "fab_energy")  # fmt: skip
     for name in LOGIC:
         values = library.find("node", name).values
         for key in needed:
@@ -88,13 +87,11 @@ def test_finer_nodes_cost_less_per_transistor_until_3_nm(library: Library) -> No
 
 def test_design_is_split_as_actuary_does(library: Library) -> None:
     for name in LOGIC:
-        module, chip, fixed, interface = (
-            number(library, "node", name, key)
-            for key in ("design_price", "chip_design_price", "chip_fixed_price", "interface_design_price")
+        module, chip, fixed = (
+            number(library, "node", name, key) for key in ("design_price", "chip_design_price", "chip_fixed_price")
         )
         assert module / chip == pytest.approx(5 / 3, rel=0.01)
         assert fixed / module == pytest.approx(0.2 / (0.5 / 300), rel=0.01)
-        assert interface / module == pytest.approx(20, rel=0.01)
 
 
 @pytest.mark.parametrize("alias", ["n14", "n12", "n22", "n45", "n4", "n6", "lsi_bridge", "hbm4_base", "hbm3e_base"])
@@ -148,7 +145,6 @@ def test_catch_wafers(library: Library, name: str, price_usd_per_mm2: float, waf
         ("node", "catch_combined_5nm", "transistor_density", 117.3e6),
         ("node", "catch_combined_5nm", "litho_share", 0.3),
         ("node", "catch_combined_5nm", "mask_set", 3e6),
-        ("node", "catch_combined_5nm", "routing_pitch", 0.0005),
         ("node", "catch_combined_3nm_0.01", "defect_density", 0.01),
         ("node", "catch_combined_interposer_silicon", "defect_density", 1e-5),
         ("node", "catch_5nm_advanced_metal", "stitching_yield", 0.95),
@@ -181,7 +177,7 @@ def test_catch_wafers(library: Library, name: str, price_usd_per_mm2: float, waf
         ("node", "actuary_7", "design_price", 0.5 * 29.8e7 / 300),
         ("node", "actuary_7", "chip_design_price", 0.3 * 29.8e7 / 300),
         ("node", "actuary_7", "chip_fixed_price", 0.2 * 29.8e7),
-        ("node", "actuary_55", "interface_design_price", 20 * 0.5 * 2.8e7 / 300),
+        ("node", "actuary_55", "design_price", 0.5 * 2.8e7 / 300),
         ("node", "actuary_si", "clustering", 6),
         ("node", "actuary_rdl", "wafer_price", 1200),
         ("node", "actuary_organic", "wafer_price", 0.005 * WAFER_MM2),

@@ -48,8 +48,8 @@ plain:
   description: a die on a substrate
   source: invented
   grade: assumed
-  parameters: {chiplets: {value: 4, low: 2, high: 6}, volume: 1000, stack_height: 3}
-  definitions: {side: 10 * chiplets}
+  parameters: {chiplets: 4, silicon_area: {value: 40 mm^2, low: 20 mm^2, high: 60 mm^2}, volume: 1000, stack_height: 3}
+  definitions: {side: 1 * silicon_area}
   dies:
     - {name: base, node: organic_substrate, wafer: panel_510x515, assembly: flip_chip, test: carrier_test,
        carrier: true}
@@ -153,7 +153,7 @@ def test_a_design_in_yaml_becomes_its_tables(tmp_path: Path) -> None:
     assert found.of("copies", 1)[0] == 4.0
     assert found.of("copies", 4)[0] == 1.0
     assert found.of("copies", 5)[0] == 0.0
-    # 10 mm2 per chiplet of core, and one cell of the interface at either end of its two links.
+    # 40 mm2 of core, and one cell of the interface at either end of its two links.
     cell = plan.study.library.find("interface", "ucie_standard_16g").values["tx_area"].number
     assert found.of("area_mm2", 1)[0] == pytest.approx(40.0 + 2 * cell)
     # 3,000 Gb/s need three links of 1,024.
@@ -164,10 +164,14 @@ def test_a_design_in_yaml_becomes_its_tables(tmp_path: Path) -> None:
 def test_parameters_are_uncertain_too(tmp_path: Path) -> None:
     plan = plan_of(tmp_path, HEAD + "  package: plain\n", LIBRARY)
     design = plan.study.packages["plain"]
-    counts = evaluate_design(design, plan.study.library, {}, range(1, 200)).of("copies", 1)
-    assert 2.0 < counts.min() < 3.0 < counts.mean() < 5.0 < counts.max() < 6.0
-    fixed = evaluate_design(design, plan.study.library, {"package.chiplets": 3.0}, range(1, 20)).of("copies", 1)
-    assert set(fixed) == {3.0}
+
+    def spread(settings: dict[str, float | str]) -> np.ndarray:
+        found = evaluate_design(design, plan.study.library, settings, range(1, 200))
+        return found.of("area_mm2", 1) - found.of("io_area_mm2", 1)
+
+    areas = spread({})
+    assert 20.0 < areas.min() < 30.0 < areas.mean() < 50.0 < areas.max() < 60.0
+    np.testing.assert_allclose(spread({"package.silicon_area": 30.0}), 30.0)
 
 
 def test_a_package_that_cannot_be_built_is_infeasible(tmp_path: Path) -> None:
@@ -218,17 +222,26 @@ MISTAKES = [
     ("assembly: hbm_stack", "assembly: hbm_stak", "did you mean 'hbm_stack'?"),
     ("test: memory_test", "tset: memory_test", "unknown key of a die 'tset'"),
     ("core_area: side", "core_area: sied", "did you mean 'side'?"),
-    ("core_area: 100 mm^2", "core_area: 100 mm", "100 mm"),
+    ("core_area: 100 mm^2", "core_area: 100 mm", "need a quantity in mm^2"),
+    ("core_area: 100 mm^2", "core_area: 100", "needs a unit"),
+    ("core_area: 100 mm^2", "core_area: -1 mm^2", "must be 0 or greater"),
+    ("core_area: side", "core_area: side, quality: 1.7", "must be at most 1"),
+    ("count: chiplets", "count: 2.5", "must be a whole number"),
+    ("core_area: side", "core_area: side, harvest_units: 4", "of several layers cannot be harvested"),
     ("interface: ucie_standard_16g", "interface: ucie", "unknown interface 'ucie'"),
     ("to: outside", "to: outsid", "did you mean 'outside'?"),
     ("count: 1}", "utilisation: 1}", "needs a count or a bandwidth"),
     ("stack_limit: 4", "stack_limit: 400", "from 1 to 64"),
+    ("stack: stack_height, stack_limit: 4", "stack: 100", "from 1 to 64"),
     (", stack_limit: 4", "", "needs a stack_limit"),
-    ("chiplets: {value: 4, low: 2", "chiplets: {value: 4, low: 5", "does not lie from low (5)"),
+    ("{value: 40 mm^2, low: 20", "{value: 40 mm^2, low: 50", "does not lie from low (50)"),
+    ("chiplets: 4", "chiplets: 4.5", "must be a whole number"),
     ("stack_height: 3", "stack_hight: 3", "did you mean 'stack_height'?"),
     ("links:", "conventions: [cells_at_both_end]\n  links:", "did you mean 'cells_at_both_ends'?"),
-    ("side: 10 * chiplets", "side: 10 * chiplet", "did you mean 'chiplets'?"),
+    ("side: 1 * silicon_area", "side: 1 * silicon_aria", "did you mean 'silicon_area'?"),
     ("name: base, ", "name: base, on: base, ", "stands on nothing"),
+    ("name: base, ", "name: base, count: 3, ", "there is one"),
+    ("links:", "memory: near\n  links:", "unknown memory 'near'"),
 ]
 
 
@@ -248,7 +261,9 @@ def test_a_mistake_in_a_package_is_one_clear_message(tmp_path: Path, old: str, n
         ("  package: chiplets\n", "add an axis such as node: n5"),
         ("  package: a100\n  package.chiplets: 3\n", "has no parameter 'chiplets'"),
         ("  package: a101\n", "did you mean 'a100'?"),
-        ("  package: a100\n  node.wafer_price: 100 GB\n", "need a quantity in usd"),
+        ("  package: a100\n  node.wafer_price: 100 usd\n", "without an axis node"),
+        ("  package: chiplets\n  node: n5\n  node.wafer_price: 100 GB\n", "need a quantity in usd"),
+        ("  package: chiplets\n  node: n5\n  package.chiplets: 1.5\n", "must be a whole number"),
     ],
 )
 def test_a_mistake_in_a_study_of_packages_is_one_clear_message(tmp_path: Path, axes: str, fragment: str) -> None:
@@ -256,6 +271,46 @@ def test_a_mistake_in_a_study_of_packages_is_one_clear_message(tmp_path: Path, a
     with pytest.raises(SpecError, match=r"study.yaml:\d+:\d+") as caught:
         plan_of(tmp_path, HEAD + axes + columns)
     assert fragment in str(caught.value)
+
+
+def test_memory_outside_the_package_is_paid_as_listed(tmp_path: Path) -> None:
+    def price(package: str, capacity: str) -> float:
+        text = HEAD + f"  package: {package}\n  node: n5\n  memory.capacity: {capacity}\n"
+        (found,) = rows(plan_of(tmp_path, text + "output: {columns: [accelerator_price_usd]}\n"))[
+            "accelerator_price_usd"
+        ]
+        return float(found)
+
+    listed = Library.load([builtin_specs()]).find("memory", "hbm2e").values["price_per_capacity"].number
+    assert price("chiplets", "180 GB") - price("chiplets", "80 GB") == pytest.approx(100e9 * listed)
+    assert price("a100", "180 GB") == price("a100", "80 GB")
+
+
+def test_bands_tell_in_how_many_draws_a_package_can_be_built(tmp_path: Path) -> None:
+    packages = LIBRARY.replace("interface: pcie5_x16, bandwidth: 3000 Gb/s", "interface: hbm2e_phy, count: 30")
+    text = (
+        HEAD
+        + "  package: plain\nsearch: {draw: {range: [1, 60, 1]}}\noutput: {mode: bands, columns: [package_cost_usd]}\n"
+    )
+    plan = plan_of(tmp_path, text, packages)
+    (banded,) = rows(plan).iter_rows(named=True)
+    every = rows(with_mode(plan, "all"))
+    assert banded["feasible_share"] == pytest.approx(every["feasible"].mean())
+    assert 0.0 < banded["feasible_share"] < 1.0
+    costs = every.filter("feasible")["package_cost_usd"].to_numpy()
+    assert banded["package_cost_usd_p50"] == pytest.approx(np.median(costs))
+
+
+@pytest.mark.parametrize(
+    ("search", "fragment"),
+    [
+        ("search: {draw: [1, 2], microbatch: [1, 2]}\noutput: {mode: bands}\n", "searches draws only"),
+        ("search: {draw: [1, 2]}\nobjective: {minimise: package_cost_usd}\n", "the best draw is luck"),
+    ],
+)
+def test_draws_are_no_choice(tmp_path: Path, search: str, fragment: str) -> None:
+    with pytest.raises(SpecError, match=fragment):
+        plan_of(tmp_path, HEAD + "  package: a100\n" + search)
 
 
 def test_bands_take_no_objective(tmp_path: Path) -> None:

@@ -446,6 +446,7 @@ def test_without_defects_every_die_works(design: Design) -> None:
     ideal = design.everywhere(
         layers={"defect_density_per_mm2": 0.0, "stitching_yield": 1.0},
         wafer_process_yield=1.0,
+        assembly_tsv_yield=1.0,
         given_price_usd=math.nan,
     )
     found = built(ideal)
@@ -488,7 +489,7 @@ def test_yields_of_a_die_are_the_closed_forms(area: float, defect_density: float
 
 
 @FAST
-@given(designs(CONVENTIONS))
+@given(designs(set(CONVENTIONS) - {"late_process_yield"}))
 def test_perfect_tests_let_only_good_units_pass(design: Design) -> None:
     tested = design.everywhere(
         **{f"test_{place}_{name}": 1.0 for place in ("self", "assembly") for name in ("tested", "coverage")},
@@ -635,25 +636,21 @@ def test_pieces_with_overhead_have_an_optimum() -> None:
 @FAST
 @given(
     model=st.integers(0, len(defects.YIELD_MODELS) - 1), defect_density=st.floats(1e-5, 1e-2),
-    clustering=st.floats(0.5, 20.0), coverage=st.floats(0.0, 1.0),
+    clustering=st.floats(0.5, 20.0),
 )  # fmt: skip
-def test_free_splits_approach_the_price_of_the_wafer(
-    model: int, defect_density: float, clustering: float, coverage: float
-) -> None:
-    """With wafers used to the last mm2, and dies tested before they are put together or only after."""
+def test_free_splits_approach_the_price_of_the_wafer(model: int, defect_density: float, clustering: float) -> None:
+    """With wafers used to the last mm2, and all dies tested before they are put together."""
     layer = {"price_usd_per_mm2": 0.25, "yield_model": float(model), "defect_density_per_mm2": defect_density,
              "clustering": clustering, "critical_levels": 3.0}  # fmt: skip
-    test = {**TESTED, "test_self_coverage": coverage}
     carrier = Die({"parent": -1, "carrier": 1, "dies_per_wafer": AREA}, {**WAFER, "wafer_diameter_mm": 900.0}, ({},))
     costs = []
     for count in (*PIECES, 10**6):
         die = Die(
             {"parent": 0, "dies_per_wafer": AREA},
-            {**WAFER, **test, "core_area_mm2": 800 / count, "count": float(count)}, (layer,),
+            {**WAFER, **TESTED, "core_area_mm2": 800 / count, "count": float(count)}, (layer,),
         )  # fmt: skip
         costs.append(results_of(Design((carrier, die))).cost)
-    if coverage == 1.0:
-        assert costs[-1] == pytest.approx(800 * 0.25, rel=2e-2)
+    assert costs[-1] == pytest.approx(800 * 0.25, rel=2e-2)
     assert all(more >= less * (1 - 1e-9) for more, less in pairwise(costs))
 
 
@@ -721,7 +718,13 @@ def test_order_of_perfect_steps_does_not_matter(carrier: float, known_good: floa
 
 def test_a_carrier_that_is_not_tested_by_itself_is_not_paid_a_test() -> None:
     """Where chips come first, the carrier is first tested with them."""
-    test = {**TESTED, "test_price_usd_per_s": 1.0, "test_time_s": 10.0, "test_assembly_tested": 0.0}
+    test = {
+        **TESTED,
+        "test_price_usd_per_s": 1.0,
+        "test_self_time_s": 10.0,
+        "test_assembly_time_s": 10.0,
+        "test_assembly_tested": 0.0,
+    }
     die = Die({"parent": 0}, {**WAFER, "core_area_mm2": 50.0}, (LOGIC,))
     prices_usd = [
         results_of(Design((Die({"parent": -1}, {**WAFER, **test, "assembly_chip_first": first}, (LOGIC,)), die))).root(
@@ -981,7 +984,9 @@ def test_a_black_box_with_the_numbers_of_a_die_is_that_die(design: Design, row: 
         given_power_W=at["total_power_W"] - mounted,
     )
     other = results_of(boxed)
-    same = ("price_usd", "quality", "area_mm2", "total_power_W", "carbon_kg", "energy_J", "design_usd_with_children")
+    same = ["price_usd", "quality", "area_mm2", "total_power_W", "carbon_kg", "energy_J"]
+    # The price of a bought die pays for its design.
+    same += ["design_usd_with_children"] if "bought_dies_designed" in design.conventions else []
     for name in same:
         np.testing.assert_allclose(other[name][found.present], found[name][found.present], 1e-9, err_msg=name)
 

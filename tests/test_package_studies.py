@@ -141,7 +141,7 @@ def test_t1_more_stacks_do_not_pay_in_training(times: pl.DataFrame) -> None:
 
 def test_t1_fewer_stacks_pay_in_training(times: pl.DataFrame) -> None:
     """The paper: fewer stacks can hurt training more than they save, so A100-5HBM is best. Ours: never. Four stacks are
-    1.02 times as slow; they would have to be 1.15 to 1.32 times as slow."""
+    1.02 times as slow; they would have to be 1.16 to 1.32 times as slow."""
     costs, _ = public_costs()
     assert shares(times, costs)["T1"] == 0.0
     (need,) = needs(times, costs, CLAIM["T1 fewer"]).to_dicts()
@@ -164,17 +164,17 @@ def test_t2_half_a_die_hurts_training_more_than_it_saves(times: pl.DataFrame) ->
 
 
 def test_t3_more_stacks_pay_in_inference_up_to_six(times: pl.DataFrame) -> None:
-    """Stated without a limit. Ours: six instead of five nearly always, eight instead of six hardly ever."""
+    """Stated without a limit. Ours: six instead of five in most draws, eight instead of six hardly ever."""
     found = shares(times, public_costs()[0])
-    assert found["T3 5-6"] == pytest.approx(0.953, abs=0.03)
+    assert found["T3 5-6"] == pytest.approx(0.88, abs=0.03)
     assert found["T3 6-8"] == pytest.approx(0.01, abs=0.02)
 
 
 def test_t3_half_a_die_pays_with_four_stacks_only(times: pl.DataFrame) -> None:
-    """Stated of the same number of stacks. Ours: with four in most draws; with six, where it serves 1.29 times as long
-    and prompts take a larger share of it, hardly ever."""
+    """Stated of the same number of stacks. Ours: with four in most draws (not for the values); with six, where it
+    serves 1.29 times as long and prompts take a larger share of it, hardly ever."""
     found = shares(times, public_costs()[0])
-    assert found["T3 half 4"] == pytest.approx(0.68, abs=0.06)
+    assert found["T3 half 4"] == pytest.approx(0.67, abs=0.06)
     assert found["T3 half 6"] == pytest.approx(0.01, abs=0.01)
 
 
@@ -189,11 +189,11 @@ def test_t3_hinges_on_the_price_of_packaging_and_of_stacks(times: pl.DataFrame) 
 
 
 def test_t3_turns_round_inside_the_range_of_prices(times: pl.DataFrame) -> None:
-    """Six stacks instead of five pay in inference up to 261 usd per stack: the range of public prices is 112 to 300."""
+    """Six stacks instead of five pay in inference up to 207 usd per stack: the range of public prices is 112 to 300."""
     below, price = turn(times, "a100", CLAIM["T3 5-6"], "package.stack_price", 0.0, 2000.0)
     assert below
     assert price is not None
-    assert price == pytest.approx(261.0, rel=0.03)
+    assert price == pytest.approx(207.0, rel=0.03)
     costs = {
         usd: package_costs("a100", (0.0,), {"package.stack_price": usd})[0] for usd in (0.98 * price, 1.02 * price)
     }
@@ -310,7 +310,7 @@ def test_small_is_too_small_and_large_too_large() -> None:
     assert 1.2 < found["one die p5"] < found["one die p95"] < 2.7
     best = best_counts(costs)
     assert best["count"].is_in([4.0, 9.0, 16.0]).all()
-    assert (best["count"] == 4.0).mean() == pytest.approx(0.74, abs=0.1)
+    assert (best["count"] == 4.0).mean() == pytest.approx(0.65, abs=0.1)
     most = costs.filter(pl.col("count") == 64.0).sort(DRAW)["cost"].to_numpy()
     ratio = most / best["least"].to_numpy()
     assert ratio.min() > 1.1
