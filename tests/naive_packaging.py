@@ -61,7 +61,8 @@ def check_units(given: Lists, found: Outputs) -> None:
     if UNBUILT.isdisjoint(row["status"] for row in wanted):
         for column, name in enumerate(RESULTS):
             column_of = [row[name] for row in wanted]
-            slack = 1e-12 * max(map(abs, column_of)) if name in LOSSES else 0.0
+            large = max(abs(row[each]) for row in wanted for each in (name, "price_usd", "width_mm"))
+            slack = 1e-12 * large if name in LOSSES else 0.0
             for number, want in zip(got[:, column].tolist(), column_of, strict=True):
                 assert math.isclose(number, want, rel_tol=1e-9, abs_tol=slack), name
 
@@ -111,10 +112,22 @@ def listed_price(chip_price_usd: float, **given: float) -> Outputs:
 
 
 @twin
-def packaged_price(package_cost_usd: float, package_design_usd: float, facility_margin: float) -> Outputs:
-    """The price of which the margin is profit and the rest what it costs."""
+def packaged_price(
+    package_cost_usd: float,
+    package_design_usd: float,
+    package_has_memory: float,
+    facility_margin: float,
+    memory_bandwidth_Bps: float,
+    memory_capacity_B: float,
+    memory_price_usd_per_Bps: float,
+    memory_price_usd_per_B: float,
+) -> Outputs:
+    """The price of which the margin is profit and the rest what it costs; memory elsewhere is bought besides."""
     cost = package_cost_usd + package_design_usd
-    return {"accelerator_price_usd": cost + cost * facility_margin / (1 - facility_margin)}
+    sold = [cost, cost * facility_margin / (1 - facility_margin)]
+    if not package_has_memory:
+        sold += [memory_bandwidth_Bps * memory_price_usd_per_Bps, memory_capacity_B * memory_price_usd_per_B]
+    return {"accelerator_price_usd": math.fsum(sold)}
 
 
 @twin
@@ -178,6 +191,7 @@ def found_dies(draw: st.DrawFn) -> dict[str, np.ndarray]:
     return {"package_dies": found}
 
 
+SPECIAL["package_has_memory"] = st.sampled_from([0.0, 1.0])
 SPECIAL["facility_margin"] = st.just(0.0) | st.floats(0.0, 0.9)
 SPECIAL["system_reason"] = st.just(0.0) | st.integers(0, REASONS.index("memory_capacity")).map(float)
 TOGETHER.append((frozenset({"package_dies"}), found_dies()))
