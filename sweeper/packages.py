@@ -132,8 +132,9 @@ class PackageDesign:
 
     @property
     def selects_node(self) -> bool:
-        """Whether a die takes its node from the study."""
-        return any(isinstance(cell, Expression) and "node_yield_model" in cell.symbols for cell in self.cells)
+        """Whether a number depends on the node that the study selects."""
+        used = (self.symbols(cell) for cell in self.cells if isinstance(cell, Expression))
+        return any(name.startswith("node_") for names in used for name in names)
 
     def symbols(self, expression: Expression) -> frozenset[str]:
         """Symbols on which an expression depends, definitions replaced by theirs."""

@@ -313,6 +313,16 @@ def test_draws_are_no_choice(tmp_path: Path, search: str, fragment: str) -> None
         plan_of(tmp_path, HEAD + "  package: a100\n" + search)
 
 
+def test_a_number_of_a_die_may_be_one_of_the_selected_node(tmp_path: Path) -> None:
+    packages = LIBRARY.replace("core_area: side", "core_area: 1e5 * node_defect_density_per_mm2")
+    with pytest.raises(SpecError, match="takes its node from the study"):
+        plan_of(tmp_path, HEAD + "  package: plain\n", packages)
+    plan = plan_of(tmp_path, HEAD + "  package: plain\n  node: n5\n", packages)
+    density = plan.study.library.find("node", "n5").values["defect_density"].number
+    found = evaluate_design(plan.study.packages["plain"], plan.study.library, {"node": "n5"})
+    assert found.of("area_mm2", 1) - found.of("io_area_mm2", 1) == pytest.approx(1e5 * density)
+
+
 def test_bands_take_no_objective(tmp_path: Path) -> None:
     path = tmp_path / "study.yaml"
     path.write_text(SWEEP.replace("output:", "objective: {minimise: package_cost_usd}\noutput:"))
