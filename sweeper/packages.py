@@ -78,7 +78,7 @@ _LINK = {
     "utilisation": Attribute("", "utilisation", "share of the rate that is used", 1.0, False, maximum=1.0),
 }
 _HEIGHT = Attribute("", "stack", "dies of a stack", None, False)
-_QUANTITY = re.compile(r"[-+]?[0-9.][0-9.eE+-]*(?:\s*[A-Za-z%].*)?$")
+_QUANTITY = re.compile(r"[-+]?[0-9]*\.?[0-9]+(?:[eE][-+]?[0-9]+)?(?:\s*(?![eE][-+]?[0-9])[A-Za-z%µ].*)?$")
 """A number, with a unit or without: not an expression."""
 _LINK_KEYS = ("from", "to", "interface", *_LINK)
 
