@@ -6,6 +6,7 @@ import numpy as np
 
 from kernels.equation import compiled
 from kernels.package_layout import Record
+from kernels.package_silicon import gate_density
 
 
 @compiled
@@ -57,15 +58,6 @@ def step_price(die: Record, result: Record, conventions: Record, dies: float) ->
         picks, bonds = math.ceil(picks), math.ceil(bonds)
     machines = pick * die.assembly_pick_time_s * picks + bond * die.assembly_bond_time_s * bonds
     return machines + die.assembly_material_price_usd_per_mm2 * result.stacked_area_mm2 + die.assembly_package_price_usd
-
-
-@compiled
-def gate_density(code: Record, layers: np.ndarray) -> float:
-    """Gates (of four transistors) per area of a die's active layers."""
-    gates = 0.0
-    for number in range(code.first_layer, code.first_layer + code.layers):
-        gates += layers[number].active * layers[number].transistor_density_per_mm2 / 4.0
-    return gates
 
 
 @compiled

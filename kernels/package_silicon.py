@@ -82,6 +82,15 @@ def layer_yield(die: Record, layer: Record, conventions: Record, result: Record)
 
 
 @compiled
+def gate_density(code: Record, layers: np.ndarray) -> float:
+    """Gates (of four transistors) per mm2 of a die's active layers."""
+    gates = 0.0
+    for number in range(code.first_layer, code.first_layer + code.layers):
+        gates += layers[number].active * layers[number].transistor_density_per_mm2 / 4.0
+    return gates
+
+
+@compiled
 def make_die(
     code: Record, die: Record, layers: np.ndarray, conventions: Record, result: Record
 ) -> tuple[float, float, float]:
@@ -102,7 +111,7 @@ def make_die(
         + die.analog_share * die.wafer_analog_design_price_usd_per_mm2
     )
     design = die.design_usd + die.core_area_mm2 * logic
-    carbon, energy, gates = 0.0, 0.0, 0.0
+    carbon, energy = 0.0, 0.0
     for number in range(code.first_layer, code.first_layer + code.layers):
         layer = layers[number]
         litho = layer.litho_share
@@ -114,10 +123,9 @@ def make_die(
         design += result.area_mm2 * layer.chip_design_price_usd_per_mm2 + layer.chip_fixed_price_usd
         carbon += layer.carbon_kg_per_mm2 * share
         energy += layer.fab_energy_J_per_mm2 * share
-        gates += layer.active * layer.transistor_density_per_mm2 / 4.0
     result.layer_price_usd = price
     result.true_yield = good
-    result.self_test_usd = test_price(die, conventions, die.core_area_mm2, gates)
+    result.self_test_usd = test_price(die, conventions, die.core_area_mm2, gate_density(code, layers))
     if not math.isnan(die.given_price_usd) and conventions.bought_dies_designed == 0.0:
         # Its price pays for its design.
         design = die.design_usd

@@ -6,6 +6,7 @@ from dataclasses import astuple, dataclass, field
 from typing import Any
 
 from kernels.codes import DIMENSION_KINDS
+from kernels.draws import DISTRIBUTIONS
 from sweeper import checks
 from sweeper.attributes import Attribute
 from sweeper.cost_vocabulary import PACKAGE
@@ -35,8 +36,6 @@ _WITH_PARAMETERS = frozenset({"workload", "package"})
 _MERGED = frozenset({"parameters", "partitions", "values", "definitions"})
 """Body keys whose mappings are merged with those of the extended entry; other keys replace it."""
 
-DISTRIBUTIONS = ("triangular", "uniform", "log_uniform")
-"""How a number is spread from its low to its high value."""
 _NUMBER_KEYS = ("value", "low", "high", "distribution", "source", "grade")
 _NUMBER_SHAPE = "{value: ..., source: ..., grade: ...}"
 _DEFAULT_SOURCE = "default of the vocabulary"
@@ -48,7 +47,7 @@ _UNREADABLE = "unreadable"
 class Value:
     """A number in its SI unit, where it comes from, and how far it may be off.
 
-    `low` and `high` are the number itself unless given; `distribution` is one of DISTRIBUTIONS.
+    `low` and `high` are the number itself unless given; `distribution` is one of those of `kernels.draws`.
     """
 
     number: float

@@ -328,8 +328,7 @@ class _Reader:
         memory: str,
     ) -> PackageDesign:
         """The design, its links in the order of reach (of the values, which draws must not reorder)."""
-        reach = lambda link: link[2]["reach_mm"].value.number  # noqa: E731
-        links = sorted(self.links, key=reach)
+        links = sorted(self.links, key=_reach_mm)
         first = np.cumsum([0, *(len(die.layers) for die in self.dies)]).tolist()
         codes = [{**die.codes, "first_layer": start, "layers": len(die.layers)} for die, start in zip(self.dies, first)]
         for number, die in enumerate(self.dies):
@@ -370,6 +369,13 @@ class _Reader:
                 factors.append(f"({text})")
             number = self.dies[number].codes["parent"]
         return " * ".join(factors) or "1"
+
+
+def _reach_mm(link: tuple[int, int, Mapping[str, Cell]]) -> float:
+    """Reach of a row of links, as the library has it."""
+    reach = link[2]["reach_mm"]
+    assert isinstance(reach, Quoted)
+    return reach.value.number
 
 
 def _text(cell: Cell) -> str:

@@ -358,6 +358,20 @@ def test_the_model_does_not_just_answer_with_the_limit() -> None:
     assert 0 < len(at_limit) < 0.5 * len(large)
 
 
+def test_how_easy_the_target_is_stands_in_the_document() -> None:
+    """Most large products run at the limit of their board: answering it alone would do better than the model."""
+    large = [s for s in scored("gemm_power") if "large" in s.group]
+    near = [s for s in large if abs(s.measured / SYSTEMS[s.row["system"]] - 1.0) <= 0.05]
+    medians = [
+        median(abs(limit / s.measured - 1.0) for s in large if s.row["system"] == system)
+        for system, limit in SYSTEMS.items()
+    ]
+    document = " ".join((builtin_specs().parent / "docs" / "accuracy.md").read_text(encoding="utf-8").split())
+    assert f"({len(near)} of {len(large)} within 5 %)" in document
+    h200, b200 = (f"{100 * value:.1f}" for value in medians)
+    assert f"would have medians of {h200} and {b200} %" in document
+
+
 def test_boards_have_at_most_three_fitted_constants() -> None:
     library = Library.load([builtin_specs()])
     known = calibrations()

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 from small_specs import FILES, write_files
 
-from sweeper.entries import DISTRIBUTIONS, Value
+from kernels.draws import DISTRIBUTIONS
+from sweeper.entries import Value
 from sweeper.errors import SpecError
 from sweeper.library import Library
 
