@@ -12,6 +12,7 @@ from kernels import (
     cost,
     energy,
     footprint,
+    generator,
     graph_loads,
     inference,
     joint,
@@ -39,8 +40,9 @@ SHARED: tuple[Equation, ...] = (
     *packaging.EQUATIONS,
     metrics.efficiency,
     *ownership.EQUATIONS,
+    *generator.EQUATIONS,
 )
-"""Equations of every family."""
+"""Equations of every family; those of `generator` where a study names what they generate from."""
 
 MODELS: dict[str, tuple[Equation, ...]] = {
     "graph": (

@@ -4,6 +4,8 @@ Kernels see numbers only. The tuples below are the single place where a name mee
 the tuple is the code.
 """
 
+from itertools import permutations
+
 DIMENSION_KINDS = ("absent", "ring", "switch", "fully_connected", "mesh")
 """Kind of one network dimension; `absent` is a dimension of extent 1."""
 
@@ -61,8 +63,17 @@ SWITCHES: dict[str, tuple[str, ...]] = {
     "weight_tiling": ("free", "repeats_traffic", "least_traffic"),
     "unit_allocation": ("ideal", "integer"),
     "chip_cost": ("listed", "package"),
+    "voltage_floor": ("fewer_units", "throttled"),
+    "cache_network": ("shared_ports", "port_per_core"),
+    "memory_devices": ("perimeter_limited", "area_limited"),
+    "generated_counts": ("whole", "continuous"),
+    "device_mapping": ("dimensions", "routed"),
 }
 """Assumption switches and their choices; meaning and source of each stand in docs/assumptions.md."""
+
+MAPPED_GROUPS = ("tensor", "context", "pipeline", "data")
+"""Parallelisms that are laid on a network one after the other, the first innermost."""
+MAPPING_ORDERS = tuple(permutations(MAPPED_GROUPS))
 
 NAMED_FORMATS = ("activation", "weight", "gradient", "cache")
 """Tensors whose number format a mapping chooses, as `<tensor>_format`."""
@@ -82,6 +93,8 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "gradient_format": FORMATS,
     "cache_format": FORMATS,
     "acceptance_law": ("geometric", "linear"),
+    "kernel_parallelism": ("row_column", "column_row"),
+    "mapping_order": tuple("_".join(order) for order in MAPPING_ORDERS),
 }
 """What a mapping chooses among names; the rest of a mapping is numbers."""
 
@@ -102,10 +115,16 @@ REASONS = (
     "link_beyond_reach",
     "die_exceeds_reticle",
     "shoreline_exceeded",
+    "part_missing",
+    "area_exceeded",
+    "power_exceeded",
+    "perimeter_exceeded",
 )
 """Why a point is infeasible, in the order in which the checks are made; the empty string is feasible."""
 FIRST_OF_PACKAGE = REASONS.index("die_exceeds_wafer")
 """The first reason that lies in the package; they follow the order of `kernels.package_layout.STATUS`."""
+FIRST_OF_GENERATOR = REASONS.index("part_missing")
+"""The first reason that lies in a generated chip."""
 
 KERNEL_TYPES = ("gemm", "batched_gemm", "elementwise")
 PHASES = ("forward", "backward", "update")

@@ -171,24 +171,25 @@ def packaged_carbon(
 
 @equation(
     Output("infeasible_reason", "", "why the point cannot run; see kernels.codes.REASONS"),
-    source="the first check that fails",
+    source="the first check that fails, of the chip and then of the system",
     when=("chip_cost", ("listed",)),
 )
-def bought_feasibility(system_reason: float) -> float:
-    """A bought chip exists."""
-    return system_reason
+def bought_feasibility(chip_reason: float, system_reason: float) -> float:
+    """A bought chip exists, a generated one keeps to its budgets."""
+    return chip_reason if chip_reason != 0.0 else system_reason
 
 
 @equation(
     Output("infeasible_reason", "", "why the point cannot run; see kernels.codes.REASONS"),
-    source="the first check that fails, of the system and then of the package",
+    source="the first check that fails, of the chip, the system and then the package",
     when=("chip_cost", ("package",)),
 )
-def packaged_feasibility(system_reason: float, package_dies: np.ndarray) -> float:
+def packaged_feasibility(chip_reason: float, system_reason: float, package_dies: np.ndarray) -> float:
     """A package must be buildable: dies on their wafers, links within reach, edges long enough."""
     status = package_dies[0].view(RESULT)[0].status
-    if system_reason != 0.0 or status == 0.0:
-        return system_reason
+    reason = chip_reason if chip_reason != 0.0 else system_reason
+    if reason != 0.0 or status == 0.0:
+        return reason
     return FIRST_OF_PACKAGE + status - 1.0
 
 

@@ -9,7 +9,17 @@ from sweeper.errors import unknown
 from sweeper.library import Library
 from sweeper.operators import OperatorTable, read_table
 from sweeper.packages import PackageDesign, read_package
-from sweeper.vocabulary import ENTRY_DEFAULTS, NAMED, NUMBERS, NUMERIC, OPTIONAL_ROLES, OVERRIDES, ROLES, STAND_INS
+from sweeper.vocabulary import (
+    ENTRY_DEFAULTS,
+    GENERATED_FROM,
+    NAMED,
+    NUMBERS,
+    NUMERIC,
+    OPTIONAL_ROLES,
+    OVERRIDES,
+    ROLES,
+    STAND_INS,
+)
 from sweeper.workload import Workload, read_workload
 from sweeper.yaml_source import Node
 
@@ -21,10 +31,10 @@ ASSUMABLE = (*NAMED, *NUMBERS, *OVERRIDES)
 """Columns that a set of assumptions may give."""
 
 REQUIRED = (
-    *(role for role in ROLES if role not in {*STAND_INS, *ENTRY_DEFAULTS, *OPTIONAL_ROLES}),
+    *(role for role in ROLES if role in GENERATED_FROM or role not in {*STAND_INS, *ENTRY_DEFAULTS, *OPTIONAL_ROLES}),
     *(name for name, attribute in NUMBERS.items() if attribute.default is None),
 )
-"""Columns that every box must give; the others have defaults."""
+"""Columns that every box must give, unless they are generated; the others have defaults."""
 
 
 @dataclass

@@ -184,7 +184,7 @@ def axis_values(grid: Grid, name: str) -> Sequence[float | str]:
     if name in grid.columns:
         return grid.columns[name].values
     if name in STAND_INS:
-        return grid.columns[STAND_INS[name]].values
+        return axis_values(grid, STAND_INS[name])
     if name in ENTRY_DEFAULTS:
         return (ENTRY_DEFAULTS[name],)
     attribute = attribute_of(name)

@@ -2,9 +2,11 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 
 import numpy as np
 
+from kernels import Equation, generator
 from kernels.codes import DIMENSION_KINDS, FORMAT_B, FORMATS, NAMED_FORMATS
 from sweeper import graph, table
 from sweeper.attributes import Attribute
@@ -77,7 +79,9 @@ def role_column(around: Surroundings, role: str) -> str:
 def role_entries(around: Surroundings, role: str) -> tuple[str, ...]:
     """Names of the entries that fill a role in the box."""
     column = around.grid.columns.get(role_column(around, role))
-    return (ENTRY_DEFAULTS[role],) if column is None else tuple(str(value) for value in column.values)
+    if column is None:
+        return (ENTRY_DEFAULTS[STAND_INS.get(role, role)],)
+    return tuple(str(value) for value in column.values)
 
 
 def attribute_of(around: Surroundings, role: str, name: str, attribute: Attribute) -> Given:
@@ -257,6 +261,50 @@ def given_numbers(around: Surroundings) -> dict[str, Given]:
     return {given.name: given for given in found}
 
 
+@cache
+def roles_read(equation: Equation) -> frozenset[str]:
+    """Roles that may be empty, of which an equation reads a number."""
+    return frozenset(
+        role
+        for role in OPTIONAL_ROLES
+        for attribute in ATTRIBUTES.get(ROLES[role], {}).values()
+        if f"{role}_{attribute.column}" in equation.inputs
+    )
+
+
+def generating(around: Surroundings) -> tuple[Equation, ...]:
+    """Equations that generate a chip, its memory and its links from what the box names."""
+    named = around.grid.columns.keys()
+    if "template" not in named:
+        return ()
+    return tuple(equation for equation in generator.EQUATIONS if roles_read(equation) <= named)
+
+
+def equations_of(around: Surroundings, model: Iterable[Equation]) -> list[Equation]:
+    """Equations of a family that apply to a box; those that generate its chip come last and so win."""
+    return [*(equation for equation in model if equation not in generator.EQUATIONS), *generating(around)]
+
+
+def with_generated(around: Surroundings, given: Mapping[str, Given]) -> dict[str, Given]:
+    """Given columns less those that are generated; a number of an entry that the study replaces stays.
+
+    Parts that a generated chip does without take nothing.
+    """
+    equations = generating(around)
+    if not equations:
+        return {**given, "chip_reason": constant("chip_reason", 0.0, "", "a listed chip exists")}
+    written = {output.name for equation in equations for output in equation.outputs}
+    replaced = {
+        f"{role}_{ATTRIBUTES[kind][name].column}"
+        for role, kind in ROLES.items()
+        for name in ATTRIBUTES.get(kind, {})
+        if f"{role}.{name}" in around.grid.columns
+    }
+    kept = {name: column for name, column in given.items() if name not in written or name in replaced}
+    absent = [o for equation in generator.EQUATIONS if equation not in equations for o in equation.outputs]
+    return {**{o.name: constant(o.name, 0.0, o.unit, o.about) for o in absent}, **kept}
+
+
 def given_columns(around: Surroundings, structure: Mapping[str, str]) -> dict[str, Given]:
     """Every column that the space gives, for one combination of the structural columns."""
     workload = around.workloads[structure["workload"]]
@@ -271,7 +319,7 @@ def given_columns(around: Surroundings, structure: Mapping[str, str]) -> dict[st
         found += table_columns(around, workload, {given.name: given for given in found})
     else:
         found += graph_columns(around, workload, structure["partitioning"])
-    return {given.name: given for given in found}
+    return with_generated(around, {given.name: given for given in found})
 
 
 def format_width(around: Surroundings, structure: Mapping[str, str], tensor: str) -> Given:

@@ -33,6 +33,10 @@ FOLDERS = {
     "interface": "interfaces",
     "facility": "facilities",
     "package": "packages",
+    "template": "templates",
+    "technology": "technologies",
+    "stack": "stacks",
+    "lane": "lanes",
 }
 """Folder of each kind of entry."""
 KNOWN_FOLDERS = (*FOLDERS.values(), "studies", "claims", "measurements")

@@ -27,7 +27,7 @@ from sweeper.dataset import (
     table,
 )
 from sweeper.errors import Problem, SpecError
-from sweeper.given import Surroundings, family, given_columns, sizes, switches
+from sweeper.given import Surroundings, equations_of, family, given_columns, sizes, switches
 from sweeper.kernel_cache import source_hash
 from sweeper.package_columns import PACKAGE_TABLES, package_columns
 from sweeper.program import GRAPH_ARRAYS, Program, UnknownColumn, build_program, evaluate, evaluate_feasible
@@ -222,7 +222,7 @@ class Plan:
             package = self.study.packages.get(complete["package"])
             self._programs[key] = build_program(
                 wanted,
-                MODELS[family(workload)],
+                equations_of(around, MODELS[family(workload)]),
                 {**given, **package_columns(around, complete, given)},
                 switches(around, complete),
                 {**sizes(workload, complete["partitioning"]), "die": len(package.dies) if package else 0},

@@ -14,7 +14,7 @@ from sweeper.library import Library, builtin_specs
 from sweeper.operators import OperatorTable
 from sweeper.packages import PackageDesign
 from sweeper.uncertain import DRAW
-from sweeper.vocabulary import NAMED_DEFAULTS, NUMBERS, OPTIONAL_ROLES
+from sweeper.vocabulary import GENERATED_FROM, NAMED_DEFAULTS, NUMBERS, OPTIONAL_ROLES
 from sweeper.workload import KERNEL_BY_KERNEL, OPTIMAL, Workload
 from sweeper.yaml_source import Node, error, read_yaml
 
@@ -218,11 +218,13 @@ def _box(draft: _Draft, stock: Stock, problems: Problems) -> Box:
                 with problems.collecting():
                     draft.read[given.name] = read_axis(given.name, given.node, given.searched, stock, constants)
     for column in REQUIRED:
-        if column not in owners and draft.whole:
+        generated = any(role in owners for role in GENERATED_FROM.get(column, ()))
+        if column not in owners and draft.whole and not generated:
             problems.append(checks.absent(draft.node, column, f"{draft.title} lacks the column {column!r} "
                                           f"({about(column)}); give it under axes"))  # fmt: skip
     _check_partitionings(draft, owners, stock, problems)
     _check_joint(draft, owners, problems)
+    _check_generated(owners, problems)
     _check_parameters(draft, owners, stock, problems)
     swept = [draft.read[name] for name in draft.given if name in draft.read and not draft.given[name].searched]
     searched = [draft.read[name] for name in draft.given if name in draft.read and draft.given[name].searched]
@@ -297,6 +299,14 @@ def _check_joint(draft: _Draft, owners: Mapping[str, _Given], problems: Problems
             node = _value_node(owners["sharding"].node, "joint") if "sharding" in owners else draft.node
             message = f"sharding 'joint' needs partitioning {OPTIMAL!r}, found {partitioning!r} in {draft.title}"
             problems.append(node.problem(message))
+
+
+def _check_generated(owners: Mapping[str, _Given], problems: Problems) -> None:
+    """Memory and links are generated for a chip that is generated too."""
+    for role in sorted({role for roles in GENERATED_FROM.values() for role in roles} & owners.keys()):
+        if "template" not in owners:
+            message = f"a {role} needs a chip that is generated too; add an axis such as template: deepflow_v100"
+            problems.append(owners[role].home.key_problem(owners[role].name, message))
 
 
 def _check_parameters(draft: _Draft, owners: Mapping[str, _Given], stock: Stock, problems: Problems) -> None:

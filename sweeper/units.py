@@ -74,6 +74,11 @@ EXAMPLES = {
     "b/s": "32 Gb/s",
     "J/b": "0.5 pJ/b",
     "J/flop": "1 pJ/flop",
+    "mm^2/B": "0.064 um^2/b",
+    "W/B": "8 pW/b",
+    "1/mm": "400 1/mm",
+    "V": "0.8 V",
+    "flop": "512 flop",
     "": "8",
 }
 """A well-formed quantity for every unit of the vocabulary, shown in messages."""

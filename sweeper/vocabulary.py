@@ -7,6 +7,7 @@ Everything here is data. A column of the engine is named `<role>_<attribute>_<un
 from kernels.codes import CHOICES, SWITCHES
 from sweeper.attributes import Attribute
 from sweeper.cost_vocabulary import ASSEMBLY, FACILITY, INTERFACE, NODE, PACKAGE, POWER, TEST, WAFER
+from sweeper.technology_vocabulary import LANE, STACK, TECHNOLOGY, TEMPLATE
 
 GRADES = ("measured", "fitted", "datasheet", "estimate", "assumed")
 
@@ -154,6 +155,10 @@ ATTRIBUTES: dict[str, dict[str, Attribute]] = {
     "test": TEST,
     "interface": INTERFACE,
     "facility": FACILITY,
+    "template": TEMPLATE,
+    "technology": TECHNOLOGY,
+    "stack": STACK,
+    "lane": LANE,
 }
 """Numeric attributes by kind of library entry."""
 
@@ -198,15 +203,29 @@ ROLES = {
     "facility": "facility",
     "node": "node",
     "package": "package",
+    "template": "template",
+    "technology": "technology",
+    "stack": "stack",
+    "lane": "lane",
+    "outer_lane": "lane",
 }
 """Columns whose values are library entries, and the kind of entry. `link` serves the first network dimension,
 `outer_link` the others (the same as `link` unless a study says otherwise)."""
 
 STAND_INS = {"outer_link": "link"}
 """Roles that another role's column fills where a study does not name an entry."""
-ENTRY_DEFAULTS = {"calibration": "uncalibrated", "facility": "datacenter"}
+ENTRY_DEFAULTS = {
+    "calibration": "uncalibrated",
+    "facility": "datacenter",
+    "technology": "as_template",
+    "chip": "generated",
+    "memory": "generated",
+    "link": "generated",
+}
 """Entries that fill a role where a study names none."""
-OPTIONAL_ROLES = ("node", "package")
+GENERATED_FROM = {"chip": ("template",), "memory": ("stack",), "link": ("lane", "outer_lane")}
+"""Roles whose numbers are generated where a study fills one of others; without these they must be filled."""
+OPTIONAL_ROLES = ("node", "package", "template", "stack", "lane", "outer_lane")
 """Roles that nothing fills where a study names none: columns that need them are then unknown."""
 
 NUMBERS: dict[str, Attribute] = {
@@ -354,6 +373,11 @@ SWITCH_DEFAULTS = {
     "weight_tiling": "least_traffic",
     "unit_allocation": "ideal",
     "chip_cost": "listed",
+    "voltage_floor": "fewer_units",
+    "cache_network": "shared_ports",
+    "memory_devices": "perimeter_limited",
+    "generated_counts": "whole",
+    "device_mapping": "dimensions",
 }
 """Full physics: what a study gets when it does not say otherwise."""
 
@@ -372,6 +396,8 @@ CHOICE_DEFAULTS = {
     "gradient_format": "fp32",
     "cache_format": "bf16",
     "acceptance_law": "geometric",
+    "kernel_parallelism": "row_column",
+    "mapping_order": "tensor_context_pipeline_data",
 }
 """Choices of the mapping that a study does not make."""
 
