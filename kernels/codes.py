@@ -71,9 +71,11 @@ SWITCHES: dict[str, tuple[str, ...]] = {
 }
 """Assumption switches and their choices; meaning and source of each stand in docs/assumptions.md."""
 
-MAPPED_GROUPS = ("tensor", "context", "pipeline", "data")
-"""Parallelisms that are laid on a network one after the other, the first innermost."""
-MAPPING_ORDERS = tuple(permutations(MAPPED_GROUPS))
+MAPPED = ("tensor", "context", "pipeline", "data")
+"""The parallelisms that give every chip its rank: one digit each."""
+MAPPING_ORDERS = tuple(permutations(MAPPED))
+"""All orders, nearest parallelism first. None is left out for having sizes like another's: which group gets the
+neighbouring chips matters even if both are as large."""
 
 NAMED_FORMATS = ("activation", "weight", "gradient", "cache")
 """Tensors whose number format a mapping chooses, as `<tensor>_format`."""

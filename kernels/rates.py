@@ -123,6 +123,7 @@ def reach(
     Output("group_network", "", "per group: extents and rates inside and outside the first dimension",
            (len(GROUP_ROWS), len(GROUP_FIELDS))),
     source="groups fill the network from the first dimension: tensor, context, then expert within data, pipeline",
+    when=("device_mapping", ("dimensions",)),
 )  # fmt: skip
 def group_network(
     placement: float,

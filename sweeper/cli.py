@@ -535,6 +535,31 @@ def cost_command(
         click.echo(f"wrote {picture}", err=True)
 
 
+@main.command("generate")
+@click.argument("template")
+@click.option(
+    "--set", "settings", multiple=True, metavar="NAME=VALUE", help="What fills a role, or a number; repeatable."
+)
+@LIBRARY
+@JSON
+@guarded
+def generate_command(template: str, settings: tuple[str, ...], library: tuple[str, ...], as_json: bool) -> None:
+    """Generate a chip from an architecture template: its parts, what they take of the budgets, what they attain.
+
+    A process, memory devices and wires come from the library: technology, stack, lane (to chips of the same package)
+    and outer_lane.
+
+    \b
+    Example: sweeper generate deepflow_v100 --set technology=deepflow_n7 --set stack=hbm2e --set template.power="400 W"
+    """
+    from sweeper.generated_chip import as_json as plain
+    from sweeper.generated_chip import chip_settings, generate, text
+
+    stock = library_of(library)
+    chip = generate(template, chip_settings(settings, stock), stock)
+    echo(as_json, plain(chip), lambda: text(chip))
+
+
 @main.command("list")
 @click.argument("kind", required=False)
 @LIBRARY

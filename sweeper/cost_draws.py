@@ -9,7 +9,7 @@ import numpy as np
 from kernels.equation import Output
 from kernels.package_layout import RESULT
 from kernels.packaging import package_cost, package_facts
-from sweeper.cost_settings import Settings
+from sweeper.settings import Settings
 from sweeper.entries import Value
 from sweeper.library import Library
 from sweeper.package_draws import evaluate_design, uncertain_inputs

@@ -15,7 +15,7 @@ from kernels.equation import Output
 from kernels.package_layout import DIE_CODES, DIE_NUMBERS, RESULT, RESULTS, STATUS
 from kernels.wafer import exposures
 from sweeper.cost_draws import OUTPUTS, TOTAL, CostDraws, attributed
-from sweeper.cost_settings import Settings
+from sweeper.settings import Settings
 from sweeper.entries import Value
 from sweeper.packages import PackageDesign, Quoted
 from sweeper.report import show

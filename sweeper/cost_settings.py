@@ -1,18 +1,15 @@
 """What a command may set of package designs: their parameters, the node that they select, and that node's numbers."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
-from sweeper.columns import Stock, read_value
-from sweeper.errors import SpecError, UsageFault, unknown
+from sweeper.columns import Stock
+from sweeper.errors import UsageFault
 from sweeper.expressions import Expression
 from sweeper.library import Library
 from sweeper.package_columns import PACKAGE_ROLE
 from sweeper.packages import PackageDesign
+from sweeper.settings import read_pairs
 from sweeper.vocabulary import NUMBERS, NUMERIC, ROLES
-from sweeper.yaml_source import parse_yaml
-
-Settings = Mapping[str, float | str]
-"""Values of columns, as a study gives them: names of entries, and numbers in the units of the vocabulary."""
 
 
 def named_design(stock: Stock, name: str) -> PackageDesign:
@@ -44,31 +41,12 @@ def read_settings(
     depends or that is given twice, for a value that does not fit its name, and if a design lacks one that it needs.
     """
     allowed = [settable(design) for design in designs]
-    stock = Stock(library)
-    found: dict[str, float | str] = {}
-    for text in given:
-        name, equals, value = (part.strip() for part in text.partition("="))
-        if not (equals and name and value):
-            raise UsageFault(f"found {text!r}; write NAME=VALUE, e.g. package.memory_stacks=6")
-        if name not in frozenset().union(*allowed):
-            of = " and ".join(design.name for design in designs)
-            raise UsageFault(unknown(f"setting of {of}", name, frozenset().union(*allowed)))
-        if name in found:
-            raise UsageFault(f"{name} is given twice")
-        found[name] = _value(name, value, stock)
+    every = frozenset[str]().union(*allowed)
+    names = " and ".join(design.name for design in designs)
+    found = read_pairs(given, every, names, "package.memory_stacks=6", Stock(library))
     for design, columns in zip(designs, allowed, strict=True):
         _check_needs(design, columns - found.keys(), library)
     return tuple({name: found[name] for name in found if name in columns} for columns in allowed)
-
-
-def _value(name: str, text: str, stock: Stock) -> float | str:
-    """A value as a study would give it; mistakes in files of the library stay as they are."""
-    try:
-        return read_value(name, parse_yaml(text, name), stock)
-    except SpecError as fault:
-        if any(problem.file != name for problem in fault.problems):
-            raise
-        raise UsageFault(f"{name}: {'; '.join(problem.message for problem in fault.problems)}") from None
 
 
 def _check_needs(design: PackageDesign, absent: Iterable[str], library: Library) -> None:

@@ -10,7 +10,7 @@ from kernels.codes import REASONS
 from sweeper.attributes import Attribute
 from sweeper.program import Program
 from sweeper.space import Grid
-from sweeper.study import BANDS, Output
+from sweeper.study import BANDS, OPTIMIZED, Output
 from sweeper.vocabulary import ENTRY_DEFAULTS, GRADES, NAMED_DEFAULTS, NUMERIC, ROLES, STAND_INS
 
 LAST_METRICS = (
@@ -141,6 +141,13 @@ PACKAGE_METRICS = (
 
 BAND_SHARES = {"p05": 0.05, "p50": 0.5, "p95": 0.95}
 """Quantiles that the mode `bands` keeps of a metric, by the ending of their columns."""
+
+SEARCH_COLUMNS = {
+    "search_evaluations": "designs evaluated to find this one",
+    "search_step": "step at which the best start last improved by more than 1e-4",
+    "search_spread": "median of what the starts found, over the best of them, less one",
+}
+"""Columns of the mode `optimized` that tell how a search went."""
 
 FEASIBLE_SHARE = "feasible_share"
 """Column of the mode `bands`: share of the points that its quantiles are of."""
@@ -279,6 +286,8 @@ def dataset_schema(
         about = "share of the searched points that can run; quantiles are of these"
         fields.append(_field(FEASIBLE_SHARE, pa.float64(), "", about, "metric", "", ""))
         found = [band for field in found for band in _band_fields(field)]
+    if output.mode == OPTIMIZED:
+        found += [_field(name, pa.float64(), "", about, "metric", "", "") for name, about in SEARCH_COLUMNS.items()]
     fields += found
     return pa.schema(fields, metadata=metadata)
 

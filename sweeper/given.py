@@ -175,6 +175,14 @@ def switches(around: Surroundings, structure: Mapping[str, str]) -> dict[str, st
     return {name: structure.get(name) or str(around.only(name, default)) for name, default in NAMED_DEFAULTS.items()}
 
 
+def switch_columns(around: Surroundings, structure: Mapping[str, str]) -> Iterable[Given]:
+    """Codes of all assumption switches and choices."""
+    for name, choice in switches(around, structure).items():
+        choices = around.grid.columns[name].values if name in around.grid.columns else (choice,)
+        codes = np.array([float(NAMED[name].index(str(value))) for value in choices])
+        yield lookup(around, name, name, codes, "", "assumption")
+
+
 def mapping_values(around: Surroundings, symbols: Iterable[str], values: Values, n: int) -> dict[str, np.ndarray]:
     """Mapping columns by name, those that do not vary filled in."""
     return {
@@ -309,10 +317,7 @@ def given_columns(around: Surroundings, structure: Mapping[str, str]) -> dict[st
     """Every column that the space gives, for one combination of the structural columns."""
     workload = around.workloads[structure["workload"]]
     found = [*given_numbers(around).values(), *topology_kinds(around), efficiency_curves(around)]
-    for name, choice in switches(around, structure).items():
-        choices = around.grid.columns[name].values if name in around.grid.columns else (choice,)
-        codes = np.array([float(NAMED[name].index(str(value))) for value in choices])
-        found.append(lookup(around, name, name, codes, "", "assumption"))
+    found += switch_columns(around, structure)
     for tensor in NAMED_FORMATS:
         found.append(format_width(around, structure, tensor))
     if isinstance(workload, OperatorTable):

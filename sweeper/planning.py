@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +26,16 @@ from sweeper.dataset import (
     dataset_schema,
     table,
 )
+from sweeper.design_search import DesignSearch
+from sweeper.designs import DESIGN, NUMBERED, Designs, with_designs
 from sweeper.errors import Problem, SpecError
 from sweeper.given import Surroundings, equations_of, family, given_columns, sizes, switches
 from sweeper.kernel_cache import source_hash
+from sweeper.optimization import given_column
 from sweeper.package_columns import PACKAGE_TABLES, package_columns
-from sweeper.program import GRAPH_ARRAYS, Program, UnknownColumn, build_program, evaluate, evaluate_feasible
+from sweeper.program import GRAPH_ARRAYS, Evaluation, Program, UnknownColumn, build_program, evaluate, evaluate_feasible
 from sweeper.space import Chunking, Domain, Factor, Grid, grids
-from sweeper.study import BANDS, Study, load_study
+from sweeper.study import BANDS, OPTIMIZED, Study, load_study
 from sweeper.vocabulary import NAMED_DEFAULTS, NUMBERS, OPTIONAL_ROLES, ROLES
 
 CHUNK_POINTS = 1 << 21
@@ -45,6 +48,11 @@ LEAST_CHUNKS = 16
 """Chunks that a box is cut into where it can be, so that a small study still spreads over workers."""
 LEAST_POINTS = 1 << 16
 """Points of a chunk at least: fewer cost more to hand out than to evaluate."""
+
+KEPT_EVALUATIONS = 4
+"""Lists of points that a search keeps: those of its step, of the neighbours, of all combinations, of the winners."""
+OPTIMIZED_ROWS = 4
+"""Combinations of the swept axes in a chunk of searches: each takes about a second."""
 
 LARGEST = 2**63 - 1
 """Largest number of points that a study may have: points are numbered in 64 bits."""
@@ -66,9 +74,10 @@ class Plan:
     study: Study
     factored: bool = True
     _programs: dict[Any, Program] = field(default_factory=dict, repr=False)
+    _designs: dict[tuple[str, ...], Designs] = field(default_factory=dict, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"study": self.study, "factored": self.factored, "_programs": {}}
+        return {"study": self.study, "factored": self.factored, "_programs": {}, "_designs": {}}
 
     @property
     def name(self) -> str:
@@ -91,6 +100,8 @@ class Plan:
         axes = len(grid.axes) if output.mode in EVERY_POINT else grid.swept
         cuts = math.prod(grid.sizes[:axes])
         inside = math.prod(grid.sizes[axes:])
+        if output.mode == OPTIMIZED:
+            return grid.chunks(axes, OPTIMIZED_ROWS)
         kept = {"top_k": min(output.top_k, inside), "pareto": inside}.get(output.mode, 1)
         spread = max(cuts // LEAST_CHUNKS, LEAST_POINTS // inside)
         return grid.chunks(axes, max(min(CHUNK_POINTS // inside, CHUNK_ROWS // kept, spread), 1))
@@ -137,6 +148,9 @@ class Plan:
             usual += PACKAGE_METRICS
         chosen = usual if self.study.output.columns is None else self.study.output.columns
         objectives = tuple(objective.column for objective in self.study.objectives)
+        if self.study.optimize is not None:
+            found = [name for grid in self.grids for name in self.study.optimize.columns(grid.columns)]
+            chosen = (*chosen, *map(given_column, found))
         present = {"feasible", "infeasible_reason", "point_id", *map(dataset_name, self.axes)}
         return tuple(dict.fromkeys(name for name in (*chosen, *objectives) if name not in present))
 
@@ -171,6 +185,7 @@ class Plan:
             "study": self.name,
             "title": self.study.title,
             "output": [self.study.output.mode, self.study.output.float32, self.study.output.top_k, *self.metrics],
+            "optimize": str(self.study.optimize),
             "objectives": [[objective.column, objective.sense] for objective in self.study.objectives],
             "boxes": [
                 [[*axis.columns, "searched" if axis.searched else "swept", axis.rows] for axis in grid.axes]
@@ -211,14 +226,19 @@ class Plan:
             for parts in itertools.product(*together):
                 yield grid, {name: value for part in parts for name, value in part.items()}
 
-    def program(self, grid: Grid, structure: dict[str, str], wanted: Sequence[str]) -> Program:
-        """The equations for some columns, under one combination of structural values of a box."""
+    def program(
+        self, grid: Grid, structure: dict[str, str], wanted: Sequence[str], designs: Designs | None = None
+    ) -> Program:
+        """The equations for some columns, under one combination of structural values of a box; `designs` give some
+        columns besides."""
         complete = {"partitioning": "kernel_by_kernel", "package": "", **structure}
-        key = (grid.offset, *sorted(complete.items()), *wanted)
+        key = (grid.offset, *sorted(complete.items()), *wanted, designs)
         if key not in self._programs:
             around = Surroundings(grid, self.study.library, self.study.workloads, self.study.packages)
             workload = self.study.workloads[complete["workload"]]
             given = given_columns(around, complete)
+            if designs is not None:
+                given |= designs.given(given)
             package = self.study.packages.get(complete["package"])
             self._programs[key] = build_program(
                 wanted,
@@ -226,8 +246,10 @@ class Plan:
                 {**given, **package_columns(around, complete, given)},
                 switches(around, complete),
                 {**sizes(workload, complete["partitioning"]), "die": len(package.dies) if package else 0},
-                {name: _numbers(grid, name) for name in grid.columns if around.varies(name)},
+                {name: _numbers(grid, name) for name in grid.columns if around.varies(name)}
+                | ({DESIGN: NUMBERED} if designs is not None else {}),
                 self.factored,
+                (DESIGN,),
             )
         return self._programs[key]
 
@@ -323,6 +345,8 @@ class Plan:
             numbers, values = self._every_point(grid, ranges, mode == "feasible")
         elif mode == BANDS:
             numbers, values = self._banded(grid, ranges)
+        elif mode == OPTIMIZED:
+            numbers, values = self._optimized(grid, ranges)
         else:
             numbers = self._winners(grid, ranges)
             values = self.columns(grid, grid.listing(numbers), self._all_columns)
@@ -380,6 +404,64 @@ class Plan:
             numbers.append(grid.ranges_first(rows) + grid.searched * np.arange(len(reasons)))
             found.append(banded)
         return np.concatenate(numbers), {name: np.concatenate([part[name] for part in found]) for name in found[0]}
+
+    def _optimized(self, grid: Grid, ranges: list[tuple[int, int]]) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        """Numbers within the box and columns of the best designs of every combination of the swept axes."""
+        assert self.study.optimize is not None
+        search = DesignSearch(
+            self.study.optimize,
+            self.study.objectives,
+            grid,
+            partial(self.at_designs, grid),
+            partial(self._home, grid),
+        )
+        swept = range(grid.swept)
+        firsts = [grid.ranges_first(rows) for rows in grid.tiles(swept, ranges, 1)]
+        found = [search.best(first, self._all_columns) for first in firsts]
+        numbers = np.concatenate([points for points, _ in found])
+        return numbers, {name: np.concatenate([values[name] for _, values in found]) for name in found[0][1]}
+
+    def _home(self, grid: Grid, point: int, names: tuple[str, ...]) -> np.ndarray:
+        """Values of continuous columns at a point of a box that is not searched."""
+        columns = [given_column(name) for name in names]
+        values = self.columns(grid, grid.listing(np.array([point])), columns)
+        return np.array([values[name][0] for name in columns])
+
+    def at_designs(
+        self, grid: Grid, points: np.ndarray, names: tuple[str, ...], x: np.ndarray, wanted: Sequence[str]
+    ) -> dict[str, np.ndarray]:
+        """Columns of points, numbered within the box, each with a design: values `x` [point, name] of some columns."""
+        designs = self._designs.setdefault(names, Designs(tuple(map(given_column, names))))
+        designs.x = x
+        found = {name: np.empty(len(points)) for name in wanted}
+        for rows, evaluation in self._evaluations(grid, points, designs, tuple(wanted)):
+            evaluation.again(DESIGN)
+            for name in wanted:
+                found[name][rows] = evaluation.at_points(name)
+        return found
+
+    def _evaluations(
+        self, grid: Grid, points: np.ndarray, designs: Designs, wanted: tuple[str, ...]
+    ) -> list[tuple[np.ndarray, Evaluation]]:
+        """An evaluation for each combination of structural values among points, with what no design changes.
+
+        A search asks for the same points in every step, so that the last few lists are kept.
+        """
+        key = (grid.offset, points.tobytes(), wanted)
+        if key not in designs.evaluations:
+            if len(designs.evaluations) >= KEPT_EVALUATIONS:
+                designs.evaluations.clear()
+            found = []
+            factor = with_designs(grid.listing(points)[0])
+            for structure, rows, part in _groups(factor, [name for name in STRUCTURE if name in grid.columns]):
+                chosen = {name: str(grid.columns[name].values[code]) for name, code in structure.items()}
+                evaluation = Evaluation(self.program(grid, chosen, wanted, designs), (part,))
+                for stage in evaluation.program.stages:
+                    if DESIGN not in stage.needs:
+                        evaluation.run(stage)
+                found.append((rows, evaluation))
+            designs.evaluations[key] = found
+        return designs.evaluations[key]
 
     def _winners(self, grid: Grid, ranges: list[tuple[int, int]]) -> np.ndarray:
         """Numbers within the box of the points that the search keeps."""

@@ -6,7 +6,7 @@ which is evaluated once per distinct combination of those columns.
 
 import difflib
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -133,12 +133,14 @@ def build_program(
     sizes: Mapping[str, int],
     values: Mapping[str, np.ndarray],
     factored: bool = True,
+    unlike: Collection[str] = (),
 ) -> Program:
     """Arrange the equations for the wanted columns in stages.
 
     `model` is every equation of the workload's family; `sizes` gives the length of the named array dimensions;
-    `values` the possible values of every varying column. With `factored` false everything is evaluated at every point,
-    which is what the benchmark compares with.
+    `values` the possible values of every varying column; those of `unlike` columns make everything differ that depends
+    on them, so that folding is not tried. With `factored` false everything is evaluated at every point, which is what
+    the benchmark compares with.
     """
     wanted = list(dict.fromkeys(wanted))
     equations = required(wanted, choose(switches, model), given)
@@ -161,7 +163,10 @@ def build_program(
             for name in equation.inputs:
                 readers.setdefault(name, set()).add(number)
     origins: dict[str, Origin] = {name: (column.needs, -1) for name, column in given.items()}
-    folding = [factored and bool(group) and _by_rows(members[0], shapes) for group, members in stages]
+    folding = [
+        factored and bool(group) and not group.intersection(unlike) and _by_rows(members[0], shapes)
+        for group, members in stages
+    ]
     whole = list(folding)
     for number in reversed(range(len(stages))):
         written_here = {output.name for equation in stages[number][1] for output in equation.outputs}
@@ -388,6 +393,16 @@ class Evaluation:
         """Every point of the domain as a combination of its own."""
         every = tuple(np.arange(factor.size) for factor in self.domain)
         return Combinations(every, every)
+
+    def again(self, changed: str) -> None:
+        """Evaluate anew what depends on a column whose entries have changed, and nothing else."""
+        stale = {name for name, (needs, _) in self.program.origins.items() if changed in needs}
+        for known in (self.columns, self._at_points, self._likes):
+            for name in stale.intersection(known):
+                del known[name]
+        for stage in self.program.stages:
+            if changed in stage.needs:
+                self.run(stage)
 
     def run(self, stage: Stage) -> None:
         """Evaluate one stage and keep its outputs."""

@@ -12,6 +12,7 @@ from sweeper.columns import ALL, ASSUMABLE, PARTITIONING, REQUIRED, Stock, about
 from sweeper.errors import Problems, SpecError, unknown
 from sweeper.library import Library, builtin_specs
 from sweeper.operators import OperatorTable
+from sweeper.optimization import Optimize, read_optimize
 from sweeper.packages import PackageDesign
 from sweeper.uncertain import DRAW
 from sweeper.vocabulary import GENERATED_FROM, NAMED_DEFAULTS, NUMBERS, OPTIONAL_ROLES
@@ -22,14 +23,16 @@ __all__ = ["Axis", "Box", "Objective", "Output", "Study", "load_study"]
 
 BANDS = "bands"
 """Mode that reduces the searched axes, draws above all, to quantiles of every column."""
-MODES = ("all", "feasible", "best", "top_k", "pareto", BANDS)
+OPTIMIZED = "optimized"
+"""Mode that searches continuous columns too; a study has it if it says what to optimize."""
+MODES = ("all", "feasible", "best", "top_k", "pareto", BANDS, OPTIMIZED)
 SEARCHING = ("best", "top_k", "pareto")
 """Modes that reduce the searched axes by the objectives."""
 
 MAX_BOXES = 10_000
 MAX_TOP_K = 1_000_000
 
-_KEYS = ("study", "title", "description", "assumptions", "axes", "boxes", "search", "objective", "output")
+_KEYS = ("study", "title", "description", "assumptions", "axes", "boxes", "search", "objective", "optimize", "output")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$")
 
 
@@ -71,6 +74,7 @@ class Study:
     workloads: Mapping[str, Workload | OperatorTable]
     path: Path
     packages: Mapping[str, PackageDesign] = field(default_factory=dict)
+    optimize: Optimize | None = None
 
 
 @dataclass(frozen=True)
@@ -122,15 +126,43 @@ def load_study(path: Path | str, library_dirs: Sequence[Path | str] = ()) -> Stu
     with problems.collecting():
         objectives = _objectives(given["objective"]) if "objective" in given else ()
     searched = {name for box in boxes for axis in box.axes if axis.searched for name in axis.columns}
+    optimize: Optimize | None = None
+    with problems.collecting():
+        optimize = read_optimize(given["optimize"], len(objectives)) if "optimize" in given else None
     output = Output("all", None, False, 10)
     with problems.collecting():
-        output = _output(given.get("output"), "best" if objectives and searched else "all")
+        usual = OPTIMIZED if optimize else "best" if objectives and searched else "all"
+        output = _output(given.get("output"), usual)
     # A study whose axes could not be read has not failed to give them.
     if not problems:
         problems.extend(_unfit(root, given, output, objectives, searched))
+        if output.mode == OPTIMIZED:
+            problems.extend(_unoptimized(given, boxes, optimize, objectives))
     problems.raise_any()
-    return Study(name, title, tuple(boxes), objectives, output, stock.library, stock.workloads, path,
-                 stock.packages)  # fmt: skip
+    return Study(name, title, tuple(boxes), objectives, output, stock.library, stock.workloads, path, stock.packages,
+                 optimize if output.mode == OPTIMIZED else None)  # fmt: skip
+
+
+def _unoptimized(
+    given: Mapping[str, Node], boxes: Sequence[Box], optimize: Optimize | None, objectives: Sequence[Objective]
+) -> Problems:
+    """Problems of a search over continuous columns."""
+    problems = Problems()
+    node = given.get("optimize", given.get("output"))
+    assert node is not None
+    if optimize is None:
+        problems.append(node.problem(f"mode {OPTIMIZED} needs the key optimize, e.g. optimize: {{starts: 10}}"))
+    if not objectives:
+        problems.append(node.problem("nothing to optimize; add e.g. objective: {minimise: iteration_time_s}"))
+    for number, box in enumerate(boxes, 1):
+        named = {name for axis in box.axes for name in axis.columns}
+        if optimize is not None and not optimize.columns(named):
+            problems.append(node.problem(f"box {number} leaves no column to optimize; it needs an axis template"))
+        for name in optimize.ranges if optimize is not None else ():
+            role = name.partition(".")[0]
+            if role in OPTIONAL_ROLES and role not in named:
+                problems.append(node.problem(f"box {number}: nothing has {name} without an axis {role}"))
+    return problems
 
 
 def _name(root: Node, given: Mapping[str, Node]) -> str:

@@ -1,0 +1,545 @@
+"""Best split of budgets by descent from many starts at once, with the recipe of 2021 and a global optimiser to compare.
+
+Nothing here knows chips: a score is a function of rows of numbers. Scores of hardware are bottlenecks, the largest of
+some times or sums of such, so they have kinks wherever two resources balance, which is where the best designs are. They
+are flat in what is not short, step where something is counted in wholes, and end where a design does not fit.
+
+`descend` is made for that. Shares are logits of a softmax with one more entry for what stays unused, so no step leaves
+the budget; the logarithm of a sum of maxima of products of inverse shares is convex in them. The slope is measured by
+taking a little of each share away, which keeps within the budget and shows whatever is short, even at a kink, where
+adding to one share shows nothing. How much is taken adapts: more where nothing changes, ever less elsewhere. Steps
+follow Shor's r-algorithm (N. Z. Shor, Minimization Methods for Non-Differentiable Functions, 1985): space is contracted
+along the difference of successive slopes, so that zigzag across a kink dies out.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+
+Evaluate = Callable[[np.ndarray], np.ndarray]
+"""Scores [n] of points [n, variables]: positive, lower is better, inf or NaN where a point is infeasible."""
+
+STRIDE = 1.0
+"""First length of a step, in logits: a share may change by a factor of e."""
+STRIDES = np.array([0.5, 1.0, 2.0])
+"""Lengths tried along a direction, over the current stride, which follows the best of them."""
+SHORTEN = 0.7
+"""Factor on the stride when none of them is better than where the step began."""
+CONTRACTION = 1.0 / 3.0
+"""Factor on space along the difference of successive slopes: Shor advises 1/2 to 1/3."""
+STALE, IMPROVED = 6, 1e-5
+"""Steps without a relative gain of `IMPROVED`, after which a start returns to its best with space as at first."""
+RESTRIDE = 0.05
+"""Least stride after such a return."""
+WIDTH, LEAST_WIDTH = 0.1, 1e-5
+"""Part of a share that is taken away to measure its worth: at first, and the least ever."""
+WIDEST = 0.2
+WIDEN, NARROW = 1.4, 0.5
+"""Factor on the width where nothing changed, and elsewhere."""
+WIDTH_PER_STRIDE = 0.05
+WIDTH_DECAY = 6.0
+"""Steps in which the least width falls e-fold: wide first, to see past the steps of whole numbers."""
+STEEPEST = 20.0
+"""Bound of measured slopes (of logarithms): cliffs and infeasible neighbours have no slope."""
+UNUSED = 0.005
+"""Part of each budget that starts leave unused."""
+LOGITS = 40.0
+"""Bound of logits: a share of exp(-40) is none."""
+SETTLED, PATIENCE = 1e-4, 20
+"""A start has converged when it gained no more than `SETTLED` in its last `PATIENCE` steps."""
+
+
+@dataclass(frozen=True)
+class Budgets:
+    """Which points may be tried: shares of budgets, and variables with bounds.
+
+    groups: indices of the variables that share a budget, for each budget; shares are at least `floor` and sum to at
+    most 1.
+    bounds: index -> (low, high) of every other variable; spread over its logarithm where low > 0.
+    """
+
+    groups: tuple[tuple[int, ...], ...]
+    bounds: Mapping[int, tuple[float, float]] = field(default_factory=dict)
+    floor: float = 0.0
+
+    def __post_init__(self) -> None:
+        used = sorted([i for group in self.groups for i in group] + list(self.bounds))
+        if not used or used != list(range(len(used))):
+            raise ValueError(f"each variable belongs to one budget or has bounds, numbered from 0: {used}")
+        if self.floor < 0 or any(len(group) * self.floor >= 1 for group in self.groups):
+            raise ValueError(f"floors of {self.floor:g} exceed a budget")
+        if any(not low < high < np.inf for low, high in self.bounds.values()):
+            raise ValueError(f"low < high < infinity is not met by all of {dict(self.bounds)}")
+
+    @cached_property
+    def variables(self) -> int:
+        return sum(map(len, self.groups)) + len(self.bounds)
+
+    @cached_property
+    def boxed(self) -> np.ndarray:
+        """Indices of the variables with bounds."""
+        return np.array(sorted(self.bounds), np.intp)
+
+    @cached_property
+    def shares(self) -> np.ndarray:
+        """Indices of the variables that are shares, group by group."""
+        return np.array([i for group in self.groups for i in group], np.intp)
+
+    @cached_property
+    def _spans(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Low, high, and whether logarithmic, of the variables with bounds."""
+        low, high = np.array([self.bounds[i] for i in self.boxed]).reshape(-1, 2).T
+        return low, high, low > 0
+
+    @cached_property
+    def _logits(self) -> tuple[np.ndarray, ...]:
+        """Columns of each group's coordinates: its shares, then what stays unused."""
+        return tuple(np.array([*group, self.variables + g], np.intp) for g, group in enumerate(self.groups))
+
+    @cached_property
+    def member(self) -> np.ndarray:
+        """[groups, coordinates] 1 where a coordinate is a logit of the group."""
+        member = np.zeros((len(self.groups), self.coordinates))
+        for g, columns in enumerate(self._logits):
+            member[g, columns] = 1.0
+        return member
+
+    @property
+    def coordinates(self) -> int:
+        """Coordinates of the descent: one for each variable, and what each budget leaves unused."""
+        return self.variables + len(self.groups)
+
+    def unit(self, x: np.ndarray) -> np.ndarray:
+        """Variables with bounds as numbers from 0 to 1: [n, variables] -> [n, bounded]."""
+        low, high, log = self._spans
+        x = np.clip(x[:, self.boxed], low, high)
+        base = np.where(log, low, 1.0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(log, np.log(x / base) / np.log(np.where(log, high, np.e) / base), (x - low) / (high - low))
+
+    def from_unit(self, unit: np.ndarray) -> np.ndarray:
+        """Inverse of `unit`; exact at both ends."""
+        low, high, log = self._spans
+        base = np.where(log, low, 1.0)
+        found = np.where(log, base * (np.where(log, high, 1.0) / base) ** unit, low + (high - low) * unit)
+        return np.clip(found, low, high)
+
+    def project(self, x: np.ndarray) -> np.ndarray:
+        """Nearest allowed points (least squares) of points [n, variables].
+
+        A budget that is exceeded takes the same amount from all its shares above the floor: Held, Wolfe and Crowder,
+        Validation of subgradient optimization, 1974.
+        """
+        x = np.array(x, np.float64)
+        for group in self.groups:
+            above = np.maximum(x[:, group] - self.floor, 0.0)
+            left = 1.0 - len(group) * self.floor
+            falling = -np.sort(-above, axis=1)
+            excess = (np.cumsum(falling, axis=1) - left) / np.arange(1, len(group) + 1)
+            last = np.maximum((falling > excess).sum(axis=1) - 1, 0)
+            taken = np.maximum(np.take_along_axis(excess, last[:, None], axis=1), 0.0)
+            x[:, group] = self.floor + np.maximum(above - taken, 0.0)
+        x[:, self.boxed] = np.clip(x[:, self.boxed], *self._spans[:2])
+        return x
+
+    def random(self, starts: int, generator: np.random.Generator) -> np.ndarray:
+        """Points [starts, variables], evenly spread over the splits that use each whole budget, and between bounds."""
+        x = np.empty((starts, self.variables))
+        for group in self.groups:
+            parts = generator.standard_exponential((starts, len(group)))
+            x[:, group] = self.floor + (1.0 - len(group) * self.floor) * parts / parts.sum(axis=1, keepdims=True)
+        x[:, self.boxed] = self.from_unit(generator.random((starts, len(self.boxed))))
+        return x
+
+    def decode(self, place: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Points [n, variables] at places [n, coordinates], and the softmax [n, coordinates] behind their shares.
+
+        Numbers between bounds are a squared sine of their coordinate: no step leaves the bounds, and the bounds
+        themselves are within reach.
+        """
+        x, soft = np.empty((len(place), self.variables)), np.zeros_like(place)
+        for group, columns in zip(self.groups, self._logits):
+            parts = np.exp(place[:, columns])
+            parts /= parts.sum(axis=1, keepdims=True)
+            soft[:, columns] = parts
+            x[:, group] = self.floor + (1.0 - len(group) * self.floor) * parts[:, :-1]
+        if len(self.boxed):
+            x[:, self.boxed] = self.from_unit(np.sin(place[:, self.boxed]) ** 2)
+        return x, soft
+
+    def encode(self, x: np.ndarray) -> np.ndarray:
+        """Places [n, coordinates] of allowed points [n, variables], with at least `UNUSED` of each budget set free."""
+        place = np.empty((len(x), self.coordinates))
+        for group, columns in zip(self.groups, self._logits):
+            parts = np.maximum((x[:, group] - self.floor) / (1.0 - len(group) * self.floor), 1e-6)
+            free = np.maximum(1.0 - parts.sum(axis=1, keepdims=True), UNUSED)
+            place[:, columns] = np.log(np.hstack([parts, free]))
+        place[:, self.boxed] = np.arcsin(np.sqrt(np.clip(self.unit(x), 1e-4, 1.0 - 1e-4)))
+        return self.centred(place)
+
+    def centred(self, place: np.ndarray) -> np.ndarray:
+        """The same points by logits of mean 0 in each group, bounded."""
+        count = np.maximum(self.member.sum(axis=1), 1.0)
+        place = place - ((place @ self.member.T) / count) @ self.member
+        logits = self.member.any(axis=0)
+        return np.where(logits, np.clip(place, -LOGITS, LOGITS), place)
+
+
+@dataclass(frozen=True)
+class SearchState:
+    """All that a descent needs to go on, as arrays, so that `np.savez(file, **state.arrays())` stores it.
+
+    Going on from a stored state gives the bits of a descent that was never stopped.
+    """
+
+    step: np.ndarray  # []
+    seed: np.ndarray  # []
+    evaluations: np.ndarray  # [] points evaluated
+    place: np.ndarray  # [starts, coordinates]
+    log_score: np.ndarray  # [starts] at place
+    space: np.ndarray  # [starts, coordinates, coordinates] transformation of the r-algorithm
+    slope: np.ndarray  # [starts, coordinates] of the step before; 0: none
+    stride: np.ndarray  # [starts]
+    width: np.ndarray  # [starts, variables]
+    best: np.ndarray  # [starts, variables]
+    best_place: np.ndarray  # [starts, coordinates]
+    stale: np.ndarray  # [starts] steps since the last gain or return
+    history: np.ndarray  # [steps so far + 1, starts] logarithm of the best score
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        return asdict(self)
+
+    @classmethod
+    def of(cls, arrays: Mapping[str, Any]) -> Self:
+        """State from what `np.load` gives."""
+        return cls(**{name: np.asarray(arrays[name]) for name in cls.__dataclass_fields__})
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """What a search found from each start.
+
+    x: [starts, variables] best points; score: [starts] theirs, inf where no feasible point was found.
+    history: [steps + 1, starts] best score after each step, first that of the start; evaluations: points evaluated.
+    """
+
+    x: np.ndarray
+    score: np.ndarray
+    history: np.ndarray
+    evaluations: int
+    state: SearchState | None = None
+
+    @property
+    def best(self) -> int:
+        """Which start found the best point."""
+        return int(np.argmin(self.score))
+
+    @property
+    def last_improved(self) -> np.ndarray:
+        """[starts] Step after which a start gained no more than `SETTLED`, all later steps together."""
+        settled = self.history <= self.history[-1] * (1.0 + SETTLED)
+        return np.argmax(settled, axis=0)
+
+    @property
+    def converged(self) -> np.ndarray:
+        """[starts] Whether the last `PATIENCE` steps brought a start nothing."""
+        return np.isfinite(self.score) & (len(self.history) - 1 - self.last_improved >= PATIENCE)
+
+    @property
+    def spread(self) -> tuple[float, float]:
+        """Median and worst score of the feasible starts over the best, less one; NaN if there is none."""
+        found = self.score[np.isfinite(self.score)]
+        if not len(found):
+            return np.nan, np.nan
+        return float(np.median(found) / found.min() - 1.0), float(found.max() / found.min() - 1.0)
+
+
+def _log_scores(evaluate: Evaluate, x: np.ndarray) -> np.ndarray:
+    score = np.asarray(evaluate(x), np.float64)
+    if (score <= 0).any():
+        raise ValueError("a descent needs positive scores")
+    return np.where(np.isnan(score), np.inf, np.log(score))
+
+
+def begin(
+    evaluate: Evaluate, budgets: Budgets, starts: int, seed: int = 0, given: Sequence[Sequence[float]] | np.ndarray = ()
+) -> SearchState:
+    """State before the first step: `given` points, made to fit, then random ones, `starts` together."""
+    if starts < 1:
+        raise ValueError("a search needs a start")
+    x = budgets.random(starts, np.random.default_rng((seed, 0)))
+    if len(given):
+        x[: len(given)] = budgets.project(np.asarray(given))[:starts]
+    place = budgets.encode(x)
+    # A start counts as it is, too: a given design may use every bit of its budget.
+    freed = budgets.decode(place)[0]
+    itself, log_score = _log_scores(evaluate, np.vstack([x, freed])).reshape(2, starts)
+    best = np.where((log_score < itself)[:, None], freed, x)
+    log_score = np.minimum(log_score, itself)
+    return SearchState(
+        step=np.array(0),
+        seed=np.array(seed),
+        evaluations=np.array(2 * starts),
+        place=place,
+        log_score=log_score,
+        space=np.tile(np.eye(budgets.coordinates), (starts, 1, 1)),
+        slope=np.zeros((starts, budgets.coordinates)),
+        stride=np.full(starts, STRIDE),
+        width=np.full((starts, budgets.variables), WIDTH),
+        best=best,
+        best_place=place,
+        stale=np.zeros(starts, np.int64),
+        history=log_score[None],
+    )
+
+
+def _neighbours(budgets: Budgets, x: np.ndarray, width: np.ndarray) -> np.ndarray:
+    """[starts, variables, variables] Each point with one share less, or one bounded variable further from its bound."""
+    near = np.repeat(x[:, None], budgets.variables, axis=1)
+    near[:, budgets.shares, budgets.shares] -= ((x - budgets.floor) * width)[:, budgets.shares]
+    if len(budgets.boxed):
+        unit = budgets.unit(x)
+        inward = np.where(unit < 0.5, 1.0, -1.0) * width[:, budgets.boxed]
+        near[:, budgets.boxed, budgets.boxed] = budgets.from_unit(unit + inward)
+    return near
+
+
+def _slopes(budgets: Budgets, place: np.ndarray, soft: np.ndarray, rise: np.ndarray, width: np.ndarray) -> np.ndarray:
+    """[starts, coordinates] Slope of the logarithm of the score, from its rises [starts, variables] at neighbours."""
+    slope = np.zeros_like(place)
+    with np.errstate(over="ignore", invalid="ignore"):
+        worth = np.nan_to_num(rise / -np.log1p(-width), nan=0.0)
+        worth = np.clip(worth, -STEEPEST, STEEPEST)[:, budgets.shares]
+        slope[:, budgets.shares] = -worth
+        # A logit that rises takes from all the others of its budget in proportion.
+        slope += soft * ((-slope @ budgets.member.T) @ budgets.member)
+        if len(budgets.boxed):
+            at = place[:, budgets.boxed]
+            inward = np.where(np.sin(at) ** 2 < 0.5, 1.0, -1.0)
+            along = np.nan_to_num(rise[:, budgets.boxed] / width[:, budgets.boxed], nan=0.0) * inward
+            slope[:, budgets.boxed] = np.clip(along, -STEEPEST, STEEPEST) * np.sin(2.0 * at)
+    return slope
+
+
+def _contracted(space: np.ndarray, slope: np.ndarray, before: np.ndarray) -> np.ndarray:
+    """Transformations [starts, n, n] of space, contracted along the change of slope as transformed space sees it."""
+    change = np.matvec(space.transpose(0, 2, 1), slope - before)
+    length = np.linalg.norm(change, axis=1, keepdims=True)
+    known = before.any(axis=1) & (length[:, 0] > 1e-12)
+    along = change / np.maximum(length, 1e-300)
+    factor = np.where(known, CONTRACTION - 1.0, 0.0)[:, None, None]
+    return space + factor * np.matvec(space, along)[:, :, None] * along[:, None, :]
+
+
+def _directions(space: np.ndarray, slope: np.ndarray) -> np.ndarray:
+    """[starts, n] Downhill, of length 1 in transformed space."""
+    seen = np.matvec(space.transpose(0, 2, 1), slope)
+    return -np.matvec(space, seen / np.maximum(np.linalg.norm(seen, axis=1, keepdims=True), 1e-300))
+
+
+def advance(evaluate: Evaluate, budgets: Budgets, state: SearchState) -> SearchState:
+    """One step of every start: slopes from one batch of neighbours, then the best of three points along each direction.
+
+    A start that is infeasible looks at random points instead. May end uphill; the best is kept.
+    """
+    step = int(state.step) + 1
+    starts, rows = len(state.place), np.arange(len(state.place))
+    lost = np.isinf(state.log_score)
+    point, soft = budgets.decode(state.place)
+
+    near = _neighbours(budgets, point, state.width)
+    tries = len(STRIDES)
+    if lost.any():
+        generator = np.random.default_rng((int(state.seed), step))
+        anywhere = budgets.random(int(lost.sum()) * (budgets.variables + tries), generator)
+        anywhere = anywhere.reshape(-1, budgets.variables + tries, budgets.variables)
+        near[lost] = anywhere[:, tries:]
+    near_score = _log_scores(evaluate, near.reshape(-1, budgets.variables)).reshape(starts, -1)
+    with np.errstate(invalid="ignore"):
+        rise = near_score - state.log_score[:, None]
+
+    slope = np.where(lost[:, None], 0.0, _slopes(budgets, state.place, soft, rise, state.width))
+    space = _contracted(state.space, slope, state.slope)
+    move = state.stride[:, None] * _directions(space, slope)
+    place = state.place[:, None] + STRIDES[:, None] * move[:, None]
+    place = budgets.centred(place.reshape(-1, budgets.coordinates))
+    ahead = budgets.decode(place)[0].reshape(starts, tries, -1)
+    place = place.reshape(starts, tries, -1)
+    if lost.any():
+        ahead[lost] = anywhere[:, :tries]
+        place[lost] = budgets.encode(ahead[lost].reshape(-1, budgets.variables)).reshape(-1, tries, budgets.coordinates)
+    score = _log_scores(evaluate, ahead.reshape(-1, budgets.variables)).reshape(starts, tries)
+    if lost.any():  # what they found in the first batch may be the better
+        found = near_score[lost].argmin(axis=1)
+        score[lost, 0] = near_score[lost, found]
+        ahead[lost, 0] = near[lost, found]
+        place[lost, 0] = budgets.encode(near[lost, found])
+
+    chosen = score.argmin(axis=1)
+    log_score, point, place = score[rows, chosen], ahead[rows, chosen], place[rows, chosen]
+    shorter = (chosen == 0) & ~(log_score < state.log_score)
+    stride = state.stride * np.where(shorter, SHORTEN, np.sqrt(STRIDES[chosen]))
+    stride = np.where(lost, STRIDE, stride)
+
+    least = np.maximum(LEAST_WIDTH, WIDTH * np.exp(-step / WIDTH_DECAY))
+    narrowed = np.maximum(np.minimum(state.width * NARROW, WIDTH_PER_STRIDE * stride[:, None]), least)
+    width = np.where(np.abs(rise) < 1e-12, np.minimum(state.width * WIDEN, WIDEST), narrowed)
+    width = np.where(lost[:, None], WIDTH, width)
+
+    record = state.history[-1]
+    better = log_score < record
+    stale = np.where(log_score < record - IMPROVED, 0, state.stale + 1)
+    best = np.where(better[:, None], point, state.best)
+    best_place = np.where(better[:, None], place, state.best_place)
+    record = np.where(better, log_score, record)
+
+    afresh = (stale > STALE) & ~lost
+    back = afresh | np.isinf(log_score)
+    return replace(
+        state,
+        step=np.array(step),
+        evaluations=state.evaluations + starts * (budgets.variables + tries),
+        place=np.where(back[:, None], best_place, place),
+        log_score=np.where(back, record, log_score),
+        space=np.where(afresh[:, None, None], np.eye(budgets.coordinates), space),
+        slope=np.where(afresh[:, None], 0.0, slope),
+        stride=np.where(afresh, np.maximum(stride, RESTRIDE), stride),
+        width=width,
+        best=best,
+        best_place=best_place,
+        stale=np.where(afresh, 0, stale),
+        history=np.vstack([state.history, record]),
+    )
+
+
+def result_of(state: SearchState) -> SearchResult:
+    """What a descent has found so far."""
+    history = np.exp(state.history)
+    return SearchResult(state.best, history[-1], history, int(state.evaluations), state)
+
+
+def descend(
+    evaluate: Evaluate,
+    budgets: Budgets,
+    starts: int = 10,
+    steps: int = 100,
+    seed: int = 0,
+    given: Sequence[Sequence[float]] | np.ndarray = (),
+    state: SearchState | None = None,
+    after_step: Callable[[SearchState], None] = lambda state: None,
+) -> SearchResult:
+    """Descend from `starts` points, all in the same batches of `evaluate`, until `steps` steps are done.
+
+    A step evaluates (variables + 3) points for each start. The same seed gives the same result.
+    given: points to start from, before random ones; state: of an earlier descent, to go on from; after_step: sees the
+    state after each step, to store it or to report.
+    """
+    state = state or begin(evaluate, budgets, starts, seed, given)
+    while state.step < steps:
+        state = advance(evaluate, budgets, state)
+        after_step(state)
+    return result_of(state)
+
+
+ALPHA, BETA, RATE, NEVER_NEGATIVE = 1.5, 0.9, 1.0, 0.01
+"""Of the recipe of 2021: factor on a share for its difference, averaging, rate, what replaces a share below 0."""
+
+
+def published_recipe(
+    evaluate: Evaluate,
+    budgets: Budgets,
+    starts: int = 10,
+    steps: int = 100,
+    seed: int = 0,
+    repair: Callable[[np.ndarray], np.ndarray] = lambda x: x,
+) -> SearchResult:
+    """The search of DeepFlow (Ardalani et al., 2024, section 7; its code of 2021), all starts at once, for comparison.
+
+    Whole budgets only, floors ignored. Differences raise a share by half, beyond the budget. A start ends where it is
+    infeasible. repair: changes averaged points [n, variables] before they are divided by their sums, as the
+    recipe enlarges the area of a memory that overflows.
+    """
+    if budgets.bounds:
+        raise ValueError("the published recipe knows shares only")
+    generator = np.random.default_rng(seed)
+    x = np.empty((starts, budgets.variables))
+    for group in budgets.groups:
+        drawn = generator.permuted(np.tile(np.arange(1.0, 100.0), (starts, 1)), axis=1)[:, : len(group)]
+        x[:, group] = drawn / drawn.sum(axis=1, keepdims=True)
+    each = np.arange(budgets.variables)
+    mean, best = np.zeros_like(x), x.copy()
+    running, evaluations, history = np.ones(starts, bool), 0, [np.full(starts, np.inf)]
+    for _ in range(steps):
+        score = np.full(starts, np.inf)
+        score[running] = evaluate(x[running])
+        evaluations += int(running.sum())
+        score = np.where(np.isnan(score), np.inf, score)
+        best = np.where((score < history[-1])[:, None], x, best)
+        history.append(np.minimum(history[-1], score))
+        running &= np.isfinite(score)
+        if not running.any():
+            continue
+        raised = np.repeat(x[running][:, None], budgets.variables, axis=1)
+        raised[:, each, each] *= ALPHA
+        raised_score = evaluate(raised.reshape(-1, budgets.variables)).reshape(-1, budgets.variables)
+        evaluations += raised_score.size
+        slope = (raised_score - score[running, None]) / ((ALPHA - 1.0) * x[running])
+        slope = np.nan_to_num(slope, nan=0.0, posinf=1e150, neginf=-1e150)
+        moved = x[running]
+        for group in budgets.groups:
+            length = np.linalg.norm(slope[:, group], axis=1, keepdims=True)
+            moved[:, group] -= RATE * slope[:, group] / np.where(length > 0, length, 1.0)
+        moved = np.where(moved <= 0, NEVER_NEGATIVE, moved)
+        mean[running] = BETA * mean[running] + (1.0 - BETA) * moved
+        moved = repair(mean[running].copy())
+        for group in budgets.groups:
+            moved[:, group] /= moved[:, group].sum(axis=1, keepdims=True)
+        x[running] = moved
+    return SearchResult(best, history[-1], np.array(history[1:]), evaluations)
+
+
+LOGIT_SPAN = 6.0
+"""Least and largest part of a budget that the global search tries differ by exp(6)."""
+
+
+def global_search(evaluate: Evaluate, budgets: Budgets, evaluations: int = 20_000, seed: int = 0) -> SearchResult:
+    """SciPy's differential evolution (Storn and Price, 1997) over the same points, for comparison; one start.
+
+    It evaluates whole generations, at least one and at most `evaluations` points.
+    """
+    from scipy.optimize import differential_evolution  # type: ignore[import-untyped]  # takes a second to load
+
+    members = 5 * budgets.coordinates
+    generations = max(evaluations // members - 1, 0)
+    highest = np.log(np.finfo(float).max) / 2
+    history: list[float] = []
+    counted = 0
+
+    def decoded(unit: np.ndarray) -> np.ndarray:
+        place = LOGIT_SPAN * (unit - 0.5)
+        place[:, budgets.boxed] = 0.5 * np.pi * unit[:, budgets.boxed]
+        return budgets.decode(place)[0]
+
+    def scores(unit: np.ndarray) -> np.ndarray:
+        nonlocal counted
+        found = np.minimum(_log_scores(evaluate, decoded(unit.T.copy())), highest)
+        counted += len(found)
+        history.append(min([found.min(), *history[-1:]]))
+        return found
+
+    found = differential_evolution(
+        scores,
+        [(0.0, 1.0)] * budgets.coordinates,
+        maxiter=generations,
+        popsize=5,
+        tol=0.0,
+        rng=np.random.default_rng(seed),
+        polish=False,
+        updating="deferred",
+        vectorized=True,
+    )
+    curve = np.exp(np.where(np.array(history) >= highest, np.inf, history))[:, None]
+    return SearchResult(decoded(found.x[None]), curve[-1], curve, counted)
