@@ -9,7 +9,7 @@ import json
 import math
 import sys
 from collections.abc import Callable, Iterable
-from functools import wraps
+from functools import reduce, wraps
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,23 @@ LIBRARY = click.option(
     "--library", "library", multiple=True, metavar="DIR", help="Library directory that comes before ours; repeatable."
 )
 OUT = click.option("--out", default="results", show_default=True, metavar="DIR", help="Directory or URI of datasets.")
+EXECUTION = (
+    click.option("--backend", type=click.Choice(["local", "ray"]), default="local", show_default=True),
+    click.option("--workers", type=click.IntRange(min=1), help="Worker actors; one per CPU if not given."),
+    click.option("--address", metavar="ADDRESS", help="Running Ray cluster: auto, host:port or ray://host:port."),
+    click.option(
+        "--retries", type=click.IntRange(min=0), default=2, show_default=True, help="Tries after a chunk's own error."
+    ),
+    click.option("--fail-fast", is_flag=True, help="Stop at the first failed chunk."),
+    click.option("-q", "--quiet", is_flag=True, help="No progress."),
+)
+"""Options of commands that run a study."""
 JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of text.")
+
+
+def executing(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options of commands that run a study."""
+    return reduce(lambda decorated, option: option(decorated), reversed(EXECUTION), command)
 
 
 def guarded(command: Callable[..., None]) -> Callable[..., None]:
@@ -240,49 +256,69 @@ def plan(study: str, library: tuple[str, ...], as_json: bool) -> None:
 @STUDY
 @LIBRARY
 @OUT
-@click.option("--backend", type=click.Choice(["local", "ray"]), default="local", show_default=True)
-@click.option("--workers", type=click.IntRange(min=1), help="Worker actors; one per CPU if not given.")
-@click.option("--address", metavar="ADDRESS", help="Running Ray cluster: auto, host:port or ray://host:port.")
-@click.option(
-    "--retries", type=click.IntRange(min=0), default=2, show_default=True, help="Tries after a chunk's own error."
-)
-@click.option("--fail-fast", is_flag=True, help="Stop at the first failed chunk.")
-@click.option("-q", "--quiet", is_flag=True, help="No progress.")
+@executing
 @JSON
 @guarded
-def run(
-    study: str,
-    library: tuple[str, ...],
-    out: str,
-    backend: str,
-    workers: int | None,
-    address: str | None,
-    retries: int,
-    fail_fast: bool,
-    quiet: bool,
-    as_json: bool,
-) -> None:
+def run(study: str, library: tuple[str, ...], out: str, as_json: bool, **how: Any) -> None:
     """Evaluate a study into a Parquet dataset; resumes by itself, and does nothing when it is complete.
 
     \b
     Example: sweeper run dse80 --backend ray --workers 8 --out results
     """
-    from sweeper.execution import run as run_plan
     from sweeper.report import best_systems
 
-    found = plan_of(study, library)
-    result = run_plan(
-        found,
-        out=out,
-        backend="ray" if address else backend,
-        workers=workers,
-        address=address,
-        retries=retries,
-        fail_fast=fail_fast,
-        quiet=quiet,
-    )
+    carry_out(plan_of(study, library), out, how, as_json, best_systems)
+
+
+@main.command()
+@STUDY
+@LIBRARY
+@OUT
+@click.option("--starts", type=click.IntRange(min=1), help="Designs from which every search starts.")
+@click.option("--steps", type=click.IntRange(min=1), help="Steps of every search.")
+@click.option("--seed", type=click.IntRange(min=0), help="Seed of the starting designs.")
+@click.option("--method", type=click.Choice(["gradient", "global"]), help="Descent, or differential evolution.")
+@executing
+@JSON
+@guarded
+def optimize(
+    study: str,
+    library: tuple[str, ...],
+    out: str,
+    starts: int | None,
+    steps: int | None,
+    seed: int | None,
+    method: str | None,
+    as_json: bool,
+    **how: Any,
+) -> None:
+    """Find the best split of area, power and perimeter for each combination of a study's swept axes.
+
+    Searched axes are optimized together with the split. Options replace what the study says under `optimize`. Resumes
+    as `run` does.
+
+    \b
+    Example: sweeper optimize node_scaling --starts 20
+    """
+    from sweeper.optimum_report import optima
+    from sweeper.planning import Plan
+    from sweeper.study import optimized
+
+    loaded = plan_of(study, library).study
+    given = {"starts": starts, "steps": steps, "seed": seed, "method": method}
+    plan = Plan(optimized(loaded, {name: value for name, value in given.items() if value is not None}))
+    plan.check()
+    carry_out(plan, out, how, as_json, optima)
+
+
+def carry_out(plan: Any, out: str, how: dict[str, Any], as_json: bool, answer: Callable[[str], str]) -> None:
+    """Run a plan, say what came of it and where it is, and exit."""
+    from sweeper.execution import run as run_plan
+
+    backend = "ray" if how["address"] else how["backend"]
+    result = run_plan(plan, out=out, **{**how, "backend": backend})
     summary = {
-        "study": found.name,
+        "study": plan.name,
         "computed_chunks": result.computed_chunks,
         "failed_chunks": len(result.failed),
         "run_directory": result.directory,
@@ -293,8 +329,7 @@ def run(
 
     def text() -> str:
         done = f"{result.points:,} points, {result.rows:,} rows in {result.seconds:.1f} s"
-        answer = [] if result.failed else [best_systems(result.directory)]
-        return "\n".join([*answer, done, result.directory])
+        return "\n".join([*([] if result.failed else [answer(result.directory)]), done, result.directory])
 
     echo(as_json, summary, text)
     for failure in result.failed:

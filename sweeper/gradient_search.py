@@ -199,7 +199,7 @@ class SearchState:
     seed: np.ndarray  # []
     evaluations: np.ndarray  # [] points evaluated
     place: np.ndarray  # [starts, coordinates]
-    log_score: np.ndarray  # [starts] at place
+    score: np.ndarray  # [starts] at place
     space: np.ndarray  # [starts, coordinates, coordinates] transformation of the r-algorithm
     slope: np.ndarray  # [starts, coordinates] of the step before; 0: none
     stride: np.ndarray  # [starts]
@@ -207,7 +207,7 @@ class SearchState:
     best: np.ndarray  # [starts, variables]
     best_place: np.ndarray  # [starts, coordinates]
     stale: np.ndarray  # [starts] steps since the last gain or return
-    history: np.ndarray  # [steps so far + 1, starts] logarithm of the best score
+    history: np.ndarray  # [steps so far + 1, starts] best score
 
     def arrays(self) -> dict[str, np.ndarray]:
         return asdict(self)
@@ -257,11 +257,11 @@ class SearchResult:
         return float(np.median(found) / found.min() - 1.0), float(found.max() / found.min() - 1.0)
 
 
-def _log_scores(evaluate: Evaluate, x: np.ndarray) -> np.ndarray:
+def _scores(evaluate: Evaluate, x: np.ndarray) -> np.ndarray:
     score = np.asarray(evaluate(x), np.float64)
     if (score <= 0).any():
-        raise ValueError("a descent needs positive scores")
-    return np.where(np.isnan(score), np.inf, np.log(score))
+        raise ValueError("a search needs positive scores")
+    return np.where(np.isnan(score), np.inf, score)
 
 
 def begin(
@@ -276,15 +276,15 @@ def begin(
     place = budgets.encode(x)
     # A start counts as it is, too: a given design may use every bit of its budget.
     freed = budgets.decode(place)[0]
-    itself, log_score = _log_scores(evaluate, np.vstack([x, freed])).reshape(2, starts)
-    best = np.where((log_score < itself)[:, None], freed, x)
-    log_score = np.minimum(log_score, itself)
+    itself, score = _scores(evaluate, np.vstack([x, freed])).reshape(2, starts)
+    best = np.where((score < itself)[:, None], freed, x)
+    score = np.minimum(score, itself)
     return SearchState(
         step=np.array(0),
         seed=np.array(seed),
         evaluations=np.array(2 * starts),
         place=place,
-        log_score=log_score,
+        score=score,
         space=np.tile(np.eye(budgets.coordinates), (starts, 1, 1)),
         slope=np.zeros((starts, budgets.coordinates)),
         stride=np.full(starts, STRIDE),
@@ -292,7 +292,7 @@ def begin(
         best=best,
         best_place=place,
         stale=np.zeros(starts, np.int64),
-        history=log_score[None],
+        history=score[None],
     )
 
 
@@ -347,7 +347,7 @@ def advance(evaluate: Evaluate, budgets: Budgets, state: SearchState) -> SearchS
     """
     step = int(state.step) + 1
     starts, rows = len(state.place), np.arange(len(state.place))
-    lost = np.isinf(state.log_score)
+    lost = np.isinf(state.score)
     point, soft = budgets.decode(state.place)
 
     near = _neighbours(budgets, point, state.width)
@@ -357,9 +357,9 @@ def advance(evaluate: Evaluate, budgets: Budgets, state: SearchState) -> SearchS
         anywhere = budgets.random(int(lost.sum()) * (budgets.variables + tries), generator)
         anywhere = anywhere.reshape(-1, budgets.variables + tries, budgets.variables)
         near[lost] = anywhere[:, tries:]
-    near_score = _log_scores(evaluate, near.reshape(-1, budgets.variables)).reshape(starts, -1)
+    near_score = _scores(evaluate, near.reshape(-1, budgets.variables)).reshape(starts, -1)
     with np.errstate(invalid="ignore"):
-        rise = near_score - state.log_score[:, None]
+        rise = np.log(near_score / state.score[:, None])
 
     slope = np.where(lost[:, None], 0.0, _slopes(budgets, state.place, soft, rise, state.width))
     space = _contracted(state.space, slope, state.slope)
@@ -371,16 +371,16 @@ def advance(evaluate: Evaluate, budgets: Budgets, state: SearchState) -> SearchS
     if lost.any():
         ahead[lost] = anywhere[:, :tries]
         place[lost] = budgets.encode(ahead[lost].reshape(-1, budgets.variables)).reshape(-1, tries, budgets.coordinates)
-    score = _log_scores(evaluate, ahead.reshape(-1, budgets.variables)).reshape(starts, tries)
+    scores = _scores(evaluate, ahead.reshape(-1, budgets.variables)).reshape(starts, tries)
     if lost.any():  # what they found in the first batch may be the better
         found = near_score[lost].argmin(axis=1)
-        score[lost, 0] = near_score[lost, found]
+        scores[lost, 0] = near_score[lost, found]
         ahead[lost, 0] = near[lost, found]
         place[lost, 0] = budgets.encode(near[lost, found])
 
-    chosen = score.argmin(axis=1)
-    log_score, point, place = score[rows, chosen], ahead[rows, chosen], place[rows, chosen]
-    shorter = (chosen == 0) & ~(log_score < state.log_score)
+    chosen = scores.argmin(axis=1)
+    score, point, place = scores[rows, chosen], ahead[rows, chosen], place[rows, chosen]
+    shorter = (chosen == 0) & ~(score < state.score)
     stride = state.stride * np.where(shorter, SHORTEN, np.sqrt(STRIDES[chosen]))
     stride = np.where(lost, STRIDE, stride)
 
@@ -390,20 +390,20 @@ def advance(evaluate: Evaluate, budgets: Budgets, state: SearchState) -> SearchS
     width = np.where(lost[:, None], WIDTH, width)
 
     record = state.history[-1]
-    better = log_score < record
-    stale = np.where(log_score < record - IMPROVED, 0, state.stale + 1)
+    better = score < record
+    stale = np.where(score < record * (1.0 - IMPROVED), 0, state.stale + 1)
     best = np.where(better[:, None], point, state.best)
     best_place = np.where(better[:, None], place, state.best_place)
-    record = np.where(better, log_score, record)
+    record = np.where(better, score, record)
 
     afresh = (stale > STALE) & ~lost
-    back = afresh | np.isinf(log_score)
+    back = afresh | np.isinf(score)
     return replace(
         state,
         step=np.array(step),
         evaluations=state.evaluations + starts * (budgets.variables + tries),
         place=np.where(back[:, None], best_place, place),
-        log_score=np.where(back, record, log_score),
+        score=np.where(back, record, score),
         space=np.where(afresh[:, None, None], np.eye(budgets.coordinates), space),
         slope=np.where(afresh[:, None], 0.0, slope),
         stride=np.where(afresh, np.maximum(stride, RESTRIDE), stride),
@@ -417,8 +417,7 @@ def advance(evaluate: Evaluate, budgets: Budgets, state: SearchState) -> SearchS
 
 def result_of(state: SearchState) -> SearchResult:
     """What a descent has found so far."""
-    history = np.exp(state.history)
-    return SearchResult(state.best, history[-1], history, int(state.evaluations), state)
+    return SearchResult(state.best, state.history[-1], state.history, int(state.evaluations), state)
 
 
 def descend(
@@ -514,7 +513,7 @@ def global_search(evaluate: Evaluate, budgets: Budgets, evaluations: int = 20_00
 
     members = 5 * budgets.coordinates
     generations = max(evaluations // members - 1, 0)
-    highest = np.log(np.finfo(float).max) / 2
+    highest = np.sqrt(np.finfo(float).max)
     history: list[float] = []
     counted = 0
 
@@ -525,7 +524,7 @@ def global_search(evaluate: Evaluate, budgets: Budgets, evaluations: int = 20_00
 
     def scores(unit: np.ndarray) -> np.ndarray:
         nonlocal counted
-        found = np.minimum(_log_scores(evaluate, decoded(unit.T.copy())), highest)
+        found = np.minimum(_scores(evaluate, decoded(unit.T.copy())), highest)
         counted += len(found)
         history.append(min([found.min(), *history[-1:]]))
         return found
@@ -541,5 +540,5 @@ def global_search(evaluate: Evaluate, budgets: Budgets, evaluations: int = 20_00
         updating="deferred",
         vectorized=True,
     )
-    curve = np.exp(np.where(np.array(history) >= highest, np.inf, history))[:, None]
+    curve = np.where(np.array(history) >= highest, np.inf, history)[:, None]
     return SearchResult(decoded(found.x[None]), curve[-1], curve, counted)

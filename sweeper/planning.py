@@ -435,7 +435,7 @@ class Plan:
         designs.x = x
         found = {name: np.empty(len(points)) for name in wanted}
         for rows, evaluation in self._evaluations(grid, points, designs, tuple(wanted)):
-            evaluation.again(DESIGN)
+            evaluation.renew(DESIGN)
             for name in wanted:
                 found[name][rows] = evaluation.at_points(name)
         return found

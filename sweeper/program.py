@@ -394,7 +394,7 @@ class Evaluation:
         every = tuple(np.arange(factor.size) for factor in self.domain)
         return Combinations(every, every)
 
-    def again(self, changed: str) -> None:
+    def renew(self, changed: str) -> None:
         """Evaluate anew what depends on a column whose entries have changed, and nothing else."""
         stale = {name for name, (needs, _) in self.program.origins.items() if changed in needs}
         for known in (self.columns, self._at_points, self._likes):

@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 from sweeper import checks
 from sweeper.axes import Axis, Constants, axis_columns, depends, is_table, read_axis
@@ -141,6 +142,21 @@ def load_study(path: Path | str, library_dirs: Sequence[Path | str] = ()) -> Stu
     problems.raise_any()
     return Study(name, title, tuple(boxes), objectives, output, stock.library, stock.workloads, path, stock.packages,
                  optimize if output.mode == OPTIMIZED else None)  # fmt: skip
+
+
+def optimized(study: Study, settings: Mapping[str, Any]) -> Study:
+    """A study that searches continuous columns too, as it says itself or by default, with some settings replaced.
+
+    Raises SpecError if it has nothing to optimize.
+    """
+    node = read_yaml(study.path)
+    given = checks.mapping(node, "a study")
+    plain = Optimize(None, {}, 10, 100, 0, 4, "gradient", ((1.0,) * len(study.objectives),), ())
+    said = read_optimize(given["optimize"], len(study.objectives)) if "optimize" in given else plain
+    found = replace(said, **settings)
+    problems = _unoptimized({"optimize": node, **given}, study.boxes, found, study.objectives)
+    problems.raise_any()
+    return replace(study, optimize=found, output=replace(study.output, mode=OPTIMIZED))
 
 
 def _unoptimized(

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import naive_energy
+import naive_generator  # noqa: F401 - registers its twins
 import naive_mapping
 import naive_models
 import naive_ownership  # noqa: F401 - registers its twins
@@ -33,7 +34,7 @@ from naive import (
     units_of_columns,
 )
 
-from kernels import EQUATIONS, MODELS
+from kernels import EQUATIONS, MODELS, generator
 from kernels.codes import DIMENSION_KINDS, SWITCHES
 from sweeper.graph import SCALARS
 from sweeper.package_columns import PACKAGE_TABLES
@@ -140,10 +141,13 @@ def check_choice(name: str, inputs: dict[str, Any], shard: np.ndarray, cost: flo
 # structure of the model
 
 
+@pytest.mark.parametrize("generates", [False, True])
 @pytest.mark.parametrize("family", MODELS)
-def test_every_column_has_one_writer_under_every_assumption(family: str) -> None:
-    for column in {output.name for equation in MODELS[family] for output in equation.outputs}:
-        writers = [equation for equation in MODELS[family] if column in {output.name for output in equation.outputs}]
+def test_every_column_has_one_writer_under_every_assumption(family: str, generates: bool) -> None:
+    """What generates a chip writes instead of the others where a study names a template (test_generator.py)."""
+    model = [equation for equation in MODELS[family] if (equation in generator.EQUATIONS) == generates]
+    for column in {output.name for equation in model for output in equation.outputs}:
+        writers = [equation for equation in model if column in {output.name for output in equation.outputs}]
         switches = {equation.when[0] if equation.when else None for equation in writers}
         assert len(switches) == 1, column
         switch = switches.pop()
@@ -187,7 +191,8 @@ DIMENSIONS = {
     "flop/B": {"flop": 1, "B": -1}, "flop/s/usd": {"flop": 1, "s": -1, "usd": -1}, "flop/s/W": {"flop": 1, "J": -1},
     "J": {"J": 1}, "J/flop": {"J": 1, "flop": -1}, "kg": {"kg": 1}, "kg/s": {"kg": 1, "s": -1},
     "kg/J": {"kg": 1, "J": -1}, "usd/s": {"usd": 1, "s": -1}, "usd/hour": {"usd": 1, "s": -1},
-    "usd/J": {"usd": 1, "J": -1}, "usd/W": {"usd": 1, "J": -1, "s": 1}, "mm^2": {},
+    "usd/J": {"usd": 1, "J": -1}, "usd/W": {"usd": 1, "J": -1, "s": 1}, "mm^2": {}, "mm": {}, "1/mm": {}, "V": {},
+    "mm^2/B": {"B": -1}, "W/B": {"J": 1, "s": -1, "B": -1},
 }  # fmt: skip
 LOAD_UNITS = ["flop", "B", "B", "B", ""]
 TABLE_UNITS = {
@@ -213,6 +218,7 @@ CONSTANT = frozenset(
         "operator_work",
         "decode_work",
         "graph_work",
+        "generated_chip",
     }
 )
 """Equations with a constant that has a unit."""
