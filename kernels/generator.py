@@ -115,10 +115,10 @@ def memory_level(
 ) -> tuple[float, float, float, float, float, float]:
     """Capacity, bandwidth at full power, area, power at that bandwidth, leakage, and energy of a byte, of a level.
 
-    `bank`: bytes of a bank, mm2 per byte of cells, share of a bank that is none; `port`: mm2 of a crossing of a bank and
-    a reader, and W of a reader's port; `energies`: J per byte, and W of leakage per byte. There are `crossbars` equal
-    crossbars with `readers` each; where there are more readers or banks than `most_ports`, groups of them share a port,
-    so that further banks cost their own area alone. Power that leakage does not take is bandwidth.
+    `bank`: bytes of a bank, mm2 per byte of cells, share of a bank that is none; `port`: mm2 of a crossing of a bank
+    and a reader, and W of a reader's port; `energies`: J per byte, and W of leakage per byte. There are `crossbars`
+    equal crossbars with `readers` each; where there are more readers or banks than `most_ports`, groups of them share a
+    port, so that further banks cost their own area alone. Power that leakage does not take is bandwidth.
     """
     bank_B, cell_mm2_per_B, overhead = bank
     port_mm2, port_W = port
@@ -184,7 +184,10 @@ def generated_registers(
             template_register_cell_area_mm2_per_B * technology_sram_area,
             template_register_overhead,
         ),
-        (template_register_port_area_mm2 * technology_port_area, template_register_port_power_W * technology_port_power),
+        (
+            template_register_port_area_mm2 * technology_port_area,
+            template_register_port_power_W * technology_port_power,
+        ),
         (
             template_register_energy_J_per_B * technology_sram_energy,
             template_register_static_power_W_per_B * technology_sram_static_power,
@@ -195,7 +198,7 @@ def generated_registers(
         generated_cores,
         cache_network,
         generated_counts,
-    )  # fmt: skip
+    )
     return capacity, bandwidth * template_register_utilisation, area, draw, idle, energy
 
 
@@ -316,6 +319,7 @@ def generated_l2(
     Output("memory_used_mm", "mm", "perimeter that the wires take"),
     Output("memory_draw_W", "W", "power of main memory at its bandwidth"),
     Output("memory_idle_W", "W", "power of keeping data"),
+    Output("memory_price_usd_per_B", "usd/B", "price of main memory"),
     source=f"{SOURCE}.3, equation 4",
 )
 def generated_memory(
@@ -343,7 +347,8 @@ def generated_memory(
     stack_static_power_W_per_B: float,
     stack_controller_area_mm2: float,
     stack_utilisation: float,
-) -> tuple[float, float, float, float, float, float, float, float, float, float, float]:
+    stack_price_usd: float,
+) -> tuple[float, float, float, float, float, float, float, float, float, float, float, float]:
     """Devices by package, controllers and perimeter; then wires, and the voltage that spends the power."""
     controller_mm2 = stack_controller_area_mm2 * technology_controller_area
     beside_mm2 = template_package_area_mm2 - template_chip_area_mm2
@@ -380,6 +385,7 @@ def generated_memory(
         wires / stack_wires_per_mm if stack_wires_per_mm > 0.0 else 0.0,
         idle_W + moved_Bps * energy_J_per_B,
         idle_W,
+        stack_price_usd / stack_capacity_B,
     )
 
 

@@ -9,11 +9,11 @@ import numpy as np
 from kernels.equation import Output
 from kernels.package_layout import RESULT
 from kernels.packaging import package_cost, package_facts
-from sweeper.settings import Settings
 from sweeper.entries import Value
 from sweeper.library import Library
 from sweeper.package_draws import evaluate_design, uncertain_inputs
 from sweeper.packages import PackageDesign
+from sweeper.settings import Settings
 
 TOTAL = Output("package_total_usd", "usd", "cost of one package that works, with its share of design")
 

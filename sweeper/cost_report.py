@@ -15,10 +15,10 @@ from kernels.equation import Output
 from kernels.package_layout import DIE_CODES, DIE_NUMBERS, RESULT, RESULTS, STATUS
 from kernels.wafer import exposures
 from sweeper.cost_draws import OUTPUTS, TOTAL, CostDraws, attributed
-from sweeper.settings import Settings
 from sweeper.entries import Value
 from sweeper.packages import PackageDesign, Quoted
 from sweeper.report import show
+from sweeper.settings import Settings
 from sweeper.uncertainty import bands, by_chance, probability_less, rank_correlations
 
 PARTS = {

@@ -143,6 +143,7 @@ BAND_SHARES = {"p05": 0.05, "p50": 0.5, "p95": 0.95}
 """Quantiles that the mode `bands` keeps of a metric, by the ending of their columns."""
 
 SEARCH_COLUMNS = {
+    "search_weighting": "number of the row of weights, from 0",
     "search_evaluations": "designs evaluated to find this one",
     "search_step": "step at which the best start last improved by more than 1e-4",
     "search_spread": "median of what the starts found, over the best of them, less one",

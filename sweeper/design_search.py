@@ -26,6 +26,8 @@ ROUNDS = 3
 """How often another combination of the searched axes may follow a better design."""
 BATCH = 1 << 16
 """Points evaluated at a time."""
+WEIGHTING, *SEARCH_FACTS = SEARCH_COLUMNS
+"""Columns that tell for which weights a row was searched, and how that went."""
 
 
 @dataclass(frozen=True)
@@ -87,9 +89,11 @@ class DesignSearch:
         number `first` on."""
         points = first + np.arange(self.grid.searched)
         found = [self._search(points, weights) for weights in self.optimize.weights]
+        weighting = np.arange(float(len(found)))
         numbers = np.array([point for point, _, _ in found])
         columns = self.evaluate(numbers, self.names, np.array([x for _, x, _ in found]), wanted)
-        return numbers, columns | {name: np.array([facts[name] for _, _, facts in found]) for name in SEARCH_COLUMNS}
+        facts = {name: np.array([facts[name] for _, _, facts in found]) for name in SEARCH_FACTS}
+        return numbers, {**columns, WEIGHTING: weighting, **facts}
 
     def _search(self, points: np.ndarray, weights: Sequence[float]) -> tuple[int, np.ndarray, dict[str, float]]:
         """Best point, its design, and how the search went."""
@@ -116,7 +120,7 @@ class DesignSearch:
             starts[-1], waiting = x, [better]
         result = searched[point]
         facts = (float(evaluations), float(result.last_improved[result.best]), result.spread[0])
-        return point, x, dict(zip(SEARCH_COLUMNS, facts, strict=True))
+        return point, x, dict(zip(SEARCH_FACTS, facts, strict=True))
 
     def _from(self, point: int, starts: np.ndarray, weights: Sequence[float]) -> SearchResult:
         """Search the designs of one point."""

@@ -22,6 +22,7 @@ import numpy as np
 Evaluate = Callable[[np.ndarray], np.ndarray]
 """Scores [n] of points [n, variables]: positive, lower is better, inf or NaN where a point is infeasible."""
 
+HOLD=1e300;CLIFF=1e9;HOLDW=0;HOLDM=1.;BLIND=0;INFW=1e9
 STRIDE = 1.0
 """First length of a step, in logits: a share may change by a factor of e."""
 STRIDES = np.array([0.5, 1.0, 2.0])
@@ -311,7 +312,8 @@ def _slopes(budgets: Budgets, place: np.ndarray, soft: np.ndarray, rise: np.ndar
     """[starts, coordinates] Slope of the logarithm of the score, from its rises [starts, variables] at neighbours."""
     slope = np.zeros_like(place)
     with np.errstate(over="ignore", invalid="ignore"):
-        worth = np.nan_to_num(rise / -np.log1p(-width), nan=0.0)
+        worth = np.nan_to_num(rise / -np.log1p(-width), nan=0.0, posinf=INFW)
+        worth = np.where(worth > HOLD, CLIFF, worth)
         worth = np.clip(worth, -STEEPEST, STEEPEST)[:, budgets.shares]
         slope[:, budgets.shares] = -worth
         # A logit that rises takes from all the others of its budget in proportion.
@@ -322,6 +324,24 @@ def _slopes(budgets: Budgets, place: np.ndarray, soft: np.ndarray, rise: np.ndar
             along = np.nan_to_num(rise[:, budgets.boxed] / width[:, budgets.boxed], nan=0.0) * inward
             slope[:, budgets.boxed] = np.clip(along, -STEEPEST, STEEPEST) * np.sin(2.0 * at)
     return slope
+
+
+def _held(budgets: Budgets, place: np.ndarray, soft: np.ndarray, held: np.ndarray) -> np.ndarray:
+    """Places [starts, tries, coordinates] at which no share that is `held` [starts, variables] is less than `soft` tells."""
+    if not held[:, budgets.shares].any():
+        return place
+    place = place.copy()
+    for columns in budgets._logits:
+        at, old = place[..., columns], soft[:, None, columns]
+        part = np.exp(at - at.max(axis=2, keepdims=True))
+        least = np.zeros_like(part, bool)
+        least[..., :-1] = held[:, None, columns[:-1]]
+        least &= part / part.sum(axis=2, keepdims=True) < old
+        rest = np.where(least, 0.0, np.exp(at)).sum(axis=2, keepdims=True)
+        kept = np.where(least, old, 0.0).sum(axis=2, keepdims=True)
+        with np.errstate(divide="ignore"):
+            place[..., columns] = np.where(least, np.log(old * rest / (1.0 - kept)), at)
+    return place
 
 
 def _contracted(space: np.ndarray, slope: np.ndarray, before: np.ndarray) -> np.ndarray:
@@ -358,14 +378,15 @@ def advance(evaluate: Evaluate, budgets: Budgets, state: SearchState) -> SearchS
         anywhere = anywhere.reshape(-1, budgets.variables + tries, budgets.variables)
         near[lost] = anywhere[:, tries:]
     near_score = _scores(evaluate, near.reshape(-1, budgets.variables)).reshape(starts, -1)
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore", divide="ignore"):
         rise = np.log(near_score / state.score[:, None])
 
     slope = np.where(lost[:, None], 0.0, _slopes(budgets, state.place, soft, rise, state.width))
     space = _contracted(state.space, slope, state.slope)
+    held = rise > HOLD * -np.log1p(-state.width)
     move = state.stride[:, None] * _directions(space, slope)
     place = state.place[:, None] + STRIDES[:, None] * move[:, None]
-    place = budgets.centred(place.reshape(-1, budgets.coordinates))
+    place = budgets.centred(_held(budgets, place, soft, held).reshape(-1, budgets.coordinates))
     ahead = budgets.decode(place)[0].reshape(starts, tries, -1)
     place = place.reshape(starts, tries, -1)
     if lost.any():
@@ -387,6 +408,8 @@ def advance(evaluate: Evaluate, budgets: Budgets, state: SearchState) -> SearchS
     least = np.maximum(LEAST_WIDTH, WIDTH * np.exp(-step / WIDTH_DECAY))
     narrowed = np.maximum(np.minimum(state.width * NARROW, WIDTH_PER_STRIDE * stride[:, None]), least)
     width = np.where(np.abs(rise) < 1e-12, np.minimum(state.width * WIDEN, WIDEST), narrowed)
+    if HOLDW: width = np.where(np.isinf(rise), np.minimum(state.width, HOLDM*stride[:, None]), width)
+    if BLIND: width = np.where(np.isinf(score)[:, None], np.maximum(width, np.minimum(BLIND*stride[:,None], WIDEST)), width)
     width = np.where(lost[:, None], WIDTH, width)
 
     record = state.history[-1]

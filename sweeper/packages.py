@@ -87,6 +87,7 @@ GIVEN_SYMBOLS = frozenset(
         *(attribute.column for attribute in NUMBERS.values()),
         *(f"node_{attribute.column}" for attribute in NODE.values()),
         *(f"chip_{attribute.column}" for attribute in ATTRIBUTES["chip"].values()),
+        *(f"template_{attribute.column}" for attribute in ATTRIBUTES["template"].values()),
         *(f"memory_{attribute.column}" for attribute in ATTRIBUTES["memory"].values()),
     }
 )
@@ -130,11 +131,10 @@ class PackageDesign:
         found = [cell for cell in self.cells if isinstance(cell, Quoted)]
         return {f"{cell.kind}/{cell.entry}/{cell.name}": cell for cell in found}
 
-    @property
-    def selects_node(self) -> bool:
-        """Whether a number depends on the node that the study selects."""
+    def reads(self, role: str) -> bool:
+        """Whether a number depends on what fills a role in the study."""
         used = (self.symbols(cell) for cell in self.cells if isinstance(cell, Expression))
-        return any(name.startswith("node_") for names in used for name in names)
+        return any(name.startswith(f"{role}_") for names in used for name in names)
 
     def symbols(self, expression: Expression) -> frozenset[str]:
         """Symbols on which an expression depends, definitions replaced by theirs."""

@@ -372,8 +372,12 @@ def _check_parameters(draft: _Draft, owners: Mapping[str, _Given], stock: Stock,
         if role in OPTIONAL_ROLES and attribute and not _names(draft, role):
             problems.append(owner.home.key_problem(owner.name, f"nothing has this without an axis {role}"))
     for name in _names(draft, "package"):
-        if stock.package(name).selects_node and not _names(draft, "node"):
-            message = f"package {name!r} takes its node from the study; add an axis such as node: n5"
+        for role, example in (("node", "n5"), ("template", "gpu_n7")):
+            if stock.package(name).reads(role) and not _names(draft, role):
+                message = f"package {name!r} takes its {role} from the study; add an axis such as {role}: {example}"
+                problems.append(owners["package"].home.key_problem(owners["package"].name, message))
+        if stock.package(name).reads("chip") and "template" in owners:
+            message = f"package {name!r} reads numbers of a chip of the library, but a template generates the chip"
             problems.append(owners["package"].home.key_problem(owners["package"].name, message))
 
 

@@ -116,7 +116,7 @@ STACK = {
     **VOLTAGES,
     "energy": Attribute("J/B", "energy_J_per_B", "energy of moving a byte at nominal voltage"),
     "static_power": _free("W/B", "static_power_W_per_B", "power of keeping a byte"),
-    "controller_area": Attribute("mm^2", "controller_area_mm2", "area on the chip of a device's controller and interface"),
+    "controller_area": Attribute("mm^2", "controller_area_mm2", "area on the chip of its controller and interface"),
     "latency": _free("s", "latency_s", "time of one access"),
     "utilisation": _share("utilisation", "attainable share of bandwidth", 1.0),
     "price": _free("usd", "price_usd", "price of a device"),

@@ -207,7 +207,7 @@ def test_every_package_of_the_library_can_be_built() -> None:
     library = Library.load([builtin_specs()])
     for name in library.names("package"):
         design = read_package(library.find("package", name), library)
-        settings = {"node": "n7"} if design.selects_node else {}
+        settings = {"node": "n7"} if design.reads("node") else {}
         found = evaluate_design(design, library, settings)
         assert np.isfinite(found.cost_usd).all(), name
         assert found.of("status")[0] == 0.0, name
