@@ -10,6 +10,7 @@ from kernels import (
     chip,
     collectives,
     cost,
+    device_mapping,
     energy,
     footprint,
     generator,
@@ -67,6 +68,7 @@ MODELS: dict[str, tuple[Equation, ...]] = {
     "operators": (
         *SHARED,
         *rates.EQUATIONS,
+        *device_mapping.EQUATIONS,
         *operators.EQUATIONS,
         *training.EQUATIONS,
         *inference.EQUATIONS,

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from naive import FOR_EQUATION, Outputs, twin
 from naive_models import mappings
 
-from kernels.codes import DIMENSION_KINDS
-from kernels.mapping_orders import MAPPING_ORDERS
+from kernels.codes import DIMENSION_KINDS, MAPPING_ORDERS
 from kernels.operators import GROUP_FIELDS, GROUP_ROWS
 
 Chip = tuple[int, ...]
@@ -109,17 +108,24 @@ def memberships(sizes: dict[str, int], order: Sequence[str], experts: int, shari
             tuple(rank[name] for name in outside),
         )
 
+    def halves(part: dict[str, int], rank: dict[str, int]) -> tuple[list[int], list[int]]:
+        """Near and far part of the context and data ranks, which are walked like everything else."""
+        pairs = [walk([part[name], sizes[name] // part[name]])[rank[name]] for name in both]
+        return [near for near, _ in pairs], [far for _, far in pairs]
+
     def low(part: dict[str, int]) -> tuple[list[int], Label]:
-        return [part[name] for name in both], lambda rank: (
-            tuple(rank[name] % part[name] for name in both),
-            tuple(rank[name] // part[name] if name in both else rank[name] for name in order),
-        )
+        def label(rank: dict[str, int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+            inside, outside = halves(part, rank)
+            return tuple(inside), (*outside, *(rank[name] for name in order if name not in both))
+
+        return [part[name] for name in both], label
 
     def high(part: dict[str, int]) -> tuple[list[int], Label]:
-        return [sizes[name] // part[name] for name in both], lambda rank: (
-            tuple(rank[name] // part[name] for name in both),
-            tuple(rank[name] % part[name] if name in both else rank[name] for name in order),
-        )
+        def label(rank: dict[str, int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+            outside, inside = halves(part, rank)
+            return tuple(inside), (*outside, *(rank[name] for name in order if name not in both))
+
+        return [sizes[name] // part[name] for name in both], label
 
     return {
         "tensor": whole("tensor"),

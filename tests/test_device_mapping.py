@@ -13,8 +13,17 @@ from naive import call, plain
 
 from kernels import device_mapping as kernel
 from kernels import rates
-from kernels.codes import ALGORITHMS, DIMENSION_KINDS, FULLY_CONNECTED, MESH, OPERATIONS, RING, SWITCH
-from kernels.mapping_orders import MAPPED, MAPPING_ORDERS
+from kernels.codes import (
+    ALGORITHMS,
+    DIMENSION_KINDS,
+    FULLY_CONNECTED,
+    MAPPED,
+    MAPPING_ORDERS,
+    MESH,
+    OPERATIONS,
+    RING,
+    SWITCH,
+)
 from kernels.operators import GROUP_FIELDS, GROUP_ROWS, group_collective
 
 FAST = settings(deadline=None, max_examples=100)
@@ -74,21 +83,21 @@ def order_of(*names: str) -> int:
 
 @FAST
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=4))
-def test_neighbouring_numbers_differ_by_one_step_of_one_digit(sizes: list[int]) -> None:
-    digits = np.empty(len(sizes), np.int64)
-    found = []
-    for number in range(math.prod(sizes)):
-        kernel.unfold(number, np.array(sizes), digits)
-        found.append(tuple(digits.tolist()))
+def test_neighbouring_places_differ_by_one_step_of_one_digit(sizes: list[int]) -> None:
+    found = [tuple(digits) for digits in kernel.walk(math.prod(sizes), np.array(sizes)).tolist()]
     assert len(set(found)) == len(found) == math.prod(sizes)
     assert all(sum(abs(a - b) for a, b in zip(*pair)) == 1 for pair in itertools.pairwise(found))
     assert found == naive.walk(sizes)
 
 
 def test_groups_that_fill_dimensions_get_straight_lines() -> None:
-    """A rank's coordinates are then its digits, as plain numbering would have it."""
-    seats = kernel.seats(np.array([4, 3, 2, 1]), np.array([4, 3, 2]))
-    assert seats.tolist() == [[rank % 4, rank // 4 % 3, rank // 12] for rank in range(24)]
+    """Data groups along z, context groups along y, tensor groups along x, as plain numbering would have it."""
+    radices = np.array([4, 1, 3, 1, 2, 1])
+    for axis in range(3):
+        for members in kernel.gather(kernel.walk(24, radices), radices, np.arange(6) == 2 * axis):
+            chips = kernel.walk(24, np.array([4, 3, 2]))[members]
+            assert chips[:, axis].tolist() == list(range(len(members)))
+            assert all(len(set(chips[:, other].tolist())) == 1 for other in range(3) if other != axis)
 
 
 # by hand
@@ -141,13 +150,12 @@ def test_six_members_on_lines_of_four() -> None:
 
 def test_opposite_members_of_a_ring_use_both_ways() -> None:
     """Three pairs three apart on a ring of six: each message half each way, so every link has 3 x 2 x 3 / 12 loads."""
-    seated = np.array([[i, 0, 0] for i in range(6)])
-    senders, receivers = np.array([[0, 3], [1, 4], [2, 5]]), np.array([[3, 0], [4, 1], [5, 2]])
-    loads, sent = np.zeros(14), np.zeros(3, np.int64)
-    pairs = np.empty((3, 0), np.int64)
-    kernel.route(
-        seated, senders, receivers, 1.0, (float(RING), 0.0, 0.0), (6, 1, 1), (0, 14, 14, 14), loads, pairs, sent
-    )  # fmt: skip
+    chips = np.array([[i, 0, 0] for i in range(6)])
+    groups = np.array([[0, 3], [1, 4], [2, 5]])
+    loads, sent, pairs = np.zeros(14), np.zeros(3, np.int64), np.empty((3, 0), np.int64)
+    none = (0.0, 0.0, 0.0)
+    network = ((float(RING), 0.0, 0.0), (6, 1, 1), none, none, (0, 14, 14, 14))
+    kernel.route(chips, groups, True, 1, 1.0, network, (loads, pairs, sent))
     assert np.cumsum(loads).tolist() == [*[1.5] * 6, 0.0, *[1.5] * 6, 0.0]
 
 
@@ -159,7 +167,7 @@ def test_any_two_chips_talk_through_a_switch() -> None:
 
 def test_a_full_connection_has_a_link_for_every_pair() -> None:
     found = row(network((FULLY_CONNECTED,), (8,), tensor=4, data=2), "tensor")
-    assert (found["rate"], found["kind"]) == (X_BPS / 7 * 3, FULLY_CONNECTED)
+    assert (found["rate"], found["kind"]) == (pytest.approx(X_BPS / 7 * 3, rel=1e-12), FULLY_CONNECTED)
     folded = row(network((FULLY_CONNECTED, FULLY_CONNECTED), (2, 2), tensor=4), "tensor")
     assert folded["rate"] == min(X_BPS / 0.5, Y_BPS / 0.5)
     assert folded["kind"] == RING
@@ -341,15 +349,16 @@ def test_loads_add_up_to_the_lengths_of_the_ways(columns: dict[str, float]) -> N
     sizes = np.array([int(columns[f"{name}_parallel"]) for name in RANKS])
     if sizes.prod() > math.prod(extents):
         return
-    seated, counts = kernel.seats(sizes, np.array(extents)), np.array([1, *sizes[1:]])
-    senders, receivers = kernel.neighbours(sizes, counts, np.ones(4, np.int64), True)
-    assert sorted(senders.ravel()) == sorted(receivers.ravel()) == list(range(sizes.prod()))
-    lengths = [kernel.line_size(kind, extent, math.prod(extents)) for kind, extent in zip(kinds, extents)]
+    chips = kernel.walk(sizes.prod(), np.array(extents))
+    groups = kernel.gather(kernel.walk(sizes.prod(), sizes), sizes, np.array([False, True, False, True]))
+    assert sorted(groups.ravel()) == list(range(sizes.prod()))
+    lengths = [kernel.lined(kind, extent, math.prod(extents)) for kind, extent in zip(kinds, extents)]
     starts = tuple(itertools.accumulate(lengths, initial=0))
     loads, sent, crossed = np.zeros(starts[-1]), np.zeros(3, np.int64), np.zeros(3, np.int64)
-    pairs = np.empty((3, senders.size), np.int64)
-    kernel.route(seated, senders, receivers, 1.0, kinds, extents, starts, loads, pairs, sent)
-    kernel.step_latency(seated, senders, receivers, True, kinds, extents, (1.0, 1.0, 1.0), crossed)
+    pairs = np.empty((3, groups.size), np.int64)
+    network = (kinds, extents, (1.0, 1.0, 1.0), (1.0, 1.0, 1.0), starts)
+    kernel.route(chips, groups, True, 1, 1.0, network, (loads, pairs, sent))
+    kernel.step_latency(chips, groups, True, network, crossed)
     for axis, (kind, begin, end) in enumerate(zip(kinds, starts, starts[1:])):
         load = np.cumsum(loads[begin:end])
         assert load.sum() + sent[axis] == crossed[axis] * (2 if kind == SWITCH and extents[axis] > 1 else 1)

@@ -5,6 +5,7 @@ import math
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+import naive_device_mapping  # noqa: F401 - registers its twins
 import naive_energy
 import naive_generator  # noqa: F401 - registers its twins
 import naive_mapping
