@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from kernels.codes import FIRST_OF_PACKAGE
+from kernels.codes import FIRST_OF_PACKAGE, FIRST_OF_SYSTEM
 from kernels.equation import Output, equation
 from kernels.graph_loads import ROOM
 
+FEASIBLE = 0
 (
-    FEASIBLE,
     CHIPS_MISMATCH,
     PARALLELISM_MISMATCH,
     TOO_MANY_STAGES,
@@ -19,7 +19,7 @@ from kernels.graph_loads import ROOM
     SRAM_CAPACITY,
     OFFLOAD_CAPACITY,
     MEMORY_CAPACITY,
-) = range(FIRST_OF_PACKAGE)
+) = range(FIRST_OF_SYSTEM, FIRST_OF_PACKAGE)
 
 STATE = Output("state_B", "B", "main memory of one chip for what stays: weights, optimizer state, stored activations")
 

@@ -39,7 +39,7 @@ def faces(tile: Sequence[int], keeps_output: bool) -> int:
 
 
 def filled(tile: Sides, block: Sides, keeps_output: bool) -> Sides:
-    """Cut what sticks out; then let the last side, the first or the inner one, if it was not cut, grow into the room."""
+    """Cut what sticks out; then the last side, the first or the inner one, if not cut, grows into the room."""
     room = faces(tile, True)
     cut = [step > side for step, side in zip(tile, block)]
     found = [min(step, side) for step, side in zip(tile, block)]
