@@ -32,11 +32,12 @@ WEIGHTING, *SEARCH_FACTS = SEARCH_COLUMNS
 
 @dataclass(frozen=True)
 class DesignSearch:
-    """A search over one box. `evaluate` gives columns of points numbered within the box, each with a design; `home` is
-    the design that the box has without a search."""
+    """A search over one box. `wanted` are the columns that a score reads; `evaluate` gives columns of points numbered
+    within the box, each with a design; `home` is the design that the box has without a search."""
 
     optimize: Optimize
     objectives: Sequence[Objective]
+    wanted: tuple[str, ...]
     grid: Grid
     evaluate: Evaluate
     home: Callable[[int, tuple[str, ...]], np.ndarray]
@@ -57,12 +58,6 @@ class DesignSearch:
     def most_evaluations(self) -> int:
         """What a descent evaluates, so that both methods may be compared."""
         return self.optimize.starts * self.optimize.steps * (len(self.names) + len(STRIDES))
-
-    @cached_property
-    def wanted(self) -> tuple[str, ...]:
-        """Columns that a score reads."""
-        symbols = {symbol for constraint in self.optimize.constraints for symbol in constraint.symbols}
-        return tuple(dict.fromkeys(["infeasible_reason", *(o.column for o in self.objectives), *sorted(symbols)]))
 
     def scores(self, points: np.ndarray, x: np.ndarray, weights: Sequence[float]) -> np.ndarray:
         """Product of the objectives raised to their weights, lower is better; infinite where a design cannot run."""

@@ -22,7 +22,6 @@ import numpy as np
 Evaluate = Callable[[np.ndarray], np.ndarray]
 """Scores [n] of points [n, variables]: positive, lower is better, inf or NaN where a point is infeasible."""
 
-HOLD=1e300;CLIFF=1e9;HOLDW=0;HOLDM=1.;BLIND=0;INFW=1e9
 STRIDE = 1.0
 """First length of a step, in logits: a share may change by a factor of e."""
 STRIDES = np.array([0.5, 1.0, 2.0])
@@ -38,13 +37,18 @@ RESTRIDE = 0.05
 WIDTH, LEAST_WIDTH = 0.1, 1e-5
 """Part of a share that is taken away to measure its worth: at first, and the least ever."""
 WIDEST = 0.2
-WIDEN, NARROW = 1.4, 0.5
+"""Most that is ever taken away."""
+WIDEN, NARROW = 1.15, 0.5
 """Factor on the width where nothing changed, and elsewhere."""
-WIDTH_PER_STRIDE = 0.05
+WIDTH_PER_STRIDE = 0.01
+"""Bound of the width while a share is worth something: slopes are those of where a step begins."""
 WIDTH_DECAY = 6.0
 """Steps in which the least width falls e-fold: wide first, to see past the steps of whole numbers."""
+CLIFF, EDGE_WORTH = 5.0, 1.0
+"""Slope (of logarithms) beyond which a share ends at an edge, as of a whole number or of what is feasible: it is held,
+and counts as if it had the other slope, which is usual."""
 STEEPEST = 20.0
-"""Bound of measured slopes (of logarithms): cliffs and infeasible neighbours have no slope."""
+"""Bound of the slopes of variables with bounds."""
 UNUSED = 0.005
 """Part of each budget that starts leave unused."""
 LOGITS = 40.0
@@ -312,10 +316,9 @@ def _slopes(budgets: Budgets, place: np.ndarray, soft: np.ndarray, rise: np.ndar
     """[starts, coordinates] Slope of the logarithm of the score, from its rises [starts, variables] at neighbours."""
     slope = np.zeros_like(place)
     with np.errstate(over="ignore", invalid="ignore"):
-        worth = np.nan_to_num(rise / -np.log1p(-width), nan=0.0, posinf=INFW)
-        worth = np.where(worth > HOLD, CLIFF, worth)
-        worth = np.clip(worth, -STEEPEST, STEEPEST)[:, budgets.shares]
-        slope[:, budgets.shares] = -worth
+        worth = np.nan_to_num(rise / -np.log1p(-width), nan=0.0, posinf=np.inf)
+        worth = np.where(worth > CLIFF, EDGE_WORTH, np.maximum(worth, -CLIFF))
+        slope[:, budgets.shares] = -worth[:, budgets.shares]
         # A logit that rises takes from all the others of its budget in proportion.
         slope += soft * ((-slope @ budgets.member.T) @ budgets.member)
         if len(budgets.boxed):
@@ -327,20 +330,19 @@ def _slopes(budgets: Budgets, place: np.ndarray, soft: np.ndarray, rise: np.ndar
 
 
 def _held(budgets: Budgets, place: np.ndarray, soft: np.ndarray, held: np.ndarray) -> np.ndarray:
-    """Places [starts, tries, coordinates] at which no share that is `held` [starts, variables] is less than `soft` tells."""
+    """Places [starts, tries, coordinates] where no share that is `held` [starts, variables] is less than in `soft`."""
     if not held[:, budgets.shares].any():
         return place
     place = place.copy()
     for columns in budgets._logits:
         at, old = place[..., columns], soft[:, None, columns]
-        part = np.exp(at - at.max(axis=2, keepdims=True))
+        part = np.exp(at)
         least = np.zeros_like(part, bool)
         least[..., :-1] = held[:, None, columns[:-1]]
         least &= part / part.sum(axis=2, keepdims=True) < old
-        rest = np.where(least, 0.0, np.exp(at)).sum(axis=2, keepdims=True)
+        rest = np.where(least, 0.0, part).sum(axis=2, keepdims=True)
         kept = np.where(least, old, 0.0).sum(axis=2, keepdims=True)
-        with np.errstate(divide="ignore"):
-            place[..., columns] = np.where(least, np.log(old * rest / (1.0 - kept)), at)
+        place[..., columns] = np.where(least, np.log(old * rest / (1.0 - kept)), at)
     return place
 
 
@@ -383,10 +385,11 @@ def advance(evaluate: Evaluate, budgets: Budgets, state: SearchState) -> SearchS
 
     slope = np.where(lost[:, None], 0.0, _slopes(budgets, state.place, soft, rise, state.width))
     space = _contracted(state.space, slope, state.slope)
-    held = rise > HOLD * -np.log1p(-state.width)
+    held = rise > CLIFF * -np.log1p(-state.width)
     move = state.stride[:, None] * _directions(space, slope)
     place = state.place[:, None] + STRIDES[:, None] * move[:, None]
-    place = budgets.centred(_held(budgets, place, soft, held).reshape(-1, budgets.coordinates))
+    place = budgets.centred(place.reshape(-1, budgets.coordinates)).reshape(starts, tries, -1)
+    place = _held(budgets, place, soft, held).reshape(-1, budgets.coordinates)
     ahead = budgets.decode(place)[0].reshape(starts, tries, -1)
     place = place.reshape(starts, tries, -1)
     if lost.any():
@@ -408,8 +411,8 @@ def advance(evaluate: Evaluate, budgets: Budgets, state: SearchState) -> SearchS
     least = np.maximum(LEAST_WIDTH, WIDTH * np.exp(-step / WIDTH_DECAY))
     narrowed = np.maximum(np.minimum(state.width * NARROW, WIDTH_PER_STRIDE * stride[:, None]), least)
     width = np.where(np.abs(rise) < 1e-12, np.minimum(state.width * WIDEN, WIDEST), narrowed)
-    if HOLDW: width = np.where(np.isinf(rise), np.minimum(state.width, HOLDM*stride[:, None]), width)
-    if BLIND: width = np.where(np.isinf(score)[:, None], np.maximum(width, np.minimum(BLIND*stride[:,None], WIDEST)), width)
+    # To see the edge that the whole step fell off.
+    width = np.where(np.isinf(score)[:, None], np.maximum(width, np.minimum(stride[:, None], WIDEST)), width)
     width = np.where(lost[:, None], WIDTH, width)
 
     record = state.history[-1]
@@ -536,7 +539,7 @@ def global_search(evaluate: Evaluate, budgets: Budgets, evaluations: int = 20_00
 
     members = 5 * budgets.coordinates
     generations = max(evaluations // members - 1, 0)
-    highest = np.sqrt(np.finfo(float).max)
+    highest = 1e100  # for infeasible points: SciPy squares scores
     history: list[float] = []
     counted = 0
 

@@ -283,11 +283,19 @@ class Plan:
             numbers = np.zeros(1, np.int64)
             domain = _fixed(grid.listing(numbers), grid, structure)
             for wanted in {self._searched_columns, self._all_columns}:
-                evaluate(self.program(grid, structure, wanted), domain, wanted)
+                if self.study.optimize is None:
+                    evaluate(self.program(grid, structure, wanted), domain, wanted)
+                    continue
+                names = self.study.optimize.columns(grid.columns)
+                designs = self._designs_of(names, self._home(grid, 0, names)[None])
+                evaluate(self.program(grid, structure, wanted, designs), (with_designs(*domain),), wanted)
 
     @property
     def _searched_columns(self) -> tuple[str, ...]:
-        return ("infeasible_reason", *(objective.column for objective in self.study.objectives))
+        objectives = [objective.column for objective in self.study.objectives]
+        constraints = self.study.optimize.constraints if self.study.optimize is not None else ()
+        read = sorted({symbol for constraint in constraints for symbol in constraint.symbols})
+        return tuple(dict.fromkeys(["infeasible_reason", *objectives, *read]))
 
     @property
     def _all_columns(self) -> tuple[str, ...]:
@@ -411,6 +419,7 @@ class Plan:
         search = DesignSearch(
             self.study.optimize,
             self.study.objectives,
+            self._searched_columns,
             grid,
             partial(self.at_designs, grid),
             partial(self._home, grid),
@@ -431,14 +440,19 @@ class Plan:
         self, grid: Grid, points: np.ndarray, names: tuple[str, ...], x: np.ndarray, wanted: Sequence[str]
     ) -> dict[str, np.ndarray]:
         """Columns of points, numbered within the box, each with a design: values `x` [point, name] of some columns."""
-        designs = self._designs.setdefault(names, Designs(tuple(map(given_column, names))))
-        designs.x = x
+        designs = self._designs_of(names, x)
         found = {name: np.empty(len(points)) for name in wanted}
         for rows, evaluation in self._evaluations(grid, points, designs, tuple(wanted)):
             evaluation.renew(DESIGN)
             for name in wanted:
                 found[name][rows] = evaluation.at_points(name)
         return found
+
+    def _designs_of(self, names: tuple[str, ...], x: np.ndarray) -> Designs:
+        """The designs that give some continuous columns, now with these values [design, name]."""
+        designs = self._designs.setdefault(names, Designs(tuple(map(given_column, names))))
+        designs.x = x
+        return designs
 
     def _evaluations(
         self, grid: Grid, points: np.ndarray, designs: Designs, wanted: tuple[str, ...]

@@ -13,14 +13,16 @@ BUDGETS = Budgets((AREA, POWER, EDGE), floor=0.01)
 
 @dataclass(frozen=True)
 class Bottlenecks:
-    """Sum over operators of the largest of terms exp(c) / prod x^p: log_cost[term], power[term, variable], operator[term].
+    """Sum over operators of the largest of their terms exp(log_cost[term]) / prod x^power[term, variable].
 
-    The logarithm is convex in log(x), so that its optimum is found exactly.
+    operator[term]: to which operator a term belongs, ascending. least[variable]: below it a point is infeasible.
+    The logarithm is convex in log(x), so that the optimum is found exactly.
     """
 
     log_cost: np.ndarray
     power: np.ndarray
     operator: np.ndarray
+    least: np.ndarray
 
     @property
     def operators(self) -> int:
@@ -29,12 +31,14 @@ class Bottlenecks:
     def __call__(self, x: np.ndarray) -> np.ndarray:
         log_terms = self.log_cost - np.log(x) @ self.power.T
         first = np.searchsorted(self.operator, np.arange(self.operators))
-        return np.exp(np.maximum.reduceat(log_terms, first, axis=1)).sum(axis=1)
+        score = np.exp(np.maximum.reduceat(log_terms, first, axis=1)).sum(axis=1)
+        return np.where((x >= self.least).all(axis=1), score, np.inf)
 
     def optimum(self, budgets: Budgets) -> float:
         """Score of the best allowed point, by sequential quadratic programming on the epigraph.
 
-        In y = log(x) and the operators' log times t: minimise sum exp(t), terms(y) <= t, sum exp(y) <= 1 in each budget.
+        In y = log(x) and the operators' log times t: minimise sum exp(t), terms(y) <= t, and in each budget
+        sum exp(y) <= 1.
         """
         n, terms = budgets.variables, len(self.log_cost)
         chosen = np.zeros((terms, self.operators))
@@ -66,7 +70,7 @@ class Bottlenecks:
             np.r_[y, t],
             jac=gradient,
             method="SLSQP",
-            bounds=[(np.log(budgets.floor), 0.0)] * n + [(None, None)] * self.operators,
+            bounds=[(np.log(max(least, budgets.floor)), 0.0) for least in self.least] + [(None, None)] * self.operators,
             constraints=[
                 {"type": "ineq", "fun": above, "jac": lambda z: np.hstack([self.power, chosen])},
                 {"type": "ineq", "fun": used, "jac": used_gradient},
@@ -74,11 +78,14 @@ class Bottlenecks:
             options={"maxiter": 2000, "ftol": 1e-13},
         )
         assert found.success, found.message
-        return float(self(budgets.project(np.exp(found.x[None, :n])))[0])
+        return float(found.fun * scale)
 
 
-def random_bottlenecks(seed: int) -> Bottlenecks:
-    """Six operators of two to five resources each; a resource takes area and power, some take edge."""
+def random_bottlenecks(seed: int, edges: bool = False) -> Bottlenecks:
+    """Six operators of two to five resources each; a resource takes area and power, some take edge.
+
+    edges: infeasible below some share of one resource's area and of one's power, more than most need.
+    """
     generator = np.random.default_rng(seed)
     log_cost, power, operator = [], [], []
     for number in range(6):
@@ -91,11 +98,14 @@ def random_bottlenecks(seed: int) -> Bottlenecks:
             power.append(row)
             log_cost.append(np.log(10.0) * generator.uniform(-1.0, 1.0))
             operator.append(number)
-    return Bottlenecks(np.array(log_cost), np.array(power), np.array(operator))
+    least = np.zeros(BUDGETS.variables)
+    for group in (AREA, POWER) if edges else ():
+        least[generator.choice(group)] = generator.uniform(0.15, 0.35)
+    return Bottlenecks(np.array(log_cost), np.array(power), np.array(operator), least)
 
 
 def _frequency(power: np.ndarray, threshold: float, nominal: float, margin: float) -> np.ndarray:
-    """Frequency over nominal at a power over nominal: P ~ V (V - Vt)^2, f ~ (V - Vt)^2 / V, f V^2 kept below Vt + margin."""
+    """Frequency over nominal at a power over nominal: P ~ V (V - Vt)^2, f ~ (V - Vt)^2 / V; below Vt + margin f ~ P."""
     at_nominal = (nominal - threshold) ** 2
     target = np.maximum(power, 0.0) * nominal * at_nominal
     volt = np.cbrt(target) + threshold

@@ -239,7 +239,7 @@ def generated_memory(voltage_floor: float, memory_devices: float, generated_coun
     kept_W = stack["static_power_W_per_B"] * held_B
     rate_Bps = stack["wire_rate_Bps"] * wires
     nominal_V = stack["nominal_voltage_V"]
-    voltages = (nominal_V, *(stack[f"{name}_V"] for name in ("threshold_voltage", "voltage_margin", "maximum_voltage")))
+    voltages = (nominal_V, stack["threshold_voltage_V"], stack["voltage_margin_V"], stack["maximum_voltage_V"])
     left_W = t["memory_power_share"] * t["power_W"] - kept_W
     power = left_W / (rate_Bps * stack["energy_J_per_B"]) if wires else 0.0
     voltage, clock, share = operating_point(power, *voltages, voltage_floor)
@@ -257,6 +257,7 @@ def generated_memory(voltage_floor: float, memory_devices: float, generated_coun
         "memory_used_mm": wires / per_mm if per_mm else 0.0,
         "memory_draw_W": energy * moved_Bps + kept_W,
         "memory_idle_W": kept_W,
+        "memory_price_usd_per_B": stack["price_usd"] / stack["capacity_B"],
     }
 
 
@@ -510,7 +511,7 @@ def stack_of(dice: Dice, design: dict[str, float]) -> dict[str, float]:
         "stack_energy_J_per_B": dice.between(1e-12, 2e-10),
         "stack_static_power_W_per_B": dice.one_of(0.0, 0.3, 1e6) * power / most_B,
         "stack_controller_area_mm2": dice.between(0.5, 20.0),
-        "stack_latency_s": 1e-7,
+        "stack_price_usd": dice.or_zero(1.0, 1e3),
         "stack_utilisation": dice.between(0.1, 1.0),
     }
 

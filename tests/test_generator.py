@@ -48,6 +48,7 @@ MADE = (
     *(f"{level}_{what}" for level in LEVELS for what in ("capacity_B", "bandwidth_Bps")), "memory_stacks",
     "memory_capacity_B", "memory_voltage_V", "memory_bandwidth_Bps", "outer_lane_wires", "outer_lane_voltage_V",
     "outer_link_bandwidth_Bps", "generated_used_mm2", "generated_draw_W", "generated_used_mm", "chip_reason",
+    "chip_given_peak_flops", "chip_peak_flops", "attainable_bandwidth_Bps",
 )  # fmt: skip
 """Columns of the studies below."""
 
@@ -740,14 +741,16 @@ def test_every_reason_occurs(tmp_path: Path) -> None:
     assert found["generated_used_mm"][3] > 4 * math.sqrt(815.0)
 
 
-def test_a_study_may_replace_what_is_generated(tmp_path: Path) -> None:
-    """Bandwidth as given, the rest of the memory as generated."""
-    rows = [[V100[2], "2 TB/s"], [V100[2], "3 TB/s"], [STACKS["HBM2"], "2 TB/s"]]
-    named = {"template": V100[0], "outer_lane": V100[3]}
-    found = evaluate(tmp_path, rows, ["stack", "memory.bandwidth"], **named).to_dicts()
-    assert [row["memory_bandwidth_Bps"] for row in found] == [2e12, 3e12, 2e12]
-    assert [row["memory_capacity_B"] / GIB for row in found] == [16, 16, 32]
-    assert len({row["core_flops"] for row in found}) == 1
+@pytest.mark.parametrize("rates", [(2e12,), (2e12, 3e12)])
+def test_a_study_may_replace_what_is_generated(tmp_path: Path, rates: tuple[float, ...]) -> None:
+    """Bandwidth and peak as given, also for all that reads them; what they came from as generated."""
+    rows = [[f"{rate!r} B/s", f"{rate!r} flop/s"] for rate in rates]
+    named = {"template": V100[0], "stack": V100[2], "outer_lane": V100[3]}
+    found = evaluate(tmp_path, rows, ["memory.bandwidth", "chip.peak_flops"], **named)
+    for rate, row in zip(rates, found.to_dicts(), strict=True):
+        assert row["memory_bandwidth_Bps"] == row["attainable_bandwidth_Bps"] == rate
+        assert row["chip_given_peak_flops"] == row["chip_peak_flops"] == rate
+        assert (row["memory_stacks"], row["memory_capacity_B"], row["generated_units"]) == (4, 16 * GIB, 643)
 
 
 STUDY = {
