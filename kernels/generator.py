@@ -126,10 +126,10 @@ def memory_level(
     bank_mm2 = bank_B * cell_mm2_per_B / (1.0 - overhead)
     if cache_network == SHARED_PORTS:
         ports = min(readers, most_ports)
-        banks = counted(area_mm2 / (bank_mm2 + ports * port_mm2), generated_counts)
-        if banks > crossbars * ports:
-            full_mm2 = crossbars * ports * ports * port_mm2
-            banks = max(counted((area_mm2 - full_mm2) / bank_mm2, generated_counts), crossbars * ports)
+        fitting = area_mm2 / (bank_mm2 + ports * port_mm2)
+        if fitting > crossbars * ports:
+            fitting = max((area_mm2 - crossbars * ports * ports * port_mm2) / bank_mm2, crossbars * ports)
+        banks = counted(fitting, generated_counts)
         crossings = ports * min(banks, crossbars * ports)
         wiring_W = crossbars * ports * port_W
     else:

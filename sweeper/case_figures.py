@@ -4,7 +4,7 @@
 """
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
@@ -362,7 +362,9 @@ MEASURED_FLASH = {
 }
 """Days of training on 8 A100: Megatron-LM at a context of 1024 over FlashAttention (Dao et al. 2022, tables 2, 4)."""
 
-CASES: dict[str, tuple[Bars | Lines | Products | Bands, ...]] = {
+Panel = Bars | Lines | Products | Bands
+
+CASES: dict[str, tuple[Panel, ...]] = {
     "optimus_memory": (Bars("Memory of one A100", "GiB", memory_parts, (80.0, "capacity, 80 GiB")),),
     "optimus_generations": (Bars("Time per sample of GPT-3 175B", "B200-NVS-L = 1", generation_parts),),
     "optimus_bounds": (
@@ -398,7 +400,11 @@ CASES: dict[str, tuple[Bars | Lines | Products | Bands, ...]] = {
 
 def draw_case(study: str, directory: str | Path) -> list[Path]:
     """Evaluate a case study and draw its panels. Gives the files written, `<study>.png` and `.svg`."""
-    panels = CASES[study]
+    return draw_panels(study, CASES[study], directory)
+
+
+def draw_panels(study: str, panels: Sequence[Panel], directory: str | Path) -> list[Path]:
+    """Draw panels under the title of a study. Gives the files written, `<study>.png` and `.svg`."""
     title = make_plan(builtin_specs() / "studies" / f"{study}.yaml").study.title
     with _figure((max(7.0, 1.2 + 4.2 * len(panels)), 4.8), title, study) as figure:
         for axes, panel in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):

@@ -1,7 +1,7 @@
 """What the space gives to the equations: axis numbers, library attributes, assumptions, and a workload's graph."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
 
 import numpy as np
@@ -281,11 +281,26 @@ def roles_read(equation: Equation) -> frozenset[str]:
 
 
 def generating(around: Surroundings) -> tuple[Equation, ...]:
-    """Equations that generate a chip, its memory and its links from what the box names."""
+    """Equations that generate a chip, its memory and its links from what the box names.
+
+    A number of an entry that the study replaces stays: what is generated in its place gets another name.
+    """
     named = around.grid.columns.keys()
     if "template" not in named:
         return ()
-    return tuple(equation for equation in generator.EQUATIONS if roles_read(equation) <= named)
+    given = {
+        f"{role}_{ATTRIBUTES[kind][name].column}"
+        for role, kind in ROLES.items()
+        for name in ATTRIBUTES.get(kind, {})
+        if f"{role}.{name}" in named
+    }
+    return tuple(_beside(equation, given) for equation in generator.EQUATIONS if roles_read(equation) <= named)
+
+
+def _beside(equation: Equation, given: Collection[str]) -> Equation:
+    """An equation that leaves some columns alone."""
+    outputs = (replace(o, name=f"replaced_{o.name}") if o.name in given else o for o in equation.outputs)
+    return replace(equation, outputs=tuple(outputs))
 
 
 def equations_of(around: Surroundings, model: Iterable[Equation]) -> list[Equation]:
@@ -294,23 +309,14 @@ def equations_of(around: Surroundings, model: Iterable[Equation]) -> list[Equati
 
 
 def with_generated(around: Surroundings, given: Mapping[str, Given]) -> dict[str, Given]:
-    """Given columns less those that are generated; a number of an entry that the study replaces stays.
-
-    Parts that a generated chip does without take nothing.
-    """
+    """Given columns less those that are generated. Parts that a generated chip does without take nothing."""
     equations = generating(around)
     if not equations:
         return {**given, "chip_reason": constant("chip_reason", 0.0, "", "a listed chip exists")}
     written = {output.name for equation in equations for output in equation.outputs}
-    replaced = {
-        f"{role}_{ATTRIBUTES[kind][name].column}"
-        for role, kind in ROLES.items()
-        for name in ATTRIBUTES.get(kind, {})
-        if f"{role}.{name}" in around.grid.columns
-    }
-    kept = {name: column for name, column in given.items() if name not in written or name in replaced}
-    absent = [o for equation in generator.EQUATIONS if equation not in equations for o in equation.outputs]
-    return {**{o.name: constant(o.name, 0.0, o.unit, o.about) for o in absent}, **kept}
+    kept = {name: column for name, column in given.items() if name not in written}
+    parts = [o for equation in generator.EQUATIONS for o in equation.outputs if o.name not in written]
+    return {**{o.name: constant(o.name, 0.0, o.unit, o.about) for o in parts}, **kept}
 
 
 def given_columns(around: Surroundings, structure: Mapping[str, str]) -> dict[str, Given]:

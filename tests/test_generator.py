@@ -661,6 +661,12 @@ def test_the_banks_of_a_cache_counted_by_hand() -> None:
     assert own["l2_capacity_B"] / 2**15 == 192 == math.floor(65.7053 / (0.02097152 + 80 * 0.004))
 
 
+def test_a_cache_just_above_a_full_crossbar_counted_by_hand() -> None:
+    """17.99 mm2: 64 x 64 ports of 0.004 mm2 leave 1.606 mm2, which is 76 banks and not only one for each port."""
+    chip = generate(of_v100(template_l2_area_share=17.99 / 815))
+    assert chip["l2_capacity_B"] / 2**15 == 76 == math.floor((17.99 - 16.384) / 0.02097152)
+
+
 POOR = {"template_core_power_share": 0.02}
 """6 W, where 643 units at their least voltage of 0.55 V draw 25 W."""
 
