@@ -9,7 +9,18 @@ from pathlib import Path
 import click
 
 import sweeper  # noqa: F401  # first of all: it says where compiled kernels are kept
-from benchmarks import calculon, factored, inner_kernel, mapping, package_cost, peers, scheduling, search, storage
+from benchmarks import (
+    calculon,
+    factored,
+    inner_kernel,
+    mapping,
+    package_cost,
+    pathfinding,
+    peers,
+    scheduling,
+    search,
+    storage,
+)
 from benchmarks.machine import describe, load_average
 from benchmarks.table import Row, section
 
@@ -23,6 +34,10 @@ PARTS: dict[str, tuple[str, Callable[[Path, bool], list[Row]]]] = {
     "calculon": ("the whole search of another tool, against its rate and its equations", calculon.measure),
     "mapping": ("mappings of graphs onto a chip, against solvers, by size, and shared in a sweep", mapping.measure),
     "package": ("cost of packages: one design, dies per wafer, Monte Carlo draws", package_cost.measure),
+    "pathfinding": (
+        "chips from budgets: searches, a grid of 10^9 points, chips alone",
+        pathfinding.measure,
+    ),
 }
 
 

@@ -103,7 +103,7 @@ def generated_core(
 def memory_level(
     area_mm2: float,
     power_W: float,
-    bank: tuple[float, float, float],
+    bank: tuple[float, float, float, float],
     port: tuple[float, float],
     energies: tuple[float, float],
     crossbars: float,
@@ -115,12 +115,13 @@ def memory_level(
 ) -> tuple[float, float, float, float, float, float]:
     """Capacity, bandwidth at full power, area, power at that bandwidth, leakage, and energy of a byte, of a level.
 
-    `bank`: bytes of a bank, mm2 per byte of cells, share of a bank that is none; `port`: mm2 of a crossing of a bank
-    and a reader, and W of a reader's port; `energies`: J per byte, and W of leakage per byte. There are `crossbars`
-    equal crossbars with `readers` each; where there are more readers or banks than `most_ports`, groups of them share a
-    port, so that further banks cost their own area alone. Power that leakage does not take is bandwidth.
+    `bank`: bytes of a bank, mm2 per byte of cells, share of a bank that is none, and what it delivers at most in B/s
+    (0: no limit); `port`: mm2 of a crossing of a bank and a reader, and W of a reader's port; `energies`: J per byte,
+    and W of leakage per byte. There are `crossbars` equal crossbars with `readers` each; where there are more readers
+    or banks than `most_ports`, groups of them share a port, so that further banks cost their own area alone. Power that
+    leakage does not take is bandwidth, as far as the banks deliver it.
     """
-    bank_B, cell_mm2_per_B, overhead = bank
+    bank_B, cell_mm2_per_B, overhead, most_Bps = bank
     port_mm2, port_W = port
     energy_J_per_B, static_W_per_B = energies
     bank_mm2 = bank_B * cell_mm2_per_B / (1.0 - overhead)
@@ -132,15 +133,18 @@ def memory_level(
         banks = counted(fitting, generated_counts)
         crossings = ports * min(banks, crossbars * ports)
         wiring_W = crossbars * ports * port_W
+        delivered_Bps = banks * most_Bps if most_Bps > 0.0 else np.inf
     else:
         banks = counted(area_mm2 / (bank_mm2 + cores * port_mm2), generated_counts)
         crossings = banks * cores
         wiring_W = 0.0
+        delivered_Bps = np.inf
     capacity_B = banks * bank_B
     idle_W = static_W_per_B * capacity_B + wiring_W
     left_W = max(power_W - idle_W, 0.0) if banks > 0.0 else 0.0
+    moved_Bps = min(left_W / energy_J_per_B, delivered_Bps)
     used_mm2 = banks * bank_mm2 + crossings * port_mm2
-    return capacity_B, left_W / energy_J_per_B, used_mm2, idle_W + left_W, idle_W, energy_J_per_B
+    return capacity_B, moved_Bps, used_mm2, idle_W + min(left_W, moved_Bps * energy_J_per_B), idle_W, energy_J_per_B
 
 
 @equation(
@@ -157,6 +161,7 @@ def generated_registers(
     generated_counts: float,
     generated_units: float,
     generated_cores: float,
+    core_clock_Hz: float,
     template_chip_area_mm2: float,
     template_power_W: float,
     template_register_area_share: float,
@@ -164,6 +169,7 @@ def generated_registers(
     template_register_bank_B: float,
     template_register_cell_area_mm2_per_B: float,
     template_register_overhead: float,
+    template_register_bank_width_B: float,
     template_register_port_area_mm2: float,
     template_register_port_power_W: float,
     template_register_energy_J_per_B: float,
@@ -183,6 +189,7 @@ def generated_registers(
             template_register_bank_B,
             template_register_cell_area_mm2_per_B * technology_sram_area,
             template_register_overhead,
+            template_register_bank_width_B * core_clock_Hz,
         ),
         (
             template_register_port_area_mm2 * technology_port_area,
@@ -215,6 +222,7 @@ def generated_l1(
     cache_network: float,
     generated_counts: float,
     generated_cores: float,
+    core_clock_Hz: float,
     template_units_per_core: float,
     template_crossbar_ports: float,
     template_chip_area_mm2: float,
@@ -224,6 +232,7 @@ def generated_l1(
     template_l1_bank_B: float,
     template_l1_cell_area_mm2_per_B: float,
     template_l1_overhead: float,
+    template_l1_bank_width_B: float,
     template_l1_port_area_mm2: float,
     template_l1_port_power_W: float,
     template_l1_energy_J_per_B: float,
@@ -239,7 +248,12 @@ def generated_l1(
     capacity, bandwidth, area, draw, idle, energy = memory_level(
         template_l1_area_share * template_chip_area_mm2,
         template_l1_power_share * template_power_W,
-        (template_l1_bank_B, template_l1_cell_area_mm2_per_B * technology_sram_area, template_l1_overhead),
+        (
+            template_l1_bank_B,
+            template_l1_cell_area_mm2_per_B * technology_sram_area,
+            template_l1_overhead,
+            template_l1_bank_width_B * core_clock_Hz,
+        ),
         (template_l1_port_area_mm2 * technology_port_area, template_l1_port_power_W * technology_port_power),
         (
             template_l1_energy_J_per_B * technology_sram_energy,
@@ -268,6 +282,7 @@ def generated_l2(
     cache_network: float,
     generated_counts: float,
     generated_cores: float,
+    core_clock_Hz: float,
     template_crossbar_ports: float,
     template_chip_area_mm2: float,
     template_power_W: float,
@@ -276,6 +291,7 @@ def generated_l2(
     template_l2_bank_B: float,
     template_l2_cell_area_mm2_per_B: float,
     template_l2_overhead: float,
+    template_l2_bank_width_B: float,
     template_l2_port_area_mm2: float,
     template_l2_port_power_W: float,
     template_l2_energy_J_per_B: float,
@@ -291,7 +307,12 @@ def generated_l2(
     capacity, bandwidth, area, draw, idle, energy = memory_level(
         template_l2_area_share * template_chip_area_mm2,
         template_l2_power_share * template_power_W,
-        (template_l2_bank_B, template_l2_cell_area_mm2_per_B * technology_sram_area, template_l2_overhead),
+        (
+            template_l2_bank_B,
+            template_l2_cell_area_mm2_per_B * technology_sram_area,
+            template_l2_overhead,
+            template_l2_bank_width_B * core_clock_Hz,
+        ),
         (template_l2_port_area_mm2 * technology_port_area, template_l2_port_power_W * technology_port_power),
         (
             template_l2_energy_J_per_B * technology_sram_energy,

@@ -133,7 +133,7 @@ def generated_core(voltage_floor: float, generated_counts: float, **given: float
 def memory_level(
     area_mm2: float,
     power_W: float,
-    bank: tuple[float, float, float],
+    bank: tuple[float, float, float, float],
     port: tuple[float, float],
     energies: tuple[float, float],
     crossbars: float,
@@ -144,7 +144,7 @@ def memory_level(
     generated_counts: float,
 ) -> tuple[float, float, float, float, float, float]:
     """Section 4.4.2: banks are added until they and their crossbar exceed the area; equations 2 and 3."""
-    bank_B, cell_mm2_per_B, overhead = bank
+    bank_B, cell_mm2_per_B, overhead, bank_Bps = bank
     bank_mm2 = bank_B * cell_mm2_per_B / (1 - overhead)
     per_core = choice("cache_network", cache_network) == "port_per_core"
     ports = min(readers, most_ports)
@@ -160,7 +160,11 @@ def memory_level(
     held_B = banks * bank_B
     idle_W = energies[1] * held_B + (0.0 if per_core else crossbars * ports * port[1])
     for_data_W = power_W - idle_W if banks and power_W > idle_W else 0.0
-    return held_B, for_data_W / energies[0], area(banks), max(power_W, idle_W) if banks else idle_W, idle_W, energies[0]
+    moved_Bps = for_data_W / energies[0]
+    if bank_Bps and not per_core and moved_Bps > banks * bank_Bps:
+        moved_Bps = banks * bank_Bps
+        for_data_W = moved_Bps * energies[0]
+    return held_B, moved_Bps, area(banks), idle_W + for_data_W, idle_W, energies[0]
 
 
 def on_chip(
@@ -171,7 +175,12 @@ def on_chip(
     capacity, bandwidth, area, draw, idle, energy = memory_level(
         of["area_share"] * given["template_chip_area_mm2"],
         of["power_share"] * given["template_power_W"],
-        (of["bank_B"], of["cell_area_mm2_per_B"] * given["technology_sram_area"], of["overhead"]),
+        (
+            of["bank_B"],
+            of["cell_area_mm2_per_B"] * given["technology_sram_area"],
+            of["overhead"],
+            of["bank_width_B"] * given["core_clock_Hz"],
+        ),
         (
             of["port_area_mm2"] * given["technology_port_area"],
             of["port_power_W"] * given["technology_port_power"],
@@ -478,6 +487,7 @@ def level_of(dice: Dice, level: str, design: dict[str, float]) -> dict[str, floa
         f"template_{level}_bank_B": dice.between(1e3, 1e5),
         f"template_{level}_cell_area_mm2_per_B": cell,
         f"template_{level}_overhead": overhead,
+        f"template_{level}_bank_width_B": dice.or_zero(1.0, 1e3),
         f"template_{level}_port_area_mm2": dice.or_zero(1e-5, 1e-2),
         f"template_{level}_port_power_W": dice.or_zero(1e-4, 0.3) * power / (1e3 * ports),
         f"template_{level}_energy_J_per_B": dice.between(1e-13, 1e-10),

@@ -20,6 +20,15 @@ FIGURES = {
     "calculon": ("whole search, this process", "/ Calculon", "/ plain Python", "100 best"),
     "mapping": ("published / ours", "HiGHS / ours", "relative difference of times", "kernels, ", "a mapping per point"),
     "package": ("twin / ours", "closed form in plain Python / ours", "dies per wafer", "drawing", "mode bands"),
+    "pathfinding": (
+        "a search",
+        "ours / recipe of 2021",
+        "ours / global search",
+        "numbered and cut",
+        "mode best",
+        "mode feasible",
+        "chips generated",
+    ),
 }
 """Words that some row of each part must contain."""
 
