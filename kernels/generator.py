@@ -28,6 +28,10 @@ WHOLE = 0.0
 OPERAND_B, SUM_B = 2.0, 4.0
 """Bytes of an operand and of a sum in registers: 16-bit products are summed in 32 bits."""
 
+DECIMALS = 1e-12
+"""What fits but for this much fits: decimal fractions are not exact."""
+HALVINGS = 60
+"""Bisections for the number of units that can be fed: to the last bit but a few."""
 ROUNDING = 1e-9
 """Shares may exceed a budget by this much: sums of fractions."""
 
@@ -35,7 +39,7 @@ ROUNDING = 1e-9
 @compiled
 def counted(number: float, generated_counts: float) -> float:
     """A number of things that fit, whole unless gradients are wanted; never negative."""
-    return max(np.floor(number) if generated_counts == WHOLE else number, 0.0)
+    return max(np.floor(number * (1.0 + DECIMALS)) if generated_counts == WHOLE else number, 0.0)
 
 
 @equation(
@@ -44,6 +48,7 @@ def counted(number: float, generated_counts: float) -> float:
     Output("core_voltage_V", "V", "voltage of the compute units"),
     Output("core_clock_Hz", "Hz", "their clock"),
     Output("core_flops", "flop/s", "peak of all compute units"),
+    Output("core_attainable_flops", "flop/s", "what they attain in products; in studies the calibration says that"),
     Output("core_used_mm2", "mm^2", "area of the compute units"),
     Output("core_draw_W", "W", "power of the compute units at their peak"),
     Output("core_energy_J_per_flop", "J/flop", "energy of an operation in the compute units"),
@@ -65,10 +70,11 @@ def generated_core(
     template_threshold_voltage_V: float,
     template_voltage_margin_V: float,
     template_maximum_voltage_V: float,
+    template_utilisation: float,
     technology_logic_area: float,
     technology_logic_power: float,
     technology_voltage: float,
-) -> tuple[float, float, float, float, float, float, float, float]:
+) -> tuple[float, float, float, float, float, float, float, float, float]:
     """As many units as fit; their voltage spends the power, and where it is at its least, fewer units do."""
     unit_mm2 = template_unit_area_mm2 * technology_logic_area
     unit_W = template_unit_power_W * technology_logic_power
@@ -87,12 +93,14 @@ def generated_core(
     cores = counted(running / template_units_per_core, generated_counts)
     frequency = clock * template_nominal_frequency_Hz
     swing = (voltage / nominal_V) ** 2
+    peak = running * template_unit_flops * frequency
     return (
         running,
         cores,
         voltage,
         frequency,
-        running * template_unit_flops * frequency,
+        peak,
+        peak * template_utilisation,
         running * unit_mm2,
         running * unit_W * clock * swing,
         unit_W * swing / (template_unit_flops * template_nominal_frequency_Hz),
@@ -161,7 +169,7 @@ def generated_registers(
     generated_counts: float,
     generated_units: float,
     generated_cores: float,
-    core_clock_Hz: float,
+    template_nominal_frequency_Hz: float,
     template_chip_area_mm2: float,
     template_power_W: float,
     template_register_area_share: float,
@@ -189,7 +197,7 @@ def generated_registers(
             template_register_bank_B,
             template_register_cell_area_mm2_per_B * technology_sram_area,
             template_register_overhead,
-            template_register_bank_width_B * core_clock_Hz,
+            template_register_bank_width_B * template_nominal_frequency_Hz,
         ),
         (
             template_register_port_area_mm2 * technology_port_area,
@@ -222,7 +230,7 @@ def generated_l1(
     cache_network: float,
     generated_counts: float,
     generated_cores: float,
-    core_clock_Hz: float,
+    template_nominal_frequency_Hz: float,
     template_units_per_core: float,
     template_crossbar_ports: float,
     template_chip_area_mm2: float,
@@ -252,7 +260,7 @@ def generated_l1(
             template_l1_bank_B,
             template_l1_cell_area_mm2_per_B * technology_sram_area,
             template_l1_overhead,
-            template_l1_bank_width_B * core_clock_Hz,
+            template_l1_bank_width_B * template_nominal_frequency_Hz,
         ),
         (template_l1_port_area_mm2 * technology_port_area, template_l1_port_power_W * technology_port_power),
         (
@@ -282,7 +290,7 @@ def generated_l2(
     cache_network: float,
     generated_counts: float,
     generated_cores: float,
-    core_clock_Hz: float,
+    template_nominal_frequency_Hz: float,
     template_crossbar_ports: float,
     template_chip_area_mm2: float,
     template_power_W: float,
@@ -311,7 +319,7 @@ def generated_l2(
             template_l2_bank_B,
             template_l2_cell_area_mm2_per_B * technology_sram_area,
             template_l2_overhead,
-            template_l2_bank_width_B * core_clock_Hz,
+            template_l2_bank_width_B * template_nominal_frequency_Hz,
         ),
         (template_l2_port_area_mm2 * technology_port_area, template_l2_port_power_W * technology_port_power),
         (
@@ -549,6 +557,19 @@ def generated_outer_lanes(
 
 
 @compiled
+def feeding(units: float, array_rows: float, array_columns: float, register_B: float) -> tuple[float, float]:
+    """Bytes per operation from registers and from L1, if so many units share the registers.
+
+    Half of a unit's registers hold a square of sums. Operands are read from L1 once per row or column of it; from the
+    registers as often as equation 5 says for an array that keeps one operand while the square passes.
+    """
+    side = max(np.sqrt(register_B / units / (2.0 * SUM_B)), 1.0)
+    reuse = max(side / array_rows, 1.0)
+    per_flop = 1.0 / (2.0 * reuse) + 0.5 / array_rows + 0.5 / array_columns
+    return OPERAND_B * per_flop, OPERAND_B / side
+
+
+@compiled
 def fed_flops(
     core_flops: float,
     units: float,
@@ -560,16 +581,25 @@ def fed_flops(
 ) -> tuple[float, float, float]:
     """Peak that registers and L1 can feed, and bytes per operation from each.
 
-    Half of a unit's registers hold a square of sums. Operands are read from L1 once per row or column of it; from the
-    registers as often as equation 5 says for an array that keeps one operand while the square passes.
+    Where they cannot feed all units, as few units have the registers as make the most of them: compute grows with their
+    number, what can be fed falls, and the two meet at the best.
     """
     if units <= 0.0:
         return 0.0, 0.0, 0.0
-    side = max(np.sqrt(register_B / units / (2.0 * SUM_B)), 1.0)
-    reuse = max(side / array_rows, 1.0)
-    per_flop = 1.0 / (2.0 * reuse) + 0.5 / array_rows + 0.5 / array_columns
-    from_registers, from_l1 = OPERAND_B * per_flop, OPERAND_B / side
-    return min(core_flops, register_Bps / from_registers, l1_Bps / from_l1), from_registers, from_l1
+    low, high = 0.0, units
+    for step in range(HALVINGS):
+        middle = high if step == 0 else 0.5 * (low + high)
+        from_registers, from_l1 = feeding(middle, array_rows, array_columns, register_B)
+        fed = min(register_Bps / from_registers, l1_Bps / from_l1)
+        if core_flops * middle / units <= fed:
+            low = middle
+        else:
+            high = middle
+        if low >= high:
+            break
+    from_registers, from_l1 = feeding(high, array_rows, array_columns, register_B)
+    fed = min(register_Bps / from_registers, l1_Bps / from_l1)
+    return min(core_flops * high / units, fed), from_registers, from_l1
 
 
 @equation(

@@ -48,10 +48,10 @@ def operating_point(
 
     Below `threshold_V + margin_V` circuits do not work: then some are left out, or all are clocked down at that voltage
     (`voltage_floor`). `maximum_V` is the highest voltage, 0 if there is none; power that it keeps from being spent is
-    left. Nothing runs without power.
+    left. Nothing runs without power, nor where no voltage or not the nominal one is allowed.
     """
     least_V = threshold_V + margin_V
-    if not power > 0.0:
+    if not power > 0.0 or nominal_V <= threshold_V or 0.0 < maximum_V < least_V:
         return least_V, 0.0, 0.0
     voltage = voltage_of(power, nominal_V, threshold_V)
     if voltage < least_V:

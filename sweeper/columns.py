@@ -31,7 +31,8 @@ ASSUMABLE = (*NAMED, *NUMBERS, *OVERRIDES)
 """Columns that a set of assumptions may give."""
 
 REQUIRED = (
-    *(role for role in ROLES if role in GENERATED_FROM or role not in {*STAND_INS, *ENTRY_DEFAULTS, *OPTIONAL_ROLES}),
+    *(role for role in ROLES if role not in {*STAND_INS, *ENTRY_DEFAULTS, *OPTIONAL_ROLES} | GENERATED_FROM.keys()),
+    *(role for role in GENERATED_FROM if role not in STAND_INS),
     *(name for name, attribute in NUMBERS.items() if attribute.default is None),
 )
 """Columns that every box must give, unless they are generated; the others have defaults."""

@@ -30,7 +30,7 @@ NO_EDGE = "no_edge"
 """Stands for the perimeter of parts that have no wires."""
 
 FACTS = (
-    "generated_units", "generated_cores", "core_voltage_V", "core_clock_Hz", "core_flops", "chip_given_peak_flops",
+    "generated_units", "generated_cores", "core_voltage_V", "core_clock_Hz", "core_flops", "core_attainable_flops", "chip_given_peak_flops",
     "register_capacity_B", "register_bandwidth_Bps", "l1_capacity_B", "l1_bandwidth_Bps", "l2_capacity_B",
     "l2_bandwidth_Bps", "memory_stacks", "memory_voltage_V", "memory_capacity_B", "memory_bandwidth_Bps", "lane_wires",
     "lane_voltage_V", "link_bandwidth_Bps", "outer_lane_wires", "outer_lane_voltage_V", "outer_link_bandwidth_Bps",
@@ -94,6 +94,8 @@ def generate(template: str, settings: Settings, library: Library) -> GeneratedCh
             NO_EDGE: constant(NO_EDGE, 0.0, "mm", "perimeter of what has no wires"),
         },
     )
+    if "stack" not in columns:  # a chip to which any memory may be attached
+        given["memory_bandwidth_Bps"] = constant("memory_bandwidth_Bps", math.inf, "B/s", "not generated")
     wanted = [*FACTS, *BUDGETS, *TOTALS, *(column for part in AREA_PARTS for column in _columns(part))]
     program = build_program(wanted, equations_of(around, ()), given, {}, {}, {})
     found = {name: float(column[0]) for name, column in evaluate(program, (Factor({}, 1),), wanted).items()}
@@ -102,7 +104,7 @@ def generate(template: str, settings: Settings, library: Library) -> GeneratedCh
         {role: str(columns[role]) for role in ROLES_OF_CHIP if role in columns},
         tuple(Part(part, *(found[column] for column in _columns(part))) for part in AREA_PARTS if _has(part, columns)),
         {name: found[name] for name in (*BUDGETS, *TOTALS[:-1])},
-        {name: (found[name], outputs[name].unit, outputs[name].about) for name in FACTS if found[name] > 0.0},
+        {name: (found[name], outputs[name].unit, outputs[name].about) for name in FACTS if 0.0 < found[name] < math.inf},
         REASONS[int(found["chip_reason"])],
     )
 

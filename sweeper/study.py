@@ -266,13 +266,13 @@ def _box(draft: _Draft, stock: Stock, problems: Problems) -> Box:
                 with problems.collecting():
                     draft.read[given.name] = read_axis(given.name, given.node, given.searched, stock, constants)
     for column in REQUIRED:
-        generated = any(role in owners for role in GENERATED_FROM.get(column, ()))
+        generated = GENERATED_FROM.get(column) in owners
         if column not in owners and draft.whole and not generated:
             problems.append(checks.absent(draft.node, column, f"{draft.title} lacks the column {column!r} "
                                           f"({about(column)}); give it under axes"))  # fmt: skip
     _check_partitionings(draft, owners, stock, problems)
     _check_joint(draft, owners, problems)
-    _check_generated(owners, problems)
+    _check_generated(draft, owners, problems)
     _check_parameters(draft, owners, stock, problems)
     swept = [draft.read[name] for name in draft.given if name in draft.read and not draft.given[name].searched]
     searched = [draft.read[name] for name in draft.given if name in draft.read and draft.given[name].searched]
@@ -349,12 +349,25 @@ def _check_joint(draft: _Draft, owners: Mapping[str, _Given], problems: Problems
             problems.append(node.problem(message))
 
 
-def _check_generated(owners: Mapping[str, _Given], problems: Problems) -> None:
-    """Memory and links are generated for a chip that is generated too."""
-    for role in sorted({role for roles in GENERATED_FROM.values() for role in roles} & owners.keys()):
-        if "template" not in owners:
-            message = f"a {role} needs a chip that is generated too; add an axis such as template: deepflow_v100"
-            problems.append(owners[role].home.key_problem(owners[role].name, message))
+def _check_generated(draft: _Draft, owners: Mapping[str, _Given], problems: Problems) -> None:
+    """Memory and links are generated for a chip that is generated too, and nothing is both listed and generated."""
+
+    def complain(column: str, message: str) -> None:
+        problems.append(owners[column].home.key_problem(owners[column].name, message))
+
+    for column in GENERATED_FROM:
+        if "generated" in _names(draft, column):
+            complain(column, f"'generated' stands for a {column} that is generated; leave {column} out")
+    if "template" not in owners:
+        for role in sorted({"technology", *GENERATED_FROM.values()} & owners.keys()):
+            example = "add an axis such as template: deepflow_v100"
+            complain(role, f"a {role} needs a chip that is generated too; {example}")
+        return
+    for column, role in GENERATED_FROM.items():
+        if column in owners and role in owners:
+            complain(column, f"the {role} generates the {column.replace('_', ' ')}; leave one of the two out")
+    if "lane" in owners and not {"outer_lane", "outer_link"} & owners.keys():
+        complain("lane", "lanes serve the first dimension; say what serves the others: outer_lane or outer_link")
 
 
 def _check_parameters(draft: _Draft, owners: Mapping[str, _Given], stock: Stock, problems: Problems) -> None:

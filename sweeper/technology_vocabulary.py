@@ -36,7 +36,7 @@ LEVEL = {
     "bank": Attribute("B", "bank_B", "capacity of a bank"),
     "cell_area": Attribute("mm^2/B", "cell_area_mm2_per_B", "area of memory cells"),
     "overhead": Attribute("", "overhead", "share of a bank that is not cells", 0.2, False, maximum=0.99),
-    "bank_width": _free("B", "bank_width_B", "what a bank delivers per clock of the cores; 0: no limit"),
+    "bank_width": _free("B", "bank_width_B", "what a bank delivers per nominal clock; 0: no limit"),
     "port_area": _free("mm^2", "port_area_mm2", "crossbar between one bank and one reader"),
     "port_power": _free("W", "port_power_W", "power of a reader's port"),
     "energy": Attribute("J/B", "energy_J_per_B", "energy of reading or writing a byte"),
@@ -118,7 +118,6 @@ STACK = {
     "energy": Attribute("J/B", "energy_J_per_B", "energy of moving a byte at nominal voltage"),
     "static_power": _free("W/B", "static_power_W_per_B", "power of keeping a byte"),
     "controller_area": Attribute("mm^2", "controller_area_mm2", "area on the chip of its controller and interface"),
-    "latency": _free("s", "latency_s", "time of one access"),
     "utilisation": _share("utilisation", "attainable share of bandwidth", 1.0),
     "price": _free("usd", "price_usd", "price of a device"),
 }  # fmt: skip

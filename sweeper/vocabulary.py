@@ -222,9 +222,9 @@ ENTRY_DEFAULTS = {
     "memory": "generated",
     "link": "generated",
 }
-"""Entries that fill a role where a study names none."""
-GENERATED_FROM = {"chip": ("template",), "memory": ("stack",), "link": ("lane", "outer_lane")}
-"""Roles whose numbers are generated where a study fills one of others; without these they must be filled."""
+"""Entries that fill a role where a study names none; `generated` ones where it names what they are generated from."""
+GENERATED_FROM = {"chip": "template", "memory": "stack", "link": "lane", "outer_link": "outer_lane"}
+"""Roles whose numbers are generated where a study fills another role."""
 OPTIONAL_ROLES = ("node", "package", "template", "stack", "lane", "outer_lane")
 """Roles that nothing fills where a study names none: columns that need them are then unknown."""
 

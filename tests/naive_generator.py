@@ -56,7 +56,8 @@ def operating_point(
 ) -> Point:
     """Section 4.4.1: at the least voltage units go; the program of 2021 clocks all down so that f V^2 is kept."""
     lowest = threshold_V + margin_V
-    if power <= 0:
+    allowed = nominal_V > threshold_V and (not maximum_V or maximum_V >= lowest)
+    if power <= 0 or not allowed:
         return lowest, 0.0, 0.0
     voltage = voltage_of(power, nominal_V, threshold_V)
     at = clock_at(voltage, nominal_V, threshold_V)
@@ -86,7 +87,7 @@ def most(fits: Callable[[float], bool], generated_counts: float) -> float:
     if choice("generated_counts", generated_counts) == "whole":
         count = 0
         while step:
-            count += step if fits(count + step) else 0
+            count += step if fits((count + step) * (1 - 1e-12)) else 0  # decimal fractions are not exact
             step //= 2
         return float(count)
     low, high = 0.0, float(step)
@@ -124,6 +125,7 @@ def generated_core(voltage_floor: float, generated_counts: float, **given: float
         "core_voltage_V": voltage,
         "core_clock_Hz": t["nominal_frequency_Hz"] * clock,
         "core_flops": flops * running,
+        "core_attainable_flops": flops * running * t["utilisation"],
         "core_used_mm2": unit_mm2 * running,
         "core_draw_W": one_W * running,
         "core_energy_J_per_flop": nominal_J_per_flop * voltage**2 / nominal_V**2,
@@ -179,7 +181,7 @@ def on_chip(
             of["bank_B"],
             of["cell_area_mm2_per_B"] * given["technology_sram_area"],
             of["overhead"],
-            of["bank_width_B"] * given["core_clock_Hz"],
+            of["bank_width_B"] * given["template_nominal_frequency_Hz"],
         ),
         (
             of["port_area_mm2"] * given["technology_port_area"],
@@ -333,6 +335,21 @@ def generated_outer_lanes(voltage_floor: float, generated_counts: float, **given
 # the chip
 
 
+def feeding(units: float, array_rows: float, array_columns: float, register_B: float) -> Point:
+    """A product of square blocks, counted: a unit's sums (4 bytes) fill half its registers, operands have 2 bytes.
+
+    L1 gives a column and a row of the block for each step of the sum. Registers: section 6.3, equation 5, accesses for
+    some operations of an array of Nx by Ny that keeps an operand K times.
+    """
+    block = max(math.sqrt(register_B / units / 2 / 4), 1)
+    steps = 64
+    flops = 2 * block * block * steps
+    l1_B = 2 * steps * (block + block)
+    nx, ny, k = array_rows, array_columns, max(block / array_rows, 1)
+    register_accesses = flops * (nx * ny + k * nx + k * ny) / (2 * k * nx * ny)
+    return 2 * register_accesses / flops, l1_B / flops
+
+
 def fed_flops(
     core_flops: float,
     units: float,
@@ -342,21 +359,19 @@ def fed_flops(
     register_Bps: float,
     l1_Bps: float,
 ) -> Point:
-    """A product of square blocks, counted: a unit's sums (4 bytes) fill half its registers, operands have 2 bytes.
-
-    L1 gives a column and a row of the block for each step of the sum. Registers: section 6.3, equation 5, accesses for
-    some operations of an array of Nx by Ny that keeps an operand K times.
-    """
+    """Units that share all registers are added as long as they can be fed."""
     if not units:
         return 0.0, 0.0, 0.0
-    block = max(math.sqrt(register_B / units / 2 / 4), 1)
-    steps = 64
-    flops = 2 * block * block * steps
-    l1_B = 2 * steps * (block + block)
-    nx, ny, k = array_rows, array_columns, max(block / array_rows, 1)
-    register_accesses = flops * (nx * ny + k * nx + k * ny) / (2 * k * nx * ny)
-    seconds = max(flops / core_flops, 2 * register_accesses / register_Bps, l1_B / l1_Bps)
-    return flops / seconds, 2 * register_accesses / flops, l1_B / flops
+
+    def hungry(n: float) -> bool:
+        registers, l1 = feeding(n, array_rows, array_columns, register_B)
+        return core_flops * n / units > min(register_Bps / registers, l1_Bps / l1)
+
+    low, high = (0.0, units) if hungry(units) else (units, units)
+    while low < (middle := (low + high) / 2) < high:
+        low, high = (low, middle) if hungry(middle) else (middle, high)
+    registers, l1 = feeding(high, array_rows, array_columns, register_B)
+    return min(core_flops * high / units, register_Bps / registers, l1_Bps / l1), registers, l1
 
 
 @twin
@@ -542,8 +557,8 @@ def designed(dice: Dice) -> dict[str, Any]:
         "template_array_rows": dice.one_of(1.0, 4.0, 128.0),
         "template_array_columns": dice.one_of(1.0, 4.0, 128.0),
         "template_crossbar_ports": dice.one_of(1.0, 16.0, 64.0),
-        "template_nominal_frequency_Hz": dice.between(3e8, 3e9),
         "template_utilisation": dice.between(0.1, 1.0),
+        "template_nominal_frequency_Hz": dice.between(3e8, 3e9),
         "template_vector_share": dice.or_zero(0.01, 1.0),
     }
     for part in PARTS:

@@ -99,6 +99,7 @@ def evaluate(directory: Path, rows: list[list[Any]], columns: list[str], **more:
         "chips": 1,
         "dim_x": 1,
         "topology": "ring",
+        "link": "nvlink2",
         "made": {"columns": columns, "rows": rows},
         **more,
     }
@@ -363,7 +364,7 @@ def budget(columns: Columns, part: str, kind: str) -> float:
     return columns[f"template_{part}_{kind}_share"] * whole
 
 
-ROUNDED = 1 + 1e-12
+ROUNDED = 1 + 1e-11
 CLOCKED = {"core": "template", "memory": "stack", "lane": "lane", "outer_lane": "outer_lane"}
 """Parts that choose a voltage, and whose limits it has."""
 
@@ -379,7 +380,7 @@ def deliverable(chip: Columns, level: str) -> float:
     if not width or SWITCHES["cache_network"][int(chip["cache_network"])] == "port_per_core":
         return math.inf
     banks = chip[f"{level}_capacity_B"] / chip[f"template_{level}_bank_B"]
-    return chip[f"template_{level}_utilisation"] * banks * width * chip["core_clock_Hz"]
+    return chip[f"template_{level}_utilisation"] * banks * width * chip["template_nominal_frequency_Hz"]
 
 
 def limits(columns: Columns, part: str) -> tuple[float, float]:
@@ -748,6 +749,36 @@ REASONED = {
 """What makes DeepFlow's V100 impossible, and nothing that does."""
 
 
+BOTH = {
+    "template": ("chip", "h100"),
+    "stack": ("memory", "hbm"),
+    "lane": ("link", "pcie"),
+    "outer_lane": ("outer_link", "pcie"),
+}
+"""What a role generates, and a listed entry of that."""
+
+
+@pytest.mark.parametrize("role", BOTH)
+def test_nothing_is_both_listed_and_generated(tmp_path: Path, role: str) -> None:
+    """What is named twice, what stands for something generated, and lanes without links outside are errors."""
+    generated = {"template": V100[0], "stack": V100[2], "lane": V100[3], "outer_lane": V100[3]}
+    plain = {"workload": "fft_1t", "topology": "ring", "chips": 1, "dim_x": 1, **generated}
+    column, entry = BOTH[role]
+    bad = {"twice": {**plain, column: entry}, "placeholder": {**plain, column: "generated"}}
+    if role == "lane":
+        bad["inside only"] = {key: value for key, value in plain.items() if key != "outer_lane"}
+    assert validated(tmp_path, plain) == ""
+    for name, axes in bad.items():
+        assert "bad.yaml:" in validated(tmp_path, axes), name
+
+
+def validated(tmp_path: Path, axes: dict[str, Any]) -> str:
+    """What `sweeper validate` complains of."""
+    path = tmp_path / "bad.yaml"
+    path.write_text(json.dumps({"study": "bad", "axes": axes}))
+    return CliRunner().invoke(main, ["validate", str(path)]).stderr
+
+
 def test_every_reason_occurs(tmp_path: Path) -> None:
     """An impossible chip is an infeasible row whose reason says which budget it breaks."""
     names = list(dict.fromkeys(name for changed in REASONED.values() for name in changed))
@@ -787,7 +818,8 @@ STUDY = {
 
 
 @pytest.mark.parametrize(
-    ("role", "name", "of"), [("lane", V100[3], "link"), ("outer_lane", V100[3], "link"), ("stack", V100[2], "memory")]
+    ("role", "name", "of"),
+    [("lane", V100[3], "link"), ("outer_lane", V100[3], "outer_link"), ("stack", V100[2], "memory")],
 )
 def test_parts_of_a_generated_chip_need_a_template(tmp_path: Path, role: str, name: str, of: str) -> None:
     """One error that says what is missing, whether or not the study names what the part would have generated."""
