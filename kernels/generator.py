@@ -25,6 +25,8 @@ PERIMETER_LIMITED = 0.0
 WHOLE = 0.0
 """Code of the switch `generated_counts`: units, banks, devices and wires are whole; or continuous, for gradients."""
 
+LARGEST_SIDE = 181.0
+"""Largest square of sums of a unit: 256 x 128, the largest tile of GEMM libraries (kernels.matmul)."""
 OPERAND_B, SUM_B = 2.0, 4.0
 """Bytes of an operand and of a sum in registers: 16-bit products are summed in 32 bits."""
 
@@ -455,6 +457,9 @@ def wires_out(
     Output("link_bandwidth_Bps", "B/s", "what a chip sends in one direction over them together"),
     Output("link_energy_J_per_B", "J/B", "energy of a byte over them"),
     Output("link_latency_s", "s", "time of one hop for an empty message"),
+    Output("link_price_usd_per_Bps", "usd/(B/s)", "price of a link"),
+    Output("link_switch_price_usd_per_Bps", "usd/(B/s)", "price of a port"),
+    Output("link_switch_energy_J_per_B", "J/B", "energy of a byte through a port"),
     Output("lane_used_mm2", "mm^2", "area of their circuits"),
     Output("lane_used_mm", "mm", "perimeter that they take"),
     Output("lane_draw_W", "W", "power when all carry data"),
@@ -480,7 +485,10 @@ def generated_lanes(
     lane_energy_J_per_B: float,
     lane_latency_s: float,
     lane_utilisation: float,
-) -> tuple[float, float, float, float, float, float, float, float]:
+    lane_price_usd_per_Bps: float,
+    lane_switch_price_usd_per_Bps: float,
+    lane_switch_energy_J_per_B: float,
+) -> tuple[float, float, float, float, float, float, float, float, float, float, float]:
     """As many as area and perimeter allow, at the voltage that spends the power."""
     wires, voltage, carried_Bps, energy_J_per_B, used_mm2, used_mm, draw_W = wires_out(
         template_lane_area_share * template_chip_area_mm2,
@@ -497,7 +505,19 @@ def generated_lanes(
         generated_counts,
     )
     bandwidth = carried_Bps * lane_utilisation
-    return wires, voltage, bandwidth, energy_J_per_B, lane_latency_s, used_mm2, used_mm, draw_W
+    return (
+        wires,
+        voltage,
+        bandwidth,
+        energy_J_per_B,
+        lane_latency_s,
+        lane_price_usd_per_Bps,
+        lane_switch_price_usd_per_Bps,
+        lane_switch_energy_J_per_B,
+        used_mm2,
+        used_mm,
+        draw_W,
+    )
 
 
 @equation(
@@ -506,6 +526,9 @@ def generated_lanes(
     Output("outer_link_bandwidth_Bps", "B/s", "what a chip sends in one direction over them together"),
     Output("outer_link_energy_J_per_B", "J/B", "energy of a byte over them"),
     Output("outer_link_latency_s", "s", "time of one hop for an empty message"),
+    Output("outer_link_price_usd_per_Bps", "usd/(B/s)", "price of a link"),
+    Output("outer_link_switch_price_usd_per_Bps", "usd/(B/s)", "price of a port"),
+    Output("outer_link_switch_energy_J_per_B", "J/B", "energy of a byte through a port"),
     Output("outer_lane_used_mm2", "mm^2", "area of their circuits"),
     Output("outer_lane_used_mm", "mm", "perimeter that they take"),
     Output("outer_lane_draw_W", "W", "power when all carry data"),
@@ -531,7 +554,10 @@ def generated_outer_lanes(
     outer_lane_energy_J_per_B: float,
     outer_lane_latency_s: float,
     outer_lane_utilisation: float,
-) -> tuple[float, float, float, float, float, float, float, float]:
+    outer_lane_price_usd_per_Bps: float,
+    outer_lane_switch_price_usd_per_Bps: float,
+    outer_lane_switch_energy_J_per_B: float,
+) -> tuple[float, float, float, float, float, float, float, float, float, float, float]:
     """As many as area and perimeter allow, at the voltage that spends the power."""
     wires, voltage, carried_Bps, energy_J_per_B, used_mm2, used_mm, draw_W = wires_out(
         template_outer_lane_area_share * template_chip_area_mm2,
@@ -553,7 +579,19 @@ def generated_outer_lanes(
         generated_counts,
     )
     bandwidth = carried_Bps * outer_lane_utilisation
-    return wires, voltage, bandwidth, energy_J_per_B, outer_lane_latency_s, used_mm2, used_mm, draw_W
+    return (
+        wires,
+        voltage,
+        bandwidth,
+        energy_J_per_B,
+        outer_lane_latency_s,
+        outer_lane_price_usd_per_Bps,
+        outer_lane_switch_price_usd_per_Bps,
+        outer_lane_switch_energy_J_per_B,
+        used_mm2,
+        used_mm,
+        draw_W,
+    )
 
 
 @compiled
@@ -563,7 +601,7 @@ def feeding(units: float, array_rows: float, array_columns: float, register_B: f
     Half of a unit's registers hold a square of sums. Operands are read from L1 once per row or column of it; from the
     registers as often as equation 5 says for an array that keeps one operand while the square passes.
     """
-    side = max(np.sqrt(register_B / units / (2.0 * SUM_B)), 1.0)
+    side = min(max(np.sqrt(register_B / units / (2.0 * SUM_B)), 1.0), LARGEST_SIDE)
     reuse = max(side / array_rows, 1.0)
     per_flop = 1.0 / (2.0 * reuse) + 0.5 / array_rows + 0.5 / array_columns
     return OPERAND_B * per_flop, OPERAND_B / side
@@ -613,6 +651,8 @@ def fed_flops(
     Output("chip_power_W", "W", "power of the chip without memory and links"),
     Output("chip_idle_W", "W", "leakage of the on-chip memories"),
     Output("chip_flop_J", "J/flop", "energy of an operation with what it reads from registers and L1"),
+    Output("chip_peak_fp8_flops", "flop/s", "the same peak in fp8; 0: not supported"),
+    Output("chip_price_usd", "usd", "not known: what a generated chip costs, its package tells"),
     source=f"{SOURCE}; feeding: section 6.3, equation 5",
 )
 def generated_chip(
@@ -638,7 +678,8 @@ def generated_chip(
     template_array_rows: float,
     template_array_columns: float,
     template_vector_share: float,
-) -> tuple[float, float, float, float, float, float, float, float, float, float]:
+    template_fp8_factor: float,
+) -> tuple[float, float, float, float, float, float, float, float, float, float, float, float]:
     """The generated parts as the model of a chip reads them."""
     peak, from_registers, from_l1 = fed_flops(
         core_flops, generated_units, template_array_rows, template_array_columns, register_capacity_B,
@@ -656,6 +697,8 @@ def generated_chip(
         core_draw_W + register_draw_W + l1_draw_W + l2_draw_W,
         register_idle_W + l1_idle_W + l2_idle_W,
         core_energy_J_per_flop + from_registers * register_energy_J_per_B + from_l1 * l1_energy_J_per_B,
+        peak * template_fp8_factor,
+        np.nan,
     )
 
 
@@ -708,8 +751,8 @@ def generated_totals(
     return core_used_mm2 + levels + outside, power, memory_used_mm + lane_used_mm + outer_lane_used_mm
 
 
-MISSING, AREA, POWER, EDGE = 0.0, 1.0, 2.0, 3.0
-"""What may be wrong with a generated chip, in the order of `kernels.codes.REASONS` from `FIRST_OF_GENERATOR`."""
+AREA, POWER, EDGE, COMPUTE, CACHE, MEMORY, NETWORK = (FIRST_OF_GENERATOR + float(i) for i in range(7))
+"""What may be wrong with a generated chip, in the order of `kernels.codes.REASONS`."""
 
 
 @equation(
@@ -719,26 +762,37 @@ MISSING, AREA, POWER, EDGE = 0.0, 1.0, 2.0, 3.0
 def generated_reason(
     template_chip_area_mm2: float,
     template_power_W: float,
+    template_l1_bank_B: float,
     generated_used_mm2: float,
     generated_draw_W: float,
     generated_used_mm: float,
     generated_cores: float,
+    l1_capacity_B: float,
     chip_given_peak_flops: float,
     chip_l2_bandwidth_Bps: float,
     memory_bandwidth_Bps: float,
+    link_bandwidth_Bps: float,
+    outer_link_bandwidth_Bps: float,
+    dim_x: float,
+    dim_y: float,
+    dim_z: float,
 ) -> float:
-    """Within all budgets, and without a part on which everything waits."""
-    if not (generated_cores > 0.0 and chip_given_peak_flops > 0.0 and chip_l2_bandwidth_Bps > 0.0):
-        return FIRST_OF_GENERATOR + MISSING
-    if not memory_bandwidth_Bps > 0.0:
-        return FIRST_OF_GENERATOR + MISSING
+    """Within all budgets, and without a part on which everything waits; every core has a bank of L1."""
     most = 1.0 + ROUNDING
     if generated_used_mm2 > most * template_chip_area_mm2:
-        return FIRST_OF_GENERATOR + AREA
+        return AREA
     if generated_draw_W > most * template_power_W:
-        return FIRST_OF_GENERATOR + POWER
+        return POWER
     if generated_used_mm > most * 4.0 * np.sqrt(template_chip_area_mm2):
-        return FIRST_OF_GENERATOR + EDGE
+        return EDGE
+    if not (generated_cores > 0.0 and chip_given_peak_flops > 0.0):
+        return COMPUTE
+    if not chip_l2_bandwidth_Bps > 0.0 or l1_capacity_B * most < template_l1_bank_B * generated_cores:
+        return CACHE
+    if not memory_bandwidth_Bps > 0.0:
+        return MEMORY
+    if (dim_x > 1.0 and link_bandwidth_Bps <= 0.0) or (dim_y * dim_z > 1.0 and outer_link_bandwidth_Bps <= 0.0):
+        return NETWORK
     return 0.0
 
 

@@ -10,6 +10,8 @@ from kernels.equation import compiled
 BOUNDED, THROTTLED = 0.0, 1.0
 """Codes of the switch `voltage_floor`: at the least voltage fewer circuits run, or all of them at a lower clock."""
 
+ROUNDING = 1e-9
+"""A highest voltage may lie below the least one by this much: sums of decimal fractions."""
 STEPS = 100
 """Newton steps at most; about ten are taken."""
 
@@ -51,7 +53,7 @@ def operating_point(
     left. Nothing runs without power, nor where no voltage or not the nominal one is allowed.
     """
     least_V = threshold_V + margin_V
-    if not power > 0.0 or nominal_V <= threshold_V or 0.0 < maximum_V < least_V:
+    if not power > 0.0 or nominal_V <= threshold_V or 0.0 < maximum_V < least_V * (1.0 - ROUNDING):
         return least_V, 0.0, 0.0
     voltage = voltage_of(power, nominal_V, threshold_V)
     if voltage < least_V:

@@ -104,7 +104,11 @@ def generate(template: str, settings: Settings, library: Library) -> GeneratedCh
         {role: str(columns[role]) for role in ROLES_OF_CHIP if role in columns},
         tuple(Part(part, *(found[column] for column in _columns(part))) for part in AREA_PARTS if _has(part, columns)),
         {name: found[name] for name in (*BUDGETS, *TOTALS[:-1])},
-        {name: (found[name], outputs[name].unit, outputs[name].about) for name in FACTS if 0.0 < found[name] < math.inf},
+        {
+            name: (found[name], outputs[name].unit, outputs[name].about)
+            for name in FACTS
+            if 0.0 < found[name] < math.inf
+        },
         REASONS[int(found["chip_reason"])],
     )
 
@@ -140,6 +144,9 @@ def text(chip: GeneratedChip) -> str:
     used_mm2, draw_W, used_mm, stacks_mm2 = (chip.budgets[name] for name in TOTALS[:-1])
     total = f"{'chip':<12}{used_mm2:>10.2f}{area:>9.2f}{draw_W:>10.2f}{power:>9.2f}{used_mm:>9.2f}{edge:>8.2f}"
     beside = f"{'package':<12}{area + stacks_mm2:>10.2f}{package:>9.2f}"
-    facts = [f"  {about:<62} {EngFormatter(unit, places=3)(value)}" for value, unit, about in chip.facts.values()]
+    facts = [
+        f"  {name:<26}{EngFormatter(unit, places=3)(value):<16}{about}"
+        for name, (value, unit, about) in chip.facts.items()
+    ]
     verdict = f"cannot be built: {chip.infeasible_reason}" if chip.infeasible_reason else ""
     return "\n".join(filter(None, [made, "", head, *rows, total, beside, "", *facts, verdict]))

@@ -13,9 +13,8 @@ along the difference of successive slopes, so that zigzag across a kink dies out
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Self
 
 import numpy as np
 
@@ -113,6 +112,11 @@ class Budgets:
         return member
 
     @property
+    def points_per_step(self) -> int:
+        """Points that a step evaluates for each start."""
+        return self.variables + len(STRIDES)
+
+    @property
     def coordinates(self) -> int:
         """Coordinates of the descent: one for each variable, and what each budget leaves unused."""
         return self.variables + len(self.groups)
@@ -195,10 +199,7 @@ class Budgets:
 
 @dataclass(frozen=True)
 class SearchState:
-    """All that a descent needs to go on, as arrays, so that `np.savez(file, **state.arrays())` stores it.
-
-    Going on from a stored state gives the bits of a descent that was never stopped.
-    """
+    """All that a descent needs to go on; going on gives the bits of a descent that was never stopped."""
 
     step: np.ndarray  # []
     seed: np.ndarray  # []
@@ -213,14 +214,6 @@ class SearchState:
     best_place: np.ndarray  # [starts, coordinates]
     stale: np.ndarray  # [starts] steps since the last gain or return
     history: np.ndarray  # [steps so far + 1, starts] best score
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        return asdict(self)
-
-    @classmethod
-    def of(cls, arrays: Mapping[str, Any]) -> Self:
-        """State from what `np.load` gives."""
-        return cls(**{name: np.asarray(arrays[name]) for name in cls.__dataclass_fields__})
 
 
 @dataclass(frozen=True)
@@ -454,18 +447,15 @@ def descend(
     seed: int = 0,
     given: Sequence[Sequence[float]] | np.ndarray = (),
     state: SearchState | None = None,
-    after_step: Callable[[SearchState], None] = lambda state: None,
 ) -> SearchResult:
     """Descend from `starts` points, all in the same batches of `evaluate`, until `steps` steps are done.
 
     A step evaluates (variables + 3) points for each start. The same seed gives the same result.
-    given: points to start from, before random ones; state: of an earlier descent, to go on from; after_step: sees the
-    state after each step, to store it or to report.
+    given: points to start from, before random ones; state: of an earlier descent, to go on from.
     """
     state = state or begin(evaluate, budgets, starts, seed, given)
     while state.step < steps:
         state = advance(evaluate, budgets, state)
-        after_step(state)
     return result_of(state)
 
 

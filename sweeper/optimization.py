@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
+from math import comb
 
 from sweeper import checks
 from sweeper.attributes import Attribute
@@ -20,7 +21,7 @@ PARTS_OF = {"memory": "stack", "lane": "lane", "outer_lane": "outer_lane"}
 BUDGETS = {"area": AREA_PARTS, "power": AREA_PARTS, "edge": EDGE_PARTS}
 """Budgets of a template, and the parts that share each."""
 
-MOST_STARTS, MOST_STEPS, MOST_CANDIDATES, MOST_DIVISIONS = 100_000, 100_000, 10_000, 1_000
+MOST_STARTS, MOST_STEPS, MOST_CANDIDATES, MOST_DIVISIONS, MOST_WEIGHTS = 100_000, 100_000, 10_000, 1_000, 10_000
 
 WEIGHT = Attribute("", "weight", "weight of an objective", None, False)
 
@@ -66,9 +67,7 @@ def lattice(objectives: int, divisions: int) -> tuple[tuple[float, ...], ...]:
     """Weights of several objectives, evenly spread: all multiples of 1/divisions that sum to 1 (Scheffé)."""
     cuts = combinations(range(divisions + objectives - 1), objectives - 1)
     bounds = [(-1, *cut, divisions + objectives - 1) for cut in cuts]
-    return tuple(
-        tuple((high - low - 1) / divisions for low, high in pairwise(bound)) for bound in bounds
-    )
+    return tuple(tuple((high - low - 1) / divisions for low, high in pairwise(bound)) for bound in bounds)
 
 
 def read_optimize(node: Node, objectives: int) -> Optimize:
@@ -97,7 +96,11 @@ def read_optimize(node: Node, objectives: int) -> Optimize:
             raise SpecError([node.key_problem("front", "front chooses weights; give one of the two")])
         weights = _weights(given["weights"], objectives) if "weights" in given else weights
         if "front" in given:
-            weights = lattice(objectives, checks.whole(given["front"], "front", 1, MOST_DIVISIONS))
+            divisions = checks.whole(given["front"], "front", 1, MOST_DIVISIONS)
+            rows = comb(divisions + objectives - 1, max(objectives - 1, 0))
+            if rows > MOST_WEIGHTS:
+                raise error(given["front"], f"{rows} rows of weights; at most {MOST_WEIGHTS}")
+            weights = lattice(objectives, divisions)
     constraints: tuple[Expression, ...] = ()
     with problems.collecting():
         if "constraints" in given:
@@ -119,7 +122,12 @@ def _shares(node: Node) -> tuple[str, ...]:
 
 def _ranges(node: Node) -> dict[str, tuple[float, float]]:
     """Least and largest value of columns that replace a number of an entry."""
-    allowed = [name for name in OVERRIDES if name.partition(".")[0] not in ("workload", "package")]
+    shares = {f"template.{name}" for name in SHARES}
+    allowed = [
+        name
+        for name, attribute in OVERRIDES.items()
+        if name.partition(".")[0] not in ("workload", "package") and name not in shares and not attribute.integer
+    ]
     found: dict[str, tuple[float, float]] = {}
     problems = Problems()
     for name, item in checks.mapping(node, "ranges").items():
@@ -130,8 +138,8 @@ def _ranges(node: Node) -> dict[str, tuple[float, float]]:
             if len(pair) != 2:
                 raise error(item, f"found {len(pair)} values; need [least, largest]")
             low, high = (checks.number(end, OVERRIDES[name]) for end in pair)
-            if not low < high:
-                raise error(item, f"{pair[0].text} is not less than {pair[1].text}")
+            if not 0.0 < low < high:
+                raise error(item, f"found {pair[0].text} and {pair[1].text}; need two numbers above 0, the less first")
             found[name] = (low, high)
     problems.raise_any()
     return found

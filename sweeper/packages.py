@@ -87,7 +87,7 @@ GIVEN_SYMBOLS = frozenset(
         *(attribute.column for attribute in NUMBERS.values()),
         *(f"node_{attribute.column}" for attribute in NODE.values()),
         *(f"chip_{attribute.column}" for attribute in ATTRIBUTES["chip"].values()),
-        *(f"template_{attribute.column}" for attribute in ATTRIBUTES["template"].values()),
+        *(f"{kind}_{a.column}" for kind in ("template", "technology") for a in ATTRIBUTES[kind].values()),
         *(f"memory_{attribute.column}" for attribute in ATTRIBUTES["memory"].values()),
     }
 )

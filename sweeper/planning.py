@@ -4,6 +4,7 @@ import hashlib
 import itertools
 import json
 import math
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -51,8 +52,10 @@ LEAST_POINTS = 1 << 16
 
 KEPT_EVALUATIONS = 4
 """Lists of points that a search keeps: those of its step, of the neighbours, of all combinations, of the winners."""
-OPTIMIZED_ROWS = 4
+OPTIMIZED_ROWS = 8
 """Combinations of the swept axes in a chunk of searches: each takes about a second."""
+KNOWN_DESIGNS = 3
+"""Last designs found in a chunk, from which its next search also starts."""
 
 LARGEST = 2**63 - 1
 """Largest number of points that a study may have: points are numbered in 64 bits."""
@@ -424,11 +427,13 @@ class Plan:
             partial(self.at_designs, grid),
             partial(self._home, grid),
         )
-        swept = range(grid.swept)
-        firsts = [grid.ranges_first(rows) for rows in grid.tiles(swept, ranges, 1)]
-        found = [search.best(first, self._all_columns) for first in firsts]
-        numbers = np.concatenate([points for points, _ in found])
-        return numbers, {name: np.concatenate([values[name] for _, values in found]) for name in found[0][1]}
+        numbers, found, known = [], [], deque[np.ndarray](maxlen=KNOWN_DESIGNS)
+        for rows in grid.tiles(range(grid.swept), ranges, 1):
+            points, columns, designs = search.best(grid.ranges_first(rows), self._all_columns, list(known))
+            known.extend(designs)
+            numbers.append(points)
+            found.append(columns)
+        return np.concatenate(numbers), {name: np.concatenate([part[name] for part in found]) for name in found[0]}
 
     def _home(self, grid: Grid, point: int, names: tuple[str, ...]) -> np.ndarray:
         """Values of continuous columns at a point of a box that is not searched."""

@@ -178,6 +178,9 @@ def _unoptimized(
             role = name.partition(".")[0]
             if role in OPTIONAL_ROLES and role not in named:
                 problems.append(node.problem(f"box {number}: nothing has {name} without an axis {role}"))
+            if GENERATED_FROM.get(role) in named:
+                message = f"box {number}: {name} is generated from the {GENERATED_FROM[role]}; give that a range"
+                problems.append(node.problem(message))
     return problems
 
 

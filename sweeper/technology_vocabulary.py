@@ -5,6 +5,8 @@ A template is a chip at one process, without sizes: its unit of compute, its mem
 perimeter are shared. A technology tells by how much another process shrinks its parts. Areas are in mm2.
 """
 
+import math
+
 from kernels.generator import LEVELS
 from sweeper.attributes import Attribute
 
@@ -77,6 +79,7 @@ TEMPLATE = {
     **VOLTAGES,
     "utilisation": _share("utilisation", "share of its peak that a unit attains in products", 1.0),
     "vector_share": _share("vector_share", "peak of the vector units over that of the matrix units", 0.125),
+    "fp8_factor": _free("", "fp8_factor", "peak in fp8 over that in 16 bits; 0: not supported"),
     "crossbar_ports": Attribute("", "crossbar_ports", "most ports on each side of the L2 crossbar", 64.0, integer=True),
     **{
         f"{level}_{name}": Attribute(
@@ -131,5 +134,10 @@ LANE = {
     "energy": Attribute("J/B", "energy_J_per_B", "energy of moving a byte at nominal voltage"),
     "latency": _free("s", "latency_s", "time of one hop for an empty message"),
     "utilisation": _share("utilisation", "attainable share of bandwidth", 1.0),
+    "price_per_bandwidth": _free("usd/(B/s)", "price_usd_per_Bps", "price of a link; not known if not given", math.nan),
+    "switch_price_per_bandwidth": _free(
+        "usd/(B/s)", "switch_price_usd_per_Bps", "price of a port; not known if not given", math.nan
+    ),
+    "switch_energy": _free("J/B", "switch_energy_J_per_B", "energy per byte through a port"),
 }
 """A wire (or differential pair, or fibre) that leaves the chip, with the circuits at its ends."""
