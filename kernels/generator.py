@@ -629,7 +629,7 @@ def fed_flops(
         middle = high if step == 0 else 0.5 * (low + high)
         from_registers, from_l1 = feeding(middle, array_rows, array_columns, register_B)
         fed = min(register_Bps / from_registers, l1_Bps / from_l1)
-        if core_flops * middle / units <= fed:
+        if core_flops * (middle / units) <= fed:
             low = middle
         else:
             high = middle
@@ -637,7 +637,7 @@ def fed_flops(
             break
     from_registers, from_l1 = feeding(high, array_rows, array_columns, register_B)
     fed = min(register_Bps / from_registers, l1_Bps / from_l1)
-    return min(core_flops * high / units, fed), from_registers, from_l1
+    return min(core_flops * (high / units), fed), from_registers, from_l1
 
 
 @equation(

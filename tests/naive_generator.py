@@ -316,6 +316,9 @@ def leaving(lane: str, link: str, voltage_floor: float, generated_counts: float,
         f"{link}_bandwidth_Bps": of["utilisation"] * carried,
         f"{link}_energy_J_per_B": energy,
         f"{link}_latency_s": of["latency_s"],
+        f"{link}_price_usd_per_Bps": of["price_usd_per_Bps"],
+        f"{link}_switch_price_usd_per_Bps": of["switch_price_usd_per_Bps"],
+        f"{link}_switch_energy_J_per_B": of["switch_energy_J_per_B"],
         f"{lane}_used_mm2": used_mm2,
         f"{lane}_used_mm": used_mm,
         f"{lane}_draw_W": draw,
@@ -342,6 +345,7 @@ def feeding(units: float, array_rows: float, array_columns: float, register_B: f
     some operations of an array of Nx by Ny that keeps an operand K times.
     """
     block = max(math.sqrt(register_B / units / 2 / 4), 1)
+    block = min(block, 181)  # near 256 x 128
     steps = 64
     flops = 2 * block * block * steps
     l1_B = 2 * steps * (block + block)
@@ -403,6 +407,8 @@ def generated_chip(**given: float) -> Outputs:
         "chip_power_W": math.fsum(given[f"{part}_draw_W"] for part in ("core", *levels)),
         "chip_idle_W": math.fsum(given[f"{level}_idle_W"] for level in levels),
         "chip_flop_J": math.fsum(energies),
+        "chip_peak_fp8_flops": given["template_fp8_factor"] * peak,
+        "chip_price_usd": math.nan,
     }
 
 
@@ -432,16 +438,20 @@ def generated_totals(chip_power_W: float, **given: float) -> Outputs:
 @twin
 def generated_reason(**given: float) -> Outputs:
     """The first of the reasons that holds."""
-    needed = ("generated_cores", "chip_given_peak_flops", "chip_l2_bandwidth_Bps", "memory_bandwidth_Bps")
-    area = given["template_chip_area_mm2"]
-    budgets = {
-        "area_exceeded": (given["generated_used_mm2"], area),
-        "power_exceeded": (given["generated_draw_W"], given["template_power_W"]),
-        "perimeter_exceeded": (given["generated_used_mm"], 4 * math.sqrt(area)),
+    area, unequal = given["template_chip_area_mm2"], 1 + 1e-9
+    banks = given["l1_capacity_B"] / given["template_l1_bank_B"]
+    outside = given["dim_y"] * given["dim_z"]
+    wrong = {
+        "area_exceeded": given["generated_used_mm2"] > area * unequal,
+        "power_exceeded": given["generated_draw_W"] > given["template_power_W"] * unequal,
+        "perimeter_exceeded": given["generated_used_mm"] > 4 * math.sqrt(area) * unequal,
+        "no_compute": min(given["generated_cores"], given["chip_given_peak_flops"]) <= 0,
+        "no_cache": given["chip_l2_bandwidth_Bps"] <= 0 or banks * unequal < given["generated_cores"],
+        "no_memory": given["memory_bandwidth_Bps"] <= 0,
+        "no_network": (given["dim_x"] > 1 and given["link_bandwidth_Bps"] <= 0)
+        or (outside > 1 and given["outer_link_bandwidth_Bps"] <= 0),
     }
-    wrong = ["part_missing"] * any(given[name] <= 0 for name in needed)
-    wrong += [reason for reason, (used, budget) in budgets.items() if used - budget > 1e-9 * budget]
-    return {"chip_reason": REASONS.index(wrong[0]) if wrong else 0}
+    return {"chip_reason": next((REASONS.index(reason) for reason, holds in wrong.items() if holds), 0)}
 
 
 # random designs
@@ -487,6 +497,9 @@ def wires(dice: Dice, lane: str) -> dict[str, float]:
         f"{lane}_energy_J_per_B": dice.between(1e-13, 1e-10),
         f"{lane}_latency_s": dice.or_zero(1e-9, 1e-5),
         f"{lane}_utilisation": dice.between(0.1, 1.0),
+        f"{lane}_price_usd_per_Bps": dice.or_zero(1e-10, 1e-8),
+        f"{lane}_switch_price_usd_per_Bps": dice.or_zero(1e-10, 1e-8),
+        f"{lane}_switch_energy_J_per_B": dice.or_zero(1e-12, 1e-10),
     }
 
 
@@ -558,6 +571,7 @@ def designed(dice: Dice) -> dict[str, Any]:
         "template_array_columns": dice.one_of(1.0, 4.0, 128.0),
         "template_crossbar_ports": dice.one_of(1.0, 16.0, 64.0),
         "template_utilisation": dice.between(0.1, 1.0),
+        "template_fp8_factor": dice.one_of(0.0, 1.0, 2.0),
         "template_nominal_frequency_Hz": dice.between(3e8, 3e9),
         "template_vector_share": dice.or_zero(0.01, 1.0),
     }
@@ -591,6 +605,8 @@ def made(dice: Dice) -> dict[str, Any]:
         found[f"{part}_idle_W"] = dice.or_zero(1e-3, 10.0)
     found |= {"core_flops": dice.between(1e12, 1e15), "core_energy_J_per_flop": dice.between(1e-14, 1e-11)}
     found |= {"chip_given_peak_flops": dice.or_zero(1e12, 1e15), "chip_flop_J": dice.between(1e-14, 1e-11)}
+    found |= {f"dim_{letter}": dice.one_of(1.0, 8.0) for letter in "xyz"}
+    found |= {f"{link}_bandwidth_Bps": dice.or_zero(1e9, 1e12) for link in ("link", "outer_link")}
     return found | {"chip_l2_bandwidth_Bps": dice.or_zero(1e10, 1e13), "chip_power_W": dice.between(1.0, 300.0)}
 
 

@@ -82,8 +82,8 @@ def switched(columns: Columns, **choices: str) -> Columns:
 
 
 def generate(columns: Columns) -> Columns:
-    """The design with all that is generated from it."""
-    found = dict(columns)
+    """The design with all that is generated from it, of a system of one chip."""
+    found = {"dim_x": 1.0, "dim_y": 1.0, "dim_z": 1.0, **columns}
     for equation in generator.EQUATIONS:
         found |= call(equation, found)
     return found
@@ -415,14 +415,15 @@ def test_totals_are_the_sums_of_the_parts_and_keep_to_the_budgets(columns: Colum
     for name, parts in used.items():
         assert chip[f"generated_{name}"] == pytest.approx(sum(chip[f"{part}_{name}"] for part in parts), rel=1e-12)
     reason = REASONS[int(chip["chip_reason"])]
-    assert reason in ("", "part_missing", "power_exceeded")  # the shares add up to one at most
+    missing = ("no_compute", "no_cache", "no_memory")
+    assert reason in ("", *missing, "power_exceeded")  # the shares add up to one at most
     leaks = any(idle(chip, part) > budget(chip, part, "power") * ROUNDED for part in AREA_PARTS)
     if reason == "" or not leaks:
         assert chip["generated_draw_W"] <= chip["template_power_W"] * (1 + 2e-9)
     assert chip["generated_used_mm2"] <= chip["template_chip_area_mm2"] * (1 + 1e-9)
     assert chip["generated_used_mm"] <= 4 * math.sqrt(chip["template_chip_area_mm2"]) * (1 + 1e-9)
     working = ("generated_cores", "chip_given_peak_flops", "l2_bandwidth_Bps", "memory_bandwidth_Bps")
-    assert (reason == "part_missing") == (not all(chip[name] > 0 for name in working))
+    assert reason in missing or reason == "power_exceeded" or all(chip[name] > 0 for name in working)
 
 
 @MANY
@@ -740,10 +741,12 @@ def test_continuous_counts_are_what_divides_the_budgets() -> None:
 
 
 REASONED = {
-    "part_missing": {"template.l2_area_share": 0.0},
     "area_exceeded": {"template.core_area_share": 0.8},
     "power_exceeded": {"template.core_power_share": 0.9},
     "perimeter_exceeded": {"template.outer_lane_edge_share": 1.0, "template.outer_lane_area_share": 0.25},
+    "no_compute": {"template.core_area_share": 0.0},
+    "no_cache": {"template.l2_area_share": 0.0},
+    "no_memory": {"template.memory_edge_share": 0.0},
     "": {},
 }
 """What makes DeepFlow's V100 impossible, and nothing that does."""
@@ -779,6 +782,14 @@ def validated(tmp_path: Path, axes: dict[str, Any]) -> str:
     return CliRunner().invoke(main, ["validate", str(path)]).stderr
 
 
+def test_a_network_without_wires_is_no_network(tmp_path: Path) -> None:
+    """One chip does not miss it."""
+    named = {"template": V100[0], "stack": V100[2], "template.outer_lane_area_share": 0.0, "dim_x": 1}
+    for chips, reason in ((2, "no_network"), (1, "")):
+        row = evaluate(tmp_path, [[V100[3]]], ["outer_lane"], **named, chips=chips, dim_y=chips, topology="dgx_2")
+        assert REASONS[int(row["chip_reason"][0])] == reason
+
+
 def test_every_reason_occurs(tmp_path: Path) -> None:
     """An impossible chip is an infeasible row whose reason says which budget it breaks."""
     names = list(dict.fromkeys(name for changed in REASONED.values() for name in changed))
@@ -795,9 +806,9 @@ def test_every_reason_occurs(tmp_path: Path) -> None:
             assert (row["feasible"], row["infeasible_reason"]) == (False, reason)
         else:
             assert row["infeasible_reason"] not in REASONED
-    assert found["generated_used_mm2"][1] > 815.0
-    assert found["generated_draw_W"][2] > 300.0
-    assert found["generated_used_mm"][3] > 4 * math.sqrt(815.0)
+    assert found["generated_used_mm2"][0] > 815.0
+    assert found["generated_draw_W"][1] > 300.0
+    assert found["generated_used_mm"][2] > 4 * math.sqrt(815.0)
 
 
 @pytest.mark.parametrize("rates", [(2e12,), (2e12, 3e12)])
