@@ -14,7 +14,6 @@ import yaml
 from benchmarks.studies import points_of, spread, warm
 from benchmarks.table import Row, Target
 from benchmarks.timing import cpu_s, leasts, medians
-from kernels.codes import FIRST_OF_GENERATOR
 from kernels.generator import AREA, EDGE, POWER
 from sweeper.gradient_search import Budgets, SearchResult, published_recipe
 from sweeper.optimization import budget_groups
@@ -41,7 +40,7 @@ SWITCHES: dict[str, dict[str, str]] = {
 """How chips are generated: as usual, whole counts included, and as the program of 2021 does."""
 TIME = "iteration_time_s"
 STARTS, STEPS, RECIPE_STARTS = 10, 100, 1000
-OVER_BUDGET = FIRST_OF_GENERATOR + np.array([AREA, POWER, EDGE])
+OVER_BUDGET = np.array([AREA, POWER, EDGE])
 """The recipe raises a share beyond its budget to see its worth, which its program allows: such chips have a time."""
 PUBLISHED = "the program of 2021: 19,000 evaluations of 1 s, 5 CPU h (cited, not measured)"
 

@@ -142,7 +142,7 @@ def test_studies_are_valid(study: Path) -> None:
     assert sweeper.plan(study).point_count > 0
 
 
-@pytest.mark.parametrize(("document", "points"), [("README.md", [2112, 1224]), ("docs/file_formats.md", [352])])
+@pytest.mark.parametrize(("document", "points"), [("README.md", [2112, 1224, 18]), ("docs/file_formats.md", [352])])
 def test_the_studies_of_a_document_are_valid(document: str, points: list[int], tmp_path: Path) -> None:
     studies = [block for block in blocks(text_of(ROOT / document), "yaml") if block.startswith("study:")]
     path = tmp_path / "study.yaml"

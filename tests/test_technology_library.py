@@ -39,7 +39,8 @@ def test_numbers_have_source_grade_and_range(library: Library) -> None:
             assert (entry.description and entry.tags) or entry.name == "as_template", entry.name
             for key, value in entry.values.items():
                 assert value.source and value.grade in GRADES, (entry.name, key)
-                assert value.low <= value.number <= value.high, (entry.name, key)
+                unknown = math.isnan(value.number) and "price" in key
+                assert unknown or value.low <= value.number <= value.high, (entry.name, key)
 
 
 def test_what_the_vocabulary_requires_or_a_chip_depends_on_is_said_by_the_entries(library: Library) -> None:
@@ -243,6 +244,7 @@ def generated(library: Library, switches: Mapping[str, float], **roles: str) -> 
         }[role]  # fmt: skip
         values = library.find(kind, name).values
         columns |= {f"{role}_{vocabulary[key].column}": values[key].number for key in vocabulary}
+    columns |= {"dim_x": 1.0, "dim_y": 1.0, "dim_z": 1.0, "link_bandwidth_Bps": 0.0, "outer_link_bandwidth_Bps": 0.0}
     for equation in generator.EQUATIONS:
         if all(name in columns for name in equation.inputs):
             results = equation.function(*(columns[name] for name in equation.inputs))
