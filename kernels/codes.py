@@ -124,6 +124,7 @@ REASONS = (
     "link_beyond_reach",
     "die_exceeds_reticle",
     "shoreline_exceeded",
+    "constraint_failed",
 )
 """Why a point is infeasible, in the order in which the checks are made; the empty string is feasible."""
 FIRST_OF_PACKAGE = REASONS.index("die_exceeds_wafer")

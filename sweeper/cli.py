@@ -9,7 +9,7 @@ import json
 import math
 import sys
 from collections.abc import Callable, Iterable
-from functools import reduce, wraps
+from functools import partial, reduce, wraps
 from pathlib import Path
 from typing import Any
 
@@ -300,6 +300,7 @@ def optimize(
     \b
     Example: sweeper optimize node_scaling --starts 20
     """
+    from sweeper.optimization import given_column
     from sweeper.optimum_report import optima
     from sweeper.planning import Plan
     from sweeper.study import optimized
@@ -308,7 +309,10 @@ def optimize(
     given = {"starts": starts, "steps": steps, "seed": seed, "method": method}
     plan = Plan(optimized(loaded, {name: value for name, value in given.items() if value is not None}))
     plan.check()
-    carry_out(plan, out, how, as_json, optima)
+    assert plan.study.optimize is not None
+    shown = [objective.column for objective in plan.study.objectives]
+    shown += [given_column(name) for name in plan.study.optimize.ranges]
+    carry_out(plan, out, how, as_json, partial(optima, shown=shown))
 
 
 def carry_out(plan: Any, out: str, how: dict[str, Any], as_json: bool, answer: Callable[[str], str]) -> None:

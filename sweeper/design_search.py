@@ -12,6 +12,7 @@ from functools import cached_property
 import numpy as np
 
 from kernels import reduce
+from kernels.codes import REASONS
 from sweeper.dataset import SEARCH_COLUMNS
 from sweeper.gradient_search import Budgets, SearchResult, descend, global_search
 from sweeper.optimization import Optimize, budget_groups
@@ -25,10 +26,11 @@ FLOOR = 1e-4
 """Least share of a budget that a part gets."""
 ROUNDS = 3
 """How often another combination of the searched axes may follow a better design."""
-LEAST = 1e-300
-"""Stands for an objective of 0, which has no logarithm."""
+LEAST, LARGEST = 1e-300, 700.0
+"""Stands for an objective of 0, which has no logarithm; and the largest logarithm of a score."""
 BATCH = 1 << 16
 """Points evaluated at a time."""
+CONSTRAINT_FAILED = float(REASONS.index("constraint_failed"))
 WEIGHTING, *SEARCH_FACTS = SEARCH_COLUMNS
 """Columns that tell for which weights a row was searched, and how that went."""
 
@@ -36,14 +38,14 @@ WEIGHTING, *SEARCH_FACTS = SEARCH_COLUMNS
 @dataclass(frozen=True)
 class DesignSearch:
     """A search over one box. `wanted` are the columns that a score reads; `evaluate` gives columns of points numbered
-    within the box, each with a design; `home` is the design that the box has without a search."""
+    within the box, each with a design; `home` gives the designs that points have without a search."""
 
     optimize: Optimize
     objectives: Sequence[Objective]
     wanted: tuple[str, ...]
     grid: Grid
     evaluate: Evaluate
-    home: Callable[[int, tuple[str, ...]], np.ndarray]
+    home: Callable[[tuple[str, ...], np.ndarray], np.ndarray]
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -63,19 +65,24 @@ class DesignSearch:
         return self.optimize.starts * self.optimize.steps * self.budgets.points_per_step
 
     def scores(self, points: np.ndarray, x: np.ndarray, weights: Sequence[float]) -> np.ndarray:
-        """Product of the objectives raised to their weights, lower is better; infinite where a design cannot run."""
+        """Product of the objectives raised to their weights, which sum to 1; lower is better, infinite where a design
+        cannot run."""
         values = self.evaluate(points, self.names, x, self.wanted)
+        whole = sum(weights)
         total = np.zeros(len(points))
         with np.errstate(invalid="ignore"):
             for objective, weight in zip(self.objectives, weights, strict=True):
                 sign = 1.0 if objective.sense == "minimise" else -1.0
                 column = values[objective.column]
                 if weight > 0.0:
-                    total += sign * weight * np.log(np.where(column == 0.0, LEAST, column))
-        fits = (values["infeasible_reason"] == 0.0) & np.isfinite(total)
-        for constraint in self.optimize.constraints:
-            fits &= np.asarray(constraint.evaluate(values)) != 0
-        return np.where(fits, np.exp(np.where(fits, total, 0.0)), np.inf)
+                    total += sign * (weight / whole) * np.log(np.where(column == 0.0, LEAST, column))
+        fits = (values["infeasible_reason"] == 0.0) & np.isfinite(total) & self._holds(values)
+        return np.where(fits, np.exp(np.clip(np.where(fits, total, 0.0), -LARGEST, LARGEST)), np.inf)
+
+    def _holds(self, values: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Whether all constraints hold."""
+        held = [np.asarray(constraint.evaluate(values)) != 0 for constraint in self.optimize.constraints]
+        return np.logical_and.reduce([np.ones(len(values["infeasible_reason"]), bool), *held])
 
     def best(
         self, first: int, wanted: Sequence[str], known: Sequence[np.ndarray]
@@ -87,6 +94,9 @@ class DesignSearch:
         found = [self._search(points, weights, known) for weights in self.optimize.weights]
         numbers, designs = np.array([point for point, _, _ in found]), np.array([x for _, x, _ in found])
         columns = self.evaluate(numbers, self.names, designs, wanted)
+        failed = ~self._holds(self.evaluate(numbers, self.names, designs, self.wanted))
+        reasons = columns["infeasible_reason"]
+        columns["infeasible_reason"] = np.where((reasons == 0.0) & failed, CONSTRAINT_FAILED, reasons)
         columns[WEIGHTING] = np.arange(float(len(found)))
         columns |= {name: np.array([facts[name] for _, _, facts in found]) for name in SEARCH_FACTS}
         kept = self._front(columns) if len(found) > 1 else np.arange(1)
@@ -99,25 +109,32 @@ class DesignSearch:
         front = np.empty(len(scores[0]), np.int64)
         return front[: reduce.pareto(np.stack(scores, axis=-1), columns["infeasible_reason"], front)]
 
-    def _meet(self, points: np.ndarray, starts: np.ndarray, weights: Sequence[float]) -> np.ndarray:
-        """Best score of every point with any of the starting designs."""
-        block = max(BATCH // len(starts), 1)
-        found = []
+    def _meet(self, points: np.ndarray, designs: np.ndarray, weights: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
+        """Best score of every point, and its design, among its own design and some others."""
+        block = max(BATCH // (len(designs) + 1), 1)
+        scores, found = [], []
         for first in range(0, len(points), block):
             part = points[first : first + block]
-            scores = self.scores(np.repeat(part, len(starts)), np.tile(starts, (len(part), 1)), weights)
-            found.append(scores.reshape(len(part), -1).min(axis=1))
-        return np.concatenate(found)
+            tried = np.concatenate([self._own(part)[:, None], np.tile(designs, (len(part), 1, 1))], axis=1)
+            score = self.scores(np.repeat(part, tried.shape[1]), tried.reshape(-1, len(self.names)), weights)
+            score = score.reshape(len(part), -1)
+            chosen = score.argmin(axis=1)
+            scores.append(score[np.arange(len(part)), chosen])
+            found.append(tried[np.arange(len(part)), chosen])
+        return np.concatenate(scores), np.concatenate(found)
+
+    def _own(self, points: np.ndarray) -> np.ndarray:
+        """Designs that points have without a search, made to fit."""
+        return self.budgets.project(self.home(self.names, points))
 
     def _search(
         self, points: np.ndarray, weights: Sequence[float], known: Sequence[np.ndarray]
     ) -> tuple[int, np.ndarray, dict[str, float]]:
         """Best point, its design, and how the search went."""
-        starts = self.budgets.random(self.optimize.starts, np.random.default_rng(self.optimize.seed))
-        given = [self.home(int(points[0]), self.names), *known][: len(starts)]
-        starts[: len(given)] = self.budgets.project(np.array(given))
-        first = self._meet(points, starts, weights)
-        evaluations = len(points) * len(starts)
+        random = self.budgets.random(self.optimize.starts, np.random.default_rng(self.optimize.seed))
+        starts = np.array([*known, *random])[: max(self.optimize.starts - 1, 1)]
+        first, _ = self._meet(points, starts, weights)
+        evaluations = len(points) * (len(starts) + 1)
         waiting = [int(points[i]) for i in np.argsort(first, kind="stable")[: self.optimize.candidates]]
         best: tuple[float, int, np.ndarray, SearchResult] | None = None
         for _ in range(ROUNDS):
@@ -127,13 +144,16 @@ class DesignSearch:
                 if best is None or result.score.min() < best[0]:
                     best = (result.score.min(), point, result.x[result.best], result)
             assert best is not None
-            again = self._meet(points, best[2][None], weights)
-            evaluations += len(points)
-            if not again.min() < best[0]:
+            again, designs = self._meet(points, best[2][None], weights)
+            evaluations += 2 * len(points)
+            at = int(np.argmin(again))
+            if not again[at] < best[0]:
                 break
-            other = int(points[np.argmin(again)])
-            best = (float(again.min()), other, best[2], best[3])
-            starts[-1], waiting = best[2], [other]
+            same = points[at] == best[1]
+            best = (float(again[at]), int(points[at]), designs[at], best[3])
+            if same:
+                break
+            starts, waiting = np.array([best[2], *starts])[: len(starts)], [best[1]]
         assert best is not None
         _, point, x, result = best
         facts = (float(evaluations), float(result.last_improved[result.best]), result.spread[0])
@@ -147,4 +167,5 @@ class DesignSearch:
 
         if self.optimize.method == "global":
             return global_search(evaluate, self.budgets, self._most_evaluations, self.optimize.seed)
-        return descend(evaluate, self.budgets, len(starts), self.optimize.steps, self.optimize.seed, starts)
+        given = np.concatenate([self._own(np.array([point])), starts])[: self.optimize.starts]
+        return descend(evaluate, self.budgets, len(given), self.optimize.steps, self.optimize.seed, given)

@@ -18,16 +18,16 @@ NUMBERED = np.arange(LARGEST_BATCH, dtype=np.float64)
 
 @dataclass(eq=False)
 class Designs:
-    """The engine's columns that designs give, their values [design, column] in the batch that is evaluated next, and
-    evaluations of lists of points that hold what no design changes."""
+    """The engine's columns that designs give by the position of their values `x` [design, position] in the batch that
+    is evaluated next, and evaluations of lists of points that hold what no design changes."""
 
-    columns: tuple[str, ...]
+    columns: Mapping[str, int]
     x: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
     evaluations: dict[Any, list[tuple[np.ndarray, Evaluation]]] = field(default_factory=dict)
 
     def given(self, known: Mapping[str, Given]) -> dict[str, Given]:
         """These columns, in place of those that the box gives."""
-        return {name: self._column(known[name], i) for i, name in enumerate(self.columns)}
+        return {name: self._column(known[name], position) for name, position in self.columns.items()}
 
     def _column(self, known: Given, position: int) -> Given:
         return replace(

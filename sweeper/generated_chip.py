@@ -30,7 +30,8 @@ NO_EDGE = "no_edge"
 """Stands for the perimeter of parts that have no wires."""
 
 FACTS = (
-    "generated_units", "generated_cores", "core_voltage_V", "core_clock_Hz", "core_flops", "core_attainable_flops", "chip_given_peak_flops",
+    "generated_units", "generated_cores", "core_voltage_V", "core_clock_Hz", "core_flops", "core_attainable_flops",
+    "chip_given_peak_flops",
     "register_capacity_B", "register_bandwidth_Bps", "l1_capacity_B", "l1_bandwidth_Bps", "l2_capacity_B",
     "l2_bandwidth_Bps", "memory_stacks", "memory_voltage_V", "memory_capacity_B", "memory_bandwidth_Bps", "lane_wires",
     "lane_voltage_V", "link_bandwidth_Bps", "outer_lane_wires", "outer_lane_voltage_V", "outer_link_bandwidth_Bps",

@@ -1,16 +1,17 @@
 """What a study optimizes: continuous columns beside its axes, how they are searched, and weights of its objectives."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import combinations, pairwise
 from math import comb
+from typing import Any
 
 from sweeper import checks
 from sweeper.attributes import Attribute
 from sweeper.errors import Problems, SpecError, unknown
 from sweeper.expressions import Expression
 from sweeper.technology_vocabulary import AREA_PARTS, EDGE_PARTS, SHARES
-from sweeper.vocabulary import ATTRIBUTES, OVERRIDES, ROLES
+from sweeper.vocabulary import ATTRIBUTES, OVERRIDES, ROLES, STAND_INS
 from sweeper.yaml_source import Node, error
 
 METHODS = ("gradient", "global")
@@ -47,9 +48,16 @@ class Optimize:
     weights: tuple[tuple[float, ...], ...]
     constraints: tuple[Expression, ...]
 
+    def resolved(self) -> dict[str, Any]:
+        """All of it as plain data."""
+        plain = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {**plain, "ranges": dict(self.ranges), "constraints": [each.text for each in self.constraints]}
+
     def columns(self, named: Collection[str]) -> tuple[str, ...]:
         """Continuous columns of a box that names these columns: its axes win over the search."""
-        shares = [name for name in self.shares or shares_of(named) if name in shares_of(named) and name not in named]
+        allowed = shares_of(named)
+        wanted = allowed if self.shares is None else self.shares
+        shares = [name for name in wanted if name in allowed and name not in named]
         return (*shares, *(name for name in self.ranges if name not in named))
 
 
@@ -71,9 +79,9 @@ def lattice(objectives: int, divisions: int) -> tuple[tuple[float, ...], ...]:
 
 
 def read_optimize(node: Node, objectives: int) -> Optimize:
-    """The key `optimize` of a study with so many objectives. Raises SpecError with all its mistakes."""
-    given = checks.fields(node, "optimize", _KEYS)
+    """The key `optimize` of a study with so many objectives, at least one. Raises SpecError with all its mistakes."""
     problems = Problems()
+    given = checks.known_fields(node, "optimize", _KEYS, problems)
     shares: tuple[str, ...] | None = None
     with problems.collecting():
         shares = _shares(given["shares"]) if "shares" in given else None
@@ -97,7 +105,7 @@ def read_optimize(node: Node, objectives: int) -> Optimize:
         weights = _weights(given["weights"], objectives) if "weights" in given else weights
         if "front" in given:
             divisions = checks.whole(given["front"], "front", 1, MOST_DIVISIONS)
-            rows = comb(divisions + objectives - 1, max(objectives - 1, 0))
+            rows = comb(divisions + objectives - 1, objectives - 1)
             if rows > MOST_WEIGHTS:
                 raise error(given["front"], f"{rows} rows of weights; at most {MOST_WEIGHTS}")
             weights = lattice(objectives, divisions)
@@ -113,11 +121,17 @@ def read_optimize(node: Node, objectives: int) -> Optimize:
 
 def _shares(node: Node) -> tuple[str, ...]:
     allowed = [f"template.{name}" for name in SHARES]
-    found = checks.texts(node, "shares")
-    for name in found:
-        if name not in allowed:
-            raise error(node, unknown("share", name, allowed))
-    return found
+    problems = Problems()
+    items = checks.items(node, "shares") if node.value != () else ()
+    found: dict[str, Node] = {}
+    for item in items:
+        if item.text not in allowed:
+            problems.append(item.problem(unknown("share", item.text, allowed)))
+        if item.text in found:
+            problems.append(item.problem(f"{item.text} is given twice"))
+        found[item.text] = item
+    problems.raise_any()
+    return tuple(found)
 
 
 def _ranges(node: Node) -> dict[str, tuple[float, float]]:
@@ -160,6 +174,19 @@ def given_column(name: str) -> str:
     """Engine's column of a column such as `template.core_area_share`."""
     role, _, attribute = name.partition(".")
     return f"{role}_{ATTRIBUTES[ROLES[role]][attribute].column}"
+
+
+def design_columns(names: Sequence[str], named: Collection[str]) -> dict[str, int]:
+    """Engine's columns that continuous columns give, each by the position of the one that gives it: a role that another
+    fills, because the box does not name it, has the other's numbers."""
+    found = {given_column(name): i for i, name in enumerate(names)}
+    for absent, role in STAND_INS.items():
+        if absent not in named:
+            same = {
+                f"{absent}.{name.partition('.')[2]}": i for i, name in enumerate(names) if name.startswith(f"{role}.")
+            }
+            found = {**{given_column(name): i for name, i in same.items()}, **found}
+    return found
 
 
 def budget_groups(columns: Sequence[str]) -> tuple[tuple[int, ...], ...]:

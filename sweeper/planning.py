@@ -32,7 +32,7 @@ from sweeper.designs import DESIGN, NUMBERED, Designs, with_designs
 from sweeper.errors import Problem, SpecError
 from sweeper.given import Surroundings, equations_of, family, given_columns, sizes, switches
 from sweeper.kernel_cache import source_hash
-from sweeper.optimization import given_column
+from sweeper.optimization import design_columns, given_column
 from sweeper.package_columns import PACKAGE_TABLES, package_columns
 from sweeper.program import GRAPH_ARRAYS, Evaluation, Program, UnknownColumn, build_program, evaluate, evaluate_feasible
 from sweeper.space import Chunking, Domain, Factor, Grid, grids
@@ -77,7 +77,7 @@ class Plan:
     study: Study
     factored: bool = True
     _programs: dict[Any, Program] = field(default_factory=dict, repr=False)
-    _designs: dict[tuple[str, ...], Designs] = field(default_factory=dict, repr=False)
+    _designs: dict[tuple[int, tuple[str, ...]], Designs] = field(default_factory=dict, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"study": self.study, "factored": self.factored, "_programs": {}, "_designs": {}}
@@ -151,9 +151,7 @@ class Plan:
             usual += PACKAGE_METRICS
         chosen = usual if self.study.output.columns is None else self.study.output.columns
         objectives = tuple(objective.column for objective in self.study.objectives)
-        if self.study.optimize is not None:
-            found = [name for grid in self.grids for name in self.study.optimize.columns(grid.columns)]
-            chosen = (*chosen, *map(given_column, found))
+        chosen = (*chosen, *map(given_column, self._optimized_columns))
         present = {"feasible", "infeasible_reason", "point_id", *map(dataset_name, self.axes)}
         return tuple(dict.fromkeys(name for name in (*chosen, *objectives) if name not in present))
 
@@ -172,7 +170,15 @@ class Plan:
     @cached_property
     def axes(self) -> dict[str, list[float | str]]:
         """Axis columns of the dataset and every value they take."""
-        return axis_columns(self.grids, self.study.output.mode)
+        found = axis_columns(self.grids, self.study.output.mode)
+        return {name: values for name, values in found.items() if name not in self._optimized_columns}
+
+    @cached_property
+    def _optimized_columns(self) -> tuple[str, ...]:
+        """Continuous columns that some box searches."""
+        optimize = self.study.optimize
+        every = [] if optimize is None else [name for grid in self.grids for name in optimize.columns(grid.columns)]
+        return tuple(dict.fromkeys(every))
 
     @cached_property
     def constants(self) -> dict[str, float | str]:
@@ -188,7 +194,7 @@ class Plan:
             "study": self.name,
             "title": self.study.title,
             "output": [self.study.output.mode, self.study.output.float32, self.study.output.top_k, *self.metrics],
-            "optimize": str(self.study.optimize),
+            "optimize": self.study.optimize.resolved() if self.study.optimize is not None else None,
             "objectives": [[objective.column, objective.sense] for objective in self.study.objectives],
             "boxes": [
                 [[*axis.columns, "searched" if axis.searched else "swept", axis.rows] for axis in grid.axes]
@@ -290,7 +296,7 @@ class Plan:
                     evaluate(self.program(grid, structure, wanted), domain, wanted)
                     continue
                 names = self.study.optimize.columns(grid.columns)
-                designs = self._designs_of(names, self._home(grid, 0, names)[None])
+                designs = self._designs_of(grid, names, self._home(grid, names, numbers))
                 evaluate(self.program(grid, structure, wanted, designs), (with_designs(*domain),), wanted)
 
     @property
@@ -435,17 +441,17 @@ class Plan:
             found.append(columns)
         return np.concatenate(numbers), {name: np.concatenate([part[name] for part in found]) for name in found[0]}
 
-    def _home(self, grid: Grid, point: int, names: tuple[str, ...]) -> np.ndarray:
-        """Values of continuous columns at a point of a box that is not searched."""
+    def _home(self, grid: Grid, names: tuple[str, ...], points: np.ndarray) -> np.ndarray:
+        """Values [point, name] of continuous columns where they are not searched."""
         columns = [given_column(name) for name in names]
-        values = self.columns(grid, grid.listing(np.array([point])), columns)
-        return np.array([values[name][0] for name in columns])
+        values = self.columns(grid, grid.listing(points), columns)
+        return np.stack([values[name] for name in columns], axis=-1)
 
     def at_designs(
         self, grid: Grid, points: np.ndarray, names: tuple[str, ...], x: np.ndarray, wanted: Sequence[str]
     ) -> dict[str, np.ndarray]:
         """Columns of points, numbered within the box, each with a design: values `x` [point, name] of some columns."""
-        designs = self._designs_of(names, x)
+        designs = self._designs_of(grid, names, x)
         found = {name: np.empty(len(points)) for name in wanted}
         for rows, evaluation in self._evaluations(grid, points, designs, tuple(wanted)):
             evaluation.renew(DESIGN)
@@ -453,9 +459,11 @@ class Plan:
                 found[name][rows] = evaluation.at_points(name)
         return found
 
-    def _designs_of(self, names: tuple[str, ...], x: np.ndarray) -> Designs:
-        """The designs that give some continuous columns, now with these values [design, name]."""
-        designs = self._designs.setdefault(names, Designs(tuple(map(given_column, names))))
+    def _designs_of(self, grid: Grid, names: tuple[str, ...], x: np.ndarray) -> Designs:
+        """The designs that give some continuous columns of a box, now with these values [design, name]."""
+        if (grid.offset, names) not in self._designs:
+            self._designs[grid.offset, names] = Designs(design_columns(names, grid.columns))
+        designs = self._designs[grid.offset, names]
         designs.x = x
         return designs
 

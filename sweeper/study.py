@@ -13,7 +13,7 @@ from sweeper.columns import ALL, ASSUMABLE, PARTITIONING, REQUIRED, Stock, about
 from sweeper.errors import Problems, SpecError, unknown
 from sweeper.library import Library, builtin_specs
 from sweeper.operators import OperatorTable
-from sweeper.optimization import Optimize, read_optimize
+from sweeper.optimization import Optimize, read_optimize, shares_of
 from sweeper.packages import PackageDesign
 from sweeper.uncertain import DRAW
 from sweeper.vocabulary import GENERATED_FROM, NAMED_DEFAULTS, NUMBERS, OPTIONAL_ROLES
@@ -129,7 +129,7 @@ def load_study(path: Path | str, library_dirs: Sequence[Path | str] = ()) -> Stu
     searched = {name for box in boxes for axis in box.axes if axis.searched for name in axis.columns}
     optimize: Optimize | None = None
     with problems.collecting():
-        optimize = read_optimize(given["optimize"], len(objectives)) if "optimize" in given else None
+        optimize = read_optimize(given["optimize"], max(len(objectives), 1)) if "optimize" in given else None
     output = Output("all", None, False, 10)
     with problems.collecting():
         usual = OPTIMIZED if optimize else "best" if objectives and searched else "all"
@@ -170,8 +170,12 @@ def _unoptimized(
         problems.append(node.problem(f"mode {OPTIMIZED} needs the key optimize, e.g. optimize: {{starts: 10}}"))
     if not objectives:
         problems.append(node.problem("nothing to optimize; add e.g. objective: {minimise: iteration_time_s}"))
+    absent = set(optimize.shares or ()) if optimize is not None else set()
     for number, box in enumerate(boxes, 1):
         named = {name for axis in box.axes for name in axis.columns}
+        absent -= {*shares_of(named)}
+        if DRAW in {name for axis in box.axes if axis.searched for name in axis.columns}:
+            problems.append(given.get("search", node).problem("the best draw is luck: sweep draws"))
         if optimize is not None and not optimize.columns(named):
             problems.append(node.problem(f"box {number} leaves no column to optimize; it needs an axis template"))
         for name in optimize.ranges if optimize is not None else ():
@@ -181,6 +185,8 @@ def _unoptimized(
             if GENERATED_FROM.get(role) in named:
                 message = f"box {number}: {name} is generated from the {GENERATED_FROM[role]}; give that a range"
                 problems.append(node.problem(message))
+    for name in sorted(absent):
+        problems.append(node.problem(f"no chip of the study has the part of {name}"))
     return problems
 
 

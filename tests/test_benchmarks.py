@@ -22,8 +22,8 @@ FIGURES = {
     "package": ("twin / ours", "closed form in plain Python / ours", "dies per wafer", "drawing", "mode bands"),
     "pathfinding": (
         "a search",
-        "ours / recipe of 2021",
-        "ours / global search",
+        "/ recipe of 2021",
+        "/ global search",
         "numbered and cut",
         "mode best",
         "mode feasible",

@@ -78,17 +78,17 @@ def test_parts_add_up_and_stay_within_their_budgets(template: str) -> None:
 
 def test_text_says_what_json_says() -> None:
     settings = ("stack=hbm2e", "outer_lane=nvlink3_lane")
-    found, lines = chip("gpu_n7", *settings), call("gpu_n7", *settings).stdout.splitlines()
+    found, lines = (chip("gpu_n7", *settings), call("gpu_n7", *settings).stdout.splitlines())
     assert lines[0] == "template gpu_n7, technology as_template, stack hbm2e, outer_lane nvlink3_lane"
     rows = {line.split()[0]: line.split() for line in lines if line}
     for part in found["parts"]:
         shown = [float(cell) for cell in rows[part["name"]][1:]]
-        area, power = found["budgets"]["template_chip_area_mm2"], found["budgets"]["template_power_W"]
+        area, power = (found["budgets"]["template_chip_area_mm2"], found["budgets"]["template_power_W"])
         meant = [part["area_mm2"], part["area_share"] * area, part["power_W"], part["power_share"] * power,
                  part["edge_mm"], part["edge_share"] * 4.0 * math.sqrt(area)]  # fmt: skip
         assert shown == pytest.approx(meant, abs=0.00501)
     for _, _, about in found["facts"].values():
-        assert any(line.strip().startswith(about) for line in lines), about
+        assert any(about in line for line in lines), about
     assert not any("cannot be built" in line for line in lines)
 
 
@@ -177,7 +177,7 @@ def test_a_mistake_in_a_library_has_file_and_line(tmp_path: Path) -> None:
 IMPOSSIBLE = {
     "area_exceeded": ("template.core_area_share=0.9",),
     "power_exceeded": ("template.core_power_share=0.2", "template.register_power_share=1", "template.l1_power_share=1"),
-    "part_missing": ("template.core_area_share=0",),
+    "no_compute": ("template.core_area_share=0",),
 }
 
 
@@ -190,9 +190,9 @@ def test_a_chip_that_cannot_be_built_says_why(reason: str) -> None:
     assert shown.exit_code == 0 and shown.stdout.splitlines()[-1] == f"cannot be built: {reason}"
 
 
-def test_a_chip_without_memory_cannot_be_built() -> None:
-    assert chip("gpu_n7")["infeasible_reason"] == "part_missing"
-    assert chip("gpu_n7", "stack=hbm2e", "template.package_area=850 mm^2")["infeasible_reason"] == "part_missing"
+def test_a_chip_without_room_for_memory_cannot_be_built() -> None:
+    crowded = chip("gpu_n7", "stack=hbm2e", "template.package_area=850 mm^2")
+    assert crowded["infeasible_reason"] == "no_memory"
 
 
 def test_help_has_an_example_that_runs() -> None:
