@@ -343,7 +343,6 @@ def test_an_axis_is_not_searched(tmp_path: Path) -> None:
     assert rows(plan)[column(fixed)].to_list() == [0.4, 0.45]
 
 
-@pytest.mark.xfail(strict=True, reason="shares that are fixed are not taken off the budget that is searched")
 def test_an_axis_takes_its_share_of_the_budget(tmp_path: Path) -> None:
     """What its part uses of the chip is not there for the others."""
     output = {"columns": ["iteration_time_s", "generated_used_mm2", "generated_draw_W"]}
@@ -353,7 +352,6 @@ def test_an_axis_takes_its_share_of_the_budget(tmp_path: Path) -> None:
     assert found["generated_draw_W"].max() <= 400.0 * (1.0 + 1e-9)
 
 
-@pytest.mark.xfail(strict=True, reason="an empty list of shares is refused, so ranges cannot be searched alone")
 def test_chosen_shares_and_ranges_are_all_that_is_searched(tmp_path: Path) -> None:
     chosen = ["template.core_area_share", "template.core_power_share"]
     ranges = {"template.power": ["300 W", "400 W"], "template.nominal_frequency": ["1 GHz", "2 GHz"]}
@@ -473,7 +471,6 @@ def test_searched_axes_are_optimized_together_with_the_design(tmp_path: Path, se
 # ---- several objectives, constraints
 
 
-@pytest.mark.xfail(strict=True, reason="scores of large weights are clipped to one value")
 def test_weights_say_what_is_wanted(tmp_path: Path, best: pl.DataFrame) -> None:
     def found(*weights: float) -> pl.DataFrame:
         return optima(tmp_path, objective=BOTH, optimize={**SEARCH, "weights": [list(weights)]})
