@@ -21,9 +21,9 @@ FIGURES = {
     "mapping": ("published / ours", "HiGHS / ours", "relative difference of times", "kernels, ", "a mapping per point"),
     "package": ("twin / ours", "closed form in plain Python / ours", "dies per wafer", "drawing", "mode bands"),
     "pathfinding": (
-        "a search",
-        "/ recipe of 2021",
-        "/ global search",
+        " starts",
+        "/ recipe",
+        "/ global",
         "numbered and cut",
         "mode best",
         "mode feasible",
