@@ -107,9 +107,9 @@ def searches(directory: Path, name: str, how: str, quick: bool) -> list[Row]:
     return [
         Row(f"{what}: {FEW} starts", times[FEW], "s CPU", SECOND, f"{shares}; {PUBLISHED}"),
         Row(f"{what}: {MANY} starts", times[MANY], "s CPU", SECOND, shares),
-        Row(f"{what}: {MANY} starts, {worst} / recipe", many.max() / recipe.best, "", NO_WORSE, ours),
-        Row(f"{what}: {FEW} starts, {worst} / recipe", few.max() / recipe.best, note=span(few)),
-        Row(f"{what}: {MANY} starts, mean / global", many.mean() / theirs.mean(), "", NO_WORSE, as_many),
+        Row(f"{what}: {MANY} starts, {worst} / recipe", float(many.max() / recipe.best), "", NO_WORSE, ours),
+        Row(f"{what}: {FEW} starts, {worst} / recipe", float(few.max() / recipe.best), note=span(few)),
+        Row(f"{what}: {MANY} starts, mean / global", float(many.mean() / theirs.mean()), "", NO_WORSE, as_many),
     ]
 
 

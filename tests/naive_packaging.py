@@ -142,15 +142,15 @@ def packaged_carbon(package_carbon_kg: float, package_fab_energy_J: float, **giv
 
 
 @twin
-def bought_feasibility(system_reason: float) -> Outputs:
-    return {"infeasible_reason": int(system_reason)}
+def bought_feasibility(chip_reason: float, system_reason: float) -> Outputs:
+    return {"infeasible_reason": int(chip_reason) or int(system_reason)}
 
 
 @twin
-def packaged_feasibility(system_reason: float, package_dies: list[list[float]]) -> Outputs:
-    """The system's reason comes first; those of packages bear the same names in both lists."""
+def packaged_feasibility(chip_reason: float, system_reason: float, package_dies: list[list[float]]) -> Outputs:
+    """The chip's reason comes first, then the system's; those of packages bear the same names in both lists."""
     named = STATUS[int(of_root(package_dies)["status"])]
-    return {"infeasible_reason": int(system_reason) or REASONS.index(named)}
+    return {"infeasible_reason": int(chip_reason) or int(system_reason) or REASONS.index(named)}
 
 
 # random inputs

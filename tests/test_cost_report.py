@@ -41,7 +41,8 @@ def call(*arguments: object) -> Result:
 
 def with_node(name: str) -> dict[str, float | str]:
     """What a design needs to have a cost."""
-    return {"node": "n5"} if "node" in settable(named_design(STOCK, name)) else {}
+    roles = {"node": "n5", "template": "gpu_n7", "technology": "as_template"}
+    return {role: entry for role, entry in roles.items() if role in settable(named_design(STOCK, name))}
 
 
 @cache
