@@ -87,3 +87,25 @@ def pareto(scores: np.ndarray, reasons: np.ndarray, front: np.ndarray) -> int:
         front[0] = stand_in(reasons)
         count = 1
     return count
+
+
+@compiled
+def alike(mix: np.ndarray, rows: np.ndarray, number: np.ndarray) -> int:
+    """How many values `mix` (unsigned, well mixed) has; the first row of each goes into `rows`, in order, and which of
+    these every row is like into `number`. By open addressing."""
+    size = 2
+    while size < 2 * len(mix):
+        size *= 2
+    slots = np.full(size, -1, np.int64)
+    last = np.uint64(size - 1)
+    count = 0
+    for row in range(len(mix)):
+        at = (mix[row] ^ (mix[row] >> np.uint64(32))) & last
+        while slots[at] >= 0 and mix[rows[slots[at]]] != mix[row]:
+            at = (at + np.uint64(1)) & last
+        if slots[at] < 0:
+            slots[at] = count
+            rows[count] = row
+            count += 1
+        number[row] = slots[at]
+    return count

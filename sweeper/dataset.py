@@ -303,7 +303,7 @@ def _axis_array(
         position = {value: code for code, value in enumerate(values)}
         recode = np.array([position[value] for value in own], np.int32)
         return pa.DictionaryArray.from_arrays(recode[codes], pa.array([str(value) for value in values]))
-    return pa.array(np.array(own, np.float64)[codes]).cast(kind)
+    return pa.array(pa.array(own, pa.float64()).cast(kind).to_numpy()[codes])
 
 
 def table(

@@ -162,7 +162,7 @@ def _compiled_once(stage: Any) -> Callable[..., None]:
     """A stage that compiles, on no combination at all, while no other process compiles."""
 
     def run(n: int, *arguments: Any) -> None:
-        if not stage.signatures:
+        if not stage.overloads:  # its `signatures` are a new list every time
             with compiling():
                 stage(0, *arguments)
         stage(n, *arguments)

@@ -13,6 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from kernels import Equation, Output
+from kernels.reduce import alike
 from sweeper.fuse import Argument, Fusion, fuse, scratch_outputs
 from sweeper.space import Domain
 
@@ -312,7 +313,7 @@ def given_values(program: Program, column: Given, domain: Domain, where: Combina
 
 
 def fold(count: int, keys: Iterable[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Rows that are distinct in all keys, bit by bit, and for every row the (unsigned) number of its like.
+    """First rows that are distinct in all keys, bit by bit, and for every row the (unsigned) number of its like.
 
     Rows are told apart by a 64-bit mix of their keys, which is then verified; should it ever fail, nothing is folded.
     """
@@ -321,9 +322,10 @@ def fold(count: int, keys: Iterable[np.ndarray]) -> tuple[np.ndarray, np.ndarray
     for word in words:
         mix = (mix ^ word) * np.uint64(0x9E3779B97F4A7C15)
         mix ^= mix >> np.uint64(29)
-    _, rows, number = np.unique(mix, return_index=True, return_inverse=True)
+    rows, number = np.empty(count, np.int64), np.empty(count, np.uint32)
+    rows = rows[: alike(mix, rows, number)]
     if all(np.array_equal(word[rows][number], word) for word in words):
-        return rows, number.astype(np.uint32)
+        return rows, number
     return np.arange(count), np.arange(count, dtype=np.uint32)
 
 
@@ -342,6 +344,7 @@ class Evaluation:
         self._indices: dict[tuple[frozenset[str] | None, Origin], np.ndarray] = {}
         self._digits: tuple[np.ndarray, ...] = ()
         self._likes: dict[str, np.ndarray] = {}
+        self._stale: dict[str, set[str]] = {}
         self._count = math.prod(factor.size for factor in domain)
         self._at_points: dict[str, np.ndarray] = {}
 
@@ -396,7 +399,9 @@ class Evaluation:
 
     def renew(self, changed: str) -> None:
         """Evaluate anew what depends on a column whose entries have changed, and nothing else."""
-        stale = {name for name, (needs, _) in self.program.origins.items() if changed in needs}
+        if changed not in self._stale:
+            self._stale[changed] = {name for name, (needs, _) in self.program.origins.items() if changed in needs}
+        stale = self._stale[changed]
         for known in (self.columns, self._at_points, self._likes):
             for name in stale.intersection(known):
                 del known[name]

@@ -133,9 +133,11 @@ class Grid:
     def digits(self, numbers: np.ndarray) -> list[np.ndarray]:
         """Row of every axis for points numbered within the box."""
         found = []
+        first = np.zeros_like(numbers)
         for size in reversed(self.sizes):
-            numbers, digit = np.divmod(numbers, size)
-            found.append(digit)
+            slower = numbers // size if size > 1 else numbers
+            found.append(numbers - slower * size if size > 1 else first)
+            numbers = slower
         return found[::-1]
 
     def listing(self, numbers: np.ndarray) -> Domain:

@@ -1261,6 +1261,12 @@ def top_k(scores: Sequence[float], reasons: Sequence[float], k: int) -> list[int
     return chosen + [-1] * (k - len(chosen))
 
 
+def alike(mix: Sequence[int]) -> tuple[list[int], list[int]]:
+    """Positions of the values that occur, at their first, and which of these each entry is."""
+    values = list(dict.fromkeys(mix))
+    return [mix.index(value) for value in values], [values.index(value) for value in mix]
+
+
 def pareto(scores: Sequence[Sequence[float]], reasons: Sequence[float]) -> list[int]:
     """Feasible points that no other beats; the first of equal ones."""
     feasible = [i for i, reason in enumerate(reasons) if reason == 0]

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from bottlenecks import BUDGETS, Bottlenecks, ToyChip, random_bottlenecks
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from scipy.optimize import minimize
@@ -59,6 +59,7 @@ def test_projection_is_the_nearest_allowed_point(x: np.ndarray) -> None:
         constraints=within,
         options={"ftol": 1e-14, "maxiter": 500},
     )
+    assume(nearest.success)  # the solver gives up on some points
     assert np.abs(found[0] - nearest.x).max() < 1e-5
 
 

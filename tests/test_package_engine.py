@@ -207,7 +207,8 @@ def test_every_package_of_the_library_can_be_built() -> None:
     library = Library.load([builtin_specs()])
     for name in library.names("package"):
         design = read_package(library.find("package", name), library)
-        settings = {"node": "n7"} if design.reads("node") else {}
+        roles = {"node": "n7", "template": "gpu_n7", "technology": "as_template"}
+        settings = {role: entry for role, entry in roles.items() if design.reads(role)}
         found = evaluate_design(design, library, settings)
         assert np.isfinite(found.cost_usd).all(), name
         assert found.of("status")[0] == 0.0, name

@@ -40,6 +40,11 @@ PUBLISHED = {
     "all_to_all_model": "published", "latency": "ignored", "process_grid_network": "topology_free",
     "outer_links": "per_chip", "placement": "tensor_pipeline_data", "weight_tiling": "free", "unit_allocation": "ideal",
     "chip_cost": "listed",
+    "voltage_floor": "fewer_units",
+    "cache_network": "shared_ports",
+    "memory_devices": "perimeter_limited",
+    "generated_counts": "whole",
+    "device_mapping": "dimensions",
 }  # fmt: skip
 """Assumptions of the published study."""
 UNKNOWN_THEN = {

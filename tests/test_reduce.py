@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernels.codes import REASONS
-from kernels.reduce import pareto, stand_in, top_k
+from kernels.reduce import alike, pareto, stand_in, top_k
 
 QUICK = settings(deadline=None, max_examples=200)
 SCORE = st.sampled_from([0.0, 1.0, 1.0, 2.0, 2.5, math.inf]) | st.floats(0.0, 1e6)
@@ -127,3 +127,16 @@ def test_infeasible_rows_show_the_point_that_came_farthest() -> None:
 def test_infinite_scores_are_the_last_of_the_feasible(k: int) -> None:
     scores, reasons = np.array([[math.inf, 5.0, math.inf]]), np.array([[0.0, 0.0, 4.0]])
     assert chosen(scores, reasons, k) == [[1, 0, -1][:k]]
+
+
+COLLIDING = st.integers(0, 12).map(lambda value: value * (2**32 + 1))
+
+
+@given(st.lists(COLLIDING | st.integers(0, 2**64 - 1), max_size=60))
+@QUICK
+def test_like_values_get_one_number(mix: list[int]) -> None:
+    rows, number = np.empty(len(mix), np.int64), np.empty(len(mix), np.uint32)
+    count = alike(np.array(mix, np.uint64), rows, number)
+    first, which = naive.alike(mix)
+    assert rows[:count].tolist() == first
+    assert number.tolist() == which
