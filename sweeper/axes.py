@@ -17,7 +17,7 @@ from sweeper.columns import ALL, Stock, read_value, unknown_column
 from sweeper.errors import Problems, SpecError, brief, unknown
 from sweeper.expressions import Expression, ExpressionError
 from sweeper.units import QuantityError, in_range
-from sweeper.vocabulary import ATTRIBUTES, NUMERIC, ROLES
+from sweeper.vocabulary import ATTRIBUTES, NUMERIC, PLACEHOLDER, ROLES
 from sweeper.yaml_source import Node, error
 
 MAX_ROWS = 1_000_000
@@ -248,9 +248,10 @@ def _library(node: Node, column: str, stock: Stock, constants: Constants) -> lis
         tags = checks.texts(given["tags"], "tags") if "tags" in given else ()
         where = checks.expression(given["where"], "where", ATTRIBUTES.get(kind, {})) if "where" in given else None
     try:
-        entries = stock.library.select(kind, where, tags)
+        selected = stock.library.select(kind, where, tags)
     except LookupError as fault:
         raise error(node, str(fault.args[0])) from None
+    entries = [entry for entry in selected if entry.name != PLACEHOLDER]
     if not entries:
         raise error(node, f"no {kind} of the library satisfies this selection")
     if kind == "workload":

@@ -16,7 +16,7 @@ from sweeper.operators import OperatorTable
 from sweeper.optimization import Optimize, read_optimize, shares_of
 from sweeper.packages import PackageDesign
 from sweeper.uncertain import DRAW
-from sweeper.vocabulary import GENERATED_FROM, NAMED_DEFAULTS, NUMBERS, OPTIONAL_ROLES
+from sweeper.vocabulary import GENERATED_FROM, NAMED_DEFAULTS, NUMBERS, OPTIONAL_ROLES, PLACEHOLDER
 from sweeper.workload import KERNEL_BY_KERNEL, OPTIMAL, Workload
 from sweeper.yaml_source import Node, error, read_yaml
 
@@ -365,8 +365,8 @@ def _check_generated(draft: _Draft, owners: Mapping[str, _Given], problems: Prob
         problems.append(owners[column].home.key_problem(owners[column].name, message))
 
     for column in GENERATED_FROM:
-        if "generated" in _names(draft, column):
-            complain(column, f"'generated' stands for a {column} that is generated; leave {column} out")
+        if PLACEHOLDER in _names(draft, column):
+            complain(column, f"{PLACEHOLDER!r} stands for a {column} that is generated; leave {column} out")
     if "template" not in owners:
         for role in sorted({"technology", *GENERATED_FROM.values()} & owners.keys()):
             example = "add an axis such as template: deepflow_v100"

@@ -214,15 +214,17 @@ ROLES = {
 
 STAND_INS = {"outer_link": "link"}
 """Roles that another role's column fills where a study does not name an entry."""
+PLACEHOLDER = "generated"
+"""Entries of this name stand for what is generated; selections from the library leave them out."""
 ENTRY_DEFAULTS = {
     "calibration": "uncalibrated",
     "facility": "datacenter",
     "technology": "as_template",
-    "chip": "generated",
-    "memory": "generated",
-    "link": "generated",
+    "chip": PLACEHOLDER,
+    "memory": PLACEHOLDER,
+    "link": PLACEHOLDER,
 }
-"""Entries that fill a role where a study names none; `generated` ones where it names what they are generated from."""
+"""Entries that fill a role where a study names none; the placeholder where it names what they are generated from."""
 GENERATED_FROM = {"chip": "template", "memory": "stack", "link": "lane", "outer_link": "outer_lane"}
 """Roles whose numbers are generated where a study fills another role."""
 OPTIONAL_ROLES = ("node", "package", "template", "stack", "lane", "outer_lane")
