@@ -146,6 +146,7 @@ SEARCH_COLUMNS = {
     "search_weighting": "number of the row of weights, from 0",
     "search_evaluations": "designs evaluated to find this one",
     "search_step": "step at which the best start last improved by more than 1e-4",
+    "search_converged": "share of the starts that gained less than 1e-4 in their last 20 steps",
     "search_spread": "median of what the starts found, over the best of them, less one",
 }
 """Columns of the mode `optimized` that tell how a search went."""

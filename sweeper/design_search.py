@@ -156,7 +156,8 @@ class DesignSearch:
             starts, waiting = np.array([best[2], *starts])[: len(starts)], [best[1]]
         assert best is not None
         _, point, x, result = best
-        facts = (float(evaluations), float(result.last_improved[result.best]), result.spread[0])
+        step, converged = float(result.last_improved[result.best]), float(result.converged.mean())
+        facts = (float(evaluations), step, converged, result.spread[0])
         return point, x, dict(zip(SEARCH_FACTS, facts, strict=True))
 
     def _from(self, point: int, starts: np.ndarray, weights: Sequence[float]) -> SearchResult:

@@ -24,7 +24,9 @@ def optima(directory: str, shown: Sequence[str]) -> str:
     splits = {budget: parts for budget, parts in splits.items() if parts}
     feasible = frame.filter("feasible")
     rows = [{**row, **_splits(row, splits)} for row in feasible.head(LONGEST).to_dicts()]
-    columns = {name: name for name in (*axes, *shown, "search_step", "search_spread") if name in names}
+    columns = {
+        name: name for name in (*axes, *shown, "search_step", "search_converged", "search_spread") if name in names
+    }
     columns |= {budget: f"{budget} %: {'/'.join(parts)}" for budget, parts in splits.items()}
     lines = [listing(rows, columns)] if rows else []
     if feasible.height > LONGEST:

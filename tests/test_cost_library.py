@@ -17,8 +17,6 @@ WORDS = {
 LOGIC = ("n180", "n130", "n90", "n65", "n40", "n28", "n20", "n16", "n10", "n7", "n5", "n3", "n2")
 WAFER_MM2 = math.pi * 150.0**2
 
-pytestmark = pytest.mark.skipif(not builtin_specs().is_dir(), reason="no built-in library")
-
 
 @pytest.fixture(scope="module")
 def library() -> Library:

@@ -157,7 +157,6 @@ class TestWorkload:
         assert len(workload.kernels) == 5
 
 
-@pytest.mark.skipif(not builtin_specs().is_dir(), reason="no built-in library")
 class TestBuiltin:
     def test_every_entry_is_sound(self) -> None:
         library = Library.load([builtin_specs()])
