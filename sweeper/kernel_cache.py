@@ -86,18 +86,23 @@ def kernel_hash() -> str:
 
 @cache
 def source_hash(package: str) -> str:
-    """Hex digest of the names and contents of a package's Python files (not of its subpackages).
+    """Hex digest of the names and contents of all Python files of a package, those of its sub-packages included.
 
     Raises EnvironmentFault if the package is not installed.
     """
     found = find_spec(package)
     if found is None or not found.submodule_search_locations:
         raise EnvironmentFault(f"package {package!r} is not installed here")
+    files = {
+        file.relative_to(folder).as_posix(): file
+        for folder in found.submodule_search_locations
+        for file in Path(folder).rglob("*.py")
+    }
     digest = hashlib.sha256()
-    files = [file for folder in found.submodule_search_locations for file in Path(folder).glob("*.py")]
-    for file in sorted(files, key=lambda file: file.name):
-        digest.update(f"{file.name} {file.stat().st_size}\n".encode())
-        digest.update(file.read_bytes())
+    for name in sorted(files):
+        text = files[name].read_bytes()
+        digest.update(f"{name} {len(text)}\n".encode())
+        digest.update(text)
     return digest.hexdigest()
 
 

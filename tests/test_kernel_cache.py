@@ -1,9 +1,11 @@
 """The kernel cache: its directory changes with whatever the machine code depends on, and Numba really uses it."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -50,12 +52,15 @@ def test_the_hash_follows_every_source_file(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.syspath_prepend(str(tmp_path))
 
     def digest(name: str, text: str) -> str:
+        (package / name).parent.mkdir(exist_ok=True)
         (package / name).write_text(text)
         kernel_cache.source_hash.cache_clear()
         return kernel_cache.source_hash(package.name)
 
     digests = [digest("__init__.py", ""), digest("a.py", "x = 1"), digest("a.py", "x = 2"), digest("b.py", "")]
-    assert len(set(digests)) == 4
+    digests += [digest("room/__init__.py", ""), digest("room/a.py", ""), digest("room/a.py", "x = 1")]
+    digests += [digest("other_room/a.py", "x = 1")]
+    assert len(set(digests)) == 8
     kernel_cache.source_hash.cache_clear()
 
 
@@ -67,3 +72,27 @@ def test_the_cache_follows_the_target_and_the_version(monkeypatch: pytest.Monkey
     monkeypatch.undo()
     monkeypatch.setattr(kernel_cache, "version", lambda package: "0")
     assert kernel_cache.cache_dir() != before
+
+
+def test_the_hash_of_our_kernels_follows_a_file_added_in_any_sub_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = tmp_path / "kernels"
+    shutil.copytree(ROOT / "kernels", copy, ignore=shutil.ignore_patterns("__pycache__"))
+    folders = [copy, *(folder for folder in copy.rglob("*") if folder.is_dir())]
+    monkeypatch.setattr(kernel_cache, "find_spec", lambda name: SimpleNamespace(submodule_search_locations=[str(copy)]))
+
+    def digest() -> str:
+        kernel_cache.source_hash.cache_clear()
+        return kernel_cache.source_hash("kernels")
+
+    try:
+        before = digest()
+        for folder in folders:
+            added = folder / "one_more.py"
+            added.write_text("x = 1\n")
+            assert digest() != before, folder
+            added.unlink()
+        assert digest() == before
+    finally:
+        kernel_cache.source_hash.cache_clear()
