@@ -36,8 +36,8 @@ sweep: $(STAMP)  ## run the two example studies on a local Ray and show their re
 	done
 
 figures: $(STAMP)  ## evaluate the case studies and draw them into results/case_studies
-	$(BIN)/python -m sweeper.case_figures
-	$(BIN)/python -m sweeper.pathfinding_figures
+	$(BIN)/python -m replications.case_figures
+	$(BIN)/python -m replications.pathfinding_figures
 
 test: $(STAMP)  ## run the tests (ARGS="-k name" selects)
 	$(BIN)/python -m pytest -q $(ARGS)

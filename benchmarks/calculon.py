@@ -17,9 +17,9 @@ from benchmarks.studies import shipped
 from benchmarks.table import Row, Target
 from benchmarks.timing import cpu_s
 from benchmarks.twins import twin
-from kernels.calculon import CURVES
-from sweeper.curves import read_curves
-from sweeper.planning import Plan
+from kernels.calculon.model import CURVES
+from sweeper.library.curves import read_curves
+from sweeper.planning.plan import Plan
 
 STUDY = "calculon_search"
 THEIR_RATE = 252.0

@@ -8,8 +8,8 @@ import numpy as np
 from benchmarks.studies import shipped
 from benchmarks.table import Row
 from benchmarks.timing import medians
-from sweeper.planning import TILE_POINTS, Plan
-from sweeper.space import Domain, Grid
+from sweeper.engine.space import Domain, Grid
+from sweeper.planning.plan import TILE_POINTS, Plan
 
 Slices = Sequence[tuple[Grid, Domain]]
 Columns = dict[str, np.ndarray]

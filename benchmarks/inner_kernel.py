@@ -18,8 +18,8 @@ from benchmarks.studies import shipped
 from benchmarks.table import Row, Target
 from benchmarks.timing import medians
 from kernels.codes import REASONS
-from sweeper.planning import STRUCTURE, TILE_POINTS, Plan
-from sweeper.program import Evaluation, Stage
+from sweeper.engine.program import Evaluation, Stage
+from sweeper.planning.plan import STRUCTURE, TILE_POINTS, Plan
 
 SOURCE = Path(__file__).with_suffix(".cpp")
 EQUATIONS = frozenset(

@@ -7,7 +7,7 @@ import subprocess
 from importlib.metadata import version
 from pathlib import Path
 
-from sweeper.kernel_cache import source_hash
+from sweeper.engine.cache import source_hash
 
 PACKAGES = ("numba", "llvmlite", "numpy", "pyarrow", "polars", "ray")
 

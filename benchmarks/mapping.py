@@ -17,10 +17,10 @@ from benchmarks.mapping_mip import solve
 from benchmarks.studies import points_of, warm
 from benchmarks.table import Row, Target
 from benchmarks.timing import cpu_s
-from kernels.ideals import all_ideals, predecessors
-from kernels.mapping import Case, free_partition, make_case, optimal_partition
-from sweeper.planning import STRUCTURE, Plan
-from sweeper.program import evaluate
+from kernels.graphs.ideals import all_ideals, predecessors
+from kernels.graphs.mapping import Case, free_partition, make_case, optimal_partition
+from sweeper.engine.program import evaluate
+from sweeper.planning.plan import STRUCTURE, Plan
 
 PUBLISHED_S, PUBLISHED_CORES = 262.7, 72
 """Time of the published solver for this mapping: README of the DFModel artefact (Gurobi 10.0.3, stopped at a gap of

@@ -20,8 +20,8 @@ from scipy.sparse import (  # type: ignore[import-untyped]
     vstack,
 )
 
-from kernels.mapping import Case
-from kernels.partition import SERIAL
+from kernels.graphs.mapping import Case
+from kernels.graphs.partition import SERIAL
 
 GAP = 1e-9
 """Relative gap at which the solver stops."""

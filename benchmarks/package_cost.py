@@ -15,22 +15,22 @@ from unittest.mock import patch
 
 import numpy as np
 
-import sweeper.package_draws
+import sweeper.designs.package_draws
 from benchmarks import package_peer
 from benchmarks.studies import points_of, shipped
 from benchmarks.table import Row, Target
 from benchmarks.timing import cpu_s, leasts
 from benchmarks.twins import twin
 from kernels.equation import compiled
-from kernels.package import build
-from kernels.package_layout import DIE_NUMBERS, LAYER_NUMBERS, RESULTS
-from kernels.packaging import build_many
-from kernels.wafer import dies_on_grid
-from sweeper.library import Library, builtin_specs
-from sweeper.package_draws import evaluate_design, uncertain_inputs
-from sweeper.package_oracles import actuary_tables, catch_tables, read_table
-from sweeper.package_tables import PackageTables
-from sweeper.packages import read_package
+from kernels.packages.build import build
+from kernels.packages.equations import build_many
+from kernels.packages.layout import DIE_NUMBERS, LAYER_NUMBERS, RESULTS
+from kernels.packages.wafer import dies_on_grid
+from replications.package_oracles import actuary_tables, catch_tables, read_table
+from sweeper.designs.package_draws import evaluate_design, uncertain_inputs
+from sweeper.library.library import Library, builtin_specs
+from sweeper.library.package_tables import PackageTables
+from sweeper.library.packages import read_package
 
 CORE_AREA, DEFECT_DENSITY = DIE_NUMBERS.index("core_area_mm2"), LAYER_NUMBERS.index("defect_density_per_mm2")
 PRICE = RESULTS.index("price_usd")
@@ -237,7 +237,7 @@ def draws_of_chiplets(draws: int) -> list[Row]:
     uncertain = len(uncertain_inputs(design, library, CHIPLETS))
     watch, found = Watch(build_many), []
     wall, started = time.perf_counter(), time.process_time()
-    with patch.object(sweeper.package_draws, "build_many", watch):
+    with patch.object(sweeper.designs.package_draws, "build_many", watch):
         for first in range(1, draws + 1, BATCH):
             found.append(costs(first, min(first + BATCH, draws + 1)))
     seconds, wall = time.process_time() - started, time.perf_counter() - wall

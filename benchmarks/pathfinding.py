@@ -15,10 +15,10 @@ import yaml
 from benchmarks.studies import points_of, spread, warm
 from benchmarks.table import Row, Target
 from benchmarks.timing import cpu_s, leasts, medians
-from kernels.generator import AREA, EDGE, POWER
-from sweeper.gradient_search import Budgets, SearchResult, published_recipe
-from sweeper.optimization import budget_groups
-from sweeper.planning import Plan, make_plan
+from kernels.chips.generator import AREA, EDGE, POWER
+from sweeper.engine.descent import Budgets, SearchResult, published_recipe
+from sweeper.planning.plan import Plan, make_plan
+from sweeper.study.optimize import budget_groups
 
 TEMPLATE = {"template": "deepflow_v100", "stack": "deepflow_hbm2_4gb"}
 WIRES = {"lane": "deepflow_intra", "outer_lane": "deepflow_inter", "topology": "dgx_2", "dim_x": 4}

@@ -14,7 +14,7 @@ from benchmarks.peer import Parts, System, evaluate
 from benchmarks.studies import warm
 from benchmarks.table import Row
 from benchmarks.timing import cpu_s
-from sweeper.library import Library
+from sweeper.library.library import Library
 
 STUDY = Path(__file__).with_name("peer.yaml")
 RESULTS = ("iteration_time_s", "utilisation", "system_price_usd", "system_power_W")

@@ -16,10 +16,10 @@ import psutil
 from benchmarks.machine import load_average
 from benchmarks.studies import dense, points_of, spread
 from benchmarks.table import Row, Target
-from sweeper.execution import run
-from sweeper.planning import Plan
-from sweeper.progress import Silent
-from sweeper.store import read_receipts, run_folder
+from sweeper.planning.plan import Plan
+from sweeper.running.execution import run
+from sweeper.running.progress import Silent
+from sweeper.running.store import read_receipts, run_folder
 
 SECONDS = 35.0
 """Processor seconds that the job should take in one process."""

@@ -5,7 +5,7 @@ from pathlib import Path
 from benchmarks.studies import points_of, shipped, spread
 from benchmarks.table import Row, Target
 from benchmarks.timing import medians
-from sweeper.planning import Plan
+from sweeper.planning.plan import Plan
 
 TARGET = Target(1e6, at_least=True)
 DENSE_POINTS = 5e6

@@ -5,9 +5,9 @@ from pathlib import Path
 
 from benchmarks.studies import dense, points_of, spread
 from benchmarks.table import Row
-from sweeper.folders import folder
-from sweeper.planning import Plan
-from sweeper.store import write_part
+from sweeper.planning.plan import Plan
+from sweeper.running.folders import folder
+from sweeper.running.store import write_part
 
 BEST_POINTS = 5e6
 

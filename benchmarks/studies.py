@@ -6,8 +6,8 @@ from typing import Any
 
 import yaml
 
-from sweeper.library import builtin_specs
-from sweeper.planning import Plan, make_plan
+from sweeper.library.library import builtin_specs
+from sweeper.planning.plan import Plan, make_plan
 
 
 def shipped(name: str) -> Plan:

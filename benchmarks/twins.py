@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-TESTS = Path(__file__).parents[1] / "tests"
+TESTS = Path(__file__).parents[1] / "tests" / "twins"
 
 
 @cache

@@ -128,7 +128,7 @@ REASONS = (
 )
 """Why a point is infeasible, in the order in which the checks are made; the empty string is feasible."""
 FIRST_OF_PACKAGE = REASONS.index("die_exceeds_wafer")
-"""The first reason that lies in the package; they follow the order of `kernels.package_layout.STATUS`."""
+"""The first reason that lies in the package; they follow the order of `kernels.packages.layout.STATUS`."""
 FIRST_OF_GENERATOR, FIRST_OF_SYSTEM = REASONS.index("area_exceeded"), REASONS.index("chips_mismatch")
 """The first reasons that lie in a generated chip, and in the system."""
 

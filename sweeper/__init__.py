@@ -12,41 +12,44 @@ is loaded when first used: a worker that only evaluates never loads Polars.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from sweeper.kernel_cache import configure
+from sweeper.engine.cache import configure
 
 configure()
 
 if TYPE_CHECKING:
-    from sweeper.analysis import best, breakdown, heatmap, pareto, ratios, scan, units
     from sweeper.errors import EnvironmentFault, OutputConflict, SpecError, SweeperError
-    from sweeper.execution import RunResult, run
-    from sweeper.lineage import explain
-    from sweeper.planning import Plan
-    from sweeper.planning import make_plan as plan
-    from sweeper.study import load_study as load
-    from sweeper.uncertainty import compare
+    from sweeper.planning.plan import Plan
+    from sweeper.planning.plan import make_plan as plan
+    from sweeper.running.execution import RunResult, run
+    from sweeper.study.study import load_study as load
+    from sweeper.views.analysis import best, breakdown, heatmap, pareto, ratios, scan, units
+    from sweeper.views.lineage import explain
+    from sweeper.views.uncertainty import compare
 
 HOME = {
-    "best": "analysis",
-    "breakdown": "analysis",
-    "compare": "uncertainty",
-    "heatmap": "analysis",
-    "pareto": "analysis",
-    "ratios": "analysis",
-    "scan": "analysis",
-    "units": "analysis",
+    "best": "views.analysis",
+    "breakdown": "views.analysis",
+    "compare": "views.uncertainty",
+    "heatmap": "views.analysis",
+    "pareto": "views.analysis",
+    "ratios": "views.analysis",
+    "scan": "views.analysis",
+    "units": "views.analysis",
     "EnvironmentFault": "errors",
     "OutputConflict": "errors",
     "SpecError": "errors",
     "SweeperError": "errors",
-    "RunResult": "execution",
-    "run": "execution",
-    "explain": "lineage",
-    "Plan": "planning",
-    "plan": "planning.make_plan",
-    "load": "study.load_study",
+    "RunResult": "running.execution",
+    "run": "running.execution",
+    "explain": "views.lineage",
+    "Plan": "planning.plan",
+    "plan": "planning.plan",
+    "load": "study.study",
 }
-"""Module of every public name, with the name there if it is another."""
+"""Module of every public name."""
+
+THERE = {"plan": "make_plan", "load": "load_study"}
+"""Public names that the module calls otherwise."""
 
 __all__ = [
     "EnvironmentFault",
@@ -73,5 +76,4 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in HOME:
         raise AttributeError(f"module 'sweeper' has no attribute {name!r}")
-    module, _, there = HOME[name].partition(".")
-    return getattr(import_module(f"sweeper.{module}"), there or name)
+    return getattr(import_module(f"sweeper.{HOME[name]}"), THERE.get(name, name))

@@ -76,7 +76,7 @@ def without_nan(value: Any) -> Any:
 
 def study_path(name: str) -> Path:
     """A study file by path, or by the name of a study of ours."""
-    from sweeper.library import builtin_specs
+    from sweeper.library.library import builtin_specs
 
     ours = builtin_specs() / "studies" / f"{name}.yaml"
     if Path(name).exists():
@@ -89,20 +89,20 @@ def study_path(name: str) -> Path:
 
 def library_of(directories: Iterable[str]) -> Any:
     """Our library with others laid over it."""
-    from sweeper.library import Library, builtin_specs
+    from sweeper.library.library import Library, builtin_specs
 
     return Library.load([*(Path(path) for path in directories), builtin_specs()])
 
 
 def plan_of(study: str, library: Iterable[str]) -> Any:
-    from sweeper.planning import make_plan
+    from sweeper.planning.plan import make_plan
 
     return make_plan(study_path(study), library)
 
 
 def run_directory(name: str, library: Iterable[str], out: str) -> str:
     """A run directory as given, or that of a study under `out`."""
-    from sweeper.store import directory_of
+    from sweeper.running.store import directory_of
 
     if "://" in name or (Path(name) / "resolved.json").exists():
         return name
@@ -155,8 +155,8 @@ def validate(
     Example: sweeper validate my_study.yaml --library my_library
              sweeper validate --measured my_runs.csv --out predictions.csv
     """
-    from sweeper.report import scores
-    from sweeper.scoreboard import bundled, by_set, scoreboard, scored_files, write_predictions
+    from sweeper.evidence.scoreboard import bundled, by_set, scoreboard, scored_files, write_predictions
+    from sweeper.views.report import scores
 
     if study is not None:
         if measured or out or figures:
@@ -174,7 +174,7 @@ def validate(
     if out:
         write_predictions(Path(out), scored)
     if figures:
-        from sweeper.figures import measured_figures
+        from sweeper.views.figures import measured_figures
 
         measured_figures(by_set(scored), figures)
     found = scoreboard(scored)
@@ -195,8 +195,8 @@ def calibrate_command(name: str, write_back: bool, as_json: bool) -> None:
     \b
     Example: sweeper calibrate a100_megatron_2022
     """
-    from sweeper.calibration import calibrate, named, write
-    from sweeper.report import fitted
+    from sweeper.evidence.calibration import calibrate, named, write
+    from sweeper.views.report import fitted
 
     fits = [calibrate(calibration) for calibration in named(name)]
     found = {fit.calibration.name: fit.summary for fit in fits}
@@ -265,7 +265,7 @@ def run(study: str, library: tuple[str, ...], out: str, as_json: bool, **how: An
     \b
     Example: sweeper run dse80 --backend ray --workers 8 --out results
     """
-    from sweeper.report import best_systems
+    from sweeper.views.report import best_systems
 
     carry_out(plan_of(study, library), out, how, as_json, best_systems)
 
@@ -300,10 +300,10 @@ def optimize(
     \b
     Example: sweeper optimize node_scaling --starts 20
     """
-    from sweeper.optimization import given_column
-    from sweeper.optimum_report import optima
-    from sweeper.planning import Plan
-    from sweeper.study import optimized
+    from sweeper.planning.plan import Plan
+    from sweeper.study.optimize import given_column
+    from sweeper.study.study import optimized
+    from sweeper.views.optima import optima
 
     loaded = plan_of(study, library).study
     given = {"starts": starts, "steps": steps, "seed": seed, "method": method}
@@ -317,7 +317,7 @@ def optimize(
 
 def carry_out(plan: Any, out: str, how: dict[str, Any], as_json: bool, answer: Callable[[str], str]) -> None:
     """Run a plan, say what came of it and where it is, and exit."""
-    from sweeper.execution import run as run_plan
+    from sweeper.running.execution import run as run_plan
 
     backend = "ray" if how["address"] else how["backend"]
     result = run_plan(plan, out=out, **{**how, "backend": backend})
@@ -355,8 +355,8 @@ def status(run_or_study: str, library: tuple[str, ...], out: str, as_json: bool)
     \b
     Example: sweeper status dse80
     """
-    from sweeper.report import show as shown
-    from sweeper.store import status as status_of
+    from sweeper.running.store import status as status_of
+    from sweeper.views.report import show as shown
 
     found = status_of(run_directory(run_or_study, library, out))
     echo(as_json, found, lambda: "\n".join(f"{key}: {shown(value)}" for key, value in found.items()))
@@ -374,7 +374,7 @@ def show_command(run_or_study: str, library: tuple[str, ...], out: str, as_json:
     \b
     Example: sweeper show dse80
     """
-    from sweeper.report import draw
+    from sweeper.views.report import draw
 
     pictures = [str(path) for path in draw(run_directory(run_or_study, library, out))]
     echo(as_json, pictures, lambda: "\n".join(pictures))
@@ -395,8 +395,8 @@ def query(run_or_study: str, sql: str, library: tuple[str, ...], out: str, as_js
     """
     import polars as pl
 
-    from sweeper.analysis import scan
-    from sweeper.report import listing
+    from sweeper.views.analysis import scan
+    from sweeper.views.report import listing
 
     try:
         frame = pl.SQLContext(data=scan(run_directory(run_or_study, library, out))).execute(sql, eager=True)
@@ -418,9 +418,9 @@ def explain(study: str, point_id: int, library: tuple[str, ...], as_json: bool) 
     \b
     Example: sweeper explain dse80 12345
     """
-    from sweeper.lineage import explain as lineage_of
-    from sweeper.lineage import operator_names
-    from sweeper.narrative import hand_calculation
+    from sweeper.views.lineage import explain as lineage_of
+    from sweeper.views.lineage import operator_names
+    from sweeper.views.narrative import hand_calculation
 
     found = plan_of(study, library)
     if point_id >= found.point_count:
@@ -444,9 +444,9 @@ def map_command(study: str, point_id: int, library: tuple[str, ...], out: str, a
     \b
     Example: sweeper map table6_sn10 3
     """
-    from sweeper.mapping import as_json as plain
-    from sweeper.mapping import dot, mapping_of, text
-    from sweeper.mapping_figure import mapping_figure
+    from sweeper.views.mapping import as_json as plain
+    from sweeper.views.mapping import dot, mapping_of, text
+    from sweeper.views.mapping_figure import mapping_figure
 
     found = plan_of(study, library)
     if point_id >= found.point_count:
@@ -471,7 +471,7 @@ def claims(name: str, check: bool, as_json: bool) -> None:
     \b
     Example: sweeper claims dfmodel --check
     """
-    from sweeper.report import listing, published_claims
+    from sweeper.views.report import listing, published_claims
 
     rows = published_claims(name)
     columns = {
@@ -510,9 +510,9 @@ def cost_check(designs: str | None, dies: str | None, packages: str | None, as_j
     \b
     Example: sweeper cost-check --designs designs.csv.gz --dies dies.csv.gz --packages packages.csv.gz
     """
-    from sweeper.cost_check import read_score
-    from sweeper.packages import evaluate_tables
-    from sweeper.report import listing
+    from replications.cost_check import read_score
+    from sweeper.library.packages import evaluate_tables
+    from sweeper.views.report import listing
 
     found = read_score(designs, dies, packages, evaluate_tables)
     columns = {"quantity": "QUANTITY", "rows": "ROWS", "worst": "WORST RELATIVE ERROR", "where": "WHERE"}
@@ -554,12 +554,12 @@ def cost_command(
     Example: sweeper cost a100 --set package.memory_stacks=6 --figure a100.svg
              sweeper cost chiplets --node n5 --set "node.defect_density=0.2 1/cm^2" --versus a100
     """
-    from sweeper.columns import Stock
-    from sweeper.cost_draws import draw_costs
-    from sweeper.cost_figure import cost_figure, picture_path
-    from sweeper.cost_report import as_json as plain
-    from sweeper.cost_report import cost_comparison, cost_report, text
-    from sweeper.cost_settings import named_design, read_settings
+    from sweeper.designs.cost_draws import draw_costs
+    from sweeper.designs.cost_figure import cost_figure, picture_path
+    from sweeper.designs.cost_report import as_json as plain
+    from sweeper.designs.cost_report import cost_comparison, cost_report, text
+    from sweeper.designs.cost_settings import named_design, read_settings
+    from sweeper.study.columns import Stock
 
     picture = picture_path(figure) if figure else None
     stock = Stock(library_of(library))
@@ -591,8 +591,8 @@ def generate_command(template: str, settings: tuple[str, ...], library: tuple[st
     \b
     Example: sweeper generate deepflow_v100 --set technology=deepflow_n7 --set stack=hbm2e --set template.power="400 W"
     """
-    from sweeper.generated_chip import as_json as plain
-    from sweeper.generated_chip import chip_settings, generate, text
+    from sweeper.designs.generated_chip import as_json as plain
+    from sweeper.designs.generated_chip import chip_settings, generate, text
 
     stock = library_of(library)
     chip = generate(template, chip_settings(settings, stock), stock)
@@ -610,7 +610,7 @@ def list_entries(kind: str | None, library: tuple[str, ...], as_json: bool) -> N
     \b
     Example: sweeper list chip
     """
-    from sweeper.report import catalogue
+    from sweeper.views.report import catalogue
 
     found = catalogue(library)
     if kind is not None and kind not in found:

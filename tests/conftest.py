@@ -25,7 +25,7 @@ def ray_cluster() -> Iterator[Any]:
     Starting it takes some ten seconds, hence once. A test that removes a machine adds one again.
     """
     # Workers unpickle the plans of the tests, which are defined here.
-    os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
     directory = tempfile.mkdtemp(prefix="swt-", dir="/tmp")
     os.environ["RAY_TMPDIR"] = directory
     import ray

@@ -1,11 +1,11 @@
 """Digests of the datasets of all bundled studies: whether a change of the code left their bytes alone.
 
-    python -m tests.recorded_datasets                 compare every study with the recorded digests; exit 1 if one differs
-    python -m tests.recorded_datasets dse80 imec_moe  compare some
-    python -m tests.recorded_datasets --write         record them anew (say in the commit which columns changed, and why)
+    python -m tests.recorded_datasets               compare every study with what is recorded; exit 1 if one differs
+    python -m tests.recorded_datasets dse80         compare one
+    python -m tests.recorded_datasets --write       record them anew (say in the commit what changed, and why)
 
-A digest is of a column's values in the order of the rows, and one (`schema`) of names, types, units, meanings, grades and
-sources. The values hold for one processor target and one C library: record on the machine that compares.
+A digest is of a column's values in the order of the rows, and one (`schema`) of names, types, units, meanings,
+grades and sources. The values hold for one processor target and one C library: record on the machine that compares.
 """
 
 import argparse
@@ -20,9 +20,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import sweeper
+from tests.places import DATA, ROOT
 
-RECORD = Path(__file__).parent / "data" / "recorded_datasets.csv"
-STUDIES = Path(__file__).parents[1] / "specs" / "studies"
+RECORD = DATA / "recorded_datasets.csv"
+STUDIES = ROOT / "specs" / "studies"
 
 Digests = dict[tuple[str, str], str]
 """Digest by study and column."""
@@ -49,7 +50,9 @@ def digests(study: str) -> Digests:
     """Run a bundled study into a temporary directory and digest its dataset."""
     with tempfile.TemporaryDirectory() as out:
         result = sweeper.run(sweeper.plan(STUDIES / f"{study}.yaml"), out=out, quiet=True)
-        table = pa.concat_tables(pq.read_table(part) for part in sorted(Path(result.directory, "data").glob("*.parquet")))
+        table = pa.concat_tables(
+            pq.read_table(part) for part in sorted(Path(result.directory, "data").glob("*.parquet"))
+        )
     found = {(study, name): column_digest(table[name]) for name in table.column_names}
     return {(study, "schema"): schema_digest(table.schema), (study, "rows"): str(table.num_rows), **found}
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 from click.testing import CliRunner, Result
-from test_bad_specs import LIBRARY_CASES, STUDY_CASES, WORKLOAD_CASES, Case, place
 
 from sweeper.cli import main
+from tests.reading.test_bad_specs import LIBRARY_CASES, STUDY_CASES, WORKLOAD_CASES, Case, place
 
 SMALL = """
 study: tiny

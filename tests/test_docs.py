@@ -10,12 +10,12 @@ import yaml
 
 import sweeper
 from kernels.codes import CHOICES, FORMATS, REASONS, SWITCHES
-from sweeper.attributes import Attribute
 from sweeper.cli import main
-from sweeper.library import builtin_specs
-from sweeper.vocabulary import ATTRIBUTES, CHOICE_DEFAULTS, NUMBERS, SWITCH_DEFAULTS
+from sweeper.library.library import builtin_specs
+from sweeper.words.attributes import Attribute
+from sweeper.words.system import ATTRIBUTES, CHOICE_DEFAULTS, NUMBERS, SWITCH_DEFAULTS
+from tests.places import ROOT
 
-ROOT = Path(__file__).parents[1]
 DOCUMENTS = [
     *sorted(ROOT.glob("*.md")),
     *sorted((ROOT / "docs").glob("*.md")),

@@ -9,8 +9,9 @@ from click.testing import CliRunner, Result
 
 import sweeper
 from sweeper.cli import main
+from tests.places import ROOT
 
-EXAMPLES = Path(__file__).parents[1] / "examples"
+EXAMPLES = ROOT / "examples"
 LIBRARY = EXAMPLES / "my_library"
 STUDY = EXAMPLES / "moe_study.yaml"
 

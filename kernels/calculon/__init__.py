@@ -1,0 +1,1 @@
+"""Blocks evaluated as Calculon does."""

@@ -1,0 +1,1 @@
+"""Chips generated from a template, a technology and budgets."""

@@ -1,0 +1,1 @@
+"""Dataflow graphs of kernels: sharding, partitions, mapping, pipelines, memory."""

@@ -1,0 +1,136 @@
+"""Compute units of a chip given to the kernels of a partition: as a fluid, or as whole units with whole tiles.
+
+A partition runs its kernels side by side as a pipeline; it is as slow as its slowest kernel. A unit is a core with an
+array of lanes x stages cells. A product may spread over a x b units, the rows over a, the columns over b; an
+elementwise kernel spreads its rows over lanes and uses one column of every array (DFModel B.4, mode 2).
+"""
+
+import numpy as np
+
+from kernels.codes import SWITCHES
+from kernels.equation import Output, compiled, equation
+from kernels.graphs.loads import FLOPS
+from kernels.graphs.sharding import ELEMENTWISE, TYPE
+
+INTEGER = float(SWITCHES["unit_allocation"].index("integer"))
+ROWS, DEPTH, COLUMNS = range(3)
+"""Columns of `kernel_shapes`."""
+
+
+@compiled
+def kernel_cycles(shape: np.ndarray, kind: int, across: float, along: float, lanes: float, stages: float) -> float:
+    """Cycles of a kernel on `across` x `along` units."""
+    passes = np.ceil(shape[ROWS] / (across * lanes))
+    if kind == ELEMENTWISE:
+        return passes * shape[COLUMNS]
+    return passes * np.ceil(shape[COLUMNS] / (along * stages)) * shape[DEPTH]
+
+
+@compiled
+def units_needed(shape: np.ndarray, kind: int, cycles: float, lanes: float, stages: float) -> float:
+    """Fewest units with which a kernel takes no more than so many cycles; infinite where none suffice."""
+    if kind == ELEMENTWISE:
+        passes = np.floor(cycles / shape[COLUMNS])
+        return np.ceil(shape[ROWS] / (passes * lanes)) if passes >= 1.0 else np.inf
+    products = np.floor(cycles / shape[DEPTH])
+    fewest = np.inf
+    row_passes = 1.0
+    while row_passes <= products:
+        across = np.ceil(shape[ROWS] / (row_passes * lanes))
+        along = np.ceil(shape[COLUMNS] / (np.floor(products / row_passes) * stages))
+        fewest = min(fewest, across * along)
+        if across == 1.0:
+            break
+        row_passes = np.ceil(shape[ROWS] / ((across - 1.0) * lanes))
+    return fewest
+
+
+@compiled
+def fits(
+    members: np.ndarray,
+    count: int,
+    shapes: np.ndarray,
+    traits: np.ndarray,
+    cycles: float,
+    cores: float,
+    lanes: float,
+    stages: float,
+) -> bool:
+    """Whether the chip has the units with which every member takes no more than so many cycles."""
+    units = 0.0
+    for j in range(count):
+        i = members[j]
+        units += units_needed(shapes[i], traits[i, TYPE], cycles, lanes, stages)
+        if units > cores:
+            return False
+    return True
+
+
+@compiled
+def bottleneck_cycles(
+    members: np.ndarray,
+    count: int,
+    shapes: np.ndarray,
+    traits: np.ndarray,
+    cores: float,
+    lanes: float,
+    stages: float,
+) -> float:
+    """Fewest cycles of the slowest member over all allocations, by bisection; infinite with more members than units."""
+    low = 0.0
+    high = 0.0
+    for j in range(count):
+        high = max(high, kernel_cycles(shapes[members[j]], traits[members[j], TYPE], 1.0, 1.0, lanes, stages))
+    if not fits(members, count, shapes, traits, high, cores, lanes, stages):
+        return np.inf
+    while high - low > 1.0:
+        middle = np.floor((low + high) / 2.0)
+        if fits(members, count, shapes, traits, middle, cores, lanes, stages):
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+COMPUTE = Output("partition_compute_s", "s", "compute of each partition for one microbatch", ("partition",))
+CYCLE = Output("unit_cycle_s", "s", "time in which every cell of a unit does one multiply-add")
+
+
+@equation(CYCLE, source="DFModel A.2: GFLOPS = 2 lanes stages cores frequency")
+def unit_cycle(chip_peak_flops: float, chip_cores: float, chip_lanes: float, chip_stages: float) -> float:
+    """The clock period, also where the library gives the peak and no clock."""
+    return 2.0 * chip_cores * chip_lanes * chip_stages / chip_peak_flops
+
+
+@equation(COMPUTE, source="DFModel B.4, compute mode 1", when=("unit_allocation", ("ideal",)))
+def ideal_compute(partition_loads: np.ndarray, attainable_flops: float, partition_compute_s: np.ndarray) -> None:
+    """Units are shared out in proportion to work, without a remainder."""
+    for p in range(partition_loads.shape[0]):
+        partition_compute_s[p] = partition_loads[p, FLOPS] / attainable_flops
+
+
+@equation(COMPUTE, source="DFModel B.4, compute mode 2", when=("unit_allocation", ("integer",)))
+def allocated_compute(
+    partition_of: np.ndarray,
+    kernel_shapes: np.ndarray,
+    kernel_traits: np.ndarray,
+    chip_cores: float,
+    chip_lanes: float,
+    chip_stages: float,
+    unit_cycle_s: float,
+    partition_compute_s: np.ndarray,
+) -> None:
+    """The slowest kernel under the best allocation of whole units."""
+    kernels = partition_of.shape[0]
+    members = np.empty(kernels, np.int64)
+    for p in range(partition_compute_s.shape[0]):
+        count = 0
+        for i in range(kernels):
+            if partition_of[i] == p:
+                members[count] = i
+                count += 1
+        cycles = bottleneck_cycles(members, count, kernel_shapes, kernel_traits, chip_cores, chip_lanes, chip_stages)
+        partition_compute_s[p] = cycles * unit_cycle_s
+
+
+EQUATIONS = (unit_cycle, ideal_compute, allocated_compute)

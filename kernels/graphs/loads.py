@@ -1,0 +1,314 @@
+"""A sharded graph on one chip: what each kernel, and each on-chip partition of kernels, computes, moves and sends.
+
+A partition is a set of kernels that run together, passing tensors on chip. Kernel by kernel, every kernel is its own
+partition (DFModel B.3, B.4).
+"""
+
+import numpy as np
+
+from kernels.codes import CHANNELS, SWITCHES
+from kernels.equation import Output, compiled, equation
+from kernels.graphs.sharding import (
+    BY_K,
+    DRAM,
+    GRADIENT,
+    OUTER,
+    PHASE,
+    PRODUCED,
+    TYPE,
+    WANTED,
+    WEIGHT,
+    K,
+    M,
+    N,
+    kernel_flops,
+    local_columns,
+    local_depth,
+    local_rows,
+    operand_kind,
+    relayout,
+    rules_of,
+)
+
+CHANNEL_COUNT = len(CHANNELS)
+ALL_REDUCE_TENSOR, ALL_GATHER_TENSOR, ALL_TO_ALL_TENSOR, ALL_REDUCE_DATA = range(4)
+ALL_TO_ALL_WORLD, BROADCAST_COLUMN, POINT_TO_POINT_ROW = range(4, CHANNEL_COUNT)
+
+FLOPS, TENSORS, WEIGHTS, GRADIENTS, BACKWARD, SRAM = range(6)
+PARTITION_LOADS = 6
+"""Columns of `partition_loads`; BACKWARD is the share of backward work. Those of `kernel_loads` are the same up to
+BACKWARD, where TENSORS is the kernel's explicit traffic; then come the bytes and the calls of every channel."""
+BYTES = 5
+CALLS = BYTES + CHANNEL_COUNT
+KERNEL_LOADS = CALLS + CHANNEL_COUNT
+
+ROOM = 1.0 + 1e-9
+"""What a need may exceed a capacity by: sums of many tensors round."""
+FORWARD_PHASE = 0
+PER_EDGE = float(SWITCHES["tensor_traffic"].index("per_edge"))
+FREE, REPEATS_TRAFFIC, LEAST_TRAFFIC = (
+    float(SWITCHES["weight_tiling"].index(choice)) for choice in ("free", "repeats_traffic", "least_traffic")
+)
+
+
+@equation(
+    Output("graph_flops", "flop", "floating-point operations of one microbatch through the graph, all chips"),
+    source="DFModel B.5, FLOP_total",
+)
+def graph_flops(kernel_traits: np.ndarray, kernel_dims: np.ndarray) -> float:
+    """Work on full, un-split dimensions, elementwise kernels included."""
+    total = 0.0
+    for i in range(kernel_traits.shape[0]):
+        dims = kernel_dims[i]
+        total += kernel_flops(kernel_traits[i, TYPE], dims[OUTER] * dims[M], dims[K], dims[N])
+    return total
+
+
+@equation(
+    Output("kernel_loads", "", "compute, bytes and collectives of each kernel on one chip", ("kernel", KERNEL_LOADS)),
+    Output("kernel_shapes", "", "rows, reduction length and columns of each kernel on one chip", ("kernel", 3)),
+    Output("output_B", "B", "result of each kernel on one chip", ("kernel",)),
+    source="DFModel A.4, B.4",
+)
+def kernel_loads(
+    kernel_traits: np.ndarray,
+    kernel_dims: np.ndarray,
+    kernel_shard: np.ndarray,
+    graph_edges: np.ndarray,
+    tensor_parallel: float,
+    sharding: float,
+    word_B: float,
+    kernel_loads: np.ndarray,
+    kernel_shapes: np.ndarray,
+    output_B: np.ndarray,
+) -> None:
+    """Loads of one microbatch. A re-layout is charged to the kernel that produces the tensor."""
+    loads = kernel_loads
+    loads[:] = 0.0
+    rules = rules_of(sharding)
+    for i in range(kernel_traits.shape[0]):
+        traits = kernel_traits[i]
+        dims = kernel_dims[i]
+        shard = kernel_shard[i]
+        rows = local_rows(dims, shard, tensor_parallel)
+        depth = local_depth(dims, shard, tensor_parallel)
+        columns = local_columns(dims, shard, tensor_parallel)
+        kernel_shapes[i, 0] = rows
+        kernel_shapes[i, 1] = depth
+        kernel_shapes[i, 2] = columns
+        output_B[i] = rows * columns * word_B
+        loads[i, FLOPS] = kernel_flops(traits[TYPE], rows, depth, columns)
+        loads[i, TENSORS] = dims[DRAM]
+        loads[i, BACKWARD] = 0.0 if traits[PHASE] == FORWARD_PHASE else 1.0
+        if traits[WEIGHT] == 1:
+            loads[i, WEIGHTS] = rows * depth * word_B
+        for channel in range(CHANNEL_COUNT):
+            if dims[DRAM + 1 + channel] > 0.0:
+                loads[i, BYTES + channel] = dims[DRAM + 1 + channel]
+                loads[i, CALLS + channel] = 1.0
+        if traits[GRADIENT] == 1:
+            loads[i, GRADIENTS] = output_B[i]
+            loads[i, BYTES + ALL_REDUCE_DATA] += output_B[i]
+            loads[i, CALLS + ALL_REDUCE_DATA] += 1.0
+        if shard == BY_K:
+            loads[i, BYTES + ALL_REDUCE_TENSOR] += output_B[i]
+            loads[i, CALLS + ALL_REDUCE_TENSOR] += 1.0
+    for e in range(graph_edges.shape[0]):
+        producer = graph_edges[e, 0]
+        consumer = graph_edges[e, 1]
+        dims = kernel_dims[producer]
+        kind = operand_kind(kernel_traits[consumer], graph_edges[e, 2], dims[OUTER])
+        step = relayout(PRODUCED[kernel_shard[producer]], WANTED[rules, kind, kernel_shard[consumer]])
+        if step > 0:
+            loads[producer, BYTES + step] += dims[OUTER] * dims[M] * dims[N] * word_B
+            loads[producer, CALLS + step] += 1.0
+
+
+@compiled
+def first_of(graph_edges: np.ndarray, edge: int) -> int:
+    """First edge of the same producer; edges are ordered by producer."""
+    while edge > 0 and graph_edges[edge - 1, 0] == graph_edges[edge, 0]:
+        edge -= 1
+    return edge
+
+
+@equation(
+    Output("all_weights_B", "B", "weights of every kernel of a stage on one chip, forward and backward copies"),
+    Output("parameters_B", "B", "weights of the forward kernels on one chip: the parameters of one repeat"),
+    Output("gradients_B", "B", "weight gradients of one repeat on one chip"),
+    Output("stored_activations_B", "B", "tensors that the backward pass needs, one repeat and one microbatch"),
+    Output("tensors_B", "B", "every tensor between two kernels, on one chip, once for each that reads it"),
+    Output("single_sram_B", "B", "on-chip need of weights and buffers of the whole graph as one partition"),
+    source="DFModel B.3; where pipeline stages share a graph, the largest of any stage",
+)
+def graph_state(
+    kernel_loads: np.ndarray,
+    output_B: np.ndarray,
+    graph_edges: np.ndarray,
+    stage_of: np.ndarray,
+    tensor_traffic: float,
+    tiles: float,
+) -> tuple[float, float, float, float, float, float]:
+    """What a chip keeps of the graph, whatever its partitions. A kernel alone needs no buffers."""
+    kernels = stage_of.shape[0]
+    sums = np.zeros((stage_of.max() + 1, 4))
+    tensors = 0.0
+    buffers = 0.0
+    deepest = 0.0
+    kept = False
+    for i in range(kernels):
+        at = sums[stage_of[i]]
+        at[0] += kernel_loads[i, WEIGHTS]
+        if kernel_loads[i, BACKWARD] == 0.0:
+            at[1] += kernel_loads[i, WEIGHTS]
+        at[2] += kernel_loads[i, GRADIENTS]
+    for e in range(graph_edges.shape[0]):
+        producer = graph_edges[e, 0]
+        size = output_B[producer]
+        if e == 0 or graph_edges[e - 1, 0] != producer:
+            deepest = 0.0
+            kept = False
+        depth = graph_edges[e, 1] - producer + 1.0
+        tensors += size
+        buffers += (depth if tensor_traffic == PER_EDGE else max(depth - deepest, 0.0)) * size / tiles
+        deepest = max(deepest, depth)
+        if not kept and kernel_loads[producer, BACKWARD] == 0.0 and kernel_loads[graph_edges[e, 1], BACKWARD] > 0.0:
+            sums[stage_of[producer], 3] += size
+            kept = True
+    single = kernel_loads[:, WEIGHTS].sum() + (buffers if kernels > 1 else 0.0)
+    return sums[:, 0].max(), sums[:, 1].max(), sums[:, 2].max(), sums[:, 3].max(), tensors, single
+
+
+@compiled
+def tiled_traffic(read_B: float, written_B: float, weight_B: float, sram_B: float, weight_tiling: float) -> float:
+    """Memory traffic of a kernel alone whose weight may exceed on-chip memory, without the first read of the weight.
+
+    As published every tile of the weight moves all tensors again; physically either the input passes once per tile of
+    the weight, or the weight once per tile of the input.
+    """
+    traffic = read_B + written_B
+    if weight_tiling == FREE or weight_B <= sram_B:
+        return traffic
+    passes = np.ceil(weight_B / sram_B)
+    if weight_tiling == REPEATS_TRAFFIC:
+        return traffic * passes
+    return traffic + min((passes - 1.0) * read_B, max(np.ceil(read_B / sram_B) - 1.0, 0.0) * weight_B)
+
+
+@equation(
+    Output("partition_loads", "", "compute and bytes of each partition", ("partition", PARTITION_LOADS)),
+    Output("live_activations_B", "B", "largest sum of tensors alive between partitions"),
+    Output("partition_sram_B", "B", "largest on-chip need of a partition of several kernels"),
+    source="DFModel B.3, B.4, B.8 stage 2; multi-consumer tensors: B.8 change 3",
+)
+def partition_loads(
+    kernel_loads: np.ndarray,
+    output_B: np.ndarray,
+    graph_edges: np.ndarray,
+    partition_of: np.ndarray,
+    partitions: float,
+    tensor_traffic: float,
+    weight_tiling: float,
+    tiles: float,
+    chip_sram_capacity_B: float,
+    partition_loads: np.ndarray,
+) -> tuple[float, float]:
+    """Accumulate the loads of every partition.
+
+    `tensor_traffic` 0 charges every edge between partitions once to the producer and once to the consumer; 1 charges
+    a tensor once for writing and once per reading partition, adds the tensors that enter and leave the graph, and
+    counts a tensor once among the live ones, not at all where the backward pass reads it: that is a stored activation,
+    which waits in memory for its microbatch to come back, also where one partition holds both passes.
+    A buffer holds a tile of a tensor for each step that it waits, two where it streams to or from memory.
+    """
+    loads = partition_loads
+    loads[:] = 0.0
+    kernels = partition_of.shape[0]
+    slots = loads.shape[0]
+    per_edge = tensor_traffic == PER_EDGE
+    members = np.zeros(slots, np.int64)
+    fed = np.zeros(kernels, np.bool_)
+    used = np.zeros(kernels, np.bool_)
+    read_B = np.zeros(slots)
+    written_B = np.zeros(slots)
+    backward_flops = np.zeros(slots)
+    live = np.zeros(slots)
+    for i in range(kernels):
+        part = partition_of[i]
+        members[part] += 1
+        for column in range(BACKWARD):
+            loads[part, column] += kernel_loads[i, column]
+        loads[part, BACKWARD] = max(loads[part, BACKWARD], kernel_loads[i, BACKWARD])
+        backward_flops[part] += kernel_loads[i, FLOPS] * kernel_loads[i, BACKWARD]
+    for e in range(graph_edges.shape[0]):
+        producer = graph_edges[e, 0]
+        consumer = graph_edges[e, 1]
+        source = partition_of[producer]
+        target = partition_of[consumer]
+        used[producer] = True
+        fed[consumer] = True
+        size = output_B[producer]
+        if per_edge:
+            if source == target:
+                loads[source, SRAM] += (consumer - producer + 1.0) * size / tiles
+                continue
+            loads[source, SRAM] += 2.0 * size / tiles
+            loads[target, SRAM] += 2.0 * size / tiles
+            written_B[source] += size
+            read_B[target] += size
+            for p in range(source, target + 1):
+                live[p] += size
+            continue
+        read_before = False
+        for f in range(first_of(graph_edges, e), e):
+            read_before = read_before or partition_of[graph_edges[f, 1]] == target
+        if source != target and not read_before:
+            read_B[target] += size
+            loads[target, SRAM] += 2.0 * size / tiles
+        if e == 0 or graph_edges[e - 1, 0] != producer:
+            deepest = 0.0
+            last = source
+            written = False
+            stored = False
+            for f in range(e, graph_edges.shape[0]):
+                if graph_edges[f, 0] != producer:
+                    break
+                reader = graph_edges[f, 1]
+                if partition_of[reader] == source:
+                    deepest = max(deepest, reader - producer + 1.0)
+                    stored = stored or kernel_loads[producer, BACKWARD] != kernel_loads[reader, BACKWARD]
+                    continue
+                written = True
+                deepest = max(deepest, 2.0)
+                if kernel_loads[producer, BACKWARD] == kernel_loads[reader, BACKWARD]:
+                    last = max(last, partition_of[reader])
+            loads[source, SRAM] += deepest * size / tiles
+            if written or stored:
+                written_B[source] += size
+            if stored:
+                read_B[source] += size
+            if last > source:
+                for p in range(source, last + 1):
+                    live[p] += size
+    if not per_edge and partitions > 1.0:
+        for i in range(kernels):
+            if kernel_loads[i, GRADIENTS] == 0.0:
+                if not fed[i]:
+                    read_B[partition_of[i]] += output_B[i]
+                if not used[i]:
+                    written_B[partition_of[i]] += output_B[i]
+    largest = 0.0
+    for p in range(slots):
+        if loads[p, FLOPS] > 0.0:
+            loads[p, BACKWARD] = backward_flops[p] / loads[p, FLOPS]
+        if members[p] == 1:
+            loads[p, TENSORS] += tiled_traffic(
+                read_B[p], written_B[p], loads[p, WEIGHTS], chip_sram_capacity_B, weight_tiling
+            )
+        else:
+            loads[p, TENSORS] += read_B[p] + written_B[p]
+            largest = max(largest, loads[p, SRAM] + loads[p, WEIGHTS])
+    return live.max(), largest
+
+
+EQUATIONS = (graph_flops, kernel_loads, graph_state, partition_loads)

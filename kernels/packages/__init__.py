@@ -1,0 +1,1 @@
+"""Packages of dies: geometry, yield, assembly, cost and carbon."""

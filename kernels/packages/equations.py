@@ -1,0 +1,223 @@
+"""Equations of the package that a study names: its dies, its price and carbon, and whether it can be built."""
+
+import math
+
+import numpy as np
+
+from kernels.codes import FIRST_OF_PACKAGE
+from kernels.equation import Output, compiled, equation
+from kernels.packages.build import build
+from kernels.packages.layout import (
+    CONVENTIONS,
+    DIE_NUMBERS,
+    LAYER_NUMBERS,
+    LINK_NUMBERS,
+    RESULT,
+    RESULTS,
+)
+
+SOURCE = "unified recurrence of CATCH (Graening et al.) and Chiplet Actuary (Feng and Ma, DAC'22)"
+
+
+@equation(
+    Output("package_dies", "", "results of every die of the package", ("die", len(RESULTS))),
+    source=SOURCE,
+)
+def package_units(
+    package_codes: np.ndarray,
+    package_links: np.ndarray,
+    package_numbers: np.ndarray,
+    package_places: np.ndarray,
+    package_values: np.ndarray,
+    package_dies: np.ndarray,
+) -> None:
+    """Build the package: `package_numbers` are all its tables one after the other, of which `package_values` replace
+    the entries `package_places`."""
+    numbers = package_numbers.copy()
+    for k in range(len(package_places)):
+        numbers[package_places[k]] = package_values[k]
+    dies, links = len(package_codes), len(package_links)
+    first, last = dies * len(DIE_NUMBERS), len(numbers) - len(CONVENTIONS)
+    middle = last - links * len(LINK_NUMBERS)
+    layers = (middle - first) // len(LAYER_NUMBERS)
+    build(
+        package_codes,
+        numbers[:first].reshape((dies, len(DIE_NUMBERS))),
+        numbers[first:middle].reshape((layers, len(LAYER_NUMBERS))),
+        package_links,
+        numbers[middle:last].reshape((links, len(LINK_NUMBERS))),
+        numbers[last:],
+        package_dies,
+    )
+
+
+@equation(
+    Output("package_cost_usd", "usd", "cost of making one package that works"),
+    Output("package_silicon_usd", "usd", "of it: dies, before their yield"),
+    Output("package_defects_usd", "usd", "of it: faulty dies"),
+    Output(
+        "package_carrier_usd",
+        "usd",
+        "of it: interposer, substrate, bumps, and what fails of them and of assembly",
+    ),
+    Output("package_assembly_usd", "usd", "of it: assembly"),
+    Output("package_test_usd", "usd", "of it: tests"),
+    Output("package_wasted_usd", "usd", "of it: good dies lost in assembly"),
+    Output("package_escapes_usd", "usd", "of it: packages that pass all tests and do not work"),
+    Output("package_scrap_usd", "usd", "cost beyond that at perfect yield"),
+    Output("package_design_usd", "usd", "design and masks of one package, spread over the volume"),
+    source=SOURCE,
+)
+def package_cost(package_dies: np.ndarray) -> tuple[float, ...]:
+    """Costs are per package that works: those that fail unnoticed after the last test are paid for by the others."""
+    root = package_dies[0].view(RESULT)[0]
+    cost = root.price_usd / root.quality
+    return (
+        cost,
+        root.silicon_usd,
+        root.silicon_loss_usd,
+        root.carrier_usd + root.carrier_loss_usd,
+        root.assembling_usd,
+        root.testing_usd,
+        root.wasted_usd,
+        cost - root.price_usd,
+        cost - root.perfect_price_usd,
+        root.design_usd_with_children,
+    )
+
+
+@equation(
+    Output("package_area_mm2", "mm^2", "area of what carries all the others"),
+    Output("package_rated_power_W", "W", "power that the design states, links included"),
+    Output("package_yield", "", "share of started packages that work, dies tested before included as they are"),
+    Output("package_quality", "", "probability that a package that passed all tests works"),
+    Output("package_carbon_kg", "kg", "carbon dioxide equivalent of making one that works, without electricity"),
+    Output("package_fab_energy_J", "J", "electricity of making one that works"),
+    source=SOURCE,
+)
+def package_facts(package_dies: np.ndarray) -> tuple[float, float, float, float, float, float]:
+    """Carbon and electricity share the yields of cost."""
+    root = package_dies[0].view(RESULT)[0]
+    quality = root.quality
+    return (
+        root.area_mm2,
+        root.total_power_W,
+        root.assembled_true_yield,
+        quality,
+        root.carbon_kg / quality,
+        root.energy_J / quality,
+    )
+
+
+@equation(
+    Output("accelerator_price_usd", "usd", "price of one accelerator with its memory"),
+    source="DFModel B.6",
+    when=("chip_cost", ("listed",)),
+)
+def listed_price(
+    chip_price_usd: float,
+    memory_bandwidth_Bps: float,
+    memory_capacity_B: float,
+    memory_price_usd_per_Bps: float,
+    memory_price_usd_per_B: float,
+) -> float:
+    """Memory is priced by bandwidth and, where the library says so, by capacity."""
+    memory = memory_bandwidth_Bps * memory_price_usd_per_Bps + memory_capacity_B * memory_price_usd_per_B
+    return chip_price_usd + memory
+
+
+@equation(
+    Output("accelerator_price_usd", "usd", "price of one accelerator with its memory"),
+    source="cost of the package and its share of design, over one less the vendor's gross margin",
+    when=("chip_cost", ("package",)),
+)
+def packaged_price(
+    package_cost_usd: float,
+    package_design_usd: float,
+    package_has_memory: float,
+    facility_margin: float,
+    memory_bandwidth_Bps: float,
+    memory_capacity_B: float,
+    memory_price_usd_per_Bps: float,
+    memory_price_usd_per_B: float,
+) -> float:
+    """Price of a package that is sold at a gross margin, and of memory that is not in it, as listed."""
+    memory = memory_bandwidth_Bps * memory_price_usd_per_Bps + memory_capacity_B * memory_price_usd_per_B
+    outside = 0.0 if package_has_memory == 1.0 else memory
+    return (package_cost_usd + package_design_usd) / (1.0 - facility_margin) + outside
+
+
+@equation(
+    Output("accelerator_carbon_kg", "kg", "carbon dioxide equivalent of making one accelerator; unknown if bought"),
+    source="no data",
+    when=("chip_cost", ("listed",)),
+)
+def listed_carbon(chip_price_usd: float) -> float:
+    """A listed price does not tell how the chip is made."""
+    return math.nan + 0.0 * chip_price_usd
+
+
+@equation(
+    Output("accelerator_carbon_kg", "kg", "carbon dioxide equivalent of making one accelerator; unknown if bought"),
+    source="ACT (Gupta et al., ISCA 2022), eq. 4 and 5, with the yields of cost",
+    when=("chip_cost", ("package",)),
+)
+def packaged_carbon(
+    package_carbon_kg: float, package_fab_energy_J: float, facility_fab_carbon_intensity_kg_per_J: float
+) -> float:
+    """Gases and materials, and electricity at the intensity of the fab's grid."""
+    return package_carbon_kg + package_fab_energy_J * facility_fab_carbon_intensity_kg_per_J
+
+
+@equation(
+    Output("infeasible_reason", "", "why the point cannot run; see kernels.codes.REASONS"),
+    source="the first check that fails, of the chip and then of the system",
+    when=("chip_cost", ("listed",)),
+)
+def bought_feasibility(chip_reason: float, system_reason: float) -> float:
+    """A bought chip exists, a generated one keeps to its budgets."""
+    return chip_reason if chip_reason != 0.0 else system_reason
+
+
+@equation(
+    Output("infeasible_reason", "", "why the point cannot run; see kernels.codes.REASONS"),
+    source="the first check that fails, of the chip, the system and then the package",
+    when=("chip_cost", ("package",)),
+)
+def packaged_feasibility(chip_reason: float, system_reason: float, package_dies: np.ndarray) -> float:
+    """A package must be buildable: dies on their wafers, links within reach, edges long enough."""
+    status = package_dies[0].view(RESULT)[0].status
+    reason = chip_reason if chip_reason != 0.0 else system_reason
+    if reason != 0.0 or status == 0.0:
+        return reason
+    return FIRST_OF_PACKAGE + status - 1.0
+
+
+units = package_units.function
+
+
+@compiled
+def build_many(
+    codes: np.ndarray,
+    links: np.ndarray,
+    numbers: np.ndarray,
+    places: np.ndarray,
+    values: np.ndarray,
+    results: np.ndarray,
+) -> None:
+    """Results [point, die, RESULTS] of one package for many values [point, place] of the entries that vary."""
+    for point in range(len(values)):
+        units(codes, links, numbers, places, values[point], results[point])
+
+
+EQUATIONS = (
+    package_units,
+    package_cost,
+    package_facts,
+    listed_price,
+    packaged_price,
+    listed_carbon,
+    packaged_carbon,
+    bought_feasibility,
+    packaged_feasibility,
+)

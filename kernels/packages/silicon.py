@@ -1,0 +1,146 @@
+"""A die on its wafer: dies per wafer, reticle fields, yield, price, carbon and design (CATCH, A5 to A7 and A9; F2)."""
+
+import math
+
+import numpy as np
+
+from kernels.equation import compiled
+from kernels.packages.defects import die_yield, harvested_yield
+from kernels.packages.layout import Record
+from kernels.packages.wafer import dies_per_wafer, exposures, reticle_use, reticle_use_by_area, seams
+
+
+@compiled
+def same_on_wafer(codes: np.ndarray, dies: np.ndarray, results: np.ndarray, i: int, k: int) -> bool:
+    """Whether two dies are of one size on wafers of one geometry."""
+    return (
+        results[i].width_mm == results[k].width_mm
+        and results[i].height_mm == results[k].height_mm
+        and codes[i].dies_per_wafer == codes[k].dies_per_wafer
+        and dies[i].wafer_diameter_mm == dies[k].wafer_diameter_mm
+        and dies[i].wafer_panel_x_mm == dies[k].wafer_panel_x_mm
+        and dies[i].wafer_panel_y_mm == dies[k].wafer_panel_y_mm
+        and dies[i].wafer_edge_exclusion_mm == dies[k].wafer_edge_exclusion_mm
+        and dies[i].wafer_scribe_mm == dies[k].wafer_scribe_mm
+    )
+
+
+@compiled
+def count_dies(codes: np.ndarray, dies: np.ndarray, conventions: Record, results: np.ndarray, i: int) -> float:
+    """Dies per wafer; what an equal die found before is used again, as the count takes longer than all the rest."""
+    for k in range(i + 1, len(codes)):
+        if same_on_wafer(codes, dies, results, i, k):
+            return results[k].dies_per_wafer
+    die = dies[i]
+    return dies_per_wafer(
+        codes[i].dies_per_wafer,
+        results[i].width_mm,
+        results[i].height_mm,
+        die.wafer_diameter_mm,
+        die.wafer_panel_x_mm,
+        die.wafer_panel_y_mm,
+        die.wafer_edge_exclusion_mm,
+        die.wafer_scribe_mm,
+        conventions.lost_rows,
+    )
+
+
+@compiled
+def fields(die: Record, conventions: Record, result: Record) -> tuple[float, float]:
+    """Exposure fields of a die and how well they are used; writes the seams between them."""
+    x, y, area = result.width_mm, result.height_mm, result.area_mm2
+    wide, high = die.wafer_reticle_x_mm, die.wafer_reticle_y_mm
+    result.reticle_slack_mm = max(min(wide - x, high - y), min(wide - y, high - x))
+    if conventions.fields_by_area == 1.0:
+        result.seams = 0.0
+        return 1.0, reticle_use_by_area(area, wide, high)
+    across, down = exposures(x, y, wide, high)
+    result.seams = seams(across, down)
+    return across * down, reticle_use(x, y, wide, high)
+
+
+@compiled
+def layer_yield(die: Record, layer: Record, conventions: Record, result: Record) -> float:
+    """Share of dies without a fault in one layer, repaired and harvested ones included, and without a bad seam.
+
+    Faults count in core, cells and vias of an active layer and on the whole of a passive one.
+    """
+    area = die.core_area_mm2 + result.io_area_mm2
+    if conventions.flawless_carriers == 0.0:
+        area = area + result.via_area_mm2 if layer.active == 1.0 else result.area_mm2
+    density = layer.defect_density_per_mm2 * layer.critical_area_ratio
+    model, alpha, levels = layer.yield_model, layer.clustering, layer.critical_levels
+    if die.harvest_units > 0.0 and die.harvest_spares > 0.0:
+        unit = min(die.harvest_unit_mm2, area / die.harvest_units)
+        rest = max(area - die.harvest_units * unit, 0.0)
+        found = harvested_yield(
+            model, density * rest, density * unit, die.harvest_units, die.harvest_spares, alpha, levels
+        )
+    else:
+        found = die_yield(model, density * area, alpha, levels)
+    return found * layer.stitching_yield**result.seams if result.seams > 0.0 else found
+
+
+@compiled
+def gate_density(code: Record, layers: np.ndarray) -> float:
+    """Gates (of four transistors) per mm2 of a die's active layers."""
+    gates = 0.0
+    for number in range(code.first_layer, code.first_layer + code.layers):
+        gates += layers[number].active * layers[number].transistor_density_per_mm2 / 4.0
+    return gates
+
+
+@compiled
+def make_die(
+    code: Record, die: Record, layers: np.ndarray, conventions: Record, result: Record
+) -> tuple[float, float, float]:
+    """Price of the layers and yield of a die whose area and number per wafer are known; returns masks and design in usd
+    (not yet spread over a quantity), and per die carbon in kg and electricity in J of its layers."""
+    field_count, use = fields(die, conventions, result)
+    result.reticle_use = use
+    if die.wafer_panel_x_mm > 0.0:
+        wafer = die.wafer_panel_x_mm * die.wafer_panel_y_mm
+    else:
+        wafer = math.pi * (die.wafer_diameter_mm / 2.0) ** 2
+    share = wafer / result.dies_per_wafer if result.dies_per_wafer > 0.0 else math.nan
+    price = die.finish_usd_per_mm2 * result.area_mm2
+    good = 1.0 if conventions.late_process_yield == 1.0 else die.wafer_process_yield
+    logic = (
+        die.memory_share * die.wafer_memory_design_price_usd_per_mm2
+        + die.logic_share * die.wafer_logic_design_price_usd_per_mm2
+        + die.analog_share * die.wafer_analog_design_price_usd_per_mm2
+    )
+    design = die.design_usd + die.core_area_mm2 * logic
+    carbon, energy = 0.0, 0.0
+    for number in range(code.first_layer, code.first_layer + code.layers):
+        layer = layers[number]
+        litho = layer.litho_share
+        exposed = 1.0 - litho + litho / use if litho > 0.0 else 1.0
+        price += layer.price_usd_per_mm2 * share * exposed
+        good *= layer_yield(die, layer, conventions, result)
+        design += die.reticle_share * layer.mask_set_usd * field_count
+        design += die.core_area_mm2 * layer.design_price_usd_per_mm2
+        design += result.area_mm2 * layer.chip_design_price_usd_per_mm2 + layer.chip_fixed_price_usd
+        carbon += layer.carbon_kg_per_mm2 * share
+        energy += layer.fab_energy_J_per_mm2 * share
+    result.layer_price_usd = price
+    result.true_yield = good
+    result.self_test_usd = test_price(die, conventions, die.core_area_mm2, gate_density(code, layers))
+    if not math.isnan(die.given_price_usd) and conventions.bought_dies_designed == 0.0:
+        # Its price pays for its design.
+        design = die.design_usd
+    return design, carbon, energy
+
+
+@compiled
+def test_price(die: Record, conventions: Record, core_area: float, gates_per_mm2: float) -> float:
+    """Price of testing a die before assembly: cycles of all patterns through its scan chains, and fixed time."""
+    if die.test_self_tested == 0.0:
+        return 0.0
+    ratio = die.gate_flop_ratio
+    patterns, chain = die.test_self_patterns, die.test_self_chain_per_mm2
+    patterns = 2.0 ** (1.5 * ratio) if math.isnan(patterns) else patterns
+    chain = gates_per_mm2 / ratio / die.test_self_chains if math.isnan(chain) else chain
+    samples = die.test_samples
+    runs = patterns + samples if conventions.samples_differ == 1.0 else patterns * samples
+    return die.test_price_usd_per_s * (core_area * die.test_cycle_s * runs * chain + die.test_self_time_s)

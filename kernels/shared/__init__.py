@@ -1,0 +1,1 @@
+"""Physics that all families share: chips, networks, prices, energy, ownership."""

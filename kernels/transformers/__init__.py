@@ -1,0 +1,1 @@
+"""Operator tables: transformer and LSTM models in training and inference."""

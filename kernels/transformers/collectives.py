@@ -1,0 +1,434 @@
+"""Time of one collective by algorithm and topology, for a group that spans up to two network dimensions.
+
+The group has `inner` ranks along the first dimension (say, inside a node) and `outer` such sets along the second.
+`inner_Bps` and `outer_Bps` are what one rank can send in one direction along a dimension, over all its links there
+together; so each rank has a port of its own to the outer dimension (a "rail"). A time is
+
+    launch + hops in sequence * latency + bytes over the busiest port / rate * slowdown
+
+The slowdown comes from pieces of finite size: a piece of x bytes is streamed in chunks, each costs a fixed time, and
+the first must fill the pipeline. The best number of chunks balances the two and leaves x/rate * (1 + sqrt(half_B/x)),
+where half_B = 4 * rate * time per chunk is the piece that runs at half of the rate.
+
+An algorithm that the topology or the operation does not allow takes infinitely long, so a minimum passes it over.
+Sources: Thakur, Rabenseifner, Gropp 2005 (ring, halving and doubling, Bruck, scatter and all-gather); Sanders, Speck,
+Traff 2009 (two trees); Patarasuk, Yuan 2009 (ring is optimal); Klenk et al. 2020 (reduction in the switch).
+"""
+
+import numpy as np
+
+from kernels.codes import ALGORITHMS, FULLY_CONNECTED, MESH, OPERATIONS, RING, SWITCH
+from kernels.equation import compiled
+from kernels.shared.dimensions import all_to_all_load, diameter, doublings
+
+ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER, ALL_TO_ALL, BROADCAST, POINT_TO_POINT = range(len(OPERATIONS))
+(
+    RING_ALGORITHM,
+    DOUBLE_BINARY_TREE,
+    RECURSIVE_HALVING_DOUBLING,
+    DIRECT,
+    HIERARCHICAL,
+    IN_NETWORK_REDUCTION,
+    TORUS_2D,
+    BEST,
+    LIBRARY,
+) = range(len(ALGORITHMS))
+
+
+@compiled
+def streamed(load_B: float, piece_B: float, rate_Bps: float, half_B: float) -> float:
+    """Seconds to send `load_B` bytes in pieces of `piece_B` bytes; half of the rate at pieces of `half_B`."""
+    return load_B / rate_Bps * (1.0 + np.sqrt(half_B / piece_B)) if load_B > 0.0 else 0.0
+
+
+@compiled
+def neighbour_load(kind: float, extent: float) -> float:
+    """Share of a rank's rate lost when pieces only go to a neighbour, as a factor on the bytes.
+
+    In a ring two halves go round in opposite directions, in a full connection rings over different links share the
+    work. A line has no second way round: a rank with two links has each of them busy in one direction only.
+    """
+    return 2.0 if kind == MESH and extent > 2.0 else 1.0
+
+
+@compiled
+def links(kind: float, extent: float) -> float:
+    """Links over which a rank's rate is spread."""
+    if kind == RING:
+        return 2.0
+    if kind == MESH:
+        return min(2.0, extent - 1.0)
+    return extent - 1.0 if kind == FULLY_CONNECTED else 1.0
+
+
+@compiled
+def gather_load(kind: float, extent: float) -> float:
+    """Bytes over a rank's ports per byte of the gathered buffer, if pieces are passed on; also of a reduce-scatter."""
+    return neighbour_load(kind, extent) * (extent - 1.0) / extent
+
+
+@compiled
+def exchange_load(kind: float, extent: float) -> float:
+    """Bytes per byte of the send buffer on the busiest link, as if over all ports, if each rank sends to each other."""
+    return all_to_all_load(kind, extent) * links(kind, extent) / extent if extent > 1.0 else 0.0
+
+
+@compiled
+def phases(operation: float) -> float:
+    """An all-reduce is a reduce-scatter and an all-gather; a large broadcast a scatter and an all-gather."""
+    return 2.0 if operation == ALL_REDUCE or operation == BROADCAST else 1.0
+
+
+@compiled
+def point_to_point(
+    message_B: float,
+    inner: float,
+    outer: float,
+    inner_Bps: float,
+    outer_Bps: float,
+    inner_latency_s: float,
+    outer_latency_s: float,
+    half_B: float,
+) -> float:
+    """One message between neighbours; through both dimensions if the two ranks differ in both."""
+    rate = min(inner_Bps if inner > 1.0 else np.inf, outer_Bps if outer > 1.0 else np.inf)
+    hops_s = (inner_latency_s if inner > 1.0 else 0.0) + (outer_latency_s if outer > 1.0 else 0.0)
+    return streamed(message_B, message_B, rate, half_B) + hops_s
+
+
+@compiled
+def ring(
+    operation: float,
+    message_B: float,
+    inner: float,
+    outer: float,
+    inner_Bps: float,
+    outer_Bps: float,
+    inner_latency_s: float,
+    outer_latency_s: float,
+    half_B: float,
+    kind_inner: float,
+    kind_outer: float,
+) -> float:
+    """Rings through all ranks, set after set, one per rail, each for its part of the message.
+
+    A set's rails together carry what one rank passes on, and a rank sends inside its set for all rings but the one
+    that leaves from it. The slowest piece makes every hop of the ring but one, the cheapest. In an all-to-all pieces
+    go the shorter way round, halfway at most; their latency is that of the average stretch.
+    """
+    ranks = inner * outer
+    rate = inner_Bps / neighbour_load(kind_inner, inner) if inner > 1.0 else np.inf
+    cheapest_s = inner_latency_s if inner > 1.0 else outer_latency_s
+    around_s = inner_latency_s * ranks
+    if outer > 1.0:
+        rail_Bps = outer_Bps / neighbour_load(kind_outer, outer)
+        rate = min(rate * inner / (inner - 1.0) if inner > 1.0 else np.inf, inner * rail_Bps)
+        cheapest_s = min(cheapest_s, outer_latency_s)
+        around_s = inner_latency_s * (ranks - outer) + outer_latency_s * outer
+    piece = message_B / ranks
+    if operation == ALL_TO_ALL:
+        half_way = np.floor(ranks / 2.0)
+        return streamed(half_way * (ranks - half_way) * piece, piece, rate, half_B) + around_s * half_way / ranks
+    if operation == BROADCAST:
+        return streamed(message_B, message_B, rate, half_B) + around_s - cheapest_s
+    one_way = streamed((ranks - 1.0) * piece, piece, rate, half_B) + around_s - cheapest_s
+    return phases(operation) * one_way
+
+
+@compiled
+def double_binary_tree(
+    operation: float,
+    message_B: float,
+    inner: float,
+    outer: float,
+    inner_Bps: float,
+    outer_Bps: float,
+    inner_latency_s: float,
+    outer_latency_s: float,
+    half_B: float,
+) -> float:
+    """Two trees, each for half of the message; a rank that is inside one is a leaf of the other.
+
+    Reducing and spreading go on at once, for different chunks: a rank inside a tree sends to its parent and to two
+    children, and to its parent in the other tree, four halves. Two ranks send two, three ranks three.
+    """
+    if operation != ALL_REDUCE and operation != BROADCAST:
+        return np.inf
+    inner_share = min(inner, 4.0) / 2.0 if operation == ALL_REDUCE else 1.0
+    outer_share = min(outer, 4.0) / 2.0 if operation == ALL_REDUCE else 1.0
+    inner_s = streamed(inner_share * message_B, message_B / 2.0, inner_Bps, half_B) if inner > 1.0 else 0.0
+    rail_B = message_B / inner
+    outer_s = streamed(outer_share * rail_B, rail_B / 2.0, outer_Bps, half_B) if outer > 1.0 else 0.0
+    ways = 2.0 if operation == ALL_REDUCE else 1.0
+    deep_s = doublings(inner) * inner_latency_s + doublings(outer) * outer_latency_s
+    return max(inner_s, outer_s) + ways * deep_s
+
+
+@compiled
+def halving(buffer_B: float, extent: float, rate_Bps: float, latency_s: float, half_B: float) -> float:
+    """Reduce-scatter among `extent` ranks by exchange of half, a quarter, ... of the buffer with ever another partner.
+
+    Ranks beyond the largest power of two hand their buffer to a partner first. An all-gather is the same backwards.
+    """
+    time = 0.0
+    held = buffer_B
+    paired = 1.0
+    while 2.0 * paired <= extent:
+        held /= 2.0
+        time += streamed(held, held, rate_Bps, half_B) + latency_s
+        paired *= 2.0
+    if paired < extent:
+        time += streamed(buffer_B, buffer_B, rate_Bps, half_B) + latency_s
+    return time
+
+
+@compiled
+def bruck(buffer_B: float, extent: float, rate_Bps: float, latency_s: float, half_B: float) -> float:
+    """All-to-all in log2 steps: in step k everything whose distance has bit k set goes 2**k ranks further."""
+    time = 0.0
+    reach = 1.0
+    while reach < extent:
+        cycles = np.floor(extent / (2.0 * reach))
+        blocks = cycles * reach + max(0.0, extent - cycles * 2.0 * reach - reach)
+        step_B = buffer_B * blocks / extent
+        time += streamed(step_B, step_B, rate_Bps, half_B) + latency_s
+        reach *= 2.0
+    return time
+
+
+@compiled
+def recursive_halving_doubling(
+    operation: float,
+    message_B: float,
+    inner: float,
+    outer: float,
+    inner_Bps: float,
+    outer_Bps: float,
+    inner_latency_s: float,
+    outer_latency_s: float,
+    half_B: float,
+) -> float:
+    """Rabenseifner's all-reduce, either part of it, a broadcast of both parts; Bruck's all-to-all.
+
+    The inner dimension comes first, so that the large exchanges take place inside the sets.
+    """
+    if operation == ALL_TO_ALL:
+        inside = bruck(message_B, inner, inner_Bps, inner_latency_s, half_B)
+        return inside + bruck(message_B, outer, outer_Bps, outer_latency_s, half_B)
+    inside = halving(message_B, inner, inner_Bps, inner_latency_s, half_B)
+    outside = halving(message_B / inner, outer, outer_Bps, outer_latency_s, half_B)
+    return phases(operation) * (inside + outside)
+
+
+@compiled
+def direct(
+    operation: float,
+    message_B: float,
+    inner: float,
+    outer: float,
+    inner_Bps: float,
+    outer_Bps: float,
+    inner_latency_s: float,
+    outer_latency_s: float,
+    half_B: float,
+    kind_inner: float,
+    kind_outer: float,
+) -> float:
+    """Every rank sends a piece to every other at once, first along the inner dimension, then along the outer.
+
+    Both dimensions carry all pieces whose ends differ in them; an all-gather sends the same piece to everyone.
+    """
+    piece = message_B / (inner * outer)
+    inner_s = streamed(exchange_load(kind_inner, inner) * message_B, piece, inner_Bps, half_B)
+    outer_s = streamed(exchange_load(kind_outer, outer) * message_B, piece, outer_Bps, half_B)
+    hops_s = diameter(kind_inner, inner) * inner_latency_s + diameter(kind_outer, outer) * outer_latency_s
+    return phases(operation) * (max(inner_s, outer_s) + hops_s)
+
+
+@compiled
+def hierarchical(
+    operation: float,
+    message_B: float,
+    inner: float,
+    outer: float,
+    inner_Bps: float,
+    outer_Bps: float,
+    inner_latency_s: float,
+    outer_latency_s: float,
+    half_B: float,
+    kind_inner: float,
+    kind_outer: float,
+) -> float:
+    """Rings inside the sets and, on a rank's 1/inner of the message, rings across them, overlapped chunk by chunk.
+
+    With many chunks both dimensions are busy all the time, so the slower one sets the rate. An all-to-all exchanges
+    along one dimension and then the other, without overlap, in messages that are joined to save latency.
+    """
+    rail_B = message_B / inner
+    if operation == ALL_TO_ALL:
+        inside = streamed(exchange_load(kind_inner, inner) * message_B, rail_B, inner_Bps, half_B)
+        outside = streamed(exchange_load(kind_outer, outer) * message_B, message_B / outer, outer_Bps, half_B)
+        hops_s = diameter(kind_inner, inner) * inner_latency_s + diameter(kind_outer, outer) * outer_latency_s
+        return inside + outside + hops_s
+    inside = streamed(gather_load(kind_inner, inner) * message_B, rail_B, inner_Bps, half_B)
+    outside = streamed(gather_load(kind_outer, outer) * rail_B, rail_B / outer, outer_Bps, half_B)
+    hops_s = (inner - 1.0) * inner_latency_s + (outer - 1.0) * outer_latency_s
+    return phases(operation) * (max(inside, outside) + hops_s)
+
+
+@compiled
+def in_network_reduction(
+    operation: float,
+    message_B: float,
+    inner: float,
+    outer: float,
+    inner_Bps: float,
+    outer_Bps: float,
+    inner_latency_s: float,
+    outer_latency_s: float,
+    half_B: float,
+) -> float:
+    """Switches add and multiply: a rank asks for the sum of its 1/inner of the message and has it sent to all.
+
+    Inside a set, a rank sends its whole buffer to the switch on request of the others, and its sum once more; across
+    sets, the rank's 1/inner goes up and comes down once. Both dimensions stream at once.
+    """
+    if operation == ALL_TO_ALL:
+        return np.inf
+    share = 1.0 + 1.0 / inner if operation == ALL_REDUCE else 1.0
+    passes = 2.0 if operation == ALL_REDUCE else 1.0
+    rail_B = message_B / inner
+    inner_s = streamed(share * message_B, rail_B, inner_Bps, half_B) if inner > 1.0 else 0.0
+    outer_s = streamed(rail_B, rail_B / outer, outer_Bps, half_B) if outer > 1.0 else 0.0
+    up_s = (inner_latency_s if inner > 1.0 else 0.0) + (outer_latency_s if outer > 1.0 else 0.0)
+    return max(inner_s, outer_s) + passes * up_s
+
+
+@compiled
+def torus_2d(
+    operation: float,
+    message_B: float,
+    inner: float,
+    outer: float,
+    inner_Bps: float,
+    outer_Bps: float,
+    inner_latency_s: float,
+    outer_latency_s: float,
+    half_B: float,
+    kind_inner: float,
+    kind_outer: float,
+) -> float:
+    """Half of the message goes along the inner dimension first, half along the outer, then they swap dimensions."""
+    if operation == BROADCAST or inner <= 1.0 or outer <= 1.0:
+        return np.inf
+    half_message_B = message_B / 2.0
+    if operation == ALL_TO_ALL:
+        first = streamed(exchange_load(kind_inner, inner) * half_message_B, half_message_B / inner, inner_Bps, half_B)
+        other = streamed(exchange_load(kind_outer, outer) * half_message_B, half_message_B / outer, outer_Bps, half_B)
+        hops_s = max(diameter(kind_inner, inner) * inner_latency_s, diameter(kind_outer, outer) * outer_latency_s)
+        return 2.0 * (max(first, other) + hops_s)
+    share_x, share_y = gather_load(kind_inner, inner), gather_load(kind_outer, outer)
+    smallest = half_message_B / (inner * outer)
+    whole_x = streamed(share_x * half_message_B, half_message_B / inner, inner_Bps, half_B)
+    whole_y = streamed(share_y * half_message_B, half_message_B / outer, outer_Bps, half_B)
+    rest_x = streamed(share_x * half_message_B / outer, smallest, inner_Bps, half_B)
+    rest_y = streamed(share_y * half_message_B / inner, smallest, outer_Bps, half_B)
+    hops_s = max((inner - 1.0) * inner_latency_s, (outer - 1.0) * outer_latency_s)
+    return phases(operation) * (max(whole_x, whole_y) + max(rest_x, rest_y) + 2.0 * hops_s)
+
+
+@compiled
+def switched(kind: float, extent: float) -> bool:
+    """Whether any two ranks along a dimension can talk at a rank's full rate, whatever the others do."""
+    return extent <= 1.0 or kind == SWITCH
+
+
+@compiled
+def collective_time(
+    operation: float,
+    algorithm: float,
+    message_B: float,
+    inner: float,
+    outer: float,
+    inner_Bps: float,
+    outer_Bps: float,
+    inner_latency_s: float,
+    outer_latency_s: float,
+    launch_s: float,
+    half_B: float,
+    kind_inner: float,
+    kind_outer: float,
+) -> float:
+    """Seconds of a collective; infinite if the algorithm cannot run it on this topology.
+
+    `message_B` is the buffer that every rank holds before an all-reduce or reduce-scatter or after an all-gather or
+    broadcast, what a rank sends in an all-to-all (its own share included), or the message itself. Rates in B/s one
+    way and per rank, latencies in s per hop, `launch_s` once. `best` is the fastest of all but reduction in the
+    network, which only some switches can do: who has them takes the smaller of the two.
+    """
+    if inner * outer <= 1.0 or message_B <= 0.0:
+        return 0.0
+    li, lo = inner_latency_s, outer_latency_s
+    if operation == POINT_TO_POINT:
+        return launch_s + point_to_point(message_B, inner, outer, inner_Bps, outer_Bps, li, lo, half_B)
+    any_pair = switched(kind_inner, inner) and switched(kind_outer, outer)
+    best = algorithm == BEST
+    in_library = algorithm == LIBRARY
+    ki, ko = kind_inner, kind_outer
+    time = np.inf
+    if best or algorithm == RING_ALGORITHM or (in_library and operation != ALL_TO_ALL):
+        time = min(time, ring(operation, message_B, inner, outer, inner_Bps, outer_Bps, li, lo, half_B, ki, ko))
+    if (best or algorithm == DOUBLE_BINARY_TREE) and any_pair:
+        time = min(time, double_binary_tree(operation, message_B, inner, outer, inner_Bps, outer_Bps, li, lo, half_B))
+    if (best or algorithm == RECURSIVE_HALVING_DOUBLING) and any_pair:
+        other = recursive_halving_doubling(operation, message_B, inner, outer, inner_Bps, outer_Bps, li, lo, half_B)
+        time = min(time, other)
+    if best or algorithm == DIRECT or (in_library and operation == ALL_TO_ALL):
+        time = min(time, direct(operation, message_B, inner, outer, inner_Bps, outer_Bps, li, lo, half_B, ki, ko))
+    if best or algorithm == HIERARCHICAL or (in_library and operation != ALL_TO_ALL and outer > 1.0):
+        other = hierarchical(operation, message_B, inner, outer, inner_Bps, outer_Bps, li, lo, half_B, ki, ko)
+        time = min(time, other)
+    if algorithm == IN_NETWORK_REDUCTION and any_pair:
+        time = in_network_reduction(operation, message_B, inner, outer, inner_Bps, outer_Bps, li, lo, half_B)
+    if best or algorithm == TORUS_2D:
+        time = min(time, torus_2d(operation, message_B, inner, outer, inner_Bps, outer_Bps, li, lo, half_B, ki, ko))
+    return launch_s + time
+
+
+@compiled
+def own_piece_time(
+    operation: float, message_B: float, inner: float, outer: float, copy_Bps: float, half_B: float
+) -> float:
+    """Seconds by which a collective out of place is longer: a rank copies its own piece to the other buffer.
+
+    Benchmarks such as nccl-tests report times out of place; who gathers or reduces in place does not add this.
+    """
+    if inner * outer <= 1.0 or operation >= BROADCAST:
+        return 0.0
+    piece = message_B / (inner * outer)
+    return streamed(piece, piece, copy_Bps, half_B)
+
+
+@compiled
+def required_rate(
+    operation: float,
+    message_B: float,
+    inner: float,
+    outer: float,
+    kind_inner: float,
+    kind_outer: float,
+    seconds: float,
+) -> tuple[float, float]:
+    """Rates per rank, B/s along the inner and the outer dimension, with which a collective takes `seconds`.
+
+    For rings along both dimensions or, for an all-to-all, direct messages, with the dimensions overlapped, latency and
+    small pieces left out: what a network needs in order to hide the collective behind `seconds` of computation.
+    """
+    if operation == POINT_TO_POINT:
+        rate = message_B / seconds
+        return (rate if inner > 1.0 else 0.0), (rate if outer > 1.0 else 0.0)
+    if operation == ALL_TO_ALL:
+        rate = message_B / seconds
+        return exchange_load(kind_inner, inner) * rate, exchange_load(kind_outer, outer) * rate
+    rate = phases(operation) * message_B / seconds
+    return gather_load(kind_inner, inner) * rate, gather_load(kind_outer, outer) * rate / inner

@@ -1,0 +1,202 @@
+"""Serving: the pass over a prompt, passes for generated tokens, and both together under load."""
+
+import numpy as np
+
+from kernels.equation import Output, equation
+from kernels.transformers.operators import (
+    PIPELINE,
+    S_FLOPS,
+    S_FORWARD,
+    S_FORWARD_BOUND,
+    S_HOST_FORWARD,
+    S_NET_FORWARD,
+    group_collective,
+)
+from kernels.transformers.training import FIRST, LAST, POINT_TO_POINT
+
+
+@equation(
+    Output("prefill_stage_s", "s", "pass over the prompts of one microbatch through the layers of a stage"),
+    Output("prefill_ends_s", "s", "embedding and head of that pass"),
+    source="sum of the operators, or the host's time to launch them",
+)
+def prefill_stage(layer_sums: np.ndarray, place_sums: np.ndarray, layers_per_stage: float) -> tuple[float, float]:
+    """Prompts of a microbatch run together."""
+    layer = max(layer_sums[S_FORWARD] + layer_sums[S_NET_FORWARD], layer_sums[S_HOST_FORWARD])
+    ends = place_sums[FIRST, S_FORWARD] + place_sums[LAST, S_FORWARD]
+    ends += place_sums[FIRST, S_NET_FORWARD] + place_sums[LAST, S_NET_FORWARD]
+    return layers_per_stage * layer, ends
+
+
+@equation(
+    Output("decode_stage_s", "s", "pass for one token of each request of a microbatch through the layers of a stage"),
+    Output("decode_ends_s", "s", "embedding and head of that pass"),
+    source="sum of the operators, or the host's time to launch them",
+)
+def decode_stage(
+    decode_layer_sums: np.ndarray, decode_sums: np.ndarray, layers_per_stage: float
+) -> tuple[float, float]:
+    """At the mean length of the cache over the generated tokens."""
+    layer = max(
+        decode_layer_sums[S_FORWARD] + decode_layer_sums[S_NET_FORWARD],
+        decode_layer_sums[S_HOST_FORWARD],
+    )
+    ends = decode_sums[FIRST, S_FORWARD] + decode_sums[LAST, S_FORWARD]
+    ends += decode_sums[FIRST, S_NET_FORWARD] + decode_sums[LAST, S_NET_FORWARD]
+    return layers_per_stage * layer, ends
+
+
+@equation(
+    Output("decode_transfer_s", "s", "message of one token of each request to the neighbouring stage"),
+    Output("prefill_transfer_s", "s", "message of the prompts of a microbatch to the neighbouring stage"),
+    source="point-to-point message",
+)
+def inference_transfers(
+    stage_message_B: float,
+    queries: float,
+    pipeline_parallel: float,
+    group_network: np.ndarray,
+    collective_algorithm: float,
+    calibration_collective_launch_s: float,
+    calibration_half_message_B: float,
+) -> tuple[float, float]:
+    """A generated token sends one position of each request."""
+    if pipeline_parallel <= 1.0:
+        return 0.0, 0.0
+    launch, half = calibration_collective_launch_s, calibration_half_message_B
+    token = group_collective(
+        group_network, PIPELINE, POINT_TO_POINT, collective_algorithm, stage_message_B / queries, launch, half
+    )
+    prompt = group_collective(
+        group_network, PIPELINE, POINT_TO_POINT, collective_algorithm, stage_message_B, launch, half
+    )
+    return token, prompt
+
+
+@equation(
+    Output("time_to_first_token_s", "s", "from the arrival of a batch to its first generated token"),
+    Output("time_per_output_token_s", "s", "between two generated tokens of a request"),
+    Output("request_time_s", "s", "from the arrival of a batch to its last token"),
+    source="microbatches follow each other through the stages; a token needs every stage of its own pass",
+)
+def latencies(
+    microbatches: float,
+    pipeline_parallel: float,
+    output_length: float,
+    prefill_stage_s: float,
+    prefill_ends_s: float,
+    prefill_transfer_s: float,
+    decode_stage_s: float,
+    decode_ends_s: float,
+    decode_transfer_s: float,
+) -> tuple[float, float, float]:
+    """The first token comes out of the pass over the prompt."""
+    p = pipeline_parallel
+    slots = microbatches + p - 1.0
+    first = slots * (prefill_stage_s + prefill_transfer_s) + microbatches * prefill_ends_s
+    each = max(microbatches, p) * (decode_stage_s + decode_transfer_s) + microbatches * decode_ends_s
+    return first, each, first + (output_length - 1.0) * each
+
+
+@equation(
+    Output("iteration_time_s", "s", "time in which a batch of requests is served"),
+    source="the last token of a static batch",
+    when=("task", ("inference",)),
+)
+def inference_iteration(request_time_s: float) -> float:
+    """A batch that starts and ends together."""
+    return request_time_s
+
+
+@equation(
+    Output("requests_per_s", "1/s", "requests that continuous batching sustains with all slots taken"),
+    Output("loaded_time_per_output_token_s", "s", "mean time between two tokens of a request then"),
+    Output("longest_token_gap_s", "s", "longest time between two tokens: while a prompt, or a chunk of it, passes"),
+    Output("output_tokens_per_s", "1/s", "tokens generated per second then, on all chips"),
+    Output("output_tokens_per_s_per_chip", "1/s", "the same per chip"),
+    source="a slot serves the tokens of a request, the first with its prompt; prompts of all slots pass once",
+)
+def continuous_batching(
+    batch_size: float,
+    output_length: float,
+    chunk_length: float,
+    tokens_per_sample: float,
+    time_to_first_token_s: float,
+    time_per_output_token_s: float,
+    chips: float,
+) -> tuple[float, float, float, float, float]:
+    """Every slot is refilled at once; prompts of the batch cost what they cost together. Chunks of a prompt pass
+    beside decoding, so that no token waits for a whole prompt."""
+    period = (output_length - 1.0) * time_per_output_token_s + time_to_first_token_s
+    requests = batch_size / period
+    prompt = time_to_first_token_s / batch_size
+    chunk = min(chunk_length / tokens_per_sample, 1.0) if chunk_length > 0.0 else 1.0
+    gap = time_per_output_token_s + chunk * prompt
+    return requests, period / output_length, gap, requests * output_length, requests * output_length / chips
+
+
+@equation(
+    Output("compute_time_s", "s", "time in which compute limits the chip"),
+    Output("l2_time_s", "s", "time in which the shared cache limits it"),
+    Output("memory_time_s", "s", "time in which memory limits it"),
+    Output("overhead_time_s", "s", "time in which the cost of kernels limits it"),
+    Output("network_time_s", "s", "time of the collectives inside layers, hidden or not"),
+    Output("hidden_network_time_s", "s", "the part of it that compute hides"),
+    Output("transfer_time_s", "s", "time in which activations pass between stages"),
+    Output("recompute_time_s", "s", "nothing is computed twice in inference"),
+    source="sums over the operators by what limits them, for the prompts and all generated tokens of a batch",
+    when=("task", ("inference",)),
+)
+def inference_breakdown(
+    microbatches: float,
+    layers_per_stage: float,
+    output_length: float,
+    layer_sums: np.ndarray,
+    decode_layer_sums: np.ndarray,
+    prefill_transfer_s: float,
+    decode_transfer_s: float,
+) -> tuple[float, float, float, float, float, float, float, float]:
+    """Of a chip of a full stage without embedding or head; collectives are never hidden."""
+    n = microbatches * layers_per_stage
+    tokens = output_length - 1.0
+    compute = layer_sums[S_FORWARD_BOUND] + tokens * decode_layer_sums[S_FORWARD_BOUND]
+    cache = layer_sums[S_FORWARD_BOUND + 1] + tokens * decode_layer_sums[S_FORWARD_BOUND + 1]
+    memory = layer_sums[S_FORWARD_BOUND + 2] + tokens * decode_layer_sums[S_FORWARD_BOUND + 2]
+    overhead = layer_sums[S_FORWARD_BOUND + 3] + tokens * decode_layer_sums[S_FORWARD_BOUND + 3]
+    network = layer_sums[S_NET_FORWARD] + tokens * decode_layer_sums[S_NET_FORWARD]
+    transfer = microbatches * (prefill_transfer_s + tokens * decode_transfer_s)
+    return n * compute, n * cache, n * memory, n * overhead, n * network, 0.0, transfer, 0.0
+
+
+@equation(
+    Output("hardware_flops", "flop", "operations that all chips execute for a batch of requests"),
+    source="sum over the operator table",
+    when=("task", ("inference",)),
+)
+def inference_hardware_flops(
+    layer_sums: np.ndarray,
+    place_sums: np.ndarray,
+    decode_layer_sums: np.ndarray,
+    decode_sums: np.ndarray,
+    layers: float,
+    microbatches: float,
+    chips: float,
+    pipeline_parallel: float,
+    output_length: float,
+) -> float:
+    """The prompt and every generated token."""
+    prompt = layers * layer_sums[S_FLOPS] + place_sums[FIRST, S_FLOPS] + place_sums[LAST, S_FLOPS]
+    token = layers * decode_layer_sums[S_FLOPS] + decode_sums[FIRST, S_FLOPS] + decode_sums[LAST, S_FLOPS]
+    return microbatches * (prompt + (output_length - 1.0) * token) * chips / pipeline_parallel
+
+
+EQUATIONS = (
+    prefill_stage,
+    decode_stage,
+    inference_transfers,
+    latencies,
+    inference_iteration,
+    inference_breakdown,
+    continuous_batching,
+    inference_hardware_flops,
+)

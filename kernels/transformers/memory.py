@@ -1,0 +1,264 @@
+"""Memory of one chip that trains or serves a model, whether a point can run, and what a designer compares."""
+
+import numpy as np
+
+from kernels.codes import CHOICES, PLACES
+from kernels.equation import Output, equation
+from kernels.graphs.memory import (
+    CHIPS_MISMATCH,
+    EXPERTS_INDIVISIBLE,
+    FEASIBLE,
+    HEADS_INDIVISIBLE,
+    MEMORY_CAPACITY,
+    MICROBATCH_INDIVISIBLE,
+    OFFLOAD_CAPACITY,
+    PARALLELISM_MISMATCH,
+    STAGES_INDIVISIBLE,
+    TOO_MANY_REPLICAS,
+    TOO_MANY_STAGES,
+)
+from kernels.transformers.operators import S_STORED, S_WEIGHTS, S_WORKING
+from kernels.transformers.schedules import in_flight, parameter_copies
+from kernels.transformers.training import FIRST, FULL, LAST, shard_counts
+
+INFERENCE = CHOICES["task"].index("inference")
+assert PLACES[LAST] == "last"
+
+
+@equation(
+    Output("weights_B", "B", "weights on one chip"),
+    Output("gradients_B", "B", "gradients of the weights on one chip"),
+    Output("optimizer_B", "B", "optimizer state on one chip"),
+    source="Korthikanti 2022, 18 bytes per parameter in mixed precision; ZeRO: Rajbhandari 2020",
+)
+def state_memory(
+    task: float,
+    schedule: float,
+    zero_stage: float,
+    layer_sums: np.ndarray,
+    group_network: np.ndarray,
+    dense_parameters_per_chip: float,
+    expert_parameters_per_chip: float,
+    weight_B: float,
+    gradient_B: float,
+    optimizer_state_B: float,
+    calibration_extra_state_B: float,
+) -> tuple[float, float, float]:
+    """ZeRO shards optimizer state (1), gradients (2) and weights (3) over the replicas; of sharded weights two gathered
+    layers live at a time, and the whole gradient of one."""
+    whole = dense_parameters_per_chip + expert_parameters_per_chip
+    if task == INFERENCE:
+        return whole * weight_B, 0.0, 0.0
+    shards, expert_shards = shard_counts(zero_stage, group_network)
+    part = dense_parameters_per_chip / shards + expert_parameters_per_chip / expert_shards
+    copies = parameter_copies(schedule)
+    weights = (part if zero_stage >= 3.0 else whole) * weight_B * copies
+    gradients = (part if zero_stage >= 2.0 else whole) * gradient_B * copies + whole * calibration_extra_state_B
+    if zero_stage >= 3.0 and shards > 1.0:
+        weights += 2.0 * layer_sums[S_WEIGHTS] * weight_B
+        gradients += layer_sums[S_WEIGHTS] * gradient_B
+    return weights, gradients, part * optimizer_state_B
+
+
+@equation(
+    Output("activations_B", "B", "activations that one chip keeps for the backward pass, worst stage"),
+    Output("working_B", "B", "buffers that live while an operator runs"),
+    Output("in_flight_layers", "", "layers times microbatches whose activations the worst stage keeps"),
+    source="Korthikanti 2022, equations 1 to 4; microbatches in flight by schedule",
+)
+def activation_memory(
+    task: float,
+    schedule: float,
+    recompute: float,
+    pipeline_parallel: float,
+    microbatches: float,
+    virtual_stages: float,
+    layers_per_stage: float,
+    last_stage_layers: float,
+    layer_sums: np.ndarray,
+    place_sums: np.ndarray,
+    layer_stored_B: float,
+    checkpoint_interval: float,
+    activation_offload: float,
+    calibration_activation_share: float,
+) -> tuple[float, float, float]:
+    """Under full recompute the layers of an interval live besides the checkpoints; two layers of
+    offloaded activations are on their way. The first stage holds the most
+    microbatches, the last one the logits."""
+    share = calibration_activation_share
+    working = share * layer_sums[S_WORKING]
+    loss = share * (place_sums[LAST, S_STORED] + place_sums[LAST, S_WORKING])
+    if task == INFERENCE:
+        return 0.0, max(working, loss), 0.0
+    interval = min(checkpoint_interval, layers_per_stage)
+    again = interval * (layer_sums[S_STORED] - layer_stored_B) if recompute == FULL else 0.0
+    again = max(again, 2.0 * layer_stored_B) if activation_offload > 0.0 else again
+    kept = layer_stored_B * (1.0 - activation_offload)
+    p = pipeline_parallel
+    of_first = in_flight(schedule, p, microbatches, virtual_stages, 0.0)
+    of_last = in_flight(schedule, p, microbatches, virtual_stages, p - 1.0)
+    first = share * (of_first * (layers_per_stage * kept + place_sums[FIRST, S_STORED]) + again)
+    last = share * (of_last * last_stage_layers * kept + again)
+    if p == 1.0 or last + max(loss, working) > first + working:
+        return (first if p == 1.0 else last), max(loss, working), of_last * last_stage_layers
+    return first, working, of_first * layers_per_stage
+
+
+@equation(
+    Output("cache_memory_B", "B", "key-value cache on one chip at the end of the requests"),
+    source="keys and values of every layer of the stage and every request",
+)
+def cache_memory(task: float, cache_B_per_layer: float, layers_per_stage: float) -> float:
+    """Nothing in training."""
+    return cache_B_per_layer * layers_per_stage if task == INFERENCE else 0.0
+
+
+@equation(
+    Output("memory_need_B", "B", "main memory that one chip needs"),
+    Output("offload_need_B", "B", "second memory that one chip needs"),
+    source="sum of the parts; of offloaded weights two layers stay",
+)
+def model_memory_need(
+    weights_B: float,
+    gradients_B: float,
+    optimizer_B: float,
+    activations_B: float,
+    working_B: float,
+    cache_memory_B: float,
+    layers_per_stage: float,
+    layer_stored_B: float,
+    in_flight_layers: float,
+    weight_offload: float,
+    activation_offload: float,
+    optimizer_offload: float,
+    calibration_memory_reserve_B: float,
+) -> tuple[float, float]:
+    """With what runtime and libraries keep."""
+    weights_away = weight_offload * weights_B * max(1.0 - 2.0 / layers_per_stage, 0.0)
+    optimizer_away = optimizer_offload * optimizer_B * max(1.0 - 2.0 / layers_per_stage, 0.0)
+    state = weights_B + gradients_B + optimizer_B - weights_away - optimizer_away
+    need = state + activations_B + working_B + cache_memory_B + calibration_memory_reserve_B
+    away = weight_offload * weights_B + optimizer_offload * optimizer_B
+    return need, away + activation_offload * in_flight_layers * layer_stored_B
+
+
+@equation(
+    Output("system_reason", "", "why the system cannot run the point; see kernels.codes.REASONS"),
+    Output("memory_headroom_B", "B", "memory capacity less the need; negative by what is missing"),
+    source="capacity and divisibility",
+)
+def model_feasibility(
+    chips: float,
+    linked_chips: float,
+    tensor_parallel: float,
+    context_parallel: float,
+    pipeline_parallel: float,
+    data_parallel: float,
+    expert_parallel: float,
+    shard_group: float,
+    context_exchange: float,
+    virtual_stages: float,
+    layers: float,
+    heads: float,
+    routed_experts: float,
+    batch_size: float,
+    microbatches: float,
+    memory_need_B: float,
+    memory_capacity_B: float,
+    offload_need_B: float,
+    offload_capacity_B: float,
+) -> tuple[float, float]:
+    """The first check that fails, in the order of `kernels.codes.REASONS`."""
+    headroom = memory_capacity_B - memory_need_B
+    groups = tensor_parallel * context_parallel * pipeline_parallel * data_parallel
+    chunks = layers / pipeline_parallel
+    too_far = offload_capacity_B > 0.0 and offload_need_B > offload_capacity_B
+    reason = MEMORY_CAPACITY if headroom < 0.0 else FEASIBLE
+    reason = OFFLOAD_CAPACITY if too_far else reason
+    if virtual_stages > 1.0 and np.floor(chunks / virtual_stages) != chunks / virtual_stages:
+        reason = STAGES_INDIVISIBLE
+    if routed_experts > 0.0 and np.floor(routed_experts / expert_parallel) != routed_experts / expert_parallel:
+        reason = EXPERTS_INDIVISIBLE
+    local_heads = heads / tensor_parallel / (1.0 + context_exchange * (context_parallel - 1.0))
+    reason = HEADS_INDIVISIBLE if np.floor(local_heads) != local_heads else reason
+    reason = MICROBATCH_INDIVISIBLE if np.floor(microbatches) != microbatches else reason
+    reason = TOO_MANY_REPLICAS if data_parallel > batch_size else reason
+    reason = TOO_MANY_STAGES if pipeline_parallel > layers else reason
+    whole = np.floor(data_parallel / expert_parallel) * expert_parallel == data_parallel
+    sharing = data_parallel * context_parallel
+    shared = shard_group == 0.0 or np.floor(sharing / shard_group) * shard_group == sharing
+    reason = PARALLELISM_MISMATCH if groups != chips or not whole or not shared else reason
+    reason = CHIPS_MISMATCH if linked_chips != chips else reason
+    return float(reason), headroom
+
+
+@equation(
+    Output("work_flops", "flop", "model operations of one iteration: forward and backward, no recomputation"),
+    Output("batch", "", "samples per iteration"),
+    Output("tokens_per_iteration", "", "tokens of one iteration"),
+    source="Chowdhery 2022, appendix B, with causal attention counted as causal",
+)
+def model_work(
+    task: float,
+    model_flops_per_token: float,
+    model_flops_per_output_token: float,
+    tokens_per_sample: float,
+    batch_size: float,
+    output_length: float,
+) -> tuple[float, float, float]:
+    """The backward pass costs twice the forward pass; a served request is its prompt and its generated tokens."""
+    tokens = batch_size * tokens_per_sample
+    if task == INFERENCE:
+        tokens = batch_size * (tokens_per_sample + output_length - 1.0)
+        generated = batch_size * (output_length - 1.0)
+        prompt = batch_size * tokens_per_sample
+        work = prompt * model_flops_per_token + generated * model_flops_per_output_token
+        return work, batch_size, tokens
+    return 3.0 * tokens * model_flops_per_token, batch_size, tokens
+
+
+@equation(
+    Output("tokens_per_s", "1/s", "tokens per second on all chips, those of prompts included"),
+    Output("tokens_per_s_per_chip", "1/s", "tokens per second and chip"),
+    Output(
+        "model_flops_utilisation", "", "model operations over iteration time and peak in the format of the products"
+    ),
+    Output("hardware_flops_utilisation", "", "executed operations over the same"),
+    source="Korthikanti 2022, section 6.3: MFU and HFU",
+)
+def model_throughput(
+    tokens_per_iteration: float,
+    work_flops: float,
+    hardware_flops: float,
+    iteration_time_s: float,
+    chips: float,
+    format_peak_flops: float,
+) -> tuple[float, float, float, float]:
+    """Recomputation raises the second utilisation only."""
+    rate = tokens_per_iteration / iteration_time_s
+    capacity = iteration_time_s * chips * format_peak_flops
+    return rate, rate / chips, work_flops / capacity, hardware_flops / capacity
+
+
+@equation(
+    Output("energy_per_token_J", "J", "energy of the system per token, those of prompts included"),
+    Output("cost_per_token_usd", "usd", "write-off of the system's price per token, those of prompts included"),
+    source="power and price of the system over its rate of tokens",
+)
+def token_costs(
+    tokens_per_s: float, system_power_W: float, system_price_usd: float, lifetime_s: float
+) -> tuple[float, float]:
+    """Of a system that works all the time; power without utilisation or cooling."""
+    return system_power_W / tokens_per_s, system_price_usd / lifetime_s / tokens_per_s
+
+
+EQUATIONS = (
+    token_costs,
+    state_memory,
+    activation_memory,
+    cache_memory,
+    model_memory_need,
+    model_feasibility,
+    model_work,
+    model_throughput,
+)

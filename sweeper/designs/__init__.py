@@ -1,0 +1,1 @@
+"""One package or chip on its own."""

@@ -1,0 +1,89 @@
+"""The cost of a package design in Monte Carlo draws, and which die of it each dollar stems from."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from kernels.equation import Output
+from kernels.packages.equations import package_cost, package_facts
+from kernels.packages.layout import RESULT
+from sweeper.designs.package_draws import evaluate_design, uncertain_inputs
+from sweeper.library.entries import Value
+from sweeper.library.library import Library
+from sweeper.library.packages import PackageDesign
+from sweeper.study.settings import Settings
+
+TOTAL = Output("package_total_usd", "usd", "cost of one package that works, with its share of design")
+
+OUTPUTS = {output.name: output for output in (*package_cost.outputs, *package_facts.outputs, TOTAL)}
+"""Columns that are found of a design in every draw."""
+
+BLOCK = 4096
+"""Draws evaluated together, so that memory does not grow with the tree of dies times their number."""
+
+
+@dataclass(frozen=True, eq=False)
+class CostDraws:
+    """A design under some settings: results [die, RESULTS] of draw 0; OUTPUTS, status and uncertain inputs [draw], 0
+    first. `values` tells the range, source and grade of the inputs."""
+
+    design: PackageDesign
+    settings: Settings
+    results: np.ndarray
+    columns: Mapping[str, np.ndarray]
+    status: np.ndarray
+    inputs: Mapping[str, np.ndarray]
+    values: Mapping[str, Value]
+
+    @property
+    def total_usd(self) -> np.ndarray:
+        """Cost of one package that works with its share of design, in every draw; NaN where it has none."""
+        return self.columns[TOTAL.name]
+
+
+def draw_costs(design: PackageDesign, library: Library, settings: Settings, draws: int) -> CostDraws:
+    """Evaluate a design for its own values and in draws 1 to `draws`."""
+    numbers = np.arange(draws + 1.0)
+    blocks = [
+        evaluate_design(design, library, settings, numbers[start : start + BLOCK].tolist())
+        for start in range(0, draws + 1, BLOCK)
+    ]
+    first = blocks[0].results[0].copy()
+    columns = [_columns(block.results) for block in blocks]
+    return CostDraws(
+        design,
+        settings,
+        first,
+        {name: np.concatenate([found[name] for found in columns]) for name in columns[0]},
+        np.concatenate([block.of("status") for block in blocks]),
+        {name: np.concatenate([block.inputs[name] for block in blocks]) for name in blocks[0].inputs},
+        uncertain_inputs(design, library, settings),
+    )
+
+
+def attributed(parents: Sequence[int], results: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """What of the price of a package stems from each die, and from mounting others on it: two arrays [..., die].
+
+    `results` are [..., die, RESULTS]. Of a die mounted in units of which a share passes the test, one over this share
+    is made, on every level up to the package. The sum over dies of both is the price of the root.
+    """
+    found = results.view(RESULT)[..., 0]
+    made = np.empty(found.shape)
+    for die, parent in enumerate(parents):
+        above = made[..., parent] if parent >= 0 else 1.0
+        made[..., die] = above / found["assembled_test_yield"][..., die]
+    copies, present = found["copies"] * made, found["copies"] > 0.0
+    mounting = found["assembly_usd"] + found["assembly_test_usd"] + found["bump_usd"]
+    return np.where(present, copies * found["self_price_usd"], 0.0), np.where(present, copies * mounting, 0.0)
+
+
+def _columns(results: np.ndarray) -> dict[str, np.ndarray]:
+    """OUTPUTS [draw] from results [draw, die, RESULTS]; NaN where a number is not finite."""
+    found: dict[str, np.ndarray] = {}
+    for equation in (package_cost, package_facts):
+        rows = np.array([equation.function(dies) for dies in results])
+        rows[~np.isfinite(rows)] = math.nan
+        found |= {output.name: rows[:, number] for number, output in enumerate(equation.outputs)}
+    return {**found, TOTAL.name: found["package_cost_usd"] + found["package_design_usd"]}

@@ -1,0 +1,59 @@
+"""What a command may set of package designs: their parameters, the node that they select, and that node's numbers."""
+
+from collections.abc import Iterable, Sequence
+
+from sweeper.errors import UsageFault
+from sweeper.library.library import Library
+from sweeper.library.packages import PackageDesign
+from sweeper.planning.package_columns import PACKAGE_ROLE
+from sweeper.reading.expressions import Expression
+from sweeper.study.columns import Stock
+from sweeper.study.settings import read_pairs
+from sweeper.words.system import NUMBERS, NUMERIC, ROLES
+
+
+def named_design(stock: Stock, name: str) -> PackageDesign:
+    """A package design of the library. Raises UsageFault for an unknown name, SpecError for mistakes of its entry."""
+    try:
+        return stock.package(stock.library.find(PACKAGE_ROLE, name).name)
+    except LookupError as fault:
+        raise UsageFault(str(fault.args[0])) from None
+
+
+def settable(design: PackageDesign) -> frozenset[str]:
+    """Columns on which a design depends: its parameters, and what its expressions take from the study."""
+    used = frozenset().union(*(design.symbols(cell) for cell in design.cells if isinstance(cell, Expression)))
+    columns = {f"{PACKAGE_ROLE}.{name}" for name in design.parameters}
+    for column, attribute in NUMERIC.items():
+        role, dot, _ = column.partition(".")
+        symbol = f"{role}_{attribute.column}" if dot else attribute.column
+        if role != PACKAGE_ROLE and symbol in used:
+            columns |= {role, column}
+    return frozenset(columns)
+
+
+def read_settings(
+    given: Iterable[str], library: Library, designs: Sequence[PackageDesign]
+) -> tuple[dict[str, float | str], ...]:
+    """Settings of each design from texts `NAME=VALUE`, values as a study would give them.
+
+    A design takes those that it depends on. Raises UsageFault for a text of another form, for a name on which no design
+    depends or that is given twice, for a value that does not fit its name, and if a design lacks one that it needs.
+    """
+    allowed = [settable(design) for design in designs]
+    every = frozenset[str]().union(*allowed)
+    names = " and ".join(design.name for design in designs)
+    found = read_pairs(given, every, names, "package.memory_stacks=6", Stock(library))
+    for design, columns in zip(designs, allowed, strict=True):
+        _check_needs(design, columns - found.keys(), library)
+    return tuple({name: found[name] for name in found if name in columns} for columns in allowed)
+
+
+def _check_needs(design: PackageDesign, absent: Iterable[str], library: Library) -> None:
+    """Raise UsageFault if a design lacks an entry that it selects, or a number that has no default."""
+    for name in sorted(absent):
+        if name in ROLES:
+            allowed = ", ".join(sorted(library.names(ROLES[name])))
+            raise UsageFault(f"{design.name} needs a {name}: give --set {name}=NAME (allowed: {allowed})")
+        if name in NUMBERS and NUMBERS[name].default is None:
+            raise UsageFault(f"{design.name} needs {name}: give --set {name}=VALUE")

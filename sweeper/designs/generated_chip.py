@@ -1,0 +1,153 @@
+"""One generated chip by itself: its parts with what they take of the budgets, and what they attain; data and text."""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from kernels.chips import generator
+from kernels.codes import REASONS
+from sweeper.engine.program import build_program, evaluate
+from sweeper.engine.space import Factor, Grid
+from sweeper.errors import UsageFault
+from sweeper.library.library import Library
+from sweeper.planning.inputs import Surroundings, constant, equations_of, given_numbers, switch_columns, with_generated
+from sweeper.study.axes import Axis
+from sweeper.study.columns import Stock
+from sweeper.study.optimize import PARTS_OF
+from sweeper.study.settings import Settings, read_pairs
+from sweeper.words.chips import AREA_PARTS, EDGE_PARTS
+from sweeper.words.system import OVERRIDES
+
+ROLES_OF_CHIP = ("template", "technology", "stack", "lane", "outer_lane")
+"""Roles from which a chip is generated."""
+CHIP_SWITCHES = ("voltage_floor", "cache_network", "memory_devices", "generated_counts")
+"""Switches that its equations read."""
+
+BUDGETS = ("template_chip_area_mm2", "template_power_W", "template_package_area_mm2")
+TOTALS = ("generated_used_mm2", "generated_draw_W", "generated_used_mm", "stacks_used_mm2", "chip_reason")
+NO_EDGE = "no_edge"
+"""Stands for the perimeter of parts that have no wires."""
+
+FACTS = (
+    "generated_units", "generated_cores", "core_voltage_V", "core_clock_Hz", "core_flops", "core_attainable_flops",
+    "chip_given_peak_flops",
+    "register_capacity_B", "register_bandwidth_Bps", "l1_capacity_B", "l1_bandwidth_Bps", "l2_capacity_B",
+    "l2_bandwidth_Bps", "memory_stacks", "memory_voltage_V", "memory_capacity_B", "memory_bandwidth_Bps", "lane_wires",
+    "lane_voltage_V", "link_bandwidth_Bps", "outer_lane_wires", "outer_lane_voltage_V", "outer_link_bandwidth_Bps",
+)  # fmt: skip
+"""Columns that a report shows, in its order."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """What a part of the chip takes of the budgets, in mm2, W and mm, and the shares of each that it was given."""
+
+    name: str
+    area_mm2: float
+    area_share: float
+    power_W: float
+    power_share: float
+    edge_mm: float
+    edge_share: float
+
+
+@dataclass(frozen=True)
+class GeneratedChip:
+    """A chip: what it is made of, its parts, its budgets, what it attains (column -> value, unit, meaning), and why it
+    cannot be built, if so."""
+
+    made_of: Mapping[str, str]
+    parts: tuple[Part, ...]
+    budgets: Mapping[str, float]
+    facts: Mapping[str, tuple[float, str, str]]
+    infeasible_reason: str
+
+
+def chip_settings(given: Iterable[str], library: Library) -> Settings:
+    """Settings of a chip from texts `NAME=VALUE`: entries that fill its roles, their numbers, and switches.
+
+    Raises UsageFault for what is no such setting.
+    """
+    numbers = [name for name in OVERRIDES if name.partition(".")[0] in ROLES_OF_CHIP]
+    allowed = (*ROLES_OF_CHIP[1:], *CHIP_SWITCHES, *numbers)
+    return read_pairs(given, allowed, "a generated chip", "technology=public_n5", Stock(library))
+
+
+def generate(template: str, settings: Settings, library: Library) -> GeneratedChip:
+    """The chip of a template under some settings. Raises UsageFault for a template that the library lacks and for
+    numbers of a role that nothing fills."""
+    try:
+        columns = {"template": library.find("template", template).name, "technology": "as_template", **settings}
+    except LookupError as fault:
+        raise UsageFault(str(fault.args[0])) from None
+    for name in columns:
+        role, dot, _ = name.partition(".")
+        if dot and role not in columns:
+            raise UsageFault(f"nothing has {name} without a {role}: give --set {role}=NAME")
+    axes = tuple(Axis(name, (name,), ((value,),), False) for name, value in columns.items())
+    around = Surroundings(Grid(axes, len(axes), 0), library, {})
+    given = with_generated(
+        around,
+        {
+            **given_numbers(around),
+            **{column.name: column for column in switch_columns(around, {})},
+            NO_EDGE: constant(NO_EDGE, 0.0, "mm", "perimeter of what has no wires"),
+        },
+    )
+    if "stack" not in columns:  # a chip to which any memory may be attached
+        given["memory_bandwidth_Bps"] = constant("memory_bandwidth_Bps", math.inf, "B/s", "not generated")
+    wanted = [*FACTS, *BUDGETS, *TOTALS, *(column for part in AREA_PARTS for column in _columns(part))]
+    program = build_program(wanted, equations_of(around, ()), given, {}, {}, {})
+    found = {name: float(column[0]) for name, column in evaluate(program, (Factor({}, 1),), wanted).items()}
+    outputs = {output.name: output for equation in generator.EQUATIONS for output in equation.outputs}
+    return GeneratedChip(
+        {role: str(columns[role]) for role in ROLES_OF_CHIP if role in columns},
+        tuple(Part(part, *(found[column] for column in _columns(part))) for part in AREA_PARTS if _has(part, columns)),
+        {name: found[name] for name in (*BUDGETS, *TOTALS[:-1])},
+        {
+            name: (found[name], outputs[name].unit, outputs[name].about)
+            for name in FACTS
+            if 0.0 < found[name] < math.inf
+        },
+        REASONS[int(found["chip_reason"])],
+    )
+
+
+def _has(part: str, columns: Settings) -> bool:
+    return PARTS_OF.get(part, "template") in columns
+
+
+def _columns(part: str) -> list[str]:
+    """Columns of a part, in the order of the fields of `Part`; what has no wires takes no perimeter."""
+    edge = [f"{part}_used_mm", f"template_{part}_edge_share"] if part in EDGE_PARTS else [NO_EDGE, NO_EDGE]
+    return [f"{part}_used_mm2", f"template_{part}_area_share", f"{part}_draw_W", f"template_{part}_power_share", *edge]
+
+
+def as_json(chip: GeneratedChip) -> dict[str, Any]:
+    """A chip as plain data."""
+    return asdict(chip)
+
+
+def text(chip: GeneratedChip) -> str:
+    """A chip as tables."""
+    from matplotlib.ticker import EngFormatter  # loads slowly
+
+    made = ", ".join(f"{role} {name}" for role, name in chip.made_of.items())
+    head = f"{'part':<12}{'area mm2':>10}{'of':>9}{'power W':>10}{'of':>9}{'edge mm':>9}{'of':>8}"
+    area, power, package = (chip.budgets[name] for name in BUDGETS)
+    edge = 4.0 * math.sqrt(area)
+    rows = [
+        f"{p.name:<12}{p.area_mm2:>10.2f}{p.area_share * area:>9.2f}{p.power_W:>10.2f}{p.power_share * power:>9.2f}"
+        f"{p.edge_mm:>9.2f}{p.edge_share * edge:>8.2f}"
+        for p in chip.parts
+    ]
+    used_mm2, draw_W, used_mm, stacks_mm2 = (chip.budgets[name] for name in TOTALS[:-1])
+    total = f"{'chip':<12}{used_mm2:>10.2f}{area:>9.2f}{draw_W:>10.2f}{power:>9.2f}{used_mm:>9.2f}{edge:>8.2f}"
+    beside = f"{'package':<12}{area + stacks_mm2:>10.2f}{package:>9.2f}"
+    facts = [
+        f"  {name:<26}{EngFormatter(unit, places=3)(value):<16}{about}"
+        for name, (value, unit, about) in chip.facts.items()
+    ]
+    verdict = f"cannot be built: {chip.infeasible_reason}" if chip.infeasible_reason else ""
+    return "\n".join(filter(None, [made, "", head, *rows, total, beside, "", *facts, verdict]))

@@ -1,0 +1,89 @@
+"""One package design by itself: its results for its own values, for others, and in Monte Carlo draws."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from kernels.packages.equations import build_many
+from kernels.packages.layout import RESULTS
+from sweeper.engine.program import Given
+from sweeper.engine.space import Grid
+from sweeper.library.entries import Value
+from sweeper.library.library import Library
+from sweeper.library.packages import PackageDesign
+from sweeper.library.uncertain import DRAW, is_uncertain, key_of, values_in
+from sweeper.planning.inputs import Surroundings, given_numbers
+from sweeper.planning.package_columns import package_columns
+from sweeper.study.axes import Axis
+
+
+@dataclass(frozen=True, eq=False)
+class DesignDraws:
+    """Results [draw, die, RESULTS] of a design, and its uncertain inputs [draw] by `kind/entry/name`."""
+
+    design: PackageDesign
+    results: np.ndarray
+    inputs: Mapping[str, np.ndarray]
+
+    def of(self, result: str, die: int = 0) -> np.ndarray:
+        """One result of one die (the root unless another is named) in every draw."""
+        found: np.ndarray = self.results[:, die, RESULTS.index(result)]
+        return found
+
+    @property
+    def cost_usd(self) -> np.ndarray:
+        """Cost of one package that works, in every draw."""
+        return self.of("price_usd") / self.of("quality")
+
+
+def uncertain_inputs(design: PackageDesign, library: Library, settings: Mapping[str, float | str]) -> dict[str, Value]:
+    """Uncertain numbers that a design uses and the settings do not replace, by `kind/entry/name`."""
+    found = {name: cell.value for name, cell in design.quoted.items()}
+    found |= {
+        f"package/{design.name}/{name}": value
+        for name, value in design.parameters.items()
+        if f"package.{name}" not in settings
+    }
+    if "node" in settings:
+        entry = library.find("node", str(settings["node"]))
+        found |= {
+            f"node/{entry.name}/{name}": value for name, value in entry.values.items() if f"node.{name}" not in settings
+        }
+    return {name: value for name, value in found.items() if is_uncertain(value)}
+
+
+def evaluate_design(
+    design: PackageDesign, library: Library, settings: Mapping[str, float | str], draws: Sequence[float] = (0.0,)
+) -> DesignDraws:
+    """Evaluate a design in some draws (0: the values themselves).
+
+    `settings` are columns as a study gives them: `node`, `package.<parameter>`, `node.<attribute>`, in SI or the units
+    of the vocabulary.
+    """
+    columns = {"package": design.name, **settings}
+    axes = [Axis(name, (name,), ((value,),), False) for name, value in columns.items()]
+    axes.append(Axis(DRAW, (DRAW,), tuple((float(draw),) for draw in draws), False))
+    grid = Grid(tuple(axes), len(axes), 0)
+    around = Surroundings(grid, library, {}, {design.name: design})
+    tables = package_columns(around, {"package": design.name}, given_numbers(around))
+    values = np.array(draws, np.float64)
+
+    def built(given: Given) -> np.ndarray:
+        entries = given.build(dict.fromkeys(given.needs, values), len(values) if given.needs else 1)
+        return entries if given.needs else np.broadcast_to(entries[0], (len(values), *entries.shape[1:]))
+
+    results = np.zeros((len(values), len(design.dies), len(RESULTS)))
+    build_many(
+        design.die_codes,
+        design.link_codes,
+        np.array(built(tables["package_numbers"])[0]),
+        np.array(built(tables["package_places"])[0]),
+        np.array(built(tables["package_values"])),
+        results,
+    )
+    inputs = {
+        name: values_in(values, value, key_of(*name.split("/")))
+        for name, value in uncertain_inputs(design, library, settings).items()
+    }
+    return DesignDraws(design, results, inputs)

@@ -1,0 +1,1 @@
+"""Measurements, scoreboard, calibration, claims."""

@@ -1,0 +1,1 @@
+"""Named things of the library, and what they mean."""

@@ -1,0 +1,59 @@
+"""Efficiency curves of a calibration: what share of its peak an engine or a memory attains, by the size of the work.
+
+    efficiency_curves:
+      matrix: [[128 Gflop, 0.95], [16 Gflop, 0.9], [0 flop, 0.1]]
+
+A step is the least amount of work for which its share holds; steps descend to 0. Without a curve the share is 1.
+"""
+
+import numpy as np
+
+from kernels.calculon.model import CURVE_STEPS, CURVES
+from sweeper.errors import Problems
+from sweeper.library.entries import Entry
+from sweeper.reading import checks
+from sweeper.reading.nodes import Node, error
+from sweeper.words.attributes import Attribute
+
+UNITS = {"matrix": "flop", "vector": "flop", "memory": "B", "offload": "B"}
+SHARE = Attribute("", "share", "share of the peak", maximum=1.0)
+
+
+def read_curves(entry: Entry) -> np.ndarray:
+    """Curves in the order of `CURVES`, each with steps of threshold and share. Raises SpecError."""
+    found = np.zeros((len(CURVES), CURVE_STEPS, 2))
+    found[:, :, 1] = 1.0
+    if "efficiency_curves" not in entry.body:
+        return found
+    problems = Problems()
+    for name, node in checks.fields(entry.body["efficiency_curves"], "the efficiency curves", CURVES).items():
+        with problems.collecting():
+            steps = _steps(node, Attribute(UNITS[name], name, "the least amount of work of a step", positive=False))
+            at = CURVES.index(name)
+            found[at, : len(steps)] = steps
+            found[at, len(steps) :, 1] = steps[-1][1]
+    problems.raise_any()
+    return found
+
+
+def curve_source(entry: Entry) -> tuple[str, str]:
+    """Source and grade of the curves: those of the entry that has them."""
+    given = checks.mapping(entry.node, "a calibration")
+    if "efficiency_curves" in given and "source" in given and "grade" in given:
+        return given["source"].text, given["grade"].text
+    return "default", "assumed"
+
+
+def _steps(node: Node, threshold: Attribute) -> list[tuple[float, float]]:
+    steps: list[tuple[float, float]] = []
+    for item in checks.items(node, "a curve"):
+        pair = checks.items(item, "a step")
+        if len(pair) != 2:
+            raise error(item, f"found {len(pair)} values; a step is [least amount of work, share of the peak]")
+        steps.append((checks.number(pair[0], threshold), checks.number(pair[1], SHARE)))
+    thresholds = [least for least, _ in steps]
+    if thresholds != sorted(set(thresholds), reverse=True) or thresholds[-1] != 0.0:
+        raise error(node, "the amounts of work of a curve must descend to 0")
+    if len(steps) > CURVE_STEPS:
+        raise error(node, f"{len(steps)} steps; a curve has at most {CURVE_STEPS}")
+    return steps

@@ -1,0 +1,300 @@
+"""What a library entry means: definitions laid over those that they extend, every number with source and grade."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple, dataclass, field
+from typing import Any
+
+from kernels.codes import DIMENSION_KINDS
+from kernels.draws import DISTRIBUTIONS
+from sweeper.errors import Problem, Problems, SpecError, brief, unknown
+from sweeper.reading import checks
+from sweeper.reading.expressions import is_symbol
+from sweeper.reading.nodes import Node, error
+from sweeper.reading.units import QuantityError, attribute_value, si
+from sweeper.words.attributes import Attribute
+from sweeper.words.packages import PACKAGE
+from sweeper.words.system import ATTRIBUTES, GRADES
+
+WORKLOAD_KEYS = ("layers", "batch", "word", "steps", "stage_boundary", "tiles", "resident", "kernels", "partitions")
+"""Keys of a workload that `sweeper.library.graph_workload` reads."""
+TABLE_KEYS = ("family", "definitions", "operators")
+"""Keys of a workload that `sweeper.library.table_workload` reads."""
+
+_COMMON = ("extends", "aliases", "description", "source", "grade", "tags")
+_BODY = {
+    "topology": ("dimensions",),
+    "workload": ("parameters", *WORKLOAD_KEYS, *TABLE_KEYS),
+    "assumptions": ("values",),
+    "calibration": ("efficiency_curves",),
+    "node": ("yield_model",),
+    "wafer": ("dies_per_wafer",),
+    "package": ("parameters", "definitions", "dies", "links", "conventions", "memory"),
+}
+_WITH_PARAMETERS = frozenset({"workload", "package"})
+"""Kinds whose entries name their own numbers, under `parameters`."""
+_MERGED = frozenset({"parameters", "partitions", "values", "definitions"})
+"""Body keys whose mappings are merged with those of the extended entry; other keys replace it."""
+
+_NUMBER_KEYS = ("value", "low", "high", "distribution", "source", "grade")
+_NUMBER_SHAPE = "{value: ..., source: ..., grade: ...}"
+_DEFAULT_SOURCE = "default of the vocabulary"
+_UNREADABLE = "unreadable"
+"""Stands for a source or grade whose mistake has been noted, so that every number does not repeat it."""
+
+
+@dataclass(frozen=True)
+class Value:
+    """A number in its SI unit, where it comes from, and how far it may be off.
+
+    `low` and `high` are the number itself unless given; `distribution` is one of those of `kernels.draws`.
+    """
+
+    number: float
+    unit: str
+    source: str
+    grade: str
+    low: float = math.nan
+    high: float = math.nan
+    distribution: str = DISTRIBUTIONS[0]
+
+    def __post_init__(self) -> None:
+        for bound in ("low", "high"):
+            if math.isnan(getattr(self, bound)):
+                object.__setattr__(self, bound, self.number)
+
+
+@dataclass(frozen=True, eq=False)
+class Entry:
+    """A library entry, with what it extends already merged in.
+
+    `values` holds its numbers: all attributes of the vocabulary for kinds that have some, and the parameters of a
+    workload or package. `dimensions` are the kinds of a topology's dimensions. `body` holds the nodes of other keys.
+    """
+
+    kind: str
+    name: str
+    aliases: tuple[str, ...]
+    description: str
+    tags: tuple[str, ...]
+    values: Mapping[str, Value]
+    dimensions: tuple[str, ...]
+    body: Mapping[str, Node] = field(repr=False)
+    node: Node = field(repr=False)
+
+    @property
+    def origin(self) -> str:
+        """File and line of the entry."""
+        return f"{self.node.file}:{self.node.line}"
+
+    def resolved(self) -> dict[str, Any]:
+        """What the entry means, as plain data without files and positions."""
+        return {
+            "values": {name: list(astuple(value)) for name, value in self.values.items()},
+            "dimensions": list(self.dimensions),
+            "body": {key: node.plain() for key, node in self.body.items()},
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Definition:
+    """An entry as one file gives it: the node of its mapping, and the place of its name."""
+
+    kind: str
+    name: str
+    layer: int
+    node: Node
+    place: tuple[int, int]
+
+    @property
+    def given(self) -> dict[str, Node]:
+        """Keys of the entry; what is not a mapping has been refused before."""
+        assert isinstance(self.node.value, dict)
+        return self.node.value
+
+    def problem(self, message: str) -> Problem:
+        """A problem of the entry as a whole, at its name."""
+        return Problem(self.node.file, *self.place, self.node.path, message)
+
+
+@dataclass(frozen=True)
+class _Number:
+    """A number as written, the definition in which it stands, the source and grade that hold for it, and its range."""
+
+    node: Node
+    home: Definition
+    source: str
+    grade: str
+    low: Node | None = None
+    high: Node | None = None
+    distribution: str = DISTRIBUTIONS[0]
+
+
+@dataclass
+class _Draft:
+    """What the entry and those it extends give, from the last ancestor to the entry itself."""
+
+    description: str = ""
+    tags: tuple[str, ...] = ()
+    grade: str = ""
+    numbers: dict[str, _Number | None] = field(default_factory=dict)
+    """Numbers by name; None for one that is given but cannot be read."""
+    body: dict[str, Node] = field(default_factory=dict)
+
+
+def resolve(chain: Sequence[Definition]) -> Entry:
+    """The entry of `chain[0]`, which extends `chain[1]`, and so on. Raises SpecError with all mistakes."""
+    definition = chain[0]
+    draft, problems = _Draft(), Problems()
+    for ancestor in reversed(chain):
+        _add(draft, ancestor, problems)
+    values = _values(definition, draft, problems)
+    dimensions: tuple[str, ...] = ()
+    if definition.kind == "topology":
+        with problems.collecting():
+            dimensions = _dimensions(definition, draft)
+    problems.raise_any()
+    given = definition.given
+    aliases = checks.texts(given["aliases"], "aliases") if "aliases" in given else ()
+    return Entry(definition.kind, definition.name, aliases, draft.description, draft.tags, values, dimensions,
+                 draft.body, definition.node)  # fmt: skip
+
+
+def _add(draft: _Draft, definition: Definition, problems: Problems) -> None:
+    """Lay one definition over those that it extends."""
+    kind, given = definition.kind, definition.given
+    attributes = ATTRIBUTES.get(kind, {})
+    problems.extend(checks.key_problems(definition.node, f"a {kind}", (*_COMMON, *attributes, *_BODY.get(kind, ()))))
+    source = ""
+    if "source" in given:
+        source = _UNREADABLE
+        with problems.collecting():
+            source = checks.text(given["source"], "source")
+    if "grade" in given:
+        draft.grade = _UNREADABLE
+        with problems.collecting():
+            draft.grade = checks.choice(given["grade"], "grade", GRADES)
+    with problems.collecting():
+        if "description" in given:
+            draft.description = checks.text(given["description"], "description")
+    with problems.collecting():
+        if "tags" in given:
+            draft.tags = checks.texts(given["tags"], "tags")
+    numbers = {key: given[key] for key in attributes if key in given}
+    if kind in _WITH_PARAMETERS and "parameters" in given:
+        with problems.collecting():
+            numbers = checks.mapping(given["parameters"], "parameters")
+    for key, node in numbers.items():
+        below, draft.numbers[key] = draft.numbers.get(key), draft.numbers.get(key)
+        with problems.collecting():
+            draft.numbers[key] = _number(node, _Number(node, definition, source, draft.grade), below)
+    if "kernels" in given:
+        # They are partitions of the kernels that are replaced.
+        draft.body.pop("partitions", None)
+    for key in _BODY.get(kind, ()):
+        if key in given:
+            draft.body[key] = _merged(draft.body.get(key), given[key]) if key in _MERGED else given[key]
+
+
+def _merged(below: Node | None, above: Node) -> Node:
+    """A mapping laid over another one of an extended entry; its position is that of the upper one."""
+    if below is None or not (isinstance(below.value, dict) and isinstance(above.value, dict)):
+        return above
+    return Node({**below.value, **above.value}, above.file, above.line, above.column, above.path,
+                marks={**below.marks, **above.marks})  # fmt: skip
+
+
+def _number(node: Node, bare: _Number, below: _Number | None) -> _Number:
+    """Read `3 TB/s`, for which `bare` stands, or a mapping of _NUMBER_KEYS; `below` is what the entry extends.
+
+    An entry that replaces a value must say where the new one comes from and how far it may be off, so source and range
+    of the old one are not inherited; one that gives only other keys keeps the value and what it does not give.
+    """
+    if not isinstance(node.value, dict):
+        return bare
+    parts = checks.fields(node, "a number", _NUMBER_KEYS)
+    if "value" in parts:
+        below = _Number(parts["value"], bare.home, bare.source, bare.grade)
+    elif below is None:
+        raise error(node, f"a number lacks the key 'value'; write {_NUMBER_SHAPE}")
+    source = checks.text(parts["source"], "source") if "source" in parts else below.source
+    grade = checks.choice(parts["grade"], "grade", GRADES) if "grade" in parts else below.grade
+    distribution = below.distribution
+    if "distribution" in parts:
+        distribution = checks.choice(parts["distribution"], "distribution", DISTRIBUTIONS)
+    low, high = parts.get("low", below.low), parts.get("high", below.high)
+    return _Number(below.node, below.home, source, grade, low, high, distribution)
+
+
+def _values(definition: Definition, draft: _Draft, problems: Problems) -> dict[str, Value]:
+    """Numbers of an entry in SI, with the defaults of the vocabulary for those not given."""
+    attributes = ATTRIBUTES.get(definition.kind, {})
+    numbers = {key: found for key, found in draft.numbers.items() if found is not None}
+    values: dict[str, Value] = {}
+    for key, found in numbers.items():
+        with problems.collecting():
+            if definition.kind == "package" and key not in PACKAGE:
+                raise error(found.node, unknown("parameter of a package", key, PACKAGE))
+            values[key] = _value(key, found, PACKAGE if definition.kind == "package" else attributes)
+    problems.extend(_unsourced(numbers))
+    for key, attribute in attributes.items():
+        if key in draft.numbers:
+            continue
+        if attribute.default is None:
+            message = f"{definition.kind} {definition.name!r} lacks {key!r} ({attribute.about}, in {attribute.unit})"
+            problems.append(definition.problem(message))
+        else:
+            values[key] = Value(attribute.default, attribute.unit, _DEFAULT_SOURCE, "assumed")
+    return values
+
+
+def _value(key: str, found: _Number, attributes: Mapping[str, Attribute]) -> Value:
+    """A number in SI; parameters of a workload may have any unit."""
+    attribute = attributes.get(key)
+    if attribute is None and not is_symbol(key):
+        raise error(found.node, f"{brief(key)} cannot name a parameter; use letters, digits and underscores")
+    number, unit = _quantity(found.node, attribute)
+    low, high = (_quantity(node, attribute) if node else (number, unit) for node in (found.low, found.high))
+    if low[1] != unit or high[1] != unit:
+        raise error(found.node, f"value, low and high have different units ({unit}, {low[1]}, {high[1]})")
+    if not low[0] <= number <= high[0]:
+        raise error(found.node, f"{found.node.kind} does not lie from low ({low[0]:g}) to high ({high[0]:g} {unit})")
+    if found.distribution == "log_uniform" and low[0] <= 0:
+        raise error(found.node, "a number that is log_uniform needs a low greater than 0")
+    return Value(number, unit, found.source, found.grade, low[0], high[0], found.distribution)
+
+
+def _quantity(node: Node, attribute: Attribute | None) -> tuple[float, str]:
+    """A number as written, in SI and with its unit."""
+    try:
+        written = checks.scalar(node, "a number")
+        return (attribute_value(written, attribute), attribute.unit) if attribute else si(written)
+    except QuantityError as fault:
+        raise error(node, str(fault)) from None
+
+
+def _unsourced(numbers: Mapping[str, _Number]) -> Problems:
+    """One problem for every definition that gives numbers without a source, or without a grade."""
+    lacking: dict[tuple[Definition, str], list[str]] = {}
+    for key, found in numbers.items():
+        for word, has in (("source", found.source), ("grade", found.grade)):
+            if not has:
+                lacking.setdefault((found.home, word), []).append(key)
+    return Problems(
+        home.problem(f"{', '.join(keys)} without a {word}; give one to {home.name!r}, or to each number, as "
+                     f"{_NUMBER_SHAPE}")
+        for (home, word), keys in lacking.items()
+    )  # fmt: skip
+
+
+def _dimensions(definition: Definition, draft: _Draft) -> tuple[str, ...]:
+    """Kinds of a topology's dimensions."""
+    node = draft.body.get("dimensions")
+    allowed = DIMENSION_KINDS[1:]
+    if node is None:
+        message = f"a topology lacks 'dimensions', a list of 1 to 3 of {', '.join(allowed)}"
+        raise SpecError([definition.problem(message)])
+    kinds = checks.items(node, "dimensions")
+    if len(kinds) > 3:
+        raise error(node, f"found {len(kinds)} dimensions; a topology has 1 to 3")
+    return tuple(checks.choice(item, "kind of dimension", allowed) for item in kinds)

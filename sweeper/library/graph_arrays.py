@@ -1,0 +1,146 @@
+"""A workload's operator graph as arrays: dimensions per mapping, edges, partitions, and an order of elimination."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from kernels.codes import CHANNELS, KERNEL_TYPES, PHASES, SHARDS
+from kernels.graphs.sharding import DRAM
+from sweeper.library.graph_workload import Kernel, Workload
+from sweeper.reading.expressions import Expression
+
+SCALARS = {
+    "layers": ("layers", "", "repeats of the graph through the model"),
+    "batch": ("batch", "", "samples per iteration"),
+    "steps": ("steps", "", "optimizer steps per iteration"),
+    "word": ("word_B", "B", "bytes per element"),
+    "tiles": ("tiles", "", "slices in which tensors stream through on-chip memory"),
+    "stage_boundary": ("stage_boundary_B", "B", "message of one microbatch between neighbouring pipeline stages"),
+    "resident": ("resident_B", "B", "bytes that every chip keeps in memory besides weights and activations"),
+}
+"""Expressions of a workload by name: column, unit, meaning."""
+
+ONE = Expression("1")
+ZERO = Expression("0")
+
+
+def traits(workload: Workload) -> np.ndarray:
+    """Codes of every kernel, in the columns that `kernels.graphs.sharding` names."""
+    return np.array(
+        [
+            (
+                KERNEL_TYPES.index(kernel.type),
+                PHASES.index(kernel.phase),
+                kernel.weight,
+                SHARDS.index(kernel.tile),
+                kernel.gradient,
+                bool(kernel.split),
+                SHARDS.index(kernel.shard),
+            )
+            for kernel in workload.kernels
+        ],
+        np.int64,
+    )
+
+
+def dimension_expressions(kernel: Kernel) -> tuple[Expression, ...]:
+    """Expressions behind one row of `kernel_dims`."""
+    split = dict(kernel.split)
+    by_channel = dict(kernel.collectives)
+    return (
+        kernel.outer,
+        kernel.m,
+        kernel.k,
+        kernel.n,
+        *(split.get(name, ONE) for name in ("m", "k", "n")),
+        kernel.dram,
+        *(by_channel.get(channel, ZERO) for channel in CHANNELS),
+    )
+
+
+def dimension_symbols(workload: Workload) -> frozenset[str]:
+    """Mapping columns on which the dimensions depend."""
+    used = {symbol for kernel in workload.kernels for part in dimension_expressions(kernel) for symbol in part.symbols}
+    return frozenset(used - workload.parameters.keys())
+
+
+def dimensions(workload: Workload, symbols: Mapping[str, np.ndarray], combinations: int) -> np.ndarray:
+    """Dimensions of every kernel for every combination of the mapping columns: [combination, kernel, field]."""
+    values: dict[str, float | str | np.ndarray] = {**workload.parameters, **symbols}
+    found = np.empty((combinations, len(workload.kernels), DRAM + 1 + len(CHANNELS)))
+    for i, kernel in enumerate(workload.kernels):
+        for column, expression in enumerate(dimension_expressions(kernel)):
+            found[:, i, column] = expression.evaluate(values)
+    return found
+
+
+def edges(workload: Workload) -> np.ndarray:
+    """(producer, consumer, operand) of every tensor, ordered by producer and consumer."""
+    found = sorted(
+        (producer, consumer, operand)
+        for consumer, kernel in enumerate(workload.kernels)
+        for operand, producer in enumerate(kernel.inputs)
+    )
+    return np.array(found, np.int64).reshape(-1, 3)
+
+
+def elimination(kernels: int, graph_edges: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Order in which `kernels.graphs.sharding.eliminate` removes kernels, least fill-in first, as its three tables."""
+    neighbours: list[set[int]] = [set() for _ in range(kernels)]
+    for producer, consumer, _ in graph_edges:
+        neighbours[producer].add(int(consumer))
+        neighbours[consumer].add(int(producer))
+    step_of: dict[int, int] = {}
+    scopes: list[list[int]] = []
+    messages: list[list[int]] = []
+    order: list[int] = []
+    while len(order) < kernels:
+        kernel = min((i for i in range(kernels) if i not in step_of), key=lambda i: (_fill(neighbours, i), i))
+        scope = sorted(neighbours[kernel])
+        messages.append([step for step, earlier in enumerate(scopes) if kernel in earlier and _open(earlier, step_of)])
+        step_of[kernel] = len(order)
+        order.append(kernel)
+        scopes.append(scope)
+        for i in scope:
+            neighbours[i] |= set(scope) - {i}
+            neighbours[i].discard(kernel)
+    return _tables(order, scopes, messages, step_of, graph_edges)
+
+
+def _open(scope: list[int], step_of: Mapping[int, int]) -> bool:
+    """Whether a message is still unused: the first of its scope to be eliminated consumes it."""
+    return not any(kernel in step_of for kernel in scope)
+
+
+def _fill(neighbours: list[set[int]], kernel: int) -> int:
+    around = sorted(neighbours[kernel])
+    return sum(b not in neighbours[a] for n, a in enumerate(around) for b in around[n + 1 :])
+
+
+def _tables(
+    order: list[int],
+    scopes: list[list[int]],
+    messages: list[list[int]],
+    step_of: Mapping[int, int],
+    graph_edges: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    width = max((len(scope) for scope in scopes), default=0)
+    at_step: list[list[tuple[int, int, int]]] = [[] for _ in order]
+    for edge, (producer, consumer, _) in enumerate(graph_edges):
+        step = min(step_of[int(producer)], step_of[int(consumer)])
+        is_producer = order[step] == producer
+        other = int(consumer if is_producer else producer)
+        at_step[step].append((edge, int(is_producer), scopes[step].index(other)))
+    scope_table = np.zeros((len(order), 2 + width), np.int64)
+    edge_table = np.zeros((len(order), 1 + 3 * max(map(len, at_step), default=0)), np.int64)
+    message_table = np.zeros((len(order), 1 + (width + 1) * max(map(len, messages), default=0)), np.int64)
+    for step, kernel in enumerate(order):
+        scope_table[step, : 2 + len(scopes[step])] = (kernel, len(scopes[step]), *scopes[step])
+        flat = [value for entry in at_step[step] for value in entry]
+        edge_table[step, : 1 + len(flat)] = (len(at_step[step]), *flat)
+        message_table[step, 0] = len(messages[step])
+        for j, source in enumerate(messages[step]):
+            positions = [-1 if i == kernel else scopes[step].index(i) for i in scopes[source]]
+            start = 1 + j * (width + 1)
+            message_table[step, start : start + 1 + len(positions)] = (source, *positions)
+    return scope_table, edge_table, message_table

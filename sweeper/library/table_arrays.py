@@ -1,0 +1,72 @@
+"""An operator table as arrays: codes of every operator, and its numbers for every combination of a mapping."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from kernels.calculon import model as calculon
+from kernels.transformers.operators import BESIDE, TIMES, TRAITS
+from sweeper.library.table_workload import DECODING, LAYOUTS, Operator, OperatorTable
+from sweeper.reading.expressions import Expression
+
+Wanted = str | tuple[tuple[Expression, ...], ...]
+"""What to evaluate: the name of a parameter or definition, or the expressions of the operators' fields."""
+
+
+def traits(workload: OperatorTable) -> np.ndarray:
+    """Codes of every operator, in the columns that the kernels of the family name."""
+    if workload.family == "calculon":
+        return np.array(
+            [[operator.words[name] for name in calculon.TRAITS] for operator in workload.operators], np.int64
+        )
+    order = [operator.name for operator in workload.operators]
+
+    def codes(operator: Operator) -> tuple[int, ...]:
+        at, during = operator.beside or ("", "forward")
+        words = tuple(operator.words[name] for name in TRAITS[:BESIDE])
+        return (*words, order.index(at) if at else -1, TIMES.index(during))
+
+    return np.array([codes(operator) for operator in workload.operators], np.int64)
+
+
+def rows(workload: OperatorTable) -> tuple[tuple[Expression, ...], ...]:
+    """Expressions of every operator, in the columns that the kernels of the family name."""
+    return tuple(
+        tuple(operator.fields[name] for name in LAYOUTS[workload.family].fields) for operator in workload.operators
+    )
+
+
+def base_symbols(workload: OperatorTable, wanted: Wanted) -> frozenset[str]:
+    """Symbols that are no definitions and on which something depends."""
+    needed = _symbols(wanted)
+    for name, expression in reversed(workload.definitions):
+        if name in needed:
+            needed |= expression.symbols
+    return frozenset(needed - {name for name, _ in workload.definitions} - {DECODING})
+
+
+def _symbols(wanted: Wanted) -> set[str]:
+    if isinstance(wanted, str):
+        return {wanted}
+    return {symbol for row in wanted for expression in row for symbol in expression.symbols}
+
+
+def evaluate(workload: OperatorTable, wanted: Wanted, base: Mapping[str, np.ndarray], n: int) -> np.ndarray:
+    """Values for n combinations of the base symbols: [n], or [n, operator, field]."""
+    values = dict(base)
+    for name, expression in workload.definitions:
+        if expression.symbols <= values.keys():
+            values[name] = np.asarray(expression.evaluate(values), np.float64)
+    if isinstance(wanted, str):
+        return np.ascontiguousarray(np.broadcast_to(values[wanted], (n,)), np.float64)
+    found = np.empty((n, len(wanted), len(wanted[0])))
+    known: dict[str, np.ndarray] = {}
+    for i, row in enumerate(wanted):
+        for column, expression in enumerate(row):
+            if expression.text not in known:
+                known[expression.text] = expression.evaluate(values)
+            found[:, i, column] = known[expression.text]
+    return found
+
+
+__all__ = ["DECODING", "base_symbols", "evaluate", "rows", "traits"]

@@ -1,0 +1,1 @@
+"""A question made evaluable: columns, modes, chunks."""

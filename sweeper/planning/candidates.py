@@ -1,0 +1,43 @@
+"""Designs: values of continuous columns that a search tries, as columns of a program over the column `design`."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from sweeper.engine.program import Evaluation, Given
+from sweeper.engine.space import Factor
+
+DESIGN = "design"
+"""Column that numbers the designs of a batch."""
+LARGEST_BATCH = 1 << 20
+NUMBERED = np.arange(LARGEST_BATCH, dtype=np.float64)
+"""Values of that column."""
+
+
+@dataclass(eq=False)
+class Designs:
+    """The engine's columns that designs give by the position of their values `x` [design, position] in the batch that
+    is evaluated next, and evaluations of lists of points that hold what no design changes."""
+
+    columns: Mapping[str, int]
+    x: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
+    evaluations: dict[Any, list[tuple[np.ndarray, Evaluation]]] = field(default_factory=dict)
+
+    def given(self, known: Mapping[str, Given]) -> dict[str, Given]:
+        """These columns, in place of those that the box gives."""
+        return {name: self._column(known[name], position) for name, position in self.columns.items()}
+
+    def _column(self, known: Given, position: int) -> Given:
+        return replace(
+            known,
+            needs=frozenset({DESIGN}),
+            build=lambda values, n: self.x[values[DESIGN].astype(np.int64), position],
+            sources=(),
+        )
+
+
+def with_designs(factor: Factor) -> Factor:
+    """A list of points, each with a design of its own."""
+    return Factor({**factor.codes, DESIGN: np.arange(factor.size, dtype=np.int32)}, factor.size)

@@ -1,0 +1,132 @@
+"""The tables of a package as columns of the engine: constants once, and what varies for every combination it needs."""
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from kernels.packages.defects import YIELD_MODELS
+from sweeper.engine.program import Given, Values
+from sweeper.library.entries import Value
+from sweeper.library.packages import Cell, PackageDesign, Quoted
+from sweeper.library.uncertain import is_uncertain, key_of
+from sweeper.planning.inputs import NOTHING, Surroundings, constant, drawn, lookup, number
+from sweeper.reading import checks
+from sweeper.words.packages import PACKAGE
+
+PACKAGE_ROLE = "package"
+PACKAGE_TABLES = (
+    "package_has_memory",
+    "package_codes",
+    "package_links",
+    "package_numbers",
+    "package_places",
+    "package_values",
+)
+"""Given columns of a package: whether memory is in it, the places of its dies and links, its numbers, and those of them
+that vary."""
+
+
+def quoted_number(around: Surroundings, kind: str, entry: str, name: str, value: Value) -> Given:
+    """A number of the library, drawn anew in every draw if it is uncertain."""
+    sources = ((value.source, value.grade),)
+    if "draw" in around.grid.columns and is_uncertain(value):
+        given = drawn(around, "", [(value, key_of(kind, entry, name))])
+        return Given(f"{kind}/{entry}/{name}", given.needs, given.build, value.unit, name, sources)
+    return constant(f"{kind}/{entry}/{name}", value.number, value.unit, name, sources)
+
+
+def parameter(around: Surroundings, design: PackageDesign, name: str, value: Value) -> Given:
+    """A parameter of a design, or the axis that replaces it."""
+    column = f"{PACKAGE_ROLE}.{name}"
+    if column in around.grid.columns:
+        return number(around, column, PACKAGE[name])
+    return quoted_number(around, PACKAGE_ROLE, design.name, name, value)
+
+
+def yield_models(around: Surroundings) -> Given:
+    """Yield model of the node that the study selects."""
+    entries = [around.library.find("node", str(name)) for name in around.grid.columns["node"].values]
+    words = [
+        checks.choice(entry.body["yield_model"], "yield_model", YIELD_MODELS) if "yield_model" in entry.body else ""
+        for entry in entries
+    ]
+    codes = np.array([float(YIELD_MODELS.index(word)) if word else 0.0 for word in words])
+    return lookup(around, "node_yield_model", "node", codes, "", "yield model of the node")
+
+
+def package_columns(around: Surroundings, structure: Mapping[str, str], known: Mapping[str, Given]) -> dict[str, Given]:
+    """Tables of the package that the structure selects: none where the study names no package."""
+    if PACKAGE_ROLE not in around.grid.columns:
+        return {}
+    design = around.packages[structure[PACKAGE_ROLE]]
+    symbols = dict(known)
+    if "node" in around.grid.columns:
+        symbols["node_yield_model"] = yield_models(around)
+    symbols |= {name: parameter(around, design, name, value) for name, value in design.parameters.items()}
+    symbols |= {
+        name: quoted_number(around, cell.kind, cell.entry, cell.name, cell.value)
+        for name, cell in design.quoted.items()
+    }
+    needs = [NOTHING.union(*(symbols[name].needs for name in cell_symbols(design, cell))) for cell in design.cells]
+    varying = [place for place, columns in enumerate(needs) if columns]
+    fixed = base_of(design, needs, symbols)
+    used = sorted({name for place in range(len(needs)) for name in cell_symbols(design, design.cells[place])})
+    sources = tuple(dict.fromkeys(source for name in used for source in symbols[name].sources))
+    places = np.array(varying, np.int64)
+    cells = [design.cells[place] for place in varying]
+    about = "1 if the accelerator's memory is in the package"
+    found = [
+        constant("package_has_memory", float(design.has_memory), "", about),
+        array("package_codes", design.die_codes, "place of every die"),
+        array("package_links", design.link_codes, "dies that every row of links joins"),
+        Given("package_numbers", NOTHING, lambda values, n: fixed[None], "", "tables of the package", sources),
+        array("package_places", places, "entries of the tables that vary"),
+        Given(
+            "package_values",
+            NOTHING.union(*needs),
+            lambda values, n: evaluate_cells(design, cells, symbols, values, n),
+            "",
+            "their values",
+        ),
+    ]
+    return {given.name: given for given in found}
+
+
+def array(name: str, values: np.ndarray, about: str) -> Given:
+    """An array that does not vary."""
+    return Given(name, NOTHING, lambda _, n: values[None], "", about)
+
+
+def base_of(design: PackageDesign, needs: Iterable[frozenset[str]], symbols: Mapping[str, Given]) -> np.ndarray:
+    """Tables with the entries that do not vary; the others are NaN."""
+    fixed = [cell if not columns else np.nan for cell, columns in zip(design.cells, needs, strict=True)]
+    return evaluate_cells(design, fixed, symbols, {}, 1)[0]
+
+
+def cell_symbols(design: PackageDesign, cell: Cell) -> frozenset[str]:
+    """Columns and numbers of the library on which a cell depends."""
+    if isinstance(cell, float):
+        return NOTHING
+    if isinstance(cell, Quoted):
+        return frozenset({f"{cell.kind}/{cell.entry}/{cell.name}"})
+    return design.symbols(cell)
+
+
+def evaluate_cells(
+    design: PackageDesign, cells: Iterable[Cell], symbols: Mapping[str, Given], values: Values, n: int
+) -> np.ndarray:
+    """Values [n, cell] for n combinations of what the cells need."""
+    cells = list(cells)
+    base = {
+        name: symbols[name].build(values, n) for name in frozenset().union(*(cell_symbols(design, c) for c in cells))
+    }
+    for name, definition in design.definitions:
+        if definition.symbols <= base.keys():
+            base[name] = np.asarray(definition.evaluate(base), np.float64)
+    found = np.empty((n, len(cells)))
+    for column, cell in enumerate(cells):
+        if isinstance(cell, Quoted):
+            found[:, column] = cell.factor * base[f"{cell.kind}/{cell.entry}/{cell.name}"]
+        else:
+            found[:, column] = cell if isinstance(cell, float) else cell.evaluate(base)
+    return found

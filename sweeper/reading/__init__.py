@@ -1,0 +1,1 @@
+"""Text becomes nodes, quantities and expressions, with file and line."""

@@ -1,0 +1,162 @@
+"""What a node must be: a mapping with given keys, a list, text, a boolean, a whole number, a quantity, an expression.
+
+Each function returns plain data or raises SpecError at the node; readers go on to the next node with
+`Problems.collecting()`.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+
+from sweeper.errors import Problem, Problems, brief, unknown
+from sweeper.reading.expressions import Expression, ExpressionError, check_symbols, is_symbol
+from sweeper.reading.nodes import Node, child_path, error
+from sweeper.reading.units import QuantityError, attribute_value
+from sweeper.words.attributes import Attribute
+
+
+def mapping(node: Node, what: str) -> dict[str, Node]:
+    """The entries of a mapping."""
+    if not isinstance(node.value, dict):
+        raise error(node, f"found {node.kind}; {what} must be a mapping of keys to values")
+    return node.value
+
+
+def fields(node: Node, what: str, allowed: Iterable[str], required: Collection[str] = ()) -> dict[str, Node]:
+    """The entries of a mapping whose keys are known. Raises SpecError for all unknown and missing keys at once."""
+    entries = mapping(node, what)
+    problems = key_problems(node, what, allowed)
+    for key in required:
+        if key not in entries:
+            problems.append(node.problem(f"{what} lacks the key {key!r} (found: {', '.join(entries) or 'nothing'})"))
+    problems.raise_any()
+    return entries
+
+
+def key_problems(node: Node, what: str, allowed: Iterable[str]) -> Problems:
+    """One problem for every key of a mapping that is not allowed."""
+    names = frozenset(allowed)
+    problems = Problems()
+    for key, value in mapping(node, what).items():
+        if key not in names:
+            hint = "; quote text that holds a comma" if value.value is None else ""
+            problems.append(node.key_problem(key, unknown(f"key of {what}", key, names) + hint))
+    return problems
+
+
+def known_fields(node: Node, what: str, allowed: Iterable[str], problems: Problems) -> dict[str, Node]:
+    """The entries of a mapping whose keys are allowed; the others become problems. Empty if it is no mapping."""
+    names = frozenset(allowed)
+    with problems.collecting():
+        entries = mapping(node, what)
+        problems.extend(key_problems(node, what, names))
+        return {key: value for key, value in entries.items() if key in names}
+    return {}
+
+
+def items(node: Node, what: str) -> tuple[Node, ...]:
+    """The items of a list that is not empty."""
+    if not isinstance(node.value, tuple):
+        raise error(node, f"found {node.kind}; {what} must be a list, e.g. [a, b]")
+    if not node.value:
+        raise error(node, f"found an empty list; {what} must have at least one item")
+    return node.value
+
+
+def text(node: Node, what: str) -> str:
+    """Text that is not blank; numbers are taken as they were written."""
+    if isinstance(node.value, dict | tuple | None) or not node.text.strip():
+        raise error(node, f"found {node.kind if node.value != '' else 'empty text'}; {what} must be text")
+    return node.text.strip()
+
+
+def texts(node: Node, what: str) -> tuple[str, ...]:
+    """A list of texts without duplicates, or a single text; an empty list is allowed."""
+    if not isinstance(node.value, tuple):
+        return (text(node, what),)
+    found: dict[str, Node] = {}
+    problems = Problems()
+    for item in node.value:
+        with problems.collecting():
+            name = text(item, f"an item of {what}")
+            if name in found:
+                raise error(item, f"{brief(name)} is given twice")
+            found[name] = item
+    problems.raise_any()
+    return tuple(found)
+
+
+def choice(node: Node, what: str, allowed: Iterable[str]) -> str:
+    """One of a set of names."""
+    found = text(node, what)
+    names = tuple(allowed)
+    if found not in names:
+        raise error(node, unknown(what, found, names))
+    return found
+
+
+def boolean(node: Node, what: str) -> bool:
+    """true or false. Words such as yes and no are text in YAML 1.2, and refused."""
+    if not isinstance(node.value, bool):
+        raise error(node, f"found {node.kind}; {what} must be true or false")
+    return node.value
+
+
+def whole(node: Node, what: str, least: int = 0, most: int = 2**53) -> int:
+    """A whole number of an inclusive range."""
+    value = node.value
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != value // 1:
+        raise error(node, f"found {node.kind}; {what} must be a whole number")
+    if not least <= value <= most:
+        raise error(node, f"found {node.kind}; {what} must lie from {least} to {most}")
+    return int(value)
+
+
+def scalar(node: Node, what: str) -> str | int | float | bool:
+    """A value that is neither empty nor a list nor a mapping."""
+    if isinstance(node.value, dict | tuple | None):
+        raise error(node, f"found {node.kind}; {what} must be a single value")
+    return node.value
+
+
+def number(node: Node, attribute: Attribute) -> float:
+    """A number of the vocabulary, in its SI unit."""
+    try:
+        return attribute_value(scalar(node, attribute.about), attribute)
+    except QuantityError as fault:
+        raise error(node, str(fault)) from None
+
+
+def expression(node: Node, what: str, symbols: Iterable[str] | None = None) -> Expression:
+    """An expression; if `symbols` is given, one that gives numbers and uses no other names than these."""
+    if isinstance(node.value, dict | tuple | bool | None):
+        raise error(node, f"found {node.kind}; {what} must be a number or an expression")
+    try:
+        found = Expression(node.text)
+        if symbols is not None:
+            check_symbols(found, symbols)
+            if isinstance(found.evaluate(dict.fromkeys(found.symbols, 1.0)), str):
+                raise ExpressionError("text is no number")
+        return found
+    except ExpressionError as fault:
+        raise error(node, fault.message, fault.offset) from None
+
+
+def definitions(
+    nodes: Mapping[str, Node], known: Collection[str], columns: Collection[str]
+) -> tuple[tuple[str, Expression], ...]:
+    """Named expressions in order, each in the symbols known less those defined after it; none may redefine a column."""
+    found: dict[str, Expression] = {}
+    problems = Problems()
+    later = list(nodes)
+    for name, node in nodes.items():
+        with problems.collecting():
+            if not is_symbol(name) or name in columns:
+                raise error(node, f"{name!r} cannot name a definition; it is no symbol or is a column")
+            found[name] = expression(node, name, set(known) - set(later))
+        later.remove(name)
+    problems.raise_any()
+    return tuple(found.items())
+
+
+def absent(node: Node, key: str, message: str) -> Problem:
+    """A problem about a key that a mapping ought to have."""
+    return Problem(node.file, node.line, node.column, child_path(node.path, key), message)

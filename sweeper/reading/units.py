@@ -1,0 +1,231 @@
+"""Quantities with units -> numbers in SI, exactly rounded.
+
+Base units are s, m, kg, K, A, J, B (byte), flop and usd; energy is a base of its own because no study converts it to
+mass and length. `b` is a bit; `GB` is 10^9 bytes and `GiB` 2^30. Factors are fractions, so `3.35 TB/s` is the float
+nearest to 3.35e12, whichever way it was written.
+"""
+
+import math
+import re
+from fractions import Fraction
+from functools import cache, lru_cache
+from typing import Any
+
+from sweeper.errors import brief
+from sweeper.words.attributes import Attribute
+
+_PREFIXES = {
+    "f": "1/10**15", "p": "1/10**12", "n": "1/10**9", "u": "1/10**6", "µ": "1/10**6", "μ": "1/10**6",
+    "m": "1/10**3", "c": "1/100", "k": "10**3", "M": "10**6", "G": "10**9", "T": "10**12", "P": "10**15",
+    "E": "10**18", "Ki": "2**10", "Mi": "2**20", "Gi": "2**30", "Ti": "2**40", "Pi": "2**50",
+}  # fmt: skip
+
+_UNITS = (
+    "B = [information] = _ = byte",
+    "b = B / 8 = _ = bit",
+    "flop = [operation] = _ = FLOP = op = OP",
+    "usd = [currency] = _ = USD",
+    "J = [energy] = _ = joule",
+    "s = [time] = _ = second = sec",
+    "m = [length] = _ = meter = metre",
+    "kg = [mass] = _ = kilogram",
+    "A = [current] = _ = ampere",
+    "K = [temperature] = _ = kelvin",
+    "g = kg / 1000 = _ = gram",
+    "t = 1000 * kg = _ = tonne",
+    "Hz = 1 / s = _ = hertz",
+    "W = J / s = _ = watt",
+    "Wh = 3600 * J",
+    "V = W / A = _ = volt",
+    "minute = 60 * s = _ = min",
+    "hour = 3600 * s = _ = h",
+    "day = 86400 * s",
+    "year = 31536000 * s",
+    "percent = 1 / 100",
+    "bps = b / s",
+    "Bps = B / s",
+    "FLOPS = flop / s",
+)
+
+EXAMPLES = {
+    "1/s": "3.9e12 1/s",
+    "B/s": "300 GB/s",
+    "B": "80 GB",
+    "Hz": "1.4 GHz",
+    "s": "100 ns",
+    "flop/s": "993 Tflop/s",
+    "usd": "25000 usd",
+    "W": "700 W",
+    "usd/(B/s)": "2 usd/(GB/s)",
+    "usd/B": "10 usd/GB",
+    "J/B": "0.05 J/GB",
+    "usd/s": "50 usd/year",
+    "usd/J": "0.08 usd/kWh",
+    "usd/W": "12 usd/W",
+    "kg": "150 kg",
+    "kg/J": "0.4 kg/kWh",
+    "mm": "0.1 mm",
+    "mm^2": "100 mm^2",
+    "1/mm^2": "0.1 1/cm^2",
+    "usd/mm^2": "0.01 usd/mm^2",
+    "A/mm^2": "100 A/mm^2",
+    "J/mm^2": "1.5 kWh/cm^2",
+    "kg/mm^2": "0.5 kg/cm^2",
+    "b/s": "32 Gb/s",
+    "J/b": "0.5 pJ/b",
+    "J/flop": "1 pJ/flop",
+    "mm^2/B": "0.064 um^2/b",
+    "W/B": "8 pW/b",
+    "1/mm": "400 1/mm",
+    "V": "0.8 V",
+    "flop": "512 flop",
+    "": "8",
+}
+"""A well-formed quantity for every unit of the vocabulary, shown in messages."""
+
+_NUMBER = re.compile(r"([-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]{1,3})?)(?![0-9.])\s*(.*)$", re.DOTALL)
+_UNIT = re.compile(r"(?:[A-Za-zµμ]++(?:(?:\^|\*\*)?-?[1-9](?![0-9]))?|[1*/() %]|\*\*(?=-?[1-9](?![0-9])))*$")
+_EXPONENT = re.compile(r"(?<=[A-Za-zµμ])(-?[1-9])\b")
+_LEADING_ZERO = re.compile(r"[-+]?0[0-9]")
+_TRAPS = (
+    (re.compile(r"[-+]?[0-9][0-9_]*_[0-9_.]*$"), "write the number without underscores"),
+    (re.compile(r"[-+]?[0-9]+(?::[0-9]+)+$"), "write one number, not a clock time"),
+    (re.compile(r"[-+]?[0-9]{1,3}(?:,[0-9]{3})+"), "write the number without commas"),
+    (re.compile(r"[-+]?[0-9]+,[0-9]+"), "write the number with a decimal point"),
+    (re.compile(r"0[xob]"), "write the number in decimal"),
+    (re.compile(r"(?:yes|no|on|off|y|n)$", re.IGNORECASE), "this is text, not a number"),
+)
+_MAX_LENGTH = 80
+
+
+class QuantityError(ValueError):
+    """A quantity that cannot be read, or has the wrong dimension, or lies outside its range."""
+
+
+@cache
+def _registry() -> Any:
+    """The pint registry of the units above; importing pint takes a tenth of a second, so only when needed."""
+    import pint
+
+    registry = pint.UnitRegistry(None, non_int_type=Fraction, cache_folder=None)
+    for prefix, factor in _PREFIXES.items():
+        registry.define(f"_{prefix}- = {factor} = {prefix}-")
+    for unit in _UNITS:
+        registry.define(unit)
+    return registry
+
+
+@cache
+def _root(unit: str) -> tuple[Fraction, Any]:
+    """Factor to base units, and the product of base units, of a unit's text. Raises QuantityError if unknown."""
+    text = _EXPONENT.sub(r"**\1", unit.replace("%", " percent ").replace("^", "**"))
+    if not _UNIT.match(unit) or unit.count("(") > 4:
+        raise QuantityError(f"cannot read the unit {brief(unit)}")
+    try:
+        registry = _registry()
+        factor, base = registry.get_root_units(registry.parse_units(text))
+        return Fraction(factor), base
+    except Exception:  # pint raises its own, tokenizer and arithmetic errors alike: the text is at fault
+        raise QuantityError(f"unknown unit {brief(unit)}") from None
+
+
+def _dimension(base: Any) -> str:
+    """A product of base units as text, such as `B/s` or `usd s/B`; empty if dimensionless."""
+
+    def product(sign: int) -> str:
+        powers = ((str(name), sign * power) for name, power in sorted(dict(base._units).items()))
+        return " ".join(name if power == 1 else f"{name}^{power}" for name, power in powers if power > 0)
+
+    above, below = product(1), product(-1)
+    if not below:
+        return above
+    return f"{above or 1}/({below})" if " " in below else f"{above or 1}/{below}"
+
+
+def _need(unit: str) -> str:
+    example = EXAMPLES.get(unit)
+    named = f"a quantity in {unit}" if unit else "a plain number"
+    return f"{named}, e.g. {example}" if example else named
+
+
+def _bare(value: object, unit: str) -> QuantityError:
+    return QuantityError(f"{brief(value)} needs a unit, e.g. {EXAMPLES.get(unit, unit)}")
+
+
+def _split(value: str) -> tuple[Fraction, str]:
+    """Number and unit text of a quantity. Raises QuantityError."""
+    text = value.strip()
+    if len(text) > _MAX_LENGTH:
+        raise QuantityError(f"a quantity of {len(text)} characters; at most {_MAX_LENGTH} are read")
+    hint = next((hint for trap, hint in _TRAPS if trap.match(text)), "")
+    match = _NUMBER.match(text)
+    if hint or not match:
+        raise QuantityError(f"{brief(value)} is not a number" + (f": {hint}" if hint else ""))
+    if _LEADING_ZERO.match(text):
+        raise QuantityError(f"{brief(value)}: a leading zero is ambiguous (octal in some YAML); drop it")
+    return Fraction(match.group(1)), match.group(2).strip()
+
+
+@lru_cache(maxsize=10_000)
+def _convert(value: str, unit: str) -> float:
+    try:
+        number, found = _split(value)
+        factor, base = _root(found)
+    except QuantityError as fault:
+        raise QuantityError(f"{fault}; need {_need(unit)}") from None
+    if unit and not found:
+        raise _bare(value, unit)
+    wanted_factor, wanted = _root(unit)
+    if base != wanted:
+        raise QuantityError(f"{brief(value)} is in {_dimension(base) or 'no unit'}; need {_need(unit)}")
+    return _float(number * factor / wanted_factor)
+
+
+def _float(number: Fraction) -> float:
+    try:
+        return float(number)
+    except OverflowError:
+        raise QuantityError("the number is too large for a float") from None
+
+
+def quantity(value: object, unit: str) -> float:
+    """A number in `unit` (a unit of SI or one of this module's bases; empty if dimensionless).
+
+    `value` is text with a number and a unit, or, where no unit is needed, a number. Raises QuantityError for any
+    other type, an unreadable number or unit, a missing or wrong unit, and numbers that are not finite.
+    """
+    if isinstance(value, str):
+        return _convert(value, unit)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise QuantityError(f"found {'nothing' if value is None else brief(value)}; need {_need(unit)}")
+    if unit:
+        raise _bare(value, unit)
+    if not math.isfinite(value):
+        raise QuantityError(f"{value} is not a finite number; need {_need(unit)}")
+    return float(value)
+
+
+def si(value: object) -> tuple[float, str]:
+    """A number or quantity of any dimension, as a number and its SI unit. Raises QuantityError."""
+    if not isinstance(value, str):
+        return quantity(value, ""), ""
+    number, found = _split(value)
+    factor, base = _root(found)
+    return _float(number * factor), _dimension(base)
+
+
+def attribute_value(value: object, attribute: Attribute) -> float:
+    """A number of the vocabulary, in its unit. Raises QuantityError also for numbers outside the allowed range."""
+    return in_range(quantity(value, attribute.unit), attribute, value)
+
+
+def in_range(number: float, attribute: Attribute, value: object) -> float:
+    """The number, if the vocabulary allows it; `value` is what a message quotes. Raises QuantityError."""
+    if number < 0 or (attribute.positive and number == 0):
+        bound = "greater than 0" if attribute.positive else "0 or greater"
+        raise QuantityError(f"found {brief(value)}; {attribute.about} must be {bound}")
+    if number > attribute.maximum:
+        raise QuantityError(f"found {brief(value)}; {attribute.about} must be at most {attribute.maximum:g}")
+    if attribute.integer and number != math.floor(number):
+        raise QuantityError(f"found {brief(value)}; {attribute.about} must be a whole number")
+    return number

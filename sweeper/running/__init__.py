@@ -1,0 +1,1 @@
+"""Chunks into files, anywhere: executors, store, locks, progress."""

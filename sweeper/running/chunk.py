@@ -1,0 +1,108 @@
+"""One chunk, from number to receipt: what every worker does, in this process or on another machine."""
+
+import hashlib
+import os
+import platform
+import resource
+import socket
+import sys
+import time
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sweeper.engine.cache import COMPILERS
+from sweeper.errors import EnvironmentFault
+from sweeper.running.folders import STORAGE_FULL, Folder
+from sweeper.running.store import Plan, Receipt, write_part
+
+FEASIBLE = "feasible"
+"""Boolean column by which feasible rows are counted."""
+
+OUR_PACKAGES = ("kernels", "sweeper")
+
+TRACEBACK_LETTERS = 4000
+"""How much of the end of a traceback is kept."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A chunk that gave no part: the error in one line, the end of its traceback, and how often it was tried.
+
+    `storage` means that the output cannot be written at all (disk full, read-only): going on is pointless.
+    """
+
+    chunk: int
+    error: str
+    traceback: str = ""
+    attempts: int = 1
+    storage: bool = False
+
+    def __str__(self) -> str:
+        return f"chunk {self.chunk}: {self.error} (attempts: {self.attempts})"
+
+
+@dataclass(frozen=True)
+class Job:
+    """What every worker needs: the plan, its schema as the driver derived it, and the run directory. Picklable."""
+
+    plan: Plan
+    schema: pa.Schema
+    run: Folder
+
+
+def compute(job: Job, chunk: int) -> Receipt | Failure:
+    """Evaluate a chunk and commit its part. Errors are returned, so that they reach the driver whole and small."""
+    started = time.monotonic()
+    try:
+        table = job.plan.evaluate(chunk)
+        file, size, digest = write_part(job.run, chunk, table, job.schema)
+    except Exception as error:  # Whatever a chunk raises ends this chunk, not the run.
+        full = isinstance(error, OSError) and error.errno in STORAGE_FULL
+        text = "".join(traceback.format_exception(error))[-TRACEBACK_LETTERS:]
+        return Failure(chunk, f"{type(error).__name__}: {error}"[:500], text, storage=full)
+    return Receipt(
+        chunk=chunk,
+        file=file,
+        points=job.plan.chunk_points(chunk),
+        rows=table.num_rows,
+        feasible=_feasible(table),
+        bytes=size,
+        sha256=digest,
+        seconds=round(time.monotonic() - started, 4),
+        host=socket.gethostname(),
+        pid=os.getpid(),
+        peak_B=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        at=time.time(),
+    )
+
+
+def code_version() -> dict[str, str]:
+    """What has to agree between driver and workers for equal bytes: libraries, and the loaded modules of ours.
+
+    Modules that are not loaded are left out: an edit of the command line must not stop a run that is under way.
+    """
+    found = {package: version(package) for package in (*COMPILERS, "pyarrow")}
+    found["python"] = platform.python_version()
+    for name, module in sorted(sys.modules.items()):
+        if name.partition(".")[0] in OUR_PACKAGES and getattr(module, "__file__", None):
+            found[name] = hashlib.sha256(Path(str(module.__file__)).read_bytes()).hexdigest()[:12]
+    return found
+
+
+def require_version(expected: Mapping[str, str]) -> None:
+    """Raise EnvironmentFault if something loaded here differs from what the driver has loaded."""
+    different = [name for name, found in code_version().items() if expected.get(name, found) != found]
+    if different:
+        raise EnvironmentFault(f"{socket.gethostname()} has another version of {', '.join(different)}")
+
+
+def _feasible(table: pa.Table) -> int | None:
+    if FEASIBLE not in table.column_names:
+        return None
+    return int(pc.sum(table[FEASIBLE]).as_py() or 0)

@@ -1,0 +1,203 @@
+"""Running a plan: what is committed already, the rest by an executor, receipts and progress, and the complete dataset.
+
+Executors differ in where chunks are computed and share everything else. A run that is stopped, killed or short of
+some chunks is taken up again by calling `run` again with the same plan and place.
+"""
+
+import signal
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from sweeper.errors import EnvironmentFault, Interrupted
+from sweeper.running.chunk import Failure, Job
+from sweeper.running.folders import STORAGE_FULL, Folder
+from sweeper.running.interrupt import Stop
+from sweeper.running.limits import Limits
+from sweeper.running.local import LocalExecutor
+from sweeper.running.lock import Lock
+from sweeper.running.progress import Progress, Silent, progress_on_stderr
+from sweeper.running.store import (
+    Plan,
+    Receipt,
+    ReceiptLog,
+    claim,
+    committed,
+    complete,
+    reopen,
+    run_folder,
+    write_failures,
+)
+
+BACKENDS = ("local", "ray")
+RESUME = "run the same study again to go on from there"
+STOPPING = "stopping after the chunks in progress; once more to kill"
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """What a run left behind. `points` and `rows` count all committed chunks, `computed_chunks` those of this run."""
+
+    directory: str
+    points: int
+    rows: int
+    seconds: float
+    computed_chunks: int
+    failed: list[Failure]
+
+    @property
+    def exit_code(self) -> int:
+        """0 if the dataset is complete, 1 if chunks failed."""
+        return 1 if self.failed else 0
+
+
+class Executor(Protocol):
+    """Computes chunks somewhere; a context manager that starts its workers, and ends them in any case."""
+
+    def __enter__(self) -> object: ...
+
+    def __exit__(self, *error: object) -> None: ...
+
+    def outcomes(self, chunks: Sequence[int], stop: Stop) -> Iterator[Receipt | Failure | str | None]:
+        """Final outcome of each chunk in the order of completion; ends early, without new chunks, once `stop` is set.
+
+        In between it yields what else the user should know, or None at least every second or chunk.
+        """
+
+
+def run(
+    plan: Plan,
+    out: str | Path | Folder = "results",
+    backend: str = "local",
+    workers: int | None = None,
+    address: str | None = None,
+    *,
+    retries: int = Limits.retries,
+    crashes: int = Limits.crashes,
+    fail_fast: bool = Limits.fail_fast,
+    recycle: int = Limits.recycle,
+    verify: bool = False,
+    quiet: bool = False,
+    progress: Progress | None = None,
+) -> RunResult:
+    """Compute what is missing of a plan's dataset in `out` (a path, an URI, or a folder) and complete it.
+
+    `backend` is `local` (this process, one chunk after another) or `ray`; `workers` is the number of actors, one per
+    processor if not given; `address` is that of a running Ray cluster. The budgets are explained in
+    `sweeper.running.limits.Limits`. `verify` compares the checksum of every part that is there, not only of those
+    that were touched. Progress goes to standard error unless `quiet`, or to `progress`.
+
+    Chunks that fail are listed in the result and in failures.json. Raises OutputConflict, EnvironmentFault (disk full,
+    no cluster) and Interrupted.
+    """
+    if backend not in BACKENDS:
+        raise ValueError(f"unknown backend {backend!r} (allowed: {', '.join(BACKENDS)})")
+    started = time.monotonic()
+    folder = run_folder(out, plan)
+    limits = Limits(retries, crashes, fail_fast, recycle)
+    shown = progress or (Silent() if quiet else progress_on_stderr())
+    try:
+        with Lock(folder) as lock:
+            claim(folder, plan)
+            state = State(plan, folder, committed(folder, plan, verify))
+            missing = state.missing()
+            if missing:
+                reopen(folder)
+                executor = _executor(backend, Job(plan, plan.schema, folder), limits, workers, address, len(missing))
+                _execute(executor, state, limits, lock, shown)
+                write_failures(folder, state.failed)
+            if not state.missing():
+                complete(folder, plan, state.receipts)
+    except OSError as error:
+        if error.errno not in STORAGE_FULL:
+            raise
+        raise EnvironmentFault(f"cannot write to {folder}: {error}. Free some space, then {RESUME}.") from error
+    return RunResult(
+        directory=str(folder),
+        points=state.points,
+        rows=sum(receipt.rows for receipt in state.receipts.values()),
+        seconds=time.monotonic() - started,
+        computed_chunks=len(missing) - len(state.missing()),
+        failed=state.failed,
+    )
+
+
+@dataclass
+class State:
+    """What is known of a plan's chunks while it runs."""
+
+    plan: Plan
+    folder: Folder
+    receipts: dict[int, Receipt]
+    failed: list[Failure] = field(default_factory=list)
+
+    @property
+    def points(self) -> int:
+        """Points of all committed chunks."""
+        return sum(receipt.points for receipt in self.receipts.values())
+
+    def missing(self) -> list[int]:
+        """Chunks that are not committed."""
+        return [chunk for chunk in range(self.plan.chunk_count) if chunk not in self.receipts]
+
+    def where(self) -> str:
+        """What is safe, for messages."""
+        return f"{len(self.receipts)} of {self.plan.chunk_count} chunks are committed in {self.folder}"
+
+
+def _executor(
+    backend: str, job: Job, limits: Limits, workers: int | None, address: str | None, chunks: int
+) -> Executor:
+    if backend == "local":
+        return LocalExecutor(job, limits)
+    # Imported late: a run without Ray needs neither its start-up time nor Ray itself.
+    from sweeper.running.ray_backend import RayExecutor
+
+    return RayExecutor(job, limits, workers, address, chunks)
+
+
+def _execute(executor: Executor, state: State, limits: Limits, lock: Lock, progress: Progress) -> None:
+    """Compute the missing chunks and enter their outcomes into the state and the receipts on disk."""
+    missing = state.missing()
+    log = ReceiptLog(state.folder)
+    try:
+        # Signals are taken over once the executor has started, because Ray sets handlers of its own.
+        with executor, Stop(lambda: progress.note(STOPPING)) as stop, closing(progress):
+            progress.start(state.plan.point_count, state.points)
+            for outcome in executor.outcomes(missing, stop):
+                lock.renew()
+                _enter(outcome, state, log, progress)
+                if state.failed and limits.fail_fast:
+                    break
+        if stop.requested and len(state.missing()) > len(state.failed):
+            raise _interrupted(state, stop.signal)
+    except KeyboardInterrupt:  # While the executor was being started or ended.
+        raise _interrupted(state, signal.SIGINT) from None
+    finally:
+        log.flush()
+    state.failed.sort(key=lambda failure: failure.chunk)
+
+
+def _enter(outcome: Receipt | Failure | str | None, state: State, log: ReceiptLog, progress: Progress) -> None:
+    """Enter one outcome. Raises EnvironmentFault for a failure after which nothing can be written."""
+    if isinstance(outcome, Receipt):
+        state.receipts[outcome.chunk] = outcome
+        log.add(outcome)
+        progress.advance(outcome.points)
+    elif isinstance(outcome, Failure):
+        if outcome.storage:
+            raise EnvironmentFault(f"{outcome.error}. {state.where()}. Free some space, then {RESUME}.")
+        state.failed.append(outcome)
+        progress.fail(str(outcome))
+    elif outcome is not None:
+        progress.note(outcome)
+    log.tick()
+
+
+def _interrupted(state: State, number: int) -> Interrupted:
+    interrupted = Interrupted(f"interrupted; {state.where()}: {RESUME}")
+    interrupted.exit_code = 128 + number
+    return interrupted

@@ -1,0 +1,30 @@
+"""How much a run puts up with before it gives up a chunk, a worker or itself."""
+
+from dataclasses import dataclass, replace
+
+from sweeper.running.chunk import Failure
+from sweeper.running.store import Receipt
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Budgets of a run.
+
+    `retries`: further attempts at a chunk that raised an error. `crashes`: workers that a chunk may take down with it
+    (killed, out of memory) before it is given up; losing a whole machine does not count. `fail_fast`: stop at the
+    first chunk given up instead of going on with the others. `recycle`: chunks after which a worker is replaced,
+    against memory that libraries never give back; 0 is never.
+    """
+
+    retries: int = 2
+    crashes: int = 3
+    fail_fast: bool = False
+    recycle: int = 1000
+
+    def worth_retrying(self, failure: Failure, attempts: int) -> bool:
+        """Whether a chunk that raised an error in each of its attempts gets another one."""
+        return attempts <= self.retries and not failure.storage
+
+    def counted(self, outcome: Receipt | Failure, attempts: int) -> Receipt | Failure:
+        """The final outcome of a chunk, a failure with its number of attempts."""
+        return replace(outcome, attempts=attempts) if isinstance(outcome, Failure) else outcome

@@ -1,0 +1,355 @@
+"""Chunks on Ray: actors that evaluate and write, a driver that hands out chunk numbers and collects receipts.
+
+Every actor lives in a slot. The life of a slot: *empty*, *starting* (asked for, waiting for a processor), *parked*
+(waiting for the first actor of its node to compile the kernels), *warming*, *working*, and empty again when its actor
+dies or has served its time. Chunks go to working actors only, two at a time so that none waits for the driver.
+
+Three kinds of trouble have separate budgets. A chunk that raises is tried again a few times. A worker that dies costs
+its slot a pause; the chunk it was at becomes suspect and from then on runs alone, until it has taken down as many
+workers as the limits allow. A lost machine is nobody's fault: its chunks go back to the queue.
+"""
+
+import time
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from sweeper.engine.cache import configure
+from sweeper.errors import EnvironmentFault
+from sweeper.running.chunk import Failure, Job, code_version, compute, require_version
+from sweeper.running.interrupt import Stop
+from sweeper.running.limits import Limits
+from sweeper.running.ray_session import CLUSTER_ADVICE, ray_session
+from sweeper.running.store import RESOLVED, Receipt
+
+DEPTH = 2
+"""Calls in flight per actor."""
+
+TICK_S = 1.0
+DRAIN_S = 30.0
+"""Seconds that chunks in progress get after an interruption."""
+
+PAUSE_S, LONGEST_PAUSE_S = 0.5, 30.0
+"""Pause of a slot whose actor died, doubled with every further death in a row."""
+
+VERDICT_S = 90.0
+"""Seconds in which a cluster notices that a machine is gone: about 15 if it refuses connections, 65 if it is silent."""
+
+START_ATTEMPTS = 3
+"""When every slot has failed to start so many times in a row, the run ends."""
+
+RESIZE_S = 10.0
+"""Interval at which the size of a cluster is looked up."""
+
+WAIT_NOTE_S = 10.0
+"""Seconds without any working actor after which the user is told."""
+
+WAITING = {
+    "kernels": "compiling the kernels; they are kept for later runs",
+    "processors": "no worker is running: all wait for a free processor of the cluster",
+}
+
+Outcome = Receipt | Failure | str | None
+
+
+class ChunkWorker:
+    """The actor. It takes the job by a call of its own, so that a broken job is an error and not a dead actor."""
+
+    def __init__(self) -> None:
+        configure()
+        self._job: Job | None = None
+
+    def hello(self) -> str:
+        """The machine's name in Ray."""
+        import ray
+
+        return str(ray.get_runtime_context().get_node_id())
+
+    def prepare(self, job: Job, version: Mapping[str, str]) -> None:
+        """Take the job and compile its kernels, or load them from the cache.
+
+        Raises EnvironmentFault on a machine with another version of the code, or that does not see the driver's
+        files: its parts would differ, or be lost.
+        """
+        require_version(version)
+        if job.run.get(RESOLVED) is None:
+            raise EnvironmentFault(
+                f"{job.run} is not the same place here: put --out on a shared file system or on s3://"
+            )
+        job.plan.warm_up()
+        self._job = job
+
+    def compute(self, chunk: int) -> Receipt | Failure:
+        """Commit one chunk."""
+        assert self._job is not None
+        return compute(self._job, chunk)
+
+
+@dataclass(frozen=True)
+class Unclear:
+    """A chunk whose worker has become unreachable: the worker may have died, or its whole machine."""
+
+    chunk: int
+    node: str
+    cause: str
+    due: float
+
+
+@dataclass(eq=False)
+class Slot:
+    """A place for one actor. `starting` is the call that its present state waits for; `calls` are chunks in order."""
+
+    actor: Any = None
+    state: str = "empty"
+    starting: Any = None
+    node: str = ""
+    calls: deque[tuple[Any, int]] = field(default_factory=deque)
+    served: int = 0
+    deaths: int = 0
+    bad_starts: int = 0
+    wake: float = 0.0
+
+
+class Work:
+    """Chunks to do, and what has happened to them."""
+
+    def __init__(self, chunks: Sequence[int], limits: Limits) -> None:
+        self._limits = limits
+        self._waiting = deque(chunks)
+        self._suspects: deque[int] = deque()
+        self._attempts: Counter[int] = Counter()
+        self._crashes: Counter[int] = Counter()
+
+    def __len__(self) -> int:
+        return len(self._waiting) + len(self._suspects)
+
+    def take(self, idle: bool) -> int | None:
+        """Next chunk for an actor; suspects come last, and only to an idle one."""
+        if self._waiting:
+            return self._waiting.popleft()
+        return self._suspects.popleft() if idle and self._suspects else None
+
+    def is_suspect(self, chunk: int) -> bool:
+        """Whether a chunk has taken down a worker."""
+        return chunk in self._crashes
+
+    def give_back(self, chunks: Sequence[int]) -> None:
+        """Chunks that were not computed through no fault of their own."""
+        self._waiting.extendleft(chunk for chunk in reversed(chunks) if not self.is_suspect(chunk))
+        self._suspects.extend(chunk for chunk in chunks if self.is_suspect(chunk))
+
+    def done(self, outcome: Receipt | Failure) -> Outcome:
+        """The outcome to report: final, or a note if the chunk will be tried again."""
+        chunk = outcome.chunk
+        self._attempts[chunk] += 1
+        if isinstance(outcome, Failure) and self._limits.worth_retrying(outcome, self._attempts[chunk]):
+            (self._suspects if self.is_suspect(chunk) else self._waiting).append(chunk)
+            return f"chunk {chunk} failed and will be tried again: {outcome.error}"
+        return self._limits.counted(outcome, self._attempts[chunk])
+
+    def crashed(self, chunk: int, cause: str) -> Outcome:
+        """The worker died at this chunk."""
+        self._crashes[chunk] += 1
+        if self._crashes[chunk] < self._limits.crashes:
+            self._suspects.append(chunk)
+            return f"a worker died at chunk {chunk}, which will be tried again alone: {cause}"
+        return Failure(chunk, f"its workers died: {cause}", attempts=self._crashes[chunk])
+
+
+class RayExecutor:
+    """Executor on Ray actors; see `execution.Executor`. Raises EnvironmentFault if no actor can be started."""
+
+    def __init__(self, job: Job, limits: Limits, workers: int | None, address: str | None, chunks: int) -> None:
+        self._job = job
+        self._limits = limits
+        self._wished = workers
+        self._address = address
+        self._chunks = chunks
+        self._exit = ExitStack()
+        self._slots: list[Slot] = []
+        self._nodes: dict[str, str] = {}
+        self._unclear: list[Unclear] = []
+        self._version = code_version()
+        self._resized = self._worked = 0.0
+
+    def __enter__(self) -> "RayExecutor":
+        with ExitStack() as stack:
+            count = stack.enter_context(ray_session(self._wished, self._address))
+            import ray
+
+            self._ray = ray
+            # No restarts by Ray: they would hide that a worker died for want of memory, and burn calls meanwhile.
+            self._actor_class = ray.remote(ChunkWorker).options(
+                num_cpus=1, max_restarts=0, max_task_retries=0, scheduling_strategy="SPREAD"
+            )
+            self._shared = ray.put(self._job)
+            self._slots = [Slot() for _ in range(min(count, self._chunks))]
+            self._resized = self._worked = time.monotonic()
+            self._exit = stack.pop_all()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        with self._exit, suppress(self._ray.exceptions.RayError):
+            for slot in self._slots:
+                self._end(slot)
+
+    def outcomes(self, chunks: Sequence[int], stop: Stop) -> Iterator[Outcome]:
+        """See `sweeper.running.execution.Executor`. Raises EnvironmentFault if the cluster is lost."""
+        try:
+            yield from self._outcomes(chunks, stop)
+        except self._ray.exceptions.RayError as error:
+            raise EnvironmentFault(f"lost the Ray cluster: {_brief(error)}") from error
+
+    def _outcomes(self, chunks: Sequence[int], stop: Stop) -> Iterator[Outcome]:
+        work = Work(chunks, self._limits)
+        deadline = float("inf")
+        while ((work or self._unclear) and not stop.requested) or any(slot.calls for slot in self._slots):
+            now = time.monotonic()
+            if stop.requested:
+                deadline = min(deadline, now + DRAIN_S)
+                if now > deadline:
+                    return
+            else:
+                yield from self._judge(work, now)
+                yield from self._tend(now)
+                self._feed(work)
+            ready = self._wait()
+            for slot in self._slots:
+                if slot.starting in ready:
+                    yield from self._settle_start(slot)
+                while slot.calls and slot.calls[0][0] in ready:
+                    yield from self._settle_call(slot, work)
+            yield None
+
+    def _wait(self) -> set[Any]:
+        """Calls that are done; waits a tick for the first."""
+        pending = [slot.starting for slot in self._slots if slot.starting is not None]
+        pending += [call for slot in self._slots for call, _ in slot.calls]
+        if not pending:
+            time.sleep(PAUSE_S)
+            return set()
+        ready, _ = self._ray.wait(pending, num_returns=1, timeout=TICK_S)
+        if ready:  # One call for all that are done by now: with a thousand actors, one call each would be too slow.
+            ready, _ = self._ray.wait(pending, num_returns=len(pending), timeout=0)
+        return set(ready)
+
+    def _tend(self, now: float) -> Iterator[Outcome]:
+        """Start actors in empty slots, and let parked ones go on as far as the kernels of their node are compiled."""
+        self._grow(now)
+        for slot in self._slots:
+            if slot.state == "empty" and slot.wake <= now:
+                slot.actor = self._actor_class.remote()
+                slot.state, slot.starting, slot.served = "starting", slot.actor.hello.remote(), 0
+            elif slot.state == "parked" and self._nodes.get(slot.node) != "warming":
+                self._nodes.setdefault(slot.node, "warming")
+                slot.state, slot.starting = "warming", slot.actor.prepare.remote(self._shared, self._version)
+        if any(slot.state == "working" for slot in self._slots):
+            self._worked = now
+        elif now - self._worked > WAIT_NOTE_S:
+            self._worked = now
+            compiling = any(slot.state == "warming" for slot in self._slots)
+            yield WAITING["kernels" if compiling else "processors"]
+
+    def _grow(self, now: float) -> None:
+        """Use the processors that have joined the cluster, unless the user asked for a number of workers."""
+        if self._wished is None and self._address is not None and now - self._resized > RESIZE_S:
+            self._resized = now
+            count = min(int(self._ray.cluster_resources().get("CPU", 0)), self._chunks)
+            self._slots += [Slot() for _ in range(count - len(self._slots))]
+
+    def _feed(self, work: Work) -> None:
+        """Give every working actor one chunk, then every one a second."""
+        working = [slot for slot in self._slots if slot.state == "working"]
+        for depth in range(1, DEPTH + 1):
+            for slot in working:
+                if self._limits.recycle and slot.served >= self._limits.recycle:
+                    if not slot.calls:
+                        self._end(slot)
+                elif len(slot.calls) < depth and not (slot.calls and work.is_suspect(slot.calls[0][1])):
+                    chunk = work.take(idle=not slot.calls)
+                    if chunk is not None:
+                        slot.calls.append((slot.actor.compute.remote(chunk), chunk))
+                        slot.served += 1
+
+    def _settle_start(self, slot: Slot) -> Iterator[Outcome]:
+        """A starting actor has answered, a warming one has compiled, or either has failed."""
+        call, slot.starting = slot.starting, None
+        try:
+            answer = self._ray.get(call)
+        except self._ray.exceptions.RayError as error:
+            yield from self._failed_start(slot, _brief(error))
+            return
+        if slot.state == "starting":
+            slot.state, slot.node = "parked", answer
+        else:
+            self._nodes[slot.node] = "warm"
+            slot.state, slot.bad_starts = "working", 0
+
+    def _failed_start(self, slot: Slot, cause: str) -> Iterator[Outcome]:
+        if slot.state == "warming" and self._nodes[slot.node] == "warming":
+            del self._nodes[slot.node]
+        slot.bad_starts += 1
+        self._pause(slot)
+        if all(each.bad_starts >= START_ATTEMPTS for each in self._slots):
+            advice = "" if self._address is None else f"\n{CLUSTER_ADVICE}"
+            raise EnvironmentFault(f"no worker can be started: {cause}{advice}")
+        yield f"a worker could not be started: {cause}"
+
+    def _settle_call(self, slot: Slot, work: Work) -> Iterator[Outcome]:
+        """The first call of an actor is done, or the actor is dead."""
+        call, chunk = slot.calls[0]
+        try:
+            outcome = self._ray.get(call)
+        except self._ray.exceptions.RayTaskError as error:
+            outcome = Failure(chunk, _brief(error))
+        except self._ray.exceptions.RayError as error:
+            self._bury(slot, work, error)
+            return
+        slot.calls.popleft()
+        slot.deaths = 0
+        yield work.done(outcome)
+
+    def _bury(self, slot: Slot, work: Work, error: Exception) -> None:
+        """An actor is dead or unreachable. Calls run in order, so only the first of its chunks can be the reason."""
+        suspect, *innocent = [chunk for _, chunk in slot.calls]
+        work.give_back(innocent)
+        self._pause(slot)
+        # The connection to a worker breaks before the cluster knows whether its machine is gone, too.
+        patience = VERDICT_S if isinstance(error, self._ray.exceptions.ActorUnavailableError) else 0.0
+        self._unclear.append(Unclear(suspect, slot.node, _brief(error), time.monotonic() + patience))
+
+    def _judge(self, work: Work, now: float) -> Iterator[Outcome]:
+        """Blame chunks whose worker died while its machine lives on; give the others back."""
+        if not self._unclear:
+            return
+        alive = {node["NodeID"] for node in self._ray.nodes() if node["Alive"]}
+        cases, self._unclear = self._unclear, []
+        for case in cases:
+            if case.node not in alive:
+                work.give_back([case.chunk])
+                yield f"lost a machine; chunk {case.chunk} goes to another one"
+            elif now >= case.due:
+                yield work.crashed(case.chunk, case.cause)
+            else:
+                self._unclear.append(case)
+
+    def _pause(self, slot: Slot) -> None:
+        """Empty a slot after a failure, for longer and longer."""
+        self._end(slot)
+        slot.deaths += 1
+        slot.wake = time.monotonic() + min(PAUSE_S * 2.0 ** (slot.deaths - 1), LONGEST_PAUSE_S)
+
+    def _end(self, slot: Slot) -> None:
+        if slot.actor is not None:
+            self._ray.kill(slot.actor)
+        slot.actor = slot.starting = None
+        slot.state = "empty"
+        slot.calls.clear()
+
+
+def _brief(error: Exception) -> str:
+    """The last telling line of one of Ray's long messages, with its class."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {lines[-1] if lines else ''}"[:500]

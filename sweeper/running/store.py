@@ -1,0 +1,310 @@
+"""The run directory: what lies where, what counts as committed, and how a dataset becomes complete.
+
+    <out>/<name>-<hash12>/
+      resolved.json         the study as it was understood, with its hash; written first
+      data/part-00000042.parquet    rows of chunk 42
+      receipts/<writer>-000007.jsonl    one line per committed chunk, in the order of completion
+      failures.json         chunks that the last run gave up, absent if there are none
+      manifest.json         every part with rows, bytes and checksum; written when all chunks are committed
+      _SUCCESS              written last; counts and the manifest's checksum
+
+The name and the bytes of a part depend on its chunk alone, so a chunk that runs twice overwrites itself with the same
+bytes. A part counts once a receipt names it and it still has the receipt's size, and its checksum if it was touched
+after the receipt was made. Everything that differs between two runs of a study (seconds, processes, memory) is kept
+in the receipts; parts and manifest are the same bytes after any crash and for any number of workers.
+
+Receipts are collected by the driver and put as small immutable files, one every second at first and every half minute
+in a long run. That is one design for directories and object stores: no appending, no file per chunk (10^5 chunks
+would be 10^5 requests to resume from), no two writers of one file. A killed driver loses the receipts of the last
+interval, hence at most one hundredth of the run's work, which a resumed run computes again.
+"""
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sweeper.errors import OutputConflict
+from sweeper.running.folders import Folder, folder
+
+RESOLVED, MANIFEST, SUCCESS, FAILURES = "resolved.json", "manifest.json", "_SUCCESS", "failures.json"
+DATA, RECEIPTS = "data", "receipts"
+ROW_GROUP = 250_000
+"""Rows per row group: smaller ones cost writing time and size, larger ones gain nothing."""
+
+FLUSH_SHARE, FLUSH_MIN_S, FLUSH_MAX_S = 0.01, 1.0, 30.0
+"""Interval between two receipt files: a share of the elapsed time, within bounds."""
+
+
+class Plan(Protocol):
+    """What there is to compute. Must be picklable, and `evaluate` a pure function of the chunk."""
+
+    @property
+    def name(self) -> str:
+        """Name of the study."""
+
+    @property
+    def hash(self) -> str:
+        """Hex digest of everything the dataset depends on."""
+
+    @property
+    def point_count(self) -> int:
+        """Points of the whole study."""
+
+    @property
+    def chunk_count(self) -> int:
+        """Number of chunks, hence of parts."""
+
+    @property
+    def resolved(self) -> Mapping[str, Any]:
+        """The resolved study, representable in JSON."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Schema of every part, with unit, description, grade, source and role in the fields' metadata."""
+
+    def chunk_points(self, chunk: int) -> int:
+        """Points of one chunk."""
+
+    def evaluate(self, chunk: int) -> pa.Table:
+        """Rows of one chunk."""
+
+    def warm_up(self) -> None:
+        """Compile all kernels into the on-disk cache."""
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """What is known of one committed chunk; small, since it is all that a worker sends back.
+
+    `feasible` is the number of feasible rows, None if the study has no such column; `seconds` is the time of
+    evaluation and writing; `peak_B` is the largest memory of the worker so far; `at` is in seconds since 1970.
+    """
+
+    chunk: int
+    file: str
+    points: int
+    rows: int
+    feasible: int | None
+    bytes: int
+    sha256: str
+    seconds: float
+    host: str
+    pid: int
+    peak_B: int
+    at: float
+
+
+def part_name(chunk: int) -> str:
+    """File name of a chunk's part."""
+    return f"part-{chunk:08d}.parquet"
+
+
+def run_folder(out: str | Path | Folder, plan: Plan) -> Folder:
+    """The run directory of a plan inside the folder of all results; not made yet."""
+    return folder(out).inside(f"{plan.name}-{plan.hash[:12]}")
+
+
+def directory_of(out: str | Path | Folder, plan: Plan) -> str:
+    """Path or URI of a plan's run directory."""
+    return str(run_folder(out, plan))
+
+
+def claim(run: Folder, plan: Plan) -> None:
+    """Write resolved.json, or check that the one there is of this plan. Raises OutputConflict if it is not."""
+    mine = {"name": plan.name, "hash": plan.hash, "points": plan.point_count, "chunks": plan.chunk_count}
+    text = run.get(RESOLVED)
+    if text is None:
+        run.put(RESOLVED, _json({**mine, "study": plan.resolved}))
+        return
+    try:
+        found = json.loads(text)
+        theirs = {key: found.get(key) for key in mine}
+    except (ValueError, AttributeError) as error:
+        raise OutputConflict(f"{run} holds a {RESOLVED} that cannot be read ({error}); choose another --out") from error
+    different = [key for key in mine if theirs[key] != mine[key]]
+    if different:
+        what = ", ".join(f"{key} {theirs[key]!r} instead of {mine[key]!r}" for key in different)
+        raise OutputConflict(f"{run} holds another study ({what}); choose another --out")
+
+
+def encode(table: pa.Table, schema: pa.Schema) -> pa.Buffer:
+    """Parquet bytes of a part; the same for the same rows. Raises ValueError if the table has another schema."""
+    if not table.schema.equals(schema):
+        raise ValueError(f"chunk has another schema than the plan:\n{table.schema}\ninstead of\n{schema}")
+    parameters = [field.name for field in schema if (field.metadata or {}).get(b"role") == b"parameter"]
+    sink = pa.BufferOutputStream()
+    pq.write_table(
+        table.cast(schema),  # The names and types agree, the metadata become the plan's.
+        sink,
+        compression="zstd",
+        compression_level=1,
+        use_dictionary=parameters or False,
+        row_group_size=ROW_GROUP,
+    )
+    return sink.getvalue()
+
+
+def write_part(run: Folder, chunk: int, table: pa.Table, schema: pa.Schema) -> tuple[str, int, str]:
+    """Commit a part; file name relative to the run directory, size in bytes, checksum."""
+    data = encode(table, schema)
+    file = f"{DATA}/{part_name(chunk)}"
+    run.put(file, data)
+    return file, data.size, hashlib.sha256(data).hexdigest()
+
+
+class ReceiptLog:
+    """Collects receipts and puts them in batches. Call `flush` at the end, also of a run that failed."""
+
+    def __init__(self, run: Folder) -> None:
+        self._run = run
+        self._writer = f"{int(time.time() * 1000):013d}-{os.getpid()}"
+        self._files = 0
+        self._waiting: list[Receipt] = []
+        self._started = self._flushed = time.monotonic()
+
+    def add(self, receipt: Receipt) -> None:
+        """Note a committed chunk."""
+        self._waiting.append(receipt)
+        self.tick()
+
+    def tick(self) -> None:
+        """Flush if it is time."""
+        now = time.monotonic()
+        interval = min(max(FLUSH_SHARE * (now - self._started), FLUSH_MIN_S), FLUSH_MAX_S)
+        if now - self._flushed >= interval:
+            self.flush()
+
+    def flush(self) -> None:
+        """Put all waiting receipts in one new file."""
+        self._flushed = time.monotonic()
+        if self._waiting:
+            lines = "".join(json.dumps(asdict(receipt)) + "\n" for receipt in self._waiting)
+            self._run.put(f"{RECEIPTS}/{self._writer}-{self._files:06d}.jsonl", lines.encode())
+            self._files += 1
+            self._waiting.clear()
+
+
+def read_receipts(run: Folder) -> dict[int, Receipt]:
+    """The latest receipt of every chunk; lines that cannot be read are left out."""
+    receipts: dict[int, Receipt] = {}
+    for name in sorted(run.entries(RECEIPTS)):
+        for line in (run.get(f"{RECEIPTS}/{name}") or b"").splitlines():
+            try:
+                receipt = Receipt(**json.loads(line))
+            except (ValueError, TypeError):
+                continue
+            receipts[receipt.chunk] = receipt
+    return receipts
+
+
+def committed(run: Folder, plan: Plan, thorough: bool = False) -> dict[int, Receipt]:
+    """Receipts whose part is there and intact; every other chunk has to be computed.
+
+    A part is read and its checksum compared if it changed after its receipt was made; `thorough` does so for all.
+    Raises OutputConflict if the data folder holds Parquet files that are no parts of this plan, as they would be read
+    along with the dataset.
+    """
+    entries = run.entries(DATA)
+    expected = {part_name(chunk) for chunk in range(plan.chunk_count)}
+    strange = sorted(name for name in entries if name.endswith(".parquet") and name not in expected)
+    if strange:
+        raise OutputConflict(f"{run}/{DATA} holds {strange[0]!r}, which is no part of this study; remove it")
+    intact: dict[int, Receipt] = {}
+    for chunk, receipt in read_receipts(run).items():
+        entry = entries.get(part_name(chunk))
+        if not 0 <= chunk < plan.chunk_count or entry is None or entry.size != receipt.bytes:
+            continue
+        suspicious = thorough or entry.modified > receipt.at
+        if not suspicious or run.sha256(receipt.file) == receipt.sha256:
+            intact[chunk] = receipt
+    return intact
+
+
+def reopen(run: Folder) -> None:
+    """Prepare for computing chunks: no marker of completeness, no drafts of earlier runs."""
+    run.remove(SUCCESS)
+    sweep(run)
+
+
+def sweep(run: Folder) -> None:
+    """Remove the drafts that killed workers left."""
+    for place in ("", DATA, RECEIPTS):
+        run.sweep(place)
+
+
+def complete(run: Folder, plan: Plan, receipts: Mapping[int, Receipt]) -> None:
+    """Write manifest and success marker, unless they are there already. All chunks must be committed."""
+    manifest = manifest_bytes(plan, receipts)
+    marker = _json({"points": plan.point_count, "parts": plan.chunk_count, "manifest_sha256": _sha256(manifest)})
+    run.remove(FAILURES)
+    sweep(run)
+    for file, data in ((MANIFEST, manifest), (SUCCESS, marker)):
+        if run.get(file) != data:
+            run.put(file, data)
+
+
+def manifest_bytes(plan: Plan, receipts: Mapping[int, Receipt]) -> bytes:
+    """The manifest: the parts in the order of their chunks, and nothing that depends on how they were computed."""
+    ordered = [receipts[chunk] for chunk in range(plan.chunk_count)]
+    kept = ("chunk", "file", "points", "rows", "feasible", "bytes", "sha256")
+    feasible = [receipt.feasible for receipt in ordered if receipt.feasible is not None]
+    head = {
+        "name": plan.name,
+        "hash": plan.hash,
+        "points": plan.point_count,
+        "rows": sum(receipt.rows for receipt in ordered),
+        "feasible": sum(feasible) if len(feasible) == len(ordered) else None,
+        "bytes": sum(receipt.bytes for receipt in ordered),
+    }
+    return _json({**head, "parts": [{key: getattr(receipt, key) for key in kept} for receipt in ordered]})
+
+
+def status(directory: str | Path | Folder) -> dict[str, Any]:
+    """How far a run is, from its receipts: counts of chunks, points and rows, failures, and whether it is complete.
+
+    Raises OutputConflict if there is no run in the directory.
+    """
+    run = folder(directory)
+    resolved = run.get(RESOLVED)
+    if resolved is None:
+        raise OutputConflict(f"{run} is no run directory: it holds no {RESOLVED}")
+    head = json.loads(resolved)
+    receipts = read_receipts(run).values()
+    return {
+        "name": head["name"],
+        "hash": head["hash"],
+        "complete": run.get(SUCCESS) is not None,
+        "chunks": head["chunks"],
+        "committed_chunks": len(receipts),
+        "failed_chunks": len(json.loads(run.get(FAILURES) or b"[]")),
+        "points": head["points"],
+        "committed_points": sum(receipt.points for receipt in receipts),
+        "rows": sum(receipt.rows for receipt in receipts),
+        "bytes": sum(receipt.bytes for receipt in receipts),
+        "worker_seconds": round(sum(receipt.seconds for receipt in receipts), 1),
+        "worker_peak_B": max((receipt.peak_B for receipt in receipts), default=0),
+    }
+
+
+def write_failures(run: Folder, failures: Sequence[Any]) -> None:
+    """Record the chunks that a run gave up (dataclass instances), or that there are none."""
+    if failures:
+        run.put(FAILURES, _json([asdict(failure) for failure in failures]))
+    else:
+        run.remove(FAILURES)
+
+
+def _json(value: Any) -> bytes:
+    return (json.dumps(value, indent=1, ensure_ascii=False) + "\n").encode()
+
+
+def _sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()

@@ -1,0 +1,385 @@
+"""Axes of a study: lists, ranges, selections from the library, and tables of columns that vary together.
+
+Ends of all ranges count. Some axes depend on columns of the box that have a single value (`divisors_of: chips`, or
+the `where` of a table); those values are handed in as constants.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from sweeper.errors import Problems, SpecError, brief, unknown
+from sweeper.reading import checks
+from sweeper.reading.expressions import Expression, ExpressionError
+from sweeper.reading.nodes import Node, error
+from sweeper.reading.units import QuantityError, in_range
+from sweeper.study.columns import ALL, Stock, read_value, unknown_column
+from sweeper.words.attributes import Attribute
+from sweeper.words.system import ATTRIBUTES, NUMERIC, PLACEHOLDER, ROLES
+
+MAX_ROWS = 1_000_000
+MAX_CANDIDATES = 10_000_000
+"""Limits on the rows of an axis, and on the combinations that the `where` of a table is tested on."""
+
+MAX_DIVIDED = 10**12
+_BLOCK = 1 << 18
+_TABLE = ("columns", "rows", "values", "where")
+
+Row = tuple[float | str, ...]
+
+
+@dataclass(frozen=True)
+class Axis:
+    """Columns that vary together: `rows` holds the values of `columns`. Searched axes are reduced by the study."""
+
+    name: str
+    columns: tuple[str, ...]
+    rows: tuple[Row, ...]
+    searched: bool
+
+
+@dataclass(frozen=True)
+class Constants:
+    """Columns of a box that have a single value, and how many values the other columns have."""
+
+    values: Mapping[str, float | str]
+    counts: Mapping[str, int]
+
+
+def axis_columns(name: str, node: Node) -> tuple[str, ...]:
+    """Columns that an axis gives: its name, or those of a table. Raises SpecError for unknown and repeated columns."""
+    if not is_table(node):
+        return (name,)
+    assert isinstance(node.value, dict)
+    listed = checks.items(node.value["columns"], "columns")
+    problems = Problems()
+    columns: list[str] = []
+    for item in listed:
+        with problems.collecting():
+            column = checks.text(item, "a column")
+            if column not in ALL:
+                raise error(item, unknown_column(column))
+            if column in columns:
+                raise error(item, f"column {column!r} is given twice")
+            columns.append(column)
+    problems.raise_any()
+    return tuple(columns)
+
+
+def depends(node: Node) -> bool:
+    """Whether an axis needs the constants of its box."""
+    if not isinstance(node.value, dict):
+        return False
+    given = node.value
+    inner = given.get("values")
+    nested = isinstance(inner, Node) and isinstance(inner.value, dict) and any(map(depends, inner.value.values()))
+    return "divisors_of" in given or "where" in given or nested
+
+
+def read_axis(name: str, node: Node, searched: bool, stock: Stock, constants: Constants) -> Axis:
+    """An axis of a study. Raises SpecError with all its mistakes."""
+    columns = axis_columns(name, node)
+    if is_table(node):
+        rows = _table(node, columns, stock, constants)
+    else:
+        rows = [(value,) for value in _values(node, columns[0], stock, constants)]
+    return Axis(name, columns, tuple(rows), searched)
+
+
+def is_table(node: Node) -> bool:
+    """Whether an axis is a table, whose name is free; otherwise its name is its column."""
+    return isinstance(node.value, dict) and "columns" in node.value
+
+
+def _values(node: Node, column: str, stock: Stock, constants: Constants) -> list[float | str]:
+    """Values of one column: a scalar, a list, or one of the generators."""
+    if isinstance(node.value, dict):
+        given = checks.fields(node, f"the values of {column}", (*_GENERATORS, *_TABLE))
+        if len(given) != 1 or not _GENERATORS.keys() >= given.keys():
+            raise error(node, f"found the keys {', '.join(given) or 'none'}; the values of {column} are a list, or one "
+                              f"of {', '.join(_GENERATORS)}, or a table of columns and rows")  # fmt: skip
+        (key, body) = next(iter(given.items()))
+        if column not in NUMERIC and key != "library":
+            raise error(node, f"{key} gives numbers, but {column} is a name; write a list")
+        values = _GENERATORS[key](body, column, stock, constants)
+    elif isinstance(node.value, tuple):
+        return _listed(checks.items(node, f"the values of {column}"), column, stock)
+    else:
+        return [read_value(column, node, stock)]
+    if len(set(values)) < len(values):
+        raise error(node, f"the values of {column} are not all different")
+    return values
+
+
+def _listed(nodes: tuple[Node, ...], column: str, stock: Stock) -> list[float | str]:
+    if len(nodes) > MAX_ROWS:
+        raise error(nodes[0], f"{len(nodes)} values; an axis has at most {MAX_ROWS}")
+    found: dict[float | str, Node] = {}
+    problems = Problems()
+    for node in nodes:
+        with problems.collecting():
+            value = read_value(column, node, stock)
+            if value in found:
+                raise error(node, f"{brief(node.text)} is the same {column} as {brief(found[value].text)} before it")
+            found[value] = node
+    problems.raise_any()
+    return list(found)
+
+
+def _numbers(node: Node, attribute: Attribute, shape: str) -> list[float]:
+    """The numbers of a generator such as [start, stop]; the first two are values of the column."""
+    nodes = checks.items(node, shape)
+    names = shape.strip("[]").split(", ")
+    if len(nodes) != len(names):
+        raise error(node, f"found {len(nodes)} values; need {shape}")
+    free = Attribute(attribute.unit, attribute.column, attribute.about)
+    return [
+        float(checks.whole(item, "count", 2, MAX_ROWS)) if name == "count"
+        else checks.number(item, free if name == "step" else attribute)
+        for name, item in zip(names, nodes)
+    ]  # fmt: skip
+
+
+def _checked(node: Node, values: list[float], attribute: Attribute) -> list[float | str]:
+    """The values, if the vocabulary allows all of them."""
+    try:
+        return [in_range(value, attribute, value) for value in values]
+    except QuantityError as fault:
+        raise error(node, str(fault)) from None
+
+
+def _linspace(node: Node, column: str, stock: Stock, constants: Constants) -> list[float | str]:
+    attribute = NUMERIC[column]
+    start, stop, count = _numbers(node, attribute, "[start, stop, count]")
+    first, last, n = _decimal(start), _decimal(stop), int(count)
+    return _checked(node, _progression(first, (last - first) / (n - 1), n), attribute)
+
+
+def _geomspace(node: Node, column: str, stock: Stock, constants: Constants) -> list[float | str]:
+    attribute = NUMERIC[column]
+    start, stop, count = _numbers(node, attribute, "[start, stop, count]")
+    if start <= 0 or stop <= 0:
+        raise error(node, "geomspace needs numbers greater than 0")
+    n = int(count)
+    inner = [start * (stop / start) ** (i / (n - 1)) for i in range(1, n - 1)]
+    if attribute.integer:
+        # 1, 10, 100: the power misses whole numbers by rounding only.
+        inner = [float(round(x)) if math.isclose(x, round(x), rel_tol=1e-12) else x for x in inner]
+    return _checked(node, [start, *inner, stop], attribute)
+
+
+def _range(node: Node, column: str, stock: Stock, constants: Constants) -> list[float | str]:
+    attribute = NUMERIC[column]
+    start, stop, step = (_decimal(number) for number in _numbers(node, attribute, "[start, stop, step]"))
+    if stop < start:
+        raise error(node, "an empty range: stop is less than start")
+    count = (stop - start) // step + 1
+    if count > MAX_ROWS:
+        raise error(node, f"{count} values; an axis has at most {MAX_ROWS}")
+    return _checked(node, _progression(start, step, int(count)), attribute)
+
+
+def _decimal(number: float) -> Fraction:
+    """The number as it is written, so that 0, 0.1, 0.2, 0.3 come out as such."""
+    return Fraction(repr(number))
+
+
+def _progression(start: Fraction, step: Fraction, count: int) -> list[float]:
+    """start + i step, each correctly rounded (as the quotient of two integers is)."""
+    below = math.lcm(start.denominator, step.denominator)
+    first, more = int(start * below), int(step * below)
+    return [(first + i * more) / below for i in range(count)]
+
+
+def _powers_of_two(node: Node, column: str, stock: Stock, constants: Constants) -> list[float | str]:
+    attribute = NUMERIC[column]
+    low, high = _numbers(node, attribute, "[first, last]")
+    values = [2.0**k for k in range(-64, 65) if low <= 2.0**k <= high]
+    if not values:
+        raise error(node, f"no power of two lies from {low:g} to {high:g}")
+    if attribute.integer:
+        values = [value for value in values if value >= 1]
+    return _checked(node, values, attribute)
+
+
+def _divisors_of(node: Node, column: str, stock: Stock, constants: Constants) -> list[float | str]:
+    expression = checks.expression(node, "divisors_of")
+    number = _evaluated(expression, node, constants)
+    if isinstance(number, str | bool) or not 1 <= number <= MAX_DIVIDED or number != number // 1:
+        raise error(node, f"{expression.text} is {number}; divisors need a whole number from 1 to {MAX_DIVIDED:g}")
+    whole = int(number)
+    low = [d for d in range(1, math.isqrt(whole) + 1) if whole % d == 0]
+    divisors = low + [whole // d for d in reversed(low) if d * d != whole]
+    return _checked(node, [float(d) for d in divisors], NUMERIC[column])
+
+
+def _evaluated(expression: Expression, node: Node, constants: Constants) -> float | str | bool:
+    _need_constants(expression, node, constants, ())
+    try:
+        return expression.evaluate(constants.values)
+    except ExpressionError as fault:
+        raise error(node, fault.message, fault.offset) from None
+
+
+def _need_constants(expression: Expression, node: Node, constants: Constants, own: tuple[str, ...]) -> None:
+    """Raise SpecError if an expression names a column that is neither constant in the box nor one of `own`."""
+    for symbol in sorted(expression.symbols - constants.values.keys() - set(own)):
+        if symbol in constants.counts:
+            raise error(node, f"{symbol!r} has {constants.counts[symbol]} values in this box, but a single one is "
+                              "needed here; give each its own box")  # fmt: skip
+        known = (*own, *constants.values)
+        raise error(node, f"{unknown('name', symbol, known)}; names here are columns with a single value")
+
+
+def _library(node: Node, column: str, stock: Stock, constants: Constants) -> list[float | str]:
+    """Names of the entries of a kind, all or those with some tags and numbers."""
+    if column not in ROLES:
+        raise error(node, f"a library selection gives entries, but {column} is none; use it for {', '.join(ROLES)}")
+    kind = ROLES[column]
+    where: Expression | None = None
+    tags: tuple[str, ...] = ()
+    if node.value != "all":
+        if not isinstance(node.value, dict):
+            raise error(node, f"found {node.kind}; write library: all, or library: {{tags: [...], where: ...}}")
+        given = checks.fields(node, "a library selection", ("tags", "where"))
+        tags = checks.texts(given["tags"], "tags") if "tags" in given else ()
+        where = checks.expression(given["where"], "where", ATTRIBUTES.get(kind, {})) if "where" in given else None
+    try:
+        selected = stock.library.select(kind, where, tags)
+    except LookupError as fault:
+        raise error(node, str(fault.args[0])) from None
+    entries = [entry for entry in selected if entry.name != PLACEHOLDER]
+    if not entries:
+        raise error(node, f"no {kind} of the library satisfies this selection")
+    if kind == "workload":
+        for entry in entries:
+            stock.workload(entry.name)
+    return [entry.name for entry in entries]
+
+
+_GENERATORS: dict[str, Callable[[Node, str, Stock, Constants], list[float | str]]] = {
+    "linspace": _linspace,
+    "geomspace": _geomspace,
+    "range": _range,
+    "powers_of_two": _powers_of_two,
+    "divisors_of": _divisors_of,
+    "library": _library,
+}
+
+
+def _table(node: Node, columns: tuple[str, ...], stock: Stock, constants: Constants) -> list[Row]:
+    given = checks.fields(node, "a table", _TABLE)
+    if ("rows" in given) == ("values" in given):
+        raise error(node, "a table has columns and either 'rows' or 'values'")
+    if "rows" not in given:
+        return _product(node, given, columns, stock, constants)
+    if "where" in given:
+        raise SpecError([node.key_problem("where", "'where' goes with 'values'; leave unwanted rows out")])
+    found: dict[Row, Node] = {}
+    problems = Problems()
+    for item in checks.items(given["rows"], "rows"):
+        with problems.collecting():
+            row = _row(item, columns, stock)
+            if row in found:
+                raise error(item, f"the same row stands at line {found[row].line}")
+            found[row] = item
+    problems.raise_any()
+    return list(found)
+
+
+def _row(node: Node, columns: tuple[str, ...], stock: Stock) -> Row:
+    cells = checks.items(node, "a row")
+    if len(cells) != len(columns):
+        raise error(node, f"found {len(cells)} values; the columns are {', '.join(columns)}")
+    problems = Problems()
+    row: list[float | str] = []
+    for column, cell in zip(columns, cells):
+        with problems.collecting():
+            row.append(read_value(column, cell, stock))
+    problems.raise_any()
+    return tuple(row)
+
+
+def _product(
+    node: Node, given: dict[str, Node], columns: tuple[str, ...], stock: Stock, constants: Constants
+) -> list[Row]:
+    """Combinations of the values of several columns, those that satisfy `where`."""
+    lists = checks.fields(given["values"], "values", columns, columns)
+    problems = Problems()
+    values: list[list[float | str]] = []
+    for column in columns:
+        with problems.collecting():
+            values.append(_values(lists[column], column, stock, constants))
+    problems.raise_any()
+    count = math.prod(map(len, values))
+    if count > MAX_CANDIDATES:
+        raise error(given["values"], f"{count} combinations; at most {MAX_CANDIDATES} are tried")
+    where = None
+    if "where" in given:
+        where = checks.expression(given["where"], "where")
+        _need_constants(where, given["where"], constants, columns)
+    rows: list[Row] = []
+    try:
+        for block in _blocks(values):
+            if where is not None:
+                kept = _holds(where, dict(zip(columns, block)), constants)
+                block = [column[kept] for column in block]
+            rows.extend(zip(*(column.tolist() for column in block)))
+            if len(rows) > MAX_ROWS:
+                raise error(node, f"more than {MAX_ROWS} rows; make the table smaller")
+        if not rows:
+            assert where is not None
+            raise error(given["where"], _no_solution(where, values, columns, constants))
+    except ExpressionError as fault:
+        raise error(given["where"], fault.message, fault.offset) from None
+    return rows
+
+
+def _blocks(values: list[list[float | str]]) -> Iterator[list[np.ndarray]]:
+    """All combinations of the lists, the last varying fastest, as blocks of one array per list."""
+    arrays = [np.array(column) for column in values]
+    shape = tuple(map(len, values))
+    count = math.prod(shape)
+    for start in range(0, count, _BLOCK):
+        digits = np.unravel_index(np.arange(start, min(start + _BLOCK, count)), shape)
+        yield [array[digit] for array, digit in zip(arrays, digits)]
+
+
+def _holds(where: Expression, block: Mapping[str, np.ndarray], constants: Constants) -> np.ndarray:
+    """Which combinations of a block satisfy a condition."""
+    truth = np.asarray(where.evaluate({**constants.values, **block}))
+    if truth.dtype.kind in "UO":
+        raise ExpressionError("text is no condition")
+    return np.broadcast_to(truth.astype(np.float64) != 0, len(next(iter(block.values()))))
+
+
+def _no_solution(
+    where: Expression, values: list[list[float | str]], columns: tuple[str, ...], constants: Constants
+) -> str:
+    """Why no combination satisfies a condition: how many satisfy each part, and how far the sides are apart."""
+    count = math.prod(map(len, values))
+    facts = []
+    for part in where.conjuncts():
+        held, spans = 0, []
+        for block in _blocks(values):
+            named = dict(zip(columns, block))
+            kept = _holds(part, named, constants)
+            held += int(np.count_nonzero(kept))
+            spans.append([side.evaluate({**constants.values, **named}) for side in part.sides() or ()])
+        fact = f"{held} satisfy {part.text}"
+        if not held and part.sides():
+            fact += " (" + " against ".join(_span([span[side] for span in spans]) for side in (0, 1)) + ")"
+        facts.append(fact)
+    return f"none of {count} combinations satisfies this: {'; '.join(facts)}"
+
+
+def _span(found: list[object]) -> str:
+    """Smallest and largest of the values of one side of a comparison."""
+    flat = np.concatenate([np.atleast_1d(np.asarray(value)) for value in found])
+    if flat.dtype.kind in "UO":
+        return " or ".join(sorted(set(flat.tolist()))[:5])
+    low, high = float(flat.min()), float(flat.max())
+    return f"{low:g}" if low == high else f"{low:g} to {high:g}"

@@ -1,0 +1,103 @@
+"""The columns that a study may give, and how one value of each is read."""
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from sweeper.errors import unknown
+from sweeper.library.curves import read_curves
+from sweeper.library.graph_workload import Workload, read_workload
+from sweeper.library.library import Library
+from sweeper.library.packages import PackageDesign, read_package
+from sweeper.library.table_workload import OperatorTable, read_table
+from sweeper.reading import checks
+from sweeper.reading.nodes import Node
+from sweeper.words.system import (
+    ENTRY_DEFAULTS,
+    GENERATED_FROM,
+    NAMED,
+    NUMBERS,
+    NUMERIC,
+    OPTIONAL_ROLES,
+    OVERRIDES,
+    ROLES,
+    STAND_INS,
+)
+
+PARTITIONING = "partitioning"
+
+ALL = (*ROLES, *NUMBERS, *NAMED, PARTITIONING, *OVERRIDES)
+
+ASSUMABLE = (*NAMED, *NUMBERS, *OVERRIDES)
+"""Columns that a set of assumptions may give."""
+
+REQUIRED = (
+    *(role for role in ROLES if role not in {*STAND_INS, *ENTRY_DEFAULTS, *OPTIONAL_ROLES} | GENERATED_FROM.keys()),
+    *(role for role in GENERATED_FROM if role not in STAND_INS),
+    *(name for name, attribute in NUMBERS.items() if attribute.default is None),
+)
+"""Columns that every box must give, unless they are generated; the others have defaults."""
+
+
+@dataclass
+class Stock:
+    """The library, and the workloads and packages of it that the study names so far."""
+
+    library: Library
+    workloads: dict[str, Workload | OperatorTable] = field(default_factory=dict)
+    packages: dict[str, PackageDesign] = field(default_factory=dict)
+
+    def workload(self, name: str) -> Workload | OperatorTable:
+        """A workload by its canonical name. Raises SpecError with the mistakes of its entry."""
+        if name not in self.workloads:
+            entry = self.library.find("workload", name)
+            self.workloads[name] = read_table(entry) if "operators" in entry.body else read_workload(entry)
+        return self.workloads[name]
+
+    def package(self, name: str) -> PackageDesign:
+        """A package design by its canonical name. Raises SpecError with the mistakes of its entry."""
+        if name not in self.packages:
+            self.packages[name] = read_package(self.library.find("package", name), self.library)
+        return self.packages[name]
+
+    def parameters(self, role: str, name: str) -> Collection[str]:
+        """Parameters of a workload or package that a study may override."""
+        entry = self.package(name) if role == "package" else self.workload(name)
+        return () if isinstance(entry, Workload) else entry.parameters
+
+
+def unknown_column(found: str) -> str:
+    """Message about a name that is no column."""
+    dotted = OVERRIDES if "." in found else [name for name in ALL if name not in OVERRIDES]
+    more = "" if "." in found else "; and attributes of entries such as memory.bandwidth"
+    return unknown("column", found, dotted) + more
+
+
+def about(column: str) -> str:
+    """Meaning of a column, for messages."""
+    return NUMERIC[column].about if column in NUMERIC else f"a {ROLES.get(column, column)}"
+
+
+def read_value(column: str, node: Node, stock: Stock) -> float | str:
+    """One value of a column: a number in SI, or the name of an entry, a choice or a partitioning.
+
+    Raises SpecError at the node. Names of partitionings are checked later, against the workloads of the box.
+    """
+    if column in NUMERIC:
+        return checks.number(node, NUMERIC[column])
+    if column in NAMED:
+        return checks.choice(node, f"choice of {column}", NAMED[column])
+    if column in ROLES:
+        return _entry(ROLES[column], node, stock)
+    return checks.text(node, column)
+
+
+def _entry(kind: str, node: Node, stock: Stock) -> str:
+    """Canonical name of a library entry, which is itself checked."""
+    entry = stock.library.find_at(kind, node)
+    if kind == "workload":
+        stock.workload(entry.name)
+    if kind == "package":
+        stock.package(entry.name)
+    if kind == "calibration":
+        read_curves(entry)
+    return entry.name

@@ -1,0 +1,196 @@
+"""What a study optimizes: continuous columns beside its axes, how they are searched, and weights of its objectives."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, fields
+from itertools import combinations, pairwise
+from math import comb
+from typing import Any
+
+from sweeper.errors import Problems, SpecError, unknown
+from sweeper.reading import checks
+from sweeper.reading.expressions import Expression
+from sweeper.reading.nodes import Node, error
+from sweeper.words.attributes import Attribute
+from sweeper.words.chips import AREA_PARTS, EDGE_PARTS, SHARES
+from sweeper.words.system import ATTRIBUTES, OVERRIDES, ROLES, STAND_INS
+
+METHODS = ("gradient", "global")
+"""Projected gradients from many starts, or differential evolution."""
+
+PARTS_OF = {"memory": "stack", "lane": "lane", "outer_lane": "outer_lane"}
+"""Parts of a chip that exist only where a box fills a role."""
+BUDGETS = {"area": AREA_PARTS, "power": AREA_PARTS, "edge": EDGE_PARTS}
+"""Budgets of a template, and the parts that share each."""
+
+MOST_STARTS, MOST_STEPS, MOST_CANDIDATES, MOST_DIVISIONS, MOST_WEIGHTS = 100_000, 100_000, 10_000, 1_000, 10_000
+
+WEIGHT = Attribute("", "weight", "weight of an objective", None, False)
+
+_KEYS = ("shares", "ranges", "starts", "steps", "seed", "candidates", "method", "weights", "front", "constraints")
+
+
+@dataclass(frozen=True)
+class Optimize:
+    """A continuous search, done once for each combination of the swept axes.
+
+    `shares` are shares of a template's budgets (None: all that the box has), `ranges` other columns with their least
+    and largest value. The `candidates` best combinations of the searched axes are searched, from `starts` designs in
+    `steps` steps each. `weights` has a row per wanted optimum and a weight per objective; `constraints` must hold.
+    """
+
+    shares: tuple[str, ...] | None
+    ranges: Mapping[str, tuple[float, float]]
+    starts: int
+    steps: int
+    seed: int
+    candidates: int
+    method: str
+    weights: tuple[tuple[float, ...], ...]
+    constraints: tuple[Expression, ...]
+
+    def resolved(self) -> dict[str, Any]:
+        """All of it as plain data."""
+        plain = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {**plain, "ranges": dict(self.ranges), "constraints": [each.text for each in self.constraints]}
+
+    def columns(self, named: Collection[str]) -> tuple[str, ...]:
+        """Continuous columns of a box that names these columns: its axes win over the search."""
+        allowed = shares_of(named)
+        wanted = allowed if self.shares is None else self.shares
+        shares = [name for name in wanted if name in allowed and name not in named]
+        return (*shares, *(name for name in self.ranges if name not in named))
+
+
+def shares_of(named: Collection[str]) -> list[str]:
+    """Shares of the budgets of a generated chip that has what a box names."""
+    return [
+        f"template.{part}_{budget}_share"
+        for budget, parts in BUDGETS.items()
+        for part in parts
+        if PARTS_OF.get(part, "template") in named
+    ]
+
+
+def lattice(objectives: int, divisions: int) -> tuple[tuple[float, ...], ...]:
+    """Weights of several objectives, evenly spread: all multiples of 1/divisions that sum to 1 (Scheffé)."""
+    cuts = combinations(range(divisions + objectives - 1), objectives - 1)
+    bounds = [(-1, *cut, divisions + objectives - 1) for cut in cuts]
+    return tuple(tuple((high - low - 1) / divisions for low, high in pairwise(bound)) for bound in bounds)
+
+
+def read_optimize(node: Node, objectives: int) -> Optimize:
+    """The key `optimize` of a study with so many objectives, at least one. Raises SpecError with all its mistakes."""
+    problems = Problems()
+    given = checks.known_fields(node, "optimize", _KEYS, problems)
+    shares: tuple[str, ...] | None = None
+    with problems.collecting():
+        shares = _shares(given["shares"]) if "shares" in given else None
+    ranges: dict[str, tuple[float, float]] = {}
+    with problems.collecting():
+        ranges = _ranges(given["ranges"]) if "ranges" in given else {}
+    counts = {"starts": (10, 1, MOST_STARTS), "steps": (100, 1, MOST_STEPS), "seed": (0, 0, 2**31 - 1),
+              "candidates": (4, 1, MOST_CANDIDATES)}  # fmt: skip
+    numbers = {name: default for name, (default, _, _) in counts.items()}
+    for name, (_, least, most) in counts.items():
+        with problems.collecting():
+            if name in given:
+                numbers[name] = checks.whole(given[name], name, least, most)
+    method = METHODS[0]
+    with problems.collecting():
+        method = checks.choice(given["method"], "method", METHODS) if "method" in given else method
+    weights: tuple[tuple[float, ...], ...] = ((1.0,) * objectives,)
+    with problems.collecting():
+        if "weights" in given and "front" in given:
+            raise SpecError([node.key_problem("front", "front chooses weights; give one of the two")])
+        weights = _weights(given["weights"], objectives) if "weights" in given else weights
+        if "front" in given:
+            divisions = checks.whole(given["front"], "front", 1, MOST_DIVISIONS)
+            rows = comb(divisions + objectives - 1, objectives - 1)
+            if rows > MOST_WEIGHTS:
+                raise error(given["front"], f"{rows} rows of weights; at most {MOST_WEIGHTS}")
+            weights = lattice(objectives, divisions)
+    constraints: tuple[Expression, ...] = ()
+    with problems.collecting():
+        if "constraints" in given:
+            constraints = tuple(
+                checks.expression(item, "a constraint") for item in checks.items(given["constraints"], "constraints")
+            )
+    problems.raise_any()
+    return Optimize(shares, ranges, **numbers, method=method, weights=weights, constraints=constraints)
+
+
+def _shares(node: Node) -> tuple[str, ...]:
+    allowed = [f"template.{name}" for name in SHARES]
+    problems = Problems()
+    items = checks.items(node, "shares") if node.value != () else ()
+    found: dict[str, Node] = {}
+    for item in items:
+        if item.text not in allowed:
+            problems.append(item.problem(unknown("share", item.text, allowed)))
+        if item.text in found:
+            problems.append(item.problem(f"{item.text} is given twice"))
+        found[item.text] = item
+    problems.raise_any()
+    return tuple(found)
+
+
+def _ranges(node: Node) -> dict[str, tuple[float, float]]:
+    """Least and largest value of columns that replace a number of an entry."""
+    shares = {f"template.{name}" for name in SHARES}
+    allowed = [
+        name
+        for name, attribute in OVERRIDES.items()
+        if name.partition(".")[0] not in ("workload", "package") and name not in shares and not attribute.integer
+    ]
+    found: dict[str, tuple[float, float]] = {}
+    problems = Problems()
+    for name, item in checks.mapping(node, "ranges").items():
+        with problems.collecting():
+            if name not in allowed:
+                raise SpecError([node.key_problem(name, unknown("column with a range", name, allowed))])
+            pair = checks.items(item, "[least, largest]")
+            if len(pair) != 2:
+                raise error(item, f"found {len(pair)} values; need [least, largest]")
+            low, high = (checks.number(end, OVERRIDES[name]) for end in pair)
+            if not 0.0 < low < high:
+                raise error(item, f"found {pair[0].text} and {pair[1].text}; need two numbers above 0, the less first")
+            found[name] = (low, high)
+    problems.raise_any()
+    return found
+
+
+def _weights(node: Node, objectives: int) -> tuple[tuple[float, ...], ...]:
+    """Rows of weights, one for each optimum."""
+    found: list[tuple[float, ...]] = []
+    for row in checks.items(node, "weights"):
+        values = tuple(checks.number(item, WEIGHT) for item in checks.items(row, "weights of the objectives"))
+        if len(values) != objectives or not any(values):
+            raise error(row, f"found {len(values)} weights; need {objectives}, one per objective, not all of them 0")
+        found.append(values)
+    return tuple(found)
+
+
+def given_column(name: str) -> str:
+    """Engine's column of a column such as `template.core_area_share`."""
+    role, _, attribute = name.partition(".")
+    return f"{role}_{ATTRIBUTES[ROLES[role]][attribute].column}"
+
+
+def design_columns(names: Sequence[str], named: Collection[str]) -> dict[str, int]:
+    """Engine's columns that continuous columns give, each by the position of the one that gives it: a role that another
+    fills, because the box does not name it, has the other's numbers."""
+    found = {given_column(name): i for i, name in enumerate(names)}
+    for absent, role in STAND_INS.items():
+        if absent not in named:
+            same = {
+                f"{absent}.{name.partition('.')[2]}": i for i, name in enumerate(names) if name.startswith(f"{role}.")
+            }
+            found = {**{given_column(name): i for name, i in same.items()}, **found}
+    return found
+
+
+def budget_groups(columns: Sequence[str]) -> tuple[tuple[int, ...], ...]:
+    """Positions of the columns that share a budget, budget by budget."""
+    shares = {name: i for i, name in enumerate(columns) if name.startswith("template.")}
+    found = (tuple(i for name, i in shares.items() if name.endswith(f"_{budget}_share")) for budget in BUDGETS)
+    return tuple(group for group in found if group)

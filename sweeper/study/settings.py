@@ -1,0 +1,41 @@
+"""Values that a command takes as `NAME=VALUE`, read as a study would read them."""
+
+from collections.abc import Collection, Iterable, Mapping
+
+from sweeper.errors import SpecError, UsageFault, unknown
+from sweeper.reading.nodes import parse_yaml
+from sweeper.study.columns import Stock, read_value
+
+Settings = Mapping[str, float | str]
+"""Values of columns, as a study gives them: names of entries, and numbers in the units of the vocabulary."""
+
+
+def read_pairs(
+    given: Iterable[str], allowed: Collection[str], what: str, example: str, stock: Stock
+) -> dict[str, float | str]:
+    """Values by name from texts `NAME=VALUE`.
+
+    Raises UsageFault for a text of another form, for a name that is not allowed or given twice, and for a value that
+    does not fit its name.
+    """
+    found: dict[str, float | str] = {}
+    for text in given:
+        name, equals, value = (part.strip() for part in text.partition("="))
+        if not (equals and name and value):
+            raise UsageFault(f"found {text!r}; write NAME=VALUE, e.g. {example}")
+        if name not in allowed:
+            raise UsageFault(unknown(f"setting of {what}", name, allowed))
+        if name in found:
+            raise UsageFault(f"{name} is given twice")
+        found[name] = _value(name, value, stock)
+    return found
+
+
+def _value(name: str, text: str, stock: Stock) -> float | str:
+    """A value as a study would give it; mistakes in files of the library stay as they are."""
+    try:
+        return read_value(name, parse_yaml(text, name), stock)
+    except SpecError as fault:
+        if any(problem.file != name for problem in fault.problems):
+            raise
+        raise UsageFault(f"{name}: {'; '.join(problem.message for problem in fault.problems)}") from None

@@ -1,0 +1,1 @@
+"""Asking a dataset, and drawing it."""

@@ -1,0 +1,107 @@
+"""Lineage of one point: every column that its metrics need, in order, with value, unit, meaning and source."""
+
+from typing import Any
+
+import numpy as np
+
+from kernels.codes import DIMENSION_KINDS, REASONS, SHARDS
+from sweeper.engine.program import Program, evaluate
+from sweeper.library.table_workload import OperatorTable
+from sweeper.planning.plan import STRUCTURE, Plan
+from sweeper.planning.schema import lineage
+
+NAMED = {
+    "infeasible_reason": REASONS,
+    "topology_kind_x": DIMENSION_KINDS,
+    "topology_kind_y": DIMENSION_KINDS,
+    "topology_kind_z": DIMENSION_KINDS,
+    "kernel_shard": SHARDS,
+}
+"""Columns whose numbers are codes."""
+
+
+def coordinates(plan: Plan, point_id: int) -> dict[str, float | str]:
+    """Value of every axis column at a point. Raises IndexError for a number outside the study."""
+    grid = plan.grid_of(point_id)
+    digits = grid.digits(np.array([point_id - grid.offset]))
+    return {name: column.values[int(column.codes[digits[column.axis][0]])] for name, column in grid.columns.items()}
+
+
+def explain(plan: Plan, point_id: int) -> list[dict[str, Any]]:
+    """One object per column: `column`, `value`, `unit`, `about`, `kind`, `source`, `grade`, `reads`.
+
+    Axis columns come first, then what the library gives, then the equations in order of evaluation. Array columns
+    have a list as value. Raises IndexError for a number outside the study.
+    """
+    point = coordinates(plan, point_id)
+    grid = plan.grid_of(point_id)
+    structure = {name: str(point[name]) for name in STRUCTURE if name in point}
+    program = plan.program(grid, structure, ("infeasible_reason", *plan.metrics))
+    every = tuple(program.outputs)
+    program = plan.program(grid, structure, every)
+    read = [name for stage in program.stages for name in (argument.name for argument in stage.fusion.arguments)]
+    given = [name for name in dict.fromkeys((*read, *plan.metrics)) if name in program.given]
+    domain = grid.listing(np.array([point_id - grid.offset]))
+    values = evaluate(program, domain, (*given, *every))
+    rows: list[dict[str, Any]] = [
+        {"column": name, "value": value, "unit": "", "about": "axis", "kind": "axis", "source": "", "grade": "",
+         "reads": []}
+        for name, value in point.items()
+    ]  # fmt: skip
+    codes = {name: int(factor.codes[name][0]) for factor in domain for name in factor.codes}
+    rows += [_given(program, name, values[name][0], codes) for name in given]
+    for stage in program.stages:
+        for equation in stage.fusion.equations:
+            rows += [
+                _computed(program, output.name, equation.source, equation.inputs, values[output.name][0])
+                for output in equation.outputs
+            ]
+    return rows
+
+
+def operator_names(plan: Plan, point_id: int) -> tuple[str, ...]:
+    """Operators of the model at a point, in the order of the table; none for a graph of kernels."""
+    workload = plan.study.workloads[str(coordinates(plan, point_id)["workload"])]
+    return tuple(operator.name for operator in workload.operators) if isinstance(workload, OperatorTable) else ()
+
+
+def _plain(name: str, value: Any) -> Any:
+    """A value as plain data; codes by name."""
+    if name in NAMED:
+        codes = np.asarray(value).astype(int)
+        return [NAMED[name][code] for code in codes] if codes.ndim else NAMED[name][int(codes)]
+    return np.asarray(value).tolist()
+
+
+def _given(program: Program, name: str, value: Any, codes: dict[str, int]) -> dict[str, Any]:
+    """A given column; of several library entries, the source of the one selected at the point."""
+    given = program.given[name]
+    chosen = [codes[selector] for selector in given.needs] if len(given.sources) > 1 else []
+    origins = [given.sources[code] for code in chosen] or given.sources
+    sources = sorted({source for source, _ in origins})
+    grades = sorted({grade for _, grade in origins})
+    return {
+        "column": name,
+        "value": _plain(name, value),
+        "unit": given.unit,
+        "about": given.about,
+        "kind": "given",
+        "source": "; ".join(sources),
+        "grade": ", ".join(grades),
+        "reads": sorted(given.needs),
+    }
+
+
+def _computed(program: Program, name: str, source: str, reads: tuple[str, ...], value: Any) -> dict[str, Any]:
+    output = program.outputs[name]
+    _, graded = lineage(program, name)
+    return {
+        "column": name,
+        "value": _plain(name, value),
+        "unit": output.unit,
+        "about": output.about,
+        "kind": "equation",
+        "source": source,
+        "grade": ", ".join(sorted({grade for _, grade in graded})),
+        "reads": list(reads),
+    }

@@ -1,0 +1,221 @@
+"""A drawing of a mapping: a box for each on-chip partition, with its kernels, the tensors between them, and its times.
+
+Lengths are inches, downwards from the top. Partitions stand in the order in which they run, in rows like text; a
+partition of many kernels has several stacks.
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import accumulate
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sweeper.views.figures import FORMATS, _figure
+from sweeper.views.mapping import BOTTLENECKS, Edge, Kernel, Partition, heading, labelled, named, share
+from sweeper.views.mapping import Mapping as Drawn
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+KERNEL_WIDTH, KERNEL_HEIGHT, PITCH = 1.5, 0.24, 0.36
+HEAD, FOOT, MARGIN, GAP = 0.46, 0.42, 0.2, 0.34
+TALLEST = 12
+"""Kernels of a stack, unless the partition would become wider than high."""
+WIDER = 1.6
+"""Width over height that the drawing aims at."""
+NARROWEST = 7.6
+"""Width of the title and the legend."""
+LETTERS = 24
+"""Letters that fit into a kernel."""
+SHADES = {"forward": "#FFFFFF", "backward": "#E4E4E4", "update": "#C8C8C8"}
+"""Colour of a kernel by phase."""
+STEPS = ("compute", "memory", "network")
+
+
+@dataclass(frozen=True)
+class Box:
+    """A rectangle: left, top, width and height."""
+
+    left: float
+    top: float
+    width: float
+    height: float
+
+    @property
+    def right(self) -> float:
+        """Right edge."""
+        return self.left + self.width
+
+    @property
+    def bottom(self) -> float:
+        """Lower edge."""
+        return self.top + self.height
+
+    @property
+    def middle(self) -> tuple[float, float]:
+        """Centre."""
+        return self.left + self.width / 2.0, self.top + self.height / 2.0
+
+
+def stack_of(kernels: int) -> int:
+    """Kernels above each other in a partition of so many."""
+    stacks = math.ceil(kernels / max(TALLEST, math.ceil(2.0 * math.sqrt(kernels))))
+    return math.ceil(kernels / stacks)
+
+
+def box_size(kernels: int) -> tuple[float, float]:
+    """Width and height of a partition of so many kernels."""
+    rows = stack_of(kernels)
+    stacks = math.ceil(kernels / rows)
+    return stacks * (KERNEL_WIDTH + MARGIN) + MARGIN, HEAD + rows * PITCH + FOOT
+
+
+def boxes(partitions: Iterable[Partition]) -> dict[int, Box]:
+    """Where each partition stands, by number: in rows that break where the whole is smallest and WIDER than high."""
+    sizes = {part.number: box_size(len(part.kernels)) for part in partitions}
+    limits = accumulate(width + GAP for width, _ in sizes.values())
+    layouts = [rows_within(sizes, limit) for limit in limits]
+
+    def extent(found: Mapping[int, Box]) -> float:
+        return max(max(box.right, WIDER * box.bottom) for box in found.values())
+
+    return min(layouts, key=extent)
+
+
+def rows_within(sizes: Mapping[int, tuple[float, float]], limit: float) -> dict[int, Box]:
+    """Boxes of these sizes one after the other, in rows that are no wider than `limit` or have one box."""
+    found: dict[int, Box] = {}
+    left = top = tallest = 0.0
+    for number, (width, height) in sizes.items():
+        if left > 0.0 and left + width > limit:
+            left, top, tallest = 0.0, top + tallest + GAP, 0.0
+        found[number] = Box(left, top, width, height)
+        left, tallest = left + width + GAP, max(tallest, height)
+    return found
+
+
+def places(part: Partition, box: Box) -> dict[str, Box]:
+    """Where each kernel of a partition stands."""
+    rows = stack_of(len(part.kernels))
+    return {
+        name: Box(
+            box.left + MARGIN + i // rows * (KERNEL_WIDTH + MARGIN),
+            box.top + HEAD + i % rows * PITCH,
+            KERNEL_WIDTH,
+            KERNEL_HEIGHT,
+        )
+        for i, name in enumerate(part.kernels)
+    }
+
+
+def mapping_figure(mapping: Drawn, path: str | Path) -> Path:
+    """Draw a mapping as an SVG file at `path`; equal mappings give equal bytes. Gives the path."""
+    found = boxes(mapping.partitions)
+    kernels = {kernel.name: kernel for kernel in mapping.kernels}
+    at = {name: box for part in mapping.partitions for name, box in places(part, found[part.number]).items()}
+    width = max(NARROWEST, *(box.right for box in found.values()))
+    height = max(box.bottom for box in found.values())
+    busiest = max(_busy(part) for part in mapping.partitions)
+    largest = max((edge.size_B for edge in mapping.edges), default=0.0)
+    note = f"{mapping.study}, point {mapping.point_id}: {1e3 * mapping.graph_time_s:.4g} ms per microbatch"
+    with _figure((width + 0.3, height + 1.5), heading(mapping), note) as figure:
+        panel = figure.subplots()
+        panel.set(xlim=(-0.1, width + 0.1), ylim=(height + 0.1, -0.1), aspect="equal")
+        panel.set_axis_off()
+        for part in mapping.partitions:
+            _partition(panel, part, found[part.number], mapping.sram_capacity_B, busiest)
+        for edge in mapping.edges:
+            _tensor(panel, edge, at, share(edge.size_B, largest))
+        for name, box in at.items():
+            _kernel(panel, kernels[name], box)
+        figure.legend(handles=_key(), title="A partition has the colour of what limits it; all bars are to one scale.",
+                      title_fontsize=7.0, loc="outside lower center", ncols=4, frameon=False, fontsize=7.0)  # fmt: skip
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(path, metadata=FORMATS["svg"])
+    return Path(path)
+
+
+def _busy(part: Partition) -> float:
+    return part.compute_s + part.memory_s + part.network_s
+
+
+def _partition(panel: "Axes", part: Partition, box: Box, capacity_B: float, busiest_s: float) -> None:
+    """The box of a partition: number, time and on-chip need above, the times as a bar below, all to one scale."""
+    from matplotlib.patches import FancyBboxPatch, Rectangle
+
+    colour = BOTTLENECKS[part.bottleneck]
+    style = "round,pad=0,rounding_size=0.08"
+    corner = (box.left, box.top)
+    panel.add_patch(FancyBboxPatch(corner, box.width, box.height, style, facecolor=colour, alpha=0.13, linewidth=0.0))
+    panel.add_patch(FancyBboxPatch(corner, box.width, box.height, style, fill=False, edgecolor=colour, linewidth=1.0))
+    left = box.left + MARGIN
+    panel.text(left, box.top + 0.14, f"{named(part)}   {1e3 * part.total_s:.4g} ms", va="center", fontsize=8.0,
+               fontweight="bold")  # fmt: skip
+    about = f"{part.bottleneck}, {100.0 * share(part.sram_B, capacity_B):.3g} % on chip"
+    panel.text(left, box.top + 0.32, about, va="center", fontsize=6.5)
+    for name in STEPS:
+        length = KERNEL_WIDTH * share(getattr(part, f"{name}_s"), busiest_s)
+        panel.add_patch(Rectangle((left, box.bottom - 0.34), length, 0.1, color=BOTTLENECKS[name], linewidth=0.0))
+        left += length
+    shares = " ".join(f"{name[0]} {1e3 * getattr(part, f'{name}_s'):.3g}" for name in STEPS)
+    panel.text(box.left + MARGIN, box.bottom - 0.13, f"{shares} ms", va="center", fontsize=6.0, color="#444444")
+
+
+def _kernel(panel: "Axes", kernel: Kernel, box: Box) -> None:
+    from matplotlib.patches import FancyBboxPatch
+
+    style = "round,pad=0,rounding_size=0.04"
+    panel.add_patch(FancyBboxPatch((box.left, box.top), box.width, box.height, style, facecolor=SHADES[kernel.phase],
+                                   edgecolor="#444444", linewidth=0.6, zorder=3))  # fmt: skip
+    label = labelled(kernel)
+    shown = label if len(label) <= LETTERS else label[: LETTERS - 1] + "…"
+    panel.text(*box.middle, shown, ha="center", va="center", fontsize=6.5, zorder=4)
+
+
+def _tensor(panel: "Axes", edge: Edge, at: Mapping[str, Box], size: float) -> None:
+    """An arrow, wider for more bytes: straight to the kernel below, in a bow past others, dashed between partitions."""
+    source, target = at[edge.producer], at[edge.consumer]
+    same_stack = source.left == target.left and not edge.cut
+    if same_stack and math.isclose(target.top - source.top, PITCH):
+        ends = (source.middle[0], source.bottom), (target.middle[0], target.top)
+        bow = 0.0
+    elif same_stack:
+        ends = (source.right, source.middle[1]), (target.right, target.middle[1])
+        bow = -0.28 / abs(target.top - source.top)
+    elif target.left > source.left:
+        ends = (source.right, source.middle[1]), (target.left, target.middle[1])
+        bow = 0.0 if target.left - source.right < KERNEL_WIDTH else 0.1
+    else:
+        ends = (source.middle[0], source.bottom), (target.middle[0], target.top)
+        bow = 0.0
+    from matplotlib.patches import FancyArrowPatch
+
+    panel.add_patch(
+        FancyArrowPatch(
+            *ends,
+            arrowstyle="-|>",
+            mutation_scale=5.0,
+            connectionstyle=f"arc3,rad={bow:.4f}",
+            shrinkA=0.0,
+            shrinkB=0.0,
+            linewidth=0.4 + 0.8 * math.sqrt(size),
+            linestyle="--" if edge.cut else "-",
+            color="#AA3333" if edge.cut else "#333333",
+            alpha=0.55 if edge.cut else 1.0,
+            zorder=2,
+        )
+    )
+
+
+def _key() -> list[object]:
+    """Entries of the legend."""
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    return [
+        *(Patch(color=BOTTLENECKS[name], label=name) for name in STEPS),
+        Line2D([], [], color="#333333", label="tensor on chip"),
+        Line2D([], [], color="#AA3333", linestyle="--", label="tensor between partitions"),
+        *(Patch(facecolor=shade, edgecolor="#444444", label=f"{phase} kernel") for phase, shade in SHADES.items()),
+    ]

@@ -1,0 +1,106 @@
+"""The lineage of a point as a hand calculation: what is given, then every equation with its inputs, unit and source."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+from kernels.codes import PLACES
+from kernels.transformers.operators import BOUNDS, GROUP_FIELDS, GROUP_ROWS, SUMS
+from sweeper.views.report import listing, show
+from sweeper.words.system import NAMED
+
+Row = Mapping[str, Any]
+
+OPERATOR_COLUMNS = {
+    "name": "OPERATOR",
+    "flops": "FORWARD FLOP",
+    "bytes": "FORWARD B",
+    "forward": "FORWARD s",
+    "bound": "LIMITED BY",
+    "input_gradient": "INPUT GRADIENT s",
+    "input_bound": "LIMITED BY",
+    "weight_gradient": "WEIGHT GRADIENT s",
+    "weight_bound": "LIMITED BY",
+}
+
+
+def hand_calculation(rows: Sequence[Row], operators: Sequence[str]) -> str:
+    """Text of a lineage (`lineage.explain`); `operators` are the names of a model's operators, or empty."""
+    by_name = {row["column"]: row for row in rows}
+    parts = ["GIVEN"]
+    parts += [given(row) for row in rows if row["kind"] != "equation" and not isinstance(row["value"], list)]
+    parts += ["", "CALCULATED"]
+    computed = [row for row in rows if row["kind"] == "equation"]
+    for _, together in groupby(computed, key=lambda row: (row["source"], row["reads"])):
+        parts += calculated(list(together), by_name, operators)
+    return "\n".join(parts)
+
+
+def quantity(row: Row) -> str:
+    """A value with its unit; choices by name."""
+    value = row["value"]
+    if row["column"] in NAMED and not isinstance(value, str):
+        return NAMED[row["column"]][int(value)]
+    if isinstance(value, list):
+        return "(table)"
+    return f"{show(value)} {row['unit']}".rstrip()
+
+
+def given(row: Row) -> str:
+    """One line about a given number: value, meaning, grade and source."""
+    origin = f"  [{row['grade']}: {row['source']}]" if row["source"] else ""
+    return f"  {row['column']} = {quantity(row)}  {row['about']}{origin}"
+
+
+def calculated(outputs: Sequence[Row], by_name: Mapping[str, Row], operators: Sequence[str]) -> Iterable[str]:
+    """One equation: the values and meanings of its outputs, what it reads, its source, and its tables."""
+    for row in outputs:
+        yield f"  {row['column']} = {quantity(row)}  {row['about']}"
+    reads = outputs[0]["reads"]
+    if reads:
+        told = (f"{name} {quantity(by_name[name])}" if name in by_name else name for name in reads)
+        yield f"      from {', '.join(told)}"
+    yield f"      by {outputs[0]['source']}"
+    for row in outputs:
+        if isinstance(row["value"], list):
+            yield from ("      " + line for line in tabulated(row, by_name, operators).splitlines())
+
+
+def tabulated(row: Row, by_name: Mapping[str, Row], operators: Sequence[str]) -> str:
+    """An array as a table with names."""
+    name, value = row["column"], row["value"]
+    if name in ("operator_times", "decode_times") and len(operators) == len(value):
+        bounds = by_name[name.replace("times", "bounds")]["value"]
+        return listing(list(operator_rows(operators, value, bounds)), OPERATOR_COLUMNS)
+    if name == "group_network":
+        found = [{"group": group, **dict(zip(GROUP_FIELDS, line))} for group, line in zip(GROUP_ROWS, value)]
+        return listing(found, {"group": "GROUP", **{field: field for field in GROUP_FIELDS}})
+    if name.endswith("_sums"):
+        lines = value if isinstance(value[0], list) else [value]
+        places = PLACES if len(lines) > 1 else ("mean layer",)
+        found = [
+            {"sum": label, **{place: line[i] for place, line in zip(places, lines)}} for i, label in enumerate(SUMS)
+        ]
+        return listing(found, {"sum": "SUM", **{place: place for place in places}})
+    return ""
+
+
+def operator_rows(
+    operators: Sequence[str], times: Sequence[Sequence[float]], bounds: Sequence[Sequence[int]]
+) -> Iterable[dict[str, Any]]:
+    """Operators that take any time, with what limits each pass."""
+    for name, time, bound in zip(operators, times, bounds):
+        forward, back, weight, _, _, flops, _, traffic = time
+        if forward + back + weight <= 0.0:
+            continue
+        yield {
+            "name": name,
+            "flops": flops,
+            "bytes": traffic,
+            "forward": forward,
+            "bound": BOUNDS[bound[0]],
+            "input_gradient": back,
+            "input_bound": BOUNDS[bound[1]] if back > 0.0 else "-",
+            "weight_gradient": weight,
+            "weight_bound": BOUNDS[bound[2]] if weight > 0.0 else "-",
+        }

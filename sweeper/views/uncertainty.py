@@ -1,0 +1,90 @@
+"""Statistics of Monte Carlo draws: bands, what an outcome hinges on, and which of two is less.
+
+Draws are counted by the column `draw`; 0 is the values themselves and takes no part. What is compared in one draw has
+the same value of every uncertain number (common random numbers), so a difference shows only what differs.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from sweeper.library.uncertain import DRAW
+from sweeper.views.analysis import Frame, Group, feasible, where
+
+SHARES = (0.05, 0.5, 0.95)
+"""Shares of the draws that lie below the ends and the middle of a band."""
+
+
+def bands(values: npt.ArrayLike, shares: Sequence[float] = SHARES) -> tuple[float, ...]:
+    """Values below which the given shares of the draws lie. NaN, where a draw has no value, takes no part."""
+    known = np.asarray(values, np.float64)
+    known = known[~np.isnan(known)]
+    return tuple(map(float, np.quantile(known, shares))) if known.size else (math.nan,) * len(shares)
+
+
+def rank_correlations(inputs: Mapping[str, npt.ArrayLike], outcome: npt.ArrayLike) -> dict[str, float]:
+    """Spearman's rank correlation of an outcome [draw] with each input [draw], the largest first, whatever its sign.
+
+    Draws without an outcome (NaN) take no part. The correlation with what does not vary is NaN and comes last.
+    """
+    found = np.asarray(outcome, np.float64)
+    known = ~np.isnan(found)
+    target = _standard_ranks(found[known])
+    correlations = {
+        name: float(_standard_ranks(np.asarray(values, np.float64)[known]) @ target) for name, values in inputs.items()
+    }
+    order = sorted(correlations, key=lambda name: (math.isnan(correlations[name]), -abs(correlations[name]), name))
+    return {name: correlations[name] for name in order}
+
+
+def by_chance(draws: int) -> float:
+    """Rank correlation that may be chance in so many draws: three standard errors of that of independent numbers."""
+    return 3.0 / math.sqrt(draws - 1.0) if draws > 1 else math.inf
+
+
+def probability_less(a: npt.ArrayLike, b: npt.ArrayLike) -> float:
+    """Share of draws in which a [draw] is less than b [draw]; ties count half, draws that lack either (NaN) nothing."""
+    first, second = np.asarray(a, np.float64), np.asarray(b, np.float64)
+    known = ~(np.isnan(first) | np.isnan(second))
+    less = (first < second)[known] + 0.5 * (first == second)[known]
+    return float(less.mean()) if less.size else math.nan
+
+
+def compare(frame: Frame, metric: str, by: Sequence[str], a: Group, b: Group) -> pl.DataFrame:
+    """How a metric of the points of `a` compares with that of `b`, draw by draw, for each combination of `by`.
+
+    `compare(scan(run), "iteration_cost_usd", ["chips"], {"package": "small"}, {"package": "large"})`. Columns: those of
+    `by`, `draws` (in which both are feasible), `a_p5` to `b_p95` (bands of both), `difference_p5` to `difference_p95`
+    (of a less b), `probability_less`. Raises ValueError if `a` or `b` has several points in a draw.
+    """
+    keys = [*by, DRAW]
+    points = feasible(frame).filter(pl.col(DRAW) > 0.0, pl.col(metric).is_not_null() & pl.col(metric).is_not_nan())
+    sides = [points.filter(where(group)).select(*keys, pl.col(metric).alias(name)).collect()
+             for name, group in (("a", a), ("b", b))]  # fmt: skip
+    for side in sides:
+        if side.select(keys).is_duplicated().any():
+            raise ValueError(f"{side.columns[-1]} has several points in a draw; narrow it, or name more columns in by")
+    pairs = sides[0].join(sides[1], on=keys).sort(keys)
+    groups = pairs.partition_by(by, maintain_order=True) if by else [pairs]
+    return pl.DataFrame([{name: group[name][0] for name in by} | _compared(group) for group in groups])
+
+
+def _compared(pairs: pl.DataFrame) -> dict[str, float]:
+    a, b = pairs["a"].to_numpy(), pairs["b"].to_numpy()
+    names = [f"p{100.0 * share:g}" for share in SHARES]
+    found = {
+        f"{what}_{name}": value
+        for what, values in (("a", a), ("b", b), ("difference", a - b))
+        for name, value in zip(names, bands(values), strict=True)
+    }
+    return {"draws": pairs.height, **found, "probability_less": probability_less(a, b)}
+
+
+def _standard_ranks(values: np.ndarray) -> np.ndarray:
+    """Ranks of mean 0 and length 1, the mean rank for ties; NaN if all are equal, or none are given."""
+    ranks = pl.Series(values).rank("average").to_numpy().astype(np.float64) if values.size else np.full(1, math.nan)
+    ranks = ranks - ranks.mean()
+    return ranks / math.sqrt(ranks @ ranks) if np.any(ranks) else np.full(len(ranks), math.nan)

@@ -1,0 +1,334 @@
+"""The least-cost sharding: elimination against enumeration of all assignments, and the published optimum."""
+
+import csv
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kernels.codes import SHARDS
+from kernels.graphs.sharding import (
+    PHYSICAL,
+    WANTED,
+    allowed,
+    eliminate,
+    least_bytes_sharding,
+    operand_kind,
+    optimise,
+    sharding_options,
+)
+from sweeper.library.graph_arrays import dimensions, edges, elimination, traits
+from sweeper.library.graph_workload import Workload, read_workload
+from sweeper.library.library import Library, builtin_specs
+from tests.places import DATA
+from tests.twins.naive import (
+    Edge,
+    Kernel,
+    Prices,
+    call,
+    choices,
+    edge_array,
+    edge_lists,
+    graphs,
+    least_sharding,
+    plain,
+    read_kernels,
+)
+from tests.twins.naive import least_total as enumerated
+from tests.twins.naive import sharding_cost as total_cost
+
+THOROUGH = settings(deadline=None, max_examples=150)
+WORK = st.integers(0, 50).map(float)
+BYTES = Prices(2.0, 8.0, 0.0, 0.0, (1.0, 0.0), (1.0, 0.0), (1.0, 0.0))
+
+
+def price_lists() -> st.SearchStrategy[Prices]:
+    """Whole-numbered prices: sums are exact, so ties are ties."""
+    pair = st.tuples(WORK, WORK)
+    return st.builds(
+        Prices,
+        st.just(2.0),
+        st.sampled_from([2.0, 4.0, 8.0]),
+        WORK,
+        WORK,
+        pair,
+        pair,
+        pair,
+        st.sampled_from([0.0, 2.0]),
+        WORK,
+    )
+
+
+def solve(graph: dict[str, Any], prices: Prices) -> tuple[float, np.ndarray]:
+    """Least cost and shards by the compiled kernels."""
+    columns = {**graph, "word_B": prices.word, "tensor_parallel": prices.group, "sharding": prices.sharding}
+    options = call(sharding_options, {name: columns[name] for name in sharding_options.inputs})
+    shard = np.full(len(graph["kernel_traits"]), -1, np.int64)
+    cost = optimise(
+        *options.values(),
+        graph["graph_edges"],
+        *elimination(len(shard), graph["graph_edges"]),
+        np.full((len(shard), 3), (prices.flop, prices.memory, prices.weight)),
+        prices.memory,
+        np.array([prices.all_reduce, prices.all_gather, prices.all_to_all]),
+        0.0,
+        shard,
+    )
+    return cost, shard
+
+
+# elimination on tables of random costs
+
+
+@st.composite
+def cost_tables(draw: st.DrawFn) -> tuple[list[int], np.ndarray, np.ndarray, list[Edge]]:
+    """Numbers of options, their costs, and the costs of edges; small whole numbers, so that there are ties."""
+    kernels = draw(st.integers(1, 7))
+    counts = [draw(st.integers(1, 5)) for _ in range(kernels)]
+    found = draw(edge_lists(kernels))
+    highest = draw(st.sampled_from([1, 3, 100]))
+    random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    own = random.integers(0, highest, (kernels, 5), endpoint=True).astype(np.float64)
+    between = random.integers(0, highest, (len(found), 5, 5), endpoint=True).astype(np.float64)
+    return counts, own, between, found
+
+
+def run_elimination(
+    counts: list[int], own: np.ndarray, between: np.ndarray, found: list[Edge]
+) -> tuple[float, list[int]]:
+    """Least cost and options by the compiled kernel. What is no option would cost less than any option."""
+    kernels = len(counts)
+    own = np.where(np.arange(5) < np.array(counts)[:, None], own, -1e6)
+    best = np.full(kernels, -1, np.int64)
+    least = eliminate(own, between, np.array(counts, np.int64), *elimination(kernels, edge_array(found)), best)
+    return least, best.tolist()
+
+
+@given(cost_tables())
+@THOROUGH
+def test_elimination_finds_the_least_of_all_assignments(
+    tables: tuple[list[int], np.ndarray, np.ndarray, list[Edge]],
+) -> None:
+    counts, own, between, found = tables
+    least, best = run_elimination(*tables)
+    options = [range(count) for count in counts]
+    want, _ = enumerated(options, lambda i, x: own[i, x], lambda e, x, y: between[e, x, y], found)
+    assert least == want
+    assert all(option in choices for option, choices in zip(best, options))
+    chosen = sum(own[i, x] for i, x in enumerate(best))
+    chosen += sum(between[e, best[u], best[v]] for e, (u, v, _) in enumerate(found))
+    assert chosen == least
+
+
+@pytest.mark.parametrize("kernels", [5, 7])
+@pytest.mark.parametrize("shape", ["alone", "chain", "star", "dense", "parallel", "two_parts"])
+def test_elimination_on_graphs_of_every_shape(shape: str, kernels: int) -> None:
+    pairs: list[tuple[int, int]] = {
+        "alone": [],
+        "chain": [(i, i + 1) for i in range(kernels - 1)],
+        "star": [(0, i) for i in range(1, kernels)],
+        "dense": [(u, v) for v in range(kernels) for u in range(v)],
+        "parallel": [(0, 1)] * 4,
+        "two_parts": [(i, i + 2) for i in range(kernels - 2)],
+    }[shape]
+    found = [(u, v, operand) for operand, (u, v) in enumerate(pairs)]
+    random = np.random.default_rng(kernels)
+    own = random.integers(0, 9, (kernels, 5)).astype(np.float64)
+    between = random.integers(0, 9, (len(found), 5, 5)).astype(np.float64)
+    least, _ = run_elimination([4] * kernels, own, between, found)
+    grid = np.zeros((4,) * kernels)
+    for i in range(kernels):
+        grid += own[i, :4].reshape([4 if axis == i else 1 for axis in range(kernels)])
+    for e, (u, v, _) in enumerate(found):
+        grid += between[e, :4, :4].reshape([4 if axis in (u, v) else 1 for axis in range(kernels)])
+    assert least == grid.min()
+
+
+@given(cost_tables(), st.randoms(use_true_random=False))
+@THOROUGH
+def test_least_cost_does_not_depend_on_the_order_of_kernels(
+    tables: tuple[list[int], np.ndarray, np.ndarray, list[Edge]], random: Any
+) -> None:
+    """Elimination knows no direction, so any numbering of the kernels will do."""
+    counts, own, between, found = tables
+    new = list(range(len(counts)))
+    random.shuffle(new)
+    order = sorted(range(len(counts)), key=lambda i: new[i])
+    renamed = [(new[u], new[v], operand) for u, v, operand in found]
+    least, _ = run_elimination(*tables)
+    other, _ = run_elimination([counts[i] for i in order], own[order], between, renamed)
+    assert other == least
+
+
+# sharding of random graphs
+
+
+@given(graphs(7), price_lists())
+@THOROUGH
+def test_sharding_is_the_cheapest_allowed_one(graph: dict[str, Any], prices: Prices) -> None:
+    cost, shard = solve(graph, prices)
+    lists = plain(graph)
+    found = read_kernels(lists["kernel_traits"], lists["kernel_dims"])
+    names = [SHARDS[code] for code in shard]
+    assert all(name in choices(kernel, prices.group) for kernel, name in zip(found, names))
+    want, _ = least_sharding(found, lists["graph_edges"], prices)
+    assert cost == want
+    assert total_cost(found, lists["graph_edges"], names, prices) == cost
+
+
+@given(graphs(1))
+@THOROUGH
+def test_allowed_choices_are_those_of_the_rules(graph: dict[str, Any]) -> None:
+    [kernel] = read_kernels(graph["kernel_traits"].tolist(), graph["kernel_dims"].tolist())
+    row, dims = graph["kernel_traits"][0], graph["kernel_dims"][0]
+    found = {SHARDS[code] for code in range(5) if allowed(row, dims, code)}
+    assert (found or {"none"}) == set(choices(kernel, 8.0))
+
+
+@given(graphs(6), price_lists(), st.sampled_from(["flop", "memory", "all_reduce", "all_gather", "all_to_all"]))
+@THOROUGH
+def test_dearer_collectives_never_make_the_optimum_cheaper(graph: dict[str, Any], prices: Prices, which: str) -> None:
+    raised: Any = getattr(prices, which)
+    raised = tuple(2 * price + 1 for price in raised) if isinstance(raised, tuple) else 2 * raised + 1
+    dearer = Prices(**{**vars(prices), which: raised})
+    assert solve(graph, dearer)[0] >= solve(graph, prices)[0]
+
+
+def matmul(m: float, k: float, n: float) -> tuple[list[int], list[float]]:
+    """A product with a weight, its columns streamed."""
+    return [0, 0, 1, SHARDS.index("n"), 0, 0, 0], [1.0, m, k, n, 1.0, 1.0, 1.0, 0.0, *[0.0] * 7]
+
+
+def test_megatron_pairs_a_column_with_a_row_split() -> None:
+    """Two products in a row: the first is split by m, the second by k, and one all-reduce remains."""
+    rows = [matmul(4096.0, 1024.0, 512.0), matmul(1024.0, 4096.0, 512.0)]
+    graph = {
+        "kernel_traits": np.array([codes for codes, _ in rows], np.int64),
+        "kernel_dims": np.array([numbers for _, numbers in rows]),
+        "graph_edges": edge_array([(0, 1, 0)]),
+    }
+    cost, shard = solve(graph, BYTES)
+    assert [SHARDS[code] for code in shard] == ["m", "k"]
+    assert cost == 1024 * 512 * 2
+    rate = (1e-11, 0.0)
+    apart, _ = solve(graph, Prices(2.0, 8.0, 1e-15, 1e-12, rate, rate, rate))
+    flops = 2 * 2 * 4096 * 1024 * 512 / 8
+    moved = 4096 / 8 * 512 * 2 * 2 + 1024 * 512 * 2
+    assert math.isclose(apart, flops * 1e-15 + moved * 1e-12 + cost * 1e-11, rel_tol=1e-12)
+
+
+def test_group_of_one_splits_nothing_and_sends_nothing() -> None:
+    codes, numbers = matmul(4096.0, 1024.0, 512.0)
+    graph = {
+        "kernel_traits": np.array([codes, codes], np.int64),
+        "kernel_dims": np.array([numbers, numbers]),
+        "graph_edges": edge_array([(0, 1, 0)]),
+    }
+    cost, shard = solve(graph, Prices(**{**vars(BYTES), "group": 1.0}))
+    assert (cost, shard.tolist()) == (0.0, [0, 0])
+
+
+# GPT-3 with 1T parameters: DFModel H10
+
+
+@pytest.fixture(scope="module")
+def gpt3_1t() -> Workload:
+    return read_workload(Library([builtin_specs()]).find("workload", "gpt3_1t"))
+
+
+def arrays_of(workload: Workload) -> dict[str, np.ndarray]:
+    numbers = {name: np.ones(1) for name in ("microbatch", "tensor_parallel", "pipeline_parallel", "data_parallel")}
+    return {
+        "kernel_traits": traits(workload),
+        "kernel_dims": dimensions(workload, numbers, 1)[0],
+        "graph_edges": edges(workload),
+    }
+
+
+def test_gpt3_1t_has_the_published_dimensions(gpt3_1t: Workload) -> None:
+    arrays = arrays_of(gpt3_1t)
+    with (DATA / "gpt3_1t_kernels.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    names = ["outer", "m", "k", "n"]
+    assert arrays["kernel_dims"][:, :4].tolist() == [[float(row[name]) for name in names] for row in rows]
+    assert [kernel.shard for kernel in gpt3_1t.kernels] == [row["shard"] for row in rows]
+    with (DATA / "gpt3_1t_edges.csv").open() as file:
+        pairs = sorted((int(row["src"]) - 1, int(row["dst"]) - 1) for row in csv.DictReader(file))
+    assert [(u, v) for u, v, _ in arrays["graph_edges"].tolist()] == pairs
+
+
+def test_gpt3_1t_communicates_the_published_bytes(gpt3_1t: Workload) -> None:
+    """H10: 419,430,400 B, of exactly four kernels that are split by k."""
+    cost, shard = solve(arrays_of(gpt3_1t), BYTES)
+    assert cost == 419_430_400
+    by_k = [kernel.name for kernel, code in zip(gpt3_1t.kernels, shard) if SHARDS[code] == "k"]
+    assert by_k == ["proj", "ffn1", "ffn0_b", "v_b"]
+
+
+def test_gpt3_1t_published_sharding_is_an_optimum(gpt3_1t: Workload) -> None:
+    arrays = plain(arrays_of(gpt3_1t))
+    kernels: list[Kernel] = read_kernels(arrays["kernel_traits"], arrays["kernel_dims"])
+    given_shards = [kernel["shard"] for kernel in kernels]
+    assert given_shards.count("k") == 4
+    assert all(shard in choices(kernel, 8.0) for kernel, shard in zip(kernels, given_shards))
+    assert total_cost(kernels, arrays["graph_edges"], given_shards, BYTES) == 419_430_400
+
+
+# layouts
+
+
+@pytest.mark.parametrize("streams", [False, True])
+@pytest.mark.parametrize("operand", [0, 1])
+@pytest.mark.parametrize("shard", ["m", "k", "n"])
+def test_a_product_has_what_it_needs_in_the_wanted_layout(shard: str, operand: int, streams: bool) -> None:
+    """By brute force: with both operands in the layouts wanted, every chip can form its part of the product alone."""
+    extents = {"m": 4, "k": 6, "n": 8}
+    group = 2
+    axes = (("m", "k"), ("n", "k") if streams else ("k", "n"))[operand]
+    traits = np.array([1, 0, 0, 2 if not streams else 3, 0, 0, 0], np.int64)
+    layout = WANTED[PHYSICAL, operand_kind(traits, operand, 1.0), SHARDS.index(shard)]
+    for chip in range(group):
+        held = []
+        for position, axis in enumerate(axes):
+            part = extents[axis] // group if layout == position + 1 else extents[axis]
+            first = chip * part if layout == position + 1 else 0
+            held.append((axis, set(range(first, first + part))))
+        for axis, indices in held:
+            part = extents[axis] // group if axis == shard else extents[axis]
+            first = chip * part if axis == shard else 0
+            assert set(range(first, first + part)) <= indices, (axis, shard)
+            if axis == shard:
+                assert len(indices) == part, "more is moved than needed"
+
+
+def test_a_weight_shared_by_all_heads_needs_the_whole_input() -> None:
+    """Q, K, V are split by heads and each head reads every feature: their input must be whole on every chip."""
+    gemm = np.array([0, 0, 1, 4, 0, 0, 0], np.int64)
+    assert WANTED[PHYSICAL, operand_kind(gemm, 0, 1.0), SHARDS.index("outer")] == 0
+    assert WANTED[PHYSICAL, operand_kind(gemm, 0, 8.0), SHARDS.index("outer")] == 1
+
+
+@pytest.mark.parametrize("left_over", [np.nan, -1e30, 1e30])
+def test_places_without_an_option_do_not_matter(left_over: float) -> None:
+    """The engine hands out memory as it finds it."""
+    rows = [matmul(4096.0, 1024.0, 512.0), matmul(1024.0, 4096.0, 512.0)]
+    graph: dict[str, Any] = {
+        "kernel_traits": np.array([codes for codes, _ in rows], np.int64),
+        "kernel_dims": np.array([numbers for _, numbers in rows]),
+        "graph_edges": edge_array([(0, 1, 0)]),
+        "word_B": 2.0,
+        "tensor_parallel": 8.0,
+        "sharding": 1.0,
+    }
+    options = call(sharding_options, {name: graph[name] for name in sharding_options.inputs})
+    for i, count in enumerate(options["option_counts"]):
+        options["option_loads"][i, count:] = left_over
+    scope = dict(
+        zip(("elimination_scope", "elimination_edges", "elimination_messages"), elimination(2, graph["graph_edges"]))
+    )
+    columns = graph | options | scope
+    found = call(least_bytes_sharding, {name: columns[name] for name in least_bytes_sharding.inputs})
+    assert found["sharding_cost"] == 1024 * 512 * 2

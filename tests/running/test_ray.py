@@ -1,0 +1,133 @@
+"""Ray actors give the same bytes as this process, for any number of them, and survive what happens to actors."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from sweeper.errors import EnvironmentFault
+from sweeper.running import ray_backend, store
+from sweeper.running.chunk import Job, code_version
+from sweeper.running.execution import run
+from sweeper.running.folders import LocalFolder
+from sweeper.running.limits import Limits
+from sweeper.running.ray_backend import ChunkWorker, RayExecutor, Work
+from sweeper.running.store import Receipt, read_receipts
+from tests.support.fake_plan import DeadlyFolder, FakePlan, FullFolder, Watcher, dataset
+
+PLAN = FakePlan(chunks=12)
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    return dataset(run(PLAN, tmp_path_factory.mktemp("local"), quiet=True).directory)
+
+
+@pytest.mark.parametrize("workers", [1, 2, 4])
+def test_any_number_of_workers_gives_the_same_bytes(
+    ray_cluster: Any, tmp_path: Path, expected: dict[str, bytes], workers: int
+) -> None:
+    result = run(PLAN, tmp_path, backend="ray", workers=workers, quiet=True)
+    assert result.computed_chunks == PLAN.chunks
+    assert dataset(result.directory) == expected
+    processes = {receipt.pid for receipt in read_receipts(LocalFolder(Path(result.directory))).values()}
+    assert len(processes) <= workers
+    assert run(PLAN, tmp_path, backend="ray", quiet=True).computed_chunks == 0
+
+
+def test_workers_that_are_killed_are_replaced(ray_cluster: Any, tmp_path: Path, expected: dict[str, bytes]) -> None:
+    """In the middle of evaluating, and at every step of writing a part."""
+    deaths = tuple(
+        (step, f"part-0000000{chunk}") for chunk, step in enumerate(("before", "written", "synced", "after"))
+    )
+    marker = str(tmp_path / "markers")
+    plan = FakePlan(chunks=12, deadly=(7,), marker=marker)
+    watcher = Watcher()
+    result = run(plan, DeadlyFolder(tmp_path, deaths, marker), backend="ray", workers=2, progress=watcher)
+    assert result.failed == []
+    assert sum("a worker died at chunk" in message for message in watcher.messages) == 5
+    assert dataset(result.directory) == expected
+
+
+def test_errors_and_deadly_chunks_have_budgets_and_the_run_goes_on(
+    ray_cluster: Any, tmp_path: Path, expected: dict[str, bytes]
+) -> None:
+    plan = FakePlan(chunks=12, fail=(2,), deadly=(5,))
+    result = run(plan, tmp_path, backend="ray", workers=2, retries=1, crashes=2, quiet=True)
+    assert [(failure.chunk, failure.attempts) for failure in result.failed] == [(2, 2), (5, 2)]
+    assert result.failed[0].error == "ValueError: chunk 2 is cursed"
+    assert result.failed[1].error.startswith("its workers died: ActorDiedError")
+    assert result.computed_chunks == 10 and result.exit_code == 1
+    assert run(PLAN, tmp_path, quiet=True).computed_chunks == 2
+    assert dataset(result.directory) == expected
+
+
+def test_workers_are_replaced_after_their_time(ray_cluster: Any, tmp_path: Path, expected: dict[str, bytes]) -> None:
+    result = run(PLAN, tmp_path, backend="ray", workers=1, recycle=5, quiet=True)
+    assert dataset(result.directory) == expected
+    processes = {receipt.pid for receipt in read_receipts(LocalFolder(Path(result.directory))).values()}
+    assert len(processes) == 3
+
+
+def test_a_full_disk_ends_the_run(ray_cluster: Any, tmp_path: Path) -> None:
+    with pytest.raises(EnvironmentFault, match="No space left"):
+        run(PLAN, FullFolder(tmp_path), backend="ray", workers=2, quiet=True)
+    assert run(PLAN, tmp_path, quiet=True).computed_chunks <= 11
+
+
+def test_a_broken_plan_is_an_error_of_the_run_not_of_its_chunks(
+    ray_cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ray_backend, "PAUSE_S", 0.02)
+    with pytest.raises(EnvironmentFault, match=r"no worker can be started.*no such compiler"):
+        run(Uncompilable(), tmp_path, backend="ray", workers=2, quiet=True)
+
+
+class Uncompilable(FakePlan):
+    def warm_up(self) -> None:
+        raise RuntimeError("no such compiler")
+
+
+def test_a_machine_with_other_files_or_code_is_not_used(tmp_path: Path) -> None:
+    plan = FakePlan()
+    job = Job(plan, plan.schema, LocalFolder(tmp_path))
+    worker = ChunkWorker()
+    with pytest.raises(EnvironmentFault, match="shared file system"):
+        worker.prepare(job, {})
+    store.claim(job.run, plan)
+    with pytest.raises(EnvironmentFault, match=r"another version of pyarrow, sweeper\.store"):
+        worker.prepare(job, code_version() | {"pyarrow": "0.1", "sweeper.running.store": "0"})
+    worker.prepare(job, code_version())
+    assert isinstance(worker.compute(0), Receipt)
+
+
+def test_processors_that_join_a_cluster_are_used() -> None:
+    plan = FakePlan(chunks=3)
+    executor = RayExecutor(Job(plan, plan.schema, LocalFolder(Path())), Limits(), None, "auto", plan.chunks)
+    found = iter([2.0, 1.0, 16.0])
+    executor._ray = SimpleNamespace(cluster_resources=lambda: {"CPU": next(found)})
+    sizes = []
+    for minute in range(1, 4):
+        executor._grow(60.0 * minute)
+        sizes.append(len(executor._slots))
+    assert sizes == [2, 2, 3]
+
+
+def receipt(chunk: int) -> Receipt:
+    return Receipt(chunk, "", 1, 1, None, 1, "", 0.0, "", 0, 0, 0.0)
+
+
+def test_suspects_run_last_and_alone() -> None:
+    work = Work([0, 1, 2], Limits(crashes=2))
+    assert [work.take(idle=True), work.take(idle=False)] == [0, 1]
+    work.give_back([1])
+    work.crashed(0, "killed")
+    assert [work.take(idle=False), work.take(idle=False), work.take(idle=False)] == [1, 2, None]
+    assert work.take(idle=True) == 0
+    work.give_back([0])  # A lost machine: not counted.
+    assert len(work) == 1 and work.take(idle=True) == 0
+    failure = work.crashed(0, "killed")
+    assert str(failure) == "chunk 0: its workers died: killed (attempts: 2)"
+    assert work.done(receipt(1)) == receipt(1)
+    assert len(work) == 0

@@ -1,0 +1,96 @@
+"""Running in this process: resume, retries, failures, progress, the command line's promises."""
+
+import io
+import json
+import threading
+from pathlib import Path
+
+import pytest
+
+from sweeper.errors import EnvironmentFault
+from sweeper.running.execution import run
+from sweeper.running.progress import Bar, Lines, duration
+from sweeper.running.store import part_name
+from tests.support.fake_plan import FakePlan, FullFolder, Watcher, dataset
+
+PLAN = FakePlan()
+
+
+def test_counts(tmp_path: Path) -> None:
+    result = run(PLAN, tmp_path, quiet=True)
+    assert (result.points, result.rows, result.computed_chunks) == (5500, 5500, 6)
+    assert result.failed == [] and result.exit_code == 0
+    again = run(PLAN, tmp_path, quiet=True)
+    assert (again.points, again.rows, again.computed_chunks) == (5500, 5500, 0)
+
+
+def test_failed_chunks_are_tried_again_reported_and_computed_by_the_next_run(tmp_path: Path) -> None:
+    watcher = Watcher()
+    result = run(FakePlan(fail=(1, 4)), tmp_path, retries=2, progress=watcher)
+    assert [(failure.chunk, failure.attempts) for failure in result.failed] == [(1, 3), (4, 3)]
+    assert str(result.failed[0]) == "chunk 1: ValueError: chunk 1 is cursed (attempts: 3)"
+    assert "fake_plan.py" in result.failed[0].traceback
+    assert result.computed_chunks == 4 and result.exit_code == 1
+    assert sum("will be tried again" in message for message in watcher.messages) == 4
+    directory = Path(result.directory)
+    assert [failure["chunk"] for failure in json.loads((directory / "failures.json").read_text())] == [1, 4]
+    assert not (directory / "_SUCCESS").exists()
+    assert run(PLAN, tmp_path, quiet=True).computed_chunks == 2
+    assert dataset(directory) == dataset(run(PLAN, tmp_path / "other", quiet=True).directory)
+
+
+def test_fail_fast_stops_at_the_first(tmp_path: Path) -> None:
+    result = run(FakePlan(fail=(1, 4)), tmp_path, retries=0, fail_fast=True, quiet=True)
+    assert [failure.chunk for failure in result.failed] == [1]
+    assert result.computed_chunks == 1
+
+
+def test_a_full_disk_ends_the_run_and_leaves_no_half_part(tmp_path: Path) -> None:
+    with pytest.raises(EnvironmentFault, match=r"3 of 6 chunks are committed.*Free some space") as caught:
+        run(PLAN, FullFolder(tmp_path), quiet=True)
+    assert caught.value.exit_code == 3
+    (directory,) = tmp_path.iterdir()
+    assert sorted(file.name for file in (directory / "data").iterdir()) == [part_name(chunk) for chunk in range(3)]
+    assert not (directory / "run.lock").exists()
+    assert run(PLAN, tmp_path, quiet=True).computed_chunks == 3
+    assert dataset(directory) == dataset(run(PLAN, tmp_path / "other", quiet=True).directory)
+
+
+def test_a_run_works_outside_the_main_thread(tmp_path: Path) -> None:
+    thread = threading.Thread(target=run, args=(PLAN, tmp_path), kwargs={"quiet": True})
+    thread.start()
+    thread.join()
+    assert run(PLAN, tmp_path, quiet=True).computed_chunks == 0
+
+
+def test_unknown_backend(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="allowed: local, ray"):
+        run(PLAN, tmp_path, backend="dask")
+
+
+def test_lines_of_progress() -> None:
+    stream = io.StringIO()
+    lines = Lines(stream, interval_s=0.0)
+    lines.start(1000, 500)
+    lines.advance(250)
+    lines.fail("chunk 3: broken")
+    lines.close()
+    first, second, third, last = stream.getvalue().splitlines()
+    assert first == "500 of 1,000 points are committed already"
+    assert second.startswith("750 of 1,000 points (75.0%), ") and second.endswith(" left")
+    assert third == "chunk 3: broken"
+    assert last.endswith("1 chunks failed")
+
+
+def test_bar_writes_to_its_stream() -> None:
+    stream = io.StringIO()
+    bar = Bar(stream)
+    bar.start(1000, 0)
+    bar.advance(1000)
+    bar.fail("chunk [3]: broken")
+    bar.close()
+    assert "chunk [3]: broken" in stream.getvalue()
+
+
+def test_duration() -> None:
+    assert [duration(seconds) for seconds in (0.4, 61, 3 * 3600 + 59)] == ["0:00:00", "0:01:01", "3:00:59"]

@@ -1,0 +1,271 @@
+"""The run directory: bytes of parts, what counts as committed, conflicts, locks, object stores."""
+
+import errno
+import json
+import os
+import socket
+import time
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.fs
+import pyarrow.parquet as pq
+import pytest
+
+from sweeper.errors import EnvironmentFault, OutputConflict
+from sweeper.running import store
+from sweeper.running.execution import run
+from sweeper.running.folders import Folder, LocalFolder, ObjectFolder, folder
+from sweeper.running.lock import FILE, STALE_S, Lock, current_holder
+from sweeper.running.store import Receipt
+from tests.support.fake_plan import FakePlan, dataset
+
+PLAN = FakePlan()
+
+
+def finished(out: Path) -> Path:
+    return Path(run(PLAN, out, quiet=True).directory)
+
+
+def test_parts_carry_the_schema_and_compress_parameters_by_dictionary(tmp_path: Path) -> None:
+    file = finished(tmp_path) / "data" / "part-00000002.parquet"
+    assert pq.read_schema(file).equals(PLAN.schema, check_metadata=True)
+    assert pq.read_table(file).column("point_id").to_pylist() == list(range(2000, 3000))
+    group = pq.read_metadata(file).row_group(0)
+    columns = {group.column(i).path_in_schema: group.column(i) for i in range(group.num_columns)}
+    assert {column.compression for column in columns.values()} == {"ZSTD"}
+    by_dictionary = {name for name, column in columns.items() if column.has_dictionary_page}
+    assert by_dictionary == {"chip", "bandwidth"}
+
+
+def test_a_part_is_a_function_of_its_rows() -> None:
+    once, again = (store.encode(PLAN.evaluate(1), PLAN.schema) for _ in range(2))
+    assert once.equals(again)
+
+
+def test_rows_of_another_schema_are_refused() -> None:
+    with pytest.raises(ValueError, match="another schema"):
+        store.encode(PLAN.evaluate(1).drop_columns(["time"]), PLAN.schema)
+
+
+def test_no_rows_are_a_part_too() -> None:
+    data = store.encode(PLAN.evaluate(1).slice(0, 0), PLAN.schema)
+    assert pq.read_table(pa.BufferReader(data)).num_rows == 0
+
+
+def test_manifest_and_success_marker(tmp_path: Path) -> None:
+    directory = finished(tmp_path)
+    manifest = json.loads((directory / "manifest.json").read_bytes())
+    assert manifest["points"] == PLAN.point_count == sum(part["points"] for part in manifest["parts"])
+    feasible = sum(pq.read_table(file)["feasible"].to_pylist().count(True) for file in directory.glob("data/*.parquet"))
+    assert manifest["feasible"] == feasible
+    assert not {"seconds", "host", "pid", "peak_B", "at"} & manifest["parts"][0].keys()
+    assert json.loads((directory / "_SUCCESS").read_bytes())["parts"] == PLAN.chunks
+    assert json.loads((directory / "resolved.json").read_bytes())["study"] == PLAN.resolved
+    assert store.status(str(directory))["complete"] is True
+
+
+def test_a_receipt_is_small() -> None:
+    longest = Receipt(10**8, "data/" + store.part_name(10**8), 10**12, 10**9, 10**9, 10**12, "f" * 64, 1e5, "h" * 64,
+                      4194304, 10**12, time.time())  # fmt: skip
+    assert len(json.dumps(asdict(longest))) < 1000
+
+
+def test_receipts_are_put_in_batches_and_the_latest_counts(tmp_path: Path) -> None:
+    directory = finished(tmp_path)
+    files = list((directory / "receipts").iterdir())
+    assert len(files) == 1
+    receipt = store.read_receipts(LocalFolder(directory))[3]
+    torn = json.dumps(asdict(receipt))[:50]
+    later = files[0].with_name("9" * 13 + "-1-000000.jsonl")
+    later.write_text(json.dumps(asdict(replace(receipt, rows=7))) + "\n" + torn)
+    assert store.read_receipts(LocalFolder(directory))[3].rows == 7
+
+
+def alter(file: Path) -> None:
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 1
+    file.write_bytes(data)
+
+
+DAMAGES = {
+    "truncated": lambda file: os.truncate(file, file.stat().st_size // 2),
+    "altered": alter,
+    "deleted": os.remove,
+    "emptied": lambda file: os.truncate(file, 0),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES.keys())
+def test_a_damaged_part_is_computed_again(tmp_path: Path, damage: object) -> None:
+    directory = finished(tmp_path)
+    before = dataset(directory)
+    damage(directory / "data" / "part-00000003.parquet")  # type: ignore[operator]
+    result = run(PLAN, tmp_path, quiet=True)
+    assert result.computed_chunks == 1
+    assert dataset(directory) == before
+    assert run(PLAN, tmp_path, quiet=True).computed_chunks == 0
+
+
+def test_a_touched_part_is_read_but_kept(tmp_path: Path) -> None:
+    (finished(tmp_path) / "data" / "part-00000003.parquet").touch()
+    assert run(PLAN, tmp_path, quiet=True).computed_chunks == 0
+
+
+def test_only_a_thorough_check_finds_damage_that_leaves_no_trace(tmp_path: Path) -> None:
+    file = finished(tmp_path) / "data" / "part-00000003.parquet"
+    times = file.stat().st_atime_ns, file.stat().st_mtime_ns
+    alter(file)
+    os.utime(file, ns=times)
+    assert run(PLAN, tmp_path, quiet=True).computed_chunks == 0
+    assert run(PLAN, tmp_path, quiet=True, verify=True).computed_chunks == 1
+
+
+@pytest.mark.parametrize("file", ["_SUCCESS", "manifest.json"])
+def test_lost_or_wrong_end_files_are_restored_without_computing(tmp_path: Path, file: str) -> None:
+    directory = finished(tmp_path)
+    before = dataset(directory)
+    (directory / file).write_text("{}")
+    assert run(PLAN, tmp_path, quiet=True).computed_chunks == 0
+    (directory / file).unlink()
+    assert run(PLAN, tmp_path, quiet=True).computed_chunks == 0
+    assert dataset(directory) == before
+
+
+def test_drafts_of_killed_workers_are_swept_before_computing(tmp_path: Path) -> None:
+    directory = finished(tmp_path)
+    before = dataset(directory)
+    (directory / "data" / ".part-00000001.parquet.host-1-0.tmp").write_text("half")
+    (directory / "data" / "part-00000001.parquet").unlink()
+    run(PLAN, tmp_path, quiet=True)
+    assert dataset(directory) == before
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda head: {**head, "hash": "0" * 64}, "another study"),
+        (lambda head: {**head, "chunks": 7}, "chunks 7 instead of 6"),
+        (lambda head: [], "cannot be read"),
+    ],
+)
+def test_a_directory_of_another_study_is_refused(tmp_path: Path, change: object, message: str) -> None:
+    file = finished(tmp_path) / "resolved.json"
+    file.write_text(json.dumps(change(json.loads(file.read_text()))))  # type: ignore[operator]
+    with pytest.raises(OutputConflict, match=message) as caught:
+        run(PLAN, tmp_path, quiet=True)
+    assert caught.value.exit_code == 4
+
+
+def test_a_strange_part_is_refused_because_readers_would_take_it(tmp_path: Path) -> None:
+    (finished(tmp_path) / "data" / "part-00000099.parquet").write_text("")
+    with pytest.raises(OutputConflict, match=r"part-00000099\.parquet"):
+        run(PLAN, tmp_path, quiet=True)
+
+
+def test_one_run_per_directory(tmp_path: Path) -> None:
+    place = LocalFolder(tmp_path)
+    held = f"process {os.getpid()} on {socket.gethostname()}"
+    with Lock(place), pytest.raises(OutputConflict, match=held), Lock(place):
+        pass
+    with Lock(place):
+        pass
+    assert not (tmp_path / FILE).exists()
+
+
+@pytest.mark.parametrize(
+    ("difference", "silent_s", "gone"),
+    [
+        ({}, 0.0, False),
+        ({"pid": 2**22 + 1}, 0.0, True),
+        ({"born": "1"}, 0.0, True),
+        ({"boot": "before"}, 0.0, True),
+        ({"host": "elsewhere"}, 0.0, False),
+        ({"space": "a container"}, 0.0, False),
+        ({"host": "elsewhere"}, 2 * STALE_S, True),
+        ({"space": "a container"}, 2 * STALE_S, True),
+    ],
+    ids=["me", "no process", "reused pid", "reboot", "host", "container", "silent host", "silent container"],
+)
+def test_a_lock_is_taken_over_when_its_holder_is_gone(
+    tmp_path: Path, difference: dict[str, Any], silent_s: float, gone: bool
+) -> None:
+    # The holder is made here, not when tests are collected: it goes stale while the other tests run.
+    now = time.time()
+    holder = replace(current_holder(now - silent_s), **difference)
+    assert holder.gone(now) is gone
+    (tmp_path / FILE).write_text(json.dumps(asdict(holder)))
+    if gone:
+        with Lock(LocalFolder(tmp_path)):
+            pass
+    else:
+        with pytest.raises(OutputConflict, match=FILE), Lock(LocalFolder(tmp_path)):
+            pass
+
+
+def test_an_empty_lock_of_a_killed_process_is_taken_over(tmp_path: Path) -> None:
+    (tmp_path / FILE).touch()
+    with Lock(LocalFolder(tmp_path)):
+        pass
+
+
+def object_store(root: Path) -> ObjectFolder:
+    return ObjectFolder(
+        pyarrow.fs.SubTreeFileSystem(str(root), pyarrow.fs.LocalFileSystem()), "bucket", "test://bucket"
+    )
+
+
+def test_an_object_store_gets_the_same_files(tmp_path: Path) -> None:
+    (tmp_path / "store").mkdir()
+    there = object_store(tmp_path / "store")
+    result = run(PLAN, there, quiet=True)
+    assert result.directory == f"test://bucket/fake-{PLAN.hash[:12]}"
+    stored = tmp_path / "store" / "bucket" / f"fake-{PLAN.hash[:12]}"
+    assert dataset(stored) == dataset(finished(tmp_path / "local"))
+    (stored / "data" / "part-00000001.parquet").unlink()
+    alter(stored / "data" / "part-00000002.parquet")
+    assert run(PLAN, there, quiet=True).computed_chunks == 2
+    assert dataset(stored) == dataset(finished(tmp_path / "local"))
+
+
+@pytest.mark.parametrize("kind", ["local", "object"])
+def test_folders_behave_alike(tmp_path: Path, kind: str) -> None:
+    place: Folder = LocalFolder(tmp_path / "bucket") if kind == "local" else object_store(tmp_path)
+    assert place.get("a/b") is None
+    assert place.entries("a") == {}
+    place.remove("a/b")
+    place.put("a/b", b"one")
+    place.put("a/b", pa.py_buffer(b"four"))
+    assert place.get("a/b") == b"four"
+    assert place.entries("a")["b"].size == 4
+    assert abs(place.entries("a")["b"].modified - time.time()) < 60
+    assert place.sha256("a/b").startswith("04efaf080f5a3e74")
+    assert not place.put_new("a/b", b"new")
+    assert place.put_new("a/c", b"new")
+    assert sorted(place.inside("a").entries("")) == ["b", "c"]
+    place.remove("a/b")
+    assert list(place.entries("a")) == ["c"]
+
+
+def test_uris_and_paths(tmp_path: Path) -> None:
+    assert folder(f"file://{tmp_path}") == folder(tmp_path) == LocalFolder(tmp_path)
+    stored = folder("s3://bucket/results?region=eu-west-1&scheme=http").inside("run")
+    assert str(stored) == "s3://bucket/results/run?region=eu-west-1&scheme=http"
+    with pytest.raises(EnvironmentFault, match="gopher"):
+        folder("gopher://hole")
+
+
+def test_a_failed_write_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = LocalFolder(tmp_path)
+    place.put("file", b"old")
+
+    def full(handle: int) -> None:
+        raise OSError(errno.ENOSPC, "full")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="full"):
+        place.put("file", b"new")
+    assert [file.name for file in tmp_path.iterdir()] == ["file"]
+    assert place.get("file") == b"old"

@@ -1,0 +1,147 @@
+"""Studies: axes, boxes, searches and assumptions come out as values."""
+
+import pickle
+from pathlib import Path
+
+import pytest
+
+from sweeper.library.library import builtin_specs
+from sweeper.study.study import Axis, Objective, Output, Study, load_study
+from tests.support.small_specs import FILES, STUDY, write_files
+
+
+def load(root: Path, text: str = STUDY) -> Study:
+    write_files(root, {**FILES, "study.yaml": text})
+    return load_study(root / "study.yaml", [root])
+
+
+def axis(root: Path, text: str, name: str) -> Axis:
+    """The named axis of the demonstration study with one of its lines replaced."""
+    lines = [text if line.strip().startswith(f"{name}:") else line for line in STUDY.splitlines()]
+    return next(found for found in load(root, "\n".join(lines)).boxes[0].axes if found.name == name)
+
+
+def test_a_study(tmp_path: Path) -> None:
+    study = load(tmp_path)
+    assert (study.name, study.title) == ("demo", "A demonstration")
+    assert study.objectives == (Objective("iteration_time_s", "minimise"),)
+    assert study.output == Output("best", ("iteration_time_s",), False, 10)
+    (box,) = study.boxes
+    axes = {found.name: found for found in box.axes}
+    assert list(axes) == [
+        "workload", "chip", "memory", "memory.bandwidth", "link", "topology", "chips", "dim_x", "partitioning",
+        "overlap", "latency", "parallelism", "microbatch",
+    ]  # fmt: skip
+    assert axes["chip"] == Axis("chip", ("chip",), (("alpha",), ("beta",)), False)
+    assert axes["memory.bandwidth"].rows == ((1e11,), (2e11,))
+    assert axes["overlap"].rows == (("full",),)
+    assert axes["latency"].rows == (("ignored",),)
+    assert axes["parallelism"].rows == ((1, 8), (2, 4), (4, 2), (8, 1))
+    assert axes["microbatch"] == Axis("microbatch", ("microbatch",), ((1,), (2,), (4,)), True)
+    assert study.workloads.keys() == {"toy"}
+    assert pickle.loads(pickle.dumps(study)).boxes == study.boxes
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("{linspace: [100 GB/s, 400 GB/s, 4]}", [1e11, 2e11, 3e11, 4e11]),
+        ("{linspace: [0.1 B/s, 0.4 B/s, 4]}", [0.1, 0.2, 0.3, 0.4]),
+        ("{geomspace: [1 GB/s, 1 TB/s, 4]}", pytest.approx([1e9, 1e10, 1e11, 1e12])),
+        ("{range: [0.1 B/s, 0.75 B/s, 0.2 B/s]}", [0.1, 0.3, 0.5, 0.7]),
+        ("{powers_of_two: [1 B/s, 9 B/s]}", [1, 2, 4, 8]),
+        ("3 TB/s", [3e12]),
+    ],
+)
+def test_generators_of_quantities(tmp_path: Path, text: str, values: list[float]) -> None:
+    rows = axis(tmp_path, f"  memory.bandwidth: {text}", "memory.bandwidth").rows
+    assert [row[0] for row in rows] == values
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("{divisors_of: chips}", [1, 2, 4, 8]),
+        ("{divisors_of: 3*dim_x + 4*dim_y}", [1, 2, 4, 7, 14, 28]),
+        ("{range: [1, 8, 3]}", [1, 4, 7]),
+        ("{geomspace: [1, 1000, 4]}", [1, 10, 100, 1000]),
+        ("{powers_of_two: [3, 33]}", [4, 8, 16, 32]),
+    ],
+)
+def test_generators_of_whole_numbers(tmp_path: Path, text: str, values: list[float]) -> None:
+    rows = axis(tmp_path, f"  microbatch: {text}", "microbatch").rows
+    assert [row[0] for row in rows] == values
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("{library: all}", ["alpha", "beta"]),
+        ("{library: {tags: [big]}}", ["beta"]),
+        ("{library: {where: power == 100 and peak_flops < 2e13}}", ["alpha"]),
+        ("[A1, beta]", ["alpha", "beta"]),
+    ],
+)
+def test_selections_from_the_library(tmp_path: Path, text: str, names: list[str]) -> None:
+    # The built-in library lies below the test's own: look at the test's names only.
+    rows = axis(tmp_path, f"  chip: {text}", "chip").rows
+    assert [row[0] for row in rows if row[0] in ("alpha", "beta")] == names
+
+
+def test_boxes_replace_shared_axes_in_place(tmp_path: Path) -> None:
+    text = """\
+study: boxes
+assumptions: simple
+axes: {workload: toy, chip: alpha, memory: dram, link: cable, chips: [4, 8]}
+boxes:
+  - axes: {topology: ring_1d, dim_x: 4, chip: [beta]}
+    assumptions: {overlap: full}
+  - axes:
+      network: {columns: [topology, dim_x, dim_y], rows: [[ring_1d, 8, 1], [torus, 2, 4]]}
+      overlap: [none, full]
+    search: {tensor_parallel: [1, 2]}
+"""
+    first, second = load(tmp_path, text).boxes
+    assert [(found.name, len(found.rows)) for found in first.axes] == [
+        ("workload", 1), ("chip", 1), ("memory", 1), ("link", 1), ("chips", 2), ("topology", 1), ("dim_x", 1),
+        ("overlap", 1), ("latency", 1),
+    ]  # fmt: skip
+    assert first.axes[1].rows == (("beta",),)
+    assert first.axes[7].rows == (("full",),)
+    assert [(found.name, len(found.rows), found.searched) for found in second.axes][5:] == [
+        ("network", 2, False), ("overlap", 2, False), ("latency", 1, False), ("tensor_parallel", 2, True),
+    ]  # fmt: skip
+    assert second.axes[5].rows == (("ring_1d", 8, 1), ("torus", 2, 4))
+
+
+def test_the_mode_follows_from_search_and_objective(tmp_path: Path) -> None:
+    without = "\n".join(line for line in STUDY.splitlines() if not line.startswith("output"))
+    assert load(tmp_path, without).output == Output("best", None, False, 10)
+    bare = "\n".join(line for line in without.splitlines() if not line.startswith("objective"))
+    assert load(tmp_path, bare).output == Output("all", None, False, 10)
+
+
+def test_a_table_of_names_and_numbers(tmp_path: Path) -> None:
+    text = (
+        "  topology: {columns: [topology, dim_y], values: {topology: [ring_1d, torus], dim_y: [1, 2]}, "
+        "where: (topology == 'ring_1d') == (dim_y == 1)}"
+    )
+    assert axis(tmp_path, text, "topology").rows == (("ring_1d", 1), ("torus", 2))
+
+
+def test_a_large_table(tmp_path: Path) -> None:
+    text = (
+        "  microbatch: {columns: [microbatch, pipeline_parallel, dim_z], values: {microbatch: {range: [1, 128, 1]}, "
+        "pipeline_parallel: {range: [1, 128, 1]}, dim_z: {range: [1, 128, 1]}}, "
+        "where: microbatch*pipeline_parallel*dim_z == 64}"
+    )
+    rows = axis(tmp_path, text, "microbatch").rows
+    assert len(rows) == 28
+    assert all(a * b * c == 64 for a, b, c in rows)  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("path", sorted((builtin_specs() / "studies").glob("*.yaml")), ids=lambda path: path.stem)
+def test_built_in_studies(path: Path) -> None:
+    study = load_study(path)
+    assert study.boxes
+    assert study.path == path

@@ -1,0 +1,182 @@
+"""A small plan with the protocol of the real one, folders that fail on demand, and what tests compare.
+
+Numpy only and deterministic. Faults are ordered by the test and belong to the machine, not to the study: they do not
+enter the plan's hash.
+"""
+
+import errno
+import json
+import os
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import pyarrow as pa
+
+from sweeper.running.folders import Data, LocalFolder
+from sweeper.running.progress import Silent
+
+
+@dataclass
+class FakePlan:
+    """`chunks` chunks of `size` points.
+
+    `pause`: seconds that every chunk takes. `fail`: chunks that raise. `deadly`: chunks that kill their process, always
+    or, with a `marker` directory, once each. `meet`: processes that must have begun before any of them gives a result.
+    """
+
+    name: str = "fake"
+    chunks: int = 6
+    size: int = 1000
+    pause: float = 0.0
+    fail: tuple[int, ...] = ()
+    deadly: tuple[int, ...] = ()
+    meet: int = 0
+    marker: str = ""
+
+    @property
+    def hash(self) -> str:
+        return sha256(json.dumps(self.resolved).encode()).hexdigest()
+
+    @property
+    def point_count(self) -> int:
+        return self.chunks * self.size - self.size // 2
+
+    @property
+    def chunk_count(self) -> int:
+        return self.chunks
+
+    @property
+    def resolved(self) -> dict[str, Any]:
+        return {"name": self.name, "chunks": self.chunks, "size": self.size}
+
+    @property
+    def schema(self) -> pa.Schema:
+        def field(name: str, kind: pa.DataType, unit: str, role: str) -> pa.Field:
+            return pa.field(name, kind, metadata={"unit": unit, "description": f"the {name}", "role": role})
+
+        return pa.schema(
+            [
+                field("point_id", pa.int64(), "", "key"),
+                field("chip", pa.dictionary(pa.int32(), pa.string()), "", "parameter"),
+                field("bandwidth", pa.float64(), "B/s", "parameter"),
+                field("time", pa.float64(), "s", "metric"),
+                field("feasible", pa.bool_(), "", "metric"),
+            ],
+            metadata={"sweeper.hash": self.hash},
+        )
+
+    def chunk_points(self, chunk: int) -> int:
+        return self.size - self.size // 2 if chunk == self.chunks - 1 else self.size
+
+    def evaluate(self, chunk: int) -> pa.Table:
+        time.sleep(self.pause)
+        if self.meet:
+            first_time(Path(self.marker) / f"process-{os.getpid()}")
+            while len(list(Path(self.marker).glob("process-*"))) < self.meet:
+                time.sleep(0.02)
+        if chunk in self.deadly and (not self.marker or first_time(Path(self.marker) / f"chunk-{chunk}")):
+            kill_myself()
+        if chunk in self.fail:
+            raise ValueError(f"chunk {chunk} is cursed")
+        points = np.arange(chunk * self.size, chunk * self.size + self.chunk_points(chunk))
+        bandwidth = 1e9 * (1 + points % 7)
+        seconds = 1e12 / bandwidth + np.sin(points)
+        chips = pa.DictionaryArray.from_arrays(pa.array((points // 7 % 3).astype(np.int32)), ["a", "b", "c"])
+        columns = [pa.array(points), chips, pa.array(bandwidth), pa.array(seconds), pa.array(seconds < 400.0)]
+        return pa.table(columns, names=self.schema.names)
+
+    def warm_up(self) -> None:
+        return None
+
+
+@dataclass(frozen=True)
+class DeadlyFolder(LocalFolder):
+    """Kills the process, once each, at the steps named in `deaths`: pairs of a step and the start of a file's name.
+
+    Steps: `before` a file is touched, its draft `written`, `synced`, the file in place (`after`).
+    """
+
+    deaths: tuple[tuple[str, str], ...] = ()
+    marker: str = ""
+
+    def put(self, path: str, data: Data) -> None:
+        self._reach("before", path)
+        super().put(path, data)
+        self._reach("after", path)
+
+    def _write(self, stream: IO[bytes], data: Data) -> None:
+        super()._write(stream, data)
+        self._reach("written", Path(stream.name).name.lstrip("."))
+
+    def _sync(self, stream: IO[bytes]) -> None:
+        super()._sync(stream)
+        self._reach("synced", Path(stream.name).name.lstrip("."))
+
+    def _reach(self, step: str, path: str) -> None:
+        for death, start in self.deaths:
+            name = path.removeprefix("data/")
+            if (
+                death == step
+                and name.startswith(start)
+                and first_time(Path(self.marker) / f"{step}-{start}".strip("/"))
+            ):
+                kill_myself()
+
+
+@dataclass(frozen=True)
+class FullFolder(LocalFolder):
+    """A disk that is full after half of part 3."""
+
+    def _write(self, stream: IO[bytes], data: Data) -> None:
+        if "part-00000003" in stream.name:
+            stream.write(memoryview(data)[: len(data) // 2])
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        super()._write(stream, data)
+
+
+class Watcher(Silent):
+    """Progress that records messages, and acts when the n-th chunk is committed."""
+
+    def __init__(self, at: int = 0, action: Callable[[], object] = lambda: None) -> None:
+        self.messages: list[str] = []
+        self._left = at
+        self._action = action
+
+    def advance(self, points: int) -> None:
+        self._left -= 1
+        if self._left == 0:
+            self._action()
+
+    def fail(self, message: str) -> None:
+        self.messages.append(message)
+
+    def note(self, message: str) -> None:
+        self.messages.append(message)
+
+
+def first_time(marker: Path) -> bool:
+    """Whether this is the first call with this marker, among all processes."""
+    marker.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        marker.touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    return True
+
+
+def kill_myself() -> None:
+    """Die as from `kill -9`."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def dataset(directory: str | Path) -> dict[str, bytes]:
+    """Everything in a run directory that must not depend on how the run went: name and bytes of each file."""
+    root = Path(directory)
+    files = [file for file in root.rglob("*") if file.is_file() and "receipts" not in file.parts]
+    return {str(file.relative_to(root)): file.read_bytes() for file in files}

@@ -1,0 +1,1585 @@
+"""Every kernel again, in plain Python, and random inputs with which the tests compare the two.
+
+A twin has the name of its equation, takes the equation's inputs by name and returns its outputs by name. Twins follow
+the published description (DFModel, sections A.3, A.4, B.3 to B.6 and B.8 of the project's notes) as literally as they
+can: routes are walked, groups are factored into primes, assignments are enumerated. Counts are returned as `int`; the
+tests want those exactly.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+
+import sweeper  # noqa: F401  # must come before kernels: it says where their machine code is kept
+from kernels.codes import CHANNELS, DIMENSION_KINDS, KERNEL_TYPES, NAMED_FORMATS, PHASES, REASONS, SHARDS, SWITCHES
+from kernels.equation import Equation
+from kernels.graphs import loads as graph_loads
+from sweeper.library.graph_arrays import SCALARS, elimination
+from sweeper.words.system import ATTRIBUTES, NUMBERS, ROLES, TABLE_SCALARS
+
+Outputs = dict[str, Any]
+TWINS: dict[str, Callable[..., Outputs]] = {}
+
+
+def twin(function: Callable[..., Outputs]) -> Callable[..., Outputs]:
+    """Register a twin under its name."""
+    TWINS[function.__name__] = function
+    return function
+
+
+# chip
+
+
+@twin
+def chip_peak_flops(
+    chip_cores: float,
+    chip_lanes: float,
+    chip_stages: float,
+    chip_frequency_Hz: float,
+    chip_given_peak_flops: float,
+    chip_rated_cores: float,
+) -> Outputs:
+    """A.2: each of lanes x stages cells of a core does a multiply and an add per cycle."""
+    peak = chip_given_peak_flops or 2 * chip_lanes * chip_stages * chip_cores * chip_frequency_Hz
+    rated = peak * chip_rated_cores / chip_cores if chip_rated_cores else peak
+    return {"chip_peak_flops": peak, "chip_rated_flops": rated}
+
+
+@twin
+def attainable_flops(chip_peak_flops: float, compute_efficiency: float) -> Outputs:
+    return {"attainable_flops": chip_peak_flops * compute_efficiency}
+
+
+@twin
+def attainable_bandwidth(memory_bandwidth_Bps: float, memory_efficiency: float) -> Outputs:
+    return {"attainable_bandwidth_Bps": memory_bandwidth_Bps * memory_efficiency}
+
+
+# placement
+
+
+def prime_factors(number: int) -> list[int]:
+    """Prime factors with repeats, ascending."""
+    found = []
+    prime = 2
+    while number > 1:
+        while number % prime == 0:
+            found.append(prime)
+            number //= prime
+        prime += 1
+    return found
+
+
+def place(group: float, free: Sequence[float]) -> list[int]:
+    """Extents of a group along the dimensions: each prime goes to the first that has it."""
+    room = [int(extent) for extent in free]
+    extents = [1] * len(room)
+    for prime in prime_factors(int(group)):
+        fitting = [axis for axis, extent in enumerate(room) if extent % prime == 0]
+        if fitting:
+            room[fitting[0]] //= prime
+            extents[fitting[0]] *= prime
+    return extents
+
+
+def rest(free: Sequence[float], taken: Sequence[float]) -> list[int]:
+    """Room that is left along each dimension."""
+    return [int(a) // int(b) for a, b in zip(free, taken)]
+
+
+@twin
+def tensor_extents(tensor_parallel: float, dim_x: float, dim_y: float, dim_z: float) -> Outputs:
+    x, y, z = place(tensor_parallel, (dim_x, dim_y, dim_z))
+    return {"tensor_x": x, "tensor_y": y, "tensor_z": z}
+
+
+def place_both(first: str, second: str, given: Mapping[str, float]) -> Outputs:
+    """Place two groups where the tensor-parallel group left room, one after the other."""
+    room = rest([given[f"dim_{a}"] for a in "xyz"], [given[f"tensor_{a}"] for a in "xyz"])
+    one = place(given[f"{first}_parallel"], room)
+    two = place(given[f"{second}_parallel"], rest(room, one))
+    found: Outputs = {f"{first}_{a}": extent for a, extent in zip("xyz", one)}
+    return found | {f"{second}_{a}": extent for a, extent in zip("xyz", two)}
+
+
+@twin
+def linked_chips(**given: float) -> Outputs:
+    there = {axis: DIMENSION_KINDS[int(given[f"topology_kind_{axis}"])] != "absent" for axis in "xyz"}
+    linked = all(there[axis] or given[f"dim_{axis}"] == 1 for axis in "xyz")
+    return {"linked_chips": math.prod(int(given[f"dim_{axis}"]) for axis in "xyz") if linked else 0}
+
+
+@twin
+def outer_extents(**given: float) -> Outputs:
+    order = ("pipeline", "data") if SWITCHES["placement"][int(given["placement"])] == "tensor_pipeline_data" else (
+        "data", "pipeline"
+    )  # fmt: skip
+    return place_both(*order, given)
+
+
+@twin
+def links_per_chip(link_bandwidth_Bps: float, outer_link_bandwidth_Bps: float, link_efficiency: float) -> Outputs:
+    inner, outer = (rate * link_efficiency for rate in (link_bandwidth_Bps, outer_link_bandwidth_Bps))
+    return {"bandwidth_x_Bps": inner, "bandwidth_y_Bps": outer, "bandwidth_z_Bps": outer}
+
+
+@twin
+def links_shared(**given: float) -> Outputs:
+    """All chips of a dimension together have the links that B.6 counts where it counts fewer than one per chip."""
+    found = links_per_chip(*(given[name] for name in ("link_bandwidth_Bps", "outer_link_bandwidth_Bps")), 1.0)
+    sharing = {"y": int(given["dim_x"]), "z": int(given["dim_x"]) * int(given["dim_y"])}
+    for axis, chips in sharing.items():
+        if DIMENSION_KINDS[int(given[f"topology_kind_{axis}"])] in ("switch", "fully_connected"):
+            found[f"bandwidth_{axis}_Bps"] /= chips
+    return {name: rate * given["link_efficiency"] for name, rate in found.items()}
+
+
+@twin
+def hop_latencies(link_latency_s: float, outer_link_latency_s: float) -> Outputs:
+    return {"hop_x_s": link_latency_s, "hop_outer_s": outer_link_latency_s}
+
+
+@twin
+def no_latencies() -> Outputs:
+    return {"hop_x_s": 0.0, "hop_outer_s": 0.0}
+
+
+# collectives
+
+
+@dataclass(frozen=True)
+class Line:
+    """Chips of a group along one network dimension, and the links between them."""
+
+    kind: str
+    extent: int
+    rate_Bps: float
+    hop_s: float
+
+
+def lines(given: Mapping[str, float], group: str) -> list[Line]:
+    """The three dimensions of a group."""
+    return [
+        Line(
+            DIMENSION_KINDS[int(given[f"topology_kind_{axis}"])],
+            int(given[f"{group}_{axis}"]),
+            given[f"bandwidth_{axis}_Bps"],
+            given["hop_x_s" if axis == "x" else "hop_outer_s"],
+        )
+        for axis in "xyz"
+    ]
+
+
+def gather_steps(line: Line) -> int:
+    """Rounds until every chip of a line has every piece."""
+    if line.extent == 1:
+        return 0
+    if line.kind == "fully_connected":
+        return 1
+    if line.kind == "switch":
+        known, rounds = 1, 0
+        while known < line.extent:
+            known, rounds = 2 * known, rounds + 1
+        return rounds
+    return line.extent - 1
+
+
+def gather(network: Sequence[Line]) -> tuple[float, float]:
+    """A.3: a ring or switch sends (p - 1)/p of the tensor, full connection 1/p; outer dimensions share the rest.
+
+    Returns seconds per byte and latency.
+    """
+    seconds = latency = 0.0
+    share = 1.0
+    for line in network:
+        if line.extent > 1:
+            part = 1 / line.extent if line.kind == "fully_connected" else (line.extent - 1) / line.extent
+            seconds += share * part / line.rate_Bps
+            latency += gather_steps(line) * line.hop_s
+            share /= line.extent
+    return seconds, latency
+
+
+def routes(kind: str, extent: int, a: int, b: int) -> Iterator[tuple[float, list[tuple[Any, Any]]]]:
+    """Shortest routes from chip a to chip b of a line: share of the message and the directed links it takes."""
+    if kind == "fully_connected":
+        yield 1.0, [(a, b)]
+    elif kind == "switch":
+        yield 1.0, [(a, "switch"), ("switch", b)]
+    elif kind == "mesh":
+        step = 1 if b > a else -1
+        yield 1.0, [(i, i + step) for i in range(a, b, step)]
+    else:
+        up = [((a + i) % extent, "up") for i in range((b - a) % extent)]
+        down = [((a - i) % extent, "down") for i in range((a - b) % extent)]
+        if len(up) == len(down):
+            yield 0.5, up
+            yield 0.5, down
+        else:
+            yield 1.0, min(up, down, key=len)
+
+
+@cache
+def busiest_link(kind: str, extent: int) -> float:
+    """Messages on the busiest link when every chip of a line sends one to every other."""
+    load: defaultdict[Any, float] = defaultdict(float)
+    for a in range(extent):
+        for b in range(extent):
+            if a != b:
+                for share, path in routes(kind, extent, a, b):
+                    for link in path:
+                        load[link] += share
+    return max(load.values())
+
+
+def farthest(line: Line) -> int:
+    """Hops to the farthest chip of a line; a switch counts as one."""
+    if line.extent == 1:
+        return 0
+    if line.kind == "ring":
+        return max(min(i, line.extent - i) for i in range(line.extent))
+    return line.extent - 1 if line.kind == "mesh" else 1
+
+
+def exchange(network: Sequence[Line]) -> tuple[float, float]:
+    """Every chip sends one byte to every other, dimension by dimension: seconds and latency."""
+    chips = math.prod(line.extent for line in network)
+    loads = [
+        busiest_link(line.kind, line.extent) * (chips // line.extent) / line.rate_Bps
+        for line in network
+        if line.extent > 1
+    ]
+    return max(loads, default=0.0), math.fsum(farthest(line) * line.hop_s for line in network)
+
+
+@twin
+def tensor_collectives(**given: float) -> Outputs:
+    network = lines(given, "tensor")
+    rate, latency = gather(network)
+    pairwise, hops = exchange(network)
+    chips = math.prod(line.extent for line in network)
+    return {
+        "all_reduce_tensor_s_per_B": rate + rate,
+        "all_reduce_tensor_latency_s": latency + latency,
+        "all_gather_tensor_s_per_B": rate,
+        "all_gather_tensor_latency_s": latency,
+        "all_to_all_tensor_s_per_B": pairwise / chips / chips,
+        "all_to_all_tensor_latency_s": hops,
+    }
+
+
+@twin
+def data_collectives(**given: float) -> Outputs:
+    rate, latency = gather(lines(given, "data"))
+    return {"all_reduce_data_s_per_B": 2 * rate, "all_reduce_data_latency_s": 2 * latency}
+
+
+@twin
+def world_all_to_all(**given: float) -> Outputs:
+    seconds, latency = exchange(lines(given, "dim"))
+    return {"all_to_all_world_s_per_B": seconds, "all_to_all_world_latency_s": latency}
+
+
+@twin
+def published_all_to_all(**given: float) -> Outputs:
+    """A.3, fitted: (P/2)^2 messages over w links, where w depends on the last dimension."""
+    kinds = [DIMENSION_KINDS[int(given[f"topology_kind_{axis}"])] for axis in "xyz"]
+    extents = [int(given[f"dim_{axis}"]) for axis in "xyz"]
+    last = max(axis for axis in range(3) if kinds[axis] != "absent")
+    width = {
+        "ring": math.prod(extents[:last]),
+        "mesh": math.prod(extents[:last]),
+        "switch": extents[last],
+        "fully_connected": extents[last] ** 2 / 4,
+    }[kinds[last]]
+    seconds = (math.prod(extents) / 2) ** 2 / width / given[f"bandwidth_{'xyz'[last]}_Bps"]
+    return {"all_to_all_world_s_per_B": seconds, "all_to_all_world_latency_s": 0.0}
+
+
+@twin
+def grid_collectives(**given: float) -> Outputs:
+    steps = [
+        gather_steps(Line(DIMENSION_KINDS[int(given[f"topology_kind_{axis}"])], int(given[f"dim_{axis}"]), 0.0, 0.0))
+        for axis in "yz"
+    ]
+    used = [axis for axis in "yz" if axis == "y" or given[f"dim_{axis}"] > 1]
+    column = min(given[f"bandwidth_{axis}_Bps"] for axis in used)
+    found = published_grid_collectives(given["bandwidth_x_Bps"], column)
+    found["broadcast_column_latency_s"] = sum(steps) * given["hop_outer_s"]
+    found["point_to_point_row_latency_s"] = given["hop_x_s"]
+    return found
+
+
+@twin
+def published_grid_collectives(bandwidth_x_Bps: float, bandwidth_y_Bps: float) -> Outputs:
+    return {
+        "broadcast_column_s_per_B": 1 / bandwidth_y_Bps,
+        "broadcast_column_latency_s": 0.0,
+        "point_to_point_row_s_per_B": 1 / bandwidth_x_Bps,
+        "point_to_point_row_latency_s": 0.0,
+    }
+
+
+# sharding
+
+Kernel = dict[str, Any]
+Edge = tuple[int, int, int]
+Bytes = tuple[float, float]
+
+PRODUCED = {"none": "replicated", "outer": "rows", "m": "rows", "k": "replicated", "n": "columns"}
+"""A.4: layout in which a kernel leaves its output, by its shard."""
+
+WANTED = {
+    "elementwise": {"outer": "rows", "m": "rows", "k": "replicated", "n": "columns", "none": "replicated"},
+    "gemm": {"outer": "rows", "m": "replicated", "k": "rows", "n": "columns", "none": "replicated"},
+    "first": {"outer": "rows", "m": "replicated", "k": "rows", "n": "columns", "none": "replicated"},
+    "second": {"outer": "rows", "m": "rows", "k": "columns", "n": "replicated", "none": "replicated"},
+    "streams_k": {"outer": "rows", "m": "rows", "k": "columns", "n": "rows", "none": "replicated"},
+}
+"""A.4: layout that a kernel wants of an operand, by its shard."""
+
+
+def needs(consumer: Kernel, shard: str, operand: int, producer_outer: float) -> str:
+    """Layout of an operand of a matrix product, from which of its dimensions the split divides.
+
+    Tensors are stored features x tokens. An M x K operand has M in rows; a K x N one K in rows; a product that streams
+    K (tokens) reads its second operand with N in rows.
+    """
+    if shard == "none":
+        return "replicated"
+    if consumer["type"] == "elementwise":
+        return {"outer": "rows", "m": "rows", "n": "columns", "k": "replicated"}[shard]
+    if consumer["tile"] == "k":
+        axes = ("m", "k") if operand == 0 else ("n", "k")
+    elif consumer["type"] == "batched_gemm":
+        axes = ("m", "k") if operand == 0 else ("k", "n")
+    else:
+        axes = ("k", "n")
+    if shard == "outer":
+        shared = consumer["type"] == "gemm" and consumer["tile"] != "k" and producer_outer <= 1
+        return "replicated" if shared else "rows"
+    return dict(zip(axes, ("rows", "columns"))).get(shard, "replicated")
+
+
+def read_kernels(kernel_traits: Sequence[Sequence[int]], kernel_dims: Sequence[Sequence[float]]) -> list[Kernel]:
+    """The arrays of a graph as one dictionary per kernel."""
+    found = []
+    for codes, numbers in zip(kernel_traits, kernel_dims):
+        kind, phase, weight, tile, gradient, fixed, shard = codes
+        outer, m, k, n, split_m, split_k, split_n, dram, *sent = numbers
+        found.append(
+            {
+                "type": KERNEL_TYPES[kind],
+                "phase": PHASES[phase],
+                "weight": bool(weight),
+                "tile": SHARDS[tile],
+                "gradient": bool(gradient),
+                "fixed": bool(fixed),
+                "shard": SHARDS[shard],
+                "outer": outer,
+                "m": m,
+                "k": k,
+                "n": n,
+                "dram": dram,
+                "split": {"m": split_m, "k": split_k, "n": split_n},
+                "sent": dict(zip(CHANNELS, sent)),
+            }
+        )
+    return found
+
+
+def choices(kernel: Kernel, group: float) -> list[str]:
+    """A.4: how a kernel may be split, split work first (and k first of all, as the published solver did).
+
+    A kernel that nothing splits stays whole.
+    """
+    if kernel["fixed"] or group == 1:
+        return ["none"]
+    if kernel["outer"] > 1:
+        return ["outer"]
+    found = [dimension for dimension in "kmn" if kernel[dimension] > 1 and kernel["tile"] != dimension]
+    return found if found and kernel["weight"] else [*found, "none"]
+
+
+def local(kernel: Kernel, shard: str, group: float) -> tuple[float, float, float]:
+    """Rows, reduction length and columns that one chip holds."""
+    size = {}
+    for dimension in ("m", "k", "n"):
+        divisor = group if shard == dimension else kernel["split"][dimension]
+        size[dimension] = math.ceil(kernel[dimension] / divisor)
+    outer = math.ceil(kernel["outer"] / group) if shard == "outer" else kernel["outer"]
+    return outer * size["m"], size["k"], size["n"]
+
+
+def flops(kernel: Kernel, rows: float, depth: float, columns: float) -> float:
+    """A.1."""
+    return rows * columns if kernel["type"] == "elementwise" else 2 * rows * depth * columns
+
+
+def output_bytes(kernel: Kernel, shard: str, group: float, word: float) -> float:
+    """Output that one chip holds."""
+    rows, _, columns = local(kernel, shard, group)
+    return rows * columns * word
+
+
+def weight_bytes(kernel: Kernel, shard: str, group: float, word: float) -> float:
+    """Weight that one chip holds."""
+    rows, depth, _ = local(kernel, shard, group)
+    return rows * depth * word if kernel["weight"] else 0.0
+
+
+def whole_bytes(kernel: Kernel, word: float) -> float:
+    """Output of all chips together."""
+    return kernel["outer"] * kernel["m"] * kernel["n"] * word
+
+
+def conversion(
+    source: Kernel, producer: str, consumer: Kernel, shard: str, operand: int, sharding: float
+) -> str | None:
+    """Collective that brings the producer's output into the layout that the consumer wants."""
+    kind = consumer["type"]
+    if kind != "elementwise" and consumer["tile"] == "k":
+        kind = "streams_k"
+    elif kind == "batched_gemm":
+        kind = "first" if operand == 0 else "second"
+    as_published = SWITCHES["sharding"][int(sharding)] in ("given", "least_bytes")
+    want = WANTED[kind][shard] if as_published else needs(consumer, shard, operand, source["outer"])
+    have = PRODUCED[producer]
+    if have in ("replicated", want):
+        return None
+    return "all_gather" if want == "replicated" else "all_to_all"
+
+
+@dataclass(frozen=True)
+class Prices:
+    """What stage 1 minimises: cost of work, of memory traffic, of weights, and of each collective (byte, call)."""
+
+    word: float
+    group: float
+    flop: float
+    memory: float
+    all_reduce: Bytes
+    all_gather: Bytes
+    all_to_all: Bytes
+    sharding: float = 0.0
+    weight: float = 0.0
+
+
+def choice_cost(kernel: Kernel, shard: str, prices: Prices) -> float:
+    """Cost of a kernel: its work, writing its output, and the all-reduce of a K split."""
+    size = output_bytes(kernel, shard, prices.group, prices.word)
+    cost = flops(kernel, *local(kernel, shard, prices.group)) * prices.flop + size * prices.memory
+    cost += weight_bytes(kernel, shard, prices.group, prices.word) * prices.weight
+    if shard == "k":
+        cost += size * prices.all_reduce[0] + prices.all_reduce[1]
+    return cost
+
+
+def edge_cost(producer: Kernel, shard: str, consumer: Kernel, target: str, operand: int, prices: Prices) -> float:
+    """Cost of an edge: reading the producer's output, and its re-layout."""
+    cost = output_bytes(producer, shard, prices.group, prices.word) * prices.memory
+    step = conversion(producer, shard, consumer, target, operand, prices.sharding)
+    if step is not None:
+        per_byte, per_call = prices.all_gather if step == "all_gather" else prices.all_to_all
+        cost += whole_bytes(producer, prices.word) * per_byte + per_call
+    return cost
+
+
+def sharding_cost(kernels: Sequence[Kernel], edges: Sequence[Edge], shards: Sequence[str], prices: Prices) -> float:
+    """Cost of one assignment."""
+    own = [choice_cost(kernel, shard, prices) for kernel, shard in zip(kernels, shards)]
+    return math.fsum(own) + math.fsum(
+        edge_cost(kernels[u], shards[u], kernels[v], shards[v], operand, prices) for u, v, operand in edges
+    )
+
+
+def least_total(
+    options: Sequence[Sequence[Any]],
+    own: Callable[[int, Any], float],
+    between: Callable[[int, Any, Any], float],
+    edges: Sequence[Edge],
+) -> tuple[float, list[Any]]:
+    """Least sum of `own(i, x_i)` and `between(e, x_u, x_v)` over all assignments of options. Costs are not negative."""
+    closing: list[list[int]] = [[] for _ in options]
+    for e, (u, v, _) in enumerate(edges):
+        closing[max(u, v)].append(e)
+    best: tuple[float, list[Any]] = (math.inf, [])
+
+    def extend(taken: list[Any], cost: float) -> None:
+        nonlocal best
+        if cost >= best[0]:
+            return
+        i = len(taken)
+        if i == len(options):
+            best = (cost, list(taken))
+            return
+        for option in options[i]:
+            taken.append(option)
+            step = own(i, option) + sum(between(e, taken[edges[e][0]], taken[edges[e][1]]) for e in closing[i])
+            extend(taken, cost + step)
+            taken.pop()
+
+    extend([], 0.0)
+    return best
+
+
+def least_sharding(kernels: Sequence[Kernel], edges: Sequence[Edge], prices: Prices) -> tuple[float, list[str]]:
+    """Stage 1 by enumeration."""
+    return least_total(
+        [choices(kernel, prices.group) for kernel in kernels],
+        lambda i, shard: choice_cost(kernels[i], shard, prices),
+        lambda e, x, y: edge_cost(kernels[edges[e][0]], x, kernels[edges[e][1]], y, edges[e][2], prices),
+        edges,
+    )
+
+
+def codes_of(shards: Sequence[str]) -> list[int]:
+    return [SHARDS.index(shard) for shard in shards]
+
+
+@twin
+def given_sharding(kernel_traits: list[list[int]], tensor_parallel: float) -> Outputs:
+    shards = [SHARDS[codes[6]] if tensor_parallel > 1 else "none" for codes in kernel_traits]
+    return {"kernel_shard": codes_of(shards), "sharding_cost": 0.0}
+
+
+STEPS = (None, "all_gather", "all_to_all")
+
+
+def padded(row: Sequence[Any], length: int) -> list[Any]:
+    """A row of a table; -1 is in the places that are not used."""
+    return [*row, *[-1] * (length - len(row))]
+
+
+@twin
+def sharding_options(**given: Any) -> Outputs:
+    """A.4, for every kernel and every edge; places of choices that a kernel does not have stay as they were."""
+    kernels = read_kernels(given["kernel_traits"], given["kernel_dims"])
+    group, word, edges = given["tensor_parallel"], given["word_B"], given["graph_edges"]
+    options = [choices(kernel, group) for kernel in kernels]
+    loads, layouts = [], []
+    for kernel, names in zip(kernels, options):
+        sizes = [
+            [
+                flops(kernel, *local(kernel, s, group)),
+                output_bytes(kernel, s, group, word),
+                weight_bytes(kernel, s, group, word),
+            ]
+            for s in names
+        ]
+        loads.append([*sizes, *[[-1] * 3] * (5 - len(sizes))])
+    for u, v, operand in edges:
+        rules = given["sharding"]
+        steps = [[conversion(kernels[u], x, kernels[v], y, operand, rules) for y in options[v]] for x in options[u]]
+        rows = [padded([STEPS.index(step) for step in row], 5) for row in steps]
+        layouts.append([*rows, *[[-1] * 5] * (5 - len(rows))])
+    return {
+        "option_codes": [padded(codes_of(names), 5) for names in options],
+        "option_counts": [len(names) for names in options],
+        "option_loads": loads,
+        "edge_layouts": layouts,
+        "edge_bytes": [whole_bytes(kernels[u], word) for u, _, _ in edges],
+    }
+
+
+def table_costs(
+    given: Mapping[str, Any], prices: Prices
+) -> tuple[Callable[[int, int], float], Callable[[int, int, int], float]]:
+    """Cost of a choice of a kernel, and of the choices at both ends of an edge, from the tables of options."""
+
+    def own(i: int, x: int) -> float:
+        work, size, weight = given["option_loads"][i][x]
+        cost = work * prices.flop + size * prices.memory + weight * prices.weight
+        if SHARDS[given["option_codes"][i][x]] == "k":
+            cost += size * prices.all_reduce[0] + prices.all_reduce[1]
+        return cost
+
+    def between(e: int, x: int, y: int) -> float:
+        cost = given["option_loads"][given["graph_edges"][e][0]][x][1] * prices.memory
+        step = STEPS[given["edge_layouts"][e][x][y]]
+        if step is not None:
+            per_byte, per_call = prices.all_gather if step == "all_gather" else prices.all_to_all
+            cost += given["edge_bytes"][e] * per_byte + per_call
+        return cost
+
+    return own, between
+
+
+def solved(given: Mapping[str, Any], prices: Prices) -> Outputs:
+    own, between = table_costs(given, prices)
+    options = [range(count) for count in given["option_counts"]]
+    cost, taken = least_total(options, own, between, given["graph_edges"])
+    return {"kernel_shard": [given["option_codes"][i][x] for i, x in enumerate(taken)], "sharding_cost": cost}
+
+
+def bytes_only(given: Mapping[str, Any]) -> Prices:
+    """B.2: every byte sent costs one."""
+    return Prices(0.0, 0.0, 0.0, 0.0, (1.0, 0.0), (1.0, 0.0), (1.0, 0.0))
+
+
+def seconds(given: Mapping[str, Any]) -> Prices:
+    """B.8, change 1: time on this chip and this network."""
+    byte = 1 / given["attainable_bandwidth_Bps"]
+    reduce, collect, exchange = ((row[0], row[1]) for row in given["channel_costs"][:3])
+    reads = given["weight_reads"] * byte
+    return Prices(0.0, 0.0, 1 / given["attainable_flops"], byte, reduce, collect, exchange, weight=reads)
+
+
+@twin
+def least_bytes_sharding(**given: Any) -> Outputs:
+    return solved(given, bytes_only(given))
+
+
+@twin
+def least_time_sharding(**given: Any) -> Outputs:
+    return solved(given, seconds(given))
+
+
+# one chip
+
+LOADS = ("flops", "tensors", "weights", "gradients", "backward")
+KERNEL_LOADS = (*LOADS, *(f"{c} bytes" for c in CHANNELS), *(f"{c} calls" for c in CHANNELS))
+PARTITION_LOADS = (*LOADS, "sram")
+"""Columns of `kernel_loads` and `partition_loads`."""
+
+
+@twin
+def graph_flops(kernel_traits: list[list[int]], kernel_dims: list[list[float]]) -> Outputs:
+    kernels = read_kernels(kernel_traits, kernel_dims)
+    return {"graph_flops": sum(flops(k, k["outer"] * k["m"], k["k"], k["n"]) for k in kernels)}
+
+
+@twin
+def kernel_loads(**given: Any) -> Outputs:
+    """A.4 and B.4: every kernel alone, then the re-layout of every edge, which its producer pays."""
+    kernels = read_kernels(given["kernel_traits"], given["kernel_dims"])
+    shards = [SHARDS[code] for code in given["kernel_shard"]]
+    group, word = given["tensor_parallel"], given["word_B"]
+    shapes = [local(kernel, shard, group) for kernel, shard in zip(kernels, shards)]
+    out = [output_bytes(kernel, shard, group, word) for kernel, shard in zip(kernels, shards)]
+    load: list[defaultdict[str, float]] = [defaultdict(float) for _ in kernels]
+
+    def send(i: int, channel: str, size: float) -> None:
+        load[i][f"{channel} bytes"] += size
+        load[i][f"{channel} calls"] += 1
+
+    for i, (kernel, shard, (rows, depth, columns)) in enumerate(zip(kernels, shards, shapes)):
+        load[i]["flops"] = flops(kernel, rows, depth, columns)
+        load[i]["tensors"] = kernel["dram"]
+        load[i]["weights"] = weight_bytes(kernel, shard, group, word)
+        load[i]["backward"] = float(kernel["phase"] != "forward")
+        for channel, size in kernel["sent"].items():
+            if size > 0:
+                send(i, channel, size)
+        if kernel["gradient"]:
+            load[i]["gradients"] = out[i]
+            send(i, "all_reduce_data", out[i])
+        if shard == "k":
+            send(i, "all_reduce_tensor", out[i])
+    for u, v, operand in given["graph_edges"]:
+        step = conversion(kernels[u], shards[u], kernels[v], shards[v], operand, given["sharding"])
+        if step is not None:
+            send(u, f"{step}_tensor", whole_bytes(kernels[u], word))
+    return {
+        "kernel_loads": [[row[name] for name in KERNEL_LOADS] for row in load],
+        "kernel_shapes": [list(shape) for shape in shapes],
+        "output_B": out,
+    }
+
+
+def named_loads(kernel_loads: Sequence[Sequence[float]]) -> list[dict[str, float]]:
+    """Rows of `kernel_loads` by name."""
+    return [dict(zip(KERNEL_LOADS, row)) for row in kernel_loads]
+
+
+@twin
+def graph_state(
+    kernel_loads: list[list[float]],
+    output_B: list[float],
+    graph_edges: list[Edge],
+    stage_of: list[int],
+    tensor_traffic: float,
+    tiles: float,
+) -> Outputs:
+    """Stage by stage, the largest of each; a tensor is stored once however many backward kernels read it."""
+    together = on_chip_buffers(graph_edges, [0] * len(output_B), output_B, tiles, bool(tensor_traffic))
+    buffers = sum(together) if len(output_B) > 1 else 0.0
+    load = named_loads(kernel_loads)
+    forward = {i for i, row in enumerate(load) if not row["backward"]}
+    stored = {u for u, v, _ in graph_edges if u in forward and v not in forward}
+    stages = [[i for i, stage in enumerate(stage_of) if stage == one] for one in sorted(set(stage_of))]
+    return {
+        "all_weights_B": max(sum(load[i]["weights"] for i in stage) for stage in stages),
+        "parameters_B": max(sum(load[i]["weights"] for i in stage if i in forward) for stage in stages),
+        "gradients_B": max(sum(load[i]["gradients"] for i in stage) for stage in stages),
+        "stored_activations_B": max(sum(output_B[i] for i in stage if i in stored) for stage in stages),
+        "tensors_B": sum(output_B[u] for u, _, _ in graph_edges),
+        "single_sram_B": sum(row["weights"] for row in load) + buffers,
+    }
+
+
+@twin
+def partition_loads(**given: Any) -> Outputs:
+    """B.3, B.4 and B.8."""
+    load, out = named_loads(given["kernel_loads"]), given["output_B"]
+    edges, part_of = given["graph_edges"], given["partition_of"]
+    per_tensor = bool(given["tensor_traffic"])
+    count = max(part_of) + 1
+    read, written = tensor_traffic(load, edges, part_of, out, per_tensor, given["partitions"] > 1)
+    sram = on_chip_buffers(edges, part_of, out, given["tiles"], per_tensor)
+    rows: list[dict[str, float]] = []
+    needs = []
+    for p in range(count):
+        members = [i for i, part in enumerate(part_of) if part == p]
+        row: dict[str, float] = {name: sum(load[i][name] for i in members) for name in LOADS}
+        backward = sum(load[i]["flops"] for i in members if load[i]["backward"])
+        share = backward / row["flops"] if row["flops"] else float(row["backward"] > 0)
+        row |= {"backward": share, "sram": sram[p]}
+        if len(members) == 1:
+            tiling = SWITCHES["weight_tiling"][int(given["weight_tiling"])]
+            row["tensors"] += tiled(read[p], written[p], row["weights"], given["chip_sram_capacity_B"], tiling)
+        else:
+            row["tensors"] += read[p] + written[p]
+            needs.append(row["sram"] + row["weights"])
+        rows.append(row)
+    return {
+        "partition_loads": [[row[name] for name in PARTITION_LOADS] for row in rows],
+        "live_activations_B": max(alive(load, edges, part_of, out, per_tensor)),
+        "partition_sram_B": max(needs, default=0.0),
+    }
+
+
+def tensor_traffic(
+    load: Sequence[Mapping[str, float]],
+    edges: Sequence[Edge],
+    part_of: Sequence[int],
+    out: Sequence[float],
+    per_tensor: bool,
+    several: bool,
+) -> tuple[list[float], list[float]]:
+    """Memory traffic of tensors, read and written, by partition; `several`: of more than one."""
+    read, written = [0.0] * (max(part_of) + 1), [0.0] * (max(part_of) + 1)
+    if not per_tensor:
+        for u, v, _ in edges:
+            if part_of[u] != part_of[v]:
+                written[part_of[u]] += out[u]
+                read[part_of[v]] += out[u]
+        return read, written
+    for i, row in enumerate(load):
+        readers = [v for u, v, _ in edges if u == i]
+        # a result for the other pass waits in memory also where its reader is in the same partition
+        stored = {part_of[v] for v in readers if load[v]["backward"] != row["backward"]}
+        elsewhere = {part_of[v] for v in readers} - {part_of[i]} | stored
+        if elsewhere:
+            written[part_of[i]] += out[i]
+        for part in elsewhere:
+            read[part] += out[i]
+        if several and not row["gradients"]:
+            if not any(v == i for _, v, _ in edges):
+                read[part_of[i]] += out[i]
+            if not any(u == i for u, _, _ in edges):
+                written[part_of[i]] += out[i]
+    return read, written
+
+
+def tiled(read: float, written: float, weight: float, sram: float, tiling: str) -> float:
+    """Traffic of a kernel alone: loop over what its weight and its input are cut into, in the cheaper order.
+
+    The first pass over the weight is not counted here.
+    """
+    weight_tiles, input_tiles = (max(math.ceil(size / sram), 1) for size in (weight, read))
+    if tiling == "free" or weight_tiles == 1:
+        return read + written
+    if tiling == "repeats_traffic":
+        return weight_tiles * (read + written)
+    weight_outside = weight + weight_tiles * read
+    input_outside = read + input_tiles * weight
+    return min(weight_outside, input_outside) - weight + written
+
+
+def on_chip_buffers(
+    edges: Sequence[Edge], part_of: Sequence[int], out: Sequence[float], tiles: float, per_tensor: bool
+) -> list[float]:
+    """Bytes on chip of each partition: a slice for each step that it waits, two for what passes to or from memory."""
+    found = [0.0] * (max(part_of) + 1)
+    if not per_tensor:
+        for u, v, _ in edges:
+            inside = part_of[u] == part_of[v]
+            for part, slices in ((part_of[u], v - u + 1),) if inside else ((part_of[u], 2), (part_of[v], 2)):
+                found[part] += slices * out[u] / tiles
+        return found
+    for u, size in enumerate(out):
+        readers = [v for w, v, _ in edges if w == u]
+        waits = [v - u + 1 for v in readers if part_of[v] == part_of[u]]
+        outside = {part_of[v] for v in readers} - {part_of[u]}
+        found[part_of[u]] += max([*waits, *[2 for _ in outside]], default=0) * size / tiles
+        for part in outside:
+            found[part] += 2 * size / tiles
+    return found
+
+
+def alive(
+    load: Sequence[Mapping[str, float]],
+    edges: Sequence[Edge],
+    part_of: Sequence[int],
+    out: Sequence[float],
+    per_tensor: bool,
+) -> list[float]:
+    """Bytes in memory while each partition runs: tensors that a later partition of the same pass still reads."""
+    if per_tensor:
+        same_pass = [(u, v) for u, v, _ in edges if load[u]["backward"] == load[v]["backward"]]
+        spans = [(u, max(part_of[v] for w, v in same_pass if w == u)) for u in {u for u, _ in same_pass}]
+    else:
+        spans = [(u, part_of[v]) for u, v, _ in edges]
+    return [
+        sum(out[u] for u, last in spans if part_of[u] <= p <= last and part_of[u] != last)
+        for p in range(max(part_of) + 1)
+    ]
+
+
+@twin
+def amortised_gradient(all_reduce_data_s_per_B: float, microbatches: float) -> Outputs:
+    return {"amortised_gradient_s_per_B": all_reduce_data_s_per_B / microbatches}
+
+
+@twin
+def bytes_as_nanoseconds(microbatches: float) -> Outputs:
+    """The slip of the published DLRM runs: 2 x bytes / microbatches, read as nanoseconds."""
+    return {"amortised_gradient_s_per_B": 2 / microbatches * 1e-9}
+
+
+@twin
+def unamortised_gradient() -> Outputs:
+    return {"amortised_gradient_s_per_B": 0.0}
+
+
+SERIAL, COLUMN, ROW = range(3)
+TIMES = ("compute", "memory", "network", "total", "resident memory", "resident total")
+"""Columns of `kernel_network_s` and `partition_times`."""
+
+
+@twin
+def channel_costs(**given: float) -> Outputs:
+    """Rates by channel; what the gradients of an iteration cost every microbatch has no latency."""
+    names = {"all_reduce_data": ("amortised_gradient_s_per_B", None)}
+    found = []
+    for channel in CHANNELS:
+        per_byte, per_call = names.get(channel, (f"{channel}_s_per_B", f"{channel}_latency_s"))
+        found.append([given[per_byte], given[per_call] if per_call else 0.0])
+    return {"channel_costs": found}
+
+
+@twin
+def kernel_network(kernel_loads: list[list[float]], channel_costs: list[list[float]]) -> Outputs:
+    """A.3: bytes and calls of every channel; the two directions of a process grid apart from the others."""
+    apart = {"broadcast_column": COLUMN, "point_to_point_row": ROW}
+    found = []
+    for load in named_loads(kernel_loads):
+        taken = [0.0, 0.0, 0.0]
+        for channel, (per_byte, per_call) in zip(CHANNELS, channel_costs):
+            times = load[f"{channel} bytes"] * per_byte, load[f"{channel} calls"] * per_call
+            taken[apart.get(channel, SERIAL)] += sum(times)
+        found.append(taken)
+    return {"kernel_network_s": found}
+
+
+@twin
+def weight_reads(weight_traffic: float, resident_microbatches: float, chip_reconfiguration_s: float) -> Outputs:
+    """What is paid once is shared by the microbatches that a partition sees."""
+    share = 1 / resident_microbatches
+    return {"weight_reads": weight_traffic * share, "reconfiguration_s": chip_reconfiguration_s * share}
+
+
+def joined(parts: Sequence[float], overlap: float) -> float:
+    """Time of what runs together."""
+    return max(parts) if SWITCHES["overlap"][int(overlap)] == "full" else sum(parts)
+
+
+@twin
+def partition_times(**given: Any) -> Outputs:
+    """B.4."""
+    part_of, rows = given["partition_of"], []
+    for p, (load, compute) in enumerate(zip(given["partition_loads"], given["partition_compute_s"])):
+        row = dict(zip(PARTITION_LOADS, load))
+        sent = [time for time, part in zip(given["kernel_network_s"], part_of) if part == p]
+        serial, column, across = (sum(time[direction] for time in sent) for direction in (SERIAL, COLUMN, ROW))
+        network = serial + max(column, across)
+        weights = given["weight_reads"] * row["weights"] + given["gradient_traffic"] * row["gradients"]
+        exchange = given["reconfiguration_s"] if given["partitions"] > 1 else 0.0
+        times = {"compute": compute, "network": network}
+        for prefix, size in (("", row["tensors"] + weights), ("resident ", row["tensors"])):
+            memory = size / given["attainable_bandwidth_Bps"]
+            times[f"{prefix}memory"] = memory
+            times[f"{prefix}total"] = joined((compute, memory, network), given["overlap"]) + exchange
+        rows.append([times[name] for name in TIMES])
+    return {"partition_times": rows}
+
+
+@twin
+def graph_times(
+    partition_times: list[list[float]],
+    partition_loads: list[list[float]],
+    partition_of: list[int],
+    stage_of: list[int],
+) -> Outputs:
+    """B.4: one chip runs its partitions one after the other; the stage that takes longest decides."""
+    partitions_of_stage = {
+        stage: sorted({part for part, its in zip(partition_of, stage_of) if its == stage}) for stage in set(stage_of)
+    }
+    times = [dict(zip(TIMES, row)) for row in partition_times]
+    backward = [dict(zip(PARTITION_LOADS, row))["backward"] for row in partition_loads]
+
+    def total(stage: int, what: str, share: Sequence[float] | None = None) -> float:
+        return sum(times[p][what] * (1.0 if share is None else share[p]) for p in partitions_of_stage[stage])
+
+    slowest = max(sorted(partitions_of_stage), key=lambda stage: total(stage, "total"))
+    return {
+        **{f"graph_{what}_time_s": total(slowest, what) for what in ("compute", "memory", "network")},
+        "graph_time_s": total(slowest, "total"),
+        "graph_backward_time_s": total(slowest, "total", backward),
+        "graph_latency_s": sum(row["total"] for row in times),
+        "resident_memory_time_s": total(slowest, "resident memory"),
+        "resident_graph_time_s": total(slowest, "resident total"),
+        "resident_backward_time_s": total(slowest, "resident total", backward),
+    }
+
+
+# iteration
+
+
+@twin
+def microbatches(batch: float, microbatch: float, data_parallel: float) -> Outputs:
+    return {"microbatches": batch / (microbatch * data_parallel)}
+
+
+@twin
+def repeats_per_stage(layers: float, pipeline_parallel: float, divisible_graph: float) -> Outputs:
+    """Layers of the fullest stage when they are dealt out one by one; where stages are left over, a layer is cut."""
+    stages = [0] * int(pipeline_parallel)
+    for layer in range(int(layers)):
+        stages[layer % len(stages)] += 1
+    shared = divisible_graph and pipeline_parallel > layers and int(pipeline_parallel) % int(layers) == 0
+    return {"repeats_per_stage": max(stages), "stages_per_graph": len(stages) // int(layers) if shared else 1}
+
+
+@twin
+def weights_fit(**given: float) -> Outputs:
+    """The repeat at work needs its buffers, each of the others its weights, and all their gradients if these count."""
+    repeats = given["repeats_per_stage"]
+    gradients = given["gradients_B"] * repeats if given["gradient_traffic"] else 0.0
+    need = math.fsum([given["single_sram_B"], given["all_weights_B"] * (repeats - 1), gradients])
+    return {"weights_fit": int(need <= given["chip_sram_capacity_B"] * (1 + 1e-9))}
+
+
+@twin
+def weights_resident(partitions: float, weights_fit: float) -> Outputs:
+    return {"weights_resident": int(bool(partitions == 1 and weights_fit))}
+
+
+@twin
+def stage_pass(**given: float) -> Outputs:
+    resident = given["weights_resident"]
+    memory, total, backward = (
+        ("resident_memory_time_s", "resident_graph_time_s", "resident_backward_time_s")
+        if resident
+        else ("graph_memory_time_s", "graph_time_s", "graph_backward_time_s")
+    )
+    once = {
+        "pass_compute_time_s": given["graph_compute_time_s"],
+        "pass_memory_time_s": given[memory],
+        "pass_network_time_s": given["graph_network_time_s"],
+        "pass_time_s": given[total],
+        "pass_backward_time_s": given[backward],
+    }
+    found = {name: value * given["repeats_per_stage"] for name, value in once.items()}
+    everything = given["layers"] * given["resident_graph_time_s" if resident else "graph_latency_s"]
+    return found | {"other_stages_time_s": max(everything - found["pass_time_s"], 0.0)}
+
+
+@twin
+def stage_link(**given: float) -> Outputs:
+    """The slowest of the links that the pipeline uses, and the hop of the outermost; no link limits a single stage."""
+    used = [axis for axis in "xyz" if given[f"pipeline_{axis}"] > 1]
+    hop = given["hop_outer_s"] if {"y", "z"} & set(used) else given["hop_x_s"]
+    return {
+        "stage_link_Bps": min((given[f"bandwidth_{axis}_Bps"] for axis in used), default=math.inf),
+        "stage_hop_s": hop,
+    }
+
+
+@twin
+def transfer_per_microbatch(
+    pipeline_parallel: float,
+    stage_boundary_B: float,
+    cut_boundary_B: float,
+    stage_link_Bps: float,
+    stage_hop_s: float,
+    gradients_B: float,
+) -> Outputs:
+    messages = ["activations", "their gradients"] if gradients_B > 0 else ["activations"]
+    largest = max((size for size in (stage_boundary_B, cut_boundary_B) if size > 0), default=None)
+    apart = pipeline_parallel > 1 and largest is not None
+    each = [largest / stage_link_Bps + stage_hop_s for _ in messages] if apart and largest else [0.0]
+    return {"transfer_per_pass_s": sum(each), "transfer_per_iteration_s": 0.0}
+
+
+@twin
+def published_transfer(stage_boundary_B: float, microbatch: float, layers: float, stage_link_Bps: float) -> Outputs:
+    """A.3, p2p; the boundary of one sample."""
+    sample = stage_boundary_B / microbatch
+    return {"transfer_per_pass_s": 0.0, "transfer_per_iteration_s": 2 * sample * layers / stage_link_Bps}
+
+
+@twin
+def one_forward_one_backward(
+    pass_time_s: float,
+    other_stages_time_s: float,
+    transfer_per_pass_s: float,
+    microbatches: float,
+    resident_microbatches: float,
+    steps: float,
+    pipeline_parallel: float,
+    overlap: float,
+) -> Outputs:
+    """Every step fills and drains the pipeline, with as many microbatches as travel together."""
+    steady = joined((pass_time_s, transfer_per_pass_s), overlap)
+    hops = (pipeline_parallel - 1) * transfer_per_pass_s
+    bubble = resident_microbatches * other_stages_time_s + resident_microbatches * hops
+    return {"pipeline_time_s": microbatches * steady + steps * bubble, "bubble_time_s": steps * bubble}
+
+
+@twin
+def published_pipeline(
+    pass_time_s: float,
+    transfer_per_pass_s: float,
+    microbatches: float,
+    repeats_per_stage: float,
+    pipeline_parallel: float,
+) -> Outputs:
+    """B.5: factor 1 + (PP - 1)/(nmb q) with q = max(lps - 1, 1)."""
+    one = pass_time_s + transfer_per_pass_s
+    bubble = one * (pipeline_parallel - 1) / max(repeats_per_stage - 1, 1)
+    return {"pipeline_time_s": microbatches * one + bubble, "bubble_time_s": bubble}
+
+
+@twin
+def no_gradient_time() -> Outputs:
+    return {"gradient_time_s": 0.0}
+
+
+def gradient_all_reduce(given: Mapping[str, float]) -> float:
+    """All-reduce of one step: the gradients of each repeat are a message of their own."""
+    if given["gradients_B"] == 0:
+        return 0.0
+    once = given["gradients_B"] * given["all_reduce_data_s_per_B"] + given["all_reduce_data_latency_s"]
+    return given["repeats_per_stage"] * once
+
+
+@twin
+def exposed_gradient_time(**given: float) -> Outputs:
+    return {"gradient_time_s": given["steps"] * gradient_all_reduce(given)}
+
+
+@twin
+def overlapped_gradient_time(**given: float) -> Outputs:
+    return {"gradient_time_s": given["steps"] * max(0.0, gradient_all_reduce(given) - given["pass_backward_time_s"])}
+
+
+@twin
+def optimizer_time(**given: float) -> Outputs:
+    """Per parameter and step: state in and out, gradient in, weight out."""
+    parameters = given["repeats_per_stage"] * given["parameters_B"] / given["word_B"]
+    moved = parameters * 2 * (given["optimizer_state_B"] + given["word_B"])
+    works = given["optimizer_traffic"] == 1 and given["gradients_B"] > 0
+    return {"optimizer_time_s": given["steps"] * moved / given["attainable_bandwidth_Bps"] if works else 0.0}
+
+
+@twin
+def iteration(**given: float) -> Outputs:
+    parts = ("pipeline_time_s", "transfer_per_iteration_s", "gradient_time_s", "optimizer_time_s")
+    times = given["microbatches"]
+    return {
+        "iteration_time_s": sum(given[name] for name in parts),
+        "compute_time_s": times * given["pass_compute_time_s"],
+        "memory_time_s": times * given["pass_memory_time_s"] + given["optimizer_time_s"],
+        "network_time_s": times * given["pass_network_time_s"],
+        "transfer_time_s": times * given["transfer_per_pass_s"] + given["transfer_per_iteration_s"],
+    }
+
+
+# memory and feasibility
+
+
+@twin
+def published_state(resident_B: float, all_weights_B: float, repeats_per_stage: float) -> Outputs:
+    return {"state_B": resident_B + repeats_per_stage * all_weights_B}
+
+
+@twin
+def training_state(**given: float) -> Outputs:
+    """B.8, change 2."""
+    per_repeat = given["parameters_B"] + given["gradients_B"]
+    if given["gradients_B"] > 0:
+        per_repeat += given["parameters_B"] / given["word_B"] * given["optimizer_state_B"]
+    stages_deep = given["pipeline_parallel"] * given["resident_microbatches"]
+    in_flight = min(stages_deep, given["microbatches"] / given["steps"])
+    per_repeat += in_flight * given["stored_activations_B"]
+    return {"state_B": given["resident_B"] + given["repeats_per_stage"] * per_repeat}
+
+
+@twin
+def live_budget(state_B: float, memory_capacity_B: float, resident_microbatches: float, tensors_B: float) -> Outputs:
+    """Room of each microbatch that waits; in a memory that is full without them it does not matter."""
+    limits = [tensors_B]
+    if memory_capacity_B > state_B:
+        limits.append((memory_capacity_B - state_B) / resident_microbatches)
+    return {"live_budget_B": min(limits)}
+
+
+@twin
+def memory_need(state_B: float, live_activations_B: float, resident_microbatches: float) -> Outputs:
+    return {"memory_need_B": state_B + live_activations_B * resident_microbatches}
+
+
+@twin
+def feasibility(**given: float) -> Outputs:
+    memory = given["memory_capacity_B"] - given["memory_need_B"]
+    sram = given["chip_sram_capacity_B"] - given["partition_sram_B"]
+    parallel = math.prod(given[f"{name}_parallel"] for name in ("tensor", "pipeline", "data"))
+    fails = {
+        "chips_mismatch": given["linked_chips"] != given["chips"],
+        "parallelism_mismatch": parallel != given["chips"],
+        "too_many_stages": given["pipeline_parallel"] > given["layers"] * given["stages_per_graph"],
+        "too_many_replicas": given["data_parallel"] > given["batch"],
+        "microbatch_indivisible": not all(
+            (given["microbatches"] / together).is_integer() for together in (1, given["resident_microbatches"])
+        ),
+        "sram_capacity": sram < 0,
+        "memory_capacity": memory < 0,
+    }
+    failed = [name for name in REASONS if fails.get(name)]
+    reason = REASONS.index(failed[0]) if failed else 0
+    return {"system_reason": reason, "memory_headroom_B": memory, "sram_headroom_B": sram}
+
+
+# price, power, merit
+
+
+def links_and_ports(kinds: Sequence[str], extents: Sequence[int]) -> tuple[list[int], list[int]]:
+    """B.6 as one rule: links and switch ports of every dimension."""
+    chips = math.prod(extents)
+    links, ports = [], []
+    for j, (kind, extent) in enumerate(zip(kinds, extents)):
+        beyond = math.prod(extents[j + 1 :])
+        if extent == 1:
+            kind = "absent"  # nothing to link
+        links.append(
+            {
+                "absent": 0,
+                "ring": chips,
+                "mesh": chips // extent * (extent - 1),
+                "switch": extent * beyond,
+                "fully_connected": extent * (extent - 1) * beyond,
+            }[kind]
+        )
+        ports.append(
+            {
+                "absent": 0,
+                "ring": 2 * (chips // extent),
+                "mesh": 2 * (chips // extent),
+                "switch": extent * beyond,
+                "fully_connected": extent * extent * beyond if j else 0,
+            }[kind]
+        )
+    return links if chips > 1 else [0] * len(links), ports if chips > 4 else [0] * len(ports)
+
+
+@twin
+def network_parts(**given: float) -> Outputs:
+    kinds = [DIMENSION_KINDS[int(given[f"topology_kind_{axis}"])] for axis in "xyz"]
+    links, ports = links_and_ports(kinds, [int(given[f"dim_{axis}"]) for axis in "xyz"])
+    return {"links_x": links[0], "links_outer": sum(links[1:]), "ports_x": ports[0], "ports_outer": sum(ports[1:])}
+
+
+@twin
+def system_price(**given: float) -> Outputs:
+    network = 0.0
+    for parts, link in (("x", "link"), ("outer", "outer_link")):
+        each = (
+            given[f"links_{parts}"] * given[f"{link}_price_usd_per_Bps"]
+            + given[f"ports_{parts}"] * given[f"{link}_switch_price_usd_per_Bps"]
+        )
+        network += each * given[f"{link}_bandwidth_Bps"]
+    accelerators = given["chips"] * given["accelerator_price_usd"]
+    return {"system_price_usd": accelerators + network, "network_price_usd": network}
+
+
+@twin
+def system_power(**given: float) -> Outputs:
+    power = given["chips"] * given["chip_power_W"]
+    power += given["chips"] * given["memory_bandwidth_Bps"] * given["memory_energy_J_per_B"]
+    for parts, link in (("x", "link"), ("outer", "outer_link")):
+        rate = given[f"{link}_bandwidth_Bps"]
+        power += given[f"links_{parts}"] * rate * given[f"{link}_energy_J_per_B"]
+        power += given[f"ports_{parts}"] * rate * given[f"{link}_switch_energy_J_per_B"]
+    return {"system_power_W": power}
+
+
+@twin
+def work(graph_flops: float, layers: float, batch: float, microbatch: float) -> Outputs:
+    return {"work_flops": graph_flops * layers * (batch / microbatch)}
+
+
+@twin
+def efficiency(**given: float) -> Outputs:
+    attained = given["work_flops"] / given["iteration_time_s"]
+    rate = attained / given["chip_peak_flops"] * given["chip_rated_flops"]
+    return {
+        "utilisation": attained / (given["chips"] * given["chip_peak_flops"]),
+        "samples_per_s": given["batch"] / given["iteration_time_s"],
+        "cost_efficiency_flops_per_usd": rate / given["system_price_usd"],
+        "power_efficiency_flops_per_W": rate / given["system_power_W"],
+    }
+
+
+# reductions
+
+
+def top_k(scores: Sequence[float], reasons: Sequence[float], k: int) -> list[int]:
+    """The k best feasible points, best and earliest first; without any, the point that came farthest."""
+    feasible = [i for i, reason in enumerate(reasons) if reason == 0]
+    chosen = sorted(feasible, key=lambda i: (scores[i], i))[:k]
+    if not chosen:
+        chosen = [reasons.index(max(reasons))]
+    return chosen + [-1] * (k - len(chosen))
+
+
+def alike(mix: Sequence[int]) -> tuple[list[int], list[int]]:
+    """Positions of the values that occur, at their first, and which of these each entry is."""
+    values = list(dict.fromkeys(mix))
+    return [mix.index(value) for value in values], [values.index(value) for value in mix]
+
+
+def pareto(scores: Sequence[Sequence[float]], reasons: Sequence[float]) -> list[int]:
+    """Feasible points that no other beats; the first of equal ones."""
+    feasible = [i for i, reason in enumerate(reasons) if reason == 0]
+
+    def beaten(i: int) -> bool:
+        for j in feasible:
+            no_worse = all(a <= b for a, b in zip(scores[j], scores[i]))
+            if no_worse and (list(scores[j]) != list(scores[i]) or j < i):
+                return True
+        return False
+
+    return [i for i in feasible if not beaten(i)] or [reasons.index(max(reasons))]
+
+
+# random inputs
+
+
+def units_of_columns(equations: Sequence[Equation]) -> dict[str, str]:
+    """Unit of every column that an equation may read or write, arrays and switches left out."""
+    found = {f"{role}_{a.column}": a.unit for role, kind in ROLES.items() for a in ATTRIBUTES.get(kind, {}).values()}
+    found |= {attribute.column: attribute.unit for attribute in NUMBERS.values()}
+    found |= {column: unit for column, unit, _ in SCALARS.values()}
+    found |= {column: unit for column, (unit, _) in TABLE_SCALARS.items()} | {"model_flops_per_output_token": "flop"}
+    found |= {f"{tensor}_B": "B" for tensor in NAMED_FORMATS}
+    return found | {output.name: output.unit for equation in equations for output in equation.outputs}
+
+
+def _positive(low: float, high: float) -> st.SearchStrategy[float]:
+    return st.floats(low, high)
+
+
+def _from_zero(low: float, high: float) -> st.SearchStrategy[float]:
+    return st.just(0.0) | st.floats(low, high)
+
+
+def _whole(low: int, high: int) -> st.SearchStrategy[float]:
+    return st.integers(low, high).map(float)
+
+
+RANGES: dict[str, st.SearchStrategy[float]] = {
+    "": _whole(1, 4096),
+    "B": _from_zero(1.0, 1e15),
+    "s": _from_zero(1e-9, 1e3),
+    "B/s": _positive(1e6, 1e14),
+    "s/B": _from_zero(1e-15, 1e-6),
+    "flop": _from_zero(1.0, 1e21),
+    "flop/s": _positive(1e9, 1e18),
+    "Hz": _positive(1e6, 1e10),
+    "usd": _positive(1.0, 1e9),
+    "W": _positive(1.0, 1e9),
+    "usd/(B/s)": _from_zero(1e-12, 1e-6),
+    "usd/B": _from_zero(1e-12, 1e-6),
+    "J/B": _from_zero(1e-12, 1e-6),
+}
+"""Random values by unit."""
+
+SPECIAL: dict[str, st.SearchStrategy[float]] = {
+    "word_B": st.sampled_from([1.0, 2.0, 4.0, 8.0]),
+    "optimizer_state_B": st.sampled_from([0.0, 8.0, 12.0, 16.0]),
+    "iteration_time_s": _positive(1e-6, 1e6),
+    "partitions": _whole(1, 3),
+    "divisible_graph": _whole(0, 1),
+    "weights_resident": _whole(0, 1),
+    "weights_fit": _whole(0, 1),
+    "tiles": st.sampled_from([1.0, 2.0, 2048.0]),
+    **{f"{what}_efficiency": _positive(0.01, 1.0) for what in ("compute", "memory", "link")},
+    **{name: _whole(0, len(choices) - 1) for name, choices in SWITCHES.items()},
+    "memory_capacity_B": _positive(1e12, 1e15),
+    "chip_sram_capacity_B": _positive(1e12, 1e15),
+    **{f"links_{parts}": _whole(0, 10**6) for parts in ("x", "outer")},
+    **{f"ports_{parts}": _whole(0, 10**6) for parts in ("x", "outer")},
+}
+"""Random values of columns whose unit says too little."""
+
+EXTENTS = st.sampled_from([1, 2, 2, 3, 4, 4, 5, 6, 8, 12, 16])
+
+
+@st.composite
+def systems(draw: st.DrawFn) -> dict[str, float]:
+    """A network and how the groups lie on it; now and then a mapping that does not fit."""
+    dimensions = draw(st.integers(1, 3))
+    kinds = [draw(st.integers(1, len(DIMENSION_KINDS) - 1)) if axis < dimensions else 0 for axis in range(3)]
+    dims = [draw(EXTENTS) if kind else 1 for kind in kinds]
+    chips = math.prod(dims)
+    tensor = draw(st.sampled_from([d for d in range(1, chips + 1) if chips % d == 0]))
+    left = chips // tensor
+    pipeline = draw(st.sampled_from([d for d in range(1, left + 1) if left % d == 0]))
+    data = left // pipeline
+    if draw(st.integers(0, 9)) == 0:
+        pipeline, data = draw(st.integers(1, 8)), draw(st.integers(1, 8))
+    along_tensor = place(tensor, dims)
+    along_pipeline = place(pipeline, rest(dims, along_tensor))
+    along_data = place(data, rest(rest(dims, along_tensor), along_pipeline))
+    found = {"chips": chips + (draw(st.integers(0, 19)) == 0), "tensor_parallel": tensor}
+    found |= {"pipeline_parallel": pipeline, "data_parallel": data}
+    for position, axis in enumerate("xyz"):
+        found[f"topology_kind_{axis}"] = kinds[position]
+        found[f"dim_{axis}"] = dims[position]
+        found[f"tensor_{axis}"] = along_tensor[position]
+        found[f"pipeline_{axis}"] = along_pipeline[position]
+        found[f"data_{axis}"] = along_data[position]
+    return {name: float(value) for name, value in found.items()}
+
+
+SIZES = st.sampled_from([1.0, 1.0, 2.0, 5.0, 8.0, 64.0, 1000.0])
+
+
+@st.composite
+def kernel_rows(draw: st.DrawFn, phases: Sequence[str]) -> tuple[list[int], list[float]]:
+    """Traits and dimensions of one kernel."""
+    kind = draw(st.sampled_from(KERNEL_TYPES))
+    phase = draw(st.sampled_from(phases))
+    fixed = draw(st.integers(0, 9)) == 0
+    outer = draw(st.sampled_from([1.0, 1.0, 1.0, 3.0, 8.0]))
+    m, n = draw(SIZES), draw(SIZES)
+    k = 1.0 if kind == "elementwise" else draw(SIZES)
+    tile = draw(st.sampled_from(["none", "none", "m", "k", "n"]))
+    splits = [draw(st.sampled_from([1.0, 2.0, 32.0])) for _ in range(3)] if fixed else [1.0] * 3
+    dram = draw(st.sampled_from([0.0, 0.0, 4096.0]))
+    sent = [draw(st.sampled_from([0.0, 0.0, 0.0, 0.0, 512.0, 1e6])) for _ in CHANNELS]
+    weight = kind == "gemm" and draw(st.booleans())
+    numbers = [outer, m, k, n, *splits, dram, *sent]
+    codes = [KERNEL_TYPES.index(kind), PHASES.index(phase), int(weight), SHARDS.index(tile)]
+    codes += [int(phase == "update" and draw(st.booleans())), int(fixed), 0]
+    [kernel] = read_kernels([codes], [numbers])
+    codes[6] = SHARDS.index(draw(st.sampled_from(choices(kernel, 8.0))))
+    return codes, numbers
+
+
+@st.composite
+def edge_lists(draw: st.DrawFn, kernels: int) -> list[Edge]:
+    """Edges of a random graph in which every kernel comes after its inputs: from none at all to all of them."""
+    pairs = [(u, v) for v in range(kernels) for u in range(v)]
+    dense = draw(st.sampled_from(["none", "some", "some", "some", "all"])) if pairs else "none"
+    taken = {"none": [], "all": pairs}.get(dense)
+    if taken is None:
+        taken = draw(st.lists(st.sampled_from(pairs), max_size=2 * kernels))
+    inputs: list[list[int]] = [[] for _ in range(kernels)]
+    for u, v in taken:
+        inputs[v].append(u)
+    return sorted((u, v, operand) for v, found in enumerate(inputs) for operand, u in enumerate(found))
+
+
+def edge_array(edges: Sequence[Edge]) -> np.ndarray:
+    return np.array(edges, np.int64).reshape(-1, 3)
+
+
+@st.composite
+def graphs(draw: st.DrawFn, most: int = 6) -> dict[str, Any]:
+    """A graph with a sharding, a partitioning and pipeline stages of whole partitions, as equations read them."""
+    kernels = draw(st.integers(1, most))
+    backward = draw(st.integers(0, kernels))
+    rows = [
+        draw(kernel_rows(("forward",) if i < kernels - backward else ("backward", "update"))) for i in range(kernels)
+    ]
+    edges = draw(edge_lists(kernels))
+    spread = draw(st.sampled_from(["each", "random", "random"]))
+    parts = draw(st.integers(1, kernels))
+    partition_of: list[int] = []
+    for i in range(kernels):
+        earliest = max((partition_of[u] for u, v, _ in edges if v == i), default=0)
+        partition_of.append(i if spread == "each" else draw(st.integers(earliest, parts - 1)))
+    names = sorted(set(partition_of))
+    steps = draw(st.sampled_from([(0,), (0,), (0, 1, 2)]))
+    stages = list(accumulate(draw(st.sampled_from(steps)) for _ in names))
+    array = edge_array(edges)
+    scope, at_step, messages = elimination(kernels, array)
+    return {
+        "kernel_traits": np.array([codes for codes, _ in rows], np.int64),
+        "kernel_dims": np.array([numbers for _, numbers in rows]),
+        "kernel_shard": np.array([codes[6] for codes, _ in rows], np.int64),
+        "graph_edges": array,
+        "partition_of": np.array([names.index(part) for part in partition_of], np.int64),
+        "stage_of": np.array([stages[names.index(part)] for part in partition_of], np.int64),
+        "partitions": float(len(names)),
+        "elimination_scope": scope,
+        "elimination_edges": at_step,
+        "elimination_messages": messages,
+    }
+
+
+@st.composite
+def option_tables(draw: st.DrawFn) -> dict[str, Any]:
+    """Options of the kernels of a random graph, with any costs."""
+    kernels = draw(st.integers(1, 5))
+    edges = draw(edge_lists(kernels))
+    array = edge_array(edges)
+    counts = [draw(st.integers(1, 5)) for _ in range(kernels)]
+    random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    names = ("elimination_scope", "elimination_edges", "elimination_messages")
+    return {
+        "option_codes": np.array([padded(draw(st.permutations(range(5)))[:count], 5) for count in counts], np.int64),
+        "option_counts": np.array(counts, np.int64),
+        "option_loads": np.floor(random.uniform(1.0, 1e9, (kernels, 5, 3))),
+        "edge_layouts": random.integers(0, 3, (len(edges), 5, 5)),
+        "edge_bytes": np.floor(random.uniform(1.0, 1e9, len(edges))),
+        "graph_edges": array,
+        **dict(zip(names, elimination(kernels, array))),
+    }
+
+
+def loaded(graph: Mapping[str, Any], **scalars: float) -> dict[str, Any]:
+    """A random graph with the loads of its kernels, by the equation: they suit each other."""
+    columns = {"word_B": 2.0, "sharding": 0.0, "tensor_parallel": 4.0, **graph, **scalars}
+    found = call(graph_loads.kernel_loads, {name: columns[name] for name in graph_loads.kernel_loads.inputs})
+    return {**columns, **found}
+
+
+def tables(rows: int, *columns: st.SearchStrategy[float]) -> st.SearchStrategy[np.ndarray]:
+    """Tables of some rows; of one column: arrays."""
+    drawn = st.lists(st.tuples(*columns), min_size=rows, max_size=rows)
+    return drawn.map(lambda found: np.array(found).reshape((rows, len(columns))[: 1 + (len(columns) > 1)]))
+
+
+def load_tables(rows: int) -> st.SearchStrategy[np.ndarray]:
+    """Loads of some partitions."""
+    sizes = [_from_zero(1.0, 1e12)] * 3
+    return tables(rows, _from_zero(1.0, 1e15), *sizes, _from_zero(1e-6, 1.0), _from_zero(1.0, 1e9))
+
+
+SECONDS = _from_zero(1e-9, 1e3)
+BY_PARTITION: dict[str, Callable[[int], st.SearchStrategy[np.ndarray]]] = {
+    "partition_loads": load_tables,
+    "partition_compute_s": lambda rows: tables(rows, SECONDS),
+    "partition_times": lambda rows: tables(rows, *[SECONDS] * 3, _positive(1e-9, 1e3), *[SECONDS] * 2),
+}
+CHANNEL_COSTS = tables(len(CHANNELS), _from_zero(1e-15, 1e-6), SECONDS)
+BY_KERNEL: dict[str, Callable[[int], st.SearchStrategy[np.ndarray]]] = {
+    "kernel_network_s": lambda rows: tables(rows, *[SECONDS] * 3),
+}
+"""Random arrays with a row for every partition, and for every kernel."""
+
+GRAPH_ARRAYS = ("kernel_traits", "kernel_dims", "kernel_shard", "graph_edges", "partition_of", "stage_of")
+LOADED = ("kernel_loads", "kernel_shapes", "output_B")
+ELIMINATION = ("elimination_scope", "elimination_edges", "elimination_messages")
+GRAPH_COLUMNS = frozenset({*GRAPH_ARRAYS, *LOADED, *ELIMINATION})
+TOGETHER: list[tuple[frozenset[str], st.SearchStrategy[dict[str, Any]]]] = []
+"""Columns that are drawn together because they must suit each other; `naive_models` adds to it."""
+FOR_EQUATION: dict[str, st.SearchStrategy[dict[str, Any]]] = {}
+"""Columns that one equation wants drawn together; `naive_models` adds to it."""
+SYSTEM_COLUMNS = frozenset(
+    [f"{group}_{axis}" for group in ("topology_kind", "dim", "tensor", "pipeline", "data") for axis in "xyz"]
+    + [f"{group}_parallel" for group in ("tensor", "pipeline", "data")]
+    + ["chips"]
+)
+
+
+@st.composite
+def inputs_of(draw: st.DrawFn, equation: Equation, units: Mapping[str, str]) -> dict[str, Any]:
+    """Random valid inputs of an equation."""
+    found: dict[str, Any] = {}
+    wanted = set(equation.inputs)
+    if wanted & SYSTEM_COLUMNS:
+        found |= draw(systems())
+    for columns, strategy in TOGETHER:
+        if wanted & columns:
+            found |= draw(strategy)
+    if equation.name in FOR_EQUATION:
+        found |= draw(FOR_EQUATION[equation.name])
+    if "option_codes" in wanted - found.keys():
+        found |= draw(option_tables())
+    elif (wanted - found.keys()) & GRAPH_COLUMNS:
+        group, word = draw(st.sampled_from([1.0, 2.0, 4.0, 8.0, 8.0])), draw(SPECIAL["word_B"])
+        found |= loaded(draw(graphs()), tensor_parallel=group, word_B=word, sharding=draw(SPECIAL["sharding"]))
+    for name in equation.inputs:
+        if name in found:
+            continue
+        if name == "channel_costs":
+            found[name] = draw(CHANNEL_COSTS)
+        elif name in BY_PARTITION:
+            found[name] = draw(BY_PARTITION[name](int(found["partitions"]) if "partitions" in found else 3))
+        elif name in BY_KERNEL:
+            found[name] = draw(BY_KERNEL[name](len(found["kernel_traits"])))
+        else:
+            found[name] = draw(SPECIAL[name] if name in SPECIAL else RANGES[units[name]])
+    if equation.name == "chip_peak_flops" and draw(st.booleans()):
+        found["chip_given_peak_flops"] = 0.0
+    if equation.name == "chip_peak_flops" and draw(st.booleans()):
+        found["chip_rated_cores"] = 0.0
+    if equation.name == "feasibility":
+        found["microbatches"] = draw(st.sampled_from([1.0, 8.0, 8.0, 2.5, 0.5]))
+        found["resident_microbatches"] = draw(st.sampled_from([1.0, 1.0, 2.0, 3.0, 8.0]))
+        found["stages_per_graph"] = draw(st.sampled_from([1.0, 1.0, 2.0]))
+        for limit, value in (("layers", "pipeline_parallel"), ("batch", "data_parallel")):
+            found[limit] = max(1.0, found[value] + draw(st.sampled_from([-1.0, 0.0, 0.0, 1.0, 99.0])))
+        for limit, value in (("memory_capacity_B", "memory_need_B"), ("chip_sram_capacity_B", "partition_sram_B")):
+            found[limit] = found[value] + draw(st.sampled_from([-0.5, 0.0, 1.0, 1e6]))
+    return {name: found[name] for name in equation.inputs}
+
+
+def rows_of(given: Mapping[str, Any], *names: str) -> int:
+    """Rows of the first of some arrays that is given."""
+    return next((len(given[name]) for name in names if name in given), 0)
+
+
+def call(equation: Equation, given: Mapping[str, Any]) -> Outputs:
+    """Outputs of a compiled equation by name."""
+    buffers = {}
+    for output in equation.arrays:
+        lengths = {
+            "kernel": rows_of(given, "kernel_traits", "kernel_loads", "option_codes"),
+            "operator": len(given.get("operator_traits", ())),
+            "edge": len(given["graph_edges"]) if "graph_edges" in given else 0,
+            "die": rows_of(given, "package_codes"),
+            "partition": rows_of(given, "partition_loads") or 1 + int(max(given.get("partition_of", (0,)))),
+        }
+        shape = tuple(lengths[part] if isinstance(part, str) else part for part in output.shape)
+        buffers[output.name] = np.full(shape, -1, np.int64 if output.integer else np.float64)
+    returned = equation.function(*(given[name] for name in equation.inputs), *buffers.values())
+    values = returned if isinstance(returned, tuple) else (returned,) if equation.scalars else ()
+    return {**{output.name: value for output, value in zip(equation.scalars, values, strict=True)}, **buffers}
+
+
+def plain(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Inputs with arrays as lists."""
+    return {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in given.items()}

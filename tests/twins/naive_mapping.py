@@ -1,0 +1,468 @@
+"""Whole compute units and the best mapping again, in plain Python: every allocation, every partition, every cut.
+
+A mapping is judged by the twins of the equations that evaluate a given one. What they say of the best of all mappings
+is what the search must find, so that they certify it.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise, product
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+
+from kernels.codes import KERNEL_TYPES, SWITCHES
+from kernels.graphs import loads as graph_loads
+from kernels.graphs import mapping, pipeline, sharding
+from kernels.models import EQUATIONS
+from tests.twins.naive import (
+    FOR_EQUATION,
+    KERNEL_LOADS,
+    SPECIAL,
+    TWINS,
+    Edge,
+    Outputs,
+    alive,
+    call,
+    graphs,
+    joined,
+    loaded,
+    named_loads,
+    twin,
+)
+
+# compute units
+
+
+@twin
+def unit_cycle(chip_peak_flops: float, chip_cores: float, chip_lanes: float, chip_stages: float) -> Outputs:
+    """Every cell does two operations in a cycle."""
+    cells = chip_cores * chip_lanes * chip_stages
+    return {"unit_cycle_s": 1 / (chip_peak_flops / (2 * cells))}
+
+
+@twin
+def ideal_compute(partition_loads: list[list[float]], attainable_flops: float) -> Outputs:
+    return {"partition_compute_s": [load[0] / attainable_flops for load in partition_loads]}
+
+
+def cycles_on(shape: Sequence[float], kind: str, a: int, b: int, lanes: float, stages: float) -> float:
+    """Cycles of a kernel on a x b units: passes over the rows, passes over the columns, the length of a product."""
+    rows, depth, columns = shape
+    if kind == "elementwise":
+        return math.ceil(rows / (a * b * lanes)) * columns
+    return math.ceil(rows / (a * lanes)) * math.ceil(columns / (b * stages)) * depth
+
+
+def fewest_cycles(
+    shapes: Sequence[Sequence[float]], kinds: Sequence[str], cores: int, lanes: float, stages: float
+) -> float:
+    """Cycles of the slowest kernel under the best allocation: after each kernel, the best for any number of units."""
+    best = [0.0] * (cores + 1)
+    for shape, kind in zip(shapes, kinds):
+        on = [math.inf] * (cores + 1)
+        for a in range(1, cores + 1):
+            for b in range(1, cores // a + 1):
+                on[a * b] = min(on[a * b], cycles_on(shape, kind, a, b, lanes, stages))
+        best = [
+            min((max(best[units - used], on[used]) for used in range(1, units + 1)), default=math.inf)
+            for units in range(cores + 1)
+        ]
+    return best[cores]
+
+
+@twin
+def allocated_compute(**given: Any) -> Outputs:
+    part_of = given["partition_of"]
+    kinds = [KERNEL_TYPES[traits[0]] for traits in given["kernel_traits"]]
+    found = []
+    for p in range(max(part_of) + 1):
+        members = [i for i, part in enumerate(part_of) if part == p]
+        array = int(given["chip_cores"]), given["chip_lanes"], given["chip_stages"]
+        cycles = fewest_cycles([given["kernel_shapes"][i] for i in members], [kinds[i] for i in members], *array)
+        found.append(cycles * given["unit_cycle_s"])
+    return {"partition_compute_s": found}
+
+
+# the problem
+
+INPUTS = {equation.name: equation.inputs for equation in EQUATIONS}
+KERNEL_FIELDS = ("compute", "serial", "column", "row", "moved", "kept", "weight", "output", "entering", "leaving")
+KERNEL_UNITS = ("s", "s", "s", "s", *["B"] * 6)
+CHIP_FIELDS = {
+    "rate_flops": "flop/s",
+    "weight_reads": "",
+    "gradient_traffic": "",
+    "tensor_traffic": "",
+    "attainable_bandwidth_Bps": "B/s",
+    "chip_sram_capacity_B": "B",
+    "tiles": "",
+    "overlap": "",
+    "weight_tiling": "",
+    "reconfiguration_s": "s",
+    "chip_cores": "",
+    "chip_lanes": "",
+    "chip_stages": "",
+    "unit_cycle_s": "s",
+}
+"""Columns of `mapping_kernels` and `mapping_chip`, with their units. A cycle of 0: units can be split."""
+
+
+def named_chip(mapping_chip: Sequence[float]) -> dict[str, float]:
+    """`mapping_chip` by name."""
+    return dict(zip(CHIP_FIELDS, mapping_chip))
+
+
+@twin
+def mapping_chip(**given: Any) -> Outputs:
+    whole_units = SWITCHES["unit_allocation"][int(given["unit_allocation"])] == "integer"
+    known = dict(given) | {"rate_flops": given["chip_peak_flops" if whole_units else "attainable_flops"]}
+    known["unit_cycle_s"] *= whole_units
+    return {"mapping_chip": [known[name] for name in CHIP_FIELDS]}
+
+
+@twin
+def mapping_kernels(**given: Any) -> Outputs:
+    chip = named_chip(given["mapping_chip"])
+    per_tensor = SWITCHES["tensor_traffic"][int(chip["tensor_traffic"])] == "per_tensor"
+    read = {u for u, _, _ in given["graph_edges"]}
+    fed = {v for _, v, _ in given["graph_edges"]}
+    rows = []
+    for i, (load, output) in enumerate(zip(named_loads(given["kernel_loads"]), given["output_B"])):
+        kept = chip["weight_reads"] * load["weights"] + chip["gradient_traffic"] * load["gradients"]
+        tensor = per_tensor and not load["gradients"]
+        row = dict(zip(("serial", "column", "row"), given["kernel_network_s"][i]))
+        row |= {"compute": load["flops"] / chip["rate_flops"], "weight": load["weights"], "output": output}
+        row |= {"kept": kept, "moved": kept + load["tensors"]}
+        row |= {"entering": output * (tensor and i not in fed), "leaving": output * (tensor and i not in read)}
+        rows.append([row[name] for name in KERNEL_FIELDS])
+    return {"mapping_kernels": rows}
+
+
+def groups(kernel_loads: Sequence[Sequence[float]], edges: Sequence[Edge], stage_of: Sequence[int]) -> list[int]:
+    """Kernels with equal numbers may share a partition; those of smaller numbers come first."""
+    found = [2 * stage + bool(load["backward"]) for stage, load in zip(stage_of, named_loads(kernel_loads))]
+    for u, v, _ in edges:
+        found[v] = max(found[v], found[u])
+    return found
+
+
+def ordered_partitions(edges: Sequence[Edge], group: Sequence[int]) -> Iterator[list[int]]:
+    """Every way to run the kernels in partitions that respects the edges and the groups."""
+    kernels = len(group)
+
+    def extend(taken: list[int]) -> Iterator[list[int]]:
+        i = len(taken)
+        if i == kernels:
+            if set(taken) == set(range(max(taken) + 1)):
+                yield list(taken)
+            return
+        for part in range(kernels):
+            if all(taken[u] <= part for u, v, _ in edges if v == i) and all(
+                (part == taken[j]) <= (group[i] == group[j])
+                and (part < taken[j]) <= (group[i] <= group[j])
+                and (part > taken[j]) <= (group[i] >= group[j])
+                for j in range(i)
+            ):
+                yield from extend([*taken, part])
+
+    yield from extend([])
+
+
+def evaluated(given: Mapping[str, Any], partition_of: Sequence[int], exchanged: bool = True) -> Outputs | None:
+    """What the twins say of a partition: outputs of `partition_loads`, and times; None if it does not fit on chip.
+
+    `exchanged`: the partition is one of several, even if it is the only one.
+    """
+    fields = [dict(zip(KERNEL_FIELDS, row)) for row in given["mapping_kernels"]]
+    columns = dict(given) | named_chip(given["mapping_chip"])
+    columns |= {"partition_of": list(partition_of), "partitions": 2.0 if exchanged else max(partition_of) + 1.0}
+    columns["output_B"] = [field["output"] for field in fields]
+    columns["kernel_network_s"] = [[field["serial"], field["column"], field["row"]] for field in fields]
+    columns["attainable_flops"] = columns["rate_flops"]
+    loads = TWINS["partition_loads"](**columns)
+    fullest = max(list(partition_of).count(p) for p in partition_of)
+    if loads["partition_sram_B"] > columns["chip_sram_capacity_B"] or fullest > columns["chip_cores"]:
+        return None
+    columns |= loads
+    compute = (
+        TWINS["allocated_compute"](**columns)
+        if columns["unit_cycle_s"]
+        else TWINS["ideal_compute"](columns["partition_loads"], columns["attainable_flops"])
+    )
+    columns |= compute
+    return loads | TWINS["partition_times"](**columns)
+
+
+def mapping_time(given: Mapping[str, Any], partition_of: Sequence[int], live_budget_B: float) -> float:
+    """Time of one microbatch; infinite if the partition does not fit on chip or into memory."""
+    single = max(partition_of) == 0
+    found = evaluated(given, partition_of, exchanged=not single)
+    if found is None or found["live_activations_B"] > live_budget_B * (1 + 1e-9):
+        return math.inf
+    resident = single and given["weights_fit"]
+    return sum(row[5 if resident else 3] for row in found["partition_times"])
+
+
+def possible_mappings(given: Mapping[str, Any]) -> list[list[int]]:
+    """Every partition of a graph; all of it in one, forward and backward, unless stages divide it."""
+    edges, stage_of = given["graph_edges"], given["stage_of"]
+    found = list(ordered_partitions(edges, groups(given["kernel_loads"], edges, stage_of)))
+    single = [0] * len(stage_of)
+    return found if single in found or len(set(stage_of)) > 1 else [single, *found]
+
+
+@twin
+def free_partition(**given: Any) -> Outputs:
+    """The least of all where tensors between partitions have room. Which one is not said: there are ties."""
+    least = min(mapping_time(given, partition_of, math.inf) for partition_of in possible_mappings(given))
+    return {"free_partition_of": ANY, "free_time_s": least, "free_bound_s": least, "free_alive_B": ANY}
+
+
+@twin
+def optimal_partition(**given: Any) -> Outputs:
+    """The least of all that have room in memory; where none has, of all."""
+    possible = possible_mappings(given)
+    least = min(mapping_time(given, partition_of, given["live_budget_B"]) for partition_of in possible)
+    proved = math.isfinite(least) and given["stage_gap"] <= 1e-9
+    if not math.isfinite(least):
+        least = min(mapping_time(given, partition_of, math.inf) for partition_of in possible)
+    bound = min(least, given["sharding_bound_s"])
+    return {
+        "partition_of": ANY,
+        "partitions": ANY,
+        "mapping_time_s": least,
+        "mapping_bound_s": bound,
+        "mapping_exact": int(proved and least <= bound * (1 + 1e-9)),
+        "mapping_gap": least / bound - 1 if least > bound else 0.0,
+    }
+
+
+ANY = object()
+"""A value that ties leave open; `check_mapping` and `check_stages` look at it."""
+
+
+def close(one: float, other: float) -> bool:
+    return math.isclose(one, other, rel_tol=1e-11)
+
+
+def check_free_mapping(given: Mapping[str, Any], found: Mapping[str, Any]) -> None:
+    """The mapping that was found is possible, and takes the time and the memory that was said."""
+    partition_of = found["free_partition_of"].tolist()
+    assert partition_of in possible_mappings(given)
+    assert close(mapping_time(given, partition_of, math.inf), found["free_time_s"])
+    there = evaluated(given, partition_of)
+    assert there is not None
+    assert close(there["live_activations_B"], found["free_alive_B"])
+
+
+def check_mapping(given: Mapping[str, Any], found: Mapping[str, Any]) -> None:
+    """The mapping that was found is possible and takes the time that was said."""
+    partition_of = found["partition_of"].tolist()
+    assert partition_of in possible_mappings(given)
+    assert found["partitions"] == max(partition_of) + 1
+    times = [mapping_time(given, partition_of, budget) for budget in (given["live_budget_B"], math.inf)]
+    assert any(close(time, found["mapping_time_s"]) for time in times), times
+
+
+# stages
+
+
+def cut_message(given: Mapping[str, Any], outputs: Sequence[float], first: Sequence[int]) -> float:
+    """Bytes that pass a cut behind some kernels; nothing before the first and behind the last kernel."""
+    side = [0 if i in first else 1 for i in range(len(outputs))]
+    per_tensor = bool(named_chip(given["mapping_chip"])["tensor_traffic"])
+    return alive(named_loads(given["kernel_loads"]), given["graph_edges"], side, outputs, per_tensor)[0]
+
+
+def staged(given: Mapping[str, Any]) -> Iterator[tuple[list[int], float]]:
+    """Every cut of every partition into stages, and the time of its slowest stage."""
+    edges, count = given["graph_edges"], int(given["stages_per_graph"])
+    kernels = len(given["kernel_loads"])
+    outputs = [row[KERNEL_FIELDS.index("output")] for row in given["mapping_kernels"]]
+    overlap = named_chip(given["mapping_chip"])["overlap"]
+
+    def cuts(parts: int, stages: int) -> Iterator[list[int]]:
+        """How many partitions the stages before each boundary have together."""
+        if stages == 1:
+            yield []
+            return
+        for cut in cuts(parts, stages - 1):
+            yield from ([*cut, behind] for behind in range(cut[-1] if cut else 0, parts + 1))
+
+    for partition_of in ordered_partitions(edges, groups(given["kernel_loads"], edges, [0] * kernels)):
+        found = evaluated(given, partition_of)
+        if found is None:
+            continue
+        totals = [row[3] for row in found["partition_times"]]
+        for cut in cuts(len(totals), count):
+            ends = [0, *cut, len(totals)]
+            slowest = 0.0
+            for start, end in pairwise(ends):
+                message = 0.0
+                if 0 < end < len(totals):
+                    size = cut_message(given, outputs, [i for i, part in enumerate(partition_of) if part < end])
+                    message = size / given["stage_link_Bps"] + given["stage_hop_s"]
+                slowest = max(slowest, joined((sum(totals[start:end]), message), overlap))
+            yield [sum(part >= behind for behind in cut) for part in partition_of], slowest
+    everything = {**given, "weights_fit": TWINS["weights_fit"](**whole_graph(given))["weights_fit"]}
+    for last in range(count):
+        yield [last] * kernels, mapping_time({**everything, "stage_of": [0] * kernels}, [0] * kernels, math.inf)
+
+
+def whole_graph(given: Mapping[str, Any]) -> dict[str, Any]:
+    """What decides whether the whole graph on one chip keeps its weights there."""
+    chip = named_chip(given["mapping_chip"])
+    columns = {**given, **chip, "stage_of": [0] * len(given["kernel_loads"]), "repeats_per_stage": 1.0}
+    columns["output_B"] = [row[KERNEL_FIELDS.index("output")] for row in given["mapping_kernels"]]
+    columns |= TWINS["graph_state"](**{name: columns[name] for name in INPUTS["graph_state"]})
+    return {name: columns[name] for name in INPUTS["weights_fit"]}
+
+
+def largest_message(given: Mapping[str, Any], stage_of: Sequence[int]) -> float:
+    """Bytes at the widest cut."""
+    outputs = [row[KERNEL_FIELDS.index("output")] for row in given["mapping_kernels"]]
+    firsts = [[i for i, stage in enumerate(stage_of) if stage <= last] for last in range(max(stage_of))]
+    return max((cut_message(given, outputs, first) for first in firsts if first), default=0.0)
+
+
+@twin
+def optimal_stages(**given: Any) -> Outputs:
+    """The slowest stage of the best cut."""
+    if given["stages_per_graph"] == 1:
+        return {"stage_of": ANY, "cut_boundary_B": 0.0, "stage_time_s": 0.0, "stage_gap": 0.0}
+    least = min(time for _, time in staged(given))
+    return {"stage_of": ANY, "cut_boundary_B": ANY, "stage_time_s": least, "stage_gap": 0.0}
+
+
+def check_stages(given: Mapping[str, Any], found: Mapping[str, Any]) -> None:
+    """The cut that was found is possible, and no slower than was said."""
+    stage_of = found["stage_of"].tolist()
+    if given["stages_per_graph"] == 1:
+        assert set(stage_of) == {0}
+        return
+    assert close(min(time for cut, time in staged(given) if cut == stage_of), found["stage_time_s"])
+    assert close(largest_message(given, stage_of), found["cut_boundary_B"])
+
+
+# sharding and partition together
+
+
+def sharded(given: Mapping[str, Any], codes: Sequence[int]) -> dict[str, Any]:
+    """The columns of a mapping under one sharding."""
+    columns = {**given, "kernel_shard": list(codes), "stage_of": [0] * len(codes), "live_budget_B": math.inf}
+    columns |= TWINS["kernel_loads"](**columns)
+    columns |= TWINS["kernel_network"](columns["kernel_loads"], columns["channel_costs"])
+    columns |= TWINS["mapping_kernels"](**columns)
+    columns |= named_chip(given["mapping_chip"])
+    for name in ("graph_state", "weights_fit"):
+        columns |= TWINS[name](**{column: columns[column] for column in INPUTS[name]})
+    return columns
+
+
+def sharded_time(given: Mapping[str, Any], codes: Sequence[int]) -> float:
+    """Least time of a mapping under one sharding."""
+    columns = sharded(given, codes)
+    return min(mapping_time(columns, partition_of, math.inf) for partition_of in possible_mappings(columns))
+
+
+@twin
+def joint_sharding(**given: Any) -> Outputs:
+    """Every partition of every sharding."""
+    options = [codes[:count] for codes, count in zip(given["option_codes"], given["option_counts"])]
+    least = min(sharded_time(given, codes) for codes in product(*options))
+    return {"kernel_shard": ANY, "sharding_cost": least, "sharding_bound_s": least}
+
+
+def check_sharding(given: Mapping[str, Any], found: Mapping[str, Any]) -> None:
+    """The sharding that was found has a mapping that takes the time that was said."""
+    codes = found["kernel_shard"].tolist()
+    assert all(code in codes_of_kernel for code, codes_of_kernel in zip(codes, given["option_codes"]))
+    assert close(sharded_time(given, codes), found["sharding_cost"])
+
+
+@twin
+def sharding_alone() -> Outputs:
+    return {"sharding_bound_s": math.inf}
+
+
+# random inputs
+
+
+@st.composite
+def chips(draw: st.DrawFn, graph: Mapping[str, Any]) -> dict[str, Any]:
+    """A chip on which compute, memory and network of a graph are of the same order, and not everything fits."""
+    random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    loads, outputs = graph["kernel_loads"], graph["output_B"]
+    found: dict[str, Any] = {
+        "chip_cores": draw(st.sampled_from([1.0, 2.0, 3.0, 4.0, 7.0, 16.0])),
+        "chip_lanes": draw(st.sampled_from([1.0, 2.0, 8.0])),
+        "chip_stages": draw(st.sampled_from([1.0, 2.0, 8.0])),
+        "tiles": draw(st.sampled_from([1.0, 2.0, 64.0])),
+        "gradient_traffic": draw(st.sampled_from([0.0, 1.0, 2.0])),
+        "weight_reads": draw(st.sampled_from([0.0, 1.0, 0.25])),
+    }
+    found |= {name: draw(SPECIAL[name]) for name in ("overlap", "tensor_traffic", "weight_tiling", "unit_allocation")}
+    cells = found["chip_cores"] * found["chip_lanes"] * found["chip_stages"]
+    found["chip_peak_flops"] = 2 * cells * float(random.uniform(1e3, 2e3))
+    found["attainable_flops"] = found["chip_peak_flops"] * draw(st.sampled_from([0.9, 1.0]))
+    found["unit_cycle_s"] = 2 * cells / found["chip_peak_flops"]
+    work_s = float(loads[:, KERNEL_LOADS.index("flops")].sum()) / found["chip_peak_flops"]
+    weights = float(loads[:, KERNEL_LOADS.index("weights")].sum())
+    moved = float(outputs.sum()) + weights
+    found["attainable_bandwidth_Bps"] = (
+        moved / work_s * float(random.uniform(0.5, 2.0)) * draw(st.sampled_from([0.1, 1.0, 1.0, 10.0]))
+    )
+    each = work_s / len(outputs) * draw(st.sampled_from([0.0, 0.1, 1.0]))
+    found["kernel_network_s"] = random.uniform(0.0, each, (len(outputs), 3)) * random.integers(0, 2, (len(outputs), 3))
+    found["reconfiguration_s"] = draw(st.sampled_from([0.0, 0.01, 0.3])) * work_s
+    everything = weights + 2 * float(outputs.sum()) / found["tiles"]
+    found["chip_sram_capacity_B"] = max(1.0, everything * draw(st.sampled_from([0.01, 0.3, 0.6, 1.0, 3.0])))
+    found["repeats_per_stage"] = draw(st.sampled_from([1.0, 1.0, 2.0]))
+    tensors = float(sum(outputs[u] for u, _, _ in graph["graph_edges"]))
+    found["live_budget_B"] = tensors * draw(st.sampled_from([0.0, 0.3, 0.6, 1.0, 1.0]))
+    found["stage_gap"] = draw(st.sampled_from([0.0, 0.0, 0.1]))
+    found["sharding_bound_s"] = draw(st.sampled_from([math.inf, math.inf, 0.25 * work_s]))
+    found["stage_link_Bps"] = found["attainable_bandwidth_Bps"] * draw(st.sampled_from([0.1, 1.0, 10.0]))
+    found["stage_hop_s"] = found["reconfiguration_s"]
+    return found
+
+
+@st.composite
+def mappings(draw: st.DrawFn, most: int = 5, stages: st.SearchStrategy[float] | None = None) -> dict[str, Any]:
+    """A graph on a chip, and all that a mapping is chosen by. `stages`: how many are to share the graph."""
+    graph = loaded(draw(graphs(most)), tensor_parallel=draw(st.sampled_from([1.0, 4.0])))
+    columns = graph | draw(chips(graph))
+    if stages is not None:
+        columns["stages_per_graph"] = draw(stages)
+    before = (graph_loads.graph_state, pipeline.weights_fit, mapping.mapping_chip, mapping.mapping_kernels)
+    for equation in (*before, mapping.free_partition):
+        columns |= call(equation, {name: columns[name] for name in equation.inputs})
+    return columns
+
+
+@st.composite
+def shardable(draw: st.DrawFn) -> dict[str, Any]:
+    """A small graph of which no sharding is known."""
+    columns = draw(mappings(3))
+    columns |= {"sharding": float(SWITCHES["sharding"].index("joint"))}
+    columns |= call(sharding.sharding_options, {name: columns[name] for name in sharding.sharding_options.inputs})
+    each = columns["kernel_network_s"].max() / max(columns["output_B"].max(), 1.0)
+    random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    return columns | {"channel_costs": random.uniform(0.0, 1.0, (7, 2)) * [each, columns["reconfiguration_s"]]}
+
+
+SPECIAL["unit_cycle_s"] = st.floats(1e-9, 1e-3)
+FOR_EQUATION["allocated_compute"] = st.fixed_dictionaries(
+    {
+        "chip_cores": st.sampled_from([1.0, 2.0, 4.0, 7.0, 24.0]),
+        "chip_lanes": st.sampled_from([1.0, 2.0, 32.0]),
+        "chip_stages": st.sampled_from([1.0, 6.0, 32.0]),
+    }
+)
+FOR_EQUATION["joint_sharding"] = shardable()
+FOR_EQUATION["mapping_kernels"] = mappings()
+FOR_EQUATION["free_partition"] = mappings()
+FOR_EQUATION["optimal_partition"] = mappings()
+FOR_EQUATION["optimal_stages"] = mappings(4, st.sampled_from([1.0, 2.0, 3.0]))

@@ -1,0 +1,1272 @@
+"""Transformers again, in plain Python: operators by name, sums by place, groups of chips, stages, memory.
+
+Twins of the equations of tables of operators, as in `naive`, and random tables for them. Arrays are read as
+dictionaries by the names of their columns. Products, attention and collectives come from their own twins, schedules
+from the event simulator, in the domain in which the closed forms claim to be exact.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from hypothesis import strategies as st
+
+from kernels.codes import (
+    CHOICES,
+    DIMENSION_KINDS,
+    FORMATS,
+    GROUPS,
+    OPERATIONS,
+    OPERATOR_TYPES,
+    PLACES,
+    REASONS,
+    RECOMPUTE_CLASSES,
+    SCHEDULES,
+    SWITCHES,
+)
+from kernels.transformers.operators import BOUNDS, FIELDS, GROUP_FIELDS, GROUP_ROWS, PRECISIONS, SUMS, TIMES, TRAITS
+from tests.twins import naive_attention, naive_collectives
+from tests.twins.event_simulator import Times, most_kept, order_of, simulate
+from tests.twins.naive import FOR_EQUATION, RANGES, SPECIAL, TOGETHER, Outputs, place, rest, twin
+from tests.twins.naive_matmul import candidates
+
+Named = dict[str, Any]
+CLOSE = 1e-11
+"""Times that differ by less may be called equal: either of them may be the longest."""
+
+IN_NETWORK_LAUNCH_S = 25e-6  # NCCL's base latency of NVLS
+COPY_RATE = 2  # of a rank's own piece, over the rate of its links
+ALIGNED = 8  # elements of 2 bytes in 16 bytes, which tensor cores want
+
+
+def rows_of(array: Sequence[Sequence[float]], columns: Iterable[str]) -> list[Named]:
+    """Rows of an array by the names of its columns."""
+    names = tuple(columns)
+    return [dict(zip(names, row, strict=True)) for row in array]
+
+
+def places(array: Sequence[Sequence[float]]) -> dict[str, Named]:
+    """Sums by place."""
+    return dict(zip(PLACES, rows_of(array, SUMS), strict=True))
+
+
+def groups(array: Sequence[Sequence[float]]) -> dict[str, Named]:
+    """Network of every group."""
+    return dict(zip(GROUP_ROWS, rows_of(array, GROUP_FIELDS), strict=True))
+
+
+def chosen(given: Mapping[str, Any], name: str) -> str:
+    """Name of a choice or a switch."""
+    return {**CHOICES, **SWITCHES}[name][int(given[name])]
+
+
+# collectives
+
+
+def algorithms(algorithm: str, operation: str, outer: int) -> list[str]:
+    """What an algorithm's name stands for."""
+    if algorithm == "library":
+        rings = ["ring", "hierarchical"] if outer > 1 else ["ring"]
+        return ["direct"] if operation == "all_to_all" else rings
+    return [algorithm]
+
+
+def collective(group: Named, operation: str, given: Mapping[str, Any], message_B: float) -> float:
+    """Time in one group. Where the switch sums, all-reduces may use it, with a launch of its own and at its own rate;
+    who gathers out of place copies its own piece."""
+    inner, outer = int(group["inner"]), int(group["outer"])
+    if inner * outer == 1 or message_B <= 0:
+        return 0.0
+
+    def one(algorithm: str, share: float, launch_s: float) -> float:
+        return naive_collectives.collective_time(
+            operation, algorithm, message_B, inner, outer, share * group["inner_Bps"], group["outer_Bps"],
+            group["inner_latency_s"], group["outer_latency_s"], launch_s, given["calibration_half_message_B"],
+            DIMENSION_KINDS[int(group["inner_kind"])], DIMENSION_KINDS[int(group["outer_kind"])],
+        )  # fmt: skip
+
+    name = chosen(given, "collective_algorithm")
+    tried = [one(a, 1.0, given["calibration_collective_launch_s"]) for a in algorithms(name, operation, outer)]
+    if min(tried) == math.inf:  # a library takes another one
+        tried = [one("best", 1.0, given["calibration_collective_launch_s"])]
+    if outer == 1 and operation == "all_reduce" and name in ("best", "library") and group["reduction_share"] > 0:
+        tried.append(one("in_network_reduction", group["reduction_share"], IN_NETWORK_LAUNCH_S))
+    copy_s = 0.0
+    if group["copied"] and operation in ("all_gather", "reduce_scatter"):
+        own_B, rate = message_B / inner / outer, COPY_RATE * group["inner_Bps"]
+        copy_s = naive_collectives.seconds(own_B, own_B, rate, given["calibration_half_message_B"])
+    return min(tried) + copy_s
+
+
+# operators
+
+
+class Cost(NamedTuple):
+    """Seconds of a pass; what may be called its limit, and the bytes, where equally good ways differ in them."""
+
+    seconds: float = 0.0
+    bounds: frozenset[int] = frozenset({BOUNDS.index("compute")})
+    traffic: frozenset[float] = frozenset({0.0})
+
+
+def limits(overhead_s: float, **parts: float) -> set[int]:
+    """The longest part, or the cost of the kernel if that is longer still; of nearly equal ones, all."""
+    parts["overhead"] = overhead_s
+    longest = max(parts.values())
+    return {BOUNDS.index(name) for name, value in parts.items() if value >= longest * (1 - CLOSE)}
+
+
+def product(
+    given: Named, batch: float, m: float, n: float, k: float, widths: tuple[float, ...], flops: float, serial_s: float
+) -> Cost:
+    """The fastest of all tiles and splits; a kernel starts before it computes."""
+    tried = list(
+        candidates(
+            *(int(size) for size in (batch, m, n, k)), *widths, flops, given["attainable_memory_Bps"],
+            int(given["chip_cores"]), given["chip_core_sram_B"], given["chip_l2_capacity_B"],
+            given["chip_l2_bandwidth_Bps"] * given["chip_l2_multicast"],
+        )
+    )  # fmt: skip
+    seconds = min(max(parts[:3]) for parts in tried)
+    good = [parts for parts in tried if max(parts[:3]) <= seconds * (1 + CLOSE)]
+    bounds = set[int]().union(*(limits(serial_s, compute=c, l2=l2, memory=m) for c, l2, m, _ in good))
+    return Cost(seconds + serial_s, frozenset(bounds), frozenset(parts[3] for parts in good))
+
+
+def roofline(compute_s: float, memory_s: float, traffic_B: float, serial_s: float) -> Cost:
+    """The longer of compute and memory, after the cost of the kernel."""
+    bounds = limits(serial_s, compute=compute_s, memory=memory_s)
+    return Cost(max(compute_s, memory_s) + serial_s, frozenset(bounds), frozenset({traffic_B}))
+
+
+def both(one: Cost, other: Cost) -> float:
+    """Two kernels one after the other."""
+    return one.seconds + other.seconds
+
+
+class Passes(NamedTuple):
+    """Costs of the three passes of an operator, and its operations."""
+
+    forward: Cost
+    input_gradient: Cost
+    weight_gradient: Cost
+    forward_flops: float = 0.0
+    backward_flops: float = 0.0
+    host: tuple[float, float] | None = None
+
+
+def of_product(op: Named, given: Named) -> Passes:
+    """Y = XW, dX = dY W^T, dW = X^T dY; if W is an activation, its gradient belongs to those of the inputs."""
+    flops = given["linear_flops"] if PRECISIONS[op["precision"]] == "linear" else given["attention_flops"]
+    weighted = op["weight"] > 0
+    if not weighted and (op["n"] % ALIGNED or op["k"] % ALIGNED):
+        flops = min(flops, given["vector_flops"])
+    x = given["activation_B"]
+    w, dw = (given["weight_B"], given["gradient_B"]) if weighted else (x, x)
+    forth, back = (given["calibration_kernel_overhead_s"] * op[f"{p}launches"] for p in ("", "backward_"))
+    size = [op[name] for name in ("batch", "m", "n", "k")]
+    b, m, n, k = size
+    forward = product(given, b, m, n, k, (x, w, x), flops, forth)
+    inputs = product(given, b, m, k, n, (x, w, x), flops, back / 2)
+    weights = product(given, b, k, n, m, (x, x, dw), flops, back / 2)
+    work = 2 * math.prod(size)
+    if not weighted:
+        inputs, weights = inputs._replace(seconds=both(inputs, weights)), weights._replace(seconds=0.0)
+    return Passes(forward, inputs, weights, work, 2 * work)
+
+
+def of_attention(op: Named, given: Named) -> Passes:
+    """Training reads keys and values as it wrote them; a server reads them from its cache."""
+    shape = [int(op[f]) for f in ("batch", "heads", "kv_heads", "m", "n", "head_size", "value_size")]
+    rates = (
+        op["causal"], given["activation_B"], given["kv_B"], given["attention_flops"], given["exponentials_per_s"],
+        given["attainable_memory_Bps"], int(given["chip_cores"]), given["chip_core_sram_B"],
+    )  # fmt: skip
+    forth, back = (given["calibration_kernel_overhead_s"] * op[f"{p}launches"] for p in ("", "backward_"))
+    compute, memory, traffic, work = naive_attention.attention_time(
+        *shape, *rates, least_rows=int(given["calibration_attention_rows"])
+    )
+    again = naive_attention.attention_backward_time(*shape, *rates)
+    forward = roofline(compute, memory, traffic, forth)
+    return Passes(forward, roofline(*again[:3], back), Cost(), work, again[3])
+
+
+def of_elementwise(op: Named, given: Named) -> Passes:
+    """Vector units or memory; the gradient of weights is summed by the kernel of that of the inputs."""
+    forth, back = (given["calibration_kernel_overhead_s"] * op[f"{p}launches"] for p in ("", "backward_"))
+    forward, inputs, weights = (
+        roofline(
+            op[f"{prefix}flops"] / given["vector_flops"],
+            op[f"{prefix}bytes"] / given["attainable_memory_Bps"],
+            op[f"{prefix}bytes"],
+            serial,
+        )
+        for prefix, serial in (("", forth), ("input_gradient_", back), ("weight_gradient_", 0.0))
+    )
+    return Passes(forward, inputs, weights)
+
+
+ADJOINT = {"reduce_scatter": "all_gather", "all_gather": "reduce_scatter"}
+"""The gradient of what was gathered is summed and scattered, and the other way round."""
+
+
+def of_collective(op: Named, given: Named, network: Mapping[str, Named]) -> Passes:
+    group = network[GROUPS[op["group"]]]
+    operation = OPERATIONS[op["operation"]]
+    seconds = (
+        collective(group, operation, given, op["message"]),
+        collective(group, ADJOINT.get(operation, operation), given, op["backward_message"]),
+    )
+    members = group["inner"] * group["outer"]
+    host = [given["calibration_collective_host_s"] * members if time else 0.0 for time in seconds]
+    wire = frozenset({BOUNDS.index("network")})
+    forward, backward = (Cost(time, wire) for time in seconds)
+    return Passes(forward, backward, Cost(0.0, wire), host=(host[0], host[1]))
+
+
+def operator_table(given: Named, dims: str) -> list[Named]:
+    """Operators with their words and numbers."""
+    words = rows_of(given["operator_traits"], TRAITS)
+    numbers = rows_of(given[dims], FIELDS)
+    return [{**word, **number} for word, number in zip(words, numbers, strict=True)]
+
+
+def evaluated(given: Named, dims: str) -> tuple[list[list[Any]], list[list[Any]]]:
+    """Times and limits of every operator; nothing for one that the model does not have."""
+    network = groups(given["group_network"])
+    times, bounds = [], []
+    for op in operator_table(given, dims):
+        kind = OPERATOR_TYPES[op["type"]]
+        passes = Passes(Cost(), Cost(), Cost(), host=(0.0, 0.0))
+        if op["count"] > 0 and kind == "collective":
+            passes = of_collective(op, given, network)
+        elif op["count"] > 0:
+            of = {"gemm": of_product, "attention": of_attention, "elementwise": of_elementwise}[kind]
+            passes = of(op, given)
+        host = passes.host
+        if host is None:
+            each = given["calibration_host_launch_s"]
+            host = (each * op["launches"], each * op["backward_launches"])
+        row = {
+            "forward": passes.forward.seconds,
+            "input_gradient": passes.input_gradient.seconds,
+            "weight_gradient": passes.weight_gradient.seconds,
+            "forward_host": host[0],
+            "backward_host": host[1],
+            "forward_flops": passes.forward_flops,
+            "backward_flops": passes.backward_flops,
+            "forward_bytes": passes.forward.traffic,
+        }
+        times.append([row[name] for name in TIMES])
+        bounds.append([cost.bounds for cost in passes[:3]])
+    return times, bounds
+
+
+@twin
+def operator_times(**given: Any) -> Outputs:
+    kv_B = given["cache_B" if chosen(given, "task") == "inference" else "activation_B"]
+    times, bounds = evaluated({**given, "kv_B": kv_B}, "operator_dims")
+    return {"operator_times": times, "operator_bounds": bounds}
+
+
+@twin
+def decode_times(**given: Any) -> Outputs:
+    times, bounds = evaluated({**given, "kv_B": given["cache_B"]}, "decode_dims")
+    return {"decode_times": times, "decode_bounds": bounds}
+
+
+def summed(given: Named, prefix: str, dims: str, asynchronous: bool, early_stop: bool) -> list[list[float]]:
+    """Operators of each place, by what happens to them."""
+    found = {where: defaultdict[str, float](float) for where in PLACES}
+    operators = operator_table(given, dims)
+    times = rows_of(given[f"{prefix}_times"], TIMES)
+    for op, time, bounds in zip(operators, times, given[f"{prefix}_bounds"], strict=True):
+        if op["count"] <= 0:
+            continue
+        add = found[PLACES[op["place"]]]
+        repeat = RECOMPUTE_CLASSES[op["recompute"]]
+        again = repeat in ("full", "selective") or (repeat == "full_unless_last" and not early_stop)
+        total = {name: op["count"] * value for name, value in time.items()}
+        kept = op["count"] * op["stored"]
+        add["weights"] += op["count"] * op["weight"]
+        add["working"] += op["count"] * op["working"]
+        add["stored"] += kept
+        add["host_forward"] += total["forward_host"]
+        add["host_backward"] += total["backward_host"]
+        add["host_full"] += total["forward_host"] if again else 0.0
+        add["host_selective"] += total["forward_host"] if repeat == "selective" else 0.0
+        if repeat != "selective":
+            add["stored_selective"] += kept
+        if OPERATOR_TYPES[op["type"]] == "collective":
+            exposed = total["input_gradient"]
+            if asynchronous and op["beside"] >= 0:
+                other = operators[op["beside"]]["count"] * times[op["beside"]][TIMES[op["beside_pass"]]]
+                exposed = exposed - other if exposed > other else 0.0
+            add["network_forward"] += total["forward"]
+            add["network_backward"] += exposed
+            add["network_full"] += total["forward"] if again else 0.0
+            if GROUPS[op["group"]] == "tensor":
+                add["network_tensor"] += total["forward"] + exposed
+            continue
+        passes = ("forward", "input_gradient", "weight_gradient")
+        for name in (*passes, "forward_flops", "backward_flops"):
+            add[name] += total[name]
+        add["forward_bytes"] += total["forward_bytes"]
+        add[f"forward_bound_{BOUNDS[bounds[0]]}"] += total["forward"]
+        for name, bound in zip(passes, bounds, strict=True):
+            add[f"bound_{BOUNDS[bound]}"] += total[name]
+        if again:
+            add["full"] += total["forward"]
+            add["full_flops"] += total["forward_flops"]
+        if repeat == "selective":
+            add["selective"] += total["forward"]
+            add["selective_flops"] += total["forward_flops"]
+    return [[found[where][name] for name in SUMS] for where in PLACES]
+
+
+@twin
+def place_sums(**given: Any) -> Outputs:
+    asynchronous, early = given["calibration_async_tensor"] > 0, given["calibration_early_stop"] > 0
+    return {"place_sums": summed(given, "operator", "operator_dims", asynchronous, early)}
+
+
+@twin
+def decode_sums(**given: Any) -> Outputs:
+    return {"decode_sums": summed(given, "decode", "decode_dims", False, False)}
+
+
+# rates and groups
+
+WIDER = {"fp4": "fp8", "int8": "fp8", "fp8": "half", "fp16": "half", "bf16": "half", "tf32": "fp32", "fp32": "vector"}
+"""The format whose units do the work of another where a chip has none for it."""
+
+
+@twin
+def attainable_rates(**given: float) -> Outputs:
+    peaks = {name: given[f"chip_peak_{name}_flops"] for name in ("fp32", "tf32", "fp8", "int8", "fp4")}
+    peaks["half"] = given["chip_peak_flops"]
+    peaks["vector"] = given["chip_vector_flops"] or given["chip_peak_flops"]
+
+    def peak(name: str) -> float:
+        found = chosen(given, name)
+        while not peaks.get(found):
+            found = WIDER[found]
+        return peaks[found]
+
+    linear, attention = peak("compute_format"), peak("attention_format")
+    share = given["calibration_gemm_efficiency"]
+    return {
+        "format_peak_flops": linear,
+        "linear_flops": share * linear,
+        "attention_flops": (given["calibration_attention_efficiency"] or share) * attention,
+        "vector_flops": given["chip_vector_flops"] or given["chip_peak_flops"],
+        "exponentials_per_s": given["chip_exponentials_per_s"] or math.inf,
+        "attainable_memory_Bps": given["calibration_memory_efficiency"] * given["memory_bandwidth_Bps"],
+    }
+
+
+def part(kind: str, extent: float, whole: float, side: str, rate: float) -> Named:
+    """Some chips of a dimension: they keep the links to each other. A ring without its closing link is a line."""
+    if 1 < extent < whole:
+        if kind == "fully_connected":
+            return {f"{side}_Bps": rate / (whole - 1) * (extent - 1)}
+        if kind in ("ring", "mesh"):
+            used = 1 if extent == 2 else 2  # links of a chip inside the line, of two
+            return {f"{side}_kind": DIMENSION_KINDS.index("mesh"), f"{side}_Bps": rate * used / 2}
+    return {}
+
+
+@twin
+def group_network(**given: Any) -> Outputs:
+    """Groups are laid one after the other on what earlier ones left; experts and shards within the replicas."""
+    dims = [given[f"dim_{axis}"] for axis in "xyz"]
+    order = ["tensor", "context", "pipeline", "data"]
+    if chosen(given, "placement") == "tensor_data_pipeline":
+        order[2:] = ["data", "pipeline"]
+    room, laid = dims, {}
+    for name in order:
+        laid[name] = place(given[f"{name}_parallel"], room)
+        room = rest(room, laid[name])
+    laid["expert"] = place(given["expert_parallel"], laid["data"])
+    laid["expert_data"] = rest(laid["data"], laid["expert"])
+    # Chips that share a sequence hold the same weights: they are replicas, too.
+    copies = [c * d for c, d in zip(laid["context"], laid["data"], strict=True)]
+    laid["data"], laid["expert_data"] = copies, rest(copies, laid["expert"])
+    sharing = given["shard_group"] or given["data_parallel"] * given["context_parallel"]
+    laid["shard"] = place(sharing, copies)
+    laid["replica"] = rest(copies, laid["shard"])
+    outer = [given[f"bandwidth_{axis}_Bps"] for axis in "yz" if axis == "y" or given[f"dim_{axis}"] > 1]
+    step = given["calibration_collective_step_s"]
+    common = {
+        "inner_Bps": given["bandwidth_x_Bps"] * given["calibration_link_efficiency"],
+        "outer_Bps": min(outer) * given["calibration_outer_link_efficiency"],
+        "inner_latency_s": given["hop_x_s"] + step,
+        "outer_latency_s": given["hop_outer_s"] + step,
+        "inner_kind": given["topology_kind_x"],
+        "outer_kind": given["topology_kind_y"],
+        "reduction_share": given["link_in_network_reduction"],
+        "copied": given["calibration_own_copy"],
+    }
+    rows = {}
+    for name, (x, y, z) in laid.items():
+        row = {**common, "inner": x, "outer": y * z}
+        for side, extent, whole in (("inner", x, dims[0]), ("outer", y * z, dims[1] * dims[2])):
+            row |= part(DIMENSION_KINDS[int(common[f"{side}_kind"])], extent, whole, side, common[f"{side}_Bps"])
+        rows[name] = row
+    return {"group_network": [[rows[name][field] for field in GROUP_FIELDS] for name in GROUP_ROWS]}
+
+
+# training
+
+
+@twin
+def division(**given: float) -> Outputs:
+    """The head takes the place of some layers of the last stage; full stages first, the last one takes the rest."""
+    p, layers = int(given["pipeline_parallel"]), int(given["layers"])
+    fullest = min(math.ceil((given["layers"] + given["head_layers"]) / p), layers)
+    left = layers
+    for _ in range(p - 1):
+        left = max(left - fullest, 0)
+    return {
+        "microbatches": given["batch_size"] / given["data_parallel"] / given["microbatch"],
+        "layers_per_stage": fullest,
+        "last_stage_layers": left,
+    }
+
+
+def mean_layer(sums: Sequence[Sequence[float]], layers: float, expert_layers: float) -> list[float]:
+    """All layers added up, over their number."""
+    kinds = {"layer": layers, "dense": layers - expert_layers, "expert": expert_layers, "routed": expert_layers}
+    of = places(sums)
+    return [sum(number * of[kind][name] for kind, number in kinds.items()) / layers for name in SUMS]
+
+
+@twin
+def layer_sums(place_sums: list[list[float]], layers: float, expert_layers: float) -> Outputs:
+    return {"layer_sums": mean_layer(place_sums, layers, expert_layers)}
+
+
+@twin
+def decode_layer_sums(decode_sums: list[list[float]], layers: float, expert_layers: float) -> Outputs:
+    return {"decode_layer_sums": mean_layer(decode_sums, layers, expert_layers)}
+
+
+def exposed(compute_s: float, traffic_s: float, share: float, slowdown: float) -> float:
+    """What traffic adds to compute: its visible part, and what the hidden part costs."""
+    hidden = min(share * traffic_s, compute_s)
+    return traffic_s - hidden + slowdown * hidden
+
+
+def passes(sums: Named, recompute: str, share: float, slowdown: float) -> tuple[float, float, float]:
+    """Forward, input-gradient and weight-gradient time; recomputation comes before the gradient of the inputs."""
+
+    def together(compute: str, network: str) -> float:
+        return sums[compute] + exposed(sums[compute], sums[network], share, slowdown)
+
+    again = {"none": 0.0, "selective": sums["selective"], "full": together("full", "network_full")}[recompute]
+    forward = max(together("forward", "network_forward"), sums["host_forward"])
+    gradient = together("input_gradient", "network_backward") + again
+    weight = sums["weight_gradient"]
+    launches = sums["host_backward"] + (sums[f"host_{recompute}"] if recompute != "none" else 0.0)
+    return forward, max(gradient, launches - weight), weight
+
+
+@twin
+def layer_times(**given: Any) -> Outputs:
+    hiding = given["tensor_overlap"], given["overlap_slowdown"]
+    [sums] = rows_of([given["layer_sums"]], SUMS)
+    forward, gradient, weight = passes(sums, chosen(given, "recompute"), *hiding)
+    found = {
+        "layer_forward_s": forward,
+        "layer_input_gradient_s": gradient,
+        "layer_weight_gradient_s": weight,
+        "layer_time_s": forward + gradient + weight,
+    }
+    for end in ("first", "last"):
+        forward, *backward = passes(places(given["place_sums"])[end], "none", *hiding)
+        found |= {f"{end}_forward_s": forward, f"{end}_backward_s": sum(backward)}
+    return found
+
+
+@twin
+def parameters_per_chip(**given: Any) -> Outputs:
+    """Every stage has its layers, the first one the embedding, the last one the head; the fullest one counts."""
+    weights = {name: sums["weights"] for name, sums in places(given["place_sums"]).items()}
+    experts = given["expert_layers"] / given["layers"]
+    dense = weights["layer"] + (1 - experts) * weights["dense"] + experts * weights["expert"]
+
+    def stage(layers: float, *ends: str) -> tuple[float, float]:
+        return layers * dense + sum(weights[end] for end in ends), layers * experts * weights["routed"]
+
+    stages = [stage(given["layers_per_stage"], "first"), stage(given["last_stage_layers"], "last")]
+    if given["pipeline_parallel"] == 1:
+        stages = [stage(given["layers_per_stage"], "first", "last")]
+    fullest = max(stages, key=sum)
+    return {"dense_parameters_per_chip": fullest[0], "expert_parameters_per_chip": fullest[1]}
+
+
+@twin
+def sharded_layer(**given: Any) -> Outputs:
+    [sums] = rows_of([given["layer_sums"]], SUMS)
+    parameters = sums["weights"] if given["zero_stage"] == 3 else 0.0
+    routed = places(given["place_sums"])["routed"]["weights"] / given["layers"] * given["expert_layers"]
+    network = groups(given["group_network"])
+    parts = {"shard": parameters - routed, "expert_data": routed} if given["zero_stage"] == 3 else {}
+
+    def moved(operation: str, width: str) -> float:
+        return sum(collective(network[name], operation, given, part * given[width]) for name, part in parts.items())
+
+    return {
+        "sharded_gather_s": moved("all_gather", "weight_B"),
+        "sharded_scatter_s": moved("reduce_scatter", "reduce_B"),
+        "unshard_s": parameters / given["attainable_memory_Bps"] * given["calibration_unshard_traffic_B"],
+    }
+
+
+@twin
+def layer_stored(**given: Any) -> Outputs:
+    """Under full recompute one checkpoint per interval of layers."""
+    [sums] = rows_of([given["layer_sums"]], SUMS)
+    kept = {
+        "none": sums["stored"],
+        "selective": sums["stored_selective"],
+        "full": given["checkpoint_B"] / min(given["checkpoint_interval"], given["layers_per_stage"]),
+    }
+    return {"layer_stored_B": kept[chosen(given, "recompute")]}
+
+
+@twin
+def offload_traffic(**given: Any) -> Outputs:
+    """Forward: weights in, activations out, at the same time. Backward: both in. State of the optimizer: in and out."""
+    [sums] = rows_of([given["layer_sums"]], SUMS)
+    moved = {
+        "weights": given["weight_offload"] * given["weight_B"] * sums["weights"],
+        "activations": given["activation_offload"] * given["layer_stored_B"],
+        "optimizer": given["optimizer_offload"] * given["optimizer_B"],
+    }
+    seconds = {name: size / given["offload_bandwidth_Bps"] for name, size in moved.items()}
+    return {
+        "offload_forward_s": max(seconds["weights"], seconds["activations"]),
+        "offload_backward_s": seconds["weights"] + seconds["activations"],
+        "offload_optimizer_s": seconds["optimizer"],
+    }
+
+
+@twin
+def stage_times(**given: Any) -> Outputs:
+    [sums] = rows_of([given["layer_sums"]], SUMS)
+    share, slowdown = float(chosen(given, "gradient_all_reduce") == "overlapped"), given["overlap_slowdown"]
+    counted = chosen(given, "gradient_all_reduce") != "ignored"
+    gather, scatter = (given[f"sharded_{name}_s"] * counted for name in ("gather", "scatter"))
+    adding = sums["weights"] / given["attainable_memory_Bps"] * given["calibration_accumulation_B"]
+    forward = given["layer_forward_s"]
+    gradient = given["layer_input_gradient_s"] + given["unshard_s"]
+    weight = given["layer_weight_gradient_s"] + adding
+    gradient += exposed(gradient + weight, gather + scatter, share, slowdown)
+    layer = {
+        "stage_forward_s": max(forward + exposed(forward, gather, share, slowdown), given["offload_forward_s"]),
+        "stage_input_gradient_s": max(gradient, given["offload_backward_s"] - weight),
+        "stage_weight_gradient_s": weight,
+    }
+    return {name: given["layers_per_stage"] * value for name, value in layer.items()}
+
+
+@twin
+def stage_transfer(**given: Any) -> Outputs:
+    network = groups(given["group_network"])
+    time = given["calibration_transfer_host_s"]
+    time += collective(network["pipeline"], "point_to_point", given, given["stage_message_B"])
+    time += collective(network["tensor"], "all_gather", given, given["stage_gather_B"])
+    return {"stage_transfer_s": time if given["pipeline_parallel"] > 1 else 0.0}
+
+
+@twin
+def last_stage(**given: float) -> Outputs:
+    """Head and loss, less the layers that the last stage lacks."""
+    lacks = given["layers_per_stage"] - given["last_stage_layers"]
+    layer = {
+        "forward": given["layer_forward_s"],
+        "backward": given["layer_input_gradient_s"] + given["layer_weight_gradient_s"],
+    }
+    extra = {name: given[f"last_{name}_s"] - lacks * time for name, time in layer.items()}
+    return {f"last_extra_{name}_s": max(time, 0.0) for name, time in extra.items()}
+
+
+@twin
+def pipeline(**given: float) -> Outputs:
+    """Play the schedule; the bubble is what the busiest stage waits, who sends is busy."""
+    p, m = int(given["pipeline_parallel"]), int(given["microbatches"])
+    times = Times(
+        given["stage_forward_s"], given["stage_input_gradient_s"], given["stage_weight_gradient_s"],
+        given["first_forward_s"], given["first_backward_s"], given["last_extra_forward_s"],
+        given["last_extra_backward_s"], given["stage_transfer_s"],
+    )  # fmt: skip
+    played = simulate(chosen(given, "schedule"), p, m, int(given["virtual_stages"]), times)
+    bubble = min(played.waiting_s)
+    return {"pipeline_time_s": played.total_s, "bubble_time_s": bubble}
+
+
+@twin
+def gradient_reduction(**given: Any) -> Outputs:
+    """Without sharding one all-reduce; with it a reduce-scatter of gradients and an all-gather of weights. Weights
+    that are sharded themselves were reduced layer by layer: what remains are the copies of the shards."""
+    network = groups(given["group_network"])
+    parts = {"data": given["dense_parameters_per_chip"], "expert_data": given["expert_parameters_per_chip"]}
+    switch = chosen(given, "gradient_all_reduce")
+    reduce, gather = 0.0, 0.0
+    if given["zero_stage"] == 3:
+        shards = network["shard"]["inner"] * network["shard"]["outer"]
+        reduce = collective(network["replica"], "all_reduce", given, parts["data"] * given["reduce_B"] / shards)
+    else:
+        for group, parameters in parts.items():
+            operation = "reduce_scatter" if given["zero_stage"] else "all_reduce"
+            reduce += collective(network[group], operation, given, parameters * given["reduce_B"])
+            if given["zero_stage"]:
+                gather += collective(network[group], "all_gather", given, parameters * given["weight_B"])
+    tied = 0.0
+    if given["pipeline_parallel"] > 1:
+        tied = collective(network["pipeline"], "point_to_point", given, given["tied_B"])
+    total = reduce + gather + tied
+    visible = total
+    if switch == "ignored":
+        visible = 0.0
+    elif switch == "overlapped":  # gradients behind the last backward pass, new weights behind the next forward pass
+        backward = given["stage_input_gradient_s"] + given["stage_weight_gradient_s"]
+        visible = max(reduce - backward, 0.0) + max(gather - given["stage_forward_s"], 0.0) + tied
+    return {"gradient_all_reduce_s": total, "gradient_time_s": visible}
+
+
+def shards_of(given: Named) -> dict[str, float]:
+    """Chips over which state of common parameters is spread; that of routed experts over all their copies."""
+    network = groups(given["group_network"])
+    if given["zero_stage"] < 1:
+        return {"dense": 1.0, "expert": 1.0}
+    size = {name: row["inner"] * row["outer"] for name, row in network.items()}
+    dense = size["shard" if given["zero_stage"] >= 3 else "data"]
+    return {"dense": dense, "expert": size["expert_data"]}
+
+
+@twin
+def optimizer(**given: float) -> Outputs:
+    """Each chip updates the parameters whose state it keeps."""
+    kept = {kind: given[f"{kind}_parameters_per_chip"] / spread for kind, spread in shards_of(given).items()}
+    traffic = sum(kept.values()) * given["calibration_optimizer_traffic_B"]
+    counted = chosen(given, "optimizer_traffic") == "per_iteration"
+    return {"optimizer_time_s": traffic / given["attainable_memory_Bps"] if counted else 0.0}
+
+
+@twin
+def training_iteration(**given: float) -> Outputs:
+    """Offloaded state of the optimizer comes and goes while it is updated."""
+    update = max(given.pop("optimizer_time_s"), given.pop("offload_optimizer_s"))
+    return {"iteration_time_s": math.fsum([update, *given.values()])}
+
+
+@twin
+def training_breakdown(**given: Any) -> Outputs:
+    [sums] = rows_of([given["layer_sums"]], SUMS)
+    recompute = chosen(given, "recompute")
+    layers = given["microbatches"] * given["layers_per_stage"]
+    again = {"none": 0.0, "selective": sums["selective"], "full": sums["full"]}[recompute]
+    network = sums["network_forward"] + sums["network_backward"]
+    beside = {"network_forward": "forward", "network_backward": "input_gradient"}
+    if recompute == "full":
+        network += sums["network_full"]
+        beside["network_full"] = "full"
+    hidden = sum(min(given["tensor_overlap"] * sums[wire], sums[work]) for wire, work in beside.items())
+    chunks = given["virtual_stages"] if chosen(given, "schedule") == "interleaved" else 1
+    found = {f"{name}_time_s": layers * sums[f"bound_{name}"] for name in ("compute", "l2", "memory", "overhead")}
+    return found | {
+        "network_time_s": layers * network,
+        "hidden_network_time_s": layers * hidden,
+        "transfer_time_s": given["microbatches"] * chunks * 2 * given["stage_transfer_s"],
+        "recompute_time_s": layers * again,
+    }
+
+
+def of_all_chips(given: Named, flops: float) -> float:
+    """Operations of one chip of every stage, times the chips that a stage has, and the microbatches."""
+    return flops * given["microbatches"] * (given["chips"] / given["pipeline_parallel"])
+
+
+@twin
+def training_hardware_flops(**given: Any) -> Outputs:
+    [layer] = rows_of([given["layer_sums"]], SUMS)
+    again = {"none": 0.0, "selective": layer["selective_flops"], "full": layer["full_flops"]}
+    ends = [places(given["place_sums"])[end] for end in ("first", "last")]
+    flops = given["layers"] * again[chosen(given, "recompute")]
+    for count, sums in ((given["layers"], layer), (1, ends[0]), (1, ends[1])):
+        flops += count * (sums["forward_flops"] + sums["backward_flops"])
+    return {"hardware_flops": of_all_chips(given, flops)}
+
+
+@twin
+def required_rates(**given: Any) -> Outputs:
+    """Rates at which traffic would take as long as what runs beside it."""
+    [sums] = rows_of([given["layer_sums"]], SUMS)
+    network = groups(given["group_network"])
+
+    def slowest_Bps(group: str) -> float:
+        return network[group]["outer_Bps" if network[group]["outer"] > 1 else "inner_Bps"]
+
+    passes = {
+        "forward": (given["offload_forward_s"], given["layer_forward_s"]),
+        "backward": (
+            given["offload_backward_s"],
+            given["layer_input_gradient_s"] + given["layer_weight_gradient_s"],
+        ),
+    }
+    compute = sum(sums[name] for name in ("forward", "input_gradient", "weight_gradient"))
+    backward = given["stage_input_gradient_s"] + given["stage_weight_gradient_s"]
+    sharded = given["layers_per_stage"] * (2 * given["sharded_gather_s"] + given["sharded_scatter_s"])
+    beside = backward + (given["stage_forward_s"] if sharded else 0.0)
+    return {
+        "achieved_memory_Bps": sums["forward_bytes"] / given["layer_forward_s"],
+        "achieved_flops": sums["forward_flops"] / given["layer_forward_s"],
+        "required_tensor_Bps": slowest_Bps("tensor") * sums["network_tensor"] / compute,
+        "required_data_Bps": slowest_Bps("data") * (given["gradient_all_reduce_s"] + sharded) / beside,
+        "required_offload_Bps": given["offload_bandwidth_Bps"] * max(a / b for a, b in passes.values()),
+    }
+
+
+# inference
+
+
+def serving_pass(layer: list[float], everything: list[list[float]], layers: float) -> tuple[float, float]:
+    """Layers of a stage, where the host may be the slower one; and embedding and head."""
+    [sums] = rows_of([layer], SUMS)
+    ends = [places(everything)[end] for end in ("first", "last")]
+    chip = sums["forward"] + sums["network_forward"]
+    return layers * max(chip, sums["host_forward"]), sum(end["forward"] + end["network_forward"] for end in ends)
+
+
+@twin
+def prefill_stage(**given: Any) -> Outputs:
+    layers, ends = serving_pass(given["layer_sums"], given["place_sums"], given["layers_per_stage"])
+    return {"prefill_stage_s": layers, "prefill_ends_s": ends}
+
+
+@twin
+def decode_stage(**given: Any) -> Outputs:
+    layers, ends = serving_pass(given["decode_layer_sums"], given["decode_sums"], given["layers_per_stage"])
+    return {"decode_stage_s": layers, "decode_ends_s": ends}
+
+
+@twin
+def inference_transfers(**given: Any) -> Outputs:
+    """The message of a pass over prompts is that of all positions; a generated token is one of them."""
+    group = groups(given["group_network"])["pipeline"]
+    apart = given["pipeline_parallel"] > 1
+    whole = given["stage_message_B"]
+    return {
+        "decode_transfer_s": collective(group, "point_to_point", given, whole / given["queries"]) if apart else 0.0,
+        "prefill_transfer_s": collective(group, "point_to_point", given, whole) if apart else 0.0,
+    }
+
+
+@twin
+def latencies(**given: float) -> Outputs:
+    """Prompts flow through the stages without a gap. A microbatch's next token starts when its last one is out and the
+    first stage is free; embedding and head are not spread over the stages."""
+    m, p = given["microbatches"], given["pipeline_parallel"]
+    slot = given["prefill_stage_s"] + given["prefill_transfer_s"]
+    first = p * slot + (m - 1) * slot + m * given["prefill_ends_s"]
+    step = given["decode_stage_s"] + given["decode_transfer_s"]
+    each = (m if m > p else p) * step + m * given["decode_ends_s"]
+    later = given["output_length"] - 1
+    return {"time_to_first_token_s": first, "time_per_output_token_s": each, "request_time_s": first + later * each}
+
+
+@twin
+def inference_iteration(request_time_s: float) -> Outputs:
+    return {"iteration_time_s": request_time_s}
+
+
+@twin
+def inference_breakdown(**given: Any) -> Outputs:
+    """Per microbatch one pass over the prompts, and one for each token but the first."""
+    found: dict[str, float] = defaultdict(float)
+    for layer, transfer, times in (
+        ("layer_sums", "prefill_transfer_s", 1.0),
+        ("decode_layer_sums", "decode_transfer_s", given["output_length"] - 1),
+    ):
+        [sums] = rows_of([given[layer]], SUMS)
+        passes = times * given["microbatches"]
+        for name in ("compute", "l2", "memory", "overhead"):
+            found[f"{name}_time_s"] += passes * given["layers_per_stage"] * sums[f"forward_bound_{name}"]
+        found["network_time_s"] += passes * given["layers_per_stage"] * sums["network_forward"]
+        found["transfer_time_s"] += passes * given[transfer]
+    return {**found, "hidden_network_time_s": 0.0, "recompute_time_s": 0.0}
+
+
+@twin
+def continuous_batching(**given: float) -> Outputs:
+    """Per request a slot gives `output_length` tokens, the first with its prompt, and waits for all prompts. It
+    waits at most for one prompt, or for a chunk of one."""
+    tokens = given["output_length"]
+    busy = (tokens - 1) * given["time_per_output_token_s"] + given["time_to_first_token_s"]
+    wait = given["time_to_first_token_s"] / given["batch_size"]
+    if 0 < given["chunk_length"] < given["tokens_per_sample"]:
+        wait *= given["chunk_length"] / given["tokens_per_sample"]
+    return {
+        "requests_per_s": given["batch_size"] / busy,
+        "loaded_time_per_output_token_s": busy / tokens,
+        "longest_token_gap_s": given["time_per_output_token_s"] + wait,
+        "output_tokens_per_s": given["batch_size"] / busy * tokens,
+        "output_tokens_per_s_per_chip": given["batch_size"] / busy * tokens / given["chips"],
+    }
+
+
+@twin
+def inference_hardware_flops(**given: Any) -> Outputs:
+    flops = 0.0
+    for layer, sums, times in (
+        ("layer_sums", "place_sums", 1.0),
+        ("decode_layer_sums", "decode_sums", given["output_length"] - 1),
+    ):
+        [mean] = rows_of([given[layer]], SUMS)
+        ends = sum(places(given[sums])[end]["forward_flops"] for end in ("first", "last"))
+        flops += times * (given["layers"] * mean["forward_flops"] + ends)
+    return {"hardware_flops": of_all_chips(given, flops)}
+
+
+# memory
+
+
+@twin
+def state_memory(**given: float) -> Outputs:
+    """What a ZeRO stage shards is divided among the replicas: 1 the optimizer's state, 2 gradients, 3 weights."""
+    spread = shards_of(given)
+    whole = sum(given[f"{kind}_parameters_per_chip"] for kind in spread)
+    part = sum(given[f"{kind}_parameters_per_chip"] / chips for kind, chips in spread.items())
+    if chosen(given, "task") == "inference":
+        return {"weights_B": whole * given["weight_B"], "gradients_B": 0.0, "optimizer_B": 0.0}
+    stage = given["zero_stage"]
+    copies = 2 if chosen(given, "schedule") == "dual_pipe" else 1
+    layer = 0.0  # what is gathered of sharded weights: two layers of them, and the gradient of one
+    if stage >= 3 and spread["dense"] > 1:
+        layer = rows_of([given["layer_sums"]], SUMS)[0]["weights"]
+    return {
+        "weights_B": given["weight_B"] * (copies * (part if stage >= 3 else whole) + 2 * layer),
+        "gradients_B": given["gradient_B"] * (copies * (part if stage >= 2 else whole) + layer)
+        + given["calibration_extra_state_B"] * whole,
+        "optimizer_B": given["optimizer_state_B"] * (part if stage >= 1 else whole),
+    }
+
+
+@twin
+def activation_memory(**given: Any) -> Outputs:
+    """Both ends of the pipeline, and the worse of the two; microbatches in flight as the schedule's order has them."""
+    [layer] = rows_of([given["layer_sums"]], SUMS)
+    ends = {name: sums for name, sums in places(given["place_sums"]).items() if name in ("first", "last")}
+    share = given["calibration_activation_share"]
+    loss = ends["last"]["stored"] + ends["last"]["working"]
+    if chosen(given, "task") == "inference":
+        return {"activations_B": 0.0, "working_B": share * max(layer["working"], loss), "in_flight_layers": 0.0}
+    here = given["layer_stored_B"] * (1 - given["activation_offload"])
+    alive = 0.0
+    if chosen(given, "recompute") == "full":  # the layers of an interval; their checkpoint is there already
+        alive = min(given["checkpoint_interval"], given["layers_per_stage"]) * (
+            layer["stored"] - given["layer_stored_B"]
+        )
+    if given["activation_offload"]:
+        alive = max(alive, 2 * given["layer_stored_B"])
+    p, m = int(given["pipeline_parallel"]), int(given["microbatches"])
+    chunks = int(given["virtual_stages"]) if chosen(given, "schedule") == "interleaved" else 1
+    name = "one_f_one_b" if chunks == 1 and chosen(given, "schedule") == "interleaved" else chosen(given, "schedule")
+
+    def flying(stage: int) -> float:
+        return most_kept(order_of(name, p, m, chunks, stage)) / chunks
+
+    in_flight = {"first": flying(0) * given["layers_per_stage"], "last": flying(p - 1) * given["last_stage_layers"]}
+    first = in_flight["first"] * here + flying(0) * ends["first"]["stored"] + alive
+    last = in_flight["last"] * here + alive
+    with_loss = max(loss, layer["working"])
+    stages = [(first, layer["working"], in_flight["first"]), (last, with_loss, in_flight["last"])]
+    if p == 1:
+        stages = [(first, with_loss, in_flight["first"])]
+    activations, working, layers = max(stages, key=lambda stage: stage[0] + stage[1])
+    return {"activations_B": share * activations, "working_B": share * working, "in_flight_layers": layers}
+
+
+@twin
+def cache_memory(**given: float) -> Outputs:
+    serves = chosen(given, "task") == "inference"
+    return {"cache_memory_B": given["layers_per_stage"] * given["cache_B_per_layer"] if serves else 0.0}
+
+
+@twin
+def model_memory_need(**given: float) -> Outputs:
+    """Offloaded weights and state of the optimizer come back layer by layer: two layers of them are on the chip."""
+    here = sum(given[f"{name}_B"] for name in ("gradients", "activations", "working", "cache_memory"))
+    here += given["calibration_memory_reserve_B"]
+    there = given["activation_offload"] * given["layer_stored_B"] * given["in_flight_layers"]
+    away = max(given["layers_per_stage"] - 2, 0) / given["layers_per_stage"]
+    for name, share in (("weights", given["weight_offload"]), ("optimizer", given["optimizer_offload"])):
+        there += share * given[f"{name}_B"]
+        here += given[f"{name}_B"] * (1 - share * away)
+    return {"memory_need_B": here, "offload_need_B": there}
+
+
+def divides(part: float, whole: float) -> bool:
+    return math.fmod(whole, part) == 0
+
+
+@twin
+def model_feasibility(**given: float) -> Outputs:
+    headroom = given["memory_capacity_B"] - given["memory_need_B"]
+    ways = [given[f"{name}_parallel"] for name in ("tensor", "context", "pipeline", "data")]
+    virtual, experts = given["virtual_stages"], given["routed_experts"]
+    spread = given["context_parallel"] if chosen(given, "context_exchange") == "all_to_all" else 1
+    fails = {
+        "chips_mismatch": given["linked_chips"] != given["chips"],
+        "parallelism_mismatch": math.prod(ways) != given["chips"]
+        or not divides(given["expert_parallel"], given["data_parallel"])
+        or not divides(given["shard_group"] or 1, given["data_parallel"] * given["context_parallel"]),
+        "too_many_stages": given["pipeline_parallel"] > given["layers"],
+        "too_many_replicas": given["data_parallel"] > given["batch_size"],
+        "microbatch_indivisible": not given["microbatches"].is_integer(),
+        "heads_indivisible": not divides(given["tensor_parallel"] * spread, given["heads"]),
+        "experts_indivisible": not divides(given["expert_parallel"], experts),
+        "stages_indivisible": virtual > 1 and not divides(virtual * given["pipeline_parallel"], given["layers"]),
+        "offload_capacity": given["offload_need_B"] > given["offload_capacity_B"] > 0,
+        "memory_capacity": headroom < 0,
+    }
+    failed = [REASONS.index(name) for name in REASONS if fails.get(name)]
+    return {"system_reason": failed[0] if failed else 0, "memory_headroom_B": headroom}
+
+
+@twin
+def model_work(**given: float) -> Outputs:
+    serves = chosen(given, "task") == "inference"
+    generated = given["output_length"] - 1 if serves else 0
+    work = given["tokens_per_sample"] * given["model_flops_per_token"] * (1 if serves else 1 + 2)
+    return {
+        "work_flops": given["batch_size"] * (work + generated * given["model_flops_per_output_token"]),
+        "batch": given["batch_size"],
+        "tokens_per_iteration": given["batch_size"] * (given["tokens_per_sample"] + generated),
+    }
+
+
+@twin
+def token_costs(tokens_per_s: float, system_power_W: float, system_price_usd: float, lifetime_s: float) -> Outputs:
+    tokens = tokens_per_s * lifetime_s
+    return {
+        "energy_per_token_J": system_power_W * lifetime_s / tokens,
+        "cost_per_token_usd": system_price_usd / tokens,
+    }
+
+
+@twin
+def model_throughput(**given: float) -> Outputs:
+    tokens = given["tokens_per_iteration"] / given["iteration_time_s"]
+    most = given["format_peak_flops"] * given["chips"]
+    return {
+        "tokens_per_s": tokens,
+        "tokens_per_s_per_chip": tokens / given["chips"],
+        "model_flops_utilisation": given["work_flops"] / given["iteration_time_s"] / most,
+        "hardware_flops_utilisation": given["hardware_flops"] / given["iteration_time_s"] / most,
+    }
+
+
+# random inputs
+
+UNITS_OF: dict[str, dict[str, str]] = {
+    "operator_times": dict.fromkeys(TIMES[:5], "s") | {"forward_flops": "flop", "backward_flops": "flop"}
+    | {"forward_bytes": "B"},
+    "operator_dims": {name: "B" for name in FIELDS if name.endswith("bytes") or "message" in name}
+    | {name: "flop" for name in FIELDS if name.endswith("flops")} | {"stored": "B", "working": "B"},
+    "place_sums": {name: "flop" if name.endswith("flops") else "s" for name in SUMS}
+    | {"weights": "", "forward_bytes": "B", "stored": "B", "stored_selective": "B", "working": "B"},
+    "group_network": {name: "B/s" for name in GROUP_FIELDS if name.endswith("_Bps")}
+    | {name: "s" for name in GROUP_FIELDS if name.endswith("_s")},
+}  # fmt: skip
+"""Units of the columns of arrays; what is not named has none."""
+COLUMNS = {"operator_times": TIMES, "operator_dims": tuple(FIELDS), "place_sums": SUMS, "group_network": GROUP_FIELDS}
+ALIASES = {
+    "decode_times": "operator_times",
+    "decode_dims": "operator_dims",
+    "decode_sums": "place_sums",
+    "layer_sums": "place_sums",
+    "decode_layer_sums": "place_sums",
+}
+"""Arrays with the columns of another."""
+
+
+def column_units(array: str) -> list[str] | None:
+    """Unit of every column of an array, or None for an array of codes."""
+    name = ALIASES.get(array, array)
+    return [UNITS_OF[name].get(column, "") for column in COLUMNS[name]] if name in COLUMNS else None
+
+
+AMOUNTS = {"": st.sampled_from([0.0, 1.0, 1000.0, 12345678.0]), "s": RANGES["s"], "B": RANGES["B"]}
+AMOUNTS["flop"] = RANGES["flop"]
+
+
+@st.composite
+def sum_tables(draw: st.DrawFn) -> np.ndarray:
+    """Sums of every place."""
+    units = column_units("place_sums")
+    assert units is not None
+    return np.array([[draw(AMOUNTS[unit]) for unit in units] for _ in PLACES])
+
+
+@st.composite
+def networks(draw: st.DrawFn) -> dict[str, Any]:
+    """Groups of any extent on one network."""
+    kinds = st.integers(1, len(DIMENSION_KINDS) - 1).map(float)
+    common = {f"{side}_Bps": draw(st.floats(1e9, 1e12)) for side in ("inner", "outer")}
+    common |= {f"{side}_latency_s": draw(st.floats(0.0, 1e-4)) for side in ("inner", "outer")}
+    common |= {"inner_kind": draw(kinds), "outer_kind": draw(kinds)}
+    common |= {"reduction_share": draw(st.sampled_from([0.0, 0.6])), "copied": draw(st.sampled_from([0.0, 1.0]))}
+    extents = st.sampled_from([1.0, 1.0, 2.0, 3.0, 4.0, 8.0])
+    rows = [{"inner": draw(extents), "outer": draw(extents), **common} for _ in GROUP_ROWS]
+    return {"group_network": np.array([[row[name] for name in GROUP_FIELDS] for row in rows])}
+
+
+SIZES = st.sampled_from([1.0, 7.0, 8.0, 64.0, 129.0, 512.0, 1000.0])
+HEADS = st.sampled_from([1.0, 2.0, 4.0])
+MESSAGES = st.sampled_from([0.0, 512.0, 1e6, 3e9])
+
+
+@st.composite
+def operators(draw: st.DrawFn, count: int) -> tuple[list[int], list[float]]:
+    """Words and numbers of an operator of a table of `count`."""
+    kind = draw(st.sampled_from(OPERATOR_TYPES))
+    number = {name: float(default) for name, default in FIELDS.items()}
+    number["count"] = draw(st.sampled_from([0.0, 1.0, 1.0, 3.0]))
+    number |= {name: draw(st.sampled_from([0.0, 1.0, 7.0])) for name in ("launches", "backward_launches")}
+    number |= {name: draw(AMOUNTS["B"]) for name in ("stored", "working")}
+    number["weight"] = draw(st.sampled_from([0.0, 0.0, 4096.0]))
+    if kind == "gemm":
+        number |= {"batch": draw(st.sampled_from([1.0, 2.0, 5.0])), "m": draw(SIZES), "n": draw(SIZES)}
+        number["k"] = draw(SIZES)
+    elif kind == "attention":
+        number |= {"batch": draw(st.sampled_from([1.0, 3.0])), "m": draw(SIZES), "kv_heads": draw(HEADS)}
+        number["heads"] = number["kv_heads"] * draw(HEADS)
+        number["n"] = number["m"] + draw(st.sampled_from([0.0, 0.0, 300.0, 5000.0]))
+        number |= {name: draw(st.sampled_from([64.0, 128.0, 192.0])) for name in ("head_size", "value_size")}
+        number["causal"] = draw(st.sampled_from([0.0, 1.0]))
+    elif kind == "elementwise":
+        passes = ("", "input_gradient_", "weight_gradient_")
+        number |= {f"{p}{what}": draw(RANGES[u]) for p in passes for what, u in (("flops", "flop"), ("bytes", "B"))}
+    else:
+        number |= {"message": draw(MESSAGES), "backward_message": draw(MESSAGES)}
+    word = {
+        "type": OPERATOR_TYPES.index(kind),
+        "place": draw(st.integers(0, len(PLACES) - 1)),
+        "group": draw(st.integers(0, len(GROUPS) - 1)),
+        "operation": draw(st.integers(0, len(OPERATIONS) - 1)),
+        "recompute": draw(st.integers(0, len(RECOMPUTE_CLASSES) - 1)),
+        "precision": draw(st.integers(0, len(PRECISIONS) - 1)),
+        "beside": draw(st.integers(-1, count - 1)),
+        "beside_pass": draw(st.sampled_from([TIMES.index("input_gradient"), TIMES.index("weight_gradient")])),
+    }
+    return [word[name] for name in TRAITS], [number[name] for name in FIELDS]
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> dict[str, Any]:
+    """A table of operators with any times and limits."""
+    count = draw(st.integers(1, 4))
+    rows = [draw(operators(count)) for _ in range(count)]
+    units = column_units("operator_times")
+    assert units is not None
+    times = np.array([[draw(AMOUNTS[unit]) for unit in units] for _ in rows])
+    bounds = np.array([[draw(st.integers(0, 3)) for _ in range(3)] for _ in rows], np.int64)
+    dims = np.array([numbers for _, numbers in rows])
+    return {
+        "operator_traits": np.array([words for words, _ in rows], np.int64),
+        "operator_dims": dims,
+        "decode_dims": dims,
+        "operator_times": times,
+        "decode_times": times,
+        "operator_bounds": bounds,
+        "decode_bounds": bounds,
+    }
+
+
+@st.composite
+def depths(draw: st.DrawFn) -> dict[str, float]:
+    """Layers, with experts or without, and those of the stages."""
+    layers = draw(st.sampled_from([1, 2, 5, 24, 61, 96]))
+    stage = draw(st.integers(1, layers))
+    found = {"layers": layers, "expert_layers": draw(st.integers(0, layers)), "head_layers": draw(st.integers(0, 2))}
+    found |= {"layers_per_stage": stage, "last_stage_layers": draw(st.integers(0, stage))}
+    return {name: float(value) for name, value in found.items()}
+
+
+@st.composite
+def mappings(draw: st.DrawFn) -> dict[str, float]:
+    """Groups that fill the network, and now and then groups that do not."""
+    dims = [draw(st.sampled_from([1, 2, 3, 4, 6, 8])) for _ in range(3)]
+    chips = math.prod(dims)
+    left, found = chips, {}
+    for name in ("tensor", "context", "pipeline"):
+        found[f"{name}_parallel"] = draw(st.sampled_from([d for d in range(1, left + 1) if left % d == 0]))
+        left //= found[f"{name}_parallel"]
+    found["data_parallel"] = left if draw(st.integers(0, 9)) else left + 1
+    divisors = st.sampled_from([d for d in range(1, left + 1) if left % d == 0])
+    found |= {"expert_parallel": draw(divisors) if draw(st.integers(0, 9)) else 2 * left}
+    found |= {"shard_group": draw(st.just(0) | divisors), "chips": chips}
+    found |= {f"dim_{axis}": dim for axis, dim in zip("xyz", dims)} | {"context_exchange": draw(st.integers(0, 1))}
+    kinds = st.integers(1, len(DIMENSION_KINDS) - 1)
+    found |= {f"topology_kind_{axis}": draw(kinds) for axis in "xyz"}
+    return {name: float(value) for name, value in found.items()}
+
+
+SHARES = st.just(0.0) | st.floats(0.0, 1.0)
+
+
+@st.composite
+def feasibilities(draw: st.DrawFn) -> dict[str, float]:
+    """Points that fit, but for one or two limits."""
+
+    def breaks() -> bool:
+        return draw(st.integers(0, 7)) == 0
+
+    found = draw(mappings())
+    for name, sharing in (("expert_parallel", 1.0), ("shard_group", found["context_parallel"])):
+        if draw(st.integers(0, 2)) == 0:  # a group that fits, and may leave some replicas over
+            found[name] = float(draw(st.integers(1, int(found["data_parallel"] * sharing))))
+    found["linked_chips"] = found["chips"] + breaks()
+    found["microbatches"] = draw(st.sampled_from([2.5, 0.5])) if breaks() else 8.0
+    found["virtual_stages"] = float(draw(st.integers(1, 3)))
+    whole = found["pipeline_parallel"] * found["virtual_stages"] * draw(st.integers(1, 3))
+    found["layers"] = max(1.0, found["pipeline_parallel"] - 1 if breaks() else whole - breaks())
+    found["batch_size"] = max(1.0, found["data_parallel"] - breaks())
+    found["heads"] = found["tensor_parallel"] * found["context_parallel"] * draw(st.integers(1, 4)) + breaks()
+    experts = found["expert_parallel"] * draw(st.integers(1, 4)) + breaks()
+    found["routed_experts"] = draw(st.sampled_from([0.0, experts]))
+    for memory in ("memory", "offload"):
+        found[f"{memory}_need_B"] = draw(st.floats(1e3, 1e12))
+        found[f"{memory}_capacity_B"] = found[f"{memory}_need_B"] + draw(st.sampled_from([-1.0, 0.0, 0.0, 1.0, 1e6]))
+    if breaks():
+        found["offload_capacity_B"] = 0.0
+    return found
+
+
+QUARTERS = st.integers(1, 60).map(lambda n: n / 4)
+
+
+@st.composite
+def pipelines(draw: st.DrawFn) -> dict[str, float]:
+    """Shapes and times for which the closed forms are exact: equal stages without messages; under GPipe and 1F1B also
+    ends and messages, none longer than the pass that it prolongs; and what only goes forward."""
+    schedule = draw(st.sampled_from(SCHEDULES))
+    p, m, chunks = draw(st.integers(1, 6)), draw(st.integers(1, 10)), draw(st.integers(1, 3))
+    if schedule == "interleaved":
+        m = p * draw(st.integers(1, 3))
+    if schedule == "dual_pipe":
+        p = draw(st.sampled_from([2, 4, 6]))
+        m = 2 * p + 2 * draw(st.integers(0, 3))
+    f, b, w = (draw(QUARTERS) for _ in range(3))
+    found = {"stage_forward_s": f, "stage_input_gradient_s": b, "stage_weight_gradient_s": w}
+    ends = ("first_forward_s", "first_backward_s", "last_extra_forward_s", "last_extra_backward_s")
+    found |= dict.fromkeys((*ends, "stage_transfer_s"), 0.0)
+    if draw(st.booleans()) and schedule in ("gpipe", "one_f_one_b"):
+        lengths = zip((*ends, "stage_transfer_s"), (f, b + w, f, b + w, min(f, b + w)))
+        found |= {name: length * draw(st.sampled_from([0.0, 0.25, 1.0])) for name, length in lengths}
+    elif draw(st.integers(0, 4)) == 0:
+        found |= {"stage_input_gradient_s": 0.0, "stage_weight_gradient_s": 0.0, "stage_transfer_s": draw(QUARTERS)}
+    shape = {"pipeline_parallel": p, "microbatches": m, "virtual_stages": chunks}
+    return found | {name: float(value) for name, value in shape.items()} | {"schedule": SCHEDULES.index(schedule) + 0.0}
+
+
+@st.composite
+def pipelines_of_layers(draw: st.DrawFn) -> dict[str, Any]:
+    """The same with layers that keep something of what they store; a single stage is the last one too."""
+    found: dict[str, Any] = draw(depths()) | draw(pipelines())
+    if found["pipeline_parallel"] == 1:
+        found["last_stage_layers"] = found["layers_per_stage"]
+    sums = draw(sum_tables())[0]
+    stored_B = sums[SUMS.index("stored")] * draw(st.sampled_from([0.0, 0.25, 0.5]))
+    return found | {"layer_sums": sums, "layer_stored_B": float(stored_B)}
+
+
+@st.composite
+def durations(draw: st.DrawFn) -> dict[str, Any]:
+    """Times of passes that take some."""
+    found = {f"{where}_{name}_s": draw(st.floats(1e-9, 1e3)) for where, name in (
+        ("layer", "forward"), ("layer", "input_gradient"), ("layer", "weight_gradient"), ("stage", "input_gradient"),
+        ("stage", "weight_gradient"),
+    )}  # fmt: skip
+    sums = draw(sum_tables())[0]
+    sums[SUMS.index("forward")] += 1.0
+    return found | {"layer_sums": sums}
+
+
+def full_recompute() -> st.SearchStrategy[dict[str, float]]:
+    """Every other time all is computed again; of collectives, all or a share may be hidden."""
+    code = float(CHOICES["recompute"].index("full"))
+    codes = st.just(code) | st.sampled_from([float(other) for other in range(len(CHOICES["recompute"]))])
+    return st.fixed_dictionaries({"recompute": codes, "tensor_overlap": st.sampled_from([0.0, 0.5, 1.0]) | SHARES})
+
+
+TOGETHER += [
+    (frozenset({"operator_traits", "operator_dims", "decode_dims"}), tables()),
+    (frozenset({"group_network"}), networks()),
+    (frozenset({"layers_per_stage", "expert_layers", "head_layers"}), depths()),
+]
+FOR_EQUATION.update(
+    {
+        "group_network": mappings(),
+        "model_feasibility": feasibilities(),
+        "pipeline": pipelines(),
+        "activation_memory": pipelines_of_layers(),
+        "required_rates": durations(),
+        "training_breakdown": full_recompute(),
+        "training_hardware_flops": full_recompute(),
+        "gradient_reduction": st.fixed_dictionaries(
+            {f"{kind}_parameters_per_chip": st.floats(1e6, 1e9) for kind in ("dense", "expert")}
+            | {f"stage_{kind}_gradient_s": st.just(0.0) | st.floats(1e-5, 1e-3) for kind in ("input", "weight")}
+            | {"gradient_all_reduce": st.sampled_from([0.0, 2.0, 2.0, 2.0, 3.0])}
+        ),
+        "latencies": st.fixed_dictionaries(
+            {f: st.integers(1, 16).map(float) for f in ("microbatches", "pipeline_parallel")}
+        ),
+    }
+)
+RANGES["1/s"] = st.just(0.0) | st.floats(1e9, 1e16)
+WIDTHS = st.sampled_from([0.5, 1.0, 2.0, 4.0])
+SPECIAL.update(
+    {
+        **{name: sum_tables() for name in ("place_sums", "decode_sums")},
+        **{name: sum_tables().map(lambda sums: sums[0]) for name in ("layer_sums", "decode_layer_sums")},
+        **{name: st.integers(0, len(found) - 1).map(float) for name, found in CHOICES.items()},
+        **{f"{tensor}_B": WIDTHS for tensor in ("activation", "weight", "gradient", "cache", "reduce")},
+        **{f"chip_peak_{name}_flops": st.just(0.0) | RANGES["flop/s"] for name in FORMATS},
+        **{f"calibration_{name}": st.floats(0.05, 1.0) for name in ("gemm_efficiency", "memory_efficiency")},
+        **{f"calibration_{name}link_efficiency": st.floats(0.05, 1.0) for name in ("", "outer_")},
+        "calibration_attention_efficiency": SHARES,
+        "calibration_async_tensor": st.sampled_from([0.0, 1.0]),
+        "calibration_early_stop": st.sampled_from([0.0, 1.0]),
+        "calibration_own_copy": st.sampled_from([0.0, 1.0]),
+        "calibration_activation_share": st.floats(0.5, 2.0),
+        "calibration_attention_rows": st.sampled_from([16.0, 64.0, 128.0]),
+        "calibration_half_message_B": st.sampled_from([0.0, 1e5, 1e7]),
+        "link_in_network_reduction": SHARES,
+        "chip_vector_flops": st.just(0.0) | RANGES["flop/s"],
+        "chip_core_sram_B": st.sampled_from([64e3, 164e3, 228e3, 16e6]),
+        "chip_l2_capacity_B": st.sampled_from([0.0, 4e6, 40e6]),
+        "chip_l2_multicast": st.sampled_from([1.0, 2.0]),
+        "chip_l2_bandwidth_Bps": st.sampled_from([0.0, 1e12, 5.4e12]),
+        "linear_flops": st.floats(1e12, 1e16),
+        "attention_flops": st.floats(1e12, 1e16),
+        "vector_flops": st.floats(1e11, 1e15),
+        "exponentials_per_s": st.just(math.inf) | st.floats(1e10, 1e14),
+        "attainable_memory_Bps": st.floats(1e11, 2e13),
+        "tokens_per_s": st.floats(1e-3, 1e9),
+        "lifetime_s": st.floats(1e3, 1e9),
+        "chunk_length": st.sampled_from([0.0, 1.0, 512.0]),
+        **{f"time_{what}_s": st.floats(1e-4, 1.0) for what in ("to_first_token", "per_output_token")},
+        **{f"{what}_offload": st.sampled_from([0.0, 0.0, 0.5, 1.0]) for what in ("weight", "activation", "optimizer")},
+        "checkpoint_interval": st.sampled_from([1.0, 2.0, 4.0]),
+        "tensor_overlap": SHARES,
+        "overlap_slowdown": SHARES,
+        "zero_stage": st.integers(0, 3).map(float),
+        "virtual_stages": st.integers(1, 4).map(float),
+    }
+)
