@@ -87,9 +87,8 @@ class Problem:
         """Both equations, as a study runs them."""
         found = dict(self.values)
         for each in (free_partition, optimal_partition):
-            buffers = [np.empty(len(found["stage_of"]), np.int64) for _ in each.arrays]
-            results = each.function(*(found[name] for name in each.inputs), *buffers)
-            found |= zip((o.name for o in (*each.scalars, *each.arrays)), (*results, *buffers), strict=True)
+            found |= {output.name: np.empty(len(found["stage_of"]), np.int64) for output in each.arrays}
+            found |= zip((output.name for output in each.scalars), each(found), strict=True)
         return Mapping(
             found["partition_of"], found["mapping_time_s"], found["mapping_exact"] == 1.0, found["mapping_gap"]
         )

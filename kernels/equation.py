@@ -1,13 +1,15 @@
 """An equation: a compiled scalar or array function together with what it reads, writes and where it comes from.
 
-The function's parameter names are the columns it reads. Scalar outputs are returned; an array output is written into
-a trailing parameter that bears the output's name, so that the caller owns the memory.
+The function's parameter names are the columns it reads. A parameter whose type is a *record* (a NamedTuple) stands for
+one column per field. Scalar outputs are returned; an array output is written into a trailing parameter that bears the
+output's name, so that the caller owns the memory.
 """
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 from numba import njit
 
@@ -29,6 +31,20 @@ class Output:
 
 
 @dataclass(frozen=True)
+class Parameter:
+    """A parameter of an equation's function: a column, a buffer, or a `record` with one column per field."""
+
+    name: str
+    columns: tuple[str, ...]
+    record: type | None = None
+
+    def value(self, columns: Mapping[str, Any]) -> Any:
+        """What to pass, given the columns by name."""
+        values = (columns[name] for name in self.columns)
+        return next(values) if self.record is None else self.record(*values)
+
+
+@dataclass(frozen=True)
 class Equation:
     """A node of the model graph. `when` limits it to choices of an assumption switch.
 
@@ -38,21 +54,32 @@ class Equation:
 
     name: str
     function: Any
-    inputs: tuple[str, ...]
+    parameters: tuple[Parameter, ...]
     outputs: tuple[Output, ...]
     source: str
     when: tuple[str, tuple[str, ...]] | None = None
     lengthy: bool = False
 
-    @property
+    @cached_property
+    def inputs(self) -> tuple[str, ...]:
+        """Columns that it reads."""
+        buffers = {output.name for output in self.arrays}
+        names = dict.fromkeys(name for parameter in self.parameters for name in parameter.columns)
+        return tuple(name for name in names if name not in buffers)
+
+    @cached_property
     def arrays(self) -> tuple[Output, ...]:
         """Outputs that are written into a buffer."""
         return tuple(output for output in self.outputs if output.shape)
 
-    @property
+    @cached_property
     def scalars(self) -> tuple[Output, ...]:
         """Outputs that are returned."""
         return tuple(output for output in self.outputs if not output.shape)
+
+    def __call__(self, columns: Mapping[str, Any]) -> Any:
+        """Apply the function to columns by name, the buffers of its array outputs among them."""
+        return self.function(*(parameter.value(columns) for parameter in self.parameters))
 
 
 def equation(
@@ -62,11 +89,31 @@ def equation(
 
     Several equations may write the same column if their `when` clauses exclude each other: a switch then chooses
     the equation, and the columns that only the other choice reads are not evaluated at all.
+
+    Columns that travel together are declared once, as a record. Its fields name the columns; a pattern says where the
+    field stands in the name if several groups of columns have the same shape:
+
+        class Extents(NamedTuple):
+            x: float
+            y: float
+
+        @equation(Output("chips_of_group", "", "chips of the tensor-parallel group"), source="product of its extents")
+        def chips_of_group(tensor: Annotated[Extents, "tensor_{}"]) -> float:    # reads tensor_x and tensor_y
+            return tensor.x * tensor.y
     """
 
     def declare(function: Callable[..., Any]) -> Equation:
-        buffers = {output.name for output in outputs if output.shape}
-        inputs = tuple(name for name in inspect.signature(function).parameters if name not in buffers)
-        return Equation(function.__name__, compiled(function), inputs, outputs, source, when, lengthy)
+        hints = get_type_hints(function, include_extras=True)
+        parameters = tuple(_parameter(name, hints[name]) for name in inspect.signature(function).parameters)
+        return Equation(function.__name__, compiled(function), parameters, outputs, source, when, lengthy)
 
     return declare
+
+
+def _parameter(name: str, hint: Any) -> Parameter:
+    """A parameter by its type: a record, one with a pattern for its columns, or a single column."""
+    kind, pattern = get_args(hint)[:2] if get_origin(hint) is Annotated else (hint, "{}")
+    fields = getattr(kind, "_fields", None)
+    if fields is None:
+        return Parameter(name, (name,))
+    return Parameter(name, tuple(pattern.format(field) for field in fields), kind)

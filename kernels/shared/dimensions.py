@@ -5,6 +5,8 @@ ones leave. Time is linear, `latency + bytes * seconds_per_byte`, so that the gr
 every message size costs one multiplication.
 """
 
+from typing import Annotated, NamedTuple
+
 import numpy as np
 
 from kernels.codes import ABSENT, FULLY_CONNECTED, MESH, RING, SWITCH
@@ -64,48 +66,56 @@ def diameter(kind: float, extent: float) -> float:
     return extent - 1.0 if kind == MESH else 1.0
 
 
+class Extents(NamedTuple):
+    """Numbers along each dimension of the network: chips of a group, codes of its links, or rates."""
+
+    x: float
+    y: float
+    z: float
+
+
+class Links(NamedTuple):
+    """What the dimensions are made of (a code of `DIMENSION_KINDS` each), what a chip sends along them, and hops."""
+
+    topology_kind_x: float
+    topology_kind_y: float
+    topology_kind_z: float
+    bandwidth_x_Bps: float
+    bandwidth_y_Bps: float
+    bandwidth_z_Bps: float
+    hop_x_s: float
+    hop_outer_s: float
+
+
 @compiled
-def farthest(
-    kinds: tuple[float, float, float], extents: tuple[float, float, float], hop_x_s: float, hop_outer_s: float
-) -> float:
+def farthest(links: Links, group: Extents) -> float:
     """Latency to the farthest chip of a group, dimension after dimension."""
-    outer = diameter(kinds[1], extents[1]) + diameter(kinds[2], extents[2])
-    return diameter(kinds[0], extents[0]) * hop_x_s + outer * hop_outer_s
+    outer = diameter(links.topology_kind_y, group.y) + diameter(links.topology_kind_z, group.z)
+    return diameter(links.topology_kind_x, group.x) * links.hop_x_s + outer * links.hop_outer_s
 
 
 @compiled
-def all_gather(
-    kinds: tuple[float, float, float],
-    extents: tuple[float, float, float],
-    rates: tuple[float, float, float],
-    hop_x_s: float,
-    hop_outer_s: float,
-) -> tuple[float, float]:
-    """Seconds per byte of the gathered tensor, and latency, given kind, extent and rate of each dimension."""
-    kx, ky, kz = kinds
-    ex, ey, ez = extents
-    bx, by, bz = rates
-    rate = all_gather_share(kx, ex) / bx + all_gather_share(ky, ey) / (ex * by)
-    rate += all_gather_share(kz, ez) / (ex * ey * bz)
+def all_gather(links: Links, group: Extents) -> tuple[float, float]:
+    """Seconds per byte of the gathered tensor, and latency."""
+    kx, ky, kz = links.topology_kind_x, links.topology_kind_y, links.topology_kind_z
+    ex, ey, ez = group
+    rate = all_gather_share(kx, ex) / links.bandwidth_x_Bps + all_gather_share(ky, ey) / (ex * links.bandwidth_y_Bps)
+    rate += all_gather_share(kz, ez) / (ex * ey * links.bandwidth_z_Bps)
     steps_outer = all_gather_steps(ky, ey) + all_gather_steps(kz, ez)
-    return rate, all_gather_steps(kx, ex) * hop_x_s + steps_outer * hop_outer_s
+    return rate, all_gather_steps(kx, ex) * links.hop_x_s + steps_outer * links.hop_outer_s
 
 
 @compiled
-def busiest_link_all_to_all(
-    kinds: tuple[float, float, float], extents: tuple[float, float, float], rates: tuple[float, float, float]
-) -> float:
+def busiest_link_all_to_all(links: Links, group: Extents) -> float:
     """Seconds per byte per ordered pair of an all-to-all routed dimension by dimension."""
-    kx, ky, kz = kinds
-    ex, ey, ez = extents
-    bx, by, bz = rates
+    ex, ey, ez = group
     time = 0.0
     if ex > 1.0:
-        time = max(time, all_to_all_load(kx, ex) * ey * ez / bx)
+        time = max(time, all_to_all_load(links.topology_kind_x, ex) * ey * ez / links.bandwidth_x_Bps)
     if ey > 1.0:
-        time = max(time, all_to_all_load(ky, ey) * ex * ez / by)
+        time = max(time, all_to_all_load(links.topology_kind_y, ey) * ex * ez / links.bandwidth_y_Bps)
     if ez > 1.0:
-        time = max(time, all_to_all_load(kz, ez) * ex * ey / bz)
+        time = max(time, all_to_all_load(links.topology_kind_z, ez) * ex * ey / links.bandwidth_z_Bps)
     return time
 
 
@@ -119,27 +129,13 @@ def busiest_link_all_to_all(
     source=LINEAR,
 )
 def tensor_collectives(
-    topology_kind_x: float,
-    topology_kind_y: float,
-    topology_kind_z: float,
-    tensor_x: float,
-    tensor_y: float,
-    tensor_z: float,
-    bandwidth_x_Bps: float,
-    bandwidth_y_Bps: float,
-    bandwidth_z_Bps: float,
-    hop_x_s: float,
-    hop_outer_s: float,
+    links: Links, tensor: Annotated[Extents, "tensor_{}"]
 ) -> tuple[float, float, float, float, float, float]:
     """Collectives among the chips that share a kernel. An all-reduce is a reduce-scatter and an all-gather."""
-    kinds = (topology_kind_x, topology_kind_y, topology_kind_z)
-    extents = (tensor_x, tensor_y, tensor_z)
-    rates = (bandwidth_x_Bps, bandwidth_y_Bps, bandwidth_z_Bps)
-    rate, latency = all_gather(kinds, extents, rates, hop_x_s, hop_outer_s)
-    pairs = (tensor_x * tensor_y * tensor_z) ** 2
-    exchange = busiest_link_all_to_all(kinds, extents, rates)
-    hops = farthest(kinds, extents, hop_x_s, hop_outer_s)
-    return 2.0 * rate, 2.0 * latency, rate, latency, exchange / pairs, hops
+    rate, latency = all_gather(links, tensor)
+    pairs = (tensor.x * tensor.y * tensor.z) ** 2
+    exchange = busiest_link_all_to_all(links, tensor)
+    return 2.0 * rate, 2.0 * latency, rate, latency, exchange / pairs, farthest(links, tensor)
 
 
 @equation(
@@ -147,23 +143,9 @@ def tensor_collectives(
     Output("all_reduce_data_latency_s", "s", "its latency"),
     source=LINEAR,
 )
-def data_collectives(
-    topology_kind_x: float,
-    topology_kind_y: float,
-    topology_kind_z: float,
-    data_x: float,
-    data_y: float,
-    data_z: float,
-    bandwidth_x_Bps: float,
-    bandwidth_y_Bps: float,
-    bandwidth_z_Bps: float,
-    hop_x_s: float,
-    hop_outer_s: float,
-) -> tuple[float, float]:
+def data_collectives(links: Links, data: Annotated[Extents, "data_{}"]) -> tuple[float, float]:
     """All-reduce among replicas."""
-    kinds = (topology_kind_x, topology_kind_y, topology_kind_z)
-    rates = (bandwidth_x_Bps, bandwidth_y_Bps, bandwidth_z_Bps)
-    rate, latency = all_gather(kinds, (data_x, data_y, data_z), rates, hop_x_s, hop_outer_s)
+    rate, latency = all_gather(links, data)
     return 2.0 * rate, 2.0 * latency
 
 
@@ -174,47 +156,26 @@ WORLD = (
 
 
 @equation(*WORLD, source="load of the busiest link, dimension-ordered", when=("all_to_all_model", ("busiest_link",)))
-def world_all_to_all(
-    topology_kind_x: float,
-    topology_kind_y: float,
-    topology_kind_z: float,
-    dim_x: float,
-    dim_y: float,
-    dim_z: float,
-    bandwidth_x_Bps: float,
-    bandwidth_y_Bps: float,
-    bandwidth_z_Bps: float,
-    hop_x_s: float,
-    hop_outer_s: float,
-) -> tuple[float, float]:
+def world_all_to_all(links: Links, world: Annotated[Extents, "dim_{}"]) -> tuple[float, float]:
     """Every chip sends one message to every other chip."""
-    kinds = (topology_kind_x, topology_kind_y, topology_kind_z)
-    extents = (dim_x, dim_y, dim_z)
-    rate = busiest_link_all_to_all(kinds, extents, (bandwidth_x_Bps, bandwidth_y_Bps, bandwidth_z_Bps))
-    return rate, farthest(kinds, extents, hop_x_s, hop_outer_s)
+    return busiest_link_all_to_all(links, world), farthest(links, world)
 
 
 @equation(*WORLD, source="DFModel A.3, fitted to its logs", when=("all_to_all_model", ("published",)))
 def published_all_to_all(
-    topology_kind_x: float,
-    topology_kind_y: float,
-    topology_kind_z: float,
-    dim_x: float,
-    dim_y: float,
-    dim_z: float,
-    bandwidth_x_Bps: float,
-    bandwidth_y_Bps: float,
-    bandwidth_z_Bps: float,
+    kind: Annotated[Extents, "topology_kind_{}"],
+    dim: Annotated[Extents, "dim_{}"],
+    bandwidth: Annotated[Extents, "bandwidth_{}_Bps"],
 ) -> tuple[float, float]:
     """Half the chips send to the other half over the links that the published model counts in the last dimension."""
-    chips = dim_x * dim_y * dim_z
-    kind, last, rate = topology_kind_z, dim_z, bandwidth_z_Bps
-    if kind == ABSENT:
-        kind, last, rate = topology_kind_y, dim_y, bandwidth_y_Bps
-    if kind == ABSENT:
-        kind, last, rate = topology_kind_x, dim_x, bandwidth_x_Bps
-    links = last if kind == SWITCH else chips / last
-    if kind == FULLY_CONNECTED:
+    chips = dim.x * dim.y * dim.z
+    last_kind, last, rate = kind.z, dim.z, bandwidth.z
+    if last_kind == ABSENT:
+        last_kind, last, rate = kind.y, dim.y, bandwidth.y
+    if last_kind == ABSENT:
+        last_kind, last, rate = kind.x, dim.x, bandwidth.x
+    links = last if last_kind == SWITCH else chips / last
+    if last_kind == FULLY_CONNECTED:
         links = last * last / 4.0
     return chips * chips / 4.0 / (links * rate), 0.0
 

@@ -247,7 +247,7 @@ def generated(library: Library, switches: Mapping[str, float], **roles: str) -> 
     columns |= {"dim_x": 1.0, "dim_y": 1.0, "dim_z": 1.0, "link_bandwidth_Bps": 0.0, "outer_link_bandwidth_Bps": 0.0}
     for equation in generator.EQUATIONS:
         if all(name in columns for name in equation.inputs):
-            results = equation.function(*(columns[name] for name in equation.inputs))
+            results = equation(columns)
             results = results if isinstance(results, tuple) else (results,)
             columns |= {output.name: value for output, value in zip(equation.outputs, results, strict=True)}
     return columns

@@ -1575,7 +1575,7 @@ def call(equation: Equation, given: Mapping[str, Any]) -> Outputs:
         }
         shape = tuple(lengths[part] if isinstance(part, str) else part for part in output.shape)
         buffers[output.name] = np.full(shape, -1, np.int64 if output.integer else np.float64)
-    returned = equation.function(*(given[name] for name in equation.inputs), *buffers.values())
+    returned = equation({**given, **buffers})
     values = returned if isinstance(returned, tuple) else (returned,) if equation.scalars else ()
     return {**{output.name: value for output, value in zip(equation.scalars, values, strict=True)}, **buffers}
 

@@ -310,8 +310,7 @@ def test_slots_without_kernels_change_nothing(columns: dict[str, Any]) -> None:
     }
     for name in ("partition_loads", compute_equation(columns), "partition_times", "graph_times"):
         equation = BY_NAME[name]
-        buffers = [columns[output.name] for output in equation.arrays]
-        returned = equation.function(*(columns[column] for column in equation.inputs), *buffers)
+        returned = equation(columns)
         columns |= dict(zip((output.name for output in equation.scalars), returned or ()))
     for name in ("live_activations_B", "partition_sram_B", *(output.name for output in BY_NAME["graph_times"].outputs)):
         assert columns[name] == given_ones[name], name

@@ -48,7 +48,7 @@ BOARD = {
 
 def board(**given: float) -> dict[str, float]:
     """Outputs of the power equation by name."""
-    values = energy.board_power.function(*(given[name] for name in energy.board_power.inputs))
+    values = energy.board_power(given)
     return {output.name: value for output, value in zip(energy.board_power.outputs, values, strict=True)}
 
 

@@ -8,7 +8,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from kernels.codes import ALGORITHMS, DIMENSION_KINDS, OPERATIONS
-from kernels.shared.dimensions import all_gather
+from kernels.shared.dimensions import Extents, Links, all_gather
 from kernels.transformers.collectives import collective_time, own_piece_time, required_rate
 from tests.twins import naive_collectives as naive
 
@@ -191,7 +191,8 @@ def test_one_dimension_agrees_with_the_form_by_link(kind: str, extent: int, rate
     """The older form counts bytes per link; a rank of a full connection has extent - 1 of them."""
     code = float(DIMENSION_KINDS.index(kind))
     link = rate / (extent - 1) if kind == "fully_connected" else rate
-    per_byte, _ = all_gather((code, 0.0, 0.0), (float(extent), 1.0, 1.0), (link, 1.0, 1.0), 0.0, 0.0)
+    links = Links(code, 0.0, 0.0, link, 1.0, 1.0, 0.0, 0.0)
+    per_byte, _ = all_gather(links, Extents(float(extent), 1.0, 1.0))
     case = PLAIN | {"inner": extent, "inner_Bps": rate, "kind_inner": kind, "message_B": 1e6}
     assert math.isclose(compiled("all_gather", "hierarchical", case), per_byte * 1e6, rel_tol=1e-12)
 
