@@ -62,8 +62,8 @@ def execution(plan: Plan, row: Mapping[str, Any]) -> dict[str, Any]:
     """A point as an execution of Calculon; `row` has the columns that vary."""
     values = {theirs: row[ours] for theirs, ours in FIELDS.items()}
     return {
-        "num_procs": int(plan.constants["chips"]),
-        "batch_size": int(plan.constants["batch_size"]),
+        "num_procs": int(plan.contents.constants["chips"]),
+        "batch_size": int(plan.contents.constants["batch_size"]),
         "datatype": "float16",
         "fused_activation": True,
         "attention_type": "multihead",
@@ -74,8 +74,8 @@ def execution(plan: Plan, row: Mapping[str, Any]) -> dict[str, Any]:
 
 def numbers_of(plan: Plan, role: str, kind: str) -> dict[str, float]:
     """Numbers of the one entry that fills a role, or what the study says instead."""
-    found = plan.study.library.find(kind, str(plan.constants[role])).values
-    return {name: float(plan.constants.get(f"{role}.{name}", value.number)) for name, value in found.items()}
+    found = plan.study.library.find(kind, str(plan.contents.constants[role])).values
+    return {name: float(plan.contents.constants.get(f"{role}.{name}", value.number)) for name, value in found.items()}
 
 
 def application(plan: Plan) -> dict[str, int]:
@@ -88,7 +88,7 @@ def application(plan: Plan) -> dict[str, int]:
 
 def system(plan: Plan) -> dict[str, Any]:
     """The study's system as Calculon takes it."""
-    constants = plan.constants
+    constants = plan.contents.constants
     chip, memory = numbers_of(plan, "chip", "chip"), numbers_of(plan, "memory", "memory")
     calibration = numbers_of(plan, "calibration", "calibration")
     entry = plan.study.library.find("calibration", str(constants["calibration"]))

@@ -9,7 +9,8 @@ from benchmarks.studies import shipped
 from benchmarks.table import Row
 from benchmarks.timing import medians
 from sweeper.engine.space import Domain, Grid
-from sweeper.planning.plan import TILE_POINTS, Plan
+from sweeper.planning.modes import TILE_POINTS
+from sweeper.planning.plan import Plan
 
 Slices = Sequence[tuple[Grid, Domain]]
 Columns = dict[str, np.ndarray]
@@ -41,7 +42,7 @@ def _first_tile(grid: Grid, limit: int) -> tuple[Grid, Domain]:
 
 def _compare(plan: Plan, slices: Slices, rounds: int, search: bool) -> list[Row]:
     objectives = tuple(objective.column for objective in plan.study.objectives)
-    wanted = ("infeasible_reason", *(objectives if search else plan.metrics))
+    wanted = ("infeasible_reason", *(objectives if search else plan.contents.metrics))
     plain = Plan(plan.study, factored=False)
 
     def columns(of: Plan) -> list[Columns]:

@@ -18,8 +18,11 @@ from benchmarks.studies import shipped
 from benchmarks.table import Row, Target
 from benchmarks.timing import medians
 from kernels.codes import REASONS
-from sweeper.engine.program import Evaluation, Stage
-from sweeper.planning.plan import STRUCTURE, TILE_POINTS, Plan
+from sweeper.engine.evaluation import Evaluation
+from sweeper.engine.program import Stage
+from sweeper.planning.columns import STRUCTURE
+from sweeper.planning.modes import TILE_POINTS
+from sweeper.planning.plan import Plan
 
 SOURCE = Path(__file__).with_suffix(".cpp")
 EQUATIONS = frozenset(
@@ -83,7 +86,7 @@ def inner(plan: Plan) -> Inner:
     domain = grid.slice(tile)
     codes = {name: factor.codes[name][0] for factor in domain for name in names if name in factor.codes}
     structure = {name: str(grid.columns[name].values[code]) for name, code in codes.items() if name in STRUCTURE}
-    program = plan.program(grid, structure, OUTPUTS)
+    program = plan.columns.program(grid, structure, OUTPUTS)
     evaluation = Evaluation(program, domain)
     calls: list[Loop] = []
     for stage in program.stages:

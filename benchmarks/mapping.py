@@ -19,8 +19,9 @@ from benchmarks.table import Row, Target
 from benchmarks.timing import cpu_s
 from kernels.graphs.ideals import all_ideals, predecessors
 from kernels.graphs.mapping import Case, free_partition, make_case, optimal_partition
-from sweeper.engine.program import evaluate
-from sweeper.planning.plan import STRUCTURE, Plan
+from sweeper.engine.evaluation import evaluate
+from sweeper.planning.columns import STRUCTURE
+from sweeper.planning.plan import Plan
 
 PUBLISHED_S, PUBLISHED_CORES = 262.7, 72
 """Time of the published solver for this mapping: README of the DFModel artefact (Gurobi 10.0.3, stopped at a gap of
@@ -120,7 +121,7 @@ def problem(plan: Plan, *others: str) -> Problem:
     structure = {name: str(grid.columns[name].values[0]) for name in STRUCTURE if name in grid.columns}
     written = {output.name for each in (free_partition, optimal_partition) for output in each.outputs}
     wanted = sorted({*free_partition.inputs, *optimal_partition.inputs, *others} - written)
-    values = evaluate(plan.program(grid, structure, wanted), grid.listing(np.zeros(1, np.int64)), wanted)
+    values = evaluate(plan.columns.program(grid, structure, wanted), grid.listing(np.zeros(1, np.int64)), wanted)
     return Problem({name: entries[0] for name, entries in values.items()})
 
 
@@ -220,9 +221,9 @@ def in_a_sweep(directory: Path, steps: int) -> list[Row]:
     grid = plan.grids[0]
     alone = Plan(plan.study, factored=False)
     numbers = np.linspace(0, grid.points - 1, SAMPLE).astype(np.int64)
-    wanted = ("infeasible_reason", *plan.metrics)
-    alone.columns(grid, grid.listing(numbers[:1]), wanted)
-    alone_s = cpu_s(lambda: alone.columns(grid, grid.listing(numbers), wanted))
+    wanted = ("infeasible_reason", *plan.contents.metrics)
+    alone.columns.over(grid, grid.listing(numbers[:1]), wanted)
+    alone_s = cpu_s(lambda: alone.columns.over(grid, grid.listing(numbers), wanted))
     points = points_of(plan, chunks)
     rate, alone_rate = points / shared_s, SAMPLE / alone_s
     what = "sweep of gpt3_1t on sn30, 16 mappings"

@@ -147,7 +147,7 @@ class Recipe:
     def times(self, x: np.ndarray) -> np.ndarray:
         """Times of designs, those over a budget as well; infinite for others that cannot run."""
         wanted = ("infeasible_reason", TIME)
-        found = self.plan.at_designs(self.grid, np.zeros(len(x), np.int64), self.names, x, wanted)
+        found = self.plan.columns.at_trials(self.grid, np.zeros(len(x), np.int64), self.names, x, wanted)
         reasons, times = (found[name] for name in wanted)
         self.best = min(self.best, times[reasons == 0.0].min(initial=np.inf))
         return np.where((reasons == 0.0) | np.isin(reasons, OVER_BUDGET), times, np.inf)
@@ -175,7 +175,7 @@ def planning(rounds: int) -> list[Row]:
 
 def cut(plan: Plan) -> tuple[int, Sequence[object]]:
     """Points of a study, and where its chunks lie."""
-    return plan.point_count, [plan.locate(chunk) for chunk in range(plan.chunk_count)]
+    return plan.point_count, [plan.chunks.locate(chunk) for chunk in range(plan.chunk_count)]
 
 
 def rate(directory: Path, mode: str, quick: bool) -> Row:
@@ -209,7 +209,7 @@ def chips_alone(directory: Path, quick: bool) -> Row:
     found: dict[str, np.ndarray] = {}
 
     def work() -> None:
-        found.update(plan.at_designs(recipe.grid, points, recipe.names, x, CHIP_COLUMNS))
+        found.update(plan.columns.at_trials(recipe.grid, points, recipe.names, x, CHIP_COLUMNS))
 
     work()
     (seconds,) = medians([work], 1 if quick else 5)

@@ -31,7 +31,7 @@ def measure(directory: Path, quick: bool) -> list[Row]:
     table = pa.concat_tables(tables)
     chosen = np.linspace(0, table.num_rows - 1, 100 if quick else SAMPLE, dtype=int)
     sample = table.take(pa.array(chosen))
-    inputs = [_inputs(plan.study.library, {**plan.constants, **row}) for row in sample.to_pylist()]
+    inputs = [_inputs(plan.study.library, {**plan.contents.constants, **row}) for row in sample.to_pylist()]
     found: list[tuple[float, ...]] = []
     peer_s = statistics.median(cpu_s(lambda: found.extend(evaluate(*each) for each in inputs)) for _ in range(rounds))
     ours = np.stack([sample[name].to_numpy() for name in RESULTS], axis=1)

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Sequence
 
 from sweeper.errors import UsageFault
+from sweeper.inputs.packages import PACKAGE_ROLE
 from sweeper.library.library import Library
 from sweeper.library.packages import PackageDesign
-from sweeper.planning.package_columns import PACKAGE_ROLE
 from sweeper.reading.expressions import Expression
 from sweeper.study.columns import Stock
 from sweeper.study.settings import read_pairs

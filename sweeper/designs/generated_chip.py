@@ -7,11 +7,13 @@ from typing import Any
 
 from kernels.chips import generator
 from kernels.codes import REASONS
-from sweeper.engine.program import build_program, evaluate
+from sweeper.engine.evaluation import evaluate
+from sweeper.engine.program import build_program
 from sweeper.engine.space import Factor, Grid
 from sweeper.errors import UsageFault
+from sweeper.inputs.generated import equations_of, with_generated
+from sweeper.inputs.numbers import Surroundings, constant, given_numbers, switch_columns
 from sweeper.library.library import Library
-from sweeper.planning.inputs import Surroundings, constant, equations_of, given_numbers, switch_columns, with_generated
 from sweeper.study.axes import Axis
 from sweeper.study.columns import Stock
 from sweeper.study.optimize import PARTS_OF
@@ -91,7 +93,7 @@ def generate(template: str, settings: Settings, library: Library) -> GeneratedCh
         around,
         {
             **given_numbers(around),
-            **{column.name: column for column in switch_columns(around, {})},
+            **{column.name: column for column in switch_columns(around)},
             NO_EDGE: constant(NO_EDGE, 0.0, "mm", "perimeter of what has no wires"),
         },
     )

@@ -17,13 +17,14 @@ import scipy.optimize  # type: ignore[import-untyped]
 from pydantic import BaseModel, model_validator
 from scipy.stats import qmc  # type: ignore[import-untyped]
 
-from sweeper.engine.program import Evaluation, Program
+from sweeper.engine.evaluation import Evaluation
+from sweeper.engine.program import Program
 from sweeper.engine.space import Factor
 from sweeper.errors import UsageFault, unknown
 from sweeper.evidence.measured import Case, Row, read_rows, registry
 from sweeper.evidence.scoreboard import case_of, error_statistics, plan_of
 from sweeper.library.library import builtin_specs
-from sweeper.planning.plan import STRUCTURE
+from sweeper.planning.columns import STRUCTURE
 from sweeper.reading.expressions import Expression, ExpressionError
 from sweeper.reading.units import quantity
 from sweeper.words.system import ATTRIBUTES
@@ -227,7 +228,9 @@ class Model:
             (factor,) = grid.listing(rows)
             codes = {name: code for name, code in factor.codes.items() if name not in self.constants}
             column = str(kind[0])
-            self.parts.append((rows, plan.program(grid, structure, (column,)), Factor(codes, len(rows)), column))
+            self.parts.append(
+                (rows, plan.columns.program(grid, structure, (column,)), Factor(codes, len(rows)), column)
+            )
         self._repeated: dict[int, list[Repeated]] = {}
 
     def __call__(self, candidates: np.ndarray) -> np.ndarray:

@@ -91,7 +91,9 @@ def evaluate(cases: Sequence[Case], constants: Constants) -> list[tuple[float, b
     for column in dict.fromkeys(case.column for case in cases):
         at = [i for i, case in enumerate(cases) if case.column == column]
         plan = plan_of([with_constants(cases[i].point, constants) for i in at])
-        found = plan.columns(plan.grids[0], plan.grids[0].listing(np.arange(len(at))), (column, "memory_headroom_B"))
+        found = plan.columns.over(
+            plan.grids[0], plan.grids[0].listing(np.arange(len(at))), (column, "memory_headroom_B")
+        )
         for i, value, headroom in zip(at, found[column], found["memory_headroom_B"], strict=True):
             answers[i] = (float(value), bool(headroom >= 0.0))
     return answers

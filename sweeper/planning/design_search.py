@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import pyarrow as pa
 
 from kernels import reduce
 from kernels.codes import REASONS
 from sweeper.engine.descent import Budgets, SearchResult, descend, global_search
 from sweeper.engine.space import Grid
-from sweeper.planning.schema import SEARCH_COLUMNS
+from sweeper.planning.schema import field
 from sweeper.study.optimize import Optimize, budget_groups
 from sweeper.study.study import Objective
 
@@ -31,8 +32,21 @@ LEAST, LARGEST = 1e-300, 700.0
 BATCH = 1 << 16
 """Points evaluated at a time."""
 CONSTRAINT_FAILED = float(REASONS.index("constraint_failed"))
+SEARCH_COLUMNS = {
+    "search_weighting": "number of the row of weights, from 0",
+    "search_evaluations": "designs evaluated to find this one",
+    "search_step": "step at which the best start last improved by more than 1e-4",
+    "search_converged": "share of the starts that gained less than 1e-4 in their last 20 steps",
+    "search_spread": "median of what the starts found, over the best of them, less one",
+}
+"""Columns of the mode `optimized` that tell how a search went."""
 WEIGHTING, *SEARCH_FACTS = SEARCH_COLUMNS
 """Columns that tell for which weights a row was searched, and how that went."""
+
+
+def search_fields(metrics: list[pa.Field]) -> list[pa.Field]:
+    """The metrics, and how the search went that found them."""
+    return [*metrics, *(field(name, pa.float64(), "", about, "metric") for name, about in SEARCH_COLUMNS.items())]
 
 
 @dataclass(frozen=True)

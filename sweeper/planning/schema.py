@@ -1,7 +1,7 @@
 """The dataset as a table: which columns, of which type, with unit, meaning, grade and sources in the schema."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -9,150 +9,12 @@ import pyarrow as pa
 from kernels.codes import REASONS
 from sweeper.engine.program import Program
 from sweeper.engine.space import Grid
-from sweeper.study.study import BANDS, OPTIMIZED, Output
-from sweeper.words.attributes import Attribute
-from sweeper.words.system import ENTRY_DEFAULTS, GRADES, NAMED_DEFAULTS, NUMERIC, ROLES, STAND_INS
+from sweeper.inputs.numbers import selector_of, values_of
+from sweeper.words.columns import engine_column
+from sweeper.words.system import GRADES, NAMED_DEFAULTS, NUMERIC, ROLES
 
-LAST_METRICS = (
-    "memory_need_B",
-    "memory_headroom_B",
-    "samples_per_s",
-    "utilisation",
-    "system_price_usd",
-    "system_power_W",
-    "cost_efficiency_flops_per_usd",
-    "power_efficiency_flops_per_W",
-    "cost_per_token_usd",
-    "energy_per_token_J",
-)
-"""Metrics of every study of models, after its own."""
-
-DEFAULT_METRICS = {
-    "graph": (
-        "iteration_time_s",
-        "utilisation",
-        "compute_time_s",
-        "memory_time_s",
-        "network_time_s",
-        "transfer_time_s",
-        "graph_compute_time_s",
-        "graph_memory_time_s",
-        "graph_network_time_s",
-        "graph_time_s",
-        "partitions",
-        "mapping_exact",
-        "mapping_gap",
-        "bubble_time_s",
-        "gradient_time_s",
-        "optimizer_time_s",
-        "memory_intensity_flop_per_B",
-        "network_intensity_flop_per_B",
-        "attained_flops",
-        "samples_per_s",
-        "memory_need_B",
-        "memory_headroom_B",
-        "system_price_usd",
-        "system_power_W",
-        "cost_efficiency_flops_per_usd",
-        "power_efficiency_flops_per_W",
-    ),
-    "training": (
-        "iteration_time_s",
-        "tokens_per_s",
-        "tokens_per_s_per_chip",
-        "model_flops_utilisation",
-        "hardware_flops_utilisation",
-        "compute_time_s",
-        "l2_time_s",
-        "memory_time_s",
-        "overhead_time_s",
-        "network_time_s",
-        "hidden_network_time_s",
-        "transfer_time_s",
-        "recompute_time_s",
-        "bubble_time_s",
-        "gradient_time_s",
-        "optimizer_time_s",
-        "required_tensor_Bps",
-        "required_data_Bps",
-        "weights_B",
-        "gradients_B",
-        "optimizer_B",
-        "activations_B",
-        "working_B",
-        *LAST_METRICS,
-    ),
-    "inference": (
-        "iteration_time_s",
-        "time_to_first_token_s",
-        "time_per_output_token_s",
-        "request_time_s",
-        "requests_per_s",
-        "output_tokens_per_s",
-        "output_tokens_per_s_per_chip",
-        "loaded_time_per_output_token_s",
-        "longest_token_gap_s",
-        "compute_time_s",
-        "l2_time_s",
-        "memory_time_s",
-        "overhead_time_s",
-        "network_time_s",
-        "transfer_time_s",
-        "model_flops_utilisation",
-        "weights_B",
-        "working_B",
-        "cache_memory_B",
-        *LAST_METRICS,
-    ),
-    "calculon": (
-        "iteration_time_s",
-        "samples_per_s",
-        "utilisation",
-        "forward_time_s",
-        "backward_time_s",
-        "recompute_time_s",
-        "optimizer_time_s",
-        "network_time_s",
-        "transfer_time_s",
-        "offload_time_s",
-        "bubble_time_s",
-        "gradient_time_s",
-        "memory_need_B",
-        "offload_need_B",
-        "memory_headroom_B",
-        "system_price_usd",
-        "system_power_W",
-        "cost_efficiency_flops_per_usd",
-        "power_efficiency_flops_per_W",
-    ),
-}
-"""Metrics of a study that does not choose, by family of its workloads; of models by task."""
-
-PACKAGE_METRICS = (
-    "package_cost_usd",
-    "package_design_usd",
-    "package_area_mm2",
-    "package_yield",
-    "accelerator_price_usd",
-    "accelerator_carbon_kg",
-    "usd_per_chip_hour",
-)
-"""Further metrics of a study that names packages."""
-
-BAND_SHARES = {"p05": 0.05, "p50": 0.5, "p95": 0.95}
-"""Quantiles that the mode `bands` keeps of a metric, by the ending of their columns."""
-
-SEARCH_COLUMNS = {
-    "search_weighting": "number of the row of weights, from 0",
-    "search_evaluations": "designs evaluated to find this one",
-    "search_step": "step at which the best start last improved by more than 1e-4",
-    "search_converged": "share of the starts that gained less than 1e-4 in their last 20 steps",
-    "search_spread": "median of what the starts found, over the best of them, less one",
-}
-"""Columns of the mode `optimized` that tell how a search went."""
-
-FEASIBLE_SHARE = "feasible_share"
-"""Column of the mode `bands`: share of the points that its quantiles are of."""
+ENCODING = {"compression": "zstd", "compression_level": 1, "row_group_size": 250_000}
+"""How parts are written as Parquet. Smaller row groups cost writing time and size, larger ones gain nothing."""
 
 NAMES = pa.dictionary(pa.int32(), pa.string())
 ALWAYS = (
@@ -162,60 +24,29 @@ ALWAYS = (
 """Axis columns that every dataset has, whether a study varies them or not."""
 
 
-def attribute_of(name: str) -> Attribute | None:
-    """Unit and meaning of a numeric axis column, dotted overrides included."""
-    return NUMERIC.get(name)
-
-
-def dataset_name(axis_column: str) -> str:
-    """Name of an axis column in the dataset: overrides get role, attribute and unit."""
-    attribute = attribute_of(axis_column)
-    if attribute is None:
-        return axis_column
-    role, _, dotted = axis_column.partition(".")
-    return f"{role}_{attribute.column}" if dotted else attribute.column
-
-
-def axis_columns(grids: Sequence[Grid], mode: str) -> dict[str, list[float | str]]:
-    """Axis columns of the dataset with every value they take: those that vary, and the usual ones.
-
-    Where a row stands for all points of a search, searched columns have no value.
-    """
-    hidden = {name for grid in grids for axis in grid.axes if axis.searched and mode == BANDS for name in axis.columns}
-    names = list(dict.fromkeys([*ALWAYS, *(name for grid in grids for name in grid.columns)]))
-    names = [name for name in names if name not in hidden]
-    found = {name: list(dict.fromkeys(value for grid in grids for value in axis_values(grid, name))) for name in names}
+def axis_columns(grids: Sequence[Grid], hidden: Collection[str]) -> dict[str, list[float | str]]:
+    """Axis columns of the dataset with every value they take: those that vary and the usual ones, none hidden."""
+    names = [n for n in dict.fromkeys([*ALWAYS, *(n for grid in grids for n in grid.columns)]) if n not in hidden]
+    found = {name: list(dict.fromkeys(value for grid in grids for value in values_of(grid, name))) for name in names}
     return {name: found[name] for name in names if name in ALWAYS or len(found[name]) > 1}
 
 
-def axis_values(grid: Grid, name: str) -> Sequence[float | str]:
-    """Values of a column in one box; what the engine assumes where the box does not give it."""
-    if name in grid.columns:
-        return grid.columns[name].values
-    if name in STAND_INS:
-        return axis_values(grid, STAND_INS[name])
-    if name in ENTRY_DEFAULTS:
-        return (ENTRY_DEFAULTS[name],)
-    attribute = attribute_of(name)
-    if attribute is None:
-        return (NAMED_DEFAULTS.get(name, "kernel_by_kernel" if name == "partitioning" else ""),)
-    overrides_entry = "." in name
-    return (np.nan if overrides_entry or attribute.default is None else attribute.default,)
-
-
-def _field(name: str, kind: pa.DataType, unit: str, about: str, role: str, grade: str, sources: str) -> pa.Field:
+def field(
+    name: str, kind: pa.DataType, unit: str, about: str, role: str, grade: str = "", sources: str = ""
+) -> pa.Field:
+    """A column of the dataset with its meaning; `role` is key, parameter or metric."""
     metadata = {"unit": unit, "description": about, "role": role, "grade": grade, "source": sources}
     return pa.field(name, kind, nullable=False, metadata=metadata)
 
 
 def _axis_field(name: str, values: Sequence[float | str]) -> pa.Field:
-    attribute = attribute_of(name)
+    attribute = NUMERIC.get(name)
     if attribute is None:
         about = "assumption" if name in NAMED_DEFAULTS else "library entry" if name in ROLES else "axis"
-        return _field(name, NAMES, "", about, "parameter", "", "")
+        return field(name, NAMES, "", about, "parameter")
     whole = attribute.integer and all(float(value).is_integer() for value in values)
     kind = pa.int64() if whole else pa.float64()
-    return _field(dataset_name(name), kind, attribute.unit, attribute.about, "parameter", "", "")
+    return field(engine_column(name), kind, attribute.unit, attribute.about, "parameter")
 
 
 def lineage(program: Program, column: str) -> tuple[set[str], set[tuple[str, str]]]:
@@ -238,24 +69,8 @@ def lineage(program: Program, column: str) -> tuple[set[str], set[tuple[str, str
     return equations, sources
 
 
-def _band_fields(field: pa.Field) -> list[pa.Field]:
-    """Quantiles and mean of a metric over the searched points that can run."""
-    return [field.with_name(f"{field.name}_{ending}") for ending in (*BAND_SHARES, "mean")]
-
-
-def bands(name: str, values: np.ndarray) -> dict[str, np.ndarray]:
-    """Quantiles and mean [row] of a metric [row, point] over the points that are not NaN; NaN where all are."""
-    known = np.any(~np.isnan(values), axis=1)
-    found = {f"{name}_{ending}": np.full(len(values), np.nan) for ending in (*BAND_SHARES, "mean")}
-    if known.any():
-        quantiles = np.nanquantile(values[known], list(BAND_SHARES.values()), axis=1)
-        for ending, quantile in zip(BAND_SHARES, quantiles, strict=True):
-            found[f"{name}_{ending}"][known] = quantile
-        found[f"{name}_mean"][known] = np.nanmean(values[known], axis=1)
-    return found
-
-
-def _metric_field(name: str, programs: Iterable[Program], float32: bool) -> pa.Field:
+def metric_field(name: str, programs: Iterable[Program], float32: bool) -> pa.Field:
+    """A metric as some programs compute it; its grade is the weakest among its inputs."""
     unit, about = "", ""
     grades: set[str] = set()
     sources: set[str] = set()
@@ -267,38 +82,25 @@ def _metric_field(name: str, programs: Iterable[Program], float32: bool) -> pa.F
         sources.update(source for source, _ in graded)
     weakest = max(grades, key=GRADES.index, default="")
     kind = pa.float32() if float32 else pa.float64()
-    return _field(name, kind, unit, about, "metric", weakest, json.dumps(sorted(sources)))
+    return field(name, kind, unit, about, "metric", weakest, json.dumps(sorted(sources)))
 
 
 def dataset_schema(
-    axes: Mapping[str, Sequence[float | str]],
-    metrics: Sequence[str],
-    programs: Sequence[Program],
-    output: Output,
-    metadata: dict[str, str],
+    axes: Mapping[str, Sequence[float | str]], metrics: Sequence[pa.Field], metadata: dict[str, str]
 ) -> pa.Schema:
-    """Schema of every part of a study's dataset, with axes as `axis_columns` gives them. The grade of a metric is the
-    weakest among its inputs."""
-    fields = [_field("point_id", pa.int64(), "", "number of the point in the study", "key", "", "")]
+    """Schema of every part of a study's dataset, with axes as `axis_columns` gives them."""
+    fields = [field("point_id", pa.int64(), "", "number of the point in the study", "key")]
     fields += [_axis_field(name, values) for name, values in axes.items()]
-    fields.append(_field("feasible", pa.bool_(), "", "whether the point can run", "metric", "", ""))
-    fields.append(_field("infeasible_reason", NAMES, "", "first check that fails", "parameter", "", ""))
-    found = [_metric_field(name, programs, output.float32) for name in metrics]
-    if output.mode == BANDS:
-        about = "share of the searched points that can run; quantiles are of these"
-        fields.append(_field(FEASIBLE_SHARE, pa.float64(), "", about, "metric", "", ""))
-        found = [band for field in found for band in _band_fields(field)]
-    if output.mode == OPTIMIZED:
-        found += [_field(name, pa.float64(), "", about, "metric", "", "") for name, about in SEARCH_COLUMNS.items()]
-    fields += found
-    return pa.schema(fields, metadata=metadata)
+    fields.append(field("feasible", pa.bool_(), "", "whether the point can run", "metric"))
+    fields.append(field("infeasible_reason", NAMES, "", "first check that fails", "parameter"))
+    return pa.schema([*fields, *metrics], metadata=metadata)
 
 
 def _axis_array(
     grid: Grid, name: str, values: list[float | str], digits: list[np.ndarray], kind: pa.DataType
 ) -> pa.Array:
-    column = grid.columns.get(name, grid.columns.get(STAND_INS.get(name, name)))
-    own = axis_values(grid, name)
+    column = grid.columns.get(selector_of(grid, name))
+    own = values_of(grid, name)
     codes = np.zeros(len(digits[0]), np.int32) if column is None else column.codes[digits[column.axis]]
     if kind == NAMES:
         position = {value: code for code, value in enumerate(values)}
@@ -316,7 +118,7 @@ def table(
 ) -> pa.Table:
     """Rows of the dataset for points numbered within a box; `axes` as `axis_columns` gives them."""
     digits = grid.digits(numbers)
-    axis_of = {dataset_name(name): name for name in axes}
+    axis_of = {engine_column(name): name for name in axes}
     reasons = values["infeasible_reason"].astype(np.int32)
     arrays = []
     for column in schema:

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from sweeper.engine.cache import COMPILERS
 from sweeper.errors import EnvironmentFault
 from sweeper.running.folders import STORAGE_FULL, Folder
-from sweeper.running.store import Plan, Receipt, write_part
+from sweeper.running.store import Plan, Receipt, encode, write_part
 
 FEASIBLE = "feasible"
 """Boolean column by which feasible rows are counted."""
@@ -61,7 +61,7 @@ def compute(job: Job, chunk: int) -> Receipt | Failure:
     started = time.monotonic()
     try:
         table = job.plan.evaluate(chunk)
-        file, size, digest = write_part(job.run, chunk, table, job.schema)
+        file, size, digest = write_part(job.run, chunk, encode(table, job.schema, job.plan.encoding))
     except Exception as error:  # Whatever a chunk raises ends this chunk, not the run.
         full = isinstance(error, OSError) and error.errno in STORAGE_FULL
         text = "".join(traceback.format_exception(error))[-TRACEBACK_LETTERS:]

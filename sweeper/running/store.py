@@ -36,9 +36,6 @@ from sweeper.running.folders import Folder, folder
 
 RESOLVED, MANIFEST, SUCCESS, FAILURES = "resolved.json", "manifest.json", "_SUCCESS", "failures.json"
 DATA, RECEIPTS = "data", "receipts"
-ROW_GROUP = 250_000
-"""Rows per row group: smaller ones cost writing time and size, larger ones gain nothing."""
-
 FLUSH_SHARE, FLUSH_MIN_S, FLUSH_MAX_S = 0.01, 1.0, 30.0
 """Interval between two receipt files: a share of the elapsed time, within bounds."""
 
@@ -65,6 +62,10 @@ class Plan(Protocol):
     @property
     def resolved(self) -> Mapping[str, Any]:
         """The resolved study, representable in JSON."""
+
+    @property
+    def encoding(self) -> Mapping[str, Any]:
+        """How parts are written as Parquet: options of `pyarrow.parquet.write_table`."""
 
     @property
     def schema(self) -> pa.Schema:
@@ -135,7 +136,7 @@ def claim(run: Folder, plan: Plan) -> None:
         raise OutputConflict(f"{run} holds another study ({what}); choose another --out")
 
 
-def encode(table: pa.Table, schema: pa.Schema) -> pa.Buffer:
+def encode(table: pa.Table, schema: pa.Schema, encoding: Mapping[str, Any]) -> pa.Buffer:
     """Parquet bytes of a part; the same for the same rows. Raises ValueError if the table has another schema."""
     if not table.schema.equals(schema):
         raise ValueError(f"chunk has another schema than the plan:\n{table.schema}\ninstead of\n{schema}")
@@ -144,17 +145,14 @@ def encode(table: pa.Table, schema: pa.Schema) -> pa.Buffer:
     pq.write_table(
         table.cast(schema),  # The names and types agree, the metadata become the plan's.
         sink,
-        compression="zstd",
-        compression_level=1,
         use_dictionary=parameters or False,
-        row_group_size=ROW_GROUP,
+        **encoding,
     )
     return sink.getvalue()
 
 
-def write_part(run: Folder, chunk: int, table: pa.Table, schema: pa.Schema) -> tuple[str, int, str]:
+def write_part(run: Folder, chunk: int, data: pa.Buffer) -> tuple[str, int, str]:
     """Commit a part; file name relative to the run directory, size in bytes, checksum."""
-    data = encode(table, schema)
     file = f"{DATA}/{part_name(chunk)}"
     run.put(file, data)
     return file, data.size, hashlib.sha256(data).hexdigest()

@@ -5,9 +5,11 @@ from typing import Any
 import numpy as np
 
 from kernels.codes import DIMENSION_KINDS, REASONS, SHARDS
-from sweeper.engine.program import Program, evaluate
+from sweeper.engine.evaluation import evaluate
+from sweeper.engine.program import Program
 from sweeper.library.table_workload import OperatorTable
-from sweeper.planning.plan import STRUCTURE, Plan
+from sweeper.planning.columns import STRUCTURE
+from sweeper.planning.plan import Plan
 from sweeper.planning.schema import lineage
 
 NAMED = {
@@ -36,11 +38,11 @@ def explain(plan: Plan, point_id: int) -> list[dict[str, Any]]:
     point = coordinates(plan, point_id)
     grid = plan.grid_of(point_id)
     structure = {name: str(point[name]) for name in STRUCTURE if name in point}
-    program = plan.program(grid, structure, ("infeasible_reason", *plan.metrics))
+    program = plan.columns.program(grid, structure, ("infeasible_reason", *plan.contents.metrics))
     every = tuple(program.outputs)
-    program = plan.program(grid, structure, every)
+    program = plan.columns.program(grid, structure, every)
     read = [name for stage in program.stages for name in (argument.name for argument in stage.fusion.arguments)]
-    given = [name for name in dict.fromkeys((*read, *plan.metrics)) if name in program.given]
+    given = [name for name in dict.fromkeys((*read, *plan.contents.metrics)) if name in program.given]
     domain = grid.listing(np.array([point_id - grid.offset]))
     values = evaluate(program, domain, (*given, *every))
     rows: list[dict[str, Any]] = [

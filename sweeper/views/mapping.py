@@ -13,10 +13,12 @@ import numpy as np
 from kernels.codes import REASONS, SHARDS
 from kernels.graphs.loads import SRAM, WEIGHTS
 from kernels.graphs.partition import COMPUTE, MEMORY, NETWORK, TOTAL
-from sweeper.engine.program import Values, evaluate
+from sweeper.engine.evaluation import evaluate
+from sweeper.engine.program import Values
 from sweeper.errors import UsageFault
 from sweeper.library.graph_workload import Workload
-from sweeper.planning.plan import STRUCTURE, Plan
+from sweeper.planning.columns import STRUCTURE
+from sweeper.planning.plan import Plan
 from sweeper.views.lineage import coordinates
 from sweeper.views.report import listing
 
@@ -163,9 +165,9 @@ def _values(plan: Plan, point_id: int, wanted: Iterable[str], optional: Iterable
     point = coordinates(plan, point_id)
     structure = {name: str(point[name]) for name in STRUCTURE if name in point}
     columns = tuple(dict.fromkeys(wanted))
-    known = plan.program(grid, structure, columns)
+    known = plan.columns.program(grid, structure, columns)
     columns += tuple(name for name in optional if name in known.outputs or name in known.given)
-    program = plan.program(grid, structure, columns)
+    program = plan.columns.program(grid, structure, columns)
     values = evaluate(program, grid.listing(np.array([point_id - grid.offset])), columns)
     return {name: value[0] for name, value in values.items()}
 

@@ -1,7 +1,6 @@
 """The engine: factoring, tiling, chunking and searching change nothing but the time it takes."""
 
 import dataclasses
-import sys
 
 import numpy as np
 import polars as pl
@@ -9,6 +8,7 @@ import pytest
 
 import sweeper
 from kernels.codes import SWITCHES
+from sweeper.planning import chunks, modes
 from sweeper.planning.plan import Plan
 from sweeper.study.study import Axis, Box, Objective, Output, load_study
 from sweeper.words.system import SWITCH_DEFAULTS
@@ -83,7 +83,7 @@ def test_one_point_at_a_time(study, every_point) -> None:  # type: ignore[no-unt
     plan = Plan(with_output(study, "all"))
     for point in np.random.default_rng(0).integers(0, plan.point_count, 12):
         row = every_point.row(int(point), named=True)
-        for name, values in plan.points([int(point)], plan.metrics).items():
+        for name, values in plan.points([int(point)], plan.contents.metrics).items():
             assert np.array_equal(values[0], row[name], equal_nan=True), (point, name)
 
 
@@ -93,8 +93,9 @@ def test_tiles_and_chunks_do_not_matter(study, every_point, monkeypatch) -> None
         study, "pareto", (Objective("iteration_time_s", "minimise"), Objective("memory_need_B", "minimise"))
     )
     front = rows(Plan(front_study))
-    for name, value in (("TILE_POINTS", 97), ("CHUNK_ROWS", 211), ("LEAST_POINTS", 1), ("CHUNK_POINTS", 1000)):
-        monkeypatch.setattr(sys.modules["sweeper.planning.plan"], name, value)
+    monkeypatch.setattr(modes, "TILE_POINTS", 97)
+    for name, value in (("CHUNK_ROWS", 211), ("LEAST_POINTS", 1), ("CHUNK_POINTS", 1000)):
+        monkeypatch.setattr(chunks, name, value)
     assert Plan(study).chunk_count > 4
     same_bits(every_point, rows(Plan(with_output(study, "all"))))
     same_bits(best, rows(Plan(study)))
@@ -145,7 +146,7 @@ def test_counting_a_trillion_points_is_instant(study) -> None:  # type: ignore[n
     plan = Plan(huge)
     assert plan.point_count >= 10**12
     assert plan.chunk_count > 10**5
-    grid, ranges = plan.locate(plan.chunk_count - 1)
+    grid, ranges = plan.chunks.locate(plan.chunk_count - 1)
     assert grid.ranges_first(ranges) + plan.chunk_points(plan.chunk_count - 1) == plan.point_count
 
 
@@ -154,7 +155,7 @@ def test_explain_tells_the_same_numbers(study, every_point) -> None:  # type: ig
     point = int(every_point.filter("feasible")["point_id"][3])
     told = {row["column"]: row for row in sweeper.explain(plan, point)}
     row = every_point.row(point, named=True)
-    for name in plan.metrics:
+    for name in plan.contents.metrics:
         assert np.array_equal(told[name]["value"], row[name], equal_nan=True)
         assert told[name]["source"]
     assert told["tensor_parallel"]["value"] == row["tensor_parallel"]
@@ -280,5 +281,5 @@ def test_every_point_modes_bound_their_chunks(tmp_path) -> None:  # type: ignore
 def test_full_physics_is_what_a_study_gets_that_assumes_nothing(tmp_path) -> None:  # type: ignore[no-untyped-def]
     silent = variant(tmp_path, "")
     named = variant(tmp_path, "assumptions: full_physics")
-    assert {name: named.constants[name] for name in SWITCHES} == SWITCH_DEFAULTS
-    assert named.constants == silent.constants
+    assert {name: named.contents.constants[name] for name in SWITCHES} == SWITCH_DEFAULTS
+    assert named.contents.constants == silent.contents.constants

@@ -18,9 +18,8 @@ import tests.twins.naive_serving  # noqa: F401 - registers its twins
 from kernels.chips import generator
 from kernels.codes import DIMENSION_KINDS, SWITCHES
 from kernels.models import EQUATIONS, MODELS
-from sweeper.engine.program import GRAPH_ARRAYS
+from sweeper.inputs.packages import PACKAGE_TABLES
 from sweeper.library.graph_arrays import SCALARS
-from sweeper.planning.package_columns import PACKAGE_TABLES
 from sweeper.words.system import BLOCK_SCALARS, NAMED, TABLE_SCALARS
 from tests.twins import naive_energy, naive_mapping, naive_models, naive_packaging
 from tests.twins.naive import (
@@ -159,12 +158,14 @@ def test_every_column_has_one_writer_under_every_assumption(family: str, generat
             assert sorted(covered) == sorted(set(needed)), column
 
 
+GRAPH_ARRAYS = {
+    *("kernel_traits", "kernel_dims", "graph_edges", "partition_of"),
+    *("elimination_scope", "elimination_edges", "elimination_messages"),
+}
 OPERATOR_ARRAYS = {"operator_traits", "operator_dims", "decode_dims"}
 CURVES = frozenset({"efficiency_curves"})
 WORKLOAD_COLUMNS = {
-    "graph": {column for column, _, _ in SCALARS.values()}
-    | (GRAPH_ARRAYS - OPERATOR_ARRAYS - CURVES - set(PACKAGE_TABLES))
-    | {"partitions", "divisible_graph"},
+    "graph": {column for column, _, _ in SCALARS.values()} | GRAPH_ARRAYS | {"partitions", "divisible_graph"},
     "operators": TABLE_SCALARS.keys() | OPERATOR_ARRAYS | {"model_flops_per_output_token"},
     "calculon": BLOCK_SCALARS.keys() | {"operator_traits", "operator_dims"} | CURVES,
 }

@@ -124,7 +124,7 @@ def starting_scores(plan: Plan, weights: tuple[float, ...] = (1.0,)) -> np.ndarr
     starts = budgets.random(search.starts, np.random.default_rng(search.seed))[1:-1]
     points = np.repeat(np.arange(grid.searched), len(starts))
     wanted = ("infeasible_reason", *(objective.column for objective in plan.study.objectives))
-    found = plan.at_designs(grid, points, names, np.tile(starts, (grid.searched, 1)), wanted)
+    found = plan.columns.at_trials(grid, points, names, np.tile(starts, (grid.searched, 1)), wanted)
     score = np.prod([found[name] ** weight for name, weight in zip(wanted[1:], weights, strict=True)], axis=0)
     return np.where(found["infeasible_reason"] == 0.0, score, np.inf).reshape(grid.searched, -1)
 

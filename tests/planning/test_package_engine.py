@@ -12,8 +12,8 @@ from sweeper.designs.package_draws import evaluate_design
 from sweeper.errors import SpecError
 from sweeper.library.library import Library, builtin_specs
 from sweeper.library.packages import read_package
+from sweeper.planning.bands import BAND_SHARES
 from sweeper.planning.plan import Plan, make_plan
-from sweeper.planning.schema import BAND_SHARES
 from sweeper.study.study import load_study
 
 HEAD = """\
@@ -103,7 +103,7 @@ def test_bands_are_the_quantiles_of_the_draws(tmp_path: Path) -> None:
 
 def test_bands_do_not_depend_on_tiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = rows(plan_of(tmp_path, SWEEP))
-    monkeypatch.setattr("sweeper.planning.plan.TILE_POINTS", 7)
+    monkeypatch.setattr("sweeper.planning.modes.TILE_POINTS", 7)
     assert rows(plan_of(tmp_path, SWEEP)).equals(whole)
 
 

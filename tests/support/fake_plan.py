@@ -56,6 +56,10 @@ class FakePlan:
         return {"name": self.name, "chunks": self.chunks, "size": self.size}
 
     @property
+    def encoding(self) -> dict[str, Any]:
+        return {"compression": "zstd"}
+
+    @property
     def schema(self) -> pa.Schema:
         def field(name: str, kind: pa.DataType, unit: str, role: str) -> pa.Field:
             return pa.field(name, kind, metadata={"unit": unit, "description": f"the {name}", "role": role})

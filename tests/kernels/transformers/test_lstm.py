@@ -52,7 +52,7 @@ def evaluate(points: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> dic
     """Columns of points, as the engine finds them."""
     plan = plan_of(points)
     grid = plan.grids[0]
-    return plan.columns(grid, grid.listing(np.arange(len(points))), tuple(columns))
+    return plan.columns.over(grid, grid.listing(np.arange(len(points))), tuple(columns))
 
 
 def mapped(workload: str, kind: str, t: int = 1, r: int = 1, data: int = 1, rows: int = 64, **others: Any) -> Point:

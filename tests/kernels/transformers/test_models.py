@@ -42,7 +42,7 @@ def evaluate(points: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> dic
     """Columns of points, as the engine finds them."""
     plan = plan_of(points)
     grid = plan.grids[0]
-    return plan.columns(grid, grid.listing(np.arange(len(points))), tuple(columns))
+    return plan.columns.over(grid, grid.listing(np.arange(len(points))), tuple(columns))
 
 
 def mapped(workload: str, tensor: int = 1, pipe: int = 1, data: int = 1, context: int = 1, **others: Any) -> Point:

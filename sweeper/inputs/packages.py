@@ -1,15 +1,16 @@
 """The tables of a package as columns of the engine: constants once, and what varies for every combination it needs."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 import numpy as np
 
 from kernels.packages.defects import YIELD_MODELS
 from sweeper.engine.program import Given, Values
+from sweeper.inputs.numbers import NOTHING, Surroundings, array, constant, drawn, lookup, number
 from sweeper.library.entries import Value
 from sweeper.library.packages import Cell, PackageDesign, Quoted
 from sweeper.library.uncertain import is_uncertain, key_of
-from sweeper.planning.inputs import NOTHING, Surroundings, constant, drawn, lookup, number
 from sweeper.reading import checks
 from sweeper.words.packages import PACKAGE
 
@@ -79,7 +80,7 @@ def package_columns(around: Surroundings, structure: Mapping[str, str], known: M
         constant("package_has_memory", float(design.has_memory), "", about),
         array("package_codes", design.die_codes, "place of every die"),
         array("package_links", design.link_codes, "dies that every row of links joins"),
-        Given("package_numbers", NOTHING, lambda values, n: fixed[None], "", "tables of the package", sources),
+        replace(array("package_numbers", fixed, "tables of the package"), sources=sources),
         array("package_places", places, "entries of the tables that vary"),
         Given(
             "package_values",
@@ -87,14 +88,10 @@ def package_columns(around: Surroundings, structure: Mapping[str, str], known: M
             lambda values, n: evaluate_cells(design, cells, symbols, values, n),
             "",
             "their values",
+            array=True,
         ),
     ]
     return {given.name: given for given in found}
-
-
-def array(name: str, values: np.ndarray, about: str) -> Given:
-    """An array that does not vary."""
-    return Given(name, NOTHING, lambda _, n: values[None], "", about)
 
 
 def base_of(design: PackageDesign, needs: Iterable[frozenset[str]], symbols: Mapping[str, Given]) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Designs: values of continuous columns that a search tries, as columns of a program over the column `design`."""
+"""Trials: values of continuous columns that a search tries, as columns of a program over the column `trial`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -6,20 +6,21 @@ from typing import Any
 
 import numpy as np
 
-from sweeper.engine.program import Evaluation, Given
+from sweeper.engine.evaluation import Evaluation
+from sweeper.engine.program import Given
 from sweeper.engine.space import Factor
 
-DESIGN = "design"
-"""Column that numbers the designs of a batch."""
+TRIAL = "trial"
+"""Column that numbers the trials of a batch."""
 LARGEST_BATCH = 1 << 20
 NUMBERED = np.arange(LARGEST_BATCH, dtype=np.float64)
 """Values of that column."""
 
 
 @dataclass(eq=False)
-class Designs:
-    """The engine's columns that designs give by the position of their values `x` [design, position] in the batch that
-    is evaluated next, and evaluations of lists of points that hold what no design changes."""
+class Trials:
+    """The engine's columns that trials give by the position of their values `x` [trial, position] in the batch that is
+    evaluated next, and evaluations of lists of points that hold what no trial changes."""
 
     columns: Mapping[str, int]
     x: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
@@ -32,12 +33,12 @@ class Designs:
     def _column(self, known: Given, position: int) -> Given:
         return replace(
             known,
-            needs=frozenset({DESIGN}),
-            build=lambda values, n: self.x[values[DESIGN].astype(np.int64), position],
+            needs=frozenset({TRIAL}),
+            build=lambda values, n: self.x[values[TRIAL].astype(np.int64), position],
             sources=(),
         )
 
 
-def with_designs(factor: Factor) -> Factor:
-    """A list of points, each with a design of its own."""
-    return Factor({**factor.codes, DESIGN: np.arange(factor.size, dtype=np.int32)}, factor.size)
+def with_trials(factor: Factor) -> Factor:
+    """A list of points, each with a trial of its own."""
+    return Factor({**factor.codes, TRIAL: np.arange(factor.size, dtype=np.int32)}, factor.size)

@@ -1,0 +1,231 @@
+"""Columns of a study's points: one program for each combination of structural values, evaluated over any domain."""
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from kernels.codes import NAMED_FORMATS
+from kernels.models import EQUATIONS
+from sweeper.engine.evaluation import Evaluation, evaluate, evaluate_feasible
+from sweeper.engine.program import Given, Program, build_program
+from sweeper.engine.space import Domain, Factor, Grid
+from sweeper.inputs.families import FAMILIES, family_of
+from sweeper.inputs.generated import equations_of, with_generated
+from sweeper.inputs.numbers import (
+    Surroundings,
+    efficiency_curves,
+    format_width,
+    given_numbers,
+    switch_columns,
+    switches,
+    topology_kinds,
+)
+from sweeper.inputs.packages import package_columns
+from sweeper.planning.trials import NUMBERED, TRIAL, Trials, with_trials
+from sweeper.study.optimize import design_columns
+from sweeper.study.study import Study
+from sweeper.words.columns import default, engine_column
+
+STRUCTURE = ("workload", "partitioning", "package", *dict.fromkeys(e.when[0] for e in EQUATIONS if e.when))
+"""Columns that choose equations or array shapes: one program for each combination of their values."""
+
+KEPT_EVALUATIONS = 4
+"""Lists of points that a search keeps: those of its step, of the neighbours, of all combinations, of the winners."""
+
+
+@dataclass(eq=False)
+class Columns:
+    """What any point of a study has in any column.
+
+    Picklable; evaluation is pure. `factored` False evaluates every equation at every point (for comparison only).
+    """
+
+    study: Study
+    factored: bool = True
+    _programs: dict[Any, Program] = field(default_factory=dict, repr=False)
+    _trials: dict[tuple[int, tuple[str, ...]], Trials] = field(default_factory=dict, repr=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"study": self.study, "factored": self.factored, "_programs": {}, "_trials": {}}
+
+    def program(
+        self, grid: Grid, structure: Mapping[str, str], wanted: Sequence[str], trials: Trials | None = None
+    ) -> Program:
+        """The equations for some columns, under one combination of structural values of a box; `trials` give some
+        columns besides. Raises UnknownColumn."""
+        complete = {name: str(default(name)) for name in ("partitioning", "package")} | dict(structure)
+        key = (grid.offset, *sorted(complete.items()), *wanted, trials)
+        if key not in self._programs:
+            self._programs[key] = self._built(grid, complete, wanted, trials)
+        return self._programs[key]
+
+    def _built(self, grid: Grid, structure: Mapping[str, str], wanted: Sequence[str], trials: Trials | None) -> Program:
+        around = Surroundings(grid, self.study.library, self.study.workloads, self.study.packages)
+        workload = self.study.workloads[structure["workload"]]
+        family = FAMILIES[family_of(workload)]
+        given = given_columns(around, structure)
+        if trials is not None:
+            given |= trials.given(given)
+        package = self.study.packages.get(structure["package"])
+        values = {name: _numbers(grid, name) for name in grid.columns if around.varies(name)}
+        return build_program(
+            wanted,
+            equations_of(around, family.equations),
+            {**given, **package_columns(around, structure, given)},
+            switches(around, structure),
+            {**family.sizes(workload, structure["partitioning"]), "die": len(package.dies) if package else 0},
+            values if trials is None else {**values, TRIAL: NUMBERED},
+            self.factored,
+            (TRIAL,),
+        )
+
+    def over(self, grid: Grid, domain: Domain, wanted: Sequence[str]) -> dict[str, np.ndarray]:
+        """Columns over every point of a domain."""
+        parts = list(self._parts(grid, domain, wanted))
+        if len(parts) == 1:
+            program, part, _ = parts[0]
+            return evaluate(program, part, wanted)
+        sizes = tuple(factor.size for factor in domain)
+        found = {name: np.empty(sizes) for name in wanted}
+        for program, part, where in parts:
+            shape = tuple(factor.size for factor in part)
+            for name, values in evaluate(program, part, wanted).items():
+                found[name][where] = values.reshape(shape)
+        return {name: values.reshape(-1) for name, values in found.items()}
+
+    def feasible(self, grid: Grid, domain: Domain, wanted: Sequence[str]) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        """The points of a domain that can run, in order, and columns (`infeasible_reason` among them) at these."""
+        parts = list(self._parts(grid, domain, wanted))
+        if len(parts) == 1:
+            program, part, _ = parts[0]
+            return evaluate_feasible(program, part, wanted)
+        sizes = tuple(factor.size for factor in domain)
+        numbers, found = [], []
+        for program, part, where in parts:
+            points, values = evaluate_feasible(program, part, wanted)
+            rows = np.ravel_multi_index(np.broadcast_arrays(*where), sizes)
+            numbers.append(rows.reshape(-1)[points])
+            found.append(values)
+        every = np.concatenate(numbers)
+        order = np.argsort(every)
+        return every[order], {name: np.concatenate([values[name] for values in found])[order] for name in wanted}
+
+    def _parts(
+        self, grid: Grid, domain: Domain, wanted: Sequence[str]
+    ) -> Iterator[tuple[Program, Domain, tuple[np.ndarray, ...]]]:
+        """A program for each combination of structural values in a domain, its points, and where they lie."""
+        names = [name for name in STRUCTURE if name in grid.columns]
+        groups = [_groups(factor, [name for name in names if name in factor.codes]) for factor in domain]
+        for parts in itertools.product(*groups):
+            program = self.program(grid, _named(grid, (codes for codes, _, _ in parts)), tuple(wanted))
+            yield program, tuple(factor for _, _, factor in parts), np.ix_(*(rows for _, rows, _ in parts))
+
+    def without_search(self, grid: Grid, names: tuple[str, ...], points: np.ndarray) -> np.ndarray:
+        """Values [point, name] of continuous columns where they are not searched."""
+        columns = [engine_column(name) for name in names]
+        values = self.over(grid, grid.listing(points), columns)
+        return np.stack([values[name] for name in columns], axis=-1)
+
+    def trials(self, grid: Grid, names: tuple[str, ...], x: np.ndarray) -> Trials:
+        """What gives some continuous columns of a box, now with the values `x` [trial, name]."""
+        if (grid.offset, names) not in self._trials:
+            self._trials[grid.offset, names] = Trials(design_columns(names, grid.columns))
+        trials = self._trials[grid.offset, names]
+        trials.x = x
+        return trials
+
+    def at_trials(
+        self, grid: Grid, points: np.ndarray, names: tuple[str, ...], x: np.ndarray, wanted: Sequence[str]
+    ) -> dict[str, np.ndarray]:
+        """Columns of points, numbered within the box, each with a trial: values `x` [point, name] of some columns."""
+        trials = self.trials(grid, names, x)
+        found = {name: np.empty(len(points)) for name in wanted}
+        for rows, evaluation in self._evaluations(grid, points, trials, tuple(wanted)):
+            evaluation.renew(TRIAL)
+            for name in wanted:
+                found[name][rows] = evaluation.at_points(name)
+        return found
+
+    def _evaluations(
+        self, grid: Grid, points: np.ndarray, trials: Trials, wanted: tuple[str, ...]
+    ) -> list[tuple[np.ndarray, Evaluation]]:
+        """An evaluation for each combination of structural values among points, with what no trial changes.
+
+        A search asks for the same points in every step, so that the last few lists are kept.
+        """
+        key = (grid.offset, points.tobytes(), wanted)
+        if key not in trials.evaluations:
+            if len(trials.evaluations) >= KEPT_EVALUATIONS:
+                trials.evaluations.clear()
+            found = []
+            factor = with_trials(grid.listing(points)[0])
+            for codes, rows, part in _groups(factor, [name for name in STRUCTURE if name in grid.columns]):
+                evaluation = Evaluation(self.program(grid, _named(grid, (codes,)), wanted, trials), (part,))
+                for stage in evaluation.program.stages:
+                    if TRIAL not in stage.needs:
+                        evaluation.run(stage)
+                found.append((rows, evaluation))
+            trials.evaluations[key] = found
+        return trials.evaluations[key]
+
+
+def given_columns(around: Surroundings, structure: Mapping[str, str]) -> dict[str, Given]:
+    """Every column that the space gives, for one combination of the structural columns."""
+    workload = around.workloads[structure["workload"]]
+    found = [*given_numbers(around).values(), *topology_kinds(around), efficiency_curves(around)]
+    found += switch_columns(around)
+    found += [format_width(around, tensor) for tensor in NAMED_FORMATS]
+    known = {given.name: given for given in found}
+    of_workload = FAMILIES[family_of(workload)].inputs(around, workload, structure["partitioning"], known)
+    return with_generated(around, {**known, **{given.name: given for given in of_workload}})
+
+
+def structures(grids: Sequence[Grid]) -> Iterator[tuple[Grid, dict[str, str]]]:
+    """Every combination of structural values that occurs in each box."""
+    for grid in grids:
+        together = []
+        for axis in grid.axes:
+            at = [position for position, name in enumerate(axis.columns) if name in STRUCTURE]
+            names = [axis.columns[position] for position in at]
+            rows = dict.fromkeys(tuple(str(row[position]) for position in at) for row in axis.rows)
+            together.append([dict(zip(names, row, strict=True)) for row in rows] if at else [{}])
+        for parts in itertools.product(*together):
+            yield grid, {name: value for part in parts for name, value in part.items()}
+
+
+def with_structure(domain: Domain, grid: Grid, structure: Mapping[str, str]) -> Domain:
+    """A domain with structural columns set to given values; only for compiling, the points need not exist."""
+    (factor,) = domain
+    codes = dict(factor.codes)
+    for name, value in structure.items():
+        codes[name] = np.full(factor.size, grid.columns[name].values.index(value), np.int32)
+    return (Factor(codes, factor.size),)
+
+
+def _named(grid: Grid, parts: "Iterator[dict[str, int]] | Sequence[dict[str, int]]") -> dict[str, str]:
+    """Structural values by name, given their codes."""
+    return {name: str(grid.columns[name].values[code]) for codes in parts for name, code in codes.items()}
+
+
+def _numbers(grid: Grid, name: str) -> np.ndarray:
+    """Values of a varying column as the equations see them: numbers, or the position of a library entry."""
+    column = grid.columns[name]
+    return np.arange(float(len(column.values))) if isinstance(column.values[0], str) else column.numbers
+
+
+def _groups(factor: Factor, names: list[str]) -> list[tuple[dict[str, int], np.ndarray, Factor]]:
+    """Rows of a factor that share structural values: those values' codes, the rows, and the factor of these rows."""
+    if not names:
+        return [({}, np.arange(factor.size), factor)]
+    first, number = factor.distinct(frozenset(names))
+    if len(first) == 1:
+        return [({name: int(factor.codes[name][0]) for name in names}, np.arange(factor.size), factor)]
+    groups = []
+    for index, row in enumerate(first):
+        rows = np.flatnonzero(number == index)
+        part = Factor({name: codes[rows] for name, codes in factor.codes.items()}, len(rows))
+        groups.append(({name: int(factor.codes[name][row]) for name in names}, rows, part))
+    return groups

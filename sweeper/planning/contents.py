@@ -1,0 +1,92 @@
+"""What the dataset of a study holds: its axis columns, its metrics, what is the same in every row, and the schema."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import pyarrow as pa
+
+from sweeper.engine.program import Program
+from sweeper.engine.space import Grid
+from sweeper.inputs.families import FAMILIES, family_of
+from sweeper.inputs.numbers import values_of
+from sweeper.planning.modes import MODES, Mode
+from sweeper.planning.schema import axis_columns, dataset_schema, metric_field
+from sweeper.study.study import Study
+from sweeper.words.columns import engine_column
+from sweeper.words.metrics import PACKAGE_METRICS
+from sweeper.words.system import NAMED_DEFAULTS, NUMBERS
+
+REASON = "infeasible_reason"
+
+
+@dataclass(eq=False)
+class Contents:
+    """Columns of the dataset of a study, which has these boxes."""
+
+    study: Study
+    grids: Sequence[Grid]
+
+    @property
+    def mode(self) -> Mode:
+        """How points become rows."""
+        return MODES[self.study.output.mode]
+
+    @cached_property
+    def axes(self) -> dict[str, list[float | str]]:
+        """Axis columns and every value they take."""
+        searched = {name for grid in self.grids for axis in grid.axes if axis.searched for name in axis.columns}
+        hidden = {*self.optimized, *(searched if self.mode.many_points_a_row else ())}
+        return axis_columns(self.grids, hidden)
+
+    @cached_property
+    def optimized(self) -> tuple[str, ...]:
+        """Continuous columns that some box searches, as a study names them."""
+        optimize = self.study.optimize
+        every = [] if optimize is None else [name for grid in self.grids for name in optimize.columns(grid.columns)]
+        return tuple(dict.fromkeys(every))
+
+    @cached_property
+    def metrics(self) -> tuple[str, ...]:
+        """Metric columns: the study's choice, or the usual ones; objectives always."""
+        chosen = self._usual if self.study.output.columns is None else self.study.output.columns
+        objectives = [objective.column for objective in self.study.objectives]
+        present = {"feasible", REASON, "point_id", *map(engine_column, self.axes)}
+        every = (*chosen, *map(engine_column, self.optimized), *objectives)
+        return tuple(dict.fromkeys(name for name in every if name not in present))
+
+    @property
+    def _usual(self) -> list[str]:
+        """Metrics of a study that does not choose: those that all its families and tasks share."""
+        kinds = {family_of(workload) for workload in self.study.workloads.values()}
+        tasks = {str(task) for grid in self.grids for task in values_of(grid, "task")}
+        known = {key: names for kind in kinds for key, names in FAMILIES[kind].metrics.items() if key in {kind, *tasks}}
+        first, *others = (known[key] for key in sorted(known))
+        shared = [name for name in first if all(name in other for other in others)]
+        packages = all("package" in grid.columns for grid in self.grids)
+        return [*shared, *(PACKAGE_METRICS if packages else ())]
+
+    @property
+    def searched_columns(self) -> tuple[str, ...]:
+        """What a search evaluates at every point: whether it can run, the objectives, what the constraints read."""
+        objectives = [objective.column for objective in self.study.objectives]
+        constraints = self.study.optimize.constraints if self.study.optimize is not None else ()
+        read = sorted({symbol for constraint in constraints for symbol in constraint.symbols})
+        return tuple(dict.fromkeys([REASON, *objectives, *read]))
+
+    @property
+    def all_columns(self) -> tuple[str, ...]:
+        """What is evaluated at every point that a row is of."""
+        return (REASON, *self.metrics)
+
+    @cached_property
+    def constants(self) -> dict[str, float | str]:
+        """What has one and the same value in the whole study, assumptions that it does not mention included."""
+        names = {*NAMED_DEFAULTS, *NUMBERS, *(name for grid in self.grids for name in grid.columns)}
+        values = {name: {value for grid in self.grids for value in values_of(grid, name)} for name in sorted(names)}
+        return {name: next(iter(found)) for name, found in values.items() if len(found) == 1}
+
+    def schema(self, programs: Sequence[Program], metadata: dict[str, str]) -> pa.Schema:
+        """Schema with unit, meaning, grade and sources of every column, given the programs that write the metrics."""
+        metrics = [metric_field(name, programs, self.study.output.float32) for name in self.metrics]
+        return dataset_schema(self.axes, self.mode.fields(metrics), metadata)

@@ -1,0 +1,192 @@
+"""Modes of output: how the points of a chunk become rows, and what that means for chunks and columns. One table."""
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from kernels import reduce
+from sweeper.engine.space import Grid
+from sweeper.planning.bands import FEASIBLE_SHARE, band_fields, bands
+from sweeper.planning.columns import Columns
+from sweeper.planning.design_search import DesignSearch, search_fields
+from sweeper.study.study import Output, Study
+
+TILE_POINTS = 1 << 17
+"""Points evaluated at a time: bounds the memory of a worker to some 100 MB whatever the study."""
+KNOWN_DESIGNS = 3
+"""Last designs found in a chunk, from which its next search also starts."""
+OPTIMIZED_ROWS = 8
+"""Combinations of the swept axes in a chunk of searches: each takes about a second."""
+
+Ranges = Sequence[tuple[int, int]]
+"""Rows [low, high) of every axis."""
+Rows = tuple[np.ndarray, dict[str, np.ndarray]]
+"""Numbers within the box of the points that rows are of, and the columns of these rows."""
+
+
+class Wanted(Protocol):
+    """Columns that a mode evaluates."""
+
+    @property
+    def study(self) -> Study:
+        """The study."""
+
+    @property
+    def all_columns(self) -> tuple[str, ...]:
+        """Columns of a row."""
+
+    @property
+    def searched_columns(self) -> tuple[str, ...]:
+        """Columns that decide which points are kept."""
+
+
+def every_point(columns: Columns, wanted: Wanted, grid: Grid, ranges: Ranges) -> Rows:
+    """All points."""
+
+    def evaluated(tile: Ranges) -> Rows:
+        values = columns.over(grid, grid.slice(tile), wanted.all_columns)
+        return np.arange(len(values["infeasible_reason"])), values
+
+    return _tiled(grid, ranges, evaluated)
+
+
+def feasible_points(columns: Columns, wanted: Wanted, grid: Grid, ranges: Ranges) -> Rows:
+    """All points that can run."""
+    return _tiled(grid, ranges, lambda tile: columns.feasible(grid, grid.slice(tile), wanted.all_columns))
+
+
+def _tiled(grid: Grid, ranges: Ranges, evaluated: Callable[[Ranges], Rows]) -> Rows:
+    """Rows of a chunk, a tile at a time; a tile numbers its own points."""
+    parts = []
+    for tile in grid.tiles(range(len(grid.axes)), ranges, TILE_POINTS):
+        points, values = evaluated(tile)
+        parts.append((grid.ranges_first(tile) + points, values))
+    return _joined(parts)
+
+
+def _joined(parts: Sequence[Rows]) -> Rows:
+    numbers = np.concatenate([points for points, _ in parts])
+    return numbers, {name: np.concatenate([values[name] for _, values in parts]) for name in parts[0][1]}
+
+
+def quantiles(columns: Columns, wanted: Wanted, grid: Grid, ranges: Ranges) -> Rows:
+    """The first point of every search, with quantiles of the columns over those of its points that can run; a search
+    of which none can has the reason of its first point."""
+    parts = []
+    for rows, tiles in _searches(grid, ranges):
+        found = [columns.over(grid, grid.slice(tile), wanted.all_columns) for tile in tiles]
+        values = {name: np.concatenate([part[name] for part in found]) for name in wanted.all_columns}
+        reasons = values.pop("infeasible_reason").reshape(-1, grid.searched)
+        fits = reasons == 0.0
+        banded = {
+            "infeasible_reason": np.where(fits.any(axis=1), 0.0, reasons[:, 0]),
+            FEASIBLE_SHARE: fits.mean(axis=1),
+        }
+        for name, points in values.items():
+            banded |= bands(name, np.where(fits, points.reshape(-1, grid.searched), np.nan))
+        parts.append((grid.ranges_first(rows) + grid.searched * np.arange(len(reasons)), banded))
+    return _joined(parts)
+
+
+def _searches(grid: Grid, ranges: Ranges) -> Iterator[tuple[Ranges, list[Ranges]]]:
+    """Runs of searches, and each in tiles: of several searches, or of a part of one."""
+    swept, searched = range(grid.swept), range(grid.swept, len(grid.axes))
+    for rows in grid.tiles(swept, ranges, max(1, TILE_POINTS // grid.searched)):
+        yield rows, list(grid.tiles(searched, rows, TILE_POINTS))
+
+
+def winners(columns: Columns, wanted: Wanted, grid: Grid, ranges: Ranges) -> Rows:
+    """The points that every search keeps."""
+    numbers = []
+    for _, tiles in _searches(grid, ranges):
+        kept = [_search(columns, wanted, grid, tile, len(tiles) == 1) for tile in tiles]
+        numbers.append(kept[0][0] if len(kept) == 1 else _best_of(wanted.study.output, kept))
+    points = np.concatenate(numbers)
+    return points, columns.over(grid, grid.listing(points), wanted.all_columns)
+
+
+def _search(columns: Columns, wanted: Wanted, grid: Grid, tile: Ranges, whole: bool) -> tuple[np.ndarray, ...]:
+    """Points of a tile that the search keeps, with their scores and reasons; `whole` tiles have whole searches."""
+    values = columns.over(grid, grid.slice(tile), wanted.searched_columns)
+    reasons = values["infeasible_reason"]
+    rows = len(reasons) // grid.searched if whole else 1
+    objectives = wanted.study.objectives
+    scores = np.stack([values[o.column] if o.sense == "minimise" else -values[o.column] for o in objectives], axis=-1)
+    kept = _kept(wanted.study.output, scores.reshape(rows, -1, scores.shape[-1]), reasons.reshape(rows, -1))
+    return grid.ranges_first(tile) + kept, scores[kept], reasons[kept]
+
+
+def _best_of(output: Output, parts: Sequence[tuple[np.ndarray, ...]]) -> np.ndarray:
+    """The best among the bests of several tiles of one search."""
+    numbers, scores, reasons = (np.concatenate(column) for column in zip(*parts, strict=True))
+    order = np.argsort(numbers, kind="stable")
+    return numbers[order][_kept(output, scores[order][None], reasons[order][None])]
+
+
+def _kept(output: Output, scores: np.ndarray, reasons: np.ndarray) -> np.ndarray:
+    """Positions that survive, flat and in the order of the points. `scores` is [rows, points, objectives]."""
+    rows, points, _ = scores.shape
+    if output.mode == "pareto":
+        front = np.empty(points, np.int64)
+        fronts = []
+        for row in range(rows):
+            count = reduce.pareto(scores[row], reasons[row], front)
+            fronts.append(row * points + front[:count])
+        return np.concatenate(fronts)
+    chosen = np.empty((rows, 1 if output.mode == "best" else output.top_k), np.int64)
+    reduce.top_k(np.ascontiguousarray(scores[:, :, 0]), reasons, chosen)
+    return np.sort((chosen + np.arange(rows)[:, None] * points)[chosen >= 0])
+
+
+def best_designs(columns: Columns, wanted: Wanted, grid: Grid, ranges: Ranges) -> Rows:
+    """The best designs of every combination of the swept axes."""
+    study = wanted.study
+    assert study.optimize is not None
+    search = DesignSearch(
+        study.optimize,
+        study.objectives,
+        wanted.searched_columns,
+        grid,
+        partial(columns.at_trials, grid),
+        partial(columns.without_search, grid),
+    )
+    parts, known = [], deque[np.ndarray](maxlen=KNOWN_DESIGNS)
+    for rows in grid.tiles(range(grid.swept), ranges, 1):
+        points, values, designs = search.best(grid.ranges_first(rows), wanted.all_columns, list(known))
+        known.extend(designs)
+        parts.append((points, values))
+    return _joined(parts)
+
+
+@dataclass(frozen=True)
+class Mode:
+    """How the points of a chunk become rows.
+
+    `kept(output, points)`: rows that a search over so many points leaves at most. `cuts_searches`: a chunk may hold a
+    part of a search, since every point is a row anyway. `many_points_a_row`: searched axes have no value in a row.
+    `fields`: what a row has for the metrics. `rows_per_chunk`: swept combinations in a chunk, where that is fixed.
+    """
+
+    rows: Callable[[Columns, Wanted, Grid, Ranges], Rows]
+    kept: Callable[[Output, int], int] = lambda output, points: 1
+    cuts_searches: bool = False
+    many_points_a_row: bool = False
+    fields: Callable[[list[pa.Field]], list[pa.Field]] = lambda metrics: metrics
+    rows_per_chunk: int | None = None
+
+
+MODES = {
+    "all": Mode(every_point, cuts_searches=True),
+    "feasible": Mode(feasible_points, cuts_searches=True),
+    "best": Mode(winners),
+    "top_k": Mode(winners, lambda output, points: min(output.top_k, points)),
+    "pareto": Mode(winners, lambda output, points: points),
+    "bands": Mode(quantiles, many_points_a_row=True, fields=band_fields),
+    "optimized": Mode(best_designs, fields=search_fields, rows_per_chunk=OPTIMIZED_ROWS),
+}
+"""Every mode, by the name that a study gives it."""

@@ -1,0 +1,43 @@
+"""How the engine calls what a study names, and what a column is where the study does not say.
+
+A study writes `memory.bandwidth` for a number of the selected entry, `tensor_parallel` for a number of its own and
+`overlap` for a choice; the engine calls them `memory_bandwidth_Bps`, `tensor_parallel` and `overlap`.
+"""
+
+import math
+
+from sweeper.words.attributes import Attribute
+from sweeper.words.system import ATTRIBUTES, ENTRY_DEFAULTS, NAMED_DEFAULTS, NUMERIC, ROLES
+
+USUAL_PARTITIONING = "kernel_by_kernel"
+"""How a graph is cut where a study does not say."""
+
+
+def attribute_column(role: str, attribute: Attribute) -> str:
+    """The engine's column for an attribute of the entry that fills a role."""
+    return f"{role}_{attribute.column}"
+
+
+def role_columns(role: str) -> dict[str, Attribute]:
+    """The engine's columns for all attributes of a role, in the order of the vocabulary."""
+    return {attribute_column(role, a): a for a in ATTRIBUTES.get(ROLES[role], {}).values()}
+
+
+def engine_column(name: str) -> str:
+    """The engine's column, also the dataset's, for a column that a study may name.
+
+    >>> engine_column("memory.bandwidth"), engine_column("draft_time"), engine_column("overlap")
+    ('memory_bandwidth_Bps', 'draft_time_s', 'overlap')
+    """
+    if name not in NUMERIC:
+        return name
+    role, _, dotted = name.partition(".")
+    return attribute_column(role, NUMERIC[name]) if dotted else NUMERIC[name].column
+
+
+def default(name: str) -> float | str:
+    """Value of a column that a study does not mention: NaN for a number, "" for a name that nothing stands in for."""
+    if name in NUMERIC:
+        number = NUMERIC[name].default
+        return math.nan if number is None or "." in name else number
+    return {**NAMED_DEFAULTS, **ENTRY_DEFAULTS, "partitioning": USUAL_PARTITIONING}.get(name, "")
