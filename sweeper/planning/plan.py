@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from sweeper.engine.cache import COMPILERS
 from sweeper.engine.evaluation import evaluate
 from sweeper.engine.program import Program, UnknownColumn
 from sweeper.engine.space import Grid, grids
@@ -85,6 +86,11 @@ class Plan:
     def chunk_points(self, chunk: int) -> int:
         """Points of one chunk."""
         return self.chunks.points(chunk)
+
+    @property
+    def libraries(self) -> tuple[str, ...]:
+        """Packages whose versions the bytes may depend on."""
+        return (*COMPILERS, "pyarrow")
 
     @property
     def encoding(self) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import socket
 import sys
 import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -16,7 +16,6 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sweeper.engine.cache import COMPILERS
 from sweeper.errors import EnvironmentFault
 from sweeper.running.folders import STORAGE_FULL, Folder
 from sweeper.running.store import Plan, Receipt, encode, write_part
@@ -82,12 +81,12 @@ def compute(job: Job, chunk: int) -> Receipt | Failure:
     )
 
 
-def code_version() -> dict[str, str]:
-    """What has to agree between driver and workers for equal bytes: libraries, and the loaded modules of ours.
+def code_version(libraries: Iterable[str]) -> dict[str, str]:
+    """What has to agree between driver and workers for equal bytes: some libraries, and the loaded modules of ours.
 
     Modules that are not loaded are left out: an edit of the command line must not stop a run that is under way.
     """
-    found = {package: version(package) for package in (*COMPILERS, "pyarrow")}
+    found = {package: version(package) for package in libraries}
     found["python"] = platform.python_version()
     for name, module in sorted(sys.modules.items()):
         if name.partition(".")[0] in OUR_PACKAGES and getattr(module, "__file__", None):
@@ -97,7 +96,8 @@ def code_version() -> dict[str, str]:
 
 def require_version(expected: Mapping[str, str]) -> None:
     """Raise EnvironmentFault if something loaded here differs from what the driver has loaded."""
-    different = [name for name, found in code_version().items() if expected.get(name, found) != found]
+    libraries = [name for name in expected if name.partition(".")[0] not in (*OUR_PACKAGES, "python")]
+    different = [name for name, found in code_version(libraries).items() if expected.get(name, found) != found]
     if different:
         raise EnvironmentFault(f"{socket.gethostname()} has another version of {', '.join(different)}")
 

@@ -6,18 +6,16 @@ some chunks is taken up again by calling `run` again with the same plan and plac
 
 import signal
 import time
-from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
 
 from sweeper.errors import EnvironmentFault, Interrupted
+from sweeper.running.backends import Demand, Executor, backend_named
 from sweeper.running.chunk import Failure, Job
 from sweeper.running.folders import STORAGE_FULL, Folder
 from sweeper.running.interrupt import Stop
 from sweeper.running.limits import Limits
-from sweeper.running.local import LocalExecutor
 from sweeper.running.lock import Lock
 from sweeper.running.progress import Progress, Silent, progress_on_stderr
 from sweeper.running.store import (
@@ -32,7 +30,6 @@ from sweeper.running.store import (
     write_failures,
 )
 
-BACKENDS = ("local", "ray")
 RESUME = "run the same study again to go on from there"
 STOPPING = "stopping after the chunks in progress; once more to kill"
 
@@ -54,20 +51,6 @@ class RunResult:
         return 1 if self.failed else 0
 
 
-class Executor(Protocol):
-    """Computes chunks somewhere; a context manager that starts its workers, and ends them in any case."""
-
-    def __enter__(self) -> object: ...
-
-    def __exit__(self, *error: object) -> None: ...
-
-    def outcomes(self, chunks: Sequence[int], stop: Stop) -> Iterator[Receipt | Failure | str | None]:
-        """Final outcome of each chunk in the order of completion; ends early, without new chunks, once `stop` is set.
-
-        In between it yields what else the user should know, or None at least every second or chunk.
-        """
-
-
 def run(
     plan: Plan,
     out: str | Path | Folder = "results",
@@ -85,7 +68,7 @@ def run(
 ) -> RunResult:
     """Compute what is missing of a plan's dataset in `out` (a path, an URI, or a folder) and complete it.
 
-    `backend` is `local` (this process, one chunk after another) or `ray`; `workers` is the number of actors, one per
+    `backend` is one of `sweeper.running.backends.BACKENDS`; `workers` is the number of actors, one per
     processor if not given; `address` is that of a running Ray cluster. The budgets are explained in
     `sweeper.running.limits.Limits`. `verify` compares the checksum of every part that is there, not only of those
     that were touched. Progress goes to standard error unless `quiet`, or to `progress`.
@@ -93,8 +76,7 @@ def run(
     Chunks that fail are listed in the result and in failures.json. Raises OutputConflict, EnvironmentFault (disk full,
     no cluster) and Interrupted.
     """
-    if backend not in BACKENDS:
-        raise ValueError(f"unknown backend {backend!r} (allowed: {', '.join(BACKENDS)})")
+    executor_of = backend_named(backend)
     started = time.monotonic()
     folder = run_folder(out, plan)
     limits = Limits(retries, crashes, fail_fast, recycle)
@@ -106,7 +88,7 @@ def run(
             missing = state.missing()
             if missing:
                 reopen(folder)
-                executor = _executor(backend, Job(plan, plan.schema, folder), limits, workers, address, len(missing))
+                executor = executor_of(Demand(Job(plan, plan.schema, folder), limits, len(missing), workers, address))
                 _execute(executor, state, limits, lock, shown)
                 write_failures(folder, state.failed)
             if not state.missing():
@@ -146,17 +128,6 @@ class State:
     def where(self) -> str:
         """What is safe, for messages."""
         return f"{len(self.receipts)} of {self.plan.chunk_count} chunks are committed in {self.folder}"
-
-
-def _executor(
-    backend: str, job: Job, limits: Limits, workers: int | None, address: str | None, chunks: int
-) -> Executor:
-    if backend == "local":
-        return LocalExecutor(job, limits)
-    # Imported late: a run without Ray needs neither its start-up time nor Ray itself.
-    from sweeper.running.ray_backend import RayExecutor
-
-    return RayExecutor(job, limits, workers, address, chunks)
 
 
 def _execute(executor: Executor, state: State, limits: Limits, lock: Lock, progress: Progress) -> None:

@@ -3,18 +3,18 @@
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 
-from sweeper.running.chunk import Failure, Job, compute
+from sweeper.running.backends import Demand
+from sweeper.running.chunk import Failure, compute
 from sweeper.running.interrupt import Stop
-from sweeper.running.limits import Limits
 from sweeper.running.store import Receipt
 
 
 class LocalExecutor:
-    """Executor without processes; see `sweeper.running.execution.Executor`."""
+    """Executor without processes; see `backends.Executor`."""
 
-    def __init__(self, job: Job, limits: Limits) -> None:
-        self._job = job
-        self._limits = limits
+    def __init__(self, demand: Demand) -> None:
+        self._job = demand.job
+        self._limits = demand.limits
 
     def __enter__(self) -> "LocalExecutor":
         self._job.plan.warm_up()

@@ -16,8 +16,8 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from sweeper.engine.cache import configure
 from sweeper.errors import EnvironmentFault
+from sweeper.running.backends import Demand
 from sweeper.running.chunk import Failure, Job, code_version, compute, require_version
 from sweeper.running.interrupt import Stop
 from sweeper.running.limits import Limits
@@ -58,7 +58,6 @@ class ChunkWorker:
     """The actor. It takes the job by a call of its own, so that a broken job is an error and not a dead actor."""
 
     def __init__(self) -> None:
-        configure()
         self._job: Job | None = None
 
     def hello(self) -> str:
@@ -159,24 +158,22 @@ class Work:
 
 
 class RayExecutor:
-    """Executor on Ray actors; see `execution.Executor`. Raises EnvironmentFault if no actor can be started."""
+    """Executor on Ray actors; see `backends.Executor`. Raises EnvironmentFault if no actor can be started."""
 
-    def __init__(self, job: Job, limits: Limits, workers: int | None, address: str | None, chunks: int) -> None:
-        self._job = job
-        self._limits = limits
-        self._wished = workers
-        self._address = address
-        self._chunks = chunks
+    def __init__(self, demand: Demand) -> None:
+        self._job = demand.job
+        self._limits = demand.limits
+        self._demand = demand
         self._exit = ExitStack()
         self._slots: list[Slot] = []
         self._nodes: dict[str, str] = {}
         self._unclear: list[Unclear] = []
-        self._version = code_version()
+        self._version = code_version(demand.job.plan.libraries)
         self._resized = self._worked = 0.0
 
     def __enter__(self) -> "RayExecutor":
         with ExitStack() as stack:
-            count = stack.enter_context(ray_session(self._wished, self._address))
+            count = stack.enter_context(ray_session(self._demand.workers, self._demand.address))
             import ray
 
             self._ray = ray
@@ -185,7 +182,7 @@ class RayExecutor:
                 num_cpus=1, max_restarts=0, max_task_retries=0, scheduling_strategy="SPREAD"
             )
             self._shared = ray.put(self._job)
-            self._slots = [Slot() for _ in range(min(count, self._chunks))]
+            self._slots = [Slot() for _ in range(min(count, self._demand.chunks))]
             self._resized = self._worked = time.monotonic()
             self._exit = stack.pop_all()
         return self
@@ -196,7 +193,7 @@ class RayExecutor:
                 self._end(slot)
 
     def outcomes(self, chunks: Sequence[int], stop: Stop) -> Iterator[Outcome]:
-        """See `sweeper.running.execution.Executor`. Raises EnvironmentFault if the cluster is lost."""
+        """See `backends.Executor`. Raises EnvironmentFault if the cluster is lost."""
         try:
             yield from self._outcomes(chunks, stop)
         except self._ray.exceptions.RayError as error:
@@ -254,9 +251,9 @@ class RayExecutor:
 
     def _grow(self, now: float) -> None:
         """Use the processors that have joined the cluster, unless the user asked for a number of workers."""
-        if self._wished is None and self._address is not None and now - self._resized > RESIZE_S:
+        if self._demand.workers is None and self._demand.address is not None and now - self._resized > RESIZE_S:
             self._resized = now
-            count = min(int(self._ray.cluster_resources().get("CPU", 0)), self._chunks)
+            count = min(int(self._ray.cluster_resources().get("CPU", 0)), self._demand.chunks)
             self._slots += [Slot() for _ in range(count - len(self._slots))]
 
     def _feed(self, work: Work) -> None:
@@ -293,7 +290,7 @@ class RayExecutor:
         slot.bad_starts += 1
         self._pause(slot)
         if all(each.bad_starts >= START_ATTEMPTS for each in self._slots):
-            advice = "" if self._address is None else f"\n{CLUSTER_ADVICE}"
+            advice = "" if self._demand.address is None else f"\n{CLUSTER_ADVICE}"
             raise EnvironmentFault(f"no worker can be started: {cause}{advice}")
         yield f"a worker could not be started: {cause}"
 

@@ -64,6 +64,10 @@ class Plan(Protocol):
         """The resolved study, representable in JSON."""
 
     @property
+    def libraries(self) -> Sequence[str]:
+        """Packages whose versions the bytes may depend on."""
+
+    @property
     def encoding(self) -> Mapping[str, Any]:
         """How parts are written as Parquet: options of `pyarrow.parquet.write_table`."""
 

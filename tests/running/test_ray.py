@@ -8,6 +8,7 @@ import pytest
 
 from sweeper.errors import EnvironmentFault
 from sweeper.running import ray_backend, store
+from sweeper.running.backends import Demand
 from sweeper.running.chunk import Job, code_version
 from sweeper.running.execution import run
 from sweeper.running.folders import LocalFolder
@@ -96,15 +97,15 @@ def test_a_machine_with_other_files_or_code_is_not_used(tmp_path: Path) -> None:
     with pytest.raises(EnvironmentFault, match="shared file system"):
         worker.prepare(job, {})
     store.claim(job.run, plan)
-    with pytest.raises(EnvironmentFault, match=r"another version of pyarrow, sweeper\.store"):
-        worker.prepare(job, code_version() | {"pyarrow": "0.1", "sweeper.running.store": "0"})
-    worker.prepare(job, code_version())
+    with pytest.raises(EnvironmentFault, match=r"another version of pyarrow, sweeper\.running\.store"):
+        worker.prepare(job, code_version(plan.libraries) | {"pyarrow": "0.1", "sweeper.running.store": "0"})
+    worker.prepare(job, code_version(plan.libraries))
     assert isinstance(worker.compute(0), Receipt)
 
 
 def test_processors_that_join_a_cluster_are_used() -> None:
     plan = FakePlan(chunks=3)
-    executor = RayExecutor(Job(plan, plan.schema, LocalFolder(Path())), Limits(), None, "auto", plan.chunks)
+    executor = RayExecutor(Demand(Job(plan, plan.schema, LocalFolder(Path())), Limits(), plan.chunks, address="auto"))
     found = iter([2.0, 1.0, 16.0])
     executor._ray = SimpleNamespace(cluster_resources=lambda: {"CPU": next(found)})
     sizes = []

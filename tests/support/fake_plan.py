@@ -56,6 +56,10 @@ class FakePlan:
         return {"name": self.name, "chunks": self.chunks, "size": self.size}
 
     @property
+    def libraries(self) -> tuple[str, ...]:
+        return ("numpy", "pyarrow")
+
+    @property
     def encoding(self) -> dict[str, Any]:
         return {"compression": "zstd"}
 

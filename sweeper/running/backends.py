@@ -1,0 +1,53 @@
+"""Backends: where chunks are computed. A backend is a class that takes a demand, and a line of the table."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Protocol
+
+from sweeper.errors import UsageFault, unknown
+from sweeper.running.chunk import Failure, Job
+from sweeper.running.interrupt import Stop
+from sweeper.running.limits import Limits
+from sweeper.running.store import Receipt
+
+BACKENDS = {
+    "local": "sweeper.running.local.LocalExecutor",
+    "ray": "sweeper.running.ray_backend.RayExecutor",
+}
+"""Class of every backend. It is loaded when it is used: a run without Ray needs neither its start-up time nor Ray."""
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What a run asks of a backend: so many `chunks` of a job within limits, on `workers` (one per processor if None)
+    of the cluster at an `address` (one of its own if None)."""
+
+    job: Job
+    limits: Limits
+    chunks: int
+    workers: int | None = None
+    address: str | None = None
+
+
+class Executor(Protocol):
+    """Computes chunks somewhere; a context manager that starts its workers, and ends them in any case."""
+
+    def __enter__(self) -> object: ...
+
+    def __exit__(self, *error: object) -> None: ...
+
+    def outcomes(self, chunks: Sequence[int], stop: Stop) -> Iterator[Receipt | Failure | str | None]:
+        """Final outcome of each chunk in the order of completion; ends early, without new chunks, once `stop` is set.
+
+        In between it yields what else the user should know, or None at least every second or chunk.
+        """
+
+
+def backend_named(name: str) -> Callable[[Demand], Executor]:
+    """The class of a backend. Raises UsageFault if there is none of this name."""
+    if name not in BACKENDS:
+        raise UsageFault(unknown("backend", name, BACKENDS))
+    module, _, place = BACKENDS[name].rpartition(".")
+    found: Callable[[Demand], Executor] = getattr(import_module(module), place)
+    return found
