@@ -26,7 +26,8 @@ from sweeper.designs.package_draws import evaluate_design
 from sweeper.library.library import Library, builtin_specs
 from sweeper.library.packages import read_package
 from sweeper.library.uncertain import DRAW
-from sweeper.views.report import frame_of, listing
+from sweeper.views.frames import frame_of
+from sweeper.views.text import listing
 from sweeper.views.uncertainty import bands, rank_correlations
 
 STUDY, SERVING = "a100_hbm_count", "a100_serving"

@@ -16,12 +16,10 @@ import polars as pl
 from kernels.codes import GROUPS, OPERATOR_TYPES, PLACES
 from kernels.transformers.operators import BOUNDS, COUNT, FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT
 from replications.a100_study import REFERENCE, named, summary
-from sweeper.library.library import builtin_specs
 from sweeper.library.table_workload import OperatorTable
-from sweeper.planning.plan import make_plan
-from sweeper.views.figures import PALETTE, _figure, _save
+from sweeper.views.canvas import PALETTE, save_figure, styled_figure
+from sweeper.views.frames import bundled_plan, frame_of
 from sweeper.views.lineage import coordinates, explain
-from sweeper.views.report import frame_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -39,7 +37,7 @@ def operator_frame(study: str, points: tuple[int, ...] | None = None, phase: str
     """Every operator that points of a study run (all of them unless named): the axes of the point, what the operator
     is, how often it stands in a layer (or at an end) and in how many layers, seconds of its passes over one
     microbatch, and what bounds the forward one. `phase` `decode` is the pass for one generated token."""
-    plan = make_plan(builtin_specs() / "studies" / f"{study}.yaml")
+    plan = bundled_plan(study)
     rows = []
     for point in range(plan.point_count) if points is None else points:
         axes = coordinates(plan, point)
@@ -405,13 +403,13 @@ def draw_case(study: str, directory: str | Path) -> list[Path]:
 
 def draw_panels(study: str, panels: Sequence[Panel], directory: str | Path) -> list[Path]:
     """Draw panels under the title of a study. Gives the files written, `<study>.png` and `.svg`."""
-    title = make_plan(builtin_specs() / "studies" / f"{study}.yaml").study.title
-    with _figure((max(7.0, 1.2 + 4.2 * len(panels)), 4.8), title, study) as figure:
+    title = bundled_plan(study).study.title
+    with styled_figure((max(7.0, 1.2 + 4.2 * len(panels)), 4.8), title, study) as figure:
         for axes, panel in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
             panel.draw(axes)
             axes.set_title(panel.title, loc="left")
             axes.set_ylabel(panel.unit)
-        return _save(figure, Path(directory) / study)
+        return save_figure(figure, Path(directory) / study)
 
 
 if __name__ == "__main__":

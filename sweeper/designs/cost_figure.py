@@ -8,7 +8,7 @@ import numpy as np
 
 from sweeper.designs.cost_report import PARTS, CostComparison, CostReport, Hinge, feasibility, has_cost, percent
 from sweeper.errors import UsageFault
-from sweeper.views.figures import FORMATS, PALETTE, _figure
+from sweeper.views.canvas import FORMATS, PALETTE, styled_figure
 from sweeper.views.uncertainty import by_chance
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def cost_figure(found: CostReport | CostComparison, path: Path) -> Path:
         reports, outcome, title = [found], "cost", "Where the dollars go"
     draws = reports[0].draws
     height = MARGINS_IN + HINGE_IN * max(len(found.hinges), LEAST_HINGES)
-    with _figure((WIDTH_IN, height), "Cost of one package that works, with its share of design", "") as figure:
+    with styled_figure((WIDTH_IN, height), "Cost of one package that works, with its share of design", "") as figure:
         left, right = figure.subplots(1, 2, width_ratios=(1.25, 1.0))
         left.set_title(title, loc="left")
         _bars(left, reports)

@@ -18,7 +18,7 @@ from sweeper.designs.cost_draws import OUTPUTS, TOTAL, CostDraws, attributed
 from sweeper.library.entries import Value
 from sweeper.library.packages import PackageDesign, Quoted
 from sweeper.study.settings import Settings
-from sweeper.views.report import show
+from sweeper.views.text import show
 from sweeper.views.uncertainty import bands, by_chance, probability_less, rank_correlations
 
 PARTS = {

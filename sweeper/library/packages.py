@@ -13,7 +13,6 @@ from functools import cached_property
 
 import numpy as np
 
-from kernels.packages.build import build
 from kernels.packages.defects import YIELD_MODELS
 from kernels.packages.layout import (
     CONVENTIONS,
@@ -21,13 +20,11 @@ from kernels.packages.layout import (
     DIE_NUMBERS,
     LAYER_NUMBERS,
     LINK_NUMBERS,
-    RESULTS,
 )
 from kernels.packages.wafer import COUNTING
 from sweeper.errors import Problems, unknown
 from sweeper.library.entries import Entry, Value
 from sweeper.library.library import Library
-from sweeper.library.package_tables import PackageTables
 from sweeper.reading import checks
 from sweeper.reading.expressions import Expression
 from sweeper.reading.nodes import Node, error
@@ -390,21 +387,3 @@ def _one_or_more(node: Node) -> tuple[Node, ...]:
 def _word(entry: Entry, key: str, allowed: Sequence[str]) -> int:
     """Position of a word of an entry; the first one is the default."""
     return allowed.index(checks.choice(entry.body[key], key, allowed)) if key in entry.body else 0
-
-
-def evaluate_tables(tables: PackageTables) -> np.ndarray:
-    """Results [die, RESULTS] of one package."""
-    results = np.zeros((len(tables.die_codes), len(RESULTS)))
-    build(
-        tables.die_codes,
-        tables.die_numbers,
-        tables.layer_numbers,
-        tables.link_codes,
-        tables.link_numbers,
-        tables.conventions,
-        results,
-    )
-    return results
-
-
-__all__ = ["PackageDesign", "PackageTables", "Quoted", "evaluate_tables", "read_package"]

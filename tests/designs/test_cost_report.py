@@ -19,7 +19,8 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from kernels.packages.layout import DIE_CODES, RESULTS
-from sweeper.cli import main, without_nan
+from sweeper.cli import main
+from sweeper.commands.shared import without_nan
 from sweeper.designs import cost_draws
 from sweeper.designs.cost_draws import CostDraws, attributed, draw_costs
 from sweeper.designs.cost_figure import cost_figure

@@ -18,6 +18,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernels.packages.layout import CONVENTIONS, DIE_CODES, DIE_NUMBERS, LINK_NUMBERS, RESULTS, STATUS
+from replications.actuary import actuary_tables
+from replications.catch import CATCH_CONVENTIONS, catch_tables
 from replications.cost_check import (
     DESIGN_COLUMNS,
     DIE_COLUMNS,
@@ -25,20 +27,18 @@ from replications.cost_check import (
     TOLERANCE,
     Evaluate,
     actuary_values,
+    agreements,
     catch_values,
-    read_table,
-    scores,
+    main,
 )
-from replications.package_oracles import CATCH_CONVENTIONS, actuary_tables, catch_tables, tables
 from replications.portfolio import shares, unit_prices, volumes_of
-from sweeper.cli import main
-from sweeper.library.package_tables import PackageTables
-from sweeper.library.packages import evaluate_tables
+from replications.published_tables import PUBLISHED, read_table
+from replications.tables import PackageTables, evaluate_tables, tables
 from tests.places import DATA
 from tests.support.package_tables import any_conventions, link_numbers, random_package, written_out
 from tests.twins.naive_package import count_grid, naive_package
 
-FILES = {name: DATA / f"{name}.csv.gz" for name in ("catch_designs", "catch_dies", "actuary_packages")}
+FILES = {name: PUBLISHED / f"{name}.csv.gz" for name in ("catch_designs", "catch_dies", "actuary_packages")}
 
 DESIGNS = cache(partial(read_table, FILES["catch_designs"], DESIGN_COLUMNS))
 DIES = cache(partial(read_table, FILES["catch_dies"], DIE_COLUMNS))
@@ -60,7 +60,7 @@ MODELS = [pytest.param(naive, id="naive"), pytest.param(evaluate_tables, id="ker
 @pytest.mark.parametrize("evaluate", MODELS)
 def test_catch(evaluate: Evaluate) -> None:
     """All 35 quantities of 1,497 dies; and why 7 designs cannot be built."""
-    found = scores(catch_values(DESIGNS(), DIES(), evaluate))
+    found = agreements(catch_values(DESIGNS(), DIES(), evaluate))
     assert [score for score in found if not score.within] == []
     assert {score.rows for score in found} == {163, 1497} and len(found) == 35
 
@@ -68,7 +68,7 @@ def test_catch(evaluate: Evaluate) -> None:
 @pytest.mark.parametrize("evaluate", MODELS)
 def test_actuary(evaluate: Evaluate) -> None:
     """The five parts of 572 packages, their design cost and its shares, and all of their chips."""
-    found = scores(actuary_values(PACKAGES(), evaluate))
+    found = agreements(actuary_values(PACKAGES(), evaluate))
     assert [score for score in found if not score.within] == []
     assert {score.rows for score in found} == {572, 396, 1335, 1230}
 
@@ -426,7 +426,7 @@ def test_a_portfolio_bears_each_design_once(systems: list, prices: dict[str, flo
 
 
 def cost_check(*arguments: str) -> tuple[int, str]:
-    result = CliRunner().invoke(main, ["cost-check", *arguments])
+    result = CliRunner().invoke(main, arguments)
     return result.exit_code, result.output
 
 
