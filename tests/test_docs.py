@@ -118,7 +118,8 @@ COST_CHECK = "python -m replications.cost_check"
 def commands() -> list[str]:
     starts = ("sweeper ", COST_CHECK)
     lines = [line for document in DOCUMENTS for block in blocks(text_of(document), "sh") for line in block.splitlines()]
-    inline = [code for document in DOCUMENTS for code in re.findall(r"`((?:sweeper|python -m) [^`]+)`", text_of(document))]
+    quoted = re.compile(r"`((?:sweeper|python -m) [^`]+)`")
+    inline = [code for document in DOCUMENTS for code in quoted.findall(text_of(document))]
     return sorted({line.split("  #")[0].strip() for line in [*lines, *inline] if line.startswith(starts)})
 
 
