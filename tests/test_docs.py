@@ -14,7 +14,9 @@ from replications import cost_check
 from sweeper.cli import main
 from sweeper.library.library import builtin_specs
 from sweeper.words.attributes import Attribute
-from sweeper.words.system import ATTRIBUTES, CHOICE_DEFAULTS, NUMBERS, SWITCH_DEFAULTS
+from sweeper.words.defaults import CHOICE_DEFAULTS, SWITCH_DEFAULTS
+from sweeper.words.numbers import NUMBERS
+from sweeper.words.system import ATTRIBUTES
 from tests.places import ROOT
 
 DOCUMENTS = [

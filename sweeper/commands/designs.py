@@ -38,8 +38,9 @@ def cost_command(
     from sweeper.designs.cost_draws import draw_costs
     from sweeper.designs.cost_figure import cost_figure, picture_path
     from sweeper.designs.cost_report import as_json as plain
-    from sweeper.designs.cost_report import cost_comparison, cost_report, text
+    from sweeper.designs.cost_report import cost_comparison, cost_report
     from sweeper.designs.cost_settings import named_design, read_settings
+    from sweeper.designs.cost_text import text
     from sweeper.study.columns import Stock
 
     picture = picture_path(figure) if figure else None

@@ -63,7 +63,7 @@ def validate(
 
 @click.command("calibrate")
 @click.argument("name")
-@click.option("--write", "write_back", is_flag=True, help="Put the constants into specs/calibrations.")
+@click.option("--write_constants", "write_back", is_flag=True, help="Put the constants into specs/calibrations.")
 @JSON
 @guarded
 def calibrate_command(name: str, write_back: bool, as_json: bool) -> None:
@@ -75,14 +75,16 @@ def calibrate_command(name: str, write_back: bool, as_json: bool) -> None:
     \b
     Example: sweeper calibrate a100_megatron_2022
     """
-    from sweeper.evidence.calibration import calibrate, named, write
+    from sweeper.evidence.calibration import named
+    from sweeper.evidence.calibration_files import write_constants
+    from sweeper.evidence.fitting import calibrate
     from sweeper.evidence.tables import fitted
 
     fits = [calibrate(calibration) for calibration in named(name)]
     found = {fit.calibration.name: fit.summary for fit in fits}
     echo(as_json, found, lambda: fitted(found))
     if write_back:
-        for path in write(fits):
+        for path in write_constants(fits):
             click.echo(f"wrote {path}", err=True)
 
 

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sweeper.designs.cost_report import PARTS, CostComparison, CostReport, Hinge, feasibility, has_cost, percent
+from sweeper.designs.cost_report import PARTS, CostComparison, CostReport, Hinge
+from sweeper.designs.cost_text import feasibility, has_cost, percent
 from sweeper.errors import UsageFault
 from sweeper.views.canvas import FORMATS, PALETTE, styled_figure
 from sweeper.views.uncertainty import by_chance

@@ -9,7 +9,8 @@ from sweeper.planning.package_columns import PACKAGE_ROLE
 from sweeper.reading.expressions import Expression
 from sweeper.study.columns import Stock
 from sweeper.study.settings import read_pairs
-from sweeper.words.system import NUMBERS, NUMERIC, ROLES
+from sweeper.words.numbers import NUMBERS
+from sweeper.words.system import NUMERIC, ROLES
 
 
 def named_design(stock: Stock, name: str) -> PackageDesign:

@@ -11,26 +11,22 @@ from typing import Any
 import numpy as np
 
 from sweeper.errors import UsageFault
-from sweeper.evidence.measured import LAYOUTS, Case, Row, Unmodelled, Value, layout_of, read_rows, registry
+from sweeper.evidence.measured import LAYOUTS, layout_of
+from sweeper.evidence.measured_rows import ColumnValue, MeasuredPoint, MeasuredRow, Unmodelled, read_rows
+from sweeper.evidence.registry import registry
 from sweeper.library.library import Library, builtin_specs
 from sweeper.planning.plan import Plan
 from sweeper.reading.units import QuantityError, in_range
 from sweeper.study.axes import Axis
+from sweeper.study.boxes import Box
 from sweeper.study.columns import Stock
-from sweeper.study.study import Box, Output, Study
-from sweeper.words.system import (
-    ATTRIBUTES,
-    ENTRY_DEFAULTS,
-    NAMED,
-    NAMED_DEFAULTS,
-    NUMBERS,
-    NUMERIC,
-    OPTIONAL_ROLES,
-    ROLES,
-    STAND_INS,
-)
+from sweeper.study.output import Output
+from sweeper.study.study import Study
+from sweeper.words.defaults import NAMED, NAMED_DEFAULTS
+from sweeper.words.numbers import NUMBERS
+from sweeper.words.system import ATTRIBUTES, ENTRY_DEFAULTS, NUMERIC, OPTIONAL_ROLES, ROLES, STAND_INS
 
-Constants = Mapping[str, Mapping[str, float]]
+OtherConstants = Mapping[str, Mapping[str, float]]
 """Replacements for calibrated constants: by calibration, by attribute."""
 
 
@@ -38,7 +34,7 @@ Constants = Mapping[str, Mapping[str, float]]
 class Scored:
     """A measured row with what the model says of it. `predicted` is NaN and `reason` says why where it cannot."""
 
-    row: Row
+    row: MeasuredRow
     group: str
     measured: float
     predicted: float
@@ -52,28 +48,28 @@ class Scored:
         return self.predicted / self.measured - 1.0
 
 
-def score(rows: Sequence[Row], layout: str, constants: Constants | None = None) -> list[Scored]:
+def score(rows: Sequence[MeasuredRow], layout: str, constants: OtherConstants | None = None) -> list[Scored]:
     """Every row of a table of some layout, in order; rows that cannot be modelled carry the reason."""
     known = registry()
-    cases = [case_of(row, layout, known) for row in rows]
-    modelled = [case for case in cases if isinstance(case, Case)]
+    points = [measured_point(row, layout, known) for row in rows]
+    modelled = [point for point in points if isinstance(point, MeasuredPoint)]
     answers = iter(evaluate(modelled, constants or {}))
     found = []
-    for row, case in zip(rows, cases, strict=True):
-        if isinstance(case, str):
-            found.append(Scored(row, row.get("group", "") or layout, math.nan, math.nan, None, None, case))
+    for row, point in zip(rows, points, strict=True):
+        if isinstance(point, str):
+            found.append(Scored(row, row.get("group", "") or layout, math.nan, math.nan, None, None, point))
             continue
         predicted, fits = next(answers)
         reason = "" if math.isfinite(predicted) and predicted > 0.0 else "the model gives no finite number"
-        found.append(Scored(row, case.group, case.measured, predicted, case.feasible, fits, reason))
+        found.append(Scored(row, point.group, point.measured, predicted, point.feasible, fits, reason))
     return found
 
 
-def case_of(row: Row, layout: str, known: Mapping[str, Any]) -> Case | str:
+def measured_point(row: MeasuredRow, layout: str, known: Mapping[str, Any]) -> MeasuredPoint | str:
     """A row as a point that the model can take, or why it is none."""
     try:
-        case = LAYOUTS[layout][1](row, known)
-        for name, value in case.point.items():
+        point = LAYOUTS[layout].point(row, known)
+        for name, value in point.columns.items():
             if name in NUMERIC:
                 in_range(float(value), NUMERIC[name], value)
     except Unmodelled as fault:
@@ -82,28 +78,28 @@ def case_of(row: Row, layout: str, known: Mapping[str, Any]) -> Case | str:
         return f"{name}: {fault}"
     except (ArithmeticError, LookupError, ValueError) as fault:
         return f"cannot be read: {type(fault).__name__} {fault}"
-    return case
+    return point
 
 
-def evaluate(cases: Sequence[Case], constants: Constants) -> list[tuple[float, bool]]:
-    """What the model says of every case: the value of its column, and whether the point fits into memory."""
-    answers: list[tuple[float, bool]] = [(math.nan, False)] * len(cases)
-    for column in dict.fromkeys(case.column for case in cases):
-        at = [i for i, case in enumerate(cases) if case.column == column]
-        plan = plan_of([with_constants(cases[i].point, constants) for i in at])
+def evaluate(points: Sequence[MeasuredPoint], constants: OtherConstants) -> list[tuple[float, bool]]:
+    """What the model says of every point: the value of its column, and whether the point fits into memory."""
+    answers: list[tuple[float, bool]] = [(math.nan, False)] * len(points)
+    for column in dict.fromkeys(point.answer for point in points):
+        at = [i for i, point in enumerate(points) if point.answer == column]
+        plan = plan_of([with_constants(points[i].columns, constants) for i in at])
         found = plan.columns(plan.grids[0], plan.grids[0].listing(np.arange(len(at))), (column, "memory_headroom_B"))
         for i, value, headroom in zip(at, found[column], found["memory_headroom_B"], strict=True):
             answers[i] = (float(value), bool(headroom >= 0.0))
     return answers
 
 
-def with_constants(point: Mapping[str, Value], constants: Constants) -> dict[str, Value]:
+def with_constants(point: Mapping[str, ColumnValue], constants: OtherConstants) -> dict[str, ColumnValue]:
     """A point with some constants of its calibration replaced."""
     replaced = constants.get(str(point.get("calibration")), {})
     return {**point, **{f"calibration.{name}": value for name, value in replaced.items()}}
 
 
-def plan_of(points: Sequence[Mapping[str, Value]]) -> Plan:
+def plan_of(points: Sequence[Mapping[str, ColumnValue]]) -> Plan:
     """A plan of one box with one axis, whose rows are the given points; what a point leaves out has its default.
 
     All columns are in the axis, and a last row unlike the first makes each of them vary, so that tables of one layout
@@ -130,7 +126,7 @@ def library() -> Library:
     return Library.load([builtin_specs()])
 
 
-def unlike(name: str, value: Value, stock: Stock) -> Value:
+def unlike(name: str, value: ColumnValue, stock: Stock) -> ColumnValue:
     """Another value of a column; of the workload the same, since equations differ by workload anyhow."""
     if name == "workload":
         return value
@@ -141,7 +137,7 @@ def unlike(name: str, value: Value, stock: Stock) -> Value:
     return 0.0 if value else 1.0
 
 
-def value_of(point: Mapping[str, Value], name: str, stock: Stock) -> Value:
+def value_of(point: Mapping[str, ColumnValue], name: str, stock: Stock) -> ColumnValue:
     """A column of a point, or what stands there when the point does not say."""
     if name in point:
         value = point[name]

@@ -5,7 +5,8 @@ from collections.abc import Iterable
 from kernels.codes import CHOICES, SWITCHES
 from kernels.models import EQUATIONS
 from sweeper.library.library import FOLDERS, Library, builtin_specs
-from sweeper.words.system import ATTRIBUTES, CHOICE_DEFAULTS, SWITCH_DEFAULTS
+from sweeper.words.defaults import CHOICE_DEFAULTS, SWITCH_DEFAULTS
+from sweeper.words.system import ATTRIBUTES
 
 
 def catalogue(library: Library) -> dict[str, list[dict[str, str]]]:

@@ -11,12 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from sweeper.errors import Problem, Problems, SpecError, brief, unknown
-from sweeper.library.entries import Definition, Entry, Value, resolve
+from sweeper.library.entries import Definition, Entry, resolve
 from sweeper.reading import checks
 from sweeper.reading.expressions import Expression, ExpressionError
 from sweeper.reading.nodes import Node, error, read_yaml
-
-__all__ = ["Entry", "Library", "Value", "builtin_specs"]
 
 FOLDERS = {
     "chip": "chips",

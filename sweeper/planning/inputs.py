@@ -22,17 +22,10 @@ from sweeper.library.table_workload import LAYOUTS, OperatorTable
 from sweeper.library.uncertain import DRAW, is_uncertain, key_of, values_in
 from sweeper.reading.expressions import Expression
 from sweeper.words.attributes import Attribute
-from sweeper.words.system import (
-    ATTRIBUTES,
-    ENTRY_DEFAULTS,
-    MODEL,
-    NAMED,
-    NAMED_DEFAULTS,
-    NUMBERS,
-    OPTIONAL_ROLES,
-    ROLES,
-    STAND_INS,
-)
+from sweeper.words.defaults import NAMED, NAMED_DEFAULTS
+from sweeper.words.models import MODEL
+from sweeper.words.numbers import NUMBERS
+from sweeper.words.system import ATTRIBUTES, ENTRY_DEFAULTS, OPTIONAL_ROLES, ROLES, STAND_INS
 
 NOTHING: frozenset[str] = frozenset()
 

@@ -45,8 +45,11 @@ from sweeper.planning.schema import (
     table,
 )
 from sweeper.study.optimize import design_columns, given_column
-from sweeper.study.study import BANDS, OPTIMIZED, Study, load_study
-from sweeper.words.system import NAMED_DEFAULTS, NUMBERS, OPTIONAL_ROLES, ROLES
+from sweeper.study.output import BANDS, OPTIMIZED
+from sweeper.study.study import Study, load_study
+from sweeper.words.defaults import NAMED_DEFAULTS
+from sweeper.words.numbers import NUMBERS
+from sweeper.words.system import OPTIONAL_ROLES, ROLES
 
 CHUNK_POINTS = 1 << 21
 """Points of a chunk at most: about a second of work."""

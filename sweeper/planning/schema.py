@@ -9,9 +9,10 @@ import pyarrow as pa
 from kernels.codes import REASONS
 from sweeper.engine.program import Program
 from sweeper.engine.space import Grid
-from sweeper.study.study import BANDS, OPTIMIZED, Output
+from sweeper.study.output import BANDS, OPTIMIZED, Output
 from sweeper.words.attributes import Attribute
-from sweeper.words.system import ENTRY_DEFAULTS, GRADES, NAMED_DEFAULTS, NUMERIC, ROLES, STAND_INS
+from sweeper.words.defaults import NAMED_DEFAULTS
+from sweeper.words.system import ENTRY_DEFAULTS, GRADES, NUMERIC, ROLES, STAND_INS
 
 LAST_METRICS = (
     "memory_need_B",

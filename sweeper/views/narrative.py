@@ -7,7 +7,7 @@ from typing import Any
 from kernels.codes import PLACES
 from kernels.transformers.operators import BOUNDS, GROUP_FIELDS, GROUP_ROWS, SUMS
 from sweeper.views.text import listing, show
-from sweeper.words.system import NAMED
+from sweeper.words.defaults import NAMED
 
 Row = Mapping[str, Any]
 

@@ -27,7 +27,8 @@ from replications.tables import evaluate_tables
 from sweeper.designs.package_draws import evaluate_design
 from sweeper.library.entries import Value
 from sweeper.library.library import Library, builtin_specs
-from sweeper.library.packages import PackageDesign, Quoted, read_package
+from sweeper.library.package_reader import read_package
+from sweeper.library.packages import PackageDesign, Quoted
 from sweeper.library.uncertain import key_of, values_in
 from tests.support.random_packages import Design, Die, Link, Results, designs, prices, results_of
 

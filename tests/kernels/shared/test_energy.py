@@ -21,7 +21,10 @@ from kernels.shared.energy import KINDS, WORK
 from kernels.transformers.collectives import ALL_GATHER, ALL_REDUCE, REDUCE_SCATTER
 from kernels.transformers.operators import COUNT, GROUP_FIELDS, GROUP_ROWS, TENSOR
 from sweeper.evidence.calibration import calibrations
-from sweeper.evidence.measured import LARGE, Row, read_rows, registry
+from sweeper.evidence.measured import Row
+from sweeper.evidence.measured_kernels import LARGE
+from sweeper.evidence.measured_rows import read_rows
+from sweeper.evidence.registry import registry
 from sweeper.evidence.scoreboard import Scored, score
 from sweeper.library.library import Library, builtin_specs
 from tests.twins.naive_energy import carried, tables, worked
