@@ -52,7 +52,7 @@ REQUESTS = 1e9
 
 
 @dataclass(frozen=True)
-class Claim:
+class PaperClaim:
     """A takeaway or a part of one: in `work`, the first design of each pair has a smaller product than the second."""
 
     name: str
@@ -70,18 +70,18 @@ _HALF = (("HA100-4HBM", "A100-4HBM"), ("HA100-6HBM", "A100-6HBM"))
 _FITTING = tuple(design for design in DESIGNS if design != "HA100-3HBM")
 
 CLAIMS = (
-    Claim("T1", "5 stacks on the full die are best", "training", _least(REFERENCE, tuple(DESIGNS))),
-    Claim("T1 more", "6 and 8 stacks are worse than 5", "training", _least(REFERENCE, ("A100-6HBM", "A100-8HBM"))),
-    Claim("T1 fewer", "4 stacks are worse than 5", "training", _least(REFERENCE, ("A100-4HBM",))),
-    Claim("T2", "half a die is worse, 4 and 6 stacks", "training", tuple((full, half) for half, full in _HALF)),
-    Claim("T3", "all of the next four", "inference", _MORE + _HALF),
-    Claim("T3 5-6", "6 stacks are better than 5", "inference", _MORE[:1]),
-    Claim("T3 6-8", "8 stacks are better than 6", "inference", _MORE[1:]),
-    Claim("T3 half 4", "half a die is better, 4 stacks", "inference", _HALF[:1]),
-    Claim("T3 half 6", "half a die is better, 6 stacks", "inference", _HALF[1:]),
-    Claim("T4", "5 stacks on the full die are best", "combined", _least(REFERENCE, _FITTING)),
-    Claim("T4 fewer", "4 stacks are worse than 5", "combined", _least(REFERENCE, ("A100-4HBM",))),
-    Claim("T4 all", "T4 with the design that does not fit", "combined", _least(REFERENCE, tuple(DESIGNS))),
+    PaperClaim("T1", "5 stacks on the full die are best", "training", _least(REFERENCE, tuple(DESIGNS))),
+    PaperClaim("T1 more", "6 and 8 stacks are worse than 5", "training", _least(REFERENCE, ("A100-6HBM", "A100-8HBM"))),
+    PaperClaim("T1 fewer", "4 stacks are worse than 5", "training", _least(REFERENCE, ("A100-4HBM",))),
+    PaperClaim("T2", "half a die is worse, 4 and 6 stacks", "training", tuple((full, half) for half, full in _HALF)),
+    PaperClaim("T3", "all of the next four", "inference", _MORE + _HALF),
+    PaperClaim("T3 5-6", "6 stacks are better than 5", "inference", _MORE[:1]),
+    PaperClaim("T3 6-8", "8 stacks are better than 6", "inference", _MORE[1:]),
+    PaperClaim("T3 half 4", "half a die is better, 4 stacks", "inference", _HALF[:1]),
+    PaperClaim("T3 half 6", "half a die is better, 6 stacks", "inference", _HALF[1:]),
+    PaperClaim("T4", "5 stacks on the full die are best", "combined", _least(REFERENCE, _FITTING)),
+    PaperClaim("T4 fewer", "4 stacks are worse than 5", "combined", _least(REFERENCE, ("A100-4HBM",))),
+    PaperClaim("T4 all", "T4 with the design that does not fit", "combined", _least(REFERENCE, tuple(DESIGNS))),
 )
 """The takeaways and their parts."""
 
@@ -144,14 +144,14 @@ def products(times: pl.DataFrame, costs: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def margins(found: pl.DataFrame, claim: Claim) -> pl.DataFrame:
+def margins(found: pl.DataFrame, claim: PaperClaim) -> pl.DataFrame:
     """By how much a claim holds in each draw: of its pairs, the least of larger product over smaller one, less 1."""
     wide = found.pivot("design", index=DRAW, values=claim.work).sort(DRAW)
     ratios = [pl.col(larger) / pl.col(smaller) - 1.0 for smaller, larger in claim.pairs]
     return wide.select(DRAW, margin=pl.min_horizontal(ratios))
 
 
-def answers(found: pl.DataFrame, claims: Sequence[Claim] = CLAIMS) -> pl.DataFrame:
+def answers(found: pl.DataFrame, claims: Sequence[PaperClaim] = CLAIMS) -> pl.DataFrame:
     """For each claim: its margin for the values (`margin`, null without draw 0), the share of draws in which it holds,
     and the band of the margin over draws."""
     rows = []
@@ -168,14 +168,16 @@ def answers(found: pl.DataFrame, claims: Sequence[Claim] = CLAIMS) -> pl.DataFra
     return pl.DataFrame(rows)
 
 
-def hinges(found: pl.DataFrame, inputs: Mapping[str, np.ndarray], claim: Claim, count: int = 4) -> dict[str, float]:
+def hinges(
+    found: pl.DataFrame, inputs: Mapping[str, np.ndarray], claim: PaperClaim, count: int = 4
+) -> dict[str, float]:
     """Inputs with which the margin of a claim is most correlated by rank, over the draws from 1."""
     margin = margins(found, claim).filter(pl.col(DRAW) > 0.0)["margin"].to_numpy()
     correlations = rank_correlations({name: values[-len(margin) :] for name, values in inputs.items()}, margin)
     return dict(list(correlations.items())[:count])
 
 
-def needs(times: pl.DataFrame, costs: pl.DataFrame, claim: Claim) -> pl.DataFrame:
+def needs(times: pl.DataFrame, costs: pl.DataFrame, claim: PaperClaim) -> pl.DataFrame:
     """Pairs of a claim as what the times must be: the second design has the larger product if its time over that of the
     first (`time_ratio`) exceeds the cost of the first over its own (`cost_ratio`, with its band)."""
     wide = costs.pivot("design", index=DRAW, values="cost").sort(DRAW)
@@ -193,7 +195,7 @@ def needs(times: pl.DataFrame, costs: pl.DataFrame, claim: Claim) -> pl.DataFram
 
 
 def turn(
-    times: pl.DataFrame, package: str, claim: Claim, setting: str, low: float, high: float, steps: int = 30
+    times: pl.DataFrame, package: str, claim: PaperClaim, setting: str, low: float, high: float, steps: int = 30
 ) -> tuple[bool, float | None]:
     """Whether a claim holds with a setting at `low`, for the values of all else, and where up to `high` it turns round;
     None if it says the same at both ends."""
@@ -287,13 +289,13 @@ PARTS = ("T1 fewer", "T2", "T3 5-6", "T3 6-8", "T3 half 4", "T3 half 6", "T4 few
 """Claims of few pairs, for the tables of what they need and hinge on."""
 
 
-def turn_row(times: pl.DataFrame, claim: Claim) -> dict[str, object]:
+def turn_row(times: pl.DataFrame, claim: PaperClaim) -> dict[str, object]:
     """A row of the table of prices of stacks."""
     at_low, price = turn(times, "a100", claim, "package.stack_price", *STACK_PRICE_USD)
     return {"claim": claim.name, "at 0 usd": at_low, "turns at usd": price}
 
 
-def hinge_row(found: pl.DataFrame, inputs: Mapping[str, np.ndarray], claim: Claim) -> dict[str, str]:
+def hinge_row(found: pl.DataFrame, inputs: Mapping[str, np.ndarray], claim: PaperClaim) -> dict[str, str]:
     """A row of the table of inputs: the first ones, and their rank correlation."""
     named_ = [f"{name} {value:+.2f}" for name, value in hinges(found, inputs, claim).items()]
     return {"claim": claim.name} | {str(number): text for number, text in enumerate(named_, 1)}

@@ -1,21 +1,20 @@
-"""Constants of a chip with its software, fitted to measured rows, with how well they predict rows left out of the fit.
+"""Calibrations: which constants of a chip with its software are fitted to which measured rows, and what came of it.
 
-What is fitted to which rows is data: `calibrations` of specs/measurements/measurements.yaml. A fit minimises errors of
-the logarithm, so that 10 % too slow weighs as much on a row of microseconds as on one of minutes. Predictions come from
-the same programs as a study's; for many candidate constants at once, only what depends on them is computed again.
+This is data: `calibrations` of specs/measurements/measurements.yaml.
 """
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from pydantic import BaseModel, model_validator
 
 from sweeper.errors import UsageFault, unknown
+from sweeper.evidence.measured import measured_point
 from sweeper.evidence.measured_rows import MeasuredPoint, MeasuredRow, read_rows
 from sweeper.evidence.registry import registry
-from sweeper.evidence.scoreboard import measured_point
+from sweeper.evidence.statistics import error_statistics
 from sweeper.library.library import builtin_specs
 from sweeper.reading.expressions import Expression, ExpressionError
 from sweeper.words.software import CALIBRATION
@@ -74,6 +73,51 @@ class Sample:
     def measured(self) -> np.ndarray:
         """What was measured, by point."""
         return np.array([point.measured for point in self.points])
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Fitted constants of a calibration, and relative errors of the predictions on the rows."""
+
+    calibration: Calibration
+    sample: Sample
+    values: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    in_sample: np.ndarray
+    left_out: np.ndarray
+    left_out_by: str
+    """What is left out at a time."""
+    source_left_out: np.ndarray | None
+    """Predicted by constants fitted to the other sources; None if there is but one source."""
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """The fit as plain data."""
+        constants = {
+            name: {
+                "value": rounded(self.values[at]),
+                "low": rounded(self.low[at]),
+                "high": rounded(self.high[at]),
+                "unit": CALIBRATION[name].unit,
+            }
+            for name, at in self.calibration.constants.items()
+        }
+        sources = len(set(self.sample.sources))
+        return {
+            "rows": len(self.sample.points),
+            "sources": sources,
+            "constants": constants,
+            "in_sample": error_statistics(self.in_sample),
+            "left_out": error_statistics(self.left_out),
+            "left_out_by": self.left_out_by,
+            "source_left_out": None if self.source_left_out is None else error_statistics(self.source_left_out),
+        }
+
+
+def rounded(value: float) -> float:
+    """A constant as it is written: four significant digits."""
+    return float(f"{value:.4g}")
 
 
 def calibrations() -> dict[str, Calibration]:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from sweeper.errors import UsageFault
-from sweeper.evidence.fitting import Fit
+from sweeper.evidence.calibration import Fit
 from sweeper.library.library import builtin_specs
 from sweeper.reading.units import quantity
 from sweeper.words.software import CALIBRATION

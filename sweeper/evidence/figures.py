@@ -10,7 +10,7 @@ import numpy as np
 from sweeper.views.canvas import MARKERS, PALETTE, save_figure, styled_figure
 
 if TYPE_CHECKING:
-    from sweeper.evidence.scoreboard import Scored
+    from sweeper.evidence.statistics import Scored
 
 
 def measured_figures(sets: Mapping[str, Sequence["Scored"]], directory: str | Path) -> list[Path]:

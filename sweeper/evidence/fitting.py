@@ -4,16 +4,12 @@ A fit minimises errors of the logarithm, so that 10 % too slow weighs as much on
 minutes.
 """
 
-from dataclasses import dataclass
-from typing import Any
-
 import numpy as np
 import scipy.optimize  # type: ignore[import-untyped]
 from scipy.stats import qmc  # type: ignore[import-untyped]
 
-from sweeper.evidence.calibration import Calibration, Sample, sample_of
+from sweeper.evidence.calibration import Calibration, Fit, Sample, sample_of
 from sweeper.evidence.predictions import Predictor
-from sweeper.evidence.scoreboard import error_statistics
 from sweeper.words.software import CALIBRATION
 
 SPANS = {
@@ -42,49 +38,6 @@ FOLDS = 5
 RESAMPLES = 50
 INTERVAL = (5.0, 95.0)
 """Percentiles of the resampled fits that bound a constant: 90 % of them lie between."""
-
-
-@dataclass(frozen=True)
-class Fit:
-    """Fitted constants of a calibration, and relative errors of the predictions on the rows."""
-
-    calibration: Calibration
-    sample: Sample
-    values: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
-    in_sample: np.ndarray
-    left_out: np.ndarray
-    source_left_out: np.ndarray | None
-    """Predicted by constants fitted to the other sources; None if there is but one source."""
-
-    @property
-    def summary(self) -> dict[str, Any]:
-        """The fit as plain data."""
-        constants = {
-            name: {
-                "value": rounded(self.values[at]),
-                "low": rounded(self.low[at]),
-                "high": rounded(self.high[at]),
-                "unit": CALIBRATION[name].unit,
-            }
-            for name, at in self.calibration.constants.items()
-        }
-        sources = len(set(self.sample.sources))
-        return {
-            "rows": len(self.sample.points),
-            "sources": sources,
-            "constants": constants,
-            "in_sample": error_statistics(self.in_sample),
-            "left_out": error_statistics(self.left_out),
-            "left_out_by": "row" if len(self.sample.points) <= FEW else f"{FOLDS} folds",
-            "source_left_out": None if self.source_left_out is None else error_statistics(self.source_left_out),
-        }
-
-
-def rounded(value: float) -> float:
-    """A constant as it is written: four significant digits."""
-    return float(f"{value:.4g}")
 
 
 class Errors:
@@ -183,6 +136,7 @@ def calibrate(calibration: Calibration, sample: Sample | None = None) -> Fit:
         high,
         np.expm1(errors.at(best[None])[0]),
         left_out(errors, folds, best),
+        "row" if count <= FEW else f"{FOLDS} folds",
         left_out(errors, sources, best) if sources.max() > 0 else None,
     )
 

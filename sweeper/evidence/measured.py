@@ -19,8 +19,10 @@ from sweeper.evidence.measured_kernels import (
     gemm_power,
     profiled_gemm,
 )
-from sweeper.evidence.measured_rows import MeasuredPoint, MeasuredRow
+from sweeper.evidence.measured_rows import MeasuredPoint, MeasuredRow, Unmodelled
 from sweeper.evidence.measured_runs import inference, nanotron, optimus, training
+from sweeper.reading.units import QuantityError, in_range
+from sweeper.words.system import NUMERIC
 
 
 class TableLayout(NamedTuple):
@@ -54,3 +56,19 @@ def layout_of(rows: list[dict[str, str]], path: Path) -> str:
             return name
     shapes = "; ".join(f"{name}: {', '.join(sorted(layout.columns))}" for name, layout in LAYOUTS.items())
     raise UsageFault(f"{path}: its columns are those of no known layout ({shapes})")
+
+
+def measured_point(row: MeasuredRow, layout: str, known: Mapping[str, Any]) -> MeasuredPoint | str:
+    """A row as a point that the model can take, or why it is none."""
+    try:
+        point = LAYOUTS[layout].point(row, known)
+        for name, value in point.columns.items():
+            if name in NUMERIC:
+                in_range(float(value), NUMERIC[name], value)
+    except Unmodelled as fault:
+        return str(fault)
+    except QuantityError as fault:
+        return f"{name}: {fault}"
+    except (ArithmeticError, LookupError, ValueError) as fault:
+        return f"cannot be read: {type(fault).__name__} {fault}"
+    return point

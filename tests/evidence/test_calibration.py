@@ -14,9 +14,9 @@ from sweeper.errors import UsageFault
 from sweeper.evidence.calibration import MOST, Calibration, Sample, calibrations, named, sample_of
 from sweeper.evidence.calibration_files import with_values, write_constants
 from sweeper.evidence.fitting import FEW, FOLDS, Errors, calibrate
-from sweeper.evidence.predictions import Predictor
+from sweeper.evidence.predictions import Predictor, evaluate
 from sweeper.evidence.registry import registry
-from sweeper.evidence.scoreboard import evaluate, score
+from sweeper.evidence.scoreboard import score
 from sweeper.library.library import Library, builtin_specs
 
 NAME = "a100_megatron_2022"

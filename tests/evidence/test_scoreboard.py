@@ -15,17 +15,8 @@ from sweeper.cli import main
 from sweeper.evidence.measured import LAYOUTS, layout_of
 from sweeper.evidence.measured_rows import read_rows
 from sweeper.evidence.registry import registry
-from sweeper.evidence.scoreboard import (
-    Scored,
-    bundled,
-    by_group,
-    by_set,
-    error_statistics,
-    score,
-    scoreboard,
-    spearman,
-    statistics,
-)
+from sweeper.evidence.scoreboard import bundled, by_group, by_set, score, scoreboard
+from sweeper.evidence.statistics import Scored, error_statistics, spearman, statistics
 from sweeper.library.library import builtin_specs
 
 FOLDER = builtin_specs() / "measurements"

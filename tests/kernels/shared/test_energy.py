@@ -25,7 +25,8 @@ from sweeper.evidence.measured import Row
 from sweeper.evidence.measured_kernels import LARGE
 from sweeper.evidence.measured_rows import read_rows
 from sweeper.evidence.registry import registry
-from sweeper.evidence.scoreboard import Scored, score
+from sweeper.evidence.scoreboard import score
+from sweeper.evidence.statistics import Scored
 from sweeper.library.library import Library, builtin_specs
 from tests.twins.naive_energy import carried, tables, worked
 
