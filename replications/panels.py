@@ -42,7 +42,7 @@ class Bars:
 
 @dataclass(frozen=True)
 class Curves:
-    """Curves: `table` gives `series`, `x` and `y`. `stated` are points of the paper by the name of what states them."""
+    """Lines: `table` gives `series`, `x` and `y`. `stated` are points of the paper by the name of what states them."""
 
     title: str
     unit: str
@@ -100,7 +100,7 @@ class Products:
 
 @dataclass(frozen=True)
 class Bands:
-    """Curves with bands: `table` gives `series`, `x`, `p5`, `p50` and `p95`. The least of each line is marked."""
+    """Lines with bands: `table` gives `series`, `x`, `p5`, `p50` and `p95`. The least of each line is marked."""
 
     title: str
     unit: str

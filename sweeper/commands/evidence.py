@@ -63,7 +63,7 @@ def validate(
 
 @click.command("calibrate")
 @click.argument("name")
-@click.option("--write_constants", "write_back", is_flag=True, help="Put the constants into specs/calibrations.")
+@click.option("--write", "write_back", is_flag=True, help="Put the constants into specs/calibrations.")
 @JSON
 @guarded
 def calibrate_command(name: str, write_back: bool, as_json: bool) -> None:
