@@ -128,12 +128,12 @@ def package_costs(
     frames, inputs = [], {}
     for name, (area, stacks) in DESIGNS.items():
         place = {"package.die_area": area, "package.memory_stacks": stacks}
-        found = evaluate_design(tables, library, {**place, **(settings or {})}, draws)
-        cost = found.cost_usd + (found.of("design_usd_with_children") if design_included else 0.0)
+        evaluated = evaluate_design(tables, library, {**place, **(settings or {})}, draws)
+        cost = evaluated.cost_usd + (evaluated.of("design_usd_with_children") if design_included else 0.0)
         frames.append(
             pl.DataFrame({DRAW: np.asarray(draws, np.float64), "cost": cost}).with_columns(design=pl.lit(name))
         )
-        inputs = dict(found.inputs)
+        inputs = dict(evaluated.inputs)
     return pl.concat(frames).select("design", DRAW, "cost"), inputs
 
 
@@ -144,19 +144,19 @@ def products(times: pl.DataFrame, costs: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def margins(found: pl.DataFrame, claim: PaperClaim) -> pl.DataFrame:
+def margins(designs: pl.DataFrame, claim: PaperClaim) -> pl.DataFrame:
     """By how much a claim holds in each draw: of its pairs, the least of larger product over smaller one, less 1."""
-    wide = found.pivot("design", index=DRAW, values=claim.work).sort(DRAW)
+    wide = designs.pivot("design", index=DRAW, values=claim.work).sort(DRAW)
     ratios = [pl.col(larger) / pl.col(smaller) - 1.0 for smaller, larger in claim.pairs]
     return wide.select(DRAW, margin=pl.min_horizontal(ratios))
 
 
-def answers(found: pl.DataFrame, claims: Sequence[PaperClaim] = CLAIMS) -> pl.DataFrame:
+def answers(designs: pl.DataFrame, claims: Sequence[PaperClaim] = CLAIMS) -> pl.DataFrame:
     """For each claim: its margin for the values (`margin`, null without draw 0), the share of draws in which it holds,
     and the band of the margin over draws."""
     rows = []
     for claim in claims:
-        margin = margins(found, claim)
+        margin = margins(designs, claim)
         drawn = margin.filter(pl.col(DRAW) > 0.0)["margin"].to_numpy()
         value = margin.filter(pl.col(DRAW) == 0.0)["margin"]
         p5, p50, p95 = bands(drawn)
@@ -169,10 +169,10 @@ def answers(found: pl.DataFrame, claims: Sequence[PaperClaim] = CLAIMS) -> pl.Da
 
 
 def hinges(
-    found: pl.DataFrame, inputs: Mapping[str, np.ndarray], claim: PaperClaim, count: int = 4
+    designs: pl.DataFrame, inputs: Mapping[str, np.ndarray], claim: PaperClaim, count: int = 4
 ) -> dict[str, float]:
     """Inputs with which the margin of a claim is most correlated by rank, over the draws from 1."""
-    margin = margins(found, claim).filter(pl.col(DRAW) > 0.0)["margin"].to_numpy()
+    margin = margins(designs, claim).filter(pl.col(DRAW) > 0.0)["margin"].to_numpy()
     correlations = rank_correlations({name: values[-len(margin) :] for name, values in inputs.items()}, margin)
     return dict(list(correlations.items())[:count])
 
@@ -248,8 +248,8 @@ def cost_sets(rows: pl.DataFrame, draws: Sequence[float]) -> dict[str, pl.DataFr
         "CATCH, public": ("a100_catch_public", (0.0,), None, False),
         "CATCH, public, 160 usd": ("a100_catch_public", (0.0,), {"package.stack_price": 160.0}, False),
     }
-    found = {title: row_costs(rows, column) for title, column in study.items()}
-    return found | {title: package_costs(*arguments)[0] for title, arguments in libraries.items()}
+    sets = {title: row_costs(rows, column) for title, column in study.items()}
+    return sets | {title: package_costs(*arguments)[0] for title, arguments in libraries.items()}
 
 
 def shares_by_set(times: pl.DataFrame, sets: Mapping[str, pl.DataFrame]) -> list[dict[str, object]]:
@@ -295,9 +295,9 @@ def turn_row(times: pl.DataFrame, claim: PaperClaim) -> dict[str, object]:
     return {"claim": claim.name, "at 0 usd": at_low, "turns at usd": price}
 
 
-def hinge_row(found: pl.DataFrame, inputs: Mapping[str, np.ndarray], claim: PaperClaim) -> dict[str, str]:
+def hinge_row(designs: pl.DataFrame, inputs: Mapping[str, np.ndarray], claim: PaperClaim) -> dict[str, str]:
     """A row of the table of inputs: the first ones, and their rank correlation."""
-    named_ = [f"{name} {value:+.2f}" for name, value in hinges(found, inputs, claim).items()]
+    named_ = [f"{name} {value:+.2f}" for name, value in hinges(designs, inputs, claim).items()]
     return {"claim": claim.name} | {str(number): text for number, text in enumerate(named_, 1)}
 
 
@@ -306,15 +306,15 @@ def report() -> str:
     rows = named(frame_of(STUDY))
     times, costs = study_times(rows), row_costs(rows, "package_cost_usd")
     draws = tuple(sorted(rows[DRAW].unique()))
-    found, (_, inputs) = products(times, costs), package_costs("a100", draws)
+    designs, (_, inputs) = products(times, costs), package_costs("a100", draws)
     parts = [claim for claim in CLAIMS if claim.name in PARTS]
     blocks: dict[str, Sequence[Mapping[str, object]]] = {
         "Designs: seconds, usd per package with its band, products over those of A100-5HBM": summary(rows).to_dicts(),
-        "Claims: margin of the values, share of draws in which it is above 0, its band": answers(found).to_dicts(),
+        "Claims: margin of the values, share of draws in which it is above 0, its band": answers(designs).to_dicts(),
         "What times must be: the product of `less` is the smaller one where time_ratio is above cost_ratio": pl.concat(
             [needs(times, costs, claim) for claim in parts]
         ).to_dicts(),
-        "Inputs with the largest rank correlation with the margin": [hinge_row(found, inputs, c) for c in parts],
+        "Inputs with the largest rank correlation with the margin": [hinge_row(designs, inputs, c) for c in parts],
         "Price of a stack, 0 to 2,000 usd, at which a claim turns round": [turn_row(times, c) for c in CLAIMS],
         "Shares by what counts as cost, and by library": shares_by_set(times, cost_sets(rows, draws)),
         "Shares by how requests are served": serving_answers(rows, costs),

@@ -36,11 +36,11 @@ def operator_frame(study: str, points: tuple[int, ...] | None = None, phase: str
         axes = coordinates(plan, point)
         table = plan.study.workloads[str(axes["workload"])]
         assert isinstance(table, OperatorTable)
-        found = {row["column"]: row["value"] for row in explain(plan, point)}
-        experts = found["expert_layers"]
-        layers = {"layer": found["layers"], "dense": found["layers"] - experts, "expert": experts, "routed": experts}
+        values = {row["column"]: row["value"] for row in explain(plan, point)}
+        experts = values["expert_layers"]
+        layers = {"layer": values["layers"], "dense": values["layers"] - experts, "expert": experts, "routed": experts}
         for operator, dims, times, bounds in zip(
-            table.operators, found[f"{phase}_dims"], found[f"{phase}_times"], found[f"{phase}_bounds"], strict=True
+            table.operators, values[f"{phase}_dims"], values[f"{phase}_times"], values[f"{phase}_bounds"], strict=True
         ):
             if dims[COUNT] > 0.0:
                 place = PLACES[operator.words["place"]]

@@ -167,10 +167,10 @@ def stacked_layers(stackup: str) -> Iterator[str]:
 
 def chips_of(chip: Inputs, parent: int = -1, before: int = 0) -> list[tuple[int, Inputs]]:
     """A chip and all below it, each with its parent's position; parents first."""
-    found = [(parent, chip)]
+    chips = [(parent, chip)]
     for child in chip["children"]:
-        found += chips_of(child, before, before + len(found))
-    return found
+        chips += chips_of(child, before, before + len(chips))
+    return chips
 
 
 def catch_die(parent: int, chip: Inputs, library: Inputs) -> tuple[dict[str, int], dict[str, float], list[Any]]:

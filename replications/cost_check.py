@@ -153,17 +153,19 @@ def catch_values(designs: Sequence[TableRow], dies: Sequence[TableRow], evaluate
     for design in designs:
         name = design["design_id"]
         tables = tables_of(catch_tables, design, name)
-        found = results(tables, evaluate)
+        ours_by_die = results(tables, evaluate)
         expected = ERRORS.get(design["error"].split(":")[0], "") if design["error"] else ""
         wanted = STATUS.index(expected)
-        met = [of["status"] for of in found]
+        met = [of["status"] for of in ours_by_die]
         yield Pair("catch status", name, float(wanted if wanted in met else max(met)), float(wanted))
-        if not expected and len(of_design[name]) != len(found):
-            raise UsageFault(f"{name}: {len(found)} dies, of which {len(of_design[name])} are in the table of dies")
-        for position, (ours, theirs) in enumerate(zip(found, of_design[name], strict=False)):
+        if not expected and len(of_design[name]) != len(ours_by_die):
+            raise UsageFault(
+                f"{name}: {len(ours_by_die)} dies, of which {len(of_design[name])} are in the table of dies"
+            )
+        for position, (ours, theirs) in enumerate(zip(ours_by_die, of_design[name], strict=False)):
             mounted = [
                 of
-                for of, codes in zip(found, tables.die_codes, strict=True)
+                for of, codes in zip(ours_by_die, tables.die_codes, strict=True)
                 if codes[DIE_CODES.index("parent")] == position
             ]
             yield from die_values(f"{name} {theirs['name']}", ours, mounted, theirs)
@@ -215,7 +217,7 @@ def actuary_values(packages: Sequence[TableRow], evaluate: Evaluate) -> Iterator
 
 
 def package_values(
-    row: TableRow, found: Sequence[DieResults], tables: PackageTables, module: float, chip: float
+    row: TableRow, ours_by_die: Sequence[DieResults], tables: PackageTables, module: float, chip: float
 ) -> Iterator[Pair]:
     """All quantities of one package and of its chips."""
     where = f"portfolio {row['portfolio_id']} package {row['package_index']}"
@@ -224,8 +226,8 @@ def package_values(
         return Pair(f"actuary {column}", where, ours, theirs)
 
     carriers = 2 if row["type"] in CARRIERS else 1
-    root, carrier, chips = found[0], found[carriers - 1], found[carriers:]
-    package = sum(of["design_usd"] for of in found[:carriers])
+    root, carrier, chips = ours_by_die[0], ours_by_die[carriers - 1], ours_by_die[carriers:]
+    package = sum(of["design_usd"] for of in ours_by_die[:carriers])
     for column, part in zip(PARTS, five_parts(root), strict=True):
         yield value(column, part, float(row[column]))
     yield value("RE_total", root["price_usd"], float(row["RE_total"]))
@@ -248,7 +250,7 @@ def package_values(
             yield value("chip y", ours["true_yield"], theirs["y"])
 
 
-@click.command()
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--designs", metavar="FILE", help="CSV of CATCH designs with their inputs.")
 @click.option("--dies", metavar="FILE", help="CSV of what CATCH found of their dies.")
 @click.option("--packages", metavar="FILE", help="CSV of Chiplet Actuary's packages, portfolio by portfolio.")

@@ -48,10 +48,10 @@ def cost_command(
     designs = [named_design(stock, name) for name in (design, versus) if name is not None]
     given = read_settings([*([f"node={node}"] if node else ()), *settings], stock.library, designs)
     drawn = [draw_costs(each, stock.library, values, draws) for each, values in zip(designs, given)]
-    found = cost_comparison(*drawn) if versus else cost_report(*drawn)
+    report = cost_comparison(*drawn) if versus else cost_report(*drawn)
     if picture:
-        cost_figure(found, picture)
-    echo(as_json, plain(found), lambda: text(found))
+        cost_figure(report, picture)
+    echo(as_json, plain(report), lambda: text(report))
     if picture:
         click.echo(f"wrote {picture}", err=True)
 

@@ -57,8 +57,8 @@ def validate(
         from sweeper.evidence.figures import measured_figures
 
         measured_figures(by_set(scored), figures)
-    found = scoreboard(scored)
-    echo(as_json, found, lambda: scores(found))
+    board = scoreboard(scored)
+    echo(as_json, board, lambda: scores(board))
 
 
 @click.command("calibrate")
@@ -81,8 +81,8 @@ def calibrate_command(name: str, write_back: bool, as_json: bool) -> None:
     from sweeper.evidence.tables import fitted
 
     fits = [calibrate(calibration) for calibration in named(name)]
-    found = {fit.calibration.name: fit.summary for fit in fits}
-    echo(as_json, found, lambda: fitted(found))
+    summaries = {fit.calibration.name: fit.summary for fit in fits}
+    echo(as_json, summaries, lambda: fitted(summaries))
     if write_back:
         for path in write_constants(fits):
             click.echo(f"wrote {path}", err=True)

@@ -1,10 +1,19 @@
 """Looking at one point of a study: as a hand calculation, and as a mapping."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
 from sweeper.commands.shared import JSON, LIBRARY, STUDY, echo, guarded, plan_of
+
+
+def plan_with(study: str, library: tuple[str, ...], point_id: int) -> Any:
+    """The plan of a study that has a point of this number."""
+    plan = plan_of(study, library)
+    if point_id >= plan.point_count:
+        raise click.UsageError(f"point {point_id} is not in 0..{plan.point_count - 1}")
+    return plan
 
 
 @click.command()
@@ -23,11 +32,9 @@ def explain(study: str, point_id: int, library: tuple[str, ...], as_json: bool) 
     from sweeper.views.lineage import operator_names
     from sweeper.views.narrative import hand_calculation
 
-    found = plan_of(study, library)
-    if point_id >= found.point_count:
-        raise click.UsageError(f"point {point_id} is not in 0..{found.point_count - 1}")
-    rows = lineage_of(found, point_id)
-    echo(as_json, rows, lambda: hand_calculation(rows, operator_names(found, point_id)))
+    plan = plan_with(study, library, point_id)
+    rows = lineage_of(plan, point_id)
+    echo(as_json, rows, lambda: hand_calculation(rows, operator_names(plan, point_id)))
 
 
 @click.command("map")
@@ -50,13 +57,11 @@ def map_command(study: str, point_id: int, library: tuple[str, ...], out: str, a
     from sweeper.views.graph_map.partitions import graph_map_of
     from sweeper.views.graph_map.text import dot, text
 
-    found = plan_of(study, library)
-    if point_id >= found.point_count:
-        raise click.UsageError(f"point {point_id} is not in 0..{found.point_count - 1}")
-    mapping = graph_map_of(found, point_id)
-    graph = Path(out) / f"{mapping.study}_{point_id}.dot"
+    plan = plan_with(study, library, point_id)
+    graph_map = graph_map_of(plan, point_id)
+    graph = Path(out) / f"{graph_map.study}_{point_id}.dot"
     graph.parent.mkdir(parents=True, exist_ok=True)
-    graph.write_text(dot(mapping), encoding="utf-8")
-    drawing = draw_graph_map(mapping, graph.with_suffix(".svg"))
-    echo(as_json, plain(mapping), lambda: text(mapping))
+    graph.write_text(dot(graph_map), encoding="utf-8")
+    drawing = draw_graph_map(graph_map, graph.with_suffix(".svg"))
+    echo(as_json, plain(graph_map), lambda: text(graph_map))
     click.echo(f"wrote {graph}\nwrote {drawing}", err=True)

@@ -170,5 +170,5 @@ def status(run_or_study: str, library: tuple[str, ...], out: str, as_json: bool)
     from sweeper.running.store import status as status_of
     from sweeper.views.text import show as shown
 
-    found = status_of(run_directory(run_or_study, library, out))
-    echo(as_json, found, lambda: "\n".join(f"{key}: {shown(value)}" for key, value in found.items()))
+    progress = status_of(run_directory(run_or_study, library, out))
+    echo(as_json, progress, lambda: "\n".join(f"{key}: {shown(value)}" for key, value in progress.items()))

@@ -161,13 +161,13 @@ def cost_comparison(first: CostDraws, second: CostDraws) -> CostComparison:
     )
 
 
-def as_json(found: CostReport | CostComparison) -> dict[str, Any]:
+def as_json(report: CostReport | CostComparison) -> dict[str, Any]:
     """A report as plain data; of a comparison, the report of the first design with the rest under `versus`."""
-    if isinstance(found, CostComparison):
-        plain = asdict(found) | {"first": found.first.design, "second": as_json(found.second)}
-        return as_json(found.first) | {"versus": plain}
-    shares = [{"share": part.value / found.total.value, "part": PARTS[part.name]} for part in found.parts]
-    return asdict(found) | {"parts": [asdict(part) | share for part, share in zip(found.parts, shares, strict=True)]}
+    if isinstance(report, CostComparison):
+        plain = asdict(report) | {"first": report.first.design, "second": as_json(report.second)}
+        return as_json(report.first) | {"versus": plain}
+    shares = [{"share": part.value / report.total.value, "part": PARTS[part.name]} for part in report.parts]
+    return asdict(report) | {"parts": [asdict(part) | share for part, share in zip(report.parts, shares, strict=True)]}
 
 
 def _amount(output: Output, values: np.ndarray) -> Amount:
@@ -198,24 +198,24 @@ def _dies(drawn: CostDraws) -> tuple[Die, ...]:
 
 def _die(drawn: CostDraws, number: int, depth: int, own_usd: float, mounting_usd: float) -> Die:
     design, row = drawn.design, drawn.results[number].view(RESULT)[0]
-    found = {name: _finite(row[name]) for name in RESULTS}
+    results = {name: _finite(row[name]) for name in RESULTS}
     price = _cell(design, number, "given_price_usd")
     bought = not (isinstance(price, float) and math.isnan(price))
-    made = {name: math.nan if bought else found[name] for name in ("dies_per_wafer", "true_yield", "test_yield")}
+    made = {name: math.nan if bought else results[name] for name in ("dies_per_wafer", "true_yield", "test_yield")}
     reticle = (_quoted(design, number, f"wafer_reticle_{axis}_mm") for axis in "xy")
     return Die(
         name=design.dies[number],
         depth=depth,
-        count=found["copies"],
-        area_mm2=found["area_mm2"],
-        reticle_fields=math.prod(exposures(found["width_mm"], found["height_mm"], *reticle)),
-        reticle_slack_mm=found["reticle_slack_mm"],
-        shoreline_slack_mm=found["shoreline_slack_mm"],
+        count=results["copies"],
+        area_mm2=results["area_mm2"],
+        reticle_fields=math.prod(exposures(results["width_mm"], results["height_mm"], *reticle)),
+        reticle_slack_mm=results["reticle_slack_mm"],
+        shoreline_slack_mm=results["shoreline_slack_mm"],
         **made,
-        each_usd=found["self_price_usd"],
+        each_usd=results["self_price_usd"],
         die_usd=own_usd,
         mounting_usd=mounting_usd,
-        design_usd=found["copies"] * found["design_usd"],
+        design_usd=results["copies"] * results["design_usd"],
     )
 
 
@@ -237,8 +237,8 @@ def _quoted(design: PackageDesign, die: int, column: str) -> float:
 
 def _hinges(inputs: Mapping[str, np.ndarray], values: Mapping[str, Value], outcome: np.ndarray) -> tuple[Hinge, ...]:
     """The inputs [draw] with which an outcome [draw] has the largest rank correlations; draw 0 takes no part."""
-    found = rank_correlations({name: drawn[1:] for name, drawn in inputs.items()}, outcome[1:])
-    known = [(name, values[name], share) for name, share in found.items() if not math.isnan(share)]
+    correlations = rank_correlations({name: drawn[1:] for name, drawn in inputs.items()}, outcome[1:])
+    known = [(name, values[name], share) for name, share in correlations.items() if not math.isnan(share)]
     return tuple(
         Hinge(name, share, value.number, value.low, value.high, value.unit, value.grade, value.source)
         for name, value, share in known[:HINGES]

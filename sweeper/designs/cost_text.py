@@ -22,14 +22,14 @@ DIE_NOTE = (
 )
 
 
-def text(found: CostReport | CostComparison) -> str:
+def text(report: CostReport | CostComparison) -> str:
     """A report, or a comparison after the report of its first design, as tables."""
-    if isinstance(found, CostComparison):
-        return "\n\n".join([text(found.first), _comparison_text(found)])
-    blocks = [f"{_headline(found)}\n{feasibility(found)}", f"{_die_table(found.dies)}\n{DIE_NOTE}"]
-    if has_cost(found):
-        hinges = _hinge_table(found.hinges, found.draws)
-        blocks += [_part_table(found), _fact_table(found), f"WHAT THE COST HINGES ON\n{hinges}"]
+    if isinstance(report, CostComparison):
+        return "\n\n".join([text(report.first), _comparison_text(report)])
+    blocks = [f"{_headline(report)}\n{feasibility(report)}", f"{_die_table(report.dies)}\n{DIE_NOTE}"]
+    if has_cost(report):
+        hinges = _hinge_table(report.hinges, report.draws)
+        blocks += [_part_table(report), _fact_table(report), f"WHAT THE COST HINGES ON\n{hinges}"]
     return "\n\n".join(blocks)
 
 
@@ -148,15 +148,15 @@ def _hinge_table(hinges: Sequence[Hinge], draws: int) -> str:
     return "\n".join([columns([heads, *rows], left=(0, 5, 6, 7)), note])
 
 
-def _comparison_text(found: CostComparison) -> str:
-    first, second, band = found.first.design, found.second.design, found.difference
-    lines = [f"VERSUS {_headline(found.second)}", feasibility(found.second)]
+def _comparison_text(comparison: CostComparison) -> str:
+    first, second, band = comparison.first.design, comparison.second.design, comparison.difference
+    lines = [f"VERSUS {_headline(comparison.second)}", feasibility(comparison.second)]
     if not math.isnan(band.value):
-        cheaper = f"{first} is the cheaper one in {percent(found.probability_cheaper)} of the draws"
+        cheaper = f"{first} is the cheaper one in {percent(comparison.probability_cheaper)} of the draws"
         bounds = f"90 % of the draws: {_usd(band.p5)} to {_usd(band.p95)}"
         lines += [
             f"{cheaper}; it costs {_usd(band.value)} usd more than {second} ({bounds})",
             f"\nWHAT THE DIFFERENCE HINGES ON (positive: more of it speaks against {first})",
-            _hinge_table(found.hinges, found.first.draws),
+            _hinge_table(comparison.hinges, comparison.first.draws),
         ]
     return "\n".join(lines)

@@ -33,9 +33,9 @@ def write_constants(fits: Iterable[Fit], folder: Path | None = None) -> list[Pat
 
 def with_values(text: str, entry: str, values: Mapping[str, float]) -> str:
     """A library file with other values of an entry's constants, in the units in which they stand there."""
-    found = re.search(rf"^{re.escape(entry)}:.*\n(?:(?:[ #].*)?\n)*", text, re.M)
-    assert found is not None, entry
-    block = found.group()
+    match = re.search(rf"^{re.escape(entry)}:.*\n(?:(?:[ #].*)?\n)*", text, re.M)
+    assert match is not None, entry
+    block = match.group()
     for name, value in values.items():
         block, count = re.subn(
             rf"^(  {name}: (?:\{{ *value: )?)([-+.\deE]+)( [^\s,}}#]+)?",
@@ -45,15 +45,15 @@ def with_values(text: str, entry: str, values: Mapping[str, float]) -> str:
         )
         if count != 1:
             raise UsageFault(f"{entry} does not give {name}")
-    return text[: found.start()] + block + text[found.end() :]
+    return text[: match.start()] + block + text[match.end() :]
 
 
 def replacing(value: float, base: str) -> Callable[[re.Match[str]], str]:
     """What to put for a number with a unit: the value (in the unit `base`) in the unit found."""
 
-    def text(found: re.Match[str]) -> str:
-        unit = found[3] or ""
+    def text(match: re.Match[str]) -> str:
+        unit = match[3] or ""
         factor = quantity(f"1{unit}", base) if unit else 1.0
-        return f"{found[1]}{value / factor:.4g}{unit}"
+        return f"{match[1]}{value / factor:.4g}{unit}"
 
     return text

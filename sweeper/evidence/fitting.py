@@ -71,7 +71,7 @@ class Errors:
     def fit(self, rows: np.ndarray, start: np.ndarray, evaluations: int) -> np.ndarray:
         """Logarithms of the constants that suit some rows best, downhill from a start."""
         inside = np.clip(start, self.spans[:, 0] + 1e-9, self.spans[:, 1] - 1e-9)
-        found: np.ndarray = scipy.optimize.least_squares(
+        fitted: np.ndarray = scipy.optimize.least_squares(
             lambda point: self.with_slopes(point)[0][rows],
             inside,
             jac=lambda point: self.with_slopes(point)[1][rows],
@@ -82,7 +82,7 @@ class Errors:
             xtol=1e-5,
             ftol=1e-6,
         ).x
-        return found
+        return fitted
 
     def cost(self, errors: np.ndarray) -> np.ndarray:
         """What a fit minimises, for errors [candidate, row]."""
@@ -97,11 +97,11 @@ class Errors:
 
     def probes(self, point: np.ndarray) -> np.ndarray:
         """The point, and the points that differ from it in one constant, over its whole span."""
-        found = [point]
+        points = [point]
         for at, (low, high) in enumerate(self.spans):
             for value in np.linspace(low, high, PROBES):
-                found.append(np.where(np.arange(len(point)) == at, value, point))
-        return np.array(found)
+                points.append(np.where(np.arange(len(point)) == at, value, point))
+        return np.array(points)
 
     def search(self, rows: np.ndarray) -> np.ndarray:
         """Logarithms of the constants that suit some rows best, from anywhere."""
@@ -143,9 +143,9 @@ def calibrate(calibration: Calibration, sample: Sample | None = None) -> Fit:
 
 def left_out(errors: Errors, parts: np.ndarray, start: np.ndarray) -> np.ndarray:
     """Relative errors of every row, predicted by constants fitted to the rows of the other parts."""
-    found = np.empty(len(parts))
+    errors_left_out = np.empty(len(parts))
     for part in np.unique(parts):
         out = parts == part
         fitted = errors.fit(np.flatnonzero(~out), start, 25)
-        found[out] = np.expm1(errors.at(fitted[None])[0][out])
-    return found
+        errors_left_out[out] = np.expm1(errors.at(fitted[None])[0][out])
+    return errors_left_out

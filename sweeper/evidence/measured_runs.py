@@ -51,15 +51,15 @@ RECOMPUTE = {"none": "none", "": "none", "full": "full", "selective": "selective
 
 def precision(word: str) -> dict[str, ColumnValue]:
     """Columns of the number formats that a training run names; half precision with fp32 sums is the default."""
-    found: dict[str, ColumnValue] = {}
+    columns: dict[str, ColumnValue] = {}
     if "PURE" in word:
-        found["gradient_format"] = "bf16"
+        columns["gradient_format"] = "bf16"
     for name in ("fp8", "tf32"):
         if name in word.lower():
-            found["compute_format"] = name
+            columns["compute_format"] = name
     if word.lower() in ("fp32", "tf32"):
-        found |= {"activation_format": "fp32", "weight_format": "fp32"}
-    return found
+        columns |= {"activation_format": "fp32", "weight_format": "fp32"}
+    return columns
 
 
 def recomputation(row: MeasuredRow) -> str:

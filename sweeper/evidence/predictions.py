@@ -32,8 +32,8 @@ def evaluate(points: Sequence[MeasuredPoint], constants: OtherConstants) -> list
     for column in dict.fromkeys(point.answer for point in points):
         at = [i for i, point in enumerate(points) if point.answer == column]
         plan = plan_of([with_constants(points[i].columns, constants) for i in at])
-        found = plan.columns(plan.grids[0], plan.grids[0].listing(np.arange(len(at))), (column, "memory_headroom_B"))
-        for i, value, headroom in zip(at, found[column], found["memory_headroom_B"], strict=True):
+        values = plan.columns(plan.grids[0], plan.grids[0].listing(np.arange(len(at))), (column, "memory_headroom_B"))
+        for i, value, headroom in zip(at, values[column], values["memory_headroom_B"], strict=True):
             answers[i] = (float(value), bool(headroom >= 0.0))
     return answers
 
@@ -134,10 +134,10 @@ class Predictor:
             choice = Factor(dict.fromkeys(self.constants, np.arange(count, dtype=np.int32)), count)
             self._repeated[count] = [RepeatedEvaluation(program, (rows, choice)) for _, program, rows, _ in self.parts]
         values = {name: np.ascontiguousarray(candidates[:, at]) for name, at in self.constants.items()}
-        found = np.empty((count, self.count))
+        predictions = np.empty((count, self.count))
         for (rows, _, _, column), evaluation in zip(self.parts, self._repeated[count], strict=True):
-            found[:, rows] = evaluation.again(values, column).reshape(len(rows), count).T
-        return found
+            predictions[:, rows] = evaluation.again(values, column).reshape(len(rows), count).T
+        return predictions
 
 
 class RepeatedEvaluation(Evaluation):

@@ -21,15 +21,15 @@ def score(rows: Sequence[MeasuredRow], layout: str, constants: OtherConstants | 
     points = [measured_point(row, layout, known) for row in rows]
     modelled = [point for point in points if isinstance(point, MeasuredPoint)]
     answers = iter(evaluate(modelled, constants or {}))
-    found = []
+    scored = []
     for row, point in zip(rows, points, strict=True):
         if isinstance(point, str):
-            found.append(Scored(row, row.get("group", "") or layout, math.nan, math.nan, None, None, point))
+            scored.append(Scored(row, row.get("group", "") or layout, math.nan, math.nan, None, None, point))
             continue
         predicted, fits = next(answers)
         reason = "" if math.isfinite(predicted) and predicted > 0.0 else "the model gives no finite number"
-        found.append(Scored(row, point.group, point.measured, predicted, point.feasible, fits, reason))
-    return found
+        scored.append(Scored(row, point.group, point.measured, predicted, point.feasible, fits, reason))
+    return scored
 
 
 def by_group(scored: Sequence[Scored]) -> dict[str, list[Scored]]:
@@ -43,10 +43,10 @@ def by_group(scored: Sequence[Scored]) -> dict[str, list[Scored]]:
 def by_set(scored: Sequence[Scored]) -> dict[str, list[Scored]]:
     """Rows by their set, in the order of the registry; a group that is in no set is one by itself."""
     groups = by_group(scored)
-    found = {
+    sets = {
         entry["name"]: [s for name in entry["groups"] for s in groups.pop(name, [])] for entry in registry()["sets"]
     }
-    return {name: rows for name, rows in found.items() if rows} | groups
+    return {name: rows for name, rows in sets.items() if rows} | groups
 
 
 def bundled() -> list[Scored]:
@@ -57,13 +57,13 @@ def bundled() -> list[Scored]:
 
 def scored_files(paths: Iterable[Path]) -> list[Scored]:
     """Every row of somebody's tables. Raises UsageFault for one without rows or without a known layout."""
-    found: list[Scored] = []
+    scored: list[Scored] = []
     for path in paths:
         rows = read_rows(path)
         if not rows:
             raise UsageFault(f"{path}: no rows")
-        found += score(rows, layout_of(rows, path))
-    return found
+        scored += score(rows, layout_of(rows, path))
+    return scored
 
 
 def scoreboard(scored: Sequence[Scored]) -> dict[str, dict[str, Any]]:

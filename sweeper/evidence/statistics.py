@@ -36,7 +36,7 @@ def statistics(scored: Sequence[Scored]) -> dict[str, Any]:
     runs that fit and runs that do not are among them.
     """
     answered = [s for s in scored if not s.reason and math.isfinite(s.error)]
-    found: dict[str, Any] = {
+    summary: dict[str, Any] = {
         "rows": len(scored),
         "modelled": sum(not s.reason for s in scored),
         "called_infeasible": sum(s.fits is False and s.feasible is not False for s in scored if not s.reason),
@@ -45,8 +45,8 @@ def statistics(scored: Sequence[Scored]) -> dict[str, Any]:
     }
     judged = [s for s in scored if s.feasible is not None and not s.reason]
     if any(s.feasible for s in judged) and not all(s.feasible for s in judged):
-        found["memory_balanced_accuracy"] = 100.0 * balanced_accuracy(judged)
-    return found | {"reasons": reasons(scored)}
+        summary["memory_balanced_accuracy"] = 100.0 * balanced_accuracy(judged)
+    return summary | {"reasons": reasons(scored)}
 
 
 def error_statistics(errors: np.ndarray) -> dict[str, float | None]:

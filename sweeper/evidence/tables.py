@@ -19,18 +19,18 @@ def in_percent(value: float | None) -> str:
 def scores(board: Mapping[str, Mapping[str, Any]]) -> str:
     """The scoreboard as a table: errors of every set in percent, beside the target and what others report."""
     rows = [
-        {"set": name, **{count: found[count] for count in ("rows", "modelled", "called_infeasible")}}
-        | {measure: in_percent(found[measure]) for measure in MEASURES}
-        | {"memory": in_percent(found.get("memory_balanced_accuracy")), "target": found["target"] or "-"}
-        | {"peers": "; ".join(f"{peer['name']}: {peer['error']}" for peer in found["peers"]) or "-"}
-        for name, found in board.items()
+        {"set": name, **{count: entry[count] for count in ("rows", "modelled", "called_infeasible")}}
+        | {measure: in_percent(entry[measure]) for measure in MEASURES}
+        | {"memory": in_percent(entry.get("memory_balanced_accuracy")), "target": entry["target"] or "-"}
+        | {"peers": "; ".join(f"{peer['name']}: {peer['error']}" for peer in entry["peers"]) or "-"}
+        for name, entry in board.items()
     ]
     columns = {"set": "SET", "rows": "ROWS", "modelled": "MODELLED", "called_infeasible": "MISFIT", **MEASURES}
     table = listing(rows, columns | {"memory": "MEMORY", "target": "TARGET", "peers": "PEERS"})
     left = [
         f"not modelled: {name}: {count} rows, {reason}"
-        for name, found in board.items()
-        for reason, count in found["reasons"].items()
+        for name, entry in board.items()
+        for reason, count in entry["reasons"].items()
     ]
     misfit = "MISFIT: rows that ran, but need more memory than there is by our count"
     about = f"{misfit}; errors in percent; MEMORY: balanced accuracy of whether a run fits, in percent"
@@ -41,7 +41,7 @@ def fitted(fits: Mapping[str, Mapping[str, Any]]) -> str:
     """Fitted constants with their intervals, and errors in percent, as tables."""
     blocks = []
     for name, fit in fits.items():
-        constants = [{"constant": constant, **found} for constant, found in fit["constants"].items()]
+        constants = [{"constant": constant, **interval} for constant, interval in fit["constants"].items()]
         heads = {"constant": "CONSTANT", "value": "VALUE", "low": "LOW", "high": "HIGH", "unit": "UNIT"}
         kinds = {
             "in_sample": "in sample",

@@ -120,16 +120,16 @@ def _parameters(entry: Entry, problems: Problems) -> dict[str, float]:
 
 
 def _scalars(entry: Entry, symbols: set[str], problems: Problems) -> dict[str, Expression]:
-    found: dict[str, Expression] = {}
+    scalars: dict[str, Expression] = {}
     for key in WORKLOAD_KEYS:
         if key in ("kernels", "partitions"):
             continue
         with problems.collecting():
             if key in entry.body or key not in _DEFAULTS:
-                found[key] = checks.expression(_body(entry, key), key, symbols)
+                scalars[key] = checks.expression(_body(entry, key), key, symbols)
             else:
-                found[key] = Expression(_DEFAULTS[key])
-    return found
+                scalars[key] = Expression(_DEFAULTS[key])
+    return scalars
 
 
 def _kernels(copies: Sequence[KernelCopy]) -> tuple[Kernel, ...]:
@@ -147,27 +147,27 @@ def _kernels(copies: Sequence[KernelCopy]) -> tuple[Kernel, ...]:
 def _partition(node: Node, kernels: Sequence[Kernel]) -> tuple[int, ...]:
     """Partition of every kernel. Raises SpecError if one is missing, stands twice, or comes before its producer."""
     number = {kernel.name: index for index, kernel in enumerate(kernels)}
-    found: dict[int, int] = {}
+    part_of: dict[int, int] = {}
     problems = Problems()
     for group, part in enumerate(checks.items(node, "a partitioning")):
         with problems.collecting():
             for item in checks.items(part, "a partition"):
                 with problems.collecting():
                     for index in _range(item, number):
-                        if index in found:
-                            raise error(item, f"{kernels[index].name!r} is already in partition {found[index] + 1}")
-                        found[index] = group
+                        if index in part_of:
+                            raise error(item, f"{kernels[index].name!r} is already in partition {part_of[index] + 1}")
+                        part_of[index] = group
     problems.raise_any()
-    missing = [kernel.name for index, kernel in enumerate(kernels) if index not in found]
+    missing = [kernel.name for index, kernel in enumerate(kernels) if index not in part_of]
     if missing:
         raise error(node, f"{len(missing)} kernel(s) stand in no partition: {', '.join(missing[:10])}")
     for index, kernel in enumerate(kernels):
         for producer in kernel.inputs:
-            if found[producer] > found[index]:
-                message = (f"{kernel.name!r} is in partition {found[index] + 1}, but its input "
-                           f"{kernels[producer].name!r} in the later partition {found[producer] + 1}")  # fmt: skip
+            if part_of[producer] > part_of[index]:
+                message = (f"{kernel.name!r} is in partition {part_of[index] + 1}, but its input "
+                           f"{kernels[producer].name!r} in the later partition {part_of[producer] + 1}")  # fmt: skip
                 raise error(node, message)
-    return tuple(found[index] for index in range(len(kernels)))
+    return tuple(part_of[index] for index in range(len(kernels)))
 
 
 def _range(node: Node, number: Mapping[str, int]) -> range:

@@ -60,7 +60,7 @@ def read_template(node: Node, symbols: set[str], parameters: Mapping[str, float]
         if "repeat" in given:
             repeats = _repeats(given["repeat"], symbols, parameters)
     names = symbols | repeats.keys()
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for key, read in {
         "type": lambda at: checks.choice(at, "type of kernel", KERNEL_TYPES),
         "phase": lambda at: checks.choice(at, "phase", PHASES),
@@ -77,7 +77,7 @@ def read_template(node: Node, symbols: set[str], parameters: Mapping[str, float]
         "gradient": lambda at: checks.boolean(at, "gradient"),
     }.items():
         with problems.collecting():
-            found[key] = read(given[key]) if key in given else _KERNEL_DEFAULTS.get(key)
+            fields[key] = read(given[key]) if key in given else _KERNEL_DEFAULTS.get(key)
     with problems.collecting():
         checks.text(given["name"], "the name of a kernel")
     inputs: tuple[Node, ...] = ()
@@ -87,7 +87,7 @@ def read_template(node: Node, symbols: set[str], parameters: Mapping[str, float]
             value = given["inputs"].value
             inputs = value if isinstance(value, tuple) else (given["inputs"],)
     problems.raise_any()
-    return KernelTemplate(node, given["name"], found, inputs, repeats)
+    return KernelTemplate(node, given["name"], fields, inputs, repeats)
 
 
 _KERNEL_DEFAULTS: dict[str, Any] = {
@@ -106,7 +106,7 @@ _KERNEL_DEFAULTS: dict[str, Any] = {
 
 def _repeats(node: Node, symbols: set[str], parameters: Mapping[str, float]) -> dict[str, range]:
     """Ranges of the indices of a template; both ends count, and may be expressions in the entry's parameters."""
-    found: dict[str, range] = {}
+    ranges: dict[str, range] = {}
     problems = Problems()
     for name, bounds in checks.mapping(node, "repeat").items():
         with problems.collecting():
@@ -115,14 +115,14 @@ def _repeats(node: Node, symbols: set[str], parameters: Mapping[str, float]) -> 
             low, high = _ends(bounds, parameters)
             if low > high:
                 raise error(bounds, f"an empty repeat: {low} is greater than {high}")
-            found[name] = range(low, high + 1)
+            ranges[name] = range(low, high + 1)
     problems.raise_any()
     count = 1
-    for values in found.values():
+    for values in ranges.values():
         count *= len(values)
     if count > MAX_KERNELS:
         raise error(node, f"{count} kernels; a workload has at most {MAX_KERNELS}")
-    return found
+    return ranges
 
 
 def _ends(node: Node, parameters: Mapping[str, float]) -> tuple[int, int]:
@@ -146,32 +146,32 @@ def _split(node: Node, names: set[str]) -> tuple[tuple[str, Expression], ...]:
 
 
 def _collectives(node: Node, names: set[str]) -> tuple[tuple[str, Expression], ...]:
-    found: dict[str, Expression] = {}
+    bytes_by_channel: dict[str, Expression] = {}
     for item in checks.items(node, "collectives") if node.value != () else ():
         given = checks.fields(item, "a collective", ("channel", "bytes"), ("channel", "bytes"))
         channel = checks.choice(given["channel"], "channel", CHANNELS)
-        if channel in found:
+        if channel in bytes_by_channel:
             raise error(given["channel"], f"{channel} is given twice; add the bytes up")
-        found[channel] = checks.expression(given["bytes"], "bytes", names)
-    return tuple(found.items())
+        bytes_by_channel[channel] = checks.expression(given["bytes"], "bytes", names)
+    return tuple(bytes_by_channel.items())
 
 
 def written_out(templates: Sequence[KernelTemplate], problems: Problems) -> list[KernelCopy]:
     """Write out the repeats of every template."""
-    found: dict[str, KernelCopy] = {}
+    copies: dict[str, KernelCopy] = {}
     for template in templates:
         with problems.collecting():
             for indices in product(*template.repeats.values()):
                 values = dict(zip(template.repeats, indices))
                 name = _substituted(template.name, values)
-                if name in found:
-                    first = found[name].template.name
+                if name in copies:
+                    first = copies[name].template.name
                     raise error(template.name, f"duplicate kernel {brief(name)} (first at line {first.line})")
                 inputs = tuple((_substituted(node, values), node) for node in template.inputs)
-                found[name] = KernelCopy(name, template, _bound(template.fields, values), inputs)
-                if len(found) > MAX_KERNELS:
+                copies[name] = KernelCopy(name, template, _bound(template.fields, values), inputs)
+                if len(copies) > MAX_KERNELS:
                     raise error(template.node, f"more than {MAX_KERNELS} kernels; a workload has at most so many")
-    return list(found.values())
+    return list(copies.values())
 
 
 def _substituted(node: Node, values: Mapping[str, int]) -> str:

@@ -63,8 +63,8 @@ class PackageDesign:
     @cached_property
     def quoted(self) -> dict[str, Quoted]:
         """Numbers of the library that the design uses, by kind, entry and name."""
-        found = [cell for cell in self.cells if isinstance(cell, Quoted)]
-        return {f"{cell.kind}/{cell.entry}/{cell.name}": cell for cell in found}
+        numbers = [cell for cell in self.cells if isinstance(cell, Quoted)]
+        return {f"{cell.kind}/{cell.entry}/{cell.name}": cell for cell in numbers}
 
     def reads(self, role: str) -> bool:
         """Whether a number depends on what fills a role in the study."""
@@ -73,8 +73,8 @@ class PackageDesign:
 
     def symbols(self, expression: Expression) -> frozenset[str]:
         """Symbols on which an expression depends, definitions replaced by theirs."""
-        found = set(expression.symbols)
+        symbols = set(expression.symbols)
         for name, definition in reversed(self.definitions):
-            if name in found:
-                found = (found - {name}) | definition.symbols
-        return frozenset(found)
+            if name in symbols:
+                symbols = (symbols - {name}) | definition.symbols
+        return frozenset(symbols)

@@ -75,15 +75,15 @@ def tabulated(row: LineageRow, by_name: Mapping[str, LineageRow], operators: Seq
         bounds = by_name[name.replace("times", "bounds")]["value"]
         return listing(list(operator_rows(operators, value, bounds)), OPERATOR_COLUMNS)
     if name == "group_network":
-        found = [{"group": group, **dict(zip(GROUP_FIELDS, line))} for group, line in zip(GROUP_ROWS, value)]
-        return listing(found, {"group": "GROUP", **{field: field for field in GROUP_FIELDS}})
+        rows = [{"group": group, **dict(zip(GROUP_FIELDS, line))} for group, line in zip(GROUP_ROWS, value)]
+        return listing(rows, {"group": "GROUP", **{field: field for field in GROUP_FIELDS}})
     if name.endswith("_sums"):
         lines = value if isinstance(value[0], list) else [value]
         places = PLACES if len(lines) > 1 else ("mean layer",)
-        found = [
+        rows = [
             {"sum": label, **{place: line[i] for place, line in zip(places, lines)}} for i, label in enumerate(SUMS)
         ]
-        return listing(found, {"sum": "SUM", **{place: place for place in places}})
+        return listing(rows, {"sum": "SUM", **{place: place for place in places}})
     return ""
 
 

@@ -77,22 +77,22 @@ def rects(partitions: Iterable[Partition]) -> dict[int, Rect]:
     limits = accumulate(width + GAP for width, _ in sizes.values())
     layouts = [rows_within(sizes, limit) for limit in limits]
 
-    def extent(found: Mapping[int, Rect]) -> float:
-        return max(max(rect.right, WIDER * rect.bottom) for rect in found.values())
+    def extent(layout: Mapping[int, Rect]) -> float:
+        return max(max(rect.right, WIDER * rect.bottom) for rect in layout.values())
 
     return min(layouts, key=extent)
 
 
 def rows_within(sizes: Mapping[int, tuple[float, float]], limit: float) -> dict[int, Rect]:
     """Boxes of these sizes one after the other, in rows that are no wider than `limit` or have one rect."""
-    found: dict[int, Rect] = {}
+    layout: dict[int, Rect] = {}
     left = top = tallest = 0.0
     for number, (width, height) in sizes.items():
         if left > 0.0 and left + width > limit:
             left, top, tallest = 0.0, top + tallest + GAP, 0.0
-        found[number] = Rect(left, top, width, height)
+        layout[number] = Rect(left, top, width, height)
         left, tallest = left + width + GAP, max(tallest, height)
-    return found
+    return layout
 
 
 def places(part: Partition, rect: Rect) -> dict[str, Rect]:
@@ -111,11 +111,11 @@ def places(part: Partition, rect: Rect) -> dict[str, Rect]:
 
 def draw_graph_map(graph_map: GraphMap, path: str | Path) -> Path:
     """Draw a mapping as an SVG file at `path`; equal mappings give equal bytes. Gives the path."""
-    found = rects(graph_map.partitions)
+    layout = rects(graph_map.partitions)
     kernels = {kernel.name: kernel for kernel in graph_map.kernels}
-    at = {name: rect for part in graph_map.partitions for name, rect in places(part, found[part.number]).items()}
-    width = max(NARROWEST, *(rect.right for rect in found.values()))
-    height = max(rect.bottom for rect in found.values())
+    at = {name: rect for part in graph_map.partitions for name, rect in places(part, layout[part.number]).items()}
+    width = max(NARROWEST, *(rect.right for rect in layout.values()))
+    height = max(rect.bottom for rect in layout.values())
     busiest = max(_busy(part) for part in graph_map.partitions)
     largest = max((edge.size_B for edge in graph_map.edges), default=0.0)
     note = f"{graph_map.study}, point {graph_map.point_id}: {1e3 * graph_map.graph_time_s:.4g} ms per microbatch"
@@ -124,7 +124,7 @@ def draw_graph_map(graph_map: GraphMap, path: str | Path) -> Path:
         panel.set(xlim=(-0.1, width + 0.1), ylim=(height + 0.1, -0.1), aspect="equal")
         panel.set_axis_off()
         for part in graph_map.partitions:
-            _partition(panel, part, found[part.number], graph_map.sram_capacity_B, busiest)
+            _partition(panel, part, layout[part.number], graph_map.sram_capacity_B, busiest)
         for edge in graph_map.edges:
             _tensor(panel, edge, at, share(edge.size_B, largest))
         for name, rect in at.items():
