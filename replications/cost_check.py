@@ -23,7 +23,7 @@ from sweeper.views.text import listing
 
 TOLERANCE = 1e-9
 
-Evaluate = Callable[[PackageTables], np.ndarray]
+EvaluateTables = Callable[[PackageTables], np.ndarray]
 """Results of a package: float64 [dies, RESULTS]."""
 
 DieResults = Mapping[str, float]
@@ -74,13 +74,15 @@ def agreements(values: Iterable[Pair]) -> list[Agreement]:
 
 
 def compare(
-    designs: Sequence[TableRow], dies: Sequence[TableRow], packages: Sequence[TableRow], evaluate: Evaluate
+    designs: Sequence[TableRow], dies: Sequence[TableRow], packages: Sequence[TableRow], evaluate: EvaluateTables
 ) -> list[Agreement]:
     """Agreement in all quantities: `designs` and `dies` of CATCH, `packages` of Chiplet Actuary."""
     return agreements([*catch_values(designs, dies, evaluate), *actuary_values(packages, evaluate)])
 
 
-def read_agreements(designs: str | None, dies: str | None, packages: str | None, evaluate: Evaluate) -> list[Agreement]:
+def read_agreements(
+    designs: str | None, dies: str | None, packages: str | None, evaluate: EvaluateTables
+) -> list[Agreement]:
     """Agreement of the files that are named. Raises UsageFault if none is, or one is of another layout."""
     if (designs is None) != (dies is None):
         raise UsageFault("designs and their dies are compared together: give both --designs and --dies")
@@ -93,7 +95,7 @@ def read_agreements(designs: str | None, dies: str | None, packages: str | None,
     return compare(rows(designs, DESIGN_COLUMNS), rows(dies, DIE_COLUMNS), rows(packages, PACKAGE_COLUMNS), evaluate)
 
 
-def results(tables: PackageTables, evaluate: Evaluate) -> list[DieResults]:
+def results(tables: PackageTables, evaluate: EvaluateTables) -> list[DieResults]:
     """Results of every die by name."""
     return [dict(zip(RESULTS, map(float, row), strict=True)) for row in evaluate(tables)]
 
@@ -145,7 +147,7 @@ ERRORS: Mapping[str, str] = {"CalculationError": "die_exceeds_wafer", "OverflowE
 """The status of a die for which CATCH stops with an error."""
 
 
-def catch_values(designs: Sequence[TableRow], dies: Sequence[TableRow], evaluate: Evaluate) -> Iterator[Pair]:
+def catch_values(designs: Sequence[TableRow], dies: Sequence[TableRow], evaluate: EvaluateTables) -> Iterator[Pair]:
     """All quantities of all dies of CATCH's designs, and the status of designs for which it fails."""
     of_design: dict[str, list[TableRow]] = defaultdict(list)
     for die in dies:
@@ -204,7 +206,7 @@ def five_parts(root: DieResults) -> tuple[float, ...]:
     return root["silicon_usd"], root["silicon_loss_usd"], package, root["carrier_loss_usd"], root["wasted_usd"]
 
 
-def actuary_values(packages: Sequence[TableRow], evaluate: Evaluate) -> Iterator[Pair]:
+def actuary_values(packages: Sequence[TableRow], evaluate: EvaluateTables) -> Iterator[Pair]:
     """All quantities of Actuary's packages; rows of a portfolio stand together, the first has its inputs."""
     for portfolio, group in groupby(packages, key=lambda row: row["portfolio_id"]):
         rows = list(group)
