@@ -26,15 +26,16 @@ from kernels.packages.build import build
 from kernels.packages.equations import build_many
 from kernels.packages.layout import DIE_NUMBERS, LAYER_NUMBERS, RESULTS
 from kernels.packages.wafer import dies_on_grid
-from replications.package_oracles import actuary_tables, catch_tables, read_table
+from replications.actuary import actuary_tables
+from replications.catch import catch_tables
+from replications.published_tables import PUBLISHED, read_table
+from replications.tables import PackageTables
 from sweeper.designs.package_draws import evaluate_design, uncertain_inputs
 from sweeper.library.library import Library, builtin_specs
-from sweeper.library.package_tables import PackageTables
-from sweeper.library.packages import read_package
+from sweeper.library.package_reader import read_package
 
 CORE_AREA, DEFECT_DENSITY = DIE_NUMBERS.index("core_area_mm2"), LAYER_NUMBERS.index("defect_density_per_mm2")
 PRICE = RESULTS.index("price_usd")
-DATA = Path(__file__).parents[1] / "tests" / "data"
 A100, SIXTEEN, FOUR = "A100, 48 memory dies", "16 x 50 mm2", "4 chips on an interposer"
 CATCH_DESIGNS = {A100: "a100_0413", SIXTEEN: "size_node_0004"}
 TARGETS_US = {A100: 20.0, SIXTEEN: 10.0, FOUR: 0.2}
@@ -114,7 +115,9 @@ def measure(directory: Path, quick: bool) -> list[Row]:
 
 def designs() -> dict[str, Design]:
     """The packages that are timed, by name."""
-    rows = {row["design_id"]: row for row in read_table(DATA / "catch_designs.csv.gz", ("design_id", "inputs_json"))}
+    rows = {
+        row["design_id"]: row for row in read_table(PUBLISHED / "catch_designs.csv.gz", ("design_id", "inputs_json"))
+    }
     found = {name: twinned(catch_tables(json.loads(rows[row]["inputs_json"]))) for name, row in CATCH_DESIGNS.items()}
     return {**found, FOUR: four_chips()}
 
@@ -135,7 +138,7 @@ def four_chips() -> Design:
 
 def portfolios() -> Iterator[tuple[dict[str, Any], int]]:
     """Inputs of portfolios that Chiplet Actuary has priced, with the position of a package in each."""
-    for row in read_table(DATA / "actuary_packages.csv.gz", ("package_index", "inputs_json")):
+    for row in read_table(PUBLISHED / "actuary_packages.csv.gz", ("package_index", "inputs_json")):
         if row["inputs_json"]:
             yield json.loads(row["inputs_json"]), int(row["package_index"])
 

@@ -16,7 +16,8 @@ from benchmarks.studies import points_of, spread, warm
 from benchmarks.table import Row, Target
 from benchmarks.timing import cpu_s, leasts, medians
 from kernels.chips.generator import AREA, EDGE, POWER
-from sweeper.engine.descent import Budgets, SearchResult, published_recipe
+from replications.recipe_2021 import published_recipe
+from sweeper.engine.descent import Budgets, SearchResult
 from sweeper.planning.plan import Plan, make_plan
 from sweeper.study.optimize import budget_groups
 

@@ -24,9 +24,10 @@ import polars as pl
 
 from sweeper.designs.package_draws import evaluate_design
 from sweeper.library.library import Library, builtin_specs
-from sweeper.library.packages import read_package
+from sweeper.library.package_reader import read_package
 from sweeper.library.uncertain import DRAW
-from sweeper.views.report import frame_of, listing
+from sweeper.views.frames import frame_of
+from sweeper.views.text import listing
 from sweeper.views.uncertainty import bands, rank_correlations
 
 STUDY, SERVING = "a100_hbm_count", "a100_serving"
@@ -51,7 +52,7 @@ REQUESTS = 1e9
 
 
 @dataclass(frozen=True)
-class Claim:
+class PaperClaim:
     """A takeaway or a part of one: in `work`, the first design of each pair has a smaller product than the second."""
 
     name: str
@@ -69,18 +70,18 @@ _HALF = (("HA100-4HBM", "A100-4HBM"), ("HA100-6HBM", "A100-6HBM"))
 _FITTING = tuple(design for design in DESIGNS if design != "HA100-3HBM")
 
 CLAIMS = (
-    Claim("T1", "5 stacks on the full die are best", "training", _least(REFERENCE, tuple(DESIGNS))),
-    Claim("T1 more", "6 and 8 stacks are worse than 5", "training", _least(REFERENCE, ("A100-6HBM", "A100-8HBM"))),
-    Claim("T1 fewer", "4 stacks are worse than 5", "training", _least(REFERENCE, ("A100-4HBM",))),
-    Claim("T2", "half a die is worse, 4 and 6 stacks", "training", tuple((full, half) for half, full in _HALF)),
-    Claim("T3", "all of the next four", "inference", _MORE + _HALF),
-    Claim("T3 5-6", "6 stacks are better than 5", "inference", _MORE[:1]),
-    Claim("T3 6-8", "8 stacks are better than 6", "inference", _MORE[1:]),
-    Claim("T3 half 4", "half a die is better, 4 stacks", "inference", _HALF[:1]),
-    Claim("T3 half 6", "half a die is better, 6 stacks", "inference", _HALF[1:]),
-    Claim("T4", "5 stacks on the full die are best", "combined", _least(REFERENCE, _FITTING)),
-    Claim("T4 fewer", "4 stacks are worse than 5", "combined", _least(REFERENCE, ("A100-4HBM",))),
-    Claim("T4 all", "T4 with the design that does not fit", "combined", _least(REFERENCE, tuple(DESIGNS))),
+    PaperClaim("T1", "5 stacks on the full die are best", "training", _least(REFERENCE, tuple(DESIGNS))),
+    PaperClaim("T1 more", "6 and 8 stacks are worse than 5", "training", _least(REFERENCE, ("A100-6HBM", "A100-8HBM"))),
+    PaperClaim("T1 fewer", "4 stacks are worse than 5", "training", _least(REFERENCE, ("A100-4HBM",))),
+    PaperClaim("T2", "half a die is worse, 4 and 6 stacks", "training", tuple((full, half) for half, full in _HALF)),
+    PaperClaim("T3", "all of the next four", "inference", _MORE + _HALF),
+    PaperClaim("T3 5-6", "6 stacks are better than 5", "inference", _MORE[:1]),
+    PaperClaim("T3 6-8", "8 stacks are better than 6", "inference", _MORE[1:]),
+    PaperClaim("T3 half 4", "half a die is better, 4 stacks", "inference", _HALF[:1]),
+    PaperClaim("T3 half 6", "half a die is better, 6 stacks", "inference", _HALF[1:]),
+    PaperClaim("T4", "5 stacks on the full die are best", "combined", _least(REFERENCE, _FITTING)),
+    PaperClaim("T4 fewer", "4 stacks are worse than 5", "combined", _least(REFERENCE, ("A100-4HBM",))),
+    PaperClaim("T4 all", "T4 with the design that does not fit", "combined", _least(REFERENCE, tuple(DESIGNS))),
 )
 """The takeaways and their parts."""
 
@@ -127,12 +128,12 @@ def package_costs(
     frames, inputs = [], {}
     for name, (area, stacks) in DESIGNS.items():
         place = {"package.die_area": area, "package.memory_stacks": stacks}
-        found = evaluate_design(tables, library, {**place, **(settings or {})}, draws)
-        cost = found.cost_usd + (found.of("design_usd_with_children") if design_included else 0.0)
+        evaluated = evaluate_design(tables, library, {**place, **(settings or {})}, draws)
+        cost = evaluated.cost_usd + (evaluated.of("design_usd_with_children") if design_included else 0.0)
         frames.append(
             pl.DataFrame({DRAW: np.asarray(draws, np.float64), "cost": cost}).with_columns(design=pl.lit(name))
         )
-        inputs = dict(found.inputs)
+        inputs = dict(evaluated.inputs)
     return pl.concat(frames).select("design", DRAW, "cost"), inputs
 
 
@@ -143,19 +144,19 @@ def products(times: pl.DataFrame, costs: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def margins(found: pl.DataFrame, claim: Claim) -> pl.DataFrame:
+def margins(designs: pl.DataFrame, claim: PaperClaim) -> pl.DataFrame:
     """By how much a claim holds in each draw: of its pairs, the least of larger product over smaller one, less 1."""
-    wide = found.pivot("design", index=DRAW, values=claim.work).sort(DRAW)
+    wide = designs.pivot("design", index=DRAW, values=claim.work).sort(DRAW)
     ratios = [pl.col(larger) / pl.col(smaller) - 1.0 for smaller, larger in claim.pairs]
     return wide.select(DRAW, margin=pl.min_horizontal(ratios))
 
 
-def answers(found: pl.DataFrame, claims: Sequence[Claim] = CLAIMS) -> pl.DataFrame:
+def answers(designs: pl.DataFrame, claims: Sequence[PaperClaim] = CLAIMS) -> pl.DataFrame:
     """For each claim: its margin for the values (`margin`, null without draw 0), the share of draws in which it holds,
     and the band of the margin over draws."""
     rows = []
     for claim in claims:
-        margin = margins(found, claim)
+        margin = margins(designs, claim)
         drawn = margin.filter(pl.col(DRAW) > 0.0)["margin"].to_numpy()
         value = margin.filter(pl.col(DRAW) == 0.0)["margin"]
         p5, p50, p95 = bands(drawn)
@@ -167,14 +168,16 @@ def answers(found: pl.DataFrame, claims: Sequence[Claim] = CLAIMS) -> pl.DataFra
     return pl.DataFrame(rows)
 
 
-def hinges(found: pl.DataFrame, inputs: Mapping[str, np.ndarray], claim: Claim, count: int = 4) -> dict[str, float]:
+def hinges(
+    designs: pl.DataFrame, inputs: Mapping[str, np.ndarray], claim: PaperClaim, count: int = 4
+) -> dict[str, float]:
     """Inputs with which the margin of a claim is most correlated by rank, over the draws from 1."""
-    margin = margins(found, claim).filter(pl.col(DRAW) > 0.0)["margin"].to_numpy()
+    margin = margins(designs, claim).filter(pl.col(DRAW) > 0.0)["margin"].to_numpy()
     correlations = rank_correlations({name: values[-len(margin) :] for name, values in inputs.items()}, margin)
     return dict(list(correlations.items())[:count])
 
 
-def needs(times: pl.DataFrame, costs: pl.DataFrame, claim: Claim) -> pl.DataFrame:
+def needs(times: pl.DataFrame, costs: pl.DataFrame, claim: PaperClaim) -> pl.DataFrame:
     """Pairs of a claim as what the times must be: the second design has the larger product if its time over that of the
     first (`time_ratio`) exceeds the cost of the first over its own (`cost_ratio`, with its band)."""
     wide = costs.pivot("design", index=DRAW, values="cost").sort(DRAW)
@@ -192,7 +195,7 @@ def needs(times: pl.DataFrame, costs: pl.DataFrame, claim: Claim) -> pl.DataFram
 
 
 def turn(
-    times: pl.DataFrame, package: str, claim: Claim, setting: str, low: float, high: float, steps: int = 30
+    times: pl.DataFrame, package: str, claim: PaperClaim, setting: str, low: float, high: float, steps: int = 30
 ) -> tuple[bool, float | None]:
     """Whether a claim holds with a setting at `low`, for the values of all else, and where up to `high` it turns round;
     None if it says the same at both ends."""
@@ -245,8 +248,8 @@ def cost_sets(rows: pl.DataFrame, draws: Sequence[float]) -> dict[str, pl.DataFr
         "CATCH, public": ("a100_catch_public", (0.0,), None, False),
         "CATCH, public, 160 usd": ("a100_catch_public", (0.0,), {"package.stack_price": 160.0}, False),
     }
-    found = {title: row_costs(rows, column) for title, column in study.items()}
-    return found | {title: package_costs(*arguments)[0] for title, arguments in libraries.items()}
+    sets = {title: row_costs(rows, column) for title, column in study.items()}
+    return sets | {title: package_costs(*arguments)[0] for title, arguments in libraries.items()}
 
 
 def shares_by_set(times: pl.DataFrame, sets: Mapping[str, pl.DataFrame]) -> list[dict[str, object]]:
@@ -286,15 +289,15 @@ PARTS = ("T1 fewer", "T2", "T3 5-6", "T3 6-8", "T3 half 4", "T3 half 6", "T4 few
 """Claims of few pairs, for the tables of what they need and hinge on."""
 
 
-def turn_row(times: pl.DataFrame, claim: Claim) -> dict[str, object]:
+def turn_row(times: pl.DataFrame, claim: PaperClaim) -> dict[str, object]:
     """A row of the table of prices of stacks."""
     at_low, price = turn(times, "a100", claim, "package.stack_price", *STACK_PRICE_USD)
     return {"claim": claim.name, "at 0 usd": at_low, "turns at usd": price}
 
 
-def hinge_row(found: pl.DataFrame, inputs: Mapping[str, np.ndarray], claim: Claim) -> dict[str, str]:
+def hinge_row(designs: pl.DataFrame, inputs: Mapping[str, np.ndarray], claim: PaperClaim) -> dict[str, str]:
     """A row of the table of inputs: the first ones, and their rank correlation."""
-    named_ = [f"{name} {value:+.2f}" for name, value in hinges(found, inputs, claim).items()]
+    named_ = [f"{name} {value:+.2f}" for name, value in hinges(designs, inputs, claim).items()]
     return {"claim": claim.name} | {str(number): text for number, text in enumerate(named_, 1)}
 
 
@@ -303,15 +306,15 @@ def report() -> str:
     rows = named(frame_of(STUDY))
     times, costs = study_times(rows), row_costs(rows, "package_cost_usd")
     draws = tuple(sorted(rows[DRAW].unique()))
-    found, (_, inputs) = products(times, costs), package_costs("a100", draws)
+    designs, (_, inputs) = products(times, costs), package_costs("a100", draws)
     parts = [claim for claim in CLAIMS if claim.name in PARTS]
     blocks: dict[str, Sequence[Mapping[str, object]]] = {
         "Designs: seconds, usd per package with its band, products over those of A100-5HBM": summary(rows).to_dicts(),
-        "Claims: margin of the values, share of draws in which it is above 0, its band": answers(found).to_dicts(),
+        "Claims: margin of the values, share of draws in which it is above 0, its band": answers(designs).to_dicts(),
         "What times must be: the product of `less` is the smaller one where time_ratio is above cost_ratio": pl.concat(
             [needs(times, costs, claim) for claim in parts]
         ).to_dicts(),
-        "Inputs with the largest rank correlation with the margin": [hinge_row(found, inputs, c) for c in parts],
+        "Inputs with the largest rank correlation with the margin": [hinge_row(designs, inputs, c) for c in parts],
         "Price of a stack, 0 to 2,000 usd, at which a claim turns round": [turn_row(times, c) for c in CLAIMS],
         "Shares by what counts as cost, and by library": shares_by_set(times, cost_sets(rows, draws)),
         "Shares by how requests are served": serving_answers(rows, costs),

@@ -4,27 +4,18 @@
 """
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-import numpy as np
 import polars as pl
 
 from kernels.codes import GROUPS, OPERATOR_TYPES, PLACES
 from kernels.transformers.operators import BOUNDS, COUNT, FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT
 from replications.a100_study import REFERENCE, named, summary
-from sweeper.library.library import builtin_specs
+from replications.panels import Bands, Bars, Curves, Panel, Products, draw_panels
 from sweeper.library.table_workload import OperatorTable
-from sweeper.planning.plan import make_plan
-from sweeper.views.figures import PALETTE, _figure, _save
+from sweeper.views.frames import bundled_plan, frame_of
 from sweeper.views.lineage import coordinates, explain
-from sweeper.views.report import frame_of
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 GIB = 2.0**30
 
@@ -39,17 +30,17 @@ def operator_frame(study: str, points: tuple[int, ...] | None = None, phase: str
     """Every operator that points of a study run (all of them unless named): the axes of the point, what the operator
     is, how often it stands in a layer (or at an end) and in how many layers, seconds of its passes over one
     microbatch, and what bounds the forward one. `phase` `decode` is the pass for one generated token."""
-    plan = make_plan(builtin_specs() / "studies" / f"{study}.yaml")
+    plan = bundled_plan(study)
     rows = []
     for point in range(plan.point_count) if points is None else points:
         axes = coordinates(plan, point)
         table = plan.study.workloads[str(axes["workload"])]
         assert isinstance(table, OperatorTable)
-        found = {row["column"]: row["value"] for row in explain(plan, point)}
-        experts = found["expert_layers"]
-        layers = {"layer": found["layers"], "dense": found["layers"] - experts, "expert": experts, "routed": experts}
+        values = {row["column"]: row["value"] for row in explain(plan, point)}
+        experts = values["expert_layers"]
+        layers = {"layer": values["layers"], "dense": values["layers"] - experts, "expert": experts, "routed": experts}
         for operator, dims, times, bounds in zip(
-            table.operators, found[f"{phase}_dims"], found[f"{phase}_times"], found[f"{phase}_bounds"], strict=True
+            table.operators, values[f"{phase}_dims"], values[f"{phase}_times"], values[f"{phase}_bounds"], strict=True
         ):
             if dims[COUNT] > 0.0:
                 place = PLACES[operator.words["place"]]
@@ -68,115 +59,6 @@ def operator_frame(study: str, points: tuple[int, ...] | None = None, phase: str
                     }
                 )
     return pl.DataFrame(rows, infer_schema_length=None)
-
-
-@dataclass(frozen=True)
-class Bars:
-    """Stacked bars: `table` gives a column `label` and one column per part. `line` is a value with its name."""
-
-    title: str
-    unit: str
-    table: Callable[[], pl.DataFrame]
-    line: tuple[float, str] | None = None
-
-    def draw(self, panel: "Axes") -> None:
-        """Bars in the order of the table."""
-        table = self.table()
-        labels = table["label"].to_list()
-        bottom = np.zeros(table.height)
-        for part, colour in zip(table.drop("label").columns, PALETTE, strict=False):
-            values = table[part].to_numpy()
-            panel.bar(range(len(labels)), values, 0.7, bottom=bottom, color=colour, label=part)
-            bottom = bottom + values
-        if self.line is not None:
-            panel.axhline(self.line[0], color="black", linestyle="--", linewidth=0.9, label=self.line[1])
-        panel.set_xticks(range(len(labels)), labels, rotation=90.0, fontsize=7.0)
-        panel.set_ylim(0.0, 1.25 * bottom.max())
-        panel.legend(frameon=False, fontsize=7.0, loc="upper right", ncols=3)
-
-
-@dataclass(frozen=True)
-class Lines:
-    """Lines: `table` gives `series`, `x` and `y`. `stated` are points of the paper by the name of what states them."""
-
-    title: str
-    unit: str
-    x: str
-    table: Callable[[], pl.DataFrame]
-    stated: Mapping[str, tuple[tuple[float, float], ...]] = field(default_factory=dict)
-    logarithmic: str = "x"
-
-    def draw(self, panel: "Axes") -> None:
-        """A line per series in the order of the table; stated points as crosses."""
-        parts = self.table().partition_by("series", maintain_order=True)
-        for part, colour in zip(parts, PALETTE * 2, strict=False):
-            panel.plot(part["x"], part["y"], "o-", color=colour, markersize=3.5, linewidth=1.1, label=part["series"][0])
-        for (name, points), colour in zip(self.stated.items(), reversed(PALETTE), strict=False):
-            panel.plot(*zip(*points, strict=True), "x", color=colour, markersize=7.0, label=name)
-        if "x" in self.logarithmic:
-            panel.set_xscale("log", base=2)
-            ticks = sorted({float(x) for part in parts for x in part["x"]})
-            panel.set_xticks(ticks, [f"{tick:g}" for tick in ticks], fontsize=7.0)
-        if "y" in self.logarithmic:
-            panel.set_yscale("log", base=2)
-        panel.set_xlabel(self.x)
-        panel.legend(frameon=False, fontsize=7.0)
-
-
-@dataclass(frozen=True)
-class Products:
-    """Cost against time: `table` gives `design`, `cost` with `p5` and `p95`, `time`, and whether the design `fits`. The
-    curve holds all designs that are as good as `reference`: those below it are better."""
-
-    title: str
-    unit: str
-    table: Callable[[], pl.DataFrame]
-    reference: str
-
-    def draw(self, panel: "Axes") -> None:
-        """The value of each design, the band of its cost, and the curve of equal products."""
-        rows = self.table().sort("time").to_dicts()
-        for number, (row, colour) in enumerate(zip(rows, PALETTE * 2, strict=False)):
-            filled = colour if row["fits"] else "none"
-            panel.hlines(row["time"], row["p5"], row["p95"], color=colour, linewidth=1.0, alpha=0.5)
-            panel.plot(row["cost"], row["time"], "o", color=colour, markerfacecolor=filled, markersize=6.0)
-            # Neighbours in time have their names on opposite sides.
-            side = {"xytext": (-3.0, -10.0), "ha": "right"} if number % 2 else {"xytext": (3.0, 4.0)}
-            panel.annotate(row["design"], (row["cost"], row["time"]), textcoords="offset points", fontsize=7.0, **side)
-        (equal,) = (row["cost"] * row["time"] for row in rows if row["design"] == self.reference)
-        low, high = min(row["p5"] for row in rows), max(row["p95"] for row in rows)
-        ends = (min(row["time"] for row in rows) * 0.9, max(row["time"] for row in rows) * 1.1)
-        costs = np.geomspace(max(low, equal / ends[1]), min(high, equal / ends[0]), 100)
-        panel.plot(costs, equal / costs, "--", color="red", linewidth=1.0, label=f"product of {self.reference}")
-        panel.set_ylim(*ends)
-        panel.set_xlabel("package, usd (bars: 5 to 95 % of the draws)")
-        panel.legend(frameon=False, fontsize=7.0, loc="upper right")
-
-
-@dataclass(frozen=True)
-class Bands:
-    """Lines with bands: `table` gives `series`, `x`, `p5`, `p50` and `p95`. The least of each line is marked."""
-
-    title: str
-    unit: str
-    x: str
-    table: Callable[[], pl.DataFrame]
-
-    def draw(self, panel: "Axes") -> None:
-        """A line per series in the order of the table."""
-        parts = self.table().partition_by("series", maintain_order=True)
-        for part, colour in zip(parts, PALETTE, strict=False):
-            panel.plot(part["x"], part["p50"], "-", color=colour, linewidth=1.2, label=part["series"][0])
-            panel.fill_between(part["x"], part["p5"], part["p95"], color=colour, alpha=0.12, linewidth=0.0)
-            best = part.sort("p50", "x").row(0, named=True)
-            panel.plot(best["x"], best["p50"], "o", color=colour, markersize=6.0)
-        ticks = sorted({float(x) for part in parts for x in part["x"]})
-        panel.set_xscale("log")
-        panel.set_yscale("log")
-        panel.set_xticks(ticks, [f"{tick:g}" for tick in ticks], fontsize=7.0)
-        panel.minorticks_off()
-        panel.set_xlabel(self.x)
-        panel.legend(frameon=False, fontsize=7.0, loc="upper left")
 
 
 def memory_parts() -> pl.DataFrame:
@@ -362,8 +244,6 @@ MEASURED_FLASH = {
 }
 """Days of training on 8 A100: Megatron-LM at a context of 1024 over FlashAttention (Dao et al. 2022, tables 2, 4)."""
 
-Panel = Bars | Lines | Products | Bands
-
 CASES: dict[str, tuple[Panel, ...]] = {
     "optimus_memory": (Bars("Memory of one A100", "GiB", memory_parts, (80.0, "capacity, 80 GiB")),),
     "optimus_generations": (Bars("Time per sample of GPT-3 175B", "B200-NVS-L = 1", generation_parts),),
@@ -372,19 +252,19 @@ CASES: dict[str, tuple[Panel, ...]] = {
         Bars("The same, heads in one kernel", "share of time", lambda: bound_shares(False)),
     ),
     "optimus_memory_technology": (
-        Lines("Llama2-13B, 200 + 200 tokens", "s", "memory bandwidth, TB/s", latencies, logarithmic="xy"),
+        Curves("Llama2-13B, 200 + 200 tokens", "s", "memory bandwidth, TB/s", latencies, logarithmic="xy"),
     ),
     "imec_flash_attention": (
-        Lines("Over stored scores at 1024", "speed-up", "context", gain_by_context, MEASURED_FLASH),
-        Lines("GPT-2 XL, 16 GPUs", "speed-up", "batch", gain_by_batch),
-        Lines("GPT-2 medium, 8 A100", "speed-up", "tensor parallelism", gain_by_split),
+        Curves("Over stored scores at 1024", "speed-up", "context", gain_by_context, MEASURED_FLASH),
+        Curves("GPT-2 XL, 16 GPUs", "speed-up", "batch", gain_by_batch),
+        Curves("GPT-2 medium, 8 A100", "speed-up", "tensor parallelism", gain_by_split),
     ),
     "imec_moe": (Bars("MoE-139B, by network inside / between nodes", "compute = 1", moe_parts),),
     "imec_topologies": (
         Bars("Llama2-70B, whole request", "s", lambda: topology_latency("request_time_s")),
         Bars("Prompt only", "s", lambda: topology_latency("time_to_first_token_s")),
     ),
-    "imec_all_reduce": (Lines("All-reduce on 16 V100", "ms", "message, MB", all_reduce_times, logarithmic="xy"),),
+    "imec_all_reduce": (Curves("All-reduce on 16 V100", "ms", "message, MB", all_reduce_times, logarithmic="xy"),),
     "a100_hbm_count": (
         Products("Training", "s per iteration", lambda: accelerator_products("training", 1.0), REFERENCE),
         Products("Inference", "days for 10^9 requests", lambda: accelerator_products("inference", 86400.0), REFERENCE),
@@ -401,17 +281,6 @@ CASES: dict[str, tuple[Panel, ...]] = {
 def draw_case(study: str, directory: str | Path) -> list[Path]:
     """Evaluate a case study and draw its panels. Gives the files written, `<study>.png` and `.svg`."""
     return draw_panels(study, CASES[study], directory)
-
-
-def draw_panels(study: str, panels: Sequence[Panel], directory: str | Path) -> list[Path]:
-    """Draw panels under the title of a study. Gives the files written, `<study>.png` and `.svg`."""
-    title = make_plan(builtin_specs() / "studies" / f"{study}.yaml").study.title
-    with _figure((max(7.0, 1.2 + 4.2 * len(panels)), 4.8), title, study) as figure:
-        for axes, panel in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
-            panel.draw(axes)
-            axes.set_title(panel.title, loc="left")
-            axes.set_ylabel(panel.unit)
-        return _save(figure, Path(directory) / study)
 
 
 if __name__ == "__main__":

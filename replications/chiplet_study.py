@@ -15,9 +15,10 @@ import polars as pl
 
 from sweeper.designs.package_draws import evaluate_design
 from sweeper.library.library import Library, builtin_specs
-from sweeper.library.packages import read_package
+from sweeper.library.package_reader import read_package
 from sweeper.library.uncertain import DRAW
-from sweeper.views.report import frame_of, listing
+from sweeper.views.frames import frame_of
+from sweeper.views.text import listing
 from sweeper.views.uncertainty import bands
 
 STUDY = "chiplet_count"
@@ -41,9 +42,9 @@ def costs_by_count(
     frames = []
     for count in counts:
         places: dict[str, float | str] = {"node.defect_density": defect_density, "package.chiplets": count}
-        found = evaluate_design(design, library, {"node": node, **places}, draws)
-        frame = pl.DataFrame({DRAW: np.asarray(draws, np.float64), "cost": found.cost_usd})
-        with_design = found.cost_usd + found.of("design_usd_with_children")
+        evaluated = evaluate_design(design, library, {"node": node, **places}, draws)
+        frame = pl.DataFrame({DRAW: np.asarray(draws, np.float64), "cost": evaluated.cost_usd})
+        with_design = evaluated.cost_usd + evaluated.of("design_usd_with_children")
         frames.append(frame.with_columns(pl.lit(count).alias("count"), pl.Series("with_design", with_design)))
     return pl.concat(frames)
 

@@ -2,39 +2,36 @@
 
 import json
 import math
+import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
+import click
 import numpy as np
 
 from kernels.packages.layout import DIE_CODES, DIE_NUMBERS, RESULTS, STATUS
-from replications.package_oracles import (
-    CARRIERS,
-    Inputs,
-    Row,
-    actuary_tables,
-    catch_tables,
-    design_shares,
-    read_table,
-    tables_of,
-)
+from replications.actuary import CARRIERS, actuary_tables, design_shares
+from replications.catch import catch_tables
+from replications.published_tables import Inputs, TableRow, read_table, tables_of
+from replications.tables import PackageTables, evaluate_tables
+from sweeper.commands.shared import JSON, echo, guarded
 from sweeper.errors import UsageFault
-from sweeper.library.package_tables import PackageTables
+from sweeper.views.text import listing
 
 TOLERANCE = 1e-9
 
-Evaluate = Callable[[PackageTables], np.ndarray]
+EvaluateTables = Callable[[PackageTables], np.ndarray]
 """Results of a package: float64 [dies, RESULTS]."""
 
-Found = Mapping[str, float]
+DieResults = Mapping[str, float]
 """Results of one die by name."""
 
 
 @dataclass(frozen=True)
-class Score:
+class Agreement:
     """How well one quantity agrees: over how many values, the worst relative error, and where that is."""
 
     quantity: str
@@ -49,7 +46,7 @@ class Score:
 
 
 @dataclass(frozen=True)
-class Value:
+class Pair:
     """One value of ours and of theirs. The error is relative to the larger of both and `scale`."""
 
     quantity: str
@@ -67,34 +64,38 @@ class Value:
         return math.inf if math.isnan(error) else error
 
 
-def scores(values: Iterable[Value]) -> list[Score]:
+def agreements(values: Iterable[Pair]) -> list[Agreement]:
     """Values by quantity, in the order in which quantities are met."""
-    met: dict[str, list[Value]] = defaultdict(list)
+    met: dict[str, list[Pair]] = defaultdict(list)
     for value in values:
         met[value.quantity].append(value)
     worst = {quantity: max(of, key=lambda value: value.error) for quantity, of in met.items()}
-    return [Score(quantity, len(of), worst[quantity].error, worst[quantity].where) for quantity, of in met.items()]
+    return [Agreement(quantity, len(of), worst[quantity].error, worst[quantity].where) for quantity, of in met.items()]
 
 
-def score(designs: Sequence[Row], dies: Sequence[Row], packages: Sequence[Row], evaluate: Evaluate) -> list[Score]:
-    """Scores of all quantities: `designs` and `dies` of CATCH, `packages` of Chiplet Actuary."""
-    return scores([*catch_values(designs, dies, evaluate), *actuary_values(packages, evaluate)])
+def compare(
+    designs: Sequence[TableRow], dies: Sequence[TableRow], packages: Sequence[TableRow], evaluate: EvaluateTables
+) -> list[Agreement]:
+    """Agreement in all quantities: `designs` and `dies` of CATCH, `packages` of Chiplet Actuary."""
+    return agreements([*catch_values(designs, dies, evaluate), *actuary_values(packages, evaluate)])
 
 
-def read_score(designs: str | None, dies: str | None, packages: str | None, evaluate: Evaluate) -> list[Score]:
-    """Scores of the files that are named. Raises UsageFault if none is, or one is of another layout."""
+def read_agreements(
+    designs: str | None, dies: str | None, packages: str | None, evaluate: EvaluateTables
+) -> list[Agreement]:
+    """Agreement of the files that are named. Raises UsageFault if none is, or one is of another layout."""
     if (designs is None) != (dies is None):
         raise UsageFault("designs and their dies are compared together: give both --designs and --dies")
     if designs is None and packages is None:
         raise UsageFault("nothing to compare: give --designs and --dies, or --packages")
 
-    def rows(path: str | None, columns: Sequence[str]) -> list[Row]:
+    def rows(path: str | None, columns: Sequence[str]) -> list[TableRow]:
         return [] if path is None else read_table(Path(path), columns)
 
-    return score(rows(designs, DESIGN_COLUMNS), rows(dies, DIE_COLUMNS), rows(packages, PACKAGE_COLUMNS), evaluate)
+    return compare(rows(designs, DESIGN_COLUMNS), rows(dies, DIE_COLUMNS), rows(packages, PACKAGE_COLUMNS), evaluate)
 
 
-def results(tables: PackageTables, evaluate: Evaluate) -> list[Found]:
+def results(tables: PackageTables, evaluate: EvaluateTables) -> list[DieResults]:
     """Results of every die by name."""
     return [dict(zip(RESULTS, map(float, row), strict=True)) for row in evaluate(tables)]
 
@@ -146,47 +147,49 @@ ERRORS: Mapping[str, str] = {"CalculationError": "die_exceeds_wafer", "OverflowE
 """The status of a die for which CATCH stops with an error."""
 
 
-def catch_values(designs: Sequence[Row], dies: Sequence[Row], evaluate: Evaluate) -> Iterator[Value]:
+def catch_values(designs: Sequence[TableRow], dies: Sequence[TableRow], evaluate: EvaluateTables) -> Iterator[Pair]:
     """All quantities of all dies of CATCH's designs, and the status of designs for which it fails."""
-    of_design: dict[str, list[Row]] = defaultdict(list)
+    of_design: dict[str, list[TableRow]] = defaultdict(list)
     for die in dies:
         of_design[die["design_id"]].append(die)
     for design in designs:
         name = design["design_id"]
         tables = tables_of(catch_tables, design, name)
-        found = results(tables, evaluate)
+        ours_by_die = results(tables, evaluate)
         expected = ERRORS.get(design["error"].split(":")[0], "") if design["error"] else ""
         wanted = STATUS.index(expected)
-        met = [of["status"] for of in found]
-        yield Value("catch status", name, float(wanted if wanted in met else max(met)), float(wanted))
-        if not expected and len(of_design[name]) != len(found):
-            raise UsageFault(f"{name}: {len(found)} dies, of which {len(of_design[name])} are in the table of dies")
-        for position, (ours, theirs) in enumerate(zip(found, of_design[name], strict=False)):
+        met = [of["status"] for of in ours_by_die]
+        yield Pair("catch status", name, float(wanted if wanted in met else max(met)), float(wanted))
+        if not expected and len(of_design[name]) != len(ours_by_die):
+            raise UsageFault(
+                f"{name}: {len(ours_by_die)} dies, of which {len(of_design[name])} are in the table of dies"
+            )
+        for position, (ours, theirs) in enumerate(zip(ours_by_die, of_design[name], strict=False)):
             mounted = [
                 of
-                for of, codes in zip(found, tables.die_codes, strict=True)
+                for of, codes in zip(ours_by_die, tables.die_codes, strict=True)
                 if codes[DIE_CODES.index("parent")] == position
             ]
             yield from die_values(f"{name} {theirs['name']}", ours, mounted, theirs)
 
 
-def die_values(where: str, ours: Found, mounted: Sequence[Found], row: Row) -> Iterator[Value]:
+def die_values(where: str, ours: DieResults, mounted: Sequence[DieResults], row: TableRow) -> Iterator[Pair]:
     """All quantities of one die; `mounted` is what is found of the dies on it."""
 
     def theirs(column: str) -> float:
         return float(row[column]) if row[column] else math.nan
 
     for column, name in CATCH_QUANTITIES.items():
-        yield Value(f"catch {column}", where, ours[name], theirs(column))
+        yield Pair(f"catch {column}", where, ours[name], theirs(column))
     power = sum(of["total_power_W"] for of in mounted)
-    yield Value("catch stack_power", where, power, theirs("stack_power"))
+    yield Pair("catch stack_power", where, power, theirs("stack_power"))
     design = theirs("nre_design_cost") + theirs("mask_cost")
-    yield Value("catch nre_design_cost + mask_cost", where, ours["design_usd"] * theirs("quantity"), design)
+    yield Pair("catch nre_design_cost + mask_cost", where, ours["design_usd"] * theirs("quantity"), design)
     # A difference of two prices has the digits of these.
     scrap = ours["price_usd"] - ours["perfect_price_usd"]
-    yield Value("catch scrap_cost", where, scrap, theirs("scrap_cost"), theirs("cost"))
+    yield Pair("catch scrap_cost", where, scrap, theirs("scrap_cost"), theirs("cost"))
     total = ours["price_usd"] + ours["design_usd_with_children"]
-    yield Value("catch total_cost", where, total, theirs("total_cost"))
+    yield Pair("catch total_cost", where, total, theirs("total_cost"))
 
 
 # Chiplet Actuary
@@ -197,13 +200,13 @@ PARTS = ("RE_raw_chips", "RE_defect_chips", "RE_raw_package", "RE_defect_package
 PACKAGE_COLUMNS = (*NAMES, *PARTS, "RE_total", "package_NRE", *AMORTISED, "chips_json", "inputs_json")
 
 
-def five_parts(root: Found) -> tuple[float, ...]:
+def five_parts(root: DieResults) -> tuple[float, ...]:
     """Raw chips, defective chips, raw package, defective package, wasted good dies, as Actuary splits a price."""
     package = root["carrier_usd"] + root["assembling_usd"] + root["testing_usd"]
     return root["silicon_usd"], root["silicon_loss_usd"], package, root["carrier_loss_usd"], root["wasted_usd"]
 
 
-def actuary_values(packages: Sequence[Row], evaluate: Evaluate) -> Iterator[Value]:
+def actuary_values(packages: Sequence[TableRow], evaluate: EvaluateTables) -> Iterator[Pair]:
     """All quantities of Actuary's packages; rows of a portfolio stand together, the first has its inputs."""
     for portfolio, group in groupby(packages, key=lambda row: row["portfolio_id"]):
         rows = list(group)
@@ -216,17 +219,17 @@ def actuary_values(packages: Sequence[Row], evaluate: Evaluate) -> Iterator[Valu
 
 
 def package_values(
-    row: Row, found: Sequence[Found], tables: PackageTables, module: float, chip: float
-) -> Iterator[Value]:
+    row: TableRow, ours_by_die: Sequence[DieResults], tables: PackageTables, module: float, chip: float
+) -> Iterator[Pair]:
     """All quantities of one package and of its chips."""
     where = f"portfolio {row['portfolio_id']} package {row['package_index']}"
 
-    def value(column: str, ours: float, theirs: float) -> Value:
-        return Value(f"actuary {column}", where, ours, theirs)
+    def value(column: str, ours: float, theirs: float) -> Pair:
+        return Pair(f"actuary {column}", where, ours, theirs)
 
     carriers = 2 if row["type"] in CARRIERS else 1
-    root, carrier, chips = found[0], found[carriers - 1], found[carriers:]
-    package = sum(of["design_usd"] for of in found[:carriers])
+    root, carrier, chips = ours_by_die[0], ours_by_die[carriers - 1], ours_by_die[carriers:]
+    package = sum(of["design_usd"] for of in ours_by_die[:carriers])
     for column, part in zip(PARTS, five_parts(root), strict=True):
         yield value(column, part, float(row[column]))
     yield value("RE_total", root["price_usd"], float(row["RE_total"]))
@@ -247,3 +250,31 @@ def package_values(
         if theirs["kgd"]:
             yield value("chip dpw", ours["dies_per_wafer"], theirs["dpw"])
             yield value("chip y", ours["true_yield"], theirs["y"])
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--designs", metavar="FILE", help="CSV of CATCH designs with their inputs.")
+@click.option("--dies", metavar="FILE", help="CSV of what CATCH found of their dies.")
+@click.option("--packages", metavar="FILE", help="CSV of Chiplet Actuary's packages, portfolio by portfolio.")
+@JSON
+@guarded
+def main(designs: str | None, dies: str | None, packages: str | None, as_json: bool) -> None:
+    """Compare our package cost with what CATCH and Chiplet Actuary found of the same packages.
+
+    Shown is the worst relative error of every quantity, and where it is. Files may be compressed with gzip.
+
+    \b
+    Example: python -m replications.cost_check --designs designs.csv.gz --dies dies.csv.gz --packages packages.csv.gz
+    """
+    met = read_agreements(designs, dies, packages, evaluate_tables)
+    columns = {"quantity": "QUANTITY", "rows": "ROWS", "worst": "WORST RELATIVE ERROR", "where": "WHERE"}
+    rows = [{**{name: getattr(each, name) for name in columns}, "within": each.within} for each in met]
+    echo(as_json, rows, lambda: listing(rows, columns))
+    outside = [each.quantity for each in met if not each.within]
+    if outside:
+        click.echo(f"worse than 1e-9: {', '.join(outside)}", err=True)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main(prog_name="python -m replications.cost_check")

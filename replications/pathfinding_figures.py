@@ -9,7 +9,8 @@ from functools import cache, partial
 
 import polars as pl
 
-from replications.case_figures import Bars, Lines, Panel, case_frame, draw_panels
+from replications.case_figures import case_frame
+from replications.panels import Bars, Curves, Panel, draw_panels
 
 NODES = ("n12", "n7", "n5", "n3", "n2", "n1_4", "n1")
 """The papers' logic nodes, oldest first."""
@@ -106,14 +107,14 @@ def package_gain() -> pl.DataFrame:
     )
 
 
-def _curves(title: str, workload: str, together: int) -> Lines:
+def _curves(title: str, workload: str, together: int) -> Curves:
     """Time by node with the slowest and the fastest network: as many lines as there are colours."""
 
     def table() -> pl.DataFrame:
         rows = scaling(workload, together)
         return node_times(rows.filter(~pl.col("link").str.contains("xdr")))
 
-    return Lines(title, "s per iteration", STEPS, table, logarithmic="y")
+    return Curves(title, "s per iteration", STEPS, table, logarithmic="y")
 
 
 PICTURES: dict[str, tuple[Panel, ...]] = {
@@ -124,10 +125,10 @@ PICTURES: dict[str, tuple[Panel, ...]] = {
         Bars("GPT-7B, layers with NDR", "share of time", partial(ends_of_ladder, "ndr")),
     ),
     "node_scaling_2021": (
-        Lines("Recurrent model, HBM2 NDR and HBM4 GDR", "s per iteration", STEPS, switched, logarithmic="y"),
+        Curves("Recurrent model, HBM2 NDR and HBM4 GDR", "s per iteration", STEPS, switched, logarithmic="y"),
     ),
     "node_scaling_power": (
-        Lines(
+        Curves(
             "GPT-7B, NDR, 1200 W",
             "s per iteration",
             STEPS,
@@ -135,9 +136,9 @@ PICTURES: dict[str, tuple[Panel, ...]] = {
             logarithmic="y",
         ),
     ),
-    "codesign_model": (Lines("512 chips, HBM2E, XDR", "s per iteration", STEPS, ladder, logarithmic="y"),),
+    "codesign_model": (Curves("512 chips, HBM2E, XDR", "s per iteration", STEPS, ladder, logarithmic="y"),),
     "chips_per_package": (
-        Lines("Recurrent model, 512 chips of N7", "speed-up over one", "chips per package", package_gain),
+        Curves("Recurrent model, 512 chips of N7", "speed-up over one", "chips per package", package_gain),
     ),
 }
 """Panels of each study, side by side."""

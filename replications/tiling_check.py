@@ -12,11 +12,10 @@ from pathlib import Path
 import numpy as np
 
 from replications.deepflow_2021 import Hardware, dataflow_of, gemm_time, lm_time, published_time, searched_time
-from replications.package_oracles import read_table
+from replications.published_tables import PUBLISHED, read_table
 from sweeper.designs.generated_chip import generate
 from sweeper.library.library import Library, builtin_specs
 
-TABLES = Path(__file__).parent.parent / "tests" / "data"
 GEMM_TABLE, LM_TABLE = "deepflow_paper_pred_gemm.csv", "deepflow_paper_pred_lm.csv"
 
 LM_STEPS = 10.0
@@ -42,7 +41,7 @@ FASTER = 8.0
 
 
 @dataclass(frozen=True)
-class Row:
+class TimedRow:
     """Seconds of one row: as published (NaN: not published), with the program's tiles, with the best of all tiles."""
 
     group: str
@@ -52,7 +51,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Score:
+class GroupGain:
     """How far a group's rows are from the published ones, relative, and how much faster the best tiles are, a ratio."""
 
     group: str
@@ -69,25 +68,25 @@ def machine(name: str) -> Hardware:
     """A chip as the program generated it, from our templates."""
     template, roles = TEMPLATES[name]
     chip = generate(template, {**roles, **SWITCHES_OF_2021}, Library.load([builtin_specs()]))
-    found = {column: value for column, (value, _, _) in chip.facts.items()}
+    facts = {column: value for column, (value, _, _) in chip.facts.items()}
     return Hardware(
-        attainable_flops=found["core_attainable_flops"],
+        attainable_flops=facts["core_attainable_flops"],
         bandwidth_Bps=(
-            found["register_bandwidth_Bps"],
-            found["l1_bandwidth_Bps"],
-            found["l2_bandwidth_Bps"],
-            found["memory_bandwidth_Bps"],
+            facts["register_bandwidth_Bps"],
+            facts["l1_bandwidth_Bps"],
+            facts["l2_bandwidth_Bps"],
+            facts["memory_bandwidth_Bps"],
         ),
         capacity_B=(
-            found["register_capacity_B"] / found["generated_units"],
-            found["l1_capacity_B"] / found["generated_cores"],
-            found["l2_capacity_B"],
+            facts["register_capacity_B"] / facts["generated_units"],
+            facts["l1_capacity_B"] / facts["generated_cores"],
+            facts["l2_capacity_B"],
         ),
-        link_Bps=found.get("outer_link_bandwidth_Bps", 0.0),
+        link_Bps=facts.get("outer_link_bandwidth_Bps", 0.0),
     )
 
 
-def gemm_rows(directory: Path = TABLES) -> Iterator[Row]:
+def gemm_rows(directory: Path = PUBLISHED) -> Iterator[TimedRow]:
     """Rows of the published products. Raises EnvironmentFault without the table."""
     columns = ("gpu", "type", "kp1", "kp2", "m", "n", "k", "time_s")
     for row in read_table(directory / GEMM_TABLE, columns):
@@ -98,10 +97,10 @@ def gemm_rows(directory: Path = TABLES) -> Iterator[Row]:
         recipe_s, searched_s = (
             gemm_time(hardware, sides, split, ranks, search) for search in (published_time, searched_time)
         )
-        yield Row(group, float(row["time_s"]), recipe_s, searched_s)
+        yield TimedRow(group, float(row["time_s"]), recipe_s, searched_s)
 
 
-def lm_rows(directory: Path = TABLES) -> Iterator[Row]:
+def lm_rows(directory: Path = PUBLISHED) -> Iterator[TimedRow]:
     """Rows of the published language models. Raises EnvironmentFault without the table."""
     for row in read_table(directory / LM_TABLE, ("batch", "hidden", "vocab", "time_s")):
         batch, hidden, vocabulary = float(row["batch"]), float(row["hidden"]), float(row["vocab"])
@@ -109,10 +108,10 @@ def lm_rows(directory: Path = TABLES) -> Iterator[Row]:
             lm_time(machine("v100"), batch, hidden, vocabulary, LM_STEPS, search)
             for search in (published_time, searched_time)
         )
-        yield Row("v100 language model", float(row["time_s"]), recipe_s, searched_s)
+        yield TimedRow("v100 language model", float(row["time_s"]), recipe_s, searched_s)
 
 
-def further_rows() -> Iterator[Row]:
+def further_rows() -> Iterator[TimedRow]:
     """Products of other shapes, on V100 and on a chip whose compute outgrew its memory; none of them is published."""
     v100 = machine("v100")
     inner_Bps = tuple(FASTER * bandwidth for bandwidth in v100.bandwidth_Bps[:2])
@@ -127,20 +126,20 @@ def further_rows() -> Iterator[Row]:
         for rows, inner, columns in np.floor(2.0**powers).tolist():
             sides = (rows, inner, columns)
             flow = dataflow_of(sides)
-            yield Row(group, np.nan, published_time(hardware, sides, flow), searched_time(hardware, sides, flow))
+            yield TimedRow(group, np.nan, published_time(hardware, sides, flow), searched_time(hardware, sides, flow))
 
 
-def scores(rows: Iterable[Row]) -> list[Score]:
-    """One score per group, in the order of their first rows."""
-    groups: dict[str, list[tuple[float, float, float]]] = {}
+def gains_by_group(rows: Iterable[TimedRow]) -> list[GroupGain]:
+    """Errors and gains of every group, in the order of their first rows."""
+    times_of: dict[str, list[tuple[float, float, float]]] = {}
     for row in rows:
-        groups.setdefault(row.group, []).append((row.published_s, row.recipe_s, row.searched_s))
-    found = []
-    for group, times in groups.items():
+        times_of.setdefault(row.group, []).append((row.published_s, row.recipe_s, row.searched_s))
+    groups = []
+    for group, times in times_of.items():
         published_s, recipe_s, searched_s = np.array(times).T
         errors, gains = np.abs(recipe_s / published_s - 1.0), recipe_s / searched_s
-        found.append(
-            Score(
+        groups.append(
+            GroupGain(
                 group,
                 len(times),
                 float(np.median(errors)),
@@ -150,22 +149,22 @@ def scores(rows: Iterable[Row]) -> list[Score]:
                 float(gains.max()),
             )
         )
-    return found
+    return groups
 
 
-def report(directory: Path = TABLES) -> list[Score]:
-    """Scores of all groups. Raises EnvironmentFault without the tables."""
-    return scores([*gemm_rows(directory), *lm_rows(directory), *further_rows()])
+def report(directory: Path = PUBLISHED) -> list[GroupGain]:
+    """Errors and gains of all groups. Raises EnvironmentFault without the tables."""
+    return gains_by_group([*gemm_rows(directory), *lm_rows(directory), *further_rows()])
 
 
-def as_text(found: Iterable[Score]) -> str:
+def as_text(groups: Iterable[GroupGain]) -> str:
     """A table for people."""
     lines = [f"{'GROUP':<24}{'ROWS':>6}{'MEDIAN ERROR':>14}{'MAX ERROR':>12}{'GAIN MEDIAN':>13}{'MAX':>9}"]
-    for score in found:
-        errors = (score.median_error, score.worst_error)
+    for gain in groups:
+        errors = (gain.median_error, gain.worst_error)
         median, worst = ("-" if np.isnan(error) else f"{error:.1e}" for error in errors)
-        gains = f"{score.median_gain:>13.4f}{score.most_gain:>9.4f}"
-        lines.append(f"{score.group:<24}{score.rows:>6}{median:>14}{worst:>12}{gains}")
+        gains = f"{gain.median_gain:>13.4f}{gain.most_gain:>9.4f}"
+        lines.append(f"{gain.group:<24}{gain.rows:>6}{median:>14}{worst:>12}{gains}")
     return "\n".join(lines)
 
 

@@ -10,16 +10,19 @@ import yaml
 
 import sweeper
 from kernels.codes import CHOICES, FORMATS, REASONS, SWITCHES
+from replications import cost_check
 from sweeper.cli import main
 from sweeper.library.library import builtin_specs
 from sweeper.words.attributes import Attribute
-from sweeper.words.system import ATTRIBUTES, CHOICE_DEFAULTS, NUMBERS, SWITCH_DEFAULTS
+from sweeper.words.defaults import CHOICE_DEFAULTS, SWITCH_DEFAULTS
+from sweeper.words.numbers import NUMBERS
+from sweeper.words.system import ATTRIBUTES
 from tests.places import ROOT
 
 DOCUMENTS = [
     *sorted(ROOT.glob("*.md")),
     *sorted((ROOT / "docs").glob("*.md")),
-    *(ROOT / folder / "README.md" for folder in ("specs", "results", "tests/data")),
+    *(ROOT / folder / "README.md" for folder in ("specs", "results", "tests/data", "replications/data")),
 ]
 STUDIES = sorted((builtin_specs() / "studies").glob("*.yaml"))
 ASSUMPTIONS = (ROOT / "docs" / "assumptions.md").read_text(encoding="utf-8")
@@ -111,19 +114,32 @@ def test_every_reason_is_named() -> None:
     assert all(before < after for before, after in pairwise(places))
 
 
+COST_CHECK = "python -m replications.cost_check"
+
+
 def commands() -> list[str]:
+    starts = ("sweeper ", COST_CHECK)
     lines = [line for document in DOCUMENTS for block in blocks(text_of(document), "sh") for line in block.splitlines()]
-    inline = [code for document in DOCUMENTS for code in re.findall(r"`(sweeper [^`]+)`", text_of(document))]
-    return sorted({line.split("  #")[0].strip() for line in [*lines, *inline] if line.startswith("sweeper ")})
+    quoted = re.compile(r"`((?:sweeper|python -m) [^`]+)`")
+    inline = [code for document in DOCUMENTS for code in quoted.findall(text_of(document))]
+    return sorted({line.split("  #")[0].strip() for line in [*lines, *inline] if line.startswith(starts)})
 
 
 @pytest.mark.parametrize("command", commands())
 def test_commands_parse(command: str) -> None:
     """Without running them: the command exists, and takes these options and arguments."""
-    name, *arguments = shlex.split(command)[1:]
-    found = main.commands[name]
+    if command.startswith(COST_CHECK):
+        found, arguments = cost_check.main, shlex.split(command.removeprefix(COST_CHECK))
+    else:
+        name, *arguments = shlex.split(command)[1:]
+        found = main.commands[name]
     if arguments:
-        found.make_context(name, ["0" if argument in ("POINT", "POINT_ID") else argument for argument in arguments])
+        values = ["0" if argument in ("POINT", "POINT_ID") else argument for argument in arguments]
+        found.make_context(str(found.name), values)
+
+
+def test_the_cost_check_is_documented() -> None:
+    assert any(command.startswith(f"{COST_CHECK} --designs") for command in commands())
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))

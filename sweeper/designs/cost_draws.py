@@ -56,7 +56,7 @@ def draw_costs(design: PackageDesign, library: Library, settings: Settings, draw
         design,
         settings,
         first,
-        {name: np.concatenate([found[name] for found in columns]) for name in columns[0]},
+        {name: np.concatenate([part[name] for part in columns]) for name in columns[0]},
         np.concatenate([block.of("status") for block in blocks]),
         {name: np.concatenate([block.inputs[name] for block in blocks]) for name in blocks[0].inputs},
         uncertain_inputs(design, library, settings),
@@ -69,21 +69,21 @@ def attributed(parents: Sequence[int], results: np.ndarray) -> tuple[np.ndarray,
     `results` are [..., die, RESULTS]. Of a die mounted in units of which a share passes the test, one over this share
     is made, on every level up to the package. The sum over dies of both is the price of the root.
     """
-    found = results.view(RESULT)[..., 0]
-    made = np.empty(found.shape)
+    named = results.view(RESULT)[..., 0]
+    made = np.empty(named.shape)
     for die, parent in enumerate(parents):
         above = made[..., parent] if parent >= 0 else 1.0
-        made[..., die] = above / found["assembled_test_yield"][..., die]
-    copies, present = found["copies"] * made, found["copies"] > 0.0
-    mounting = found["assembly_usd"] + found["assembly_test_usd"] + found["bump_usd"]
-    return np.where(present, copies * found["self_price_usd"], 0.0), np.where(present, copies * mounting, 0.0)
+        made[..., die] = above / named["assembled_test_yield"][..., die]
+    copies, present = named["copies"] * made, named["copies"] > 0.0
+    mounting = named["assembly_usd"] + named["assembly_test_usd"] + named["bump_usd"]
+    return np.where(present, copies * named["self_price_usd"], 0.0), np.where(present, copies * mounting, 0.0)
 
 
 def _columns(results: np.ndarray) -> dict[str, np.ndarray]:
     """OUTPUTS [draw] from results [draw, die, RESULTS]; NaN where a number is not finite."""
-    found: dict[str, np.ndarray] = {}
+    columns: dict[str, np.ndarray] = {}
     for equation in (package_cost, package_facts):
         rows = np.array([equation.function(dies) for dies in results])
         rows[~np.isfinite(rows)] = math.nan
-        found |= {output.name: rows[:, number] for number, output in enumerate(equation.outputs)}
-    return {**found, TOTAL.name: found["package_cost_usd"] + found["package_design_usd"]}
+        columns |= {output.name: rows[:, number] for number, output in enumerate(equation.outputs)}
+    return {**columns, TOTAL.name: columns["package_cost_usd"] + columns["package_design_usd"]}

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sweeper.designs.cost_report import PARTS, CostComparison, CostReport, Hinge, feasibility, has_cost, percent
+from sweeper.designs.cost_report import PARTS, CostComparison, CostReport, Hinge
+from sweeper.designs.cost_text import feasibility, has_cost, percent
 from sweeper.errors import UsageFault
-from sweeper.views.figures import FORMATS, PALETTE, _figure
+from sweeper.views.canvas import FORMATS, PALETTE, styled_figure
 from sweeper.views.uncertainty import by_chance
 
 if TYPE_CHECKING:
@@ -32,21 +33,21 @@ def picture_path(name: str) -> Path:
     return path
 
 
-def cost_figure(found: CostReport | CostComparison, path: Path) -> Path:
+def cost_figure(report: CostReport | CostComparison, path: Path) -> Path:
     """Draw a report, or two designs and what their difference hinges on, at `path`; equal ones give equal bytes."""
-    if isinstance(found, CostComparison):
-        reports, outcome = [found.first, found.second], f"{found.first.design} less {found.second.design}"
-        title = f"{found.first.design} is the cheaper one in {percent(found.probability_cheaper)} of the draws"
+    if isinstance(report, CostComparison):
+        reports, outcome = [report.first, report.second], f"{report.first.design} less {report.second.design}"
+        title = f"{report.first.design} is the cheaper one in {percent(report.probability_cheaper)} of the draws"
     else:
-        reports, outcome, title = [found], "cost", "Where the dollars go"
+        reports, outcome, title = [report], "cost", "Where the dollars go"
     draws = reports[0].draws
-    height = MARGINS_IN + HINGE_IN * max(len(found.hinges), LEAST_HINGES)
-    with _figure((WIDTH_IN, height), "Cost of one package that works, with its share of design", "") as figure:
+    height = MARGINS_IN + HINGE_IN * max(len(report.hinges), LEAST_HINGES)
+    with styled_figure((WIDTH_IN, height), "Cost of one package that works, with its share of design", "") as figure:
         left, right = figure.subplots(1, 2, width_ratios=(1.25, 1.0))
         left.set_title(title, loc="left")
         _bars(left, reports)
         right.set_title("What decides it", loc="left")
-        _tornado(right, found.hinges, by_chance(draws))
+        _tornado(right, report.hinges, by_chance(draws))
         right.set_xlabel(f"rank correlation with {outcome} (grey: may be chance)")
         handles, labels = left.get_legend_handles_labels()
         note = f"Bars: the values themselves. Lines: 5 % to 95 % of {draws:,} draws, with the median."

@@ -9,7 +9,8 @@ from sweeper.library.packages import PackageDesign
 from sweeper.reading.expressions import Expression
 from sweeper.study.columns import Stock
 from sweeper.study.settings import read_pairs
-from sweeper.words.system import NUMBERS, NUMERIC, ROLES
+from sweeper.words.numbers import NUMBERS
+from sweeper.words.system import NUMERIC, ROLES
 
 
 def named_design(stock: Stock, name: str) -> PackageDesign:
@@ -43,10 +44,10 @@ def read_settings(
     allowed = [settable(design) for design in designs]
     every = frozenset[str]().union(*allowed)
     names = " and ".join(design.name for design in designs)
-    found = read_pairs(given, every, names, "package.memory_stacks=6", Stock(library))
+    settings = read_pairs(given, every, names, "package.memory_stacks=6", Stock(library))
     for design, columns in zip(designs, allowed, strict=True):
-        _check_needs(design, columns - found.keys(), library)
-    return tuple({name: found[name] for name in found if name in columns} for columns in allowed)
+        _check_needs(design, columns - settings.keys(), library)
+    return tuple({name: settings[name] for name in settings if name in columns} for columns in allowed)
 
 
 def _check_needs(design: PackageDesign, absent: Iterable[str], library: Library) -> None:

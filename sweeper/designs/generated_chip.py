@@ -101,18 +101,18 @@ def generate(template: str, settings: Settings, library: Library) -> GeneratedCh
         given["memory_bandwidth_Bps"] = constant("memory_bandwidth_Bps", math.inf, "B/s", "not generated")
     wanted = [*FACTS, *BUDGETS, *TOTALS, *(column for part in AREA_PARTS for column in _columns(part))]
     program = build_program(wanted, equations_of(around, ()), given, {}, {}, {})
-    found = {name: float(column[0]) for name, column in evaluate(program, (Factor({}, 1),), wanted).items()}
+    values = {name: float(column[0]) for name, column in evaluate(program, (Factor({}, 1),), wanted).items()}
     outputs = {output.name: output for equation in generator.EQUATIONS for output in equation.outputs}
     return GeneratedChip(
         {role: str(columns[role]) for role in ROLES_OF_CHIP if role in columns},
-        tuple(Part(part, *(found[column] for column in _columns(part))) for part in AREA_PARTS if _has(part, columns)),
-        {name: found[name] for name in (*BUDGETS, *TOTALS[:-1])},
+        tuple(Part(part, *(values[column] for column in _columns(part))) for part in AREA_PARTS if _has(part, columns)),
+        {name: values[name] for name in (*BUDGETS, *TOTALS[:-1])},
         {
-            name: (found[name], outputs[name].unit, outputs[name].about)
+            name: (values[name], outputs[name].unit, outputs[name].about)
             for name in FACTS
-            if 0.0 < found[name] < math.inf
+            if 0.0 < values[name] < math.inf
         },
-        REASONS[int(found["chip_reason"])],
+        REASONS[int(values["chip_reason"])],
     )
 
 

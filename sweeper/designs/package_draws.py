@@ -28,8 +28,8 @@ class DesignDraws:
 
     def of(self, result: str, die: int = 0) -> np.ndarray:
         """One result of one die (the root unless another is named) in every draw."""
-        found: np.ndarray = self.results[:, die, RESULTS.index(result)]
-        return found
+        values: np.ndarray = self.results[:, die, RESULTS.index(result)]
+        return values
 
     @property
     def cost_usd(self) -> np.ndarray:
@@ -39,18 +39,18 @@ class DesignDraws:
 
 def uncertain_inputs(design: PackageDesign, library: Library, settings: Mapping[str, float | str]) -> dict[str, Value]:
     """Uncertain numbers that a design uses and the settings do not replace, by `kind/entry/name`."""
-    found = {name: cell.value for name, cell in design.quoted.items()}
-    found |= {
+    numbers = {name: cell.value for name, cell in design.quoted.items()}
+    numbers |= {
         f"package/{design.name}/{name}": value
         for name, value in design.parameters.items()
         if f"package.{name}" not in settings
     }
     if "node" in settings:
         entry = library.find("node", str(settings["node"]))
-        found |= {
+        numbers |= {
             f"node/{entry.name}/{name}": value for name, value in entry.values.items() if f"node.{name}" not in settings
         }
-    return {name: value for name, value in found.items() if is_uncertain(value)}
+    return {name: value for name, value in numbers.items() if is_uncertain(value)}
 
 
 def evaluate_design(

@@ -12,7 +12,8 @@ from functools import cached_property
 
 import numpy as np
 
-from sweeper.study.study import Axis, Box
+from sweeper.study.axes import Axis
+from sweeper.study.boxes import Box
 
 FACTORS = 4096
 """Factors that a grid remembers."""

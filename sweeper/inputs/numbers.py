@@ -17,15 +17,9 @@ from sweeper.library.table_workload import OperatorTable
 from sweeper.library.uncertain import DRAW, is_uncertain, key_of, values_in
 from sweeper.words.attributes import Attribute
 from sweeper.words.columns import attribute_column, default
-from sweeper.words.system import (
-    ATTRIBUTES,
-    NAMED,
-    NAMED_DEFAULTS,
-    NUMBERS,
-    OPTIONAL_ROLES,
-    ROLES,
-    STAND_INS,
-)
+from sweeper.words.defaults import NAMED, NAMED_DEFAULTS
+from sweeper.words.numbers import NUMBERS
+from sweeper.words.system import ATTRIBUTES, OPTIONAL_ROLES, ROLES, STAND_INS
 
 NOTHING: frozenset[str] = frozenset()
 

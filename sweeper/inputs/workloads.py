@@ -11,7 +11,7 @@ from sweeper.library import graph_arrays, table_arrays
 from sweeper.library.graph_workload import Workload
 from sweeper.library.table_workload import LAYOUTS, OperatorTable
 from sweeper.reading.expressions import Expression
-from sweeper.words.system import MODEL
+from sweeper.words.models import MODEL
 
 
 def mapping_values(around: Surroundings, symbols: Iterable[str], values: Values, n: int) -> dict[str, np.ndarray]:

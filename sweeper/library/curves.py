@@ -21,19 +21,19 @@ SHARE = Attribute("", "share", "share of the peak", maximum=1.0)
 
 def read_curves(entry: Entry) -> np.ndarray:
     """Curves in the order of `CURVES`, each with steps of threshold and share. Raises SpecError."""
-    found = np.zeros((len(CURVES), CURVE_STEPS, 2))
-    found[:, :, 1] = 1.0
+    curves = np.zeros((len(CURVES), CURVE_STEPS, 2))
+    curves[:, :, 1] = 1.0
     if "efficiency_curves" not in entry.body:
-        return found
+        return curves
     problems = Problems()
     for name, node in checks.fields(entry.body["efficiency_curves"], "the efficiency curves", CURVES).items():
         with problems.collecting():
             steps = _steps(node, Attribute(UNITS[name], name, "the least amount of work of a step", positive=False))
             at = CURVES.index(name)
-            found[at, : len(steps)] = steps
-            found[at, len(steps) :, 1] = steps[-1][1]
+            curves[at, : len(steps)] = steps
+            curves[at, len(steps) :, 1] = steps[-1][1]
     problems.raise_any()
-    return found
+    return curves
 
 
 def curve_source(entry: Entry) -> tuple[str, str]:

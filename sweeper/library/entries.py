@@ -229,13 +229,13 @@ def _number(node: Node, bare: _Number, below: _Number | None) -> _Number:
 def _values(definition: Definition, draft: _Draft, problems: Problems) -> dict[str, Value]:
     """Numbers of an entry in SI, with the defaults of the vocabulary for those not given."""
     attributes = ATTRIBUTES.get(definition.kind, {})
-    numbers = {key: found for key, found in draft.numbers.items() if found is not None}
+    numbers = {key: number for key, number in draft.numbers.items() if number is not None}
     values: dict[str, Value] = {}
-    for key, found in numbers.items():
+    for key, number in numbers.items():
         with problems.collecting():
             if definition.kind == "package" and key not in PACKAGE:
-                raise error(found.node, unknown("parameter of a package", key, PACKAGE))
-            values[key] = _value(key, found, PACKAGE if definition.kind == "package" else attributes)
+                raise error(number.node, unknown("parameter of a package", key, PACKAGE))
+            values[key] = _value(key, number, PACKAGE if definition.kind == "package" else attributes)
     problems.extend(_unsourced(numbers))
     for key, attribute in attributes.items():
         if key in draft.numbers:
@@ -248,20 +248,22 @@ def _values(definition: Definition, draft: _Draft, problems: Problems) -> dict[s
     return values
 
 
-def _value(key: str, found: _Number, attributes: Mapping[str, Attribute]) -> Value:
+def _value(key: str, written: _Number, attributes: Mapping[str, Attribute]) -> Value:
     """A number in SI; parameters of a workload may have any unit."""
     attribute = attributes.get(key)
     if attribute is None and not is_symbol(key):
-        raise error(found.node, f"{brief(key)} cannot name a parameter; use letters, digits and underscores")
-    number, unit = _quantity(found.node, attribute)
-    low, high = (_quantity(node, attribute) if node else (number, unit) for node in (found.low, found.high))
+        raise error(written.node, f"{brief(key)} cannot name a parameter; use letters, digits and underscores")
+    number, unit = _quantity(written.node, attribute)
+    low, high = (_quantity(node, attribute) if node else (number, unit) for node in (written.low, written.high))
     if low[1] != unit or high[1] != unit:
-        raise error(found.node, f"value, low and high have different units ({unit}, {low[1]}, {high[1]})")
+        raise error(written.node, f"value, low and high have different units ({unit}, {low[1]}, {high[1]})")
     if not low[0] <= number <= high[0]:
-        raise error(found.node, f"{found.node.kind} does not lie from low ({low[0]:g}) to high ({high[0]:g} {unit})")
-    if found.distribution == "log_uniform" and low[0] <= 0:
-        raise error(found.node, "a number that is log_uniform needs a low greater than 0")
-    return Value(number, unit, found.source, found.grade, low[0], high[0], found.distribution)
+        raise error(
+            written.node, f"{written.node.kind} does not lie from low ({low[0]:g}) to high ({high[0]:g} {unit})"
+        )
+    if written.distribution == "log_uniform" and low[0] <= 0:
+        raise error(written.node, "a number that is log_uniform needs a low greater than 0")
+    return Value(number, unit, written.source, written.grade, low[0], high[0], written.distribution)
 
 
 def _quantity(node: Node, attribute: Attribute | None) -> tuple[float, str]:
@@ -276,10 +278,10 @@ def _quantity(node: Node, attribute: Attribute | None) -> tuple[float, str]:
 def _unsourced(numbers: Mapping[str, _Number]) -> Problems:
     """One problem for every definition that gives numbers without a source, or without a grade."""
     lacking: dict[tuple[Definition, str], list[str]] = {}
-    for key, found in numbers.items():
-        for word, has in (("source", found.source), ("grade", found.grade)):
+    for key, number in numbers.items():
+        for word, has in (("source", number.source), ("grade", number.grade)):
             if not has:
-                lacking.setdefault((found.home, word), []).append(key)
+                lacking.setdefault((number.home, word), []).append(key)
     return Problems(
         home.problem(f"{', '.join(keys)} without a {word}; give one to {home.name!r}, or to each number, as "
                      f"{_NUMBER_SHAPE}")

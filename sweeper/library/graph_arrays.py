@@ -67,21 +67,21 @@ def dimension_symbols(workload: Workload) -> frozenset[str]:
 def dimensions(workload: Workload, symbols: Mapping[str, np.ndarray], combinations: int) -> np.ndarray:
     """Dimensions of every kernel for every combination of the mapping columns: [combination, kernel, field]."""
     values: dict[str, float | str | np.ndarray] = {**workload.parameters, **symbols}
-    found = np.empty((combinations, len(workload.kernels), DRAM + 1 + len(CHANNELS)))
+    dims = np.empty((combinations, len(workload.kernels), DRAM + 1 + len(CHANNELS)))
     for i, kernel in enumerate(workload.kernels):
         for column, expression in enumerate(dimension_expressions(kernel)):
-            found[:, i, column] = expression.evaluate(values)
-    return found
+            dims[:, i, column] = expression.evaluate(values)
+    return dims
 
 
 def edges(workload: Workload) -> np.ndarray:
     """(producer, consumer, operand) of every tensor, ordered by producer and consumer."""
-    found = sorted(
+    tensors = sorted(
         (producer, consumer, operand)
         for consumer, kernel in enumerate(workload.kernels)
         for operand, producer in enumerate(kernel.inputs)
     )
-    return np.array(found, np.int64).reshape(-1, 3)
+    return np.array(tensors, np.int64).reshape(-1, 3)
 
 
 def elimination(kernels: int, graph_edges: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -11,12 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from sweeper.errors import Problem, Problems, SpecError, brief, unknown
-from sweeper.library.entries import Definition, Entry, Value, resolve
+from sweeper.library.entries import Definition, Entry, resolve
 from sweeper.reading import checks
 from sweeper.reading.expressions import Expression, ExpressionError
 from sweeper.reading.nodes import Node, error, read_yaml
-
-__all__ = ["Entry", "Library", "Value", "builtin_specs"]
 
 FOLDERS = {
     "chip": "chips",
@@ -169,19 +167,19 @@ def _read_shelf(kind: str, directories: Sequence[Path]) -> _Shelf:
     """Read the files of one kind. Raises SpecError for all mistakes of syntax and of names."""
     shelf, problems = _Shelf(), Problems()
     for layer, directory in enumerate(directories):
-        found: dict[str, Definition] = {}
+        definitions: dict[str, Definition] = {}
         for path in sorted((directory / FOLDERS[kind]).glob("*.y*ml")):
             with problems.collecting():
                 for definition in _definitions(kind, layer, path, problems):
-                    if definition.name in found:
-                        first = found[definition.name]
+                    if definition.name in definitions:
+                        first = definitions[definition.name]
                         message = f"defined twice (first at {first.node.file}:{first.place[0]})"
                         problems.append(definition.problem(message))
                     else:
-                        found[definition.name] = definition
-        for name, definition in found.items():
+                        definitions[definition.name] = definition
+        for name, definition in definitions.items():
             shelf.definitions.setdefault(name, []).append(definition)
-        _add_aliases(shelf, found, problems)
+        _add_aliases(shelf, definitions, problems)
     problems.raise_any()
     return shelf
 
@@ -198,11 +196,11 @@ def _definitions(kind: str, layer: int, path: Path, problems: Problems) -> Itera
             yield definition
 
 
-def _add_aliases(shelf: _Shelf, found: Mapping[str, Definition], problems: Problems) -> None:
+def _add_aliases(shelf: _Shelf, definitions: Mapping[str, Definition], problems: Problems) -> None:
     """Enter the names and aliases of one layer, which hide nothing of the layers before it."""
-    folded = {name.casefold(): name for name in found}
+    folded = {name.casefold(): name for name in definitions}
     owners = dict(folded)
-    for name, definition in found.items():
+    for name, definition in definitions.items():
         with problems.collecting():
             node = definition.given.get("aliases")
             for alias in checks.texts(node, "aliases") if node else ():

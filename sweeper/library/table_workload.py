@@ -16,7 +16,10 @@ from sweeper.library.entries import Entry
 from sweeper.reading import checks
 from sweeper.reading.expressions import Expression
 from sweeper.reading.nodes import Node, error
-from sweeper.words.system import ATTRIBUTES, BLOCK_SCALARS, NAMED, NUMBERS, TABLE_SCALARS
+from sweeper.words.defaults import NAMED
+from sweeper.words.models import BLOCK_SCALARS, TABLE_SCALARS
+from sweeper.words.numbers import NUMBERS
+from sweeper.words.system import ATTRIBUTES
 
 WORDS = {
     "type": OPERATOR_TYPES,

@@ -28,7 +28,7 @@ def is_uncertain(value: Value) -> bool:
 
 def values_in(draws: np.ndarray, value: Value, key: np.uint64) -> np.ndarray:
     """Values of a number in some draws."""
-    found = np.empty(len(draws))
+    values = np.empty(len(draws))
     shape = float(DISTRIBUTIONS.index(value.distribution))
-    drawn(value.number, value.low, value.high, shape, key, np.ascontiguousarray(draws, np.float64), found)
-    return found
+    drawn(value.number, value.low, value.high, shape, key, np.ascontiguousarray(draws, np.float64), values)
+    return values

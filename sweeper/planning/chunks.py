@@ -9,7 +9,7 @@ import numpy as np
 
 from sweeper.engine.space import Chunking, Grid
 from sweeper.planning.modes import MODES
-from sweeper.study.study import Output
+from sweeper.study.output import Output
 
 CHUNK_POINTS = 1 << 21
 """Points of a chunk at most: about a second of work."""

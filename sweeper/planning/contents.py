@@ -14,8 +14,9 @@ from sweeper.planning.modes import MODES, Mode
 from sweeper.planning.schema import axis_columns, dataset_schema, metric_field
 from sweeper.study.study import Study
 from sweeper.words.columns import engine_column
+from sweeper.words.defaults import NAMED_DEFAULTS
 from sweeper.words.metrics import PACKAGE_METRICS
-from sweeper.words.system import NAMED_DEFAULTS, NUMBERS
+from sweeper.words.numbers import NUMBERS
 
 REASON = "infeasible_reason"
 

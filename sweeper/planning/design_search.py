@@ -18,7 +18,7 @@ from sweeper.engine.descent import Budgets, SearchResult, descend, global_search
 from sweeper.engine.space import Grid
 from sweeper.planning.schema import field
 from sweeper.study.optimize import Optimize, budget_groups
-from sweeper.study.study import Objective
+from sweeper.study.output import Objective
 
 Evaluate = Callable[[np.ndarray, tuple[str, ...], np.ndarray, Sequence[str]], dict[str, np.ndarray]]
 """Columns of points [n], each with a design: names of columns, and their values [n, name]."""

@@ -14,7 +14,8 @@ from sweeper.engine.space import Grid
 from sweeper.planning.bands import FEASIBLE_SHARE, band_fields, bands
 from sweeper.planning.columns import Columns
 from sweeper.planning.design_search import DesignSearch, search_fields
-from sweeper.study.study import Output, Study
+from sweeper.study.output import Output
+from sweeper.study.study import Study
 
 TILE_POINTS = 1 << 17
 """Points evaluated at a time: bounds the memory of a worker to some 100 MB whatever the study."""

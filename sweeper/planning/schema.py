@@ -11,7 +11,8 @@ from sweeper.engine.program import Program
 from sweeper.engine.space import Grid
 from sweeper.inputs.numbers import selector_of, values_of
 from sweeper.words.columns import engine_column
-from sweeper.words.system import GRADES, NAMED_DEFAULTS, NUMERIC, ROLES
+from sweeper.words.defaults import NAMED_DEFAULTS
+from sweeper.words.system import GRADES, NUMERIC, ROLES
 
 ENCODING = {"compression": "zstd", "compression_level": 1, "row_group_size": 250_000}
 """How parts are written as Parquet. Smaller row groups cost writing time and size, larger ones gain nothing."""

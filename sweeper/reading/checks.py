@@ -72,25 +72,25 @@ def texts(node: Node, what: str) -> tuple[str, ...]:
     """A list of texts without duplicates, or a single text; an empty list is allowed."""
     if not isinstance(node.value, tuple):
         return (text(node, what),)
-    found: dict[str, Node] = {}
+    items_by_name: dict[str, Node] = {}
     problems = Problems()
     for item in node.value:
         with problems.collecting():
             name = text(item, f"an item of {what}")
-            if name in found:
+            if name in items_by_name:
                 raise error(item, f"{brief(name)} is given twice")
-            found[name] = item
+            items_by_name[name] = item
     problems.raise_any()
-    return tuple(found)
+    return tuple(items_by_name)
 
 
 def choice(node: Node, what: str, allowed: Iterable[str]) -> str:
     """One of a set of names."""
-    found = text(node, what)
+    name = text(node, what)
     names = tuple(allowed)
-    if found not in names:
-        raise error(node, unknown(what, found, names))
-    return found
+    if name not in names:
+        raise error(node, unknown(what, name, names))
+    return name
 
 
 def boolean(node: Node, what: str) -> bool:
@@ -130,12 +130,12 @@ def expression(node: Node, what: str, symbols: Iterable[str] | None = None) -> E
     if isinstance(node.value, dict | tuple | bool | None):
         raise error(node, f"found {node.kind}; {what} must be a number or an expression")
     try:
-        found = Expression(node.text)
+        parsed = Expression(node.text)
         if symbols is not None:
-            check_symbols(found, symbols)
-            if isinstance(found.evaluate(dict.fromkeys(found.symbols, 1.0)), str):
+            check_symbols(parsed, symbols)
+            if isinstance(parsed.evaluate(dict.fromkeys(parsed.symbols, 1.0)), str):
                 raise ExpressionError("text is no number")
-        return found
+        return parsed
     except ExpressionError as fault:
         raise error(node, fault.message, fault.offset) from None
 
@@ -144,17 +144,17 @@ def definitions(
     nodes: Mapping[str, Node], known: Collection[str], columns: Collection[str]
 ) -> tuple[tuple[str, Expression], ...]:
     """Named expressions in order, each in the symbols known less those defined after it; none may redefine a column."""
-    found: dict[str, Expression] = {}
+    expressions: dict[str, Expression] = {}
     problems = Problems()
     later = list(nodes)
     for name, node in nodes.items():
         with problems.collecting():
             if not is_symbol(name) or name in columns:
                 raise error(node, f"{name!r} cannot name a definition; it is no symbol or is a column")
-            found[name] = expression(node, name, set(known) - set(later))
+            expressions[name] = expression(node, name, set(known) - set(later))
         later.remove(name)
     problems.raise_any()
-    return tuple(found.items())
+    return tuple(expressions.items())
 
 
 def absent(node: Node, key: str, message: str) -> Problem:

@@ -169,11 +169,11 @@ def _split(value: str) -> tuple[Fraction, str]:
 @lru_cache(maxsize=10_000)
 def _convert(value: str, unit: str) -> float:
     try:
-        number, found = _split(value)
-        factor, base = _root(found)
+        number, unit_text = _split(value)
+        factor, base = _root(unit_text)
     except QuantityError as fault:
         raise QuantityError(f"{fault}; need {_need(unit)}") from None
-    if unit and not found:
+    if unit and not unit_text:
         raise _bare(value, unit)
     wanted_factor, wanted = _root(unit)
     if base != wanted:
@@ -209,8 +209,8 @@ def si(value: object) -> tuple[float, str]:
     """A number or quantity of any dimension, as a number and its SI unit. Raises QuantityError."""
     if not isinstance(value, str):
         return quantity(value, ""), ""
-    number, found = _split(value)
-    factor, base = _root(found)
+    number, unit_text = _split(value)
+    factor, base = _root(unit_text)
     return _float(number * factor), _dimension(base)
 
 

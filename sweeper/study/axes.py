@@ -117,16 +117,16 @@ def _values(node: Node, column: str, stock: Stock, constants: Constants) -> list
 def _listed(nodes: tuple[Node, ...], column: str, stock: Stock) -> list[float | str]:
     if len(nodes) > MAX_ROWS:
         raise error(nodes[0], f"{len(nodes)} values; an axis has at most {MAX_ROWS}")
-    found: dict[float | str, Node] = {}
+    values: dict[float | str, Node] = {}
     problems = Problems()
     for node in nodes:
         with problems.collecting():
             value = read_value(column, node, stock)
-            if value in found:
-                raise error(node, f"{brief(node.text)} is the same {column} as {brief(found[value].text)} before it")
-            found[value] = node
+            if value in values:
+                raise error(node, f"{brief(node.text)} is the same {column} as {brief(values[value].text)} before it")
+            values[value] = node
     problems.raise_any()
-    return list(found)
+    return list(values)
 
 
 def _numbers(node: Node, attribute: Attribute, shape: str) -> list[float]:
@@ -278,16 +278,16 @@ def _table(node: Node, columns: tuple[str, ...], stock: Stock, constants: Consta
         return _product(node, given, columns, stock, constants)
     if "where" in given:
         raise SpecError([node.key_problem("where", "'where' goes with 'values'; leave unwanted rows out")])
-    found: dict[Row, Node] = {}
+    rows: dict[Row, Node] = {}
     problems = Problems()
     for item in checks.items(given["rows"], "rows"):
         with problems.collecting():
             row = _row(item, columns, stock)
-            if row in found:
-                raise error(item, f"the same row stands at line {found[row].line}")
-            found[row] = item
+            if row in rows:
+                raise error(item, f"the same row stands at line {rows[row].line}")
+            rows[row] = item
     problems.raise_any()
-    return list(found)
+    return list(rows)
 
 
 def _row(node: Node, columns: tuple[str, ...], stock: Stock) -> Row:
@@ -376,9 +376,9 @@ def _no_solution(
     return f"none of {count} combinations satisfies this: {'; '.join(facts)}"
 
 
-def _span(found: list[object]) -> str:
+def _span(values: list[object]) -> str:
     """Smallest and largest of the values of one side of a comparison."""
-    flat = np.concatenate([np.atleast_1d(np.asarray(value)) for value in found])
+    flat = np.concatenate([np.atleast_1d(np.asarray(value)) for value in values])
     if flat.dtype.kind in "UO":
         return " or ".join(sorted(set(flat.tolist()))[:5])
     low, high = float(flat.min()), float(flat.max())

@@ -7,21 +7,14 @@ from sweeper.errors import unknown
 from sweeper.library.curves import read_curves
 from sweeper.library.graph_workload import Workload, read_workload
 from sweeper.library.library import Library
-from sweeper.library.packages import PackageDesign, read_package
+from sweeper.library.package_reader import read_package
+from sweeper.library.packages import PackageDesign
 from sweeper.library.table_workload import OperatorTable, read_table
 from sweeper.reading import checks
 from sweeper.reading.nodes import Node
-from sweeper.words.system import (
-    ENTRY_DEFAULTS,
-    GENERATED_FROM,
-    NAMED,
-    NUMBERS,
-    NUMERIC,
-    OPTIONAL_ROLES,
-    OVERRIDES,
-    ROLES,
-    STAND_INS,
-)
+from sweeper.words.defaults import NAMED
+from sweeper.words.numbers import NUMBERS
+from sweeper.words.system import ENTRY_DEFAULTS, GENERATED_FROM, NUMERIC, OPTIONAL_ROLES, OVERRIDES, ROLES, STAND_INS
 
 PARTITIONING = "partitioning"
 

@@ -142,7 +142,7 @@ def _ranges(node: Node) -> dict[str, tuple[float, float]]:
         for name, attribute in OVERRIDES.items()
         if name.partition(".")[0] not in ("workload", "package") and name not in shares and not attribute.integer
     ]
-    found: dict[str, tuple[float, float]] = {}
+    ranges: dict[str, tuple[float, float]] = {}
     problems = Problems()
     for name, item in checks.mapping(node, "ranges").items():
         with problems.collecting():
@@ -154,20 +154,20 @@ def _ranges(node: Node) -> dict[str, tuple[float, float]]:
             low, high = (checks.number(end, OVERRIDES[name]) for end in pair)
             if not 0.0 < low < high:
                 raise error(item, f"found {pair[0].text} and {pair[1].text}; need two numbers above 0, the less first")
-            found[name] = (low, high)
+            ranges[name] = (low, high)
     problems.raise_any()
-    return found
+    return ranges
 
 
 def _weights(node: Node, objectives: int) -> tuple[tuple[float, ...], ...]:
     """Rows of weights, one for each optimum."""
-    found: list[tuple[float, ...]] = []
+    rows: list[tuple[float, ...]] = []
     for row in checks.items(node, "weights"):
         values = tuple(checks.number(item, WEIGHT) for item in checks.items(row, "weights of the objectives"))
         if len(values) != objectives or not any(values):
             raise error(row, f"found {len(values)} weights; need {objectives}, one per objective, not all of them 0")
-        found.append(values)
-    return tuple(found)
+        rows.append(values)
+    return tuple(rows)
 
 
 def given_column(name: str) -> str:
@@ -179,18 +179,18 @@ def given_column(name: str) -> str:
 def design_columns(names: Sequence[str], named: Collection[str]) -> dict[str, int]:
     """Engine's columns that continuous columns give, each by the position of the one that gives it: a role that another
     fills, because the box does not name it, has the other's numbers."""
-    found = {given_column(name): i for i, name in enumerate(names)}
+    positions = {given_column(name): i for i, name in enumerate(names)}
     for absent, role in STAND_INS.items():
         if absent not in named:
             same = {
                 f"{absent}.{name.partition('.')[2]}": i for i, name in enumerate(names) if name.startswith(f"{role}.")
             }
-            found = {**{given_column(name): i for name, i in same.items()}, **found}
-    return found
+            positions = {**{given_column(name): i for name, i in same.items()}, **positions}
+    return positions
 
 
 def budget_groups(columns: Sequence[str]) -> tuple[tuple[int, ...], ...]:
     """Positions of the columns that share a budget, budget by budget."""
     shares = {name: i for i, name in enumerate(columns) if name.startswith("template.")}
-    found = (tuple(i for name, i in shares.items() if name.endswith(f"_{budget}_share")) for budget in BUDGETS)
-    return tuple(group for group in found if group)
+    groups = (tuple(i for name, i in shares.items() if name.endswith(f"_{budget}_share")) for budget in BUDGETS)
+    return tuple(group for group in groups if group)

@@ -18,17 +18,17 @@ def read_pairs(
     Raises UsageFault for a text of another form, for a name that is not allowed or given twice, and for a value that
     does not fit its name.
     """
-    found: dict[str, float | str] = {}
+    values: dict[str, float | str] = {}
     for text in given:
         name, equals, value = (part.strip() for part in text.partition("="))
         if not (equals and name and value):
             raise UsageFault(f"found {text!r}; write NAME=VALUE, e.g. {example}")
         if name not in allowed:
             raise UsageFault(unknown(f"setting of {what}", name, allowed))
-        if name in found:
+        if name in values:
             raise UsageFault(f"{name} is given twice")
-        found[name] = _value(name, value, stock)
-    return found
+        values[name] = _value(name, value, stock)
+    return values
 
 
 def _value(name: str, text: str, stock: Stock) -> float | str:

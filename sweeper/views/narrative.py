@@ -6,10 +6,10 @@ from typing import Any
 
 from kernels.codes import PLACES
 from kernels.transformers.operators import BOUNDS, GROUP_FIELDS, GROUP_ROWS, SUMS
-from sweeper.views.report import listing, show
-from sweeper.words.system import NAMED
+from sweeper.views.text import listing, show
+from sweeper.words.defaults import NAMED
 
-Row = Mapping[str, Any]
+LineageRow = Mapping[str, Any]
 
 OPERATOR_COLUMNS = {
     "name": "OPERATOR",
@@ -24,7 +24,7 @@ OPERATOR_COLUMNS = {
 }
 
 
-def hand_calculation(rows: Sequence[Row], operators: Sequence[str]) -> str:
+def hand_calculation(rows: Sequence[LineageRow], operators: Sequence[str]) -> str:
     """Text of a lineage (`lineage.explain`); `operators` are the names of a model's operators, or empty."""
     by_name = {row["column"]: row for row in rows}
     parts = ["GIVEN"]
@@ -36,7 +36,7 @@ def hand_calculation(rows: Sequence[Row], operators: Sequence[str]) -> str:
     return "\n".join(parts)
 
 
-def quantity(row: Row) -> str:
+def quantity(row: LineageRow) -> str:
     """A value with its unit; choices by name."""
     value = row["value"]
     if row["column"] in NAMED and not isinstance(value, str):
@@ -46,13 +46,15 @@ def quantity(row: Row) -> str:
     return f"{show(value)} {row['unit']}".rstrip()
 
 
-def given(row: Row) -> str:
+def given(row: LineageRow) -> str:
     """One line about a given number: value, meaning, grade and source."""
     origin = f"  [{row['grade']}: {row['source']}]" if row["source"] else ""
     return f"  {row['column']} = {quantity(row)}  {row['about']}{origin}"
 
 
-def calculated(outputs: Sequence[Row], by_name: Mapping[str, Row], operators: Sequence[str]) -> Iterable[str]:
+def calculated(
+    outputs: Sequence[LineageRow], by_name: Mapping[str, LineageRow], operators: Sequence[str]
+) -> Iterable[str]:
     """One equation: the values and meanings of its outputs, what it reads, its source, and its tables."""
     for row in outputs:
         yield f"  {row['column']} = {quantity(row)}  {row['about']}"
@@ -66,22 +68,22 @@ def calculated(outputs: Sequence[Row], by_name: Mapping[str, Row], operators: Se
             yield from ("      " + line for line in tabulated(row, by_name, operators).splitlines())
 
 
-def tabulated(row: Row, by_name: Mapping[str, Row], operators: Sequence[str]) -> str:
+def tabulated(row: LineageRow, by_name: Mapping[str, LineageRow], operators: Sequence[str]) -> str:
     """An array as a table with names."""
     name, value = row["column"], row["value"]
     if name in ("operator_times", "decode_times") and len(operators) == len(value):
         bounds = by_name[name.replace("times", "bounds")]["value"]
         return listing(list(operator_rows(operators, value, bounds)), OPERATOR_COLUMNS)
     if name == "group_network":
-        found = [{"group": group, **dict(zip(GROUP_FIELDS, line))} for group, line in zip(GROUP_ROWS, value)]
-        return listing(found, {"group": "GROUP", **{field: field for field in GROUP_FIELDS}})
+        rows = [{"group": group, **dict(zip(GROUP_FIELDS, line))} for group, line in zip(GROUP_ROWS, value)]
+        return listing(rows, {"group": "GROUP", **{field: field for field in GROUP_FIELDS}})
     if name.endswith("_sums"):
         lines = value if isinstance(value[0], list) else [value]
         places = PLACES if len(lines) > 1 else ("mean layer",)
-        found = [
+        rows = [
             {"sum": label, **{place: line[i] for place, line in zip(places, lines)}} for i, label in enumerate(SUMS)
         ]
-        return listing(found, {"sum": "SUM", **{place: place for place in places}})
+        return listing(rows, {"sum": "SUM", **{place: place for place in places}})
     return ""
 
 

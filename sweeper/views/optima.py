@@ -6,7 +6,7 @@ import polars as pl
 
 from sweeper.study.optimize import BUDGETS
 from sweeper.views.analysis import scan
-from sweeper.views.report import listing
+from sweeper.views.text import listing
 
 LONGEST = 60
 """Rows that the answer shows."""

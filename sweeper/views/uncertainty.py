@@ -30,9 +30,9 @@ def rank_correlations(inputs: Mapping[str, npt.ArrayLike], outcome: npt.ArrayLik
 
     Draws without an outcome (NaN) take no part. The correlation with what does not vary is NaN and comes last.
     """
-    found = np.asarray(outcome, np.float64)
-    known = ~np.isnan(found)
-    target = _standard_ranks(found[known])
+    outcomes = np.asarray(outcome, np.float64)
+    known = ~np.isnan(outcomes)
+    target = _standard_ranks(outcomes[known])
     correlations = {
         name: float(_standard_ranks(np.asarray(values, np.float64)[known]) @ target) for name, values in inputs.items()
     }
@@ -75,12 +75,12 @@ def compare(frame: Frame, metric: str, by: Sequence[str], a: Group, b: Group) ->
 def _compared(pairs: pl.DataFrame) -> dict[str, float]:
     a, b = pairs["a"].to_numpy(), pairs["b"].to_numpy()
     names = [f"p{100.0 * share:g}" for share in SHARES]
-    found = {
+    statistics = {
         f"{what}_{name}": value
         for what, values in (("a", a), ("b", b), ("difference", a - b))
         for name, value in zip(names, bands(values), strict=True)
     }
-    return {"draws": pairs.height, **found, "probability_less": probability_less(a, b)}
+    return {"draws": pairs.height, **statistics, "probability_less": probability_less(a, b)}
 
 
 def _standard_ranks(values: np.ndarray) -> np.ndarray:

@@ -7,7 +7,8 @@ A study writes `memory.bandwidth` for a number of the selected entry, `tensor_pa
 import math
 
 from sweeper.words.attributes import Attribute
-from sweeper.words.system import ATTRIBUTES, ENTRY_DEFAULTS, NAMED_DEFAULTS, NUMERIC, ROLES
+from sweeper.words.defaults import NAMED_DEFAULTS
+from sweeper.words.system import ATTRIBUTES, ENTRY_DEFAULTS, NUMERIC, ROLES
 
 USUAL_PARTITIONING = "kernel_by_kernel"
 """How a graph is cut where a study does not say."""

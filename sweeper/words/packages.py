@@ -188,3 +188,37 @@ PACKAGE = {
     "spares": _free("", "spares", "units that may be defective"),
 }
 """Parameters that package designs may have and a study may replace as `package.<name>`."""
+
+DIE = {
+    "count": Attribute("", "count", "number of dies", 1.0, False, integer=True),
+    "core_area": Attribute("mm^2", "core_area_mm2", "area without interfaces", 0.0, False),
+    "aspect_ratio": Attribute("", "aspect_ratio", "width over height", 1.0),
+    "power": Attribute("W", "power_W", "power without links", 0.0, False),
+    "voltage": Attribute("V", "voltage_V", "supply voltage", 0.8, False),
+    "area": Attribute("mm^2", "given_area_mm2", "area, instead of what it would be", math.nan),
+    "price": Attribute("usd", "given_price_usd", "price of a bought die", math.nan, False),
+    "quality": Attribute("", "given_quality", "probability that the die works", math.nan, maximum=1.0),
+    "total_power": Attribute("W", "given_power_W", "power with links", math.nan, False),
+    "memory_share": Attribute("", "memory_share", "share of memory in the core", 0.0, False, maximum=1.0),
+    "logic_share": Attribute("", "logic_share", "share of logic in the core", 1.0, False, maximum=1.0),
+    "analog_share": Attribute("", "analog_share", "share of analog circuits in the core", 0.0, False, maximum=1.0),
+    "gate_flop_ratio": Attribute("", "gate_flop_ratio", "gates per flip-flop", 1.0),
+    "reticle_share": Attribute("", "reticle_share", "share of a mask set", 1.0, False, maximum=1.0),
+    "quantity": Attribute("", "quantity", "dies that share a design", math.nan),
+    "harvest_units": Attribute("", "harvest_units", "equal blocks", 0.0, False, integer=True),
+    "harvest_unit_area": Attribute("mm^2", "harvest_unit_mm2", "area of a block", 0.0, False),
+    "harvest_spares": Attribute("", "harvest_spares", "blocks that may be bad", 0.0, False, integer=True),
+    "design": Attribute("usd", "design_usd", "design, once", 0.0, False),
+    "carbon": Attribute("kg", "given_carbon_kg", "carbon dioxide equivalent of a bought die", math.nan, False),
+    "finish_price": Attribute("usd/mm^2", "finish_usd_per_mm2", "what is added before the test", 0.0, False),
+}
+"""Numbers of a die by the keys of a design; NaN is not given. Constants are checked against their range."""
+
+LINK_ROW = {
+    "count": Attribute("", "count", "number of links", math.nan, False),
+    "bandwidth": Attribute("b/s", "demand_bps", "rate of all links together", math.nan, False),
+    "utilisation": Attribute("", "utilisation", "share of the rate that is used", 1.0, False, maximum=1.0),
+}
+"""Numbers of a row of links by the keys of a design."""
+
+STACK_HEIGHT = Attribute("", "stack", "dies of a stack", None, False)

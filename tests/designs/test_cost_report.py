@@ -19,12 +19,14 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from kernels.packages.layout import DIE_CODES, RESULTS
-from sweeper.cli import main, without_nan
+from sweeper.cli import main
+from sweeper.commands.shared import without_nan
 from sweeper.designs import cost_draws
 from sweeper.designs.cost_draws import CostDraws, attributed, draw_costs
 from sweeper.designs.cost_figure import cost_figure
-from sweeper.designs.cost_report import PARTS, CostReport, as_json, cost_comparison, cost_report, text
+from sweeper.designs.cost_report import PARTS, CostReport, as_json, cost_comparison, cost_report
 from sweeper.designs.cost_settings import named_design, read_settings, settable
+from sweeper.designs.cost_text import text
 from sweeper.designs.package_draws import evaluate_design
 from sweeper.library.library import Library, builtin_specs
 from sweeper.study.columns import Stock

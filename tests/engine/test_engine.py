@@ -10,8 +10,11 @@ import sweeper
 from kernels.codes import SWITCHES
 from sweeper.planning import chunks, modes
 from sweeper.planning.plan import Plan
-from sweeper.study.study import Axis, Box, Objective, Output, load_study
-from sweeper.words.system import SWITCH_DEFAULTS
+from sweeper.study.axes import Axis
+from sweeper.study.boxes import Box
+from sweeper.study.output import Objective, Output
+from sweeper.study.study import load_study
+from sweeper.words.defaults import SWITCH_DEFAULTS
 
 STUDY = """
 study: small

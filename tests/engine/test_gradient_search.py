@@ -12,17 +12,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from scipy.optimize import minimize
 
-from sweeper.engine.descent import (
-    PATIENCE,
-    Budgets,
-    SearchResult,
-    advance,
-    begin,
-    descend,
-    global_search,
-    published_recipe,
-    result_of,
-)
+from replications.recipe_2021 import published_recipe
+from sweeper.engine.descent import PATIENCE, Budgets, SearchResult, advance, begin, descend, global_search, result_of
 from tests.support.bottlenecks import BUDGETS, Bottlenecks, ToyChip, random_bottlenecks
 
 SEEDS = range(12)

@@ -11,23 +11,12 @@ from pydantic import ValidationError
 
 from sweeper.cli import main
 from sweeper.errors import UsageFault
-from sweeper.evidence.calibration import (
-    FEW,
-    FOLDS,
-    MOST,
-    Calibration,
-    Errors,
-    Model,
-    Sample,
-    calibrate,
-    calibrations,
-    named,
-    sample_of,
-    with_values,
-    write,
-)
-from sweeper.evidence.measured import registry
-from sweeper.evidence.scoreboard import evaluate, score
+from sweeper.evidence.calibration import MOST, Calibration, Sample, calibrations, named, sample_of
+from sweeper.evidence.calibration_files import with_values, write_constants
+from sweeper.evidence.fitting import FEW, FOLDS, Errors, calibrate
+from sweeper.evidence.predictions import Predictor, evaluate
+from sweeper.evidence.registry import registry
+from sweeper.evidence.scoreboard import score
 from sweeper.library.library import Library, builtin_specs
 
 NAME = "a100_megatron_2022"
@@ -38,9 +27,9 @@ def made(calibration: Calibration, truth: dict[str, float], noise: np.ndarray | 
     """The rows of a calibration, as if measured on a machine with the given constants, times 1 + noise."""
     sample = sample_of(calibration)
     values = np.array([[truth[name] for name in calibration.fit]])
-    measured = Model(sample.cases, calibration.constants)(values)[0] * (1.0 + noise)
-    cases = [replace(case, measured=float(value)) for case, value in zip(sample.cases, measured, strict=True)]
-    return Sample(tuple(cases), sample.sources)
+    measured = Predictor(sample.points, calibration.constants)(values)[0] * (1.0 + noise)
+    points = [replace(point, measured=float(value)) for point, value in zip(sample.points, measured, strict=True)]
+    return Sample(tuple(points), sample.sources)
 
 
 @pytest.fixture(scope="module")
@@ -81,13 +70,13 @@ def test_a_calibration_fits_at_most_four_known_constants(change: dict[str, objec
 
 def test_the_model_of_a_fit_is_the_model_of_the_scoreboard(calibration: Calibration) -> None:
     sample = sample_of(calibration)
-    model = Model(sample.cases, calibration.constants)
+    model = Predictor(sample.points, calibration.constants)
     candidates = np.array([list(TRUTH.values()), [0.9, 0.3, 0.8], [0.5, 0.5, 0.5]])
     for _ in range(2):  # the second time from what the first left behind
         found = model(candidates)
         for candidate, row in zip(candidates, found, strict=True):
             constants = dict(zip(calibration.fit, map(float, candidate), strict=True))
-            ours = evaluate(sample.cases, dict.fromkeys((NAME, *calibration.also), constants))
+            ours = evaluate(sample.points, dict.fromkeys((NAME, *calibration.also), constants))
             assert [value for value, _ in ours] == row.tolist()
         candidates = candidates[::-1] * 0.97
 
@@ -116,7 +105,7 @@ def test_tied_constants_are_one_number() -> None:
 
 
 def test_noise_shows_outside_the_sample_and_in_the_intervals(calibration: Calibration) -> None:
-    noise = np.random.default_rng(1).normal(0.0, 0.04, len(sample_of(calibration).cases))
+    noise = np.random.default_rng(1).normal(0.0, 0.04, len(sample_of(calibration).points))
     fit = calibrate(calibration, made(calibration, TRUTH, noise))
     exact = calibrate(calibration, made(calibration, TRUTH))
     assert np.mean(np.abs(fit.left_out)) > np.mean(np.abs(fit.in_sample)) > 0.01
@@ -128,18 +117,18 @@ def test_noise_shows_outside_the_sample_and_in_the_intervals(calibration: Calibr
 
 def test_a_row_left_out_is_predicted_without_it(calibration: Calibration) -> None:
     sample = sample_of(calibration)
-    assert len(sample.cases) <= FEW
+    assert len(sample.points) <= FEW
     fit = calibrate(calibration, sample)
-    wrong = replace(sample.cases[0], measured=3.0 * sample.cases[0].measured)
-    spoilt = calibrate(calibration, Sample((wrong, *sample.cases[1:]), sample.sources))
+    wrong = replace(sample.points[0], measured=3.0 * sample.points[0].measured)
+    spoilt = calibrate(calibration, Sample((wrong, *sample.points[1:]), sample.sources))
     # What is said of the spoilt row comes from the others, so the prediction is as before and its error a third.
     assert 3.0 * (1.0 + spoilt.left_out[0]) == pytest.approx(1.0 + fit.left_out[0], rel=1e-2)
 
 
 def test_outliers_move_a_robust_fit_less(calibration: Calibration) -> None:
     sample = made(calibration, TRUTH)
-    cases = [replace(c, measured=c.measured * (2.0 if i % 8 == 0 else 1.0)) for i, c in enumerate(sample.cases)]
-    spoilt = Sample(tuple(cases), sample.sources)
+    points = [replace(c, measured=c.measured * (2.0 if i % 8 == 0 else 1.0)) for i, c in enumerate(sample.points)]
+    spoilt = Sample(tuple(points), sample.sources)
     far = {
         loss: np.max(np.abs(np.log(calibrate(calibration.model_copy(update={"loss": loss}), spoilt).values
                                    / list(TRUTH.values()))))
@@ -166,10 +155,10 @@ def test_predictions_without_a_number_count_as_wrong(calibration: Calibration) -
 def test_rows_are_chosen_by_stack_group_and_condition(calibration: Calibration) -> None:
     every = sample_of(calibration)
     names = (NAME, *calibration.also)
-    assert {case.point["calibration"] for case in every.cases} == set(names)
+    assert {point.columns["calibration"] for point in every.points} == set(names)
     some = sample_of(calibration.model_copy(update={"where": "n_accel >= 512 and accelerator == 'A100-SXM4-80GB'"}))
-    assert 0 < len(some.cases) < len(every.cases)
-    assert all(float(case.point["chips"]) >= 512 for case in some.cases)
+    assert 0 < len(some.points) < len(every.points)
+    assert all(float(point.columns["chips"]) >= 512 for point in some.points)
     with pytest.raises(UsageFault, match="rows for 3 constants"):
         sample_of(calibration.model_copy(update={"where": "n_accel > 3000"}))
     with pytest.raises(UsageFault, match="unknown column 'n_acel', did you mean 'n_accel'"):
@@ -197,8 +186,8 @@ def test_write_changes_the_numbers_and_nothing_else(calibration: Calibration, tm
     copy = tmp_path / "copy.yaml"
     copy.write_text(ours.read_text())
     fit = calibrate(calibration, made(calibration, TRUTH))
-    assert write([fit], tmp_path) == [copy]
-    assert write([fit], tmp_path) == []
+    assert write_constants([fit], tmp_path) == [copy]
+    assert write_constants([fit], tmp_path) == []
     before, after = ours.read_text().splitlines(), copy.read_text().splitlines()
     changed = [new for old, new in zip(before, after, strict=True) if old != new]
     assert len(changed) == len(TRUTH) * (1 + len(calibration.also))
@@ -222,7 +211,7 @@ def test_command() -> None:
 def test_constants_of_the_library_are_those_that_the_fit_gives(name: str) -> None:
     """With the constants as they stand, the scoreboard's errors are not far above those of the fit itself."""
     fit = calibrate(calibrations()[name])
-    rows = {id(case): case for case in fit.sample.cases}
+    rows = {id(point): point for point in fit.sample.points}
     ours = np.array([value for value, _ in evaluate(list(rows.values()), {})]) / fit.sample.measured - 1.0
     assert np.mean(np.abs(ours)) < 1.25 * np.mean(np.abs(fit.in_sample)) + 0.002
 

@@ -12,18 +12,11 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from sweeper.cli import main
-from sweeper.evidence.measured import LAYOUTS, layout_of, read_rows, registry
-from sweeper.evidence.scoreboard import (
-    Scored,
-    bundled,
-    by_group,
-    by_set,
-    error_statistics,
-    score,
-    scoreboard,
-    spearman,
-    statistics,
-)
+from sweeper.evidence.measured import LAYOUTS, layout_of
+from sweeper.evidence.measured_rows import read_rows
+from sweeper.evidence.registry import registry
+from sweeper.evidence.scoreboard import bundled, by_group, by_set, score, scoreboard
+from sweeper.evidence.statistics import Scored, error_statistics, spearman, statistics
 from sweeper.library.library import builtin_specs
 
 FOLDER = builtin_specs() / "measurements"
@@ -74,7 +67,7 @@ def test_every_layout_and_every_bundled_table_are_registered() -> None:
     for table in registry()["tables"]:
         rows = read_rows(FOLDER / table["file"])
         assert layout_of(rows, Path(table["file"])) == first[table["file"]]
-        assert LAYOUTS[table["layout"]][0] <= set(rows[0])
+        assert LAYOUTS[table["layout"]].columns <= set(rows[0])
         assert table["source"]
         assert table["licence"]
 

@@ -20,7 +20,8 @@ from kernels.codes import DIMENSION_KINDS, SWITCHES
 from kernels.models import EQUATIONS, MODELS
 from sweeper.inputs.packages import PACKAGE_TABLES
 from sweeper.library.graph_arrays import SCALARS
-from sweeper.words.system import BLOCK_SCALARS, NAMED, TABLE_SCALARS
+from sweeper.words.defaults import NAMED
+from sweeper.words.models import BLOCK_SCALARS, TABLE_SCALARS
 from tests.twins import naive_energy, naive_mapping, naive_models, naive_packaging
 from tests.twins.naive import (
     TWINS,

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from sweeper.errors import SpecError
+from sweeper.library.entries import Value
 from sweeper.library.graph_workload import read_workload
-from sweeper.library.library import FOLDERS, Library, Value, builtin_specs
+from sweeper.library.library import FOLDERS, Library, builtin_specs
 from sweeper.reading.expressions import Expression
 from sweeper.study.columns import Stock
 from sweeper.words.system import ATTRIBUTES, GRADES

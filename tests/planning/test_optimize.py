@@ -29,7 +29,7 @@ from sweeper.planning.plan import Plan, make_plan
 from sweeper.running.execution import run
 from sweeper.running.store import part_name
 from sweeper.study.optimize import BUDGETS, budget_groups, lattice
-from sweeper.study.study import OPTIMIZED
+from sweeper.study.output import OPTIMIZED
 from sweeper.words.system import OVERRIDES
 from tests.running.test_faults import start
 from tests.support.fake_plan import DeadlyFolder, Watcher, dataset

@@ -11,7 +11,7 @@ from kernels.packages.layout import CONVENTIONS, DIE_CODES, DIE_NUMBERS, LAYER_N
 from sweeper.designs.package_draws import evaluate_design
 from sweeper.errors import SpecError
 from sweeper.library.library import Library, builtin_specs
-from sweeper.library.packages import read_package
+from sweeper.library.package_reader import read_package
 from sweeper.planning.bands import BAND_SHARES
 from sweeper.planning.plan import Plan, make_plan
 from sweeper.study.study import load_study

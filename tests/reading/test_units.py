@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from sweeper.reading.units import EXAMPLES, QuantityError, attribute_value, quantity, si
 from sweeper.words.attributes import Attribute
-from sweeper.words.system import ATTRIBUTES, NUMBERS
+from sweeper.words.numbers import NUMBERS
+from sweeper.words.system import ATTRIBUTES
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ import polars as pl
 import pytest
 import yaml
 
-from replications.case_figures import Bars, Lines, draw_panels
+from replications.panels import Bars, Curves, draw_panels
 from replications.pathfinding_figures import PICTURES, layer_shares, node_times, with_nodes
 from sweeper.library.library import Library, builtin_specs
 from sweeper.planning.plan import make_plan
@@ -411,7 +411,7 @@ def test_tables_of_the_pictures(tmp_path: Path) -> None:
     assert curves["x"].unique().sort().to_list() == [0.0, 1.0, 3.0, 6.0]
     bars = layer_shares(transformer())
     assert bars.drop("label").sum_horizontal().to_list() == pytest.approx([1.0] * bars.height)
-    panels = (Lines("", "s", "step", lambda: curves, logarithmic="y"), Bars("", "share", lambda: bars))
+    panels = (Curves("", "s", "step", lambda: curves, logarithmic="y"), Bars("", "share", lambda: bars))
     assert all(file.stat().st_size > 5000 for file in draw_panels("node_scaling", panels, tmp_path))
 
 

@@ -36,11 +36,12 @@ from replications.a100_study import (
     work_times,
 )
 from replications.chiplet_study import best_counts, costs_by_count, optimum
+from replications.published_tables import PUBLISHED
 from sweeper.library.library import builtin_specs
 from sweeper.library.uncertain import DRAW
 from sweeper.planning.plan import make_plan
-from sweeper.views.report import frame_of
-from tests.places import DATA, ROOT
+from sweeper.views.frames import frame_of
+from tests.places import ROOT
 
 DRAWS = tuple(float(draw) for draw in range(401))
 CLAIM = {claim.name: claim for claim in CLAIMS}
@@ -244,7 +245,9 @@ def test_a_margin_is_no_hinge(rows: pl.DataFrame) -> None:
 
 def test_catch_package_is_that_of_catch() -> None:
     """Designs that CATCH itself evaluated: stacks built up, and bought at three prices."""
-    oracle = pl.read_csv(DATA / "catch_designs.csv.gz", infer_schema_length=None).filter(pl.col("family") == "a100")
+    oracle = pl.read_csv(PUBLISHED / "catch_designs.csv.gz", infer_schema_length=None).filter(
+        pl.col("family") == "a100"
+    )
     assert oracle.height == 8
     for row in oracle.to_dicts():
         sweep = json.loads(row["sweep"])

@@ -8,8 +8,7 @@ import numpy as np
 from kernels.packages.defects import YIELD_MODELS
 from kernels.packages.layout import CONVENTIONS, DIE_CODES, LINK_CODES
 from kernels.packages.wafer import COUNTING
-from replications.package_oracles import tables
-from sweeper.library.package_tables import PackageTables
+from replications.tables import PackageTables, tables
 
 MOST_DIES, MOST_LINKS = 6, 5
 

@@ -14,9 +14,7 @@ from hypothesis import strategies as st
 from kernels.packages.defects import YIELD_MODELS
 from kernels.packages.layout import RESULTS
 from kernels.packages.wafer import COUNTING
-from replications.package_oracles import tables
-from sweeper.library.package_tables import PackageTables
-from sweeper.library.packages import evaluate_tables
+from replications.tables import PackageTables, evaluate_tables, tables
 
 Numbers = Mapping[str, float]
 

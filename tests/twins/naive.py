@@ -22,7 +22,9 @@ from kernels.codes import CHANNELS, DIMENSION_KINDS, KERNEL_TYPES, NAMED_FORMATS
 from kernels.equation import Equation
 from kernels.graphs import loads as graph_loads
 from sweeper.library.graph_arrays import SCALARS, elimination
-from sweeper.words.system import ATTRIBUTES, NUMBERS, ROLES, TABLE_SCALARS
+from sweeper.words.models import TABLE_SCALARS
+from sweeper.words.numbers import NUMBERS
+from sweeper.words.system import ATTRIBUTES, ROLES
 
 Outputs = dict[str, Any]
 TWINS: dict[str, Callable[..., Outputs]] = {}

@@ -20,7 +20,7 @@ from kernels.packages.layout import (
     RESULTS,
     STATUS,
 )
-from sweeper.library.package_tables import PackageTables
+from replications.tables import PackageTables
 
 OUTSIDE = -1
 GATE_TRANSISTORS = 4

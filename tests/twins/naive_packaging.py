@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from kernels.codes import REASONS
 from kernels.packages.layout import CONVENTIONS, DIE_NUMBERS, LAYER_NUMBERS, LINK_NUMBERS, RESULTS, STATUS
-from sweeper.library.package_tables import PackageTables
+from replications.tables import PackageTables
 from tests.support.package_tables import any_conventions, random_package
 from tests.twins.naive import FOR_EQUATION, SPECIAL, TOGETHER, Outputs, twin
 from tests.twins.naive_mapping import ANY

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 import sweeper
 from kernels.shared.metrics import roofline
-from sweeper.views import figures
-from sweeper.views.figures import roofline_figure
-from sweeper.views.report import frame_of
+from sweeper.views import rooflines
+from sweeper.views.frames import frame_of
+from sweeper.views.rooflines import roofline_figure
 
 PUBLISHED = {
     "kernel_by_kernel": (485.9, 10828.4, 43.0),
@@ -97,7 +97,7 @@ def test_systems_without_traffic_and_too_many_systems(tmp_path: Path, monkeypatc
     wafers = every.filter(pl.col("chip") == "wse_2", pl.col("link") == "nvlink4")
     assert wafers["memory_intensity_flop_per_B"].is_infinite().all()
     assert len(roofline_figure(wafers, tmp_path)) == 2
-    monkeypatch.setattr(figures, "MAX_PANELS", 3)
+    monkeypatch.setattr(rooflines, "MAX_PANELS", 3)
     drawing = roofline_figure(every, tmp_path)[1].read_text(encoding="utf-8")
     assert "<!-- 13 further systems are not shown. -->" in drawing
 

@@ -20,14 +20,16 @@ from kernels import draws
 from kernels.packages import defects
 from kernels.packages.layout import CONVENTIONS, DIE_NUMBERS, LAYER_NUMBERS, LINK_NUMBERS, RESULTS, STATUS
 from kernels.packages.wafer import AREA, COUNTING
-from replications.package_oracles import CATCH_CONVENTIONS, catch_tables, read_table
+from replications.catch import CATCH_CONVENTIONS, catch_tables
 from replications.portfolio import shares, volumes_of
+from replications.published_tables import PUBLISHED, read_table
+from replications.tables import evaluate_tables
 from sweeper.designs.package_draws import evaluate_design
 from sweeper.library.entries import Value
 from sweeper.library.library import Library, builtin_specs
-from sweeper.library.packages import PackageDesign, Quoted, evaluate_tables, read_package
+from sweeper.library.package_reader import read_package
+from sweeper.library.packages import PackageDesign, Quoted
 from sweeper.library.uncertain import key_of, values_in
-from tests.places import DATA
 from tests.support.random_packages import Design, Die, Link, Results, designs, prices, results_of
 
 FAST = settings(deadline=None, max_examples=60)
@@ -563,7 +565,7 @@ PIECES = (1, 2, 4, 9, 16, 25, 36, 49, 64)
 @cache
 def recipe() -> dict[str, Any]:
     """Inputs of CATCH for 800 mm2 of its 5 nm in four chiplets on silicon."""
-    rows = {row["design_id"]: row for row in read_table(DATA / "catch_designs.csv.gz", ("inputs_json",))}
+    rows = {row["design_id"]: row for row in read_table(PUBLISHED / "catch_designs.csv.gz", ("inputs_json",))}
     inputs: dict[str, Any] = json.loads(rows["size_node_0011"]["inputs_json"])
     return inputs
 

@@ -7,6 +7,8 @@ should. Those that are mistakes of reading or of bookkeeping are tested as behav
 import csv
 import json
 import math
+import subprocess
+import sys
 from functools import cache, partial
 from pathlib import Path
 from random import Random
@@ -18,27 +20,27 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernels.packages.layout import CONVENTIONS, DIE_CODES, DIE_NUMBERS, LINK_NUMBERS, RESULTS, STATUS
+from replications.actuary import actuary_tables
+from replications.catch import CATCH_CONVENTIONS, catch_tables
 from replications.cost_check import (
     DESIGN_COLUMNS,
     DIE_COLUMNS,
     PACKAGE_COLUMNS,
     TOLERANCE,
-    Evaluate,
+    EvaluateTables,
     actuary_values,
+    agreements,
     catch_values,
-    read_table,
-    scores,
+    main,
 )
-from replications.package_oracles import CATCH_CONVENTIONS, actuary_tables, catch_tables, tables
 from replications.portfolio import shares, unit_prices, volumes_of
-from sweeper.cli import main
-from sweeper.library.package_tables import PackageTables
-from sweeper.library.packages import evaluate_tables
-from tests.places import DATA
+from replications.published_tables import PUBLISHED, read_table
+from replications.tables import PackageTables, evaluate_tables, tables
+from tests.places import DATA, ROOT
 from tests.support.package_tables import any_conventions, link_numbers, random_package, written_out
 from tests.twins.naive_package import count_grid, naive_package
 
-FILES = {name: DATA / f"{name}.csv.gz" for name in ("catch_designs", "catch_dies", "actuary_packages")}
+FILES = {name: PUBLISHED / f"{name}.csv.gz" for name in ("catch_designs", "catch_dies", "actuary_packages")}
 
 DESIGNS = cache(partial(read_table, FILES["catch_designs"], DESIGN_COLUMNS))
 DIES = cache(partial(read_table, FILES["catch_dies"], DIE_COLUMNS))
@@ -58,17 +60,17 @@ MODELS = [pytest.param(naive, id="naive"), pytest.param(evaluate_tables, id="ker
 
 
 @pytest.mark.parametrize("evaluate", MODELS)
-def test_catch(evaluate: Evaluate) -> None:
+def test_catch(evaluate: EvaluateTables) -> None:
     """All 35 quantities of 1,497 dies; and why 7 designs cannot be built."""
-    found = scores(catch_values(DESIGNS(), DIES(), evaluate))
+    found = agreements(catch_values(DESIGNS(), DIES(), evaluate))
     assert [score for score in found if not score.within] == []
     assert {score.rows for score in found} == {163, 1497} and len(found) == 35
 
 
 @pytest.mark.parametrize("evaluate", MODELS)
-def test_actuary(evaluate: Evaluate) -> None:
+def test_actuary(evaluate: EvaluateTables) -> None:
     """The five parts of 572 packages, their design cost and its shares, and all of their chips."""
-    found = scores(actuary_values(PACKAGES(), evaluate))
+    found = agreements(actuary_values(PACKAGES(), evaluate))
     assert [score for score in found if not score.within] == []
     assert {score.rows for score in found} == {572, 396, 1335, 1230}
 
@@ -173,7 +175,7 @@ def test_links_to_absent_dies_are_absent() -> None:
 @pytest.mark.parametrize("evaluate", MODELS)
 @settings(max_examples=60, deadline=None)
 @given(random=st.randoms(use_true_random=False))
-def test_a_row_stands_for_equal_dies(evaluate: Evaluate, random: Random) -> None:
+def test_a_row_stands_for_equal_dies(evaluate: EvaluateTables, random: Random) -> None:
     package = random_package(random, [], most=4)
     parents = package.die_codes[:, 0]
     ends = [(row, random.choice([-1, int(parents[row])])) for row in range(len(parents)) if random.random() < 0.5]
@@ -194,7 +196,7 @@ def test_a_row_stands_for_equal_dies(evaluate: Evaluate, random: Random) -> None
 @pytest.mark.parametrize("evaluate", MODELS)
 @settings(max_examples=100, deadline=None)
 @given(random=st.randoms(use_true_random=False))
-def test_parts_sum_to_the_price(evaluate: Evaluate, random: Random) -> None:
+def test_parts_sum_to_the_price(evaluate: EvaluateTables, random: Random) -> None:
     parts = ("silicon", "silicon_loss", "carrier", "carrier_loss", "assembling", "testing", "wasted")
     found = evaluate(random_package(random, any_conventions(random)))
     total = sum(found[:, RESULTS.index(f"{part}_usd")] for part in parts)
@@ -426,8 +428,15 @@ def test_a_portfolio_bears_each_design_once(systems: list, prices: dict[str, flo
 
 
 def cost_check(*arguments: str) -> tuple[int, str]:
-    result = CliRunner().invoke(main, ["cost-check", *arguments])
+    result = CliRunner().invoke(main, arguments)
     return result.exit_code, result.output
+
+
+def test_command_starts_on_its_own() -> None:
+    """Whatever it imports first: `sweeper` must come before Numba."""
+    command = [sys.executable, "-m", "replications.cost_check", "-h"]
+    started = subprocess.run(command, check=True, capture_output=True, cwd=ROOT)
+    assert b"Usage: python -m replications.cost_check" in started.stdout
 
 
 def test_command_on_files() -> None:

@@ -25,7 +25,7 @@ from kernels.transformers.operators import (
     M,
     N,
 )
-from sweeper.evidence.scoreboard import plan_of
+from sweeper.evidence.predictions import plan_of
 from sweeper.library.library import Library, builtin_specs
 from sweeper.library.table_workload import read_table
 from tests.twins.naive_lstm import GATES, Ledger, Model, random_model, train_grid

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from kernels.codes import REASONS
-from sweeper.evidence.scoreboard import plan_of
+from sweeper.evidence.predictions import plan_of
 from sweeper.library.library import Library, builtin_specs
 from tests.places import DATA
 

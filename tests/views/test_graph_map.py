@@ -18,23 +18,9 @@ import sweeper
 from sweeper.cli import main
 from sweeper.errors import UsageFault
 from sweeper.library.library import builtin_specs
-from sweeper.views.mapping import (
-    BOTTLENECKS,
-    SCOPE,
-    Edge,
-    Kernel,
-    Mapping,
-    Partition,
-    as_json,
-    dot,
-    labelled,
-    mapping_of,
-    proof,
-    ranges,
-    size_text,
-    text,
-)
-from sweeper.views.mapping_figure import KERNEL_HEIGHT, Box, boxes, mapping_figure, places
+from sweeper.views.graph_map.drawing import KERNEL_HEIGHT, Rect, draw_graph_map, places, rects
+from sweeper.views.graph_map.partitions import Edge, GraphMap, Partition, PlacedKernel, as_json, graph_map_of
+from sweeper.views.graph_map.text import BOTTLENECKS, SCOPE, dot, labelled, proof, ranges, size_text, text
 
 STUDIES = builtin_specs() / "studies"
 
@@ -48,18 +34,18 @@ TABLE_6_MS = {
 
 
 @cache
-def mapped(study: str, point: int) -> Mapping:
-    return mapping_of(sweeper.plan(STUDIES / f"{study}.yaml"), point)
+def mapped(study: str, point: int) -> GraphMap:
+    return graph_map_of(sweeper.plan(STUDIES / f"{study}.yaml"), point)
 
 
-def chain(partitions: int, kernels: int) -> Mapping:
+def chain(partitions: int, kernels: int) -> GraphMap:
     """A mapping of a chain of kernels with a skip past every second one, dealt out evenly."""
     part_of = [i * partitions // kernels for i in range(kernels)]
     names = [f"kernel_{i}" for i in range(kernels)]
     ends = [(i, i + 1) for i in range(kernels - 1)] + [(i, i + 2) for i in range(0, kernels - 2, 2)]
     phases = ("forward", "backward", "update")
     limits = list(BOTTLENECKS)
-    return Mapping(
+    return GraphMap(
         study="made",
         point_id=7,
         workload="chain",
@@ -67,7 +53,8 @@ def chain(partitions: int, kernels: int) -> Mapping:
         partitioning="even",
         infeasible_reason="",
         kernels=tuple(
-            Kernel(name, "gemm", phases[i * 3 // kernels], "m", part_of[i] + 1, None) for i, name in enumerate(names)
+            PlacedKernel(name, "gemm", phases[i * 3 // kernels], "m", part_of[i] + 1, None)
+            for i, name in enumerate(names)
         ),
         edges=tuple(Edge(names[i], names[j], 1e6 * (i + 1), part_of[i] != part_of[j]) for i, j in ends),
         partitions=tuple(
@@ -114,7 +101,7 @@ def test_the_published_partitions_of_sn30() -> None:
     assert all(0.9 * found.sram_capacity_B < part.sram_B <= found.sram_capacity_B for part in found.partitions)
 
 
-def consistent(found: Mapping) -> None:
+def consistent(found: GraphMap) -> None:
     """Every kernel stands in one partition, and what is said about partitions and tensors agrees with that."""
     part_of = {kernel.name: kernel.partition for kernel in found.kernels}
     members = {name: part.number for part in found.partitions for name in part.kernels}
@@ -184,7 +171,7 @@ def test_sizes() -> None:
 
 
 def test_labels() -> None:
-    kernel = Kernel("q", "gemm", "forward", "outer", 1, None)
+    kernel = PlacedKernel("q", "gemm", "forward", "outer", 1, None)
     assert labelled(kernel) == "q /outer"
     assert labelled(replace(kernel, shard="none")) == "q"
 
@@ -236,7 +223,7 @@ def test_dot_quotes_names() -> None:
 # as a drawing
 
 
-def apart(rectangles: list[Box]) -> Iterator[bool]:
+def apart(rectangles: list[Rect]) -> Iterator[bool]:
     for a, b in combinations(rectangles, 2):
         yield a.right <= b.left or b.right <= a.left or a.bottom <= b.top or b.bottom <= a.top
 
@@ -247,7 +234,7 @@ def test_nothing_overlaps(sizes: list[int]) -> None:
         replace(chain(1, 1).partitions[0], number=n + 1, kernels=tuple(f"{n}_{i}" for i in range(size)))
         for n, size in enumerate(sizes)
     ]
-    found = boxes(parts)
+    found = rects(parts)
     assert all(apart(list(found.values())))
     for part in parts:
         box, kernels = found[part.number], list(places(part, found[part.number]).values())
@@ -261,7 +248,7 @@ def test_nothing_overlaps(sizes: list[int]) -> None:
 @pytest.mark.parametrize(("partitions", "kernels"), [(1, 1), (1, 200), (6, 41), (41, 41), (200, 200)])
 def test_drawings_of_any_size(partitions: int, kernels: int, tmp_path: Path) -> None:
     found = chain(partitions, kernels)
-    path = mapping_figure(found, tmp_path / "map.svg")
+    path = draw_graph_map(found, tmp_path / "map.svg")
     drawing = path.read_text(encoding="utf-8")
     root = ElementTree.fromstring(drawing)
     width, height = (float(root.attrib[side].removesuffix("pt")) / 72.0 for side in ("width", "height"))
@@ -271,7 +258,7 @@ def test_drawings_of_any_size(partitions: int, kernels: int, tmp_path: Path) -> 
 
 
 def test_equal_mappings_give_equal_drawings(tmp_path: Path) -> None:
-    first, second = (mapping_figure(chain(2, 5), tmp_path / name).read_bytes() for name in ("a.svg", "b.svg"))
+    first, second = (draw_graph_map(chain(2, 5), tmp_path / name).read_bytes() for name in ("a.svg", "b.svg"))
     assert first == second
 
 

@@ -11,9 +11,9 @@ from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sweeper.views.figures import FORMATS, _figure
-from sweeper.views.mapping import BOTTLENECKS, Edge, Kernel, Partition, heading, labelled, named, share
-from sweeper.views.mapping import Mapping as Drawn
+from sweeper.views.canvas import FORMATS, styled_figure
+from sweeper.views.graph_map.partitions import Edge, GraphMap, Partition, PlacedKernel
+from sweeper.views.graph_map.text import BOTTLENECKS, heading, labelled, named, share
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,7 +34,7 @@ STEPS = ("compute", "memory", "network")
 
 
 @dataclass(frozen=True)
-class Box:
+class Rect:
     """A rectangle: left, top, width and height."""
 
     left: float
@@ -64,44 +64,44 @@ def stack_of(kernels: int) -> int:
     return math.ceil(kernels / stacks)
 
 
-def box_size(kernels: int) -> tuple[float, float]:
+def rect_size(kernels: int) -> tuple[float, float]:
     """Width and height of a partition of so many kernels."""
     rows = stack_of(kernels)
     stacks = math.ceil(kernels / rows)
     return stacks * (KERNEL_WIDTH + MARGIN) + MARGIN, HEAD + rows * PITCH + FOOT
 
 
-def boxes(partitions: Iterable[Partition]) -> dict[int, Box]:
+def rects(partitions: Iterable[Partition]) -> dict[int, Rect]:
     """Where each partition stands, by number: in rows that break where the whole is smallest and WIDER than high."""
-    sizes = {part.number: box_size(len(part.kernels)) for part in partitions}
+    sizes = {part.number: rect_size(len(part.kernels)) for part in partitions}
     limits = accumulate(width + GAP for width, _ in sizes.values())
     layouts = [rows_within(sizes, limit) for limit in limits]
 
-    def extent(found: Mapping[int, Box]) -> float:
-        return max(max(box.right, WIDER * box.bottom) for box in found.values())
+    def extent(layout: Mapping[int, Rect]) -> float:
+        return max(max(rect.right, WIDER * rect.bottom) for rect in layout.values())
 
     return min(layouts, key=extent)
 
 
-def rows_within(sizes: Mapping[int, tuple[float, float]], limit: float) -> dict[int, Box]:
-    """Boxes of these sizes one after the other, in rows that are no wider than `limit` or have one box."""
-    found: dict[int, Box] = {}
+def rows_within(sizes: Mapping[int, tuple[float, float]], limit: float) -> dict[int, Rect]:
+    """Boxes of these sizes one after the other, in rows that are no wider than `limit` or have one rect."""
+    layout: dict[int, Rect] = {}
     left = top = tallest = 0.0
     for number, (width, height) in sizes.items():
         if left > 0.0 and left + width > limit:
             left, top, tallest = 0.0, top + tallest + GAP, 0.0
-        found[number] = Box(left, top, width, height)
+        layout[number] = Rect(left, top, width, height)
         left, tallest = left + width + GAP, max(tallest, height)
-    return found
+    return layout
 
 
-def places(part: Partition, box: Box) -> dict[str, Box]:
+def places(part: Partition, rect: Rect) -> dict[str, Rect]:
     """Where each kernel of a partition stands."""
     rows = stack_of(len(part.kernels))
     return {
-        name: Box(
-            box.left + MARGIN + i // rows * (KERNEL_WIDTH + MARGIN),
-            box.top + HEAD + i % rows * PITCH,
+        name: Rect(
+            rect.left + MARGIN + i // rows * (KERNEL_WIDTH + MARGIN),
+            rect.top + HEAD + i % rows * PITCH,
             KERNEL_WIDTH,
             KERNEL_HEIGHT,
         )
@@ -109,26 +109,26 @@ def places(part: Partition, box: Box) -> dict[str, Box]:
     }
 
 
-def mapping_figure(mapping: Drawn, path: str | Path) -> Path:
+def draw_graph_map(graph_map: GraphMap, path: str | Path) -> Path:
     """Draw a mapping as an SVG file at `path`; equal mappings give equal bytes. Gives the path."""
-    found = boxes(mapping.partitions)
-    kernels = {kernel.name: kernel for kernel in mapping.kernels}
-    at = {name: box for part in mapping.partitions for name, box in places(part, found[part.number]).items()}
-    width = max(NARROWEST, *(box.right for box in found.values()))
-    height = max(box.bottom for box in found.values())
-    busiest = max(_busy(part) for part in mapping.partitions)
-    largest = max((edge.size_B for edge in mapping.edges), default=0.0)
-    note = f"{mapping.study}, point {mapping.point_id}: {1e3 * mapping.graph_time_s:.4g} ms per microbatch"
-    with _figure((width + 0.3, height + 1.5), heading(mapping), note) as figure:
+    layout = rects(graph_map.partitions)
+    kernels = {kernel.name: kernel for kernel in graph_map.kernels}
+    at = {name: rect for part in graph_map.partitions for name, rect in places(part, layout[part.number]).items()}
+    width = max(NARROWEST, *(rect.right for rect in layout.values()))
+    height = max(rect.bottom for rect in layout.values())
+    busiest = max(_busy(part) for part in graph_map.partitions)
+    largest = max((edge.size_B for edge in graph_map.edges), default=0.0)
+    note = f"{graph_map.study}, point {graph_map.point_id}: {1e3 * graph_map.graph_time_s:.4g} ms per microbatch"
+    with styled_figure((width + 0.3, height + 1.5), heading(graph_map), note) as figure:
         panel = figure.subplots()
         panel.set(xlim=(-0.1, width + 0.1), ylim=(height + 0.1, -0.1), aspect="equal")
         panel.set_axis_off()
-        for part in mapping.partitions:
-            _partition(panel, part, found[part.number], mapping.sram_capacity_B, busiest)
-        for edge in mapping.edges:
+        for part in graph_map.partitions:
+            _partition(panel, part, layout[part.number], graph_map.sram_capacity_B, busiest)
+        for edge in graph_map.edges:
             _tensor(panel, edge, at, share(edge.size_B, largest))
-        for name, box in at.items():
-            _kernel(panel, kernels[name], box)
+        for name, rect in at.items():
+            _kernel(panel, kernels[name], rect)
         figure.legend(handles=_key(), title="A partition has the colour of what limits it; all bars are to one scale.",
                       title_fontsize=7.0, loc="outside lower center", ncols=4, frameon=False, fontsize=7.0)  # fmt: skip
         Path(path).parent.mkdir(parents=True, exist_ok=True)
@@ -140,40 +140,41 @@ def _busy(part: Partition) -> float:
     return part.compute_s + part.memory_s + part.network_s
 
 
-def _partition(panel: "Axes", part: Partition, box: Box, capacity_B: float, busiest_s: float) -> None:
+def _partition(panel: "Axes", part: Partition, rect: Rect, capacity_B: float, busiest_s: float) -> None:
     """The box of a partition: number, time and on-chip need above, the times as a bar below, all to one scale."""
     from matplotlib.patches import FancyBboxPatch, Rectangle
 
     colour = BOTTLENECKS[part.bottleneck]
     style = "round,pad=0,rounding_size=0.08"
-    corner = (box.left, box.top)
-    panel.add_patch(FancyBboxPatch(corner, box.width, box.height, style, facecolor=colour, alpha=0.13, linewidth=0.0))
-    panel.add_patch(FancyBboxPatch(corner, box.width, box.height, style, fill=False, edgecolor=colour, linewidth=1.0))
-    left = box.left + MARGIN
-    panel.text(left, box.top + 0.14, f"{named(part)}   {1e3 * part.total_s:.4g} ms", va="center", fontsize=8.0,
+    corner = (rect.left, rect.top)
+    panel.add_patch(FancyBboxPatch(corner, rect.width, rect.height, style, facecolor=colour, alpha=0.13, linewidth=0.0))
+    panel.add_patch(FancyBboxPatch(corner, rect.width, rect.height, style, fill=False, edgecolor=colour, linewidth=1.0))
+    left = rect.left + MARGIN
+    panel.text(left, rect.top + 0.14, f"{named(part)}   {1e3 * part.total_s:.4g} ms", va="center", fontsize=8.0,
                fontweight="bold")  # fmt: skip
     about = f"{part.bottleneck}, {100.0 * share(part.sram_B, capacity_B):.3g} % on chip"
-    panel.text(left, box.top + 0.32, about, va="center", fontsize=6.5)
+    panel.text(left, rect.top + 0.32, about, va="center", fontsize=6.5)
     for name in STEPS:
         length = KERNEL_WIDTH * share(getattr(part, f"{name}_s"), busiest_s)
-        panel.add_patch(Rectangle((left, box.bottom - 0.34), length, 0.1, color=BOTTLENECKS[name], linewidth=0.0))
+        panel.add_patch(Rectangle((left, rect.bottom - 0.34), length, 0.1, color=BOTTLENECKS[name], linewidth=0.0))
         left += length
     shares = " ".join(f"{name[0]} {1e3 * getattr(part, f'{name}_s'):.3g}" for name in STEPS)
-    panel.text(box.left + MARGIN, box.bottom - 0.13, f"{shares} ms", va="center", fontsize=6.0, color="#444444")
+    panel.text(rect.left + MARGIN, rect.bottom - 0.13, f"{shares} ms", va="center", fontsize=6.0, color="#444444")
 
 
-def _kernel(panel: "Axes", kernel: Kernel, box: Box) -> None:
+def _kernel(panel: "Axes", kernel: PlacedKernel, rect: Rect) -> None:
     from matplotlib.patches import FancyBboxPatch
 
     style = "round,pad=0,rounding_size=0.04"
-    panel.add_patch(FancyBboxPatch((box.left, box.top), box.width, box.height, style, facecolor=SHADES[kernel.phase],
+    corner = (rect.left, rect.top)
+    panel.add_patch(FancyBboxPatch(corner, rect.width, rect.height, style, facecolor=SHADES[kernel.phase],
                                    edgecolor="#444444", linewidth=0.6, zorder=3))  # fmt: skip
     label = labelled(kernel)
     shown = label if len(label) <= LETTERS else label[: LETTERS - 1] + "…"
-    panel.text(*box.middle, shown, ha="center", va="center", fontsize=6.5, zorder=4)
+    panel.text(*rect.middle, shown, ha="center", va="center", fontsize=6.5, zorder=4)
 
 
-def _tensor(panel: "Axes", edge: Edge, at: Mapping[str, Box], size: float) -> None:
+def _tensor(panel: "Axes", edge: Edge, at: Mapping[str, Rect], size: float) -> None:
     """An arrow, wider for more bytes: straight to the kernel below, in a bow past others, dashed between partitions."""
     source, target = at[edge.producer], at[edge.consumer]
     same_stack = source.left == target.left and not edge.cut

@@ -1,0 +1,49 @@
+"""Asking a dataset: pictures and SQL."""
+
+import click
+
+from sweeper.commands.shared import JSON, LIBRARY, OUT, echo, guarded, run_directory
+
+
+@click.command("show")
+@click.argument("run_or_study")
+@LIBRARY
+@OUT
+@JSON
+@guarded
+def show_command(run_or_study: str, library: tuple[str, ...], out: str, as_json: bool) -> None:
+    """Draw a dataset: heat maps per workload, breakdown and Pareto figures, as PNG and SVG beside the data.
+
+    \b
+    Example: sweeper show dse80
+    """
+    from sweeper.views.report import draw
+
+    pictures = [str(path) for path in draw(run_directory(run_or_study, library, out))]
+    echo(as_json, pictures, lambda: "\n".join(pictures))
+
+
+@click.command()
+@click.argument("run_or_study")
+@click.argument("sql")
+@LIBRARY
+@OUT
+@JSON
+@guarded
+def query(run_or_study: str, sql: str, library: tuple[str, ...], out: str, as_json: bool) -> None:
+    """Ask a dataset in SQL (Polars); the table is called `data`.
+
+    \b
+    Example: sweeper query dse80 "SELECT chip, MAX(utilisation) AS best FROM data GROUP BY chip ORDER BY best"
+    """
+    import polars as pl
+
+    from sweeper.views.analysis import scan
+    from sweeper.views.text import listing
+
+    try:
+        frame = pl.SQLContext(data=scan(run_directory(run_or_study, library, out))).execute(sql, eager=True)
+    except pl.exceptions.PolarsError as error:
+        raise click.UsageError(f"the query failed: {str(error).splitlines()[0]}") from None
+    rows = frame.to_dicts()
+    echo(as_json, rows, lambda: listing(rows, {name: name for name in frame.columns}))

@@ -1,0 +1,81 @@
+"""One package or one chip on its own."""
+
+import click
+
+from sweeper.commands.shared import JSON, LIBRARY, echo, guarded, library_of
+
+
+@click.command("cost")
+@click.argument("design")
+@click.option("--node", metavar="NODE", help="Node of the dies that leave it open; the same as --set node=NODE.")
+@click.option(
+    "--set", "settings", multiple=True, metavar="NAME=VALUE", help="Replace a number, as a study would; repeatable."
+)
+@click.option("--versus", metavar="DESIGN", help="Compare with this design in the same draws, under the same settings.")
+@click.option("--draws", type=click.IntRange(2, 1_000_000), default=2000, show_default=True, help="Monte Carlo draws.")
+@click.option("--figure", metavar="FILE", help="Draw the picture into this .png or .svg file.")
+@LIBRARY
+@JSON
+@guarded
+def cost_command(
+    design: str,
+    node: str | None,
+    settings: tuple[str, ...],
+    versus: str | None,
+    draws: int,
+    figure: str | None,
+    library: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Show what a package costs: its dies, where every dollar goes, how sure that is, and what it hinges on.
+
+    DESIGN is a package of the library. Its uncertain numbers are drawn between their low and high ends.
+
+    \b
+    Example: sweeper cost a100 --set package.memory_stacks=6 --figure a100.svg
+             sweeper cost chiplets --node n5 --set "node.defect_density=0.2 1/cm^2" --versus a100
+    """
+    from sweeper.designs.cost_draws import draw_costs
+    from sweeper.designs.cost_figure import cost_figure, picture_path
+    from sweeper.designs.cost_report import as_json as plain
+    from sweeper.designs.cost_report import cost_comparison, cost_report
+    from sweeper.designs.cost_settings import named_design, read_settings
+    from sweeper.designs.cost_text import text
+    from sweeper.study.columns import Stock
+
+    picture = picture_path(figure) if figure else None
+    stock = Stock(library_of(library))
+    designs = [named_design(stock, name) for name in (design, versus) if name is not None]
+    given = read_settings([*([f"node={node}"] if node else ()), *settings], stock.library, designs)
+    drawn = [draw_costs(each, stock.library, values, draws) for each, values in zip(designs, given)]
+    report = cost_comparison(*drawn) if versus else cost_report(*drawn)
+    if picture:
+        cost_figure(report, picture)
+    echo(as_json, plain(report), lambda: text(report))
+    if picture:
+        click.echo(f"wrote {picture}", err=True)
+
+
+@click.command("generate")
+@click.argument("template")
+@click.option(
+    "--set", "settings", multiple=True, metavar="NAME=VALUE", help="What fills a role, or a number; repeatable."
+)
+@LIBRARY
+@JSON
+@guarded
+def generate_command(template: str, settings: tuple[str, ...], library: tuple[str, ...], as_json: bool) -> None:
+    """Generate a chip from an architecture template: its parts, what they take of the budgets, what they attain.
+
+    A process, memory devices and wires come from the library: technology, stack, lane (to chips of the same package)
+    and outer_lane.
+
+    \b
+    Example: sweeper generate deepflow_v100 --set technology=deepflow_n7 --set stack=hbm2e --set template.power="400 W"
+    """
+    from sweeper.designs.generated_chip import as_json as plain
+    from sweeper.designs.generated_chip import chip_settings, generate, text
+
+    stock = library_of(library)
+    chip = generate(template, chip_settings(settings, stock), stock)
+    echo(as_json, plain(chip), lambda: text(chip))

@@ -1,0 +1,125 @@
+"""Evidence: scores against measurements, fitted constants, published claims."""
+
+import sys
+from pathlib import Path
+
+import click
+
+from sweeper.commands.shared import JSON, LIBRARY, echo, guarded, plan_of
+
+
+@click.command()
+@click.argument("study", metavar="[STUDY]", required=False)
+@LIBRARY
+@click.option(
+    "--measured", multiple=True, metavar="FILE", help="CSV of measurements to score instead of ours; repeatable."
+)
+@click.option("--out", metavar="FILE", help="Write all rows with predicted, error and reason to this CSV file.")
+@click.option("--figures", metavar="DIR", help="Draw predicted against measured for every set in this directory.")
+@JSON
+@guarded
+def validate(
+    study: str | None,
+    library: tuple[str, ...],
+    measured: tuple[str, ...],
+    out: str | None,
+    figures: str | None,
+    as_json: bool,
+) -> None:
+    """Check a study and the entries it uses; without a study, score the model against measurements.
+
+    With a study, every mistake is reported with file, line and column. Without, errors in percent are shown for each
+    set of measured rows, beside what others report on it.
+
+    \b
+    Example: sweeper validate my_study.yaml --library my_library
+             sweeper validate --measured my_runs.csv --out predictions.csv
+    """
+    from sweeper.evidence.scoreboard import bundled, by_set, scoreboard, scored_files, write_predictions
+    from sweeper.evidence.tables import scores
+
+    if study is not None:
+        if measured or out or figures:
+            raise click.UsageError("a study is checked, not scored: leave out --measured, --out and --figures")
+        plan = plan_of(study, library)
+        echo(
+            as_json,
+            {"study": plan.name, "points": plan.point_count},
+            lambda: f"{plan.name}: {plan.point_count:,} points",
+        )
+        return
+    if library:
+        raise click.UsageError("measurements are scored with our library: leave out --library, or name a study")
+    scored = scored_files(map(Path, measured)) if measured else bundled()
+    if out:
+        write_predictions(Path(out), scored)
+    if figures:
+        from sweeper.evidence.figures import measured_figures
+
+        measured_figures(by_set(scored), figures)
+    board = scoreboard(scored)
+    echo(as_json, board, lambda: scores(board))
+
+
+@click.command("calibrate")
+@click.argument("name")
+@click.option("--write", "write_back", is_flag=True, help="Put the constants into specs/calibrations.")
+@JSON
+@guarded
+def calibrate_command(name: str, write_back: bool, as_json: bool) -> None:
+    """Fit the constants of a calibration (or of all) to the measured rows that the registry names for it.
+
+    Shown are the constants with the interval of 90 % of resampled fits, and errors in percent: of the fit itself, of
+    rows left out of it, and of sources left out of it.
+
+    \b
+    Example: sweeper calibrate a100_megatron_2022
+    """
+    from sweeper.evidence.calibration import named
+    from sweeper.evidence.calibration_files import write_constants
+    from sweeper.evidence.fitting import calibrate
+    from sweeper.evidence.tables import fitted
+
+    fits = [calibrate(calibration) for calibration in named(name)]
+    summaries = {fit.calibration.name: fit.summary for fit in fits}
+    echo(as_json, summaries, lambda: fitted(summaries))
+    if write_back:
+        for path in write_constants(fits):
+            click.echo(f"wrote {path}", err=True)
+
+
+@click.command("claims")
+@click.argument("name")
+@click.option("--check", is_flag=True, help="Exit 1 if a figure as published is outside its tolerance.")
+@JSON
+@guarded
+def claims_command(name: str, check: bool, as_json: bool) -> None:
+    """Compare published figures with ours: under the publisher's assumptions, and with full physics.
+
+    \b
+    Example: sweeper claims dfmodel --check
+    """
+    from sweeper.evidence.tables import published_claims
+    from sweeper.views.text import listing
+
+    rows = published_claims(name)
+    columns = {
+        "id": "ID",
+        "claim": "CLAIM",
+        "published": "PUBLISHED",
+        "as_published": "AS PUBLISHED",
+        "full_physics": "FULL PHYSICS",
+        "within": "WITHIN",
+        "verdict": "VERDICT",
+    }
+    outside = [str(row["id"]) for row in rows if not row["within"]]
+
+    def text() -> str:
+        changed = sum(bool(row["changes"]) for row in rows)
+        kept = len(rows) - len(outside)
+        return f"{listing(rows, columns)}\n{kept} of {len(rows)} reproduced; full physics changes {changed}"
+
+    echo(as_json, rows, text)
+    if check and outside:
+        click.echo(f"outside tolerance: {', '.join(outside)}", err=True)
+        sys.exit(1)

@@ -1,0 +1,47 @@
+"""What there is: the library, and this installation."""
+
+import click
+
+from sweeper.commands.shared import JSON, LIBRARY, echo, guarded, library_of
+
+
+@click.command("list")
+@click.argument("kind", required=False)
+@LIBRARY
+@JSON
+@guarded
+def list_entries(kind: str | None, library: tuple[str, ...], as_json: bool) -> None:
+    """List library entries, studies, assumptions or the columns that studies may ask for.
+
+    \b
+    Example: sweeper list chip
+    """
+    from sweeper.library.catalogue import catalogue
+
+    listed = catalogue(library_of(library))
+    if kind is not None and kind not in listed:
+        raise click.UsageError(f"unknown kind '{kind}' (allowed: {', '.join(listed)})")
+    chosen = {kind: listed[kind]} if kind else listed
+
+    def text() -> str:
+        return "\n".join(
+            f"{name}\n" + "\n".join(f"  {e['name']:<26} {e['description']}" for e in entries)
+            for name, entries in chosen.items()
+        )
+
+    echo(as_json, chosen, text)
+
+
+@click.command()
+@JSON
+@guarded
+def env(as_json: bool) -> None:
+    """Print versions and settings of this installation.
+
+    \b
+    Example: sweeper env --json
+    """
+    from sweeper.environment import environment
+
+    about = environment()
+    echo(as_json, about, lambda: "\n".join(f"{key}: {value}" for key, value in about.items()))

@@ -1,0 +1,67 @@
+"""Looking at one point of a study: as a hand calculation, and as a mapping."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from sweeper.commands.shared import JSON, LIBRARY, STUDY, echo, guarded, plan_of
+
+
+def plan_with(study: str, library: tuple[str, ...], point_id: int) -> Any:
+    """The plan of a study that has a point of this number."""
+    plan = plan_of(study, library)
+    if point_id >= plan.point_count:
+        raise click.UsageError(f"point {point_id} is not in 0..{plan.point_count - 1}")
+    return plan
+
+
+@click.command()
+@STUDY
+@click.argument("point_id", type=click.IntRange(min=0))
+@LIBRARY
+@JSON
+@guarded
+def explain(study: str, point_id: int, library: tuple[str, ...], as_json: bool) -> None:
+    """Print a point as a hand calculation: what is given, then every equation with inputs, units and source.
+
+    \b
+    Example: sweeper explain dse80 12345
+    """
+    from sweeper.views.lineage import explain as lineage_of
+    from sweeper.views.lineage import operator_names
+    from sweeper.views.narrative import hand_calculation
+
+    plan = plan_with(study, library, point_id)
+    rows = lineage_of(plan, point_id)
+    echo(as_json, rows, lambda: hand_calculation(rows, operator_names(plan, point_id)))
+
+
+@click.command("map")
+@STUDY
+@click.argument("point_id", metavar="POINT", type=click.IntRange(min=0))
+@LIBRARY
+@click.option("--out", default="results/maps", show_default=True, metavar="DIR", help="Directory of the drawings.")
+@JSON
+@guarded
+def map_command(study: str, point_id: int, library: tuple[str, ...], out: str, as_json: bool) -> None:
+    """Show how the graph of a point is mapped: on-chip partitions, their times, what limits each, and what is proved.
+
+    Draws the fused graph as Graphviz DOT and as SVG: <study>_<point>.dot and .svg.
+
+    \b
+    Example: sweeper map table6_sn10 3
+    """
+    from sweeper.views.graph_map.drawing import draw_graph_map
+    from sweeper.views.graph_map.partitions import as_json as plain
+    from sweeper.views.graph_map.partitions import graph_map_of
+    from sweeper.views.graph_map.text import dot, text
+
+    plan = plan_with(study, library, point_id)
+    graph_map = graph_map_of(plan, point_id)
+    graph = Path(out) / f"{graph_map.study}_{point_id}.dot"
+    graph.parent.mkdir(parents=True, exist_ok=True)
+    graph.write_text(dot(graph_map), encoding="utf-8")
+    drawing = draw_graph_map(graph_map, graph.with_suffix(".svg"))
+    echo(as_json, plain(graph_map), lambda: text(graph_map))
+    click.echo(f"wrote {graph}\nwrote {drawing}", err=True)

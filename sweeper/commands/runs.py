@@ -1,0 +1,174 @@
+"""Running a study: how large it is, evaluating it, optimizing it, how far a run is."""
+
+import sys
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from sweeper.commands.shared import JSON, LIBRARY, OUT, STUDY, echo, executing, guarded, plan_of, run_directory
+
+if TYPE_CHECKING:
+    from sweeper.planning.plan import Plan
+
+
+@click.command()
+@STUDY
+@LIBRARY
+@JSON
+@guarded
+def plan(study: str, library: tuple[str, ...], as_json: bool) -> None:
+    """Count a study without running it: points, rows, chunks, axes.
+
+    \b
+    Example: sweeper plan dse80 --json
+    """
+    size = size_of(plan_of(study, library))
+    echo(as_json, size, lambda: size_text(size))
+
+
+def size_of(counted: "Plan") -> dict[str, Any]:
+    """Points, rows, chunks and axes of a study as plain data."""
+    boxes = [
+        {
+            "first_point": grid.offset,
+            "points": grid.points,
+            "axes": [
+                {"columns": list(axis.columns), "values": len(axis.rows), "searched": axis.searched}
+                for axis in grid.axes
+                if len(axis.rows) > 1
+            ],
+        }
+        for grid in counted.grids
+    ]
+    return {
+        "study": counted.name,
+        "hash": counted.hash,
+        "points": counted.point_count,
+        "rows": counted.row_count,
+        "chunks": counted.chunk_count,
+        "boxes": boxes,
+    }
+
+
+def size_text(size: Mapping[str, Any]) -> str:
+    """The size of a study, and a line for each of its boxes."""
+    lines = [
+        f"{size['study']}  {size['hash'][:12]}",
+        f"{size['points']:,} points, {size['rows']:,} systems, {size['chunks']:,} chunks",
+    ]
+    for box in size["boxes"]:
+        axes = [f"{'+'.join(a['columns'])} {a['values']}{' (searched)' * a['searched']}" for a in box["axes"]]
+        lines.append(f"  points from {box['first_point']:,}: {' x '.join(axes) or 'one point'}")
+    return "\n".join(lines)
+
+
+@click.command()
+@STUDY
+@LIBRARY
+@OUT
+@executing
+@JSON
+@guarded
+def run(study: str, library: tuple[str, ...], out: str, as_json: bool, **how: Any) -> None:
+    """Evaluate a study into a Parquet dataset; resumes by itself, and does nothing when it is complete.
+
+    \b
+    Example: sweeper run dse80 --backend ray --workers 8 --out results
+    """
+    from sweeper.views.report import best_systems
+
+    carry_out(plan_of(study, library), out, how, as_json, best_systems)
+
+
+@click.command()
+@STUDY
+@LIBRARY
+@OUT
+@click.option("--starts", type=click.IntRange(min=1), help="Designs from which every search starts.")
+@click.option("--steps", type=click.IntRange(min=1), help="Steps of every search.")
+@click.option("--seed", type=click.IntRange(min=0), help="Seed of the starting designs.")
+@click.option("--method", type=click.Choice(["gradient", "global"]), help="Descent, or differential evolution.")
+@executing
+@JSON
+@guarded
+def optimize(
+    study: str,
+    library: tuple[str, ...],
+    out: str,
+    starts: int | None,
+    steps: int | None,
+    seed: int | None,
+    method: str | None,
+    as_json: bool,
+    **how: Any,
+) -> None:
+    """Find the best split of area, power and perimeter for each combination of a study's swept axes.
+
+    Searched axes are optimized together with the split. Options replace what the study says under `optimize`. Resumes
+    as `run` does.
+
+    \b
+    Example: sweeper optimize node_scaling --starts 20
+    """
+    from sweeper.planning.plan import Plan
+    from sweeper.study.optimize import given_column
+    from sweeper.study.study import optimized
+    from sweeper.views.optima import optima
+
+    loaded = plan_of(study, library).study
+    given = {"starts": starts, "steps": steps, "seed": seed, "method": method}
+    plan = Plan(optimized(loaded, {name: value for name, value in given.items() if value is not None}))
+    plan.check()
+    assert plan.study.optimize is not None
+    shown = [objective.column for objective in plan.study.objectives]
+    shown += [given_column(name) for name in plan.study.optimize.ranges]
+    carry_out(plan, out, how, as_json, partial(optima, shown=shown))
+
+
+def carry_out(plan: Any, out: str, how: dict[str, Any], as_json: bool, answer: Callable[[str], str]) -> None:
+    """Run a plan, say what came of it and where it is, and exit."""
+    from sweeper.running.execution import run as run_plan
+
+    backend = "ray" if how["address"] else how["backend"]
+    result = run_plan(plan, out=out, **{**how, "backend": backend})
+    summary = {
+        "study": plan.name,
+        "computed_chunks": result.computed_chunks,
+        "failed_chunks": len(result.failed),
+        "run_directory": result.directory,
+        "points": result.points,
+        "rows": result.rows,
+        "seconds": result.seconds,
+    }
+
+    def text() -> str:
+        done = f"{result.points:,} points, {result.rows:,} rows in {result.seconds:.1f} s"
+        return "\n".join([*([] if result.failed else [answer(result.directory)]), done, result.directory])
+
+    echo(as_json, summary, text)
+    for failure in result.failed:
+        click.echo(str(failure), err=True)
+    if result.failed:
+        click.echo(f"{len(result.failed)} chunks failed; to try them again, repeat the command", err=True)
+    sys.exit(result.exit_code)
+
+
+@click.command()
+@click.argument("run_or_study")
+@LIBRARY
+@OUT
+@JSON
+@guarded
+def status(run_or_study: str, library: tuple[str, ...], out: str, as_json: bool) -> None:
+    """Say how far a run is: chunks and rows committed, whether it is complete.
+
+    \b
+    Example: sweeper status dse80
+    """
+    from sweeper.running.store import status as status_of
+    from sweeper.views.text import show as shown
+
+    progress = status_of(run_directory(run_or_study, library, out))
+    echo(as_json, progress, lambda: "\n".join(f"{key}: {shown(value)}" for key, value in progress.items()))

@@ -1,0 +1,111 @@
+"""What commands share: options, how they end, how they answer, and how they find studies, libraries and runs."""
+
+import json
+import math
+import sys
+from collections.abc import Callable, Iterable
+from functools import reduce, wraps
+from pathlib import Path
+from typing import Any
+
+import click
+
+from sweeper.errors import EnvironmentFault, SweeperError, UsageFault, unknown
+
+STUDY = click.argument("study", metavar="STUDY")
+LIBRARY = click.option(
+    "--library", "library", multiple=True, metavar="DIR", help="Library directory that comes before ours; repeatable."
+)
+OUT = click.option("--out", default="results", show_default=True, metavar="DIR", help="Directory or URI of datasets.")
+EXECUTION = (
+    click.option("--backend", type=click.Choice(["local", "ray"]), default="local", show_default=True),
+    click.option("--workers", type=click.IntRange(min=1), help="Worker actors; one per CPU if not given."),
+    click.option("--address", metavar="ADDRESS", help="Running Ray cluster: auto, host:port or ray://host:port."),
+    click.option(
+        "--retries", type=click.IntRange(min=0), default=2, show_default=True, help="Tries after a chunk's own error."
+    ),
+    click.option("--fail-fast", is_flag=True, help="Stop at the first failed chunk."),
+    click.option("-q", "--quiet", is_flag=True, help="No progress."),
+)
+"""Options of commands that run a study."""
+JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of text.")
+
+
+def executing(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options of commands that run a study."""
+    return reduce(lambda decorated, option: option(decorated), reversed(EXECUTION), command)
+
+
+def guarded(command: Callable[..., None]) -> Callable[..., None]:
+    """Turn the library's errors into one message and an exit code; anything else is a bug and shows its traceback."""
+
+    @wraps(command)
+    def run(*args: Any, **kwargs: Any) -> None:
+        try:
+            command(*args, **kwargs)
+        except SweeperError as error:
+            click.echo(str(error), err=True)
+            sys.exit(error.exit_code)
+        except BrokenPipeError:
+            sys.exit(0)
+        except OSError as error:
+            click.echo(f"{error.filename or 'the system'}: {error.strerror or error}", err=True)
+            sys.exit(EnvironmentFault.exit_code)
+
+    return run
+
+
+def echo(as_json: bool, value: Any, text: Callable[[], Any]) -> None:
+    """Print a value as JSON, or its text."""
+    click.echo(json.dumps(without_nan(value), indent=2) if as_json else text())
+
+
+def without_nan(value: Any) -> Any:
+    """A value with null for numbers that are not known, which JSON cannot name."""
+    if isinstance(value, dict):
+        return {key: without_nan(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [without_nan(entry) for entry in value]
+    return None if isinstance(value, float) and math.isnan(value) else value
+
+
+def study_path(name: str) -> Path:
+    """A study file by path, or by the name of a study of ours."""
+    from sweeper.library.library import builtin_specs
+
+    ours = builtin_specs() / "studies" / f"{name}.yaml"
+    if Path(name).exists():
+        return Path(name)
+    if not ours.exists():
+        names = sorted(path.stem for path in ours.parent.glob("*.yaml"))
+        raise UsageFault(f"no file or run directory, and {unknown('study', name, names)}")
+    return ours
+
+
+def library_of(directories: Iterable[str]) -> Any:
+    """Our library with others laid over it."""
+    from sweeper.library.library import Library, builtin_specs
+
+    return Library.load([*(Path(path) for path in directories), builtin_specs()])
+
+
+def plan_of(study: str, library: Iterable[str]) -> Any:
+    from sweeper.planning.plan import make_plan
+
+    return make_plan(study_path(study), library)
+
+
+def run_directory(name: str, library: Iterable[str], out: str) -> str:
+    """A run directory as given, or that of a study under `out`."""
+    from sweeper.running.store import directory_of
+
+    if "://" in name or (Path(name) / "resolved.json").exists():
+        return name
+    directory = directory_of(out, plan_of(name, library))
+    if "://" not in directory and not Path(directory).exists():
+        options = "".join(f" --library {path}" for path in library)
+        raise EnvironmentFault(
+            f"{name}: this study has not been run with this version of the code; do: "
+            f"sweeper run {name}{options} --out {out}"
+        )
+    return directory

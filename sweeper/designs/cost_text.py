@@ -1,0 +1,162 @@
+"""What a package costs, as text: tables of its dies, of where the dollars go, and of what the cost hinges on."""
+
+import math
+from collections.abc import Sequence
+from textwrap import shorten
+
+from sweeper.designs.cost_report import FACTS, PARTS, Amount, CostComparison, CostReport, Die, Hinge
+from sweeper.views.text import show
+from sweeper.views.uncertainty import by_chance
+
+SOURCE_LETTERS = 60
+"""Letters of a source that a table shows."""
+
+DIE_HEADS = (
+    *("DIE", "COUNT", "AREA mm2", "FIELDS", "PER WAFER", "YIELD", "TESTED"),
+    *("EACH usd", "DIES", "MOUNTING", "PRICE", "SHARE", "DESIGN"),
+)
+DIE_NOTE = (
+    "YIELD: share without faults; TESTED: share that passes the test of the die itself; none of a die that is bought.\n"
+    "EACH: one tested die; DIES: all of them in a package; MOUNTING: putting others on them, with test; PRICE: both,\n"
+    "with what is lost on the way, of a package that passed its tests; DESIGN: with masks, per package. In usd."
+)
+
+
+def text(report: CostReport | CostComparison) -> str:
+    """A report, or a comparison after the report of its first design, as tables."""
+    if isinstance(report, CostComparison):
+        return "\n\n".join([text(report.first), _comparison_text(report)])
+    blocks = [f"{_headline(report)}\n{feasibility(report)}", f"{_die_table(report.dies)}\n{DIE_NOTE}"]
+    if has_cost(report):
+        hinges = _hinge_table(report.hinges, report.draws)
+        blocks += [_part_table(report), _fact_table(report), f"WHAT THE COST HINGES ON\n{hinges}"]
+    return "\n\n".join(blocks)
+
+
+def columns(rows: Sequence[Sequence[str]], left: Sequence[int] = (0,)) -> str:
+    """Rows as aligned columns, those of `left` to the left and the others, numbers, to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(
+        "  ".join(
+            cell.ljust(width) if number in left else cell.rjust(width)
+            for number, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    )
+
+
+def _usd(value: float) -> str:
+    return "-" if math.isnan(value) else f"{value:,.2f}"
+
+
+def percent(share: float) -> str:
+    """A share in percent."""
+    return "-" if math.isnan(share) else f"{100.0 * share:.1f} %"
+
+
+def _number(value: float) -> str:
+    return "-" if math.isnan(value) else f"{value:,.4g}" if abs(value) < 1000.0 else f"{value:,.0f}"
+
+
+def _headline(report: CostReport) -> str:
+    settings = "".join(f", {name} {show(value)}" for name, value in report.settings.items())
+    if not has_cost(report):
+        return f"{report.design}{settings}: no cost"
+    band = f"90 % of {report.draws:,} draws: {_usd(report.total.p5)} to {_usd(report.total.p95)}"
+    return f"{report.design}{settings}: {_usd(report.total.value)} usd ({band})"
+
+
+def has_cost(report: CostReport) -> bool:
+    """Whether the total is a number: a package that cannot be built may have none."""
+    return not math.isnan(report.total.value)
+
+
+def feasibility(report: CostReport) -> str:
+    """Whether a package can be built, in words."""
+    share = f"{percent(report.buildable_share)} of the draws"
+    if not report.status:
+        return f"can be built, and so in {share}"
+    return f"cannot be built: {report.status.replace('_', ' ')} ({report.status_die}); can be in {share}"
+
+
+def _die_table(dies: Sequence[Die]) -> str:
+    own, mounting, design = (
+        sum(getattr(die, name) for die in dies) for name in ("die_usd", "mounting_usd", "design_usd")
+    )
+
+    def money(die_usd: float, mounting_usd: float, design_usd: float) -> tuple[str, ...]:
+        price = die_usd + mounting_usd
+        return _usd(die_usd), _usd(mounting_usd), _usd(price), percent(price / (own + mounting)), _usd(design_usd)
+
+    rows = [
+        (
+            "  " * die.depth + die.name,
+            *map(_number, (die.count, die.area_mm2, die.reticle_fields, die.dies_per_wafer)),
+            *map(percent, (die.true_yield, die.test_yield)),
+            _usd(die.each_usd),
+            *money(die.die_usd, die.mounting_usd, die.design_usd),
+        )
+        for die in dies
+    ]
+    return columns([DIE_HEADS, *rows, ("sum", *("",) * 7, *money(own, mounting, design))])
+
+
+def _part_table(report: CostReport) -> str:
+    def row(name: str, amount: Amount) -> tuple[str, ...]:
+        about = amount.about.removeprefix("of it: ")
+        share = percent(amount.value / report.total.value)
+        return name, _usd(amount.value), share, *map(_usd, (amount.p5, amount.p50, amount.p95)), about
+
+    rows = [row(PARTS[part.name], part) for part in report.parts]
+    heads = ("WHERE THE DOLLARS GO", "usd", "SHARE", "P5", "P50", "P95", "")
+    note = "Percentiles are of each line by itself and do not add up."
+    return "\n".join([columns([heads, *rows, row("total", report.total)], left=(0, 6)), note])
+
+
+def _fact_table(report: CostReport) -> str:
+    rows = [
+        (label, *(_number(value / scale) for value in (fact.value, fact.p5, fact.p50, fact.p95)), unit)
+        for fact in report.facts
+        for label, unit, scale in (FACTS[fact.name],)
+    ]
+    field = min(report.dies, key=lambda die: die.reticle_slack_mm)
+    edge = min(report.dies, key=lambda die: die.shoreline_slack_mm)
+    stitched = f", stitched of {field.reticle_fields:g} fields" if field.reticle_fields > 1.0 else ""
+    return "\n".join(
+        [
+            columns([("FACTS", "", "P5", "P50", "P95", ""), *rows], left=(0, 5)),
+            f"least room in an exposure field: {field.name}, {field.reticle_slack_mm:.4g} mm{stitched}",
+            f"least edge to spare for links: {edge.name}, {edge.shoreline_slack_mm:.4g} mm",
+        ]
+    )
+
+
+def _hinge_table(hinges: Sequence[Hinge], draws: int) -> str:
+    rows = [
+        (
+            hinge.name,
+            f"{hinge.correlation:+.2f}",
+            *map(show, (hinge.value, hinge.low, hinge.high)),
+            hinge.unit,
+            hinge.grade,
+            shorten(hinge.source, SOURCE_LETTERS, placeholder=" ..."),
+        )
+        for hinge in hinges
+    ]
+    heads = ("INPUT", "RANK CORRELATION", "VALUE", "LOW", "HIGH", "UNIT", "GRADE", "SOURCE")
+    note = f"Within {by_chance(draws):.2f} of 0 a correlation may be chance."
+    return "\n".join([columns([heads, *rows], left=(0, 5, 6, 7)), note])
+
+
+def _comparison_text(comparison: CostComparison) -> str:
+    first, second, band = comparison.first.design, comparison.second.design, comparison.difference
+    lines = [f"VERSUS {_headline(comparison.second)}", feasibility(comparison.second)]
+    if not math.isnan(band.value):
+        cheaper = f"{first} is the cheaper one in {percent(comparison.probability_cheaper)} of the draws"
+        bounds = f"90 % of the draws: {_usd(band.p5)} to {_usd(band.p95)}"
+        lines += [
+            f"{cheaper}; it costs {_usd(band.value)} usd more than {second} ({bounds})",
+            f"\nWHAT THE DIFFERENCE HINGES ON (positive: more of it speaks against {first})",
+            _hinge_table(comparison.hinges, comparison.first.draws),
+        ]
+    return "\n".join(lines)

@@ -1,0 +1,151 @@
+"""Fitting constants to measured rows: search, descent, resampled intervals, errors on rows left out of the fit.
+
+A fit minimises errors of the logarithm, so that 10 % too slow weighs as much on a row of microseconds as on one of
+minutes.
+"""
+
+import numpy as np
+import scipy.optimize  # type: ignore[import-untyped]
+from scipy.stats import qmc  # type: ignore[import-untyped]
+
+from sweeper.evidence.calibration import Calibration, Fit, Sample, sample_of
+from sweeper.evidence.predictions import Predictor
+from sweeper.words.software import CALIBRATION
+
+SPANS = {
+    "": (0.02, 1.0),
+    "s": (1e-9, 1.0),
+    "B": (1e-1, 1e10),
+    "W": (1.0, 1e4),
+    "J/flop": (1e-14, 1e-10),
+    "J/B": (1e-12, 1e-8),
+}
+"""Least and largest value that a fit tries, by unit."""
+STARTS = 64
+"""Candidates, spread evenly over the logarithms of the spans, from the best of which a fit descends."""
+DESCENTS = 3
+"""How many of them it descends from."""
+PROBES = 65
+"""Values over its whole span that are tried for each constant where a descent ends: a constant that is too small to
+matter has no slope by which a descent could find back."""
+STEP = 1e-3
+"""Relative step of a constant for the slope of the errors."""
+ROBUST = 0.02
+"""Error (of the logarithm) beyond which the loss `l1` grows linearly instead of with the square."""
+FEW = 40
+"""Rows up to which each is left out in turn; of more, one fold of `FOLDS` at a time."""
+FOLDS = 5
+RESAMPLES = 50
+INTERVAL = (5.0, 95.0)
+"""Percentiles of the resampled fits that bound a constant: 90 % of them lie between."""
+
+
+class Errors:
+    """Errors of the logarithm of a model's predictions, and their slopes, as functions of the logarithms of constants.
+
+    Both come from one evaluation: each constant is moved by a small step.
+    """
+
+    def __init__(self, calibration: Calibration, sample: Sample) -> None:
+        self.model = Predictor(sample.points, calibration.constants)
+        self.measured = sample.measured
+        self.spans = np.log([SPANS[CALIBRATION[name].unit] for name in calibration.fit])
+        self.loss = {"l2": "linear", "l1": "soft_l1"}[calibration.loss]
+        self._last: tuple[bytes, np.ndarray, np.ndarray] | None = None
+
+    def at(self, candidates: np.ndarray) -> np.ndarray:
+        """Errors [candidate, row]; a prediction that is no positive number counts as very wrong."""
+        with np.errstate(all="ignore"):
+            errors = np.log(self.model(np.exp(candidates)) / self.measured)
+        return np.clip(np.nan_to_num(errors, nan=10.0), -10.0, 10.0)
+
+    def with_slopes(self, point: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Errors [row] and slopes [row, constant] at a point; the last point is remembered."""
+        key = point.tobytes()
+        if self._last is None or self._last[0] != key:
+            steps = np.where(point - STEP > self.spans[:, 0], -STEP, STEP)
+            errors = self.at(np.vstack([point, point + np.diag(steps)]))
+            self._last = key, errors[0], ((errors[1:] - errors[0]) / steps[:, None]).T
+        return self._last[1:]
+
+    def fit(self, rows: np.ndarray, start: np.ndarray, evaluations: int) -> np.ndarray:
+        """Logarithms of the constants that suit some rows best, downhill from a start."""
+        inside = np.clip(start, self.spans[:, 0] + 1e-9, self.spans[:, 1] - 1e-9)
+        fitted: np.ndarray = scipy.optimize.least_squares(
+            lambda point: self.with_slopes(point)[0][rows],
+            inside,
+            jac=lambda point: self.with_slopes(point)[1][rows],
+            bounds=(self.spans[:, 0], self.spans[:, 1]),
+            loss=self.loss,
+            f_scale=ROBUST,
+            max_nfev=evaluations,
+            xtol=1e-5,
+            ftol=1e-6,
+        ).x
+        return fitted
+
+    def cost(self, errors: np.ndarray) -> np.ndarray:
+        """What a fit minimises, for errors [candidate, row]."""
+        squares = (errors / ROBUST) ** 2
+        return np.sum(squares if self.loss == "linear" else 2.0 * (np.sqrt(1.0 + squares) - 1.0), axis=1)
+
+    def starts(self, rows: np.ndarray) -> np.ndarray:
+        """The most promising of some evenly spread points."""
+        spread = qmc.Sobol(len(self.spans), seed=0).random(STARTS)
+        points = self.spans[:, 0] + spread * (self.spans[:, 1] - self.spans[:, 0])
+        return points[np.argsort(self.cost(self.at(points)[:, rows]), kind="stable")[:DESCENTS]]
+
+    def probes(self, point: np.ndarray) -> np.ndarray:
+        """The point, and the points that differ from it in one constant, over its whole span."""
+        points = [point]
+        for at, (low, high) in enumerate(self.spans):
+            for value in np.linspace(low, high, PROBES):
+                points.append(np.where(np.arange(len(point)) == at, value, point))
+        return np.array(points)
+
+    def search(self, rows: np.ndarray) -> np.ndarray:
+        """Logarithms of the constants that suit some rows best, from anywhere."""
+        ends = np.array([self.fit(rows, start, 100) for start in self.starts(rows)])
+        best = ends[np.argmin(self.cost(self.at(ends)[:, rows]))]
+        while True:
+            tried = self.probes(best)
+            better = self.fit(rows, tried[np.argmin(self.cost(self.at(tried)[:, rows]))], 100)
+            old, new = self.cost(self.at(np.array([best, better]))[:, rows])
+            if new > 0.999 * old - 1e-6:
+                return best
+            best = better
+
+
+def calibrate(calibration: Calibration, sample: Sample | None = None) -> Fit:
+    """Fit a calibration's constants; the same rows give the same numbers."""
+    sample = sample_of(calibration) if sample is None else sample
+    errors = Errors(calibration, sample)
+    count = len(sample.points)
+    every = np.arange(count)
+    best = errors.search(every)
+    random = np.random.default_rng(0)
+    drawn = [errors.fit(random.integers(0, count, count), best, 12) for _ in range(RESAMPLES)]
+    low, high = np.percentile(np.exp(drawn), INTERVAL, axis=0)
+    folds = every if count <= FEW else random.permutation(every) % FOLDS
+    sources = np.unique(sample.sources, return_inverse=True)[1]
+    return Fit(
+        calibration,
+        sample,
+        np.exp(best),
+        low,
+        high,
+        np.expm1(errors.at(best[None])[0]),
+        left_out(errors, folds, best),
+        "row" if count <= FEW else f"{FOLDS} folds",
+        left_out(errors, sources, best) if sources.max() > 0 else None,
+    )
+
+
+def left_out(errors: Errors, parts: np.ndarray, start: np.ndarray) -> np.ndarray:
+    """Relative errors of every row, predicted by constants fitted to the rows of the other parts."""
+    errors_left_out = np.empty(len(parts))
+    for part in np.unique(parts):
+        out = parts == part
+        fitted = errors.fit(np.flatnonzero(~out), start, 25)
+        errors_left_out[out] = np.expm1(errors.at(fitted[None])[0][out])
+    return errors_left_out

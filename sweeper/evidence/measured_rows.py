@@ -1,0 +1,66 @@
+"""Rows of measured tables: their numbers, and the points of our design space for which they stand."""
+
+import csv
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from sweeper.errors import EnvironmentFault
+
+MeasuredRow = Mapping[str, str]
+ColumnValue = float | str
+
+
+class Unmodelled(Exception):
+    """A row that the model cannot answer; the message says why."""
+
+
+@dataclass(frozen=True)
+class MeasuredPoint:
+    """A measured row as a point: the columns of the study, the column that answers it, and the measured value."""
+
+    group: str
+    columns: dict[str, ColumnValue]
+    answer: str
+    measured: float
+    feasible: bool | None = None
+    """Whether the run fitted into memory, where the table says so."""
+
+
+def read_rows(path: Path) -> list[dict[str, str]]:
+    """Rows of a CSV file by column. Raises EnvironmentFault if it cannot be read."""
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            return [{key: value or "" for key, value in row.items() if key} for row in csv.DictReader(file)]
+    except (OSError, UnicodeDecodeError, csv.Error) as fault:
+        raise EnvironmentFault(f"{path}: {fault}") from None
+
+
+def number(row: MeasuredRow, name: str, default: float | None = None) -> float:
+    """A number of a row. Raises Unmodelled where it is absent without default, or is no finite number."""
+    text = (row.get(name) or "").strip()
+    if not text:
+        if default is None:
+            raise Unmodelled(f"{name} is not given")
+        return default
+    try:
+        value = float(text)
+    except ValueError:
+        raise Unmodelled(f"{name} is {text!r}, not a number") from None
+    if not math.isfinite(value):
+        raise Unmodelled(f"{name} is {text}")
+    return value
+
+
+def positive(row: MeasuredRow, name: str, default: float | None = None) -> float:
+    """A number greater than 0."""
+    value = number(row, name, default)
+    if value <= 0:
+        raise Unmodelled(f"{name} is {value:g}")
+    return value
+
+
+def measured_value(row: MeasuredRow, name: str) -> float:
+    """What was measured: greater than 0."""
+    return positive(row, name)

@@ -1,0 +1,255 @@
+"""Layouts of measured runs of whole models: training and inference."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from sweeper.evidence.measured_rows import (
+    ColumnValue,
+    MeasuredPoint,
+    MeasuredRow,
+    Unmodelled,
+    measured_value,
+    number,
+    positive,
+)
+from sweeper.evidence.registry import network_columns, platform, stack
+
+
+def model_columns(row: MeasuredRow) -> dict[str, ColumnValue]:
+    """Overrides of the base model by the dimensions of a row."""
+    if row.get("arch", "dense") not in ("dense", "moe", ""):
+        raise Unmodelled(f"architecture {row['arch']!r}")
+    hidden, heads = positive(row, "hidden"), positive(row, "n_heads")
+    gated = number(row, "ffn_gated", 0.0)
+    experts = number(row, "n_experts", 0.0)
+    shared = number(row, "n_shared_experts", 0.0)
+    expert_width = number(row, "moe_ffn_hidden", 0.0) or number(row, "ffn_hidden", 0.0)
+    return {
+        "workload": "decoder",
+        "workload.hidden": hidden,
+        "workload.layers": positive(row, "n_layers"),
+        "workload.heads": heads,
+        "workload.kv_heads": positive(row, "n_kv_heads", heads),
+        "workload.head_size": positive(row, "head_dim", hidden / heads),
+        "workload.feed_forward": positive(row, "ffn_hidden", 4.0 * hidden),
+        "workload.gated": gated,
+        "workload.bias": 1.0 - gated,
+        "workload.norm_bias": 1.0 - gated,
+        "workload.learned_positions": 0.0 if gated else 2048.0,
+        "workload.vocabulary": number(row, "vocab", 0.0),
+        "workload.experts": experts,
+        "workload.experts_per_token": number(row, "moe_topk", 0.0),
+        "workload.expert_feed_forward": expert_width if experts else 0.0,
+        "workload.shared_feed_forward": shared * expert_width,
+        "workload.dense_layers": number(row, "n_dense_layers", 0.0),
+    }
+
+
+RECOMPUTE = {"none": "none", "": "none", "full": "full", "selective": "selective", "minimal": "selective"}
+
+
+def precision(word: str) -> dict[str, ColumnValue]:
+    """Columns of the number formats that a training run names; half precision with fp32 sums is the default."""
+    columns: dict[str, ColumnValue] = {}
+    if "PURE" in word:
+        columns["gradient_format"] = "bf16"
+    for name in ("fp8", "tf32"):
+        if name in word.lower():
+            columns["compute_format"] = name
+    if word.lower() in ("fp32", "tf32"):
+        columns |= {"activation_format": "fp32", "weight_format": "fp32"}
+    return columns
+
+
+def recomputation(row: MeasuredRow) -> str:
+    """Our name of what a row recomputes."""
+    word = row.get("recompute", "")
+    if word not in RECOMPUTE:
+        raise Unmodelled(f"recomputation {word!r}")
+    return RECOMPUTE[word]
+
+
+def training(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
+    """End-to-end training runs and single layers: seconds per iteration."""
+    flag = row.get("qc_flag", "ok") or "ok"
+    if flag != "ok":
+        raise Unmodelled(f"excluded by its source: {flag}")
+    columns = model_columns(row)
+    columns |= platform(known, row.get("accelerator", ""))
+    columns |= stack(known, "training", row, ("group", "framework", "accelerator"))
+    chips = positive(row, "n_accel")
+    tensor, pipe = positive(row, "tp", 1.0), positive(row, "pp", 1.0)
+    context, expert = positive(row, "cp", 1.0), positive(row, "ep", 1.0)
+    data = positive(row, "dp", chips / (tensor * pipe * context))
+    if tensor * pipe * data * context != chips:
+        raise Unmodelled("dp x tp x pp x cp is not the number of accelerators")
+    network_columns(columns, chips, positive(row, "accel_per_node", 8.0))
+    per_device = float(columns.pop("microbatch_per_device", 0.0))
+    microbatch = positive(row, "micro_batch_seq") * (tensor if per_device else 1.0)
+    batch, sequence = positive(row, "global_batch_seq"), positive(row, "seq_len")
+    split = row.get("seq_parallel", "").lower() in ("yes", "true", "1")
+    columns.update(
+        tensor_parallel=tensor,
+        pipeline_parallel=pipe,
+        data_parallel=data,
+        context_parallel=context,
+        expert_parallel=expert,
+        microbatch=microbatch,
+        batch_size=batch,
+        sequence_length=sequence,
+        virtual_stages=positive(row, "vpp_chunks", 1.0),
+        sequence_parallel=1.0 if split else columns.get("sequence_parallel", 0.0),
+        recompute=recomputation(row),
+    )
+    if columns["virtual_stages"] != 1.0:
+        columns["schedule"] = "interleaved"
+    sharding = row.get("fsdp_or_zero", "").lower()
+    columns["zero_stage"] = 3.0 if "fsdp" in sharding or "zero3" in sharding else 1.0 if "zero1" in sharding else 0.0
+    if "across slices" in sharding:
+        columns["shard_group"] = positive(row, "accel_per_node") / tensor
+    columns |= precision(row.get("precision", ""))
+    layer = "ONE LAYER" in row.get("model", "")
+    return MeasuredPoint(
+        row.get("group", ""),
+        columns,
+        "layer_time_s" if layer else "iteration_time_s",
+        iteration_time_s(row, columns, chips, batch, sequence),
+    )
+
+
+def iteration_time_s(
+    row: MeasuredRow, columns: Mapping[str, ColumnValue], chips: float, batch: float, sequence: float
+) -> float:
+    """Measured seconds per iteration; from tokens or model operations per second where no time is given."""
+    if row.get("iter_time_s"):
+        return measured_value(row, "iter_time_s")
+    if row.get("tokens_per_s_per_accel"):
+        return batch * sequence / (measured_value(row, "tokens_per_s_per_accel") * chips)
+    if row.get("flops_convention") == "model FLOPs":
+        rate = measured_value(row, "model_flops_per_s_per_accel")
+        return published_model_flops(columns, sequence) * batch * sequence / (rate * chips)
+    raise Unmodelled("neither time nor rate in a known convention")
+
+
+def published_model_flops(columns: Mapping[str, ColumnValue], sequence: float) -> float:
+    """Model operations per token as MaxText counts them: 6 per parameter, 12 L s a d of non-causal attention."""
+    get = {key.partition(".")[2]: float(value) for key, value in columns.items() if key.startswith("workload.")}
+    width = get["heads"] * get["head_size"]
+    layer = 4.0 * get["hidden"] * width + (2.0 + get["gated"]) * get["hidden"] * get["feed_forward"]
+    parameters = get["layers"] * layer + 2.0 * get["vocabulary"] * get["hidden"]
+    return 6.0 * parameters + 12.0 * get["layers"] * sequence * width
+
+
+NANOTRON_WIDTHS = {2048.0: 8192.0, 3072.0: 8192.0, 4096.0: 14336.0, 8192.0: 28672.0}
+"""Feed-forward width by hidden size, from the published totals of parameters."""
+
+
+def nanotron(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
+    """Runs of HF nanotron: tokens per second and GPU, or out of memory."""
+    hidden = positive(row, "hidden_size")
+    if hidden not in NANOTRON_WIDTHS:
+        raise Unmodelled(f"feed-forward width of hidden size {hidden:g} is not known")
+    tensor, pipe, data = positive(row, "tp"), positive(row, "pp"), positive(row, "dp")
+    heads, vocabulary = positive(row, "num_heads"), positive(row, "vocab_size")
+    fixed = row.get("after_pp_fix", "True") == "True"
+    accumulation = number(row, "batch_accum", 0.0) or number(row, "gbs") / (number(row, "mbs") * data)
+    word = "checked" if fixed else "checked, slow messages" if pipe > 1.0 else "fast"
+    columns: dict[str, ColumnValue] = {
+        "workload": "eager_decoder",
+        "workload.hidden": hidden,
+        "workload.layers": positive(row, "num_layers"),
+        "workload.heads": heads,
+        "workload.kv_heads": positive(row, "num_kv_heads", heads),
+        "workload.head_size": hidden / heads,
+        "workload.feed_forward": NANOTRON_WIDTHS[hidden],
+        "workload.vocabulary": vocabulary,
+        "workload.tied_embeddings": 1.0 if pipe == 1.0 and hidden < 4096.0 else 0.0,
+        **platform(known, "H100-SXM5-80GB"),
+        **stack(known, "nanotron", {"stack": word}, ("stack",)),
+        "tensor_parallel": tensor,
+        "pipeline_parallel": pipe,
+        "data_parallel": data,
+        "microbatch": positive(row, "mbs"),
+        "batch_size": positive(row, "mbs") * accumulation * data,
+        "sequence_length": positive(row, "seq_len"),
+        "sequence_parallel": 1.0,
+        "zero_stage": number(row, "zero_stage", 0.0),
+        # ZeRO-1 in nanotron reduces and gathers after the last backward pass; DDP beside it.
+        "gradient_all_reduce": "exposed" if number(row, "zero_stage", 0.0) else "overlapped",
+    }
+    network_columns(columns, tensor * pipe * data, 8.0)
+    failed = row.get("status", "Success") == "OOM"
+    measured = math.nan if failed else measured_value(row, "tok/s/gpu")
+    return MeasuredPoint("nanotron", columns, "tokens_per_s_per_chip", measured, not failed)
+
+
+def inference(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
+    """Static batches served to their last token, or to their first."""
+    columns = model_columns(row)
+    columns |= platform(known, row.get("accelerator", ""))
+    columns |= stack(known, "inference", row, ("group", "engine", "accelerator"))
+    if number(row, "beam_width", 1.0) > 1.0:
+        raise Unmodelled("beam search")
+    tensor, pipe = positive(row, "tp", 1.0), positive(row, "pp", 1.0)
+    batch, prompt = positive(row, "batch_size", 1.0), positive(row, "input_len")
+    output = positive(row, "output_len", 1.0)
+    network_columns(columns, tensor * pipe, 8.0)
+    columns.update(
+        task="inference",
+        tensor_parallel=tensor,
+        pipeline_parallel=pipe,
+        data_parallel=1.0,
+        microbatch=batch,
+        batch_size=batch,
+        sequence_length=prompt,
+        output_length=output,
+    )
+    if "fp8" in row.get("precision", "").lower():
+        columns.update(compute_format="fp8", weight_format="fp8")
+    for name, column in (("e2e_latency_s", "request_time_s"), ("ttft_s", "time_to_first_token_s")):
+        if row.get(name):
+            return MeasuredPoint(row.get("group", ""), columns, column, measured_value(row, name))
+    raise Unmodelled("neither end-to-end latency nor time to first token is given")
+
+
+OPTIMUS_MODELS = {"GPT-22B": "megatron_22b", "GPT-175B": "megatron_175b", "GPT-530B": "megatron_530b",
+                  "GPT-1008B": "megatron_1t", "GPT-310B": "megatron_310b", "Llama2-70B": "llama2_70b",
+                  "Llama2-13B": "llama2_13b", "Llama2-7B": "llama2_7b"}  # fmt: skip
+
+
+def optimus(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
+    """Tables 1 (training, s), 2 (inference, ms) and 4 (single products, us) of Optimus."""
+    table = row.get("table", "")
+    if table not in ("1", "2"):
+        raise Unmodelled(f"table {table}: see the study optimus_bounds")
+    model = OPTIMUS_MODELS.get(row.get("model", ""))
+    if model is None:
+        raise Unmodelled(f"unknown model {row.get('model')!r}")
+    tensor, pipe, data = positive(row, "tp"), positive(row, "pp"), positive(row, "dp", 1.0)
+    name = {"A100": "A100-SXM4-80GB", "H100": "H100-SXM5-80GB"}.get(row.get("gpu", ""), row.get("gpu", ""))
+    columns: dict[str, ColumnValue] = {"workload": model, **platform(known, name)}
+    network_columns(columns, tensor * pipe * data, 8.0)
+    columns.update(
+        tensor_parallel=tensor, pipeline_parallel=pipe, data_parallel=data, batch_size=positive(row, "batch")
+    )
+    if table == "2":
+        columns |= stack(known, "inference", {"group": "nvidia-llama2-latency", "a": name}, ("group", "a"))
+        columns.update(task="inference", microbatch=1.0, sequence_length=200.0, output_length=200.0)
+        return MeasuredPoint("optimus table 2", columns, "request_time_s", measured_value(row, "t_ref") * 1e-3)
+    # The microbatch and the number of chunks of the last three rows are not published; 1 and 1 as in their scripts.
+    known_split = row.get("mbs", "?") != "?"
+    word = "korthikanti2022" if known_split else "megatron-sc21"
+    columns |= stack(known, "training", {"group": word, "a": name}, ("group", "a"))
+    chunks = number(row, "v") if known_split else 1.0
+    columns.update(
+        microbatch=number(row, "mbs") if known_split else 1.0,
+        virtual_stages=chunks,
+        schedule="interleaved" if chunks > 1.0 else "one_f_one_b",
+        sequence_length=2048.0,
+        sequence_parallel=number(row, "sp"),
+        recompute=recomputation(row),
+        zero_stage=0.0,
+    )
+    precise = row.get("t_ref_precise") or row.get("t_ref", "")
+    return MeasuredPoint("optimus table 1", columns, "iteration_time_s", positive({"t": precise}, "t"))

@@ -1,0 +1,163 @@
+"""Predictions for measured points: once, by the engine of studies, and again as a function of constants."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from sweeper.engine.evaluation import Evaluation
+from sweeper.engine.program import Program
+from sweeper.engine.space import Factor
+from sweeper.evidence.measured_rows import ColumnValue, MeasuredPoint
+from sweeper.library.library import Library, builtin_specs
+from sweeper.planning.columns import STRUCTURE
+from sweeper.planning.plan import Plan
+from sweeper.study.axes import Axis
+from sweeper.study.boxes import Box
+from sweeper.study.columns import Stock
+from sweeper.study.output import Output
+from sweeper.study.study import Study
+from sweeper.words.defaults import NAMED, NAMED_DEFAULTS
+from sweeper.words.numbers import NUMBERS
+from sweeper.words.system import ATTRIBUTES, ENTRY_DEFAULTS, OPTIONAL_ROLES, ROLES, STAND_INS
+
+OtherConstants = Mapping[str, Mapping[str, float]]
+"""Replacements for calibrated constants: by calibration, by attribute."""
+
+
+def evaluate(points: Sequence[MeasuredPoint], constants: OtherConstants) -> list[tuple[float, bool]]:
+    """What the model says of every point: the value of its column, and whether the point fits into memory."""
+    answers: list[tuple[float, bool]] = [(math.nan, False)] * len(points)
+    for column in dict.fromkeys(point.answer for point in points):
+        at = [i for i, point in enumerate(points) if point.answer == column]
+        plan = plan_of([with_constants(points[i].columns, constants) for i in at])
+        (grid,) = plan.grids
+        values = plan.columns.over(grid, grid.listing(np.arange(len(at))), (column, "memory_headroom_B"))
+        for i, value, headroom in zip(at, values[column], values["memory_headroom_B"], strict=True):
+            answers[i] = (float(value), bool(headroom >= 0.0))
+    return answers
+
+
+def with_constants(point: Mapping[str, ColumnValue], constants: OtherConstants) -> dict[str, ColumnValue]:
+    """A point with some constants of its calibration replaced."""
+    replaced = constants.get(str(point.get("calibration")), {})
+    return {**point, **{f"calibration.{name}": value for name, value in replaced.items()}}
+
+
+def plan_of(points: Sequence[Mapping[str, ColumnValue]]) -> Plan:
+    """A plan of one box with one axis, whose rows are the given points; what a point leaves out has its default.
+
+    All columns are in the axis, and a last row unlike the first makes each of them vary, so that tables of one layout
+    have the same equations in the same stages: what was compiled for one of them serves all.
+    """
+    stock = Stock(library())
+    given = dict.fromkeys(name for point in points for name in point)
+    roles = (role for role in ROLES if role not in OPTIONAL_ROLES)
+    names = tuple(dict.fromkeys([*given, *roles, *NUMBERS, *NAMED]))
+    rows = [tuple(value_of(point, name, stock) for name in names) for point in points]
+    last = tuple(unlike(name, value, stock) for name, value in zip(names, rows[0], strict=True))
+    for name in {str(point["workload"]) for point in points}:
+        stock.workload(name)
+    axis = Axis("rows", names, (*rows, last), False)
+    output = Output("all", None, False, 10)
+    return Plan(
+        Study("validation", "", (Box((axis,)),), (), output, stock.library, stock.workloads, Path("validation"))
+    )
+
+
+@cache
+def library() -> Library:
+    """The library that measurements are scored with: ours."""
+    return Library.load([builtin_specs()])
+
+
+def unlike(name: str, value: ColumnValue, stock: Stock) -> ColumnValue:
+    """Another value of a column; of the workload the same, since equations differ by workload anyhow."""
+    if name == "workload":
+        return value
+    if name in ROLES:
+        return next(entry for entry in stock.library.names(ROLES[name]) if entry != value)
+    if name in NAMED:
+        return next(choice for choice in NAMED[name] if choice != value)
+    return 0.0 if value else 1.0
+
+
+def value_of(point: Mapping[str, ColumnValue], name: str, stock: Stock) -> ColumnValue:
+    """A column of a point, or what stands there when the point does not say."""
+    if name in point:
+        value = point[name]
+        return stock.library.find(ROLES[name], str(value)).name if name in ROLES else value
+    if name in STAND_INS:
+        return value_of(point, STAND_INS[name], stock)
+    if name in ENTRY_DEFAULTS:
+        return ENTRY_DEFAULTS[name]
+    if name in NAMED_DEFAULTS:
+        return NAMED_DEFAULTS[name]
+    if name in NUMBERS:
+        default = NUMBERS[name].default
+        assert default is not None, name
+        return default
+    role, _, attribute = name.partition(".")
+    entry = stock.library.find(ROLES[role], str(point.get(role) or ENTRY_DEFAULTS[role]))
+    if attribute in entry.values:
+        return entry.values[attribute].number
+    default = ATTRIBUTES[ROLES[role]][attribute].default
+    assert default is not None, name
+    return default
+
+
+class Predictor:
+    """Predictions for some points as a function of some constants of their calibrations."""
+
+    def __init__(self, points: Sequence[MeasuredPoint], constants: Mapping[str, int]) -> None:
+        self.count = len(points)
+        self.constants = {f"calibration.{name}": at for name, at in constants.items()}
+        # The values of the constants are those of the candidates; what stands here only makes them columns.
+        plan = plan_of([{**point.columns, **dict.fromkeys(self.constants, 1.0)} for point in points])
+        (grid,) = plan.grids
+        self.parts: list[tuple[np.ndarray, Program, Factor, str]] = []
+        kinds = [(point.answer, *(point.columns.get(name) for name in STRUCTURE)) for point in points]
+        for kind in dict.fromkeys(kinds):
+            rows = np.array([i for i, other in enumerate(kinds) if other == kind])
+            structure = {name: str(grid.columns[name].values[grid.columns[name].codes[rows[0]]])
+                         for name in STRUCTURE if name in grid.columns}  # fmt: skip
+            (factor,) = grid.listing(rows)
+            codes = {name: code for name, code in factor.codes.items() if name not in self.constants}
+            column = str(kind[0])
+            self.parts.append(
+                (rows, plan.columns.program(grid, structure, (column,)), Factor(codes, len(rows)), column)
+            )
+        self._repeated: dict[int, list[RepeatedEvaluation]] = {}
+
+    def __call__(self, candidates: np.ndarray) -> np.ndarray:
+        """Predictions [candidate, point] for candidates [candidate, fitted number]."""
+        count = len(candidates)
+        if count not in self._repeated:
+            choice = Factor(dict.fromkeys(self.constants, np.arange(count, dtype=np.int32)), count)
+            self._repeated[count] = [RepeatedEvaluation(program, (rows, choice)) for _, program, rows, _ in self.parts]
+        values = {name: np.ascontiguousarray(candidates[:, at]) for name, at in self.constants.items()}
+        predictions = np.empty((count, self.count))
+        for (rows, _, _, column), evaluation in zip(self.parts, self._repeated[count], strict=True):
+            predictions[:, rows] = evaluation.again(values, column).reshape(len(rows), count).T
+        return predictions
+
+
+class RepeatedEvaluation(Evaluation):
+    """An evaluation that is repeated with other values of some columns: only what depends on them is done again."""
+
+    def again(self, values: Mapping[str, np.ndarray], wanted: str) -> np.ndarray:
+        """A wanted column at every point, with the given values of the columns that vary from one time to the next."""
+        first = not self.columns
+        changed = frozenset(values)
+        self.program = replace(self.program, values={**self.program.values, **values})
+        for name in [name for name in self.columns if self.program.origins[name][0] & changed]:
+            del self.columns[name]
+        for key in [key for key in self._indices if key[1][1] >= 0 and key[1][0] & changed]:
+            del self._indices[key]
+        for stage in self.program.stages:
+            if first or stage.needs & changed:
+                self.run(stage)
+        return self.column(wanted)[self.index(None, self.program.origins[wanted])]

@@ -1,0 +1,46 @@
+"""What the registry of measurements says: which hardware an accelerator's name stands for, and which software ran."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import yaml
+
+from sweeper.evidence.measured_rows import ColumnValue, MeasuredRow, Unmodelled
+from sweeper.library.library import builtin_specs
+
+
+def registry() -> dict[str, Any]:
+    """Platforms, stacks, layouts and sets, as the YAML file has them."""
+    path = builtin_specs() / "measurements" / "measurements.yaml"
+    known: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
+    return known
+
+
+def platform_entry(known: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """What the registry says of an accelerator. Raises Unmodelled for a name that it does not know."""
+    for entry in known["platforms"]:
+        if any(name.lower().startswith(alias.lower()) for alias in entry["names"]):
+            return dict(entry)
+    raise Unmodelled(f"unknown accelerator {name!r}")
+
+
+def platform(known: Mapping[str, Any], name: str) -> dict[str, ColumnValue]:
+    """Columns of the hardware that an accelerator's name stands for."""
+    return dict(platform_entry(known, name)["columns"])
+
+
+def stack(known: Mapping[str, Any], layout: str, row: MeasuredRow, keys: Iterable[str]) -> dict[str, ColumnValue]:
+    """Columns of the software stack that ran a row: the first of the layout all of whose words occur in it."""
+    text = " | ".join(row.get(key, "") for key in keys).lower()
+    for entry in known["stacks"][layout]:
+        if all(word.lower() in text for word in entry["words"]):
+            return dict(entry["columns"])
+    raise Unmodelled(f"no calibration for {text!r}")
+
+
+def network_columns(columns: dict[str, ColumnValue], chips: float, per_node: float) -> None:
+    """Nodes of equal size in a cluster; a part of a node counts as a node."""
+    inside = min(chips, per_node)
+    if chips % inside:
+        raise Unmodelled(f"{chips:g} chips do not fill nodes of {inside:g}")
+    columns.update(chips=chips, dim_x=inside, dim_y=chips / inside)

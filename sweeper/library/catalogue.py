@@ -1,0 +1,44 @@
+"""The catalogue: everything that a study may name, by kind, with its meaning."""
+
+from collections.abc import Iterable
+
+from kernels.codes import CHOICES, SWITCHES
+from kernels.models import EQUATIONS
+from sweeper.library.library import FOLDERS, Library, builtin_specs
+from sweeper.words.defaults import CHOICE_DEFAULTS, SWITCH_DEFAULTS
+from sweeper.words.system import ATTRIBUTES
+
+
+def catalogue(library: Library) -> dict[str, list[dict[str, str]]]:
+    """Everything a study may name, by kind: lists of a name and its description."""
+    described = {
+        kind: {entry.name: entry.description for entry in library.select(kind)}
+        for kind in FOLDERS
+        if kind != "assumptions"
+    }
+    described["study"] = dict.fromkeys(sorted(path.stem for path in (builtin_specs() / "studies").glob("*.yaml")), "")
+    described["assumption"] = {name: _choice(SWITCHES[name], default) for name, default in SWITCH_DEFAULTS.items()}
+    described["choice"] = {name: _choice(CHOICES[name], default) for name, default in CHOICE_DEFAULTS.items()}
+    described["attribute"] = {
+        f"{kind}.{name}": _with_unit(attribute.about, attribute.unit)
+        for kind, attributes in ATTRIBUTES.items()
+        for name, attribute in attributes.items()
+    }
+    described["column"] = {
+        output.name: _with_unit(output.about, output.unit)
+        for equation in EQUATIONS
+        for output in equation.outputs
+        if not output.shape
+    }
+    return {
+        kind: [{"name": name, "description": description} for name, description in names.items()]
+        for kind, names in described.items()
+    }
+
+
+def _choice(allowed: Iterable[str], default: str) -> str:
+    return f"{' | '.join(allowed)}, default {default}"
+
+
+def _with_unit(about: str, unit: str) -> str:
+    return f"{about} [{unit}]" if unit else about

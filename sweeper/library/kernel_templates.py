@@ -1,0 +1,236 @@
+"""Templates of a workload's kernels: fields checked, repeats written out, producers before consumers."""
+
+import heapq
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+from kernels.codes import CHANNELS, KERNEL_TYPES, PHASES, SHARDS
+from sweeper.errors import Problems, SpecError, brief, unknown
+from sweeper.reading import checks
+from sweeper.reading.expressions import Expression, ExpressionError, is_symbol
+from sweeper.reading.nodes import Node, error
+
+MAX_KERNELS = 5000
+
+_TILES = ("none", "m", "k", "n")
+_SPLITS = ("m", "k", "n")
+_REQUIRED = ("name", "type", "m", "n")
+_KEYS = (
+    *_REQUIRED,
+    "phase", "outer", "k", "weight", "tile", "inputs", "shard", "split", "dram", "collectives", "gradient", "repeat",
+)  # fmt: skip
+_BRACES = re.compile(r"\{([^{}]*)\}")
+
+
+@dataclass(frozen=True, eq=False)
+class KernelTemplate:
+    """A kernel of the entry, its fields checked, before its repeats are written out."""
+
+    node: Node
+    name: Node
+    fields: dict[str, Any]
+    inputs: tuple[Node, ...]
+    repeats: dict[str, range]
+
+    @property
+    def skeleton(self) -> str:
+        """The name without what its braces hold: equal for all kernels of a template."""
+        return _BRACES.sub("{}", self.name.text.strip())
+
+
+@dataclass(frozen=True, eq=False)
+class KernelCopy:
+    """A kernel whose inputs are still names; an input outside the repeats of its template is left out."""
+
+    name: str
+    template: KernelTemplate
+    fields: dict[str, Any]
+    inputs: tuple[tuple[str, Node], ...]
+
+
+def read_template(node: Node, symbols: set[str], parameters: Mapping[str, float]) -> KernelTemplate:
+    """Check the fields of one kernel. Raises SpecError with all its mistakes."""
+    given = checks.fields(node, "a kernel", _KEYS, _REQUIRED)
+    problems = Problems()
+    repeats: dict[str, range] = {}
+    with problems.collecting():
+        if "repeat" in given:
+            repeats = _repeats(given["repeat"], symbols, parameters)
+    names = symbols | repeats.keys()
+    fields: dict[str, Any] = {}
+    for key, read in {
+        "type": lambda at: checks.choice(at, "type of kernel", KERNEL_TYPES),
+        "phase": lambda at: checks.choice(at, "phase", PHASES),
+        "outer": lambda at: checks.expression(at, "outer", names),
+        "m": lambda at: checks.expression(at, "m", names),
+        "k": lambda at: checks.expression(at, "k", names),
+        "n": lambda at: checks.expression(at, "n", names),
+        "weight": lambda at: checks.boolean(at, "weight"),
+        "tile": lambda at: checks.choice(at, "tile", _TILES),
+        "shard": lambda at: checks.choice(at, "shard", SHARDS),
+        "split": lambda at: _split(at, names),
+        "dram": lambda at: checks.expression(at, "dram", names),
+        "collectives": lambda at: _collectives(at, names),
+        "gradient": lambda at: checks.boolean(at, "gradient"),
+    }.items():
+        with problems.collecting():
+            fields[key] = read(given[key]) if key in given else _KERNEL_DEFAULTS.get(key)
+    with problems.collecting():
+        checks.text(given["name"], "the name of a kernel")
+    inputs: tuple[Node, ...] = ()
+    with problems.collecting():
+        if "inputs" in given:
+            checks.texts(given["inputs"], "inputs")
+            value = given["inputs"].value
+            inputs = value if isinstance(value, tuple) else (given["inputs"],)
+    problems.raise_any()
+    return KernelTemplate(node, given["name"], fields, inputs, repeats)
+
+
+_KERNEL_DEFAULTS: dict[str, Any] = {
+    "phase": "forward",
+    "outer": Expression("1"),
+    "k": Expression("1"),
+    "weight": False,
+    "tile": "none",
+    "shard": "none",
+    "split": (),
+    "dram": Expression("0"),
+    "collectives": (),
+    "gradient": False,
+}
+
+
+def _repeats(node: Node, symbols: set[str], parameters: Mapping[str, float]) -> dict[str, range]:
+    """Ranges of the indices of a template; both ends count, and may be expressions in the entry's parameters."""
+    ranges: dict[str, range] = {}
+    problems = Problems()
+    for name, bounds in checks.mapping(node, "repeat").items():
+        with problems.collecting():
+            if not is_symbol(name) or name in symbols:
+                raise SpecError([node.key_problem(name, f"{brief(name)} cannot name an index; use a new letter")])
+            low, high = _ends(bounds, parameters)
+            if low > high:
+                raise error(bounds, f"an empty repeat: {low} is greater than {high}")
+            ranges[name] = range(low, high + 1)
+    problems.raise_any()
+    count = 1
+    for values in ranges.values():
+        count *= len(values)
+    if count > MAX_KERNELS:
+        raise error(node, f"{count} kernels; a workload has at most {MAX_KERNELS}")
+    return ranges
+
+
+def _ends(node: Node, parameters: Mapping[str, float]) -> tuple[int, int]:
+    ends = checks.items(node, "a repeat")
+    if len(ends) != 2:
+        raise error(node, f"found {len(ends)} values; a repeat is [first, last]")
+    low, high = (_end(end, parameters) for end in ends)
+    return low, high
+
+
+def _end(node: Node, parameters: Mapping[str, float]) -> int:
+    value = float(checks.expression(node, "an end of a repeat", parameters).evaluate(parameters))
+    if value != value // 1 or not 0 <= value <= 10**6:
+        raise error(node, f"{brief(node.text)} gives {value:g}; an end of a repeat must be a whole number, 0 to 10^6")
+    return int(value)
+
+
+def _split(node: Node, names: set[str]) -> tuple[tuple[str, Expression], ...]:
+    given = checks.fields(node, "split", _SPLITS)
+    return tuple((key, checks.expression(value, f"split of {key}", names)) for key, value in given.items())
+
+
+def _collectives(node: Node, names: set[str]) -> tuple[tuple[str, Expression], ...]:
+    bytes_by_channel: dict[str, Expression] = {}
+    for item in checks.items(node, "collectives") if node.value != () else ():
+        given = checks.fields(item, "a collective", ("channel", "bytes"), ("channel", "bytes"))
+        channel = checks.choice(given["channel"], "channel", CHANNELS)
+        if channel in bytes_by_channel:
+            raise error(given["channel"], f"{channel} is given twice; add the bytes up")
+        bytes_by_channel[channel] = checks.expression(given["bytes"], "bytes", names)
+    return tuple(bytes_by_channel.items())
+
+
+def written_out(templates: Sequence[KernelTemplate], problems: Problems) -> list[KernelCopy]:
+    """Write out the repeats of every template."""
+    copies: dict[str, KernelCopy] = {}
+    for template in templates:
+        with problems.collecting():
+            for indices in product(*template.repeats.values()):
+                values = dict(zip(template.repeats, indices))
+                name = _substituted(template.name, values)
+                if name in copies:
+                    first = copies[name].template.name
+                    raise error(template.name, f"duplicate kernel {brief(name)} (first at line {first.line})")
+                inputs = tuple((_substituted(node, values), node) for node in template.inputs)
+                copies[name] = KernelCopy(name, template, _bound(template.fields, values), inputs)
+                if len(copies) > MAX_KERNELS:
+                    raise error(template.node, f"more than {MAX_KERNELS} kernels; a workload has at most so many")
+    return list(copies.values())
+
+
+def _substituted(node: Node, values: Mapping[str, int]) -> str:
+    """A name with the indices in braces put in: `mlp_{i-1}` -> `mlp_3`."""
+
+    def number(match: re.Match[str]) -> str:
+        try:
+            value = Expression(match.group(1)).evaluate(values)
+        except ExpressionError as fault:
+            raise error(node, fault.message, match.start(1) + fault.offset) from None
+        if isinstance(value, str) or value != value // 1:
+            raise error(node, f"{match.group()} gives {value!r}; an index must be a whole number")
+        return str(int(value))
+
+    name = _BRACES.sub(number, node.text.strip())
+    if "{" in name or "}" in name:
+        raise error(node, f"unbalanced braces in {brief(node.text)}")
+    return name
+
+
+def _bound(given: Mapping[str, Any], values: Mapping[str, int]) -> dict[str, Any]:
+    """Fields of a kernel with the indices put into its expressions."""
+
+    def bind(value: Any) -> Any:
+        if isinstance(value, Expression):
+            return value.bind(values)
+        if isinstance(value, tuple):
+            return tuple((key, expression.bind(values)) for key, expression in value)
+        return value
+
+    return {key: bind(value) for key, value in given.items()}
+
+
+def sorted_copies(
+    copies: list[KernelCopy], templates: Sequence[KernelTemplate], problems: Problems
+) -> list[KernelCopy]:
+    """The kernels with producers before consumers, otherwise as written. Unknown inputs and cycles are problems."""
+    number = {copy.name: index for index, copy in enumerate(copies)}
+    skeletons = {template.skeleton for template in templates if template.repeats}
+    consumers: list[list[int]] = [[] for _ in copies]
+    waiting = [0] * len(copies)
+    for index, copy in enumerate(copies):
+        for name, node in copy.inputs:
+            if name in number:
+                consumers[number[name]].append(index)
+                waiting[index] += 1
+            elif _BRACES.sub("{}", node.text.strip()) not in skeletons:
+                problems.append(node.problem(unknown("kernel", name, number)))
+    ready = [index for index, count in enumerate(waiting) if not count]
+    order: list[KernelCopy] = []
+    while ready:
+        index = heapq.heappop(ready)
+        order.append(copies[index])
+        for consumer in consumers[index]:
+            waiting[consumer] -= 1
+            if not waiting[consumer]:
+                heapq.heappush(ready, consumer)
+    if len(order) < len(copies):
+        stuck = [copy for index, copy in enumerate(copies) if waiting[index]]
+        names = ", ".join(copy.name for copy in stuck[:5])
+        problems.append(stuck[0].template.node.problem(f"the inputs form a cycle through {names}"))
+    return order

@@ -1,0 +1,98 @@
+"""Boxes as written: their axes and assumptions by name, before any axis is read."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from sweeper.errors import Problems
+from sweeper.reading import checks
+from sweeper.reading.nodes import Node, error
+from sweeper.study.axes import Axis, is_table
+from sweeper.study.columns import ALL, ASSUMABLE, Stock, read_value, unknown_column
+
+MAX_BOXES = 10_000
+
+
+@dataclass(frozen=True)
+class WrittenAxis:
+    """An axis as written; `home` is the mapping that has it as a key."""
+
+    name: str
+    node: Node
+    home: Node
+    searched: bool
+
+
+@dataclass
+class BoxDraft:
+    """A box while it is read: axes as written, then as read, and where the box stands.
+
+    `whole` is false if some axes are unknown or unreadable, so that no column can be said to be missing.
+    """
+
+    node: Node
+    title: str
+    whole: bool
+    written: dict[str, WrittenAxis]
+    assumed: dict[str, float | str]
+    read: dict[str, Axis] = field(default_factory=dict)
+
+
+def read_drafts(root: Node, given: Mapping[str, Node], stock: Stock, problems: Problems) -> Iterator[BoxDraft]:
+    """The boxes as written, with the axes and assumptions that all of them share."""
+    before = len(problems)
+    shared = _axes(given, problems)
+    whole = len(problems) == before
+    assumed = _assumptions(given.get("assumptions"), stock, problems)
+    if "boxes" not in given:
+        yield BoxDraft(root, "the study", whole, shared, assumed)
+        return
+    nodes: tuple[Node, ...] = ()
+    with problems.collecting():
+        nodes = checks.items(given["boxes"], "boxes")
+        if len(nodes) > MAX_BOXES:
+            raise error(given["boxes"], f"{len(nodes)} boxes; a study has at most {MAX_BOXES}")
+    for number, node in enumerate(nodes, 1):
+        before = len(problems)
+        own = checks.known_fields(node, "a box", ("axes", "search", "assumptions"), problems)
+        axes = {**shared, **_axes(own, problems)}
+        readable = whole and len(problems) == before
+        more = _assumptions(own.get("assumptions"), stock, problems)
+        yield BoxDraft(node, f"box {number}", readable, axes, {**assumed, **more})
+
+
+def _axes(given: Mapping[str, Node], problems: Problems) -> dict[str, WrittenAxis]:
+    """Axes of the study or of a box by name."""
+    axes: dict[str, WrittenAxis] = {}
+    for key, searched in (("axes", False), ("search", True)):
+        with problems.collecting():
+            if key not in given:
+                continue
+            home = given[key]
+            for name, node in checks.mapping(home, key).items():
+                if not is_table(node) and name not in ALL:
+                    problems.append(home.key_problem(name, unknown_column(name)))
+                    continue
+                if name in axes:
+                    problems.append(home.key_problem(name, f"axis {name!r} is both swept and searched"))
+                axes[name] = WrittenAxis(name, node, home, searched)
+    return axes
+
+
+def _assumptions(node: Node | None, stock: Stock, problems: Problems) -> dict[str, float | str]:
+    """Columns that assumptions give, by name: named sets and mappings, later ones over earlier ones."""
+    assumed: dict[str, float | str] = {}
+    if node is None:
+        return assumed
+    with problems.collecting():
+        for part in checks.items(node, "assumptions") if isinstance(node.value, tuple) else (node,):
+            with problems.collecting():
+                values = part
+                if not isinstance(part.value, dict):
+                    entry = stock.library.find_at("assumptions", part)
+                    if "values" not in entry.body:
+                        raise error(entry.node, f"the assumptions {entry.name!r} lack the key 'values'")
+                    values = entry.body["values"]
+                for name, value in checks.known_fields(values, "assumptions", ASSUMABLE, problems).items():
+                    with problems.collecting():
+                        assumed[name] = read_value(name, value, stock)
+    return assumed

@@ -1,0 +1,96 @@
+"""What a study searches for and what it keeps: objectives, output modes, and whether they go together."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from sweeper.errors import Problems
+from sweeper.library.uncertain import DRAW
+from sweeper.reading import checks
+from sweeper.reading.nodes import Node, error
+
+BANDS = "bands"
+"""Mode that reduces the searched axes, draws above all, to quantiles of every column."""
+OPTIMIZED = "optimized"
+"""Mode that searches continuous columns too; a study has it if it says what to optimize."""
+MODES = ("all", "feasible", "best", "top_k", "pareto", BANDS, OPTIMIZED)
+SEARCHING = ("best", "top_k", "pareto")
+"""Modes that reduce the searched axes by the objectives."""
+MAX_TOP_K = 1_000_000
+
+
+@dataclass(frozen=True)
+class Objective:
+    """A column to minimise or maximise."""
+
+    column: str
+    sense: str
+
+
+@dataclass(frozen=True)
+class Output:
+    """What a study keeps: rows by `mode`, the metric `columns` (None: the usual ones), in float32 if asked."""
+
+    mode: str
+    columns: tuple[str, ...] | None
+    float32: bool
+    top_k: int
+
+
+def read_objectives(node: Node) -> tuple[Objective, ...]:
+    """Objectives as written: one, or a list. Raises SpecError."""
+    objectives: dict[str, Objective] = {}
+    for item in checks.items(node, "objective") if isinstance(node.value, tuple) else (node,):
+        given = checks.fields(item, "an objective", ("minimise", "maximise"))
+        if len(given) != 1:
+            raise error(item, "an objective is {minimise: column} or {maximise: column}")
+        for sense, value in given.items():
+            column = checks.text(value, "the column of an objective")
+            if column in objectives:
+                raise error(value, f"column {column!r} is an objective already")
+            objectives[column] = Objective(column, sense)
+    return tuple(objectives.values())
+
+
+def read_output(node: Node | None, mode: str) -> Output:
+    """What to keep; the mode is `mode` if none is given."""
+    if node is None:
+        return Output(mode, None, False, 10)
+    given = checks.fields(node, "output", ("mode", "columns", "float32", "top_k"))
+    problems = Problems()
+    columns: tuple[str, ...] | None = None
+    float32, top_k = False, 10
+    with problems.collecting():
+        mode = checks.choice(given["mode"], "output mode", MODES) if "mode" in given else mode
+    with problems.collecting():
+        columns = checks.texts(given["columns"], "columns") if "columns" in given else None
+    with problems.collecting():
+        float32 = "float32" in given and checks.boolean(given["float32"], "float32")
+    with problems.collecting():
+        top_k = checks.whole(given["top_k"], "top_k", 1, MAX_TOP_K) if "top_k" in given else 10
+    problems.raise_any()
+    return Output(mode, columns, float32, top_k)
+
+
+def unfit_mode(
+    root: Node, given: Mapping[str, Node], output: Output, objectives: Sequence[Objective], searched: Collection[str]
+) -> Problems:
+    """Problems of a mode that does not go with the objectives and the search."""
+    problems = Problems()
+    node = given.get("output", root)
+    if output.mode not in (*SEARCHING, BANDS):
+        return problems
+    if output.mode == BANDS and set(searched) - {DRAW}:
+        problems.append(node.problem("mode bands searches draws only: a quantile over choices says nothing"))
+    if output.mode != BANDS and DRAW in searched:
+        problems.append(node.problem("the best draw is luck: sweep draws, or take mode bands"))
+    if output.mode == BANDS and objectives:
+        problems.append(given["objective"].problem("mode bands keeps quantiles of all points and takes no objective"))
+    if output.mode != BANDS and not objectives:
+        problems.append(node.problem(f"mode {output.mode} needs an objective, e.g. objective: {{minimise: "
+                                     "iteration_time_s}"))  # fmt: skip
+    if not searched:
+        problems.append(node.problem(f"mode {output.mode} needs at least one axis under 'search' in every box"))
+    if len(objectives) > 1 and output.mode != "pareto":
+        problems.append(given["objective"].problem(f"found {len(objectives)} objectives; mode {output.mode} takes "
+                                                   "one, mode pareto several"))  # fmt: skip
+    return problems

@@ -1,0 +1,58 @@
+"""What all pictures share: colours, markers, style, an empty figure, its files, and how numbers are written.
+
+Every figure is written as PNG and SVG, and the same content gives the same bytes (for one version of Matplotlib).
+Matplotlib is imported by the functions that draw, not by whoever imports this module.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#999999", "#000000")
+"""Okabe and Ito's colours, apart for every kind of colour vision."""
+
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+
+STYLE: dict[Any, object] = {
+    "svg.hashsalt": "sweeper",
+    "font.size": 9.0,
+    "axes.titlesize": 10.0,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "figure.dpi": 150.0,
+    "savefig.facecolor": "white",
+}
+
+FORMATS: dict[str, dict[str, None]] = {"png": {"Software": None}, "svg": {"Date": None, "Creator": None}}
+"""File types written, and the metadata withheld from each so that equal figures are equal bytes."""
+
+
+@contextmanager
+def styled_figure(size: tuple[float, float], title: str, study: str) -> Iterator["Figure"]:
+    """An empty figure of `size` inches in the house style, with title and study."""
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=size, layout="constrained")
+        figure.suptitle(f"{title}\nstudy {study}" if study else title, fontsize=11.0)
+        yield figure
+
+
+def save_figure(figure: "Figure", stem: Path) -> list[Path]:
+    """Write the figure in every format, without dates and versions. Gives the paths."""
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    paths = [stem.with_name(f"{stem.name}.{kind}") for kind in FORMATS]
+    for path, withheld in zip(paths, FORMATS.values()):
+        figure.savefig(path, metadata=withheld)
+    return paths
+
+
+def three_digits(value: float) -> str:
+    """A number to three significant digits: 0.0123, 4.50, 789, 12346, 1.20e-07."""
+    return f"{value:#.3g}".rstrip(".") if abs(value) < 1000.0 else f"{value:.0f}"

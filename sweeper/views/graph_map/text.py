@@ -1,0 +1,140 @@
+"""A mapping as text: a table of its partitions, and the fused graph as Graphviz DOT."""
+
+from collections.abc import Iterable
+from itertools import pairwise
+
+from sweeper.views.graph_map.partitions import GraphMap, Partition, PlacedKernel
+from sweeper.views.text import listing
+
+BOTTLENECKS = {"compute": "#0072B2", "memory": "#E69F00", "network": "#009E73", "none": "#999999"}
+"""What may limit a partition, and its colour in drawings."""
+
+
+HEADINGS = {
+    "partition": "PARTITION",
+    "stage": "STAGE",
+    "compute": "COMPUTE ms",
+    "memory": "MEMORY ms",
+    "network": "NETWORK ms",
+    "total": "TOTAL ms",
+    "bottleneck": "BOTTLENECK",
+    "sram": "ON CHIP %",
+    "kernels": "KERNELS",
+}
+
+
+def text(graph_map: GraphMap) -> str:
+    """Partitions as a table, the sums, the objective, and what is proved about the mapping."""
+    rows = [
+        {
+            "partition": str(part.number),
+            "stage": str(part.stage or ""),
+            "compute": _ms(part.compute_s),
+            "memory": _ms(part.memory_s),
+            "network": _ms(part.network_s),
+            "total": _ms(part.total_s),
+            "bottleneck": part.bottleneck,
+            "sram": f"{100.0 * share(part.sram_B, graph_map.sram_capacity_B):.1f}",
+            "kernels": ranges(part.kernels, [kernel.name for kernel in graph_map.kernels]),
+        }
+        for part in graph_map.partitions
+    ]
+    sums = {
+        name: _ms(sum(getattr(part, f"{name}_s") for part in graph_map.partitions))
+        for name in ("compute", "memory", "network", "total")
+    }
+    rows.append({**dict.fromkeys(HEADINGS, ""), "partition": "sum", **sums})
+    shown = {key: head for key, head in HEADINGS.items() if any(row[key] for row in rows)}
+    lines = [f"{heading(graph_map)}, study {graph_map.study}, point {graph_map.point_id}", listing(rows, shown)]
+    if graph_map.infeasible_reason:
+        lines.append(f"infeasible: {graph_map.infeasible_reason}")
+    lines.append(f"graph time {_ms(graph_map.graph_time_s)} ms, {graph_map.objective} {graph_map.objective_value:.6g}")
+    return "\n".join([*lines, proof(graph_map)])
+
+
+def heading(graph_map: GraphMap) -> str:
+    """What is mapped, onto what, how."""
+    count = len(graph_map.partitions)
+    parts = f"{len(graph_map.kernels)} kernels in {count} partition{'s' * (count != 1)}"
+    return f"{graph_map.workload} on {graph_map.chip}, {graph_map.partitioning}: {parts}"
+
+
+SCOPE = "no other mapping of these stages (and of this sharding, unless it is joint)"
+
+
+def proof(graph_map: GraphMap) -> str:
+    """What is known about the best partitioning."""
+    if graph_map.mapping_time_s is None or graph_map.mapping_bound_s is None:
+        return "the mapping is given; nothing is proved about a better one"
+    if graph_map.mapping_exact:
+        return f"proved optimal: {SCOPE} takes less than {_ms(graph_map.mapping_time_s)} ms"
+    bound = f"{SCOPE} takes less than {_ms(graph_map.mapping_bound_s)} ms"
+    return f"best found {_ms(graph_map.mapping_time_s)} ms, {bound}: gap {100.0 * (graph_map.gap or 0.0):.2f} %"
+
+
+def ranges(names: Iterable[str], order: list[str]) -> str:
+    """Names with runs of three and more as `first..last`, as a workload's partitionings are written."""
+    places = sorted(order.index(name) for name in names)
+    breaks = [0, *(i for i, (a, b) in enumerate(pairwise(places), 1) if b != a + 1), len(places)]
+    runs = [places[low:high] for low, high in pairwise(breaks)]
+    return ", ".join(
+        f"{order[run[0]]}..{order[run[-1]]}" if len(run) > 2 else ", ".join(order[i] for i in run) for run in runs
+    )
+
+
+def share(part: float, whole: float) -> float:
+    """A part of a whole; none of a whole that is zero."""
+    return part / whole if whole > 0.0 else 0.0
+
+
+def size_text(size_B: float) -> str:
+    """Bytes in three digits: 838 MB."""
+    for unit, scale in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if size_B >= scale:
+            return f"{size_B / scale:.3g} {unit}"
+    return f"{size_B:.3g} B"
+
+
+def _ms(seconds: float) -> str:
+    return f"{1e3 * seconds:.6g}"
+
+
+def dot(graph_map: GraphMap) -> str:
+    """The fused graph as Graphviz DOT: a cluster per partition in the colour of its bottleneck, tensors with bytes,
+    dashed where they pass through memory (or the network, between stages) from one partition to another."""
+    kernels = {kernel.name: kernel for kernel in graph_map.kernels}
+    lines = [
+        f"digraph {_quoted(f'{graph_map.study} point {graph_map.point_id}')} {{",
+        f"  label={_quoted(heading(graph_map))}; rankdir=TB; compound=true;",
+        '  node [shape=box, style="rounded,filled", fillcolor=white, fontname="Helvetica", fontsize=10];',
+        '  edge [fontname="Helvetica", fontsize=8];',
+    ]
+    for part in graph_map.partitions:
+        colour = BOTTLENECKS[part.bottleneck]
+        title = f"{named(part)}: {_ms(part.total_s)} ms, {part.bottleneck}"
+        lines += [
+            f"  subgraph cluster_{part.number} {{",
+            f'    label={_quoted(title)}; style="rounded,filled"; color="{colour}"; fillcolor="{colour}33";',
+            *(f"    {_quoted(name)} [label={_quoted(labelled(kernels[name]))}];" for name in part.kernels),
+            "  }",
+        ]
+    for edge in graph_map.edges:
+        style = "dashed" if edge.cut else "solid"
+        ends = f"{_quoted(edge.producer)} -> {_quoted(edge.consumer)}"
+        lines.append(f"  {ends} [label={_quoted(size_text(edge.size_B))}, style={style}];")
+    return "\n".join([*lines, "}", ""])
+
+
+def named(part: Partition) -> str:
+    """Number of a partition, with its pipeline stage where the graph has several."""
+    return str(part.number) if part.stage is None else f"{part.number} @{part.stage}"
+
+
+def labelled(kernel: PlacedKernel) -> str:
+    """A kernel with the dimension that the tensor-parallel group splits."""
+    return kernel.name if kernel.shard == "none" else f"{kernel.name} /{kernel.shard}"
+
+
+def _quoted(name: str) -> str:
+    escaped = name.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'

@@ -1,0 +1,114 @@
+"""Pictures of a finished run: hierarchical rooflines of one chip, with the points below their roofs."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from sweeper.views.analysis import Frame, feasible
+from sweeper.views.canvas import PALETTE, save_figure, styled_figure, three_digits
+from sweeper.views.labels import SYSTEM_COLUMNS, in_order, label, workloads
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+TERA, GIGA = 1e12, 1e9
+
+ROOFLINE = (
+    *("attained_flops", "memory_intensity_flop_per_B", "network_intensity_flop_per_B", "partitioning"),
+    *("graph_time_s", "graph_compute_time_s", "graph_memory_time_s", "graph_network_time_s"),
+)
+"""Columns of a dataset that has rooflines."""
+
+MAX_PANELS = 24
+"""Panels of a roofline figure at most."""
+
+BACKING = {"boxstyle": "square,pad=0.1", "facecolor": "white", "edgecolor": "none", "alpha": 0.8}
+"""Behind a label on a line."""
+
+ROOFS: dict[str, tuple[str, Any]] = {"memory": ("o", "-"), "network": ("s", "--")}
+"""What bounds the rate besides compute: marker of an intensity, and line of the bound."""
+
+
+def roofline_figure(frame: Frame, directory: str | Path, study: str = "") -> list[Path]:
+    """One figure per workload, a panel per chip, memory and link: attained rate over intensity, below the roofs.
+
+    Each point stands twice, at its operations per byte of memory and per byte of network, on one level. `frame` has
+    the columns ROOFLINE; the roofs are what its times and intensities imply. Infeasible points and intensities
+    without bytes are left out, and so are systems beyond the first MAX_PANELS, which a line below the figure says.
+    Gives the files written, `roofline_<workload>.png` and `.svg`; none for a workload without feasible points.
+    """
+    files = []
+    for workload, points, notes in workloads(frame):
+        table = feasible(points).filter(pl.col("attained_flops").is_finite()).sort("point_id").collect()
+        systems = in_order(table.select("chip", *SYSTEM_COLUMNS).unique())
+        shown = list(systems.head(MAX_PANELS).iter_rows())
+        if not shown:
+            continue
+        across = min(4, len(shown))
+        down = -(-len(shown) // across)
+        title = f"{label(workload)}: hierarchical roofline of one chip"
+        with styled_figure(((4.6 if across > 1 else 7.2) * across, 1.6 + 3.4 * down), title, study) as figure:
+            panels = figure.subplots(down, across, squeeze=False).ravel()
+            kinds = sorted(table["partitioning"].unique())
+            colours = {kind: PALETTE[index % len(PALETTE)] for index, kind in enumerate(kinds)}
+            for panel, system in zip(panels, shown):
+                mine = table.filter(*(pl.col(name) == part for name, part in zip(("chip", *SYSTEM_COLUMNS), system)))
+                _roofline(panel, mine, colours)
+                panel.set_title(", ".join(label(part) for part in system), loc="left")
+            for panel in panels[len(shown) :]:
+                panel.set_axis_off()
+            left_out = systems.height - len(shown)
+            remarks = " ".join(filter(None, [notes, f"{left_out} further systems are not shown." if left_out else ""]))
+            figure.legend(handles=_roofline_key(colours), title=remarks, title_fontsize=8.0,
+                          loc="outside lower center", ncols=3, frameon=False)  # fmt: skip
+            files += save_figure(figure, Path(directory) / f"roofline_{workload}")
+    return files
+
+
+def _roofline(panel: "Axes", points: pl.DataFrame, colours: Mapping[str, str]) -> None:
+    """Draw the roofs of a system and its points, each at both intensities."""
+    flop = pl.col("attained_flops") * pl.col("graph_time_s")
+    roofs = points.select(
+        (flop / pl.col("graph_compute_time_s")).alias("compute"),
+        *(
+            (flop / pl.col(f"graph_{what}_time_s") / pl.col(f"{what}_intensity_flop_per_B")).alias(what)
+            for what in ROOFS
+        ),
+    )
+    intensities = points.select(pl.col(f"{what}_intensity_flop_per_B").alias(what) for what in ROOFS)
+    finite = [value for what in ROOFS for value in intensities[what] if 0.0 < value < np.inf]
+    top = float(roofs["compute"].max())  # type: ignore[arg-type]
+    rates = {what: sorted({float(f"{rate:.4g}") for rate in roofs[what] if 0.0 < rate < np.inf}) for what in ROOFS}
+    ridges = [top / rate for found in rates.values() for rate in found]
+    ends = np.array([0.4 * min([*finite, *ridges], default=1.0), 2.5 * max([*finite, *ridges], default=1e3)])
+    panel.axhline(top / TERA, color="black", linewidth=1.0)
+    panel.annotate(f"compute {three_digits(top / TERA)} TFLOP/s", (0.02, top / TERA), (0.0, 2.0),
+                   ("axes fraction", "data"), textcoords="offset points", fontsize=7.0)  # fmt: skip
+    for what, (marker, line) in ROOFS.items():
+        for rate in rates[what]:
+            xs = np.geomspace(ends[0], top / rate, 2)
+            panel.plot(xs, xs * rate / TERA, color="black", linewidth=1.0, linestyle=line)
+            panel.annotate(f"{what} {three_digits(rate / GIGA)} GB/s", (xs[0], xs[0] * rate / TERA), (3.0, 0.0),
+                           textcoords="offset points", fontsize=7.0, va="top", bbox=BACKING)  # fmt: skip
+        panel.scatter(intensities[what], points["attained_flops"] / TERA, s=34.0, marker=marker, zorder=3,
+                      color=[colours[kind] for kind in points["partitioning"]])  # fmt: skip
+    for rate, pair, kind in zip(points["attained_flops"] / TERA, intensities.iter_rows(), points["partitioning"]):
+        panel.plot(pair, (rate, rate), color=colours[kind], linewidth=0.8, linestyle=":", zorder=2)
+    panel.set(xscale="log", yscale="log", xlim=ends, xlabel="FLOP per byte", ylabel="TFLOP/s per chip")
+    panel.grid(color="#DDDDDD", linewidth=0.5)
+    panel.set_axisbelow(True)
+
+
+def _roofline_key(colours: Mapping[str, str]) -> list[Any]:
+    """Entries of the legend: partitionings by colour, then what the two markers are."""
+    from matplotlib.lines import Line2D
+
+    kinds = [Line2D([], [], color=colour, marker="o", linestyle="", label=label(kind))
+             for kind, colour in colours.items()]  # fmt: skip
+    roofs = [Line2D([], [], color="black", marker=marker, linestyle=line, label=f"by bytes of {what}")
+             for what, (marker, line) in ROOFS.items()]  # fmt: skip
+    return [*kinds, *roofs]
