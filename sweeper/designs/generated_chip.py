@@ -9,12 +9,11 @@ from kernels.chips import generator
 from kernels.codes import REASONS
 from sweeper.engine.evaluation import evaluate
 from sweeper.engine.program import build_program
-from sweeper.engine.space import Factor, Grid
+from sweeper.engine.space import Axis, Factor, Grid
 from sweeper.errors import UsageFault
 from sweeper.inputs.generated import equations_of, with_generated
 from sweeper.inputs.numbers import Surroundings, constant, given_numbers, switch_columns
 from sweeper.library.library import Library
-from sweeper.study.axes import Axis
 from sweeper.study.columns import Stock
 from sweeper.study.optimize import PARTS_OF
 from sweeper.study.settings import Settings, read_pairs

@@ -8,14 +8,13 @@ import numpy as np
 from kernels.packages.equations import build_many
 from kernels.packages.layout import RESULTS
 from sweeper.engine.program import Given
-from sweeper.engine.space import Grid
+from sweeper.engine.space import Axis, Grid
 from sweeper.inputs.numbers import Surroundings, given_numbers
 from sweeper.inputs.packages import package_columns
 from sweeper.library.entries import Value
 from sweeper.library.library import Library
 from sweeper.library.packages import PackageDesign
 from sweeper.library.uncertain import DRAW, is_uncertain, key_of, values_in
-from sweeper.study.axes import Axis
 
 
 @dataclass(frozen=True, eq=False)

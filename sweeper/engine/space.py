@@ -12,11 +12,28 @@ from functools import cached_property
 
 import numpy as np
 
-from sweeper.study.axes import Axis
-from sweeper.study.boxes import Box
-
 FACTORS = 4096
 """Factors that a grid remembers."""
+
+Row = tuple[float | str, ...]
+"""Values of the columns of an axis that vary together."""
+
+
+@dataclass(frozen=True)
+class Axis:
+    """Columns that vary together: `rows` holds the values of `columns`. Searched axes are reduced by the study."""
+
+    name: str
+    columns: tuple[str, ...]
+    rows: tuple[Row, ...]
+    searched: bool
+
+
+@dataclass(frozen=True)
+class Box:
+    """A product of axes: the swept ones in the order of the file, then the searched ones."""
+
+    axes: tuple[Axis, ...]
 
 
 @dataclass(frozen=True)

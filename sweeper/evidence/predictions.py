@@ -10,13 +10,11 @@ import numpy as np
 
 from sweeper.engine.evaluation import Evaluation
 from sweeper.engine.program import Program
-from sweeper.engine.space import Factor
+from sweeper.engine.space import Axis, Box, Factor
 from sweeper.evidence.measured_rows import ColumnValue, MeasuredPoint
 from sweeper.library.library import Library, builtin_specs
 from sweeper.planning.columns import STRUCTURE
 from sweeper.planning.plan import Plan
-from sweeper.study.axes import Axis
-from sweeper.study.boxes import Box
 from sweeper.study.columns import Stock
 from sweeper.study.output import Output
 from sweeper.study.study import Study

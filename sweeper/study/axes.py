@@ -11,6 +11,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from sweeper.engine.space import Axis, Row
 from sweeper.errors import Problems, SpecError, brief, unknown
 from sweeper.reading import checks
 from sweeper.reading.expressions import Expression, ExpressionError
@@ -27,18 +28,6 @@ MAX_CANDIDATES = 10_000_000
 MAX_DIVIDED = 10**12
 _BLOCK = 1 << 18
 _TABLE = ("columns", "rows", "values", "where")
-
-Row = tuple[float | str, ...]
-
-
-@dataclass(frozen=True)
-class Axis:
-    """Columns that vary together: `rows` holds the values of `columns`. Searched axes are reduced by the study."""
-
-    name: str
-    columns: tuple[str, ...]
-    rows: tuple[Row, ...]
-    searched: bool
 
 
 @dataclass(frozen=True)

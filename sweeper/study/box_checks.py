@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from itertools import product
 
+from sweeper.engine.space import Axis
 from sweeper.errors import Problems, unknown
 from sweeper.library.graph_workload import KERNEL_BY_KERNEL, OPTIMAL
 from sweeper.reading.nodes import Node
-from sweeper.study.axes import Axis
 from sweeper.study.columns import PARTITIONING, Stock
 from sweeper.study.drafts import BoxDraft, WrittenAxis
 from sweeper.words.system import GENERATED_FROM, OPTIONAL_ROLES, PLACEHOLDER

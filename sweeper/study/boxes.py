@@ -1,23 +1,15 @@
 """Boxes: products of axes, read from their drafts."""
 
-from dataclasses import dataclass
-
+from sweeper.engine.space import Axis, Box
 from sweeper.errors import Problems, SpecError
 from sweeper.reading import checks
-from sweeper.study.axes import Axis, Constants, axis_columns, depends, read_axis
+from sweeper.study.axes import Constants, axis_columns, depends, read_axis
 from sweeper.study.box_checks import check_generated, check_joint, check_parameters, check_partitionings
 from sweeper.study.columns import REQUIRED, Stock, about
 from sweeper.study.drafts import BoxDraft, WrittenAxis
 from sweeper.words.defaults import NAMED_DEFAULTS
 from sweeper.words.numbers import NUMBERS
 from sweeper.words.system import GENERATED_FROM
-
-
-@dataclass(frozen=True)
-class Box:
-    """A product of axes: the swept ones in the order of the file, then the searched ones."""
-
-    axes: tuple[Axis, ...]
 
 
 def read_box(draft: BoxDraft, stock: Stock, problems: Problems) -> Box:

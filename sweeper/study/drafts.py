@@ -3,10 +3,11 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from sweeper.engine.space import Axis
 from sweeper.errors import Problems
 from sweeper.reading import checks
 from sweeper.reading.nodes import Node, error
-from sweeper.study.axes import Axis, is_table
+from sweeper.study.axes import is_table
 from sweeper.study.columns import ALL, ASSUMABLE, Stock, read_value, unknown_column
 
 MAX_BOXES = 10_000

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from sweeper.engine.space import Box
 from sweeper.errors import Problems, SpecError
 from sweeper.library.graph_workload import Workload
 from sweeper.library.library import Library, builtin_specs
@@ -14,7 +15,7 @@ from sweeper.library.table_workload import OperatorTable
 from sweeper.library.uncertain import DRAW
 from sweeper.reading import checks
 from sweeper.reading.nodes import Node, error, read_yaml
-from sweeper.study.boxes import Box, read_box
+from sweeper.study.boxes import read_box
 from sweeper.study.columns import Stock
 from sweeper.study.drafts import read_drafts
 from sweeper.study.optimize import Optimize, read_optimize, shares_of

@@ -8,10 +8,9 @@ import pytest
 
 import sweeper
 from kernels.codes import SWITCHES
+from sweeper.engine.space import Axis, Box
 from sweeper.planning import chunks, modes
 from sweeper.planning.plan import Plan
-from sweeper.study.axes import Axis
-from sweeper.study.boxes import Box
 from sweeper.study.output import Objective, Output
 from sweeper.study.study import load_study
 from sweeper.words.defaults import SWITCH_DEFAULTS

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from sweeper.engine.space import Axis
 from sweeper.library.library import builtin_specs
-from sweeper.study.axes import Axis
 from sweeper.study.output import Objective, Output
 from sweeper.study.study import Study, load_study
 from tests.support.small_specs import FILES, STUDY, write_files
