@@ -42,9 +42,10 @@ figures: $(STAMP)  ## evaluate the case studies and draw them into results/case_
 test: $(STAMP)  ## run the tests (ARGS="-k name" selects)
 	$(BIN)/python -m pytest -q $(ARGS)
 
-lint: $(STAMP)  ## ruff check, ruff format --check, mypy
+lint: $(STAMP)  ## ruff check, ruff format --check, lint-imports, mypy
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports --no-cache
 	$(BIN)/mypy
 
 format: $(STAMP)  ## let ruff fix and format what it can
