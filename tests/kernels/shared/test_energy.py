@@ -21,9 +21,8 @@ from kernels.shared.energy import KINDS, WORK
 from kernels.transformers.collectives import ALL_GATHER, ALL_REDUCE, REDUCE_SCATTER
 from kernels.transformers.operators import COUNT, GROUP_FIELDS, GROUP_ROWS, TENSOR
 from sweeper.evidence.calibration import calibrations
-from sweeper.evidence.measured import Row
 from sweeper.evidence.measured_kernels import LARGE
-from sweeper.evidence.measured_rows import read_rows
+from sweeper.evidence.measured_rows import MeasuredRow, read_rows
 from sweeper.evidence.registry import registry
 from sweeper.evidence.scoreboard import score
 from sweeper.evidence.statistics import Scored
@@ -338,7 +337,7 @@ def scored(layout: str) -> list[Scored]:
     return score([row for file in files for row in read_rows(folder / file) if row["power_w"]], layout)
 
 
-def volume(row: Row) -> float:
+def volume(row: MeasuredRow) -> float:
     return math.prod(float(row[name]) for name in "mnk")
 
 
