@@ -265,7 +265,7 @@ def serving_answers(rows: pl.DataFrame, costs: pl.DataFrame) -> list[dict[str, o
     """Shares of the claims on inference and both works by how requests are served, beside whether each design fits."""
     training = named(rows).filter(pl.col("task") == "training", pl.col(DRAW) == 0.0)
     chosen = [claim for claim in CLAIMS if claim.work != "training"]
-    found: list[dict[str, object]] = []
+    answered: list[dict[str, object]] = []
     for part in named(frame_of(SERVING)).partition_by(
         "microbatch", "sequence_length", "output_length", maintain_order=True
     ):
@@ -273,12 +273,12 @@ def serving_answers(rows: pl.DataFrame, costs: pl.DataFrame) -> list[dict[str, o
         times = work_times(training, part)
         shares = answers(products(times, costs), chosen)
         misfits = times.filter(~pl.col("fits"))["design"].to_list()
-        found.append(
+        answered.append(
             {"prompt": served["sequence_length"], "answer": served["output_length"], "together": served["microbatch"]}
             | {row["claim"]: round(row["share"], 3) for row in shares.to_dicts()}
             | {"does not fit": ", ".join(misfits)}
         )
-    return found
+    return answered
 
 
 def _table(rows: Sequence[Mapping[str, object]]) -> str:

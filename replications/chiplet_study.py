@@ -57,8 +57,8 @@ def best_counts(costs: pl.DataFrame, cost: str = "cost") -> pl.DataFrame:
 def optimum(costs: pl.DataFrame, cost: str = "cost") -> dict[str, Any]:
     """The best number of chiplets: for the values (`best`), in the draws (quantiles, and shares of the most frequent
     ones), the band of the least cost, and of what one die costs over it."""
-    found = best_counts(costs, cost)
-    drawn = found.filter(pl.col(DRAW) > 0.0)
+    best = best_counts(costs, cost)
+    drawn = best.filter(pl.col(DRAW) > 0.0)
     counts = drawn["count"].to_numpy()
     low, middle, high = np.quantile(counts, (0.05, 0.5, 0.95), method="nearest")
     shares = {int(count): float((counts == count).mean()) for count in np.unique(counts)}
@@ -66,12 +66,12 @@ def optimum(costs: pl.DataFrame, cost: str = "cost") -> dict[str, Any]:
     ratio = bands(one / drawn["least"].to_numpy())
     least = bands(drawn["least"].to_numpy())
     return {
-        "best": found.filter(pl.col(DRAW) == 0.0)["count"].first(),
+        "best": best.filter(pl.col(DRAW) == 0.0)["count"].first(),
         "p5": float(low),
         "p50": float(middle),
         "p95": float(high),
         "shares": ", ".join(f"{count}: {share:.2f}" for count, share in shares.items()),
-        "usd": found.filter(pl.col(DRAW) == 0.0)["least"].first(),
+        "usd": best.filter(pl.col(DRAW) == 0.0)["least"].first(),
         "usd p5": least[0],
         "usd p95": least[2],
         "one die p5": ratio[0],

@@ -90,6 +90,7 @@ def library_of(directories: Iterable[str]) -> Any:
 
 
 def plan_of(study: str, library: Iterable[str]) -> Any:
+    """The plan of a study by path or name, with library directories that come before ours."""
     from sweeper.planning.plan import make_plan
 
     return make_plan(study_path(study), library)

@@ -117,7 +117,7 @@ def published(name: str) -> Claims:
     folder = builtin_specs() / "claims"
     path = folder / f"{name}.yaml"
     if not path.exists():
-        raise UsageFault(unknown("set of claims", name, [found.stem for found in folder.glob("*.yaml")]))
+        raise UsageFault(unknown("set of claims", name, [file.stem for file in folder.glob("*.yaml")]))
     return Claims.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
 
 

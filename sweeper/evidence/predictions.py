@@ -31,7 +31,7 @@ def evaluate(points: Sequence[MeasuredPoint], constants: OtherConstants) -> list
     answers: list[tuple[float, bool]] = [(math.nan, False)] * len(points)
     for column in dict.fromkeys(point.answer for point in points):
         at = [i for i, point in enumerate(points) if point.answer == column]
-        plan = plan_of([with_constants(points[i].columns, constants) for i in at])
+        plan = plan_of_points([with_constants(points[i].columns, constants) for i in at])
         (grid,) = plan.grids
         values = plan.columns.over(grid, grid.listing(np.arange(len(at))), (column, "memory_headroom_B"))
         for i, value, headroom in zip(at, values[column], values["memory_headroom_B"], strict=True):
@@ -45,13 +45,13 @@ def with_constants(point: Mapping[str, ColumnValue], constants: OtherConstants) 
     return {**point, **{f"calibration.{name}": value for name, value in replaced.items()}}
 
 
-def plan_of(points: Sequence[Mapping[str, ColumnValue]]) -> Plan:
+def plan_of_points(points: Sequence[Mapping[str, ColumnValue]]) -> Plan:
     """A plan of one box with one axis, whose rows are the given points; what a point leaves out has its default.
 
     All columns are in the axis, and a last row unlike the first makes each of them vary, so that tables of one layout
     have the same equations in the same stages: what was compiled for one of them serves all.
     """
-    stock = Stock(library())
+    stock = Stock(our_library())
     given = dict.fromkeys(name for point in points for name in point)
     roles = (role for role in ROLES if role not in OPTIONAL_ROLES)
     names = tuple(dict.fromkeys([*given, *roles, *NUMBERS, *NAMED]))
@@ -67,7 +67,7 @@ def plan_of(points: Sequence[Mapping[str, ColumnValue]]) -> Plan:
 
 
 @cache
-def library() -> Library:
+def our_library() -> Library:
     """The library that measurements are scored with: ours."""
     return Library.load([builtin_specs()])
 
@@ -114,7 +114,7 @@ class Predictor:
         self.count = len(points)
         self.constants = {f"calibration.{name}": at for name, at in constants.items()}
         # The values of the constants are those of the candidates; what stands here only makes them columns.
-        plan = plan_of([{**point.columns, **dict.fromkeys(self.constants, 1.0)} for point in points])
+        plan = plan_of_points([{**point.columns, **dict.fromkeys(self.constants, 1.0)} for point in points])
         (grid,) = plan.grids
         self.parts: list[tuple[np.ndarray, Program, Factor, str]] = []
         kinds = [(point.answer, *(point.columns.get(name) for name in STRUCTURE)) for point in points]

@@ -59,14 +59,14 @@ def evaluate(workload: OperatorTable, wanted: Wanted, base: Mapping[str, np.ndar
             values[name] = np.asarray(expression.evaluate(values), np.float64)
     if isinstance(wanted, str):
         return np.ascontiguousarray(np.broadcast_to(values[wanted], (n,)), np.float64)
-    found = np.empty((n, len(wanted), len(wanted[0])))
+    fields = np.empty((n, len(wanted), len(wanted[0])))
     known: dict[str, np.ndarray] = {}
     for i, row in enumerate(wanted):
         for column, expression in enumerate(row):
             if expression.text not in known:
                 known[expression.text] = expression.evaluate(values)
-            found[:, i, column] = known[expression.text]
-    return found
+            fields[:, i, column] = known[expression.text]
+    return fields
 
 
 __all__ = ["DECODING", "base_symbols", "evaluate", "rows", "traits"]

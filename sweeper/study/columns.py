@@ -58,11 +58,11 @@ class Stock:
         return () if isinstance(entry, Workload) else entry.parameters
 
 
-def unknown_column(found: str) -> str:
+def unknown_column(word: str) -> str:
     """Message about a name that is no column."""
-    dotted = OVERRIDES if "." in found else [name for name in ALL if name not in OVERRIDES]
-    more = "" if "." in found else "; and attributes of entries such as memory.bandwidth"
-    return unknown("column", found, dotted) + more
+    dotted = OVERRIDES if "." in word else [name for name in ALL if name not in OVERRIDES]
+    more = "" if "." in word else "; and attributes of entries such as memory.bandwidth"
+    return unknown("column", word, dotted) + more
 
 
 def about(column: str) -> str:

@@ -123,15 +123,15 @@ def _shares(node: Node) -> tuple[str, ...]:
     allowed = [f"template.{name}" for name in SHARES]
     problems = Problems()
     items = checks.items(node, "shares") if node.value != () else ()
-    found: dict[str, Node] = {}
+    named: dict[str, Node] = {}
     for item in items:
         if item.text not in allowed:
             problems.append(item.problem(unknown("share", item.text, allowed)))
-        if item.text in found:
+        if item.text in named:
             problems.append(item.problem(f"{item.text} is given twice"))
-        found[item.text] = item
+        named[item.text] = item
     problems.raise_any()
-    return tuple(found)
+    return tuple(named)
 
 
 def _ranges(node: Node) -> dict[str, tuple[float, float]]:

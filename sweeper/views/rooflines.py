@@ -83,7 +83,7 @@ def _roofline(panel: "Axes", points: pl.DataFrame, colours: Mapping[str, str]) -
     finite = [value for what in ROOFS for value in intensities[what] if 0.0 < value < np.inf]
     top = float(roofs["compute"].max())  # type: ignore[arg-type]
     rates = {what: sorted({float(f"{rate:.4g}") for rate in roofs[what] if 0.0 < rate < np.inf}) for what in ROOFS}
-    ridges = [top / rate for found in rates.values() for rate in found]
+    ridges = [top / rate for slopes in rates.values() for rate in slopes]
     ends = np.array([0.4 * min([*finite, *ridges], default=1.0), 2.5 * max([*finite, *ridges], default=1e3)])
     panel.axhline(top / TERA, color="black", linewidth=1.0)
     panel.annotate(f"compute {three_digits(top / TERA)} TFLOP/s", (0.02, top / TERA), (0.0, 2.0),

@@ -25,7 +25,7 @@ from kernels.transformers.operators import (
     M,
     N,
 )
-from sweeper.evidence.predictions import plan_of
+from sweeper.evidence.predictions import plan_of_points
 from sweeper.library.library import Library, builtin_specs
 from sweeper.library.table_workload import read_table
 from tests.twins.naive_lstm import GATES, Ledger, Model, random_model, train_grid
@@ -50,7 +50,7 @@ TIMES = ("iteration_time_s", "pipeline_time_s", "network_time_s", "gradient_time
 
 def evaluate(points: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> dict[str, np.ndarray]:
     """Columns of points, as the engine finds them."""
-    plan = plan_of(points)
+    plan = plan_of_points(points)
     grid = plan.grids[0]
     return plan.columns.over(grid, grid.listing(np.arange(len(points))), tuple(columns))
 

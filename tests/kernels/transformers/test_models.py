@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from kernels.codes import REASONS
-from sweeper.evidence.predictions import plan_of
+from sweeper.evidence.predictions import plan_of_points
 from sweeper.library.library import Library, builtin_specs
 from tests.places import DATA
 
@@ -40,7 +40,7 @@ A100: Point = {
 
 def evaluate(points: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> dict[str, np.ndarray]:
     """Columns of points, as the engine finds them."""
-    plan = plan_of(points)
+    plan = plan_of_points(points)
     grid = plan.grids[0]
     return plan.columns.over(grid, grid.listing(np.arange(len(points))), tuple(columns))
 
