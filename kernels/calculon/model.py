@@ -11,20 +11,23 @@ a share of their rate that is a step function of the size of the work (`efficien
 
 import numpy as np
 
-from kernels.codes import CHOICES, OPERATOR_TYPES, RECOMPUTE_CLASSES, SWITCHES
-from kernels.equation import Output, compiled, equation
-from kernels.graphs.memory import (
+from kernels.codes import (
     CHIPS_MISMATCH,
+    CHOICES,
     FEASIBLE,
     HEADS_INDIVISIBLE,
     MEMORY_CAPACITY,
     MICROBATCH_INDIVISIBLE,
     OFFLOAD_CAPACITY,
+    OPERATOR_TYPES,
     PARALLELISM_MISMATCH,
+    RECOMPUTE_CLASSES,
     STAGES_INDIVISIBLE,
+    SWITCHES,
     TOO_MANY_REPLICAS,
     TOO_MANY_STAGES,
 )
+from kernels.equation import Output, compiled, equation
 
 COLLECTIVES = ("none", "column", "row")
 """Collective of an operator: that of a column-parallel product (gathers its input, reduces the gradient of it) or of a

@@ -9,7 +9,16 @@ behaviour of its program of 2021 where that differs is behind switches (docs/pat
 import numpy as np
 
 from kernels.chips.voltage import operating_point
-from kernels.codes import FIRST_OF_GENERATOR
+from kernels.codes import (
+    AREA_EXCEEDED,
+    FEASIBLE,
+    NO_CACHE,
+    NO_COMPUTE,
+    NO_MEMORY,
+    NO_NETWORK,
+    PERIMETER_EXCEEDED,
+    POWER_EXCEEDED,
+)
 from kernels.equation import Output, compiled, equation
 
 LEVELS = ("register", "l1", "l2")
@@ -751,10 +760,6 @@ def generated_totals(
     return core_used_mm2 + levels + outside, power, memory_used_mm + lane_used_mm + outer_lane_used_mm
 
 
-AREA, POWER, EDGE, COMPUTE, CACHE, MEMORY, NETWORK = (FIRST_OF_GENERATOR + float(i) for i in range(7))
-"""What may be wrong with a generated chip, in the order of `kernels.codes.REASONS`."""
-
-
 @equation(
     Output("chip_reason", "", "why the chip cannot be built; see kernels.codes.REASONS"),
     source="budgets of area, power and perimeter",
@@ -777,23 +782,19 @@ def generated_reason(
     dim_y: float,
     dim_z: float,
 ) -> float:
-    """Within all budgets, and without a part on which everything waits; every core has a bank of L1."""
+    """The first check that fails, in the order of `kernels.codes.REASONS`: within all budgets, without a part on which
+    everything waits, and with a bank of L1 for every core."""
     most = 1.0 + ROUNDING
-    if generated_used_mm2 > most * template_chip_area_mm2:
-        return AREA
-    if generated_draw_W > most * template_power_W:
-        return POWER
-    if generated_used_mm > most * 4.0 * np.sqrt(template_chip_area_mm2):
-        return EDGE
-    if not (generated_cores > 0.0 and chip_given_peak_flops > 0.0):
-        return COMPUTE
-    if not chip_l2_bandwidth_Bps > 0.0 or l1_capacity_B * most < template_l1_bank_B * generated_cores:
-        return CACHE
-    if not memory_bandwidth_Bps > 0.0:
-        return MEMORY
-    if (dim_x > 1.0 and link_bandwidth_Bps <= 0.0) or (dim_y * dim_z > 1.0 and outer_link_bandwidth_Bps <= 0.0):
-        return NETWORK
-    return 0.0
+    unlinked = (dim_x > 1.0 and link_bandwidth_Bps <= 0.0) or (dim_y * dim_z > 1.0 and outer_link_bandwidth_Bps <= 0.0)
+    cached = chip_l2_bandwidth_Bps > 0.0 and l1_capacity_B * most >= template_l1_bank_B * generated_cores
+    computes = generated_cores > 0.0 and chip_given_peak_flops > 0.0
+    reason = NO_NETWORK if unlinked else FEASIBLE
+    reason = reason if memory_bandwidth_Bps > 0.0 else NO_MEMORY
+    reason = reason if cached else NO_CACHE
+    reason = reason if computes else NO_COMPUTE
+    reason = PERIMETER_EXCEEDED if generated_used_mm > most * 4.0 * np.sqrt(template_chip_area_mm2) else reason
+    reason = POWER_EXCEEDED if generated_draw_W > most * template_power_W else reason
+    return float(AREA_EXCEEDED if generated_used_mm2 > most * template_chip_area_mm2 else reason)
 
 
 EQUATIONS = (
