@@ -5,7 +5,7 @@ does.
 """
 
 from kernels.calculon import model as calculon
-from kernels.chips import generator
+from kernels.chips import equations as generator
 from kernels.equation import Equation
 from kernels.graphs import (
     allocation,

@@ -6,7 +6,7 @@ from functools import cache
 
 import numpy as np
 
-from kernels.chips import generator
+from kernels.chips import equations as generator
 from kernels.codes import DIMENSION_KINDS, FORMAT_B, FORMATS, NAMED_FORMATS
 from kernels.equation import Equation
 from sweeper.engine.program import Given, Values
