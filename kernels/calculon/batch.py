@@ -192,10 +192,7 @@ def batch_times(
     return forward, backward, again, optimizer, network, transfer, waiting, bubble, total
 
 
-@equation(
-    Output("iteration_time_s", "s", "time of one iteration"),
-    source=f"{PAPER}: batch time",
-)
+@equation(Output("iteration_time_s", "s", "time of one iteration"), source=f"{PAPER}: batch time")
 def iteration_time(time_before_gradients_s: float, gradient_time_s: float) -> float:
     """Everything that is not hidden."""
     return time_before_gradients_s + gradient_time_s
