@@ -17,7 +17,7 @@ from benchmarks.studies import shipped
 from benchmarks.table import Row, Target
 from benchmarks.timing import cpu_s
 from benchmarks.twins import twin
-from kernels.calculon.model import CURVES
+from kernels.calculon.system import Curves
 from sweeper.library.curves import read_curves
 from sweeper.planning.plan import Plan
 
@@ -92,7 +92,7 @@ def system(plan: Plan) -> dict[str, Any]:
     chip, memory = numbers_of(plan, "chip", "chip"), numbers_of(plan, "memory", "memory")
     calibration = numbers_of(plan, "calibration", "calibration")
     entry = plan.study.library.find("calibration", str(constants["calibration"]))
-    curves = dict(zip(CURVES, read_curves(entry), strict=True))
+    curves = dict(zip(Curves._fields, read_curves(entry), strict=True))
 
     def curve(name: str, unit: float) -> list[list[float]]:
         return [[float(least) / unit, float(share)] for least, share in curves[name]]

@@ -129,8 +129,12 @@ REASONS = (
 """Why a point is infeasible, in the order in which the checks are made; the empty string is feasible."""
 FIRST_OF_PACKAGE = REASONS.index("die_exceeds_wafer")
 """The first reason that lies in the package; they follow the order of `kernels.packages.layout.STATUS`."""
-FIRST_OF_GENERATOR, FIRST_OF_SYSTEM = REASONS.index("area_exceeded"), REASONS.index("chips_mismatch")
-"""The first reasons that lie in a generated chip, and in the system."""
+(
+    FEASIBLE, AREA_EXCEEDED, POWER_EXCEEDED, PERIMETER_EXCEEDED, NO_COMPUTE, NO_CACHE, NO_MEMORY, NO_NETWORK,
+    CHIPS_MISMATCH, PARALLELISM_MISMATCH, TOO_MANY_STAGES, TOO_MANY_REPLICAS, MICROBATCH_INDIVISIBLE,
+    HEADS_INDIVISIBLE, EXPERTS_INDIVISIBLE, STAGES_INDIVISIBLE, SRAM_CAPACITY, OFFLOAD_CAPACITY, MEMORY_CAPACITY,
+) = range(FIRST_OF_PACKAGE)  # fmt: skip
+"""Codes of the others: what lies in a generated chip, then in the system."""
 
 KERNEL_TYPES = ("gemm", "batched_gemm", "elementwise")
 PHASES = ("forward", "backward", "update")

@@ -4,8 +4,8 @@ The families are dataflow graphs of kernels, tables of operators (transformers),
 does.
 """
 
-from kernels.calculon import model as calculon
-from kernels.chips import generator
+from kernels.calculon import equations as calculon
+from kernels.chips import equations as generator
 from kernels.equation import Equation
 from kernels.graphs import (
     allocation,

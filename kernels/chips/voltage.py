@@ -5,6 +5,8 @@ Sakurai and Newton, 1990). So power goes with V (V - threshold)^2, a cubic whose
 spends a budget.
 """
 
+from typing import NamedTuple
+
 from kernels.equation import compiled
 
 BOUNDED, THROTTLED = 0.0, 1.0
@@ -14,6 +16,16 @@ ROUNDING = 1e-9
 """A highest voltage may lie below the least one by this much: sums of decimal fractions."""
 STEPS = 100
 """Newton steps at most; about ten are taken."""
+
+
+class Voltages(NamedTuple):
+    """Voltage of the nominal clock, that at which transistors conduct, how far above it circuits work, and the highest
+    (0: no limit)."""
+
+    nominal_voltage_V: float
+    threshold_voltage_V: float
+    voltage_margin_V: float
+    maximum_voltage_V: float
 
 
 @compiled
@@ -43,15 +55,14 @@ def clock_at(voltage: float, nominal_V: float, threshold_V: float) -> float:
 
 
 @compiled
-def operating_point(
-    power: float, nominal_V: float, threshold_V: float, margin_V: float, maximum_V: float, voltage_floor: float
-) -> tuple[float, float, float]:
+def operating_point(power: float, voltages: Voltages, voltage_floor: float) -> tuple[float, float, float]:
     """Voltage, clock over the nominal one, and share of the circuits that run, for a power over the nominal one.
 
-    Below `threshold_V + margin_V` circuits do not work: then some are left out, or all are clocked down at that voltage
-    (`voltage_floor`). `maximum_V` is the highest voltage, 0 if there is none; power that it keeps from being spent is
-    left. Nothing runs without power, nor where no voltage or not the nominal one is allowed.
+    Below threshold and margin circuits do not work: then some are left out, or all are clocked down at that voltage
+    (`voltage_floor`). Power that the highest voltage keeps from being spent is left. Nothing runs without power, nor
+    where no voltage or not the nominal one is allowed.
     """
+    nominal_V, threshold_V, margin_V, maximum_V = voltages
     least_V = threshold_V + margin_V
     if not power > 0.0 or nominal_V <= threshold_V or 0.0 < maximum_V < least_V * (1.0 - ROUNDING):
         return least_V, 0.0, 0.0

@@ -2,24 +2,18 @@
 
 import numpy as np
 
-from kernels.codes import FIRST_OF_PACKAGE, FIRST_OF_SYSTEM
+from kernels.codes import (
+    CHIPS_MISMATCH,
+    FEASIBLE,
+    MEMORY_CAPACITY,
+    MICROBATCH_INDIVISIBLE,
+    PARALLELISM_MISMATCH,
+    SRAM_CAPACITY,
+    TOO_MANY_REPLICAS,
+    TOO_MANY_STAGES,
+)
 from kernels.equation import Output, equation
 from kernels.graphs.loads import ROOM
-
-FEASIBLE = 0
-(
-    CHIPS_MISMATCH,
-    PARALLELISM_MISMATCH,
-    TOO_MANY_STAGES,
-    TOO_MANY_REPLICAS,
-    MICROBATCH_INDIVISIBLE,
-    HEADS_INDIVISIBLE,
-    EXPERTS_INDIVISIBLE,
-    STAGES_INDIVISIBLE,
-    SRAM_CAPACITY,
-    OFFLOAD_CAPACITY,
-    MEMORY_CAPACITY,
-) = range(FIRST_OF_SYSTEM, FIRST_OF_PACKAGE)
 
 STATE = Output("state_B", "B", "main memory of one chip for what stays: weights, optimizer state, stored activations")
 

@@ -2,10 +2,9 @@
 
 import numpy as np
 
-from kernels.codes import CHOICES, PLACES
-from kernels.equation import Output, equation
-from kernels.graphs.memory import (
+from kernels.codes import (
     CHIPS_MISMATCH,
+    CHOICES,
     EXPERTS_INDIVISIBLE,
     FEASIBLE,
     HEADS_INDIVISIBLE,
@@ -13,10 +12,12 @@ from kernels.graphs.memory import (
     MICROBATCH_INDIVISIBLE,
     OFFLOAD_CAPACITY,
     PARALLELISM_MISMATCH,
+    PLACES,
     STAGES_INDIVISIBLE,
     TOO_MANY_REPLICAS,
     TOO_MANY_STAGES,
 )
+from kernels.equation import Output, equation
 from kernels.transformers.operators import S_STORED, S_WEIGHTS, S_WORKING
 from kernels.transformers.schedules import in_flight, parameter_copies
 from kernels.transformers.training import FIRST, FULL, LAST, shard_counts

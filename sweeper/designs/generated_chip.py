@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from kernels.chips import generator
+from kernels.chips import equations as generator
 from kernels.codes import REASONS
 from sweeper.engine.evaluation import evaluate
 from sweeper.engine.program import build_program

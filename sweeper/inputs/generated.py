@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import cache
 
-from kernels.chips import generator
+from kernels.chips import equations as generator
 from kernels.equation import Equation
 from sweeper.engine.program import Given
 from sweeper.inputs.numbers import Surroundings, constant

@@ -8,7 +8,7 @@ A step is the least amount of work for which its share holds; steps descend to 0
 
 import numpy as np
 
-from kernels.calculon.model import CURVE_STEPS, CURVES
+from kernels.calculon.system import CURVE_STEPS, Curves
 from sweeper.errors import Problems
 from sweeper.library.entries import Entry
 from sweeper.reading import checks
@@ -20,16 +20,16 @@ SHARE = Attribute("", "share", "share of the peak", maximum=1.0)
 
 
 def read_curves(entry: Entry) -> np.ndarray:
-    """Curves in the order of `CURVES`, each with steps of threshold and share. Raises SpecError."""
-    curves = np.zeros((len(CURVES), CURVE_STEPS, 2))
+    """Curves in the order of `Curves`, each with steps of threshold and share. Raises SpecError."""
+    curves = np.zeros((len(Curves._fields), CURVE_STEPS, 2))
     curves[:, :, 1] = 1.0
     if "efficiency_curves" not in entry.body:
         return curves
     problems = Problems()
-    for name, node in checks.fields(entry.body["efficiency_curves"], "the efficiency curves", CURVES).items():
+    for name, node in checks.fields(entry.body["efficiency_curves"], "the efficiency curves", Curves._fields).items():
         with problems.collecting():
             steps = _steps(node, Attribute(UNITS[name], name, "the least amount of work of a step", positive=False))
-            at = CURVES.index(name)
+            at = Curves._fields.index(name)
             curves[at, : len(steps)] = steps
             curves[at, len(steps) :, 1] = steps[-1][1]
     problems.raise_any()

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from kernels.calculon import model as calculon
+from kernels.calculon.table import Traits
 from kernels.transformers.operators import BESIDE, TIMES, TRAITS
 from sweeper.library.table_workload import DECODING, LAYOUTS, Operator, OperatorTable
 from sweeper.reading.expressions import Expression
@@ -17,7 +17,7 @@ def traits(workload: OperatorTable) -> np.ndarray:
     """Codes of every operator, in the columns that the kernels of the family name."""
     if workload.family == "calculon":
         return np.array(
-            [[operator.words[name] for name in calculon.TRAITS] for operator in workload.operators], np.int64
+            [[operator.words[name] for name in Traits._fields] for operator in workload.operators], np.int64
         )
     order = [operator.name for operator in workload.operators]
 

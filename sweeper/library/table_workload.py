@@ -8,7 +8,7 @@ model, in the definitions that stand before them, and in every number that the s
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from kernels.calculon import model as calculon
+from kernels.calculon import table as calculon
 from kernels.codes import GROUPS, NAMED_FORMATS, OPERATIONS, OPERATOR_TYPES, PLACES, RECOMPUTE_CLASSES
 from kernels.transformers.operators import FIELDS, PRECISIONS
 from sweeper.errors import Problems, unknown
@@ -65,7 +65,7 @@ LAYOUTS = {
     "operators": Layout(WORDS, FIELDS, TABLE_SCALARS),
     "calculon": Layout(
         {"type": OPERATOR_TYPES, "recompute": RECOMPUTE_CLASSES, "collective": calculon.COLLECTIVES},
-        calculon.FIELDS,
+        calculon.DEFAULTS,
         BLOCK_SCALARS,
     ),
 }

@@ -7,7 +7,6 @@ perimeter are shared. A technology tells by how much another process shrinks its
 
 import math
 
-from kernels.chips.generator import LEVELS
 from sweeper.words.attributes import Attribute
 
 
@@ -47,6 +46,8 @@ LEVEL = {
 }
 """A level of on-chip memory; attributes of a template are `l2_bank`, ..."""
 
+LEVELS = ("register", "l1", "l2")
+"""Levels of on-chip memory."""
 AREA_PARTS = ("core", *LEVELS, "memory", "lane", "outer_lane")
 """Parts of a chip that share its area and its power: compute units, levels of memory, controllers and interface of main
 memory, wires to chips of the same package, and to other packages."""

@@ -15,7 +15,7 @@ import tests.twins.naive_generator
 import tests.twins.naive_ownership
 import tests.twins.naive_roofline
 import tests.twins.naive_serving  # noqa: F401 - registers its twins
-from kernels.chips import generator
+from kernels.chips import equations as generator
 from kernels.codes import DIMENSION_KINDS, SWITCHES
 from kernels.models import EQUATIONS, MODELS
 from sweeper.inputs.packages import PACKAGE_TABLES

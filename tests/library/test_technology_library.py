@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from kernels.chips import generator
+from kernels.chips import equations as generator
 from kernels.codes import SWITCHES
 from sweeper.library.library import Library, builtin_specs
 from sweeper.words.chips import AREA_PARTS, EDGE_PARTS, LANE, STACK, TECHNOLOGY, TEMPLATE

@@ -13,13 +13,27 @@ from click.testing import CliRunner
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from kernels.chips import generator, voltage
+from kernels.chips import equations as generator
+from kernels.chips import voltage
+from kernels.chips.budgets import Budgets, Shares, counted
+from kernels.chips.feeding import Array, fed_flops
+from kernels.chips.lanes import Circuits, Lane, generated_links
+from kernels.chips.levels import (
+    Crossbars,
+    Level,
+    Sram,
+    generated_l1,
+    generated_l2,
+    generated_level,
+    generated_registers,
+)
+from kernels.chips.wires import Wire
 from kernels.codes import REASONS, SWITCHES
 from sweeper.cli import main
 from sweeper.library.library import Library, builtin_specs
 from sweeper.planning.plan import Plan
 from sweeper.study.study import load_study
-from sweeper.words.chips import AREA_PARTS, EDGE_PARTS
+from sweeper.words.chips import AREA_PARTS, EDGE_PARTS, LEVELS
 from sweeper.words.system import ATTRIBUTES, ROLES
 from tests.places import DATA
 from tests.twins import naive_generator as naive
@@ -32,7 +46,6 @@ Columns = dict[str, Any]
 
 SWITCHED = ("voltage_floor", "cache_network", "memory_devices", "generated_counts")
 RULES_OF_2021 = {"voltage_floor": "throttled", "cache_network": "port_per_core", "memory_devices": "area_limited"}
-LEVELS = generator.LEVELS
 V100 = ("deepflow_v100", "deepflow_n14", "deepflow_hbm2_4gb", "deepflow_inter")
 P4 = ("deepflow_p4", "deepflow_n14", "deepflow_gddr5", "deepflow_inter")
 NODES = ("14", "10", "7", "5", "3", "2", "1")
@@ -284,7 +297,7 @@ def test_voltage_is_the_largest_real_root(at: tuple[float, ...], power: float) -
 def test_operating_point(at: tuple[float, ...], power: float, floor: float, more: float) -> None:
     """Within the limits; never more power than given, and all of it but at the highest voltage; more is never worse."""
     nominal, threshold, margin, maximum = at
-    found = voltage.operating_point(power, *at, floor)
+    found = voltage.operating_point(power, voltage.Voltages(*at), floor)
     assert found == pytest.approx(naive.operating_point(power, *at, floor), rel=1e-11)
     volt, clock, share = found
     assert volt >= threshold + margin
@@ -295,8 +308,34 @@ def test_operating_point(at: tuple[float, ...], power: float, floor: float, more
         assert spent <= power * (1 + 1e-12)
     else:
         assert spent == pytest.approx(power, rel=1e-9)
-    richer = voltage.operating_point(power * more, *at, floor)
+    richer = voltage.operating_point(power * more, voltage.Voltages(*at), floor)
     assert all(b >= a * (1 - 1e-12) for a, b in zip(found, richer))
+
+
+def memory_level(
+    area_mm2: float, power_W: float, bank: tuple[float, ...], port: tuple[float, ...], energies: tuple[float, ...],
+    crossbars: float, readers: float, most_ports: float, cores: float, cache_network: float, generated_counts: float,
+) -> tuple[float, ...]:  # fmt: skip
+    """A level that gets whole budgets, at the template's own process and a clock of 1 Hz, by the twin's arguments."""
+    level = Level(1.0, 1.0, *bank, *port, *energies, utilisation=1.0)
+    shape = Crossbars(crossbars, readers, most_ports, cores)
+    budgets, sram = Budgets(area_mm2, power_W), Sram(1.0, 1.0, 1.0, 1.0, 1.0)
+    return generated_level(level, budgets, sram, 1.0, shape, cache_network, generated_counts)
+
+
+def wires_out(
+    area_mm2: float, power_W: float, edge_mm: float, wire: tuple[float, ...], voltages: tuple[float, ...],
+    voltage_floor: float, generated_counts: float,
+) -> tuple[float, ...]:  # fmt: skip
+    """Wires at the template's own process, by the twin's arguments; shares of a chip of 1 mm2 and 1 W."""
+    lane = Lane(wire[0], utilisation=1.0, latency_s=0.0, price_usd_per_Bps=0.0, switch_price_usd_per_Bps=0.0,
+                switch_energy_J_per_B=0.0)  # fmt: skip
+    shares, budgets = Shares(area_mm2, power_W, edge_mm / 4.0), Budgets(1.0, 1.0)
+    made = generated_links(
+        lane, Wire(*wire[1:]), voltage.Voltages(*voltages), shares, budgets, Circuits(1.0, 1.0), voltage_floor,
+        generated_counts,
+    )  # fmt: skip
+    return *made[:4], *made[8:]
 
 
 @MANY
@@ -314,17 +353,18 @@ def test_functions_equal_their_twins(seed: int) -> None:
         dice.one_of(1.0, dice.between(1.0, 500.0)), dice.between(1.0, 200.0), dice.one_of(1.0, 16.0, 64.0),
         dice.or_zero(1.0, 1e4), network, whole,
     )  # fmt: skip
-    assert generator.memory_level(*level) == pytest.approx(naive.memory_level(*level), rel=1e-10)
+    assert memory_level(*level) == pytest.approx(naive.memory_level(*level), rel=1e-10)
     wire = (dice.between(1e-5, 1.0), dice.or_zero(1.0, 1e3), dice.between(1e8, 1e11), dice.between(1e-13, 1e-10))
     at = tuple(naive.voltages(dice, "wire").values())
     out = (dice.or_zero(1.0, 100.0), dice.or_zero(0.01, 100.0), dice.or_zero(1.0, 100.0), wire, at, network, whole)
-    assert generator.wires_out(*out) == pytest.approx(naive.wires_out(*out), rel=1e-10)
+    assert wires_out(*out) == pytest.approx(naive.wires_out(*out), rel=1e-10)
     fed = [dice.between(1e12, 1e16), dice.or_zero(1.0, 1e4), dice.one_of(1, 4, 128), dice.one_of(1, 4, 128)]
     fed += [dice.between(1e2, 1e9), dice.between(1e11, 1e16), dice.between(1e11, 1e16)]
-    assert generator.fed_flops(*fed) == pytest.approx(naive.fed_flops(*fed), rel=1e-12)
+    flops, units, rows, columns, *rest = fed
+    assert fed_flops(flops, units, Array(rows, columns), *rest) == pytest.approx(naive.fed_flops(*fed), rel=1e-12)
     number = dice.between(1e-3, 1e6)
-    assert generator.counted(number, whole) == (math.floor(number) if whole == 0.0 else number)
-    assert generator.counted(-number, whole) == 0
+    assert counted(number, whole) == (math.floor(number) if whole == 0.0 else number)
+    assert counted(-number, whole) == 0
 
 
 # every chip: budgets
@@ -472,7 +512,7 @@ def test_whole_counts_are_never_more_than_continuous_ones(columns: Columns) -> N
 def generate_levels(chip: Columns) -> Columns:
     """The on-chip memories again, of a chip whose cores are what they are."""
     found = dict(chip)
-    for equation in (generator.generated_registers, generator.generated_l1, generator.generated_l2):
+    for equation in (generated_registers, generated_l1, generated_l2):
         found |= call(equation, found)
     return found
 

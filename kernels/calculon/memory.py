@@ -1,0 +1,128 @@
+"""Memory of one chip, in both of its memories, and whether a point can run at all."""
+
+from typing import Annotated, NamedTuple
+
+import numpy as np
+
+from kernels.calculon.batch import Batch, Groups, Offload, Pipeline, shards
+from kernels.calculon.system import PAPER
+from kernels.calculon.table import FULL
+from kernels.codes import (
+    CHIPS_MISMATCH,
+    FEASIBLE,
+    HEADS_INDIVISIBLE,
+    MEMORY_CAPACITY,
+    MICROBATCH_INDIVISIBLE,
+    OFFLOAD_CAPACITY,
+    PARALLELISM_MISMATCH,
+    STAGES_INDIVISIBLE,
+    TOO_MANY_REPLICAS,
+    TOO_MANY_STAGES,
+)
+from kernels.equation import Output, equation
+
+
+class Block(NamedTuple):
+    """What a block holds: parameters, activations that it keeps, and activations and their gradients while it runs."""
+
+    weights: float
+    stored_B: float
+    working_B: float
+    gradient_B: float
+
+
+@equation(
+    Output("memory_need_B", "B", "main memory that one chip needs"),
+    Output("offload_need_B", "B", "second memory that one chip needs"),
+    source=f"{PAPER}: memory of the first stage",
+)
+def offloaded_memory(
+    block: Annotated[Block, "block_{}"],
+    message_B: float,
+    weight_B: float,
+    gradient_B: float,
+    optimizer_state_B: float,
+    recompute: float,
+    offload: Annotated[Offload, "{}_offload"],
+    optimizer_sharding: float,
+    pipeline: Pipeline,
+    data_parallel: float,
+    microbatches: float,
+    stage_blocks: float,
+) -> tuple[float, float]:
+    """Gradients of one block are whole and in `gradient_B`, the others in the format of the weights and sharded with
+    the optimizer. Of what is offloaded, two blocks stay: the one that runs and the one that comes or goes."""
+    p, v = pipeline
+    shard = shards(optimizer_sharding, data_parallel)
+    in_flight = min(microbatches, p) * (1.0 + (p - 1.0) / (v * p) if v > 1.0 else 1.0)
+    weights_B = block.weights * weight_B
+    gradients_B, state_B = weights_B / shard, block.weights * optimizer_state_B / shard
+    summed_B = block.weights * gradient_B
+    if recompute == FULL:
+        away_B = stage_blocks * message_B * in_flight
+        held_B, left_B = block.working_B + away_B, block.working_B + 2.0 * message_B
+    else:
+        away_B = block.working_B + block.stored_B * (stage_blocks * in_flight - 1.0)
+        held_B, left_B = away_B, block.working_B + block.stored_B
+    held_weights_B, held_state_B = stage_blocks * weights_B, stage_blocks * state_B
+    held_state_B += summed_B + gradients_B * (stage_blocks - 1.0)
+    left_state_B = summed_B + gradients_B + 2.0 * state_B
+    need_B = block.gradient_B + held_weights_B + held_B + held_state_B
+    need_B += offload.weight * (2.0 * weights_B - held_weights_B)
+    need_B += offload.activation * (left_B - held_B)
+    need_B += offload.optimizer * (left_state_B - held_state_B)
+    offloaded_B = offload.weight * held_weights_B + offload.activation * away_B
+    offloaded_B += offload.optimizer * stage_blocks * (gradients_B + state_B)
+    return need_B, offloaded_B
+
+
+@equation(
+    Output("layout_reason", "", "why the layout cannot be; see kernels.codes.REASONS"),
+    source=f"{PAPER}: a tier holds the groups that are put on it, and the first is filled by them",
+)
+def layout_check(
+    chips: float,
+    linked_chips: float,
+    dim_x: float,
+    parallel: Annotated[Groups, "{}_parallel"],
+    tier: Annotated[Groups, "{}_tier"],
+    offload: Annotated[Offload, "{}_offload"],
+    layers: float,
+    heads: float,
+    batch_size: float,
+    batch: Batch,
+) -> float:
+    """The first check that fails, in the order of `kernels.codes.REASONS`. What is offloaded keeps two blocks, so a
+    stage must have more."""
+    inner = parallel.tensor if tier.tensor == 0.0 else 1.0
+    inner *= parallel.pipeline if tier.pipeline == 0.0 else 1.0
+    inner *= parallel.data if tier.data == 0.0 else 1.0
+    offloads = offload.weight + offload.activation + offload.optimizer > 0.0
+    reason = STAGES_INDIVISIBLE if np.floor(batch.chunk_blocks) != batch.chunk_blocks else FEASIBLE
+    reason = HEADS_INDIVISIBLE if heads % parallel.tensor > 0.0 else reason
+    reason = MICROBATCH_INDIVISIBLE if np.floor(batch.microbatches) != batch.microbatches else reason
+    reason = TOO_MANY_REPLICAS if parallel.data > batch_size else reason
+    reason = TOO_MANY_STAGES if parallel.pipeline > layers or (offloads and batch.stage_blocks <= 2.0) else reason
+    fits = parallel.tensor * parallel.pipeline * parallel.data == chips and dim_x % inner == 0.0
+    reason = reason if fits else PARALLELISM_MISMATCH
+    return float(reason if linked_chips == chips else CHIPS_MISMATCH)
+
+
+@equation(
+    Output("system_reason", "", "why the system cannot run the point; see kernels.codes.REASONS"),
+    Output("memory_headroom_B", "B", "memory capacity less the need; negative by what is missing"),
+    source=f"{PAPER}: capacity of both memories",
+)
+def offloaded_feasibility(
+    layout_reason: float,
+    memory_need_B: float,
+    offload_need_B: float,
+    memory_capacity_B: float,
+    offload_capacity_B: float,
+) -> tuple[float, float]:
+    """The first check that fails, in the order of `kernels.codes.REASONS`."""
+    headroom = memory_capacity_B - memory_need_B
+    too_far = offload_capacity_B > 0.0 and offload_need_B > offload_capacity_B
+    reason = float(MEMORY_CAPACITY) if headroom < 0.0 else float(FEASIBLE)
+    reason = float(OFFLOAD_CAPACITY) if too_far else reason
+    return (layout_reason if layout_reason > 0.0 else reason), headroom

@@ -1,0 +1,49 @@
+"""Budgets of area, power and perimeter, what parts of a chip get and take of them, and how what fits is counted."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from kernels.equation import compiled
+
+SOURCE = "DeepFlow (Ardalani et al., TODAES 2024), section 4.4"
+
+WHOLE = 0.0
+"""Code of the switch `generated_counts`: units, banks, devices and wires are whole; or continuous, for gradients."""
+DECIMALS = 1e-12
+"""What fits but for this much fits: decimal fractions are not exact."""
+
+
+class Budgets(NamedTuple):
+    """What a template gives its chip."""
+
+    chip_area_mm2: float
+    power_W: float
+
+
+class Shares(NamedTuple):
+    """Shares of area, power and perimeter of a part that has wires."""
+
+    area_share: float
+    power_share: float
+    edge_share: float
+
+
+class Taken(NamedTuple):
+    """What is taken of area and perimeter, and of power if all works at its most."""
+
+    used_mm2: float
+    draw_W: float
+    used_mm: float
+
+
+@compiled
+def perimeter_mm(area_mm2: float) -> float:
+    """Edge of a square chip."""
+    return 4.0 * np.sqrt(area_mm2)
+
+
+@compiled
+def counted(number: float, generated_counts: float) -> float:
+    """A number of things that fit, whole unless gradients are wanted; never negative."""
+    return max(np.floor(number * (1.0 + DECIMALS)) if generated_counts == WHOLE else number, 0.0)

@@ -1,0 +1,171 @@
+"""The generated parts as the model of a chip and its board reads them, what they take, and whether that can be."""
+
+from typing import Annotated, NamedTuple
+
+import numpy as np
+
+from kernels.chips.budgets import SOURCE, Budgets, Taken, perimeter_mm
+from kernels.chips.feeding import Array, fed_flops
+from kernels.codes import (
+    AREA_EXCEEDED,
+    FEASIBLE,
+    NO_CACHE,
+    NO_COMPUTE,
+    NO_MEMORY,
+    NO_NETWORK,
+    PERIMETER_EXCEEDED,
+    POWER_EXCEEDED,
+)
+from kernels.equation import Output, equation
+from kernels.shared.dimensions import Extents
+
+ROUNDING = 1e-9
+"""Shares may exceed a budget by this much: sums of fractions."""
+
+
+class Core(NamedTuple):
+    """All compute units: their peak, power at it, and energy of an operation."""
+
+    flops: float
+    draw_W: float
+    energy_J_per_flop: float
+
+
+class Level(NamedTuple):
+    """A level of on-chip memory: what it holds, and its power at full bandwidth and without work."""
+
+    capacity_B: float
+    draw_W: float
+    idle_W: float
+
+
+class Feed(NamedTuple):
+    """Bandwidth of a level from which compute units read, and energy of a byte."""
+
+    bandwidth_Bps: float
+    energy_J_per_B: float
+
+
+@equation(
+    Output("chip_given_peak_flops", "flop/s", "peak of the compute units, as far as registers and L1 feed them"),
+    Output("chip_vector_flops", "flop/s", "peak of the vector units"),
+    Output("chip_cores", "", "compute cores"),
+    Output("chip_core_sram_B", "B", "L1 of one core"),
+    Output("chip_sram_capacity_B", "B", "on-chip memory"),
+    Output("chip_l2_capacity_B", "B", "shared cache"),
+    Output("chip_l2_bandwidth_Bps", "B/s", "bandwidth of the shared cache"),
+    Output("chip_power_W", "W", "power of the chip without memory and links"),
+    Output("chip_idle_W", "W", "leakage of the on-chip memories"),
+    Output("chip_flop_J", "J/flop", "energy of an operation with what it reads from registers and L1"),
+    Output("chip_peak_fp8_flops", "flop/s", "the same peak in fp8; 0: not supported"),
+    Output("chip_price_usd", "usd", "not known: what a generated chip costs, its package tells"),
+    source=f"{SOURCE}; feeding: section 6.3, equation 5",
+)
+def generated_chip(
+    generated_units: float,
+    generated_cores: float,
+    core: Annotated[Core, "core_{}"],
+    register: Annotated[Level, "register_{}"],
+    register_feed: Annotated[Feed, "register_{}"],
+    l1: Annotated[Level, "l1_{}"],
+    l1_feed: Annotated[Feed, "l1_{}"],
+    l2: Annotated[Level, "l2_{}"],
+    l2_bandwidth_Bps: float,
+    array: Annotated[Array, "template_{}"],
+    template_vector_share: float,
+    template_fp8_factor: float,
+) -> tuple[float, float, float, float, float, float, float, float, float, float, float, float]:
+    """Peak, cores, on-chip memory, power and energy of all parts together."""
+    peak, from_registers, from_l1 = fed_flops(
+        core.flops, generated_units, array, register.capacity_B, register_feed.bandwidth_Bps, l1_feed.bandwidth_Bps
+    )
+    cores = max(generated_cores, 1.0)
+    return (
+        peak,
+        core.flops * template_vector_share,
+        cores,
+        l1.capacity_B / cores,
+        register.capacity_B + l1.capacity_B + l2.capacity_B,
+        l2.capacity_B,
+        l2_bandwidth_Bps,
+        core.draw_W + register.draw_W + l1.draw_W + l2.draw_W,
+        register.idle_W + l1.idle_W + l2.idle_W,
+        core.energy_J_per_flop + from_registers * register_feed.energy_J_per_B + from_l1 * l1_feed.energy_J_per_B,
+        peak * template_fp8_factor,
+        np.nan,
+    )
+
+
+@equation(
+    Output("idle_power_W", "W", "power of a board without work"),
+    Output("power_limit_W", "W", "limit of a board's power; NaN where none is known"),
+    Output("flop_energy_J_per_flop", "J/flop", "energy of a bf16 operation, without cache and memory"),
+    Output("byte_energy_J_per_B", "J/B", "energy of moving a byte between memory and chip"),
+    Output("calibration_l2_energy_J_per_B", "J/B", "energy of a byte through the shared cache"),
+    source="the operating points of the generated parts",
+)
+def generated_board(
+    chip_idle_W: float,
+    chip_flop_J: float,
+    l2_energy_J_per_B: float,
+    memory_idle_W: float,
+    memory_energy_J_per_B: float,
+    template_power_W: float,
+) -> tuple[float, float, float, float, float]:
+    """Leakage is drawn always, the rest by work; the budget is the limit."""
+    return chip_idle_W + memory_idle_W, template_power_W, chip_flop_J, memory_energy_J_per_B, l2_energy_J_per_B
+
+
+@equation(
+    Output("generated_used_mm2", "mm^2", "area of all parts of the chip"),
+    Output("generated_draw_W", "W", "power of chip, memory and links if all work at their most"),
+    Output("generated_used_mm", "mm", "perimeter that wires take"),
+    source="sums over the parts",
+)
+def generated_totals(
+    core_used_mm2: float,
+    register_used_mm2: float,
+    l1_used_mm2: float,
+    l2_used_mm2: float,
+    chip_power_W: float,
+    memory: Annotated[Taken, "memory_{}"],
+    lane: Annotated[Taken, "lane_{}"],
+    outer_lane: Annotated[Taken, "outer_lane_{}"],
+) -> tuple[float, float, float]:
+    """Never more than the budgets, unless shares exceed one together or leakage exceeds a part's power."""
+    levels = register_used_mm2 + l1_used_mm2 + l2_used_mm2
+    outside = memory.used_mm2 + lane.used_mm2 + outer_lane.used_mm2
+    power = chip_power_W + memory.draw_W + lane.draw_W + outer_lane.draw_W
+    return core_used_mm2 + levels + outside, power, memory.used_mm + lane.used_mm + outer_lane.used_mm
+
+
+@equation(
+    Output("chip_reason", "", "why the chip cannot be built; see kernels.codes.REASONS"),
+    source="budgets of area, power and perimeter",
+)
+def generated_reason(
+    budgets: Annotated[Budgets, "template_{}"],
+    template_l1_bank_B: float,
+    taken: Annotated[Taken, "generated_{}"],
+    generated_cores: float,
+    l1_capacity_B: float,
+    chip_given_peak_flops: float,
+    chip_l2_bandwidth_Bps: float,
+    memory_bandwidth_Bps: float,
+    link_bandwidth_Bps: float,
+    outer_link_bandwidth_Bps: float,
+    dim: Annotated[Extents, "dim_{}"],
+) -> float:
+    """The first check that fails, in the order of `kernels.codes.REASONS`: within all budgets, without a part on which
+    everything waits, and with a bank of L1 for every core."""
+    most = 1.0 + ROUNDING
+    unlinked = (dim.x > 1.0 and link_bandwidth_Bps <= 0.0) or (dim.y * dim.z > 1.0 and outer_link_bandwidth_Bps <= 0.0)
+    cached = chip_l2_bandwidth_Bps > 0.0 and l1_capacity_B * most >= template_l1_bank_B * generated_cores
+    computes = generated_cores > 0.0 and chip_given_peak_flops > 0.0
+    reason = NO_NETWORK if unlinked else FEASIBLE
+    reason = reason if memory_bandwidth_Bps > 0.0 else NO_MEMORY
+    reason = reason if cached else NO_CACHE
+    reason = reason if computes else NO_COMPUTE
+    reason = PERIMETER_EXCEEDED if taken.used_mm > most * perimeter_mm(budgets.chip_area_mm2) else reason
+    reason = POWER_EXCEEDED if taken.draw_W > most * budgets.power_W else reason
+    return float(AREA_EXCEEDED if taken.used_mm2 > most * budgets.chip_area_mm2 else reason)

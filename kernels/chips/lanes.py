@@ -1,0 +1,110 @@
+"""Wires to other chips: as many as area and perimeter allow, of the same package and of others."""
+
+from typing import Annotated, NamedTuple
+
+from kernels.chips.budgets import SOURCE, Budgets, Shares, counted, perimeter_mm
+from kernels.chips.voltage import Voltages
+from kernels.chips.wires import Wire, driven, edge_taken_mm, escaping
+from kernels.equation import Output, compiled, equation
+
+
+class Lane(NamedTuple):
+    """A wire to another chip: what it takes of this one, its attainable share, and what a network of them costs."""
+
+    area_mm2: float
+    latency_s: float
+    utilisation: float
+    price_usd_per_Bps: float
+    switch_price_usd_per_Bps: float
+    switch_energy_J_per_B: float
+
+
+class Circuits(NamedTuple):
+    """Factors of a technology on the circuits at a wire's end."""
+
+    lane_area: float
+    lane_energy: float
+
+
+def link_outputs(lane: str, link: str, others: str) -> tuple[Output, ...]:
+    """Columns of the wires of one kind, and of the links that they make."""
+    return (
+        Output(f"{lane}_wires", "", f"wires to {others}"),
+        Output(f"{lane}_voltage_V", "V", "their voltage"),
+        Output(f"{link}_bandwidth_Bps", "B/s", "what a chip sends in one direction over them together"),
+        Output(f"{link}_energy_J_per_B", "J/B", "energy of a byte over them"),
+        Output(f"{link}_latency_s", "s", "time of one hop for an empty message"),
+        Output(f"{link}_price_usd_per_Bps", "usd/(B/s)", "price of a link"),
+        Output(f"{link}_switch_price_usd_per_Bps", "usd/(B/s)", "price of a port"),
+        Output(f"{link}_switch_energy_J_per_B", "J/B", "energy of a byte through a port"),
+        Output(f"{lane}_used_mm2", "mm^2", "area of their circuits"),
+        Output(f"{lane}_used_mm", "mm", "perimeter that they take"),
+        Output(f"{lane}_draw_W", "W", "power when all carry data"),
+    )
+
+
+Linked = tuple[float, float, float, float, float, float, float, float, float, float, float]
+"""Values of `link_outputs`."""
+
+
+@compiled
+def generated_links(
+    lane: Lane,
+    wire: Wire,
+    voltages: Voltages,
+    shares: Shares,
+    budgets: Budgets,
+    circuits: Circuits,
+    voltage_floor: float,
+    generated_counts: float,
+) -> Linked:
+    """As many as area and perimeter allow, at the voltage that spends the power."""
+    circuits_mm2 = lane.area_mm2 * circuits.lane_area
+    made = Wire(wire.wires_per_mm, wire.wire_rate_Bps, wire.energy_J_per_B * circuits.lane_energy)
+    let_out = escaping(shares.edge_share * perimeter_mm(budgets.chip_area_mm2), made)
+    wires = counted(min(shares.area_share * budgets.chip_area_mm2 / circuits_mm2, let_out), generated_counts)
+    power_W = shares.power_share * budgets.power_W
+    voltage, carried_Bps, energy_J_per_B = driven(wires, made, voltages, power_W, voltage_floor)
+    return (
+        wires,
+        voltage,
+        carried_Bps * lane.utilisation,
+        energy_J_per_B,
+        lane.latency_s,
+        lane.price_usd_per_Bps,
+        lane.switch_price_usd_per_Bps,
+        lane.switch_energy_J_per_B,
+        wires * circuits_mm2,
+        edge_taken_mm(wires, made),
+        carried_Bps * energy_J_per_B,
+    )
+
+
+@equation(*link_outputs("lane", "link", "chips of the same package"), source=f"{SOURCE}.4")
+def generated_lanes(
+    lane: Annotated[Lane, "lane_{}"],
+    wire: Annotated[Wire, "lane_{}"],
+    voltages: Annotated[Voltages, "lane_{}"],
+    shares: Annotated[Shares, "template_lane_{}"],
+    budgets: Annotated[Budgets, "template_{}"],
+    circuits: Annotated[Circuits, "technology_{}"],
+    voltage_floor: float,
+    generated_counts: float,
+) -> Linked:
+    """Wires of the first dimension of the network."""
+    return generated_links(lane, wire, voltages, shares, budgets, circuits, voltage_floor, generated_counts)
+
+
+@equation(*link_outputs("outer_lane", "outer_link", "other packages"), source=f"{SOURCE}.4")
+def generated_outer_lanes(
+    lane: Annotated[Lane, "outer_lane_{}"],
+    wire: Annotated[Wire, "outer_lane_{}"],
+    voltages: Annotated[Voltages, "outer_lane_{}"],
+    shares: Annotated[Shares, "template_outer_lane_{}"],
+    budgets: Annotated[Budgets, "template_{}"],
+    circuits: Annotated[Circuits, "technology_{}"],
+    voltage_floor: float,
+    generated_counts: float,
+) -> Linked:
+    """Wires of the other dimensions."""
+    return generated_links(lane, wire, voltages, shares, budgets, circuits, voltage_floor, generated_counts)
