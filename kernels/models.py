@@ -18,6 +18,9 @@ from kernels.graphs import (
     speculation,
 )
 from kernels.graphs import (
+    energy as graph_energy,
+)
+from kernels.graphs import (
     loads as graph_loads,
 )
 from kernels.graphs import (
@@ -43,6 +46,9 @@ from kernels.transformers import (
     operators,
     rates,
     training,
+)
+from kernels.transformers import (
+    energy as operator_energy,
 )
 from kernels.transformers import (
     memory as model_memory,
@@ -76,8 +82,8 @@ MODELS: dict[str, tuple[Equation, ...]] = {
         metrics.work,
         metrics.chip_work,
         metrics.roofline,
-        *energy.SHARED,
-        *energy.GRAPH,
+        *energy.EQUATIONS,
+        *graph_energy.EQUATIONS,
     ),
     "operators": (
         *SHARED,
@@ -88,8 +94,8 @@ MODELS: dict[str, tuple[Equation, ...]] = {
         *inference.EQUATIONS,
         *model_memory.EQUATIONS,
         *ownership.TOKEN_EQUATIONS,
-        *energy.SHARED,
-        *energy.OPERATORS,
+        *energy.EQUATIONS,
+        *operator_energy.EQUATIONS,
     ),
     "calculon": (*SHARED, *calculon.EQUATIONS, ownership.rated_power),
 }

@@ -1,7 +1,7 @@
 """Energy and power again, in plain Python: work by operator and by name, whole models, boards at their limit.
 
-Twins of kernels/shared/energy.py, as in `naive`, and random inputs for them. Bytes of products and attention come
-from their own twins; what a chip sends is counted step by step along the network.
+Twins of the equations of energy of all families, as in `naive`, and random inputs for them. Bytes of products and
+attention come from their own twins; what a chip sends is counted step by step along the network.
 """
 
 import math
@@ -12,7 +12,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from kernels.codes import DIMENSION_KINDS, FORMAT_B, GROUPS, OPERATIONS, OPERATOR_TYPES, PLACES, RECOMPUTE_CLASSES
-from kernels.shared.energy import PASSES, WORK
+from kernels.transformers.energy import PASSES, WORK
 from kernels.transformers.operators import GROUP_ROWS, PRECISIONS, SUMS
 from tests.twins import naive_attention
 from tests.twins.naive import FOR_EQUATION, RANGES, SPECIAL, Outputs, twin

@@ -17,8 +17,9 @@ import sweeper
 from kernels.codes import FORMAT_B
 from kernels.models import MODELS
 from kernels.shared import energy
-from kernels.shared.energy import KINDS, WORK
+from kernels.transformers import energy as operator_energy
 from kernels.transformers.collectives import ALL_GATHER, ALL_REDUCE, REDUCE_SCATTER
+from kernels.transformers.energy import KINDS, WORK
 from kernels.transformers.operators import COUNT, GROUP_FIELDS, GROUP_ROWS, TENSOR
 from sweeper.evidence.calibration import calibrations
 from sweeper.evidence.measured import LARGE, Row, read_rows, registry
@@ -148,7 +149,7 @@ def test_narrow_formats_take_less_but_not_in_proportion() -> None:
 def test_work_of_places_is_the_sum_over_their_operators(table: dict[str, np.ndarray], early_stop: float) -> None:
     sums = np.empty((6, 4 * KINDS))
     arrays = (table["operator_traits"], table["operator_dims"], table["operator_work"])
-    energy.place_work.function(*arrays, early_stop, sums)
+    operator_energy.place_work.function(*arrays, early_stop, sums)
     counts = np.maximum(table["operator_dims"][:, COUNT], 0.0)
     both = (counts[:, None] * table["operator_work"]).sum(axis=0)
     assert sums[:, : 2 * KINDS].sum(axis=0) == pytest.approx(both, rel=CLOSE)
@@ -158,7 +159,7 @@ def test_work_of_places_is_the_sum_over_their_operators(table: dict[str, np.ndar
     parts = np.zeros_like(sums)
     for i in range(len(counts)):
         one = np.empty_like(sums)
-        energy.place_work.function(*(array[i : i + 1] for array in arrays), early_stop, one)
+        operator_energy.place_work.function(*(array[i : i + 1] for array in arrays), early_stop, one)
         parts += one
     assert parts == pytest.approx(sums, rel=CLOSE)
 
@@ -178,7 +179,7 @@ def test_an_all_reduce_sends_what_its_halves_send_in_proportion_to_the_message(
     net: tuple[np.ndarray, np.ndarray], message_B: float, factor: float
 ) -> None:
     def sent(operation: int, size_B: float) -> float:
-        return energy.sent_J(*net, TENSOR, float(operation), size_B)
+        return operator_energy.sent_J(*net, TENSOR, float(operation), size_B)
 
     whole = sent(ALL_REDUCE, message_B)
     assert whole == pytest.approx(sent(REDUCE_SCATTER, message_B) + sent(ALL_GATHER, message_B), rel=CLOSE)
@@ -219,7 +220,7 @@ def test_longer_messages_and_more_bytes_take_more(table: dict[str, np.ndarray], 
     found = []
     for dims in (table["operator_dims"], more):
         work = np.empty((len(dims), 2 * KINDS))
-        energy.evaluate_work(
+        operator_energy.evaluate_work(
             table["operator_traits"], dims, network, np.full((len(GROUP_ROWS), 2), 1e-11), rates,
             (132.0, 228e3, 5e7, 1e13), (2.0, 2.0, 4.0, 2.0), (2.0, 2.0), 64.0, work,
         )  # fmt: skip
