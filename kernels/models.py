@@ -42,9 +42,12 @@ from kernels.shared import (
 )
 from kernels.transformers import (
     device_mapping,
+    groups,
     inference,
     operators,
     rates,
+    stages,
+    sums,
     training,
 )
 from kernels.transformers import (
@@ -88,8 +91,11 @@ MODELS: dict[str, tuple[Equation, ...]] = {
     "operators": (
         *SHARED,
         *rates.EQUATIONS,
+        *groups.EQUATIONS,
         *device_mapping.EQUATIONS,
         *operators.EQUATIONS,
+        *sums.EQUATIONS,
+        *stages.EQUATIONS,
         *training.EQUATIONS,
         *inference.EQUATIONS,
         *model_memory.EQUATIONS,

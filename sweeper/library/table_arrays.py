@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from kernels.calculon import model as calculon
-from kernels.transformers.operators import BESIDE, TIMES, TRAITS
+from kernels.transformers.operators import TRAIT, Times, Traits
 from sweeper.library.table_workload import DECODING, LAYOUTS, Operator, OperatorTable
 from sweeper.reading.expressions import Expression
 
@@ -23,8 +23,8 @@ def traits(workload: OperatorTable) -> np.ndarray:
 
     def codes(operator: Operator) -> tuple[int, ...]:
         at, during = operator.beside or ("", "forward")
-        words = tuple(operator.words[name] for name in TRAITS[:BESIDE])
-        return (*words, order.index(at) if at else -1, TIMES.index(during))
+        words = tuple(operator.words[name] for name in Traits._fields[: TRAIT.beside])
+        return (*words, order.index(at) if at else -1, Times._fields.index(during))
 
     return np.array([codes(operator) for operator in workload.operators], np.int64)
 

@@ -10,7 +10,8 @@ from typing import Any
 from hypothesis import strategies as st
 
 from kernels.codes import DIMENSION_KINDS, MAPPING_ORDERS
-from kernels.transformers.operators import GROUP_FIELDS, GROUP_ROWS
+from kernels.transformers.collectives import Group
+from kernels.transformers.groups import Groups
 from tests.twins.naive import FOR_EQUATION, Outputs, twin
 from tests.twins.naive_models import mappings
 
@@ -219,7 +220,7 @@ def routed_group_network(**given: Any) -> Outputs:
         side = "inner" if along[0] >= along[1] + along[2] else "outer"
         row |= {side: size, f"{side}_Bps": least, f"{side}_latency_s": latency + step_s}
         row[f"{side}_kind"] = DIMENSION_KINDS.index(kind)
-    return {"group_network": [[rows[name][field] for field in GROUP_FIELDS] for name in GROUP_ROWS]}
+    return {"group_network": [[rows[name][field] for field in Group._fields] for name in Groups._fields]}
 
 
 FOR_EQUATION["routed_group_network"] = st.builds(

@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 
 from kernels.codes import DIMENSION_KINDS, FORMAT_B, GROUPS, OPERATIONS, OPERATOR_TYPES, PLACES, RECOMPUTE_CLASSES
 from kernels.transformers.energy import PASSES, WORK
-from kernels.transformers.operators import GROUP_ROWS, PRECISIONS, SUMS
+from kernels.transformers.groups import Groups
+from kernels.transformers.operators import PRECISIONS
+from kernels.transformers.sums import Sums
 from tests.twins import naive_attention
 from tests.twins.naive import FOR_EQUATION, RANGES, SPECIAL, Outputs, twin
 from tests.twins.naive_models import (
@@ -83,7 +85,7 @@ def group_energy(group_network: list[list[float]], **energies: float) -> Outputs
 def carried(given: Mapping[str, Any], group: str, operation: str, message_B: float) -> float:
     """Energy of what one of the chips sends, as the steps of the collective go through the network."""
     network = groups(given["group_network"])[group]
-    near, far = dict(zip(GROUP_ROWS, given["group_energy"], strict=True))[group]
+    near, far = dict(zip(Groups._fields, given["group_energy"], strict=True))[group]
     inner, outer = int(network["inner"]), int(network["outer"])
     if inner * outer == 1:
         return 0.0
@@ -233,7 +235,7 @@ def training_work(**given: Any) -> Outputs:
     work = {kind: microbatches * amount for kind, amount in once.items()}
     of, [layer] = (
         places(given["place_sums"]),
-        rows_of([mean_layer(given["place_sums"], given["layers"], given["expert_layers"])], SUMS),
+        rows_of([mean_layer(given["place_sums"], given["layers"], given["expert_layers"])], Sums._fields),
     )
     expert = given["expert_layers"] * of["routed"]["weights"]
     in_layers = given["layers"] * layer["weights"]
@@ -377,7 +379,7 @@ FOR_EQUATION.update(
 )
 SPECIAL.update(
     {
-        "group_energy": amounts(len(GROUP_ROWS), ("J", "J")).map(lambda pairs: pairs * 1e-18),
+        "group_energy": amounts(len(Groups._fields), ("J", "J")).map(lambda pairs: pairs * 1e-18),
         **{name: amounts(len(PLACES), WORK_COLUMNS[name]) for name in ("place_work", "decode_place_work")},
         "zero_stage": st.integers(0, 3).map(float),
         "topology_kind_x": st.integers(0, len(DIMENSION_KINDS) - 1).map(float),
