@@ -31,7 +31,7 @@ from kernels.transformers.operators import (
 )
 from kernels.transformers.rates import Chip, Precisions, Rates
 from kernels.transformers.schedules import Pipeline, chunks_of
-from kernels.transformers.stages import IGNORED, Boundary, Widths, repeated
+from kernels.transformers.stages import IGNORED, Boundary, StateTraffic, Updates, Widths, repeated
 from kernels.transformers.sums import FIRST, LAST, ROUTED, Depth, S, mix_layer, repeats
 
 VECTOR = 10.0
@@ -41,10 +41,18 @@ decoded for two operations per lane. Assumed; such operators are limited by memo
 TILE_ROWS, TILE_COLUMNS = 256.0, 128.0
 """Tile of a product for what it reads through the shared cache: the largest that libraries ship."""
 
-WORK = ("flops", "l2_B", "memory_B", "network_J")
-"""What is counted: operations, each in units of a bf16 one; bytes through the shared cache; bytes of memory; energy of
-links and switches."""
-W_FLOPS, W_L2, W_MEMORY, W_NETWORK = range(len(WORK))
+
+class Work(NamedTuple):
+    """What is counted: operations, each in units of a bf16 one; bytes through the shared cache; bytes of memory; energy
+    of links and switches."""
+
+    flops: int
+    l2_B: int
+    memory_B: int
+    network_J: int
+
+
+W = Work(*range(len(Work._fields)))
 
 PASSES = ("forward", "backward", "selective", "full")
 """Passes whose work is summed by place: the first two, and what recomputation repeats."""
@@ -92,47 +100,47 @@ def evaluate_work(
     memory_Bps = rates.attainable_memory_Bps
     work[:] = 0.0
     for i in range(len(traits)):
-        d, forward, backward = dims[i], work[i, : len(WORK)], work[i, len(WORK) :]
+        d, forward, backward = dims[i], work[i, : len(W)], work[i, len(W) :]
         kind = traits[i, TRAIT.type]
         if d[D.count] <= 0.0:
             continue
         if kind == COLLECTIVE:
             group, operation = traits[i, TRAIT.group], float(traits[i, TRAIT.operation])
-            forward[W_NETWORK] = sent_J(group_network, group_energy, group, operation, d[D.message])
+            forward[W.network_J] = sent_J(group_network, group_energy, group, operation, d[D.message])
             back = adjoint(operation)
-            backward[W_NETWORK] = sent_J(group_network, group_energy, group, back, d[D.backward_message])
+            backward[W.network_J] = sent_J(group_network, group_energy, group, back, d[D.backward_message])
         elif kind == GEMM:
             precision = traits[i, TRAIT.precision]
             peak = product_flops(d, precision, rates)
             product, inputs, weights = products_of(d, formats)
-            forward[W_L2], forward[W_MEMORY] = product_work(product, peak, memory_Bps, chip)
+            forward[W.l2_B], forward[W.memory_B] = product_work(product, peak, memory_Bps, chip)
             input_l2_B, input_B = product_work(inputs, peak, memory_Bps, chip)
             weight_l2_B, weight_B = product_work(weights, peak, memory_Bps, chip)
             each = linear if precision == 0 else attending
-            forward[W_FLOPS] = 2.0 * d[D.batch] * d[D.m] * d[D.n] * d[D.k] * each
-            backward[W_FLOPS] = 2.0 * forward[W_FLOPS]
-            backward[W_L2] = input_l2_B + weight_l2_B
-            backward[W_MEMORY] = input_B + weight_B
+            forward[W.flops] = 2.0 * d[D.batch] * d[D.m] * d[D.n] * d[D.k] * each
+            backward[W.flops] = 2.0 * forward[W.flops]
+            backward[W.l2_B] = input_l2_B + weight_l2_B
+            backward[W.memory_B] = input_B + weight_B
         elif kind == ATTENTION:
             shape = attention_of(d, formats)
-            _, _, forward[W_MEMORY], flops = attention_time(shape, rates, chip, attention_rows)
-            _, _, backward[W_MEMORY], back_flops = attention_backward_time(shape, rates, chip)
+            _, _, forward[W.memory_B], flops = attention_time(shape, rates, chip, attention_rows)
+            _, _, backward[W.memory_B], back_flops = attention_backward_time(shape, rates, chip)
             l2_B = attention_l2_B(shape)
             # The cache serves the products of the backward pass as it does those of the forward pass.
-            forward[W_FLOPS], forward[W_L2] = flops * attending, l2_B
-            backward[W_FLOPS], backward[W_L2] = back_flops * attending, l2_B * back_flops / flops
+            forward[W.flops], forward[W.l2_B] = flops * attending, l2_B
+            backward[W.flops], backward[W.l2_B] = back_flops * attending, l2_B * back_flops / flops
         else:
-            forward[W_FLOPS] = VECTOR * d[D.flops]
-            forward[W_L2] = forward[W_MEMORY] = d[D.bytes]
-            backward[W_FLOPS] = VECTOR * (d[D.input_gradient_flops] + d[D.weight_gradient_flops])
-            backward[W_L2] = backward[W_MEMORY] = d[D.input_gradient_bytes] + d[D.weight_gradient_bytes]
+            forward[W.flops] = VECTOR * d[D.flops]
+            forward[W.l2_B] = forward[W.memory_B] = d[D.bytes]
+            backward[W.flops] = VECTOR * (d[D.input_gradient_flops] + d[D.weight_gradient_flops])
+            backward[W.l2_B] = backward[W.memory_B] = d[D.input_gradient_bytes] + d[D.weight_gradient_bytes]
 
 
 COUNTED = "operations and bytes of the operators, products and attention of kernels.transformers"
 
 
 @equation(
-    Output("operator_work", "flop, B or J", "per operator: work of both passes", ("operator", 2 * len(WORK))),
+    Output("operator_work", "flop, B or J", "per operator: work of both passes", ("operator", 2 * len(W))),
     source=COUNTED,
 )
 def operator_work(
@@ -156,7 +164,7 @@ def operator_work(
 
 
 @equation(
-    Output("decode_work", "flop, B or J", "the same for one generated token", ("operator", 2 * len(WORK))),
+    Output("decode_work", "flop, B or J", "the same for one generated token", ("operator", 2 * len(W))),
     source=COUNTED,
 )
 def decode_work(
@@ -191,15 +199,15 @@ def sum_work(traits: np.ndarray, dims: np.ndarray, work: np.ndarray, early_stop:
             continue
         selective, full = repeats(traits[i, TRAIT.recompute], early_stop)
         s = sums[traits[i, TRAIT.place]]
-        for kind in range(len(WORK)):
-            s[FORWARD * len(WORK) + kind] += count * work[i, kind]
-            s[BACKWARD * len(WORK) + kind] += count * work[i, len(WORK) + kind]
-            s[SELECTIVE_PASS * len(WORK) + kind] += selective * count * work[i, kind]
-            s[FULL_PASS * len(WORK) + kind] += full * count * work[i, kind]
+        for kind in range(len(W)):
+            s[FORWARD * len(W) + kind] += count * work[i, kind]
+            s[BACKWARD * len(W) + kind] += count * work[i, len(W) + kind]
+            s[SELECTIVE_PASS * len(W) + kind] += selective * count * work[i, kind]
+            s[FULL_PASS * len(W) + kind] += full * count * work[i, kind]
 
 
 @equation(
-    Output("place_work", "flop, B or J", "work of the operators of each place", (len(PLACES), len(PASSES) * len(WORK))),
+    Output("place_work", "flop, B or J", "work of the operators of each place", (len(PLACES), len(PASSES) * len(W))),
     source="sum over the operator table",
 )
 def place_work(
@@ -215,7 +223,7 @@ def place_work(
 
 @equation(
     Output("decode_place_work", "flop, B or J", "the same for one generated token",
-           (len(PLACES), len(PASSES) * len(WORK))),
+           (len(PLACES), len(PASSES) * len(W))),
     source="sum over the operator table",
 )  # fmt: skip
 def decode_place_work(
@@ -233,50 +241,34 @@ def whole_model(place_work: np.ndarray, depth: Depth, recompute: float) -> np.nd
     """
     layer = np.empty(place_work.shape[1])
     mix_layer(place_work, depth, layer)
-    total = np.zeros((2, len(WORK)))
-    for kind in range(len(WORK)):
+    total = np.zeros((2, len(W)))
+    for kind in range(len(W)):
         for step in (FORWARD, BACKWARD):
-            at = step * len(WORK) + kind
+            at = step * len(W) + kind
             total[step, kind] = depth.layers * layer[at] + place_work[FIRST, at] + place_work[LAST, at]
-        selective, full = layer[SELECTIVE_PASS * len(WORK) + kind], layer[FULL_PASS * len(WORK) + kind]
+        selective, full = layer[SELECTIVE_PASS * len(W) + kind], layer[FULL_PASS * len(W) + kind]
         total[BACKWARD, kind] += depth.layers * repeated(recompute, selective, full)
     return total
 
 
-class StateTraffic(NamedTuple):
-    """Bytes of memory per parameter: to add a microbatch's gradient up, to unshard a weight, to update."""
-
-    accumulation_B: float
-    unshard_traffic_B: float
-    optimizer_traffic_B: float
-
-
-class Updates(NamedTuple):
-    """How parameters are updated: ZeRO stage, code of how gradients are reduced, and whether the update's traffic
-    counts."""
-
-    zero_stage: float
-    gradient_all_reduce: float
-    optimizer_traffic: float
-
-
 class Weights(NamedTuple):
-    """Parameters of a whole model on one chip of every stage: of routed experts, of layers without these, and all but
-    the routed experts."""
+    """Parameters of a whole model on one chip of every stage: of all layers, of routed experts, of layers without
+    these, and all but the routed experts."""
 
+    in_layers: float
     expert: float
     dense: float
     everywhere: float
 
 
 @compiled
-def weights_of(place_sums: np.ndarray, depth: Depth) -> tuple[float, Weights]:
-    """Parameters of all layers, and the kinds of them."""
+def weights_of(place_sums: np.ndarray, depth: Depth) -> Weights:
+    """Sums over the operator table."""
     layer = np.empty(place_sums.shape[1])
     mix_layer(place_sums, depth, layer)
-    inside, expert = depth.layers * layer[S.weights], depth.expert_layers * place_sums[ROUTED, S.weights]
-    dense = inside - expert
-    return inside, Weights(expert, dense, dense + place_sums[FIRST, S.weights] + place_sums[LAST, S.weights])
+    in_layers, expert = depth.layers * layer[S.weights], depth.expert_layers * place_sums[ROUTED, S.weights]
+    dense = in_layers - expert
+    return Weights(in_layers, expert, dense, dense + place_sums[FIRST, S.weights] + place_sums[LAST, S.weights])
 
 
 @compiled
@@ -328,23 +320,24 @@ def training_work(
     microbatches, stages = pipeline.microbatches, pipeline.pipeline_parallel
     passes = whole_model(place_work, depth, recompute)
     total = microbatches * (passes[0] + passes[1])
-    inside, weights = weights_of(place_sums, depth)
+    weights = weights_of(place_sums, depth)
     sharded = 1.0 if updates.zero_stage >= 3.0 else 0.0
-    total[W_MEMORY] += microbatches * inside * (traffic.accumulation_B + sharded * traffic.unshard_traffic_B)
+    each_B = traffic.accumulation_B + sharded * traffic.unshard_traffic_B
+    total[W.memory_B] += microbatches * weights.in_layers * each_B
     if updates.optimizer_traffic > 0.0:
         shards, expert_shards = shard_counts(updates.zero_stage, group_network)
         part = weights.everywhere / shards + weights.expert / expert_shards
-        total[W_MEMORY] += part * traffic.optimizer_traffic_B
+        total[W.memory_B] += part * traffic.optimizer_traffic_B
     if updates.gradient_all_reduce != IGNORED:
-        total[W_NETWORK] = gradients_J(
-            group_network, group_energy, updates.zero_stage, microbatches, weights, widths, total[W_NETWORK]
+        total[W.network_J] = gradients_J(
+            group_network, group_energy, updates.zero_stage, microbatches, weights, widths, total[W.network_J]
         )
     if stages > 1.0:
         boundary_J = sent_J(group_network, group_energy, G.pipeline, POINT_TO_POINT, boundary.message_B)
         boundary_J += sent_J(group_network, group_energy, G.tensor, ALL_GATHER, boundary.gather_B)
-        total[W_NETWORK] += 2.0 * microbatches * (stages * chunks_of(pipeline) - 1.0) * boundary_J
+        total[W.network_J] += 2.0 * microbatches * (stages * chunks_of(pipeline) - 1.0) * boundary_J
     n = chips / stages
-    return n * total[W_FLOPS], n * total[W_L2], n * total[W_MEMORY], n * total[W_NETWORK]
+    return n * total[W.flops], n * total[W.l2_B], n * total[W.memory_B], n * total[W.network_J]
 
 
 @equation(
@@ -372,9 +365,9 @@ def inference_work(
     if pipeline_parallel > 1.0:
         for message_B in (stage_message_B, tokens * stage_message_B / queries):
             sent = sent_J(group_network, group_energy, G.pipeline, POINT_TO_POINT, message_B)
-            total[W_NETWORK] += (pipeline_parallel - 1.0) * sent
+            total[W.network_J] += (pipeline_parallel - 1.0) * sent
     n = microbatches * chips / pipeline_parallel
-    return n * total[W_FLOPS], n * total[W_L2], n * total[W_MEMORY], n * total[W_NETWORK]
+    return n * total[W.flops], n * total[W.l2_B], n * total[W.memory_B], n * total[W.network_J]
 
 
 @equation(

@@ -46,18 +46,25 @@ class Parallelism(NamedTuple):
     shard_group: float
 
 
-SPLITS = {"expert": ("data",), "shard": ("context", "data")}
+COPIES = ("context", "data")
+"""Parallelisms whose chips hold the same weights, so that they reduce gradients together: replicas, and chips that
+share a sequence."""
+
+SPLITS = {"expert": ("data",), "shard": COPIES}
 """Groups that take a part of the ranks of some parallelisms, the near ones; the far part tells their copies apart."""
 
-PARTS = (*MAPPED, *(f"{side}_{split}" for split in SPLITS for side in ("near", "far")))
-"""What of a rank may tell the members of a group apart."""
+PARTS = {
+    **{name: {(name, "near")} for name in MAPPED},
+    **{f"{side}_{of}": {(name, side) for name in SPLITS[of]} for of in SPLITS for side in ("near", "far")},
+}
+"""What of a rank may tell the members of a group apart: its ranks are two digits each, a near and a far one, of which
+the far one is 0 for all where nothing splits them."""
 
 MEMBERS = {
     "tensor": ("tensor",),
     "context": ("context",),
     "expert": ("near_expert",),
-    # Chips that share a sequence hold the same weights, so they reduce gradients with the replicas.
-    "data": ("context", "data"),
+    "data": COPIES,
     "expert_data": ("context", "far_expert"),
     "pipeline": ("pipeline",),
     "shard": ("near_shard",),
@@ -85,34 +92,24 @@ assert Groups._fields[: len(GROUPS)] == GROUPS
 assert Parallelism._fields[: len(MAPPED)] == tuple(f"{name}_parallel" for name in MAPPED)
 
 
-def _tells_apart(members: tuple[str, ...], name: str, side: str) -> bool:
-    """Whether members differ in the near or the far part of the ranks of a parallelism; a whole rank counts as near."""
-    split = any(f"{side}_{of}" in members for of in SPLITS if name in SPLITS[of])
-    return split or (side == "near" and name in members)
-
-
 INSIDE = np.array([[part in members for part in PARTS] for members in MEMBERS.values()])
 """Whether a part is inside a group: (row of `group_network`, part)."""
 DIGITS_INSIDE = np.array(
     [
-        [[_tells_apart(members, name, side) for side in ("near", "far")] for name in MAPPED]
+        [[any((name, side) in PARTS[part] for part in members) for side in ("near", "far")] for name in MAPPED]
         for members in MEMBERS.values()
     ]
 )
-"""The same by (row of `group_network`, parallelism, near and far part of its ranks)."""
+"""Whether a digit is: (row of `group_network`, parallelism, near and far)."""
 SPLIT_RANKS = np.array([[name in split for name in MAPPED] for split in SPLITS.values()])
 """Whether a split takes part of a parallelism: (split, parallelism)."""
-SPLIT_OF = np.array(
-    [
-        max((i for i, of in enumerate(SPLITS) if {f"near_{of}", f"far_{of}"} & {*members}), default=-1)
-        for members in MEMBERS.values()
-    ]
-)
+SPLIT_OF = np.array([max(i if part.endswith(of) else -1 for part in members for i, of in enumerate(SPLITS))
+                     for members in MEMBERS.values()])  # fmt: skip
 """The split that a group has to do with, or -1: (row of `group_network`)."""
 PLACEMENTS = np.array(
     [
         [MAPPED.index(name) for name in order]
-        for order in (("tensor", "context", "pipeline", "data"), ("tensor", "context", "data", "pipeline"))
+        for order in (MAPPED, (*(name for name in MAPPED if name != "pipeline"), "pipeline"))
     ]
 )
 """Parallelisms in the order in which they fill the network, by the code of the switch `placement`."""
@@ -257,7 +254,7 @@ def reaching(chip: Group, inner: float, outer: float, dim: Extents) -> Group:
 def lay_parts(order: np.ndarray, parallelism: Parallelism, dim: Extents) -> np.ndarray:
     """Extents (part, dimension) of all parts of the ranks: parallelisms fill the network in their order, first
     dimension first; splits what their parallelisms fill."""
-    extents = np.ones((len(PARTS), 3))
+    extents = np.ones((INSIDE.shape[1], 3))
     free = np.array(dim)
     for i in order:
         extents[i] = lay(parallelism[i], free[0], free[1], free[2])
@@ -298,7 +295,7 @@ def group_network(
     extents = lay_parts(PLACEMENTS[int(placement)], parallelism, dim)
     for row in range(len(INSIDE)):
         inner, outer = 1.0, 1.0
-        for part in range(len(PARTS)):
+        for part in range(INSIDE.shape[1]):
             if INSIDE[row, part]:
                 inner *= extents[part, 0]
                 outer *= extents[part, 1] * extents[part, 2]

@@ -22,6 +22,23 @@ class Widths(NamedTuple):
     reduce_B: float
 
 
+class StateTraffic(NamedTuple):
+    """Bytes of memory per parameter: to add a microbatch's gradient up, to unshard a weight, to update."""
+
+    accumulation_B: float
+    unshard_traffic_B: float
+    optimizer_traffic_B: float
+
+
+class Updates(NamedTuple):
+    """How parameters are updated: ZeRO stage, code of how gradients are reduced, and whether the update's traffic
+    counts."""
+
+    zero_stage: float
+    gradient_all_reduce: float
+    optimizer_traffic: float
+
+
 class Sharded(NamedTuple):
     """Seconds to gather the sharded weights of a layer, and to reduce and scatter their gradients."""
 

@@ -12,7 +12,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from kernels.codes import DIMENSION_KINDS, FORMAT_B, GROUPS, OPERATIONS, OPERATOR_TYPES, PLACES, RECOMPUTE_CLASSES
-from kernels.transformers.energy import PASSES, WORK
+from kernels.transformers.energy import PASSES, Work
 from kernels.transformers.groups import Groups
 from kernels.transformers.operators import PRECISIONS
 from kernels.transformers.sums import Sums
@@ -54,7 +54,7 @@ def width_energy(width_B: float) -> float:
 
 
 def named(values: Iterable[Any]) -> dict[str, Any]:
-    return dict(zip(WORK, values, strict=True))
+    return dict(zip(Work._fields, values, strict=True))
 
 
 @twin
@@ -186,11 +186,11 @@ def decode_work(**given: Any) -> Outputs:
 
 
 def summed(given: Named, prefix: str, early_stop: float) -> list[list[float]]:
-    found = {place: {name: [0.0] * len(WORK) for name in PASSES} for place in PLACES}
+    found = {place: {name: [0.0] * len(Work._fields) for name in PASSES} for place in PLACES}
     again = {"never": (), "full": ("full",), "selective": ("selective", "full"),
              "full_unless_last": () if early_stop else ("full",)}  # fmt: skip
     for op, work in zip(operator_table(given, f"{prefix}_dims"), given[f"{prefix}_work"], strict=True):
-        forth, back = work[: len(WORK)], work[len(WORK) :]
+        forth, back = work[: len(Work._fields)], work[len(Work._fields) :]
         for name in ("forward", "backward", *again[RECOMPUTE_CLASSES[op["recompute"]]]):
             total = found[PLACES[op["place"]]][name]
             for i, amount in enumerate(back if name == "backward" else forth):
@@ -212,18 +212,18 @@ def of_model(work: list[list[float]], given: Named, wanted: Iterable[str], ends:
     """Work of one microbatch: `wanted` passes of every layer, `ends` of embedding and head."""
     layers, experts = given["layers"], given["expert_layers"]
     counts = {"layer": layers, "dense": layers - experts, "expert": experts, "routed": experts, "first": 1, "last": 1}
-    found = dict.fromkeys(WORK, 0.0)
+    found = dict.fromkeys(Work._fields, 0.0)
     for place, row in zip(PLACES, work, strict=True):
         for name in ends if place in ("first", "last") else wanted:
-            at = PASSES.index(name) * len(WORK)
-            for kind, amount in named(row[at : at + len(WORK)]).items():
+            at = PASSES.index(name) * len(Work._fields)
+            for kind, amount in named(row[at : at + len(Work._fields)]).items():
                 found[kind] += counts[place] * amount
     return found
 
 
 def totals(work: Mapping[str, float], times: float) -> Outputs:
     names = ("bf16_flops", "l2_traffic_B", "memory_traffic_B", "network_energy_J")
-    return {name: times * work[kind] for name, kind in zip(names, WORK, strict=True)}
+    return {name: times * work[kind] for name, kind in zip(names, Work._fields, strict=True)}
 
 
 @twin
@@ -283,7 +283,7 @@ def inference_work(**given: Any) -> Outputs:
     later = given["output_length"] - 1
     prompt = of_model(given["place_work"], given, ("forward",), ("forward",))
     token = of_model(given["decode_place_work"], given, ("forward",), ("forward",))
-    work = {kind: prompt[kind] + later * token[kind] for kind in WORK}
+    work = {kind: prompt[kind] + later * token[kind] for kind in Work._fields}
     boundaries = given["pipeline_parallel"] - 1
     if boundaries > 0:
         positions_B = given["stage_message_B"] * (1 + later / given["queries"])

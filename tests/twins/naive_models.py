@@ -18,6 +18,7 @@ from kernels.codes import (
     DIMENSION_KINDS,
     FORMATS,
     GROUPS,
+    MAPPED,
     OPERATIONS,
     OPERATOR_TYPES,
     PLACES,
@@ -40,6 +41,7 @@ Named = dict[str, Any]
 CLOSE = 1e-11
 """Times that differ by less may be called equal: either of them may be the longest."""
 
+COPIES = ("context", "data")  # chips of one sequence hold the same weights, as replicas do
 IN_NETWORK_LAUNCH_S = 25e-6  # NCCL's base latency of NVLS
 COPY_RATE = 2  # of a rank's own piece, over the rate of its links
 ALIGNED = 8  # elements of 2 bytes in 16 bytes, which tensor cores want
@@ -386,20 +388,18 @@ def part(kind: str, extent: float, whole: float, side: str, rate: float) -> Name
 def group_network(**given: Any) -> Outputs:
     """Groups are laid one after the other on what earlier ones left; experts and shards within the replicas."""
     dims = [given[f"dim_{axis}"] for axis in "xyz"]
-    order = ["tensor", "context", "pipeline", "data"]
+    order = list(MAPPED)
     if chosen(given, "placement") == "tensor_data_pipeline":
-        order[2:] = ["data", "pipeline"]
+        order = [*(name for name in MAPPED if name != "pipeline"), "pipeline"]
     room, laid = dims, {}
     for name in order:
         laid[name] = place(given[f"{name}_parallel"], room)
         room = rest(room, laid[name])
     laid["expert"] = place(given["expert_parallel"], laid["data"])
     laid["expert_data"] = rest(laid["data"], laid["expert"])
-    # Chips that share a sequence hold the same weights: they are replicas, too.
-    copies = [c * d for c, d in zip(laid["context"], laid["data"], strict=True)]
+    copies = [math.prod(extents) for extents in zip(*(laid[name] for name in COPIES), strict=True)]
     laid["data"], laid["expert_data"] = copies, rest(copies, laid["expert"])
-    sharing = given["shard_group"] or given["data_parallel"] * given["context_parallel"]
-    laid["shard"] = place(sharing, copies)
+    laid["shard"] = place(given["shard_group"] or math.prod(copies), copies)
     laid["replica"] = rest(copies, laid["shard"])
     outer = [given[f"bandwidth_{axis}_Bps"] for axis in "yz" if axis == "y" or given[f"dim_{axis}"] > 1]
     step = given["calibration_collective_step_s"]
@@ -921,14 +921,14 @@ def divides(part: float, whole: float) -> bool:
 @twin
 def model_feasibility(**given: float) -> Outputs:
     headroom = given["memory_capacity_B"] - given["memory_need_B"]
-    ways = [given[f"{name}_parallel"] for name in ("tensor", "context", "pipeline", "data")]
+    ways = [given[f"{name}_parallel"] for name in MAPPED]
     virtual, experts = given["virtual_stages"], given["routed_experts"]
     spread = given["context_parallel"] if chosen(given, "context_exchange") == "all_to_all" else 1
     fails = {
         "chips_mismatch": given["linked_chips"] != given["chips"],
         "parallelism_mismatch": math.prod(ways) != given["chips"]
         or not divides(given["expert_parallel"], given["data_parallel"])
-        or not divides(given["shard_group"] or 1, given["data_parallel"] * given["context_parallel"]),
+        or not divides(given["shard_group"] or 1, math.prod(given[f"{name}_parallel"] for name in COPIES)),
         "too_many_stages": given["pipeline_parallel"] > given["layers"],
         "too_many_replicas": given["data_parallel"] > given["batch_size"],
         "microbatch_indivisible": not given["microbatches"].is_integer(),
@@ -1113,7 +1113,7 @@ def mappings(draw: st.DrawFn) -> dict[str, float]:
     dims = [draw(st.sampled_from([1, 2, 3, 4, 6, 8])) for _ in range(3)]
     chips = math.prod(dims)
     left, found = chips, {}
-    for name in ("tensor", "context", "pipeline"):
+    for name in (name for name in MAPPED if name != "data"):
         found[f"{name}_parallel"] = draw(st.sampled_from([d for d in range(1, left + 1) if left % d == 0]))
         left //= found[f"{name}_parallel"]
     found["data_parallel"] = left if draw(st.integers(0, 9)) else left + 1

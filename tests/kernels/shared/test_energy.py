@@ -19,7 +19,7 @@ from kernels.models import MODELS
 from kernels.shared import energy
 from kernels.transformers import energy as operator_energy
 from kernels.transformers.collectives import ALL_GATHER, ALL_REDUCE, REDUCE_SCATTER, Group
-from kernels.transformers.energy import WORK
+from kernels.transformers.energy import W
 from kernels.transformers.groups import G, Groups, sent_J
 from kernels.transformers.operators import D, Formats
 from kernels.transformers.rates import Chip, Precisions, Rates
@@ -33,7 +33,7 @@ QUICK = settings(deadline=None, max_examples=100)
 CLOSE = 1e-9
 MOST_PER_BOARD = 3
 BOARDS = ("h200_board_power", "b200_board_power")
-KINDS = len(WORK)
+KINDS = len(W)
 TARGET = 0.15
 """Median error of the board power of large products."""
 SYSTEMS = {"h200_sxm": 700.0, "b200_sxm": 1000.0}
@@ -202,7 +202,7 @@ def test_energy_grows_with_every_kind_of_work_and_is_the_sum_of_its_parts(
     work: tuple[float, ...], each: tuple[float, ...], kind: int
 ) -> None:
     *parts, total = energy.dynamic_energy.function(*work, *each)
-    assert total == pytest.approx(sum(parts) + work[WORK.index("network_J")], rel=CLOSE)
+    assert total == pytest.approx(sum(parts) + work[W.network_J], rel=CLOSE)
     doubled = [2.0 * amount if at == kind else amount for at, amount in enumerate(work)]
     assert energy.dynamic_energy.function(*doubled, *each)[-1] >= total
     twice = energy.dynamic_energy.function(*(2.0 * amount for amount in work), *each)

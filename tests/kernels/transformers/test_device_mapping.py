@@ -26,6 +26,7 @@ from kernels.transformers.collectives import Group
 from kernels.transformers.groups import G, Groups, Messaging, group_collective
 from tests.twins import naive_device_mapping as naive
 from tests.twins.naive import call, plain
+from tests.twins.naive_models import COPIES
 
 FAST = settings(deadline=None, max_examples=100)
 X_BPS, Y_BPS, Z_BPS, HOP_X_S, HOP_OUTER_S = 8e9, 4e9, 2e9, 1e-6, 3e-6
@@ -273,14 +274,14 @@ def test_a_line_takes_as_long_but_for_the_way_back() -> None:
 
 
 def test_all_orders_are_told_apart_even_if_sizes_are_equal() -> None:
-    """Four pairs on a line of 16: the messages of the n-th digit share the middle of 2**n chips."""
+    """A pair of each on a line: the messages of the n-th digit share the middle of 2**n chips."""
     found = {}
     for code, order in enumerate(MAPPING_ORDERS):
-        table = network((MESH,), (16,), code, tensor=2, context=2, pipeline=2, data=2, expert=2)
+        table = network((MESH,), (2 ** len(MAPPED),), code, **dict.fromkeys((*MAPPED, "expert"), 2))
         rate = {name: row(table, "expert" if name == "data" else name)["rate"] for name in MAPPED}
         assert rate == {name: X_BPS / 2 / 2**digit for digit, name in enumerate(order)}
         found[order] = tuple(rate.values())
-    assert len(MAPPING_ORDERS) == len(set(found.values())) == 24
+    assert len(MAPPING_ORDERS) == len(set(found.values())) == math.factorial(len(MAPPED))
     assert tuple(itertools.permutations(MAPPED)) == MAPPING_ORDERS
 
 
@@ -352,7 +353,7 @@ def test_loads_add_up_to_the_lengths_of_the_ways(columns: dict[str, float]) -> N
     if sizes.prod() > math.prod(extents):
         return
     chips = kernel.walk(sizes.prod(), np.array(extents))
-    groups = kernel.gather(kernel.walk(sizes.prod(), sizes), sizes, np.array([False, True, False, True]))
+    groups = kernel.gather(kernel.walk(sizes.prod(), sizes), sizes, np.array([name in COPIES for name in MAPPED]))
     assert sorted(groups.ravel()) == list(range(sizes.prod()))
     lengths = [kernel.lined(kind, extent, math.prod(extents)) for kind, extent in zip(kinds, extents)]
     starts = tuple(itertools.accumulate(lengths, initial=0))
