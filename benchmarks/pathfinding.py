@@ -15,7 +15,7 @@ import yaml
 from benchmarks.studies import points_of, spread, warm
 from benchmarks.table import Row, Target
 from benchmarks.timing import cpu_s, leasts, medians
-from kernels.codes import AREA_EXCEEDED, PERIMETER_EXCEEDED, POWER_EXCEEDED
+from kernels.codes import REASON
 from replications.recipe_2021 import published_recipe
 from sweeper.engine.descent import Budgets, SearchResult
 from sweeper.planning.plan import Plan, make_plan
@@ -44,7 +44,7 @@ TIME = "iteration_time_s"
 STEPS, FEW, MANY, SEEDS, RECIPE_STARTS = 100, 10, 40, 5, 1000
 """Steps of a search; starts of ours, as many as the recipe has and as a second allows; how often ours is repeated with
 other random starts; and starts of the recipe, which are independent."""
-OVER_BUDGET = np.array([AREA_EXCEEDED, POWER_EXCEEDED, PERIMETER_EXCEEDED])
+OVER_BUDGET = np.array([REASON.area_exceeded, REASON.power_exceeded, REASON.perimeter_exceeded])
 """The recipe raises a share beyond its budget to see its worth, which its program allows: such chips have a time."""
 PUBLISHED = "the program of 2021: 19,000 evaluations of 1 s, 5 CPU h (cited, not measured)"
 

@@ -5,6 +5,7 @@ the tuple is the code.
 """
 
 from itertools import permutations
+from typing import NamedTuple
 
 DIMENSION_KINDS = ("absent", "ring", "switch", "fully_connected", "mesh")
 """Kind of one network dimension; `absent` is a dimension of extent 1."""
@@ -100,41 +101,43 @@ CHOICES: dict[str, tuple[str, ...]] = {
 }
 """What a mapping chooses among names; the rest of a mapping is numbers."""
 
-REASONS = (
-    "",
-    "area_exceeded",
-    "power_exceeded",
-    "perimeter_exceeded",
-    "no_compute",
-    "no_cache",
-    "no_memory",
-    "no_network",
-    "chips_mismatch",
-    "parallelism_mismatch",
-    "too_many_stages",
-    "too_many_replicas",
-    "microbatch_indivisible",
-    "heads_indivisible",
-    "experts_indivisible",
-    "stages_indivisible",
-    "sram_capacity",
-    "offload_capacity",
-    "memory_capacity",
-    "die_exceeds_wafer",
-    "link_beyond_reach",
-    "die_exceeds_reticle",
-    "shoreline_exceeded",
-    "constraint_failed",
-)
-"""Why a point is infeasible, in the order in which the checks are made; the empty string is feasible."""
-FIRST_OF_PACKAGE = REASONS.index("die_exceeds_wafer")
-"""The first reason that lies in the package; they follow the order of `kernels.packages.layout.STATUS`."""
-(
-    FEASIBLE, AREA_EXCEEDED, POWER_EXCEEDED, PERIMETER_EXCEEDED, NO_COMPUTE, NO_CACHE, NO_MEMORY, NO_NETWORK,
-    CHIPS_MISMATCH, PARALLELISM_MISMATCH, TOO_MANY_STAGES, TOO_MANY_REPLICAS, MICROBATCH_INDIVISIBLE,
-    HEADS_INDIVISIBLE, EXPERTS_INDIVISIBLE, STAGES_INDIVISIBLE, SRAM_CAPACITY, OFFLOAD_CAPACITY, MEMORY_CAPACITY,
-) = range(FIRST_OF_PACKAGE)  # fmt: skip
-"""Codes of the others: what lies in a generated chip, then in the system."""
+
+class Reasons(NamedTuple):
+    """Why a point is infeasible, in the order in which the checks are made: what lies in a generated chip, then in the
+    system, then in the package (these follow the order of `kernels.packages.layout.STATUS`), then in the study."""
+
+    feasible: int
+    area_exceeded: int
+    power_exceeded: int
+    perimeter_exceeded: int
+    no_compute: int
+    no_cache: int
+    no_memory: int
+    no_network: int
+    chips_mismatch: int
+    parallelism_mismatch: int
+    too_many_stages: int
+    too_many_replicas: int
+    microbatch_indivisible: int
+    heads_indivisible: int
+    experts_indivisible: int
+    stages_indivisible: int
+    sram_capacity: int
+    offload_capacity: int
+    memory_capacity: int
+    die_exceeds_wafer: int
+    link_beyond_reach: int
+    die_exceeds_reticle: int
+    shoreline_exceeded: int
+    constraint_failed: int
+
+
+REASON = Reasons(*range(len(Reasons._fields)))
+"""Code of every reason; 0 is feasible."""
+REASONS = ("", *Reasons._fields[1:])
+"""Names of the reasons by their codes; the empty string is feasible."""
+FIRST_OF_PACKAGE = REASON.die_exceeds_wafer
+"""The first reason that lies in the package."""
 
 KERNEL_TYPES = ("gemm", "batched_gemm", "elementwise")
 PHASES = ("forward", "backward", "update")

@@ -18,6 +18,9 @@ from kernels.graphs import (
     speculation,
 )
 from kernels.graphs import (
+    energy as graph_energy,
+)
+from kernels.graphs import (
     loads as graph_loads,
 )
 from kernels.graphs import (
@@ -39,10 +42,16 @@ from kernels.shared import (
 )
 from kernels.transformers import (
     device_mapping,
+    groups,
     inference,
     operators,
     rates,
+    stages,
+    sums,
     training,
+)
+from kernels.transformers import (
+    energy as operator_energy,
 )
 from kernels.transformers import (
     memory as model_memory,
@@ -76,20 +85,23 @@ MODELS: dict[str, tuple[Equation, ...]] = {
         metrics.work,
         metrics.chip_work,
         metrics.roofline,
-        *energy.SHARED,
-        *energy.GRAPH,
+        *energy.EQUATIONS,
+        *graph_energy.EQUATIONS,
     ),
     "operators": (
         *SHARED,
         *rates.EQUATIONS,
+        *groups.EQUATIONS,
         *device_mapping.EQUATIONS,
         *operators.EQUATIONS,
+        *sums.EQUATIONS,
+        *stages.EQUATIONS,
         *training.EQUATIONS,
         *inference.EQUATIONS,
         *model_memory.EQUATIONS,
         *ownership.TOKEN_EQUATIONS,
-        *energy.SHARED,
-        *energy.OPERATORS,
+        *energy.EQUATIONS,
+        *operator_energy.EQUATIONS,
     ),
     "calculon": (*SHARED, *calculon.EQUATIONS, ownership.rated_power),
 }

@@ -10,7 +10,7 @@ from pathlib import Path
 import polars as pl
 
 from kernels.codes import GROUPS, OPERATOR_TYPES, PLACES
-from kernels.transformers.operators import BOUNDS, COUNT, FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT
+from kernels.transformers.operators import BOUNDS, TIME, D
 from replications.a100_study import REFERENCE, named, summary
 from replications.panels import Bands, Bars, Curves, Panel, Products, draw_panels
 from sweeper.library.table_workload import OperatorTable
@@ -42,7 +42,7 @@ def operator_frame(study: str, points: tuple[int, ...] | None = None, phase: str
         for operator, dims, times, bounds in zip(
             table.operators, values[f"{phase}_dims"], values[f"{phase}_times"], values[f"{phase}_bounds"], strict=True
         ):
-            if dims[COUNT] > 0.0:
+            if dims[D.count] > 0.0:
                 place = PLACES[operator.words["place"]]
                 rows.append(
                     {
@@ -51,10 +51,10 @@ def operator_frame(study: str, points: tuple[int, ...] | None = None, phase: str
                         "operator": operator.name,
                         "type": OPERATOR_TYPES[operator.words["type"]],
                         "group": GROUPS[operator.words["group"]],
-                        "count": dims[COUNT],
+                        "count": dims[D.count],
                         "layers": layers.get(place, 0.0),
-                        "forward_s": times[FORWARD],
-                        "backward_s": times[INPUT_GRADIENT] + times[WEIGHT_GRADIENT],
+                        "forward_s": times[TIME.forward],
+                        "backward_s": times[TIME.input_gradient] + times[TIME.weight_gradient],
                         "bound": BOUNDS[bounds[0]],
                     }
                 )

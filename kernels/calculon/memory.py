@@ -7,18 +7,7 @@ import numpy as np
 from kernels.calculon.batch import Batch, Groups, Offload, Pipeline, shards
 from kernels.calculon.system import PAPER
 from kernels.calculon.table import FULL
-from kernels.codes import (
-    CHIPS_MISMATCH,
-    FEASIBLE,
-    HEADS_INDIVISIBLE,
-    MEMORY_CAPACITY,
-    MICROBATCH_INDIVISIBLE,
-    OFFLOAD_CAPACITY,
-    PARALLELISM_MISMATCH,
-    STAGES_INDIVISIBLE,
-    TOO_MANY_REPLICAS,
-    TOO_MANY_STAGES,
-)
+from kernels.codes import REASON
 from kernels.equation import Output, equation
 
 
@@ -98,14 +87,16 @@ def layout_check(
     inner *= parallel.pipeline if tier.pipeline == 0.0 else 1.0
     inner *= parallel.data if tier.data == 0.0 else 1.0
     offloads = offload.weight + offload.activation + offload.optimizer > 0.0
-    reason = STAGES_INDIVISIBLE if np.floor(batch.chunk_blocks) != batch.chunk_blocks else FEASIBLE
-    reason = HEADS_INDIVISIBLE if heads % parallel.tensor > 0.0 else reason
-    reason = MICROBATCH_INDIVISIBLE if np.floor(batch.microbatches) != batch.microbatches else reason
-    reason = TOO_MANY_REPLICAS if parallel.data > batch_size else reason
-    reason = TOO_MANY_STAGES if parallel.pipeline > layers or (offloads and batch.stage_blocks <= 2.0) else reason
+    reason = REASON.stages_indivisible if np.floor(batch.chunk_blocks) != batch.chunk_blocks else REASON.feasible
+    reason = REASON.heads_indivisible if heads % parallel.tensor > 0.0 else reason
+    reason = REASON.microbatch_indivisible if np.floor(batch.microbatches) != batch.microbatches else reason
+    reason = REASON.too_many_replicas if parallel.data > batch_size else reason
+    reason = (
+        REASON.too_many_stages if parallel.pipeline > layers or (offloads and batch.stage_blocks <= 2.0) else reason
+    )
     fits = parallel.tensor * parallel.pipeline * parallel.data == chips and dim_x % inner == 0.0
-    reason = reason if fits else PARALLELISM_MISMATCH
-    return float(reason if linked_chips == chips else CHIPS_MISMATCH)
+    reason = reason if fits else REASON.parallelism_mismatch
+    return float(reason if linked_chips == chips else REASON.chips_mismatch)
 
 
 @equation(
@@ -123,6 +114,6 @@ def offloaded_feasibility(
     """The first check that fails, in the order of `kernels.codes.REASONS`."""
     headroom = memory_capacity_B - memory_need_B
     too_far = offload_capacity_B > 0.0 and offload_need_B > offload_capacity_B
-    reason = float(MEMORY_CAPACITY) if headroom < 0.0 else float(FEASIBLE)
-    reason = float(OFFLOAD_CAPACITY) if too_far else reason
+    reason = float(REASON.memory_capacity) if headroom < 0.0 else float(REASON.feasible)
+    reason = float(REASON.offload_capacity) if too_far else reason
     return (layout_reason if layout_reason > 0.0 else reason), headroom

@@ -6,16 +6,7 @@ import numpy as np
 
 from kernels.chips.budgets import SOURCE, Budgets, Taken, perimeter_mm
 from kernels.chips.feeding import Array, fed_flops
-from kernels.codes import (
-    AREA_EXCEEDED,
-    FEASIBLE,
-    NO_CACHE,
-    NO_COMPUTE,
-    NO_MEMORY,
-    NO_NETWORK,
-    PERIMETER_EXCEEDED,
-    POWER_EXCEEDED,
-)
+from kernels.codes import REASON
 from kernels.equation import Output, equation
 from kernels.shared.dimensions import Extents
 
@@ -162,10 +153,10 @@ def generated_reason(
     unlinked = (dim.x > 1.0 and link_bandwidth_Bps <= 0.0) or (dim.y * dim.z > 1.0 and outer_link_bandwidth_Bps <= 0.0)
     cached = chip_l2_bandwidth_Bps > 0.0 and l1_capacity_B * most >= template_l1_bank_B * generated_cores
     computes = generated_cores > 0.0 and chip_given_peak_flops > 0.0
-    reason = NO_NETWORK if unlinked else FEASIBLE
-    reason = reason if memory_bandwidth_Bps > 0.0 else NO_MEMORY
-    reason = reason if cached else NO_CACHE
-    reason = reason if computes else NO_COMPUTE
-    reason = PERIMETER_EXCEEDED if taken.used_mm > most * perimeter_mm(budgets.chip_area_mm2) else reason
-    reason = POWER_EXCEEDED if taken.draw_W > most * budgets.power_W else reason
-    return float(AREA_EXCEEDED if taken.used_mm2 > most * budgets.chip_area_mm2 else reason)
+    reason = REASON.no_network if unlinked else REASON.feasible
+    reason = reason if memory_bandwidth_Bps > 0.0 else REASON.no_memory
+    reason = reason if cached else REASON.no_cache
+    reason = reason if computes else REASON.no_compute
+    reason = REASON.perimeter_exceeded if taken.used_mm > most * perimeter_mm(budgets.chip_area_mm2) else reason
+    reason = REASON.power_exceeded if taken.draw_W > most * budgets.power_W else reason
+    return float(REASON.area_exceeded if taken.used_mm2 > most * budgets.chip_area_mm2 else reason)

@@ -2,16 +2,7 @@
 
 import numpy as np
 
-from kernels.codes import (
-    CHIPS_MISMATCH,
-    FEASIBLE,
-    MEMORY_CAPACITY,
-    MICROBATCH_INDIVISIBLE,
-    PARALLELISM_MISMATCH,
-    SRAM_CAPACITY,
-    TOO_MANY_REPLICAS,
-    TOO_MANY_STAGES,
-)
+from kernels.codes import REASON
 from kernels.equation import Output, equation
 from kernels.graphs.loads import ROOM
 
@@ -94,15 +85,15 @@ def feasibility(
     """The first check that fails, in the order of `kernels.codes.REASONS`."""
     memory_headroom = memory_capacity_B - memory_need_B
     sram_headroom = chip_sram_capacity_B - partition_sram_B
-    reason = MEMORY_CAPACITY if memory_need_B > memory_capacity_B * ROOM else FEASIBLE
-    reason = SRAM_CAPACITY if partition_sram_B > chip_sram_capacity_B * ROOM else reason
+    reason = REASON.memory_capacity if memory_need_B > memory_capacity_B * ROOM else REASON.feasible
+    reason = REASON.sram_capacity if partition_sram_B > chip_sram_capacity_B * ROOM else reason
     groups = microbatches / resident_microbatches
     whole = np.floor(microbatches) == microbatches and np.floor(groups) == groups
-    reason = reason if whole else MICROBATCH_INDIVISIBLE
-    reason = TOO_MANY_REPLICAS if data_parallel > batch else reason
-    reason = TOO_MANY_STAGES if pipeline_parallel > layers * stages_per_graph else reason
-    reason = PARALLELISM_MISMATCH if tensor_parallel * pipeline_parallel * data_parallel != chips else reason
-    reason = CHIPS_MISMATCH if linked_chips != chips else reason
+    reason = reason if whole else REASON.microbatch_indivisible
+    reason = REASON.too_many_replicas if data_parallel > batch else reason
+    reason = REASON.too_many_stages if pipeline_parallel > layers * stages_per_graph else reason
+    reason = REASON.parallelism_mismatch if tensor_parallel * pipeline_parallel * data_parallel != chips else reason
+    reason = REASON.chips_mismatch if linked_chips != chips else reason
     return float(reason), memory_headroom, sram_headroom
 
 

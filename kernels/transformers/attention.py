@@ -16,18 +16,18 @@ Sources: Dao et al. 2022 (FlashAttention, IO count), Dao 2023 (FlashAttention-2,
 Shah et al. 2024 (FlashAttention-3, exponential throughput), Dao et al. 2023 (Flash-Decoding, parts of the context).
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from kernels.equation import compiled
+from kernels.transformers.rates import Chip, Rates
 
 TILE = 128.0
 """Query rows of a tile, and keys of a block, where on-chip memory allows (FlashAttention-2 and -3, head size 128)."""
 
 STEP = 16.0
 """Granularity of tiles: the inner extent of one matrix instruction."""
-
-PADDED_ROWS = 64.0
-"""Rows that a kernel works on at least, so that fewer query rows cost as much (FlashAttention-2: 4 warps of 16)."""
 
 OVERLAP = 0.5
 """Share of the shorter of products and exponentials that is hidden behind the longer: two tiles take turns, but the
@@ -85,32 +85,33 @@ def makespan(tiles: float, mean_s: float, longest_s: float, cores: float, unequa
     return np.ceil(tiles / cores) * longest_s
 
 
+class Attention(NamedTuple):
+    """`queries` new tokens of each of `batch` samples, which see `context` keys (these tokens included); `causal` is 1
+    if a token sees only those up to itself. Bytes per element of queries and outputs, and of keys and values."""
+
+    batch: float
+    heads: float
+    kv_heads: float
+    queries: float
+    context: float
+    head_size: float
+    value_size: float
+    causal: float
+    element_B: float
+    kv_B: float
+
+
 @compiled
-def tiled_attention_time(
-    batch: float,
-    heads: float,
-    kv_heads: float,
-    queries: float,
-    context: float,
-    head_size: float,
-    value_size: float,
-    causal: float,
-    element_B: float,
-    kv_B: float,
-    peak_flops: float,
-    exponentials_per_s: float,
-    memory_Bps: float,
-    cores: float,
-    core_sram_B: float,
-    least_rows: float,
+def attention_time(
+    attention: Attention, rates: Rates, chip: Chip, least_rows: float
 ) -> tuple[float, float, float, float]:
     """Compute and memory seconds, memory bytes and arithmetic operations of one forward attention.
 
-    `queries` new tokens per sample see `context` keys (these tokens included); `causal` is 1 if a token sees only
-    those up to itself. `element_B` and `kv_B`: bytes per element of queries and outputs, and of keys and values.
-    Rates are attainable ones of the whole chip. The kernel takes the longer of the two times. A tile costs as much as
-    `least_rows` rows even if it has fewer (FlashAttention-2: 64, FlashAttention-3: 128).
+    The kernel takes the longer of the two times. A tile costs as much as `least_rows` rows even if it has fewer
+    (FlashAttention-2: 4 warps of 16, FlashAttention-3: 128).
     """
+    batch, heads, kv_heads, queries, context, head_size, value_size, causal, element_B, kv_B = attention
+    cores, core_sram_B, memory_Bps = chip.cores, chip.core_sram_B, rates.attainable_memory_Bps
     group = heads / kv_heads
     rows = tile_extent(head_size * element_B, core_sram_B / 2.0)
     keys = tile_extent(BUFFERS * (head_size + value_size) * kv_B, core_sram_B / 2.0)
@@ -124,7 +125,7 @@ def tiled_attention_time(
         mean_blocks = min(blocks, (context - (queries - span) / 2.0) / keys + 0.5)
     padded = min(rows, least_rows * np.ceil(queries * group / least_rows))
     area = keys * padded * cores
-    block_s = scores_s(area * 2.0 * (head_size + value_size) / peak_flops, area / exponentials_per_s)
+    block_s = scores_s(area * 2.0 * (head_size + value_size) / rates.attention_flops, area / rates.exponentials_per_s)
 
     mean_s = FILL_S + mean_blocks * block_s
     longest_s = FILL_S + blocks * block_s
@@ -151,48 +152,7 @@ def tiled_attention_time(
 
 
 @compiled
-def attention_time(
-    batch: float,
-    heads: float,
-    kv_heads: float,
-    queries: float,
-    context: float,
-    head_size: float,
-    value_size: float,
-    causal: float,
-    element_B: float,
-    kv_B: float,
-    peak_flops: float,
-    exponentials_per_s: float,
-    memory_Bps: float,
-    cores: float,
-    core_sram_B: float,
-) -> tuple[float, float, float, float]:
-    """`tiled_attention_time` for a kernel that works on `PADDED_ROWS` query rows at least."""
-    return tiled_attention_time(
-        batch, heads, kv_heads, queries, context, head_size, value_size, causal, element_B, kv_B, peak_flops,
-        exponentials_per_s, memory_Bps, cores, core_sram_B, PADDED_ROWS,
-    )  # fmt: skip
-
-
-@compiled
-def attention_backward_time(
-    batch: float,
-    heads: float,
-    kv_heads: float,
-    queries: float,
-    context: float,
-    head_size: float,
-    value_size: float,
-    causal: float,
-    element_B: float,
-    kv_B: float,
-    peak_flops: float,
-    exponentials_per_s: float,
-    memory_Bps: float,
-    cores: float,
-    core_sram_B: float,
-) -> tuple[float, float, float, float]:
+def attention_backward_time(attention: Attention, rates: Rates, chip: Chip) -> tuple[float, float, float, float]:
     """Compute and memory seconds, memory bytes and arithmetic operations of one backward attention.
 
     A core keeps a block of keys and values and streams query tiles past it. Five products per score instead of two:
@@ -200,6 +160,8 @@ def attention_backward_time(
     exponentials' rate: the exponential again, and its derivative. Gradients of queries are partial sums that all
     blocks of keys add to one array, atomically, at the bandwidth a core can draw; the next product waits for them.
     """
+    batch, heads, kv_heads, queries, context, head_size, value_size, causal, element_B, kv_B = attention
+    cores, core_sram_B, memory_Bps = chip.cores, chip.core_sram_B, rates.attainable_memory_Bps
     rows = tile_extent(BUFFERS * (head_size + value_size) * element_B, core_sram_B / 2.0)
     keys = tile_extent((head_size + value_size) * kv_B, core_sram_B / 2.0)
     key_blocks = np.ceil(context / keys)
@@ -213,7 +175,7 @@ def attention_backward_time(
     per_score = 2.0 * (3.0 * head_size + 2.0 * value_size)
     add_s = rows * head_size * SUM_B * cores / (SHARE * memory_Bps)
     area = rows * keys * cores
-    step_s = scores_s(area * per_score / peak_flops, area * 2.0 / exponentials_per_s) + add_s
+    step_s = scores_s(area * per_score / rates.attention_flops, area * 2.0 / rates.exponentials_per_s) + add_s
     compute_s = makespan(tiles, FILL_S + mean_steps * step_s, FILL_S + steps * step_s, cores, unequal)
 
     reads = max(1.0, key_blocks / cores)

@@ -15,13 +15,15 @@ Sources: Thakur, Rabenseifner, Gropp 2005 (ring, halving and doubling, Bruck, sc
 Traff 2009 (two trees); Patarasuk, Yuan 2009 (ring is optimal); Klenk et al. 2020 (reduction in the switch).
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from kernels.codes import ALGORITHMS, FULLY_CONNECTED, MESH, OPERATIONS, RING, SWITCH
 from kernels.equation import compiled
 from kernels.shared.dimensions import all_to_all_load, diameter, doublings
 
-ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER, ALL_TO_ALL, BROADCAST, POINT_TO_POINT = range(len(OPERATIONS))
+ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER, ALL_TO_ALL, BROADCAST, POINT_TO_POINT = map(float, range(len(OPERATIONS)))
 (
     RING_ALGORITHM,
     DOUBLE_BINARY_TREE,
@@ -32,7 +34,24 @@ ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER, ALL_TO_ALL, BROADCAST, POINT_TO_POINT = 
     TORUS_2D,
     BEST,
     LIBRARY,
-) = range(len(ALGORITHMS))
+) = map(float, range(len(ALGORITHMS)))
+
+
+class Group(NamedTuple):
+    """Where a group lies on the network: ranks along the two dimensions, what a rank can send along each (B/s), seconds
+    of a hop, and kinds of the dimensions. `reduction_share` is the rate at which the inner switch sums, over that of
+    the links (0: it does not); `copied` is 1 where a rank copies its own piece to the gathered buffer."""
+
+    inner: float
+    outer: float
+    inner_Bps: float
+    outer_Bps: float
+    inner_latency_s: float
+    outer_latency_s: float
+    inner_kind: float
+    outer_kind: float
+    reduction_share: float
+    copied: float
 
 
 @compiled
@@ -80,51 +99,45 @@ def phases(operation: float) -> float:
 
 
 @compiled
-def point_to_point(
-    message_B: float,
-    inner: float,
-    outer: float,
-    inner_Bps: float,
-    outer_Bps: float,
-    inner_latency_s: float,
-    outer_latency_s: float,
-    half_B: float,
-) -> float:
-    """One message between neighbours; through both dimensions if the two ranks differ in both."""
-    rate = min(inner_Bps if inner > 1.0 else np.inf, outer_Bps if outer > 1.0 else np.inf)
-    hops_s = (inner_latency_s if inner > 1.0 else 0.0) + (outer_latency_s if outer > 1.0 else 0.0)
-    return streamed(message_B, message_B, rate, half_B) + hops_s
+def crossing_s(group: Group) -> float:
+    """Seconds of one hop along every dimension that the group has."""
+    inner_s = group.inner_latency_s if group.inner > 1.0 else 0.0
+    return inner_s + (group.outer_latency_s if group.outer > 1.0 else 0.0)
 
 
 @compiled
-def ring(
-    operation: float,
-    message_B: float,
-    inner: float,
-    outer: float,
-    inner_Bps: float,
-    outer_Bps: float,
-    inner_latency_s: float,
-    outer_latency_s: float,
-    half_B: float,
-    kind_inner: float,
-    kind_outer: float,
-) -> float:
+def farthest_s(group: Group) -> float:
+    """Seconds of the hops to the farthest rank, dimension after dimension."""
+    inner_s = diameter(group.inner_kind, group.inner) * group.inner_latency_s
+    return inner_s + diameter(group.outer_kind, group.outer) * group.outer_latency_s
+
+
+@compiled
+def point_to_point(message_B: float, group: Group, half_B: float) -> float:
+    """One message between neighbours; through both dimensions if the two ranks differ in both."""
+    inner_Bps = group.inner_Bps if group.inner > 1.0 else np.inf
+    rate = min(inner_Bps, group.outer_Bps if group.outer > 1.0 else np.inf)
+    return streamed(message_B, message_B, rate, half_B) + crossing_s(group)
+
+
+@compiled
+def ring(operation: float, message_B: float, group: Group, half_B: float) -> float:
     """Rings through all ranks, set after set, one per rail, each for its part of the message.
 
     A set's rails together carry what one rank passes on, and a rank sends inside its set for all rings but the one
     that leaves from it. The slowest piece makes every hop of the ring but one, the cheapest. In an all-to-all pieces
     go the shorter way round, halfway at most; their latency is that of the average stretch.
     """
+    inner, outer = group.inner, group.outer
     ranks = inner * outer
-    rate = inner_Bps / neighbour_load(kind_inner, inner) if inner > 1.0 else np.inf
-    cheapest_s = inner_latency_s if inner > 1.0 else outer_latency_s
-    around_s = inner_latency_s * ranks
+    rate = group.inner_Bps / neighbour_load(group.inner_kind, inner) if inner > 1.0 else np.inf
+    cheapest_s = group.inner_latency_s if inner > 1.0 else group.outer_latency_s
+    around_s = group.inner_latency_s * ranks
     if outer > 1.0:
-        rail_Bps = outer_Bps / neighbour_load(kind_outer, outer)
+        rail_Bps = group.outer_Bps / neighbour_load(group.outer_kind, outer)
         rate = min(rate * inner / (inner - 1.0) if inner > 1.0 else np.inf, inner * rail_Bps)
-        cheapest_s = min(cheapest_s, outer_latency_s)
-        around_s = inner_latency_s * (ranks - outer) + outer_latency_s * outer
+        cheapest_s = min(cheapest_s, group.outer_latency_s)
+        around_s = group.inner_latency_s * (ranks - outer) + group.outer_latency_s * outer
     piece = message_B / ranks
     if operation == ALL_TO_ALL:
         half_way = np.floor(ranks / 2.0)
@@ -136,17 +149,7 @@ def ring(
 
 
 @compiled
-def double_binary_tree(
-    operation: float,
-    message_B: float,
-    inner: float,
-    outer: float,
-    inner_Bps: float,
-    outer_Bps: float,
-    inner_latency_s: float,
-    outer_latency_s: float,
-    half_B: float,
-) -> float:
+def double_binary_tree(operation: float, message_B: float, group: Group, half_B: float) -> float:
     """Two trees, each for half of the message; a rank that is inside one is a leaf of the other.
 
     Reducing and spreading go on at once, for different chunks: a rank inside a tree sends to its parent and to two
@@ -154,13 +157,14 @@ def double_binary_tree(
     """
     if operation != ALL_REDUCE and operation != BROADCAST:
         return np.inf
+    inner, outer = group.inner, group.outer
     inner_share = min(inner, 4.0) / 2.0 if operation == ALL_REDUCE else 1.0
     outer_share = min(outer, 4.0) / 2.0 if operation == ALL_REDUCE else 1.0
-    inner_s = streamed(inner_share * message_B, message_B / 2.0, inner_Bps, half_B) if inner > 1.0 else 0.0
+    inner_s = streamed(inner_share * message_B, message_B / 2.0, group.inner_Bps, half_B) if inner > 1.0 else 0.0
     rail_B = message_B / inner
-    outer_s = streamed(outer_share * rail_B, rail_B / 2.0, outer_Bps, half_B) if outer > 1.0 else 0.0
+    outer_s = streamed(outer_share * rail_B, rail_B / 2.0, group.outer_Bps, half_B) if outer > 1.0 else 0.0
     ways = 2.0 if operation == ALL_REDUCE else 1.0
-    deep_s = doublings(inner) * inner_latency_s + doublings(outer) * outer_latency_s
+    deep_s = doublings(inner) * group.inner_latency_s + doublings(outer) * group.outer_latency_s
     return max(inner_s, outer_s) + ways * deep_s
 
 
@@ -197,97 +201,54 @@ def bruck(buffer_B: float, extent: float, rate_Bps: float, latency_s: float, hal
 
 
 @compiled
-def recursive_halving_doubling(
-    operation: float,
-    message_B: float,
-    inner: float,
-    outer: float,
-    inner_Bps: float,
-    outer_Bps: float,
-    inner_latency_s: float,
-    outer_latency_s: float,
-    half_B: float,
-) -> float:
+def recursive_halving_doubling(operation: float, message_B: float, group: Group, half_B: float) -> float:
     """Rabenseifner's all-reduce, either part of it, a broadcast of both parts; Bruck's all-to-all.
 
     The inner dimension comes first, so that the large exchanges take place inside the sets.
     """
+    inner, outer = group.inner, group.outer
     if operation == ALL_TO_ALL:
-        inside = bruck(message_B, inner, inner_Bps, inner_latency_s, half_B)
-        return inside + bruck(message_B, outer, outer_Bps, outer_latency_s, half_B)
-    inside = halving(message_B, inner, inner_Bps, inner_latency_s, half_B)
-    outside = halving(message_B / inner, outer, outer_Bps, outer_latency_s, half_B)
+        inside = bruck(message_B, inner, group.inner_Bps, group.inner_latency_s, half_B)
+        return inside + bruck(message_B, outer, group.outer_Bps, group.outer_latency_s, half_B)
+    inside = halving(message_B, inner, group.inner_Bps, group.inner_latency_s, half_B)
+    outside = halving(message_B / inner, outer, group.outer_Bps, group.outer_latency_s, half_B)
     return phases(operation) * (inside + outside)
 
 
 @compiled
-def direct(
-    operation: float,
-    message_B: float,
-    inner: float,
-    outer: float,
-    inner_Bps: float,
-    outer_Bps: float,
-    inner_latency_s: float,
-    outer_latency_s: float,
-    half_B: float,
-    kind_inner: float,
-    kind_outer: float,
-) -> float:
+def direct(operation: float, message_B: float, group: Group, half_B: float) -> float:
     """Every rank sends a piece to every other at once, first along the inner dimension, then along the outer.
 
     Both dimensions carry all pieces whose ends differ in them; an all-gather sends the same piece to everyone.
     """
-    piece = message_B / (inner * outer)
-    inner_s = streamed(exchange_load(kind_inner, inner) * message_B, piece, inner_Bps, half_B)
-    outer_s = streamed(exchange_load(kind_outer, outer) * message_B, piece, outer_Bps, half_B)
-    hops_s = diameter(kind_inner, inner) * inner_latency_s + diameter(kind_outer, outer) * outer_latency_s
-    return phases(operation) * (max(inner_s, outer_s) + hops_s)
+    piece = message_B / (group.inner * group.outer)
+    inner_s = streamed(exchange_load(group.inner_kind, group.inner) * message_B, piece, group.inner_Bps, half_B)
+    outer_s = streamed(exchange_load(group.outer_kind, group.outer) * message_B, piece, group.outer_Bps, half_B)
+    return phases(operation) * (max(inner_s, outer_s) + farthest_s(group))
 
 
 @compiled
-def hierarchical(
-    operation: float,
-    message_B: float,
-    inner: float,
-    outer: float,
-    inner_Bps: float,
-    outer_Bps: float,
-    inner_latency_s: float,
-    outer_latency_s: float,
-    half_B: float,
-    kind_inner: float,
-    kind_outer: float,
-) -> float:
+def hierarchical(operation: float, message_B: float, group: Group, half_B: float) -> float:
     """Rings inside the sets and, on a rank's 1/inner of the message, rings across them, overlapped chunk by chunk.
 
     With many chunks both dimensions are busy all the time, so the slower one sets the rate. An all-to-all exchanges
     along one dimension and then the other, without overlap, in messages that are joined to save latency.
     """
+    inner, outer = group.inner, group.outer
     rail_B = message_B / inner
     if operation == ALL_TO_ALL:
-        inside = streamed(exchange_load(kind_inner, inner) * message_B, rail_B, inner_Bps, half_B)
-        outside = streamed(exchange_load(kind_outer, outer) * message_B, message_B / outer, outer_Bps, half_B)
-        hops_s = diameter(kind_inner, inner) * inner_latency_s + diameter(kind_outer, outer) * outer_latency_s
-        return inside + outside + hops_s
-    inside = streamed(gather_load(kind_inner, inner) * message_B, rail_B, inner_Bps, half_B)
-    outside = streamed(gather_load(kind_outer, outer) * rail_B, rail_B / outer, outer_Bps, half_B)
-    hops_s = (inner - 1.0) * inner_latency_s + (outer - 1.0) * outer_latency_s
+        inside = streamed(exchange_load(group.inner_kind, inner) * message_B, rail_B, group.inner_Bps, half_B)
+        exchanged_B = exchange_load(group.outer_kind, outer) * message_B
+        outside = streamed(exchanged_B, message_B / outer, group.outer_Bps, half_B)
+        return inside + outside + farthest_s(group)
+    inside = streamed(gather_load(group.inner_kind, inner) * message_B, rail_B, group.inner_Bps, half_B)
+    outside = streamed(gather_load(group.outer_kind, outer) * rail_B, rail_B / outer, group.outer_Bps, half_B)
+    hops_s = (inner - 1.0) * group.inner_latency_s + (outer - 1.0) * group.outer_latency_s
     return phases(operation) * (max(inside, outside) + hops_s)
 
 
 @compiled
-def in_network_reduction(
-    operation: float,
-    message_B: float,
-    inner: float,
-    outer: float,
-    inner_Bps: float,
-    outer_Bps: float,
-    inner_latency_s: float,
-    outer_latency_s: float,
-    half_B: float,
-) -> float:
+def in_network_reduction(operation: float, message_B: float, group: Group, half_B: float) -> float:
     """Switches add and multiply: a rank asks for the sum of its 1/inner of the message and has it sent to all.
 
     Inside a set, a rank sends its whole buffer to the switch on request of the others, and its sum once more; across
@@ -295,45 +256,36 @@ def in_network_reduction(
     """
     if operation == ALL_TO_ALL:
         return np.inf
+    inner, outer = group.inner, group.outer
     share = 1.0 + 1.0 / inner if operation == ALL_REDUCE else 1.0
     passes = 2.0 if operation == ALL_REDUCE else 1.0
     rail_B = message_B / inner
-    inner_s = streamed(share * message_B, rail_B, inner_Bps, half_B) if inner > 1.0 else 0.0
-    outer_s = streamed(rail_B, rail_B / outer, outer_Bps, half_B) if outer > 1.0 else 0.0
-    up_s = (inner_latency_s if inner > 1.0 else 0.0) + (outer_latency_s if outer > 1.0 else 0.0)
-    return max(inner_s, outer_s) + passes * up_s
+    inner_s = streamed(share * message_B, rail_B, group.inner_Bps, half_B) if inner > 1.0 else 0.0
+    outer_s = streamed(rail_B, rail_B / outer, group.outer_Bps, half_B) if outer > 1.0 else 0.0
+    return max(inner_s, outer_s) + passes * crossing_s(group)
 
 
 @compiled
-def torus_2d(
-    operation: float,
-    message_B: float,
-    inner: float,
-    outer: float,
-    inner_Bps: float,
-    outer_Bps: float,
-    inner_latency_s: float,
-    outer_latency_s: float,
-    half_B: float,
-    kind_inner: float,
-    kind_outer: float,
-) -> float:
+def torus_2d(operation: float, message_B: float, group: Group, half_B: float) -> float:
     """Half of the message goes along the inner dimension first, half along the outer, then they swap dimensions."""
+    inner, outer = group.inner, group.outer
     if operation == BROADCAST or inner <= 1.0 or outer <= 1.0:
         return np.inf
-    half_message_B = message_B / 2.0
+    way_B = message_B / 2.0
+    x_B, y_B = way_B / inner, way_B / outer
     if operation == ALL_TO_ALL:
-        first = streamed(exchange_load(kind_inner, inner) * half_message_B, half_message_B / inner, inner_Bps, half_B)
-        other = streamed(exchange_load(kind_outer, outer) * half_message_B, half_message_B / outer, outer_Bps, half_B)
-        hops_s = max(diameter(kind_inner, inner) * inner_latency_s, diameter(kind_outer, outer) * outer_latency_s)
+        first = streamed(exchange_load(group.inner_kind, inner) * way_B, x_B, group.inner_Bps, half_B)
+        other = streamed(exchange_load(group.outer_kind, outer) * way_B, y_B, group.outer_Bps, half_B)
+        hops_x_s = diameter(group.inner_kind, inner) * group.inner_latency_s
+        hops_s = max(hops_x_s, diameter(group.outer_kind, outer) * group.outer_latency_s)
         return 2.0 * (max(first, other) + hops_s)
-    share_x, share_y = gather_load(kind_inner, inner), gather_load(kind_outer, outer)
-    smallest = half_message_B / (inner * outer)
-    whole_x = streamed(share_x * half_message_B, half_message_B / inner, inner_Bps, half_B)
-    whole_y = streamed(share_y * half_message_B, half_message_B / outer, outer_Bps, half_B)
-    rest_x = streamed(share_x * half_message_B / outer, smallest, inner_Bps, half_B)
-    rest_y = streamed(share_y * half_message_B / inner, smallest, outer_Bps, half_B)
-    hops_s = max((inner - 1.0) * inner_latency_s, (outer - 1.0) * outer_latency_s)
+    share_x, share_y = gather_load(group.inner_kind, inner), gather_load(group.outer_kind, outer)
+    smallest = way_B / (inner * outer)
+    whole_x = streamed(share_x * way_B, x_B, group.inner_Bps, half_B)
+    whole_y = streamed(share_y * way_B, y_B, group.outer_Bps, half_B)
+    rest_x = streamed(share_x * way_B / outer, smallest, group.inner_Bps, half_B)
+    rest_y = streamed(share_y * way_B / inner, smallest, group.outer_Bps, half_B)
+    hops_s = max((inner - 1.0) * group.inner_latency_s, (outer - 1.0) * group.outer_latency_s)
     return phases(operation) * (max(whole_x, whole_y) + max(rest_x, rest_y) + 2.0 * hops_s)
 
 
@@ -345,90 +297,48 @@ def switched(kind: float, extent: float) -> bool:
 
 @compiled
 def collective_time(
-    operation: float,
-    algorithm: float,
-    message_B: float,
-    inner: float,
-    outer: float,
-    inner_Bps: float,
-    outer_Bps: float,
-    inner_latency_s: float,
-    outer_latency_s: float,
-    launch_s: float,
-    half_B: float,
-    kind_inner: float,
-    kind_outer: float,
+    operation: float, algorithm: float, message_B: float, group: Group, launch_s: float, half_B: float
 ) -> float:
     """Seconds of a collective; infinite if the algorithm cannot run it on this topology.
 
     `message_B` is the buffer that every rank holds before an all-reduce or reduce-scatter or after an all-gather or
-    broadcast, what a rank sends in an all-to-all (its own share included), or the message itself. Rates in B/s one
-    way and per rank, latencies in s per hop, `launch_s` once. `best` is the fastest of all but reduction in the
-    network, which only some switches can do: who has them takes the smaller of the two.
+    broadcast, what a rank sends in an all-to-all (its own share included), or the message itself. `launch_s` counts
+    once. `best` is the fastest of all but reduction in the network, which only some switches can do: who has them
+    takes the smaller of the two.
     """
-    if inner * outer <= 1.0 or message_B <= 0.0:
+    if group.inner * group.outer <= 1.0 or message_B <= 0.0:
         return 0.0
-    li, lo = inner_latency_s, outer_latency_s
     if operation == POINT_TO_POINT:
-        return launch_s + point_to_point(message_B, inner, outer, inner_Bps, outer_Bps, li, lo, half_B)
-    any_pair = switched(kind_inner, inner) and switched(kind_outer, outer)
+        return launch_s + point_to_point(message_B, group, half_B)
+    any_pair = switched(group.inner_kind, group.inner) and switched(group.outer_kind, group.outer)
     best = algorithm == BEST
     in_library = algorithm == LIBRARY
-    ki, ko = kind_inner, kind_outer
     time = np.inf
     if best or algorithm == RING_ALGORITHM or (in_library and operation != ALL_TO_ALL):
-        time = min(time, ring(operation, message_B, inner, outer, inner_Bps, outer_Bps, li, lo, half_B, ki, ko))
+        time = min(time, ring(operation, message_B, group, half_B))
     if (best or algorithm == DOUBLE_BINARY_TREE) and any_pair:
-        time = min(time, double_binary_tree(operation, message_B, inner, outer, inner_Bps, outer_Bps, li, lo, half_B))
+        time = min(time, double_binary_tree(operation, message_B, group, half_B))
     if (best or algorithm == RECURSIVE_HALVING_DOUBLING) and any_pair:
-        other = recursive_halving_doubling(operation, message_B, inner, outer, inner_Bps, outer_Bps, li, lo, half_B)
-        time = min(time, other)
+        time = min(time, recursive_halving_doubling(operation, message_B, group, half_B))
     if best or algorithm == DIRECT or (in_library and operation == ALL_TO_ALL):
-        time = min(time, direct(operation, message_B, inner, outer, inner_Bps, outer_Bps, li, lo, half_B, ki, ko))
-    if best or algorithm == HIERARCHICAL or (in_library and operation != ALL_TO_ALL and outer > 1.0):
-        other = hierarchical(operation, message_B, inner, outer, inner_Bps, outer_Bps, li, lo, half_B, ki, ko)
-        time = min(time, other)
+        time = min(time, direct(operation, message_B, group, half_B))
+    if best or algorithm == HIERARCHICAL or (in_library and operation != ALL_TO_ALL and group.outer > 1.0):
+        time = min(time, hierarchical(operation, message_B, group, half_B))
     if algorithm == IN_NETWORK_REDUCTION and any_pair:
-        time = in_network_reduction(operation, message_B, inner, outer, inner_Bps, outer_Bps, li, lo, half_B)
+        time = in_network_reduction(operation, message_B, group, half_B)
     if best or algorithm == TORUS_2D:
-        time = min(time, torus_2d(operation, message_B, inner, outer, inner_Bps, outer_Bps, li, lo, half_B, ki, ko))
+        time = min(time, torus_2d(operation, message_B, group, half_B))
     return launch_s + time
 
 
 @compiled
-def own_piece_time(
-    operation: float, message_B: float, inner: float, outer: float, copy_Bps: float, half_B: float
-) -> float:
+def own_piece_time(operation: float, message_B: float, group: Group, copy_Bps: float, half_B: float) -> float:
     """Seconds by which a collective out of place is longer: a rank copies its own piece to the other buffer.
 
     Benchmarks such as nccl-tests report times out of place; who gathers or reduces in place does not add this.
     """
-    if inner * outer <= 1.0 or operation >= BROADCAST:
+    ranks = group.inner * group.outer
+    if ranks <= 1.0 or operation >= BROADCAST:
         return 0.0
-    piece = message_B / (inner * outer)
+    piece = message_B / ranks
     return streamed(piece, piece, copy_Bps, half_B)
-
-
-@compiled
-def required_rate(
-    operation: float,
-    message_B: float,
-    inner: float,
-    outer: float,
-    kind_inner: float,
-    kind_outer: float,
-    seconds: float,
-) -> tuple[float, float]:
-    """Rates per rank, B/s along the inner and the outer dimension, with which a collective takes `seconds`.
-
-    For rings along both dimensions or, for an all-to-all, direct messages, with the dimensions overlapped, latency and
-    small pieces left out: what a network needs in order to hide the collective behind `seconds` of computation.
-    """
-    if operation == POINT_TO_POINT:
-        rate = message_B / seconds
-        return (rate if inner > 1.0 else 0.0), (rate if outer > 1.0 else 0.0)
-    if operation == ALL_TO_ALL:
-        rate = message_B / seconds
-        return exchange_load(kind_inner, inner) * rate, exchange_load(kind_outer, outer) * rate
-    rate = phases(operation) * message_B / seconds
-    return gather_load(kind_inner, inner) * rate, gather_load(kind_outer, outer) * rate / inner

@@ -21,46 +21,51 @@ sizes), sizes are free, and the loads of parallelisms that take turns are not ad
 """
 
 import math
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
 from kernels.codes import FULLY_CONNECTED, MAPPED, MAPPING_ORDERS, MESH, RING, SWITCH
-from kernels.equation import Output, compiled, equation
-from kernels.transformers.collectives import links
-from kernels.transformers.operators import (
-    CONTEXT,
-    DATA,
-    EXPERT,
-    EXPERT_DATA,
-    GROUP_FIELDS,
-    GROUP_ROWS,
-    PIPELINE,
-    REPLICA,
-    SHARD,
-    TENSOR,
+from kernels.equation import compiled, equation
+from kernels.shared.dimensions import Extents, Links
+from kernels.transformers.collectives import Group
+from kernels.transformers.collectives import links as links_of
+from kernels.transformers.groups import (
+    DIGITS_INSIDE,
+    NETWORK,
+    SPLIT_OF,
+    SPLIT_RANKS,
+    G,
+    LinkCalibration,
+    Parallelism,
+    alone,
+    enter,
+    part_of,
 )
-from kernels.transformers.rates import part_of
 
 AXES = 3
-T, C, P, D = range(len(MAPPED))
 ORDERS = np.array([[MAPPED.index(name) for name in order] for order in MAPPING_ORDERS])
 """Parallelisms by order, the one with the nearest ranks first."""
 
-NEAR = {TENSOR: (T,), CONTEXT: (C,), EXPERT: (D,), DATA: (C, D), EXPERT_DATA: (C,), PIPELINE: (P,), SHARD: (C, D)}
-FAR = {EXPERT_DATA: (D,), REPLICA: (C, D)}
-"""The ranks of a parallelism are two digits, a near and a far one: which of them tell the members of a group apart.
-Chips that share a sequence hold the same weights, so gradients are reduced over the context ranks, too."""
-INSIDE = np.array(
-    [[[digit in part.get(row, ()) for part in (NEAR, FAR)] for digit in (T, C, P, D)] for row in range(len(GROUP_ROWS))]
-)
-"""Whether a digit is inside a group: (row of `GROUP_ROWS`, parallelism, near and far)."""
 
-Triple = tuple[float, float, float]
-Network = tuple[Triple, tuple[int, int, int], Triple, Triple, tuple[int, int, int, int]]
-"""By dimension: kind, extent, what a chip sends over all its links together (B/s), seconds of a hop, and where its
-lines begin among all loads, with the end of the last."""
-Traffic = tuple[np.ndarray, np.ndarray, np.ndarray]
-"""Loads of lines, pairs of chips that send over full connections (3, messages), and how many these are by dimension."""
+class Network(NamedTuple):
+    """By dimension: kind, extent, what a chip sends over all its links together (B/s), seconds of a hop, and where its
+    lines begin among all loads, with the end of the last."""
+
+    kinds: tuple[float, float, float]
+    extents: tuple[int, int, int]
+    rates_Bps: tuple[float, float, float]
+    hop_s: tuple[float, float, float]
+    starts: tuple[int, int, int, int]
+
+
+class Traffic(NamedTuple):
+    """Loads of lines, pairs of chips that send over full connections (3, messages), and how many these are by
+    dimension."""
+
+    loads: np.ndarray
+    pairs: np.ndarray
+    sent: np.ndarray
 
 
 @compiled
@@ -156,20 +161,13 @@ def pass_along(kind: float, loads: np.ndarray, line: int, extent: int, origin: i
 
 @compiled
 def route(
-    chips: np.ndarray,
-    groups: np.ndarray,
-    closed: bool,
-    step: int,
-    weight: float,
-    network: Network,
-    traffic: Traffic,
+    chips: np.ndarray, groups: np.ndarray, closed: bool, step: int, weight: float, network: Network, traffic: Traffic
 ) -> None:
     """Load the links of all messages, dimension after dimension. A full connection lists its pairs of chips instead.
 
     Each member sends `weight` to the next one in its group, or to the one before if `step` is -1.
     """
-    kinds, extents, _, _, starts = network
-    loads, pairs, sent = traffic
+    kinds, extents = network.kinds, network.extents
     members = groups.shape[1]
     for group in range(len(groups)):
         for member in range(members if closed else members - 1):
@@ -186,26 +184,20 @@ def route(
                         line += width * chips[target if other < axis else origin, other]
                         width *= extents[other]
                 if kinds[axis] == FULLY_CONNECTED:
-                    pairs[axis, sent[axis]] = (line * extent + a) * extent + b
-                    sent[axis] += 1
+                    traffic.pairs[axis, traffic.sent[axis]] = (line * extent + a) * extent + b
+                    traffic.sent[axis] += 1
                 else:
-                    pass_along(kinds[axis], loads, starts[axis] + 2 * line * (extent + 1), extent, a, b, weight)
+                    start = network.starts[axis] + 2 * line * (extent + 1)
+                    pass_along(kinds[axis], traffic.loads, start, extent, a, b, weight)
 
 
 @compiled
-def step_latency(
-    chips: np.ndarray,
-    groups: np.ndarray,
-    closed: bool,
-    network: Network,
-    crossed: np.ndarray,
-) -> float:
+def step_latency(chips: np.ndarray, groups: np.ndarray, closed: bool, network: Network, crossed: np.ndarray) -> float:
     """Latency of a step, s, in the slowest group; adds the hops along each dimension to `crossed`.
 
     In a ring that is a step's share of the way of the slowest piece, which makes every hop but the shortest; in a
     chain, where nobody waits for a whole round, that of the longest way between neighbours.
     """
-    kinds, extents, _, hop_s, _ = network
     latency = 0.0
     members = groups.shape[1]
     for group in range(len(groups)):
@@ -214,9 +206,10 @@ def step_latency(
             origin, target = groups[group, member], groups[group, (member + 1) % members]
             way_s = 0.0
             for axis in range(AXES):
-                steps = hops(kinds[axis], extents[axis], chips[origin, axis], chips[target, axis])
+                kind, extent = network.kinds[axis], network.extents[axis]
+                steps = hops(kind, extent, chips[origin, axis], chips[target, axis])
                 crossed[axis] += steps
-                way_s += steps * hop_s[axis]
+                way_s += steps * network.hop_s[axis]
             around, shortest, longest = around + way_s, min(shortest, way_s), max(longest, way_s)
         latency = max(latency, (around - shortest) / (members - 1) if closed else longest)
     return latency
@@ -244,11 +237,7 @@ def most_equal(numbers: np.ndarray) -> int:
 
 
 @compiled
-def shared_rate(
-    weight: float,
-    network: Network,
-    traffic: Traffic,
-) -> float:
+def shared_rate(weight: float, network: Network, traffic: Traffic) -> float:
     """Rate at which all messages can flow at once, B/s: that of the most shared link. Clears the loads."""
     kinds, extents, rates_Bps, _, starts = network
     loads, pairs, sent = traffic
@@ -256,20 +245,14 @@ def shared_rate(
     for axis in range(AXES):
         load = peak(loads[starts[axis] : starts[axis + 1]]) + weight * most_equal(pairs[axis, : sent[axis]])
         if load > 0.0:
-            rate = min(rate, rates_Bps[axis] / (links(kinds[axis], float(extents[axis])) * load))
+            rate = min(rate, rates_Bps[axis] / (links_of(kinds[axis], float(extents[axis])) * load))
     loads[:] = 0.0
     sent[:] = 0
     return rate
 
 
 @compiled
-def attained_rate(
-    chips: np.ndarray,
-    groups: np.ndarray,
-    closed: bool,
-    network: Network,
-    traffic: Traffic,
-) -> float:
+def attained_rate(chips: np.ndarray, groups: np.ndarray, closed: bool, network: Network, traffic: Traffic) -> float:
     """Rate of a member, B/s. Rings send half each way at once; chains now forward, now back: the slower counts."""
     weight = 0.5 if closed else 1.0
     rate = np.inf
@@ -290,34 +273,34 @@ def lined(kind: float, extent: int, chips: int) -> int:
 def own_kind(members: int, crossed: np.ndarray, network: Network) -> tuple[float, float]:
     """Kind of a group, and what a member can send to the others directly, B/s: a ring, which can nothing of the kind,
     unless the group lies along one dimension in which any two chips can talk. Other algorithms make use of that."""
-    kinds, extents = network[0], network[1]
     for axis in range(AXES):
-        any_pair = kinds[axis] == SWITCH or kinds[axis] == FULLY_CONNECTED
+        kind = network.kinds[axis]
+        any_pair = kind == SWITCH or kind == FULLY_CONNECTED
         if any_pair and crossed[axis] == crossed[0] + crossed[1] + crossed[2]:
-            kind, share = part_of(kinds[axis], float(members), float(extents[axis]))
-            return kind, share * network[2][axis]
+            own, share = part_of(kind, float(members), float(network.extents[axis]))
+            return own, share * network.rates_Bps[axis]
     return float(RING), 0.0
 
 
 @compiled
-def parts(order: np.ndarray, sizes: np.ndarray, experts: int, sharing: int) -> tuple[np.ndarray, np.ndarray]:
-    """Radices of the near and far digits in the order of the mapping, and which of them are `INSIDE` each group.
+def parts(order: np.ndarray, parallelism: Parallelism) -> tuple[np.ndarray, np.ndarray]:
+    """Radices of the near and far digits in the order of the mapping, and which of them are inside each group.
 
-    Both have a row per group. Experts take the near part of the data ranks, shards that of context and data ranks.
+    Both have a row per group. A split takes the near part of the ranks of its parallelisms, the nearest first.
     """
-    near = np.empty((len(GROUP_ROWS), len(MAPPED)), np.int64)
-    near[:] = sizes
-    near[EXPERT, D] = near[EXPERT_DATA, D] = math.gcd(experts, sizes[D])
-    radices = np.empty((len(GROUP_ROWS), 2 * len(MAPPED)), np.int64)
-    inside = np.empty((len(GROUP_ROWS), 2 * len(MAPPED)), np.bool_)
-    for i in range(len(MAPPED)):
-        digit = order[i]
-        if digit == C or digit == D:
-            near[SHARD, digit] = near[REPLICA, digit] = math.gcd(sharing, sizes[digit])
-            sharing //= near[SHARD, digit]
-        radices[:, 2 * i] = near[:, digit]
-        radices[:, 2 * i + 1] = sizes[digit] // near[:, digit]
-        inside[:, 2 * i : 2 * i + 2] = INSIDE[:, digit]
+    radices = np.empty((len(SPLIT_OF), 2 * len(MAPPED)), np.int64)
+    inside = np.empty((len(SPLIT_OF), 2 * len(MAPPED)), np.bool_)
+    for row in range(len(SPLIT_OF)):
+        split = SPLIT_OF[row]
+        left = int(parallelism[len(MAPPED) + split]) if split >= 0 else 0
+        for i in range(len(MAPPED)):
+            digit = order[i]
+            near = size = int(parallelism[digit])
+            if split >= 0 and SPLIT_RANKS[split, digit]:
+                near = math.gcd(left, size)  # of 0, which stands for all: the size
+                left //= near
+            radices[row, 2 * i], radices[row, 2 * i + 1] = near, size // near
+            inside[row, 2 * i : 2 * i + 2] = DIGITS_INSIDE[row, digit]
     return radices, inside
 
 
@@ -330,37 +313,48 @@ def first_like(radices: np.ndarray, inside: np.ndarray, row: int) -> int:
     return row
 
 
+@compiled
+def routed_network(dim: Extents, links: Links, attained: LinkCalibration) -> Network:
+    """The network with what collectives attain on its links."""
+    kinds = (links.topology_kind_x, links.topology_kind_y, links.topology_kind_z)
+    extents = (int(dim.x), int(dim.y), int(dim.z))
+    outer_efficiency = attained.outer_link_efficiency
+    y_Bps, z_Bps = links.bandwidth_y_Bps * outer_efficiency, links.bandwidth_z_Bps * outer_efficiency
+    chips = extents[0] * extents[1] * extents[2]
+    y_start = lined(kinds[0], extents[0], chips)
+    z_start = y_start + lined(kinds[1], extents[1], chips)
+    starts = (0, y_start, z_start, z_start + lined(kinds[2], extents[2], chips))
+    hop_s = (links.hop_x_s, links.hop_outer_s, links.hop_outer_s)
+    return Network(kinds, extents, (links.bandwidth_x_Bps * attained.link_efficiency, y_Bps, z_Bps), hop_s, starts)
+
+
+@compiled
+def lying(chip: Group, inside: bool, size: float, rate_Bps: float, latency_s: float, kind: float) -> Group:
+    """A group with all its members along the first dimension, or all along the others."""
+    if inside:
+        return Group(
+            size, 1.0, rate_Bps, chip.outer_Bps, latency_s, chip.outer_latency_s, kind, chip.outer_kind,
+            chip.reduction_share, chip.copied,
+        )  # fmt: skip
+    return Group(
+        1.0, size, chip.inner_Bps, rate_Bps, chip.inner_latency_s, latency_s, chip.inner_kind, kind,
+        chip.reduction_share, chip.copied,
+    )  # fmt: skip
+
+
 @equation(
-    Output("group_network", "", "per group: extents and rates inside and outside the first dimension",
-           (len(GROUP_ROWS), len(GROUP_FIELDS))),
+    NETWORK,
     source="DeepFlow sections 5.2 and 6.4: greedy layout in a given order, X-Y routing, rate / edges that share a link",
     when=("device_mapping", ("routed",)),
     lengthy=True,
-)  # fmt: skip
+)
 def routed_group_network(
     mapping_order: float,
-    tensor_parallel: float,
-    context_parallel: float,
-    expert_parallel: float,
-    data_parallel: float,
-    shard_group: float,
-    pipeline_parallel: float,
-    dim_x: float,
-    dim_y: float,
-    dim_z: float,
-    topology_kind_x: float,
-    topology_kind_y: float,
-    topology_kind_z: float,
-    bandwidth_x_Bps: float,
-    bandwidth_y_Bps: float,
-    bandwidth_z_Bps: float,
-    hop_x_s: float,
-    hop_outer_s: float,
+    parallelism: Parallelism,
+    dim: Annotated[Extents, "dim_{}"],
+    links: Links,
     link_in_network_reduction: float,
-    calibration_link_efficiency: float,
-    calibration_outer_link_efficiency: float,
-    calibration_collective_step_s: float,
-    calibration_own_copy: float,
+    attained: Annotated[LinkCalibration, "calibration_{}"],
     group_network: np.ndarray,
 ) -> None:
     """Every group as a ring at the rate that its links leave it.
@@ -370,53 +364,34 @@ def routed_group_network(
     switch or full connection keeps that kind: any two of its members can talk, which other algorithms make use of.
     Ranks for which there are no chips send nothing: their groups have a rate of 0.
     """
-    sizes = np.array([int(tensor_parallel), int(context_parallel), int(pipeline_parallel), int(data_parallel)])
-    sharing = shard_group if shard_group > 0.0 else data_parallel * context_parallel
-    radices, inside = parts(ORDERS[int(mapping_order)], sizes, int(expert_parallel), int(sharing))
-    places = sizes.prod()
-
-    kinds = (topology_kind_x, topology_kind_y, topology_kind_z)
-    extents = (int(dim_x), int(dim_y), int(dim_z))
-    outer_efficiency = calibration_outer_link_efficiency
-    y_Bps, z_Bps = bandwidth_y_Bps * outer_efficiency, bandwidth_z_Bps * outer_efficiency
-    rates_Bps = (bandwidth_x_Bps * calibration_link_efficiency, y_Bps, z_Bps)
-    chip_count = extents[0] * extents[1] * extents[2]
-    y_start = lined(kinds[0], extents[0], chip_count)
-    z_start = y_start + lined(kinds[1], extents[1], chip_count)
-    starts = (0, y_start, z_start, z_start + lined(kinds[2], extents[2], chip_count))
-    network = (kinds, extents, rates_Bps, (hop_x_s, hop_outer_s, hop_outer_s), starts)
-    pairs = np.empty((AXES, 2 * places if FULLY_CONNECTED in kinds else 0), np.int64)
-    traffic = (np.zeros(starts[AXES]), pairs, np.zeros(AXES, np.int64))
-
-    step_s = calibration_collective_step_s
-    alone = (
-        1.0, 1.0, rates_Bps[0], min(y_Bps, z_Bps) if dim_z > 1.0 else y_Bps, hop_x_s + step_s, hop_outer_s + step_s,
-        topology_kind_x, topology_kind_y, link_in_network_reduction, calibration_own_copy,
-    )  # fmt: skip
-    chips, crossed = walk(places, np.array(extents)), np.zeros(AXES, np.int64)
-    for row in range(len(GROUP_ROWS)):
+    chip = alone(dim, links, link_in_network_reduction, attained)
+    network = routed_network(dim, links, attained)
+    radices, inside = parts(ORDERS[int(mapping_order)], parallelism)
+    places = radices[0].prod()
+    pairs = np.empty((AXES, 2 * places if FULLY_CONNECTED in network.kinds else 0), np.int64)
+    traffic = Traffic(np.zeros(network.starts[AXES]), pairs, np.zeros(AXES, np.int64))
+    chips, crossed = walk(places, np.array(network.extents)), np.zeros(AXES, np.int64)
+    for row in range(len(SPLIT_OF)):
         same = first_like(radices, inside, row)
         if same < row:
             group_network[row] = group_network[same]
             continue
-        for field in range(len(alone)):
-            group_network[row, field] = alone[field]
+        enter(group_network, row, chip)
         groups = gather(walk(places, radices[row]), radices[row], inside[row])
-        if groups.shape[1] == 1:
+        members = groups.shape[1]
+        if members == 1:
             continue
         latency, rate, kind = 0.0, 0.0, float(RING)
         crossed[:] = 0
-        if places <= chip_count:
-            closed = row != PIPELINE
+        if places <= network.extents[0] * network.extents[1] * network.extents[2]:
+            closed = row != G.pipeline
             latency = step_latency(chips, groups, closed, network, crossed)
             rate = attained_rate(chips, groups, closed, network, traffic)
-            kind, direct_Bps = own_kind(groups.shape[1], crossed, network)
+            kind, direct_Bps = own_kind(members, crossed, network)
             rate = max(rate, direct_Bps) if closed else rate
-        level = 0 if crossed[0] >= crossed[1] + crossed[2] else 1
-        group_network[row, level] = groups.shape[1]
-        group_network[row, 2 + level] = rate
-        group_network[row, 4 + level] = latency + step_s
-        group_network[row, 6 + level] = kind
+        along_x = crossed[0] >= crossed[1] + crossed[2]
+        step_s = latency + attained.collective_step_s
+        enter(group_network, row, lying(chip, along_x, float(members), rate, step_s, kind))
 
 
 EQUATIONS = (routed_group_network,)

@@ -2,17 +2,25 @@
 
 import numpy as np
 
-from kernels.equation import Output, equation
-from kernels.transformers.operators import (
-    PIPELINE,
-    S_FLOPS,
-    S_FORWARD,
-    S_FORWARD_BOUND,
-    S_HOST_FORWARD,
-    S_NET_FORWARD,
-    group_collective,
-)
-from kernels.transformers.training import FIRST, LAST, POINT_TO_POINT
+from kernels.equation import Output, compiled, equation
+from kernels.transformers.collectives import POINT_TO_POINT
+from kernels.transformers.groups import G, Messaging, group_collective
+from kernels.transformers.sums import FIRST, LAST, S
+
+
+@compiled
+def forward_pass(layer: np.ndarray, places: np.ndarray, layers_per_stage: float) -> tuple[float, float]:
+    """Seconds of the layers of a stage, and of embedding and head."""
+    layer_s = max(layer[S.forward] + layer[S.network_forward], layer[S.host_forward])
+    ends_s = places[FIRST, S.forward] + places[LAST, S.forward]
+    ends_s += places[FIRST, S.network_forward] + places[LAST, S.network_forward]
+    return layers_per_stage * layer_s, ends_s
+
+
+@compiled
+def forward_flops(layer: np.ndarray, places: np.ndarray, layers: float) -> float:
+    """Operations of the forward pass of a whole model, one chip of every stage."""
+    return layers * layer[S.forward_flops] + places[FIRST, S.forward_flops] + places[LAST, S.forward_flops]
 
 
 @equation(
@@ -22,10 +30,7 @@ from kernels.transformers.training import FIRST, LAST, POINT_TO_POINT
 )
 def prefill_stage(layer_sums: np.ndarray, place_sums: np.ndarray, layers_per_stage: float) -> tuple[float, float]:
     """Prompts of a microbatch run together."""
-    layer = max(layer_sums[S_FORWARD] + layer_sums[S_NET_FORWARD], layer_sums[S_HOST_FORWARD])
-    ends = place_sums[FIRST, S_FORWARD] + place_sums[LAST, S_FORWARD]
-    ends += place_sums[FIRST, S_NET_FORWARD] + place_sums[LAST, S_NET_FORWARD]
-    return layers_per_stage * layer, ends
+    return forward_pass(layer_sums, place_sums, layers_per_stage)
 
 
 @equation(
@@ -37,13 +42,7 @@ def decode_stage(
     decode_layer_sums: np.ndarray, decode_sums: np.ndarray, layers_per_stage: float
 ) -> tuple[float, float]:
     """At the mean length of the cache over the generated tokens."""
-    layer = max(
-        decode_layer_sums[S_FORWARD] + decode_layer_sums[S_NET_FORWARD],
-        decode_layer_sums[S_HOST_FORWARD],
-    )
-    ends = decode_sums[FIRST, S_FORWARD] + decode_sums[LAST, S_FORWARD]
-    ends += decode_sums[FIRST, S_NET_FORWARD] + decode_sums[LAST, S_NET_FORWARD]
-    return layers_per_stage * layer, ends
+    return forward_pass(decode_layer_sums, decode_sums, layers_per_stage)
 
 
 @equation(
@@ -56,21 +55,13 @@ def inference_transfers(
     queries: float,
     pipeline_parallel: float,
     group_network: np.ndarray,
-    collective_algorithm: float,
-    calibration_collective_launch_s: float,
-    calibration_half_message_B: float,
+    messaging: Messaging,
 ) -> tuple[float, float]:
     """A generated token sends one position of each request."""
     if pipeline_parallel <= 1.0:
         return 0.0, 0.0
-    launch, half = calibration_collective_launch_s, calibration_half_message_B
-    token = group_collective(
-        group_network, PIPELINE, POINT_TO_POINT, collective_algorithm, stage_message_B / queries, launch, half
-    )
-    prompt = group_collective(
-        group_network, PIPELINE, POINT_TO_POINT, collective_algorithm, stage_message_B, launch, half
-    )
-    return token, prompt
+    token_s = group_collective(group_network, G.pipeline, POINT_TO_POINT, stage_message_B / queries, messaging)
+    return token_s, group_collective(group_network, G.pipeline, POINT_TO_POINT, stage_message_B, messaging)
 
 
 @equation(
@@ -159,11 +150,11 @@ def inference_breakdown(
     """Of a chip of a full stage without embedding or head; collectives are never hidden."""
     n = microbatches * layers_per_stage
     tokens = output_length - 1.0
-    compute = layer_sums[S_FORWARD_BOUND] + tokens * decode_layer_sums[S_FORWARD_BOUND]
-    cache = layer_sums[S_FORWARD_BOUND + 1] + tokens * decode_layer_sums[S_FORWARD_BOUND + 1]
-    memory = layer_sums[S_FORWARD_BOUND + 2] + tokens * decode_layer_sums[S_FORWARD_BOUND + 2]
-    overhead = layer_sums[S_FORWARD_BOUND + 3] + tokens * decode_layer_sums[S_FORWARD_BOUND + 3]
-    network = layer_sums[S_NET_FORWARD] + tokens * decode_layer_sums[S_NET_FORWARD]
+    compute = layer_sums[S.forward_bound_compute] + tokens * decode_layer_sums[S.forward_bound_compute]
+    cache = layer_sums[S.forward_bound_l2] + tokens * decode_layer_sums[S.forward_bound_l2]
+    memory = layer_sums[S.forward_bound_memory] + tokens * decode_layer_sums[S.forward_bound_memory]
+    overhead = layer_sums[S.forward_bound_overhead] + tokens * decode_layer_sums[S.forward_bound_overhead]
+    network = layer_sums[S.network_forward] + tokens * decode_layer_sums[S.network_forward]
     transfer = microbatches * (prefill_transfer_s + tokens * decode_transfer_s)
     return n * compute, n * cache, n * memory, n * overhead, n * network, 0.0, transfer, 0.0
 
@@ -185,8 +176,8 @@ def inference_hardware_flops(
     output_length: float,
 ) -> float:
     """The prompt and every generated token."""
-    prompt = layers * layer_sums[S_FLOPS] + place_sums[FIRST, S_FLOPS] + place_sums[LAST, S_FLOPS]
-    token = layers * decode_layer_sums[S_FLOPS] + decode_sums[FIRST, S_FLOPS] + decode_sums[LAST, S_FLOPS]
+    prompt = forward_flops(layer_sums, place_sums, layers)
+    token = forward_flops(decode_layer_sums, decode_sums, layers)
     return microbatches * (prompt + (output_length - 1.0) * token) * chips / pipeline_parallel
 
 

@@ -14,9 +14,12 @@ Guide"; traffic of a block of outputs, Hong and Kung 1981; cache misses of tiles
 counters on A100 (RAPID-LLM's GEMM measurements).
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from kernels.equation import compiled
+from kernels.transformers.rates import Chip
 
 TILES = (
     (64.0, 64.0),
@@ -57,18 +60,21 @@ SPLIT_SYNC_S = 2.0e-6
 Of 0.5 to 3 us, tried on measured GEMMs of four chips, 1.5 to 2 us fit best."""
 
 
+class Product(NamedTuple):
+    """`batch` products (m x k)(k x n), and bytes per element of both operands and the result."""
+
+    batch: float
+    m: float
+    n: float
+    k: float
+    a_B: float
+    b_B: float
+    c_B: float
+
+
 @compiled
 def block_read_B(
-    m: float,
-    n: float,
-    k: float,
-    a_B: float,
-    b_B: float,
-    rows: float,
-    columns: float,
-    row_copies: float,
-    column_copies: float,
-    cache_B: float,
+    product: Product, rows: float, columns: float, row_copies: float, column_copies: float, cache_B: float
 ) -> float:
     """Bytes of both operands of one product read from memory, if `rows` x `columns` outputs are computed at a time.
 
@@ -76,6 +82,7 @@ def block_read_B(
     part that the cache cannot hold of the block's rows `row_copies` times, of its columns `column_copies` times. The
     part of both operands that the cache can hold is kept from block to block.
     """
+    _, m, n, k, a_B, b_B, _ = product
     once = m * k * a_B + k * n * b_B
     missed = max(0.0, 1.0 - cache_B / ((rows * a_B + columns * b_B) * k))
     read = m * k * a_B * (n / columns) * (1.0 + (row_copies - 1.0) * missed)
@@ -84,29 +91,19 @@ def block_read_B(
 
 
 @compiled
-def tiled_read_B(
-    m: float,
-    n: float,
-    k: float,
-    a_B: float,
-    b_B: float,
-    tile_m: float,
-    tile_n: float,
-    cores: float,
-    core_sram_B: float,
-    l2_B: float,
-) -> float:
+def tiled_read_B(product: Product, tile_m: float, tile_n: float, chip: Chip, cached: bool) -> float:
     """Operand bytes of one product: the better of blocks that extend along the columns and along the rows.
 
     Without a shared cache, half of the cores' memory holds a block of outputs and half of it holds operands.
     """
-    if l2_B > 0.0:
-        cache_B = l2_B
+    m, n, cores = product.m, product.n, chip.cores
+    if cached:
+        cache_B = chip.l2_capacity_B
         copies = 2.0 if tile_m * tile_n <= PAIRED_TILE else 1.0
         area = cores * copies * tile_m * tile_n
         rows, columns = SWEPT_TILES * tile_m, SWEPT_TILES * tile_n
     else:
-        cache_B = cores * core_sram_B / 2.0
+        cache_B = cores * chip.core_sram_B / 2.0
         copies = 1.0
         area = max(cache_B / ACCUMULATOR_B, cores * tile_m * tile_n)
         rows = columns = np.sqrt(area)
@@ -115,44 +112,31 @@ def tiled_read_B(
     rows, columns = min(m, rows), min(n, columns)
     wide, tall = min(n, area / max(rows, tile_m)), min(m, area / max(columns, tile_n))
     return min(
-        block_read_B(m, n, k, a_B, b_B, rows, wide, row_copies, column_copies, cache_B),
-        block_read_B(m, n, k, a_B, b_B, tall, columns, row_copies, column_copies, cache_B),
+        block_read_B(product, rows, wide, row_copies, column_copies, cache_B),
+        block_read_B(product, tall, columns, row_copies, column_copies, cache_B),
     )
 
 
 @compiled
-def gemm_time(
-    batch: float,
-    m: float,
-    n: float,
-    k: float,
-    a_B: float,
-    b_B: float,
-    c_B: float,
-    peak_flops: float,
-    memory_Bps: float,
-    cores: float,
-    core_sram_B: float,
-    l2_B: float,
-    l2_Bps: float,
-) -> tuple[float, float, float, float]:
-    """Compute, L2 and memory seconds of `batch` products (m x k)(k x n), and the bytes moved to and from memory.
+def gemm_time(product: Product, peak_flops: float, memory_Bps: float, chip: Chip) -> tuple[float, float, float, float]:
+    """Compute, L2 and memory seconds of a batch of products, and the bytes moved to and from memory.
 
     The product takes the longest of the three; each includes joining the parts of a split, which overlaps with
-    nothing. `a_B`, `b_B` and `c_B` are bytes per element; rates are attainable ones; `l2_Bps` counts delivered bytes,
-    so that a fetch multicast to two cores counts twice. 0 in `l2_B` or `l2_Bps`: no such level. Never shorter for
-    larger `batch`, `k` or bytes per element, nor for lower rates.
+    nothing. Rates are attainable ones; of the cache, delivered bytes count, so that a fetch multicast to two cores
+    counts twice. Never shorter for larger `batch`, `k` or bytes per element, nor for lower rates.
     """
+    batch, m, n, k, a_B, b_B, c_B = product
+    cores, l2_Bps = chip.cores, chip.l2_bandwidth_Bps * chip.l2_multicast
     if batch * m * n * k <= 0.0:
         return 0.0, 0.0, 0.0, 0.0
-    cached = l2_B > 0.0 and l2_Bps > 0.0
+    cached = chip.l2_capacity_B > 0.0 and l2_Bps > 0.0
     feed_Bps = l2_Bps if cached else memory_Bps
     best_s = np.inf
     best = (np.inf, np.inf, np.inf, np.inf)
     for tile_m, tile_n in TILES:
-        if (tile_m, tile_n) != TILES[0] and 2.0 * SLAB_B * (tile_m + tile_n) > core_sram_B:
+        if (tile_m, tile_n) != TILES[0] and 2.0 * SLAB_B * (tile_m + tile_n) > chip.core_sram_B:
             continue
-        read_B = tiled_read_B(m, n, k, a_B, b_B, tile_m, tile_n, cores, core_sram_B, l2_B if cached else 0.0)
+        read_B = tiled_read_B(product, tile_m, tile_n, chip, cached)
         moved_B = batch * (read_B + m * n * c_B)
         tiles = batch * np.ceil(m / tile_m) * np.ceil(n / tile_n)
         for split in SPLITS:

@@ -1,29 +1,24 @@
 """Memory of one chip that trains or serves a model, whether a point can run, and what a designer compares."""
 
+from typing import Annotated, NamedTuple
+
 import numpy as np
 
-from kernels.codes import (
-    CHIPS_MISMATCH,
-    CHOICES,
-    EXPERTS_INDIVISIBLE,
-    FEASIBLE,
-    HEADS_INDIVISIBLE,
-    MEMORY_CAPACITY,
-    MICROBATCH_INDIVISIBLE,
-    OFFLOAD_CAPACITY,
-    PARALLELISM_MISMATCH,
-    PLACES,
-    STAGES_INDIVISIBLE,
-    TOO_MANY_REPLICAS,
-    TOO_MANY_STAGES,
-)
+from kernels.codes import REASON
 from kernels.equation import Output, equation
-from kernels.transformers.operators import S_STORED, S_WEIGHTS, S_WORKING
-from kernels.transformers.schedules import in_flight, parameter_copies
-from kernels.transformers.training import FIRST, FULL, LAST, shard_counts
+from kernels.transformers.groups import Parallelism, ranks_over, shard_counts
+from kernels.transformers.operators import INFERENCE
+from kernels.transformers.schedules import Pipeline, in_flight, parameter_copies
+from kernels.transformers.stages import FULL, Offloaded
+from kernels.transformers.sums import FIRST, LAST, S
+from kernels.transformers.training import Parameters
 
-INFERENCE = CHOICES["task"].index("inference")
-assert PLACES[LAST] == "last"
+
+class Capacity(NamedTuple):
+    """Bytes of a memory that one chip needs, and has."""
+
+    need_B: float
+    capacity_B: float
 
 
 @equation(
@@ -38,8 +33,7 @@ def state_memory(
     zero_stage: float,
     layer_sums: np.ndarray,
     group_network: np.ndarray,
-    dense_parameters_per_chip: float,
-    expert_parameters_per_chip: float,
+    parameters: Annotated[Parameters, "{}_parameters_per_chip"],
     weight_B: float,
     gradient_B: float,
     optimizer_state_B: float,
@@ -47,17 +41,17 @@ def state_memory(
 ) -> tuple[float, float, float]:
     """ZeRO shards optimizer state (1), gradients (2) and weights (3) over the replicas; of sharded weights two gathered
     layers live at a time, and the whole gradient of one."""
-    whole = dense_parameters_per_chip + expert_parameters_per_chip
+    whole = parameters.dense + parameters.expert
     if task == INFERENCE:
         return whole * weight_B, 0.0, 0.0
     shards, expert_shards = shard_counts(zero_stage, group_network)
-    part = dense_parameters_per_chip / shards + expert_parameters_per_chip / expert_shards
+    part = parameters.dense / shards + parameters.expert / expert_shards
     copies = parameter_copies(schedule)
     weights = (part if zero_stage >= 3.0 else whole) * weight_B * copies
     gradients = (part if zero_stage >= 2.0 else whole) * gradient_B * copies + whole * calibration_extra_state_B
     if zero_stage >= 3.0 and shards > 1.0:
-        weights += 2.0 * layer_sums[S_WEIGHTS] * weight_B
-        gradients += layer_sums[S_WEIGHTS] * gradient_B
+        weights += 2.0 * layer_sums[S.weights] * weight_B
+        gradients += layer_sums[S.weights] * gradient_B
     return weights, gradients, part * optimizer_state_B
 
 
@@ -69,11 +63,8 @@ def state_memory(
 )
 def activation_memory(
     task: float,
-    schedule: float,
+    pipeline: Pipeline,
     recompute: float,
-    pipeline_parallel: float,
-    microbatches: float,
-    virtual_stages: float,
     layers_per_stage: float,
     last_stage_layers: float,
     layer_sums: np.ndarray,
@@ -87,18 +78,17 @@ def activation_memory(
     offloaded activations are on their way. The first stage holds the most
     microbatches, the last one the logits."""
     share = calibration_activation_share
-    working = share * layer_sums[S_WORKING]
-    loss = share * (place_sums[LAST, S_STORED] + place_sums[LAST, S_WORKING])
+    working = share * layer_sums[S.working]
+    loss = share * (place_sums[LAST, S.stored] + place_sums[LAST, S.working])
     if task == INFERENCE:
         return 0.0, max(working, loss), 0.0
     interval = min(checkpoint_interval, layers_per_stage)
-    again = interval * (layer_sums[S_STORED] - layer_stored_B) if recompute == FULL else 0.0
+    again = interval * (layer_sums[S.stored] - layer_stored_B) if recompute == FULL else 0.0
     again = max(again, 2.0 * layer_stored_B) if activation_offload > 0.0 else again
     kept = layer_stored_B * (1.0 - activation_offload)
-    p = pipeline_parallel
-    of_first = in_flight(schedule, p, microbatches, virtual_stages, 0.0)
-    of_last = in_flight(schedule, p, microbatches, virtual_stages, p - 1.0)
-    first = share * (of_first * (layers_per_stage * kept + place_sums[FIRST, S_STORED]) + again)
+    p = pipeline.pipeline_parallel
+    of_first, of_last = in_flight(pipeline, 0.0), in_flight(pipeline, p - 1.0)
+    first = share * (of_first * (layers_per_stage * kept + place_sums[FIRST, S.stored]) + again)
     last = share * (of_last * last_stage_layers * kept + again)
     if p == 1.0 or last + max(loss, working) > first + working:
         return (first if p == 1.0 else last), max(loss, working), of_last * last_stage_layers
@@ -129,18 +119,16 @@ def model_memory_need(
     layers_per_stage: float,
     layer_stored_B: float,
     in_flight_layers: float,
-    weight_offload: float,
-    activation_offload: float,
-    optimizer_offload: float,
+    offloaded: Annotated[Offloaded, "{}_offload"],
     calibration_memory_reserve_B: float,
 ) -> tuple[float, float]:
     """With what runtime and libraries keep."""
-    weights_away = weight_offload * weights_B * max(1.0 - 2.0 / layers_per_stage, 0.0)
-    optimizer_away = optimizer_offload * optimizer_B * max(1.0 - 2.0 / layers_per_stage, 0.0)
+    weights_away = offloaded.weight * weights_B * max(1.0 - 2.0 / layers_per_stage, 0.0)
+    optimizer_away = offloaded.optimizer * optimizer_B * max(1.0 - 2.0 / layers_per_stage, 0.0)
     state = weights_B + gradients_B + optimizer_B - weights_away - optimizer_away
     need = state + activations_B + working_B + cache_memory_B + calibration_memory_reserve_B
-    away = weight_offload * weights_B + optimizer_offload * optimizer_B
-    return need, away + activation_offload * in_flight_layers * layer_stored_B
+    away = offloaded.weight * weights_B + offloaded.optimizer * optimizer_B
+    return need, away + offloaded.activation * in_flight_layers * layer_stored_B
 
 
 @equation(
@@ -151,12 +139,7 @@ def model_memory_need(
 def model_feasibility(
     chips: float,
     linked_chips: float,
-    tensor_parallel: float,
-    context_parallel: float,
-    pipeline_parallel: float,
-    data_parallel: float,
-    expert_parallel: float,
-    shard_group: float,
+    parallelism: Parallelism,
     context_exchange: float,
     virtual_stages: float,
     layers: float,
@@ -164,32 +147,27 @@ def model_feasibility(
     routed_experts: float,
     batch_size: float,
     microbatches: float,
-    memory_need_B: float,
-    memory_capacity_B: float,
-    offload_need_B: float,
-    offload_capacity_B: float,
+    memory: Annotated[Capacity, "memory_{}"],
+    offload: Annotated[Capacity, "offload_{}"],
 ) -> tuple[float, float]:
     """The first check that fails, in the order of `kernels.codes.REASONS`."""
-    headroom = memory_capacity_B - memory_need_B
-    groups = tensor_parallel * context_parallel * pipeline_parallel * data_parallel
-    chunks = layers / pipeline_parallel
-    too_far = offload_capacity_B > 0.0 and offload_need_B > offload_capacity_B
-    reason = MEMORY_CAPACITY if headroom < 0.0 else FEASIBLE
-    reason = OFFLOAD_CAPACITY if too_far else reason
+    headroom = memory.capacity_B - memory.need_B
+    experts, chunks = parallelism.expert_parallel, layers / parallelism.pipeline_parallel
+    too_far = offload.capacity_B > 0.0 and offload.need_B > offload.capacity_B
+    reason = REASON.memory_capacity if headroom < 0.0 else REASON.feasible
+    reason = REASON.offload_capacity if too_far else reason
     if virtual_stages > 1.0 and np.floor(chunks / virtual_stages) != chunks / virtual_stages:
-        reason = STAGES_INDIVISIBLE
-    if routed_experts > 0.0 and np.floor(routed_experts / expert_parallel) != routed_experts / expert_parallel:
-        reason = EXPERTS_INDIVISIBLE
-    local_heads = heads / tensor_parallel / (1.0 + context_exchange * (context_parallel - 1.0))
-    reason = HEADS_INDIVISIBLE if np.floor(local_heads) != local_heads else reason
-    reason = MICROBATCH_INDIVISIBLE if np.floor(microbatches) != microbatches else reason
-    reason = TOO_MANY_REPLICAS if data_parallel > batch_size else reason
-    reason = TOO_MANY_STAGES if pipeline_parallel > layers else reason
-    whole = np.floor(data_parallel / expert_parallel) * expert_parallel == data_parallel
-    sharing = data_parallel * context_parallel
-    shared = shard_group == 0.0 or np.floor(sharing / shard_group) * shard_group == sharing
-    reason = PARALLELISM_MISMATCH if groups != chips or not whole or not shared else reason
-    reason = CHIPS_MISMATCH if linked_chips != chips else reason
+        reason = REASON.stages_indivisible
+    if routed_experts > 0.0 and np.floor(routed_experts / experts) != routed_experts / experts:
+        reason = REASON.experts_indivisible
+    sharers = 1.0 + context_exchange * (parallelism.context_parallel - 1.0)
+    local_heads = heads / parallelism.tensor_parallel / sharers
+    reason = REASON.heads_indivisible if np.floor(local_heads) != local_heads else reason
+    reason = REASON.microbatch_indivisible if np.floor(microbatches) != microbatches else reason
+    reason = REASON.too_many_replicas if parallelism.data_parallel > batch_size else reason
+    reason = REASON.too_many_stages if parallelism.pipeline_parallel > layers else reason
+    reason = REASON.parallelism_mismatch if ranks_over(parallelism, chips) else reason
+    reason = REASON.chips_mismatch if linked_chips != chips else reason
     return float(reason), headroom
 
 

@@ -11,12 +11,45 @@ Sources: Huang 2019 (GPipe), Narayanan 2021 (1F1B and interleaved, sections 2.2.
 2401.10241 (ZB-H1, section 2 and table 2), DeepSeek-V3, arXiv 2412.19437 (DualPipe, section 3.2.1 and table 2).
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from kernels.codes import SCHEDULES
 from kernels.equation import compiled
 
 GPIPE, ONE_F_ONE_B, INTERLEAVED, ZERO_BUBBLE_H1, DUAL_PIPE = range(len(SCHEDULES))
+
+
+class Pipeline(NamedTuple):
+    """A pipeline: its schedule, its stages, the microbatches that pass it, and the chunks of a stage, which count under
+    the interleaved schedule (one: it is 1F1B)."""
+
+    schedule: float
+    pipeline_parallel: float
+    microbatches: float
+    virtual_stages: float
+
+
+class Passes(NamedTuple):
+    """Seconds of the passes of one microbatch: forward, gradients of inputs and gradients of weights."""
+
+    forward_s: float
+    input_gradient_s: float
+    weight_gradient_s: float
+
+
+class BothWays(NamedTuple):
+    """Seconds beside or beyond the passes of one microbatch, forward and backward."""
+
+    forward_s: float
+    backward_s: float
+
+
+@compiled
+def chunks_of(pipeline: Pipeline) -> float:
+    """Chunks of a stage; those of other schedules are whole."""
+    return pipeline.virtual_stages if pipeline.schedule == INTERLEAVED else 1.0
 
 
 @compiled
@@ -196,24 +229,12 @@ def dual_pipe_time(
 
 @compiled
 def pipeline_time(
-    schedule: float,
-    stages: float,
-    microbatches: float,
-    virtual_stages: float,
-    forward_s: float,
-    input_gradient_s: float,
-    weight_gradient_s: float,
-    first_extra_forward_s: float,
-    first_extra_backward_s: float,
-    last_extra_forward_s: float,
-    last_extra_backward_s: float,
-    transfer_s: float,
+    pipeline: Pipeline, stage: Passes, first: BothWays, last: BothWays, transfer_s: float
 ) -> tuple[float, float]:
     """Seconds of all microbatches, and the part in which the stage with most to do, messages included, waits.
 
-    Times are those of one microbatch on one full stage, extras those of the first and the last stage beyond it,
-    `transfer_s` is one message between neighbours. Without gradients there is only a forward pass, under DualPipe in
-    one direction. `virtual_stages` count for the interleaved schedule; with one it is 1F1B.
+    `stage` are the times of one full stage, `first` and `last` what those stages take beyond it, `transfer_s` is one
+    message between neighbours. Without gradients there is only a forward pass, under DualPipe in one direction.
 
     Exact for equal stages without messages (but see `interleaved_time` where p does not divide m); for GPipe and for
     forward passes without chunks always; for 1F1B also with messages and extras, if none is longer than the pass that
@@ -221,26 +242,27 @@ def pipeline_time(
     head of up to F/2 forward and F backward, t <= F/4) ZB-H1 lies up to 1 % below the schedule played out, interleaved
     within -3 % and +6.5 %, DualPipe within -5.5 % and +1.5 %.
     """
-    p, m, v, t = stages, microbatches, virtual_stages, transfer_s
-    f, b, w = forward_s, input_gradient_s, weight_gradient_s
-    backward_extra = first_extra_backward_s + last_extra_backward_s
+    schedule, p, m, v = pipeline
+    f, b, w = stage
+    t = transfer_s
+    backward_extra = first.backward_s + last.backward_s
     back = b + w
     if p <= 1.0:
-        return m * (f + back + first_extra_forward_s + last_extra_forward_s + backward_extra), 0.0
+        return m * (f + back + first.forward_s + last.forward_s + backward_extra), 0.0
     chunked = schedule == INTERLEAVED and v > 1.0
-    first_f, middle_f, last_f = f + first_extra_forward_s + t, f + t, f + last_extra_forward_s
+    first_f, middle_f, last_f = f + first.forward_s + t, f + t, f + last.forward_s
     if back + backward_extra <= 0.0:
         own = m * slowest(p, first_f, middle_f, last_f)
         total = one_way(p, m, first_f, middle_f, last_f)
         if chunked:
             own += m * (v - 1.0) * t
-            total = interleaved_forward_time(p, m, v, f, first_extra_forward_s, last_extra_forward_s, t)
+            total = interleaved_forward_time(p, m, v, f, first.forward_s, last.forward_s, t)
         return max(total, own), max(total - own, 0.0)
-    first_extra = first_extra_forward_s + first_extra_backward_s
-    last_extra = last_extra_forward_s + last_extra_backward_s
+    first_extra = first.forward_s + first.backward_s
+    last_extra = last.forward_s + last.backward_s
     delayed = w if schedule == ZERO_BUBBLE_H1 else 0.0
     waited = back - delayed
-    first_b, middle_b, last_b = waited + first_extra_backward_s, waited + t, waited + last_extra_backward_s + t
+    first_b, middle_b, last_b = waited + first.backward_s, waited + t, waited + last.backward_s + t
     own = m * (slowest(p, first_f + first_b, middle_f + middle_b, last_f + last_b) + delayed)
     if schedule == GPIPE:
         total = one_way(p, m, first_f, middle_f, last_f) + one_way(p, m, first_b, middle_b, last_b)
@@ -257,7 +279,7 @@ def pipeline_time(
 
 
 @compiled
-def in_flight(schedule: float, stages: float, microbatches: float, virtual_stages: float, stage_index: float) -> float:
+def in_flight(pipeline: Pipeline, stage_index: float) -> float:
     """Most microbatches whose activations a stage (counted from 0) keeps at one time, in those of a full stage.
 
     Activations live until the last gradient that needs them. GPipe keeps all microbatches. 1F1B keeps p - i. ZB-H1
@@ -265,16 +287,17 @@ def in_flight(schedule: float, stages: float, microbatches: float, virtual_stage
     activations goes before). Interleaved keeps one chunk more than it forwards to warm up, on the first stage
     p + (p - 1)/v microbatches (an upper bound if p does not divide m). DualPipe keeps p + 1.
     """
-    p, m, i = stages, microbatches, stage_index
+    schedule, p, m, v = pipeline
+    i = stage_index
     if schedule == GPIPE or p <= 1.0:
         return m if schedule == GPIPE else 1.0
     if schedule == ZERO_BUBBLE_H1:
         return min(m, p)
     if schedule == DUAL_PIPE:
         return p + 1.0
-    if schedule == INTERLEAVED and virtual_stages > 1.0:
-        warmup = 2.0 * (p - 1.0 - i) + (virtual_stages - 1.0) * p
-        return min(m, (warmup + 1.0) / virtual_stages)
+    if schedule == INTERLEAVED and v > 1.0:
+        warmup = 2.0 * (p - 1.0 - i) + (v - 1.0) * p
+        return min(m, (warmup + 1.0) / v)
     return min(m, p - i)
 
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from kernels.calculon.table import Traits
-from kernels.transformers.operators import BESIDE, TIMES, TRAITS
+from kernels.calculon import table as calculon
+from kernels.transformers.operators import TRAIT, Times, Traits
 from sweeper.library.table_workload import DECODING, LAYOUTS, Operator, OperatorTable
 from sweeper.reading.expressions import Expression
 
@@ -17,14 +17,14 @@ def traits(workload: OperatorTable) -> np.ndarray:
     """Codes of every operator, in the columns that the kernels of the family name."""
     if workload.family == "calculon":
         return np.array(
-            [[operator.words[name] for name in Traits._fields] for operator in workload.operators], np.int64
+            [[operator.words[name] for name in calculon.Traits._fields] for operator in workload.operators], np.int64
         )
     order = [operator.name for operator in workload.operators]
 
     def codes(operator: Operator) -> tuple[int, ...]:
         at, during = operator.beside or ("", "forward")
-        words = tuple(operator.words[name] for name in TRAITS[:BESIDE])
-        return (*words, order.index(at) if at else -1, TIMES.index(during))
+        words = tuple(operator.words[name] for name in Traits._fields[: TRAIT.beside])
+        return (*words, order.index(at) if at else -1, Times._fields.index(during))
 
     return np.array([codes(operator) for operator in workload.operators], np.int64)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from kernels.calculon import table as calculon
 from kernels.codes import GROUPS, NAMED_FORMATS, OPERATIONS, OPERATOR_TYPES, PLACES, RECOMPUTE_CLASSES
-from kernels.transformers.operators import FIELDS, PRECISIONS
+from kernels.transformers.operators import DEFAULTS, PRECISIONS
 from sweeper.errors import Problems, unknown
 from sweeper.library.entries import Entry
 from sweeper.reading import checks
@@ -62,7 +62,7 @@ class Layout:
 
 
 LAYOUTS = {
-    "operators": Layout(WORDS, FIELDS, TABLE_SCALARS),
+    "operators": Layout(WORDS, DEFAULTS, TABLE_SCALARS),
     "calculon": Layout(
         {"type": OPERATOR_TYPES, "recompute": RECOMPUTE_CLASSES, "collective": calculon.COLLECTIVES},
         calculon.DEFAULTS,

@@ -5,7 +5,10 @@ from itertools import groupby
 from typing import Any
 
 from kernels.codes import PLACES
-from kernels.transformers.operators import BOUNDS, GROUP_FIELDS, GROUP_ROWS, SUMS
+from kernels.transformers.collectives import Group
+from kernels.transformers.groups import Groups
+from kernels.transformers.operators import BOUNDS
+from kernels.transformers.sums import Sums
 from sweeper.views.text import listing, show
 from sweeper.words.defaults import NAMED
 
@@ -75,13 +78,14 @@ def tabulated(row: LineageRow, by_name: Mapping[str, LineageRow], operators: Seq
         bounds = by_name[name.replace("times", "bounds")]["value"]
         return listing(list(operator_rows(operators, value, bounds)), OPERATOR_COLUMNS)
     if name == "group_network":
-        rows = [{"group": group, **dict(zip(GROUP_FIELDS, line))} for group, line in zip(GROUP_ROWS, value)]
-        return listing(rows, {"group": "GROUP", **{field: field for field in GROUP_FIELDS}})
+        rows = [{"group": group, **dict(zip(Group._fields, line))} for group, line in zip(Groups._fields, value)]
+        return listing(rows, {"group": "GROUP", **{field: field for field in Group._fields}})
     if name.endswith("_sums"):
         lines = value if isinstance(value[0], list) else [value]
         places = PLACES if len(lines) > 1 else ("mean layer",)
         rows = [
-            {"sum": label, **{place: line[i] for place, line in zip(places, lines)}} for i, label in enumerate(SUMS)
+            {"sum": label, **{place: line[i] for place, line in zip(places, lines)}}
+            for i, label in enumerate(Sums._fields)
         ]
         return listing(rows, {"sum": "SUM", **{place: place for place in places}})
     return ""

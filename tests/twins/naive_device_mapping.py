@@ -9,10 +9,11 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from kernels.codes import DIMENSION_KINDS, MAPPING_ORDERS
-from kernels.transformers.operators import GROUP_FIELDS, GROUP_ROWS
+from kernels.codes import DIMENSION_KINDS, MAPPED, MAPPING_ORDERS
+from kernels.transformers.collectives import Group
+from kernels.transformers.groups import Groups
 from tests.twins.naive import FOR_EQUATION, Outputs, twin
-from tests.twins.naive_models import mappings
+from tests.twins.naive_models import COPIES, mappings
 
 Chip = tuple[int, ...]
 Link = tuple[Any, ...]
@@ -97,8 +98,9 @@ Label = Callable[[dict[str, int]], tuple[tuple[int, ...], tuple[int, ...]]]
 
 def memberships(sizes: dict[str, int], order: Sequence[str], experts: int, sharing: int) -> dict[str, Any]:
     """By group: the digits of a rank in the group, with their sizes, and what tells the groups apart."""
-    both = [name for name in order if name in ("context", "data")]
-    near = {"expert": {"context": 1, "data": math.gcd(experts, sizes["data"])}, "shard": taken(both, sizes, sharing)}
+    both = [name for name in order if name in COPIES]
+    near = {"expert": {**dict.fromkeys(both, 1), "data": math.gcd(experts, sizes["data"])}}
+    near["shard"] = taken(both, sizes, sharing)
 
     def whole(*names: str) -> tuple[list[int], Label]:
         inside = [name for name in order if name in names]
@@ -109,7 +111,7 @@ def memberships(sizes: dict[str, int], order: Sequence[str], experts: int, shari
         )
 
     def halves(part: dict[str, int], rank: dict[str, int]) -> tuple[list[int], list[int]]:
-        """Near and far part of the context and data ranks, which are walked like everything else."""
+        """Near and far part of the ranks of copies, which are walked like everything else."""
         pairs = [walk([part[name], sizes[name] // part[name]])[rank[name]] for name in both]
         return [near for near, _ in pairs], [far for _, far in pairs]
 
@@ -128,10 +130,8 @@ def memberships(sizes: dict[str, int], order: Sequence[str], experts: int, shari
         return [sizes[name] // part[name] for name in both], label
 
     return {
-        "tensor": whole("tensor"),
-        "context": whole("context"),
-        "pipeline": whole("pipeline"),
-        "data": whole("context", "data"),
+        **{name: whole(name) for name in MAPPED},
+        "data": whole(*COPIES),
         "expert": low(near["expert"]),
         "expert_data": high(near["expert"]),
         "shard": low(near["shard"]),
@@ -144,7 +144,7 @@ def rings(given: dict[str, Any]) -> dict[str, list[list[Chip]]]:
     order = MAPPING_ORDERS[int(given["mapping_order"])]
     sizes = {name: int(given[f"{name}_parallel"]) for name in order}
     dims = [int(given[f"dim_{axis}"]) for axis in "xyz"]
-    sharing = int(given["shard_group"] or given["data_parallel"] * given["context_parallel"])
+    sharing = int(given["shard_group"] or math.prod(sizes[name] for name in COPIES))
     ranks = [dict(zip(order, digits, strict=True)) for digits in walk([sizes[name] for name in order])]
     chips = walk(dims)
     found = {}
@@ -175,7 +175,7 @@ def routed_group_network(**given: Any) -> Outputs:
     rates = [given[f"bandwidth_{axis}_Bps"] * share for axis, share in zip("xyz", efficiencies, strict=True)]
     hop_s = [given["hop_x_s"], given["hop_outer_s"], given["hop_outer_s"]]
     step_s = given["calibration_collective_step_s"]
-    sharing = int(given["shard_group"] or given["data_parallel"] * given["context_parallel"])
+    sharing = int(given["shard_group"] or math.prod(sizes[name] for name in COPIES))
     counts = memberships(sizes, order, int(given["expert_parallel"]), sharing)
     rows = {}
     for name, groups in rings(given).items():
@@ -219,7 +219,7 @@ def routed_group_network(**given: Any) -> Outputs:
         side = "inner" if along[0] >= along[1] + along[2] else "outer"
         row |= {side: size, f"{side}_Bps": least, f"{side}_latency_s": latency + step_s}
         row[f"{side}_kind"] = DIMENSION_KINDS.index(kind)
-    return {"group_network": [[rows[name][field] for field in GROUP_FIELDS] for name in GROUP_ROWS]}
+    return {"group_network": [[rows[name][field] for field in Group._fields] for name in Groups._fields]}
 
 
 FOR_EQUATION["routed_group_network"] = st.builds(

@@ -1,7 +1,7 @@
 """Energy and power again, in plain Python: work by operator and by name, whole models, boards at their limit.
 
-Twins of kernels/shared/energy.py, as in `naive`, and random inputs for them. Bytes of products and attention come
-from their own twins; what a chip sends is counted step by step along the network.
+Twins of the equations of energy of all families, as in `naive`, and random inputs for them. Bytes of products and
+attention come from their own twins; what a chip sends is counted step by step along the network.
 """
 
 import math
@@ -12,8 +12,10 @@ import numpy as np
 from hypothesis import strategies as st
 
 from kernels.codes import DIMENSION_KINDS, FORMAT_B, GROUPS, OPERATIONS, OPERATOR_TYPES, PLACES, RECOMPUTE_CLASSES
-from kernels.shared.energy import PASSES, WORK
-from kernels.transformers.operators import GROUP_ROWS, PRECISIONS, SUMS
+from kernels.transformers.energy import PASSES, Work
+from kernels.transformers.groups import Groups
+from kernels.transformers.operators import PRECISIONS
+from kernels.transformers.sums import Sums
 from tests.twins import naive_attention
 from tests.twins.naive import FOR_EQUATION, RANGES, SPECIAL, Outputs, twin
 from tests.twins.naive_models import (
@@ -52,7 +54,7 @@ def width_energy(width_B: float) -> float:
 
 
 def named(values: Iterable[Any]) -> dict[str, Any]:
-    return dict(zip(WORK, values, strict=True))
+    return dict(zip(Work._fields, values, strict=True))
 
 
 @twin
@@ -83,7 +85,7 @@ def group_energy(group_network: list[list[float]], **energies: float) -> Outputs
 def carried(given: Mapping[str, Any], group: str, operation: str, message_B: float) -> float:
     """Energy of what one of the chips sends, as the steps of the collective go through the network."""
     network = groups(given["group_network"])[group]
-    near, far = dict(zip(GROUP_ROWS, given["group_energy"], strict=True))[group]
+    near, far = dict(zip(Groups._fields, given["group_energy"], strict=True))[group]
     inner, outer = int(network["inner"]), int(network["outer"])
     if inner * outer == 1:
         return 0.0
@@ -184,11 +186,11 @@ def decode_work(**given: Any) -> Outputs:
 
 
 def summed(given: Named, prefix: str, early_stop: float) -> list[list[float]]:
-    found = {place: {name: [0.0] * len(WORK) for name in PASSES} for place in PLACES}
+    found = {place: {name: [0.0] * len(Work._fields) for name in PASSES} for place in PLACES}
     again = {"never": (), "full": ("full",), "selective": ("selective", "full"),
              "full_unless_last": () if early_stop else ("full",)}  # fmt: skip
     for op, work in zip(operator_table(given, f"{prefix}_dims"), given[f"{prefix}_work"], strict=True):
-        forth, back = work[: len(WORK)], work[len(WORK) :]
+        forth, back = work[: len(Work._fields)], work[len(Work._fields) :]
         for name in ("forward", "backward", *again[RECOMPUTE_CLASSES[op["recompute"]]]):
             total = found[PLACES[op["place"]]][name]
             for i, amount in enumerate(back if name == "backward" else forth):
@@ -210,18 +212,18 @@ def of_model(work: list[list[float]], given: Named, wanted: Iterable[str], ends:
     """Work of one microbatch: `wanted` passes of every layer, `ends` of embedding and head."""
     layers, experts = given["layers"], given["expert_layers"]
     counts = {"layer": layers, "dense": layers - experts, "expert": experts, "routed": experts, "first": 1, "last": 1}
-    found = dict.fromkeys(WORK, 0.0)
+    found = dict.fromkeys(Work._fields, 0.0)
     for place, row in zip(PLACES, work, strict=True):
         for name in ends if place in ("first", "last") else wanted:
-            at = PASSES.index(name) * len(WORK)
-            for kind, amount in named(row[at : at + len(WORK)]).items():
+            at = PASSES.index(name) * len(Work._fields)
+            for kind, amount in named(row[at : at + len(Work._fields)]).items():
                 found[kind] += counts[place] * amount
     return found
 
 
 def totals(work: Mapping[str, float], times: float) -> Outputs:
     names = ("bf16_flops", "l2_traffic_B", "memory_traffic_B", "network_energy_J")
-    return {name: times * work[kind] for name, kind in zip(names, WORK, strict=True)}
+    return {name: times * work[kind] for name, kind in zip(names, Work._fields, strict=True)}
 
 
 @twin
@@ -233,7 +235,7 @@ def training_work(**given: Any) -> Outputs:
     work = {kind: microbatches * amount for kind, amount in once.items()}
     of, [layer] = (
         places(given["place_sums"]),
-        rows_of([mean_layer(given["place_sums"], given["layers"], given["expert_layers"])], SUMS),
+        rows_of([mean_layer(given["place_sums"], given["layers"], given["expert_layers"])], Sums._fields),
     )
     expert = given["expert_layers"] * of["routed"]["weights"]
     in_layers = given["layers"] * layer["weights"]
@@ -281,7 +283,7 @@ def inference_work(**given: Any) -> Outputs:
     later = given["output_length"] - 1
     prompt = of_model(given["place_work"], given, ("forward",), ("forward",))
     token = of_model(given["decode_place_work"], given, ("forward",), ("forward",))
-    work = {kind: prompt[kind] + later * token[kind] for kind in WORK}
+    work = {kind: prompt[kind] + later * token[kind] for kind in Work._fields}
     boundaries = given["pipeline_parallel"] - 1
     if boundaries > 0:
         positions_B = given["stage_message_B"] * (1 + later / given["queries"])
@@ -377,7 +379,7 @@ FOR_EQUATION.update(
 )
 SPECIAL.update(
     {
-        "group_energy": amounts(len(GROUP_ROWS), ("J", "J")).map(lambda pairs: pairs * 1e-18),
+        "group_energy": amounts(len(Groups._fields), ("J", "J")).map(lambda pairs: pairs * 1e-18),
         **{name: amounts(len(PLACES), WORK_COLUMNS[name]) for name in ("place_work", "decode_place_work")},
         "zero_stage": st.integers(0, 3).map(float),
         "topology_kind_x": st.integers(0, len(DIMENSION_KINDS) - 1).map(float),

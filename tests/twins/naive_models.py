@@ -18,6 +18,7 @@ from kernels.codes import (
     DIMENSION_KINDS,
     FORMATS,
     GROUPS,
+    MAPPED,
     OPERATIONS,
     OPERATOR_TYPES,
     PLACES,
@@ -26,7 +27,11 @@ from kernels.codes import (
     SCHEDULES,
     SWITCHES,
 )
-from kernels.transformers.operators import BOUNDS, FIELDS, GROUP_FIELDS, GROUP_ROWS, PRECISIONS, SUMS, TIMES, TRAITS
+from kernels.transformers.collectives import Group
+from kernels.transformers.groups import Groups
+from kernels.transformers.operators import BOUNDS, DEFAULTS, PRECISIONS, TIME, Dims, Traits
+from kernels.transformers.operators import Times as TimeColumns
+from kernels.transformers.sums import Sums
 from tests.twins import naive_attention, naive_collectives
 from tests.twins.event_simulator import Times, most_kept, order_of, simulate
 from tests.twins.naive import FOR_EQUATION, RANGES, SPECIAL, TOGETHER, Outputs, place, rest, twin
@@ -36,6 +41,7 @@ Named = dict[str, Any]
 CLOSE = 1e-11
 """Times that differ by less may be called equal: either of them may be the longest."""
 
+COPIES = ("context", "data")  # chips of one sequence hold the same weights, as replicas do
 IN_NETWORK_LAUNCH_S = 25e-6  # NCCL's base latency of NVLS
 COPY_RATE = 2  # of a rank's own piece, over the rate of its links
 ALIGNED = 8  # elements of 2 bytes in 16 bytes, which tensor cores want
@@ -49,12 +55,12 @@ def rows_of(array: Sequence[Sequence[float]], columns: Iterable[str]) -> list[Na
 
 def places(array: Sequence[Sequence[float]]) -> dict[str, Named]:
     """Sums by place."""
-    return dict(zip(PLACES, rows_of(array, SUMS), strict=True))
+    return dict(zip(PLACES, rows_of(array, Sums._fields), strict=True))
 
 
 def groups(array: Sequence[Sequence[float]]) -> dict[str, Named]:
     """Network of every group."""
-    return dict(zip(GROUP_ROWS, rows_of(array, GROUP_FIELDS), strict=True))
+    return dict(zip(Groups._fields, rows_of(array, Group._fields), strict=True))
 
 
 def chosen(given: Mapping[str, Any], name: str) -> str:
@@ -228,8 +234,8 @@ def of_collective(op: Named, given: Named, network: Mapping[str, Named]) -> Pass
 
 def operator_table(given: Named, dims: str) -> list[Named]:
     """Operators with their words and numbers."""
-    words = rows_of(given["operator_traits"], TRAITS)
-    numbers = rows_of(given[dims], FIELDS)
+    words = rows_of(given["operator_traits"], Traits._fields)
+    numbers = rows_of(given[dims], Dims._fields)
     return [{**word, **number} for word, number in zip(words, numbers, strict=True)]
 
 
@@ -259,7 +265,7 @@ def evaluated(given: Named, dims: str) -> tuple[list[list[Any]], list[list[Any]]
             "backward_flops": passes.backward_flops,
             "forward_bytes": passes.forward.traffic,
         }
-        times.append([row[name] for name in TIMES])
+        times.append([row[name] for name in TimeColumns._fields])
         bounds.append([cost.bounds for cost in passes[:3]])
     return times, bounds
 
@@ -281,7 +287,7 @@ def summed(given: Named, prefix: str, dims: str, asynchronous: bool, early_stop:
     """Operators of each place, by what happens to them."""
     found = {where: defaultdict[str, float](float) for where in PLACES}
     operators = operator_table(given, dims)
-    times = rows_of(given[f"{prefix}_times"], TIMES)
+    times = rows_of(given[f"{prefix}_times"], TimeColumns._fields)
     for op, time, bounds in zip(operators, times, given[f"{prefix}_bounds"], strict=True):
         if op["count"] <= 0:
             continue
@@ -302,7 +308,7 @@ def summed(given: Named, prefix: str, dims: str, asynchronous: bool, early_stop:
         if OPERATOR_TYPES[op["type"]] == "collective":
             exposed = total["input_gradient"]
             if asynchronous and op["beside"] >= 0:
-                other = operators[op["beside"]]["count"] * times[op["beside"]][TIMES[op["beside_pass"]]]
+                other = operators[op["beside"]]["count"] * times[op["beside"]][TimeColumns._fields[op["beside_pass"]]]
                 exposed = exposed - other if exposed > other else 0.0
             add["network_forward"] += total["forward"]
             add["network_backward"] += exposed
@@ -323,7 +329,7 @@ def summed(given: Named, prefix: str, dims: str, asynchronous: bool, early_stop:
         if repeat == "selective":
             add["selective"] += total["forward"]
             add["selective_flops"] += total["forward_flops"]
-    return [[found[where][name] for name in SUMS] for where in PLACES]
+    return [[found[where][name] for name in Sums._fields] for where in PLACES]
 
 
 @twin
@@ -382,20 +388,18 @@ def part(kind: str, extent: float, whole: float, side: str, rate: float) -> Name
 def group_network(**given: Any) -> Outputs:
     """Groups are laid one after the other on what earlier ones left; experts and shards within the replicas."""
     dims = [given[f"dim_{axis}"] for axis in "xyz"]
-    order = ["tensor", "context", "pipeline", "data"]
+    order = list(MAPPED)
     if chosen(given, "placement") == "tensor_data_pipeline":
-        order[2:] = ["data", "pipeline"]
+        order = [*(name for name in MAPPED if name != "pipeline"), "pipeline"]
     room, laid = dims, {}
     for name in order:
         laid[name] = place(given[f"{name}_parallel"], room)
         room = rest(room, laid[name])
     laid["expert"] = place(given["expert_parallel"], laid["data"])
     laid["expert_data"] = rest(laid["data"], laid["expert"])
-    # Chips that share a sequence hold the same weights: they are replicas, too.
-    copies = [c * d for c, d in zip(laid["context"], laid["data"], strict=True)]
+    copies = [math.prod(extents) for extents in zip(*(laid[name] for name in COPIES), strict=True)]
     laid["data"], laid["expert_data"] = copies, rest(copies, laid["expert"])
-    sharing = given["shard_group"] or given["data_parallel"] * given["context_parallel"]
-    laid["shard"] = place(sharing, copies)
+    laid["shard"] = place(given["shard_group"] or math.prod(copies), copies)
     laid["replica"] = rest(copies, laid["shard"])
     outer = [given[f"bandwidth_{axis}_Bps"] for axis in "yz" if axis == "y" or given[f"dim_{axis}"] > 1]
     step = given["calibration_collective_step_s"]
@@ -415,7 +419,7 @@ def group_network(**given: Any) -> Outputs:
         for side, extent, whole in (("inner", x, dims[0]), ("outer", y * z, dims[1] * dims[2])):
             row |= part(DIMENSION_KINDS[int(common[f"{side}_kind"])], extent, whole, side, common[f"{side}_Bps"])
         rows[name] = row
-    return {"group_network": [[rows[name][field] for field in GROUP_FIELDS] for name in GROUP_ROWS]}
+    return {"group_network": [[rows[name][field] for field in Group._fields] for name in Groups._fields]}
 
 
 # training
@@ -440,7 +444,7 @@ def mean_layer(sums: Sequence[Sequence[float]], layers: float, expert_layers: fl
     """All layers added up, over their number."""
     kinds = {"layer": layers, "dense": layers - expert_layers, "expert": expert_layers, "routed": expert_layers}
     of = places(sums)
-    return [sum(number * of[kind][name] for kind, number in kinds.items()) / layers for name in SUMS]
+    return [sum(number * of[kind][name] for kind, number in kinds.items()) / layers for name in Sums._fields]
 
 
 @twin
@@ -476,7 +480,7 @@ def passes(sums: Named, recompute: str, share: float, slowdown: float) -> tuple[
 @twin
 def layer_times(**given: Any) -> Outputs:
     hiding = given["tensor_overlap"], given["overlap_slowdown"]
-    [sums] = rows_of([given["layer_sums"]], SUMS)
+    [sums] = rows_of([given["layer_sums"]], Sums._fields)
     forward, gradient, weight = passes(sums, chosen(given, "recompute"), *hiding)
     found = {
         "layer_forward_s": forward,
@@ -509,7 +513,7 @@ def parameters_per_chip(**given: Any) -> Outputs:
 
 @twin
 def sharded_layer(**given: Any) -> Outputs:
-    [sums] = rows_of([given["layer_sums"]], SUMS)
+    [sums] = rows_of([given["layer_sums"]], Sums._fields)
     parameters = sums["weights"] if given["zero_stage"] == 3 else 0.0
     routed = places(given["place_sums"])["routed"]["weights"] / given["layers"] * given["expert_layers"]
     network = groups(given["group_network"])
@@ -528,7 +532,7 @@ def sharded_layer(**given: Any) -> Outputs:
 @twin
 def layer_stored(**given: Any) -> Outputs:
     """Under full recompute one checkpoint per interval of layers."""
-    [sums] = rows_of([given["layer_sums"]], SUMS)
+    [sums] = rows_of([given["layer_sums"]], Sums._fields)
     kept = {
         "none": sums["stored"],
         "selective": sums["stored_selective"],
@@ -540,7 +544,7 @@ def layer_stored(**given: Any) -> Outputs:
 @twin
 def offload_traffic(**given: Any) -> Outputs:
     """Forward: weights in, activations out, at the same time. Backward: both in. State of the optimizer: in and out."""
-    [sums] = rows_of([given["layer_sums"]], SUMS)
+    [sums] = rows_of([given["layer_sums"]], Sums._fields)
     moved = {
         "weights": given["weight_offload"] * given["weight_B"] * sums["weights"],
         "activations": given["activation_offload"] * given["layer_stored_B"],
@@ -556,7 +560,7 @@ def offload_traffic(**given: Any) -> Outputs:
 
 @twin
 def stage_times(**given: Any) -> Outputs:
-    [sums] = rows_of([given["layer_sums"]], SUMS)
+    [sums] = rows_of([given["layer_sums"]], Sums._fields)
     share, slowdown = float(chosen(given, "gradient_all_reduce") == "overlapped"), given["overlap_slowdown"]
     counted = chosen(given, "gradient_all_reduce") != "ignored"
     gather, scatter = (given[f"sharded_{name}_s"] * counted for name in ("gather", "scatter"))
@@ -666,7 +670,7 @@ def training_iteration(**given: float) -> Outputs:
 
 @twin
 def training_breakdown(**given: Any) -> Outputs:
-    [sums] = rows_of([given["layer_sums"]], SUMS)
+    [sums] = rows_of([given["layer_sums"]], Sums._fields)
     recompute = chosen(given, "recompute")
     layers = given["microbatches"] * given["layers_per_stage"]
     again = {"none": 0.0, "selective": sums["selective"], "full": sums["full"]}[recompute]
@@ -693,7 +697,7 @@ def of_all_chips(given: Named, flops: float) -> float:
 
 @twin
 def training_hardware_flops(**given: Any) -> Outputs:
-    [layer] = rows_of([given["layer_sums"]], SUMS)
+    [layer] = rows_of([given["layer_sums"]], Sums._fields)
     again = {"none": 0.0, "selective": layer["selective_flops"], "full": layer["full_flops"]}
     ends = [places(given["place_sums"])[end] for end in ("first", "last")]
     flops = given["layers"] * again[chosen(given, "recompute")]
@@ -705,7 +709,7 @@ def training_hardware_flops(**given: Any) -> Outputs:
 @twin
 def required_rates(**given: Any) -> Outputs:
     """Rates at which traffic would take as long as what runs beside it."""
-    [sums] = rows_of([given["layer_sums"]], SUMS)
+    [sums] = rows_of([given["layer_sums"]], Sums._fields)
     network = groups(given["group_network"])
 
     def slowest_Bps(group: str) -> float:
@@ -736,7 +740,7 @@ def required_rates(**given: Any) -> Outputs:
 
 def serving_pass(layer: list[float], everything: list[list[float]], layers: float) -> tuple[float, float]:
     """Layers of a stage, where the host may be the slower one; and embedding and head."""
-    [sums] = rows_of([layer], SUMS)
+    [sums] = rows_of([layer], Sums._fields)
     ends = [places(everything)[end] for end in ("first", "last")]
     chip = sums["forward"] + sums["network_forward"]
     return layers * max(chip, sums["host_forward"]), sum(end["forward"] + end["network_forward"] for end in ends)
@@ -792,7 +796,7 @@ def inference_breakdown(**given: Any) -> Outputs:
         ("layer_sums", "prefill_transfer_s", 1.0),
         ("decode_layer_sums", "decode_transfer_s", given["output_length"] - 1),
     ):
-        [sums] = rows_of([given[layer]], SUMS)
+        [sums] = rows_of([given[layer]], Sums._fields)
         passes = times * given["microbatches"]
         for name in ("compute", "l2", "memory", "overhead"):
             found[f"{name}_time_s"] += passes * given["layers_per_stage"] * sums[f"forward_bound_{name}"]
@@ -826,7 +830,7 @@ def inference_hardware_flops(**given: Any) -> Outputs:
         ("layer_sums", "place_sums", 1.0),
         ("decode_layer_sums", "decode_sums", given["output_length"] - 1),
     ):
-        [mean] = rows_of([given[layer]], SUMS)
+        [mean] = rows_of([given[layer]], Sums._fields)
         ends = sum(places(given[sums])[end]["forward_flops"] for end in ("first", "last"))
         flops += times * (given["layers"] * mean["forward_flops"] + ends)
     return {"hardware_flops": of_all_chips(given, flops)}
@@ -847,7 +851,7 @@ def state_memory(**given: float) -> Outputs:
     copies = 2 if chosen(given, "schedule") == "dual_pipe" else 1
     layer = 0.0  # what is gathered of sharded weights: two layers of them, and the gradient of one
     if stage >= 3 and spread["dense"] > 1:
-        layer = rows_of([given["layer_sums"]], SUMS)[0]["weights"]
+        layer = rows_of([given["layer_sums"]], Sums._fields)[0]["weights"]
     return {
         "weights_B": given["weight_B"] * (copies * (part if stage >= 3 else whole) + 2 * layer),
         "gradients_B": given["gradient_B"] * (copies * (part if stage >= 2 else whole) + layer)
@@ -859,7 +863,7 @@ def state_memory(**given: float) -> Outputs:
 @twin
 def activation_memory(**given: Any) -> Outputs:
     """Both ends of the pipeline, and the worse of the two; microbatches in flight as the schedule's order has them."""
-    [layer] = rows_of([given["layer_sums"]], SUMS)
+    [layer] = rows_of([given["layer_sums"]], Sums._fields)
     ends = {name: sums for name, sums in places(given["place_sums"]).items() if name in ("first", "last")}
     share = given["calibration_activation_share"]
     loss = ends["last"]["stored"] + ends["last"]["working"]
@@ -917,14 +921,14 @@ def divides(part: float, whole: float) -> bool:
 @twin
 def model_feasibility(**given: float) -> Outputs:
     headroom = given["memory_capacity_B"] - given["memory_need_B"]
-    ways = [given[f"{name}_parallel"] for name in ("tensor", "context", "pipeline", "data")]
+    ways = [given[f"{name}_parallel"] for name in MAPPED]
     virtual, experts = given["virtual_stages"], given["routed_experts"]
     spread = given["context_parallel"] if chosen(given, "context_exchange") == "all_to_all" else 1
     fails = {
         "chips_mismatch": given["linked_chips"] != given["chips"],
         "parallelism_mismatch": math.prod(ways) != given["chips"]
         or not divides(given["expert_parallel"], given["data_parallel"])
-        or not divides(given["shard_group"] or 1, given["data_parallel"] * given["context_parallel"]),
+        or not divides(given["shard_group"] or 1, math.prod(given[f"{name}_parallel"] for name in COPIES)),
         "too_many_stages": given["pipeline_parallel"] > given["layers"],
         "too_many_replicas": given["data_parallel"] > given["batch_size"],
         "microbatch_indivisible": not given["microbatches"].is_integer(),
@@ -974,17 +978,22 @@ def model_throughput(**given: float) -> Outputs:
 # random inputs
 
 UNITS_OF: dict[str, dict[str, str]] = {
-    "operator_times": dict.fromkeys(TIMES[:5], "s") | {"forward_flops": "flop", "backward_flops": "flop"}
+    "operator_times": dict.fromkeys(TimeColumns._fields[:5], "s") | {"forward_flops": "flop", "backward_flops": "flop"}
     | {"forward_bytes": "B"},
-    "operator_dims": {name: "B" for name in FIELDS if name.endswith("bytes") or "message" in name}
-    | {name: "flop" for name in FIELDS if name.endswith("flops")} | {"stored": "B", "working": "B"},
-    "place_sums": {name: "flop" if name.endswith("flops") else "s" for name in SUMS}
+    "operator_dims": {name: "B" for name in Dims._fields if name.endswith("bytes") or "message" in name}
+    | {name: "flop" for name in Dims._fields if name.endswith("flops")} | {"stored": "B", "working": "B"},
+    "place_sums": {name: "flop" if name.endswith("flops") else "s" for name in Sums._fields}
     | {"weights": "", "forward_bytes": "B", "stored": "B", "stored_selective": "B", "working": "B"},
-    "group_network": {name: "B/s" for name in GROUP_FIELDS if name.endswith("_Bps")}
-    | {name: "s" for name in GROUP_FIELDS if name.endswith("_s")},
+    "group_network": {name: "B/s" for name in Group._fields if name.endswith("_Bps")}
+    | {name: "s" for name in Group._fields if name.endswith("_s")},
 }  # fmt: skip
 """Units of the columns of arrays; what is not named has none."""
-COLUMNS = {"operator_times": TIMES, "operator_dims": tuple(FIELDS), "place_sums": SUMS, "group_network": GROUP_FIELDS}
+COLUMNS = {
+    "operator_times": TimeColumns._fields,
+    "operator_dims": Dims._fields,
+    "place_sums": Sums._fields,
+    "group_network": Group._fields,
+}
 ALIASES = {
     "decode_times": "operator_times",
     "decode_dims": "operator_dims",
@@ -1022,8 +1031,8 @@ def networks(draw: st.DrawFn) -> dict[str, Any]:
     common |= {"inner_kind": draw(kinds), "outer_kind": draw(kinds)}
     common |= {"reduction_share": draw(st.sampled_from([0.0, 0.6])), "copied": draw(st.sampled_from([0.0, 1.0]))}
     extents = st.sampled_from([1.0, 1.0, 2.0, 3.0, 4.0, 8.0])
-    rows = [{"inner": draw(extents), "outer": draw(extents), **common} for _ in GROUP_ROWS]
-    return {"group_network": np.array([[row[name] for name in GROUP_FIELDS] for row in rows])}
+    rows = [{"inner": draw(extents), "outer": draw(extents), **common} for _ in Groups._fields]
+    return {"group_network": np.array([[row[name] for name in Group._fields] for row in rows])}
 
 
 SIZES = st.sampled_from([1.0, 7.0, 8.0, 64.0, 129.0, 512.0, 1000.0])
@@ -1035,7 +1044,7 @@ MESSAGES = st.sampled_from([0.0, 512.0, 1e6, 3e9])
 def operators(draw: st.DrawFn, count: int) -> tuple[list[int], list[float]]:
     """Words and numbers of an operator of a table of `count`."""
     kind = draw(st.sampled_from(OPERATOR_TYPES))
-    number = {name: float(default) for name, default in FIELDS.items()}
+    number = {name: float(default) for name, default in DEFAULTS.items()}
     number["count"] = draw(st.sampled_from([0.0, 1.0, 1.0, 3.0]))
     number |= {name: draw(st.sampled_from([0.0, 1.0, 7.0])) for name in ("launches", "backward_launches")}
     number |= {name: draw(AMOUNTS["B"]) for name in ("stored", "working")}
@@ -1062,9 +1071,9 @@ def operators(draw: st.DrawFn, count: int) -> tuple[list[int], list[float]]:
         "recompute": draw(st.integers(0, len(RECOMPUTE_CLASSES) - 1)),
         "precision": draw(st.integers(0, len(PRECISIONS) - 1)),
         "beside": draw(st.integers(-1, count - 1)),
-        "beside_pass": draw(st.sampled_from([TIMES.index("input_gradient"), TIMES.index("weight_gradient")])),
+        "beside_pass": draw(st.sampled_from([TIME.input_gradient, TIME.weight_gradient])),
     }
-    return [word[name] for name in TRAITS], [number[name] for name in FIELDS]
+    return [word[name] for name in Traits._fields], [number[name] for name in Dims._fields]
 
 
 @st.composite
@@ -1104,7 +1113,7 @@ def mappings(draw: st.DrawFn) -> dict[str, float]:
     dims = [draw(st.sampled_from([1, 2, 3, 4, 6, 8])) for _ in range(3)]
     chips = math.prod(dims)
     left, found = chips, {}
-    for name in ("tensor", "context", "pipeline"):
+    for name in (name for name in MAPPED if name != "data"):
         found[f"{name}_parallel"] = draw(st.sampled_from([d for d in range(1, left + 1) if left % d == 0]))
         left //= found[f"{name}_parallel"]
     found["data_parallel"] = left if draw(st.integers(0, 9)) else left + 1
@@ -1182,7 +1191,7 @@ def pipelines_of_layers(draw: st.DrawFn) -> dict[str, Any]:
     if found["pipeline_parallel"] == 1:
         found["last_stage_layers"] = found["layers_per_stage"]
     sums = draw(sum_tables())[0]
-    stored_B = sums[SUMS.index("stored")] * draw(st.sampled_from([0.0, 0.25, 0.5]))
+    stored_B = sums[Sums._fields.index("stored")] * draw(st.sampled_from([0.0, 0.25, 0.5]))
     return found | {"layer_sums": sums, "layer_stored_B": float(stored_B)}
 
 
@@ -1194,7 +1203,7 @@ def durations(draw: st.DrawFn) -> dict[str, Any]:
         ("stage", "weight_gradient"),
     )}  # fmt: skip
     sums = draw(sum_tables())[0]
-    sums[SUMS.index("forward")] += 1.0
+    sums[Sums._fields.index("forward")] += 1.0
     return found | {"layer_sums": sums}
 
 

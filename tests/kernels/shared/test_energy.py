@@ -17,9 +17,12 @@ import sweeper
 from kernels.codes import FORMAT_B
 from kernels.models import MODELS
 from kernels.shared import energy
-from kernels.shared.energy import KINDS, WORK
-from kernels.transformers.collectives import ALL_GATHER, ALL_REDUCE, REDUCE_SCATTER
-from kernels.transformers.operators import COUNT, GROUP_FIELDS, GROUP_ROWS, TENSOR
+from kernels.transformers import energy as operator_energy
+from kernels.transformers.collectives import ALL_GATHER, ALL_REDUCE, REDUCE_SCATTER, Group
+from kernels.transformers.energy import W
+from kernels.transformers.groups import G, Groups, sent_J
+from kernels.transformers.operators import D, Formats
+from kernels.transformers.rates import Chip, Precisions, Rates
 from sweeper.evidence.calibration import calibrations
 from sweeper.evidence.measured_kernels import LARGE
 from sweeper.evidence.measured_rows import MeasuredRow, read_rows
@@ -33,6 +36,7 @@ QUICK = settings(deadline=None, max_examples=100)
 CLOSE = 1e-9
 MOST_PER_BOARD = 3
 BOARDS = ("h200_board_power", "b200_board_power")
+KINDS = len(W)
 TARGET = 0.15
 """Median error of the board power of large products."""
 SYSTEMS = {"h200_sxm": 700.0, "b200_sxm": 1000.0}
@@ -151,8 +155,8 @@ def test_narrow_formats_take_less_but_not_in_proportion() -> None:
 def test_work_of_places_is_the_sum_over_their_operators(table: dict[str, np.ndarray], early_stop: float) -> None:
     sums = np.empty((6, 4 * KINDS))
     arrays = (table["operator_traits"], table["operator_dims"], table["operator_work"])
-    energy.place_work.function(*arrays, early_stop, sums)
-    counts = np.maximum(table["operator_dims"][:, COUNT], 0.0)
+    operator_energy.place_work.function(*arrays, early_stop, sums)
+    counts = np.maximum(table["operator_dims"][:, D.count], 0.0)
     both = (counts[:, None] * table["operator_work"]).sum(axis=0)
     assert sums[:, : 2 * KINDS].sum(axis=0) == pytest.approx(both, rel=CLOSE)
     forward, selective, full = (sums[:, at * KINDS : (at + 1) * KINDS] for at in (0, 2, 3))
@@ -161,7 +165,7 @@ def test_work_of_places_is_the_sum_over_their_operators(table: dict[str, np.ndar
     parts = np.zeros_like(sums)
     for i in range(len(counts)):
         one = np.empty_like(sums)
-        energy.place_work.function(*(array[i : i + 1] for array in arrays), early_stop, one)
+        operator_energy.place_work.function(*(array[i : i + 1] for array in arrays), early_stop, one)
         parts += one
     assert parts == pytest.approx(sums, rel=CLOSE)
 
@@ -170,9 +174,9 @@ def test_work_of_places_is_the_sum_over_their_operators(table: dict[str, np.ndar
 def links(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray]:
     """A network of groups that are all alike, and its energies per byte."""
     extents = {name: float(draw(st.integers(1, 8))) for name in ("inner", "outer")}
-    network = np.array([[extents.get(name, 1.0) for name in GROUP_FIELDS] for _ in GROUP_ROWS])
+    network = np.array([[extents.get(name, 1.0) for name in Group._fields] for _ in Groups._fields])
     pair = [draw(st.floats(1e-12, 1e-9)), draw(st.floats(1e-12, 1e-9))]
-    return network, np.array([pair for _ in GROUP_ROWS])
+    return network, np.array([pair for _ in Groups._fields])
 
 
 @QUICK
@@ -180,8 +184,8 @@ def links(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray]:
 def test_an_all_reduce_sends_what_its_halves_send_in_proportion_to_the_message(
     net: tuple[np.ndarray, np.ndarray], message_B: float, factor: float
 ) -> None:
-    def sent(operation: int, size_B: float) -> float:
-        return energy.sent_J(*net, TENSOR, float(operation), size_B)
+    def sent(operation: float, size_B: float) -> float:
+        return sent_J(*net, G.tensor, operation, size_B)
 
     whole = sent(ALL_REDUCE, message_B)
     assert whole == pytest.approx(sent(REDUCE_SCATTER, message_B) + sent(ALL_GATHER, message_B), rel=CLOSE)
@@ -201,7 +205,7 @@ def test_energy_grows_with_every_kind_of_work_and_is_the_sum_of_its_parts(
     work: tuple[float, ...], each: tuple[float, ...], kind: int
 ) -> None:
     *parts, total = energy.dynamic_energy.function(*work, *each)
-    assert total == pytest.approx(sum(parts) + work[WORK.index("network_J")], rel=CLOSE)
+    assert total == pytest.approx(sum(parts) + work[W.network_J], rel=CLOSE)
     doubled = [2.0 * amount if at == kind else amount for at, amount in enumerate(work)]
     assert energy.dynamic_energy.function(*doubled, *each)[-1] >= total
     twice = energy.dynamic_energy.function(*(2.0 * amount for amount in work), *each)
@@ -212,19 +216,19 @@ def test_energy_grows_with_every_kind_of_work_and_is_the_sum_of_its_parts(
 @given(tables(), st.sampled_from([2.0, 3.0]))
 def test_longer_messages_and_more_bytes_take_more(table: dict[str, np.ndarray], factor: float) -> None:
     """Every number of a table that is an amount, times a factor, multiplies the work of those operators."""
-    network = np.array([[2.0 if name in ("inner", "outer") else 1.0 for name in GROUP_FIELDS] for _ in GROUP_ROWS])
-    rates = (1e15, 1e15, 6e13, 1e12, 3e12)
+    network = np.array([[2.0 if name in ("inner", "outer") else 1.0 for name in Group._fields] for _ in Groups._fields])
+    rates = Rates(1e15, 1e15, 6e13, 1e12, 3e12)
     amounts = [i for i, trait in enumerate(table["operator_traits"]) if trait[0] >= 2]
     more = table["operator_dims"].copy()
     for i in amounts:
-        more[i, 11:17] *= factor  # flops and bytes of the three passes
-        more[i, 19:21] *= factor  # messages
+        more[i, D.flops : D.launches] *= factor  # flops and bytes of the three passes
+        more[i, D.message : D.stored] *= factor  # messages
     found = []
     for dims in (table["operator_dims"], more):
         work = np.empty((len(dims), 2 * KINDS))
-        energy.evaluate_work(
-            table["operator_traits"], dims, network, np.full((len(GROUP_ROWS), 2), 1e-11), rates,
-            (132.0, 228e3, 5e7, 1e13), (2.0, 2.0, 4.0, 2.0), (2.0, 2.0), 64.0, work,
+        operator_energy.evaluate_work(
+            table["operator_traits"], dims, network, np.full((len(G), 2), 1e-11), rates,
+            Chip(132.0, 228e3, 5e7, 1e13, 1.0), Formats(2.0, 2.0, 4.0, 2.0), Precisions(2.0, 2.0), 64.0, work,
         )  # fmt: skip
         found.append(work)
     assert found[1][amounts] == pytest.approx(factor * found[0][amounts], rel=CLOSE)

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernels.transformers import attention
+from kernels.transformers.rates import Chip, Rates
 from tests.twins import naive_attention
 
 FAST = settings(deadline=None, max_examples=150)
@@ -49,8 +50,19 @@ def cases(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
-def run(name: str, case: dict[str, Any]) -> tuple[float, float, float, float]:
-    result: tuple[float, float, float, float] = getattr(attention, name)(**{k: float(v) for k, v in case.items()})
+LEAST_ROWS = 64.0
+
+
+def run(name: str, case: dict[str, Any], least_rows: float = LEAST_ROWS) -> tuple[float, float, float, float]:
+    number = {key: float(value) for key, value in case.items()}
+    shape = attention.Attention(*(number[field] for field in attention.Attention._fields))
+    rates = Rates(1.0, number["peak_flops"], 1.0, number["exponentials_per_s"], number["memory_Bps"])
+    chip = Chip(number["cores"], number["core_sram_B"], 0.0, 0.0, 1.0)
+    result: tuple[float, float, float, float]
+    if name == "attention_time":
+        result = attention.attention_time(shape, rates, chip, least_rows)
+    else:
+        result = attention.attention_backward_time(shape, rates, chip)
     return result
 
 
@@ -74,7 +86,7 @@ def test_attention_equals_its_twin(name: str, case: dict[str, Any]) -> None:
 @FAST
 @given(case=cases(), least_rows=st.sampled_from([16, 64, 128]))
 def test_tile_rows_equal_their_twin(case: dict[str, Any], least_rows: int) -> None:
-    got = attention.tiled_attention_time(*(float(v) for v in case.values()), float(least_rows))
+    got = run("attention_time", case, float(least_rows))
     want = naive_attention.attention_time(**case, least_rows=least_rows)
     assert max(got[:2]) == pytest.approx(max(want[:2]), rel=1e-12)
     assert got[2:] == pytest.approx(want[2:], rel=1e-12)

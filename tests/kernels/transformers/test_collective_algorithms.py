@@ -9,7 +9,14 @@ from hypothesis import strategies as st
 
 from kernels.codes import ALGORITHMS, DIMENSION_KINDS, OPERATIONS
 from kernels.shared.dimensions import Extents, Links, all_gather
-from kernels.transformers.collectives import collective_time, own_piece_time, required_rate
+from kernels.transformers.collectives import (
+    Group,
+    collective_time,
+    exchange_load,
+    gather_load,
+    own_piece_time,
+    phases,
+)
 from tests.twins import naive_collectives as naive
 
 FAST = settings(deadline=None, max_examples=60)
@@ -51,11 +58,35 @@ PLAIN: dict[str, Any] = {
 }
 
 
+def group_of(case: dict[str, Any]) -> Group:
+    """Where the group of a case lies."""
+    known = {f"{side}_kind": DIMENSION_KINDS.index(case[f"kind_{side}"]) for side in ("inner", "outer")}
+    known |= {"reduction_share": 0.0, "copied": 0.0}
+    return Group(*(float({**case, **known}[field]) for field in Group._fields))
+
+
 def compiled(operation: str, algorithm: str, case: dict[str, Any]) -> float:
-    """The kernel, with names for codes and every number a float, in the order of `PLAIN`."""
-    coded = case | {key: DIMENSION_KINDS.index(case[key]) for key in ("kind_inner", "kind_outer")}
-    numbers = [float(coded[key]) for key in PLAIN]
-    return float(collective_time(float(OPERATIONS.index(operation)), float(ALGORITHMS.index(algorithm)), *numbers))
+    """The kernel, with names for codes and every number a float."""
+    codes = float(OPERATIONS.index(operation)), float(ALGORITHMS.index(algorithm))
+    message_B, launch_s, half_B = (float(case[key]) for key in ("message_B", "launch_s", "half_B"))
+    return float(collective_time(*codes, message_B, group_of(case), launch_s, half_B))
+
+
+def required_rate(operation: str, case: dict[str, Any], seconds: float) -> tuple[float, float]:
+    """Rates per rank, B/s along the inner and the outer dimension, with which a collective takes `seconds`.
+
+    For rings along both dimensions or, for an all-to-all, direct messages, with the dimensions overlapped, latency and
+    small pieces left out: what a network needs in order to hide the collective behind `seconds` of computation.
+    """
+    group, rate = group_of(case), case["message_B"] / seconds
+    if operation == "point_to_point":
+        return (rate if group.inner > 1.0 else 0.0), (rate if group.outer > 1.0 else 0.0)
+    load = exchange_load if operation == "all_to_all" else gather_load
+    inner, outer = load(group.inner_kind, group.inner), load(group.outer_kind, group.outer)
+    if operation == "all_to_all":
+        return inner * rate, outer * rate
+    rate *= phases(float(OPERATIONS.index(operation)))
+    return inner * rate, outer * rate / group.inner
 
 
 def swapped(case: dict[str, Any]) -> dict[str, Any]:
@@ -173,9 +204,7 @@ def test_small_all_reduce_costs_a_launch_and_logarithmically_many_hops(algorithm
 @FAST
 @given(case=CASES, operation=st.sampled_from(OPERATIONS), duration=st.floats(1e-6, 1.0))
 def test_required_rates_hide_the_collective(case: dict[str, Any], operation: str, duration: float) -> None:
-    kinds = [float(DIMENSION_KINDS.index(case[key])) for key in ("kind_inner", "kind_outer")]
-    numbers = [float(case[key]) for key in ("message_B", "inner", "outer")]
-    inner_Bps, outer_Bps = required_rate(float(OPERATIONS.index(operation)), *numbers, *kinds, duration)
+    inner_Bps, outer_Bps = required_rate(operation, case, duration)
     assume(case["inner"] * case["outer"] > 1)
     free = {"inner_latency_s": 0.0, "outer_latency_s": 0.0, "launch_s": 0.0, "half_B": 0.0}
     enough = case | free | {"inner_Bps": inner_Bps or 1e9, "outer_Bps": outer_Bps or 1e9}
@@ -201,6 +230,7 @@ def test_one_dimension_agrees_with_the_form_by_link(kind: str, extent: int, rate
 @given(message_B=MESSAGES, ranks=st.integers(2, 64), rate=RATES, half_B=SIZES)
 def test_out_of_place_costs_one_piece_to_copy(message_B: float, ranks: int, rate: float, half_B: float) -> None:
     alone = PLAIN | {"message_B": message_B / ranks, "inner_Bps": rate, "half_B": half_B}
-    copied = own_piece_time(2.0, message_B, float(ranks), 1.0, rate, half_B)
+    group = group_of(PLAIN | {"inner": ranks})
+    copied = own_piece_time(2.0, message_B, group, rate, half_B)
     assert math.isclose(copied, compiled("point_to_point", "best", alone), rel_tol=1e-12)
-    assert own_piece_time(4.0, message_B, float(ranks), 1.0, rate, half_B) == 0.0
+    assert own_piece_time(4.0, message_B, group, rate, half_B) == 0.0

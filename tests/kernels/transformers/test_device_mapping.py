@@ -21,19 +21,20 @@ from kernels.codes import (
     SWITCH,
 )
 from kernels.transformers import device_mapping as kernel
-from kernels.transformers import rates
-from kernels.transformers.operators import GROUP_FIELDS, GROUP_ROWS, group_collective
+from kernels.transformers import groups as laid
+from kernels.transformers.collectives import Group
+from kernels.transformers.groups import G, Groups, Messaging, group_collective
 from tests.twins import naive_device_mapping as naive
 from tests.twins.naive import call, plain
+from tests.twins.naive_models import COPIES
 
 FAST = settings(deadline=None, max_examples=100)
 X_BPS, Y_BPS, Z_BPS, HOP_X_S, HOP_OUTER_S = 8e9, 4e9, 2e9, 1e-6, 3e-6
-RANKS = ("tensor", "context", "pipeline", "data")
 
 
 def inputs(kinds: tuple[int, ...], dims: tuple[int, ...], order: int = 0, **sizes: float) -> dict[str, float]:
     """Inputs of the equation: a network of up to three dimensions, and the sizes that are not 1."""
-    found: dict[str, float] = {f"{name}_parallel": 1.0 for name in (*RANKS, "expert")}
+    found: dict[str, float] = {f"{name}_parallel": 1.0 for name in (*MAPPED, "expert")}
     found |= {"shard_group": 0.0, "mapping_order": order, "placement": 0.0}
     for axis, kind, dim in zip("xyz", (*kinds, 0, 0), (*dims, 1, 1)):
         found |= {f"topology_kind_{axis}": kind, f"dim_{axis}": dim}
@@ -52,7 +53,7 @@ def network(*args: Any, **kwargs: float) -> np.ndarray:
 
 def row(table: np.ndarray, name: str) -> dict[str, float]:
     """One group by field; `rate` and `latency_s` are those of the level at which it lies, `size` its members."""
-    found = dict(zip(GROUP_FIELDS, table[GROUP_ROWS.index(name)]))
+    found = dict(zip(Group._fields, table[Groups._fields.index(name)]))
     side = "inner" if found["inner"] > 1 else "outer"
     return found | {
         "size": found["inner"] * found["outer"],
@@ -64,9 +65,9 @@ def row(table: np.ndarray, name: str) -> dict[str, float]:
 
 def times(table: np.ndarray, name: str, algorithm: str = "best") -> list[float]:
     """Seconds of every collective of 1 MB and 1 GB in a group; of stages, of messages to the next."""
-    code, group = float(ALGORITHMS.index(algorithm)), GROUP_ROWS.index(name)
+    messaging, group = Messaging(float(ALGORITHMS.index(algorithm)), 2e-6, 1e5), Groups._fields.index(name)
     return [
-        group_collective(table, group, float(operation), code, message_B, 2e-6, 1e5)
+        group_collective(table, group, float(operation), message_B, messaging)
         for operation, what in enumerate(OPERATIONS)
         if (what == "point_to_point") == (name == "pipeline")
         for message_B in (1e6, 1e9)
@@ -154,8 +155,8 @@ def test_opposite_members_of_a_ring_use_both_ways() -> None:
     groups = np.array([[0, 3], [1, 4], [2, 5]])
     loads, sent, pairs = np.zeros(14), np.zeros(3, np.int64), np.empty((3, 0), np.int64)
     none = (0.0, 0.0, 0.0)
-    network = ((float(RING), 0.0, 0.0), (6, 1, 1), none, none, (0, 14, 14, 14))
-    kernel.route(chips, groups, True, 1, 1.0, network, (loads, pairs, sent))
+    network = kernel.Network((float(RING), 0.0, 0.0), (6, 1, 1), none, none, (0, 14, 14, 14))
+    kernel.route(chips, groups, True, 1, 1.0, network, kernel.Traffic(loads, pairs, sent))
     assert np.cumsum(loads).tolist() == [*[1.5] * 6, 0.0, *[1.5] * 6, 0.0]
 
 
@@ -214,7 +215,7 @@ def test_shards_and_replicas_make_up_the_data_groups(order: int, context: int, d
     expert = draw.draw(st.sampled_from([n for n in range(1, data + 1) if data % n == 0]))
     sizes = {"context": context, "data": data, "shard_group": shard, "expert": expert, "pipeline": 2}
     table = network((MESH, MESH), (4, 12), order, **sizes)
-    size = {name: row(table, name)["size"] for name in GROUP_ROWS}
+    size = {name: row(table, name)["size"] for name in Groups._fields}
     assert (size["data"], size["shard"], size["replica"]) == (both, shard, both / shard)
     assert (size["expert"], size["expert_data"], size["pipeline"]) == (expert, both / expert, 2)
 
@@ -250,8 +251,8 @@ def test_both_equations_agree_where_groups_fill_dimensions(
     """Every collective of every group takes as long; stages on a ring aside, see below."""
     columns = inputs(kinds, dims, **sizes)
     routed = call(kernel.routed_group_network, columns)["group_network"]
-    plainly = call(rates.group_network, columns)["group_network"]
-    for name in GROUP_ROWS:
+    plainly = call(laid.group_network, columns)["group_network"]
+    for name in Groups._fields:
         if row(plainly, name)["inner"] > 1 and row(plainly, name)["outer"] > 1:
             continue  # a group over two dimensions: here one ring, there one ring per rail
         assert times(routed, name, algorithm) == pytest.approx(times(plainly, name, algorithm), rel=1e-12), name
@@ -262,10 +263,10 @@ def test_a_line_takes_as_long_but_for_the_way_back() -> None:
     still = {"hop_x_s": 0.0, "hop_outer_s": 0.0}
     for kind, extent, tensor in ((MESH, 6, 6), (RING, 8, 4), (RING, 6, 2)):
         columns = inputs((kind,), (extent,), tensor=tensor, data=extent // tensor, **still)
-        tables = [call(e, columns)["group_network"] for e in (kernel.routed_group_network, rates.group_network)]
+        tables = [call(e, columns)["group_network"] for e in (kernel.routed_group_network, laid.group_network)]
         assert times(tables[0], "tensor") == pytest.approx(times(tables[1], "tensor"), rel=1e-12)
     columns = inputs((RING,), (4,), pipeline=4)
-    tables = [call(e, columns)["group_network"] for e in (kernel.routed_group_network, rates.group_network)]
+    tables = [call(e, columns)["group_network"] for e in (kernel.routed_group_network, laid.group_network)]
     assert row(tables[0], "pipeline")["rate"] == row(tables[1], "pipeline")["rate"] / 2
 
 
@@ -273,14 +274,14 @@ def test_a_line_takes_as_long_but_for_the_way_back() -> None:
 
 
 def test_all_orders_are_told_apart_even_if_sizes_are_equal() -> None:
-    """Four pairs on a line of 16: the messages of the n-th digit share the middle of 2**n chips."""
+    """A pair of each on a line: the messages of the n-th digit share the middle of 2**n chips."""
     found = {}
     for code, order in enumerate(MAPPING_ORDERS):
-        table = network((MESH,), (16,), code, tensor=2, context=2, pipeline=2, data=2, expert=2)
-        rate = {name: row(table, "expert" if name == "data" else name)["rate"] for name in RANKS}
+        table = network((MESH,), (2 ** len(MAPPED),), code, **dict.fromkeys((*MAPPED, "expert"), 2))
+        rate = {name: row(table, "expert" if name == "data" else name)["rate"] for name in MAPPED}
         assert rate == {name: X_BPS / 2 / 2**digit for digit, name in enumerate(order)}
         found[order] = tuple(rate.values())
-    assert len(MAPPING_ORDERS) == len(set(found.values())) == 24
+    assert len(MAPPING_ORDERS) == len(set(found.values())) == math.factorial(len(MAPPED))
     assert tuple(itertools.permutations(MAPPED)) == MAPPING_ORDERS
 
 
@@ -296,7 +297,9 @@ def test_orders_do_not_matter_on_a_cube() -> None:
 def test_the_best_order_relieves_a_crowded_line() -> None:
     """On a line of 16, replicas laid last share its middle by four; laid first they have links of their own."""
     seconds = [
-        group_collective(network((MESH,), (16,), code, tensor=4, data=4, hop_x_s=0.0), 3, 0.0, 0.0, 1e9, 0.0, 0.0)
+        group_collective(
+            network((MESH,), (16,), code, tensor=4, data=4, hop_x_s=0.0), G.data, 0.0, 1e9, Messaging(0.0, 0.0, 0.0)
+        )
         for code in range(len(MAPPING_ORDERS))
     ]
     default = seconds[order_of("tensor", "context", "pipeline", "data")]
@@ -314,7 +317,7 @@ def placements(draw: st.DrawFn) -> dict[str, float]:
     """Groups of any sizes on networks of any kinds; chips may be left over, and now and then be missing."""
     dims = tuple(draw(st.tuples(st.integers(1, 7), st.integers(1, 5), st.integers(1, 4))))
     left, sizes = math.prod(dims), {}
-    for name in draw(st.permutations(RANKS)):
+    for name in draw(st.permutations(MAPPED)):
         sizes[name] = draw(st.integers(1, min(left, 8)))
         left //= sizes[name]
     sizes["tensor"] += draw(st.sampled_from([0] * 9 + [1]))
@@ -346,18 +349,18 @@ def test_loads_add_up_to_the_lengths_of_the_ways(columns: dict[str, float]) -> N
     """Every hop loads one link; one through a switch, two ports."""
     kinds = tuple(columns[f"topology_kind_{axis}"] for axis in "xyz")
     extents = tuple(int(columns[f"dim_{axis}"]) for axis in "xyz")
-    sizes = np.array([int(columns[f"{name}_parallel"]) for name in RANKS])
+    sizes = np.array([int(columns[f"{name}_parallel"]) for name in MAPPED])
     if sizes.prod() > math.prod(extents):
         return
     chips = kernel.walk(sizes.prod(), np.array(extents))
-    groups = kernel.gather(kernel.walk(sizes.prod(), sizes), sizes, np.array([False, True, False, True]))
+    groups = kernel.gather(kernel.walk(sizes.prod(), sizes), sizes, np.array([name in COPIES for name in MAPPED]))
     assert sorted(groups.ravel()) == list(range(sizes.prod()))
     lengths = [kernel.lined(kind, extent, math.prod(extents)) for kind, extent in zip(kinds, extents)]
     starts = tuple(itertools.accumulate(lengths, initial=0))
     loads, sent, crossed = np.zeros(starts[-1]), np.zeros(3, np.int64), np.zeros(3, np.int64)
     pairs = np.empty((3, groups.size), np.int64)
-    network = (kinds, extents, (1.0, 1.0, 1.0), (1.0, 1.0, 1.0), starts)
-    kernel.route(chips, groups, True, 1, 1.0, network, (loads, pairs, sent))
+    network = kernel.Network(kinds, extents, (1.0, 1.0, 1.0), (1.0, 1.0, 1.0), starts)
+    kernel.route(chips, groups, True, 1, 1.0, network, kernel.Traffic(loads, pairs, sent))
     kernel.step_latency(chips, groups, True, network, crossed)
     for axis, (kind, begin, end) in enumerate(zip(kinds, starts, starts[1:])):
         load = np.cumsum(loads[begin:end])

@@ -11,20 +11,7 @@ import pytest
 
 import sweeper
 from kernels.codes import CHOICES, OPERATIONS, OPERATOR_TYPES, PLACES, REASONS
-from kernels.transformers.operators import (
-    BACKWARD_MESSAGE,
-    BYTES,
-    COUNT,
-    FLOPS,
-    INPUT_BYTES,
-    INPUT_FLOPS,
-    LAUNCHES,
-    MESSAGE,
-    STORED,
-    K,
-    M,
-    N,
-)
+from kernels.transformers.operators import D
 from sweeper.evidence.predictions import plan_of_points
 from sweeper.library.library import Library, builtin_specs
 from sweeper.library.table_workload import read_table
@@ -146,12 +133,12 @@ def test_table_has_the_messages_of_the_run_by_hand(tables: dict[str, np.ndarray]
         messages = by_hand(shape, grid)[2].messages
         for name, operation in COLLECTIVES.items():
             found = operator(tables["operator_dims"], name)[n]
-            times = found[COUNT] * (shape[1] if PLACES[OPERATORS[name].words["place"]] == "layer" else 1)
+            times = found[D.count] * (shape[1] if PLACES[OPERATORS[name].words["place"]] == "layer" else 1)
             width = SUM_B if name == "softmax_sums" else WORD_B
             forward = width * messages.pop((name, operation, "forward"), 0)
             backward = width * messages.pop((name, adjoint[operation], "backward"), 0)
-            assert times * found[MESSAGE] == pytest.approx(forward, rel=EXACT)
-            assert times * found[BACKWARD_MESSAGE] == pytest.approx(backward, rel=EXACT)
+            assert times * found[D.message] == pytest.approx(forward, rel=EXACT)
+            assert times * found[D.backward_message] == pytest.approx(backward, rel=EXACT)
         assert not messages
 
 
@@ -168,7 +155,7 @@ def test_table_has_the_sizes_of_the_run_by_hand(tables: dict[str, np.ndarray]) -
         assert shape[1] * found["layer_stored_B"] == pytest.approx(WORD_B * kept["cell_update"], rel=EXACT)
         assert found["activations_B"] == pytest.approx(WORD_B * (kept["cell_update"] + kept["embedding"]), rel=EXACT)
         softmax = operator(tables["operator_dims"], "softmax")[n]
-        assert softmax[COUNT] * softmax[STORED] == pytest.approx(WORD_B * kept["softmax"], rel=EXACT)
+        assert softmax[D.count] * softmax[D.stored] == pytest.approx(WORD_B * kept["softmax"], rel=EXACT)
 
 
 # published formulas
@@ -202,15 +189,15 @@ def test_what_eager_kernels_cost_is_what_deepflow_counts(workload: str) -> None:
     embedding, cell, softmax = (operator(found["operator_dims"], name)[0] for name in names)
     gates, logits = b * GATES * d, b * v
     assert found["layer_stored_B"][0] == pytest.approx(WORD_B * steps * gates * 5.5, rel=EXACT)
-    assert softmax[STORED] == WORD_B * (3 * logits + b)
-    assert embedding[STORED] == WORD_B * b * d
-    assert cell[FLOPS] == 5 * gates
-    assert cell[BYTES] == cell[INPUT_BYTES] == WORD_B * gates * 13
-    assert softmax[FLOPS] == (3 * v - 1) * b
-    assert softmax[INPUT_FLOPS] == 5 * logits
-    assert [softmax[BYTES], softmax[INPUT_BYTES]] == [WORD_B * 7 * logits, WORD_B * 11 * logits]
-    assert [cell[LAUNCHES], softmax[LAUNCHES]] == [5, 4]
-    assert [cell[COUNT], softmax[COUNT]] == [steps, steps]
+    assert softmax[D.stored] == WORD_B * (3 * logits + b)
+    assert embedding[D.stored] == WORD_B * b * d
+    assert cell[D.flops] == 5 * gates
+    assert cell[D.bytes] == cell[D.input_gradient_bytes] == WORD_B * gates * 13
+    assert softmax[D.flops] == (3 * v - 1) * b
+    assert softmax[D.input_gradient_flops] == 5 * logits
+    assert [softmax[D.bytes], softmax[D.input_gradient_bytes]] == [WORD_B * 7 * logits, WORD_B * 11 * logits]
+    assert [cell[D.launches], softmax[D.launches]] == [5, 4]
+    assert [cell[D.count], softmax[D.count]] == [steps, steps]
 
 
 def test_products_are_those_of_deepflow() -> None:
@@ -220,7 +207,7 @@ def test_products_are_those_of_deepflow() -> None:
     dims = evaluate(points, ("operator_dims",))["operator_dims"]
     d, v, _, _ = DEEPFLOW["lstm_deepflow"]
     for name, inner, columns in (("cell", 2 * d, GATES * d), ("head", d, v)):
-        products = operator(dims, name)[:, [M, K, N]].tolist()
+        products = operator(dims, name)[:, [D.m, D.k, D.n]].tolist()
         assert products == [[b / r, inner, columns / t], [b / r, inner / t, columns]]
 
 
@@ -335,7 +322,9 @@ def test_a_spread_product_is_its_part_and_its_exchange() -> None:
     np.testing.assert_allclose(found["layer_forward_s"], alone + exchange, rtol=EXACT)
     assert not np.any(found["infeasible_reason"])
     np.testing.assert_allclose(found["dense_parameters_per_chip"], [n * k / t for _, t, _ in SPREAD], rtol=EXACT)
-    assert np.all(np.prod(found["operator_dims"][:, 0][:, [M, N, K]], 1) == [m * n * k / t / r for _, t, r in SPREAD])
+    assert np.all(
+        np.prod(found["operator_dims"][:, 0][:, [D.m, D.n, D.k]], 1) == [m * n * k / t / r for _, t, r in SPREAD]
+    )
 
 
 # the study

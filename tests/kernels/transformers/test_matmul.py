@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernels.transformers.matmul import gemm_time
+from kernels.transformers.matmul import Product, gemm_time
+from kernels.transformers.rates import Chip
 from tests.twins.naive_matmul import candidates
 
 QUICK = settings(deadline=None, max_examples=150)
@@ -16,7 +17,7 @@ EXACT = 1e-12
 
 @dataclass(frozen=True)
 class Gemm:
-    """A batch of products (m x k)(k x n) on a chip, in the order of the kernel's parameters."""
+    """A batch of products (m x k)(k x n) on a chip, in the order of the twin's parameters."""
 
     batch: float = 1.0
     m: float = 4096.0
@@ -33,7 +34,9 @@ class Gemm:
     l2_Bps: float = 5.4e12
 
     def parts(self) -> tuple[float, float, float, float]:
-        return gemm_time(*astuple(self))
+        numbers = astuple(self)
+        product, chip = Product(*numbers[:7]), Chip(*numbers[9:], l2_multicast=1.0)
+        return gemm_time(product, self.peak_flops, self.memory_Bps, chip)
 
     def seconds(self) -> float:
         return max(self.parts()[:3])

@@ -23,14 +23,21 @@ SECONDS = st.integers(1, 60).map(lambda n: n / 4)
 Shape = tuple[int, int, int]
 
 
+def pipeline_of(schedule: str, shape: Shape) -> schedules.Pipeline:
+    """The record of the kernel."""
+    return schedules.Pipeline(float(SCHEDULES.index(schedule)), *map(float, shape))
+
+
 def closed(schedule: str, shape: Shape, times: Times) -> tuple[float, float]:
     """Total and bubble of the kernel."""
-    given_s = (float(value) for value in vars(times).values())
-    return schedules.pipeline_time(float(SCHEDULES.index(schedule)), *map(float, shape), *given_s)
+    forward_s, gradient_s, weight_s, *ends_s, transfer_s = (float(value) for value in vars(times).values())
+    stage = schedules.Passes(forward_s, gradient_s, weight_s)
+    first, last = schedules.BothWays(*ends_s[:2]), schedules.BothWays(*ends_s[2:])
+    return schedules.pipeline_time(pipeline_of(schedule, shape), stage, first, last, transfer_s)
 
 
 def in_flight(schedule: str, shape: Shape, stage: int) -> float:
-    return schedules.in_flight(float(SCHEDULES.index(schedule)), *map(float, shape), float(stage))
+    return schedules.in_flight(pipeline_of(schedule, shape), float(stage))
 
 
 def deviation(schedule: str, shape: Shape, times: Times) -> float:

@@ -1,0 +1,390 @@
+"""Work of operators, for their energy: what `kernels.transformers.operators` times, counted.
+
+Operators are counted once more, as work instead of time: operations, bytes through the shared cache, bytes of memory,
+and the energy of what links and switches carry. The sums are those of an iteration (or of a batch of requests) on all
+chips.
+"""
+
+from typing import Annotated, NamedTuple
+
+import numpy as np
+
+from kernels.codes import FORMAT_B, PLACES
+from kernels.equation import Output, compiled, equation
+from kernels.shared.energy import TOTALS, relative_energy
+from kernels.transformers.attention import TILE, Attention, attention_backward_time, attention_time, score_count
+from kernels.transformers.collectives import ALL_GATHER, ALL_REDUCE, POINT_TO_POINT, REDUCE_SCATTER
+from kernels.transformers.groups import G, chips_of, sent_J, shard_counts
+from kernels.transformers.matmul import Product, gemm_time
+from kernels.transformers.operators import (
+    ATTENTION,
+    COLLECTIVE,
+    GEMM,
+    TRAIT,
+    D,
+    Formats,
+    adjoint,
+    attention_of,
+    formats_of,
+    product_flops,
+    products_of,
+)
+from kernels.transformers.rates import Chip, Precisions, Rates
+from kernels.transformers.schedules import Pipeline, chunks_of
+from kernels.transformers.stages import IGNORED, Boundary, StateTraffic, Updates, Widths, repeated
+from kernels.transformers.sums import FIRST, LAST, ROUTED, Depth, S, mix_layer, repeats
+
+VECTOR = 10.0
+"""Energy of an operation on the vector units over that of a bf16 matrix operation: each instruction is fetched and
+decoded for two operations per lane. Assumed; such operators are limited by memory, which takes far more energy."""
+
+TILE_ROWS, TILE_COLUMNS = 256.0, 128.0
+"""Tile of a product for what it reads through the shared cache: the largest that libraries ship."""
+
+
+class Work(NamedTuple):
+    """What is counted: operations, each in units of a bf16 one; bytes through the shared cache; bytes of memory; energy
+    of links and switches."""
+
+    flops: int
+    l2_B: int
+    memory_B: int
+    network_J: int
+
+
+W = Work(*range(len(Work._fields)))
+
+PASSES = ("forward", "backward", "selective", "full")
+"""Passes whose work is summed by place: the first two, and what recomputation repeats."""
+FORWARD, BACKWARD, SELECTIVE_PASS, FULL_PASS = range(len(PASSES))
+
+
+# operators
+
+
+@compiled
+def product_work(product: Product, peak_flops: float, memory_Bps: float, chip: Chip) -> tuple[float, float]:
+    """Bytes through the shared cache and of memory of a batch of products."""
+    batch, m, n, k, a_B, b_B, c_B = product
+    memory_B = gemm_time(product, peak_flops, memory_Bps, chip)[3]
+    read_B = m * k * a_B * np.ceil(n / TILE_COLUMNS) + k * n * b_B * np.ceil(m / TILE_ROWS)
+    return batch * (read_B + m * n * c_B), memory_B
+
+
+@compiled
+def attention_l2_B(a: Attention) -> float:
+    """Bytes through the shared cache: queries and outputs once, keys and values for every tile that sees them."""
+    seen = score_count(a.queries, a.context, a.causal) / (a.queries * a.context)
+    tiles = np.ceil(a.queries * a.heads / a.kv_heads / TILE)
+    size = a.batch * (a.head_size + a.value_size)
+    read_B = a.kv_heads * a.context * a.kv_B * max(1.0, tiles * seen)
+    return size * (a.heads * a.queries * a.element_B + read_B)
+
+
+@compiled
+def evaluate_work(
+    traits: np.ndarray,
+    dims: np.ndarray,
+    group_network: np.ndarray,
+    group_energy: np.ndarray,
+    rates: Rates,
+    chip: Chip,
+    formats: Formats,
+    precisions: Precisions,
+    attention_rows: float,
+    work: np.ndarray,
+) -> None:
+    """Fill `work` with forward and backward work of every operator, as `evaluate_operators` fills its times."""
+    linear = relative_energy(FORMAT_B[int(precisions.compute_format)])
+    attending = relative_energy(FORMAT_B[int(precisions.attention_format)])
+    memory_Bps = rates.attainable_memory_Bps
+    work[:] = 0.0
+    for i in range(len(traits)):
+        d, forward, backward = dims[i], work[i, : len(W)], work[i, len(W) :]
+        kind = traits[i, TRAIT.type]
+        if d[D.count] <= 0.0:
+            continue
+        if kind == COLLECTIVE:
+            group, operation = traits[i, TRAIT.group], float(traits[i, TRAIT.operation])
+            forward[W.network_J] = sent_J(group_network, group_energy, group, operation, d[D.message])
+            back = adjoint(operation)
+            backward[W.network_J] = sent_J(group_network, group_energy, group, back, d[D.backward_message])
+        elif kind == GEMM:
+            precision = traits[i, TRAIT.precision]
+            peak = product_flops(d, precision, rates)
+            product, inputs, weights = products_of(d, formats)
+            forward[W.l2_B], forward[W.memory_B] = product_work(product, peak, memory_Bps, chip)
+            input_l2_B, input_B = product_work(inputs, peak, memory_Bps, chip)
+            weight_l2_B, weight_B = product_work(weights, peak, memory_Bps, chip)
+            each = linear if precision == 0 else attending
+            forward[W.flops] = 2.0 * d[D.batch] * d[D.m] * d[D.n] * d[D.k] * each
+            backward[W.flops] = 2.0 * forward[W.flops]
+            backward[W.l2_B] = input_l2_B + weight_l2_B
+            backward[W.memory_B] = input_B + weight_B
+        elif kind == ATTENTION:
+            shape = attention_of(d, formats)
+            _, _, forward[W.memory_B], flops = attention_time(shape, rates, chip, attention_rows)
+            _, _, backward[W.memory_B], back_flops = attention_backward_time(shape, rates, chip)
+            l2_B = attention_l2_B(shape)
+            # The cache serves the products of the backward pass as it does those of the forward pass.
+            forward[W.flops], forward[W.l2_B] = flops * attending, l2_B
+            backward[W.flops], backward[W.l2_B] = back_flops * attending, l2_B * back_flops / flops
+        else:
+            forward[W.flops] = VECTOR * d[D.flops]
+            forward[W.l2_B] = forward[W.memory_B] = d[D.bytes]
+            backward[W.flops] = VECTOR * (d[D.input_gradient_flops] + d[D.weight_gradient_flops])
+            backward[W.l2_B] = backward[W.memory_B] = d[D.input_gradient_bytes] + d[D.weight_gradient_bytes]
+
+
+COUNTED = "operations and bytes of the operators, products and attention of kernels.transformers"
+
+
+@equation(
+    Output("operator_work", "flop, B or J", "per operator: work of both passes", ("operator", 2 * len(W))),
+    source=COUNTED,
+)
+def operator_work(
+    task: float,
+    operator_traits: np.ndarray,
+    operator_dims: np.ndarray,
+    group_network: np.ndarray,
+    group_energy: np.ndarray,
+    rates: Rates,
+    chip: Annotated[Chip, "chip_{}"],
+    formats: Formats,
+    precisions: Precisions,
+    calibration_attention_rows: float,
+    operator_work: np.ndarray,
+) -> None:
+    """Every operator of a training pass, or of the pass over a prompt."""
+    evaluate_work(
+        operator_traits, operator_dims, group_network, group_energy, rates, chip, formats_of(task, formats), precisions,
+        calibration_attention_rows, operator_work,
+    )  # fmt: skip
+
+
+@equation(
+    Output("decode_work", "flop, B or J", "the same for one generated token", ("operator", 2 * len(W))),
+    source=COUNTED,
+)
+def decode_work(
+    operator_traits: np.ndarray,
+    decode_dims: np.ndarray,
+    group_network: np.ndarray,
+    group_energy: np.ndarray,
+    rates: Rates,
+    chip: Annotated[Chip, "chip_{}"],
+    formats: Formats,
+    precisions: Precisions,
+    calibration_attention_rows: float,
+    decode_work: np.ndarray,
+) -> None:
+    """Every operator of the pass for one token of each request, at the mean length of the cache."""
+    evaluate_work(
+        operator_traits, decode_dims, group_network, group_energy, rates, chip, formats, precisions,
+        calibration_attention_rows, decode_work,
+    )  # fmt: skip
+
+
+# places and models
+
+
+@compiled
+def sum_work(traits: np.ndarray, dims: np.ndarray, work: np.ndarray, early_stop: float, sums: np.ndarray) -> None:
+    """Add the work of the operators of each place up, and of those that recomputation repeats."""
+    sums[:] = 0.0
+    for i in range(len(traits)):
+        count = dims[i, D.count]
+        if count <= 0.0:
+            continue
+        selective, full = repeats(traits[i, TRAIT.recompute], early_stop)
+        s = sums[traits[i, TRAIT.place]]
+        for kind in range(len(W)):
+            s[FORWARD * len(W) + kind] += count * work[i, kind]
+            s[BACKWARD * len(W) + kind] += count * work[i, len(W) + kind]
+            s[SELECTIVE_PASS * len(W) + kind] += selective * count * work[i, kind]
+            s[FULL_PASS * len(W) + kind] += full * count * work[i, kind]
+
+
+@equation(
+    Output("place_work", "flop, B or J", "work of the operators of each place", (len(PLACES), len(PASSES) * len(W))),
+    source="sum over the operator table",
+)
+def place_work(
+    operator_traits: np.ndarray,
+    operator_dims: np.ndarray,
+    operator_work: np.ndarray,
+    calibration_early_stop: float,
+    place_work: np.ndarray,
+) -> None:
+    """A training pass, or the pass over a prompt."""
+    sum_work(operator_traits, operator_dims, operator_work, calibration_early_stop, place_work)
+
+
+@equation(
+    Output("decode_place_work", "flop, B or J", "the same for one generated token",
+           (len(PLACES), len(PASSES) * len(W))),
+    source="sum over the operator table",
+)  # fmt: skip
+def decode_place_work(
+    operator_traits: np.ndarray, decode_dims: np.ndarray, decode_work: np.ndarray, decode_place_work: np.ndarray
+) -> None:
+    """The pass for one generated token."""
+    sum_work(operator_traits, decode_dims, decode_work, 0.0, decode_place_work)
+
+
+@compiled
+def whole_model(place_work: np.ndarray, depth: Depth, recompute: float) -> np.ndarray:
+    """Work of one microbatch through the whole model, by pass and kind: one chip of every stage.
+
+    Embedding and head are not recomputed.
+    """
+    layer = np.empty(place_work.shape[1])
+    mix_layer(place_work, depth, layer)
+    total = np.zeros((2, len(W)))
+    for kind in range(len(W)):
+        for step in (FORWARD, BACKWARD):
+            at = step * len(W) + kind
+            total[step, kind] = depth.layers * layer[at] + place_work[FIRST, at] + place_work[LAST, at]
+        selective, full = layer[SELECTIVE_PASS * len(W) + kind], layer[FULL_PASS * len(W) + kind]
+        total[BACKWARD, kind] += depth.layers * repeated(recompute, selective, full)
+    return total
+
+
+class Weights(NamedTuple):
+    """Parameters of a whole model on one chip of every stage: of all layers, of routed experts, of layers without
+    these, and all but the routed experts."""
+
+    in_layers: float
+    expert: float
+    dense: float
+    everywhere: float
+
+
+@compiled
+def weights_of(place_sums: np.ndarray, depth: Depth) -> Weights:
+    """Sums over the operator table."""
+    layer = np.empty(place_sums.shape[1])
+    mix_layer(place_sums, depth, layer)
+    in_layers, expert = depth.layers * layer[S.weights], depth.expert_layers * place_sums[ROUTED, S.weights]
+    dense = in_layers - expert
+    return Weights(in_layers, expert, dense, dense + place_sums[FIRST, S.weights] + place_sums[LAST, S.weights])
+
+
+@compiled
+def gradients_J(
+    group_network: np.ndarray,
+    group_energy: np.ndarray,
+    zero_stage: float,
+    microbatches: float,
+    weights: Weights,
+    widths: Widths,
+    sent: float,
+) -> float:
+    """`sent` and the energy of what one chip of every stage sends to reduce gradients and to gather weights."""
+    if zero_stage >= 3.0:
+        for group, part in ((G.shard, weights.dense), (G.expert_data, weights.expert)):
+            gather_J = sent_J(group_network, group_energy, group, ALL_GATHER, part * widths.weight_B)
+            scatter_J = sent_J(group_network, group_energy, group, REDUCE_SCATTER, part * widths.reduce_B)
+            sent += microbatches * (2.0 * gather_J + scatter_J)
+        part_B = weights.everywhere / chips_of(group_network, G.shard) * widths.reduce_B
+        return sent + sent_J(group_network, group_energy, G.replica, ALL_REDUCE, part_B)
+    operation = REDUCE_SCATTER if zero_stage >= 1.0 else ALL_REDUCE
+    for group, part in ((G.data, weights.everywhere), (G.expert_data, weights.expert)):
+        sent += sent_J(group_network, group_energy, group, operation, part * widths.reduce_B)
+        if zero_stage >= 1.0:
+            sent += sent_J(group_network, group_energy, group, ALL_GATHER, part * widths.weight_B)
+    return sent
+
+
+@equation(
+    *TOTALS,
+    source="sums over the operator table; weights that are gathered, reduced, accumulated and updated beside it",
+    when=("task", ("training",)),
+)
+def training_work(
+    place_work: np.ndarray,
+    place_sums: np.ndarray,
+    depth: Depth,
+    recompute: float,
+    chips: float,
+    pipeline: Pipeline,
+    updates: Updates,
+    group_network: np.ndarray,
+    group_energy: np.ndarray,
+    widths: Widths,
+    boundary: Annotated[Boundary, "stage_{}"],
+    traffic: Annotated[StateTraffic, "calibration_{}"],
+) -> tuple[float, float, float, float]:
+    """Work of one chip of every stage, times the chips of a stage. Offloaded and tied weights are left out."""
+    microbatches, stages = pipeline.microbatches, pipeline.pipeline_parallel
+    passes = whole_model(place_work, depth, recompute)
+    total = microbatches * (passes[0] + passes[1])
+    weights = weights_of(place_sums, depth)
+    sharded = 1.0 if updates.zero_stage >= 3.0 else 0.0
+    each_B = traffic.accumulation_B + sharded * traffic.unshard_traffic_B
+    total[W.memory_B] += microbatches * weights.in_layers * each_B
+    if updates.optimizer_traffic > 0.0:
+        shards, expert_shards = shard_counts(updates.zero_stage, group_network)
+        part = weights.everywhere / shards + weights.expert / expert_shards
+        total[W.memory_B] += part * traffic.optimizer_traffic_B
+    if updates.gradient_all_reduce != IGNORED:
+        total[W.network_J] = gradients_J(
+            group_network, group_energy, updates.zero_stage, microbatches, weights, widths, total[W.network_J]
+        )
+    if stages > 1.0:
+        boundary_J = sent_J(group_network, group_energy, G.pipeline, POINT_TO_POINT, boundary.message_B)
+        boundary_J += sent_J(group_network, group_energy, G.tensor, ALL_GATHER, boundary.gather_B)
+        total[W.network_J] += 2.0 * microbatches * (stages * chunks_of(pipeline) - 1.0) * boundary_J
+    n = chips / stages
+    return n * total[W.flops], n * total[W.l2_B], n * total[W.memory_B], n * total[W.network_J]
+
+
+@equation(
+    *TOTALS,
+    source="sums over the operator table, for the prompts and all generated tokens of a batch",
+    when=("task", ("inference",)),
+)
+def inference_work(
+    place_work: np.ndarray,
+    decode_place_work: np.ndarray,
+    depth: Depth,
+    microbatches: float,
+    output_length: float,
+    chips: float,
+    pipeline_parallel: float,
+    group_network: np.ndarray,
+    group_energy: np.ndarray,
+    stage_message_B: float,
+    queries: float,
+) -> tuple[float, float, float, float]:
+    """The first token comes out of the pass over the prompt; a generated one sends one position of each request."""
+    tokens = output_length - 1.0
+    total = whole_model(place_work, depth, 0.0)[0]
+    total += tokens * whole_model(decode_place_work, depth, 0.0)[0]
+    if pipeline_parallel > 1.0:
+        for message_B in (stage_message_B, tokens * stage_message_B / queries):
+            sent = sent_J(group_network, group_energy, G.pipeline, POINT_TO_POINT, message_B)
+            total[W.network_J] += (pipeline_parallel - 1.0) * sent
+    n = microbatches * chips / pipeline_parallel
+    return n * total[W.flops], n * total[W.l2_B], n * total[W.memory_B], n * total[W.network_J]
+
+
+@equation(
+    Output("board_energy_per_token_J", "J", "energy of all boards, links and switches per token, prompts included"),
+    source="energy of an iteration over its tokens; `energy_per_token_J` is from static power",
+)
+def board_energy_per_token(energy_J: float, tokens_per_iteration: float) -> float:
+    """At the power-limited clocks."""
+    return energy_J / tokens_per_iteration
+
+
+EQUATIONS = (
+    operator_work,
+    decode_work,
+    place_work,
+    decode_place_work,
+    training_work,
+    inference_work,
+    board_energy_per_token,
+)

@@ -1,0 +1,350 @@
+"""Groups of chips: which there are, who is in them, where they lie on the network, and what it costs them to talk.
+
+A parallelism gives every chip a rank; groups are the chips that differ in some ranks only. Both are tables here, and
+all that lays groups out or checks their sizes walks them. A new parallelism is a name in `kernels.codes.MAPPED`, a size
+in `Parallelism` and, where its chips talk to each other, a group in `Groups` with its `MEMBERS`.
+"""
+
+from typing import Annotated, NamedTuple
+
+import numpy as np
+
+from kernels.codes import FULLY_CONNECTED, GROUPS, MAPPED, MESH, RING
+from kernels.equation import Output, compiled, equation
+from kernels.shared.dimensions import Extents, Links
+from kernels.shared.energy import carried_J_per_B
+from kernels.shared.network import lay
+from kernels.transformers.collectives import (
+    ALL_GATHER,
+    ALL_REDUCE,
+    ALL_TO_ALL,
+    BEST,
+    IN_NETWORK_REDUCTION,
+    LIBRARY,
+    REDUCE_SCATTER,
+    Group,
+    collective_time,
+    own_piece_time,
+)
+
+COPY_RATE = 2.0
+"""Rate at which a rank copies its own piece to the gathered buffer, over that of its links: the dependence of gathers
+and scatters on the number of ranks in NCCL's benchmarks on A100, H100 and B200 (one constant for all)."""
+
+IN_NETWORK_LAUNCH_S = 25e-6
+"""Fixed cost of a reduction in the switch (NCCL tuning table, NVLS)."""
+
+
+class Parallelism(NamedTuple):
+    """Sizes of the parallelisms, in the order of `MAPPED`, and of the groups of `SPLITS` (0: all ranks)."""
+
+    tensor_parallel: float
+    context_parallel: float
+    pipeline_parallel: float
+    data_parallel: float
+    expert_parallel: float
+    shard_group: float
+
+
+COPIES = ("context", "data")
+"""Parallelisms whose chips hold the same weights, so that they reduce gradients together: replicas, and chips that
+share a sequence."""
+
+SPLITS = {"expert": ("data",), "shard": COPIES}
+"""Groups that take a part of the ranks of some parallelisms, the near ones; the far part tells their copies apart."""
+
+PARTS = {
+    **{name: {(name, "near")} for name in MAPPED},
+    **{f"{side}_{of}": {(name, side) for name in SPLITS[of]} for of in SPLITS for side in ("near", "far")},
+}
+"""What of a rank may tell the members of a group apart: its ranks are two digits each, a near and a far one, of which
+the far one is 0 for all where nothing splits them."""
+
+MEMBERS = {
+    "tensor": ("tensor",),
+    "context": ("context",),
+    "expert": ("near_expert",),
+    "data": COPIES,
+    "expert_data": ("context", "far_expert"),
+    "pipeline": ("pipeline",),
+    "shard": ("near_shard",),
+    "replica": ("far_shard",),
+}
+"""Groups and the parts of a rank in which their members differ; those in which operators exchange come first."""
+
+
+class Groups(NamedTuple):
+    """Rows of `group_network`."""
+
+    tensor: int
+    context: int
+    expert: int
+    data: int
+    expert_data: int
+    pipeline: int
+    shard: int
+    replica: int
+
+
+G = Groups(*range(len(Groups._fields)))
+assert Groups._fields == tuple(MEMBERS)
+assert Groups._fields[: len(GROUPS)] == GROUPS
+assert Parallelism._fields[: len(MAPPED)] == tuple(f"{name}_parallel" for name in MAPPED)
+
+
+INSIDE = np.array([[part in members for part in PARTS] for members in MEMBERS.values()])
+"""Whether a part is inside a group: (row of `group_network`, part)."""
+DIGITS_INSIDE = np.array(
+    [
+        [[any((name, side) in PARTS[part] for part in members) for side in ("near", "far")] for name in MAPPED]
+        for members in MEMBERS.values()
+    ]
+)
+"""Whether a digit is: (row of `group_network`, parallelism, near and far)."""
+SPLIT_RANKS = np.array([[name in split for name in MAPPED] for split in SPLITS.values()])
+"""Whether a split takes part of a parallelism: (split, parallelism)."""
+SPLIT_OF = np.array([max(i if part.endswith(of) else -1 for part in members for i, of in enumerate(SPLITS))
+                     for members in MEMBERS.values()])  # fmt: skip
+"""The split that a group has to do with, or -1: (row of `group_network`)."""
+PLACEMENTS = np.array(
+    [
+        [MAPPED.index(name) for name in order]
+        for order in (MAPPED, (*(name for name in MAPPED if name != "pipeline"), "pipeline"))
+    ]
+)
+"""Parallelisms in the order in which they fill the network, by the code of the switch `placement`."""
+
+
+# what a group is
+
+
+@compiled
+def group_at(group_network: np.ndarray, row: int) -> Group:
+    """A row of `group_network`."""
+    r = group_network[row]
+    return Group(r[0], r[1], r[2], r[3], r[4], r[5], r[6], r[7], r[8], r[9])
+
+
+@compiled
+def enter(group_network: np.ndarray, row: int, group: Group) -> None:
+    """Write a row of `group_network`."""
+    for field in range(len(group)):
+        group_network[row, field] = group[field]
+
+
+@compiled
+def chips_of(group_network: np.ndarray, row: int) -> float:
+    """Chips of a group."""
+    group = group_at(group_network, row)
+    return group.inner * group.outer
+
+
+@compiled
+def shard_counts(zero_stage: float, group_network: np.ndarray) -> tuple[float, float]:
+    """Chips over which state is sharded: that of common parameters, and that of experts over all their copies."""
+    if zero_stage < 1.0:
+        return 1.0, 1.0
+    return chips_of(group_network, G.shard if zero_stage >= 3.0 else G.data), chips_of(group_network, G.expert_data)
+
+
+@compiled
+def ranks_over(parallelism: Parallelism, chips: float) -> bool:
+    """Whether ranks are not as many as chips, or a split leaves some of them over."""
+    ranks = 1.0
+    for i in range(len(MAPPED)):
+        ranks *= parallelism[i]
+    if ranks != chips:
+        return True
+    for split in range(len(SPLIT_RANKS)):
+        whole, part = 1.0, parallelism[len(MAPPED) + split]
+        for i in range(len(MAPPED)):
+            whole *= parallelism[i] if SPLIT_RANKS[split, i] else 1.0
+        if part > 0.0 and np.floor(whole / part) * part != whole:
+            return True
+    return False
+
+
+# how long its members take to talk
+
+
+class Messaging(NamedTuple):
+    """How a library sends: its algorithm, seconds to start a collective, the piece that runs at half of the rate."""
+
+    collective_algorithm: float
+    calibration_collective_launch_s: float
+    calibration_half_message_B: float
+
+
+@compiled
+def group_collective(
+    group_network: np.ndarray, row: int, operation: float, message_B: float, messaging: Messaging
+) -> float:
+    """Time of a collective in one of the groups; 0 for a group of one chip or an empty message."""
+    algorithm, launch_s, half_B = messaging
+    group = group_at(group_network, row)
+    if group.inner * group.outer <= 1.0 or message_B <= 0.0:
+        return 0.0
+    time = collective_time(operation, algorithm, message_B, group, launch_s, half_B)
+    if time == np.inf:  # the algorithm cannot run this operation or topology: a library takes another
+        time = collective_time(operation, BEST, message_B, group, launch_s, half_B)
+    share = group.reduction_share
+    if group.outer <= 1.0 and share > 0.0 and operation == ALL_REDUCE and (algorithm == BEST or algorithm == LIBRARY):
+        summing = Group(
+            group.inner, group.outer, share * group.inner_Bps, group.outer_Bps, group.inner_latency_s,
+            group.outer_latency_s, group.inner_kind, group.outer_kind, share, group.copied,
+        )  # fmt: skip
+        launch_s = IN_NETWORK_LAUNCH_S
+        time = min(time, collective_time(operation, IN_NETWORK_REDUCTION, message_B, summing, launch_s, half_B))
+    if group.copied > 0.0 and (operation == REDUCE_SCATTER or operation == ALL_GATHER):
+        time += own_piece_time(operation, message_B, group, COPY_RATE * group.inner_Bps, half_B)
+    return time
+
+
+# where it lies
+
+
+class LinkCalibration(NamedTuple):
+    """What collectives attain: shares of the links' rates, seconds of a step, and whether they copy their own piece."""
+
+    link_efficiency: float
+    outer_link_efficiency: float
+    collective_step_s: float
+    own_copy: float
+
+
+@compiled
+def alone(dim: Extents, links: Links, reduction_share: float, attained: LinkCalibration) -> Group:
+    """A group of one chip, with the network that its chip sees."""
+    slowest = min(links.bandwidth_y_Bps, links.bandwidth_z_Bps) if dim.z > 1.0 else links.bandwidth_y_Bps
+    step_s = attained.collective_step_s
+    return Group(
+        1.0, 1.0, links.bandwidth_x_Bps * attained.link_efficiency, slowest * attained.outer_link_efficiency,
+        links.hop_x_s + step_s, links.hop_outer_s + step_s, links.topology_kind_x, links.topology_kind_y,
+        reduction_share, attained.own_copy,
+    )  # fmt: skip
+
+
+@compiled
+def part_of(kind: float, extent: float, whole: float) -> tuple[float, float]:
+    """Kind of a part of a network dimension, and the share of a chip's links that lead inside the part.
+
+    A part of a ring is an open chain; a part of a full connection has links to its own members only.
+    """
+    if extent <= 1.0 or extent >= whole:
+        return kind, 1.0
+    if kind == FULLY_CONNECTED:
+        return kind, (extent - 1.0) / (whole - 1.0)
+    if kind == RING or kind == MESH:
+        return float(MESH), 0.5 if extent == 2.0 else 1.0
+    return kind, 1.0
+
+
+@compiled
+def reaching(chip: Group, inner: float, outer: float, dim: Extents) -> Group:
+    """A group that reaches so far along the first dimension, and over the others together."""
+    inner_kind, inner_share = part_of(chip.inner_kind, inner, dim.x)
+    outer_kind, outer_share = part_of(chip.outer_kind, outer, dim.y * dim.z)
+    return Group(
+        inner, outer, chip.inner_Bps * inner_share, chip.outer_Bps * outer_share, chip.inner_latency_s,
+        chip.outer_latency_s, inner_kind, outer_kind, chip.reduction_share, chip.copied,
+    )  # fmt: skip
+
+
+@compiled
+def lay_parts(order: np.ndarray, parallelism: Parallelism, dim: Extents) -> np.ndarray:
+    """Extents (part, dimension) of all parts of the ranks: parallelisms fill the network in their order, first
+    dimension first; splits what their parallelisms fill."""
+    extents = np.ones((INSIDE.shape[1], 3))
+    free = np.array(dim)
+    for i in order:
+        extents[i] = lay(parallelism[i], free[0], free[1], free[2])
+        free /= extents[i]
+    for split in range(len(SPLIT_RANKS)):
+        near = len(MAPPED) + 2 * split
+        whole = extents[near + 1]
+        for i in order:
+            if SPLIT_RANKS[split, i]:
+                whole *= extents[i]
+        extents[near] = lay(parallelism[len(MAPPED) + split], whole[0], whole[1], whole[2])
+        whole /= extents[near]
+    return extents
+
+
+NETWORK = Output(
+    "group_network", "", "per group: extents and rates inside and outside the first dimension",
+    (len(Groups._fields), len(Group._fields)),
+)  # fmt: skip
+
+
+@equation(
+    NETWORK,
+    source="groups fill the network from the first dimension: tensor, context, then expert within data, pipeline",
+    when=("device_mapping", ("dimensions",)),
+)
+def group_network(
+    placement: float,
+    parallelism: Parallelism,
+    dim: Annotated[Extents, "dim_{}"],
+    links: Links,
+    link_in_network_reduction: float,
+    attained: Annotated[LinkCalibration, "calibration_{}"],
+    group_network: np.ndarray,
+) -> None:
+    """Extents of every group along the first dimension and over the others together."""
+    chip = alone(dim, links, link_in_network_reduction, attained)
+    extents = lay_parts(PLACEMENTS[int(placement)], parallelism, dim)
+    for row in range(len(INSIDE)):
+        inner, outer = 1.0, 1.0
+        for part in range(INSIDE.shape[1]):
+            if INSIDE[row, part]:
+                inner *= extents[part, 0]
+                outer *= extents[part, 1] * extents[part, 2]
+        enter(group_network, row, reaching(chip, inner, outer, dim))
+
+
+# the energy of what it sends
+
+
+@equation(
+    Output("group_energy", "J/B", "per group: energy of a sent byte inside and outside the first dimension",
+           (len(G), 2)),
+    source="energy of links and of switch ports, as in the static power of a system",
+)  # fmt: skip
+def group_energy(
+    group_network: np.ndarray,
+    link_energy_J_per_B: float,
+    link_switch_energy_J_per_B: float,
+    outer_link_energy_J_per_B: float,
+    outer_link_switch_energy_J_per_B: float,
+    group_energy: np.ndarray,
+) -> None:
+    """Every byte crosses one link of the dimension in which it is sent."""
+    for row in range(len(group_network)):
+        group = group_at(group_network, row)
+        inner_J_per_B = carried_J_per_B(group.inner_kind, link_energy_J_per_B, link_switch_energy_J_per_B)
+        outer_J_per_B = carried_J_per_B(group.outer_kind, outer_link_energy_J_per_B, outer_link_switch_energy_J_per_B)
+        group_energy[row, 0], group_energy[row, 1] = inner_J_per_B, outer_J_per_B
+
+
+@compiled
+def sent_J(group_network: np.ndarray, group_energy: np.ndarray, row: int, operation: float, message_B: float) -> float:
+    """Energy of what one chip sends in a collective that moves the fewest bytes: first dimension, then the others.
+
+    Other algorithms send as many bytes or more; which one runs is not told apart here.
+    """
+    group = group_at(group_network, row)
+    inner, outer = group.inner, group.outer
+    near, far = group_energy[row, 0], group_energy[row, 1]
+    if inner * outer <= 1.0 or message_B <= 0.0:
+        return 0.0
+    inside, outside = (inner - 1.0) / inner, (outer - 1.0) / outer
+    if operation == ALL_REDUCE:
+        return 2.0 * message_B * (inside * near + outside / inner * far)
+    if operation == REDUCE_SCATTER or operation == ALL_GATHER:
+        return message_B * (inside * near + outside / inner * far)
+    if operation == ALL_TO_ALL:
+        return message_B * (inside / outer * near + outside * far)
+    return message_B * (far if outer > 1.0 else near)
+
+
+EQUATIONS = (group_network, group_energy)

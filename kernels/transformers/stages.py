@@ -1,0 +1,307 @@
+"""What one microbatch takes on a stage of the pipeline: layers, sharded weights, offloading, messages."""
+
+from typing import Annotated, NamedTuple
+
+import numpy as np
+
+from kernels.codes import CHOICES, SWITCHES
+from kernels.equation import Output, compiled, equation
+from kernels.transformers.collectives import ALL_GATHER, POINT_TO_POINT, REDUCE_SCATTER
+from kernels.transformers.groups import G, Messaging, group_collective
+from kernels.transformers.schedules import BothWays, Passes
+from kernels.transformers.sums import DENSE, FIRST, LAST, LAYER, ROUTED, WITH_EXPERTS, Depth, S
+
+SELECTIVE, FULL = CHOICES["recompute"].index("selective"), CHOICES["recompute"].index("full")
+IGNORED, OVERLAPPED = (SWITCHES["gradient_all_reduce"].index(choice) for choice in ("ignored", "overlapped"))
+
+
+class Widths(NamedTuple):
+    """Bytes of a parameter as it is gathered, and of its gradient as it is reduced."""
+
+    weight_B: float
+    reduce_B: float
+
+
+class StateTraffic(NamedTuple):
+    """Bytes of memory per parameter: to add a microbatch's gradient up, to unshard a weight, to update."""
+
+    accumulation_B: float
+    unshard_traffic_B: float
+    optimizer_traffic_B: float
+
+
+class Updates(NamedTuple):
+    """How parameters are updated: ZeRO stage, code of how gradients are reduced, and whether the update's traffic
+    counts."""
+
+    zero_stage: float
+    gradient_all_reduce: float
+    optimizer_traffic: float
+
+
+class Sharded(NamedTuple):
+    """Seconds to gather the sharded weights of a layer, and to reduce and scatter their gradients."""
+
+    gather_s: float
+    scatter_s: float
+
+
+class Boundary(NamedTuple):
+    """Bytes that a microbatch sends to the next stage: of each chip, and gathered there by a tensor group."""
+
+    message_B: float
+    gather_B: float
+
+
+class Offloaded(NamedTuple):
+    """Shares of weights, activations and optimizer state that live in the second memory."""
+
+    weight: float
+    activation: float
+    optimizer: float
+
+
+@equation(
+    Output("microbatches", "", "microbatches that one replica passes through its pipeline per iteration"),
+    Output("layers_per_stage", "", "layers of the fullest pipeline stage"),
+    Output("last_stage_layers", "", "layers of the last pipeline stage"),
+    source="batch over replicas and microbatch; layers, and what the head counts for, divided over the stages",
+)
+def division(
+    batch_size: float,
+    microbatch: float,
+    data_parallel: float,
+    layers: float,
+    head_layers: float,
+    pipeline_parallel: float,
+) -> tuple[float, float, float]:
+    """A fraction of a microbatch is infeasible and reported as such."""
+    fullest = min(np.ceil((layers + head_layers) / pipeline_parallel), layers)
+    last = max(layers - fullest * (pipeline_parallel - 1.0), 0.0)
+    return batch_size / (microbatch * data_parallel), fullest, last
+
+
+@compiled
+def repeated(recompute: float, selective: float, full: float) -> float:
+    """What recompute repeats: nothing, or what it repeats under selective or full recompute."""
+    if recompute == FULL:
+        return full
+    return selective if recompute == SELECTIVE else 0.0
+
+
+@compiled
+def with_traffic(device_s: float, traffic_s: float, hidden_share: float, slowdown: float) -> float:
+    """Seconds of compute and of traffic of which a share is hidden; the hidden part slows the compute."""
+    hidden = min(hidden_share * traffic_s, device_s)
+    return device_s + hidden * slowdown + traffic_s - hidden
+
+
+@compiled
+def pass_times(sums: np.ndarray, recompute: float, hidden_share: float, slowdown: float) -> Passes:
+    """Forward, input-gradient (with what is recomputed) and weight-gradient time of one place.
+
+    Where the host launches kernels more slowly than the chip runs them, its time counts.
+    """
+    forward = with_traffic(sums[S.forward], sums[S.network_forward], hidden_share, slowdown)
+    all_again = with_traffic(sums[S.full], sums[S.network_full], hidden_share, slowdown)
+    again = repeated(recompute, sums[S.selective], all_again)
+    gradient = with_traffic(sums[S.input_gradient], sums[S.network_backward], hidden_share, slowdown) + again
+    weight = sums[S.weight_gradient]
+    host = sums[S.host_backward] + repeated(recompute, sums[S.host_selective], sums[S.host_full])
+    late = max(host - gradient - weight, 0.0)
+    return Passes(max(forward, sums[S.host_forward]), gradient + late, weight)
+
+
+@equation(
+    Output("layer_forward_s", "s", "forward pass of the mean layer, one microbatch"),
+    Output("layer_input_gradient_s", "s", "its recomputation and the gradient of its inputs"),
+    Output("layer_weight_gradient_s", "s", "the gradient of its weights"),
+    Output("layer_time_s", "s", "both passes of the mean layer"),
+    Output("first_forward_s", "s", "forward pass of what only the first stage has"),
+    Output("first_backward_s", "s", "its backward pass"),
+    Output("last_forward_s", "s", "forward pass of what only the last stage has"),
+    Output("last_backward_s", "s", "its backward pass"),
+    source="sum of the operators, or the host's time to launch them",
+)
+def layer_times(
+    layer_sums: np.ndarray, place_sums: np.ndarray, recompute: float, tensor_overlap: float, overlap_slowdown: float
+) -> tuple[float, float, float, float, float, float, float, float]:
+    """Embedding and head are not recomputed."""
+    hidden, slowdown = tensor_overlap, overlap_slowdown
+    layer = pass_times(layer_sums, recompute, hidden, slowdown)
+    first = pass_times(place_sums[FIRST], 0.0, hidden, slowdown)
+    last = pass_times(place_sums[LAST], 0.0, hidden, slowdown)
+    first_back_s = first.input_gradient_s + first.weight_gradient_s
+    last_back_s = last.input_gradient_s + last.weight_gradient_s
+    forward_s, gradient_s, weight_s = layer
+    both_s = forward_s + gradient_s + weight_s
+    return forward_s, gradient_s, weight_s, both_s, first.forward_s, first_back_s, last.forward_s, last_back_s
+
+
+@equation(
+    Output("dense_parameters_per_chip", "", "parameters of the fullest stage on one chip, without routed experts"),
+    Output("expert_parameters_per_chip", "", "routed-expert parameters of a stage on one chip"),
+    source="sum over the operator table",
+)
+def parameters_per_chip(
+    place_sums: np.ndarray,
+    depth: Depth,
+    layers_per_stage: float,
+    last_stage_layers: float,
+    pipeline_parallel: float,
+) -> tuple[float, float]:
+    """Of the stage that holds the most: the first one has the embedding, the last one the head."""
+    share = depth.expert_layers / depth.layers
+    layer = place_sums[LAYER, S.weights] + (1.0 - share) * place_sums[DENSE, S.weights]
+    layer += share * place_sums[WITH_EXPERTS, S.weights]
+    expert = share * place_sums[ROUTED, S.weights]
+    first, last = place_sums[FIRST, S.weights], place_sums[LAST, S.weights]
+    if pipeline_parallel == 1.0:
+        return layers_per_stage * layer + first + last, layers_per_stage * expert
+    at_first, at_last = layers_per_stage * layer + first, last_stage_layers * layer + last
+    if at_last + last_stage_layers * expert > at_first + layers_per_stage * expert:
+        return at_last, last_stage_layers * expert
+    return at_first, layers_per_stage * expert
+
+
+@equation(
+    Output("sharded_gather_s", "s", "all-gather of a layer's weights over the replicas, where they are sharded"),
+    Output("sharded_scatter_s", "s", "reduce-scatter of its gradients"),
+    Output("unshard_s", "s", "casting and copying of its unsharded weights and gradients"),
+    source="ZeRO stage 3: Rajbhandari 2020; FSDP",
+)
+def sharded_layer(
+    zero_stage: float,
+    layer_sums: np.ndarray,
+    place_sums: np.ndarray,
+    depth: Depth,
+    group_network: np.ndarray,
+    messaging: Messaging,
+    widths: Widths,
+    calibration_unshard_traffic_B: float,
+    attainable_memory_Bps: float,
+) -> tuple[float, float, float]:
+    """Zero below stage 3. Routed experts are sharded over their own replicas."""
+    if zero_stage < 3.0:
+        return 0.0, 0.0, 0.0
+    weights, experts = layer_sums[S.weights], depth.expert_layers / depth.layers * place_sums[ROUTED, S.weights]
+    gather, scatter = 0.0, 0.0
+    for group, part in ((G.shard, weights - experts), (G.expert_data, experts)):
+        gather += group_collective(group_network, group, ALL_GATHER, part * widths.weight_B, messaging)
+        scatter += group_collective(group_network, group, REDUCE_SCATTER, part * widths.reduce_B, messaging)
+    return gather, scatter, weights * calibration_unshard_traffic_B / attainable_memory_Bps
+
+
+@equation(
+    Output("layer_stored_B", "B", "what a layer keeps of a microbatch for the backward pass"),
+    source="Korthikanti 2022, equations 1 to 5; with an interval, checkpoints stand at every so many layers",
+)
+def layer_stored(
+    layer_sums: np.ndarray, recompute: float, checkpoint_B: float, checkpoint_interval: float, layers_per_stage: float
+) -> float:
+    """Everything, all but what selective recompute repeats, or checkpoints alone."""
+    if recompute == FULL:
+        return checkpoint_B / min(checkpoint_interval, layers_per_stage)
+    return layer_sums[S.stored_selective] if recompute == SELECTIVE else layer_sums[S.stored]
+
+
+@equation(
+    Output("offload_forward_s", "s", "traffic of a layer to and from the second memory in a forward pass"),
+    Output("offload_backward_s", "s", "the same in a backward pass"),
+    Output("offload_optimizer_s", "s", "optimizer state to and from the second memory, per iteration"),
+    source="forward: weights come in, activations go out; backward: both come back; Calculon A.5",
+)
+def offload_traffic(
+    layer_sums: np.ndarray,
+    layer_stored_B: float,
+    weight_B: float,
+    away: Annotated[Offloaded, "{}_offload"],
+    optimizer_B: float,
+    offload_bandwidth_Bps: float,
+) -> tuple[float, float, float]:
+    """The link carries both directions at once; the busier one counts."""
+    weights_B, activations_B = away.weight * layer_sums[S.weights] * weight_B, away.activation * layer_stored_B
+    forward_s = max(weights_B, activations_B) / offload_bandwidth_Bps
+    backward_s = (weights_B + activations_B) / offload_bandwidth_Bps
+    return forward_s, backward_s, away.optimizer * optimizer_B / offload_bandwidth_Bps
+
+
+@equation(
+    Output("stage_forward_s", "s", "forward pass of one microbatch through the layers of a stage"),
+    Output("stage_input_gradient_s", "s", "recomputation and gradient of inputs"),
+    Output("stage_weight_gradient_s", "s", "gradient of weights, added to that of earlier microbatches"),
+    source="layers one after the other; gathers of sharded weights run beside the compute of the layer before",
+)
+def stage_times(
+    layers_per_stage: float,
+    layer_sums: np.ndarray,
+    layer: Annotated[Passes, "layer_{}"],
+    sharded: Annotated[Sharded, "sharded_{}"],
+    unshard_s: float,
+    offload: Annotated[BothWays, "offload_{}"],
+    gradient_all_reduce: float,
+    overlap_slowdown: float,
+    calibration_accumulation_B: float,
+    attainable_memory_Bps: float,
+) -> tuple[float, float, float]:
+    """The slower of compute and weight traffic governs a layer where they overlap; so does the second memory's link."""
+    share = 1.0 if gradient_all_reduce == OVERLAPPED else 0.0
+    gather_s, scatter_s = (0.0, 0.0) if gradient_all_reduce == IGNORED else (sharded.gather_s, sharded.scatter_s)
+    forward = with_traffic(layer.forward_s, gather_s, share, overlap_slowdown)
+    accumulation = layer_sums[S.weights] * calibration_accumulation_B / attainable_memory_Bps
+    back = layer.input_gradient_s + layer.weight_gradient_s + unshard_s + accumulation
+    late = with_traffic(back, gather_s + scatter_s, share, overlap_slowdown) - back
+    n = layers_per_stage
+    gradient = layer.input_gradient_s + unshard_s + late
+    forward = max(forward, offload.forward_s)
+    gradient += max(offload.backward_s - gradient - layer.weight_gradient_s - accumulation, 0.0)
+    return n * forward, n * gradient, n * (layer.weight_gradient_s + accumulation)
+
+
+@equation(
+    Output("stage_transfer_s", "s", "message of one microbatch to the neighbouring stage"),
+    source="Narayanan 2021, section 4.1: each chip of a tensor group sends its part, the receivers gather them",
+)
+def stage_transfer(
+    boundary: Annotated[Boundary, "stage_{}"],
+    pipeline_parallel: float,
+    group_network: np.ndarray,
+    messaging: Messaging,
+    calibration_transfer_host_s: float,
+) -> float:
+    """Nothing for a single stage."""
+    if pipeline_parallel <= 1.0:
+        return 0.0
+    message_s = group_collective(group_network, G.pipeline, POINT_TO_POINT, boundary.message_B, messaging)
+    gather_s = group_collective(group_network, G.tensor, ALL_GATHER, boundary.gather_B, messaging)
+    return calibration_transfer_host_s + message_s + gather_s
+
+
+@equation(
+    Output("last_extra_forward_s", "s", "forward pass of the last stage beyond that of a full one"),
+    Output("last_extra_backward_s", "s", "its backward pass"),
+    source="the head stands on the last stage, which has fewer layers where they do not divide",
+)
+def last_stage(
+    layers_per_stage: float,
+    last_stage_layers: float,
+    layer: Annotated[Passes, "layer_{}"],
+    last: Annotated[BothWays, "last_{}"],
+) -> tuple[float, float]:
+    """Never less than a full stage: the others set the pace."""
+    short = layers_per_stage - last_stage_layers
+    back_s = layer.input_gradient_s + layer.weight_gradient_s
+    return max(last.forward_s - short * layer.forward_s, 0.0), max(last.backward_s - short * back_s, 0.0)
+
+
+EQUATIONS = (
+    division,
+    layer_times,
+    parameters_per_chip,
+    sharded_layer,
+    layer_stored,
+    offload_traffic,
+    stage_times,
+    stage_transfer,
+    last_stage,
+)

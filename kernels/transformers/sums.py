@@ -1,0 +1,185 @@
+"""Sums over operators: those of each place of a model, and of its mean layer."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from kernels.codes import PLACES
+from kernels.equation import Output, compiled, equation
+from kernels.transformers.groups import G
+from kernels.transformers.operators import COLLECTIVE, TIME, TRAIT, D
+
+LAYER, DENSE, WITH_EXPERTS, ROUTED, FIRST, LAST = range(len(PLACES))
+
+
+class Sums(NamedTuple):
+    """Columns of `place_sums`: seconds on the chip of each pass without collectives, of what recompute repeats, of the
+    collectives, of the host; parameters; bytes stored and working; operations; forward bytes; seconds of all passes and
+    of the forward pass by what limits them."""
+
+    forward: int
+    input_gradient: int
+    weight_gradient: int
+    selective: int
+    full: int
+    network_forward: int
+    network_backward: int
+    network_full: int
+    network_tensor: int
+    host_forward: int
+    host_backward: int
+    host_selective: int
+    host_full: int
+    weights: int
+    stored: int
+    stored_selective: int
+    working: int
+    forward_flops: int
+    backward_flops: int
+    selective_flops: int
+    full_flops: int
+    forward_bytes: int
+    bound_compute: int
+    bound_l2: int
+    bound_memory: int
+    bound_overhead: int
+    forward_bound_compute: int
+    forward_bound_l2: int
+    forward_bound_memory: int
+    forward_bound_overhead: int
+
+
+S = Sums(*range(len(Sums._fields)))
+
+
+class Depth(NamedTuple):
+    """Layers of a model, and those of them that have routed experts."""
+
+    layers: float
+    expert_layers: float
+
+
+@compiled
+def repeats(recompute: int, early_stop: float) -> tuple[float, float]:
+    """1 or 0: whether selective, and whether full recompute repeats the forward pass of an operator of a class."""
+    full = 0.0 if recompute == 0 or (recompute == 3 and early_stop > 0.0) else 1.0
+    return (1.0 if recompute == 2 else 0.0), full
+
+
+@compiled
+def sum_places(
+    traits: np.ndarray,
+    dims: np.ndarray,
+    times: np.ndarray,
+    bounds: np.ndarray,
+    asynchronous: float,
+    early_stop: float,
+    sums: np.ndarray,
+) -> None:
+    """Add the operators of each place up. Asynchronous collectives count by what exceeds the pass beside them."""
+    sums[:] = 0.0
+    for i in range(len(traits)):
+        count, time = dims[i, D.count], times[i]
+        if count <= 0.0:
+            continue
+        s = sums[traits[i, TRAIT.place]]
+        selective, full = repeats(traits[i, TRAIT.recompute], early_stop)
+        s[S.weights] += count * dims[i, D.weight]
+        s[S.stored] += count * dims[i, D.stored]
+        s[S.stored_selective] += 0.0 if selective > 0.0 else count * dims[i, D.stored]
+        s[S.working] += count * dims[i, D.working]
+        s[S.host_forward] += count * time[TIME.forward_host]
+        s[S.host_backward] += count * time[TIME.backward_host]
+        s[S.host_selective] += count * time[TIME.forward_host] if selective > 0.0 else 0.0
+        s[S.host_full] += full * count * time[TIME.forward_host]
+        forward, backward = count * time[TIME.forward], count * time[TIME.input_gradient]
+        if traits[i, TRAIT.type] == COLLECTIVE:
+            other = traits[i, TRAIT.beside]
+            if asynchronous > 0.0 and other >= 0:
+                beside = dims[other, D.count] * times[other, traits[i, TRAIT.beside_pass]]
+                backward = max(backward - beside, 0.0)
+            s[S.network_forward] += forward
+            s[S.network_tensor] += forward + backward if traits[i, TRAIT.group] == G.tensor else 0.0
+            s[S.network_backward] += backward
+            s[S.network_full] += full * forward
+            continue
+        weight = count * time[TIME.weight_gradient]
+        s[S.forward] += forward
+        s[S.input_gradient] += backward
+        s[S.weight_gradient] += weight
+        s[S.full] += full * forward
+        s[S.selective] += forward if selective > 0.0 else 0.0
+        s[S.forward_flops] += count * time[TIME.forward_flops]
+        s[S.backward_flops] += count * time[TIME.backward_flops]
+        s[S.full_flops] += full * count * time[TIME.forward_flops]
+        s[S.selective_flops] += count * time[TIME.forward_flops] if selective > 0.0 else 0.0
+        s[S.forward_bytes] += count * time[TIME.forward_bytes]
+        s[S.bound_compute + bounds[i, 0]] += forward
+        s[S.forward_bound_compute + bounds[i, 0]] += forward
+        s[S.bound_compute + bounds[i, 1]] += backward
+        s[S.bound_compute + bounds[i, 2]] += weight
+
+
+@equation(
+    Output("place_sums", "s, B or flop", "sums over the operators of each place", (len(PLACES), len(S))),
+    source="sum over the operator table",
+)
+def place_sums(
+    operator_traits: np.ndarray,
+    operator_dims: np.ndarray,
+    operator_times: np.ndarray,
+    operator_bounds: np.ndarray,
+    calibration_async_tensor: float,
+    calibration_early_stop: float,
+    place_sums: np.ndarray,
+) -> None:
+    """A training pass, or the pass over a prompt."""
+    sum_places(
+        operator_traits, operator_dims, operator_times, operator_bounds, calibration_async_tensor,
+        calibration_early_stop, place_sums,
+    )  # fmt: skip
+
+
+@equation(
+    Output("decode_sums", "s, B or flop", "sums over the operators of each place", (len(PLACES), len(S))),
+    source="sum over the operator table",
+)
+def decode_sums(
+    operator_traits: np.ndarray,
+    decode_dims: np.ndarray,
+    decode_times: np.ndarray,
+    decode_bounds: np.ndarray,
+    decode_sums: np.ndarray,
+) -> None:
+    """The pass for one generated token."""
+    sum_places(operator_traits, decode_dims, decode_times, decode_bounds, 0.0, 0.0, decode_sums)
+
+
+@compiled
+def mix_layer(sums: np.ndarray, depth: Depth, layer: np.ndarray) -> None:
+    """Sums of the mean layer: what all layers have, and what those with and without experts have, by their share."""
+    expert_share = depth.expert_layers / depth.layers
+    for i in range(len(layer)):
+        with_experts = sums[WITH_EXPERTS, i] + sums[ROUTED, i]
+        layer[i] = sums[LAYER, i] + (1.0 - expert_share) * sums[DENSE, i] + expert_share * with_experts
+
+
+@equation(
+    Output("layer_sums", "s, B or flop", "sums over the operators of the mean layer", (len(S),)),
+    source="layers with and without experts are spread evenly over the stages",
+)
+def layer_sums(place_sums: np.ndarray, depth: Depth, layer_sums: np.ndarray) -> None:
+    """The mean layer of a training pass, or of the pass over a prompt."""
+    mix_layer(place_sums, depth, layer_sums)
+
+
+@equation(
+    Output("decode_layer_sums", "s, B or flop", "sums over the operators of the mean layer", (len(S),)),
+    source="layers with and without experts are spread evenly over the stages",
+)
+def decode_layer_sums(decode_sums: np.ndarray, depth: Depth, decode_layer_sums: np.ndarray) -> None:
+    """The mean layer of the pass for one generated token."""
+    mix_layer(decode_sums, depth, decode_layer_sums)
+
+
+EQUATIONS = (place_sums, decode_sums, layer_sums, decode_layer_sums)
