@@ -40,6 +40,7 @@ from sweeper.errors import EnvironmentFault
 
 SECRET_B = DIGEST_B = 32
 
+SECRET = secret_path()
 TURNS = Turns(lock_path())
 """The turns of this process to compile."""
 
@@ -103,7 +104,7 @@ class VerifiedFiles:
         write_own(self._index_path, self._sign(payload) + payload)
 
     def _sign(self, payload: bytes) -> bytes:
-        return hmac.digest(_secret(secret_path()), self._meaning + payload, "sha256")
+        return hmac.digest(_secret(SECRET), self._meaning + payload, "sha256")
 
 
 @cache

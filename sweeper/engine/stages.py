@@ -9,6 +9,7 @@ import hashlib
 import sys
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 from types import ModuleType
 
 from sweeper.engine.cache import generated_dir
@@ -19,7 +20,7 @@ from sweeper.engine.own_files import own_directory, read_own, write_own
 def load_stage(source: str) -> Callable[..., None]:
     """The function `stage` of a generated module. Raises EnvironmentFault if the cache cannot be written."""
     text = source.encode()
-    path = own_directory(generated_dir()) / f"stage_{hashlib.sha256(text).hexdigest()[:24]}.py"
+    path = _folder() / f"stage_{hashlib.sha256(text).hexdigest()[:24]}.py"
     if read_own(path) != text:
         write_own(path, text)
     module = ModuleType(path.stem)
@@ -28,3 +29,8 @@ def load_stage(source: str) -> Callable[..., None]:
     exec(compile(text, path, "exec"), vars(module))
     stage: Callable[..., None] = module.stage
     return stage
+
+
+@cache
+def _folder() -> Path:
+    return own_directory(generated_dir())
