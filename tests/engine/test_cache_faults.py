@@ -212,9 +212,10 @@ def test_waiting_is_said_again_and_ends_when_the_kernel_is_there(
     monkeypatch.setattr(turns, "LOOK_S", 0.01)
     lock = tmp_path / "lock"
     started = time.monotonic()
-    with caplog.at_level(logging.WARNING, "sweeper"), Turns(lock).turn("theirs", lambda: False):
-        with Turns(lock).turn("ours", lambda: time.monotonic() - started > 1.4):
-            pass
+    theirs = Turns(lock).turn("theirs", lambda: False)
+    ours = Turns(lock).turn("ours", lambda: time.monotonic() - started > 1.4)
+    with caplog.at_level(logging.WARNING, "sweeper"), theirs, ours:
+        pass
     assert len(caplog.records) == 3
     assert all("which compiles kernel theirs (number 1" in record.getMessage() for record in caplog.records)
 

@@ -25,8 +25,8 @@ import sweeper  # noqa: F401 - before numba and kernels
 from sweeper.engine.cache import cache_dir, generated_dir, lock_path
 
 SIDES = (1.0, 2.5, 3.0)
-ANSWER = [3.0, 4.0, 8.0, 2.0, 2.0, 12.5, 18.0, 3.0, 13.5, 19.0]
-"""Worked by hand: 2 + 1, 2 * 2, 2 * 2 * 2, 1 + 1, then areas and prices of the sides."""
+ANSWER = [6.0, 4.0, 8.0, 3.0, 2.0, 12.5, 18.0, 6.0, 37.5, 54.0]
+"""Worked by hand: 3 * 2, 2 * 2, 2 * 2 * 2, 3 * 1, then areas and prices of the sides."""
 
 
 @dataclass
@@ -45,11 +45,11 @@ def use() -> Use:
     sys.modules.pop("tests.support.tiny_kernels", None)
     load_stage.cache_clear()
     tiny: Any = import_module("tests.support.tiny_kernels")
-    given = [tiny.raised(2.0), tiny.doubled(2.0), tiny.area.function(2.0), tiny.price.function(1.0)]
+    given = [tiny.tripled(2.0), tiny.doubled(2.0), tiny.area.function(2.0), tiny.price.function(1.0)]
     stage: Any = fuse(Fusion((tiny.area, tiny.price), (Argument("side_mm", "own"),), ("area_mm2", "price_usd")))
     areas, prices = np.empty(len(SIDES)), np.empty(len(SIDES))
     stage(len(SIDES), np.array(SIDES), areas, prices)
-    kernels = {"doubled": tiny.doubled, "raised": tiny.raised, "stage": stage}
+    kernels = {"doubled": tiny.doubled, "tripled": tiny.tripled, "stage": stage}
     kernels |= {"area": tiny.area.function, "price": tiny.price.function}
     counts = {name: sum(kernel.stats.cache_misses.values()) for name, kernel in kernels.items()}
     return Use([*given, *areas.tolist(), *prices.tolist()], counts)
@@ -130,7 +130,7 @@ def forge() -> list[str]:
 
     def in_wrong_place(kind: str) -> None:
         folder = files._index_path.parent
-        (source,) = folder.glob(f"*.raised-*{kind}")
+        (source,) = folder.glob(f"*.tripled-*{kind}")
         (target,) = folder.glob(f"*.doubled-*{kind}")
         target.write_bytes(source.read_bytes())
 

@@ -9,8 +9,9 @@ def doubled(x: float) -> float:
 
 
 @compiled
-def raised(x: float) -> float:
-    return x + 1.0
+def tripled(x: float) -> float:
+    """Has the byte code of `doubled`, so that Numba alone cannot tell their files apart."""
+    return 3.0 * x
 
 
 @equation(Output("area_mm2", "mm2", "twice a square"), source="made up")
@@ -18,6 +19,6 @@ def area(side_mm: float) -> float:
     return doubled(side_mm) * side_mm
 
 
-@equation(Output("price_usd", "usd", "rises with the area"), source="made up")
+@equation(Output("price_usd", "usd", "thrice the area"), source="made up")
 def price(area_mm2: float) -> float:
-    return raised(area_mm2)
+    return tripled(area_mm2)
