@@ -24,8 +24,8 @@ COMPILERS = ("numba", "llvmlite", "numpy")
 X86_64_V3 = frozenset({"avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe"})
 """Flags of /proc/cpuinfo that the portable target x86-64-v3 needs beyond the older levels."""
 
-LOCATORS = "sweeper.engine.numba_cache.OwnLocator,IPythonCacheLocator"
-"""Numba's setting that makes it import our changes of its cache; the second is for functions typed in a notebook."""
+LOCATORS = "sweeper.engine.numba_cache.OwnLocator,IPythonCacheLocator,ZipCacheLocator"
+"""Numba's setting by which it imports our changes of its cache; the others serve functions without a file."""
 
 FORMAT = "verified files 1"
 """Changes with what the cache's files look like, so that versions of sweeper do not meet in one directory."""

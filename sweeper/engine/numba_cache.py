@@ -121,11 +121,10 @@ def _secret(path: Path) -> bytes:
         try:
             os.link(draft, path)  # unlike a renaming, this leaves the secret of a process that was faster
         except FileExistsError:
-            draft.unlink()
+            pass
         except OSError:  # a file system without links
             draft.replace(path)
-        else:
-            draft.unlink()
+        draft.unlink(missing_ok=True)
     raise EnvironmentFault(f"cannot keep the secret of the kernel cache in {str(path)!r}: {ADVICE}")
 
 

@@ -106,6 +106,30 @@ def test_a_spoilt_secret_is_replaced_and_all_compiled_again(warm: Path) -> None:
     assert set(evaluate(warm)[0].values()) == {0}
 
 
+def test_all_processes_have_one_secret_even_where_files_have_no_second_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sweeper.engine import numba_cache
+
+    def made() -> bytes:
+        return numba_cache._secret.__wrapped__(tmp_path / "key")
+
+    def fail(*paths: Path) -> None:
+        raise PermissionError
+
+    def too_late(draft: Path, path: Path) -> None:
+        path.touch(0o600)
+        path.write_bytes(b"s" * 32)
+        raise FileExistsError
+
+    monkeypatch.setattr(numba_cache.os, "link", too_late)
+    assert made() == b"s" * 32
+    (tmp_path / "key").unlink()
+    monkeypatch.setattr(numba_cache.os, "link", fail)
+    assert made() == made() != b"s" * 32
+    assert os.listdir(tmp_path) == ["key"]
+
+
 def test_what_the_cache_holds_is_closed_to_others(warm: Path) -> None:
     modes = {stat.S_IMODE(path.stat().st_mode) for path in warm.rglob("*") if path.is_file()}
     assert modes == {0o600}
