@@ -6,18 +6,16 @@ libraries that compile them and of the processor they are compiled for. `configu
 because Numba reads its settings at import.
 """
 
-import fcntl
 import hashlib
 import os
 import platform
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cache
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
+from sweeper.engine.own_files import own_directory
 from sweeper.errors import EnvironmentFault
 
 COMPILERS = ("numba", "llvmlite", "numpy")
@@ -26,32 +24,38 @@ COMPILERS = ("numba", "llvmlite", "numpy")
 X86_64_V3 = frozenset({"avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe"})
 """Flags of /proc/cpuinfo that the portable target x86-64-v3 needs beyond the older levels."""
 
+LOCATORS = "sweeper.engine.numba_cache.OwnLocator,IPythonCacheLocator,ZipCacheLocator"
+"""Numba's setting by which it imports our changes of its cache; the others serve functions without a file."""
+
+FORMAT = "verified files 1"
+"""Changes with what the cache's files look like, so that versions of sweeper do not meet in one directory."""
+
 
 def configure() -> Path:
     """Point Numba at the cache of these kernels and at the portable target; returns the cache directory.
 
-    Sets NUMBA_CACHE_DIR (a value set by the user would defeat the purpose and is replaced; SWEEPER_CACHE_DIR moves
-    the cache), NUMBA_NUM_THREADS=1 (processes are the parallelism) and, unless the user chose one, NUMBA_CPU_NAME.
-    May be called again. Raises EnvironmentFault if Numba was imported before with another cache directory, or if the
-    directory cannot be written.
+    Sets NUMBA_CACHE_DIR and NUMBA_CACHE_LOCATOR_CLASSES (values set by the user would defeat the purpose and are
+    replaced; SWEEPER_CACHE_DIR moves the cache), NUMBA_NUM_THREADS=1 (processes are the parallelism) and, unless the
+    user chose one, NUMBA_CPU_NAME. May be called again. Raises EnvironmentFault if Numba was imported before with
+    other settings, or if the directory cannot be written or is open to others.
     """
     os.environ.setdefault("NUMBA_CPU_NAME", _portable_cpu())
     os.environ.setdefault("NUMBA_CPU_FEATURES", "")
     directory = cache_dir()
     if "numba" in sys.modules:
-        used = sys.modules["numba"].config.CACHE_DIR
-        if used != str(directory):
+        settings = sys.modules["numba"].config
+        used, by = settings.CACHE_DIR, settings.CACHE_LOCATOR_CLASSES
+        if used != str(directory) or by != LOCATORS:
             place = repr(used) if used else "beside the sources"
             raise EnvironmentFault(
-                f"numba was imported with its cache {place} instead of in {str(directory)!r}: "
+                f"numba was imported with its own cache {place} instead of sweeper's in {str(directory)!r}: "
                 "import sweeper before numba and kernels"
             )
     os.environ["NUMBA_CACHE_DIR"] = str(directory)
+    os.environ["NUMBA_CACHE_LOCATOR_CLASSES"] = LOCATORS
     os.environ["NUMBA_NUM_THREADS"] = "1"
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise EnvironmentFault(f"cannot make the kernel cache: {error}; set SWEEPER_CACHE_DIR") from error
+    for folder in (_user_cache(), directory.parent, directory):
+        own_directory(folder)
     return directory
 
 
@@ -65,21 +69,19 @@ def generated_dir() -> Path:
     return cache_dir() / "generated"
 
 
-@contextmanager
-def compiling() -> Iterator[None]:
-    """Hold the cache while kernels compile into it.
+def lock_path() -> Path:
+    """The file that a process locks while it compiles."""
+    return cache_dir() / "compiling"
 
-    Two processes that compile different signatures of one function at a time give both the same file name in Numba's
-    index, and a later one would call the wrong machine code.
-    """
-    with open(cache_dir() / "compiling", "w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+
+def secret_path() -> Path:
+    """The secret that the files of this user's caches are signed with; without it all are compiled again."""
+    return cache_dir().parent / "key"
 
 
 def kernel_hash() -> str:
-    """Hex digest of the kernel sources, of the compiler's version and of the target processor."""
-    parts = [source_hash("kernels"), platform.python_version(), os.environ.get("NUMBA_CPU_NAME", "")]
+    """Hex digest of the kernel sources, of the compiler's version, of the target and of the cache's format."""
+    parts = [FORMAT, source_hash("kernels"), platform.python_version(), os.environ.get("NUMBA_CPU_NAME", "")]
     parts += [f"{package} {version(package)}" for package in COMPILERS]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 

@@ -1,0 +1,36 @@
+"""Loading the generated loop of a stage: what is executed is the text as generated, whatever lies on disk.
+
+Numba needs a file all the same: it names its cache files after the path and asks that the file exists, and takes the
+content's hash as the version of the source. People find there what a traceback speaks of. So the text is put there,
+and put there again if the file says something else.
+"""
+
+import hashlib
+import sys
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+
+from sweeper.engine.cache import generated_dir
+from sweeper.engine.own_files import own_directory, read_own, write_own
+
+
+@cache
+def load_stage(source: str) -> Callable[..., None]:
+    """The function `stage` of a generated module. Raises EnvironmentFault if the cache cannot be written."""
+    text = source.encode()
+    path = _folder() / f"stage_{hashlib.sha256(text).hexdigest()[:24]}.py"
+    if read_own(path) != text:
+        write_own(path, text)
+    module = ModuleType(path.stem)
+    module.__file__ = str(path)
+    sys.modules[path.stem] = module  # Numba finds the module by name when it loads the cached loop
+    exec(compile(text, path, "exec"), vars(module))
+    stage: Callable[..., None] = module.stage
+    return stage
+
+
+@cache
+def _folder() -> Path:
+    return own_directory(generated_dir())

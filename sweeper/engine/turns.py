@@ -1,0 +1,105 @@
+"""Taking turns to compile: one process at a time, so that a kernel is compiled once; the others say that they wait.
+
+A process whose kernels are in the cache takes no turn. One that waits looks again and again whether the other has
+compiled the kernel meanwhile, and then loads it. The lock is the operating system's (`flock`): it ends with its holder,
+however that dies. It saves work and is not needed for correct results, so on a file system without locks all compile.
+"""
+
+import contextlib
+import fcntl
+import logging
+import os
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from sweeper.engine.own_files import ADVICE, is_own
+from sweeper.errors import EnvironmentFault
+
+LOOK_S = 0.1
+"""Interval at which a waiting process looks."""
+
+FIRST_NOTE_S, NOTE_S = 1.0, 30.0
+"""When a process that waits says so, and at which intervals it repeats that."""
+
+NOTE_B = 1000
+"""How much is read of what the holder says about itself."""
+
+log = logging.getLogger("sweeper")
+"""Where waiting is told: on standard error, unless the application configures the logger otherwise."""
+
+
+class Turns:
+    """The turns of this process at a lock file. Threads must not use it at the same time."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._held = False
+        self._count = 0
+        self._since = ""
+        self._noted = -NOTE_S
+
+    @contextmanager
+    def turn(self, kernel: str, done: Callable[[], bool]) -> Iterator[None]:
+        """Compile a kernel inside the block while nobody else compiles, or load it: once `done()` nobody waits.
+
+        Turns of one process may be nested: a kernel that calls others compiles them too.
+        """
+        if self._held or done():
+            yield
+            return
+        descriptor = self._open()
+        try:
+            self._held = self._wait(descriptor, done)
+            if self._held:
+                self._sign(descriptor, kernel)
+            yield
+        finally:
+            self._held = False
+            with contextlib.suppress(OSError):
+                fcntl.flock(descriptor, fcntl.LOCK_UN)  # a forked child may have the file open still
+            os.close(descriptor)
+
+    def _open(self) -> int:
+        try:
+            with contextlib.suppress(FileNotFoundError):
+                if not is_own(self._path.lstat()):
+                    self._path.unlink()
+            return os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        except OSError as error:
+            raise EnvironmentFault(f"cannot lock the kernel cache: {error}; mend it {ADVICE}") from error
+
+    def _wait(self, descriptor: int, done: Callable[[], bool]) -> bool:
+        """Wait for the lock and return whether we hold it; without it one may go on too, see above."""
+        started = time.monotonic()
+        while not done():
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return True
+            except BlockingIOError:
+                self._tell(descriptor, started)
+                time.sleep(LOOK_S)
+            except OSError:
+                return False
+        return False
+
+    def _tell(self, descriptor: int, started: float) -> None:
+        now = time.monotonic()
+        if now - started >= FIRST_NOTE_S and now - self._noted >= NOTE_S:
+            self._noted = now
+            holder = os.pread(descriptor, NOTE_B, 0).decode(errors="replace") or "another process, which compiles"
+            log.warning("waiting (%.0f s so far) for %s", now - started, holder)
+
+    def _sign(self, descriptor: int, kernel: str) -> None:
+        """Say in the lock file who holds it, for those who wait."""
+        self._count += 1
+        self._since = self._since or time.strftime("%H:%M:%S")
+        text = (
+            f"process {os.getpid()} on {socket.gethostname()}, which compiles kernel {kernel} "
+            f"(number {self._count} since {self._since})"
+        )
+        with contextlib.suppress(OSError):  # A full disk will be noticed by what is written next.
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, text.encode(), 0)
