@@ -24,3 +24,9 @@ class PackageTables:
     """float64 [links, LINK_NUMBERS]"""
     conventions: np.ndarray
     """float64 [CONVENTIONS]"""
+
+    @property
+    def numbers(self) -> np.ndarray:
+        """All numbers, one table after the other, as the equation `package_units` reads them."""
+        tables = (self.die_numbers, self.layer_numbers, self.link_numbers, self.conventions)
+        return np.concatenate([table.ravel() for table in tables])

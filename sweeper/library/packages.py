@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from kernels.packages.build import build
+from kernels.packages.build import package_units
 from kernels.packages.defects import YIELD_MODELS
 from kernels.packages.layout import (
     CONVENTIONS,
@@ -395,15 +395,8 @@ def _word(entry: Entry, key: str, allowed: Sequence[str]) -> int:
 def evaluate_tables(tables: PackageTables) -> np.ndarray:
     """Results [die, RESULTS] of one package."""
     results = np.zeros((len(tables.die_codes), len(RESULTS)))
-    build(
-        tables.die_codes,
-        tables.die_numbers,
-        tables.layer_numbers,
-        tables.link_codes,
-        tables.link_numbers,
-        tables.conventions,
-        results,
-    )
+    nowhere, nothing = np.empty(0, np.int64), np.empty(0)
+    package_units.function(tables.die_codes, tables.link_codes, tables.numbers, nowhere, nothing, results)
     return results
 
 
