@@ -23,6 +23,9 @@ from kernels.graphs import (
 from kernels.graphs import (
     memory as footprint,
 )
+from kernels.graphs import (
+    metrics as graph_metrics,
+)
 from kernels.packages import equations as packaging
 from kernels.shared import (
     chip,
@@ -53,7 +56,7 @@ SHARED: tuple[Equation, ...] = (
     *network.EQUATIONS,
     *cost.EQUATIONS,
     *packaging.EQUATIONS,
-    metrics.efficiency,
+    *metrics.EQUATIONS,
     *ownership.EQUATIONS,
     *generator.EQUATIONS,
 )
@@ -73,9 +76,7 @@ MODELS: dict[str, tuple[Equation, ...]] = {
         *serving.EQUATIONS,
         *speculation.EQUATIONS,
         *footprint.EQUATIONS,
-        metrics.work,
-        metrics.chip_work,
-        metrics.roofline,
+        *graph_metrics.EQUATIONS,
         *energy.SHARED,
         *energy.GRAPH,
     ),

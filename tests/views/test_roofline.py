@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sweeper
-from kernels.shared.metrics import roofline
+from kernels.graphs.metrics import roofline
 from sweeper.views import figures
 from sweeper.views.figures import roofline_figure
 from sweeper.views.report import frame_of
