@@ -9,8 +9,6 @@ from kernels.chips import generator
 from kernels.equation import Equation
 from kernels.graphs import (
     allocation,
-    joint,
-    mapping,
     partition,
     pipeline,
     serving,
@@ -26,6 +24,7 @@ from kernels.graphs import (
 from kernels.graphs import (
     metrics as graph_metrics,
 )
+from kernels.graphs.mapping import case, joint, partitions, stages
 from kernels.packages import equations as packaging
 from kernels.shared import (
     chip,
@@ -70,7 +69,9 @@ MODELS: dict[str, tuple[Equation, ...]] = {
         *graph_loads.EQUATIONS,
         *allocation.EQUATIONS,
         *partition.EQUATIONS,
-        *mapping.EQUATIONS,
+        *case.EQUATIONS,
+        *stages.EQUATIONS,
+        *partitions.EQUATIONS,
         *joint.EQUATIONS,
         *pipeline.EQUATIONS,
         *serving.EQUATIONS,
