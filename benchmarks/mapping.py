@@ -17,8 +17,9 @@ from benchmarks.mapping_mip import solve
 from benchmarks.studies import points_of, warm
 from benchmarks.table import Row, Target
 from benchmarks.timing import cpu_s
-from kernels.graphs.ideals import all_ideals, predecessors
-from kernels.graphs.mapping import Case, free_partition, make_case, optimal_partition
+from kernels.graphs.mapping.case import Arrays, Case, make_case
+from kernels.graphs.mapping.ideals import all_ideals, predecessors
+from kernels.graphs.mapping.partitions import free_partition, optimal_partition
 from sweeper.engine.evaluation import evaluate
 from sweeper.planning.columns import STRUCTURE
 from sweeper.planning.plan import Plan
@@ -96,14 +97,14 @@ class Problem:
 
     def case(self) -> Case:
         """The problem as the optimiser reads it, with room in memory for every tensor."""
-        names = ("mapping_kernels", "mapping_chip", "kernel_shapes", "kernel_traits", "kernel_loads", "graph_edges")
-        return make_case(*(self.values[name] for name in (*names, "stage_of")), np.inf)
+        arrays = Arrays(*(self.values[name] for name in Arrays._fields))
+        return make_case(arrays, self.values["stage_of"], np.inf)
 
 
 def ideals_of(case: Case) -> str:
     """How many order ideals a graph has."""
-    order = np.argsort(case.group_of, kind="mergesort")
-    count = len(all_ideals(predecessors(case.edges, case.group_of), order, COUNTED))
+    order = np.argsort(case.kernels.group_of, kind="mergesort")
+    count = len(all_ideals(predecessors(case.edges, case.kernels.group_of), order, COUNTED))
     return f"{count:,}" if count else f"more than {COUNTED:,}"
 
 

@@ -20,7 +20,7 @@ from scipy.sparse import (  # type: ignore[import-untyped]
     vstack,
 )
 
-from kernels.graphs.mapping import Case
+from kernels.graphs.mapping.case import Case
 from kernels.graphs.partition import SERIAL
 
 GAP = 1e-9
@@ -43,14 +43,15 @@ class Solved(NamedTuple):
 def solve(case: Case, partitions: int, limit_s: float) -> Solved:
     """The best partition into at most so many parts, within so many seconds. Raises ValueError if a kernel does not
     fit on the chip alone, and RuntimeError if the solver has found nothing."""
-    kernels, tensors = len(case.compute_s), len(case.edges)
+    of, chip = case.kernels, case.chip
+    kernels, tensors = len(of.compute_s), len(case.edges)
     producer, consumer = case.edges[:, 0], case.edges[:, 1]
-    size_B = case.output_B[producer]
-    buffer_B = size_B / case.tiles
+    size_B = of.output_B[producer]
+    buffer_B = size_B / chip.tiles
     starts, ends = (_chosen(own, kernels) for own in (producer, consumer))
     touches = starts + ends
-    first, after = np.nonzero(case.group_of[:, None] < case.group_of[None, :])
-    if np.any(case.weight_B + touches.T @ (2.0 * buffer_B) > case.sram_B):
+    first, after = np.nonzero(of.group_of[:, None] < of.group_of[None, :])
+    if np.any(of.weight_B + touches.T @ (2.0 * buffer_B) > chip.sram_B):
         raise ValueError("a kernel does not fit on the chip alone")
 
     # variables: p[i, k], together[j, k], time[k], each with k slow
@@ -67,10 +68,10 @@ def solve(case: Case, partitions: int, limit_s: float) -> Solved:
         return kron(later, per_kernel[None, :]), kron(each, per_tensor[None, :])
 
     nothing = np.zeros(tensors)
-    traffic_B = case.moved_B + touches.T @ size_B
-    memory = row(traffic_B / case.bandwidth_Bps, -2.0 * size_B / case.bandwidth_Bps)
-    compute, network = row(case.compute_s, nothing), row(case.network_s[:, SERIAL], nothing)
-    sram = row(case.weight_B + touches.T @ (2.0 * buffer_B), buffer_B * (consumer - producer + 1.0 - 4.0))
+    traffic_B = of.moved_B + touches.T @ size_B
+    memory = row(traffic_B / chip.bandwidth_Bps, -2.0 * size_B / chip.bandwidth_Bps)
+    compute, network = row(of.compute_s, nothing), row(of.network_s[:, SERIAL], nothing)
+    sram = row(of.weight_B + touches.T @ (2.0 * buffer_B), buffer_B * (consumer - producer + 1.0 - 4.0))
 
     blocks: list[tuple[csr_array, csr_array | None, csr_array | None, float]] = [
         # a kernel stays in the prefix, and follows its producers
@@ -84,7 +85,7 @@ def solve(case: Case, partitions: int, limit_s: float) -> Solved:
         (at_start + at_end, -both, None, 1.0),
         # the time of a partition is the longest of the three
         *((MS * inside, MS * tensor, -each, 0.0) for inside, tensor in (compute, memory, network)),
-        (MB * sram[0], MB * sram[1], None, MB * case.sram_B),
+        (MB * sram[0], MB * sram[1], None, MB * chip.sram_B),
     ]
     matrix = vstack([_row_of_blocks(parts, widths) for *parts, _ in blocks], format="csr")
     limits = np.concatenate([np.full(parts[0].shape[0], limit) for *parts, limit in blocks])

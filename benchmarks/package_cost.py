@@ -22,7 +22,7 @@ from benchmarks.table import Row, Target
 from benchmarks.timing import cpu_s, leasts
 from benchmarks.twins import twin
 from kernels.equation import compiled
-from kernels.packages.build import build
+from kernels.packages.build import package_units
 from kernels.packages.equations import build_many
 from kernels.packages.layout import DIE_NUMBERS, LAYER_NUMBERS, RESULTS
 from kernels.packages.wafer import dies_on_grid
@@ -56,6 +56,8 @@ WAFER_MM, SCRIBE_MM = 299.8, 0.13
 DRAWS, BATCH = 1_000_000, 10_000
 """Draws, and how many of them lie in memory at a time."""
 CHIPLETS: dict[str, float | str] = {"node": "n7", "package.chiplets": 16.0}
+build = package_units.function
+
 AGREEMENT = Target(1e-9, at_least=False)
 SECONDS = Target(10.0, at_least=False)
 
@@ -63,18 +65,16 @@ SECONDS = Target(10.0, at_least=False)
 @compiled
 def build_each(
     codes: np.ndarray,
-    numbers: np.ndarray,
-    layers: np.ndarray,
-    link_codes: np.ndarray,
-    link_numbers: np.ndarray,
-    conventions: np.ndarray,
+    links: np.ndarray,
+    variants: np.ndarray,
     times: int,
     results: np.ndarray,
 ) -> None:
-    """Build the variants [variant, die, DIE_NUMBERS] of a package in turns, so many packages in all; `results` [die,
-    RESULTS] are those of the last one."""
+    """Build the variants of a package, the numbers of one in each row, in turns, so many packages in all; `results`
+    [die, RESULTS] are those of the last one."""
+    nowhere, nothing = np.empty(0, np.int64), np.empty(0)
     for k in range(times):
-        build(codes, numbers[k % len(numbers)], layers, link_codes, link_numbers, conventions, results)
+        build(codes, links, variants[k % len(variants)], nowhere, nothing, results)
 
 
 @compiled
@@ -99,8 +99,7 @@ class Design:
         """Build so many packages in one compiled loop; the price of the last one."""
         of = self.tables
         results = np.zeros((len(of.die_codes), len(RESULTS)))
-        tables = (of.layer_numbers, of.link_codes, of.link_numbers, of.conventions)
-        build_each(of.die_codes, self.variants, *tables, times, results)
+        build_each(of.die_codes, of.link_codes, self.variants, times, results)
         return float(results[0, PRICE])
 
 
@@ -149,9 +148,10 @@ def is_four_chips(package: dict[str, Any]) -> bool:
 
 
 def varied(tables: PackageTables) -> np.ndarray:
-    """Numbers of the dies [variant, die, DIE_NUMBERS], core areas up to 5 % larger; the first are the design's own."""
-    variants = np.repeat(tables.die_numbers[None], VARIANTS, axis=0)
-    variants[:, :, CORE_AREA] *= np.linspace(1.0, 1.05, VARIANTS)[:, None]
+    """Numbers [variant, number] of a package, core areas up to 5 % larger; the first are the design's own."""
+    variants = np.repeat(tables.numbers[None], VARIANTS, axis=0)
+    core_areas = np.arange(len(tables.die_numbers)) * len(DIE_NUMBERS) + CORE_AREA
+    variants[:, core_areas] *= np.linspace(1.0, 1.05, VARIANTS)[:, None]
     return variants
 
 
@@ -252,7 +252,7 @@ def draws_of_chiplets(draws: int) -> list[Row]:
 def draws_of_rows(draws: int) -> list[Row]:
     """Draws of 16 dies that each have a row and a defect density of their own."""
     tables = designs()[SIXTEEN].tables
-    places, entries = defect_places(tables), flat(tables)
+    places, entries = defect_places(tables), tables.numbers
     generator = np.random.default_rng(0)
     results = np.zeros((min(draws, BATCH), len(tables.die_codes), len(RESULTS)))
     draw, build_all = Watch(generator.triangular), Watch(build_many)
@@ -274,12 +274,6 @@ def split(what: str, draws: int, drawing: float, building: float, wall: float, n
         Row(f"{what}: drawing", drawing, "s CPU", note=f"{drawing / draws * 1e6:.3g} us per draw"),
         Row(f"{what}: building", building, "s CPU", note=f"{building / draws * 1e6:.3g} us per draw"),
     ]
-
-
-def flat(tables: PackageTables) -> np.ndarray:
-    """All numbers of a package, one table after the other."""
-    parts = (tables.die_numbers, tables.layer_numbers, tables.link_numbers, tables.conventions)
-    return np.concatenate([part.ravel() for part in parts])
 
 
 def defect_places(tables: PackageTables) -> np.ndarray:

@@ -5,88 +5,60 @@ does.
 """
 
 from kernels.calculon import equations as calculon
-from kernels.chips import equations as generator
+from kernels.chips import equations as chips
 from kernels.equation import Equation
 from kernels.graphs import (
     allocation,
-    joint,
-    mapping,
+    energy,
+    loads,
+    memory,
+    metrics,
     partition,
     pipeline,
     serving,
     sharding,
     speculation,
 )
-from kernels.graphs import (
-    energy as graph_energy,
-)
-from kernels.graphs import (
-    loads as graph_loads,
-)
-from kernels.graphs import (
-    memory as footprint,
-)
-from kernels.packages import equations as packaging
-from kernels.shared import (
-    chip,
-    energy,
-    metrics,
-    network,
-    ownership,
-)
-from kernels.shared import (
-    dimensions as collectives,
-)
-from kernels.shared import (
-    price as cost,
-)
-from kernels.transformers import (
-    device_mapping,
-    groups,
-    inference,
-    operators,
-    rates,
-    stages,
-    sums,
-    training,
-)
-from kernels.transformers import (
-    energy as operator_energy,
-)
-from kernels.transformers import (
-    memory as model_memory,
-)
+from kernels.graphs.mapping import case, joint, partitions
+from kernels.graphs.mapping import stages as mapping_stages
+from kernels.packages import equations as packages
+from kernels.shared import chip, dimensions, network, ownership, price
+from kernels.shared import energy as shared_energy
+from kernels.shared import metrics as shared_metrics
+from kernels.transformers import device_mapping, groups, inference, operators, rates, stages, sums, training
+from kernels.transformers import energy as operator_energy
+from kernels.transformers import memory as operator_memory
 
 SHARED: tuple[Equation, ...] = (
     *chip.EQUATIONS,
     *network.EQUATIONS,
-    *cost.EQUATIONS,
-    *packaging.EQUATIONS,
-    metrics.efficiency,
+    *price.EQUATIONS,
+    *packages.EQUATIONS,
+    *shared_metrics.EQUATIONS,
     *ownership.EQUATIONS,
-    *generator.EQUATIONS,
+    *chips.EQUATIONS,
 )
-"""Equations of every family; those of `generator` where a study names what they generate from."""
+"""Equations of every family; those of `chips` where a study names what they generate from."""
 
 MODELS: dict[str, tuple[Equation, ...]] = {
     "graph": (
         *SHARED,
-        *collectives.EQUATIONS,
+        *dimensions.EQUATIONS,
         *sharding.EQUATIONS,
-        *graph_loads.EQUATIONS,
+        *loads.EQUATIONS,
         *allocation.EQUATIONS,
         *partition.EQUATIONS,
-        *mapping.EQUATIONS,
+        *case.EQUATIONS,
+        *mapping_stages.EQUATIONS,
+        *partitions.EQUATIONS,
         *joint.EQUATIONS,
         *pipeline.EQUATIONS,
         *serving.EQUATIONS,
         *speculation.EQUATIONS,
-        *footprint.EQUATIONS,
-        metrics.work,
-        metrics.chip_work,
-        metrics.roofline,
+        *memory.EQUATIONS,
+        *metrics.EQUATIONS,
+        *shared_energy.EQUATIONS,
         *energy.EQUATIONS,
-        *graph_energy.EQUATIONS,
     ),
     "operators": (
         *SHARED,
@@ -98,9 +70,9 @@ MODELS: dict[str, tuple[Equation, ...]] = {
         *stages.EQUATIONS,
         *training.EQUATIONS,
         *inference.EQUATIONS,
-        *model_memory.EQUATIONS,
+        *operator_memory.EQUATIONS,
         *ownership.TOKEN_EQUATIONS,
-        *energy.EQUATIONS,
+        *shared_energy.EQUATIONS,
         *operator_energy.EQUATIONS,
     ),
     "calculon": (*SHARED, *calculon.EQUATIONS, ownership.rated_power),

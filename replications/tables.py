@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kernels.packages.build import build
+from kernels.packages.build import package_units
 from kernels.packages.layout import (
     CONVENTIONS,
     DIE_CODES,
@@ -37,6 +37,12 @@ class PackageTables:
     """float64 [links, LINK_NUMBERS]"""
     conventions: np.ndarray
     """float64 [CONVENTIONS]"""
+
+    @property
+    def numbers(self) -> np.ndarray:
+        """All numbers, one table after the other, as the equation `package_units` reads them."""
+        tables = (self.die_numbers, self.layer_numbers, self.link_numbers, self.conventions)
+        return np.concatenate([table.ravel() for table in tables])
 
 
 _ONE = frozenset(
@@ -115,13 +121,6 @@ def tables(
 def evaluate_tables(tables: PackageTables) -> np.ndarray:
     """Results [die, RESULTS] of one package."""
     results = np.zeros((len(tables.die_codes), len(RESULTS)))
-    build(
-        tables.die_codes,
-        tables.die_numbers,
-        tables.layer_numbers,
-        tables.link_codes,
-        tables.link_numbers,
-        tables.conventions,
-        results,
-    )
+    nowhere, nothing = np.empty(0, np.int64), np.empty(0)
+    package_units.function(tables.die_codes, tables.link_codes, tables.numbers, nowhere, nothing, results)
     return results

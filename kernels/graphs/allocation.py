@@ -5,6 +5,8 @@ array of lanes x stages cells. A product may spread over a x b units, the rows o
 elementwise kernel spreads its rows over lanes and uses one column of every array (DFModel B.4, mode 2).
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from kernels.codes import SWITCHES
@@ -17,75 +19,68 @@ ROWS, DEPTH, COLUMNS = range(3)
 """Columns of `kernel_shapes`."""
 
 
+class Units(NamedTuple):
+    """The compute units of a chip: cores with an array of lanes x stages cells, and their clock period."""
+
+    chip_cores: float
+    chip_lanes: float
+    chip_stages: float
+    unit_cycle_s: float
+
+
 @compiled
-def kernel_cycles(shape: np.ndarray, kind: int, across: float, along: float, lanes: float, stages: float) -> float:
+def kernel_cycles(shape: np.ndarray, kind: int, across: float, along: float, units: Units) -> float:
     """Cycles of a kernel on `across` x `along` units."""
-    passes = np.ceil(shape[ROWS] / (across * lanes))
+    passes = np.ceil(shape[ROWS] / (across * units.chip_lanes))
     if kind == ELEMENTWISE:
         return passes * shape[COLUMNS]
-    return passes * np.ceil(shape[COLUMNS] / (along * stages)) * shape[DEPTH]
+    return passes * np.ceil(shape[COLUMNS] / (along * units.chip_stages)) * shape[DEPTH]
 
 
 @compiled
-def units_needed(shape: np.ndarray, kind: int, cycles: float, lanes: float, stages: float) -> float:
+def units_needed(shape: np.ndarray, kind: int, cycles: float, units: Units) -> float:
     """Fewest units with which a kernel takes no more than so many cycles; infinite where none suffice."""
     if kind == ELEMENTWISE:
         passes = np.floor(cycles / shape[COLUMNS])
-        return np.ceil(shape[ROWS] / (passes * lanes)) if passes >= 1.0 else np.inf
+        return np.ceil(shape[ROWS] / (passes * units.chip_lanes)) if passes >= 1.0 else np.inf
     products = np.floor(cycles / shape[DEPTH])
     fewest = np.inf
     row_passes = 1.0
     while row_passes <= products:
-        across = np.ceil(shape[ROWS] / (row_passes * lanes))
-        along = np.ceil(shape[COLUMNS] / (np.floor(products / row_passes) * stages))
+        across = np.ceil(shape[ROWS] / (row_passes * units.chip_lanes))
+        along = np.ceil(shape[COLUMNS] / (np.floor(products / row_passes) * units.chip_stages))
         fewest = min(fewest, across * along)
         if across == 1.0:
             break
-        row_passes = np.ceil(shape[ROWS] / ((across - 1.0) * lanes))
+        row_passes = np.ceil(shape[ROWS] / ((across - 1.0) * units.chip_lanes))
     return fewest
 
 
 @compiled
-def fits(
-    members: np.ndarray,
-    count: int,
-    shapes: np.ndarray,
-    traits: np.ndarray,
-    cycles: float,
-    cores: float,
-    lanes: float,
-    stages: float,
-) -> bool:
-    """Whether the chip has the units with which every member takes no more than so many cycles."""
-    units = 0.0
+def fits(members: np.ndarray, count: int, shapes: np.ndarray, traits: np.ndarray, cycles: float, units: Units) -> bool:
+    """Whether the chip has the units with which each of `count` members takes no more than so many cycles."""
+    needed = 0.0
     for j in range(count):
         i = members[j]
-        units += units_needed(shapes[i], traits[i, TYPE], cycles, lanes, stages)
-        if units > cores:
+        needed += units_needed(shapes[i], traits[i, TYPE], cycles, units)
+        if needed > units.chip_cores:
             return False
     return True
 
 
 @compiled
-def bottleneck_cycles(
-    members: np.ndarray,
-    count: int,
-    shapes: np.ndarray,
-    traits: np.ndarray,
-    cores: float,
-    lanes: float,
-    stages: float,
-) -> float:
+def bottleneck_cycles(members: np.ndarray, count: int, shapes: np.ndarray, traits: np.ndarray, units: Units) -> float:
     """Fewest cycles of the slowest member over all allocations, by bisection; infinite with more members than units."""
     low = 0.0
     high = 0.0
     for j in range(count):
-        high = max(high, kernel_cycles(shapes[members[j]], traits[members[j], TYPE], 1.0, 1.0, lanes, stages))
-    if not fits(members, count, shapes, traits, high, cores, lanes, stages):
+        i = members[j]
+        high = max(high, kernel_cycles(shapes[i], traits[i, TYPE], 1.0, 1.0, units))
+    if not fits(members, count, shapes, traits, high, units):
         return np.inf
     while high - low > 1.0:
         middle = np.floor((low + high) / 2.0)
-        if fits(members, count, shapes, traits, middle, cores, lanes, stages):
+        if fits(members, count, shapes, traits, middle, units):
             high = middle
         else:
             low = middle
@@ -114,10 +109,7 @@ def allocated_compute(
     partition_of: np.ndarray,
     kernel_shapes: np.ndarray,
     kernel_traits: np.ndarray,
-    chip_cores: float,
-    chip_lanes: float,
-    chip_stages: float,
-    unit_cycle_s: float,
+    units: Units,
     partition_compute_s: np.ndarray,
 ) -> None:
     """The slowest kernel under the best allocation of whole units."""
@@ -129,8 +121,8 @@ def allocated_compute(
             if partition_of[i] == p:
                 members[count] = i
                 count += 1
-        cycles = bottleneck_cycles(members, count, kernel_shapes, kernel_traits, chip_cores, chip_lanes, chip_stages)
-        partition_compute_s[p] = cycles * unit_cycle_s
+        cycles = bottleneck_cycles(members, count, kernel_shapes, kernel_traits, units)
+        partition_compute_s[p] = cycles * units.unit_cycle_s
 
 
 EQUATIONS = (unit_cycle, ideal_compute, allocated_compute)

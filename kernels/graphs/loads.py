@@ -10,14 +10,19 @@ from kernels.codes import CHANNELS, SWITCHES
 from kernels.equation import Output, compiled, equation
 from kernels.graphs.sharding import (
     BY_K,
+    CONSUMER,
     DRAM,
     GRADIENT,
+    OPERAND,
     OUTER,
     PHASE,
     PRODUCED,
+    PRODUCER,
     TYPE,
     WANTED,
     WEIGHT,
+    Graph,
+    Group,
     K,
     M,
     N,
@@ -71,13 +76,9 @@ def graph_flops(kernel_traits: np.ndarray, kernel_dims: np.ndarray) -> float:
     source="DFModel A.4, B.4",
 )
 def kernel_loads(
-    kernel_traits: np.ndarray,
-    kernel_dims: np.ndarray,
+    graph: Graph,
     kernel_shard: np.ndarray,
-    graph_edges: np.ndarray,
-    tensor_parallel: float,
-    sharding: float,
-    word_B: float,
+    group: Group,
     kernel_loads: np.ndarray,
     kernel_shapes: np.ndarray,
     output_B: np.ndarray,
@@ -85,23 +86,23 @@ def kernel_loads(
     """Loads of one microbatch. A re-layout is charged to the kernel that produces the tensor."""
     loads = kernel_loads
     loads[:] = 0.0
-    rules = rules_of(sharding)
-    for i in range(kernel_traits.shape[0]):
-        traits = kernel_traits[i]
-        dims = kernel_dims[i]
+    rules = rules_of(group.sharding)
+    for i in range(graph.kernel_traits.shape[0]):
+        traits = graph.kernel_traits[i]
+        dims = graph.kernel_dims[i]
         shard = kernel_shard[i]
-        rows = local_rows(dims, shard, tensor_parallel)
-        depth = local_depth(dims, shard, tensor_parallel)
-        columns = local_columns(dims, shard, tensor_parallel)
+        rows = local_rows(dims, shard, group.tensor_parallel)
+        depth = local_depth(dims, shard, group.tensor_parallel)
+        columns = local_columns(dims, shard, group.tensor_parallel)
         kernel_shapes[i, 0] = rows
         kernel_shapes[i, 1] = depth
         kernel_shapes[i, 2] = columns
-        output_B[i] = rows * columns * word_B
+        output_B[i] = rows * columns * group.word_B
         loads[i, FLOPS] = kernel_flops(traits[TYPE], rows, depth, columns)
         loads[i, TENSORS] = dims[DRAM]
         loads[i, BACKWARD] = 0.0 if traits[PHASE] == FORWARD_PHASE else 1.0
         if traits[WEIGHT] == 1:
-            loads[i, WEIGHTS] = rows * depth * word_B
+            loads[i, WEIGHTS] = rows * depth * group.word_B
         for channel in range(CHANNEL_COUNT):
             if dims[DRAM + 1 + channel] > 0.0:
                 loads[i, BYTES + channel] = dims[DRAM + 1 + channel]
@@ -113,21 +114,21 @@ def kernel_loads(
         if shard == BY_K:
             loads[i, BYTES + ALL_REDUCE_TENSOR] += output_B[i]
             loads[i, CALLS + ALL_REDUCE_TENSOR] += 1.0
-    for e in range(graph_edges.shape[0]):
-        producer = graph_edges[e, 0]
-        consumer = graph_edges[e, 1]
-        dims = kernel_dims[producer]
-        kind = operand_kind(kernel_traits[consumer], graph_edges[e, 2], dims[OUTER])
+    edges = graph.graph_edges
+    for e in range(edges.shape[0]):
+        producer, consumer = edges[e, PRODUCER], edges[e, CONSUMER]
+        dims = graph.kernel_dims[producer]
+        kind = operand_kind(graph.kernel_traits[consumer], edges[e, OPERAND], dims[OUTER])
         step = relayout(PRODUCED[kernel_shard[producer]], WANTED[rules, kind, kernel_shard[consumer]])
         if step > 0:
-            loads[producer, BYTES + step] += dims[OUTER] * dims[M] * dims[N] * word_B
+            loads[producer, BYTES + step] += dims[OUTER] * dims[M] * dims[N] * group.word_B
             loads[producer, CALLS + step] += 1.0
 
 
 @compiled
 def first_of(graph_edges: np.ndarray, edge: int) -> int:
     """First edge of the same producer; edges are ordered by producer."""
-    while edge > 0 and graph_edges[edge - 1, 0] == graph_edges[edge, 0]:
+    while edge > 0 and graph_edges[edge - 1, PRODUCER] == graph_edges[edge, PRODUCER]:
         edge -= 1
     return edge
 
@@ -163,16 +164,16 @@ def graph_state(
             at[1] += kernel_loads[i, WEIGHTS]
         at[2] += kernel_loads[i, GRADIENTS]
     for e in range(graph_edges.shape[0]):
-        producer = graph_edges[e, 0]
+        producer, consumer = graph_edges[e, PRODUCER], graph_edges[e, CONSUMER]
         size = output_B[producer]
-        if e == 0 or graph_edges[e - 1, 0] != producer:
+        if e == 0 or graph_edges[e - 1, PRODUCER] != producer:
             deepest = 0.0
             kept = False
-        depth = graph_edges[e, 1] - producer + 1.0
+        depth = consumer - producer + 1.0
         tensors += size
         buffers += (depth if tensor_traffic == PER_EDGE else max(depth - deepest, 0.0)) * size / tiles
         deepest = max(deepest, depth)
-        if not kept and kernel_loads[producer, BACKWARD] == 0.0 and kernel_loads[graph_edges[e, 1], BACKWARD] > 0.0:
+        if not kept and kernel_loads[producer, BACKWARD] == 0.0 and kernel_loads[consumer, BACKWARD] > 0.0:
             sums[stage_of[producer], 3] += size
             kept = True
     single = kernel_loads[:, WEIGHTS].sum() + (buffers if kernels > 1 else 0.0)
@@ -241,8 +242,7 @@ def partition_loads(
         loads[part, BACKWARD] = max(loads[part, BACKWARD], kernel_loads[i, BACKWARD])
         backward_flops[part] += kernel_loads[i, FLOPS] * kernel_loads[i, BACKWARD]
     for e in range(graph_edges.shape[0]):
-        producer = graph_edges[e, 0]
-        consumer = graph_edges[e, 1]
+        producer, consumer = graph_edges[e, PRODUCER], graph_edges[e, CONSUMER]
         source = partition_of[producer]
         target = partition_of[consumer]
         used[producer] = True
@@ -261,19 +261,19 @@ def partition_loads(
             continue
         read_before = False
         for f in range(first_of(graph_edges, e), e):
-            read_before = read_before or partition_of[graph_edges[f, 1]] == target
+            read_before = read_before or partition_of[graph_edges[f, CONSUMER]] == target
         if source != target and not read_before:
             read_B[target] += size
             loads[target, SRAM] += 2.0 * size / tiles
-        if e == 0 or graph_edges[e - 1, 0] != producer:
+        if e == 0 or graph_edges[e - 1, PRODUCER] != producer:
             deepest = 0.0
             last = source
             written = False
             stored = False
             for f in range(e, graph_edges.shape[0]):
-                if graph_edges[f, 0] != producer:
+                if graph_edges[f, PRODUCER] != producer:
                     break
-                reader = graph_edges[f, 1]
+                reader = graph_edges[f, CONSUMER]
                 if partition_of[reader] == source:
                     deepest = max(deepest, reader - producer + 1.0)
                     stored = stored or kernel_loads[producer, BACKWARD] != kernel_loads[reader, BACKWARD]

@@ -5,6 +5,7 @@ import numpy as np
 from kernels.codes import REASON
 from kernels.equation import Output, equation
 from kernels.graphs.loads import ROOM
+from kernels.shared.feasibility import Layout, layout_reason
 
 STATE = Output("state_B", "B", "main memory of one chip for what stays: weights, optimizer state, stored activations")
 
@@ -67,14 +68,10 @@ def memory_need(state_B: float, live_activations_B: float, resident_microbatches
     source="DFModel B.3, constraints",
 )
 def feasibility(
-    chips: float,
-    linked_chips: float,
+    layout: Layout,
     tensor_parallel: float,
-    pipeline_parallel: float,
-    data_parallel: float,
     layers: float,
     batch: float,
-    microbatches: float,
     resident_microbatches: float,
     stages_per_graph: float,
     memory_need_B: float,
@@ -87,13 +84,10 @@ def feasibility(
     sram_headroom = chip_sram_capacity_B - partition_sram_B
     reason = REASON.memory_capacity if memory_need_B > memory_capacity_B * ROOM else REASON.feasible
     reason = REASON.sram_capacity if partition_sram_B > chip_sram_capacity_B * ROOM else reason
-    groups = microbatches / resident_microbatches
-    whole = np.floor(microbatches) == microbatches and np.floor(groups) == groups
-    reason = reason if whole else REASON.microbatch_indivisible
-    reason = REASON.too_many_replicas if data_parallel > batch else reason
-    reason = REASON.too_many_stages if pipeline_parallel > layers * stages_per_graph else reason
-    reason = REASON.parallelism_mismatch if tensor_parallel * pipeline_parallel * data_parallel != chips else reason
-    reason = REASON.chips_mismatch if linked_chips != chips else reason
+    groups = layout.microbatches / resident_microbatches
+    reason = reason if np.floor(groups) == groups else REASON.microbatch_indivisible
+    fills = tensor_parallel * layout.pipeline_parallel * layout.data_parallel == layout.chips
+    reason = layout_reason(layout, fills, layers * stages_per_graph, batch, reason)
     return float(reason), memory_headroom, sram_headroom
 
 

@@ -4,6 +4,8 @@ A partition takes as long as the slowest of compute, memory and network, or thei
 the sum over its partitions (DFModel B.4).
 """
 
+from typing import Annotated, NamedTuple
+
 import numpy as np
 
 from kernels.equation import Output, compiled, equation
@@ -18,6 +20,7 @@ from kernels.graphs.loads import (
     TENSORS,
     WEIGHTS,
 )
+from kernels.graphs.sharding import PER_BYTE, PER_CALL
 
 SERIAL, COLUMN, ROW = range(3)
 """Columns of `kernel_network_s`: what follows the other, and traffic of a process grid's columns and rows."""
@@ -29,6 +32,22 @@ LANES[POINT_TO_POINT_ROW] = ROW
 
 COMPUTE, MEMORY, NETWORK, TOTAL, RESIDENT_MEMORY, RESIDENT_TOTAL = range(6)
 """Columns of `partition_times`."""
+
+
+class Collective(NamedTuple):
+    """Time of a collective, linear in its bytes."""
+
+    s_per_B: float
+    latency_s: float
+
+
+class Traffic(NamedTuple):
+    """How often a microbatch reads a weight and moves a gradient, and how tensors between partitions are counted."""
+
+    weight_reads: float
+    gradient_traffic: float
+    tensor_traffic: float
+
 
 AMORTISED = Output("amortised_gradient_s_per_B", "s/B", "gradient all-reduce charged to each microbatch")
 
@@ -64,34 +83,28 @@ def unamortised_gradient() -> float:
     source="rates of the collectives as one table, in the order of kernels.codes.CHANNELS",
 )
 def channel_costs(
-    all_reduce_tensor_s_per_B: float,
-    all_reduce_tensor_latency_s: float,
-    all_gather_tensor_s_per_B: float,
-    all_gather_tensor_latency_s: float,
-    all_to_all_tensor_s_per_B: float,
-    all_to_all_tensor_latency_s: float,
+    all_reduce_tensor: Annotated[Collective, "all_reduce_tensor_{}"],
+    all_gather_tensor: Annotated[Collective, "all_gather_tensor_{}"],
+    all_to_all_tensor: Annotated[Collective, "all_to_all_tensor_{}"],
     amortised_gradient_s_per_B: float,
-    all_to_all_world_s_per_B: float,
-    all_to_all_world_latency_s: float,
-    broadcast_column_s_per_B: float,
-    broadcast_column_latency_s: float,
-    point_to_point_row_s_per_B: float,
-    point_to_point_row_latency_s: float,
+    all_to_all_world: Annotated[Collective, "all_to_all_world_{}"],
+    broadcast_column: Annotated[Collective, "broadcast_column_{}"],
+    point_to_point_row: Annotated[Collective, "point_to_point_row_{}"],
     channel_costs: np.ndarray,
 ) -> None:
     """The latency of an amortised gradient is not counted."""
     table = (
-        (all_reduce_tensor_s_per_B, all_reduce_tensor_latency_s),
-        (all_gather_tensor_s_per_B, all_gather_tensor_latency_s),
-        (all_to_all_tensor_s_per_B, all_to_all_tensor_latency_s),
-        (amortised_gradient_s_per_B, 0.0),
-        (all_to_all_world_s_per_B, all_to_all_world_latency_s),
-        (broadcast_column_s_per_B, broadcast_column_latency_s),
-        (point_to_point_row_s_per_B, point_to_point_row_latency_s),
+        all_reduce_tensor,
+        all_gather_tensor,
+        all_to_all_tensor,
+        Collective(amortised_gradient_s_per_B, 0.0),
+        all_to_all_world,
+        broadcast_column,
+        point_to_point_row,
     )
     for channel in range(CHANNEL_COUNT):
-        channel_costs[channel, 0] = table[channel][0]
-        channel_costs[channel, 1] = table[channel][1]
+        channel_costs[channel, PER_BYTE] = table[channel].s_per_B
+        channel_costs[channel, PER_CALL] = table[channel].latency_s
 
 
 @equation(
@@ -103,8 +116,8 @@ def kernel_network(kernel_loads: np.ndarray, channel_costs: np.ndarray, kernel_n
     kernel_network_s[:] = 0.0
     for i in range(kernel_loads.shape[0]):
         for channel in range(CHANNEL_COUNT):
-            bytes_s = kernel_loads[i, BYTES + channel] * channel_costs[channel, 0]
-            calls_s = kernel_loads[i, CALLS + channel] * channel_costs[channel, 1]
+            bytes_s = kernel_loads[i, BYTES + channel] * channel_costs[channel, PER_BYTE]
+            calls_s = kernel_loads[i, CALLS + channel] * channel_costs[channel, PER_CALL]
             kernel_network_s[i, LANES[channel]] += bytes_s + calls_s
 
 

@@ -1,10 +1,13 @@
 """From one microbatch through one graph to an iteration of the whole system."""
 
+from typing import Annotated
+
 import numpy as np
 
 from kernels.equation import Output, equation
 from kernels.graphs.loads import ROOM
 from kernels.graphs.partition import combined
+from kernels.shared.dimensions import Extents
 
 
 @equation(
@@ -96,24 +99,20 @@ def stage_pass(
     source="DFModel A.2: the pipeline lies along its own dimension",
 )
 def stage_link(
-    pipeline_x: float,
-    pipeline_y: float,
-    pipeline_z: float,
-    bandwidth_x_Bps: float,
-    bandwidth_y_Bps: float,
-    bandwidth_z_Bps: float,
+    pipeline: Annotated[Extents, "pipeline_{}"],
+    rate_Bps: Annotated[Extents, "bandwidth_{}_Bps"],
     hop_x_s: float,
     hop_outer_s: float,
 ) -> tuple[float, float]:
     """The slowest link among the dimensions along which stages follow each other."""
     bandwidth = np.inf
-    if pipeline_x > 1.0:
-        bandwidth = bandwidth_x_Bps
-    if pipeline_y > 1.0:
-        bandwidth = min(bandwidth, bandwidth_y_Bps)
-    if pipeline_z > 1.0:
-        bandwidth = min(bandwidth, bandwidth_z_Bps)
-    return bandwidth, hop_outer_s if pipeline_y * pipeline_z > 1.0 else hop_x_s
+    if pipeline.x > 1.0:
+        bandwidth = rate_Bps.x
+    if pipeline.y > 1.0:
+        bandwidth = min(bandwidth, rate_Bps.y)
+    if pipeline.z > 1.0:
+        bandwidth = min(bandwidth, rate_Bps.z)
+    return bandwidth, hop_outer_s if pipeline.y * pipeline.z > 1.0 else hop_x_s
 
 
 TRANSFER = (

@@ -5,15 +5,25 @@ otherwise than the consumer wants it. The sum over kernels and edges is minimise
 after the other (DFModel B.8, stage 1, whose solver needs seconds).
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from kernels.codes import SWITCHES
 from kernels.equation import Output, compiled, equation
+from kernels.graphs.elimination import eliminate
 
 TYPE, PHASE, WEIGHT, TILE, GRADIENT, FIXED, GIVEN = range(7)
 """Columns of `kernel_traits`."""
 OUTER, M, K, N, SPLIT_M, SPLIT_K, SPLIT_N, DRAM = range(8)
 """Leading columns of `kernel_dims`; the bytes of each channel of `kernels.codes.CHANNELS` follow."""
+
+PRODUCER, CONSUMER, OPERAND = range(3)
+"""Columns of `graph_edges`."""
+PER_BYTE, PER_CALL = range(2)
+"""Columns of `channel_costs`."""
+OPERATIONS, OUTPUT_B, WEIGHT_B = range(3)
+"""Last axis of `option_loads`."""
 
 NONE, BY_OUTER, BY_M, BY_K, BY_N = range(5)
 GEMM, BATCHED_GEMM, ELEMENTWISE = range(3)
@@ -53,6 +63,36 @@ WANTED = np.array(
     ]
 )
 """Layout that a consumer wants, by rules, kind of operand and its shard choice."""
+
+
+class Graph(NamedTuple):
+    """Tables of a graph: properties and dimensions of its kernels, and its edges, ordered by producer."""
+
+    kernel_traits: np.ndarray
+    kernel_dims: np.ndarray
+    graph_edges: np.ndarray
+
+
+class Group(NamedTuple):
+    """The tensor-parallel group that splits kernels: its chips, the choice of the switch, and bytes of an element."""
+
+    tensor_parallel: float
+    sharding: float
+    word_B: float
+
+
+class Problem(NamedTuple):
+    """Choices open to every kernel, what they and the edges between them load, and the order of elimination."""
+
+    option_codes: np.ndarray
+    option_counts: np.ndarray
+    option_loads: np.ndarray
+    edge_layouts: np.ndarray
+    edge_bytes: np.ndarray
+    graph_edges: np.ndarray
+    elimination_scope: np.ndarray
+    elimination_edges: np.ndarray
+    elimination_messages: np.ndarray
 
 
 @compiled
@@ -120,78 +160,6 @@ def relayout(produced: int, wanted: int) -> int:
     return 1 if wanted == REPLICATED else 2
 
 
-@compiled
-def eliminate(
-    option_cost: np.ndarray,
-    edge_cost: np.ndarray,
-    option_counts: np.ndarray,
-    elimination_scope: np.ndarray,
-    elimination_edges: np.ndarray,
-    elimination_messages: np.ndarray,
-    best: np.ndarray,
-) -> float:
-    """Minimise the sum of `option_cost[i, x_i]` and `edge_cost[e, x_u, x_v]`; write the chosen options to `best`.
-
-    Kernel i has `option_counts[i]` options. Row s of `elimination_scope` is (kernel, width, scope...); of
-    `elimination_edges` (count, then edge, whether the kernel is its producer, position of the other end in the scope);
-    of `elimination_messages` (count, then step, positions of that step's scope, -1 for the kernel itself). Returns the
-    least cost. Ties go to the earlier option.
-    """
-    kernels = option_cost.shape[0]
-    offset = np.empty(kernels + 1, np.int64)
-    offset[0] = 0
-    for step in range(kernels):
-        size = 1
-        for j in range(elimination_scope[step, 1]):
-            size *= option_counts[elimination_scope[step, 2 + j]]
-        offset[step + 1] = offset[step] + size
-    table = np.empty(offset[kernels])
-    argument = np.zeros(offset[kernels], np.int64)
-    width = elimination_scope.shape[1] - 2
-    digits = np.empty(width + 1, np.int64)
-    total = 0.0
-    for step in range(kernels):
-        kernel = elimination_scope[step, 0]
-        wide = elimination_scope[step, 1]
-        digits[:] = 0
-        for row in range(offset[step], offset[step + 1]):
-            least = np.inf
-            for x in range(option_counts[kernel]):
-                cost = option_cost[kernel, x]
-                for j in range(elimination_edges[step, 0]):
-                    edge = elimination_edges[step, 1 + 3 * j]
-                    other = digits[elimination_edges[step, 3 + 3 * j]]
-                    forward = elimination_edges[step, 2 + 3 * j] == 1
-                    cost += edge_cost[edge, x, other] if forward else edge_cost[edge, other, x]
-                for j in range(elimination_messages[step, 0]):
-                    at = 1 + j * (width + 1)
-                    source = elimination_messages[step, at]
-                    index = 0
-                    for q in range(elimination_scope[source, 1]):
-                        position = elimination_messages[step, at + 1 + q]
-                        digit = x if position < 0 else digits[position]
-                        index = index * option_counts[elimination_scope[source, 2 + q]] + digit
-                    cost += table[offset[source] + index]
-                if cost < least:
-                    least = cost
-                    argument[row] = x
-            table[row] = least
-            for j in range(wide - 1, -1, -1):
-                digits[j] += 1
-                if digits[j] < option_counts[elimination_scope[step, 2 + j]]:
-                    break
-                digits[j] = 0
-        if wide == 0:
-            total += table[offset[step]]
-    for step in range(kernels - 1, -1, -1):
-        index = 0
-        for j in range(elimination_scope[step, 1]):
-            other = elimination_scope[step, 2 + j]
-            index = index * option_counts[other] + best[other]
-        best[elimination_scope[step, 0]] = argument[offset[step] + index]
-    return total
-
-
 @equation(
     Output("option_codes", "", "shard choices open to every kernel, in order of preference", ("kernel", 5), True),
     Output("option_counts", "", "how many choices are open to every kernel", ("kernel",), True),
@@ -201,12 +169,8 @@ def eliminate(
     source="DFModel A.4",
 )
 def sharding_options(
-    kernel_traits: np.ndarray,
-    kernel_dims: np.ndarray,
-    graph_edges: np.ndarray,
-    word_B: float,
-    tensor_parallel: float,
-    sharding: float,
+    graph: Graph,
+    group: Group,
     option_codes: np.ndarray,
     option_counts: np.ndarray,
     option_loads: np.ndarray,
@@ -214,29 +178,29 @@ def sharding_options(
     edge_bytes: np.ndarray,
 ) -> None:
     """What each choice costs, before any rate is known. In a group of one nothing is split."""
-    rules = rules_of(sharding)
-    for i in range(kernel_traits.shape[0]):
-        traits = kernel_traits[i]
-        dims = kernel_dims[i]
+    rules = rules_of(group.sharding)
+    for i in range(graph.kernel_traits.shape[0]):
+        traits = graph.kernel_traits[i]
+        dims = graph.kernel_dims[i]
         count = 0
         for choice in PREFERENCE:
             last_resort = choice == NONE and count == 0
-            if last_resort or (tensor_parallel > 1.0 and allowed(traits, dims, choice)):
-                rows = local_rows(dims, choice, tensor_parallel)
-                columns = local_columns(dims, choice, tensor_parallel)
-                depth = local_depth(dims, choice, tensor_parallel)
+            if last_resort or (group.tensor_parallel > 1.0 and allowed(traits, dims, choice)):
+                rows = local_rows(dims, choice, group.tensor_parallel)
+                columns = local_columns(dims, choice, group.tensor_parallel)
+                depth = local_depth(dims, choice, group.tensor_parallel)
                 option_codes[i, count] = choice
-                option_loads[i, count, 0] = kernel_flops(traits[TYPE], rows, depth, columns)
-                option_loads[i, count, 1] = rows * columns * word_B
-                option_loads[i, count, 2] = rows * depth * word_B if traits[WEIGHT] == 1 else 0.0
+                option_loads[i, count, OPERATIONS] = kernel_flops(traits[TYPE], rows, depth, columns)
+                option_loads[i, count, OUTPUT_B] = rows * columns * group.word_B
+                option_loads[i, count, WEIGHT_B] = rows * depth * group.word_B if traits[WEIGHT] == 1 else 0.0
                 count += 1
         option_counts[i] = count
-    for e in range(graph_edges.shape[0]):
-        producer = graph_edges[e, 0]
-        consumer = graph_edges[e, 1]
-        dims = kernel_dims[producer]
-        edge_bytes[e] = dims[OUTER] * dims[M] * dims[N] * word_B
-        kind = operand_kind(kernel_traits[consumer], graph_edges[e, 2], dims[OUTER])
+    edges = graph.graph_edges
+    for e in range(edges.shape[0]):
+        producer, consumer = edges[e, PRODUCER], edges[e, CONSUMER]
+        dims = graph.kernel_dims[producer]
+        edge_bytes[e] = dims[OUTER] * dims[M] * dims[N] * group.word_B
+        kind = operand_kind(graph.kernel_traits[consumer], edges[e, OPERAND], dims[OUTER])
         for x in range(option_counts[producer]):
             for y in range(option_counts[consumer]):
                 wanted = WANTED[rules, kind, option_codes[consumer, y]]
@@ -245,15 +209,7 @@ def sharding_options(
 
 @compiled
 def optimise(
-    option_codes: np.ndarray,
-    option_counts: np.ndarray,
-    option_loads: np.ndarray,
-    edge_layouts: np.ndarray,
-    edge_bytes: np.ndarray,
-    graph_edges: np.ndarray,
-    elimination_scope: np.ndarray,
-    elimination_edges: np.ndarray,
-    elimination_messages: np.ndarray,
+    problem: Problem,
     load_costs: np.ndarray,
     read_cost: float,
     channel_costs: np.ndarray,
@@ -267,36 +223,52 @@ def optimise(
     all-reduce, all-gather and all-to-all. Among equal costs the least work wins, if `tie_cost` per operation is less
     than any difference that matters.
     """
-    kernels = option_codes.shape[0]
+    codes, counts, loads, graph_edges = (
+        problem.option_codes,
+        problem.option_counts,
+        problem.option_loads,
+        problem.graph_edges,
+    )
+    kernels = codes.shape[0]
     edges = graph_edges.shape[0]
     option_cost = np.empty((kernels, 5))
     with_ties = np.empty((kernels, 5))
     edge_cost = np.empty((edges, 5, 5))
     for i in range(kernels):
-        for x in range(option_counts[i]):
+        for x in range(counts[i]):
             cost = 0.0
             for load in range(3):
-                cost += option_loads[i, x, load] * load_costs[i, load]
-            if option_codes[i, x] == BY_K:
-                cost += option_loads[i, x, 1] * channel_costs[0, 0] + channel_costs[0, 1]
+                cost += loads[i, x, load] * load_costs[i, load]
+            if codes[i, x] == BY_K:
+                cost += loads[i, x, OUTPUT_B] * channel_costs[0, PER_BYTE] + channel_costs[0, PER_CALL]
             option_cost[i, x] = cost
-            with_ties[i, x] = cost + option_loads[i, x, 0] * tie_cost
+            with_ties[i, x] = cost + loads[i, x, OPERATIONS] * tie_cost
     for e in range(edges):
-        producer = graph_edges[e, 0]
-        for x in range(option_counts[producer]):
-            read = option_loads[producer, x, 1] * read_cost
-            for y in range(option_counts[graph_edges[e, 1]]):
-                layout = edge_layouts[e, x, y]
-                moved = edge_bytes[e] * channel_costs[layout, 0] + channel_costs[layout, 1] if layout > 0 else 0.0
+        producer = graph_edges[e, PRODUCER]
+        for x in range(counts[producer]):
+            read = loads[producer, x, OUTPUT_B] * read_cost
+            for y in range(counts[graph_edges[e, CONSUMER]]):
+                layout = problem.edge_layouts[e, x, y]
+                moved = 0.0
+                if layout > 0:
+                    moved = problem.edge_bytes[e] * channel_costs[layout, PER_BYTE] + channel_costs[layout, PER_CALL]
                 edge_cost[e, x, y] = read + moved
-    eliminate(with_ties, edge_cost, option_counts, elimination_scope, elimination_edges, elimination_messages, shard)
+    eliminate(
+        with_ties,
+        edge_cost,
+        counts,
+        problem.elimination_scope,
+        problem.elimination_edges,
+        problem.elimination_messages,
+        shard,
+    )
     total = 0.0
     for i in range(kernels):
         total += option_cost[i, shard[i]]
     for e in range(edges):
-        total += edge_cost[e, shard[graph_edges[e, 0]], shard[graph_edges[e, 1]]]
+        total += edge_cost[e, shard[graph_edges[e, PRODUCER]], shard[graph_edges[e, CONSUMER]]]
     for i in range(kernels):
-        shard[i] = option_codes[i, shard[i]]
+        shard[i] = codes[i, shard[i]]
     return total
 
 
@@ -316,34 +288,18 @@ def given_sharding(kernel_traits: np.ndarray, tensor_parallel: float, kernel_sha
 
 @equation(SHARD, COST, source="DFModel B.2, solved exactly as B.8 stage 1", when=("sharding", ("least_bytes",)))
 def least_bytes_sharding(
-    option_codes: np.ndarray,
-    option_counts: np.ndarray,
-    option_loads: np.ndarray,
-    edge_layouts: np.ndarray,
-    edge_bytes: np.ndarray,
-    graph_edges: np.ndarray,
-    elimination_scope: np.ndarray,
-    elimination_edges: np.ndarray,
-    elimination_messages: np.ndarray,
+    problem: Problem,
     kernel_shard: np.ndarray,
 ) -> float:
     """Fewest bytes communicated, whatever the network; among equals the least replicated work."""
     work = 0.0
-    for i in range(option_codes.shape[0]):
-        work += option_loads[i, : option_counts[i], 0].sum()
-    free = np.zeros((option_codes.shape[0], 3))
+    for i in range(problem.option_codes.shape[0]):
+        work += problem.option_loads[i, : problem.option_counts[i], OPERATIONS].sum()
+    free = np.zeros((problem.option_codes.shape[0], 3))
     each = np.zeros((3, 2))
-    each[:, 0] = 1.0
+    each[:, PER_BYTE] = 1.0
     return optimise(
-        option_codes,
-        option_counts,
-        option_loads,
-        edge_layouts,
-        edge_bytes,
-        graph_edges,
-        elimination_scope,
-        elimination_edges,
-        elimination_messages,
+        problem,
         free,
         0.0,
         each,
@@ -354,15 +310,7 @@ def least_bytes_sharding(
 
 @equation(SHARD, COST, source="DFModel B.8 stage 1, change 1", when=("sharding", ("least_time",)))
 def least_time_sharding(
-    option_codes: np.ndarray,
-    option_counts: np.ndarray,
-    option_loads: np.ndarray,
-    edge_layouts: np.ndarray,
-    edge_bytes: np.ndarray,
-    graph_edges: np.ndarray,
-    elimination_scope: np.ndarray,
-    elimination_edges: np.ndarray,
-    elimination_messages: np.ndarray,
+    problem: Problem,
     attainable_flops: float,
     attainable_bandwidth_Bps: float,
     weight_reads: float,
@@ -373,20 +321,12 @@ def least_time_sharding(
 
     The three add up, as they do kernel by kernel without overlap; with overlap this is an objective, not the time.
     """
-    seconds = np.empty((option_codes.shape[0], 3))
-    seconds[:, 0] = 1.0 / attainable_flops
-    seconds[:, 1] = 1.0 / attainable_bandwidth_Bps
-    seconds[:, 2] = weight_reads / attainable_bandwidth_Bps
+    seconds = np.empty((problem.option_codes.shape[0], 3))
+    seconds[:, OPERATIONS] = 1.0 / attainable_flops
+    seconds[:, OUTPUT_B] = 1.0 / attainable_bandwidth_Bps
+    seconds[:, WEIGHT_B] = weight_reads / attainable_bandwidth_Bps
     return optimise(
-        option_codes,
-        option_counts,
-        option_loads,
-        edge_layouts,
-        edge_bytes,
-        graph_edges,
-        elimination_scope,
-        elimination_edges,
-        elimination_messages,
+        problem,
         seconds,
         1.0 / attainable_bandwidth_Bps,
         channel_costs,

@@ -18,10 +18,17 @@ def enlarged(area: float, margin: float, aspect: float) -> float:
 
 @compiled
 def count_pads(
-    code: Record, die: Record, host: Record, conventions: Record, face: Record, back: Record, result: Record
+    code: Record,
+    die: Record,
+    host: Record,
+    conventions: Record,
+    face: Record,
+    back: Record,
+    parts: Record,
+    result: Record,
 ) -> None:
     """Power, pads and vias of a die whose children are known. Pads for power are round, half as wide as their pitch."""
-    own = die.power_W + result.io_power_W
+    own = die.power_W + parts.io_power_W
     own = own if math.isnan(die.given_power_W) else die.given_power_W
     result.total_power_W = own + face.total_power_W + back.total_power_W
     # Bonds to the host are of the host's process.
@@ -34,7 +41,7 @@ def count_pads(
     ) + die.test_assembly_tested * (
         die.test_assembly_pads_per_chain * die.test_assembly_chains + die.test_assembly_pads
     )
-    pads = result.signals + power_pads + test_pads
+    pads = parts.signals + power_pads + test_pads
     on_back = back.pads_to_parent
     if code.face_up == 1:
         to_parent = pads + on_back
@@ -150,14 +157,15 @@ def size_die(
     `host` is the die that carries it (itself for the root), `face` and `back` are the sums of the results of the dies
     mounted on its sides, `parts` what else it must know of them.
     """
-    count_pads(code, die, host, conventions, face, back, result)
+    count_pads(code, die, host, conventions, face, back, parts, result)
     covered = back.area_mm2 if code.face_up == 1 else face.area_mm2
     pads, reached = pad_field(code, die, host, conventions, reaches, signals_by_reach, covered, result)
     stacked = stacked_area(die, parts)
-    area = max(die.core_area_mm2 + result.io_area_mm2 + result.via_area_mm2, pads, stacked)
+    area = max(die.core_area_mm2 + parts.io_area_mm2 + result.via_area_mm2, pads, stacked)
     area = area if math.isnan(die.given_area_mm2) else die.given_area_mm2
     width, height = math.sqrt(area * die.aspect_ratio), math.sqrt(area / die.aspect_ratio)
     result.pad_area_mm2, result.stacked_area_mm2, result.area_mm2 = pads, stacked, area
     result.width_mm, result.height_mm = width, height
-    result.shoreline_slack_mm += 2.0 * (width + height)
+    result.io_area_mm2, result.io_power_W, result.signals = parts.io_area_mm2, parts.io_power_W, parts.signals
+    result.shoreline_slack_mm = parts.shoreline_slack_mm + 2.0 * (width + height)
     return reached

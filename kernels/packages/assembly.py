@@ -2,11 +2,8 @@
 
 import math
 
-import numpy as np
-
 from kernels.equation import compiled
 from kernels.packages.layout import Record
-from kernels.packages.silicon import gate_density
 
 
 @compiled
@@ -61,15 +58,7 @@ def step_price(die: Record, result: Record, conventions: Record, dies: float) ->
 
 
 @compiled
-def mount(
-    code: Record,
-    die: Record,
-    layers: np.ndarray,
-    conventions: Record,
-    result: Record,
-    below: Record,
-    parts: Record,
-) -> None:
+def mount(code: Record, die: Record, conventions: Record, result: Record, below: Record, parts: Record) -> None:
     """Add a finished unit, which knows of `below` what it carries, to what its carrier knows of its load."""
     count = die.count
     parts.dies += count
@@ -83,11 +72,11 @@ def mount(
     parts.core += count * die.core_area_mm2
     parts.ratio += count * die.core_area_mm2 * die.gate_flop_ratio
     parts.core_below += count * (die.core_area_mm2 + below.core_below)
-    parts.gates_below += count * (die.core_area_mm2 * gate_density(code, layers) + below.gates_below)
+    parts.gates_below += count * (die.core_area_mm2 * below.gates_per_mm2 + below.gates_below)
 
 
 @compiled
-def unit_test_price(code: Record, die: Record, layers: np.ndarray, parts: Record) -> float:
+def unit_test_price(die: Record, parts: Record) -> float:
     """Price of testing a unit after assembly: the cores of the die and of those mounted on it, through scan chains.
 
     Where patterns and chains are not given, the ratio of gates to flip-flops is averaged by core area over the die and
@@ -103,7 +92,7 @@ def unit_test_price(code: Record, die: Record, layers: np.ndarray, parts: Record
     if math.isnan(patterns):
         patterns = 2.0 ** (1.5 * ratio)
     if math.isnan(chain):
-        gates = die.core_area_mm2 * gate_density(code, layers) + parts.gates_below
+        gates = die.core_area_mm2 * parts.gates_per_mm2 + parts.gates_below
         chain = gates / (die.core_area_mm2 + parts.core_below) / ratio / die.test_assembly_chains
     cycles = core * die.test_cycle_s * patterns * chain * die.test_samples
     return die.test_price_usd_per_s * (cycles + die.test_assembly_time_s)

@@ -9,21 +9,30 @@ import math
 
 import numpy as np
 
-from kernels.equation import compiled
+from kernels.equation import Output, compiled, equation
 from kernels.packages.area import cover, size_die
 from kernels.packages.assembly import compounded, mount, step_price, step_yield, unit_test_price
-from kernels.packages.layout import CODE, CONVENTION, DIE, LAYER, LINK, PART, PARTS, RESULT, RESULTS, STATUS, Record
-from kernels.packages.links import (
-    FIRST_REACH,
-    T_ENDS,
-    T_EQUAL_ENDS,
-    T_LEAVING,
-    T_OWN_ENDS,
-    count_copies,
-    link_loads,
-    number_reaches,
+from kernels.packages.layout import (
+    CODE,
+    CONVENTION,
+    CONVENTIONS,
+    DIE,
+    DIE_NUMBERS,
+    LAYER,
+    LAYER_NUMBERS,
+    LINK,
+    LINK_NUMBERS,
+    PART,
+    PARTS,
+    RESULT,
+    RESULTS,
+    STATUS,
+    Record,
 )
-from kernels.packages.silicon import count_dies, make_die
+from kernels.packages.links import count_copies, link_loads, number_reaches
+from kernels.packages.silicon import count_dies, gate_density, make_die
+
+SOURCE = "unified recurrence of CATCH (Graening et al.) and Chiplet Actuary (Feng and Ma, DAC'22)"
 
 FITS, EXCEEDS_WAFER, BEYOND_REACH, EXCEEDS_RETICLE, EXCEEDS_SHORELINE = range(len(STATUS))
 
@@ -148,45 +157,32 @@ def status_of(die: Record, load: float, result: Record, reached: bool) -> float:
 
 
 @compiled
-def make_unit(
-    codes: np.ndarray,
-    dies: np.ndarray,
-    layers: np.ndarray,
+def finish_unit(
+    code: Record,
+    die: Record,
+    host: Record,
     conventions: Record,
-    reaches: np.ndarray,
-    traffic: np.ndarray,
-    face: Record,
-    back: Record,
     load: Record,
     parts: Record,
-    reason: float,
-    results: np.ndarray,
-    i: int,
+    spent: tuple[float, float, float],
+    result: Record,
 ) -> None:
-    """Results of a die and of the unit on it.
-
-    What is mounted on it is known: the sums of results on its `face`, `back` and on both (`load`), `parts`, and the
-    first `reason` why one of them cannot be made.
-    """
-    code, die, result = codes[i], dies[i], results[i]
-    host = dies[code.parent] if code.parent >= 0 else die
-    reached = size_die(code, die, host, conventions, reaches, traffic[FIRST_REACH:], face, back, parts, result)
-    result.dies_per_wafer = count_dies(codes, dies, conventions, results, i)
-    design, carbon, energy = make_die(code, die, layers, conventions, result)
+    """Results of the unit on a die that is made; `load` is the sum of the results of what is mounted on it, `spent`
+    the usd of its masks and design, and the carbon and the energy of its layers."""
+    design, carbon, energy = spent
     bare = parts.dies == 0.0 and conventions.bare_dies_tested_twice == 0.0
     if bare:
         # What carries nothing is finished with its vias, and tested once.
         result.true_yield *= compounded(die.assembly_tsv_yield, result.vias)
-    result.bonds = traffic[T_LEAVING] if conventions.leaving_bonds_only == 1.0 else load.pads_to_parent
+    result.bonds = parts.leaving_wires if conventions.leaving_bonds_only == 1.0 else load.pads_to_parent
     whole_wafer = code.parent >= 0 and host.assembly_whole_wafer == 1.0
     test_die(code.carrier == 1, die, whole_wafer, parts.dies, result)
     untested = whole_wafer or bare
-    result.assembly_test_usd = 0.0 if untested else unit_test_price(code, die, layers, parts)
+    result.assembly_test_usd = 0.0 if untested else unit_test_price(die, parts)
     result.assembly_yield = 1.0 if bare else step_yield(die, result, parts.dies, result.bonds)
     assemble(die, untested, conventions, load, parts, result)
     spread_design(code.carrier == 1, die, conventions, load, parts, result, design)
     add_carbon(die, load, parts.dies, result, carbon, energy)
-    result.status = status_of(die, reason, result, reached)
 
 
 @compiled
@@ -204,87 +200,99 @@ def equal_unit(
     codes: np.ndarray,
     numbers: np.ndarray,
     layers: np.ndarray,
-    traffic: np.ndarray,
+    signals: np.ndarray,
     carried: np.ndarray,
-    parts: np.ndarray,
-    asked: np.ndarray,
+    mounted: np.ndarray,
     i: int,
 ) -> int:
     """A die found before from the same inputs, on a carrier of the same kind; -1 if there is none.
 
-    Most packages repeat dies: stacks of memory, rows of chiplets. `asked` is what tells most dies apart.
+    Most packages repeat dies: stacks of memory, rows of chiplets.
     """
-    own = codes[i]
-    for k in range(i + 1, len(codes)):
+    own, count = codes[i], len(codes)
+    for k in range(i + 1, count):
         other = codes[k]
-        if asked[i, 0] != asked[k, 0] or not same(asked, i, k) or own.parent < 0 or own.layers != other.layers:
+        if own.parent < 0 or own.layers != other.layers or not same(mounted, i, k) or not same(numbers, i, k):
             continue
         alike = own.back == other.back and own.face_up == other.face_up and own.buried == other.buried
         alike = alike and own.dies_per_wafer == other.dies_per_wafer and own.carrier == other.carrier
-        alike = alike and same(numbers, i, k) and same(traffic, i, k) and same(parts, i, k)
         alike = alike and (own.parent == other.parent or same(numbers, own.parent, other.parent))
         for layer in range(own.layers):
             alike = alike and same(layers, own.first_layer + layer, other.first_layer + layer)
-        if alike and same(carried[0], i, k) and same(carried[1], i, k):
+        if alike and same(signals, i, k) and same(carried, i, k) and same(carried, count + i, count + k):
             return k
     return -1
 
 
-@compiled
-def build(
-    die_codes: np.ndarray,
-    die_numbers: np.ndarray,
-    layer_numbers: np.ndarray,
-    link_codes: np.ndarray,
-    link_numbers: np.ndarray,
-    convention_numbers: np.ndarray,
-    found: np.ndarray,
+@equation(
+    Output("package_dies", "", "results of every die of the package", ("die", len(RESULTS))),
+    source=SOURCE,
+)
+def package_units(
+    package_codes: np.ndarray,
+    package_links: np.ndarray,
+    package_numbers: np.ndarray,
+    package_places: np.ndarray,
+    package_values: np.ndarray,
+    package_dies: np.ndarray,
 ) -> None:
-    """Results `found` [die, RESULTS] of every die of a package, those mounted before those that carry them.
+    """Build the package, dies that are mounted before those that carry them.
 
-    The other arguments are the tables of `kernels.packages.layout`, in rows without gaps; the source is F0 to F3 of the
-    restatement.
+    Codes [die, DIE_CODES] and links [link, LINK_CODES] are those of `kernels.packages.layout`. `package_numbers` are
+    its other tables (dies, layers, links, conventions) one after the other, row by row; `package_values` replace their
+    entries `package_places`. The source is F0 to F3 of the restatement.
     """
-    count = len(die_codes)
-    found[:] = 0.0
-    carried, mounted = np.zeros((2, count, len(RESULTS))), np.zeros((count, len(PARTS)))
-    both, reasons, asked = np.empty(len(RESULTS)), np.zeros(count), np.empty((count, 6))
-    codes, dies = die_codes.reshape(-1).view(CODE), die_numbers.reshape(-1).view(DIE)
-    layers, links = layer_numbers.reshape(-1).view(LAYER), link_numbers.reshape(-1).view(LINK)
-    conventions, results = convention_numbers.view(CONVENTION)[0], found.reshape(-1).view(RESULT)
-    sides, parts, load = carried.reshape(-1).view(RESULT), mounted.reshape(-1).view(PART), both.view(RESULT)[0]
+    numbers = package_numbers.copy()
+    for k in range(len(package_places)):
+        numbers[package_places[k]] = package_values[k]
+    count = len(package_codes)
+    first, last = count * len(DIE_NUMBERS), len(numbers) - len(CONVENTIONS)
+    middle = last - len(package_links) * len(LINK_NUMBERS)
+    codes, results = package_codes.reshape(-1).view(CODE), package_dies.reshape(-1).view(RESULT)
+    dies, layers = numbers[:first].view(DIE), numbers[first:middle].view(LAYER)
+    links, conventions = numbers[middle:last].view(LINK), numbers[last:].view(CONVENTION)[0]
+    die_numbers = numbers[:first].reshape((count, len(DIE_NUMBERS)))
+    layer_numbers = numbers[first:middle].reshape((len(layers), len(LAYER_NUMBERS)))
+    # Sums of the results of what is mounted on the faces of all dies, then on their backs, then on the die at work.
+    carried, mounted = np.zeros((2 * count + 1, len(RESULTS))), np.zeros((count, len(PARTS)))
+    sums, parts = carried.reshape(-1).view(RESULT), mounted.reshape(-1).view(PART)
+    reasons = np.zeros(count)
     group = np.empty(len(links), np.int64)
     reaches = np.empty(number_reaches(links, group))
     for k in range(len(links)):
         reaches[group[k]] = links[k].reach_mm
-    traffic = np.zeros((count, FIRST_REACH + len(reaches)))
+    signals = np.zeros((count, len(reaches)))
+    package_dies[:] = 0.0
+    count_copies(codes, dies, results)
     for i in range(count):
         parts[i].quality = 1.0
-    count_copies(codes, dies, results)
-    link_loads(codes, link_codes, links, conventions, results, group, traffic)
+        parts[i].gates_per_mm2 = gate_density(codes[i], layers)
+    link_loads(codes, package_links, links, conventions, results, group, parts, signals)
+    load = sums[2 * count]
     for i in range(count - 1, -1, -1):
-        face, back, result = sides[i], sides[count + i], results[i]
-        for column in range(len(RESULTS)):
-            both[column] = carried[0, i, column] + carried[1, i, column]
-        asked[i, 0], asked[i, 1], asked[i, 2] = load.price_usd, dies[i].core_area_mm2, result.io_area_mm2
-        asked[i, 3], asked[i, 4], asked[i, 5] = result.io_power_W, result.signals, result.shoreline_slack_mm
-        like = equal_unit(codes, die_numbers, layer_numbers, traffic, carried, mounted, asked, i)
+        code, die, part, result = codes[i], dies[i], parts[i], results[i]
+        above = code.parent
+        like = equal_unit(codes, die_numbers, layer_numbers, signals, carried, mounted, i)
         if like >= 0:
             # All but the first result, the number of copies.
             for column in range(1, len(RESULTS)):
-                found[i, column] = found[like, column]
+                package_dies[i, column] = package_dies[like, column]
         else:
-            # Links bind a die that has some, if the package has any that end outside of it.
-            inside = traffic[i, T_ENDS] - traffic[i, T_EQUAL_ENDS]
-            bound = traffic[i, T_OWN_ENDS] > 0.0 and inside < 2.0 * len(links)
-            near = reaches if bound else reaches[:0]
-            make_unit(
-                codes, dies, layers, conventions, near, traffic[i], face, back, load, parts[i], reasons[i], results, i
-            )
-        above = codes[i].parent
-        if above >= 0 and dies[i].count > 0.0:
             for column in range(len(RESULTS)):
-                carried[codes[i].back, above, column] += dies[i].count * found[i, column]
-            cover(codes[i], dies[i], dies[above], result.area_mm2, parts[above])
-            mount(codes[i], dies[i], layers, conventions, result, parts[i], parts[above])
+                carried[2 * count, column] = carried[i, column] + carried[count + i, column]
+            host = dies[above] if above >= 0 else die
+            # Links bind a die that has some, if the package has any that end outside of it.
+            bound = part.own_ends > 0.0 and part.ends - part.equal_ends < 2.0 * len(links)
+            near = reaches if bound else reaches[:0]
+            reached = size_die(code, die, host, conventions, near, signals[i], sums[i], sums[count + i], part, result)
+            result.dies_per_wafer = count_dies(codes, dies, conventions, results, i)
+            spent = make_die(code, die, layers, conventions, part, result)
+            finish_unit(code, die, host, conventions, load, part, spent, result)
+            result.status = status_of(die, reasons[i], result, reached)
+        if above >= 0 and die.count > 0.0:
+            onto = code.back * count + above
+            for column in range(len(RESULTS)):
+                carried[onto, column] += die.count * package_dies[i, column]
+            cover(code, die, dies[above], result.area_mm2, parts[above])
+            mount(code, die, conventions, result, part, parts[above])
             reasons[above] = result.status if result.status != FITS else reasons[above]

@@ -6,49 +6,8 @@ import numpy as np
 
 from kernels.codes import FIRST_OF_PACKAGE
 from kernels.equation import Output, compiled, equation
-from kernels.packages.build import build
-from kernels.packages.layout import (
-    CONVENTIONS,
-    DIE_NUMBERS,
-    LAYER_NUMBERS,
-    LINK_NUMBERS,
-    RESULT,
-    RESULTS,
-)
-
-SOURCE = "unified recurrence of CATCH (Graening et al.) and Chiplet Actuary (Feng and Ma, DAC'22)"
-
-
-@equation(
-    Output("package_dies", "", "results of every die of the package", ("die", len(RESULTS))),
-    source=SOURCE,
-)
-def package_units(
-    package_codes: np.ndarray,
-    package_links: np.ndarray,
-    package_numbers: np.ndarray,
-    package_places: np.ndarray,
-    package_values: np.ndarray,
-    package_dies: np.ndarray,
-) -> None:
-    """Build the package: `package_numbers` are all its tables one after the other, of which `package_values` replace
-    the entries `package_places`."""
-    numbers = package_numbers.copy()
-    for k in range(len(package_places)):
-        numbers[package_places[k]] = package_values[k]
-    dies, links = len(package_codes), len(package_links)
-    first, last = dies * len(DIE_NUMBERS), len(numbers) - len(CONVENTIONS)
-    middle = last - links * len(LINK_NUMBERS)
-    layers = (middle - first) // len(LAYER_NUMBERS)
-    build(
-        package_codes,
-        numbers[:first].reshape((dies, len(DIE_NUMBERS))),
-        numbers[first:middle].reshape((layers, len(LAYER_NUMBERS))),
-        package_links,
-        numbers[middle:last].reshape((links, len(LINK_NUMBERS))),
-        numbers[last:],
-        package_dies,
-    )
+from kernels.packages.build import SOURCE, package_units
+from kernels.packages.layout import RESULT
 
 
 @equation(

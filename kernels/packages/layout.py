@@ -235,6 +235,15 @@ STATUS = (
 """Why a package cannot be built: position in this tuple, 0 if it can. The root has the first of all its dies."""
 
 PARTS = (
+    "io_area_mm2",
+    "io_power_W",
+    "signals",
+    "shoreline_slack_mm",
+    "leaving_wires",
+    "own_ends",
+    "equal_ends",
+    "ends",
+    "gates_per_mm2",
     "dies",
     "quality",
     "face_area",
@@ -247,9 +256,12 @@ PARTS = (
     "core_below",
     "gates_below",
 )
-"""What a die must know of those mounted on it, beside their results: number; product of their qualities; area with
-gaps on its face and back, and without gaps; area that gets bumps, of dies and of carriers; area of cores, and this
-times the ratio of gates to flip-flops; area of all cores that it carries, and their gates."""
+"""What a die must know before it is made, beside the results of those mounted on it. Of links: their cells, power,
+signals and edge (as negative slack) at the die; wires of those mounted on it that leave the unit; ends at it, those of
+them among equal dies, and ends at it and all that it carries. Its density of gates. Of those mounted on it: number;
+product of their qualities; area with gaps on its face and back, and without gaps; area that gets bumps, of dies and of
+carriers; area of cores, and this times the ratio of gates to flip-flops; area of all cores that it carries, and their
+gates."""
 
 
 def record(names: tuple[str, ...], kind: type = np.float64) -> np.dtype[np.void]:
@@ -257,7 +269,7 @@ def record(names: tuple[str, ...], kind: type = np.float64) -> np.dtype[np.void]
     return np.dtype([(name, kind) for name in names])
 
 
-CODE, LINK_CODE = record(DIE_CODES, np.int64), record(LINK_CODES, np.int64)
+CODE = record(DIE_CODES, np.int64)
 DIE, LAYER, LINK = record(DIE_NUMBERS), record(LAYER_NUMBERS), record(LINK_NUMBERS)
 CONVENTION, RESULT, PART = record(CONVENTIONS), record(RESULTS), record(PARTS)
 

@@ -7,12 +7,6 @@ import numpy as np
 from kernels.equation import compiled
 from kernels.packages.layout import Record
 
-TRAFFIC = ("leaving", "own_ends", "equal_ends", "ends")
-"""What links ask of a die beside its results: wires of the dies mounted on it that leave the unit; ends of links at it,
-those of them among equal dies, and ends at it and all that it carries. Signals of its own links by reach follow."""
-T_LEAVING, T_OWN_ENDS, T_EQUAL_ENDS, T_ENDS = range(len(TRAFFIC))
-FIRST_REACH = len(TRAFFIC)
-
 
 @compiled
 def within(codes: np.ndarray, row: int, ancestor: int) -> bool:
@@ -53,15 +47,15 @@ def number_reaches(links: np.ndarray, group: np.ndarray) -> int:
 
 
 @compiled
-def add_end(link: Record, count: float, sends: bool, both: bool, use: float, result: Record) -> None:
-    """Cells, power and edge of one end of `count` links at a die; the edge as negative slack."""
+def add_end(link: Record, count: float, sends: bool, both: bool, use: float, part: Record) -> None:
+    """Cells, power and edge of one end of `count` links at a die."""
     share = 1.0 if both else 0.5
     if link.bidirectional == 1.0:
-        result.io_area_mm2 += count * share * (link.tx_area_mm2 + link.rx_area_mm2)
+        part.io_area_mm2 += count * share * (link.tx_area_mm2 + link.rx_area_mm2)
     else:
-        result.io_area_mm2 += count * (link.tx_area_mm2 if sends else link.rx_area_mm2)
-    result.io_power_W += share * count * link.bandwidth_bps * link.energy_J_per_b * use
-    result.shoreline_slack_mm -= count * link.shoreline_mm
+        part.io_area_mm2 += count * (link.tx_area_mm2 if sends else link.rx_area_mm2)
+    part.io_power_W += share * count * link.bandwidth_bps * link.energy_J_per_b * use
+    part.shoreline_slack_mm -= count * link.shoreline_mm
 
 
 @compiled
@@ -73,16 +67,18 @@ def add_wires(
     reach: int,
     own_only: bool,
     results: np.ndarray,
-    traffic: np.ndarray,
+    parts: np.ndarray,
+    signals: np.ndarray,
 ) -> None:
-    """Signals that leave a die towards another one: of the die itself, and of every unit around it that they leave."""
+    """Signals that leave a die towards another one: of the die itself (also to `signals`), and of every unit around it
+    that they leave."""
     unit = near
     while unit >= 0 and (unit == near or not within(codes, far, unit)):
         if unit == near == far or not within(codes, far, unit):
-            signals = total / results[unit].copies
-            results[unit].signals += signals
+            leaving = total / results[unit].copies
+            parts[unit].signals += leaving
             if unit == near:
-                traffic[unit, reach] += signals
+                signals[unit, reach] += leaving
         if own_only or near == far:
             return
         unit = codes[unit].parent
@@ -96,12 +92,13 @@ def link_loads(
     conventions: Record,
     results: np.ndarray,
     group: np.ndarray,
-    traffic: np.ndarray,
+    parts: np.ndarray,
+    signals: np.ndarray,
 ) -> None:
-    """What links ask of every die.
+    """What links ask of every die, whose copies are known.
 
-    Cells, power, edge and signals go to `results`, the rest to `traffic` [die, TRAFFIC and reaches]; `group` is the
-    number of the reach of every row of links, `ends` [link, 2] the dies that it joins.
+    Signals of a die's own links go to `signals` [die, reach] as well as to `parts`; `group` is the number of the reach
+    of every row of links, `ends` [link, 2] the dies that it joins.
     """
     both = conventions.cells_at_both_ends == 1.0
     own_only = conventions.own_signals_only == 1.0
@@ -114,17 +111,18 @@ def link_loads(
             continue
         # Links are given per copy of their source, or of the target if they come from outside.
         total = asked * results[source if source >= 0 else target].copies
-        for end in range(2):
-            near, far = ends[k, end], ends[k, 1 - end]
+        for sends in (True, False):
+            near, far = (source, target) if sends else (target, source)
             if near < 0:
                 continue
-            traffic[near, T_OWN_ENDS] += 1.0
-            traffic[near, T_EQUAL_ENDS] += 1.0 if near == far else 0.0
-            traffic[near, T_ENDS] += 1.0
-            add_end(link, total / results[near].copies, end == 0, both, use, results[near])
-            add_wires(codes, near, far, total * link.wires, FIRST_REACH + group[k], own_only, results, traffic)
+            part = parts[near]
+            part.own_ends += 1.0
+            part.equal_ends += 1.0 if near == far else 0.0
+            part.ends += 1.0
+            add_end(link, total / results[near].copies, sends, both, use, part)
+            add_wires(codes, near, far, total * link.wires, group[k], own_only, results, parts, signals)
             above = codes[near].parent
             if above >= 0 and not within(codes, far, above):
-                traffic[above, T_LEAVING] += total * link.wires / results[above].copies
+                parts[above].leaving_wires += total * link.wires / results[above].copies
     for i in range(len(codes) - 1, 0, -1):
-        traffic[codes[i].parent, T_ENDS] += traffic[i, T_ENDS]
+        parts[codes[i].parent].ends += parts[i].ends

@@ -92,7 +92,7 @@ def gate_density(code: Record, layers: np.ndarray) -> float:
 
 @compiled
 def make_die(
-    code: Record, die: Record, layers: np.ndarray, conventions: Record, result: Record
+    code: Record, die: Record, layers: np.ndarray, conventions: Record, parts: Record, result: Record
 ) -> tuple[float, float, float]:
     """Price of the layers and yield of a die whose area and number per wafer are known; returns masks and design in usd
     (not yet spread over a quantity), and per die carbon in kg and electricity in J of its layers."""
@@ -125,7 +125,7 @@ def make_die(
         energy += layer.fab_energy_J_per_mm2 * share
     result.layer_price_usd = price
     result.true_yield = good
-    result.self_test_usd = test_price(die, conventions, die.core_area_mm2, gate_density(code, layers))
+    result.self_test_usd = test_price(die, conventions, parts.gates_per_mm2)
     if not math.isnan(die.given_price_usd) and conventions.bought_dies_designed == 0.0:
         # Its price pays for its design.
         design = die.design_usd
@@ -133,7 +133,7 @@ def make_die(
 
 
 @compiled
-def test_price(die: Record, conventions: Record, core_area: float, gates_per_mm2: float) -> float:
+def test_price(die: Record, conventions: Record, gates_per_mm2: float) -> float:
     """Price of testing a die before assembly: cycles of all patterns through its scan chains, and fixed time."""
     if die.test_self_tested == 0.0:
         return 0.0
@@ -143,4 +143,4 @@ def test_price(die: Record, conventions: Record, core_area: float, gates_per_mm2
     chain = gates_per_mm2 / ratio / die.test_self_chains if math.isnan(chain) else chain
     samples = die.test_samples
     runs = patterns + samples if conventions.samples_differ == 1.0 else patterns * samples
-    return die.test_price_usd_per_s * (core_area * die.test_cycle_s * runs * chain + die.test_self_time_s)
+    return die.test_price_usd_per_s * (die.core_area_mm2 * die.test_cycle_s * runs * chain + die.test_self_time_s)

@@ -1,19 +1,6 @@
-"""What a designer compares: utilisation, throughput, cost and power efficiency."""
+"""What a designer compares, whatever the family of workloads: utilisation, throughput, cost and power efficiency."""
 
-import numpy as np
-
-from kernels.equation import Output, compiled, equation
-from kernels.graphs.loads import FLOPS
-from kernels.graphs.partition import TOTAL
-
-
-@equation(
-    Output("work_flops", "flop", "operations of one iteration on all chips"),
-    source="DFModel B.5, FLOP_total",
-)
-def work(graph_flops: float, layers: float, batch: float, microbatch: float) -> float:
-    """The graph's work, for every layer and every microbatch of the batch."""
-    return graph_flops * layers * batch / microbatch
+from kernels.equation import Output, equation
 
 
 @equation(
@@ -39,56 +26,4 @@ def efficiency(
     return utilisation, batch / iteration_time_s, rate / system_price_usd, rate / system_power_W
 
 
-@equation(
-    Output("chip_graph_flops", "flop", "operations of a microbatch through the graph on its slowest chip"),
-    source="DFModel B.4: what partitions compute after sharding",
-)
-def chip_work(
-    partition_loads: np.ndarray, partition_times: np.ndarray, partition_of: np.ndarray, stage_of: np.ndarray
-) -> float:
-    """Work of the slowest pipeline stage that shares the graph; what the group does not split counts on every chip."""
-    flops = np.zeros(stage_of.max() + 1)
-    seconds = np.zeros(flops.shape[0])
-    stage = np.full(partition_loads.shape[0], -1)
-    for i in range(partition_of.shape[0]):
-        stage[partition_of[i]] = stage_of[i]
-    for p in range(partition_loads.shape[0]):
-        if stage[p] >= 0:
-            flops[stage[p]] += partition_loads[p, FLOPS]
-            seconds[stage[p]] += partition_times[p, TOTAL]
-    return flops[np.argmax(seconds)]
-
-
-@compiled
-def per(amount: float, whole: float) -> float:
-    """Amount per unit of a whole; infinite where there is none of it."""
-    return amount / whole if whole > 0.0 else np.inf
-
-
-@equation(
-    Output("memory_intensity_flop_per_B", "flop/B", "operations per byte between a chip and its memory"),
-    Output("network_intensity_flop_per_B", "flop/B", "operations per byte that a chip sends at its first link's rate"),
-    Output("attained_flops", "flop/s", "operations of one chip over the time of a microbatch through the graph"),
-    source="hierarchical roofline, DFModel figure 18; bytes are times multiplied by the rates of memory and link",
-)
-def roofline(
-    chip_graph_flops: float,
-    graph_time_s: float,
-    graph_memory_time_s: float,
-    graph_network_time_s: float,
-    attainable_bandwidth_Bps: float,
-    bandwidth_x_Bps: float,
-) -> tuple[float, float, float]:
-    """Intensities whose products with the two rates bound the attained rate; infinite where nothing is moved.
-
-    Bytes on the network are the time that it is busy at the rate of the first dimension: of an all-reduce of S bytes
-    on a ring of p chips, 2 (p - 1) / p S. Traffic of slower dimensions weighs more, by how much slower they are.
-    """
-    return (
-        per(chip_graph_flops, graph_memory_time_s * attainable_bandwidth_Bps),
-        per(chip_graph_flops, graph_network_time_s * bandwidth_x_Bps),
-        per(chip_graph_flops, graph_time_s),
-    )
-
-
-EQUATIONS = (work, efficiency, chip_work, roofline)
+EQUATIONS = (efficiency,)

@@ -1,7 +1,10 @@
 """Where the groups of chips lie on the network: how far each parallelism reaches along each dimension."""
 
+from typing import Annotated
+
 from kernels.codes import ABSENT, FULLY_CONNECTED, SWITCH
 from kernels.equation import Output, compiled, equation
+from kernels.shared.dimensions import Extents
 
 EXTENT = "chips of the group along the dimension"
 
@@ -15,15 +18,21 @@ def greatest_common_divisor(a: float, b: float) -> float:
 
 
 @compiled
-def lay(group: float, free_x: float, free_y: float, free_z: float) -> tuple[float, float, float]:
-    """Extents along x, y, z of a group laid on the free extents, first dimension first.
+def lay(group: float, free: Extents) -> Extents:
+    """Extents of a group laid on the free extents, first dimension first.
 
     Groups whose sizes multiply to that of the network always fill it; what of a group finds no place is left out.
     """
-    along_x = greatest_common_divisor(group, free_x)
-    along_y = greatest_common_divisor(group / along_x, free_y)
-    along_z = greatest_common_divisor(group / (along_x * along_y), free_z)
-    return along_x, along_y, along_z
+    along_x = greatest_common_divisor(group, free.x)
+    along_y = greatest_common_divisor(group / along_x, free.y)
+    along_z = greatest_common_divisor(group / (along_x * along_y), free.z)
+    return Extents(along_x, along_y, along_z)
+
+
+@compiled
+def left(free: Extents, taken: Extents) -> Extents:
+    """Extents that a group leaves to others."""
+    return Extents(free.x / taken.x, free.y / taken.y, free.z / taken.z)
 
 
 @equation(
@@ -32,9 +41,10 @@ def lay(group: float, free_x: float, free_y: float, free_z: float) -> tuple[floa
     Output("tensor_z", "", EXTENT),
     source="DFModel A.2 assigns whole dimensions; here a group may fill part of one or several",
 )
-def tensor_extents(tensor_parallel: float, dim_x: float, dim_y: float, dim_z: float) -> tuple[float, float, float]:
+def tensor_extents(tensor_parallel: float, dim: Annotated[Extents, "dim_{}"]) -> tuple[float, float, float]:
     """The tensor-parallel group takes the first dimension first."""
-    return lay(tensor_parallel, dim_x, dim_y, dim_z)
+    along = lay(tensor_parallel, dim)
+    return along.x, along.y, along.z
 
 
 @equation(
@@ -48,43 +58,31 @@ def tensor_extents(tensor_parallel: float, dim_x: float, dim_y: float, dim_z: fl
 )
 def outer_extents(
     placement: float,
-    tensor_x: float,
-    tensor_y: float,
-    tensor_z: float,
+    tensor: Annotated[Extents, "tensor_{}"],
     pipeline_parallel: float,
     data_parallel: float,
-    dim_x: float,
-    dim_y: float,
-    dim_z: float,
+    dim: Annotated[Extents, "dim_{}"],
 ) -> tuple[float, float, float, float, float, float]:
     """Pipeline stages, then replicas, take what the tensor-parallel groups leave; `placement` 1 swaps the two."""
-    free_x, free_y, free_z = dim_x / tensor_x, dim_y / tensor_y, dim_z / tensor_z
+    free = left(dim, tensor)
     swapped = placement > 0.0
     first, second = (data_parallel, pipeline_parallel) if swapped else (pipeline_parallel, data_parallel)
-    ax, ay, az = lay(first, free_x, free_y, free_z)
-    bx, by, bz = lay(second, free_x / ax, free_y / ay, free_z / az)
-    return (bx, by, bz, ax, ay, az) if swapped else (ax, ay, az, bx, by, bz)
+    a = lay(first, free)
+    b = lay(second, left(free, a))
+    pipeline, data = (b, a) if swapped else (a, b)
+    return pipeline.x, pipeline.y, pipeline.z, data.x, data.y, data.z
 
 
 @equation(
     Output("linked_chips", "", "chips that the network links; 0 if some lie along a dimension that it does not have"),
     source="DFModel A.2: the chips of a system are the product of its dimensions",
 )
-def linked_chips(
-    topology_kind_x: float,
-    topology_kind_y: float,
-    topology_kind_z: float,
-    dim_x: float,
-    dim_y: float,
-    dim_z: float,
-) -> float:
+def linked_chips(kind: Annotated[Extents, "topology_kind_{}"], dim: Annotated[Extents, "dim_{}"]) -> float:
     """Product of the dimensions, all of which must exist."""
     unlinked = (
-        (topology_kind_x == ABSENT and dim_x > 1.0)
-        or (topology_kind_y == ABSENT and dim_y > 1.0)
-        or (topology_kind_z == ABSENT and dim_z > 1.0)
+        (kind.x == ABSENT and dim.x > 1.0) or (kind.y == ABSENT and dim.y > 1.0) or (kind.z == ABSENT and dim.z > 1.0)
     )
-    return 0.0 if unlinked else dim_x * dim_y * dim_z
+    return 0.0 if unlinked else dim.x * dim.y * dim.z
 
 
 RATES = (

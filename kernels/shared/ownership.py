@@ -4,9 +4,12 @@ Costs and emissions run all the time; work is done for the share `facility_utili
 or a sample costs is therefore the rate of cost over the rate of work times that share.
 """
 
+from typing import Annotated
+
 import numpy as np
 
 from kernels.equation import Output, compiled, equation
+from kernels.shared.price import Parts, PerRate, Rates
 
 BARROSO = "Barroso, Hoelzle, Ranganathan, The Datacenter as a Computer, 3rd edition, chapter 6"
 ACT = "Gupta 2022, ACT (ISCA): embodied carbon over the lifetime, and energy times the grid's intensity"
@@ -32,24 +35,11 @@ def rated_power(chip_power_W: float, memory_bandwidth_Bps: float, memory_energy_
     Output("network_power_W", "W", "power of links and switch ports, busy or not"),
     source="DFModel B.6, the network's part: static, at full rate",
 )
-def network_power(
-    links_x: float,
-    links_outer: float,
-    ports_x: float,
-    ports_outer: float,
-    link_bandwidth_Bps: float,
-    outer_link_bandwidth_Bps: float,
-    link_energy_J_per_B: float,
-    outer_link_energy_J_per_B: float,
-    link_switch_energy_J_per_B: float,
-    outer_link_switch_energy_J_per_B: float,
-) -> float:
+def network_power(parts: Parts, rates: Rates, energy: Annotated[PerRate, "{}_energy_J_per_B"]) -> float:
     """Bandwidth times energy per byte: transceivers and switches draw the same whether bytes pass or not."""
-    inner = link_bandwidth_Bps * (links_x * link_energy_J_per_B + ports_x * link_switch_energy_J_per_B)
-    outer = outer_link_bandwidth_Bps * (
-        links_outer * outer_link_energy_J_per_B + ports_outer * outer_link_switch_energy_J_per_B
-    )
-    return inner + outer
+    inner = rates.link_bandwidth_Bps * (parts.links_x * energy.link + parts.ports_x * energy.link_switch)
+    outer = parts.links_outer * energy.outer_link + parts.ports_outer * energy.outer_link_switch
+    return inner + rates.outer_link_bandwidth_Bps * outer
 
 
 @equation(

@@ -1,9 +1,37 @@
 """Price and power of a system: chips, memory, links, switch ports (DFModel B.6)."""
 
+from typing import Annotated, NamedTuple
+
 from kernels.codes import ABSENT, FULLY_CONNECTED, MESH, RING, SWITCH
 from kernels.equation import Output, compiled, equation
+from kernels.shared.dimensions import Extents
 
 TABLE = "DFModel B.6, table of L_j and W_j; general rule checked against it in the tests"
+
+
+class Parts(NamedTuple):
+    """Links and switch ports of a network, of the first dimension and of the others."""
+
+    links_x: float
+    links_outer: float
+    ports_x: float
+    ports_outer: float
+
+
+class Rates(NamedTuple):
+    """Rates of the links of the first dimension and of the others."""
+
+    link_bandwidth_Bps: float
+    outer_link_bandwidth_Bps: float
+
+
+class PerRate(NamedTuple):
+    """A number per rate of links and of switch ports: price per byte per second, or energy per byte."""
+
+    link: float
+    outer_link: float
+    link_switch: float
+    outer_link_switch: float
 
 
 @compiled
@@ -40,24 +68,28 @@ def ports(kind: float, extent: float, beyond: float, chips: float, first: bool) 
     source=TABLE,
 )
 def network_parts(
-    topology_kind_x: float,
-    topology_kind_y: float,
-    topology_kind_z: float,
-    dim_x: float,
-    dim_y: float,
-    dim_z: float,
+    kind: Annotated[Extents, "topology_kind_{}"], dim: Annotated[Extents, "dim_{}"]
 ) -> tuple[float, float, float, float]:
     """Links are free for one chip, switches up to four chips."""
-    chips = dim_x * dim_y * dim_z
-    links_x = links(topology_kind_x, dim_x, dim_y * dim_z, chips)
-    links_outer = links(topology_kind_y, dim_y, dim_z, chips) + links(topology_kind_z, dim_z, 1.0, chips)
-    ports_x = ports(topology_kind_x, dim_x, dim_y * dim_z, chips, True)
-    ports_outer = ports(topology_kind_y, dim_y, dim_z, chips, topology_kind_x == ABSENT) + ports(
-        topology_kind_z, dim_z, 1.0, chips, False
-    )
+    chips = dim.x * dim.y * dim.z
+    links_x = links(kind.x, dim.x, dim.y * dim.z, chips)
+    links_outer = links(kind.y, dim.y, dim.z, chips) + links(kind.z, dim.z, 1.0, chips)
+    ports_x = ports(kind.x, dim.x, dim.y * dim.z, chips, True)
+    ports_outer = ports(kind.y, dim.y, dim.z, chips, kind.x == ABSENT) + ports(kind.z, dim.z, 1.0, chips, False)
     linked = 1.0 if chips > 1.0 else 0.0
     switched = 1.0 if chips > 4.0 else 0.0
     return linked * links_x, linked * links_outer, switched * ports_x, switched * ports_outer
+
+
+@compiled
+def of_network(parts: Parts, rates: Rates, each: PerRate) -> float:
+    """Sum over links and switch ports of their rate times a number per rate."""
+    return (
+        parts.links_x * rates.link_bandwidth_Bps * each.link
+        + parts.links_outer * rates.outer_link_bandwidth_Bps * each.outer_link
+        + parts.ports_x * rates.link_bandwidth_Bps * each.link_switch
+        + parts.ports_outer * rates.outer_link_bandwidth_Bps * each.outer_link_switch
+    )
 
 
 @equation(
@@ -68,24 +100,12 @@ def network_parts(
 def system_price(
     chips: float,
     accelerator_price_usd: float,
-    links_x: float,
-    links_outer: float,
-    ports_x: float,
-    ports_outer: float,
-    link_bandwidth_Bps: float,
-    outer_link_bandwidth_Bps: float,
-    link_price_usd_per_Bps: float,
-    outer_link_price_usd_per_Bps: float,
-    link_switch_price_usd_per_Bps: float,
-    outer_link_switch_price_usd_per_Bps: float,
+    parts: Parts,
+    rates: Rates,
+    price: Annotated[PerRate, "{}_price_usd_per_Bps"],
 ) -> tuple[float, float]:
     """Accelerators with their memory, links and switch ports."""
-    network = (
-        links_x * link_bandwidth_Bps * link_price_usd_per_Bps
-        + links_outer * outer_link_bandwidth_Bps * outer_link_price_usd_per_Bps
-        + ports_x * link_bandwidth_Bps * link_switch_price_usd_per_Bps
-        + ports_outer * outer_link_bandwidth_Bps * outer_link_switch_price_usd_per_Bps
-    )
+    network = of_network(parts, rates, price)
     return chips * accelerator_price_usd + network, network
 
 
@@ -98,24 +118,12 @@ def system_power(
     chip_power_W: float,
     memory_bandwidth_Bps: float,
     memory_energy_J_per_B: float,
-    links_x: float,
-    links_outer: float,
-    ports_x: float,
-    ports_outer: float,
-    link_bandwidth_Bps: float,
-    outer_link_bandwidth_Bps: float,
-    link_energy_J_per_B: float,
-    outer_link_energy_J_per_B: float,
-    link_switch_energy_J_per_B: float,
-    outer_link_switch_energy_J_per_B: float,
+    parts: Parts,
+    rates: Rates,
+    energy: Annotated[PerRate, "{}_energy_J_per_B"],
 ) -> float:
     """Bandwidth times energy per byte, for every part."""
-    network = (
-        links_x * link_bandwidth_Bps * link_energy_J_per_B
-        + links_outer * outer_link_bandwidth_Bps * outer_link_energy_J_per_B
-        + ports_x * link_bandwidth_Bps * link_switch_energy_J_per_B
-        + ports_outer * outer_link_bandwidth_Bps * outer_link_switch_energy_J_per_B
-    )
+    network = of_network(parts, rates, energy)
     return chips * (chip_power_W + memory_bandwidth_Bps * memory_energy_J_per_B) + network
 
 

@@ -14,7 +14,10 @@ from hypothesis import strategies as st
 
 from kernels.codes import KERNEL_TYPES, SWITCHES
 from kernels.graphs import loads as graph_loads
-from kernels.graphs import mapping, pipeline, sharding
+from kernels.graphs import pipeline, sharding
+from kernels.graphs.mapping.case import mapping_chip as chip_equation
+from kernels.graphs.mapping.case import mapping_kernels as kernels_equation
+from kernels.graphs.mapping.partitions import free_partition as free_equation
 from kernels.models import EQUATIONS
 from tests.twins.naive import (
     FOR_EQUATION,
@@ -436,8 +439,8 @@ def mappings(draw: st.DrawFn, most: int = 5, stages: st.SearchStrategy[float] | 
     columns = graph | draw(chips(graph))
     if stages is not None:
         columns["stages_per_graph"] = draw(stages)
-    before = (graph_loads.graph_state, pipeline.weights_fit, mapping.mapping_chip, mapping.mapping_kernels)
-    for equation in (*before, mapping.free_partition):
+    before = (graph_loads.graph_state, pipeline.weights_fit, chip_equation, kernels_equation)
+    for equation in (*before, free_equation):
         columns |= call(equation, {name: columns[name] for name in equation.inputs})
     return columns
 

@@ -164,14 +164,12 @@ def tables(draw: st.DrawFn) -> dict[str, np.ndarray]:
     # Units need not fit into an area that is given instead of computed.
     fixed = ~np.isnan(package.die_numbers[:, DIE_NUMBERS.index("given_area_mm2")])
     package.die_numbers[fixed, DIE_NUMBERS.index("harvest_units")] = 0.0
-    parts = (package.die_numbers, package.layer_numbers, package.link_numbers, package.conventions)
-    numbers = np.concatenate([part.ravel() for part in parts])
     varied = sorted(random.sample(range(len(package.die_numbers)), draw(st.integers(0, len(package.die_numbers)))))
     places = [row * len(DIE_NUMBERS) + DIE_NUMBERS.index("power_W") for row in varied]
     return {
         "package_codes": package.die_codes,
         "package_links": package.link_codes,
-        "package_numbers": numbers,
+        "package_numbers": package.numbers,
         "package_places": np.array(places, np.int64),
         "package_values": np.array([random.uniform(0, 50) for _ in places]),
     }

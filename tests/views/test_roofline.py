@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sweeper
-from kernels.shared.metrics import roofline
+from kernels.graphs.metrics import roofline
 from sweeper.views import rooflines
 from sweeper.views.frames import frame_of
 from sweeper.views.rooflines import roofline_figure

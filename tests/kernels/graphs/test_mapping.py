@@ -12,9 +12,12 @@ from hypothesis import strategies as st
 
 import sweeper
 from kernels.codes import SWITCHES
-from kernels.graphs import mapping
-from kernels.graphs.ideals import predecessors
 from kernels.graphs.loads import BACKWARD, KERNEL_LOADS
+from kernels.graphs.mapping.bounds import relaxed_bound
+from kernels.graphs.mapping.case import Arrays, Case, make_case
+from kernels.graphs.mapping.ideals import predecessors, some_ideals
+from kernels.graphs.mapping.partitions import best_partition
+from kernels.graphs.mapping.paths import partition_path
 from sweeper.planning.plan import Plan
 from tests.twins.mapping_oracle import (
     Instance,
@@ -32,7 +35,7 @@ from tests.twins.mapping_oracle import (
 SAME = {"rel": 1e-9, "abs": 1e-12}
 
 
-def case_of(instance: Instance) -> mapping.Case:
+def case_of(instance: Instance) -> Case:
     """An instance as the optimiser reads it."""
     kernels = instance.kernels
     edges = np.array([(p, c, 0) for p, c in instance.edges], np.int64).reshape(-1, 3)
@@ -73,10 +76,8 @@ def case_of(instance: Instance) -> mapping.Case:
         ]
     )
     stages = np.zeros(kernels, np.int64)
-    return mapping.make_case(
-        fields, chip, np.ones((kernels, 3)), np.zeros((kernels, 7), np.int64), loads, edges, stages,
-        instance.live_budget_B,
-    )  # fmt: skip
+    arrays = Arrays(fields, chip, np.ones((kernels, 3)), np.zeros((kernels, 7), np.int64), loads, edges)
+    return make_case(arrays, stages, instance.live_budget_B)
 
 
 def found(instance: Instance) -> tuple[Optimum, float]:
@@ -84,7 +85,7 @@ def found(instance: Instance) -> tuple[Optimum, float]:
     case, kernels = case_of(instance), instance.kernels
     need = sram_need_B(instance, (0,) * kernels) + (sum(instance.gradient_B) if instance.gradient_moves else 0.0)
     partition_of = np.empty(kernels, np.int64)
-    time, bound = mapping.best_partition(case, float(need <= instance.sram_B), partition_of)
+    time, bound = best_partition(case, float(need <= instance.sram_B), partition_of)
     return Optimum(time, tuple(partition_of.tolist())), bound
 
 
@@ -163,11 +164,11 @@ def test_bounds_of_large_graphs_hold(instance: Instance) -> None:
     )
     case = case_of(instance)
     if several < math.inf:
-        assert mapping.relaxed_bound(case) <= several * (1 + 1e-9)
+        assert relaxed_bound(case) <= several * (1 + 1e-9)
     partition_of = np.empty(instance.kernels, np.int64)
-    before = predecessors(case.edges, case.group_of)
+    before = predecessors(case.edges, case.kernels.group_of)
     for most in (instance.kernels + 1, 3 * instance.kernels):
-        time = mapping.partition_path(case, mapping.some_ideals(before, most), math.inf, partition_of)
+        time = partition_path(case, some_ideals(before, most), math.inf, partition_of)
         if time < math.inf and max(partition_of) > 0:
             assert evaluate(instance, partition_of.tolist()) == pytest.approx(time, **SAME)
         assert time >= best * (1 - 1e-9)

@@ -10,11 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernels.codes import SHARDS
+from kernels.graphs.elimination import eliminate
 from kernels.graphs.sharding import (
     PHYSICAL,
     WANTED,
+    Problem,
     allowed,
-    eliminate,
     least_bytes_sharding,
     operand_kind,
     optimise,
@@ -68,9 +69,7 @@ def solve(graph: dict[str, Any], prices: Prices) -> tuple[float, np.ndarray]:
     options = call(sharding_options, {name: columns[name] for name in sharding_options.inputs})
     shard = np.full(len(graph["kernel_traits"]), -1, np.int64)
     cost = optimise(
-        *options.values(),
-        graph["graph_edges"],
-        *elimination(len(shard), graph["graph_edges"]),
+        Problem(*options.values(), graph["graph_edges"], *elimination(len(shard), graph["graph_edges"])),
         np.full((len(shard), 3), (prices.flop, prices.memory, prices.weight)),
         prices.memory,
         np.array([prices.all_reduce, prices.all_gather, prices.all_to_all]),

@@ -13,24 +13,28 @@ from kernels.equation import Output, compiled, equation
 from kernels.graphs.loads import FORWARD_PHASE, KERNEL_LOADS, PER_EDGE
 from kernels.graphs.loads import graph_state as state_equation
 from kernels.graphs.loads import kernel_loads as loads_equation
-from kernels.graphs.mapping import (
-    CASE_FIELDS,
-    GRADIENT_MOVES,
-    KERNEL_FIELDS,
-    PER_TENSOR,
-    RATE,
-    WEIGHT_READS,
-    Case,
-    best_partition,
-    describe,
-    groups,
-    least_network,
-    make_case,
-)
+from kernels.graphs.mapping.bounds import least_network
+from kernels.graphs.mapping.case import KERNEL_FIELDS, Arrays, Case, Chip, chip_of, describe, groups, make_case
+from kernels.graphs.mapping.partitions import best_partition
 from kernels.graphs.partition import combined
 from kernels.graphs.partition import kernel_network as network_equation
 from kernels.graphs.pipeline import weights_fit as fit_equation
-from kernels.graphs.sharding import COST, GRADIENT, PHASE, SHARD, WEIGHT, optimise
+from kernels.graphs.sharding import (
+    CONSUMER,
+    COST,
+    GRADIENT,
+    OPERATIONS,
+    OUTPUT_B,
+    PHASE,
+    PRODUCER,
+    SHARD,
+    WEIGHT,
+    WEIGHT_B,
+    Graph,
+    Group,
+    Problem,
+    optimise,
+)
 
 MOST_SHARDINGS = 4096
 """Shardings up to which all are tried."""
@@ -46,55 +50,39 @@ fit_on_chip = fit_equation.function
 
 @compiled
 def sharded_case(
-    kernel_traits: np.ndarray,
-    kernel_dims: np.ndarray,
+    graph: Graph,
     kernel_shard: np.ndarray,
-    graph_edges: np.ndarray,
-    tensor_parallel: float,
-    sharding: float,
-    word_B: float,
+    group: Group,
     channel_costs: np.ndarray,
     mapping_chip: np.ndarray,
     repeats_per_stage: float,
 ) -> tuple[Case, float]:
     """The problem of partitioning under one sharding, and whether the graph as one partition keeps its weights."""
-    kernels = kernel_shard.shape[0]
+    kernels, edges = kernel_shard.shape[0], graph.graph_edges
     loads = np.empty((kernels, KERNEL_LOADS))
     shapes = np.empty((kernels, 3))
     output = np.empty(kernels)
-    load_kernels(
-        kernel_traits,
-        kernel_dims,
-        kernel_shard,
-        graph_edges,
-        tensor_parallel,
-        sharding,
-        word_B,
-        loads,
-        shapes,
-        output,
-    )
+    load_kernels(graph, kernel_shard, group, loads, shapes, output)
     network = np.empty((kernels, 3))
     time_messages(loads, channel_costs, network)
+    chip = chip_of(mapping_chip)
     fields = np.empty((kernels, KERNEL_FIELDS))
-    describe(loads, network, output, graph_edges, mapping_chip, fields)
+    describe(loads, network, output, edges, chip, fields)
     unstaged = np.zeros(kernels, np.int64)
-    case = make_case(fields, mapping_chip, shapes, kernel_traits, loads, graph_edges, unstaged, np.inf)
-    weights, _, gradients, _, _, single = sum_state(
-        loads, output, graph_edges, unstaged, mapping_chip[PER_TENSOR], case.tiles
-    )
-    fit = fit_on_chip(repeats_per_stage, weights, single, gradients, mapping_chip[GRADIENT_MOVES], case.sram_B)
+    case = make_case(Arrays(fields, mapping_chip, shapes, graph.kernel_traits, loads, edges), unstaged, np.inf)
+    weights, _, gradients, _, _, single = sum_state(loads, output, edges, unstaged, chip.tensor_traffic, chip.tiles)
+    fit = fit_on_chip(repeats_per_stage, weights, single, gradients, chip.gradient_traffic, chip.sram_B)
     return case, fit
 
 
 @compiled
-def moved_always(kernel_traits: np.ndarray, graph_edges: np.ndarray, chip: np.ndarray, loads: np.ndarray) -> None:
+def moved_always(kernel_traits: np.ndarray, graph_edges: np.ndarray, chip: Chip, times: np.ndarray) -> None:
     """Write how often every partition into several parts moves a kernel's output and weight to or from memory.
 
     These are tensors that enter or leave the graph or wait for the backward pass, weights, gradients.
     """
     kernels = kernel_traits.shape[0]
-    per_tensor = chip[PER_TENSOR] != PER_EDGE
+    per_tensor = chip.tensor_traffic != PER_EDGE
     fed = np.zeros(kernels, np.bool_)
     used = np.zeros(kernels, np.bool_)
     stored = np.zeros(kernels, np.bool_)
@@ -103,8 +91,7 @@ def moved_always(kernel_traits: np.ndarray, graph_edges: np.ndarray, chip: np.nd
         backward[i] = 0.0 if kernel_traits[i, PHASE] == FORWARD_PHASE else 1.0
     group_of = groups(backward, graph_edges, np.zeros(kernels, np.int64))
     for e in range(graph_edges.shape[0]):
-        producer = graph_edges[e, 0]
-        consumer = graph_edges[e, 1]
+        producer, consumer = graph_edges[e, PRODUCER], graph_edges[e, CONSUMER]
         used[producer] = True
         fed[consumer] = True
         if group_of[producer] != group_of[consumer]:
@@ -112,12 +99,33 @@ def moved_always(kernel_traits: np.ndarray, graph_edges: np.ndarray, chip: np.nd
     for i in range(kernels):
         gradient = kernel_traits[i, GRADIENT] == 1
         ends = (0.0 if fed[i] else 1.0) + (0.0 if used[i] else 1.0)
-        loads[i, 0] = 2.0 if stored[i] else 0.0
+        times[i, OUTPUT_B] = 2.0 if stored[i] else 0.0
         if gradient:
-            loads[i, 0] += chip[GRADIENT_MOVES]
+            times[i, OUTPUT_B] += chip.gradient_traffic
         elif per_tensor:
-            loads[i, 0] += ends
-        loads[i, 1] = chip[WEIGHT_READS] if kernel_traits[i, WEIGHT] == 1 else 0.0
+            times[i, OUTPUT_B] += ends
+        times[i, WEIGHT_B] = chip.weight_reads if kernel_traits[i, WEIGHT] == 1 else 0.0
+
+
+@compiled
+def numbered_sharding(problem: Problem, number: int, shard: np.ndarray) -> None:
+    """Write one of all shardings."""
+    for i in range(shard.shape[0]):
+        shard[i] = problem.option_codes[i, number % problem.option_counts[i]]
+        number //= problem.option_counts[i]
+
+
+@compiled
+def weigh(trial: int, trials: int) -> tuple[float, float, float]:
+    """Weights of compute, memory and network in the sum that a trial minimises.
+
+    The last trial takes all three in full: their sum, which without overlap is what no partition can beat.
+    """
+    if trial == trials - 1:
+        return 1.0, 1.0, 1.0
+    compute = SHARES[trial // SHARES.shape[0]]
+    memory = (1.0 - compute) * SHARES[trial % SHARES.shape[0]]
+    return compute, memory, 1.0 - compute - memory
 
 
 @equation(
@@ -129,20 +137,9 @@ def moved_always(kernel_traits: np.ndarray, graph_edges: np.ndarray, chip: np.nd
     lengthy=True,
 )
 def joint_sharding(
-    option_codes: np.ndarray,
-    option_counts: np.ndarray,
-    option_loads: np.ndarray,
-    edge_layouts: np.ndarray,
-    edge_bytes: np.ndarray,
-    graph_edges: np.ndarray,
-    elimination_scope: np.ndarray,
-    elimination_edges: np.ndarray,
-    elimination_messages: np.ndarray,
-    kernel_traits: np.ndarray,
-    kernel_dims: np.ndarray,
-    tensor_parallel: float,
-    sharding: float,
-    word_B: float,
+    problem: Problem,
+    graph: Graph,
+    group: Group,
     channel_costs: np.ndarray,
     mapping_chip: np.ndarray,
     repeats_per_stage: float,
@@ -150,21 +147,20 @@ def joint_sharding(
 ) -> tuple[float, float]:
     """The sharding whose best partition takes least time. It is chosen for the graph on one pipeline stage, and without
     regard to the memory that tensors between partitions need."""
-    kernels = option_counts.shape[0]
-    sram_B = mapping_chip[CASE_FIELDS + 1]
-    bandwidth_Bps = mapping_chip[CASE_FIELDS]
-    overlap = mapping_chip[CASE_FIELDS + 3]
+    counts = problem.option_counts
+    kernels = counts.shape[0]
+    chip = chip_of(mapping_chip)
     shardings = 1.0
     least_weights = 0.0
     for i in range(kernels):
-        shardings *= option_counts[i]
-        least_weights += option_loads[i, : option_counts[i], 2].min()
+        shardings *= counts[i]
+        least_weights += problem.option_loads[i, : counts[i], WEIGHT_B].min()
     every = shardings <= MOST_SHARDINGS
     trials = int(shardings) if every else SHARES.shape[0] ** 2 + 1
-    always = np.zeros((kernels, 2))
-    if least_weights > sram_B:
+    always = np.zeros((kernels, 3))
+    if least_weights > chip.sram_B:
         # with no sharding can the whole graph be one partition
-        moved_always(kernel_traits, graph_edges, mapping_chip, always)
+        moved_always(graph.kernel_traits, graph.graph_edges, chip, always)
     load_costs = np.empty((kernels, 3))
     shard = np.empty(kernels, np.int64)
     partition_of = np.empty(kernels, np.int64)
@@ -173,49 +169,16 @@ def joint_sharding(
     bound = 0.0
     for trial in range(trials):
         if every:
-            rest = trial
-            for i in range(kernels):
-                shard[i] = option_codes[i, rest % option_counts[i]]
-                rest //= option_counts[i]
+            numbered_sharding(problem, trial, shard)
         else:
-            # the last trial takes all three in full: their sum, which without overlap is what no partition can beat
-            full = trial == trials - 1
-            compute = 1.0 if full else SHARES[trial // SHARES.shape[0]]
-            memory = 1.0 if full else (1.0 - compute) * SHARES[trial % SHARES.shape[0]]
-            network = 1.0 if full else 1.0 - compute - memory
-            load_costs[:, 0] = compute / mapping_chip[RATE]
-            load_costs[:, 1:] = always * (memory / bandwidth_Bps)
-            least = optimise(
-                option_codes,
-                option_counts,
-                option_loads,
-                edge_layouts,
-                edge_bytes,
-                graph_edges,
-                elimination_scope,
-                elimination_edges,
-                elimination_messages,
-                load_costs,
-                0.0,
-                channel_costs * network,
-                0.0,
-                shard,
-            )
-            if overlap == 0.0 or not full:
+            compute, memory, network = weigh(trial, trials)
+            load_costs[:] = always * (memory / chip.bandwidth_Bps)
+            load_costs[:, OPERATIONS] = compute / chip.rate_flops
+            least = optimise(problem, load_costs, 0.0, channel_costs * network, 0.0, shard)
+            if chip.overlap == 0.0 or trial < trials - 1:
                 bound = max(bound, least)
-        case, fit = sharded_case(
-            kernel_traits,
-            kernel_dims,
-            shard,
-            graph_edges,
-            tensor_parallel,
-            sharding,
-            word_B,
-            channel_costs,
-            mapping_chip,
-            repeats_per_stage,
-        )
-        if combined(case.compute_s.sum(), 0.0, least_network(case), overlap) >= best:
+        case, fit = sharded_case(graph, shard, group, channel_costs, mapping_chip, repeats_per_stage)
+        if combined(case.kernels.compute_s.sum(), 0.0, least_network(case), chip.overlap) >= best:
             continue
         time, proved = best_partition(case, fit, partition_of)
         best_bound = min(best_bound, proved)

@@ -1,0 +1,224 @@
+"""The problem of mapping a sharded graph on a chip: what must be known of its kernels, its edges and the chip."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numba.np.unsafe.ndarray import to_fixed_tuple
+
+from kernels.equation import Output, compiled, equation
+from kernels.graphs.allocation import INTEGER, Units
+from kernels.graphs.loads import BACKWARD, FLOPS, GRADIENTS, PER_EDGE, TENSORS, WEIGHTS
+from kernels.graphs.partition import Traffic
+from kernels.graphs.sharding import CONSUMER, PRODUCER
+
+
+class Chip(NamedTuple):
+    """Rates and capacities of chip and memory, and how often a microbatch moves weights, gradients and tensors."""
+
+    rate_flops: float
+    weight_reads: float
+    gradient_traffic: float
+    tensor_traffic: float
+    bandwidth_Bps: float
+    sram_B: float
+    tiles: float
+    overlap: float
+    weight_tiling: float
+    reconfiguration_s: float
+
+
+class Kernels(NamedTuple):
+    """Arrays over the kernels of a sharded graph: seconds of compute and network; bytes moved whatever the cut, kept
+    where weights stay, of weights, of the output; bytes that enter and leave the graph; what may share a partition."""
+
+    compute_s: np.ndarray
+    network_s: np.ndarray
+    moved_B: np.ndarray
+    kept_B: np.ndarray
+    weight_B: np.ndarray
+    output_B: np.ndarray
+    entering_B: np.ndarray
+    leaving_B: np.ndarray
+    backward: np.ndarray
+    group_of: np.ndarray
+    shapes: np.ndarray
+    traits: np.ndarray
+
+
+class Case(NamedTuple):
+    """A sharded graph on a chip. The cycle of `units` is 0 where they are not allocated as whole ones."""
+
+    kernels: Kernels
+    edges: np.ndarray
+    first_edge: np.ndarray
+    chip: Chip
+    units: Units
+    per_edge: bool
+    live_budget_B: float
+
+
+class Arrays(NamedTuple):
+    """Columns that describe a sharded graph on a chip."""
+
+    mapping_kernels: np.ndarray
+    mapping_chip: np.ndarray
+    kernel_shapes: np.ndarray
+    kernel_traits: np.ndarray
+    kernel_loads: np.ndarray
+    graph_edges: np.ndarray
+
+
+CHIP_FIELDS, UNIT_FIELDS = len(Chip._fields), len(Units._fields)
+"""Fields of `mapping_chip`: those of `Chip`, then those of `Units`."""
+KERNEL_FIELDS = 10
+COMPUTE, NETWORK, _, _, MOVED, KEPT, WEIGHT, OUTPUT, ENTERING, LEAVING = range(KERNEL_FIELDS)
+"""Columns of `mapping_kernels`; those of the network are the three of `kernel_network_s`."""
+
+
+@equation(
+    Output("mapping_chip", "", "what the mapping must know of chip and memory", (CHIP_FIELDS + UNIT_FIELDS,)),
+    source="DFModel B.8 stage 2: constants of the problem",
+)
+def mapping_chip(
+    traffic: Traffic,
+    weight_tiling: float,
+    overlap: float,
+    reconfiguration_s: float,
+    chip_peak_flops: float,
+    attainable_flops: float,
+    attainable_bandwidth_Bps: float,
+    chip_sram_capacity_B: float,
+    tiles: float,
+    unit_allocation: float,
+    units: Units,
+    mapping_chip: np.ndarray,
+) -> None:
+    """Whole units never do better than all cells at work; otherwise the attainable rate is what counts."""
+    whole = unit_allocation == INTEGER
+    chip = Chip(
+        chip_peak_flops if whole else attainable_flops,
+        traffic.weight_reads,
+        traffic.gradient_traffic,
+        traffic.tensor_traffic,
+        attainable_bandwidth_Bps,
+        chip_sram_capacity_B,
+        tiles,
+        overlap,
+        weight_tiling,
+        reconfiguration_s,
+    )
+    for j in range(len(chip)):
+        mapping_chip[j] = chip[j]
+    for j in range(len(units)):
+        mapping_chip[CHIP_FIELDS + j] = units[j]
+    if not whole:
+        mapping_chip[-1] = 0.0
+
+
+@compiled
+def chip_of(mapping_chip: np.ndarray) -> Chip:
+    """The first fields of `mapping_chip`."""
+    return Chip(*to_fixed_tuple(mapping_chip, CHIP_FIELDS))
+
+
+@compiled
+def describe(
+    kernel_loads: np.ndarray,
+    kernel_network_s: np.ndarray,
+    output_B: np.ndarray,
+    graph_edges: np.ndarray,
+    chip: Chip,
+    fields: np.ndarray,
+) -> None:
+    """The constants of every kernel, as columns of `mapping_kernels`.
+
+    A kernel that nothing feeds reads its input from memory, one that nothing follows writes its output there, unless it
+    is a gradient, which has a traffic of its own.
+    """
+    kernels = output_B.shape[0]
+    fed = np.zeros(kernels, np.bool_)
+    used = np.zeros(kernels, np.bool_)
+    for e in range(graph_edges.shape[0]):
+        used[graph_edges[e, PRODUCER]] = True
+        fed[graph_edges[e, CONSUMER]] = True
+    for i in range(kernels):
+        load = kernel_loads[i]
+        ends = chip.tensor_traffic != PER_EDGE and load[GRADIENTS] == 0.0
+        kept = chip.weight_reads * load[WEIGHTS] + chip.gradient_traffic * load[GRADIENTS]
+        fields[i, COMPUTE] = load[FLOPS] / chip.rate_flops
+        fields[i, NETWORK:MOVED] = kernel_network_s[i]
+        fields[i, MOVED] = load[TENSORS] + kept
+        fields[i, KEPT] = kept
+        fields[i, WEIGHT] = load[WEIGHTS]
+        fields[i, OUTPUT] = output_B[i]
+        fields[i, ENTERING] = output_B[i] if ends and not fed[i] else 0.0
+        fields[i, LEAVING] = output_B[i] if ends and not used[i] else 0.0
+
+
+@equation(
+    Output("mapping_kernels", "", "what the mapping must know of every kernel", ("kernel", KERNEL_FIELDS)),
+    source="DFModel B.8 stage 2: constants of the problem once the sharding is known",
+)
+def mapping_kernels(
+    kernel_loads: np.ndarray,
+    kernel_network_s: np.ndarray,
+    output_B: np.ndarray,
+    graph_edges: np.ndarray,
+    mapping_chip: np.ndarray,
+    mapping_kernels: np.ndarray,
+) -> None:
+    """Seconds of compute and network; bytes moved whatever the cut, kept where weights stay, of weights, of the
+    output; bytes that enter and leave the graph."""
+    describe(kernel_loads, kernel_network_s, output_B, graph_edges, chip_of(mapping_chip), mapping_kernels)
+
+
+@compiled
+def groups(backward: np.ndarray, graph_edges: np.ndarray, stage_of: np.ndarray) -> np.ndarray:
+    """Kernels that may share a partition: those of one pipeline stage, forward and backward apart.
+
+    A kernel belongs at least to the group of its producers.
+    """
+    group = np.empty(stage_of.shape[0], np.int64)
+    for i in range(stage_of.shape[0]):
+        group[i] = 2 * stage_of[i] + (1 if backward[i] > 0.0 else 0)
+    for e in range(graph_edges.shape[0]):
+        group[graph_edges[e, CONSUMER]] = max(group[graph_edges[e, CONSUMER]], group[graph_edges[e, PRODUCER]])
+    return group
+
+
+@compiled
+def edge_starts(edges: np.ndarray, kernels: int) -> np.ndarray:
+    """First edge of every producer, and the number of edges; edges are ordered by producer."""
+    starts = np.zeros(kernels + 1, np.int64)
+    for e in range(edges.shape[0]):
+        starts[edges[e, PRODUCER] + 1 :] += 1
+    return starts
+
+
+@compiled
+def make_case(arrays: Arrays, stage_of: np.ndarray, live_budget_B: float) -> Case:
+    """The problem behind the arrays of a sharded graph, where stages and memory for live tensors are given."""
+    fields, edges = arrays.mapping_kernels, arrays.graph_edges
+    chip = chip_of(arrays.mapping_chip)
+    backward = arrays.kernel_loads[:, BACKWARD].copy()
+    group_of = groups(backward, edges, stage_of)
+    kernels = Kernels(
+        fields[:, COMPUTE].copy(),
+        fields[:, NETWORK:MOVED].copy(),
+        fields[:, MOVED].copy(),
+        fields[:, KEPT].copy(),
+        fields[:, WEIGHT].copy(),
+        fields[:, OUTPUT].copy(),
+        fields[:, ENTERING].copy(),
+        fields[:, LEAVING].copy(),
+        backward,
+        group_of,
+        arrays.kernel_shapes,
+        arrays.kernel_traits,
+    )
+    units = Units(*to_fixed_tuple(arrays.mapping_chip[CHIP_FIELDS:], UNIT_FIELDS))
+    starts = edge_starts(edges, group_of.shape[0])
+    return Case(kernels, edges, starts, chip, units, chip.tensor_traffic == PER_EDGE, live_budget_B)
+
+
+EQUATIONS = (mapping_chip, mapping_kernels)

@@ -1,0 +1,160 @@
+"""The best sequence of on-chip partitions of a graph, and whether it is proved to be the best."""
+
+from typing import Annotated, NamedTuple
+
+import numpy as np
+
+from kernels.equation import Output, compiled, equation
+from kernels.graphs.loads import ROOM
+from kernels.graphs.mapping.bounds import gap, relaxed_bound
+from kernels.graphs.mapping.case import Arrays, Case, make_case
+from kernels.graphs.mapping.ideals import WORD, add, all_ideals, nearby_ideals, predecessors, some_ideals
+from kernels.graphs.mapping.paths import MOST_IDEALS, TIE, partition_path
+from kernels.graphs.mapping.steps import alone
+from kernels.graphs.sharding import CONSUMER
+
+
+@compiled
+def cuts_of(partition_of: np.ndarray) -> np.ndarray:
+    """The ideals between partitions, the first and the last one included."""
+    kernels = partition_of.shape[0]
+    cuts = np.zeros((partition_of.max() + 2, (kernels + WORD - 1) // WORD), np.uint64)
+    for n in range(1, cuts.shape[0]):
+        for i in range(kernels):
+            if partition_of[i] < n:
+                add(cuts[n], i)
+    return cuts
+
+
+@compiled
+def good_partition(case: Case, before: np.ndarray, partition_of: np.ndarray) -> float:
+    """Write a partition that no move of two kernels at a cut improves; returns its time.
+
+    For graphs with too many ideals: the best over some of them, then over those near its cuts, and so on.
+    """
+    time = np.inf
+    better = partition_path(case, some_ideals(before, MOST_IDEALS // 4), np.inf, partition_of)
+    while better < time * (1.0 - 2.0 * TIE):
+        time = better
+        nearby = nearby_ideals(before, cuts_of(partition_of), MOST_IDEALS // 4)
+        better = partition_path(case, nearby, np.inf, partition_of)
+    return better
+
+
+@compiled
+def best_partition(case: Case, weights_fit: float, partition_of: np.ndarray) -> tuple[float, float]:
+    """Write the best partition found; returns its time and a time that no partition can beat, equal where it is exact.
+
+    Without whole units a graph that fits as one partition is best so: joining two partitions never costs time. Where
+    none can run, each kernel is left alone.
+    """
+    partition_of[:] = np.arange(partition_of.shape[0])
+    single = alone(case, weights_fit)
+    if single < np.inf and case.units.unit_cycle_s == 0.0:
+        partition_of[:] = 0
+        return single, single
+    before = predecessors(case.edges, case.kernels.group_of)
+    ideals = all_ideals(before, np.argsort(case.kernels.group_of, kind="mergesort"), MOST_IDEALS)
+    exact = ideals.shape[0] > 0
+    if exact:
+        # a good mapping among few bounds the search among all
+        few = some_ideals(before, 4 * case.kernels.compute_s.shape[0])
+        known = partition_path(case, few, np.inf, partition_of)
+        time = min(partition_path(case, ideals, known * (1.0 + 2.0 * TIE), partition_of), known)
+        bound = time
+    else:
+        time = good_partition(case, before, partition_of)
+        bound = min(relaxed_bound(case), time)
+    if single <= time * (1.0 + TIE):
+        partition_of[:] = 0
+        return single, min(bound, single)
+    return time, bound
+
+
+@compiled
+def most_alive(case: Case, partition_of: np.ndarray) -> float:
+    """Largest sum of tensors alive between partitions."""
+    kernels = partition_of.shape[0]
+    alive = np.zeros(kernels)
+    for p in range(kernels):
+        last = partition_of[p]
+        for e in range(case.first_edge[p], case.first_edge[p + 1]):
+            reader = case.edges[e, CONSUMER]
+            if case.per_edge and partition_of[reader] > partition_of[p]:
+                alive[partition_of[p] : partition_of[reader] + 1] += case.kernels.output_B[p]
+            elif case.kernels.backward[p] == case.kernels.backward[reader]:
+                last = max(last, partition_of[reader])
+        if not case.per_edge and last > partition_of[p]:
+            alive[partition_of[p] : last + 1] += case.kernels.output_B[p]
+    return alive.max()
+
+
+@equation(
+    Output("free_partition_of", "", "partition of every kernel if memory had no limit", ("kernel",), True),
+    Output("free_time_s", "s", "time of one microbatch over these partitions"),
+    Output("free_bound_s", "s", "time that no partition of this sharding and these stages can beat"),
+    Output("free_alive_B", "B", "largest sum of tensors alive between these partitions"),
+    source="DFModel B.8 stage 2, as a shortest path over order ideals",
+    lengthy=True,
+)
+def free_partition(
+    arrays: Arrays,
+    stage_of: np.ndarray,
+    weights_fit: float,
+    free_partition_of: np.ndarray,
+) -> tuple[float, float, float]:
+    """The partition of least time where only on-chip memory and compute units are limited."""
+    case = make_case(arrays, stage_of, np.inf)
+    time, bound = best_partition(case, weights_fit, free_partition_of)
+    return time, bound, most_alive(case, free_partition_of)
+
+
+class Free(NamedTuple):
+    """What `free_partition` finds."""
+
+    partition_of: np.ndarray
+    time_s: float
+    bound_s: float
+    alive_B: float
+
+
+@equation(
+    Output("partition_of", "", "partition of every kernel, in order of execution", ("kernel",), True),
+    Output("partitions", "", "on-chip partitions of the graph"),
+    Output("mapping_time_s", "s", "what the mapping minimises: time of one microbatch over all partitions"),
+    Output("mapping_bound_s", "s", "time that no other mapping can beat, of this sharding unless it is chosen jointly"),
+    Output("mapping_exact", "", "1 if the mapping is proved to be the best"),
+    Output("mapping_gap", "", "time of the mapping over its bound, less one"),
+    source="DFModel B.3, DRAM constraint",
+    lengthy=True,
+)
+def optimal_partition(
+    arrays: Arrays,
+    stage_of: np.ndarray,
+    weights_fit: float,
+    live_budget_B: float,
+    sharding_bound_s: float,
+    stage_gap: float,
+    free: Annotated[Free, "free_{}"],
+    partition_of: np.ndarray,
+) -> tuple[float, float, float, float, float]:
+    """The partition of least time whose tensors have room in memory; where none has, the best without that limit."""
+    partition_of[:] = free.partition_of
+    time = free.time_s
+    bound = free.bound_s
+    proved = stage_gap <= 1e-9
+    if free.alive_B > live_budget_B * ROOM:
+        case = make_case(arrays, stage_of, live_budget_B)
+        limited, limited_bound = best_partition(case, weights_fit, partition_of)
+        if limited < np.inf:
+            time = limited
+            bound = limited_bound
+        else:
+            partition_of[:] = free.partition_of
+            proved = False
+    bound = min(bound, sharding_bound_s)
+    exact = 1.0 if proved and time <= bound * (1.0 + 1e-9) else 0.0
+    return partition_of.max() + 1.0, time, bound, exact, gap(time, bound)
+
+
+EQUATIONS = (free_partition, optimal_partition)

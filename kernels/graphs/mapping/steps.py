@@ -1,0 +1,210 @@
+"""Time of one partition: a step from an order ideal to a larger one.
+
+What is additive over kernels is kept per ideal and subtracted; only tensors that cross the first cut must be looked at
+step by step.
+"""
+
+import numpy as np
+
+from kernels.equation import compiled
+from kernels.graphs.allocation import bottleneck_cycles, fits
+from kernels.graphs.loads import ROOM, tiled_traffic
+from kernels.graphs.mapping.case import Case
+from kernels.graphs.mapping.ideals import WORD, add, has
+from kernels.graphs.partition import COLUMN, ROW, SERIAL, combined
+from kernels.graphs.sharding import CONSUMER
+
+(WORK, IN_SEQUENCE, ON_COLUMNS, ON_ROWS, MOVED, WEIGHT, WRITTEN, BUFFERED, ALIVE, SIZE) = range(10)
+"""Columns of the table of ideals: compute and network seconds, memory bytes that do not depend on the cut, weights;
+then bytes that tensors crossing the cut write, buffers on chip and bytes alive; and the number of kernels."""
+
+
+@compiled
+def at_cut(case: Case, p: int, ideal: np.ndarray) -> tuple[float, float, float]:
+    """Producer p of an ideal, seen from its end: bytes written for later readers, buffers on chip, bytes kept alive."""
+    deepest = 0.0
+    waiting = 0.0
+    outside = 0.0
+    kept = 0.0
+    for e in range(case.first_edge[p], case.first_edge[p + 1]):
+        reader = case.edges[e, CONSUMER]
+        if has(ideal, reader):
+            depth = reader - p + 1.0
+            waiting += depth
+            deepest = max(deepest, depth)
+        else:
+            outside += 1.0
+            if case.kernels.backward[p] == case.kernels.backward[reader]:
+                kept = 1.0
+    size = case.kernels.output_B[p]
+    if case.per_edge:
+        return outside * size, (waiting + 2.0 * outside) * size / case.chip.tiles, outside * size
+    if outside > 0.0:
+        return size, max(deepest, 2.0) * size / case.chip.tiles, kept * size
+    return 0.0, deepest * size / case.chip.tiles, 0.0
+
+
+@compiled
+def ideal_table(case: Case, ideals: np.ndarray) -> np.ndarray:
+    """Sums over the kernels of each ideal."""
+    kernels = case.kernels.compute_s.shape[0]
+    table = np.zeros((ideals.shape[0], 10))
+    for a in range(ideals.shape[0]):
+        for i in range(kernels):
+            if has(ideals[a], i):
+                written, buffered, alive = at_cut(case, i, ideals[a])
+                table[a, WORK] += case.kernels.compute_s[i]
+                table[a, IN_SEQUENCE] += case.kernels.network_s[i, SERIAL]
+                table[a, ON_COLUMNS] += case.kernels.network_s[i, COLUMN]
+                table[a, ON_ROWS] += case.kernels.network_s[i, ROW]
+                table[a, MOVED] += case.kernels.moved_B[i] + case.kernels.entering_B[i] + case.kernels.leaving_B[i]
+                table[a, WEIGHT] += case.kernels.weight_B[i]
+                table[a, WRITTEN] += written
+                table[a, BUFFERED] += buffered
+                table[a, ALIVE] += alive
+                table[a, SIZE] += 1.0
+    return table
+
+
+@compiled
+def crossing(case: Case, ideal: np.ndarray, producers: np.ndarray) -> int:
+    """Collect the producers of an ideal that have readers outside; returns how many they are."""
+    count = 0
+    for p in range(case.kernels.compute_s.shape[0]):
+        if not has(ideal, p):
+            continue
+        for e in range(case.first_edge[p], case.first_edge[p + 1]):
+            if not has(ideal, case.edges[e, CONSUMER]):
+                producers[count] = p
+                count += 1
+                break
+    return count
+
+
+@compiled
+def compute_time(case: Case, members: np.ndarray, count: int, enough_s: float, limit_s: float) -> float:
+    """Compute of a partition under the best allocation of whole units.
+
+    Where it is no longer than `enough_s`, that is returned; where it is `limit_s` or longer, infinity.
+    """
+    shapes, traits, cycle_s = case.kernels.shapes, case.kernels.traits, case.units.unit_cycle_s
+    if fits(members, count, shapes, traits, np.floor(enough_s / cycle_s), case.units):
+        return enough_s
+    if limit_s < np.inf and not fits(members, count, shapes, traits, np.ceil(limit_s / cycle_s), case.units):
+        return np.inf
+    return cycle_s * bottleneck_cycles(members, count, shapes, traits, case.units)
+
+
+@compiled
+def step_time(
+    case: Case,
+    inner: np.ndarray,
+    outer: np.ndarray,
+    before: np.ndarray,
+    after: np.ndarray,
+    producers: np.ndarray,
+    producer_count: int,
+    limit_s: float,
+    members: np.ndarray,
+) -> float:
+    """Time of the partition between two ideals; infinite if it does not fit on the chip or is longer than `limit_s`.
+
+    `before` and `after` are their rows of the table, `producers` those that cross the first cut.
+    """
+    chip = case.chip
+    count = after[SIZE] - before[SIZE]
+    weight = after[WEIGHT] - before[WEIGHT]
+    if count > case.units.chip_cores:
+        return np.inf
+    compute = after[WORK] - before[WORK]
+    columns = after[ON_COLUMNS] - before[ON_COLUMNS]
+    rows = after[ON_ROWS] - before[ON_ROWS]
+    network = after[IN_SEQUENCE] - before[IN_SEQUENCE] + max(columns, rows)
+    if combined(compute, 0.0, network, chip.overlap) > limit_s:
+        return np.inf
+    read = 0.0
+    written = after[WRITTEN]
+    buffered = after[BUFFERED] - before[BUFFERED]
+    alive = before[ALIVE] + after[ALIVE]
+    for n in range(producer_count):
+        p = producers[n]
+        readers = 0.0
+        for e in range(case.first_edge[p], case.first_edge[p + 1]):
+            reader = case.edges[e, CONSUMER]
+            if not has(inner, reader) and has(outer, reader):
+                readers += 1.0
+        if not case.per_edge:
+            readers = min(readers, 1.0)
+        size = case.kernels.output_B[p]
+        read += readers * size
+        buffered += 2.0 * readers * size / chip.tiles
+        still_written, still_buffered, still_alive = at_cut(case, p, outer)
+        _, was_buffered, _ = at_cut(case, p, inner)
+        written -= still_written
+        buffered -= still_buffered - was_buffered
+        alive -= still_alive
+    if alive > case.live_budget_B * ROOM or (count > 1.0 and weight + buffered > chip.sram_B * ROOM):
+        return np.inf
+    found = 0
+    if case.units.unit_cycle_s > 0.0 or count == 1.0:
+        for i in range(case.kernels.compute_s.shape[0]):
+            if has(outer, i) and not has(inner, i):
+                members[found] = i
+                found += 1
+    if count == 1.0:
+        i = members[0]
+        read += case.kernels.entering_B[i]
+        written += case.kernels.leaving_B[i]
+        moved = case.kernels.moved_B[i] + tiled_traffic(read, written, weight, chip.sram_B, chip.weight_tiling)
+    else:
+        moved = after[MOVED] - before[MOVED] + read + written
+    memory = moved / chip.bandwidth_Bps
+    if case.units.unit_cycle_s > 0.0:
+        other = combined(0.0, memory, network, chip.overlap)
+        most = limit_s - chip.reconfiguration_s - (other if chip.overlap == 0.0 else 0.0)
+        compute = compute_time(case, members, found, other if chip.overlap != 0.0 else compute, most)
+    return combined(compute, memory, network, chip.overlap) + chip.reconfiguration_s
+
+
+@compiled
+def whole(kernels: int) -> np.ndarray:
+    """The list of one ideal that holds every kernel."""
+    ideals = np.zeros((1, (kernels + WORD - 1) // WORD), np.uint64)
+    for i in range(kernels):
+        add(ideals[0], i)
+    return ideals
+
+
+@compiled
+def stored(case: Case, p: int) -> bool:
+    """Whether the other pass reads a kernel's result."""
+    for e in range(case.first_edge[p], case.first_edge[p + 1]):
+        if case.kernels.backward[case.edges[e, CONSUMER]] != case.kernels.backward[p]:
+            return True
+    return False
+
+
+@compiled
+def alone(case: Case, weights_fit: float) -> float:
+    """Time of the whole graph as one partition, which nothing is exchanged for; infinite if it does not fit, or if
+    several pipeline stages share the graph."""
+    kernels = case.kernels.compute_s.shape[0]
+    if case.kernels.group_of.min() // 2 != case.kernels.group_of.max() // 2:
+        return np.inf
+    everything = ideal_table(case, whole(kernels))[0]
+    need = everything[WEIGHT] + everything[BUFFERED]
+    if kernels > case.units.chip_cores or (kernels > 1 and need > case.chip.sram_B * ROOM):
+        return np.inf
+    moved = 0.0
+    members = np.empty(kernels, np.int64)
+    for i in range(kernels):
+        members[i] = i
+        if not case.per_edge and stored(case, i):
+            moved += 2.0 * case.kernels.output_B[i]
+        moved += case.kernels.moved_B[i] - (case.kernels.kept_B[i] if weights_fit > 0.0 else 0.0)
+    memory = moved / case.chip.bandwidth_Bps
+    network = everything[IN_SEQUENCE] + max(everything[ON_COLUMNS], everything[ON_ROWS])
+    compute = everything[WORK]
+    if case.units.unit_cycle_s > 0.0:
+        compute = compute_time(case, members, kernels, 0.0, np.inf)
+    return combined(compute, memory, network, case.chip.overlap)
