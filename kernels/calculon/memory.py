@@ -9,6 +9,7 @@ from kernels.calculon.system import PAPER
 from kernels.calculon.table import FULL
 from kernels.codes import REASON
 from kernels.equation import Output, equation
+from kernels.shared.feasibility import Layout, layout_reason
 
 
 class Block(NamedTuple):
@@ -89,14 +90,10 @@ def layout_check(
     offloads = offload.weight + offload.activation + offload.optimizer > 0.0
     reason = REASON.stages_indivisible if np.floor(batch.chunk_blocks) != batch.chunk_blocks else REASON.feasible
     reason = REASON.heads_indivisible if heads % parallel.tensor > 0.0 else reason
-    reason = REASON.microbatch_indivisible if np.floor(batch.microbatches) != batch.microbatches else reason
-    reason = REASON.too_many_replicas if parallel.data > batch_size else reason
-    reason = (
-        REASON.too_many_stages if parallel.pipeline > layers or (offloads and batch.stage_blocks <= 2.0) else reason
-    )
-    fits = parallel.tensor * parallel.pipeline * parallel.data == chips and dim_x % inner == 0.0
-    reason = reason if fits else REASON.parallelism_mismatch
-    return float(reason if linked_chips == chips else REASON.chips_mismatch)
+    most_stages = 0.0 if offloads and batch.stage_blocks <= 2.0 else layers
+    layout = Layout(chips, linked_chips, parallel.pipeline, parallel.data, batch.microbatches)
+    fills = parallel.tensor * parallel.pipeline * parallel.data == chips and dim_x % inner == 0.0
+    return float(layout_reason(layout, fills, most_stages, batch_size, reason))
 
 
 @equation(

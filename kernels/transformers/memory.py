@@ -6,6 +6,7 @@ import numpy as np
 
 from kernels.codes import REASON
 from kernels.equation import Output, equation
+from kernels.shared.feasibility import Layout, layout_reason
 from kernels.transformers.groups import Parallelism, ranks_over, shard_counts
 from kernels.transformers.operators import INFERENCE
 from kernels.transformers.schedules import Pipeline, in_flight, parameter_copies
@@ -163,11 +164,8 @@ def model_feasibility(
     sharers = 1.0 + context_exchange * (parallelism.context_parallel - 1.0)
     local_heads = heads / parallelism.tensor_parallel / sharers
     reason = REASON.heads_indivisible if np.floor(local_heads) != local_heads else reason
-    reason = REASON.microbatch_indivisible if np.floor(microbatches) != microbatches else reason
-    reason = REASON.too_many_replicas if parallelism.data_parallel > batch_size else reason
-    reason = REASON.too_many_stages if parallelism.pipeline_parallel > layers else reason
-    reason = REASON.parallelism_mismatch if ranks_over(parallelism, chips) else reason
-    reason = REASON.chips_mismatch if linked_chips != chips else reason
+    layout = Layout(chips, linked_chips, parallelism.pipeline_parallel, parallelism.data_parallel, microbatches)
+    reason = layout_reason(layout, not ranks_over(parallelism, chips), layers, batch_size, reason)
     return float(reason), headroom
 
 
