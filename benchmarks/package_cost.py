@@ -8,7 +8,7 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -112,6 +112,7 @@ def measure(directory: Path, quick: bool) -> list[Row]:
     return [*rows, *draws_of_chiplets(draws), *draws_of_rows(draws), *draws_in_engine(quick)]
 
 
+@cache
 def designs() -> dict[str, Design]:
     """The packages that are timed, by name."""
     rows = {

@@ -63,9 +63,9 @@ MILLISECONDS = Target(10.0, at_least=False)
 
 
 def measure(directory: Path, quick: bool) -> list[Row]:
-    """Searches of every strategy, the grid, and chips alone; `quick` searches one strategy, briefly."""
-    names = list(STRATEGIES)[-1:] if quick else list(STRATEGIES)
-    rows = [row for name in names for how in SWITCHES for row in searches(directory, name, how, quick)]
+    """Searches of every strategy, the grid, and chips alone; `quick` searches one strategy, in one way, briefly."""
+    names, ways = (list(STRATEGIES)[-1:], [""]) if quick else (list(STRATEGIES), list(SWITCHES))
+    rows = [row for name in names for how in ways for row in searches(directory, name, how, quick)]
     rows += planning(1 if quick else 9)
     rows += [rate(directory, mode, quick) for mode in ("best", "feasible")]
     return [*rows, chips_alone(directory, quick)]

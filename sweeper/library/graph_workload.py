@@ -53,9 +53,9 @@ class Kernel:
 class Workload:
     """A graph of kernels that a model repeats `layers` times for `batch` samples.
 
-    Expressions are in the parameters and in the names of `vocabulary.NUMBERS`; `word` is bytes per element, `steps`
-    optimizer steps that share a batch, `stage_boundary` bytes per microbatch between pipeline stages, `tiles` slices
-    per tensor, `resident` bytes that every chip keeps besides weights and activations. `partitions` gives each
+    Expressions are in the parameters and in the names of `sweeper.words.numbers.NUMBERS`; `word` is bytes per element,
+    `steps` optimizer steps that share a batch, `stage_boundary` bytes per microbatch between pipeline stages, `tiles`
+    slices per tensor, `resident` bytes that every chip keeps besides weights and activations. `partitions` gives each
     kernel's partition, by partitioning; nothing for the one that the model finds.
     """
 
