@@ -4,18 +4,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kernels.codes import REASONS
+from kernels.codes import FIRST_OF_SYSTEM
 from kernels.equation import compiled
 
-CHIPS_MISMATCH, PARALLELISM_MISMATCH, TOO_MANY_STAGES, TOO_MANY_REPLICAS, MICROBATCH_INDIVISIBLE = (
-    REASONS.index(name)
-    for name in (
-        "chips_mismatch",
-        "parallelism_mismatch",
-        "too_many_stages",
-        "too_many_replicas",
-        "microbatch_indivisible",
-    )
+CHIPS_MISMATCH, PARALLELISM_MISMATCH, TOO_MANY_STAGES, TOO_MANY_REPLICAS, MICROBATCH_INDIVISIBLE = range(
+    FIRST_OF_SYSTEM, FIRST_OF_SYSTEM + 5
 )
 
 
