@@ -103,8 +103,8 @@ class Problem:
 
 def ideals_of(case: Case) -> str:
     """How many order ideals a graph has."""
-    order = np.argsort(case.kernels.group_of, kind="mergesort")
-    count = len(all_ideals(predecessors(case.edges, case.kernels.group_of), order, COUNTED))
+    order = np.argsort(case.group_of, kind="mergesort")
+    count = len(all_ideals(predecessors(case.edges, case.group_of), order, COUNTED))
     return f"{count:,}" if count else f"more than {COUNTED:,}"
 
 

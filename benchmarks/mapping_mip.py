@@ -21,7 +21,6 @@ from scipy.sparse import (  # type: ignore[import-untyped]
 )
 
 from kernels.graphs.mapping.case import Case
-from kernels.graphs.partition import SERIAL
 
 GAP = 1e-9
 """Relative gap at which the solver stops."""
@@ -44,14 +43,14 @@ def solve(case: Case, partitions: int, limit_s: float) -> Solved:
     """The best partition into at most so many parts, within so many seconds. Raises ValueError if a kernel does not
     fit on the chip alone, and RuntimeError if the solver has found nothing."""
     of, chip = case.kernels, case.chip
-    kernels, tensors = len(of.compute_s), len(case.edges)
+    kernels, tensors = len(of), len(case.edges)
     producer, consumer = case.edges[:, 0], case.edges[:, 1]
-    size_B = of.output_B[producer]
+    size_B = of["output_B"][producer]
     buffer_B = size_B / chip.tiles
     starts, ends = (_chosen(own, kernels) for own in (producer, consumer))
     touches = starts + ends
-    first, after = np.nonzero(of.group_of[:, None] < of.group_of[None, :])
-    if np.any(of.weight_B + touches.T @ (2.0 * buffer_B) > chip.sram_B):
+    first, after = np.nonzero(case.group_of[:, None] < case.group_of[None, :])
+    if np.any(of["weight_B"] + touches.T @ (2.0 * buffer_B) > chip.sram_B):
         raise ValueError("a kernel does not fit on the chip alone")
 
     # variables: p[i, k], together[j, k], time[k], each with k slow
@@ -68,10 +67,10 @@ def solve(case: Case, partitions: int, limit_s: float) -> Solved:
         return kron(later, per_kernel[None, :]), kron(each, per_tensor[None, :])
 
     nothing = np.zeros(tensors)
-    traffic_B = of.moved_B + touches.T @ size_B
+    traffic_B = of["moved_B"] + touches.T @ size_B
     memory = row(traffic_B / chip.bandwidth_Bps, -2.0 * size_B / chip.bandwidth_Bps)
-    compute, network = row(of.compute_s, nothing), row(of.network_s[:, SERIAL], nothing)
-    sram = row(of.weight_B + touches.T @ (2.0 * buffer_B), buffer_B * (consumer - producer + 1.0 - 4.0))
+    compute, network = row(of["compute_s"], nothing), row(of["serial_s"], nothing)
+    sram = row(of["weight_B"] + touches.T @ (2.0 * buffer_B), buffer_B * (consumer - producer + 1.0 - 4.0))
 
     blocks: list[tuple[csr_array, csr_array | None, csr_array | None, float]] = [
         # a kernel stays in the prefix, and follows its producers

@@ -22,7 +22,7 @@ from kernels.graphs import (
 from kernels.graphs.mapping import case, joint, partitions
 from kernels.graphs.mapping import stages as mapping_stages
 from kernels.packages import equations as packages
-from kernels.shared import chip, dimensions, network, ownership, price
+from kernels.shared import chip, dimensions, feasibility, network, ownership, price
 from kernels.shared import energy as shared_energy
 from kernels.shared import metrics as shared_metrics
 from kernels.transformers import device_mapping, groups, inference, operators, rates, stages, sums, training
@@ -33,6 +33,7 @@ SHARED: tuple[Equation, ...] = (
     *chip.EQUATIONS,
     *network.EQUATIONS,
     *price.EQUATIONS,
+    *feasibility.EQUATIONS,
     *packages.EQUATIONS,
     *shared_metrics.EQUATIONS,
     *ownership.EQUATIONS,

@@ -47,6 +47,9 @@ BYTES = 5
 CALLS = BYTES + CHANNEL_COUNT
 KERNEL_LOADS = CALLS + CHANNEL_COUNT
 
+ALL_WEIGHTS, PARAMETERS, ALL_GRADIENTS, STORED = range(4)
+"""What a pipeline stage keeps: columns of the sums in `graph_state`."""
+
 ROOM = 1.0 + 1e-9
 """What a need may exceed a capacity by: sums of many tensors round."""
 FORWARD_PHASE = 0
@@ -159,10 +162,10 @@ def graph_state(
     kept = False
     for i in range(kernels):
         at = sums[stage_of[i]]
-        at[0] += kernel_loads[i, WEIGHTS]
+        at[ALL_WEIGHTS] += kernel_loads[i, WEIGHTS]
         if kernel_loads[i, BACKWARD] == 0.0:
-            at[1] += kernel_loads[i, WEIGHTS]
-        at[2] += kernel_loads[i, GRADIENTS]
+            at[PARAMETERS] += kernel_loads[i, WEIGHTS]
+        at[ALL_GRADIENTS] += kernel_loads[i, GRADIENTS]
     for e in range(graph_edges.shape[0]):
         producer, consumer = graph_edges[e, PRODUCER], graph_edges[e, CONSUMER]
         size = output_B[producer]
@@ -174,10 +177,11 @@ def graph_state(
         buffers += (depth if tensor_traffic == PER_EDGE else max(depth - deepest, 0.0)) * size / tiles
         deepest = max(deepest, depth)
         if not kept and kernel_loads[producer, BACKWARD] == 0.0 and kernel_loads[consumer, BACKWARD] > 0.0:
-            sums[stage_of[producer], 3] += size
+            sums[stage_of[producer], STORED] += size
             kept = True
     single = kernel_loads[:, WEIGHTS].sum() + (buffers if kernels > 1 else 0.0)
-    return sums[:, 0].max(), sums[:, 1].max(), sums[:, 2].max(), sums[:, 3].max(), tensors, single
+    weights, parameters, gradients = sums[:, ALL_WEIGHTS].max(), sums[:, PARAMETERS].max(), sums[:, ALL_GRADIENTS].max()
+    return weights, parameters, gradients, sums[:, STORED].max(), tensors, single
 
 
 @compiled

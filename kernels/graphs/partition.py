@@ -31,7 +31,8 @@ LANES[BROADCAST_COLUMN] = COLUMN
 LANES[POINT_TO_POINT_ROW] = ROW
 
 COMPUTE, MEMORY, NETWORK, TOTAL, RESIDENT_MEMORY, RESIDENT_TOTAL = range(6)
-"""Columns of `partition_times`."""
+"""Columns of `partition_times`; sums over them have two more, of backward work."""
+BACKWARD_TOTAL, RESIDENT_BACKWARD_TOTAL = range(RESIDENT_TOTAL + 1, RESIDENT_TOTAL + 3)
 
 
 class Collective(NamedTuple):
@@ -207,8 +208,8 @@ def graph_times(
         for column in range(6):
             at[column] += partition_times[p, column]
         if partition_loads[p, BACKWARD] > 0.0:
-            at[6] += partition_times[p, TOTAL] * partition_loads[p, BACKWARD]
-            at[7] += partition_times[p, RESIDENT_TOTAL] * partition_loads[p, BACKWARD]
+            at[BACKWARD_TOTAL] += partition_times[p, TOTAL] * partition_loads[p, BACKWARD]
+            at[RESIDENT_BACKWARD_TOTAL] += partition_times[p, RESIDENT_TOTAL] * partition_loads[p, BACKWARD]
     slowest = sums[np.argmax(sums[:, TOTAL])]
     latency = sums[:, TOTAL].sum()
     return (
@@ -216,11 +217,11 @@ def graph_times(
         slowest[MEMORY],
         slowest[NETWORK],
         slowest[TOTAL],
-        slowest[6],
+        slowest[BACKWARD_TOTAL],
         latency,
         slowest[RESIDENT_MEMORY],
         slowest[RESIDENT_TOTAL],
-        slowest[7],
+        slowest[RESIDENT_BACKWARD_TOTAL],
     )
 
 

@@ -223,12 +223,8 @@ def optimise(
     all-reduce, all-gather and all-to-all. Among equal costs the least work wins, if `tie_cost` per operation is less
     than any difference that matters.
     """
-    codes, counts, loads, graph_edges = (
-        problem.option_codes,
-        problem.option_counts,
-        problem.option_loads,
-        problem.graph_edges,
-    )
+    codes, counts = problem.option_codes, problem.option_counts
+    loads, graph_edges = problem.option_loads, problem.graph_edges
     kernels = codes.shape[0]
     edges = graph_edges.shape[0]
     option_cost = np.empty((kernels, 5))

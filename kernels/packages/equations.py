@@ -1,6 +1,6 @@
 """Equations of the package that a study names: its dies, its price and carbon, and whether it can be built."""
 
-import math
+from typing import Annotated
 
 import numpy as np
 
@@ -8,6 +8,8 @@ from kernels.codes import FIRST_OF_PACKAGE
 from kernels.equation import Output, compiled, equation
 from kernels.packages.build import SOURCE, package_units
 from kernels.packages.layout import RESULT
+from kernels.shared.feasibility import INFEASIBLE
+from kernels.shared.price import CARBON, PRICE, ListedMemory, memory_price
 
 
 @equation(
@@ -69,24 +71,7 @@ def package_facts(package_dies: np.ndarray) -> tuple[float, float, float, float,
 
 
 @equation(
-    Output("accelerator_price_usd", "usd", "price of one accelerator with its memory"),
-    source="DFModel B.6",
-    when=("chip_cost", ("listed",)),
-)
-def listed_price(
-    chip_price_usd: float,
-    memory_bandwidth_Bps: float,
-    memory_capacity_B: float,
-    memory_price_usd_per_Bps: float,
-    memory_price_usd_per_B: float,
-) -> float:
-    """Memory is priced by bandwidth and, where the library says so, by capacity."""
-    memory = memory_bandwidth_Bps * memory_price_usd_per_Bps + memory_capacity_B * memory_price_usd_per_B
-    return chip_price_usd + memory
-
-
-@equation(
-    Output("accelerator_price_usd", "usd", "price of one accelerator with its memory"),
+    PRICE,
     source="cost of the package and its share of design, over one less the vendor's gross margin",
     when=("chip_cost", ("package",)),
 )
@@ -95,29 +80,15 @@ def packaged_price(
     package_design_usd: float,
     package_has_memory: float,
     facility_margin: float,
-    memory_bandwidth_Bps: float,
-    memory_capacity_B: float,
-    memory_price_usd_per_Bps: float,
-    memory_price_usd_per_B: float,
+    memory: Annotated[ListedMemory, "memory_{}"],
 ) -> float:
     """Price of a package that is sold at a gross margin, and of memory that is not in it, as listed."""
-    memory = memory_bandwidth_Bps * memory_price_usd_per_Bps + memory_capacity_B * memory_price_usd_per_B
-    outside = 0.0 if package_has_memory == 1.0 else memory
+    outside = 0.0 if package_has_memory == 1.0 else memory_price(memory)
     return (package_cost_usd + package_design_usd) / (1.0 - facility_margin) + outside
 
 
 @equation(
-    Output("accelerator_carbon_kg", "kg", "carbon dioxide equivalent of making one accelerator; unknown if bought"),
-    source="no data",
-    when=("chip_cost", ("listed",)),
-)
-def listed_carbon(chip_price_usd: float) -> float:
-    """A listed price does not tell how the chip is made."""
-    return math.nan + 0.0 * chip_price_usd
-
-
-@equation(
-    Output("accelerator_carbon_kg", "kg", "carbon dioxide equivalent of making one accelerator; unknown if bought"),
+    CARBON,
     source="ACT (Gupta et al., ISCA 2022), eq. 4 and 5, with the yields of cost",
     when=("chip_cost", ("package",)),
 )
@@ -129,17 +100,7 @@ def packaged_carbon(
 
 
 @equation(
-    Output("infeasible_reason", "", "why the point cannot run; see kernels.codes.REASONS"),
-    source="the first check that fails, of the chip and then of the system",
-    when=("chip_cost", ("listed",)),
-)
-def bought_feasibility(chip_reason: float, system_reason: float) -> float:
-    """A bought chip exists, a generated one keeps to its budgets."""
-    return chip_reason if chip_reason != 0.0 else system_reason
-
-
-@equation(
-    Output("infeasible_reason", "", "why the point cannot run; see kernels.codes.REASONS"),
+    INFEASIBLE,
     source="the first check that fails, of the chip, the system and then the package",
     when=("chip_cost", ("package",)),
 )
@@ -173,10 +134,7 @@ EQUATIONS = (
     package_units,
     package_cost,
     package_facts,
-    listed_price,
     packaged_price,
-    listed_carbon,
     packaged_carbon,
-    bought_feasibility,
     packaged_feasibility,
 )

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kernels.codes import REASON
-from kernels.equation import compiled
+from kernels.equation import Output, compiled, equation
 
 
 class Layout(NamedTuple):
@@ -30,3 +30,17 @@ def layout_reason(layout: Layout, fills: bool, most_stages: float, batch: float,
     reason = REASON.too_many_stages if layout.pipeline_parallel > most_stages else reason
     reason = reason if fills else REASON.parallelism_mismatch
     return REASON.chips_mismatch if layout.linked_chips != layout.chips else reason
+
+
+INFEASIBLE = Output("infeasible_reason", "", "why the point cannot run; see kernels.codes.REASONS")
+
+
+@equation(
+    INFEASIBLE, source="the first check that fails, of the chip and then of the system", when=("chip_cost", ("listed",))
+)
+def bought_feasibility(chip_reason: float, system_reason: float) -> float:
+    """A bought chip exists, a generated one keeps to its budgets."""
+    return chip_reason if chip_reason != 0.0 else system_reason
+
+
+EQUATIONS = (bought_feasibility,)

@@ -1,5 +1,6 @@
 """Price and power of a system: chips, memory, links, switch ports (DFModel B.6)."""
 
+import math
 from typing import Annotated, NamedTuple
 
 from kernels.codes import ABSENT, FULLY_CONNECTED, MESH, RING, SWITCH
@@ -127,4 +128,35 @@ def system_power(
     return chips * (chip_power_W + memory_bandwidth_Bps * memory_energy_J_per_B) + network
 
 
-EQUATIONS = (network_parts, system_price, system_power)
+PRICE = Output("accelerator_price_usd", "usd", "price of one accelerator with its memory")
+CARBON = Output("accelerator_carbon_kg", "kg", "carbon dioxide equivalent of making one accelerator; unknown if bought")
+
+
+class ListedMemory(NamedTuple):
+    """Memory of one chip, and what it costs."""
+
+    bandwidth_Bps: float
+    capacity_B: float
+    price_usd_per_Bps: float
+    price_usd_per_B: float
+
+
+@compiled
+def memory_price(memory: ListedMemory) -> float:
+    """Memory is priced by bandwidth and, where the library says so, by capacity."""
+    return memory.bandwidth_Bps * memory.price_usd_per_Bps + memory.capacity_B * memory.price_usd_per_B
+
+
+@equation(PRICE, source="DFModel B.6", when=("chip_cost", ("listed",)))
+def listed_price(chip_price_usd: float, memory: Annotated[ListedMemory, "memory_{}"]) -> float:
+    """A chip and its memory, as listed."""
+    return chip_price_usd + memory_price(memory)
+
+
+@equation(CARBON, source="no data", when=("chip_cost", ("listed",)))
+def listed_carbon(chip_price_usd: float) -> float:
+    """A listed price does not tell how the chip is made."""
+    return math.nan + 0.0 * chip_price_usd
+
+
+EQUATIONS = (network_parts, system_price, system_power, listed_price, listed_carbon)

@@ -3,29 +3,29 @@
 import numpy as np
 
 from kernels.equation import compiled
-from kernels.graphs.mapping.case import Case, Kernels, edge_starts
+from kernels.graphs.mapping.case import Case, edge_starts
 from kernels.graphs.mapping.ideals import all_ideals, predecessors
 from kernels.graphs.mapping.paths import MOST_IDEALS, partition_path
-from kernels.graphs.partition import COLUMN, ROW, SERIAL, combined
+from kernels.graphs.partition import combined
 from kernels.graphs.sharding import CONSUMER, PRODUCER
 
 
 @compiled
 def least_network(case: Case) -> float:
     """Network time of all kernels together."""
-    network_s = case.kernels.network_s
-    return network_s[:, SERIAL].sum() + max(network_s[:, COLUMN].sum(), network_s[:, ROW].sum())
+    of = case.kernels
+    return of["serial_s"].sum() + max(of["column_s"].sum(), of["row_s"].sum())
 
 
 @compiled
 def least_memory(case: Case) -> float:
     """Memory time that every partition into several parts has: weights, gradients, explicit traffic, what enters and
     leaves the graph, and tensors between kernels that may not share a partition."""
-    moved = case.kernels.moved_B.sum() + case.kernels.entering_B.sum() + case.kernels.leaving_B.sum()
-    for p in range(case.kernels.compute_s.shape[0]):
+    moved = case.kernels["moved_B"].sum() + case.kernels["entering_B"].sum() + case.kernels["leaving_B"].sum()
+    for p in range(case.kernels.shape[0]):
         for e in range(case.first_edge[p], case.first_edge[p + 1]):
-            if case.kernels.group_of[case.edges[e, CONSUMER]] != case.kernels.group_of[p]:
-                moved += 2.0 * case.kernels.output_B[p]
+            if case.group_of[case.edges[e, CONSUMER]] != case.group_of[p]:
+                moved += 2.0 * case.kernels[p].output_B
                 break
     return moved / case.chip.bandwidth_Bps
 
@@ -33,7 +33,7 @@ def least_memory(case: Case) -> float:
 @compiled
 def without_sinks(case: Case, sinks: np.ndarray) -> Case:
     """The graph less what nothing follows: whatever remains costs no more than it does in the whole graph."""
-    of, kept = case.kernels, np.flatnonzero(~sinks)
+    kept = np.flatnonzero(~sinks)
     number = np.full(sinks.shape[0], -1, np.int64)
     number[kept] = np.arange(kept.shape[0])
     edge_count = 0
@@ -45,40 +45,37 @@ def without_sinks(case: Case, sinks: np.ndarray) -> Case:
             edges[edge_count, CONSUMER] = number[case.edges[e, CONSUMER]]
             edge_count += 1
     edges = edges[:edge_count]
-    kernels = Kernels(
-        of.compute_s[kept],
-        of.network_s[kept],
-        of.moved_B[kept],
-        of.kept_B[kept],
-        of.weight_B[kept],
-        of.output_B[kept],
-        of.entering_B[kept],
-        of.leaving_B[kept],
-        of.backward[kept],
-        of.group_of[kept],
-        of.shapes[kept],
-        of.traits[kept],
+    return Case(
+        case.kernels[kept],
+        case.backward[kept],
+        case.group_of[kept],
+        case.shapes[kept],
+        case.traits[kept],
+        edges,
+        edge_starts(edges, kept.shape[0]),
+        case.chip,
+        case.units,
+        case.per_edge,
+        case.live_budget_B,
     )
-    starts = edge_starts(edges, kept.shape[0])
-    return Case(kernels, edges, starts, case.chip, case.units, case.per_edge, case.live_budget_B)
 
 
 @compiled
 def relaxed_bound(case: Case) -> float:
     """Time that no partition into several parts can beat: all work at full rate, the least traffic, all messages, or
     the best of the graph without sinks."""
-    bound = combined(case.kernels.compute_s.sum(), least_memory(case), least_network(case), case.chip.overlap)
-    sinks = np.ones(case.kernels.compute_s.shape[0], np.bool_)
+    bound = combined(case.kernels["compute_s"].sum(), least_memory(case), least_network(case), case.chip.overlap)
+    sinks = np.ones(case.kernels.shape[0], np.bool_)
     for e in range(case.edges.shape[0]):
         sinks[case.edges[e, PRODUCER]] = False
     if sinks.all():
         return bound
     core = without_sinks(case, sinks)
-    order = np.argsort(core.kernels.group_of, kind="mergesort")
-    ideals = all_ideals(predecessors(core.edges, core.kernels.group_of), order, MOST_IDEALS)
+    order = np.argsort(core.group_of, kind="mergesort")
+    ideals = all_ideals(predecessors(core.edges, core.group_of), order, MOST_IDEALS)
     if ideals.shape[0] == 0:
         return bound
-    partition_of = np.empty(core.kernels.compute_s.shape[0], np.int64)
+    partition_of = np.empty(core.kernels.shape[0], np.int64)
     return max(bound, partition_path(core, ideals, np.inf, partition_of))
 
 

@@ -8,7 +8,7 @@ from numba.np.unsafe.ndarray import to_fixed_tuple
 from kernels.equation import Output, compiled, equation
 from kernels.graphs.allocation import INTEGER, Units
 from kernels.graphs.loads import BACKWARD, FLOPS, GRADIENTS, PER_EDGE, TENSORS, WEIGHTS
-from kernels.graphs.partition import Traffic
+from kernels.graphs.partition import COLUMN, ROW, SERIAL, Traffic
 from kernels.graphs.sharding import CONSUMER, PRODUCER
 
 
@@ -27,28 +27,34 @@ class Chip(NamedTuple):
     reconfiguration_s: float
 
 
-class Kernels(NamedTuple):
-    """Arrays over the kernels of a sharded graph: seconds of compute and network; bytes moved whatever the cut, kept
-    where weights stay, of weights, of the output; bytes that enter and leave the graph; what may share a partition."""
+KERNEL_NUMBERS = (
+    "compute_s",
+    "serial_s",
+    "column_s",
+    "row_s",
+    "moved_B",
+    "kept_B",
+    "weight_B",
+    "output_B",
+    "entering_B",
+    "leaving_B",
+)
+"""Columns of `mapping_kernels`: seconds of compute and of messages in sequence, on columns and on rows; bytes moved
+whatever the cut, kept where weights stay, of weights, of the output; bytes that enter and leave the graph."""
+KERNEL = np.dtype([(name, np.float64) for name in KERNEL_NUMBERS])
 
-    compute_s: np.ndarray
-    network_s: np.ndarray
-    moved_B: np.ndarray
-    kept_B: np.ndarray
-    weight_B: np.ndarray
-    output_B: np.ndarray
-    entering_B: np.ndarray
-    leaving_B: np.ndarray
+
+class Case(NamedTuple):
+    """A sharded graph on a chip. `kernels` are rows of `KERNEL`; `group_of` tells what may share a partition.
+
+    The cycle of `units` is 0 where they are not allocated as whole ones.
+    """
+
+    kernels: np.ndarray
     backward: np.ndarray
     group_of: np.ndarray
     shapes: np.ndarray
     traits: np.ndarray
-
-
-class Case(NamedTuple):
-    """A sharded graph on a chip. The cycle of `units` is 0 where they are not allocated as whole ones."""
-
-    kernels: Kernels
     edges: np.ndarray
     first_edge: np.ndarray
     chip: Chip
@@ -70,9 +76,6 @@ class Arrays(NamedTuple):
 
 CHIP_FIELDS, UNIT_FIELDS = len(Chip._fields), len(Units._fields)
 """Fields of `mapping_chip`: those of `Chip`, then those of `Units`."""
-KERNEL_FIELDS = 10
-COMPUTE, NETWORK, _, _, MOVED, KEPT, WEIGHT, OUTPUT, ENTERING, LEAVING = range(KERNEL_FIELDS)
-"""Columns of `mapping_kernels`; those of the network are the three of `kernel_network_s`."""
 
 
 @equation(
@@ -141,22 +144,22 @@ def describe(
     for e in range(graph_edges.shape[0]):
         used[graph_edges[e, PRODUCER]] = True
         fed[graph_edges[e, CONSUMER]] = True
+    rows = fields.reshape(-1).view(KERNEL)
     for i in range(kernels):
-        load = kernel_loads[i]
+        load, row, messages = kernel_loads[i], rows[i], kernel_network_s[i]
         ends = chip.tensor_traffic != PER_EDGE and load[GRADIENTS] == 0.0
-        kept = chip.weight_reads * load[WEIGHTS] + chip.gradient_traffic * load[GRADIENTS]
-        fields[i, COMPUTE] = load[FLOPS] / chip.rate_flops
-        fields[i, NETWORK:MOVED] = kernel_network_s[i]
-        fields[i, MOVED] = load[TENSORS] + kept
-        fields[i, KEPT] = kept
-        fields[i, WEIGHT] = load[WEIGHTS]
-        fields[i, OUTPUT] = output_B[i]
-        fields[i, ENTERING] = output_B[i] if ends and not fed[i] else 0.0
-        fields[i, LEAVING] = output_B[i] if ends and not used[i] else 0.0
+        row.compute_s = load[FLOPS] / chip.rate_flops
+        row.serial_s, row.column_s, row.row_s = messages[SERIAL], messages[COLUMN], messages[ROW]
+        row.kept_B = chip.weight_reads * load[WEIGHTS] + chip.gradient_traffic * load[GRADIENTS]
+        row.moved_B = load[TENSORS] + row.kept_B
+        row.weight_B = load[WEIGHTS]
+        row.output_B = output_B[i]
+        row.entering_B = output_B[i] if ends and not fed[i] else 0.0
+        row.leaving_B = output_B[i] if ends and not used[i] else 0.0
 
 
 @equation(
-    Output("mapping_kernels", "", "what the mapping must know of every kernel", ("kernel", KERNEL_FIELDS)),
+    Output("mapping_kernels", "", "what the mapping must know of every kernel", ("kernel", len(KERNEL_NUMBERS))),
     source="DFModel B.8 stage 2: constants of the problem once the sharding is known",
 )
 def mapping_kernels(
@@ -198,27 +201,21 @@ def edge_starts(edges: np.ndarray, kernels: int) -> np.ndarray:
 @compiled
 def make_case(arrays: Arrays, stage_of: np.ndarray, live_budget_B: float) -> Case:
     """The problem behind the arrays of a sharded graph, where stages and memory for live tensors are given."""
-    fields, edges = arrays.mapping_kernels, arrays.graph_edges
     chip = chip_of(arrays.mapping_chip)
     backward = arrays.kernel_loads[:, BACKWARD].copy()
-    group_of = groups(backward, edges, stage_of)
-    kernels = Kernels(
-        fields[:, COMPUTE].copy(),
-        fields[:, NETWORK:MOVED].copy(),
-        fields[:, MOVED].copy(),
-        fields[:, KEPT].copy(),
-        fields[:, WEIGHT].copy(),
-        fields[:, OUTPUT].copy(),
-        fields[:, ENTERING].copy(),
-        fields[:, LEAVING].copy(),
+    return Case(
+        arrays.mapping_kernels.reshape(-1).view(KERNEL),
         backward,
-        group_of,
+        groups(backward, arrays.graph_edges, stage_of),
         arrays.kernel_shapes,
         arrays.kernel_traits,
+        arrays.graph_edges,
+        edge_starts(arrays.graph_edges, backward.shape[0]),
+        chip,
+        Units(*to_fixed_tuple(arrays.mapping_chip[CHIP_FIELDS:], UNIT_FIELDS)),
+        chip.tensor_traffic == PER_EDGE,
+        live_budget_B,
     )
-    units = Units(*to_fixed_tuple(arrays.mapping_chip[CHIP_FIELDS:], UNIT_FIELDS))
-    starts = edge_starts(edges, group_of.shape[0])
-    return Case(kernels, edges, starts, chip, units, chip.tensor_traffic == PER_EDGE, live_budget_B)
 
 
 EQUATIONS = (mapping_chip, mapping_kernels)

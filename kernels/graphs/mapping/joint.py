@@ -14,7 +14,7 @@ from kernels.graphs.loads import FORWARD_PHASE, KERNEL_LOADS, PER_EDGE
 from kernels.graphs.loads import graph_state as state_equation
 from kernels.graphs.loads import kernel_loads as loads_equation
 from kernels.graphs.mapping.bounds import least_network
-from kernels.graphs.mapping.case import KERNEL_FIELDS, Arrays, Case, Chip, chip_of, describe, groups, make_case
+from kernels.graphs.mapping.case import KERNEL_NUMBERS, Arrays, Case, Chip, chip_of, describe, groups, make_case
 from kernels.graphs.mapping.partitions import best_partition
 from kernels.graphs.partition import combined
 from kernels.graphs.partition import kernel_network as network_equation
@@ -66,7 +66,7 @@ def sharded_case(
     network = np.empty((kernels, 3))
     time_messages(loads, channel_costs, network)
     chip = chip_of(mapping_chip)
-    fields = np.empty((kernels, KERNEL_FIELDS))
+    fields = np.empty((kernels, len(KERNEL_NUMBERS)))
     describe(loads, network, output, edges, chip, fields)
     unstaged = np.zeros(kernels, np.int64)
     case = make_case(Arrays(fields, mapping_chip, shapes, graph.kernel_traits, loads, edges), unstaged, np.inf)
@@ -178,7 +178,7 @@ def joint_sharding(
             if chip.overlap == 0.0 or trial < trials - 1:
                 bound = max(bound, least)
         case, fit = sharded_case(graph, shard, group, channel_costs, mapping_chip, repeats_per_stage)
-        if combined(case.kernels.compute_s.sum(), 0.0, least_network(case), chip.overlap) >= best:
+        if combined(case.kernels["compute_s"].sum(), 0.0, least_network(case), chip.overlap) >= best:
             continue
         time, proved = best_partition(case, fit, partition_of)
         best_bound = min(best_bound, proved)

@@ -14,6 +14,15 @@ from kernels.graphs.mapping.steps import alone
 from kernels.graphs.sharding import CONSUMER
 
 
+class Free(NamedTuple):
+    """What `free_partition` finds."""
+
+    partition_of: np.ndarray
+    time_s: float
+    bound_s: float
+    alive_B: float
+
+
 @compiled
 def cuts_of(partition_of: np.ndarray) -> np.ndarray:
     """The ideals between partitions, the first and the last one included."""
@@ -53,12 +62,12 @@ def best_partition(case: Case, weights_fit: float, partition_of: np.ndarray) -> 
     if single < np.inf and case.units.unit_cycle_s == 0.0:
         partition_of[:] = 0
         return single, single
-    before = predecessors(case.edges, case.kernels.group_of)
-    ideals = all_ideals(before, np.argsort(case.kernels.group_of, kind="mergesort"), MOST_IDEALS)
+    before = predecessors(case.edges, case.group_of)
+    ideals = all_ideals(before, np.argsort(case.group_of, kind="mergesort"), MOST_IDEALS)
     exact = ideals.shape[0] > 0
     if exact:
         # a good mapping among few bounds the search among all
-        few = some_ideals(before, 4 * case.kernels.compute_s.shape[0])
+        few = some_ideals(before, 4 * case.kernels.shape[0])
         known = partition_path(case, few, np.inf, partition_of)
         time = min(partition_path(case, ideals, known * (1.0 + 2.0 * TIE), partition_of), known)
         bound = time
@@ -81,11 +90,11 @@ def most_alive(case: Case, partition_of: np.ndarray) -> float:
         for e in range(case.first_edge[p], case.first_edge[p + 1]):
             reader = case.edges[e, CONSUMER]
             if case.per_edge and partition_of[reader] > partition_of[p]:
-                alive[partition_of[p] : partition_of[reader] + 1] += case.kernels.output_B[p]
-            elif case.kernels.backward[p] == case.kernels.backward[reader]:
+                alive[partition_of[p] : partition_of[reader] + 1] += case.kernels[p].output_B
+            elif case.backward[p] == case.backward[reader]:
                 last = max(last, partition_of[reader])
         if not case.per_edge and last > partition_of[p]:
-            alive[partition_of[p] : last + 1] += case.kernels.output_B[p]
+            alive[partition_of[p] : last + 1] += case.kernels[p].output_B
     return alive.max()
 
 
@@ -98,24 +107,12 @@ def most_alive(case: Case, partition_of: np.ndarray) -> float:
     lengthy=True,
 )
 def free_partition(
-    arrays: Arrays,
-    stage_of: np.ndarray,
-    weights_fit: float,
-    free_partition_of: np.ndarray,
+    arrays: Arrays, stage_of: np.ndarray, weights_fit: float, free_partition_of: np.ndarray
 ) -> tuple[float, float, float]:
     """The partition of least time where only on-chip memory and compute units are limited."""
     case = make_case(arrays, stage_of, np.inf)
     time, bound = best_partition(case, weights_fit, free_partition_of)
     return time, bound, most_alive(case, free_partition_of)
-
-
-class Free(NamedTuple):
-    """What `free_partition` finds."""
-
-    partition_of: np.ndarray
-    time_s: float
-    bound_s: float
-    alive_B: float
 
 
 @equation(

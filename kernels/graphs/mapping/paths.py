@@ -36,10 +36,10 @@ def shortest_paths(
     the best path; among equal paths the one with fewest steps.
     """
     count, words = ideals.shape
-    kernels = case.kernels.compute_s.shape[0]
-    group_end = np.zeros(case.kernels.group_of.max() + 1)
+    kernels = case.kernels.shape[0]
+    group_end = np.zeros(case.group_of.max() + 1)
     for i in range(kernels):
-        group_end[case.kernels.group_of[i] :] += 1.0
+        group_end[case.group_of[i] :] += 1.0
     steps = np.zeros(count, np.int64)
     producers = np.empty(kernels, np.int64)
     members = np.empty(kernels, np.int64)

@@ -67,8 +67,8 @@ def optimal_stages(
     if stages == 1:
         return 0.0, 0.0, 0.0
     case = make_case(arrays, stage_of, np.inf)
-    before = predecessors(case.edges, case.kernels.group_of)
-    ideals = all_ideals(before, np.argsort(case.kernels.group_of, kind="mergesort"), MOST_STAGE_IDEALS)
+    before = predecessors(case.edges, case.group_of)
+    ideals = all_ideals(before, np.argsort(case.group_of, kind="mergesort"), MOST_STAGE_IDEALS)
     exact = ideals.shape[0] > 0
     if not exact:
         ideals = some_ideals(before, MOST_STAGE_IDEALS)
@@ -99,7 +99,7 @@ def optimal_stages(
             largest = max(largest, table[at, ALIVE])
     if exact:
         return largest, time, gap(time, time)
-    bound = combined(case.kernels.compute_s.sum(), 0.0, least_network(case), case.chip.overlap) / stages
+    bound = combined(case.kernels["compute_s"].sum(), 0.0, least_network(case), case.chip.overlap) / stages
     return largest, time, gap(time, bound)
 
 

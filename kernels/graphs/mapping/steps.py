@@ -11,7 +11,7 @@ from kernels.graphs.allocation import bottleneck_cycles, fits
 from kernels.graphs.loads import ROOM, tiled_traffic
 from kernels.graphs.mapping.case import Case
 from kernels.graphs.mapping.ideals import WORD, add, has
-from kernels.graphs.partition import COLUMN, ROW, SERIAL, combined
+from kernels.graphs.partition import combined
 from kernels.graphs.sharding import CONSUMER
 
 (WORK, IN_SEQUENCE, ON_COLUMNS, ON_ROWS, MOVED, WEIGHT, WRITTEN, BUFFERED, ALIVE, SIZE) = range(10)
@@ -34,9 +34,9 @@ def at_cut(case: Case, p: int, ideal: np.ndarray) -> tuple[float, float, float]:
             deepest = max(deepest, depth)
         else:
             outside += 1.0
-            if case.kernels.backward[p] == case.kernels.backward[reader]:
+            if case.backward[p] == case.backward[reader]:
                 kept = 1.0
-    size = case.kernels.output_B[p]
+    size = case.kernels[p].output_B
     if case.per_edge:
         return outside * size, (waiting + 2.0 * outside) * size / case.chip.tiles, outside * size
     if outside > 0.0:
@@ -47,18 +47,18 @@ def at_cut(case: Case, p: int, ideal: np.ndarray) -> tuple[float, float, float]:
 @compiled
 def ideal_table(case: Case, ideals: np.ndarray) -> np.ndarray:
     """Sums over the kernels of each ideal."""
-    kernels = case.kernels.compute_s.shape[0]
+    kernels = case.kernels.shape[0]
     table = np.zeros((ideals.shape[0], 10))
     for a in range(ideals.shape[0]):
         for i in range(kernels):
             if has(ideals[a], i):
                 written, buffered, alive = at_cut(case, i, ideals[a])
-                table[a, WORK] += case.kernels.compute_s[i]
-                table[a, IN_SEQUENCE] += case.kernels.network_s[i, SERIAL]
-                table[a, ON_COLUMNS] += case.kernels.network_s[i, COLUMN]
-                table[a, ON_ROWS] += case.kernels.network_s[i, ROW]
-                table[a, MOVED] += case.kernels.moved_B[i] + case.kernels.entering_B[i] + case.kernels.leaving_B[i]
-                table[a, WEIGHT] += case.kernels.weight_B[i]
+                table[a, WORK] += case.kernels[i].compute_s
+                table[a, IN_SEQUENCE] += case.kernels[i].serial_s
+                table[a, ON_COLUMNS] += case.kernels[i].column_s
+                table[a, ON_ROWS] += case.kernels[i].row_s
+                table[a, MOVED] += case.kernels[i].moved_B + case.kernels[i].entering_B + case.kernels[i].leaving_B
+                table[a, WEIGHT] += case.kernels[i].weight_B
                 table[a, WRITTEN] += written
                 table[a, BUFFERED] += buffered
                 table[a, ALIVE] += alive
@@ -70,7 +70,7 @@ def ideal_table(case: Case, ideals: np.ndarray) -> np.ndarray:
 def crossing(case: Case, ideal: np.ndarray, producers: np.ndarray) -> int:
     """Collect the producers of an ideal that have readers outside; returns how many they are."""
     count = 0
-    for p in range(case.kernels.compute_s.shape[0]):
+    for p in range(case.kernels.shape[0]):
         if not has(ideal, p):
             continue
         for e in range(case.first_edge[p], case.first_edge[p + 1]):
@@ -87,7 +87,7 @@ def compute_time(case: Case, members: np.ndarray, count: int, enough_s: float, l
 
     Where it is no longer than `enough_s`, that is returned; where it is `limit_s` or longer, infinity.
     """
-    shapes, traits, cycle_s = case.kernels.shapes, case.kernels.traits, case.units.unit_cycle_s
+    shapes, traits, cycle_s = case.shapes, case.traits, case.units.unit_cycle_s
     if fits(members, count, shapes, traits, np.floor(enough_s / cycle_s), case.units):
         return enough_s
     if limit_s < np.inf and not fits(members, count, shapes, traits, np.ceil(limit_s / cycle_s), case.units):
@@ -135,7 +135,7 @@ def step_time(
                 readers += 1.0
         if not case.per_edge:
             readers = min(readers, 1.0)
-        size = case.kernels.output_B[p]
+        size = case.kernels[p].output_B
         read += readers * size
         buffered += 2.0 * readers * size / chip.tiles
         still_written, still_buffered, still_alive = at_cut(case, p, outer)
@@ -147,15 +147,15 @@ def step_time(
         return np.inf
     found = 0
     if case.units.unit_cycle_s > 0.0 or count == 1.0:
-        for i in range(case.kernels.compute_s.shape[0]):
+        for i in range(case.kernels.shape[0]):
             if has(outer, i) and not has(inner, i):
                 members[found] = i
                 found += 1
     if count == 1.0:
         i = members[0]
-        read += case.kernels.entering_B[i]
-        written += case.kernels.leaving_B[i]
-        moved = case.kernels.moved_B[i] + tiled_traffic(read, written, weight, chip.sram_B, chip.weight_tiling)
+        read += case.kernels[i].entering_B
+        written += case.kernels[i].leaving_B
+        moved = case.kernels[i].moved_B + tiled_traffic(read, written, weight, chip.sram_B, chip.weight_tiling)
     else:
         moved = after[MOVED] - before[MOVED] + read + written
     memory = moved / chip.bandwidth_Bps
@@ -179,7 +179,7 @@ def whole(kernels: int) -> np.ndarray:
 def stored(case: Case, p: int) -> bool:
     """Whether the other pass reads a kernel's result."""
     for e in range(case.first_edge[p], case.first_edge[p + 1]):
-        if case.kernels.backward[case.edges[e, CONSUMER]] != case.kernels.backward[p]:
+        if case.backward[case.edges[e, CONSUMER]] != case.backward[p]:
             return True
     return False
 
@@ -188,8 +188,8 @@ def stored(case: Case, p: int) -> bool:
 def alone(case: Case, weights_fit: float) -> float:
     """Time of the whole graph as one partition, which nothing is exchanged for; infinite if it does not fit, or if
     several pipeline stages share the graph."""
-    kernels = case.kernels.compute_s.shape[0]
-    if case.kernels.group_of.min() // 2 != case.kernels.group_of.max() // 2:
+    kernels = case.kernels.shape[0]
+    if case.group_of.min() // 2 != case.group_of.max() // 2:
         return np.inf
     everything = ideal_table(case, whole(kernels))[0]
     need = everything[WEIGHT] + everything[BUFFERED]
@@ -200,8 +200,8 @@ def alone(case: Case, weights_fit: float) -> float:
     for i in range(kernels):
         members[i] = i
         if not case.per_edge and stored(case, i):
-            moved += 2.0 * case.kernels.output_B[i]
-        moved += case.kernels.moved_B[i] - (case.kernels.kept_B[i] if weights_fit > 0.0 else 0.0)
+            moved += 2.0 * case.kernels[i].output_B
+        moved += case.kernels[i].moved_B - (case.kernels[i].kept_B if weights_fit > 0.0 else 0.0)
     memory = moved / case.chip.bandwidth_Bps
     network = everything[IN_SEQUENCE] + max(everything[ON_COLUMNS], everything[ON_ROWS])
     compute = everything[WORK]

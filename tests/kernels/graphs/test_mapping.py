@@ -166,7 +166,7 @@ def test_bounds_of_large_graphs_hold(instance: Instance) -> None:
     if several < math.inf:
         assert relaxed_bound(case) <= several * (1 + 1e-9)
     partition_of = np.empty(instance.kernels, np.int64)
-    before = predecessors(case.edges, case.kernels.group_of)
+    before = predecessors(case.edges, case.group_of)
     for most in (instance.kernels + 1, 3 * instance.kernels):
         time = partition_path(case, some_ideals(before, most), math.inf, partition_of)
         if time < math.inf and max(partition_of) > 0:
