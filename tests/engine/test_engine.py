@@ -93,7 +93,7 @@ def test_tiles_and_chunks_do_not_matter(study, every_point, monkeypatch) -> None
         study, "pareto", (Objective("iteration_time_s", "minimise"), Objective("memory_need_B", "minimise"))
     )
     front = rows(Plan(front_study))
-    for name, value in (("TILE_POINTS", 97), ("CHUNK_ROWS", 211), ("LEAST_POINTS", 1), ("CHUNK_POINTS", 1000)):
+    for name, value in (("TILE_POINTS", 397), ("CHUNK_ROWS", 997), ("LEAST_POINTS", 1), ("CHUNK_POINTS", 1000)):
         monkeypatch.setattr(sys.modules["sweeper.planning.plan"], name, value)
     assert Plan(study).chunk_count > 4
     same_bits(every_point, rows(Plan(with_output(study, "all"))))

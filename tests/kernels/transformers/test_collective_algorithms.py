@@ -12,7 +12,7 @@ from kernels.shared.dimensions import Extents, Links, all_gather
 from kernels.transformers.collectives import collective_time, own_piece_time, required_rate
 from tests.twins import naive_collectives as naive
 
-FAST = settings(deadline=None, max_examples=60)
+FAST = settings(max_examples=60)
 KINDS = DIMENSION_KINDS[1:]
 EXTENTS = st.integers(1, 9)
 RATES = st.floats(1e9, 1e12)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from kernels.transformers.matmul import gemm_time
 from tests.twins.naive_matmul import candidates
 
-QUICK = settings(deadline=None, max_examples=150)
+QUICK = settings(max_examples=150)
 EXACT = 1e-12
 """Rounding of sums in another order."""
 
