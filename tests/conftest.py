@@ -1,4 +1,4 @@
-"""Shared by all tests: the kernel cache, and one Ray cluster for the whole session."""
+"""Shared by all tests: the kernel cache, Hypothesis's examples, and one Ray cluster for the whole session."""
 
 import os
 import secrets
@@ -9,13 +9,36 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
+from hypothesis.internal.conjecture import providers
 
-import sweeper  # noqa: F401 - before numba and kernels, so that the kernel cache is in use
+WORKER = os.environ.get("PYTEST_XDIST_WORKER", "")
+if WORKER:
+    # Processes with one cache would compile in turns, or spoil its index. Files of tests share few kernels.
+    caches = os.environ.get("SWEEPER_CACHE_DIR") or "~/.cache/sweeper"
+    os.environ["SWEEPER_CACHE_DIR"] = f"{caches}/tests-{WORKER}"
+
+import sweeper  # noqa: E402, F401 - before numba and kernels, so that the kernel cache is in use
 
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 os.environ.setdefault("RAY_ENABLE_UV_RUN_RUNTIME_ENV", "0")
 # Ray reads its token once per process: all clusters of the tests share this one.
 os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=secrets.token_hex(32))
+
+# The same examples in every run, so that a fault once found is found again; first calls compile, so no deadline.
+settings.register_profile("same_examples", derandomize=True, deadline=None)
+settings.load_profile("same_examples")
+# Hypothesis also draws constants that stand in the modules loaded so far: which, depends on the tests that ran before.
+assert callable(providers._get_local_constants)
+providers._get_local_constants = providers.Constants
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What goes to one process of pytest-xdist: the tests of a file, which share fixtures and compiled kernels; all
+    that need the Ray cluster; each benchmark, since they are long and share nothing."""
+    for item in items if WORKER else ():
+        whole = "ray" if "ray_cluster" in getattr(item, "fixturenames", ()) else item.path.stem
+        item.add_marker(pytest.mark.xdist_group(item.name if whole == "test_benchmarks" else whole))
 
 
 @pytest.fixture(scope="session")

@@ -14,7 +14,8 @@ import pyarrow as pa
 
 from kernels import reduce
 from kernels.codes import REASONS
-from sweeper.engine.descent import Budgets, SearchResult, descend, global_search
+from sweeper.engine.budgets import Budgets
+from sweeper.engine.descent import SearchResult, descend, global_search
 from sweeper.engine.space import Grid
 from sweeper.planning.schema import field
 from sweeper.study.optimize import Optimize, budget_groups

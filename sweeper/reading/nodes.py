@@ -9,6 +9,7 @@ number, while `no`, `12:30`, `1_000` and `010` are text, which is refused where 
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -125,8 +126,12 @@ def read_yaml(path: Path, limit: int = MAX_BYTES) -> Node:
     return parse_yaml(text, file)
 
 
+@lru_cache(maxsize=512)
 def parse_yaml(text: str, file: str = "<text>") -> Node:
-    """Read the text of one YAML document; `file` is the name used in messages. Raises SpecError."""
+    """Read the text of one YAML document; `file` is the name used in messages. Raises SpecError.
+
+    Nodes are frozen and depend on the text alone, so the library's files are read once in a process.
+    """
     control = _CONTROL.search(text)
     if control:
         line, column = _position(text[: control.start()])

@@ -84,7 +84,7 @@ def test_parts_and_dies_add_up_to_the_total(name: str) -> None:
     np.testing.assert_allclose(totals, drawn(name).total_usd, rtol=1e-12)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     chiplets=st.integers(1, 40),
     area=st.floats(20.0, 1200.0),

@@ -95,8 +95,8 @@ def test_tiles_and_chunks_do_not_matter(study, every_point, monkeypatch) -> None
         study, "pareto", (Objective("iteration_time_s", "minimise"), Objective("memory_need_B", "minimise"))
     )
     front = rows(Plan(front_study))
-    monkeypatch.setattr(modes, "TILE_POINTS", 97)
-    for name, value in (("CHUNK_ROWS", 211), ("LEAST_POINTS", 1), ("CHUNK_POINTS", 1000)):
+    monkeypatch.setattr(modes, "TILE_POINTS", 397)
+    for name, value in (("CHUNK_ROWS", 997), ("LEAST_POINTS", 1), ("CHUNK_POINTS", 1000)):
         monkeypatch.setattr(chunks, name, value)
     assert Plan(study).chunk_count > 4
     same_bits(every_point, rows(Plan(with_output(study, "all"))))

@@ -13,7 +13,8 @@ from hypothesis.extra import numpy as arrays
 from scipy.optimize import minimize
 
 from replications.recipe_2021 import published_recipe
-from sweeper.engine.descent import PATIENCE, Budgets, SearchResult, advance, begin, descend, global_search, result_of
+from sweeper.engine.budgets import Budgets
+from sweeper.engine.descent import PATIENCE, SearchResult, advance, begin, descend, global_search, result_of
 from tests.support.bottlenecks import BUDGETS, Bottlenecks, ToyChip, random_bottlenecks
 
 SEEDS = range(12)
@@ -35,7 +36,7 @@ def allowed(budgets: Budgets, x: np.ndarray) -> bool:
 # ---- the set of points
 
 
-@settings(deadline=None, max_examples=80)
+@settings(max_examples=80)
 @given(arrays.arrays(np.float64, (1, 7), elements=FINITE))
 def test_projection_is_the_nearest_allowed_point(x: np.ndarray) -> None:
     found = MIXED.project(x)
@@ -54,7 +55,7 @@ def test_projection_is_the_nearest_allowed_point(x: np.ndarray) -> None:
     assert np.abs(found[0] - nearest.x).max() < 1e-5
 
 
-@settings(deadline=None, max_examples=80)
+@settings(max_examples=80)
 @given(arrays.arrays(np.float64, (4, 7), elements=FINITE), st.integers(0, 99))
 def test_projection_is_at_an_obtuse_angle_to_every_allowed_point(x: np.ndarray, seed: int) -> None:
     """The projection p on a convex set is the point with (x - p)(z - p) <= 0 for all z of the set."""
@@ -77,7 +78,7 @@ def test_random_points_are_uniform_on_whole_budgets() -> None:
     assert np.median(x[:, 6]) == pytest.approx(1000**0.5, rel=0.05)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(arrays.arrays(np.float64, (3, 9), elements=st.floats(-200.0, 200.0)))
 def test_every_place_is_an_allowed_point(place: np.ndarray) -> None:
     assert allowed(MIXED, MIXED.decode(MIXED.centred(place))[0])
@@ -108,7 +109,7 @@ def test_impossible_budgets_are_refused(groups: tuple, bounds: dict, floor: floa
 # ---- exact optima
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(st.lists(st.floats(0.05, 20.0), min_size=2, max_size=12), st.integers(0, 99))
 def test_one_bottleneck_is_balanced(costs: list[float], seed: int) -> None:
     """min over shares of max c_i / x_i is sum(c): a kink of all of them, where every resource is as short."""
@@ -117,7 +118,7 @@ def test_one_bottleneck_is_balanced(costs: list[float], seed: int) -> None:
     assert 1.0 - 1e-9 <= found.score.min() / sum(costs) <= 1.005
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(st.lists(st.floats(0.05, 20.0), min_size=2, max_size=12), st.integers(0, 99))
 def test_times_that_add_take_shares_by_their_square_roots(costs: list[float], seed: int) -> None:
     """min over shares of sum c_i / x_i is (sum sqrt(c))^2."""

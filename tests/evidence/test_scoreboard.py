@@ -136,7 +136,7 @@ def test_replaced_constants_change_their_calibration_alone() -> None:
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-@settings(max_examples=12, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=12, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_no_row_breaks_the_scoreboard(layout: str, data: st.DataObject) -> None:
     pool = first_rows(layout)
@@ -218,7 +218,7 @@ def test_a_study_is_checked_and_not_scored(tmp_path: Path) -> None:
     assert call("validate", "--library", tmp_path).exit_code == 2
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=200)
 @given(st.lists(st.floats(-0.99, 10.0), min_size=1, max_size=30))
 @example([0.0])
 def test_statistics_are_in_order(errors: list[float]) -> None:

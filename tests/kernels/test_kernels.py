@@ -44,7 +44,7 @@ RESTATED = frozenset(MODELS["calculon"]) - {*MODELS["graph"], *MODELS["operators
 """Equations of a model that is restated as a whole (test_calculon_search.py)."""
 BY_NAME = {equation.name: equation for equation in EQUATIONS if equation not in RESTATED}
 UNITS = units_of_columns(EQUATIONS)
-FAST = settings(deadline=None, max_examples=40)
+FAST = settings(max_examples=40)
 SHARDINGS = frozenset({"least_bytes_sharding", "least_time_sharding"})
 """Equations that may choose among equally good shardings."""
 MAPPINGS = {
@@ -344,7 +344,7 @@ SELECTED = [
 
 
 @pytest.mark.parametrize(("name", "column", "sign", "outputs"), [*RATES, *GROWING, *SELECTED])
-@settings(deadline=None, max_examples=12)
+@settings(max_examples=12)
 @given(data=st.data())
 def test_more_is_never_less(
     name: str, column: str, sign: int, outputs: tuple[str, ...] | None, data: st.DataObject

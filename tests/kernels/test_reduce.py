@@ -12,7 +12,7 @@ from kernels.codes import REASONS
 from kernels.reduce import alike, pareto, stand_in, top_k
 from tests.twins import naive
 
-QUICK = settings(deadline=None, max_examples=200)
+QUICK = settings(max_examples=200)
 SCORE = st.sampled_from([0.0, 1.0, 1.0, 2.0, 2.5, math.inf]) | st.floats(0.0, 1e6)
 REASON = st.sampled_from([0.0, 0.0, 0.0, *(float(code) for code in range(len(REASONS)))])
 

@@ -21,7 +21,7 @@ from click.testing import CliRunner, Result
 
 from sweeper.cli import main
 from sweeper.designs.generated_chip import generate
-from sweeper.engine.descent import Budgets
+from sweeper.engine.budgets import Budgets
 from sweeper.errors import Interrupted, SpecError
 from sweeper.library.library import Library, builtin_specs
 from sweeper.planning.design_search import FLOOR

@@ -28,7 +28,7 @@ from replications.tiling import LONGEST, ORDERS, best_time, product_flops, refil
 from replications.tiling_check import as_text, gemm_rows, lm_rows, machine, report
 from tests.twins import naive_tiling as naive
 
-QUICK = settings(deadline=None, max_examples=60)
+QUICK = settings(max_examples=60)
 EXACT = 1e-12
 """Rounding of sums in another order."""
 PRINTED_GEMM, PRINTED_LM = 2e-6, 1e-5
@@ -113,7 +113,7 @@ def test_walk_is_the_twins(product: tuple, order: list, chosen: tuple, reuse: in
     assert got_s == pytest.approx(want_s, rel=EXACT)
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(sides, st.lists(tiles, min_size=9, max_size=12), st.integers(0, 3), machines)
 def test_search_finds_the_best_of_all_combinations(
     product: tuple, chosen: list, reuse: int, hardware: Hardware
@@ -140,7 +140,7 @@ def test_without_tiles_there_is_no_time() -> None:
 
 
 @given(st.floats(256, 1e7), st.booleans())
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 def test_recipe_draws_the_stream_of_the_global_generator(capacity: float, stores_bypass: bool) -> None:
     drawn = set(map(tuple, published_tiles(capacity, stores_bypass).astype(int).tolist()))
     assert drawn == naive.drawn_tiles(capacity, stores_bypass)
@@ -154,7 +154,7 @@ def test_recipe_begins_with_squares(name: str, squares: tuple[int, ...]) -> None
 
 
 @given(st.floats(1, 2e4), st.booleans())
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 def test_tiles_that_fit_are_all_that_fit(capacity: float, stores_bypass: bool) -> None:
     found = {tuple(map(int, tile)) for tile in fitting_tiles(capacity, stores_bypass)}
     sides = [2**power for power in range(16)]
@@ -164,7 +164,7 @@ def test_tiles_that_fit_are_all_that_fit(capacity: float, stores_bypass: bool) -
 
 
 @given(st.floats(256, 2e5), st.booleans())
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 def test_searched_tiles_hold_the_recipes_once(capacity: float, stores_bypass: bool) -> None:
     found = list(map(tuple, searched_tiles(capacity, stores_bypass)))
     assert len(set(found)) == len(found)

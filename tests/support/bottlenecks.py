@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import minimize
 
-from sweeper.engine.descent import Budgets
+from sweeper.engine.budgets import Budgets
 
 AREA, POWER, EDGE = tuple(range(7)), tuple(range(7, 14)), tuple(range(14, 17))
 BUDGETS = Budgets((AREA, POWER, EDGE), floor=0.01)

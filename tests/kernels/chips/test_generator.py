@@ -39,7 +39,7 @@ from tests.places import DATA
 from tests.twins import naive_generator as naive
 from tests.twins.naive import call
 
-MANY = settings(deadline=None, max_examples=100)
+MANY = settings(max_examples=100)
 LIBRARY = Library.load([builtin_specs()])
 GIB = 2.0**30
 Columns = dict[str, Any]

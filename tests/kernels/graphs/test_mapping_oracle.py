@@ -167,7 +167,7 @@ def agree(instance: Instance, *answers: Any) -> None:
 
 
 @given(instances(5))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_ideals_find_what_enumeration_finds(instance: Instance) -> None:
     for most_partitions in (None, 2):
         agree(instance, exhaustive(instance, most_partitions), brute_force(instance, most_partitions))

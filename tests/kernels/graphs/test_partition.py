@@ -30,7 +30,7 @@ from tests.twins.naive_mapping import (
 
 BY_NAME = {equation.name: equation for equation in EQUATIONS}
 UNITS = units_of_columns(EQUATIONS)
-QUICK = settings(deadline=None, max_examples=100)
+QUICK = settings(max_examples=100)
 PER_EDGE, PER_TENSOR = 0.0, 1.0
 FREE, REPEATS_TRAFFIC, LEAST_TRAFFIC = (float(i) for i in range(len(SWITCHES["weight_tiling"])))
 SCALARS = {"sharding": 0.0, "word_B": 2.0, "tiles": 4.0, "tensor_parallel": 4.0}
@@ -376,7 +376,7 @@ def test_whole_units_are_never_faster_than_all_cells_at_work(data: st.DataObject
 
 
 @given(mappings(6))
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 def test_no_partition_of_six_kernels_beats_the_one_that_is_found(columns: dict[str, Any]) -> None:
     """Every other partition, by the equations that the engine uses for a given one, not by those of the search."""
     found = evaluate("optimal_partition", columns)
@@ -425,7 +425,7 @@ def test_the_best_mapping_of_a_better_chip_is_never_slower(columns: dict[str, An
 
 
 @given(st.data())
-@settings(deadline=None, max_examples=15)
+@settings(max_examples=15)
 def test_the_bound_of_a_large_graph_holds_for_any_partition(data: st.DataObject) -> None:
     """More ideals than are looked at: the mapping is possible, and no partition beats the bound."""
     columns = data.draw(mappings(1))

@@ -21,7 +21,7 @@ from tests.places import DATA
 from tests.twins import naive_serving
 
 BY_NAME = {equation.name: equation.function for equation in EQUATIONS}
-FAST = settings(deadline=None, max_examples=60)
+FAST = settings(max_examples=60)
 LEVELS = st.integers(0, 8).map(float)
 WIDTHS = st.integers(1, 6).map(float)
 RATES = st.floats(0.0, 1.0)

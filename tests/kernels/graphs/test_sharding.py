@@ -41,7 +41,7 @@ from tests.twins.naive import (
 from tests.twins.naive import least_total as enumerated
 from tests.twins.naive import sharding_cost as total_cost
 
-THOROUGH = settings(deadline=None, max_examples=150)
+THOROUGH = settings(max_examples=150)
 WORK = st.integers(0, 50).map(float)
 BYTES = Prices(2.0, 8.0, 0.0, 0.0, (1.0, 0.0), (1.0, 0.0), (1.0, 0.0))
 

@@ -12,7 +12,7 @@ from scipy import integrate, stats
 from kernels.packages import defects
 from tests.twins import naive_wafer as naive
 
-FAST = settings(deadline=None, max_examples=200)
+FAST = settings(max_examples=200)
 MODELS = defects.YIELD_MODELS
 
 models = st.sampled_from(range(len(MODELS)))

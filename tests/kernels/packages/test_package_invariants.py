@@ -32,8 +32,8 @@ from sweeper.library.packages import PackageDesign, Quoted
 from sweeper.library.uncertain import key_of, values_in
 from tests.support.random_packages import Design, Die, Link, Results, designs, prices, results_of
 
-FAST = settings(deadline=None, max_examples=60)
-FEW = settings(deadline=None, max_examples=20)
+FAST = settings(max_examples=60)
+FEW = settings(max_examples=20)
 REST = sorted(set(CONVENTIONS) - {"bumps_once", "silent_reaches"})
 """Conventions under which equal dies may stand in one row or in several: bumps are not by row, nor bind the reaches of
 links that others have."""

@@ -113,13 +113,13 @@ def compare(package: PackageTables) -> None:
         np.testing.assert_allclose(ours[:, column], theirs[:, column], 1e-9, 1e-12 * exact + SUBNORMAL, err_msg=name)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.randoms(use_true_random=False))
 def test_kernel(random: Random) -> None:
     compare(random_package(random, []))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.randoms(use_true_random=False))
 def test_kernel_under_any_conventions(random: Random) -> None:
     compare(random_package(random, any_conventions(random)))
@@ -173,7 +173,7 @@ def test_links_to_absent_dies_are_absent() -> None:
 
 
 @pytest.mark.parametrize("evaluate", MODELS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(random=st.randoms(use_true_random=False))
 def test_a_row_stands_for_equal_dies(evaluate: EvaluateTables, random: Random) -> None:
     package = random_package(random, [], most=4)
@@ -194,7 +194,7 @@ def test_a_row_stands_for_equal_dies(evaluate: EvaluateTables, random: Random) -
 
 
 @pytest.mark.parametrize("evaluate", MODELS)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(random=st.randoms(use_true_random=False))
 def test_parts_sum_to_the_price(evaluate: EvaluateTables, random: Random) -> None:
     parts = ("silicon", "silicon_loss", "carrier", "carrier_loss", "assembling", "testing", "wasted")

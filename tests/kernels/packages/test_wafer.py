@@ -12,8 +12,8 @@ from kernels.packages import wafer
 from tests.places import DATA
 from tests.twins import naive_wafer as naive
 
-FAST = settings(deadline=None, max_examples=150)
-FEW = settings(deadline=None, max_examples=30)
+FAST = settings(max_examples=150)
+FEW = settings(max_examples=30)
 PUBLISHED = DATA / "dies_per_wafer.csv.gz"
 RETICLE = (26.0, 33.0)
 

@@ -32,7 +32,7 @@ from sweeper.evidence.statistics import Scored
 from sweeper.library.library import Library, builtin_specs
 from tests.twins.naive_energy import carried, tables, worked
 
-QUICK = settings(deadline=None, max_examples=100)
+QUICK = settings(max_examples=100)
 CLOSE = 1e-9
 MOST_PER_BOARD = 3
 BOARDS = ("h200_board_power", "b200_board_power")
@@ -212,7 +212,7 @@ def test_energy_grows_with_every_kind_of_work_and_is_the_sum_of_its_parts(
     assert twice[-1] == pytest.approx(2.0 * total, rel=CLOSE)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(tables(), st.sampled_from([2.0, 3.0]))
 def test_longer_messages_and_more_bytes_take_more(table: dict[str, np.ndarray], factor: float) -> None:
     """Every number of a table that is an amount, times a factor, multiplies the work of those operators."""

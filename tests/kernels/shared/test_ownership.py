@@ -15,7 +15,7 @@ from sweeper.words.system import ATTRIBUTES, ENTRY_DEFAULTS
 from tests.places import ROOT
 from tests.twins.naive import call
 
-FAST = settings(deadline=None, max_examples=60)
+FAST = settings(max_examples=60)
 YEAR_s = 365 * 24 * 3600.0
 LIBRARY = Library.load([builtin_specs()])
 ENTRIES = LIBRARY.names("facility")

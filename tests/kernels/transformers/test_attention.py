@@ -12,7 +12,7 @@ from kernels.transformers import attention
 from kernels.transformers.rates import Chip, Rates
 from tests.twins import naive_attention
 
-FAST = settings(deadline=None, max_examples=150)
+FAST = settings(max_examples=150)
 KERNELS = ("attention_time", "attention_backward_time")
 H100 = {
     "element_B": 2.0,

@@ -19,7 +19,7 @@ from kernels.transformers.collectives import (
 )
 from tests.twins import naive_collectives as naive
 
-FAST = settings(deadline=None, max_examples=60)
+FAST = settings(max_examples=60)
 KINDS = DIMENSION_KINDS[1:]
 EXTENTS = st.integers(1, 9)
 RATES = st.floats(1e9, 1e12)

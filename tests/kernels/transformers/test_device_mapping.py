@@ -28,7 +28,7 @@ from tests.twins import naive_device_mapping as naive
 from tests.twins.naive import call, plain
 from tests.twins.naive_models import COPIES
 
-FAST = settings(deadline=None, max_examples=100)
+FAST = settings(max_examples=100)
 X_BPS, Y_BPS, Z_BPS, HOP_X_S, HOP_OUTER_S = 8e9, 4e9, 2e9, 1e-6, 3e-6
 
 

@@ -10,7 +10,7 @@ from kernels.transformers.matmul import Product, gemm_time
 from kernels.transformers.rates import Chip
 from tests.twins.naive_matmul import candidates
 
-QUICK = settings(deadline=None, max_examples=150)
+QUICK = settings(max_examples=150)
 EXACT = 1e-12
 """Rounding of sums in another order."""
 

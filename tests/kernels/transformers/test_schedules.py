@@ -17,7 +17,7 @@ from kernels.codes import SCHEDULES
 from kernels.transformers import schedules
 from tests.twins.event_simulator import Times, simulate
 
-FAST = settings(deadline=None, max_examples=150)
+FAST = settings(max_examples=150)
 STAGES, MICROBATCHES, CHUNKS = st.integers(1, 6), st.integers(1, 12), st.integers(1, 3)
 SECONDS = st.integers(1, 60).map(lambda n: n / 4)
 Shape = tuple[int, int, int]
