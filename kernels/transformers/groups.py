@@ -93,14 +93,14 @@ assert Parallelism._fields[: len(MAPPED)] == tuple(f"{name}_parallel" for name i
 
 
 INSIDE = np.array([[part in members for part in PARTS] for members in MEMBERS.values()])
-"""Whether a part is inside a group: (row of `group_network`, part)."""
+"""Whether members of a group differ in a part: (row of `group_network`, part)."""
 DIGITS_INSIDE = np.array(
     [
         [[any((name, side) in PARTS[part] for part in members) for side in ("near", "far")] for name in MAPPED]
         for members in MEMBERS.values()
     ]
 )
-"""Whether a digit is: (row of `group_network`, parallelism, near and far)."""
+"""Whether they differ in a digit: (row of `group_network`, parallelism, near and far)."""
 SPLIT_RANKS = np.array([[name in split for name in MAPPED] for split in SPLITS.values()])
 """Whether a split takes part of a parallelism: (split, parallelism)."""
 SPLIT_OF = np.array([max(i if part.endswith(of) else -1 for part in members for i, of in enumerate(SPLITS))
@@ -121,15 +121,17 @@ PLACEMENTS = np.array(
 @compiled
 def group_at(group_network: np.ndarray, row: int) -> Group:
     """A row of `group_network`."""
-    r = group_network[row]
-    return Group(r[0], r[1], r[2], r[3], r[4], r[5], r[6], r[7], r[8], r[9])
+    n = group_network
+    return Group(
+        n[row, 0], n[row, 1], n[row, 2], n[row, 3], n[row, 4], n[row, 5], n[row, 6], n[row, 7], n[row, 8], n[row, 9]
+    )
 
 
 @compiled
 def enter(group_network: np.ndarray, row: int, group: Group) -> None:
     """Write a row of `group_network`."""
-    for field in range(len(group)):
-        group_network[row, field] = group[field]
+    n = group_network
+    n[row, 0], n[row, 1], n[row, 2], n[row, 3], n[row, 4], n[row, 5], n[row, 6], n[row, 7], n[row, 8], n[row, 9] = group
 
 
 @compiled
@@ -254,19 +256,21 @@ def reaching(chip: Group, inner: float, outer: float, dim: Extents) -> Group:
 def lay_parts(order: np.ndarray, parallelism: Parallelism, dim: Extents) -> np.ndarray:
     """Extents (part, dimension) of all parts of the ranks: parallelisms fill the network in their order, first
     dimension first; splits what their parallelisms fill."""
-    extents = np.ones((INSIDE.shape[1], 3))
-    free = np.array(dim)
+    extents = np.empty((INSIDE.shape[1], 3))
+    x, y, z = dim
     for i in order:
-        extents[i] = lay(parallelism[i], free[0], free[1], free[2])
-        free /= extents[i]
+        along = lay(parallelism[i], x, y, z)
+        extents[i, 0], extents[i, 1], extents[i, 2] = along
+        x, y, z = x / along[0], y / along[1], z / along[2]
     for split in range(len(SPLIT_RANKS)):
-        near = len(MAPPED) + 2 * split
-        whole = extents[near + 1]
+        x, y, z = 1.0, 1.0, 1.0
         for i in order:
             if SPLIT_RANKS[split, i]:
-                whole *= extents[i]
-        extents[near] = lay(parallelism[len(MAPPED) + split], whole[0], whole[1], whole[2])
-        whole /= extents[near]
+                x, y, z = x * extents[i, 0], y * extents[i, 1], z * extents[i, 2]
+        along = lay(parallelism[len(MAPPED) + split], x, y, z)
+        near = len(MAPPED) + 2 * split
+        extents[near, 0], extents[near, 1], extents[near, 2] = along
+        extents[near + 1, 0], extents[near + 1, 1], extents[near + 1, 2] = x / along[0], y / along[1], z / along[2]
     return extents
 
 

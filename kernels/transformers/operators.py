@@ -189,12 +189,12 @@ def bound_of(compute_s: float, l2_s: float, memory_s: float, overhead_s: float) 
 
 @compiled
 def enter_pass(
-    time: np.ndarray, bound: np.ndarray, step: int, parts_s: tuple[float, float, float], overhead_s: float
+    times: np.ndarray, bounds: np.ndarray, i: int, step: int, parts_s: tuple[float, float, float], overhead_s: float
 ) -> None:
     """Enter seconds and limit of a pass: compute, cache and memory at once, after the cost of the kernel."""
     compute_s, l2_s, memory_s = parts_s
-    time[step] = max(compute_s, l2_s, memory_s) + overhead_s
-    bound[step] = bound_of(compute_s, l2_s, memory_s, overhead_s)
+    times[i, step] = max(compute_s, l2_s, memory_s) + overhead_s
+    bounds[i, step] = bound_of(compute_s, l2_s, memory_s, overhead_s)
 
 
 @compiled
@@ -204,18 +204,19 @@ def time_collective(
     group_network: np.ndarray,
     messaging: Messaging,
     member_s: float,
-    time: np.ndarray,
-    bound: np.ndarray,
+    i: int,
+    times: np.ndarray,
+    bounds: np.ndarray,
 ) -> None:
     """A collective and its adjoint; the host waits for every member."""
-    group, operation = traits[TRAIT.group], float(traits[TRAIT.operation])
+    group, operation = traits[i, TRAIT.group], float(traits[i, TRAIT.operation])
     forward_s = group_collective(group_network, group, operation, d[D.message], messaging)
     backward_s = group_collective(group_network, group, adjoint(operation), d[D.backward_message], messaging)
     host_s = chips_of(group_network, group) * member_s
-    time[TIME.forward], time[TIME.input_gradient] = forward_s, backward_s
-    time[TIME.forward_host] = host_s if forward_s > 0.0 else 0.0
-    time[TIME.backward_host] = host_s if backward_s > 0.0 else 0.0
-    bound[:] = NETWORK
+    times[i, TIME.forward], times[i, TIME.input_gradient] = forward_s, backward_s
+    times[i, TIME.forward_host] = host_s if forward_s > 0.0 else 0.0
+    times[i, TIME.backward_host] = host_s if backward_s > 0.0 else 0.0
+    bounds[i, :] = NETWORK
 
 
 @compiled
@@ -226,25 +227,26 @@ def time_product(
     chip: Chip,
     formats: Formats,
     overhead_s: float,
-    time: np.ndarray,
-    bound: np.ndarray,
+    i: int,
+    times: np.ndarray,
+    bounds: np.ndarray,
 ) -> None:
     """A product; if its second operand is an activation, that one's gradient belongs to those of the inputs."""
     flops = product_flops(d, precision, rates)
     forward, inputs, weights = products_of(d, formats)
     half_s = 0.5 * (overhead_s * d[D.backward_launches])
     compute_s, l2_s, memory_s, moved_B = gemm_time(forward, flops, rates.attainable_memory_Bps, chip)
-    enter_pass(time, bound, TIME.forward, (compute_s, l2_s, memory_s), overhead_s * d[D.launches])
-    time[TIME.forward_flops] = 2.0 * d[D.batch] * d[D.m] * d[D.n] * d[D.k]
-    time[TIME.backward_flops] = 2.0 * time[TIME.forward_flops]
-    time[TIME.forward_bytes] = moved_B
+    enter_pass(times, bounds, i, TIME.forward, (compute_s, l2_s, memory_s), overhead_s * d[D.launches])
+    times[i, TIME.forward_flops] = 2.0 * d[D.batch] * d[D.m] * d[D.n] * d[D.k]
+    times[i, TIME.backward_flops] = 2.0 * times[i, TIME.forward_flops]
+    times[i, TIME.forward_bytes] = moved_B
     compute_s, l2_s, memory_s, _ = gemm_time(inputs, flops, rates.attainable_memory_Bps, chip)
-    enter_pass(time, bound, TIME.input_gradient, (compute_s, l2_s, memory_s), half_s)
+    enter_pass(times, bounds, i, TIME.input_gradient, (compute_s, l2_s, memory_s), half_s)
     compute_s, l2_s, memory_s, _ = gemm_time(weights, flops, rates.attainable_memory_Bps, chip)
-    enter_pass(time, bound, TIME.weight_gradient, (compute_s, l2_s, memory_s), half_s)
+    enter_pass(times, bounds, i, TIME.weight_gradient, (compute_s, l2_s, memory_s), half_s)
     if d[D.weight] <= 0.0:
-        time[TIME.input_gradient] += time[TIME.weight_gradient]
-        time[TIME.weight_gradient] = 0.0
+        times[i, TIME.input_gradient] += times[i, TIME.weight_gradient]
+        times[i, TIME.weight_gradient] = 0.0
 
 
 @compiled
@@ -254,23 +256,26 @@ def time_attention(
     chip: Chip,
     formats: Formats,
     costs: KernelCosts,
-    time: np.ndarray,
-    bound: np.ndarray,
+    i: int,
+    times: np.ndarray,
+    bounds: np.ndarray,
 ) -> None:
     """Fused attention."""
     shape = attention_of(d, formats)
     compute_s, memory_s, moved_B, flops = attention_time(shape, rates, chip, costs.attention_rows)
     overhead_s = costs.kernel_overhead_s * d[D.launches]
-    enter_pass(time, bound, TIME.forward, (compute_s, 0.0, memory_s), overhead_s)
-    time[TIME.forward_flops], time[TIME.forward_bytes] = flops, moved_B
+    enter_pass(times, bounds, i, TIME.forward, (compute_s, 0.0, memory_s), overhead_s)
+    times[i, TIME.forward_flops], times[i, TIME.forward_bytes] = flops, moved_B
     compute_s, memory_s, _, flops = attention_backward_time(shape, rates, chip)
     overhead_s = costs.kernel_overhead_s * d[D.backward_launches]
-    enter_pass(time, bound, TIME.input_gradient, (compute_s, 0.0, memory_s), overhead_s)
-    time[TIME.backward_flops] = flops
+    enter_pass(times, bounds, i, TIME.input_gradient, (compute_s, 0.0, memory_s), overhead_s)
+    times[i, TIME.backward_flops] = flops
 
 
 @compiled
-def time_elementwise(d: np.ndarray, rates: Rates, overhead_s: float, time: np.ndarray, bound: np.ndarray) -> None:
+def time_elementwise(
+    d: np.ndarray, rates: Rates, overhead_s: float, i: int, times: np.ndarray, bounds: np.ndarray
+) -> None:
     """Vector units or memory; the kernel of the inputs' gradient sums that of the weights, too."""
     memory_Bps = rates.attainable_memory_Bps
     for step, flops, moved_B, kernels in (
@@ -279,8 +284,8 @@ def time_elementwise(d: np.ndarray, rates: Rates, overhead_s: float, time: np.nd
         (TIME.weight_gradient, d[D.weight_gradient_flops], d[D.weight_gradient_bytes], 0.0),
     ):
         parts_s = (flops / rates.vector_flops, 0.0, moved_B / memory_Bps)
-        enter_pass(time, bound, step, parts_s, overhead_s * kernels)
-    time[TIME.forward_bytes] = d[D.bytes]
+        enter_pass(times, bounds, i, step, parts_s, overhead_s * kernels)
+    times[i, TIME.forward_bytes] = d[D.bytes]
 
 
 @compiled
@@ -300,21 +305,21 @@ def evaluate_operators(
     times[:] = 0.0
     bounds[:] = COMPUTE
     for i in range(len(traits)):
-        d, time, bound = dims[i], times[i], bounds[i]
+        d = dims[i]
         if d[D.count] <= 0.0:
             continue
         kind = traits[i, TRAIT.type]
-        time[TIME.forward_host] = costs.host_launch_s * d[D.launches]
-        time[TIME.backward_host] = costs.host_launch_s * d[D.backward_launches]
+        times[i, TIME.forward_host] = costs.host_launch_s * d[D.launches]
+        times[i, TIME.backward_host] = costs.host_launch_s * d[D.backward_launches]
         if kind == COLLECTIVE:
-            time_collective(traits[i], d, group_network, messaging, costs.collective_host_s, time, bound)
+            time_collective(traits, d, group_network, messaging, costs.collective_host_s, i, times, bounds)
         elif kind == GEMM:
             precision, overhead_s = traits[i, TRAIT.precision], costs.kernel_overhead_s
-            time_product(precision, d, rates, chip, formats, overhead_s, time, bound)
+            time_product(precision, d, rates, chip, formats, overhead_s, i, times, bounds)
         elif kind == ATTENTION:
-            time_attention(d, rates, chip, formats, costs, time, bound)
+            time_attention(d, rates, chip, formats, costs, i, times, bounds)
         else:
-            time_elementwise(d, rates, costs.kernel_overhead_s, time, bound)
+            time_elementwise(d, rates, costs.kernel_overhead_s, i, times, bounds)
 
 
 ROOFLINE = "hierarchical roofline: Optimus section III; kernels.transformers.matmul, kernels.transformers.attention"

@@ -79,7 +79,7 @@ def sum_places(
     """Add the operators of each place up. Asynchronous collectives count by what exceeds the pass beside them."""
     sums[:] = 0.0
     for i in range(len(traits)):
-        count, time = dims[i, D.count], times[i]
+        count = dims[i, D.count]
         if count <= 0.0:
             continue
         s = sums[traits[i, TRAIT.place]]
@@ -88,11 +88,11 @@ def sum_places(
         s[S.stored] += count * dims[i, D.stored]
         s[S.stored_selective] += 0.0 if selective > 0.0 else count * dims[i, D.stored]
         s[S.working] += count * dims[i, D.working]
-        s[S.host_forward] += count * time[TIME.forward_host]
-        s[S.host_backward] += count * time[TIME.backward_host]
-        s[S.host_selective] += count * time[TIME.forward_host] if selective > 0.0 else 0.0
-        s[S.host_full] += full * count * time[TIME.forward_host]
-        forward, backward = count * time[TIME.forward], count * time[TIME.input_gradient]
+        s[S.host_forward] += count * times[i, TIME.forward_host]
+        s[S.host_backward] += count * times[i, TIME.backward_host]
+        s[S.host_selective] += count * times[i, TIME.forward_host] if selective > 0.0 else 0.0
+        s[S.host_full] += full * count * times[i, TIME.forward_host]
+        forward, backward = count * times[i, TIME.forward], count * times[i, TIME.input_gradient]
         if traits[i, TRAIT.type] == COLLECTIVE:
             other = traits[i, TRAIT.beside]
             if asynchronous > 0.0 and other >= 0:
@@ -103,17 +103,17 @@ def sum_places(
             s[S.network_backward] += backward
             s[S.network_full] += full * forward
             continue
-        weight = count * time[TIME.weight_gradient]
+        weight = count * times[i, TIME.weight_gradient]
         s[S.forward] += forward
         s[S.input_gradient] += backward
         s[S.weight_gradient] += weight
         s[S.full] += full * forward
         s[S.selective] += forward if selective > 0.0 else 0.0
-        s[S.forward_flops] += count * time[TIME.forward_flops]
-        s[S.backward_flops] += count * time[TIME.backward_flops]
-        s[S.full_flops] += full * count * time[TIME.forward_flops]
-        s[S.selective_flops] += count * time[TIME.forward_flops] if selective > 0.0 else 0.0
-        s[S.forward_bytes] += count * time[TIME.forward_bytes]
+        s[S.forward_flops] += count * times[i, TIME.forward_flops]
+        s[S.backward_flops] += count * times[i, TIME.backward_flops]
+        s[S.full_flops] += full * count * times[i, TIME.forward_flops]
+        s[S.selective_flops] += count * times[i, TIME.forward_flops] if selective > 0.0 else 0.0
+        s[S.forward_bytes] += count * times[i, TIME.forward_bytes]
         s[S.bound_compute + bounds[i, 0]] += forward
         s[S.forward_bound_compute + bounds[i, 0]] += forward
         s[S.bound_compute + bounds[i, 1]] += backward
