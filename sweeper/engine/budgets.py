@@ -72,11 +72,6 @@ class Budgets:
         return member
 
     @property
-    def points_per_step(self) -> int:
-        """Points that a step evaluates for each start."""
-        return self.variables + len(STRIDES)
-
-    @property
     def coordinates(self) -> int:
         """Coordinates of the descent: one for each variable, and what each budget leaves unused."""
         return self.variables + len(self.groups)

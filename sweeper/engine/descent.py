@@ -111,6 +111,11 @@ class SearchResult:
         return float(np.median(found) / found.min() - 1.0), float(found.max() / found.min() - 1.0)
 
 
+def points_per_step(budgets: Budgets) -> int:
+    """Points that a step of a descent evaluates for each start."""
+    return budgets.variables + len(STRIDES)
+
+
 def _scores(evaluate: Evaluate, x: np.ndarray) -> np.ndarray:
     score = np.asarray(evaluate(x), np.float64)
     if (score <= 0).any():

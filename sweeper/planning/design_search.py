@@ -15,7 +15,7 @@ import pyarrow as pa
 from kernels import reduce
 from kernels.codes import REASONS
 from sweeper.engine.budgets import Budgets
-from sweeper.engine.descent import SearchResult, descend, global_search
+from sweeper.engine.descent import SearchResult, descend, global_search, points_per_step
 from sweeper.engine.space import Grid
 from sweeper.planning.schema import field
 from sweeper.study.optimize import Optimize, budget_groups
@@ -77,7 +77,7 @@ class DesignSearch:
     @property
     def _most_evaluations(self) -> int:
         """What a descent evaluates, so that both methods may be compared."""
-        return self.optimize.starts * self.optimize.steps * self.budgets.points_per_step
+        return self.optimize.starts * self.optimize.steps * points_per_step(self.budgets)
 
     def scores(self, points: np.ndarray, x: np.ndarray, weights: Sequence[float]) -> np.ndarray:
         """Product of the objectives raised to their weights, which sum to 1; lower is better, infinite where a design
