@@ -118,6 +118,6 @@ def table_columns(
         yield replace(given(name, rows, decoding, "", f"dimensions of every operator in {what}", False), array=True)
     for name, (unit, about) in LAYOUTS[workload.family].scalars.items():
         yield given(name, name, 0.0, unit, about, True)
-    if workload.family == "operators":
+    if "model_flops_per_token" in LAYOUTS[workload.family].scalars:
         about = "operations per generated token, at the mean length of the cache"
         yield given("model_flops_per_output_token", "model_flops_per_token", 1.0, "flop", about, True)

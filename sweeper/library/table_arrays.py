@@ -4,8 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from kernels.calculon import table as calculon
-from kernels.transformers.operators import TRAIT, Times, Traits
+from kernels.transformers.operators import Times
 from sweeper.library.table_workload import DECODING, LAYOUTS, Operator, OperatorTable
 from sweeper.reading.expressions import Expression
 
@@ -14,16 +13,13 @@ Wanted = str | tuple[tuple[Expression, ...], ...]
 
 
 def traits(workload: OperatorTable) -> np.ndarray:
-    """Codes of every operator, in the columns that the kernels of the family name."""
-    if workload.family == "calculon":
-        return np.array(
-            [[operator.words[name] for name in calculon.Traits._fields] for operator in workload.operators], np.int64
-        )
+    """Codes of every operator: its words in the order of the layout, and the operator and the pass that it runs
+    beside."""
     order = [operator.name for operator in workload.operators]
 
     def codes(operator: Operator) -> tuple[int, ...]:
         at, during = operator.beside or ("", "forward")
-        words = tuple(operator.words[name] for name in Traits._fields[: TRAIT.beside])
+        words = (operator.words[name] for name in LAYOUTS[workload.family].words)
         return (*words, order.index(at) if at else -1, Times._fields.index(during))
 
     return np.array([codes(operator) for operator in workload.operators], np.int64)

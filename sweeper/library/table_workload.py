@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from kernels.calculon import table as calculon
 from kernels.codes import GROUPS, NAMED_FORMATS, OPERATIONS, OPERATOR_TYPES, PLACES, RECOMPUTE_CLASSES
-from kernels.transformers.operators import DEFAULTS, PRECISIONS
+from kernels.transformers.operators import DEFAULTS, PRECISIONS, Traits
 from sweeper.errors import Problems, unknown
 from sweeper.library.entries import Entry
 from sweeper.reading import checks
@@ -70,6 +70,8 @@ LAYOUTS = {
     ),
 }
 """Families of tables, by the key `family` of a workload; without the key it is the first."""
+assert (*LAYOUTS["operators"].words, "beside", "beside_pass") == Traits._fields
+assert tuple(LAYOUTS["calculon"].words) == calculon.Traits._fields
 
 
 @dataclass(frozen=True)
