@@ -18,21 +18,15 @@ def greatest_common_divisor(a: float, b: float) -> float:
 
 
 @compiled
-def lay(group: float, free: Extents) -> Extents:
-    """Extents of a group laid on the free extents, first dimension first.
+def lay(group: float, free_x: float, free_y: float, free_z: float) -> tuple[float, float, float]:
+    """Extents along x, y, z of a group laid on the free extents, first dimension first.
 
     Groups whose sizes multiply to that of the network always fill it; what of a group finds no place is left out.
     """
-    along_x = greatest_common_divisor(group, free.x)
-    along_y = greatest_common_divisor(group / along_x, free.y)
-    along_z = greatest_common_divisor(group / (along_x * along_y), free.z)
-    return Extents(along_x, along_y, along_z)
-
-
-@compiled
-def left(free: Extents, taken: Extents) -> Extents:
-    """Extents that a group leaves to others."""
-    return Extents(free.x / taken.x, free.y / taken.y, free.z / taken.z)
+    along_x = greatest_common_divisor(group, free_x)
+    along_y = greatest_common_divisor(group / along_x, free_y)
+    along_z = greatest_common_divisor(group / (along_x * along_y), free_z)
+    return along_x, along_y, along_z
 
 
 @equation(
@@ -43,8 +37,7 @@ def left(free: Extents, taken: Extents) -> Extents:
 )
 def tensor_extents(tensor_parallel: float, dim: Annotated[Extents, "dim_{}"]) -> tuple[float, float, float]:
     """The tensor-parallel group takes the first dimension first."""
-    along = lay(tensor_parallel, dim)
-    return along.x, along.y, along.z
+    return lay(tensor_parallel, dim.x, dim.y, dim.z)
 
 
 @equation(
@@ -64,13 +57,12 @@ def outer_extents(
     dim: Annotated[Extents, "dim_{}"],
 ) -> tuple[float, float, float, float, float, float]:
     """Pipeline stages, then replicas, take what the tensor-parallel groups leave; `placement` 1 swaps the two."""
-    free = left(dim, tensor)
+    free_x, free_y, free_z = dim.x / tensor.x, dim.y / tensor.y, dim.z / tensor.z
     swapped = placement > 0.0
     first, second = (data_parallel, pipeline_parallel) if swapped else (pipeline_parallel, data_parallel)
-    a = lay(first, free)
-    b = lay(second, left(free, a))
-    pipeline, data = (b, a) if swapped else (a, b)
-    return pipeline.x, pipeline.y, pipeline.z, data.x, data.y, data.z
+    ax, ay, az = lay(first, free_x, free_y, free_z)
+    bx, by, bz = lay(second, free_x / ax, free_y / ay, free_z / az)
+    return (bx, by, bz, ax, ay, az) if swapped else (ax, ay, az, bx, by, bz)
 
 
 @equation(

@@ -4,7 +4,7 @@ import numpy as np
 
 from kernels.equation import compiled
 from kernels.graphs.mapping.case import Case, edge_starts
-from kernels.graphs.mapping.ideals import all_ideals, predecessors
+from kernels.graphs.mapping.ideals import all_ideals, ascending, copy, predecessors
 from kernels.graphs.mapping.paths import MOST_IDEALS, partition_path
 from kernels.graphs.partition import combined
 from kernels.graphs.sharding import CONSUMER, PRODUCER
@@ -40,7 +40,7 @@ def without_sinks(case: Case, sinks: np.ndarray) -> Case:
     edges = np.empty_like(case.edges)
     for e in range(case.edges.shape[0]):
         if number[case.edges[e, CONSUMER]] >= 0:
-            edges[edge_count] = case.edges[e]
+            copy(case.edges[e], edges[edge_count])
             edges[edge_count, PRODUCER] = number[case.edges[e, PRODUCER]]
             edges[edge_count, CONSUMER] = number[case.edges[e, CONSUMER]]
             edge_count += 1
@@ -71,7 +71,7 @@ def relaxed_bound(case: Case) -> float:
     if sinks.all():
         return bound
     core = without_sinks(case, sinks)
-    order = np.argsort(core.group_of, kind="mergesort")
+    order = ascending(core.group_of)
     ideals = all_ideals(predecessors(core.edges, core.group_of), order, MOST_IDEALS)
     if ideals.shape[0] == 0:
         return bound

@@ -194,7 +194,9 @@ def edge_starts(edges: np.ndarray, kernels: int) -> np.ndarray:
     """First edge of every producer, and the number of edges; edges are ordered by producer."""
     starts = np.zeros(kernels + 1, np.int64)
     for e in range(edges.shape[0]):
-        starts[edges[e, PRODUCER] + 1 :] += 1
+        starts[edges[e, PRODUCER] + 1] += 1
+    for i in range(kernels):
+        starts[i + 1] += starts[i]
     return starts
 
 

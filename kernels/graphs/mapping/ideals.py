@@ -14,6 +14,28 @@ WORD = 64
 
 
 @compiled
+def copy(source: np.ndarray, target: np.ndarray) -> None:
+    """Copy a row; `target[:] = source` would take the compiler a second, for the message of lengths that differ."""
+    for j in range(source.shape[0]):
+        target[j] = source[j]
+
+
+@compiled
+def ascending(keys: np.ndarray) -> np.ndarray:
+    """Positions in ascending order of small whole numbers, equal ones in the order in which they stand."""
+    ends = np.zeros(keys.max() + 2, np.int64)
+    for i in range(keys.shape[0]):
+        ends[keys[i] + 1] += 1
+    for key in range(1, ends.shape[0]):
+        ends[key] += ends[key - 1]
+    order = np.empty(keys.shape[0], np.int64)
+    for i in range(keys.shape[0]):
+        order[ends[keys[i]]] = i
+        ends[keys[i]] += 1
+    return order
+
+
+@compiled
 def has(members: np.ndarray, i: int) -> bool:
     """Whether a set has element i."""
     return (members[i // WORD] >> np.uint64(i % WORD)) & np.uint64(1) == np.uint64(1)
@@ -62,7 +84,7 @@ def all_ideals(before: np.ndarray, order: np.ndarray, most: int) -> np.ndarray:
             if within(before[v], found[at]):
                 if count > most:
                     return found[:0]
-                found[count] = found[at]
+                copy(found[at], found[count])
                 add(found[count], v)
                 last[count] = position
                 count += 1
@@ -94,7 +116,11 @@ def by_size(ideals: np.ndarray, kernels: int) -> np.ndarray:
     for n in range(ideals.shape[0]):
         for v in range(kernels):
             size[n] += has(ideals[n], v)
-    return ideals[np.argsort(size, kind="mergesort")]
+    order = ascending(size)
+    found = np.empty_like(ideals)
+    for n in range(ideals.shape[0]):
+        copy(ideals[order[n]], found[n])
+    return found
 
 
 @compiled
@@ -102,8 +128,9 @@ def nearby_ideals(before: np.ndarray, cuts: np.ndarray, most: int) -> np.ndarray
     """Ideals that differ from given ones by at most two kernels, smallest first, about `most` of them."""
     kernels, words = before.shape
     found = np.empty((most + cuts.shape[0], words), np.uint64)
-    found[: cuts.shape[0]] = cuts
     count = cuts.shape[0]
+    for n in range(count):
+        copy(cuts[n], found[n])
     for n in range(1, cuts.shape[0] - 1):
         ideal = cuts[n].copy()
         for i in range(kernels):
@@ -113,7 +140,7 @@ def nearby_ideals(before: np.ndarray, cuts: np.ndarray, most: int) -> np.ndarray
             for j in range(i, kernels):
                 # moving kernel i twice stands for not moving a second one
                 if count < found.shape[0] and (j == i or free_to_move(before, ideal, j)):
-                    found[count] = ideal
+                    copy(ideal, found[count])
                     if j > i:
                         toggle(found[count], j)
                     count += 1

@@ -15,6 +15,7 @@ from kernels.graphs.loads import graph_state as state_equation
 from kernels.graphs.loads import kernel_loads as loads_equation
 from kernels.graphs.mapping.bounds import least_network
 from kernels.graphs.mapping.case import KERNEL_NUMBERS, Arrays, Case, Chip, chip_of, describe, groups, make_case
+from kernels.graphs.mapping.ideals import copy
 from kernels.graphs.mapping.partitions import best_partition
 from kernels.graphs.partition import combined
 from kernels.graphs.partition import kernel_network as network_equation
@@ -184,7 +185,7 @@ def joint_sharding(
         best_bound = min(best_bound, proved)
         if time < best or trial == 0:
             best = time
-            kernel_shard[:] = shard
+            copy(shard, kernel_shard)
     return best, min(best_bound if every else bound, best)
 
 

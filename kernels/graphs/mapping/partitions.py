@@ -8,7 +8,16 @@ from kernels.equation import Output, compiled, equation
 from kernels.graphs.loads import ROOM
 from kernels.graphs.mapping.bounds import gap, relaxed_bound
 from kernels.graphs.mapping.case import Arrays, Case, make_case
-from kernels.graphs.mapping.ideals import WORD, add, all_ideals, nearby_ideals, predecessors, some_ideals
+from kernels.graphs.mapping.ideals import (
+    WORD,
+    add,
+    all_ideals,
+    ascending,
+    copy,
+    nearby_ideals,
+    predecessors,
+    some_ideals,
+)
 from kernels.graphs.mapping.paths import MOST_IDEALS, TIE, partition_path
 from kernels.graphs.mapping.steps import alone
 from kernels.graphs.sharding import CONSUMER
@@ -57,13 +66,14 @@ def best_partition(case: Case, weights_fit: float, partition_of: np.ndarray) -> 
     Without whole units a graph that fits as one partition is best so: joining two partitions never costs time. Where
     none can run, each kernel is left alone.
     """
-    partition_of[:] = np.arange(partition_of.shape[0])
+    for i in range(partition_of.shape[0]):
+        partition_of[i] = i
     single = alone(case, weights_fit)
     if single < np.inf and case.units.unit_cycle_s == 0.0:
         partition_of[:] = 0
         return single, single
     before = predecessors(case.edges, case.group_of)
-    ideals = all_ideals(before, np.argsort(case.group_of, kind="mergesort"), MOST_IDEALS)
+    ideals = all_ideals(before, ascending(case.group_of), MOST_IDEALS)
     exact = ideals.shape[0] > 0
     if exact:
         # a good mapping among few bounds the search among all
@@ -90,11 +100,13 @@ def most_alive(case: Case, partition_of: np.ndarray) -> float:
         for e in range(case.first_edge[p], case.first_edge[p + 1]):
             reader = case.edges[e, CONSUMER]
             if case.per_edge and partition_of[reader] > partition_of[p]:
-                alive[partition_of[p] : partition_of[reader] + 1] += case.kernels[p].output_B
+                for at in range(partition_of[p], partition_of[reader] + 1):
+                    alive[at] += case.kernels[p].output_B
             elif case.backward[p] == case.backward[reader]:
                 last = max(last, partition_of[reader])
         if not case.per_edge and last > partition_of[p]:
-            alive[partition_of[p] : last + 1] += case.kernels[p].output_B
+            for at in range(partition_of[p], last + 1):
+                alive[at] += case.kernels[p].output_B
     return alive.max()
 
 
@@ -136,7 +148,7 @@ def optimal_partition(
     partition_of: np.ndarray,
 ) -> tuple[float, float, float, float, float]:
     """The partition of least time whose tensors have room in memory; where none has, the best without that limit."""
-    partition_of[:] = free.partition_of
+    copy(free.partition_of, partition_of)
     time = free.time_s
     bound = free.bound_s
     proved = stage_gap <= 1e-9
@@ -147,7 +159,7 @@ def optimal_partition(
             time = limited
             bound = limited_bound
         else:
-            partition_of[:] = free.partition_of
+            copy(free.partition_of, partition_of)
             proved = False
     bound = min(bound, sharding_bound_s)
     exact = 1.0 if proved and time <= bound * (1.0 + 1e-9) else 0.0

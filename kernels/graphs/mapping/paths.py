@@ -39,7 +39,9 @@ def shortest_paths(
     kernels = case.kernels.shape[0]
     group_end = np.zeros(case.group_of.max() + 1)
     for i in range(kernels):
-        group_end[case.group_of[i] :] += 1.0
+        group_end[case.group_of[i]] += 1.0
+    for group in range(1, group_end.shape[0]):
+        group_end[group] += group_end[group - 1]
     steps = np.zeros(count, np.int64)
     producers = np.empty(kernels, np.int64)
     members = np.empty(kernels, np.int64)

@@ -6,7 +6,7 @@ from kernels.equation import Output, compiled, equation
 from kernels.graphs.loads import GRADIENTS, ROOM
 from kernels.graphs.mapping.bounds import gap, least_network
 from kernels.graphs.mapping.case import Arrays, make_case
-from kernels.graphs.mapping.ideals import all_ideals, has, predecessors, some_ideals
+from kernels.graphs.mapping.ideals import all_ideals, ascending, has, predecessors, some_ideals
 from kernels.graphs.mapping.paths import shortest_paths
 from kernels.graphs.mapping.steps import ALIVE, BUFFERED, WEIGHT, alone, ideal_table
 from kernels.graphs.partition import combined
@@ -68,7 +68,7 @@ def optimal_stages(
         return 0.0, 0.0, 0.0
     case = make_case(arrays, stage_of, np.inf)
     before = predecessors(case.edges, case.group_of)
-    ideals = all_ideals(before, np.argsort(case.group_of, kind="mergesort"), MOST_STAGE_IDEALS)
+    ideals = all_ideals(before, ascending(case.group_of), MOST_STAGE_IDEALS)
     exact = ideals.shape[0] > 0
     if not exact:
         ideals = some_ideals(before, MOST_STAGE_IDEALS)
