@@ -17,7 +17,7 @@ from replications.actuary import CARRIERS, actuary_tables, design_shares
 from replications.catch import catch_tables
 from replications.published_tables import Inputs, TableRow, read_table, tables_of
 from replications.tables import PackageTables, evaluate_tables
-from sweeper.commands.shared import JSON, echo, guarded
+from sweeper.commands.shared import answering, echo, guarded
 from sweeper.errors import UsageFault
 from sweeper.views.text import listing
 
@@ -256,9 +256,9 @@ def package_values(
 @click.option("--designs", metavar="FILE", help="CSV of CATCH designs with their inputs.")
 @click.option("--dies", metavar="FILE", help="CSV of what CATCH found of their dies.")
 @click.option("--packages", metavar="FILE", help="CSV of Chiplet Actuary's packages, portfolio by portfolio.")
-@JSON
+@answering
 @guarded
-def main(designs: str | None, dies: str | None, packages: str | None, as_json: bool) -> None:
+def main(designs: str | None, dies: str | None, packages: str | None) -> None:
     """Compare our package cost with what CATCH and Chiplet Actuary found of the same packages.
 
     Shown is the worst relative error of every quantity, and where it is. Files may be compressed with gzip.
@@ -269,7 +269,7 @@ def main(designs: str | None, dies: str | None, packages: str | None, as_json: b
     met = read_agreements(designs, dies, packages, evaluate_tables)
     columns = {"quantity": "QUANTITY", "rows": "ROWS", "worst": "WORST RELATIVE ERROR", "where": "WHERE"}
     rows = [{**{name: getattr(each, name) for name in columns}, "within": each.within} for each in met]
-    echo(as_json, rows, lambda: listing(rows, columns))
+    echo(rows, lambda: listing(rows, columns))
     outside = [each.quantity for each in met if not each.within]
     if outside:
         click.echo(f"worse than 1e-9: {', '.join(outside)}", err=True)

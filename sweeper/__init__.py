@@ -9,12 +9,22 @@ Importing this package points Numba at the kernel cache, so it must come before 
 is loaded when first used: a worker that only evaluates never loads Polars.
 """
 
+import sys
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sweeper.engine.cache import configure
+from sweeper.errors import EnvironmentFault as _Fault
 
-configure()
+try:
+    configure()
+except _Fault as fault:
+    if Path(sys.argv[0]).name != "sweeper":
+        raise
+    # The command line has not begun yet: its guard, which would say this, is not there.
+    print(fault, file=sys.stderr)
+    sys.exit(fault.exit_code)
 
 if TYPE_CHECKING:
     from sweeper.errors import EnvironmentFault, OutputConflict, SpecError, SweeperError

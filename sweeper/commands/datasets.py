@@ -2,16 +2,16 @@
 
 import click
 
-from sweeper.commands.shared import JSON, LIBRARY, OUT, echo, guarded, run_directory
+from sweeper.commands.shared import LIBRARY, OUT, answering, echo, guarded, run_directory
 
 
 @click.command("show")
 @click.argument("run_or_study")
 @LIBRARY
 @OUT
-@JSON
+@answering
 @guarded
-def show_command(run_or_study: str, library: tuple[str, ...], out: str, as_json: bool) -> None:
+def show_command(run_or_study: str, library: tuple[str, ...], out: str) -> None:
     """Draw a dataset: heat maps per workload, breakdown and Pareto figures, as PNG and SVG beside the data.
 
     \b
@@ -20,7 +20,7 @@ def show_command(run_or_study: str, library: tuple[str, ...], out: str, as_json:
     from sweeper.views.report import draw
 
     pictures = [str(path) for path in draw(run_directory(run_or_study, library, out))]
-    echo(as_json, pictures, lambda: "\n".join(pictures))
+    echo(pictures, lambda: "\n".join(pictures))
 
 
 @click.command()
@@ -28,9 +28,9 @@ def show_command(run_or_study: str, library: tuple[str, ...], out: str, as_json:
 @click.argument("sql")
 @LIBRARY
 @OUT
-@JSON
+@answering
 @guarded
-def query(run_or_study: str, sql: str, library: tuple[str, ...], out: str, as_json: bool) -> None:
+def query(run_or_study: str, sql: str, library: tuple[str, ...], out: str) -> None:
     """Ask a dataset in SQL (Polars); the table is called `data`.
 
     \b
@@ -46,4 +46,4 @@ def query(run_or_study: str, sql: str, library: tuple[str, ...], out: str, as_js
     except pl.exceptions.PolarsError as error:
         raise click.UsageError(f"the query failed: {str(error).splitlines()[0]}") from None
     rows = frame.to_dicts()
-    echo(as_json, rows, lambda: listing(rows, {name: name for name in frame.columns}))
+    echo(rows, lambda: listing(rows, {name: name for name in frame.columns}))

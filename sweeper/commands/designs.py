@@ -2,7 +2,7 @@
 
 import click
 
-from sweeper.commands.shared import JSON, LIBRARY, echo, guarded, library_of
+from sweeper.commands.shared import LIBRARY, answering, echo, guarded, library_of
 
 
 @click.command("cost")
@@ -15,7 +15,7 @@ from sweeper.commands.shared import JSON, LIBRARY, echo, guarded, library_of
 @click.option("--draws", type=click.IntRange(2, 1_000_000), default=2000, show_default=True, help="Monte Carlo draws.")
 @click.option("--figure", metavar="FILE", help="Draw the picture into this .png or .svg file.")
 @LIBRARY
-@JSON
+@answering
 @guarded
 def cost_command(
     design: str,
@@ -25,7 +25,6 @@ def cost_command(
     draws: int,
     figure: str | None,
     library: tuple[str, ...],
-    as_json: bool,
 ) -> None:
     """Show what a package costs: its dies, where every dollar goes, how sure that is, and what it hinges on.
 
@@ -51,7 +50,7 @@ def cost_command(
     report = cost_comparison(*drawn) if versus else cost_report(*drawn)
     if picture:
         cost_figure(report, picture)
-    echo(as_json, plain(report), lambda: text(report))
+    echo(plain(report), lambda: text(report))
     if picture:
         click.echo(f"wrote {picture}", err=True)
 
@@ -62,9 +61,9 @@ def cost_command(
     "--set", "settings", multiple=True, metavar="NAME=VALUE", help="What fills a role, or a number; repeatable."
 )
 @LIBRARY
-@JSON
+@answering
 @guarded
-def generate_command(template: str, settings: tuple[str, ...], library: tuple[str, ...], as_json: bool) -> None:
+def generate_command(template: str, settings: tuple[str, ...], library: tuple[str, ...]) -> None:
     """Generate a chip from an architecture template: its parts, what they take of the budgets, what they attain.
 
     A process, memory devices and wires come from the library: technology, stack, lane (to chips of the same package)
@@ -78,4 +77,4 @@ def generate_command(template: str, settings: tuple[str, ...], library: tuple[st
 
     stock = library_of(library)
     chip = generate(template, chip_settings(settings, stock), stock)
-    echo(as_json, plain(chip), lambda: text(chip))
+    echo(plain(chip), lambda: text(chip))

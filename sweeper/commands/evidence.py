@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from sweeper.commands.shared import JSON, LIBRARY, echo, guarded, plan_of
+from sweeper.commands.shared import LIBRARY, answering, echo, guarded, plan_of
 
 
 @click.command()
@@ -16,7 +16,7 @@ from sweeper.commands.shared import JSON, LIBRARY, echo, guarded, plan_of
 )
 @click.option("--out", metavar="FILE", help="Write all rows with predicted, error and reason to this CSV file.")
 @click.option("--figures", metavar="DIR", help="Draw predicted against measured for every set in this directory.")
-@JSON
+@answering
 @guarded
 def validate(
     study: str | None,
@@ -24,7 +24,6 @@ def validate(
     measured: tuple[str, ...],
     out: str | None,
     figures: str | None,
-    as_json: bool,
 ) -> None:
     """Check a study and the entries it uses; without a study, score the model against measurements.
 
@@ -43,7 +42,6 @@ def validate(
             raise click.UsageError("a study is checked, not scored: leave out --measured, --out and --figures")
         plan = plan_of(study, library)
         echo(
-            as_json,
             {"study": plan.name, "points": plan.point_count},
             lambda: f"{plan.name}: {plan.point_count:,} points",
         )
@@ -58,15 +56,15 @@ def validate(
 
         measured_figures(by_set(scored), figures)
     board = scoreboard(scored)
-    echo(as_json, board, lambda: scores(board))
+    echo(board, lambda: scores(board))
 
 
 @click.command("calibrate")
 @click.argument("name")
 @click.option("--write", "write_back", is_flag=True, help="Put the constants into specs/calibrations.")
-@JSON
+@answering
 @guarded
-def calibrate_command(name: str, write_back: bool, as_json: bool) -> None:
+def calibrate_command(name: str, write_back: bool) -> None:
     """Fit the constants of a calibration (or of all) to the measured rows that the registry names for it.
 
     Shown are the constants with the interval of 90 % of resampled fits, and errors in percent: of the fit itself, of
@@ -82,7 +80,7 @@ def calibrate_command(name: str, write_back: bool, as_json: bool) -> None:
 
     fits = [calibrate(calibration) for calibration in named(name)]
     summaries = {fit.calibration.name: fit.summary for fit in fits}
-    echo(as_json, summaries, lambda: fitted(summaries))
+    echo(summaries, lambda: fitted(summaries))
     if write_back:
         for path in write_constants(fits):
             click.echo(f"wrote {path}", err=True)
@@ -91,9 +89,9 @@ def calibrate_command(name: str, write_back: bool, as_json: bool) -> None:
 @click.command("claims")
 @click.argument("name")
 @click.option("--check", is_flag=True, help="Exit 1 if a figure as published is outside its tolerance.")
-@JSON
+@answering
 @guarded
-def claims_command(name: str, check: bool, as_json: bool) -> None:
+def claims_command(name: str, check: bool) -> None:
     """Compare published figures with ours: under the publisher's assumptions, and with full physics.
 
     \b
@@ -119,7 +117,7 @@ def claims_command(name: str, check: bool, as_json: bool) -> None:
         kept = len(rows) - len(outside)
         return f"{listing(rows, columns)}\n{kept} of {len(rows)} reproduced; full physics changes {changed}"
 
-    echo(as_json, rows, text)
+    echo(rows, text)
     if check and outside:
         click.echo(f"outside tolerance: {', '.join(outside)}", err=True)
         sys.exit(1)

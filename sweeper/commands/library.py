@@ -2,15 +2,15 @@
 
 import click
 
-from sweeper.commands.shared import JSON, LIBRARY, echo, guarded, library_of
+from sweeper.commands.shared import LIBRARY, answering, echo, guarded, library_of
 
 
 @click.command("list")
 @click.argument("kind", required=False)
 @LIBRARY
-@JSON
+@answering
 @guarded
-def list_entries(kind: str | None, library: tuple[str, ...], as_json: bool) -> None:
+def list_entries(kind: str | None, library: tuple[str, ...]) -> None:
     """List library entries, studies, assumptions or the columns that studies may ask for.
 
     \b
@@ -29,13 +29,13 @@ def list_entries(kind: str | None, library: tuple[str, ...], as_json: bool) -> N
             for name, entries in chosen.items()
         )
 
-    echo(as_json, chosen, text)
+    echo(chosen, text)
 
 
 @click.command()
-@JSON
+@answering
 @guarded
-def env(as_json: bool) -> None:
+def env() -> None:
     """Print versions and settings of this installation.
 
     \b
@@ -44,4 +44,4 @@ def env(as_json: bool) -> None:
     from sweeper.environment import environment
 
     about = environment()
-    echo(as_json, about, lambda: "\n".join(f"{key}: {value}" for key, value in about.items()))
+    echo(about, lambda: "\n".join(f"{key}: {value}" for key, value in about.items()))

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from sweeper.commands.shared import JSON, LIBRARY, STUDY, echo, guarded, plan_of
+from sweeper.commands.shared import LIBRARY, STUDY, answering, echo, guarded, plan_of
 
 
 def plan_with(study: str, library: tuple[str, ...], point_id: int) -> Any:
@@ -20,9 +20,9 @@ def plan_with(study: str, library: tuple[str, ...], point_id: int) -> Any:
 @STUDY
 @click.argument("point_id", type=click.IntRange(min=0))
 @LIBRARY
-@JSON
+@answering
 @guarded
-def explain(study: str, point_id: int, library: tuple[str, ...], as_json: bool) -> None:
+def explain(study: str, point_id: int, library: tuple[str, ...]) -> None:
     """Print a point as a hand calculation: what is given, then every equation with inputs, units and source.
 
     \b
@@ -34,7 +34,7 @@ def explain(study: str, point_id: int, library: tuple[str, ...], as_json: bool) 
 
     plan = plan_with(study, library, point_id)
     rows = lineage_of(plan, point_id)
-    echo(as_json, rows, lambda: hand_calculation(rows, operator_names(plan, point_id)))
+    echo(rows, lambda: hand_calculation(rows, operator_names(plan, point_id)))
 
 
 @click.command("map")
@@ -42,9 +42,9 @@ def explain(study: str, point_id: int, library: tuple[str, ...], as_json: bool) 
 @click.argument("point_id", metavar="POINT", type=click.IntRange(min=0))
 @LIBRARY
 @click.option("--out", default="results/maps", show_default=True, metavar="DIR", help="Directory of the drawings.")
-@JSON
+@answering
 @guarded
-def map_command(study: str, point_id: int, library: tuple[str, ...], out: str, as_json: bool) -> None:
+def map_command(study: str, point_id: int, library: tuple[str, ...], out: str) -> None:
     """Show how the graph of a point is mapped: on-chip partitions, their times, what limits each, and what is proved.
 
     Draws the fused graph as Graphviz DOT and as SVG: <study>_<point>.dot and .svg.
@@ -63,5 +63,5 @@ def map_command(study: str, point_id: int, library: tuple[str, ...], out: str, a
     graph.parent.mkdir(parents=True, exist_ok=True)
     graph.write_text(dot(graph_map), encoding="utf-8")
     drawing = draw_graph_map(graph_map, graph.with_suffix(".svg"))
-    echo(as_json, plain(graph_map), lambda: text(graph_map))
+    echo(plain(graph_map), lambda: text(graph_map))
     click.echo(f"wrote {graph}\nwrote {drawing}", err=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sweeper.commands.shared import JSON, LIBRARY, OUT, STUDY, echo, executing, guarded, plan_of, run_directory
+from sweeper.commands.shared import LIBRARY, OUT, STUDY, answering, echo, executing, guarded, plan_of, run_directory
 
 if TYPE_CHECKING:
     from sweeper.planning.plan import Plan
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 @click.command()
 @STUDY
 @LIBRARY
-@JSON
+@answering
 @guarded
-def plan(study: str, library: tuple[str, ...], as_json: bool) -> None:
+def plan(study: str, library: tuple[str, ...]) -> None:
     """Count a study without running it: points, rows, chunks, axes.
 
     \b
     Example: sweeper plan dse80 --json
     """
     size = size_of(plan_of(study, library))
-    echo(as_json, size, lambda: size_text(size))
+    echo(size, lambda: size_text(size))
 
 
 def size_of(counted: "Plan") -> dict[str, Any]:
@@ -69,9 +69,9 @@ def size_text(size: Mapping[str, Any]) -> str:
 @LIBRARY
 @OUT
 @executing
-@JSON
+@answering
 @guarded
-def run(study: str, library: tuple[str, ...], out: str, as_json: bool, **how: Any) -> None:
+def run(study: str, library: tuple[str, ...], out: str, **how: Any) -> None:
     """Evaluate a study into a Parquet dataset; resumes by itself, and does nothing when it is complete.
 
     \b
@@ -79,7 +79,7 @@ def run(study: str, library: tuple[str, ...], out: str, as_json: bool, **how: An
     """
     from sweeper.views.report import best_systems
 
-    carry_out(plan_of(study, library), out, how, as_json, best_systems)
+    carry_out(plan_of(study, library), out, how, best_systems)
 
 
 @click.command()
@@ -91,7 +91,7 @@ def run(study: str, library: tuple[str, ...], out: str, as_json: bool, **how: An
 @click.option("--seed", type=click.IntRange(min=0), help="Seed of the starting designs.")
 @click.option("--method", type=click.Choice(["gradient", "global"]), help="Descent, or differential evolution.")
 @executing
-@JSON
+@answering
 @guarded
 def optimize(
     study: str,
@@ -101,7 +101,6 @@ def optimize(
     steps: int | None,
     seed: int | None,
     method: str | None,
-    as_json: bool,
     **how: Any,
 ) -> None:
     """Find the best split of area, power and perimeter for each combination of a study's swept axes.
@@ -124,10 +123,10 @@ def optimize(
     assert plan.study.optimize is not None
     shown = [objective.column for objective in plan.study.objectives]
     shown += [given_column(name) for name in plan.study.optimize.ranges]
-    carry_out(plan, out, how, as_json, partial(optima, shown=shown))
+    carry_out(plan, out, how, partial(optima, shown=shown))
 
 
-def carry_out(plan: Any, out: str, how: dict[str, Any], as_json: bool, answer: Callable[[str], str]) -> None:
+def carry_out(plan: Any, out: str, how: dict[str, Any], answer: Callable[[str], str]) -> None:
     """Run a plan, say what came of it and where it is, and exit."""
     from sweeper.running.execution import run as run_plan
 
@@ -147,7 +146,7 @@ def carry_out(plan: Any, out: str, how: dict[str, Any], as_json: bool, answer: C
         done = f"{result.points:,} points, {result.rows:,} rows in {result.seconds:.1f} s"
         return "\n".join([*([] if result.failed else [answer(result.directory)]), done, result.directory])
 
-    echo(as_json, summary, text)
+    echo(summary, text)
     for failure in result.failed:
         click.echo(str(failure), err=True)
     if result.failed:
@@ -159,9 +158,9 @@ def carry_out(plan: Any, out: str, how: dict[str, Any], as_json: bool, answer: C
 @click.argument("run_or_study")
 @LIBRARY
 @OUT
-@JSON
+@answering
 @guarded
-def status(run_or_study: str, library: tuple[str, ...], out: str, as_json: bool) -> None:
+def status(run_or_study: str, library: tuple[str, ...], out: str) -> None:
     """Say how far a run is: chunks and rows committed, whether it is complete.
 
     \b
@@ -171,4 +170,4 @@ def status(run_or_study: str, library: tuple[str, ...], out: str, as_json: bool)
     from sweeper.views.text import show as shown
 
     progress = status_of(run_directory(run_or_study, library, out))
-    echo(as_json, progress, lambda: "\n".join(f"{key}: {shown(value)}" for key, value in progress.items()))
+    echo(progress, lambda: "\n".join(f"{key}: {shown(value)}" for key, value in progress.items()))

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from sweeper.errors import EnvironmentFault, SweeperError, UsageFault, unknown
+from sweeper.running import BACKENDS
 
 STUDY = click.argument("study", metavar="STUDY")
 LIBRARY = click.option(
@@ -18,7 +19,7 @@ LIBRARY = click.option(
 )
 OUT = click.option("--out", default="results", show_default=True, metavar="DIR", help="Directory or URI of datasets.")
 EXECUTION = (
-    click.option("--backend", type=click.Choice(["local", "ray"]), default="local", show_default=True),
+    click.option("--backend", type=click.Choice(list(BACKENDS)), default="local", show_default=True),
     click.option("--workers", type=click.IntRange(min=1), help="Worker actors; one per CPU if not given."),
     click.option("--address", metavar="ADDRESS", help="Running Ray cluster: auto, host:port or ray://host:port."),
     click.option(
@@ -28,7 +29,6 @@ EXECUTION = (
     click.option("-q", "--quiet", is_flag=True, help="No progress."),
 )
 """Options of commands that run a study."""
-JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of text.")
 
 
 def executing(command: Callable[..., None]) -> Callable[..., None]:
@@ -55,11 +55,6 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-def echo(as_json: bool, value: Any, text: Callable[[], Any]) -> None:
-    """Print a value as JSON, or its text."""
-    click.echo(json.dumps(without_nan(value), indent=2) if as_json else text())
-
-
 def without_nan(value: Any) -> Any:
     """A value with null for numbers that are not known, which JSON cannot name."""
     if isinstance(value, dict):
@@ -67,6 +62,36 @@ def without_nan(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [without_nan(entry) for entry in value]
     return None if isinstance(value, float) and math.isnan(value) else value
+
+
+def as_json(value: Any) -> str:
+    """One JSON document."""
+    return json.dumps(without_nan(value), indent=2)
+
+
+FORMATS: dict[str, tuple[Callable[[Any], str], str]] = {
+    "json": (as_json, "Print one JSON document instead of text."),
+}
+"""Formats of an answer besides text: what writes it, and the help of the option that asks for it."""
+
+
+def answering(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options that choose the format of a command's answer."""
+    for name, (_, about) in FORMATS.items():
+        option = click.option(f"--{name}", is_flag=True, expose_value=False, callback=_chosen, help=about)
+        command = option(command)
+    return command
+
+
+def _chosen(context: click.Context, option: click.Parameter, asked: bool) -> None:
+    if asked:
+        context.meta["sweeper.format"] = option.name
+
+
+def echo(value: Any, text: Callable[[], Any]) -> None:
+    """Print a value in the format that was asked for, or its text."""
+    chosen = click.get_current_context().meta.get("sweeper.format")
+    click.echo(FORMATS[chosen][0](value) if chosen else text())
 
 
 def study_path(name: str) -> Path:

@@ -1,1 +1,7 @@
 """Chunks into files, anywhere: executors, store, locks, progress."""
+
+BACKENDS = {
+    "local": "sweeper.running.local.LocalExecutor",
+    "ray": "sweeper.running.ray_backend.RayExecutor",
+}
+"""Class of every backend. It is loaded when it is used: a run without Ray needs neither its start-up time nor Ray."""

@@ -1,4 +1,4 @@
-"""Backends: where chunks are computed. A backend is a class that takes a demand, and a line of the table."""
+"""What a run asks of a backend, and what a backend must do."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -6,16 +6,11 @@ from importlib import import_module
 from typing import Protocol
 
 from sweeper.errors import UsageFault, unknown
+from sweeper.running import BACKENDS
 from sweeper.running.chunk import Failure, Job
 from sweeper.running.interrupt import Stop
 from sweeper.running.limits import Limits
 from sweeper.running.store import Receipt
-
-BACKENDS = {
-    "local": "sweeper.running.local.LocalExecutor",
-    "ray": "sweeper.running.ray_backend.RayExecutor",
-}
-"""Class of every backend. It is loaded when it is used: a run without Ray needs neither its start-up time nor Ray."""
 
 
 @dataclass(frozen=True)

@@ -68,7 +68,7 @@ def run(
 ) -> RunResult:
     """Compute what is missing of a plan's dataset in `out` (a path, an URI, or a folder) and complete it.
 
-    `backend` is one of `sweeper.running.backends.BACKENDS`; `workers` is the number of actors, one per
+    `backend` is one of `sweeper.running.BACKENDS`; `workers` is the number of actors, one per
     processor if not given; `address` is that of a running Ray cluster. The budgets are explained in
     `sweeper.running.limits.Limits`. `verify` compares the checksum of every part that is there, not only of those
     that were touched. Progress goes to standard error unless `quiet`, or to `progress`.

@@ -95,3 +95,13 @@ def test_the_hash_of_our_kernels_follows_a_file_added_in_any_sub_package(
         assert digest() == before
     finally:
         kernel_cache.source_hash.cache_clear()
+
+
+def test_the_command_line_says_in_one_line_why_it_cannot_start(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    environment = {**os.environ, "SWEEPER_CACHE_DIR": str(tmp_path / "file" / "cache")}
+    command = [str(Path(sys.executable).with_name("sweeper")), "list", "chip"]
+    found = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert found.returncode == 3
+    assert "SWEEPER_CACHE_DIR" in found.stderr and "Traceback" not in found.stderr
+    assert found.stderr.count("\n") == 1
