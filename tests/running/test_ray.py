@@ -96,7 +96,7 @@ def test_a_machine_with_other_files_or_code_is_not_used(tmp_path: Path) -> None:
     with pytest.raises(EnvironmentFault, match="shared file system"):
         worker.prepare(job, {})
     store.claim(job.run, plan)
-    with pytest.raises(EnvironmentFault, match=r"another version of pyarrow, sweeper\.store"):
+    with pytest.raises(EnvironmentFault, match=r"another version of pyarrow, sweeper\.running\.store"):
         worker.prepare(job, code_version() | {"pyarrow": "0.1", "sweeper.running.store": "0"})
     worker.prepare(job, code_version())
     assert isinstance(worker.compute(0), Receipt)
