@@ -39,8 +39,8 @@ figures: $(STAMP)  ## evaluate the case studies and draw them into results/case_
 	$(BIN)/python -m replications.case_figures
 	$(BIN)/python -m replications.pathfinding_figures
 
-test: $(STAMP)  ## run the tests (ARGS="-k name" selects)
-	$(BIN)/python -m pytest -q $(ARGS)
+test: $(STAMP)  ## run the tests in two processes (ARGS="-k name" selects)
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 lint: $(STAMP)  ## ruff check, ruff format --check, lint-imports, mypy
 	$(BIN)/ruff check .

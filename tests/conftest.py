@@ -1,4 +1,4 @@
-"""Shared by all tests: the kernel cache, Hypothesis's examples, and one Ray cluster for the whole session."""
+"""Shared by all tests: the kernel cache, Hypothesis's examples, and one Ray cluster."""
 
 import os
 import secrets
@@ -12,17 +12,16 @@ import pytest
 from hypothesis import settings
 from hypothesis.internal.conjecture import providers
 
-WORKER = os.environ.get("PYTEST_XDIST_WORKER", "")
-if WORKER:
+if "PYTEST_XDIST_WORKER" in os.environ:
     # Processes with one cache would compile in turns, or spoil its index. Files of tests share few kernels.
     caches = os.environ.get("SWEEPER_CACHE_DIR") or "~/.cache/sweeper"
-    os.environ["SWEEPER_CACHE_DIR"] = f"{caches}/tests-{WORKER}"
+    os.environ["SWEEPER_CACHE_DIR"] = f"{caches}/tests-{os.environ['PYTEST_XDIST_WORKER']}"
 
-import sweeper  # noqa: E402, F401 - before numba and kernels, so that the kernel cache is in use
+import sweeper  # noqa: F401 - before numba and kernels, so that the kernel cache is in use
 
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 os.environ.setdefault("RAY_ENABLE_UV_RUN_RUNTIME_ENV", "0")
-# Ray reads its token once per process: all clusters of the tests share this one.
+# Ray reads its token once per process: all its clusters share this one.
 os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=secrets.token_hex(32))
 
 # The same examples in every run, so that a fault once found is found again; first calls compile, so no deadline.
@@ -34,18 +33,15 @@ providers._get_local_constants = providers.Constants
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What goes to one process of pytest-xdist: the tests of a file, which share fixtures and compiled kernels; all
-    that need the Ray cluster; each benchmark, since they are long and share nothing."""
-    for item in items if WORKER else ():
-        whole = "ray" if "ray_cluster" in getattr(item, "fixturenames", ()) else item.path.stem
-        item.add_marker(pytest.mark.xdist_group(item.name if whole == "test_benchmarks" else whole))
+    """The longest file first, so that processes that share the tests end at about the same time."""
+    items.sort(key=lambda item: item.path.stem != "test_benchmarks")
 
 
 @pytest.fixture(scope="session")
 def ray_cluster() -> Iterator[Any]:
     """A head without processors and two machines with two each, all on this one; this process is connected to it.
 
-    Starting it takes some ten seconds, hence once. A test that removes a machine adds one again.
+    Starting it takes some ten seconds, hence once in a process. A test that removes a machine adds one again.
     """
     # Workers unpickle the plans of the tests, which are defined here.
     os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])

@@ -45,6 +45,7 @@ RESTATED = frozenset(MODELS["calculon"]) - {*MODELS["graph"], *MODELS["operators
 BY_NAME = {equation.name: equation for equation in EQUATIONS if equation not in RESTATED}
 UNITS = units_of_columns(EQUATIONS)
 FAST = settings(max_examples=40)
+THOROUGH = settings(max_examples=100)
 SHARDINGS = frozenset({"least_bytes_sharding", "least_time_sharding"})
 """Equations that may choose among equally good shardings."""
 MAPPINGS = {
@@ -91,7 +92,7 @@ def test_every_equation_has_a_twin_and_every_twin_an_equation() -> None:
 
 
 @pytest.mark.parametrize("name", BY_NAME)
-@FAST
+@THOROUGH
 @given(data=st.data())
 def test_equation_equals_its_twin(name: str, data: st.DataObject) -> None:
     equation = BY_NAME[name]
