@@ -269,6 +269,13 @@ def test_units_do_not_matter(name: str, data: st.DataObject) -> None:
 # monotonicity: (equation, input, +1 or -1, outputs that must follow)
 
 ALL = ("bandwidth_x_Bps", "bandwidth_y_Bps", "bandwidth_z_Bps")
+
+
+def inputs_but(name: str, *columns: str) -> tuple[str, ...]:
+    """Inputs of an equation without some, in their order."""
+    return tuple(column for column in BY_NAME[name].inputs if column not in columns)
+
+
 RATES = [
     (equation, column, -1, None)
     for equation, columns in {
@@ -300,7 +307,7 @@ GROWING = [
         "kernel_network": BY_NAME["kernel_network"].inputs,
         "ideal_compute": ("partition_loads",),
         "allocated_compute": ("kernel_shapes", "unit_cycle_s"),
-        "partition_times": tuple(set(BY_NAME["partition_times"].inputs) - {"attainable_bandwidth_Bps", "partition_of"}),
+        "partition_times": inputs_but("partition_times", "attainable_bandwidth_Bps", "partition_of"),
         "weight_reads": ("weight_traffic", "chip_reconfiguration_s"),
         "live_budget": ("tensors_B",),
         "memory_need": BY_NAME["memory_need"].inputs,
@@ -320,7 +327,7 @@ GROWING = [
         "optimizer_time": ("parameters_B", "optimizer_state_B", "repeats_per_stage"),
         "iteration": BY_NAME["iteration"].inputs,
         "published_state": BY_NAME["published_state"].inputs,
-        "training_state": tuple(set(BY_NAME["training_state"].inputs) - {"word_B", "steps"}),
+        "training_state": inputs_but("training_state", "word_B", "steps"),
         "system_price": BY_NAME["system_price"].inputs,
         "system_power": BY_NAME["system_power"].inputs,
         "work": ("graph_flops", "layers", "batch"),
