@@ -6,9 +6,12 @@ output's name, so that the caller owns the memory.
 """
 
 import inspect
-from collections.abc import Callable, Mapping
+import pkgutil
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from importlib import import_module
+from types import ModuleType
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 from numba import njit
@@ -117,3 +120,26 @@ def _parameter(name: str, hint: Any) -> Parameter:
     if fields is None:
         return Parameter(name, (name,))
     return Parameter(name, tuple(pattern.format(field) for field in fields), kind)
+
+
+def declared(*modules: ModuleType) -> tuple[Equation, ...]:
+    """Equations that modules declare, in their order; a package declares what its modules do.
+
+    >>> from kernels.shared import chip
+    >>> [equation.name for equation in declared(chip)]
+    ['chip_peak_flops', 'attainable_flops', 'attainable_bandwidth']
+    """
+    return tuple(
+        value
+        for module in modules
+        for part in _parts(module)
+        for value in vars(part).values()
+        if isinstance(value, Equation) and value.function.__module__ == part.__name__
+    )
+
+
+def _parts(module: ModuleType) -> Iterator[ModuleType]:
+    """A module, and below a package all modules in order of their names."""
+    yield module
+    for part in pkgutil.iter_modules(getattr(module, "__path__", ())):
+        yield from _parts(import_module(f"{module.__name__}.{part.name}"))

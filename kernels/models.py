@@ -4,79 +4,31 @@ The families are dataflow graphs of kernels, tables of operators (transformers),
 does.
 """
 
-from kernels.calculon import equations as calculon
-from kernels.chips import equations as chips
-from kernels.equation import Equation
-from kernels.graphs import (
-    allocation,
+from kernels import calculon, chips, graphs, packages, transformers
+from kernels.equation import Equation, declared
+from kernels.shared import (
+    chip,
+    dimensions,
     energy,
-    loads,
-    memory,
+    feasibility,
     metrics,
-    partition,
-    pipeline,
-    serving,
-    sharding,
-    speculation,
+    network,
+    ownership,
+    price,
+    rated_power,
+    tokens,
 )
-from kernels.graphs.mapping import case, joint, partitions
-from kernels.graphs.mapping import stages as mapping_stages
-from kernels.packages import equations as packages
-from kernels.shared import chip, dimensions, feasibility, network, ownership, price
-from kernels.shared import energy as shared_energy
-from kernels.shared import metrics as shared_metrics
-from kernels.transformers import device_mapping, groups, inference, operators, rates, stages, sums, training
-from kernels.transformers import energy as operator_energy
-from kernels.transformers import memory as operator_memory
 
-SHARED: tuple[Equation, ...] = (
-    *chip.EQUATIONS,
-    *network.EQUATIONS,
-    *price.EQUATIONS,
-    *feasibility.EQUATIONS,
-    *packages.EQUATIONS,
-    *shared_metrics.EQUATIONS,
-    *ownership.EQUATIONS,
-    *chips.EQUATIONS,
-)
-"""Equations of every family; those of `chips` where a study names what they generate from."""
+GENERATING = declared(chips)
+"""Equations that generate a chip, where a study names what it is generated from."""
+
+SHARED = (*declared(chip, network, price, feasibility, packages, metrics, ownership), *GENERATING)
+"""Equations of every family."""
 
 MODELS: dict[str, tuple[Equation, ...]] = {
-    "graph": (
-        *SHARED,
-        *dimensions.EQUATIONS,
-        *sharding.EQUATIONS,
-        *loads.EQUATIONS,
-        *allocation.EQUATIONS,
-        *partition.EQUATIONS,
-        *case.EQUATIONS,
-        *mapping_stages.EQUATIONS,
-        *partitions.EQUATIONS,
-        *joint.EQUATIONS,
-        *pipeline.EQUATIONS,
-        *serving.EQUATIONS,
-        *speculation.EQUATIONS,
-        *memory.EQUATIONS,
-        *metrics.EQUATIONS,
-        *shared_energy.EQUATIONS,
-        *energy.EQUATIONS,
-    ),
-    "operators": (
-        *SHARED,
-        *rates.EQUATIONS,
-        *groups.EQUATIONS,
-        *device_mapping.EQUATIONS,
-        *operators.EQUATIONS,
-        *sums.EQUATIONS,
-        *stages.EQUATIONS,
-        *training.EQUATIONS,
-        *inference.EQUATIONS,
-        *operator_memory.EQUATIONS,
-        *ownership.TOKEN_EQUATIONS,
-        *shared_energy.EQUATIONS,
-        *operator_energy.EQUATIONS,
-    ),
-    "calculon": (*SHARED, *calculon.EQUATIONS, ownership.rated_power),
+    "graph": (*SHARED, *declared(dimensions, graphs, energy)),
+    "operators": (*SHARED, *declared(transformers, tokens, energy)),
+    "calculon": (*SHARED, *declared(calculon, rated_power)),
 }
 """The whole model, by family of workloads."""
 

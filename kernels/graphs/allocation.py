@@ -123,6 +123,3 @@ def allocated_compute(
                 count += 1
         cycles = bottleneck_cycles(members, count, kernel_shapes, kernel_traits, units)
         partition_compute_s[p] = cycles * units.unit_cycle_s
-
-
-EQUATIONS = (unit_cycle, ideal_compute, allocated_compute)

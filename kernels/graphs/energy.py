@@ -27,6 +27,3 @@ def graph_work(
     each = carried_J_per_B(topology_kind_x, link_energy_J_per_B, link_switch_energy_J_per_B)
     read_B = chips * memory_time_s * attainable_bandwidth_Bps
     return work_flops * relative_energy(word_B), 0.0, read_B, sent_B * each
-
-
-EQUATIONS = (graph_work,)

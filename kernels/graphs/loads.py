@@ -313,6 +313,3 @@ def partition_loads(
             loads[p, TENSORS] += read_B[p] + written_B[p]
             largest = max(largest, loads[p, SRAM] + loads[p, WEIGHTS])
     return live.max(), largest
-
-
-EQUATIONS = (graph_flops, kernel_loads, graph_state, partition_loads)

@@ -89,6 +89,3 @@ def feasibility(
     fills = tensor_parallel * layout.pipeline_parallel * layout.data_parallel == layout.chips
     reason = layout_reason(layout, fills, layers * stages_per_graph, batch, reason)
     return float(reason), memory_headroom, sram_headroom
-
-
-EQUATIONS = (published_state, training_state, live_budget, memory_need, feasibility)

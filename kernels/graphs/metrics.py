@@ -66,6 +66,3 @@ def roofline(
         per(chip_graph_flops, graph_network_time_s * bandwidth_x_Bps),
         per(chip_graph_flops, graph_time_s),
     )
-
-
-EQUATIONS = (work, chip_work, roofline)

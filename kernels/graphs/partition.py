@@ -223,15 +223,3 @@ def graph_times(
         slowest[RESIDENT_TOTAL],
         slowest[RESIDENT_BACKWARD_TOTAL],
     )
-
-
-EQUATIONS = (
-    amortised_gradient,
-    bytes_as_nanoseconds,
-    unamortised_gradient,
-    channel_costs,
-    kernel_network,
-    weight_reads,
-    partition_times,
-    graph_times,
-)

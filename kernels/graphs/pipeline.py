@@ -272,22 +272,3 @@ def iteration(
     memory = microbatches * pass_memory_time_s + optimizer_time_s
     transfer = microbatches * transfer_per_pass_s + transfer_per_iteration_s
     return total, microbatches * pass_compute_time_s, memory, microbatches * pass_network_time_s, transfer
-
-
-EQUATIONS = (
-    microbatches,
-    repeats_per_stage,
-    weights_fit,
-    weights_resident,
-    stage_pass,
-    stage_link,
-    transfer_per_microbatch,
-    published_transfer,
-    one_forward_one_backward,
-    published_pipeline,
-    no_gradient_time,
-    exposed_gradient_time,
-    overlapped_gradient_time,
-    optimizer_time,
-    iteration,
-)

@@ -44,6 +44,3 @@ def pipeline_rate(
     serial = pass_time_s + transfer_per_pass_s
     beat = serial if overlap == 0.0 else max(pass_time_s, transfer_per_pass_s)
     return microbatch * data_parallel / beat if beat > 0.0 else np.inf
-
-
-EQUATIONS = (boundary_time, pipeline_latency, pipeline_rate)

@@ -329,6 +329,3 @@ def least_time_sharding(
         0.0,
         kernel_shard,
     )
-
-
-EQUATIONS = (sharding_options, given_sharding, least_bytes_sharding, least_time_sharding)

@@ -60,6 +60,3 @@ def speculation(
     """One pass of the draft model per level, then one of the target over all nodes: the point's own graph."""
     time = speculated_tokens * draft_time_s + pipeline_latency_s
     return time, tokens_per_round / time
-
-
-EQUATIONS = (verified_tokens, level_acceptance, geometric_tokens, linear_tokens, speculation)

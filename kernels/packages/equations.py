@@ -128,13 +128,3 @@ def build_many(
     """Results [point, die, RESULTS] of one package for many values [point, place] of the entries that vary."""
     for point in range(len(values)):
         units(codes, links, numbers, places, values[point], results[point])
-
-
-EQUATIONS = (
-    package_units,
-    package_cost,
-    package_facts,
-    packaged_price,
-    packaged_carbon,
-    packaged_feasibility,
-)

@@ -39,6 +39,3 @@ def attainable_flops(chip_peak_flops: float, compute_efficiency: float) -> float
 def attainable_bandwidth(memory_bandwidth_Bps: float, memory_efficiency: float) -> float:
     """Rate at which tensors move to and from memory."""
     return memory_bandwidth_Bps * memory_efficiency
-
-
-EQUATIONS = (chip_peak_flops, attainable_flops, attainable_bandwidth)

@@ -214,13 +214,3 @@ def grid_collectives(
 def published_grid_collectives(bandwidth_x_Bps: float, bandwidth_y_Bps: float) -> tuple[float, float, float, float]:
     """The published HPL model knows link rates only."""
     return 1.0 / bandwidth_y_Bps, 0.0, 1.0 / bandwidth_x_Bps, 0.0
-
-
-EQUATIONS = (
-    tensor_collectives,
-    data_collectives,
-    world_all_to_all,
-    published_all_to_all,
-    grid_collectives,
-    published_grid_collectives,
-)

@@ -122,6 +122,3 @@ def board_power(
     headroom = room - each_J / iteration_time_s
     idle_J = idle_power_W * time_s
     return time_s, iteration_time_s / time_s, headroom, power, chips * idle_J, chips * idle_J + dynamic_energy_J
-
-
-EQUATIONS = (board_constants, dynamic_energy, board_power)

@@ -41,6 +41,3 @@ INFEASIBLE = Output("infeasible_reason", "", "why the point cannot run; see kern
 def bought_feasibility(chip_reason: float, system_reason: float) -> float:
     """A bought chip exists, a generated one keeps to its budgets."""
     return chip_reason if chip_reason != 0.0 else system_reason
-
-
-EQUATIONS = (bought_feasibility,)

@@ -24,6 +24,3 @@ def efficiency(
     utilisation = work_flops / (iteration_time_s * chips * chip_peak_flops)
     rate = utilisation * chips * chip_rated_flops
     return utilisation, batch / iteration_time_s, rate / system_price_usd, rate / system_power_W
-
-
-EQUATIONS = (efficiency,)

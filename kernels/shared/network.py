@@ -136,6 +136,3 @@ def hop_latencies(link_latency_s: float, outer_link_latency_s: float) -> tuple[f
 def no_latencies() -> tuple[float, float]:
     """The published study leaves latency out."""
     return 0.0, 0.0
-
-
-EQUATIONS = (linked_chips, tensor_extents, outer_extents, links_per_chip, links_shared, hop_latencies, no_latencies)

@@ -157,6 +157,3 @@ def listed_price(chip_price_usd: float, memory: Annotated[ListedMemory, "memory_
 def listed_carbon(chip_price_usd: float) -> float:
     """A listed price does not tell how the chip is made."""
     return math.nan + 0.0 * chip_price_usd
-
-
-EQUATIONS = (network_parts, system_price, system_power, listed_price, listed_carbon)

@@ -392,6 +392,3 @@ def routed_group_network(
         along_x = crossed[0] >= crossed[1] + crossed[2]
         step_s = latency + attained.collective_step_s
         enter(group_network, row, lying(chip, along_x, float(members), rate, step_s, kind))
-
-
-EQUATIONS = (routed_group_network,)

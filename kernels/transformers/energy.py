@@ -377,14 +377,3 @@ def inference_work(
 def board_energy_per_token(energy_J: float, tokens_per_iteration: float) -> float:
     """At the power-limited clocks."""
     return energy_J / tokens_per_iteration
-
-
-EQUATIONS = (
-    operator_work,
-    decode_work,
-    place_work,
-    decode_place_work,
-    training_work,
-    inference_work,
-    board_energy_per_token,
-)

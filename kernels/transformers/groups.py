@@ -349,6 +349,3 @@ def sent_J(group_network: np.ndarray, group_energy: np.ndarray, row: int, operat
     if operation == ALL_TO_ALL:
         return message_B * (inside / outer * near + outside * far)
     return message_B * (far if outer > 1.0 else near)
-
-
-EQUATIONS = (group_network, group_energy)

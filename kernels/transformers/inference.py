@@ -179,15 +179,3 @@ def inference_hardware_flops(
     prompt = forward_flops(layer_sums, place_sums, layers)
     token = forward_flops(decode_layer_sums, decode_sums, layers)
     return microbatches * (prompt + (output_length - 1.0) * token) * chips / pipeline_parallel
-
-
-EQUATIONS = (
-    prefill_stage,
-    decode_stage,
-    inference_transfers,
-    latencies,
-    inference_iteration,
-    inference_breakdown,
-    continuous_batching,
-    inference_hardware_flops,
-)

@@ -227,15 +227,3 @@ def token_costs(
 ) -> tuple[float, float]:
     """Of a system that works all the time; power without utilisation or cooling."""
     return system_power_W / tokens_per_s, system_price_usd / lifetime_s / tokens_per_s
-
-
-EQUATIONS = (
-    token_costs,
-    state_memory,
-    activation_memory,
-    cache_memory,
-    model_memory_need,
-    model_feasibility,
-    model_work,
-    model_throughput,
-)

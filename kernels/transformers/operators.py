@@ -374,6 +374,3 @@ def decode_times(
     evaluate_operators(
         operator_traits, decode_dims, group_network, rates, chip, formats, costs, messaging, decode_times, decode_bounds
     )
-
-
-EQUATIONS = (operator_times, decode_times)

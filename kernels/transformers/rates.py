@@ -105,6 +105,3 @@ def attainable_rates(
     exponentials = peaks.exponentials_per_s if peaks.exponentials_per_s > 0.0 else np.inf
     memory = memory_bandwidth_Bps * shares.memory_efficiency
     return linear, linear * shares.gemm_efficiency, attention * share, vector_peak(peaks), exponentials, memory
-
-
-EQUATIONS = (attainable_rates,)

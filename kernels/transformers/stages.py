@@ -292,16 +292,3 @@ def last_stage(
     short = layers_per_stage - last_stage_layers
     back_s = layer.input_gradient_s + layer.weight_gradient_s
     return max(last.forward_s - short * layer.forward_s, 0.0), max(last.backward_s - short * back_s, 0.0)
-
-
-EQUATIONS = (
-    division,
-    layer_times,
-    parameters_per_chip,
-    sharded_layer,
-    layer_stored,
-    offload_traffic,
-    stage_times,
-    stage_transfer,
-    last_stage,
-)

@@ -180,6 +180,3 @@ def layer_sums(place_sums: np.ndarray, depth: Depth, layer_sums: np.ndarray) -> 
 def decode_layer_sums(decode_sums: np.ndarray, depth: Depth, decode_layer_sums: np.ndarray) -> None:
     """The mean layer of the pass for one generated token."""
     mix_layer(decode_sums, depth, decode_layer_sums)
-
-
-EQUATIONS = (place_sums, decode_sums, layer_sums, decode_layer_sums)

@@ -211,14 +211,3 @@ def required_rates(
     second = offload_bandwidth_Bps * max(offload.forward_s / layer.forward_s, late)
     moved_Bps, flops = layer_sums[S.forward_bytes] / layer.forward_s, layer_sums[S.forward_flops] / layer.forward_s
     return moved_Bps, flops, tensor, data, second
-
-
-EQUATIONS = (
-    required_rates,
-    pipeline,
-    gradient_reduction,
-    optimizer,
-    training_iteration,
-    training_breakdown,
-    training_hardware_flops,
-)

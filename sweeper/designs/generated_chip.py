@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from kernels.chips import equations as generator
 from kernels.codes import REASONS
+from kernels.models import GENERATING
 from sweeper.engine.evaluation import evaluate
 from sweeper.engine.program import build_program
 from sweeper.engine.space import Axis, Factor, Grid
@@ -101,7 +101,7 @@ def generate(template: str, settings: Settings, library: Library) -> GeneratedCh
     wanted = [*FACTS, *BUDGETS, *TOTALS, *(column for part in AREA_PARTS for column in _columns(part))]
     program = build_program(wanted, equations_of(around, ()), given, {}, {}, {})
     values = {name: float(column[0]) for name, column in evaluate(program, (Factor({}, 1),), wanted).items()}
-    outputs = {output.name: output for equation in generator.EQUATIONS for output in equation.outputs}
+    outputs = {output.name: output for equation in GENERATING for output in equation.outputs}
     return GeneratedChip(
         {role: str(columns[role]) for role in ROLES_OF_CHIP if role in columns},
         tuple(Part(part, *(values[column] for column in _columns(part))) for part in AREA_PARTS if _has(part, columns)),

@@ -4,8 +4,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import cache
 
-from kernels.chips import equations as generator
 from kernels.equation import Equation
+from kernels.models import GENERATING
 from sweeper.engine.program import Given
 from sweeper.inputs.numbers import Surroundings, constant
 from sweeper.words.columns import engine_column, role_columns
@@ -32,7 +32,7 @@ def generating(around: Surroundings) -> tuple[Equation, ...]:
         for name in ATTRIBUTES.get(kind, {})
         if f"{role}.{name}" in named
     }
-    return tuple(_beside(equation, given) for equation in generator.EQUATIONS if roles_read(equation) <= named)
+    return tuple(_beside(equation, given) for equation in GENERATING if roles_read(equation) <= named)
 
 
 def _beside(equation: Equation, given: Collection[str]) -> Equation:
@@ -43,7 +43,7 @@ def _beside(equation: Equation, given: Collection[str]) -> Equation:
 
 def equations_of(around: Surroundings, model: Iterable[Equation]) -> list[Equation]:
     """Equations of a family that apply to a box; those that generate its chip come last and so win."""
-    return [*(equation for equation in model if equation not in generator.EQUATIONS), *generating(around)]
+    return [*(equation for equation in model if equation not in GENERATING), *generating(around)]
 
 
 def with_generated(around: Surroundings, given: Mapping[str, Given]) -> dict[str, Given]:
@@ -53,5 +53,5 @@ def with_generated(around: Surroundings, given: Mapping[str, Given]) -> dict[str
         return {**given, "chip_reason": constant("chip_reason", 0.0, "", "a listed chip exists")}
     written = {output.name for equation in equations for output in equation.outputs}
     kept = {name: column for name, column in given.items() if name not in written}
-    parts = [o for equation in generator.EQUATIONS for o in equation.outputs if o.name not in written]
+    parts = [o for equation in GENERATING for o in equation.outputs if o.name not in written]
     return {**{o.name: constant(o.name, 0.0, o.unit, o.about) for o in parts}, **kept}

@@ -15,9 +15,8 @@ import tests.twins.naive_generator
 import tests.twins.naive_ownership
 import tests.twins.naive_roofline
 import tests.twins.naive_serving  # noqa: F401 - registers its twins
-from kernels.chips import equations as generator
 from kernels.codes import DIMENSION_KINDS, SWITCHES
-from kernels.models import EQUATIONS, MODELS
+from kernels.models import EQUATIONS, GENERATING, MODELS
 from sweeper.inputs.packages import PACKAGE_TABLES
 from sweeper.library.graph_arrays import SCALARS
 from sweeper.words.defaults import NAMED
@@ -145,7 +144,7 @@ def check_choice(name: str, inputs: dict[str, Any], shard: np.ndarray, cost: flo
 @pytest.mark.parametrize("family", MODELS)
 def test_every_column_has_one_writer_under_every_assumption(family: str, generates: bool) -> None:
     """What generates a chip writes instead of the others where a study names a template (test_generator.py)."""
-    model = [equation for equation in MODELS[family] if (equation in generator.EQUATIONS) == generates]
+    model = [equation for equation in MODELS[family] if (equation in GENERATING) == generates]
     for column in {output.name for equation in model for output in equation.outputs}:
         writers = [equation for equation in model if column in {output.name for output in equation.outputs}]
         switches = {equation.when[0] if equation.when else None for equation in writers}

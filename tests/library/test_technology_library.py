@@ -7,8 +7,8 @@ from itertools import pairwise
 
 import pytest
 
-from kernels.chips import equations as generator
 from kernels.codes import SWITCHES
+from kernels.models import GENERATING
 from sweeper.library.library import Library, builtin_specs
 from sweeper.words.chips import AREA_PARTS, EDGE_PARTS, LANE, STACK, TECHNOLOGY, TEMPLATE
 from sweeper.words.system import GRADES
@@ -245,7 +245,7 @@ def generated(library: Library, switches: Mapping[str, float], **roles: str) -> 
         values = library.find(kind, name).values
         columns |= {f"{role}_{vocabulary[key].column}": values[key].number for key in vocabulary}
     columns |= {"dim_x": 1.0, "dim_y": 1.0, "dim_z": 1.0, "link_bandwidth_Bps": 0.0, "outer_link_bandwidth_Bps": 0.0}
-    for equation in generator.EQUATIONS:
+    for equation in GENERATING:
         if all(name in columns for name in equation.inputs):
             results = equation(columns)
             results = results if isinstance(results, tuple) else (results,)

@@ -218,6 +218,3 @@ def make_case(arrays: Arrays, stage_of: np.ndarray, live_budget_B: float) -> Cas
         chip.tensor_traffic == PER_EDGE,
         live_budget_B,
     )
-
-
-EQUATIONS = (mapping_chip, mapping_kernels)

@@ -197,6 +197,3 @@ def joint_sharding(
 def sharding_alone() -> float:
     """A bound holds for the sharding that was chosen before."""
     return np.inf
-
-
-EQUATIONS = (joint_sharding, sharding_alone)

@@ -164,6 +164,3 @@ def optimal_partition(
     bound = min(bound, sharding_bound_s)
     exact = 1.0 if proved and time <= bound * (1.0 + 1e-9) else 0.0
     return partition_of.max() + 1.0, time, bound, exact, gap(time, bound)
-
-
-EQUATIONS = (free_partition, optimal_partition)

@@ -101,6 +101,3 @@ def optimal_stages(
         return largest, time, gap(time, time)
     bound = combined(case.kernels["compute_s"].sum(), 0.0, least_network(case), case.chip.overlap) / stages
     return largest, time, gap(time, bound)
-
-
-EQUATIONS = (optimal_stages,)

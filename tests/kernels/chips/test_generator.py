@@ -13,7 +13,6 @@ from click.testing import CliRunner
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from kernels.chips import equations as generator
 from kernels.chips import voltage
 from kernels.chips.budgets import Budgets, Shares, counted
 from kernels.chips.feeding import Array, fed_flops
@@ -29,6 +28,7 @@ from kernels.chips.levels import (
 )
 from kernels.chips.wires import Wire
 from kernels.codes import REASONS, SWITCHES
+from kernels.models import GENERATING
 from sweeper.cli import main
 from sweeper.library.library import Library, builtin_specs
 from sweeper.planning.plan import Plan
@@ -98,7 +98,7 @@ def switched(columns: Columns, **choices: str) -> Columns:
 def generate(columns: Columns) -> Columns:
     """The design with all that is generated from it, of a system of one chip."""
     found = {"dim_x": 1.0, "dim_y": 1.0, "dim_z": 1.0, **columns}
-    for equation in generator.EQUATIONS:
+    for equation in GENERATING:
         found |= call(equation, found)
     return found
 

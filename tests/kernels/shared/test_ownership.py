@@ -8,8 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernels.shared.ownership import EQUATIONS, TOKEN_EQUATIONS, rated_power, recovery_per_s
+from kernels.equation import declared
+from kernels.shared import ownership, tokens
+from kernels.shared.ownership import recovery_per_s
 from kernels.shared.price import system_power
+from kernels.shared.rated_power import rated_power
 from sweeper.library.library import Library, builtin_specs
 from sweeper.words.system import ATTRIBUTES, ENTRY_DEFAULTS
 from tests.places import ROOT
@@ -66,7 +69,7 @@ def facility(name: str) -> dict[str, float]:
 def owned(columns: dict[str, float], task: str = "training", **other: float) -> dict[str, float]:
     """The columns with all that the equations make of them."""
     found: dict[str, Any] = {**NETWORK, **columns, **other}
-    for equation in (*EQUATIONS, *TOKEN_EQUATIONS):
+    for equation in declared(ownership, tokens):
         if equation.when is None or task in equation.when[1]:
             found |= call(equation, found)
     return found
