@@ -4,6 +4,8 @@ A partition is a set of kernels that run together, passing tensors on chip. Kern
 partition (DFModel B.3, B.4).
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from kernels.codes import CHANNELS, SWITCHES
@@ -128,14 +130,6 @@ def kernel_loads(
             loads[producer, CALLS + step] += 1.0
 
 
-@compiled
-def first_of(graph_edges: np.ndarray, edge: int) -> int:
-    """First edge of the same producer; edges are ordered by producer."""
-    while edge > 0 and graph_edges[edge - 1, PRODUCER] == graph_edges[edge, PRODUCER]:
-        edge -= 1
-    return edge
-
-
 @equation(
     Output("all_weights_B", "B", "weights of every kernel of a stage on one chip, forward and backward copies"),
     Output("parameters_B", "B", "weights of the forward kernels on one chip: the parameters of one repeat"),
@@ -200,6 +194,96 @@ def tiled_traffic(read_B: float, written_B: float, weight_B: float, sram_B: floa
     return traffic + min((passes - 1.0) * read_B, max(np.ceil(read_B / sram_B) - 1.0, 0.0) * weight_B)
 
 
+class Cut(NamedTuple):
+    """A sharded graph cut into partitions."""
+
+    kernel_loads: np.ndarray
+    output_B: np.ndarray
+    graph_edges: np.ndarray
+    partition_of: np.ndarray
+    tiles: float
+
+
+class Streams(NamedTuple):
+    """Per partition: what it reads from and writes to memory, and the tensors alive while it runs."""
+
+    read_B: np.ndarray
+    written_B: np.ndarray
+    live_B: np.ndarray
+
+
+@compiled
+def stream_edges(cut: Cut, loads: np.ndarray, streams: Streams) -> None:
+    """As published: every edge between partitions is written once and read once, and alive by itself."""
+    for e in range(cut.graph_edges.shape[0]):
+        producer, consumer = cut.graph_edges[e, PRODUCER], cut.graph_edges[e, CONSUMER]
+        source, target = cut.partition_of[producer], cut.partition_of[consumer]
+        size = cut.output_B[producer]
+        if source == target:
+            loads[source, SRAM] += (consumer - producer + 1.0) * size / cut.tiles
+            continue
+        loads[source, SRAM] += 2.0 * size / cut.tiles
+        loads[target, SRAM] += 2.0 * size / cut.tiles
+        streams.written_B[source] += size
+        streams.read_B[target] += size
+        for p in range(source, target + 1):
+            streams.live_B[p] += size
+
+
+@compiled
+def stream_tensors(cut: Cut, loads: np.ndarray, streams: Streams) -> None:
+    """Every tensor is written once, and read once by each partition that needs it. Edges are ordered by producer."""
+    edges, partition_of = cut.graph_edges, cut.partition_of
+    latest = np.full(len(loads), -1)  # tensor that each partition read last
+    e = 0
+    while e < len(edges):
+        producer = edges[e, PRODUCER]
+        source = partition_of[producer]
+        size = cut.output_B[producer]
+        deepest, last, written, stored = 0.0, source, False, False
+        while e < len(edges) and edges[e, PRODUCER] == producer:
+            reader = edges[e, CONSUMER]
+            target = partition_of[reader]
+            same_pass = cut.kernel_loads[producer, BACKWARD] == cut.kernel_loads[reader, BACKWARD]
+            e += 1
+            if target == source:
+                deepest = max(deepest, reader - producer + 1.0)
+                stored = stored or not same_pass
+                continue
+            written = True
+            deepest = max(deepest, 2.0)
+            if same_pass:
+                last = max(last, target)
+            if latest[target] != producer:
+                latest[target] = producer
+                streams.read_B[target] += size
+                loads[target, SRAM] += 2.0 * size / cut.tiles
+        loads[source, SRAM] += deepest * size / cut.tiles
+        if written or stored:
+            streams.written_B[source] += size
+        if stored:
+            streams.read_B[source] += size
+        if last > source:
+            for p in range(source, last + 1):
+                streams.live_B[p] += size
+
+
+@compiled
+def stream_ends(cut: Cut, streams: Streams) -> None:
+    """What enters the graph is read, what leaves it is written; weight gradients stay."""
+    fed = np.zeros(len(cut.partition_of), np.bool_)
+    used = np.zeros(len(cut.partition_of), np.bool_)
+    for e in range(cut.graph_edges.shape[0]):
+        used[cut.graph_edges[e, PRODUCER]] = True
+        fed[cut.graph_edges[e, CONSUMER]] = True
+    for i in range(len(cut.partition_of)):
+        if cut.kernel_loads[i, GRADIENTS] == 0.0:
+            if not fed[i]:
+                streams.read_B[cut.partition_of[i]] += cut.output_B[i]
+            if not used[i]:
+                streams.written_B[cut.partition_of[i]] += cut.output_B[i]
+
+
 @equation(
     Output("partition_loads", "", "compute and bytes of each partition", ("partition", PARTITION_LOADS)),
     Output("live_activations_B", "B", "largest sum of tensors alive between partitions"),
@@ -207,14 +291,10 @@ def tiled_traffic(read_B: float, written_B: float, weight_B: float, sram_B: floa
     source="DFModel B.3, B.4, B.8 stage 2; multi-consumer tensors: B.8 change 3",
 )
 def partition_loads(
-    kernel_loads: np.ndarray,
-    output_B: np.ndarray,
-    graph_edges: np.ndarray,
-    partition_of: np.ndarray,
+    cut: Cut,
     partitions: float,
     tensor_traffic: float,
     weight_tiling: float,
-    tiles: float,
     chip_sram_capacity_B: float,
     partition_loads: np.ndarray,
 ) -> tuple[float, float]:
@@ -228,88 +308,33 @@ def partition_loads(
     """
     loads = partition_loads
     loads[:] = 0.0
-    kernels = partition_of.shape[0]
     slots = loads.shape[0]
-    per_edge = tensor_traffic == PER_EDGE
     members = np.zeros(slots, np.int64)
-    fed = np.zeros(kernels, np.bool_)
-    used = np.zeros(kernels, np.bool_)
-    read_B = np.zeros(slots)
-    written_B = np.zeros(slots)
     backward_flops = np.zeros(slots)
-    live = np.zeros(slots)
-    for i in range(kernels):
-        part = partition_of[i]
+    for i in range(len(cut.partition_of)):
+        part = cut.partition_of[i]
         members[part] += 1
         for column in range(BACKWARD):
-            loads[part, column] += kernel_loads[i, column]
-        loads[part, BACKWARD] = max(loads[part, BACKWARD], kernel_loads[i, BACKWARD])
-        backward_flops[part] += kernel_loads[i, FLOPS] * kernel_loads[i, BACKWARD]
-    for e in range(graph_edges.shape[0]):
-        producer, consumer = graph_edges[e, PRODUCER], graph_edges[e, CONSUMER]
-        source = partition_of[producer]
-        target = partition_of[consumer]
-        used[producer] = True
-        fed[consumer] = True
-        size = output_B[producer]
-        if per_edge:
-            if source == target:
-                loads[source, SRAM] += (consumer - producer + 1.0) * size / tiles
-                continue
-            loads[source, SRAM] += 2.0 * size / tiles
-            loads[target, SRAM] += 2.0 * size / tiles
-            written_B[source] += size
-            read_B[target] += size
-            for p in range(source, target + 1):
-                live[p] += size
-            continue
-        read_before = False
-        for f in range(first_of(graph_edges, e), e):
-            read_before = read_before or partition_of[graph_edges[f, CONSUMER]] == target
-        if source != target and not read_before:
-            read_B[target] += size
-            loads[target, SRAM] += 2.0 * size / tiles
-        if e == 0 or graph_edges[e - 1, PRODUCER] != producer:
-            deepest = 0.0
-            last = source
-            written = False
-            stored = False
-            for f in range(e, graph_edges.shape[0]):
-                if graph_edges[f, PRODUCER] != producer:
-                    break
-                reader = graph_edges[f, CONSUMER]
-                if partition_of[reader] == source:
-                    deepest = max(deepest, reader - producer + 1.0)
-                    stored = stored or kernel_loads[producer, BACKWARD] != kernel_loads[reader, BACKWARD]
-                    continue
-                written = True
-                deepest = max(deepest, 2.0)
-                if kernel_loads[producer, BACKWARD] == kernel_loads[reader, BACKWARD]:
-                    last = max(last, partition_of[reader])
-            loads[source, SRAM] += deepest * size / tiles
-            if written or stored:
-                written_B[source] += size
-            if stored:
-                read_B[source] += size
-            if last > source:
-                for p in range(source, last + 1):
-                    live[p] += size
-    if not per_edge and partitions > 1.0:
-        for i in range(kernels):
-            if kernel_loads[i, GRADIENTS] == 0.0:
-                if not fed[i]:
-                    read_B[partition_of[i]] += output_B[i]
-                if not used[i]:
-                    written_B[partition_of[i]] += output_B[i]
+            loads[part, column] += cut.kernel_loads[i, column]
+        loads[part, BACKWARD] = max(loads[part, BACKWARD], cut.kernel_loads[i, BACKWARD])
+        backward_flops[part] += cut.kernel_loads[i, FLOPS] * cut.kernel_loads[i, BACKWARD]
+    streams = Streams(np.zeros(slots), np.zeros(slots), np.zeros(slots))
+    if tensor_traffic == PER_EDGE:
+        stream_edges(cut, loads, streams)
+    else:
+        stream_tensors(cut, loads, streams)
+        if partitions > 1.0:
+            stream_ends(cut, streams)
     largest = 0.0
     for p in range(slots):
         if loads[p, FLOPS] > 0.0:
             loads[p, BACKWARD] = backward_flops[p] / loads[p, FLOPS]
+        read_B, written_B = streams.read_B[p], streams.written_B[p]
         if members[p] == 1:
             loads[p, TENSORS] += tiled_traffic(
-                read_B[p], written_B[p], loads[p, WEIGHTS], chip_sram_capacity_B, weight_tiling
+                read_B, written_B, loads[p, WEIGHTS], chip_sram_capacity_B, weight_tiling
             )
         else:
-            loads[p, TENSORS] += read_B[p] + written_B[p]
+            loads[p, TENSORS] += read_B + written_B
             largest = max(largest, loads[p, SRAM] + loads[p, WEIGHTS])
-    return live.max(), largest
+    return streams.live_B.max(), largest
