@@ -50,7 +50,7 @@ def _compare(plan: Plan, slices: Slices, rounds: int, search: bool) -> list[Row]
     plain = Plan(plan.study, factored=False)
 
     def columns(of: Plan) -> list[Columns]:
-        return [of.columns(grid, domain, wanted) for grid, domain in slices]
+        return [of.columns.over(grid, domain, wanted) for grid, domain in slices]
 
     same = same_bits(columns(plan), columns(plain))
     fast, slow = medians([lambda: columns(plan), lambda: columns(plain)], rounds)

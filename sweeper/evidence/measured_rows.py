@@ -1,7 +1,6 @@
 """Rows of measured tables: their numbers, and the points of our design space for which they stand."""
 
 import csv
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +9,9 @@ from sweeper.errors import EnvironmentFault
 
 MeasuredRow = Mapping[str, str]
 ColumnValue = float | str
+
+LARGEST, SMALLEST = 1e30, 1e-30
+"""What a measured number may be, in the units of its table: anything beyond is a slip of the pen."""
 
 
 class Unmodelled(Exception):
@@ -38,7 +40,7 @@ def read_rows(path: Path) -> list[dict[str, str]]:
 
 
 def number(row: MeasuredRow, name: str, default: float | None = None) -> float:
-    """A number of a row. Raises Unmodelled where it is absent without default, or is no finite number."""
+    """A number of a row. Raises Unmodelled where it is absent without default, or no number that was measured."""
     text = (row.get(name) or "").strip()
     if not text:
         if default is None:
@@ -48,7 +50,7 @@ def number(row: MeasuredRow, name: str, default: float | None = None) -> float:
         value = float(text)
     except ValueError:
         raise Unmodelled(f"{name} is {text!r}, not a number") from None
-    if not math.isfinite(value):
+    if not abs(value) <= LARGEST:
         raise Unmodelled(f"{name} is {text}")
     return value
 
@@ -56,7 +58,7 @@ def number(row: MeasuredRow, name: str, default: float | None = None) -> float:
 def positive(row: MeasuredRow, name: str, default: float | None = None) -> float:
     """A number greater than 0."""
     value = number(row, name, default)
-    if value <= 0:
+    if value < SMALLEST:
         raise Unmodelled(f"{name} is {value:g}")
     return value
 
