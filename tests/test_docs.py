@@ -2,6 +2,7 @@
 
 import ast
 import importlib.util
+import json
 import pkgutil
 import re
 import shlex
@@ -9,8 +10,10 @@ from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
+import click
 import pytest
 import yaml
+from click.testing import CliRunner
 
 import sweeper
 from benchmarks.__main__ import PARTS
@@ -18,12 +21,15 @@ from kernels.codes import CHOICES, FORMATS, REASONS, SWITCHES
 from kernels.equation import declared
 from replications import cost_check
 from sweeper.cli import main
+from sweeper.commands.runs import carry_out
+from sweeper.commands.shared import answering
 from sweeper.library.library import builtin_specs
 from sweeper.words.attributes import Attribute
 from sweeper.words.defaults import CHOICE_DEFAULTS, SWITCH_DEFAULTS
 from sweeper.words.numbers import NUMBERS
 from sweeper.words.system import ATTRIBUTES
 from tests.places import ROOT
+from tests.support.fake_plan import FakePlan
 
 DOCUMENTS = [
     *sorted(ROOT.glob("*.md")),
@@ -164,6 +170,28 @@ def test_measured_parts_exist() -> None:
     named = {part for document in DOCUMENTS for part in parts_of_benchmarks(text_of(document))} - {"PART"}
     assert named
     assert named <= PARTS.keys()
+
+
+def documented_keys(command: str) -> list[str]:
+    """Keys of the JSON document that a command answers with, as `docs/file_formats.md` lists them."""
+    found = re.search(rf"`{command} --json`:((?:\s+`\w+`[,.])+)", text_of(ROOT / "docs" / "file_formats.md"))
+    assert found is not None
+    return re.findall(r"`(\w+)`", found.group(1))
+
+
+def test_keys_of_a_plan_a_run_and_its_state(tmp_path: Path) -> None:
+    @click.command()
+    @answering
+    def run() -> None:
+        carry_out(FakePlan(), str(tmp_path), {"address": None, "backend": "local", "quiet": True}, str)
+
+    call = CliRunner().invoke
+    planned = json.loads(call(main, ["plan", "dse80", "--json"]).stdout)
+    done = json.loads(call(run, ["--json"]).stdout)
+    state = json.loads(call(main, ["status", done["run_directory"], "--json"]).stdout)
+    assert documented_keys("sweeper plan STUDY") == list(planned)
+    assert documented_keys("sweeper run STUDY") == list(done)
+    assert documented_keys("sweeper status STUDY") == list(state)
 
 
 def broken_links(text: str, document: Path) -> list[str]:
