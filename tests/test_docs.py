@@ -1,23 +1,35 @@
-"""The documents keep up with the code: switches, choices, numbers and constants, commands, links, studies."""
+"""The documents keep up with the code: switches, choices, numbers and constants, commands, paths, links, studies."""
 
+import ast
+import importlib.util
+import json
+import pkgutil
 import re
 import shlex
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
+import click
 import pytest
 import yaml
+from click.testing import CliRunner
 
 import sweeper
+from benchmarks.__main__ import PARTS
 from kernels.codes import CHOICES, FORMATS, REASONS, SWITCHES
+from kernels.equation import declared
 from replications import cost_check
 from sweeper.cli import main
+from sweeper.commands.runs import carry_out
+from sweeper.commands.shared import answering
 from sweeper.library.library import builtin_specs
 from sweeper.words.attributes import Attribute
 from sweeper.words.defaults import CHOICE_DEFAULTS, SWITCH_DEFAULTS
 from sweeper.words.numbers import NUMBERS
 from sweeper.words.system import ATTRIBUTES
 from tests.places import ROOT
+from tests.support.fake_plan import FakePlan
 
 DOCUMENTS = [
     *sorted(ROOT.glob("*.md")),
@@ -25,6 +37,8 @@ DOCUMENTS = [
     *(ROOT / folder / "README.md" for folder in ("specs", "results", "tests/data", "replications/data")),
 ]
 STUDIES = sorted((builtin_specs() / "studies").glob("*.yaml"))
+README = ROOT / "README.md"
+MOST_README_LINES = 150
 ASSUMPTIONS = (ROOT / "docs" / "assumptions.md").read_text(encoding="utf-8")
 
 
@@ -44,9 +58,14 @@ def sections(text: str) -> dict[str, str]:
     return {mark.group().lstrip("# ").strip("`"): text[mark.end() : end] for mark, end in zip(marks, ends, strict=True)}
 
 
+def prose(text: str) -> str:
+    """A text without its fenced blocks."""
+    return re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)
+
+
 def anchors(text: str) -> set[str]:
     """Anchors of the headings, as GitHub makes them."""
-    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    headings = re.findall(r"^#+ (.*)$", prose(text), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
@@ -142,15 +161,159 @@ def test_the_cost_check_is_documented() -> None:
     assert any(command.startswith(f"{COST_CHECK} --designs") for command in commands())
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
-def test_links_resolve(document: Path) -> None:
-    for target in re.findall(r"\]\(([^)]+)\)", text_of(document)):
-        if "://" in target:
-            continue
+def parts_of_benchmarks(text: str) -> list[str]:
+    """Parts that a text tells to measure."""
+    return re.findall(r"(?:python -m benchmarks|make bench ARGS=\")[^`\n]*--only (\w+)", text)
+
+
+def test_measured_parts_exist() -> None:
+    named = {part for document in DOCUMENTS for part in parts_of_benchmarks(text_of(document))} - {"PART"}
+    assert named
+    assert named <= PARTS.keys()
+
+
+def documented_keys(command: str) -> list[str]:
+    """Keys of the JSON document that a command answers with, as `docs/file_formats.md` lists them."""
+    found = re.search(rf"`{command} --json`:((?:\s+`\w+`[,.])+)", text_of(ROOT / "docs" / "file_formats.md"))
+    assert found is not None
+    return re.findall(r"`(\w+)`", found.group(1))
+
+
+def test_keys_of_a_plan_a_run_and_its_state(tmp_path: Path) -> None:
+    @click.command()
+    @answering
+    def run() -> None:
+        carry_out(FakePlan(), str(tmp_path), {"address": None, "backend": "local", "quiet": True}, str)
+
+    call = CliRunner().invoke
+    planned = json.loads(call(main, ["plan", "dse80", "--json"]).stdout)
+    done = json.loads(call(run, ["--json"]).stdout)
+    state = json.loads(call(main, ["status", done["run_directory"], "--json"]).stdout)
+    assert documented_keys("sweeper plan STUDY") == list(planned)
+    assert documented_keys("sweeper run STUDY") == list(done)
+    assert documented_keys("sweeper status STUDY") == list(state)
+
+
+def broken_links(text: str, document: Path) -> list[str]:
+    """Relative links of a document whose file or heading does not exist."""
+    broken = []
+    for target in re.findall(r"\]\(([^)\s]+)\)", prose(text)):
         path, _, anchor = target.partition("#")
         linked = (document.parent / path).resolve() if path else document
-        assert linked.exists(), target
-        assert not anchor or anchor in anchors(text_of(linked)), target
+        if "://" not in target and not (linked.exists() and (not anchor or anchor in anchors(text_of(linked)))):
+            broken.append(target)
+    return broken
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_resolve(document: Path) -> None:
+    assert broken_links(text_of(document), document) == []
+
+
+def test_a_broken_link_is_seen() -> None:
+    planted = "[a](docs/guide.md#a-cluster) [b](docs/gide.md) [c](docs/guide.md#a-clutter) [d](https://example.org/x)"
+    assert broken_links(planted, README) == ["docs/gide.md", "docs/guide.md#a-clutter"]
+
+
+ROOMS = ("sweeper", "kernels", "tests", "replications", "benchmarks", "specs", "docs", "examples")
+"""Folders of the checkout that documents speak of."""
+WITH_PATHS = [README, ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "specs" / "README.md"]
+"""Documents whose paths are those of this checkout."""
+
+
+def stale_paths(text: str, document: Path) -> list[str]:
+    """Paths and modules that a document names as code or in a command, and that the checkout lacks.
+
+    A path starts with one of our folders, or is one of a source or data file; of a bare `name.py` any file will do.
+    What an example tells to make (``New file `path` ``) need not exist.
+    """
+    made = {path for new in re.findall(r"New file `([^`]+)`", text) for path in (new, str(Path(new).parent))}
+    code = [*re.findall(r"`([^`\n]+)`", prose(text)), *blocks(text, "sh")]
+    named = [word.rstrip("/.,:;") for part in code for word in re.findall(r"[\w./*-]+", part)]
+    return [name for name in dict.fromkeys(named) if name not in made and not _exists(name, document)]
+
+
+def _exists(name: str, document: Path) -> bool:
+    """Whether a path or a dotted name is there; True for other words."""
+    if re.fullmatch(rf"(?:{'|'.join(ROOMS)})/.+|[\w.*-]+/.*\.(?:py|md|yaml|csv|gz|cpp|toml)", name):
+        started = name.startswith(("results/", "my_library/"))  # what the reader makes
+        return started or any(next(base.glob(name), None) is not None for base in (ROOT, document.parent))
+    if re.fullmatch(r"\w+\.py", name):
+        return any(next((ROOT / room).rglob(name), None) is not None for room in ROOMS)
+    if re.fullmatch(r"(?:kernels|replications)\.\w[\w.]*|sweeper\.\w+\.\w[\w.]*", name):
+        try:
+            pkgutil.resolve_name(name)
+        except (ImportError, AttributeError):
+            return False
+    return True
+
+
+@pytest.mark.parametrize("document", WITH_PATHS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_paths_exist(document: Path) -> None:
+    assert stale_paths(text_of(document), document) == []
+
+
+def test_a_stale_path_is_seen() -> None:
+    there = "`kernels/equation.py`, `sweeper/engine/`, `tests/twins/naive*.py`, `kernels.models.MODELS`, `3072 GB/s`, "
+    stale = ["sweeper/vocabulary.py", "tests/naive*.py", "scrips/run.py", "planing.py", "kernels.MODELS", "specs/chip"]
+    planted = there + ", ".join(f"`{name}`" for name in stale[:-1]) + f"\n```sh\nls {stale[-1]}\n```\n"
+    assert stale_paths(planted, README) == stale
+
+
+@pytest.mark.parametrize("folder", ["tests/data", "replications/data"])
+def test_every_published_table_has_a_row(folder: str) -> None:
+    listed = re.findall(r"^\| `([^`]+)` \| .+ \| .+ \|$", text_of(ROOT / folder / "README.md"), re.MULTILINE)
+    present = [path.name for path in (ROOT / folder).iterdir() if path.suffix in (".csv", ".gz")]
+    assert sorted(listed) == sorted(present)
+
+
+def stray_rows(text: str) -> list[str]:
+    """Rows that do not stand in a table: one begins with a header and the line of dashes below it."""
+    tables = re.findall(r"(?:^\|.*\n?)+", prose(text), re.MULTILINE)
+    return [table for table in tables if not re.match(r"\|.*\n\|(?:---\|)+\n", table)]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_rows_stand_in_tables(document: Path) -> None:
+    assert stray_rows(text_of(document)) == []
+
+
+def test_a_stray_row_is_seen() -> None:
+    assert stray_rows("| a | b |\n|---|---|\n| 1 | 2 |\n\ntext\n| 3 | 4 |\n") == ["| 3 | 4 |\n"]
+
+
+def test_the_readme_is_short() -> None:
+    assert len(text_of(README).splitlines()) <= MOST_README_LINES
+
+
+def names_of_sweeper(text: str) -> Iterator[str]:
+    """Public names that the Python examples of a document use."""
+    for block in blocks(text, "python"):
+        for node in ast.walk(ast.parse(block)):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "sweeper":
+                yield node.attr
+
+
+@pytest.mark.parametrize("document", ["README.md", "docs/guide.md"])
+def test_python_examples_use_public_names(document: str) -> None:
+    names = set(names_of_sweeper(text_of(ROOT / document)))
+    assert names
+    assert names <= set(sweeper.__all__)
+
+
+def test_the_equation_of_the_guide(tmp_path: Path) -> None:
+    """The example as a module: its equation is found and computes."""
+    (block,) = [part for part in blocks(text_of(ROOT / "docs" / "guide.md"), "python") if "@equation" in part]
+    path = tmp_path / "energy_of_the_guide.py"
+    path.write_text(block)
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    (found,) = declared(module)
+    assert found.inputs == ("system_power_W", "iteration_time_s")
+    assert found({"system_power_W": 2.0, "iteration_time_s": 3.0}) == 6.0
 
 
 @pytest.mark.parametrize("study", STUDIES, ids=lambda path: path.stem)
@@ -158,7 +321,10 @@ def test_studies_are_valid(study: Path) -> None:
     assert sweeper.plan(study).point_count > 0
 
 
-@pytest.mark.parametrize(("document", "points"), [("README.md", [2112, 1224, 18]), ("docs/file_formats.md", [352])])
+@pytest.mark.parametrize(
+    ("document", "points"),
+    [("README.md", [2112]), ("docs/guide.md", [1224, 18]), ("docs/mapping.md", [4]), ("docs/file_formats.md", [352])],
+)
 def test_the_studies_of_a_document_are_valid(document: str, points: list[int], tmp_path: Path) -> None:
     studies = [block for block in blocks(text_of(ROOT / document), "yaml") if block.startswith("study:")]
     path = tmp_path / "study.yaml"
@@ -170,6 +336,6 @@ def test_the_studies_of_a_document_are_valid(document: str, points: list[int], t
 
 
 def test_counts_in_the_readme() -> None:
-    readme = text_of(ROOT / "README.md")
+    readme = text_of(README)
     assert f"{len(SWITCHES)} switches, {len(CHOICES)} choices and {len(NUMBERS)} numbers" in readme
     assert f"{sweeper.plan(builtin_specs() / 'studies' / 'dse80.yaml').point_count:,} points" in readme
