@@ -12,11 +12,6 @@ import pytest
 from hypothesis import settings
 from hypothesis.internal.conjecture import providers
 
-if "PYTEST_XDIST_WORKER" in os.environ:
-    # Processes with one cache would compile in turns, or spoil its index. Files of tests share few kernels.
-    caches = os.environ.get("SWEEPER_CACHE_DIR") or "~/.cache/sweeper"
-    os.environ["SWEEPER_CACHE_DIR"] = f"{caches}/tests-{os.environ['PYTEST_XDIST_WORKER']}"
-
 import sweeper  # noqa: F401 - before numba and kernels, so that the kernel cache is in use
 
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")

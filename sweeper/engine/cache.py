@@ -69,11 +69,6 @@ def generated_dir() -> Path:
     return cache_dir() / "generated"
 
 
-def lock_path() -> Path:
-    """The file that a process locks while it compiles."""
-    return cache_dir() / "compiling"
-
-
 def secret_path() -> Path:
     """The secret that the files of this user's caches are signed with; without it all are compiled again."""
     return cache_dir().parent / "key"

@@ -10,8 +10,8 @@ one runs code in it. Here nothing is unpickled before it is known to be what a p
   (mode 0600), and covers the name of the file and the version of the source, so that neither a forged file nor
   a genuine one in a wrong place is taken.
 - Files of other users: are not read at all, see `own_files`.
-- Two processes that write at a time: one may lose what the other has found, and compile it again. None calls the
-  wrong machine code, because the index says by digest which data file it means.
+- Two processes that write at a time (see `turns`) where files cannot be locked: one may lose what the other has found,
+  and compile it again. None calls the wrong machine code, because the index says by digest which data file it means.
 
 Who can read the secret can do all that this user can; there is no defence against that, nor is one needed.
 
@@ -33,7 +33,7 @@ from numba.core import caching, dispatcher, sigutils
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.serialize import dumps
 
-from sweeper.engine.cache import lock_path, secret_path
+from sweeper.engine.cache import cache_dir, secret_path
 from sweeper.engine.own_files import ADVICE, own_directory, read_own, write_own
 from sweeper.engine.turns import Turns
 from sweeper.errors import EnvironmentFault
@@ -41,7 +41,7 @@ from sweeper.errors import EnvironmentFault
 SECRET_B = DIGEST_B = 32
 
 SECRET = secret_path()
-TURNS = Turns(lock_path())
+TURNS = Turns(cache_dir())
 """The turns of this process to compile."""
 
 

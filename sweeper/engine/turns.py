@@ -1,8 +1,10 @@
-"""Taking turns to compile: one process at a time, so that a kernel is compiled once; the others say that they wait.
+"""Taking turns to compile: a kernel is compiled by one process; others that need it wait, and say so.
 
-A process whose kernels are in the cache takes no turn. One that waits looks again and again whether the other has
-compiled the kernel meanwhile, and then loads it. The lock is the operating system's (`flock`): it ends with its holder,
-however that dies. It saves work and is not needed for correct results, so on a file system without locks all compile.
+Each kernel has a lock of its own, so processes compile different kernels at the same time. A kernel that calls others
+is locked before them, and kernels do not call in circles: nobody waits for somebody who waits for him. A process whose
+kernels are in the cache takes no turn. One that waits looks again and again whether the other has compiled the kernel
+meanwhile, and then loads it. The lock is the operating system's (`flock`): it ends with its holder, however that dies.
+It saves work and is not needed for correct results, so on a file system without locks all compile.
 """
 
 import contextlib
@@ -32,42 +34,42 @@ log = logging.getLogger("sweeper")
 
 
 class Turns:
-    """The turns of this process at a lock file. Threads must not use it at the same time."""
+    """The turns of this process at the lock files in a folder. Threads must not use it at the same time."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._held = False
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._held: set[str] = set()
         self._count = 0
         self._since = ""
         self._noted = -NOTE_S
 
     @contextmanager
     def turn(self, kernel: str, done: Callable[[], bool]) -> Iterator[None]:
-        """Compile a kernel inside the block while nobody else compiles, or load it: once `done()` nobody waits.
+        """Compile a kernel inside the block while nobody else compiles it, or load it: once `done()` nobody waits.
 
-        Turns of one process may be nested: a kernel that calls others compiles them too.
+        Turns may be nested: a kernel that calls others compiles them too.
         """
-        if self._held or done():
+        if kernel in self._held or done():
             yield
             return
-        descriptor = self._open()
+        descriptor = self._open(self._folder / f"{kernel}.turn")
+        self._held.add(kernel)
         try:
-            self._held = self._wait(descriptor, done)
-            if self._held:
+            if self._wait(descriptor, done):
                 self._sign(descriptor, kernel)
             yield
         finally:
-            self._held = False
+            self._held.discard(kernel)
             with contextlib.suppress(OSError):
                 fcntl.flock(descriptor, fcntl.LOCK_UN)  # a forked child may have the file open still
             os.close(descriptor)
 
-    def _open(self) -> int:
+    def _open(self, path: Path) -> int:
         try:
             with contextlib.suppress(FileNotFoundError):
-                if not is_own(self._path.lstat()):
-                    self._path.unlink()
-            return os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+                if not is_own(path.lstat()):
+                    path.unlink()
+            return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         except OSError as error:
             raise EnvironmentFault(f"cannot lock the kernel cache: {error}; mend it {ADVICE}") from error
 

@@ -185,7 +185,8 @@ def test_a_directory_of_others_is_refused(tmp_path: Path) -> None:
 def test_a_cache_that_cannot_be_written_is_a_fault_of_the_environment(tmp_path: Path) -> None:
     with pytest.raises(EnvironmentFault, match=r"cannot write to the kernel cache.*SWEEPER_CACHE_DIR"):
         own_files.write_own(tmp_path / "missing" / "file", b"")
-    with pytest.raises(EnvironmentFault, match="cannot lock the kernel cache"), Turns(tmp_path).turn("", lambda: False):
+    ours = Turns(tmp_path / "missing").turn("ours", lambda: False)
+    with pytest.raises(EnvironmentFault, match="cannot lock the kernel cache"), ours:
         pass
 
 
@@ -213,7 +214,10 @@ def test_waiting_is_said_within_two_seconds_and_ends_with_its_holder(tmp_path: P
         assert select.select([waiting.stderr], [], [], 30.0)[0]
         assert time.monotonic() - started < 2.0
         said = waiting.stderr.readline()
-        assert re.match(r"waiting \(\d s so far\) for process \d+ on \S+, which compiles kernel of.the_holder", said)
+        assert re.match(
+            r"waiting \(\d s so far\) for process \d+ on \S+, which compiles kernel tests\.support\.",
+            said,
+        )
         assert f"process {holder.pid} " in said and re.search(r"number 1 since \d\d:\d\d:\d\d", said)
         assert waiting.poll() is None
         holder.kill()
@@ -234,22 +238,28 @@ def test_waiting_is_said_again_and_ends_when_the_kernel_is_there(
     monkeypatch.setattr(turns, "FIRST_NOTE_S", 0.1)
     monkeypatch.setattr(turns, "NOTE_S", 0.5)
     monkeypatch.setattr(turns, "LOOK_S", 0.01)
-    lock = tmp_path / "lock"
     started = time.monotonic()
-    theirs = Turns(lock).turn("theirs", lambda: False)
-    ours = Turns(lock).turn("ours", lambda: time.monotonic() - started > 1.4)
+    theirs = Turns(tmp_path).turn("area", lambda: False)
+    ours = Turns(tmp_path).turn("area", lambda: time.monotonic() - started > 1.4)
     with caplog.at_level(logging.WARNING, "sweeper"), theirs, ours:
         pass
     assert len(caplog.records) == 3
-    assert all("which compiles kernel theirs (number 1" in record.getMessage() for record in caplog.records)
+    assert all("which compiles kernel area (number 1" in record.getMessage() for record in caplog.records)
 
 
 def test_turns_may_be_nested_and_are_free_after_an_error(tmp_path: Path) -> None:
-    ours = Turns(tmp_path / "lock")
-    with pytest.raises(ValueError), ours.turn("ours", lambda: False), ours.turn("nested", lambda: False):
-        raise ValueError
-    with Turns(tmp_path / "lock").turn("theirs", lambda: False):
-        pass
+    ours, theirs = Turns(tmp_path), Turns(tmp_path)
+    for nested in ("area", "doubled"):
+        with pytest.raises(ValueError), ours.turn("area", lambda: False), ours.turn(nested, lambda: False):
+            raise ValueError
+        with theirs.turn("area", lambda: False), theirs.turn(nested, lambda: False):
+            pass
+
+
+def test_other_kernels_are_compiled_meanwhile(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with Turns(tmp_path).turn("area", lambda: False), Turns(tmp_path).turn("doubled", lambda: False):
+        assert sorted(file.name for file in tmp_path.iterdir()) == ["area.turn", "doubled.turn"]
+    assert not caplog.records
 
 
 def test_numba_is_as_we_found_it() -> None:

@@ -1,7 +1,7 @@
 """A process that uses a kernel cache of its own: evaluates the tiny kernels, counts compilations, spoils the cache.
 
 python -m tests.support.cache_user evaluate     say "ready", await a line, print a Use as JSON
-python -m tests.support.cache_user hold         take the turn to compile, say "ready", await a line
+python -m tests.support.cache_user hold         take the turn to compile one of them, say "ready", await a line
 python -m tests.support.cache_user damage N     damage N files, one after the other; print what went wrong as JSON
 python -m tests.support.cache_user forge        plant files that only the secret tells from ours; the same
 """
@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 import sweeper  # noqa: F401 - before numba and kernels
-from sweeper.engine.cache import cache_dir, generated_dir, lock_path
+from sweeper.engine.cache import cache_dir, generated_dir
 
 SIDES = (1.0, 2.5, 3.0)
 ANSWER = [6.0, 4.0, 8.0, 3.0, 2.0, 12.5, 18.0, 6.0, 37.5, 54.0]
@@ -159,7 +159,7 @@ def main(task: str, *arguments: str) -> None:
     if task == "hold":
         from sweeper.engine.turns import Turns
 
-        with Turns(lock_path()).turn("of.the_holder", lambda: False):
+        with Turns(cache_dir()).turn("tests.support.tiny_kernels.doubled", lambda: False):
             print("ready", flush=True)
             sys.stdin.readline()
     elif task == "evaluate":
