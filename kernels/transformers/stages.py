@@ -175,7 +175,6 @@ def sharded_layer(
     layer_sums: np.ndarray,
     place_sums: np.ndarray,
     depth: Depth,
-    group_network: np.ndarray,
     messaging: Messaging,
     widths: Widths,
     calibration_unshard_traffic_B: float,
@@ -187,8 +186,8 @@ def sharded_layer(
     weights, experts = layer_sums[S.weights], depth.expert_layers / depth.layers * place_sums[ROUTED, S.weights]
     gather, scatter = 0.0, 0.0
     for group, part in ((G.shard, weights - experts), (G.expert_data, experts)):
-        gather += group_collective(group_network, group, ALL_GATHER, part * widths.weight_B, messaging)
-        scatter += group_collective(group_network, group, REDUCE_SCATTER, part * widths.reduce_B, messaging)
+        gather += group_collective(messaging, group, ALL_GATHER, part * widths.weight_B)
+        scatter += group_collective(messaging, group, REDUCE_SCATTER, part * widths.reduce_B)
     return gather, scatter, weights * calibration_unshard_traffic_B / attainable_memory_Bps
 
 
@@ -265,15 +264,14 @@ def stage_times(
 def stage_transfer(
     boundary: Annotated[Boundary, "stage_{}"],
     pipeline_parallel: float,
-    group_network: np.ndarray,
     messaging: Messaging,
     calibration_transfer_host_s: float,
 ) -> float:
     """Nothing for a single stage."""
     if pipeline_parallel <= 1.0:
         return 0.0
-    message_s = group_collective(group_network, G.pipeline, POINT_TO_POINT, boundary.message_B, messaging)
-    gather_s = group_collective(group_network, G.tensor, ALL_GATHER, boundary.gather_B, messaging)
+    message_s = group_collective(messaging, G.pipeline, POINT_TO_POINT, boundary.message_B)
+    gather_s = group_collective(messaging, G.tensor, ALL_GATHER, boundary.gather_B)
     return calibration_transfer_host_s + message_s + gather_s
 
 

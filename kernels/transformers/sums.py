@@ -173,10 +173,9 @@ def layer_sums(place_sums: np.ndarray, depth: Depth, layer_sums: np.ndarray) -> 
     mix_layer(place_sums, depth, layer_sums)
 
 
-@equation(
+decode_layer_sums = layer_sums.of(
+    "decode_layer_sums",
     Output("decode_layer_sums", "s, B or flop", "sums over the operators of the mean layer", (len(S),)),
-    source="layers with and without experts are spread evenly over the stages",
+    place_sums="decode_sums",
 )
-def decode_layer_sums(decode_sums: np.ndarray, depth: Depth, decode_layer_sums: np.ndarray) -> None:
-    """The mean layer of the pass for one generated token."""
-    mix_layer(decode_sums, depth, decode_layer_sums)
+"""The mean layer of the pass for one generated token."""

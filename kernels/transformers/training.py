@@ -46,7 +46,6 @@ def gradient_reduction(
     zero_stage: float,
     gradient_all_reduce: float,
     parameters: Annotated[Parameters, "{}_parameters_per_chip"],
-    group_network: np.ndarray,
     messaging: Messaging,
     widths: Widths,
     stage: Annotated[Passes, "stage_{}"],
@@ -57,16 +56,16 @@ def gradient_reduction(
     behind the forward pass of the next one. Under ZeRO stage 3 only shard groups are left to reduce."""
     reduce, gather, shared = 0.0, 0.0, 0.0
     if zero_stage >= 3.0:
-        part_B = parameters.dense / chips_of(group_network, G.shard) * widths.reduce_B
-        reduce = group_collective(group_network, G.replica, ALL_REDUCE, part_B, messaging)
+        part_B = parameters.dense / chips_of(messaging.group_network, G.shard) * widths.reduce_B
+        reduce = group_collective(messaging, G.replica, ALL_REDUCE, part_B)
     else:
         operation = REDUCE_SCATTER if zero_stage >= 1.0 else ALL_REDUCE
         for group, part in ((G.data, parameters.dense), (G.expert_data, parameters.expert)):
-            reduce += group_collective(group_network, group, operation, part * widths.reduce_B, messaging)
+            reduce += group_collective(messaging, group, operation, part * widths.reduce_B)
             if zero_stage >= 1.0:
-                gather += group_collective(group_network, group, ALL_GATHER, part * widths.weight_B, messaging)
+                gather += group_collective(messaging, group, ALL_GATHER, part * widths.weight_B)
     if pipeline_parallel > 1.0:
-        shared = group_collective(group_network, G.pipeline, POINT_TO_POINT, tied_B, messaging)
+        shared = group_collective(messaging, G.pipeline, POINT_TO_POINT, tied_B)
     total = reduce + gather + shared
     if gradient_all_reduce == IGNORED:
         return total, 0.0

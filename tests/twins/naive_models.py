@@ -271,9 +271,13 @@ def evaluated(given: Named, dims: str) -> tuple[list[list[Any]], list[list[Any]]
 
 
 @twin
+def kv_format(**given: Any) -> Outputs:
+    return {"kv_B": given["cache_B" if chosen(given, "task") == "inference" else "activation_B"]}
+
+
+@twin
 def operator_times(**given: Any) -> Outputs:
-    kv_B = given["cache_B" if chosen(given, "task") == "inference" else "activation_B"]
-    times, bounds = evaluated({**given, "kv_B": kv_B}, "operator_dims")
+    times, bounds = evaluated(given, "operator_dims")
     return {"operator_times": times, "operator_bounds": bounds}
 
 
