@@ -116,23 +116,19 @@ def links_shared(
     return link_bandwidth_Bps * link_efficiency, along_y, along_z
 
 
-@equation(
+HOPS = (
     Output("hop_x_s", "s", "latency of one hop in the first dimension"),
     Output("hop_outer_s", "s", "latency of one hop in the other dimensions"),
-    source="DFModel A.3, serving generation",
-    when=("latency", ("included",)),
 )
+
+
+@equation(*HOPS, source="DFModel A.3, serving generation", when=("latency", ("included",)))
 def hop_latencies(link_latency_s: float, outer_link_latency_s: float) -> tuple[float, float]:
     """Hop latencies as the links have them."""
     return link_latency_s, outer_link_latency_s
 
 
-@equation(
-    Output("hop_x_s", "s", "latency of one hop in the first dimension"),
-    Output("hop_outer_s", "s", "latency of one hop in the other dimensions"),
-    source="DFModel A.3, paper generation",
-    when=("latency", ("ignored",)),
-)
+@equation(*HOPS, source="DFModel A.3, paper generation", when=("latency", ("ignored",)))
 def no_latencies() -> tuple[float, float]:
     """The published study leaves latency out."""
     return 0.0, 0.0

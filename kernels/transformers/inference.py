@@ -5,7 +5,7 @@ import numpy as np
 from kernels.equation import Output, compiled, equation
 from kernels.transformers.collectives import POINT_TO_POINT
 from kernels.transformers.groups import G, Messaging, group_collective
-from kernels.transformers.sums import FIRST, LAST, S
+from kernels.transformers.sums import BREAKDOWN, FIRST, LAST, S
 
 
 @compiled
@@ -116,14 +116,7 @@ def continuous_batching(
 
 
 @equation(
-    Output("compute_time_s", "s", "time in which compute limits the chip"),
-    Output("l2_time_s", "s", "time in which the shared cache limits it"),
-    Output("memory_time_s", "s", "time in which memory limits it"),
-    Output("overhead_time_s", "s", "time in which the cost of kernels limits it"),
-    Output("network_time_s", "s", "time of the collectives inside layers, hidden or not"),
-    Output("hidden_network_time_s", "s", "the part of it that compute hides"),
-    Output("transfer_time_s", "s", "time in which activations pass between stages"),
-    Output("recompute_time_s", "s", "nothing is computed twice in inference"),
+    *BREAKDOWN,
     source="sums over the operators by what limits them, for the prompts and all generated tokens of a batch",
     when=("task", ("inference",)),
 )
@@ -136,7 +129,8 @@ def inference_breakdown(
     prefill_transfer_s: float,
     decode_transfer_s: float,
 ) -> tuple[float, float, float, float, float, float, float, float]:
-    """Of a chip of a full stage without embedding or head; collectives are never hidden."""
+    """Of a chip of a full stage without embedding or head; collectives are never hidden, and nothing is computed
+    twice."""
     n = microbatches * layers_per_stage
     tokens = output_length - 1.0
     compute = layer_sums[S.forward_bound_compute] + tokens * decode_layer_sums[S.forward_bound_compute]

@@ -52,6 +52,19 @@ class Sums(NamedTuple):
 S = Sums(*range(len(Sums._fields)))
 
 
+BREAKDOWN = (
+    Output("compute_time_s", "s", "time in which compute limits the chip, per iteration"),
+    Output("l2_time_s", "s", "time in which the shared cache limits it"),
+    Output("memory_time_s", "s", "time in which memory limits it"),
+    Output("overhead_time_s", "s", "time in which the cost of kernels limits it"),
+    Output("network_time_s", "s", "time of the collectives inside layers, hidden or not"),
+    Output("hidden_network_time_s", "s", "the part of it that compute hides"),
+    Output("transfer_time_s", "s", "time in which activations pass between stages"),
+    Output("recompute_time_s", "s", "time of what is computed a second time"),
+)
+"""What the time of an iteration, or of a batch of requests, is made of."""
+
+
 class Depth(NamedTuple):
     """Layers of a model, and those of them that have routed experts."""
 

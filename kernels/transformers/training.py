@@ -7,9 +7,9 @@ import numpy as np
 from kernels.equation import Output, compiled, equation
 from kernels.transformers.collectives import ALL_GATHER, ALL_REDUCE, POINT_TO_POINT, REDUCE_SCATTER
 from kernels.transformers.groups import G, Messaging, chips_of, group_at, group_collective, shard_counts
-from kernels.transformers.schedules import BothWays, Passes, Pipeline, chunks_of, pipeline_time
+from kernels.transformers.schedules import BothWays, Passes, Pipeline, chunks_of
 from kernels.transformers.stages import FULL, IGNORED, OVERLAPPED, Sharded, Widths, repeated
-from kernels.transformers.sums import FIRST, LAST, S
+from kernels.transformers.sums import BREAKDOWN, FIRST, LAST, S
 
 
 class Parameters(NamedTuple):
@@ -17,23 +17,6 @@ class Parameters(NamedTuple):
 
     dense: float
     expert: float
-
-
-@equation(
-    Output("pipeline_time_s", "s", "all microbatches through the pipeline, with its bubble"),
-    Output("bubble_time_s", "s", "time in which a stage waits for the pipeline to fill and drain"),
-    source="kernels.transformers.schedules",
-    when=("task", ("training",)),
-)
-def pipeline(
-    pipeline: Pipeline,
-    stage: Annotated[Passes, "stage_{}"],
-    first: Annotated[BothWays, "first_{}"],
-    last: Annotated[BothWays, "last_extra_{}"],
-    stage_transfer_s: float,
-) -> tuple[float, float]:
-    """The schedule's closed form."""
-    return pipeline_time(pipeline, stage, first, last, stage_transfer_s)
 
 
 @equation(
@@ -109,14 +92,7 @@ def training_iteration(
 
 
 @equation(
-    Output("compute_time_s", "s", "time in which compute limits the chip, per iteration"),
-    Output("l2_time_s", "s", "time in which the shared cache limits it"),
-    Output("memory_time_s", "s", "time in which memory limits it"),
-    Output("overhead_time_s", "s", "time in which the cost of kernels limits it"),
-    Output("network_time_s", "s", "time of the collectives inside layers, hidden or not"),
-    Output("hidden_network_time_s", "s", "the part of it that compute hides"),
-    Output("transfer_time_s", "s", "time in which activations pass between stages"),
-    Output("recompute_time_s", "s", "time of what is computed a second time"),
+    *BREAKDOWN,
     source="sums over the operators by what limits them; the parts overlap the bubble, not each other",
     when=("task", ("training",)),
 )

@@ -603,7 +603,7 @@ def last_stage(**given: float) -> Outputs:
 
 
 @twin
-def pipeline(**given: float) -> Outputs:
+def pipeline_time(**given: float) -> Outputs:
     """Play the schedule; the bubble is what the busiest stage waits, who sends is busy."""
     p, m = int(given["pipeline_parallel"]), int(given["microbatches"])
     times = Times(
@@ -1227,7 +1227,7 @@ FOR_EQUATION.update(
     {
         "group_network": mappings(),
         "model_feasibility": feasibilities(),
-        "pipeline": pipelines(),
+        "pipeline_time": pipelines(),
         "activation_memory": pipelines_of_layers(),
         "required_rates": durations(),
         "training_breakdown": full_recompute(),
