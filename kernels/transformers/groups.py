@@ -11,7 +11,7 @@ import numpy as np
 
 from kernels.codes import FULLY_CONNECTED, GROUPS, MAPPED, MESH, RING
 from kernels.equation import Output, compiled, equation
-from kernels.shared.dimensions import Extents, Links
+from kernels.shared.dimensions import Extents, Links, slowest_outer
 from kernels.shared.energy import carried_J_per_B
 from kernels.shared.network import lay
 from kernels.shared.price import PerRate
@@ -218,10 +218,9 @@ class LinkCalibration(NamedTuple):
 @compiled
 def alone(dim: Extents, links: Links, reduction_share: float, attained: LinkCalibration) -> Group:
     """A group of one chip, with the network that its chip sees."""
-    slowest = min(links.bandwidth_y_Bps, links.bandwidth_z_Bps) if dim.z > 1.0 else links.bandwidth_y_Bps
-    step_s = attained.collective_step_s
+    outer_Bps, step_s = slowest_outer(links, dim), attained.collective_step_s
     return Group(
-        1.0, 1.0, links.bandwidth_x_Bps * attained.link_efficiency, slowest * attained.outer_link_efficiency,
+        1.0, 1.0, links.bandwidth_x_Bps * attained.link_efficiency, outer_Bps * attained.outer_link_efficiency,
         links.hop_x_s + step_s, links.hop_outer_s + step_s, links.topology_kind_x, links.topology_kind_y,
         reduction_share, attained.own_copy,
     )  # fmt: skip

@@ -6,6 +6,7 @@ import numpy as np
 
 from kernels.codes import CHOICES, SWITCHES
 from kernels.equation import Output, compiled, equation
+from kernels.shared.memories import Offloaded, offloaded_B
 from kernels.transformers.collectives import ALL_GATHER, POINT_TO_POINT, REDUCE_SCATTER
 from kernels.transformers.groups import G, Messaging, group_collective
 from kernels.transformers.schedules import BothWays, Passes
@@ -51,14 +52,6 @@ class Boundary(NamedTuple):
 
     message_B: float
     gather_B: float
-
-
-class Offloaded(NamedTuple):
-    """Shares of weights, activations and optimizer state that live in the second memory."""
-
-    weight: float
-    activation: float
-    optimizer: float
 
 
 @equation(
@@ -219,7 +212,7 @@ def offload_traffic(
     offload_bandwidth_Bps: float,
 ) -> tuple[float, float, float]:
     """The link carries both directions at once; the busier one counts."""
-    weights_B, activations_B = away.weight * layer_sums[S.weights] * weight_B, away.activation * layer_stored_B
+    weights_B, activations_B = offloaded_B(away, layer_sums[S.weights], weight_B, layer_stored_B)
     forward_s = max(weights_B, activations_B) / offload_bandwidth_Bps
     backward_s = (weights_B + activations_B) / offload_bandwidth_Bps
     return forward_s, backward_s, away.optimizer * optimizer_B / offload_bandwidth_Bps

@@ -566,7 +566,8 @@ def test_no_work_takes_no_time(data: st.DataObject) -> None:
     inputs["partition_times"] = 0.0 * inputs["partition_times"]
     assert set(evaluate("graph_times", inputs).values()) == {0.0}
     for name, column in (
-        ("transfer_per_microbatch", "stage_boundary_B"),
+        ("boundary_time", "stage_boundary_B"),
+        ("transfer_per_microbatch", "boundary_time_s"),
         ("published_transfer", "stage_boundary_B"),
         ("optimizer_time", "parameters_B"),
         ("optimizer_time", "gradients_B"),
@@ -584,8 +585,8 @@ def test_one_stage_has_no_bubble_and_passes_nothing_on(data: st.DataObject) -> N
     for name in ("one_forward_one_backward", "published_pipeline"):
         inputs = {**data.draw(inputs_of(BY_NAME[name], UNITS)), "pipeline_parallel": 1.0, "other_stages_time_s": 0.0}
         assert evaluate(name, inputs)["bubble_time_s"] == 0.0
-    inputs = {**data.draw(inputs_of(BY_NAME["transfer_per_microbatch"], UNITS)), "pipeline_parallel": 1.0}
-    assert evaluate("transfer_per_microbatch", inputs)["transfer_per_pass_s"] == 0.0
+    inputs = {**data.draw(inputs_of(BY_NAME["boundary_time"], UNITS)), "pipeline_parallel": 1.0}
+    assert evaluate("boundary_time", inputs)["boundary_time_s"] == 0.0
 
 
 # pipeline

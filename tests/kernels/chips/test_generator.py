@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from kernels.chips import voltage
 from kernels.chips.budgets import Budgets, Shares, counted
 from kernels.chips.feeding import Array, fed_flops
-from kernels.chips.lanes import Circuits, Lane, generated_links
+from kernels.chips.lanes import Circuits, Lane, generated_lanes
 from kernels.chips.levels import Crossbars, Level, Sram, generated_level, generated_levels
 from kernels.chips.wires import Wire
 from kernels.codes import REASONS, SWITCHES
@@ -325,7 +325,7 @@ def wires_out(
     lane = Lane(wire[0], utilisation=1.0, latency_s=0.0, price_usd_per_Bps=0.0, switch_price_usd_per_Bps=0.0,
                 switch_energy_J_per_B=0.0)  # fmt: skip
     shares, budgets = Shares(area_mm2, power_W, edge_mm / 4.0), Budgets(1.0, 1.0)
-    made = generated_links(
+    made = generated_lanes.function(
         lane, Wire(*wire[1:]), voltage.Voltages(*voltages), shares, budgets, Circuits(1.0, 1.0), voltage_floor,
         generated_counts,
     )  # fmt: skip
