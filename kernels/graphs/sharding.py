@@ -270,10 +270,7 @@ def given_sharding(kernel_traits: np.ndarray, tensor_parallel: float, kernel_sha
 
 
 @equation(SHARD, COST, source="DFModel B.2, solved exactly as B.8 stage 1", when=("sharding", ("least_bytes",)))
-def least_bytes_sharding(
-    problem: Problem,
-    kernel_shard: np.ndarray,
-) -> float:
+def least_bytes_sharding(problem: Problem, kernel_shard: np.ndarray) -> float:
     """Fewest bytes communicated, whatever the network; among equals the least replicated work."""
     work = 0.0
     for i in range(problem.option_codes.shape[0]):
