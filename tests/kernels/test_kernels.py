@@ -288,7 +288,7 @@ RATES = [
         "partition_times": ("attainable_bandwidth_Bps",),
         "live_budget": ("resident_microbatches",),
         "weight_reads": ("resident_microbatches",),
-        "transfer_per_microbatch": ("stage_link_Bps",),
+        "boundary_time": ("stage_link_Bps",),
         "published_transfer": ("stage_link_Bps",),
         "optimizer_time": ("attainable_bandwidth_Bps",),
         "efficiency": ("iteration_time_s", "system_price_usd", "system_power_W"),
@@ -310,7 +310,8 @@ GROWING = [
         "weight_reads": ("weight_traffic", "chip_reconfiguration_s"),
         "live_budget": ("tensors_B",),
         "memory_need": BY_NAME["memory_need"].inputs,
-        "transfer_per_microbatch": ("stage_boundary_B", "cut_boundary_B", "stage_hop_s", "pipeline_parallel"),
+        "boundary_time": ("stage_boundary_B", "cut_boundary_B", "stage_hop_s", "pipeline_parallel"),
+        "transfer_per_microbatch": ("boundary_time_s", "gradients_B"),
         "published_transfer": ("stage_boundary_B", "layers"),
         "one_forward_one_backward": (
             "pass_time_s",
