@@ -8,7 +8,7 @@ output's name, so that the caller owns the memory.
 import inspect
 import pkgutil
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import import_module
 from types import ModuleType
@@ -79,6 +79,18 @@ class Equation:
     def scalars(self) -> tuple[Output, ...]:
         """Outputs that are returned."""
         return tuple(output for output in self.outputs if not output.shape)
+
+    def of(self, name: str, *outputs: Output, **others: str) -> "Equation":
+        """The same equation of other columns: its outputs in their order, and which columns stand for its inputs.
+
+        >>> from kernels.transformers.sums import layer_sums
+        >>> layer_sums.of("last_sums", Output("last_sums", "s", "of the last layer"), place_sums="last_place").inputs
+        ('last_place', 'layers', 'expert_layers')
+        """
+        others |= {own.name: output.name for own, output in zip(self.outputs, outputs, strict=True)}
+        columns = [tuple(others.get(column, column) for column in parameter.columns) for parameter in self.parameters]
+        parameters = tuple(replace(own, columns=other) for own, other in zip(self.parameters, columns))
+        return replace(self, name=name, parameters=parameters, outputs=outputs)
 
     def __call__(self, columns: Mapping[str, Any]) -> Any:
         """Apply the function to columns by name, the buffers of its array outputs among them."""

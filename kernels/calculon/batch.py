@@ -8,6 +8,7 @@ import numpy as np
 from kernels.calculon.system import PAPER, C, work_s
 from kernels.calculon.table import FULL
 from kernels.equation import Output, compiled, equation
+from kernels.shared.memories import Offloaded, offloaded_B
 
 
 class Groups(NamedTuple):
@@ -31,14 +32,6 @@ class Batch(NamedTuple):
     microbatches: float
     stage_blocks: float
     chunk_blocks: float
-
-
-class Offload(NamedTuple):
-    """What the second memory holds: 1, or 0 if main memory does."""
-
-    weight: float
-    activation: float
-    optimizer: float
 
 
 class Passes(NamedTuple):
@@ -89,7 +82,7 @@ def batch_shape(
 def away_times(
     efficiency_curves: np.ndarray,
     offload_bandwidth_Bps: float,
-    offload: Annotated[Offload, "{}_offload"],
+    offload: Annotated[Offloaded, "{}_offload"],
     recompute: float,
     block_weights: float,
     weight_B: float,
@@ -98,8 +91,8 @@ def away_times(
     message_B: float,
 ) -> tuple[float, float]:
     """A block's weights come while its activations go; on the way back all pass the same way."""
-    weights_B = offload.weight * block_weights * weight_B
-    held_B = offload.activation * (message_B if recompute == FULL else block_stored_B)
+    kept_B = message_B if recompute == FULL else block_stored_B
+    weights_B, held_B = offloaded_B(offload, block_weights, weight_B, kept_B)
     forward_B, backward_B = max(weights_B, held_B), weights_B + held_B + offload.optimizer * block_optimizer_B
     curve = efficiency_curves[C.offload]
     forward_s = work_s(forward_B, offload_bandwidth_Bps, curve) if forward_B > 0.0 else 0.0

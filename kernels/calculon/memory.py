@@ -4,12 +4,13 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from kernels.calculon.batch import Batch, Groups, Offload, Pipeline, shards
+from kernels.calculon.batch import Batch, Groups, Pipeline, shards
 from kernels.calculon.system import PAPER
 from kernels.calculon.table import FULL
 from kernels.codes import REASON
 from kernels.equation import Output, equation
 from kernels.shared.feasibility import Layout, layout_reason
+from kernels.shared.memories import Capacity, Offloaded, memory_reason
 
 
 class Block(NamedTuple):
@@ -33,7 +34,7 @@ def offloaded_memory(
     gradient_B: float,
     optimizer_state_B: float,
     recompute: float,
-    offload: Annotated[Offload, "{}_offload"],
+    offload: Annotated[Offloaded, "{}_offload"],
     optimizer_sharding: float,
     pipeline: Pipeline,
     data_parallel: float,
@@ -76,7 +77,7 @@ def layout_check(
     dim_x: float,
     parallel: Annotated[Groups, "{}_parallel"],
     tier: Annotated[Groups, "{}_tier"],
-    offload: Annotated[Offload, "{}_offload"],
+    offload: Annotated[Offloaded, "{}_offload"],
     layers: float,
     heads: float,
     batch_size: float,
@@ -102,15 +103,8 @@ def layout_check(
     source=f"{PAPER}: capacity of both memories",
 )
 def offloaded_feasibility(
-    layout_reason: float,
-    memory_need_B: float,
-    offload_need_B: float,
-    memory_capacity_B: float,
-    offload_capacity_B: float,
+    layout_reason: float, memory: Annotated[Capacity, "memory_{}"], offload: Annotated[Capacity, "offload_{}"]
 ) -> tuple[float, float]:
     """The first check that fails, in the order of `kernels.codes.REASONS`."""
-    headroom = memory_capacity_B - memory_need_B
-    too_far = offload_capacity_B > 0.0 and offload_need_B > offload_capacity_B
-    reason = float(REASON.memory_capacity) if headroom < 0.0 else float(REASON.feasible)
-    reason = float(REASON.offload_capacity) if too_far else reason
-    return (layout_reason if layout_reason > 0.0 else reason), headroom
+    reason, headroom = memory_reason(memory, offload)
+    return (layout_reason if layout_reason > 0.0 else float(reason)), headroom

@@ -9,6 +9,7 @@ from kernels.chips.feeding import Array, fed_flops
 from kernels.codes import REASON
 from kernels.equation import Output, equation
 from kernels.shared.dimensions import Extents
+from kernels.shared.energy import BOARD
 
 ROUNDING = 1e-9
 """Shares may exceed a budget by this much: sums of fractions."""
@@ -88,10 +89,7 @@ def generated_chip(
 
 
 @equation(
-    Output("idle_power_W", "W", "power of a board without work"),
-    Output("power_limit_W", "W", "limit of a board's power; NaN where none is known"),
-    Output("flop_energy_J_per_flop", "J/flop", "energy of a bf16 operation, without cache and memory"),
-    Output("byte_energy_J_per_B", "J/B", "energy of moving a byte between memory and chip"),
+    *BOARD,
     Output("calibration_l2_energy_J_per_B", "J/B", "energy of a byte through the shared cache"),
     source="the operating points of the generated parts",
 )

@@ -5,7 +5,7 @@ from typing import Annotated, NamedTuple
 from kernels.chips.budgets import SOURCE, Budgets, Shares, counted, perimeter_mm
 from kernels.chips.voltage import Voltages
 from kernels.chips.wires import Wire, driven, edge_taken_mm, escaping
-from kernels.equation import Output, compiled, equation
+from kernels.equation import Output, equation
 
 
 class Lane(NamedTuple):
@@ -43,22 +43,19 @@ def link_outputs(lane: str, link: str, others: str) -> tuple[Output, ...]:
     )
 
 
-Linked = tuple[float, float, float, float, float, float, float, float, float, float, float]
-"""Values of `link_outputs`."""
-
-
-@compiled
-def generated_links(
-    lane: Lane,
-    wire: Wire,
-    voltages: Voltages,
-    shares: Shares,
-    budgets: Budgets,
-    circuits: Circuits,
+@equation(*link_outputs("lane", "link", "chips of the same package"), source=f"{SOURCE}.4")
+def generated_lanes(
+    lane: Annotated[Lane, "lane_{}"],
+    wire: Annotated[Wire, "lane_{}"],
+    voltages: Annotated[Voltages, "lane_{}"],
+    shares: Annotated[Shares, "template_lane_{}"],
+    budgets: Annotated[Budgets, "template_{}"],
+    circuits: Annotated[Circuits, "technology_{}"],
     voltage_floor: float,
     generated_counts: float,
-) -> Linked:
-    """As many as area and perimeter allow, at the voltage that spends the power."""
+) -> tuple[float, float, float, float, float, float, float, float, float, float, float]:
+    """Wires of the first dimension of the network: as many as area and perimeter allow, at the voltage that spends the
+    power."""
     circuits_mm2 = lane.area_mm2 * circuits.lane_area
     made = Wire(wire.wires_per_mm, wire.wire_rate_Bps, wire.energy_J_per_B * circuits.lane_energy)
     let_out = escaping(shares.edge_share * perimeter_mm(budgets.chip_area_mm2), made)
@@ -80,31 +77,12 @@ def generated_links(
     )
 
 
-@equation(*link_outputs("lane", "link", "chips of the same package"), source=f"{SOURCE}.4")
-def generated_lanes(
-    lane: Annotated[Lane, "lane_{}"],
-    wire: Annotated[Wire, "lane_{}"],
-    voltages: Annotated[Voltages, "lane_{}"],
-    shares: Annotated[Shares, "template_lane_{}"],
-    budgets: Annotated[Budgets, "template_{}"],
-    circuits: Annotated[Circuits, "technology_{}"],
-    voltage_floor: float,
-    generated_counts: float,
-) -> Linked:
-    """Wires of the first dimension of the network."""
-    return generated_links(lane, wire, voltages, shares, budgets, circuits, voltage_floor, generated_counts)
+OF_LANE = ("lane_", "template_lane_")
+"""Beginnings of the columns that a kind of wires has of its own."""
 
-
-@equation(*link_outputs("outer_lane", "outer_link", "other packages"), source=f"{SOURCE}.4")
-def generated_outer_lanes(
-    lane: Annotated[Lane, "outer_lane_{}"],
-    wire: Annotated[Wire, "outer_lane_{}"],
-    voltages: Annotated[Voltages, "outer_lane_{}"],
-    shares: Annotated[Shares, "template_outer_lane_{}"],
-    budgets: Annotated[Budgets, "template_{}"],
-    circuits: Annotated[Circuits, "technology_{}"],
-    voltage_floor: float,
-    generated_counts: float,
-) -> Linked:
-    """Wires of the other dimensions."""
-    return generated_links(lane, wire, voltages, shares, budgets, circuits, voltage_floor, generated_counts)
+generated_outer_lanes = generated_lanes.of(
+    "generated_outer_lanes",
+    *link_outputs("outer_lane", "outer_link", "other packages"),
+    **{name: name.replace("lane", "outer_lane", 1) for name in generated_lanes.inputs if name.startswith(OF_LANE)},
+)
+"""Wires of the other dimensions."""

@@ -11,8 +11,6 @@ SHARED_PORTS = 0.0
 """Code of the switch `cache_network`: crossbars have as many ports as they need, at most those of the template; the
 other choice prices every bank with a port per core."""
 
-BANKS = f"{SOURCE}.2, equations 2 and 3"
-
 
 class Level(NamedTuple):
     """A level of a template at its process: its shares of area and power, its banks (`bank_width_B`: what one delivers
@@ -95,77 +93,46 @@ def generated_level(
     return capacity_B, moved_Bps * level.utilisation, used_mm2, draw_W, idle_W, energy_J_per_B
 
 
-@equation(
-    Output("register_capacity_B", "B", "registers of all compute units"),
-    Output("register_bandwidth_Bps", "B/s", "attainable bandwidth of all registers"),
-    Output("register_used_mm2", "mm^2", "area of the registers"),
-    Output("register_draw_W", "W", "power of the registers at their bandwidth"),
-    Output("register_idle_W", "W", "leakage of the registers"),
-    Output("register_energy_J_per_B", "J/B", "energy of a byte from registers"),
-    source=BANKS,
-)
-def generated_registers(
-    level: Annotated[Level, "template_register_{}"],
-    budgets: Annotated[Budgets, "template_{}"],
-    sram: Annotated[Sram, "technology_{}"],
-    template_nominal_frequency_Hz: float,
-    generated_units: float,
-    generated_cores: float,
-    cache_network: float,
-    generated_counts: float,
-) -> tuple[float, float, float, float, float, float]:
-    """Every compute unit has its own."""
-    crossbars = Crossbars(max(generated_units, 1.0), 1.0, 1.0, generated_cores)
-    clock_Hz = template_nominal_frequency_Hz
-    return generated_level(level, budgets, sram, clock_Hz, crossbars, cache_network, generated_counts)
+def level_outputs(level: str, holders: str) -> tuple[Output, ...]:
+    """Columns of a level of on-chip memory."""
+    return (
+        Output(f"{level}_capacity_B", "B", f"{holders}: capacity"),
+        Output(f"{level}_bandwidth_Bps", "B/s", f"{holders}: attainable bandwidth"),
+        Output(f"{level}_used_mm2", "mm^2", f"{holders}: area, with that of crossbars"),
+        Output(f"{level}_draw_W", "W", f"{holders}: power at their bandwidth"),
+        Output(f"{level}_idle_W", "W", f"{holders}: power of leakage and ports"),
+        Output(f"{level}_energy_J_per_B", "J/B", f"{holders}: energy of a byte"),
+    )
 
 
 @equation(
-    Output("l1_capacity_B", "B", "L1 of all cores"),
-    Output("l1_bandwidth_Bps", "B/s", "attainable bandwidth of all L1"),
-    Output("l1_used_mm2", "mm^2", "area of the L1 with their crossbars"),
-    Output("l1_draw_W", "W", "power of the L1 at their bandwidth"),
-    Output("l1_idle_W", "W", "leakage and ports of the L1"),
-    Output("l1_energy_J_per_B", "J/B", "energy of a byte from L1"),
-    source=BANKS,
+    *level_outputs("register", "registers of all compute units"),
+    *level_outputs("l1", "L1 of all cores"),
+    *level_outputs("l2", "L2 of the chip"),
+    source=f"{SOURCE}.2, equations 2 and 3",
 )
-def generated_l1(
-    level: Annotated[Level, "template_l1_{}"],
+def generated_levels(
+    register: Annotated[Level, "template_register_{}"],
+    l1: Annotated[Level, "template_l1_{}"],
+    l2: Annotated[Level, "template_l2_{}"],
     budgets: Annotated[Budgets, "template_{}"],
     sram: Annotated[Sram, "technology_{}"],
     template_nominal_frequency_Hz: float,
     template_units_per_core: float,
     template_crossbar_ports: float,
+    generated_units: float,
     generated_cores: float,
     cache_network: float,
     generated_counts: float,
-) -> tuple[float, float, float, float, float, float]:
-    """Every core has its own, with a crossbar to its units."""
-    crossbars = Crossbars(max(generated_cores, 1.0), template_units_per_core, template_crossbar_ports, generated_cores)
-    clock_Hz = template_nominal_frequency_Hz
-    return generated_level(level, budgets, sram, clock_Hz, crossbars, cache_network, generated_counts)
-
-
-@equation(
-    Output("l2_capacity_B", "B", "L2 of the chip"),
-    Output("l2_bandwidth_Bps", "B/s", "attainable bandwidth of the L2"),
-    Output("l2_used_mm2", "mm^2", "area of the L2 with its crossbar"),
-    Output("l2_draw_W", "W", "power of the L2 at its bandwidth"),
-    Output("l2_idle_W", "W", "leakage and ports of the L2"),
-    Output("l2_energy_J_per_B", "J/B", "energy of a byte from L2"),
-    source=BANKS,
-)
-def generated_l2(
-    level: Annotated[Level, "template_l2_{}"],
-    budgets: Annotated[Budgets, "template_{}"],
-    sram: Annotated[Sram, "technology_{}"],
-    template_nominal_frequency_Hz: float,
-    template_crossbar_ports: float,
-    generated_cores: float,
-    cache_network: float,
-    generated_counts: float,
-) -> tuple[float, float, float, float, float, float]:
-    """One for the chip, with a crossbar to all cores."""
-    crossbars = Crossbars(1.0, generated_cores, template_crossbar_ports, generated_cores)
-    clock_Hz = template_nominal_frequency_Hz
-    return generated_level(level, budgets, sram, clock_Hz, crossbars, cache_network, generated_counts)
+) -> tuple[float, ...]:
+    """Every compute unit has registers of its own, every core an L1 with a crossbar to its units; the chip has one L2
+    with a crossbar to all cores."""
+    clock_Hz, cores = template_nominal_frequency_Hz, generated_cores
+    to_unit = Crossbars(max(generated_units, 1.0), 1.0, 1.0, cores)
+    to_units = Crossbars(max(cores, 1.0), template_units_per_core, template_crossbar_ports, cores)
+    to_cores = Crossbars(1.0, cores, template_crossbar_ports, cores)
+    return (
+        *generated_level(register, budgets, sram, clock_Hz, to_unit, cache_network, generated_counts),
+        *generated_level(l1, budgets, sram, clock_Hz, to_units, cache_network, generated_counts),
+        *generated_level(l2, budgets, sram, clock_Hz, to_cores, cache_network, generated_counts),
+    )

@@ -29,9 +29,7 @@ from kernels.graphs.sharding import (
     M,
     N,
     kernel_flops,
-    local_columns,
-    local_depth,
-    local_rows,
+    local_shape,
     operand_kind,
     relayout,
     rules_of,
@@ -96,12 +94,8 @@ def kernel_loads(
         traits = graph.kernel_traits[i]
         dims = graph.kernel_dims[i]
         shard = kernel_shard[i]
-        rows = local_rows(dims, shard, group.tensor_parallel)
-        depth = local_depth(dims, shard, group.tensor_parallel)
-        columns = local_columns(dims, shard, group.tensor_parallel)
-        kernel_shapes[i, 0] = rows
-        kernel_shapes[i, 1] = depth
-        kernel_shapes[i, 2] = columns
+        rows, depth, columns = local_shape(dims, shard, group.tensor_parallel)
+        kernel_shapes[i, 0], kernel_shapes[i, 1], kernel_shapes[i, 2] = rows, depth, columns
         output_B[i] = rows * columns * group.word_B
         loads[i, FLOPS] = kernel_flops(traits[TYPE], rows, depth, columns)
         loads[i, TENSORS] = dims[DRAM]

@@ -122,20 +122,9 @@ TRANSFER = (
 
 
 @equation(*TRANSFER, source="forward and backward message", when=("pipeline_transfer", ("per_microbatch",)))
-def transfer_per_microbatch(
-    pipeline_parallel: float,
-    stage_boundary_B: float,
-    cut_boundary_B: float,
-    stage_link_Bps: float,
-    stage_hop_s: float,
-    gradients_B: float,
-) -> tuple[float, float]:
-    """Each microbatch crosses each boundary forward and, in training, backward. The largest boundary counts."""
-    message_B = max(stage_boundary_B, cut_boundary_B)
-    if pipeline_parallel <= 1.0 or message_B <= 0.0:
-        return 0.0, 0.0
-    crossings = 2.0 if gradients_B > 0.0 else 1.0
-    return crossings * (message_B / stage_link_Bps + stage_hop_s), 0.0
+def transfer_per_microbatch(boundary_time_s: float, gradients_B: float) -> tuple[float, float]:
+    """Each microbatch crosses each boundary forward and, in training, backward."""
+    return (2.0 if gradients_B > 0.0 else 1.0) * boundary_time_s, 0.0
 
 
 @equation(*TRANSFER, source="DFModel A.3, p2p", when=("pipeline_transfer", ("per_iteration",)))

@@ -1,8 +1,9 @@
-"""A graph without a backward pass as a server: how long a request takes, and how many pass per second."""
+"""A graph as a server: how long a request takes to pass its stages, and how many pass per second."""
 
 import numpy as np
 
 from kernels.equation import Output, equation
+from kernels.graphs.partition import combined
 
 
 @equation(
@@ -41,6 +42,5 @@ def pipeline_rate(
 
     With `pipeline_transfer: per_iteration` passing on costs a stage nothing, as published.
     """
-    serial = pass_time_s + transfer_per_pass_s
-    beat = serial if overlap == 0.0 else max(pass_time_s, transfer_per_pass_s)
+    beat = combined(pass_time_s, 0.0, transfer_per_pass_s, overlap)
     return microbatch * data_parallel / beat if beat > 0.0 else np.inf

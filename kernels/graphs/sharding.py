@@ -126,24 +126,13 @@ def allowed(traits: np.ndarray, dims: np.ndarray, choice: int) -> bool:
 
 
 @compiled
-def local_rows(dims: np.ndarray, choice: int, group: float) -> float:
-    """Rows (outer x m) that one chip holds."""
+def local_shape(dims: np.ndarray, choice: int, group: float) -> tuple[float, float, float]:
+    """Rows (outer x m), reduction length and columns that one chip holds."""
+    depth = np.ceil(dims[K] / (group if choice == BY_K else dims[SPLIT_K]))
+    columns = np.ceil(dims[N] / (group if choice == BY_N else dims[SPLIT_N]))
     if choice == BY_OUTER:
-        return np.ceil(dims[OUTER] / group) * dims[M]
-    share = group if choice == BY_M else dims[SPLIT_M]
-    return dims[OUTER] * np.ceil(dims[M] / share)
-
-
-@compiled
-def local_depth(dims: np.ndarray, choice: int, group: float) -> float:
-    """Reduction length on one chip."""
-    return np.ceil(dims[K] / (group if choice == BY_K else dims[SPLIT_K]))
-
-
-@compiled
-def local_columns(dims: np.ndarray, choice: int, group: float) -> float:
-    """Columns on one chip."""
-    return np.ceil(dims[N] / (group if choice == BY_N else dims[SPLIT_N]))
+        return np.ceil(dims[OUTER] / group) * dims[M], depth, columns
+    return dims[OUTER] * np.ceil(dims[M] / (group if choice == BY_M else dims[SPLIT_M])), depth, columns
 
 
 @compiled
@@ -186,9 +175,7 @@ def sharding_options(
         for choice in PREFERENCE:
             last_resort = choice == NONE and count == 0
             if last_resort or (group.tensor_parallel > 1.0 and allowed(traits, dims, choice)):
-                rows = local_rows(dims, choice, group.tensor_parallel)
-                columns = local_columns(dims, choice, group.tensor_parallel)
-                depth = local_depth(dims, choice, group.tensor_parallel)
+                rows, depth, columns = local_shape(dims, choice, group.tensor_parallel)
                 option_codes[i, count] = choice
                 option_loads[i, count, OPERATIONS] = kernel_flops(traits[TYPE], rows, depth, columns)
                 option_loads[i, count, OUTPUT_B] = rows * columns * group.word_B
@@ -207,22 +194,22 @@ def sharding_options(
                 edge_layouts[e, x, y] = relayout(PRODUCED[option_codes[producer, x]], wanted)
 
 
+class Costs(NamedTuple):
+    """What is minimised: by kernel, costs of an operation, of a byte of its output and of a byte of its weight; that of
+    reading a byte of an operand; costs per byte and per call (rows) of all-reduce, all-gather and all-to-all."""
+
+    loads: np.ndarray
+    read: float
+    channels: np.ndarray
+
+
 @compiled
-def optimise(
-    problem: Problem,
-    load_costs: np.ndarray,
-    read_cost: float,
-    channel_costs: np.ndarray,
-    tie_cost: float,
-    shard: np.ndarray,
-) -> float:
+def optimise(problem: Problem, costs: Costs, tie_cost: float, shard: np.ndarray) -> float:
     """Least cost of sharding a graph; returns the cost.
 
-    `load_costs` are, by kernel, the costs of an operation, of a byte of its output and of a byte of its weight,
-    `read_cost` that of reading a byte of an operand; rows of `channel_costs` are cost per byte and cost per call of
-    all-reduce, all-gather and all-to-all. Among equal costs the least work wins, if `tie_cost` per operation is less
-    than any difference that matters.
+    Among equal costs the least work wins, if `tie_cost` per operation is less than any difference that matters.
     """
+    load_costs, read_cost, channel_costs = costs
     codes, counts = problem.option_codes, problem.option_counts
     loads, graph_edges = problem.option_loads, problem.graph_edges
     kernels = codes.shape[0]
@@ -283,10 +270,7 @@ def given_sharding(kernel_traits: np.ndarray, tensor_parallel: float, kernel_sha
 
 
 @equation(SHARD, COST, source="DFModel B.2, solved exactly as B.8 stage 1", when=("sharding", ("least_bytes",)))
-def least_bytes_sharding(
-    problem: Problem,
-    kernel_shard: np.ndarray,
-) -> float:
+def least_bytes_sharding(problem: Problem, kernel_shard: np.ndarray) -> float:
     """Fewest bytes communicated, whatever the network; among equals the least replicated work."""
     work = 0.0
     for i in range(problem.option_codes.shape[0]):
@@ -294,14 +278,7 @@ def least_bytes_sharding(
     free = np.zeros((problem.option_codes.shape[0], 3))
     each = np.zeros((3, 2))
     each[:, PER_BYTE] = 1.0
-    return optimise(
-        problem,
-        free,
-        0.0,
-        each,
-        TIE_B / work if work > 0.0 else 0.0,
-        kernel_shard,
-    )
+    return optimise(problem, Costs(free, 0.0, each), TIE_B / work if work > 0.0 else 0.0, kernel_shard)
 
 
 @equation(SHARD, COST, source="DFModel B.8 stage 1, change 1", when=("sharding", ("least_time",)))
@@ -321,11 +298,4 @@ def least_time_sharding(
     seconds[:, OPERATIONS] = 1.0 / attainable_flops
     seconds[:, OUTPUT_B] = 1.0 / attainable_bandwidth_Bps
     seconds[:, WEIGHT_B] = weight_reads / attainable_bandwidth_Bps
-    return optimise(
-        problem,
-        seconds,
-        1.0 / attainable_bandwidth_Bps,
-        channel_costs,
-        0.0,
-        kernel_shard,
-    )
+    return optimise(problem, Costs(seconds, 1.0 / attainable_bandwidth_Bps, channel_costs), 0.0, kernel_shard)

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from kernels.equation import compiled
-from kernels.packages.layout import Record
+from kernels.packages.layout import Record, Unit
 
 
 @compiled
@@ -17,17 +17,9 @@ def enlarged(area: float, margin: float, aspect: float) -> float:
 
 
 @compiled
-def count_pads(
-    code: Record,
-    die: Record,
-    host: Record,
-    conventions: Record,
-    face: Record,
-    back: Record,
-    parts: Record,
-    result: Record,
-) -> None:
+def count_pads(unit: Unit, face: Record, back: Record) -> None:
     """Power, pads and vias of a die whose children are known. Pads for power are round, half as wide as their pitch."""
+    code, die, host, conventions, parts, result = unit
     own = die.power_W + parts.io_power_W
     own = own if math.isnan(die.given_power_W) else die.given_power_W
     result.total_power_W = own + face.total_power_W + back.total_power_W
@@ -74,21 +66,13 @@ def reached_frame(need: float, band: float, aspect: float, pitch: float) -> tupl
 
 
 @compiled
-def pad_field(
-    code: Record,
-    die: Record,
-    host: Record,
-    conventions: Record,
-    reaches: np.ndarray,
-    signals_by_reach: np.ndarray,
-    covered: float,
-    result: Record,
-) -> tuple[float, bool]:
+def pad_field(unit: Unit, reaches: np.ndarray, signals_by_reach: np.ndarray, covered: float) -> tuple[float, bool]:
     """Area of a die's field of pads, and whether all its links reach their neighbours.
 
     A link of reach r has its pads within r less the distance of the neighbouring die; longer links come on top.
     `covered` is the area of what is mounted on the same side.
     """
+    code, die, host, conventions, _, result = unit
     aspect, pitch = die.aspect_ratio, pad_pitch(code, die, host)
     separation = host.assembly_separation_mm
     x, y, signals = 0.0, 0.0, 0.0
@@ -140,26 +124,15 @@ def cover(code: Record, die: Record, host: Record, area: float, parts: Record) -
 
 
 @compiled
-def size_die(
-    code: Record,
-    die: Record,
-    host: Record,
-    conventions: Record,
-    reaches: np.ndarray,
-    signals_by_reach: np.ndarray,
-    face: Record,
-    back: Record,
-    parts: Record,
-    result: Record,
-) -> bool:
+def size_die(unit: Unit, reaches: np.ndarray, signals_by_reach: np.ndarray, face: Record, back: Record) -> bool:
     """Pads, vias and area of a die; whether its links are short enough.
 
-    `host` is the die that carries it (itself for the root), `face` and `back` are the sums of the results of the dies
-    mounted on its sides, `parts` what else it must know of them.
+    `face` and `back` are the sums of the results of the dies mounted on its sides.
     """
-    count_pads(code, die, host, conventions, face, back, parts, result)
+    code, die, _, _, parts, result = unit
+    count_pads(unit, face, back)
     covered = back.area_mm2 if code.face_up == 1 else face.area_mm2
-    pads, reached = pad_field(code, die, host, conventions, reaches, signals_by_reach, covered, result)
+    pads, reached = pad_field(unit, reaches, signals_by_reach, covered)
     stacked = stacked_area(die, parts)
     area = max(die.core_area_mm2 + parts.io_area_mm2 + result.via_area_mm2, pads, stacked)
     area = area if math.isnan(die.given_area_mm2) else die.given_area_mm2

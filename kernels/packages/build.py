@@ -28,6 +28,7 @@ from kernels.packages.layout import (
     RESULTS,
     STATUS,
     Record,
+    Unit,
 )
 from kernels.packages.links import count_copies, link_loads, number_reaches
 from kernels.packages.silicon import count_dies, gate_density, make_die
@@ -44,12 +45,14 @@ def passed(good: float, coverage: float) -> float:
 
 
 @compiled
-def test_die(carrier: bool, die: Record, whole_wafer: bool, dies: float, result: Record) -> None:
+def test_die(unit: Unit, whole_wafer: bool) -> None:
     """First step of a unit: the die by itself.
 
     It is not tested where it is made onto the dies that it carries, nor where it is bonded as part of a whole wafer.
     """
-    untested = dies > 0.0 and (die.assembly_chip_first == 1.0 or die.assembly_whole_wafer == 1.0)
+    code, die, _, _, parts, result = unit
+    carrier = code.carrier == 1
+    untested = parts.dies > 0.0 and (die.assembly_chip_first == 1.0 or die.assembly_whole_wafer == 1.0)
     untested = untested or whole_wafer
     result.self_test_usd = 0.0 if untested else result.self_test_usd
     coverage = 0.0 if untested else die.test_self_tested * die.test_self_coverage
@@ -70,18 +73,12 @@ def test_die(carrier: bool, die: Record, whole_wafer: bool, dies: float, result:
 
 
 @compiled
-def assemble(
-    die: Record,
-    untested: bool,
-    conventions: Record,
-    load: Record,
-    parts: Record,
-    result: Record,
-) -> None:
+def assemble(unit: Unit, untested: bool, load: Record) -> None:
     """Second step of a unit: what is mounted on the die, and the test of the whole.
 
     `load` is the sum of the results of what is mounted. Yield of the step and price of the test are known.
     """
+    _, die, _, conventions, parts, result = unit
     good = result.self_quality * parts.quality * result.assembly_yield
     if conventions.late_process_yield == 1.0:
         good *= die.wafer_process_yield
@@ -110,18 +107,11 @@ def assemble(
 
 
 @compiled
-def spread_design(
-    carrier: bool,
-    die: Record,
-    conventions: Record,
-    load: Record,
-    parts: Record,
-    result: Record,
-    chip: float,
-) -> None:
+def spread_design(unit: Unit, load: Record, chip: float) -> None:
     """Design and masks of a die and of the package on it, over the number of such dies made."""
+    code, die, _, conventions, parts, result = unit
     if parts.dies > 0.0:
-        area = result.area_mm2 if carrier else result.stacked_area_mm2
+        area = result.area_mm2 if code.carrier == 1 else result.stacked_area_mm2
         chip += die.assembly_design_price_usd_per_mm2 * area + die.assembly_fixed_price_usd
         if conventions.carrier_in_design == 1.0 and parts.bumped_carriers > 0.0:
             # The price of one substrate under an interposer, which is no design.
@@ -131,22 +121,23 @@ def spread_design(
 
 
 @compiled
-def add_carbon(die: Record, load: Record, dies: float, result: Record, carbon: float, energy: float) -> None:
+def add_carbon(unit: Unit, load: Record, carbon: float, energy: float) -> None:
     """Carbon and electricity of a finished unit: those of scrapped dies and units are its own, as their price is."""
+    die, result = unit.die, unit.result
     if math.isnan(die.given_carbon_kg):
         own, used = carbon / result.test_yield, energy / result.test_yield
     else:
         own, used = die.given_carbon_kg, 0.0
-    if dies > 0.0:
+    if unit.parts.dies > 0.0:
         own += die.assembly_carbon_kg_per_mm2 * result.area_mm2
     result.carbon_kg = (own + load.carbon_kg) / result.assembled_test_yield
     result.energy_J = (used + load.energy_J) / result.assembled_test_yield
 
 
 @compiled
-def status_of(die: Record, load: float, result: Record, reached: bool) -> float:
+def status_of(unit: Unit, load: float, reached: bool) -> float:
     """First reason why a die cannot be made, or else `load`, that of what is mounted on it."""
-    made = math.isnan(die.given_price_usd)
+    result, made = unit.result, math.isnan(unit.die.given_price_usd)
     if result.dies_per_wafer <= 0.0 and made:
         return EXCEEDS_WAFER
     if not reached:
@@ -157,18 +148,10 @@ def status_of(die: Record, load: float, result: Record, reached: bool) -> float:
 
 
 @compiled
-def finish_unit(
-    code: Record,
-    die: Record,
-    host: Record,
-    conventions: Record,
-    load: Record,
-    parts: Record,
-    spent: tuple[float, float, float],
-    result: Record,
-) -> None:
+def finish_unit(unit: Unit, load: Record, spent: tuple[float, float, float]) -> None:
     """Results of the unit on a die that is made; `load` is the sum of the results of what is mounted on it, `spent`
     the usd of its masks and design, and the carbon and the energy of its layers."""
+    code, die, host, conventions, parts, result = unit
     design, carbon, energy = spent
     bare = parts.dies == 0.0 and conventions.bare_dies_tested_twice == 0.0
     if bare:
@@ -176,13 +159,13 @@ def finish_unit(
         result.true_yield *= compounded(die.assembly_tsv_yield, result.vias)
     result.bonds = parts.leaving_wires if conventions.leaving_bonds_only == 1.0 else load.pads_to_parent
     whole_wafer = code.parent >= 0 and host.assembly_whole_wafer == 1.0
-    test_die(code.carrier == 1, die, whole_wafer, parts.dies, result)
+    test_die(unit, whole_wafer)
     untested = whole_wafer or bare
     result.assembly_test_usd = 0.0 if untested else unit_test_price(die, parts)
     result.assembly_yield = 1.0 if bare else step_yield(die, result, parts.dies, result.bonds)
-    assemble(die, untested, conventions, load, parts, result)
-    spread_design(code.carrier == 1, die, conventions, load, parts, result, design)
-    add_carbon(die, load, parts.dies, result, carbon, energy)
+    assemble(unit, untested, load)
+    spread_design(unit, load, design)
+    add_carbon(unit, load, carbon, energy)
 
 
 @compiled
@@ -280,15 +263,14 @@ def package_units(
         else:
             for column in range(len(RESULTS)):
                 carried[2 * count, column] = carried[i, column] + carried[count + i, column]
-            host = dies[above] if above >= 0 else die
+            unit = Unit(code, die, dies[above] if above >= 0 else die, conventions, part, result)
             # Links bind a die that has some, if the package has any that end outside of it.
             bound = part.own_ends > 0.0 and part.ends - part.equal_ends < 2.0 * len(links)
             near = reaches if bound else reaches[:0]
-            reached = size_die(code, die, host, conventions, near, signals[i], sums[i], sums[count + i], part, result)
+            reached = size_die(unit, near, signals[i], sums[i], sums[count + i])
             result.dies_per_wafer = count_dies(codes, dies, conventions, results, i)
-            spent = make_die(code, die, layers, conventions, part, result)
-            finish_unit(code, die, host, conventions, load, part, spent, result)
-            result.status = status_of(die, reasons[i], result, reached)
+            finish_unit(unit, load, make_die(unit, layers))
+            result.status = status_of(unit, reasons[i], reached)
         if above >= 0 and die.count > 0.0:
             onto = code.back * count + above
             for column in range(len(RESULTS)):

@@ -4,7 +4,7 @@ A package is a tree of dies. Row 0 is the root (substrate, interposer, or a sing
 children. A row stands for `count` equal dies on every copy of its parent; a row of count 0 is absent.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -275,3 +275,15 @@ CONVENTION, RESULT, PART = record(CONVENTIONS), record(RESULTS), record(PARTS)
 
 Record = Any
 """A row of a table: Numba knows its fields."""
+
+
+class Unit(NamedTuple):
+    """A die and what is mounted on it, at work: its codes and numbers, the die that carries it (itself for the root),
+    the conventions, what it must know of its parts, and what is found of it."""
+
+    code: Record
+    die: Record
+    host: Record
+    conventions: Record
+    parts: Record
+    result: Record

@@ -6,7 +6,7 @@ import numpy as np
 
 from kernels.equation import compiled
 from kernels.packages.defects import die_yield, harvested_yield
-from kernels.packages.layout import Record
+from kernels.packages.layout import Record, Unit
 from kernels.packages.wafer import dies_per_wafer, exposures, reticle_use, reticle_use_by_area, seams
 
 
@@ -46,8 +46,9 @@ def count_dies(codes: np.ndarray, dies: np.ndarray, conventions: Record, results
 
 
 @compiled
-def fields(die: Record, conventions: Record, result: Record) -> tuple[float, float]:
+def fields(unit: Unit) -> tuple[float, float]:
     """Exposure fields of a die and how well they are used; writes the seams between them."""
+    _, die, _, conventions, _, result = unit
     x, y, area = result.width_mm, result.height_mm, result.area_mm2
     wide, high = die.wafer_reticle_x_mm, die.wafer_reticle_y_mm
     result.reticle_slack_mm = max(min(wide - x, high - y), min(wide - y, high - x))
@@ -60,11 +61,12 @@ def fields(die: Record, conventions: Record, result: Record) -> tuple[float, flo
 
 
 @compiled
-def layer_yield(die: Record, layer: Record, conventions: Record, result: Record) -> float:
+def layer_yield(unit: Unit, layer: Record) -> float:
     """Share of dies without a fault in one layer, repaired and harvested ones included, and without a bad seam.
 
     Faults count in core, cells and vias of an active layer and on the whole of a passive one.
     """
+    _, die, _, conventions, _, result = unit
     area = die.core_area_mm2 + result.io_area_mm2
     if conventions.flawless_carriers == 0.0:
         area = area + result.via_area_mm2 if layer.active == 1.0 else result.area_mm2
@@ -91,12 +93,11 @@ def gate_density(code: Record, layers: np.ndarray) -> float:
 
 
 @compiled
-def make_die(
-    code: Record, die: Record, layers: np.ndarray, conventions: Record, parts: Record, result: Record
-) -> tuple[float, float, float]:
+def make_die(unit: Unit, layers: np.ndarray) -> tuple[float, float, float]:
     """Price of the layers and yield of a die whose area and number per wafer are known; returns masks and design in usd
     (not yet spread over a quantity), and per die carbon in kg and electricity in J of its layers."""
-    field_count, use = fields(die, conventions, result)
+    code, die, _, conventions, parts, result = unit
+    field_count, use = fields(unit)
     result.reticle_use = use
     if die.wafer_panel_x_mm > 0.0:
         wafer = die.wafer_panel_x_mm * die.wafer_panel_y_mm
@@ -117,7 +118,7 @@ def make_die(
         litho = layer.litho_share
         exposed = 1.0 - litho + litho / use if litho > 0.0 else 1.0
         price += layer.price_usd_per_mm2 * share * exposed
-        good *= layer_yield(die, layer, conventions, result)
+        good *= layer_yield(unit, layer)
         design += die.reticle_share * layer.mask_set_usd * field_count
         design += die.core_area_mm2 * layer.design_price_usd_per_mm2
         design += result.area_mm2 * layer.chip_design_price_usd_per_mm2 + layer.chip_fixed_price_usd

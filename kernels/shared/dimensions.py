@@ -88,6 +88,12 @@ class Links(NamedTuple):
 
 
 @compiled
+def slowest_outer(links: Links, dim: Extents) -> float:
+    """What a chip sends along the slowest of the outer dimensions that a network has."""
+    return min(links.bandwidth_y_Bps, links.bandwidth_z_Bps) if dim.z > 1.0 else links.bandwidth_y_Bps
+
+
+@compiled
 def farthest(links: Links, group: Extents) -> float:
     """Latency to the farthest chip of a group, dimension after dimension."""
     outer = diameter(links.topology_kind_y, group.y) + diameter(links.topology_kind_z, group.z)
@@ -193,21 +199,10 @@ GRID = (
     source="pipelined broadcast; latency of the longest path",
     when=("process_grid_network", ("topology_aware",)),
 )
-def grid_collectives(
-    topology_kind_y: float,
-    topology_kind_z: float,
-    dim_y: float,
-    dim_z: float,
-    bandwidth_x_Bps: float,
-    bandwidth_y_Bps: float,
-    bandwidth_z_Bps: float,
-    hop_x_s: float,
-    hop_outer_s: float,
-) -> tuple[float, float, float, float]:
+def grid_collectives(links: Links, dim: Annotated[Extents, "dim_{}"]) -> tuple[float, float, float, float]:
     """Rows of the process grid lie along the first dimension, columns along the others."""
-    hops = all_gather_steps(topology_kind_y, dim_y) + all_gather_steps(topology_kind_z, dim_z)
-    slowest = min(bandwidth_y_Bps, bandwidth_z_Bps) if dim_z > 1.0 else bandwidth_y_Bps
-    return 1.0 / slowest, hops * hop_outer_s, 1.0 / bandwidth_x_Bps, hop_x_s
+    hops = all_gather_steps(links.topology_kind_y, dim.y) + all_gather_steps(links.topology_kind_z, dim.z)
+    return 1.0 / slowest_outer(links, dim), hops * links.hop_outer_s, 1.0 / links.bandwidth_x_Bps, links.hop_x_s
 
 
 @equation(*GRID, source="DFModel A.3, HPL", when=("process_grid_network", ("topology_free",)))

@@ -39,15 +39,16 @@ def relative_energy(width_B: float) -> float:
     return ACCUMULATION + (1.0 - ACCUMULATION) * width_B / 2.0
 
 
-@equation(
+BOARD = (
     Output("idle_power_W", "W", "power of a board without work"),
     Output("power_limit_W", "W", "limit of a board's power; NaN where none is known"),
-    Output(
-        "flop_energy_J_per_flop",
-        "J/flop",
-        "energy of a bf16 operation, without cache and memory",
-    ),
+    Output("flop_energy_J_per_flop", "J/flop", "energy of a bf16 operation, without cache and memory"),
     Output("byte_energy_J_per_B", "J/B", "energy of moving a byte between memory and chip"),
+)
+
+
+@equation(
+    *BOARD,
     source="calibrated; else a share of the rated power, the rest of it over the peak, and the memory's energy",
 )
 def board_constants(

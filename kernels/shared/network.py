@@ -6,7 +6,10 @@ from kernels.codes import ABSENT, FULLY_CONNECTED, SWITCH
 from kernels.equation import Output, compiled, equation
 from kernels.shared.dimensions import Extents
 
-EXTENT = "chips of the group along the dimension"
+
+def extents(group: str) -> tuple[Output, ...]:
+    """Columns of where a group lies."""
+    return tuple(Output(f"{group}_{axis}", "", "chips of the group along the dimension") for axis in Extents._fields)
 
 
 @compiled
@@ -30,9 +33,7 @@ def lay(group: float, free_x: float, free_y: float, free_z: float) -> tuple[floa
 
 
 @equation(
-    Output("tensor_x", "", EXTENT),
-    Output("tensor_y", "", EXTENT),
-    Output("tensor_z", "", EXTENT),
+    *extents("tensor"),
     source="DFModel A.2 assigns whole dimensions; here a group may fill part of one or several",
 )
 def tensor_extents(tensor_parallel: float, dim: Annotated[Extents, "dim_{}"]) -> tuple[float, float, float]:
@@ -40,15 +41,7 @@ def tensor_extents(tensor_parallel: float, dim: Annotated[Extents, "dim_{}"]) ->
     return lay(tensor_parallel, dim.x, dim.y, dim.z)
 
 
-@equation(
-    Output("pipeline_x", "", EXTENT),
-    Output("pipeline_y", "", EXTENT),
-    Output("pipeline_z", "", EXTENT),
-    Output("data_x", "", EXTENT),
-    Output("data_y", "", EXTENT),
-    Output("data_z", "", EXTENT),
-    source="DFModel A.2, order TP, PP, DP",
-)
+@equation(*extents("pipeline"), *extents("data"), source="DFModel A.2, order TP, PP, DP")
 def outer_extents(
     placement: float,
     tensor: Annotated[Extents, "tensor_{}"],
@@ -116,23 +109,19 @@ def links_shared(
     return link_bandwidth_Bps * link_efficiency, along_y, along_z
 
 
-@equation(
+HOPS = (
     Output("hop_x_s", "s", "latency of one hop in the first dimension"),
     Output("hop_outer_s", "s", "latency of one hop in the other dimensions"),
-    source="DFModel A.3, serving generation",
-    when=("latency", ("included",)),
 )
+
+
+@equation(*HOPS, source="DFModel A.3, serving generation", when=("latency", ("included",)))
 def hop_latencies(link_latency_s: float, outer_link_latency_s: float) -> tuple[float, float]:
     """Hop latencies as the links have them."""
     return link_latency_s, outer_link_latency_s
 
 
-@equation(
-    Output("hop_x_s", "s", "latency of one hop in the first dimension"),
-    Output("hop_outer_s", "s", "latency of one hop in the other dimensions"),
-    source="DFModel A.3, paper generation",
-    when=("latency", ("ignored",)),
-)
+@equation(*HOPS, source="DFModel A.3, paper generation", when=("latency", ("ignored",)))
 def no_latencies() -> tuple[float, float]:
     """The published study leaves latency out."""
     return 0.0, 0.0

@@ -14,7 +14,7 @@ from kernels.equation import Output, compiled, equation
 from kernels.shared.energy import TOTALS, relative_energy
 from kernels.transformers.attention import TILE, Attention, attention_backward_time, attention_time, score_count
 from kernels.transformers.collectives import ALL_GATHER, ALL_REDUCE, POINT_TO_POINT, REDUCE_SCATTER
-from kernels.transformers.groups import G, chips_of, sent_J, shard_counts
+from kernels.transformers.groups import G, Sending, chips_of, sent_J, shard_counts
 from kernels.transformers.matmul import Product, gemm_time
 from kernels.transformers.operators import (
     ATTENTION,
@@ -25,7 +25,6 @@ from kernels.transformers.operators import (
     Formats,
     adjoint,
     attention_of,
-    formats_of,
     product_flops,
     products_of,
 )
@@ -81,34 +80,37 @@ def attention_l2_B(a: Attention) -> float:
     return size * (a.heads * a.queries * a.element_B + read_B)
 
 
-@compiled
-def evaluate_work(
-    traits: np.ndarray,
-    dims: np.ndarray,
-    group_network: np.ndarray,
-    group_energy: np.ndarray,
+@equation(
+    Output("operator_work", "flop, B or J", "per operator: work of both passes", ("operator", 2 * len(W))),
+    source="operations and bytes of the operators, products and attention of kernels.transformers",
+)
+def operator_work(
+    operator_traits: np.ndarray,
+    operator_dims: np.ndarray,
+    sending: Sending,
     rates: Rates,
-    chip: Chip,
+    chip: Annotated[Chip, "chip_{}"],
     formats: Formats,
     precisions: Precisions,
-    attention_rows: float,
-    work: np.ndarray,
+    calibration_attention_rows: float,
+    operator_work: np.ndarray,
 ) -> None:
-    """Fill `work` with forward and backward work of every operator, as `evaluate_operators` fills its times."""
+    """Every operator of a training pass, or of the pass over a prompt, as `operator_times` times them."""
+    traits, work = operator_traits, operator_work
     linear = relative_energy(FORMAT_B[int(precisions.compute_format)])
     attending = relative_energy(FORMAT_B[int(precisions.attention_format)])
     memory_Bps = rates.attainable_memory_Bps
     work[:] = 0.0
     for i in range(len(traits)):
-        d, forward, backward = dims[i], work[i, : len(W)], work[i, len(W) :]
+        d, forward, backward = operator_dims[i], work[i, : len(W)], work[i, len(W) :]
         kind = traits[i, TRAIT.type]
         if d[D.count] <= 0.0:
             continue
         if kind == COLLECTIVE:
             group, operation = traits[i, TRAIT.group], float(traits[i, TRAIT.operation])
-            forward[W.network_J] = sent_J(group_network, group_energy, group, operation, d[D.message])
+            forward[W.network_J] = sent_J(sending, group, operation, d[D.message])
             back = adjoint(operation)
-            backward[W.network_J] = sent_J(group_network, group_energy, group, back, d[D.backward_message])
+            backward[W.network_J] = sent_J(sending, group, back, d[D.backward_message])
         elif kind == GEMM:
             precision = traits[i, TRAIT.precision]
             peak = product_flops(d, precision, rates)
@@ -123,7 +125,7 @@ def evaluate_work(
             backward[W.memory_B] = input_B + weight_B
         elif kind == ATTENTION:
             shape = attention_of(d, formats)
-            _, _, forward[W.memory_B], flops = attention_time(shape, rates, chip, attention_rows)
+            _, _, forward[W.memory_B], flops = attention_time(shape, rates, chip, calibration_attention_rows)
             _, _, backward[W.memory_B], back_flops = attention_backward_time(shape, rates, chip)
             l2_B = attention_l2_B(shape)
             # The cache serves the products of the backward pass as it does those of the forward pass.
@@ -136,54 +138,13 @@ def evaluate_work(
             backward[W.l2_B] = backward[W.memory_B] = d[D.input_gradient_bytes] + d[D.weight_gradient_bytes]
 
 
-COUNTED = "operations and bytes of the operators, products and attention of kernels.transformers"
-
-
-@equation(
-    Output("operator_work", "flop, B or J", "per operator: work of both passes", ("operator", 2 * len(W))),
-    source=COUNTED,
-)
-def operator_work(
-    task: float,
-    operator_traits: np.ndarray,
-    operator_dims: np.ndarray,
-    group_network: np.ndarray,
-    group_energy: np.ndarray,
-    rates: Rates,
-    chip: Annotated[Chip, "chip_{}"],
-    formats: Formats,
-    precisions: Precisions,
-    calibration_attention_rows: float,
-    operator_work: np.ndarray,
-) -> None:
-    """Every operator of a training pass, or of the pass over a prompt."""
-    evaluate_work(
-        operator_traits, operator_dims, group_network, group_energy, rates, chip, formats_of(task, formats), precisions,
-        calibration_attention_rows, operator_work,
-    )  # fmt: skip
-
-
-@equation(
+decode_work = operator_work.of(
+    "decode_work",
     Output("decode_work", "flop, B or J", "the same for one generated token", ("operator", 2 * len(W))),
-    source=COUNTED,
+    operator_dims="decode_dims",
+    kv_B="cache_B",
 )
-def decode_work(
-    operator_traits: np.ndarray,
-    decode_dims: np.ndarray,
-    group_network: np.ndarray,
-    group_energy: np.ndarray,
-    rates: Rates,
-    chip: Annotated[Chip, "chip_{}"],
-    formats: Formats,
-    precisions: Precisions,
-    calibration_attention_rows: float,
-    decode_work: np.ndarray,
-) -> None:
-    """Every operator of the pass for one token of each request, at the mean length of the cache."""
-    evaluate_work(
-        operator_traits, decode_dims, group_network, group_energy, rates, chip, formats, precisions,
-        calibration_attention_rows, decode_work,
-    )  # fmt: skip
+"""Every operator of the pass for one token of each request, at the mean length of the cache."""
 
 
 # places and models
@@ -273,27 +234,21 @@ def weights_of(place_sums: np.ndarray, depth: Depth) -> Weights:
 
 @compiled
 def gradients_J(
-    group_network: np.ndarray,
-    group_energy: np.ndarray,
-    zero_stage: float,
-    microbatches: float,
-    weights: Weights,
-    widths: Widths,
-    sent: float,
+    sending: Sending, zero_stage: float, microbatches: float, weights: Weights, widths: Widths, sent: float
 ) -> float:
     """`sent` and the energy of what one chip of every stage sends to reduce gradients and to gather weights."""
     if zero_stage >= 3.0:
         for group, part in ((G.shard, weights.dense), (G.expert_data, weights.expert)):
-            gather_J = sent_J(group_network, group_energy, group, ALL_GATHER, part * widths.weight_B)
-            scatter_J = sent_J(group_network, group_energy, group, REDUCE_SCATTER, part * widths.reduce_B)
+            gather_J = sent_J(sending, group, ALL_GATHER, part * widths.weight_B)
+            scatter_J = sent_J(sending, group, REDUCE_SCATTER, part * widths.reduce_B)
             sent += microbatches * (2.0 * gather_J + scatter_J)
-        part_B = weights.everywhere / chips_of(group_network, G.shard) * widths.reduce_B
-        return sent + sent_J(group_network, group_energy, G.replica, ALL_REDUCE, part_B)
+        part_B = weights.everywhere / chips_of(sending.group_network, G.shard) * widths.reduce_B
+        return sent + sent_J(sending, G.replica, ALL_REDUCE, part_B)
     operation = REDUCE_SCATTER if zero_stage >= 1.0 else ALL_REDUCE
     for group, part in ((G.data, weights.everywhere), (G.expert_data, weights.expert)):
-        sent += sent_J(group_network, group_energy, group, operation, part * widths.reduce_B)
+        sent += sent_J(sending, group, operation, part * widths.reduce_B)
         if zero_stage >= 1.0:
-            sent += sent_J(group_network, group_energy, group, ALL_GATHER, part * widths.weight_B)
+            sent += sent_J(sending, group, ALL_GATHER, part * widths.weight_B)
     return sent
 
 
@@ -310,8 +265,7 @@ def training_work(
     chips: float,
     pipeline: Pipeline,
     updates: Updates,
-    group_network: np.ndarray,
-    group_energy: np.ndarray,
+    sending: Sending,
     widths: Widths,
     boundary: Annotated[Boundary, "stage_{}"],
     traffic: Annotated[StateTraffic, "calibration_{}"],
@@ -325,16 +279,15 @@ def training_work(
     each_B = traffic.accumulation_B + sharded * traffic.unshard_traffic_B
     total[W.memory_B] += microbatches * weights.in_layers * each_B
     if updates.optimizer_traffic > 0.0:
-        shards, expert_shards = shard_counts(updates.zero_stage, group_network)
+        shards, expert_shards = shard_counts(updates.zero_stage, sending.group_network)
         part = weights.everywhere / shards + weights.expert / expert_shards
         total[W.memory_B] += part * traffic.optimizer_traffic_B
     if updates.gradient_all_reduce != IGNORED:
-        total[W.network_J] = gradients_J(
-            group_network, group_energy, updates.zero_stage, microbatches, weights, widths, total[W.network_J]
-        )
+        sent = total[W.network_J]
+        total[W.network_J] = gradients_J(sending, updates.zero_stage, microbatches, weights, widths, sent)
     if stages > 1.0:
-        boundary_J = sent_J(group_network, group_energy, G.pipeline, POINT_TO_POINT, boundary.message_B)
-        boundary_J += sent_J(group_network, group_energy, G.tensor, ALL_GATHER, boundary.gather_B)
+        boundary_J = sent_J(sending, G.pipeline, POINT_TO_POINT, boundary.message_B)
+        boundary_J += sent_J(sending, G.tensor, ALL_GATHER, boundary.gather_B)
         total[W.network_J] += 2.0 * microbatches * (stages * chunks_of(pipeline) - 1.0) * boundary_J
     n = chips / stages
     return n * total[W.flops], n * total[W.l2_B], n * total[W.memory_B], n * total[W.network_J]
@@ -353,8 +306,7 @@ def inference_work(
     output_length: float,
     chips: float,
     pipeline_parallel: float,
-    group_network: np.ndarray,
-    group_energy: np.ndarray,
+    sending: Sending,
     stage_message_B: float,
     queries: float,
 ) -> tuple[float, float, float, float]:
@@ -364,7 +316,7 @@ def inference_work(
     total += tokens * whole_model(decode_place_work, depth, 0.0)[0]
     if pipeline_parallel > 1.0:
         for message_B in (stage_message_B, tokens * stage_message_B / queries):
-            sent = sent_J(group_network, group_energy, G.pipeline, POINT_TO_POINT, message_B)
+            sent = sent_J(sending, G.pipeline, POINT_TO_POINT, message_B)
             total[W.network_J] += (pipeline_parallel - 1.0) * sent
     n = microbatches * chips / pipeline_parallel
     return n * total[W.flops], n * total[W.l2_B], n * total[W.memory_B], n * total[W.network_J]

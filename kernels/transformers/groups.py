@@ -11,9 +11,10 @@ import numpy as np
 
 from kernels.codes import FULLY_CONNECTED, GROUPS, MAPPED, MESH, RING
 from kernels.equation import Output, compiled, equation
-from kernels.shared.dimensions import Extents, Links
+from kernels.shared.dimensions import Extents, Links, slowest_outer
 from kernels.shared.energy import carried_J_per_B
 from kernels.shared.network import lay
+from kernels.shared.price import PerRate
 from kernels.transformers.collectives import (
     ALL_GATHER,
     ALL_REDUCE,
@@ -170,19 +171,19 @@ def ranks_over(parallelism: Parallelism, chips: float) -> bool:
 
 
 class Messaging(NamedTuple):
-    """How a library sends: its algorithm, seconds to start a collective, the piece that runs at half of the rate."""
+    """Where groups lie on the network, and how a library sends there: its algorithm, seconds to start a collective, the
+    piece that runs at half of the rate."""
 
+    group_network: np.ndarray
     collective_algorithm: float
     calibration_collective_launch_s: float
     calibration_half_message_B: float
 
 
 @compiled
-def group_collective(
-    group_network: np.ndarray, row: int, operation: float, message_B: float, messaging: Messaging
-) -> float:
+def group_collective(messaging: Messaging, row: int, operation: float, message_B: float) -> float:
     """Time of a collective in one of the groups; 0 for a group of one chip or an empty message."""
-    algorithm, launch_s, half_B = messaging
+    group_network, algorithm, launch_s, half_B = messaging
     group = group_at(group_network, row)
     if group.inner * group.outer <= 1.0 or message_B <= 0.0:
         return 0.0
@@ -217,10 +218,9 @@ class LinkCalibration(NamedTuple):
 @compiled
 def alone(dim: Extents, links: Links, reduction_share: float, attained: LinkCalibration) -> Group:
     """A group of one chip, with the network that its chip sees."""
-    slowest = min(links.bandwidth_y_Bps, links.bandwidth_z_Bps) if dim.z > 1.0 else links.bandwidth_y_Bps
-    step_s = attained.collective_step_s
+    outer_Bps, step_s = slowest_outer(links, dim), attained.collective_step_s
     return Group(
-        1.0, 1.0, links.bandwidth_x_Bps * attained.link_efficiency, slowest * attained.outer_link_efficiency,
+        1.0, 1.0, links.bandwidth_x_Bps * attained.link_efficiency, outer_Bps * attained.outer_link_efficiency,
         links.hop_x_s + step_s, links.hop_outer_s + step_s, links.topology_kind_x, links.topology_kind_y,
         reduction_share, attained.own_copy,
     )  # fmt: skip
@@ -315,30 +315,31 @@ def group_network(
     source="energy of links and of switch ports, as in the static power of a system",
 )  # fmt: skip
 def group_energy(
-    group_network: np.ndarray,
-    link_energy_J_per_B: float,
-    link_switch_energy_J_per_B: float,
-    outer_link_energy_J_per_B: float,
-    outer_link_switch_energy_J_per_B: float,
-    group_energy: np.ndarray,
+    group_network: np.ndarray, energy: Annotated[PerRate, "{}_energy_J_per_B"], group_energy: np.ndarray
 ) -> None:
     """Every byte crosses one link of the dimension in which it is sent."""
     for row in range(len(group_network)):
         group = group_at(group_network, row)
-        inner_J_per_B = carried_J_per_B(group.inner_kind, link_energy_J_per_B, link_switch_energy_J_per_B)
-        outer_J_per_B = carried_J_per_B(group.outer_kind, outer_link_energy_J_per_B, outer_link_switch_energy_J_per_B)
-        group_energy[row, 0], group_energy[row, 1] = inner_J_per_B, outer_J_per_B
+        group_energy[row, 0] = carried_J_per_B(group.inner_kind, energy.link, energy.link_switch)
+        group_energy[row, 1] = carried_J_per_B(group.outer_kind, energy.outer_link, energy.outer_link_switch)
+
+
+class Sending(NamedTuple):
+    """Where groups lie on the network, and the energy of a byte that they send."""
+
+    group_network: np.ndarray
+    group_energy: np.ndarray
 
 
 @compiled
-def sent_J(group_network: np.ndarray, group_energy: np.ndarray, row: int, operation: float, message_B: float) -> float:
+def sent_J(sending: Sending, row: int, operation: float, message_B: float) -> float:
     """Energy of what one chip sends in a collective that moves the fewest bytes: first dimension, then the others.
 
     Other algorithms send as many bytes or more; which one runs is not told apart here.
     """
-    group = group_at(group_network, row)
+    group = group_at(sending.group_network, row)
     inner, outer = group.inner, group.outer
-    near, far = group_energy[row, 0], group_energy[row, 1]
+    near, far = sending.group_energy[row, 0], sending.group_energy[row, 1]
     if inner * outer <= 1.0 or message_B <= 0.0:
         return 0.0
     inside, outside = (inner - 1.0) / inner, (outer - 1.0) / outer

@@ -5,16 +5,7 @@ import numpy as np
 from kernels.equation import Output, compiled, equation
 from kernels.transformers.collectives import POINT_TO_POINT
 from kernels.transformers.groups import G, Messaging, group_collective
-from kernels.transformers.sums import FIRST, LAST, S
-
-
-@compiled
-def forward_pass(layer: np.ndarray, places: np.ndarray, layers_per_stage: float) -> tuple[float, float]:
-    """Seconds of the layers of a stage, and of embedding and head."""
-    layer_s = max(layer[S.forward] + layer[S.network_forward], layer[S.host_forward])
-    ends_s = places[FIRST, S.forward] + places[LAST, S.forward]
-    ends_s += places[FIRST, S.network_forward] + places[LAST, S.network_forward]
-    return layers_per_stage * layer_s, ends_s
+from kernels.transformers.sums import BREAKDOWN, FIRST, LAST, S
 
 
 @compiled
@@ -30,19 +21,21 @@ def forward_flops(layer: np.ndarray, places: np.ndarray, layers: float) -> float
 )
 def prefill_stage(layer_sums: np.ndarray, place_sums: np.ndarray, layers_per_stage: float) -> tuple[float, float]:
     """Prompts of a microbatch run together."""
-    return forward_pass(layer_sums, place_sums, layers_per_stage)
+    layer, places = layer_sums, place_sums
+    layer_s = max(layer[S.forward] + layer[S.network_forward], layer[S.host_forward])
+    ends_s = places[FIRST, S.forward] + places[LAST, S.forward]
+    ends_s += places[FIRST, S.network_forward] + places[LAST, S.network_forward]
+    return layers_per_stage * layer_s, ends_s
 
 
-@equation(
+decode_stage = prefill_stage.of(
+    "decode_stage",
     Output("decode_stage_s", "s", "pass for one token of each request of a microbatch through the layers of a stage"),
     Output("decode_ends_s", "s", "embedding and head of that pass"),
-    source="sum of the operators, or the host's time to launch them",
+    layer_sums="decode_layer_sums",
+    place_sums="decode_sums",
 )
-def decode_stage(
-    decode_layer_sums: np.ndarray, decode_sums: np.ndarray, layers_per_stage: float
-) -> tuple[float, float]:
-    """At the mean length of the cache over the generated tokens."""
-    return forward_pass(decode_layer_sums, decode_sums, layers_per_stage)
+"""At the mean length of the cache over the generated tokens."""
 
 
 @equation(
@@ -51,17 +44,13 @@ def decode_stage(
     source="point-to-point message",
 )
 def inference_transfers(
-    stage_message_B: float,
-    queries: float,
-    pipeline_parallel: float,
-    group_network: np.ndarray,
-    messaging: Messaging,
+    stage_message_B: float, queries: float, pipeline_parallel: float, messaging: Messaging
 ) -> tuple[float, float]:
     """A generated token sends one position of each request."""
     if pipeline_parallel <= 1.0:
         return 0.0, 0.0
-    token_s = group_collective(group_network, G.pipeline, POINT_TO_POINT, stage_message_B / queries, messaging)
-    return token_s, group_collective(group_network, G.pipeline, POINT_TO_POINT, stage_message_B, messaging)
+    token_s = group_collective(messaging, G.pipeline, POINT_TO_POINT, stage_message_B / queries)
+    return token_s, group_collective(messaging, G.pipeline, POINT_TO_POINT, stage_message_B)
 
 
 @equation(
@@ -127,14 +116,7 @@ def continuous_batching(
 
 
 @equation(
-    Output("compute_time_s", "s", "time in which compute limits the chip"),
-    Output("l2_time_s", "s", "time in which the shared cache limits it"),
-    Output("memory_time_s", "s", "time in which memory limits it"),
-    Output("overhead_time_s", "s", "time in which the cost of kernels limits it"),
-    Output("network_time_s", "s", "time of the collectives inside layers, hidden or not"),
-    Output("hidden_network_time_s", "s", "the part of it that compute hides"),
-    Output("transfer_time_s", "s", "time in which activations pass between stages"),
-    Output("recompute_time_s", "s", "nothing is computed twice in inference"),
+    *BREAKDOWN,
     source="sums over the operators by what limits them, for the prompts and all generated tokens of a batch",
     when=("task", ("inference",)),
 )
@@ -147,7 +129,8 @@ def inference_breakdown(
     prefill_transfer_s: float,
     decode_transfer_s: float,
 ) -> tuple[float, float, float, float, float, float, float, float]:
-    """Of a chip of a full stage without embedding or head; collectives are never hidden."""
+    """Of a chip of a full stage without embedding or head; collectives are never hidden, and nothing is computed
+    twice."""
     n = microbatches * layers_per_stage
     tokens = output_length - 1.0
     compute = layer_sums[S.forward_bound_compute] + tokens * decode_layer_sums[S.forward_bound_compute]

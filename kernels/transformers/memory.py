@@ -1,25 +1,19 @@
 """Memory of one chip that trains or serves a model, whether a point can run, and what a designer compares."""
 
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 import numpy as np
 
 from kernels.codes import REASON
 from kernels.equation import Output, equation
 from kernels.shared.feasibility import Layout, layout_reason
+from kernels.shared.memories import Capacity, Offloaded, memory_reason
 from kernels.transformers.groups import Parallelism, ranks_over, shard_counts
 from kernels.transformers.operators import INFERENCE
 from kernels.transformers.schedules import Pipeline, in_flight, parameter_copies
-from kernels.transformers.stages import FULL, Offloaded
+from kernels.transformers.stages import FULL
 from kernels.transformers.sums import FIRST, LAST, S
 from kernels.transformers.training import Parameters
-
-
-class Capacity(NamedTuple):
-    """Bytes of a memory that one chip needs, and has."""
-
-    need_B: float
-    capacity_B: float
 
 
 @equation(
@@ -152,11 +146,8 @@ def model_feasibility(
     offload: Annotated[Capacity, "offload_{}"],
 ) -> tuple[float, float]:
     """The first check that fails, in the order of `kernels.codes.REASONS`."""
-    headroom = memory.capacity_B - memory.need_B
+    reason, headroom = memory_reason(memory, offload)
     experts, chunks = parallelism.expert_parallel, layers / parallelism.pipeline_parallel
-    too_far = offload.capacity_B > 0.0 and offload.need_B > offload.capacity_B
-    reason = REASON.memory_capacity if headroom < 0.0 else REASON.feasible
-    reason = REASON.offload_capacity if too_far else reason
     if virtual_stages > 1.0 and np.floor(chunks / virtual_stages) != chunks / virtual_stages:
         reason = REASON.stages_indivisible
     if routed_experts > 0.0 and np.floor(routed_experts / experts) != routed_experts / experts:

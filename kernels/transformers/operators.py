@@ -105,12 +105,19 @@ INFERENCE = CHOICES["task"].index("inference")
 
 
 class Formats(NamedTuple):
-    """Bytes of an element of activations, weights, their gradients, and keys and values."""
+    """Bytes of an element of activations, weights, their gradients, and the keys and values that attention reads."""
 
     activation_B: float
     weight_B: float
     gradient_B: float
-    cache_B: float
+    kv_B: float
+
+
+class Timed(NamedTuple):
+    """Where the times of operators, and what limits each pass of them, are entered."""
+
+    times: np.ndarray
+    bounds: np.ndarray
 
 
 class KernelCosts(NamedTuple):
@@ -126,12 +133,13 @@ class KernelCosts(NamedTuple):
 # what an operator is
 
 
-@compiled
-def formats_of(task: float, formats: Formats) -> Formats:
+@equation(
+    Output("kv_B", "B", "bytes of an element of the keys and values that attention reads"),
+    source="keys and values are cached in serving alone",
+)
+def kv_format(task: float, activation_B: float, cache_B: float) -> float:
     """In training, attention reads keys and values as it wrote them, not from a cache."""
-    if task == INFERENCE:
-        return formats
-    return Formats(formats.activation_B, formats.weight_B, formats.gradient_B, formats.activation_B)
+    return cache_B if task == INFERENCE else activation_B
 
 
 @compiled
@@ -161,7 +169,7 @@ def attention_of(d: np.ndarray, formats: Formats) -> Attention:
     """Attention by its numbers in the table."""
     return Attention(
         d[D.batch], d[D.heads], d[D.kv_heads], d[D.m], d[D.n], d[D.head_size], d[D.value_size], d[D.causal],
-        formats.activation_B, formats.cache_B,
+        formats.activation_B, formats.kv_B,
     )  # fmt: skip
 
 
@@ -188,31 +196,23 @@ def bound_of(compute_s: float, l2_s: float, memory_s: float, overhead_s: float) 
 
 
 @compiled
-def enter_pass(
-    times: np.ndarray, bounds: np.ndarray, i: int, step: int, parts_s: tuple[float, float, float], overhead_s: float
-) -> None:
+def enter_pass(timed: Timed, i: int, step: int, parts_s: tuple[float, float, float], overhead_s: float) -> None:
     """Enter seconds and limit of a pass: compute, cache and memory at once, after the cost of the kernel."""
     compute_s, l2_s, memory_s = parts_s
-    times[i, step] = max(compute_s, l2_s, memory_s) + overhead_s
-    bounds[i, step] = bound_of(compute_s, l2_s, memory_s, overhead_s)
+    timed.times[i, step] = max(compute_s, l2_s, memory_s) + overhead_s
+    timed.bounds[i, step] = bound_of(compute_s, l2_s, memory_s, overhead_s)
 
 
 @compiled
 def time_collective(
-    traits: np.ndarray,
-    d: np.ndarray,
-    group_network: np.ndarray,
-    messaging: Messaging,
-    member_s: float,
-    i: int,
-    times: np.ndarray,
-    bounds: np.ndarray,
+    traits: np.ndarray, d: np.ndarray, messaging: Messaging, member_s: float, i: int, timed: Timed
 ) -> None:
     """A collective and its adjoint; the host waits for every member."""
+    times, bounds = timed
     group, operation = traits[i, TRAIT.group], float(traits[i, TRAIT.operation])
-    forward_s = group_collective(group_network, group, operation, d[D.message], messaging)
-    backward_s = group_collective(group_network, group, adjoint(operation), d[D.backward_message], messaging)
-    host_s = chips_of(group_network, group) * member_s
+    forward_s = group_collective(messaging, group, operation, d[D.message])
+    backward_s = group_collective(messaging, group, adjoint(operation), d[D.backward_message])
+    host_s = chips_of(messaging.group_network, group) * member_s
     times[i, TIME.forward], times[i, TIME.input_gradient] = forward_s, backward_s
     times[i, TIME.forward_host] = host_s if forward_s > 0.0 else 0.0
     times[i, TIME.backward_host] = host_s if backward_s > 0.0 else 0.0
@@ -221,29 +221,22 @@ def time_collective(
 
 @compiled
 def time_product(
-    precision: int,
-    d: np.ndarray,
-    rates: Rates,
-    chip: Chip,
-    formats: Formats,
-    overhead_s: float,
-    i: int,
-    times: np.ndarray,
-    bounds: np.ndarray,
+    precision: int, d: np.ndarray, rates: Rates, chip: Chip, formats: Formats, overhead_s: float, i: int, timed: Timed
 ) -> None:
     """A product; if its second operand is an activation, that one's gradient belongs to those of the inputs."""
+    times = timed.times
     flops = product_flops(d, precision, rates)
     forward, inputs, weights = products_of(d, formats)
     half_s = 0.5 * (overhead_s * d[D.backward_launches])
     compute_s, l2_s, memory_s, moved_B = gemm_time(forward, flops, rates.attainable_memory_Bps, chip)
-    enter_pass(times, bounds, i, TIME.forward, (compute_s, l2_s, memory_s), overhead_s * d[D.launches])
+    enter_pass(timed, i, TIME.forward, (compute_s, l2_s, memory_s), overhead_s * d[D.launches])
     times[i, TIME.forward_flops] = 2.0 * d[D.batch] * d[D.m] * d[D.n] * d[D.k]
     times[i, TIME.backward_flops] = 2.0 * times[i, TIME.forward_flops]
     times[i, TIME.forward_bytes] = moved_B
     compute_s, l2_s, memory_s, _ = gemm_time(inputs, flops, rates.attainable_memory_Bps, chip)
-    enter_pass(times, bounds, i, TIME.input_gradient, (compute_s, l2_s, memory_s), half_s)
+    enter_pass(timed, i, TIME.input_gradient, (compute_s, l2_s, memory_s), half_s)
     compute_s, l2_s, memory_s, _ = gemm_time(weights, flops, rates.attainable_memory_Bps, chip)
-    enter_pass(times, bounds, i, TIME.weight_gradient, (compute_s, l2_s, memory_s), half_s)
+    enter_pass(timed, i, TIME.weight_gradient, (compute_s, l2_s, memory_s), half_s)
     if d[D.weight] <= 0.0:
         times[i, TIME.input_gradient] += times[i, TIME.weight_gradient]
         times[i, TIME.weight_gradient] = 0.0
@@ -251,31 +244,23 @@ def time_product(
 
 @compiled
 def time_attention(
-    d: np.ndarray,
-    rates: Rates,
-    chip: Chip,
-    formats: Formats,
-    costs: KernelCosts,
-    i: int,
-    times: np.ndarray,
-    bounds: np.ndarray,
+    d: np.ndarray, rates: Rates, chip: Chip, formats: Formats, costs: KernelCosts, i: int, timed: Timed
 ) -> None:
     """Fused attention."""
+    times = timed.times
     shape = attention_of(d, formats)
     compute_s, memory_s, moved_B, flops = attention_time(shape, rates, chip, costs.attention_rows)
     overhead_s = costs.kernel_overhead_s * d[D.launches]
-    enter_pass(times, bounds, i, TIME.forward, (compute_s, 0.0, memory_s), overhead_s)
+    enter_pass(timed, i, TIME.forward, (compute_s, 0.0, memory_s), overhead_s)
     times[i, TIME.forward_flops], times[i, TIME.forward_bytes] = flops, moved_B
     compute_s, memory_s, _, flops = attention_backward_time(shape, rates, chip)
     overhead_s = costs.kernel_overhead_s * d[D.backward_launches]
-    enter_pass(times, bounds, i, TIME.input_gradient, (compute_s, 0.0, memory_s), overhead_s)
+    enter_pass(timed, i, TIME.input_gradient, (compute_s, 0.0, memory_s), overhead_s)
     times[i, TIME.backward_flops] = flops
 
 
 @compiled
-def time_elementwise(
-    d: np.ndarray, rates: Rates, overhead_s: float, i: int, times: np.ndarray, bounds: np.ndarray
-) -> None:
+def time_elementwise(d: np.ndarray, rates: Rates, overhead_s: float, i: int, timed: Timed) -> None:
     """Vector units or memory; the kernel of the inputs' gradient sums that of the weights, too."""
     memory_Bps = rates.attainable_memory_Bps
     for step, flops, moved_B, kernels in (
@@ -284,45 +269,8 @@ def time_elementwise(
         (TIME.weight_gradient, d[D.weight_gradient_flops], d[D.weight_gradient_bytes], 0.0),
     ):
         parts_s = (flops / rates.vector_flops, 0.0, moved_B / memory_Bps)
-        enter_pass(times, bounds, i, step, parts_s, overhead_s * kernels)
-    times[i, TIME.forward_bytes] = d[D.bytes]
-
-
-@compiled
-def evaluate_operators(
-    traits: np.ndarray,
-    dims: np.ndarray,
-    group_network: np.ndarray,
-    rates: Rates,
-    chip: Chip,
-    formats: Formats,
-    costs: KernelCosts,
-    messaging: Messaging,
-    times: np.ndarray,
-    bounds: np.ndarray,
-) -> None:
-    """Fill `times` and `bounds` of every operator; nothing for one that the model does not have."""
-    times[:] = 0.0
-    bounds[:] = COMPUTE
-    for i in range(len(traits)):
-        d = dims[i]
-        if d[D.count] <= 0.0:
-            continue
-        kind = traits[i, TRAIT.type]
-        times[i, TIME.forward_host] = costs.host_launch_s * d[D.launches]
-        times[i, TIME.backward_host] = costs.host_launch_s * d[D.backward_launches]
-        if kind == COLLECTIVE:
-            time_collective(traits, d, group_network, messaging, costs.collective_host_s, i, times, bounds)
-        elif kind == GEMM:
-            precision, overhead_s = traits[i, TRAIT.precision], costs.kernel_overhead_s
-            time_product(precision, d, rates, chip, formats, overhead_s, i, times, bounds)
-        elif kind == ATTENTION:
-            time_attention(d, rates, chip, formats, costs, i, times, bounds)
-        else:
-            time_elementwise(d, rates, costs.kernel_overhead_s, i, times, bounds)
-
-
-ROOFLINE = "hierarchical roofline: Optimus section III; kernels.transformers.matmul, kernels.transformers.attention"
+        enter_pass(timed, i, step, parts_s, overhead_s * kernels)
+    timed.times[i, TIME.forward_bytes] = d[D.bytes]
 
 
 @equation(
@@ -331,13 +279,11 @@ ROOFLINE = "hierarchical roofline: Optimus section III; kernels.transformers.mat
         ("operator", len(Times._fields)),
     ),
     Output("operator_bounds", "", "per operator and pass: what limits it", ("operator", 3), integer=True),
-    source=ROOFLINE,
+    source="hierarchical roofline: Optimus section III; kernels.transformers.matmul, kernels.transformers.attention",
 )  # fmt: skip
 def operator_times(
-    task: float,
     operator_traits: np.ndarray,
     operator_dims: np.ndarray,
-    group_network: np.ndarray,
     rates: Rates,
     chip: Annotated[Chip, "chip_{}"],
     formats: Formats,
@@ -346,31 +292,32 @@ def operator_times(
     operator_times: np.ndarray,
     operator_bounds: np.ndarray,
 ) -> None:
-    """Every operator of a training pass, or of the pass over a prompt."""
-    evaluate_operators(
-        operator_traits, operator_dims, group_network, rates, chip, formats_of(task, formats), costs, messaging,
-        operator_times, operator_bounds,
-    )  # fmt: skip
+    """Every operator of a training pass, or of the pass over a prompt; nothing for one that the model does not have."""
+    traits, times, timed = operator_traits, operator_times, Timed(operator_times, operator_bounds)
+    times[:] = 0.0
+    operator_bounds[:] = COMPUTE
+    for i in range(len(traits)):
+        d = operator_dims[i]
+        if d[D.count] <= 0.0:
+            continue
+        kind = traits[i, TRAIT.type]
+        times[i, TIME.forward_host] = costs.host_launch_s * d[D.launches]
+        times[i, TIME.backward_host] = costs.host_launch_s * d[D.backward_launches]
+        if kind == COLLECTIVE:
+            time_collective(traits, d, messaging, costs.collective_host_s, i, timed)
+        elif kind == GEMM:
+            time_product(traits[i, TRAIT.precision], d, rates, chip, formats, costs.kernel_overhead_s, i, timed)
+        elif kind == ATTENTION:
+            time_attention(d, rates, chip, formats, costs, i, timed)
+        else:
+            time_elementwise(d, rates, costs.kernel_overhead_s, i, timed)
 
 
-@equation(
+decode_times = operator_times.of(
+    "decode_times",
     Output("decode_times", "s, flop or B", "the same for one generated token", ("operator", len(Times._fields))),
     Output("decode_bounds", "", "what limits each operator then", ("operator", 3), integer=True),
-    source=ROOFLINE,
+    operator_dims="decode_dims",
+    kv_B="cache_B",
 )
-def decode_times(
-    operator_traits: np.ndarray,
-    decode_dims: np.ndarray,
-    group_network: np.ndarray,
-    rates: Rates,
-    chip: Annotated[Chip, "chip_{}"],
-    formats: Formats,
-    costs: Annotated[KernelCosts, "calibration_{}"],
-    messaging: Messaging,
-    decode_times: np.ndarray,
-    decode_bounds: np.ndarray,
-) -> None:
-    """Every operator of the pass for one token of each request, at the mean length of the cache."""
-    evaluate_operators(
-        operator_traits, decode_dims, group_network, rates, chip, formats, costs, messaging, decode_times, decode_bounds
-    )
+"""Every operator of the pass for one token of each request, at the mean length of the cache."""

@@ -11,12 +11,12 @@ Sources: Huang 2019 (GPipe), Narayanan 2021 (1F1B and interleaved, sections 2.2.
 2401.10241 (ZB-H1, section 2 and table 2), DeepSeek-V3, arXiv 2412.19437 (DualPipe, section 3.2.1 and table 2).
 """
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
 from kernels.codes import SCHEDULES
-from kernels.equation import compiled
+from kernels.equation import Output, compiled, equation
 
 GPIPE, ONE_F_ONE_B, INTERLEAVED, ZERO_BUBBLE_H1, DUAL_PIPE = range(len(SCHEDULES))
 
@@ -46,6 +46,14 @@ class BothWays(NamedTuple):
     backward_s: float
 
 
+class Along(NamedTuple):
+    """Seconds of the first stage, of one in the middle, and of the last."""
+
+    first: float
+    middle: float
+    last: float
+
+
 @compiled
 def chunks_of(pipeline: Pipeline) -> float:
     """Chunks of a stage; those of other schedules are whole."""
@@ -53,22 +61,22 @@ def chunks_of(pipeline: Pipeline) -> float:
 
 
 @compiled
-def slowest(stages: float, first: float, middle: float, last: float) -> float:
+def slowest(stages: float, each: Along) -> float:
     """Largest of the stages' times, for two stages or more."""
-    ends = max(first, last)
-    return max(ends, middle) if stages > 2.0 else ends
+    ends = max(each.first, each.last)
+    return max(ends, each.middle) if stages > 2.0 else ends
 
 
 @compiled
-def one_way(stages: float, microbatches: float, first: float, middle: float, last: float) -> float:
+def one_way(stages: float, microbatches: float, each: Along) -> float:
     """Microbatches that pass all stages in one direction: one passes all, the others follow at the slowest stage's
     pace. Exact for any times."""
-    through = first + (stages - 2.0) * middle + last
-    return through + (microbatches - 1.0) * slowest(stages, first, middle, last)
+    through = each.first + (stages - 2.0) * each.middle + each.last
+    return through + (microbatches - 1.0) * slowest(stages, each)
 
 
 @compiled
-def there_and_back(stages: float, microbatches: float, first: float, middle: float, last: float) -> float:
+def there_and_back(stages: float, microbatches: float, both: Along) -> float:
     """Path of 1F1B that takes each stage's forward and backward pass, here one number, equally often.
 
     The first microbatch goes down to the last stage and back, and so does the last one; between these two trips the
@@ -76,6 +84,7 @@ def there_and_back(stages: float, microbatches: float, first: float, middle: flo
     three of a middle stage, and of none of the last stage.
     """
     p, m = stages, microbatches
+    first, middle, last = both
     middles = (p - 2.0) * middle
     longest = first + middles + m * last
     if p > 2.0:
@@ -86,17 +95,7 @@ def there_and_back(stages: float, microbatches: float, first: float, middle: flo
 
 
 @compiled
-def one_f_one_b_time(
-    stages: float,
-    microbatches: float,
-    first_forward_s: float,
-    forward_s: float,
-    last_forward_s: float,
-    first_backward_s: float,
-    backward_s: float,
-    last_backward_s: float,
-    delayed_s: float,
-) -> float:
+def one_f_one_b_time(stages: float, microbatches: float, forward: Along, backward: Along, delayed_s: float) -> float:
     """1F1B, and ZB-H1 where `delayed_s` is the gradient of weights, which stage i starts i microbatches late.
 
     On the path of `there_and_back` delayed gradients of up to p - 1 microbatches fall into gaps. Other paths make only
@@ -105,17 +104,18 @@ def one_f_one_b_time(
     them without a break; with m < p, stage m - 1 has all of them at its end.
     """
     p, m, w = stages, microbatches, delayed_s
-    first, middle, last = first_forward_s + first_backward_s, forward_s + backward_s, last_forward_s + last_backward_s
+    both = Along(forward.first + backward.first, forward.middle + backward.middle, forward.last + backward.last)
+    first, middle, last = both
     steady = m - min(m, p) + 1.0
     trip = (p - 2.0) * middle + last
-    balanced = there_and_back(p, m, first, middle, last) + steady * w
-    more_forward = m * first_forward_s + trip + steady * (first_backward_s + w)
-    more_backward = steady * first_forward_s + trip + m * (first_backward_s + w)
+    balanced = there_and_back(p, m, both) + steady * w
+    more_forward = m * forward.first + trip + steady * (backward.first + w)
+    more_backward = steady * forward.first + trip + m * (backward.first + w)
     up = min(max(p - m, 0.0), p - 2.0)
-    at_last = first_forward_s + (p - 2.0) * forward_s + m * (last + w) + up * backward_s
+    at_last = forward.first + (p - 2.0) * forward.middle + m * (last + w) + up * backward.middle
     longest = max(balanced, more_forward, more_backward, at_last)
     if m > 1.0:
-        short_trip = min(m - 2.0, p - 2.0) * middle + max(first_forward_s, first_backward_s)
+        short_trip = min(m - 2.0, p - 2.0) * middle + max(forward.first, backward.first)
         longest = max(longest, steady * (first + w) + trip + short_trip)
     return longest
 
@@ -128,14 +128,7 @@ def partial_group(stages: float, microbatches: float) -> float:
 
 @compiled
 def interleaved_time(
-    stages: float,
-    microbatches: float,
-    chunks: float,
-    forward_s: float,
-    backward_s: float,
-    first_extra_s: float,
-    last_extra_s: float,
-    transfer_s: float,
+    pipeline: Pipeline, stage: Passes, first_extra_s: float, last_extra_s: float, transfer_s: float
 ) -> float:
     """Interleaved 1F1B. Stage i works on all microbatches without a break after i chunks before its first and i behind
     its last; the last stage governs unless messages or extras make another one slower. What the first stage has extra
@@ -146,9 +139,10 @@ def interleaved_time(
     p or less than p, and otherwise for two chunks if B + W >= F; more chunks leave up to a third of the forward gaps
     open. Messages: the last stage sends 2v - 1 per microbatch, a middle one 2v.
     """
-    p, m, v, t = stages, microbatches, chunks, transfer_s
-    forward, backward = forward_s / v, backward_s / v
-    work = forward_s + backward_s
+    _, p, m, v = pipeline
+    t, backward_s = transfer_s, stage.input_gradient_s + stage.weight_gradient_s
+    forward, backward = stage.forward_s / v, backward_s / v
+    work = stage.forward_s + backward_s
     gap = backward + t + (forward + t if m < p else 0.0)
     gaps = (v - 1.0) * partial_group(p, m) * gap
     down_and_up = forward + backward + 2.0 * t
@@ -163,17 +157,11 @@ def interleaved_time(
 
 @compiled
 def interleaved_forward_time(
-    stages: float,
-    microbatches: float,
-    chunks: float,
-    forward_s: float,
-    first_extra_s: float,
-    last_extra_s: float,
-    transfer_s: float,
+    pipeline: Pipeline, forward_s: float, first_extra_s: float, last_extra_s: float, transfer_s: float
 ) -> float:
     """Forward passes alone: chunk after chunk, each with its message but the last. What the last stage has extra first
     takes the place of the message that it does not send. Exact if only the last stage has extras, of up to F/2."""
-    p, m, v = stages, microbatches, chunks
+    _, p, m, v = pipeline
     slots = m * v + p - 1.0 + (v - 1.0) * partial_group(p, m)
     end = last_extra_s - transfer_s
     extra = max(min(m, p) * first_extra_s + end + (m - 1.0) * max(end, 0.0), m * first_extra_s + end)
@@ -181,15 +169,15 @@ def interleaved_forward_time(
 
 
 @compiled
-def dual_pipe_bubble(stages: float, forward_s: float, input_gradient_s: float, weight_gradient_s: float) -> float:
+def dual_pipe_bubble(stages: float, stage: Passes) -> float:
     """Idle time of every stage under DualPipe, forward and backward of a pair one after the other.
 
     DeepSeek-V3's (p/2 - 1)(F&B + B - 3W), where B is the whole backward pass and F&B = F + B, is this for F = B >= W
     in the notation here; the general form follows from playing the schedule, and is exact without messages.
     """
     half = np.ceil(stages / 2.0) - 1.0
-    f, b = forward_s, input_gradient_s
-    published = half * (f + max(f, b) + b - min(weight_gradient_s, b))
+    f, b, w = stage
+    published = half * (f + max(f, b) + b - min(w, b))
     return published - min(f, half * max(b - f, 0.0))
 
 
@@ -200,15 +188,7 @@ def dual_pipe_microbatches(stages: float, microbatches: float) -> float:
 
 
 @compiled
-def dual_pipe_time(
-    stages: float,
-    microbatches: float,
-    forward_s: float,
-    input_gradient_s: float,
-    weight_gradient_s: float,
-    end_extra_s: float,
-    transfer_s: float,
-) -> float:
+def dual_pipe_time(stages: float, microbatches: float, stage: Passes, end_extra_s: float, transfer_s: float) -> float:
     """DualPipe. A middle stage sends both ways, an end stage one way; both ends have the same extra work, here the mean
     over the microbatches of both directions.
 
@@ -218,23 +198,33 @@ def dual_pipe_time(
     p, t = stages, transfer_s
     m = dual_pipe_microbatches(p, microbatches)
     half = np.ceil(p / 2.0) - 1.0
-    work = forward_s + input_gradient_s + weight_gradient_s
-    ends = m * (work + t + end_extra_s) + half * max(input_gradient_s - weight_gradient_s, 0.0)
+    f, b, w = stage
+    work = f + b + w
+    ends = m * (work + t + end_extra_s) + half * max(b - w, 0.0)
     if p <= 2.0:
         return ends
-    bubble = dual_pipe_bubble(p, forward_s, input_gradient_s, weight_gradient_s) + 3.0 * (half - 1.0) * t
+    bubble = dual_pipe_bubble(p, stage) + 3.0 * (half - 1.0) * t
     later = (m - 2.0 * p + 2.0) * max(end_extra_s - t, 0.0)
     return max(ends, m * (work + 2.0 * t) + bubble + later)
 
 
-@compiled
+@equation(
+    Output("pipeline_time_s", "s", "all microbatches through the pipeline, with its bubble"),
+    Output("bubble_time_s", "s", "time in which a stage waits for the pipeline to fill and drain"),
+    source="closed forms of the schedules",
+    when=("task", ("training",)),
+)
 def pipeline_time(
-    pipeline: Pipeline, stage: Passes, first: BothWays, last: BothWays, transfer_s: float
+    pipeline: Pipeline,
+    stage: Annotated[Passes, "stage_{}"],
+    first: Annotated[BothWays, "first_{}"],
+    last: Annotated[BothWays, "last_extra_{}"],
+    stage_transfer_s: float,
 ) -> tuple[float, float]:
     """Seconds of all microbatches, and the part in which the stage with most to do, messages included, waits.
 
-    `stage` are the times of one full stage, `first` and `last` what those stages take beyond it, `transfer_s` is one
-    message between neighbours. Without gradients there is only a forward pass, under DualPipe in one direction.
+    `stage` are the times of one full stage, `first` and `last` what those stages take beyond it, `stage_transfer_s` is
+    one message between neighbours. Without gradients there is only a forward pass, under DualPipe in one direction.
 
     Exact for equal stages without messages (but see `interleaved_time` where p does not divide m); for GPipe and for
     forward passes without chunks always; for 1F1B also with messages and extras, if none is longer than the pass that
@@ -244,37 +234,38 @@ def pipeline_time(
     """
     schedule, p, m, v = pipeline
     f, b, w = stage
-    t = transfer_s
+    t = stage_transfer_s
     backward_extra = first.backward_s + last.backward_s
     back = b + w
     if p <= 1.0:
         return m * (f + back + first.forward_s + last.forward_s + backward_extra), 0.0
     chunked = schedule == INTERLEAVED and v > 1.0
-    first_f, middle_f, last_f = f + first.forward_s + t, f + t, f + last.forward_s
+    forward = Along(f + first.forward_s + t, f + t, f + last.forward_s)
     if back + backward_extra <= 0.0:
-        own = m * slowest(p, first_f, middle_f, last_f)
-        total = one_way(p, m, first_f, middle_f, last_f)
+        own = m * slowest(p, forward)
+        total = one_way(p, m, forward)
         if chunked:
             own += m * (v - 1.0) * t
-            total = interleaved_forward_time(p, m, v, f, first.forward_s, last.forward_s, t)
+            total = interleaved_forward_time(pipeline, f, first.forward_s, last.forward_s, t)
         return max(total, own), max(total - own, 0.0)
     first_extra = first.forward_s + first.backward_s
     last_extra = last.forward_s + last.backward_s
     delayed = w if schedule == ZERO_BUBBLE_H1 else 0.0
     waited = back - delayed
-    first_b, middle_b, last_b = waited + first.backward_s, waited + t, waited + last.backward_s + t
-    own = m * (slowest(p, first_f + first_b, middle_f + middle_b, last_f + last_b) + delayed)
+    backward = Along(waited + first.backward_s, waited + t, waited + last.backward_s + t)
+    both = Along(forward.first + backward.first, forward.middle + backward.middle, forward.last + backward.last)
+    own = m * (slowest(p, both) + delayed)
     if schedule == GPIPE:
-        total = one_way(p, m, first_f, middle_f, last_f) + one_way(p, m, first_b, middle_b, last_b)
+        total = one_way(p, m, forward) + one_way(p, m, backward)
     elif schedule == DUAL_PIPE:
         mean_extra = 0.5 * (first_extra + last_extra)
-        own = m * slowest(p, f + back + mean_extra + t, middle_f + middle_b, 0.0)
-        total = dual_pipe_time(p, m, f, b, w, mean_extra, t)
+        own = m * slowest(p, Along(f + back + mean_extra + t, both.middle, 0.0))
+        total = dual_pipe_time(p, m, stage, mean_extra, t)
     elif chunked:
         own += m * 2.0 * (v - 1.0) * t
-        total = interleaved_time(p, m, v, f, back, first_extra, last_extra, t)
+        total = interleaved_time(pipeline, stage, first_extra, last_extra, t)
     else:
-        total = one_f_one_b_time(p, m, first_f, middle_f, last_f, first_b, middle_b, last_b, delayed)
+        total = one_f_one_b_time(p, m, forward, backward, delayed)
     return max(total, own), max(total - own, 0.0)
 
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from kernels.codes import CHOICES, SWITCHES
 from kernels.equation import Output, compiled, equation
+from kernels.shared.memories import Offloaded, offloaded_B
 from kernels.transformers.collectives import ALL_GATHER, POINT_TO_POINT, REDUCE_SCATTER
 from kernels.transformers.groups import G, Messaging, group_collective
 from kernels.transformers.schedules import BothWays, Passes
@@ -51,14 +52,6 @@ class Boundary(NamedTuple):
 
     message_B: float
     gather_B: float
-
-
-class Offloaded(NamedTuple):
-    """Shares of weights, activations and optimizer state that live in the second memory."""
-
-    weight: float
-    activation: float
-    optimizer: float
 
 
 @equation(
@@ -175,7 +168,6 @@ def sharded_layer(
     layer_sums: np.ndarray,
     place_sums: np.ndarray,
     depth: Depth,
-    group_network: np.ndarray,
     messaging: Messaging,
     widths: Widths,
     calibration_unshard_traffic_B: float,
@@ -187,8 +179,8 @@ def sharded_layer(
     weights, experts = layer_sums[S.weights], depth.expert_layers / depth.layers * place_sums[ROUTED, S.weights]
     gather, scatter = 0.0, 0.0
     for group, part in ((G.shard, weights - experts), (G.expert_data, experts)):
-        gather += group_collective(group_network, group, ALL_GATHER, part * widths.weight_B, messaging)
-        scatter += group_collective(group_network, group, REDUCE_SCATTER, part * widths.reduce_B, messaging)
+        gather += group_collective(messaging, group, ALL_GATHER, part * widths.weight_B)
+        scatter += group_collective(messaging, group, REDUCE_SCATTER, part * widths.reduce_B)
     return gather, scatter, weights * calibration_unshard_traffic_B / attainable_memory_Bps
 
 
@@ -220,7 +212,7 @@ def offload_traffic(
     offload_bandwidth_Bps: float,
 ) -> tuple[float, float, float]:
     """The link carries both directions at once; the busier one counts."""
-    weights_B, activations_B = away.weight * layer_sums[S.weights] * weight_B, away.activation * layer_stored_B
+    weights_B, activations_B = offloaded_B(away, layer_sums[S.weights], weight_B, layer_stored_B)
     forward_s = max(weights_B, activations_B) / offload_bandwidth_Bps
     backward_s = (weights_B + activations_B) / offload_bandwidth_Bps
     return forward_s, backward_s, away.optimizer * optimizer_B / offload_bandwidth_Bps
@@ -265,15 +257,14 @@ def stage_times(
 def stage_transfer(
     boundary: Annotated[Boundary, "stage_{}"],
     pipeline_parallel: float,
-    group_network: np.ndarray,
     messaging: Messaging,
     calibration_transfer_host_s: float,
 ) -> float:
     """Nothing for a single stage."""
     if pipeline_parallel <= 1.0:
         return 0.0
-    message_s = group_collective(group_network, G.pipeline, POINT_TO_POINT, boundary.message_B, messaging)
-    gather_s = group_collective(group_network, G.tensor, ALL_GATHER, boundary.gather_B, messaging)
+    message_s = group_collective(messaging, G.pipeline, POINT_TO_POINT, boundary.message_B)
+    gather_s = group_collective(messaging, G.tensor, ALL_GATHER, boundary.gather_B)
     return calibration_transfer_host_s + message_s + gather_s
 
 

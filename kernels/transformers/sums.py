@@ -52,6 +52,19 @@ class Sums(NamedTuple):
 S = Sums(*range(len(Sums._fields)))
 
 
+BREAKDOWN = (
+    Output("compute_time_s", "s", "time in which compute limits the chip, per iteration"),
+    Output("l2_time_s", "s", "time in which the shared cache limits it"),
+    Output("memory_time_s", "s", "time in which memory limits it"),
+    Output("overhead_time_s", "s", "time in which the cost of kernels limits it"),
+    Output("network_time_s", "s", "time of the collectives inside layers, hidden or not"),
+    Output("hidden_network_time_s", "s", "the part of it that compute hides"),
+    Output("transfer_time_s", "s", "time in which activations pass between stages"),
+    Output("recompute_time_s", "s", "time of what is computed a second time"),
+)
+"""What the time of an iteration, or of a batch of requests, is made of."""
+
+
 class Depth(NamedTuple):
     """Layers of a model, and those of them that have routed experts."""
 
@@ -173,10 +186,9 @@ def layer_sums(place_sums: np.ndarray, depth: Depth, layer_sums: np.ndarray) -> 
     mix_layer(place_sums, depth, layer_sums)
 
 
-@equation(
+decode_layer_sums = layer_sums.of(
+    "decode_layer_sums",
     Output("decode_layer_sums", "s, B or flop", "sums over the operators of the mean layer", (len(S),)),
-    source="layers with and without experts are spread evenly over the stages",
+    place_sums="decode_sums",
 )
-def decode_layer_sums(decode_sums: np.ndarray, depth: Depth, decode_layer_sums: np.ndarray) -> None:
-    """The mean layer of the pass for one generated token."""
-    mix_layer(decode_sums, depth, decode_layer_sums)
+"""The mean layer of the pass for one generated token."""

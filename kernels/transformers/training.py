@@ -7,9 +7,9 @@ import numpy as np
 from kernels.equation import Output, compiled, equation
 from kernels.transformers.collectives import ALL_GATHER, ALL_REDUCE, POINT_TO_POINT, REDUCE_SCATTER
 from kernels.transformers.groups import G, Messaging, chips_of, group_at, group_collective, shard_counts
-from kernels.transformers.schedules import BothWays, Passes, Pipeline, chunks_of, pipeline_time
+from kernels.transformers.schedules import BothWays, Passes, Pipeline, chunks_of
 from kernels.transformers.stages import FULL, IGNORED, OVERLAPPED, Sharded, Widths, repeated
-from kernels.transformers.sums import FIRST, LAST, S
+from kernels.transformers.sums import BREAKDOWN, FIRST, LAST, S
 
 
 class Parameters(NamedTuple):
@@ -17,23 +17,6 @@ class Parameters(NamedTuple):
 
     dense: float
     expert: float
-
-
-@equation(
-    Output("pipeline_time_s", "s", "all microbatches through the pipeline, with its bubble"),
-    Output("bubble_time_s", "s", "time in which a stage waits for the pipeline to fill and drain"),
-    source="kernels.transformers.schedules",
-    when=("task", ("training",)),
-)
-def pipeline(
-    pipeline: Pipeline,
-    stage: Annotated[Passes, "stage_{}"],
-    first: Annotated[BothWays, "first_{}"],
-    last: Annotated[BothWays, "last_extra_{}"],
-    stage_transfer_s: float,
-) -> tuple[float, float]:
-    """The schedule's closed form."""
-    return pipeline_time(pipeline, stage, first, last, stage_transfer_s)
 
 
 @equation(
@@ -46,7 +29,6 @@ def gradient_reduction(
     zero_stage: float,
     gradient_all_reduce: float,
     parameters: Annotated[Parameters, "{}_parameters_per_chip"],
-    group_network: np.ndarray,
     messaging: Messaging,
     widths: Widths,
     stage: Annotated[Passes, "stage_{}"],
@@ -57,16 +39,16 @@ def gradient_reduction(
     behind the forward pass of the next one. Under ZeRO stage 3 only shard groups are left to reduce."""
     reduce, gather, shared = 0.0, 0.0, 0.0
     if zero_stage >= 3.0:
-        part_B = parameters.dense / chips_of(group_network, G.shard) * widths.reduce_B
-        reduce = group_collective(group_network, G.replica, ALL_REDUCE, part_B, messaging)
+        part_B = parameters.dense / chips_of(messaging.group_network, G.shard) * widths.reduce_B
+        reduce = group_collective(messaging, G.replica, ALL_REDUCE, part_B)
     else:
         operation = REDUCE_SCATTER if zero_stage >= 1.0 else ALL_REDUCE
         for group, part in ((G.data, parameters.dense), (G.expert_data, parameters.expert)):
-            reduce += group_collective(group_network, group, operation, part * widths.reduce_B, messaging)
+            reduce += group_collective(messaging, group, operation, part * widths.reduce_B)
             if zero_stage >= 1.0:
-                gather += group_collective(group_network, group, ALL_GATHER, part * widths.weight_B, messaging)
+                gather += group_collective(messaging, group, ALL_GATHER, part * widths.weight_B)
     if pipeline_parallel > 1.0:
-        shared = group_collective(group_network, G.pipeline, POINT_TO_POINT, tied_B, messaging)
+        shared = group_collective(messaging, G.pipeline, POINT_TO_POINT, tied_B)
     total = reduce + gather + shared
     if gradient_all_reduce == IGNORED:
         return total, 0.0
@@ -110,14 +92,7 @@ def training_iteration(
 
 
 @equation(
-    Output("compute_time_s", "s", "time in which compute limits the chip, per iteration"),
-    Output("l2_time_s", "s", "time in which the shared cache limits it"),
-    Output("memory_time_s", "s", "time in which memory limits it"),
-    Output("overhead_time_s", "s", "time in which the cost of kernels limits it"),
-    Output("network_time_s", "s", "time of the collectives inside layers, hidden or not"),
-    Output("hidden_network_time_s", "s", "the part of it that compute hides"),
-    Output("transfer_time_s", "s", "time in which activations pass between stages"),
-    Output("recompute_time_s", "s", "time of what is computed a second time"),
+    *BREAKDOWN,
     source="sums over the operators by what limits them; the parts overlap the bubble, not each other",
     when=("task", ("training",)),
 )

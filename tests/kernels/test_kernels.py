@@ -288,7 +288,7 @@ RATES = [
         "partition_times": ("attainable_bandwidth_Bps",),
         "live_budget": ("resident_microbatches",),
         "weight_reads": ("resident_microbatches",),
-        "transfer_per_microbatch": ("stage_link_Bps",),
+        "boundary_time": ("stage_link_Bps",),
         "published_transfer": ("stage_link_Bps",),
         "optimizer_time": ("attainable_bandwidth_Bps",),
         "efficiency": ("iteration_time_s", "system_price_usd", "system_power_W"),
@@ -310,7 +310,8 @@ GROWING = [
         "weight_reads": ("weight_traffic", "chip_reconfiguration_s"),
         "live_budget": ("tensors_B",),
         "memory_need": BY_NAME["memory_need"].inputs,
-        "transfer_per_microbatch": ("stage_boundary_B", "cut_boundary_B", "stage_hop_s", "pipeline_parallel"),
+        "boundary_time": ("stage_boundary_B", "cut_boundary_B", "stage_hop_s", "pipeline_parallel"),
+        "transfer_per_microbatch": ("boundary_time_s", "gradients_B"),
         "published_transfer": ("stage_boundary_B", "layers"),
         "one_forward_one_backward": (
             "pass_time_s",
@@ -566,7 +567,8 @@ def test_no_work_takes_no_time(data: st.DataObject) -> None:
     inputs["partition_times"] = 0.0 * inputs["partition_times"]
     assert set(evaluate("graph_times", inputs).values()) == {0.0}
     for name, column in (
-        ("transfer_per_microbatch", "stage_boundary_B"),
+        ("boundary_time", "stage_boundary_B"),
+        ("transfer_per_microbatch", "boundary_time_s"),
         ("published_transfer", "stage_boundary_B"),
         ("optimizer_time", "parameters_B"),
         ("optimizer_time", "gradients_B"),
@@ -584,8 +586,8 @@ def test_one_stage_has_no_bubble_and_passes_nothing_on(data: st.DataObject) -> N
     for name in ("one_forward_one_backward", "published_pipeline"):
         inputs = {**data.draw(inputs_of(BY_NAME[name], UNITS)), "pipeline_parallel": 1.0, "other_stages_time_s": 0.0}
         assert evaluate(name, inputs)["bubble_time_s"] == 0.0
-    inputs = {**data.draw(inputs_of(BY_NAME["transfer_per_microbatch"], UNITS)), "pipeline_parallel": 1.0}
-    assert evaluate("transfer_per_microbatch", inputs)["transfer_per_pass_s"] == 0.0
+    inputs = {**data.draw(inputs_of(BY_NAME["boundary_time"], UNITS)), "pipeline_parallel": 1.0}
+    assert evaluate("boundary_time", inputs)["boundary_time_s"] == 0.0
 
 
 # pipeline

@@ -1017,19 +1017,9 @@ def stage_link(**given: float) -> Outputs:
 
 
 @twin
-def transfer_per_microbatch(
-    pipeline_parallel: float,
-    stage_boundary_B: float,
-    cut_boundary_B: float,
-    stage_link_Bps: float,
-    stage_hop_s: float,
-    gradients_B: float,
-) -> Outputs:
+def transfer_per_microbatch(boundary_time_s: float, gradients_B: float) -> Outputs:
     messages = ["activations", "their gradients"] if gradients_B > 0 else ["activations"]
-    largest = max((size for size in (stage_boundary_B, cut_boundary_B) if size > 0), default=None)
-    apart = pipeline_parallel > 1 and largest is not None
-    each = [largest / stage_link_Bps + stage_hop_s for _ in messages] if apart and largest else [0.0]
-    return {"transfer_per_pass_s": sum(each), "transfer_per_iteration_s": 0.0}
+    return {"transfer_per_pass_s": sum(boundary_time_s for _ in messages), "transfer_per_iteration_s": 0.0}
 
 
 @twin

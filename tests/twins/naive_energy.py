@@ -172,8 +172,6 @@ def of_operator(op: Named, given: Named) -> tuple[list[Any], list[Any]]:
 
 @twin
 def operator_work(**given: Any) -> Outputs:
-    serving = chosen(given, "task") == "inference"
-    given["kv_B"] = given["cache_B"] if serving else given["activation_B"]
     work = (of_operator(op, given) for op in operator_table(given, "operator_dims"))
     return {"operator_work": [forth + back for forth, back in work]}
 

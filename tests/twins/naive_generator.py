@@ -209,22 +209,12 @@ def on_chip(
 
 
 @twin
-def generated_registers(**given: float) -> Outputs:
-    """Each unit reads its own registers."""
-    return on_chip("register", given, max(given["generated_units"], 1), 1, 1)
-
-
-@twin
-def generated_l1(**given: float) -> Outputs:
-    """The units of a core read its L1."""
-    ports = given["template_crossbar_ports"]
-    return on_chip("l1", given, max(given["generated_cores"], 1), given["template_units_per_core"], ports)
-
-
-@twin
-def generated_l2(**given: float) -> Outputs:
-    """All cores read one L2."""
-    return on_chip("l2", given, 1, given["generated_cores"], given["template_crossbar_ports"])
+def generated_levels(**given: float) -> Outputs:
+    """Each unit reads its own registers, the units of a core its L1, all cores one L2."""
+    cores, ports = given["generated_cores"], given["template_crossbar_ports"]
+    registers = on_chip("register", given, max(given["generated_units"], 1), 1, 1)
+    own = on_chip("l1", given, max(cores, 1), given["template_units_per_core"], ports)
+    return registers | own | on_chip("l2", given, 1, cores, ports)
 
 
 @twin
@@ -613,10 +603,7 @@ def made(dice: Dice) -> dict[str, Any]:
 SEEDS = st.integers(0, 2**32 - 1)
 DESIGNS = SEEDS.map(lambda seed: designed(Dice(seed)))
 MADE = SEEDS.map(lambda seed: made(Dice(seed)))
-GENERATING = (
-    "generated_core", "generated_registers", "generated_l1", "generated_l2", "generated_memory", "generated_lanes",
-    "generated_outer_lanes",
-)  # fmt: skip
+GENERATING = ("generated_core", "generated_levels", "generated_memory", "generated_lanes", "generated_outer_lanes")
 SUMMING = ("generated_chip", "generated_board", "generated_totals", "generated_reason")
 FOR_EQUATION.update({**dict.fromkeys(GENERATING, DESIGNS), **dict.fromkeys(SUMMING, MADE)})
 

@@ -271,9 +271,13 @@ def evaluated(given: Named, dims: str) -> tuple[list[list[Any]], list[list[Any]]
 
 
 @twin
+def kv_format(**given: Any) -> Outputs:
+    return {"kv_B": given["cache_B" if chosen(given, "task") == "inference" else "activation_B"]}
+
+
+@twin
 def operator_times(**given: Any) -> Outputs:
-    kv_B = given["cache_B" if chosen(given, "task") == "inference" else "activation_B"]
-    times, bounds = evaluated({**given, "kv_B": kv_B}, "operator_dims")
+    times, bounds = evaluated(given, "operator_dims")
     return {"operator_times": times, "operator_bounds": bounds}
 
 
@@ -599,7 +603,7 @@ def last_stage(**given: float) -> Outputs:
 
 
 @twin
-def pipeline(**given: float) -> Outputs:
+def pipeline_time(**given: float) -> Outputs:
     """Play the schedule; the bubble is what the busiest stage waits, who sends is busy."""
     p, m = int(given["pipeline_parallel"]), int(given["microbatches"])
     times = Times(
@@ -1223,7 +1227,7 @@ FOR_EQUATION.update(
     {
         "group_network": mappings(),
         "model_feasibility": feasibilities(),
-        "pipeline": pipelines(),
+        "pipeline_time": pipelines(),
         "activation_memory": pipelines_of_layers(),
         "required_rates": durations(),
         "training_breakdown": full_recompute(),

@@ -124,40 +124,6 @@ def chip_of(mapping_chip: np.ndarray) -> Chip:
     return Chip(*to_fixed_tuple(mapping_chip, CHIP_FIELDS))
 
 
-@compiled
-def describe(
-    kernel_loads: np.ndarray,
-    kernel_network_s: np.ndarray,
-    output_B: np.ndarray,
-    graph_edges: np.ndarray,
-    chip: Chip,
-    fields: np.ndarray,
-) -> None:
-    """The constants of every kernel, as columns of `mapping_kernels`.
-
-    A kernel that nothing feeds reads its input from memory, one that nothing follows writes its output there, unless it
-    is a gradient, which has a traffic of its own.
-    """
-    kernels = output_B.shape[0]
-    fed = np.zeros(kernels, np.bool_)
-    used = np.zeros(kernels, np.bool_)
-    for e in range(graph_edges.shape[0]):
-        used[graph_edges[e, PRODUCER]] = True
-        fed[graph_edges[e, CONSUMER]] = True
-    rows = fields.reshape(-1).view(KERNEL)
-    for i in range(kernels):
-        load, row, messages = kernel_loads[i], rows[i], kernel_network_s[i]
-        ends = chip.tensor_traffic != PER_EDGE and load[GRADIENTS] == 0.0
-        row.compute_s = load[FLOPS] / chip.rate_flops
-        row.serial_s, row.column_s, row.row_s = messages[SERIAL], messages[COLUMN], messages[ROW]
-        row.kept_B = chip.weight_reads * load[WEIGHTS] + chip.gradient_traffic * load[GRADIENTS]
-        row.moved_B = load[TENSORS] + row.kept_B
-        row.weight_B = load[WEIGHTS]
-        row.output_B = output_B[i]
-        row.entering_B = output_B[i] if ends and not fed[i] else 0.0
-        row.leaving_B = output_B[i] if ends and not used[i] else 0.0
-
-
 @equation(
     Output("mapping_kernels", "", "what the mapping must know of every kernel", ("kernel", len(KERNEL_NUMBERS))),
     source="DFModel B.8 stage 2: constants of the problem once the sharding is known",
@@ -170,9 +136,30 @@ def mapping_kernels(
     mapping_chip: np.ndarray,
     mapping_kernels: np.ndarray,
 ) -> None:
-    """Seconds of compute and network; bytes moved whatever the cut, kept where weights stay, of weights, of the
-    output; bytes that enter and leave the graph."""
-    describe(kernel_loads, kernel_network_s, output_B, graph_edges, chip_of(mapping_chip), mapping_kernels)
+    """The constants of every kernel, in the order of `KERNEL_NUMBERS`.
+
+    A kernel that nothing feeds reads its input from memory, one that nothing follows writes its output there, unless it
+    is a gradient, which has a traffic of its own.
+    """
+    chip = chip_of(mapping_chip)
+    kernels = output_B.shape[0]
+    fed = np.zeros(kernels, np.bool_)
+    used = np.zeros(kernels, np.bool_)
+    for e in range(graph_edges.shape[0]):
+        used[graph_edges[e, PRODUCER]] = True
+        fed[graph_edges[e, CONSUMER]] = True
+    rows = mapping_kernels.reshape(-1).view(KERNEL)
+    for i in range(kernels):
+        load, row, messages = kernel_loads[i], rows[i], kernel_network_s[i]
+        ends = chip.tensor_traffic != PER_EDGE and load[GRADIENTS] == 0.0
+        row.compute_s = load[FLOPS] / chip.rate_flops
+        row.serial_s, row.column_s, row.row_s = messages[SERIAL], messages[COLUMN], messages[ROW]
+        row.kept_B = chip.weight_reads * load[WEIGHTS] + chip.gradient_traffic * load[GRADIENTS]
+        row.moved_B = load[TENSORS] + row.kept_B
+        row.weight_B = load[WEIGHTS]
+        row.output_B = output_B[i]
+        row.entering_B = output_B[i] if ends and not fed[i] else 0.0
+        row.leaving_B = output_B[i] if ends and not used[i] else 0.0
 
 
 @compiled

@@ -14,7 +14,8 @@ from kernels.graphs.loads import FORWARD_PHASE, KERNEL_LOADS, PER_EDGE
 from kernels.graphs.loads import graph_state as state_equation
 from kernels.graphs.loads import kernel_loads as loads_equation
 from kernels.graphs.mapping.bounds import least_network
-from kernels.graphs.mapping.case import KERNEL_NUMBERS, Arrays, Case, Chip, chip_of, describe, groups, make_case
+from kernels.graphs.mapping.case import KERNEL_NUMBERS, Arrays, Case, Chip, chip_of, groups, make_case
+from kernels.graphs.mapping.case import mapping_kernels as kernels_equation
 from kernels.graphs.mapping.ideals import copy
 from kernels.graphs.mapping.partitions import best_partition
 from kernels.graphs.partition import combined
@@ -31,6 +32,7 @@ from kernels.graphs.sharding import (
     SHARD,
     WEIGHT,
     WEIGHT_B,
+    Costs,
     Graph,
     Group,
     Problem,
@@ -46,6 +48,7 @@ SHARES = np.array([1.0, 0.75, 0.5, 0.25, 0.0])
 load_kernels = loads_equation.function
 sum_state = state_equation.function
 time_messages = network_equation.function
+describe = kernels_equation.function
 fit_on_chip = fit_equation.function
 
 
@@ -68,7 +71,7 @@ def sharded_case(
     time_messages(loads, channel_costs, network)
     chip = chip_of(mapping_chip)
     fields = np.empty((kernels, len(KERNEL_NUMBERS)))
-    describe(loads, network, output, edges, chip, fields)
+    describe(loads, network, output, edges, mapping_chip, fields)
     unstaged = np.zeros(kernels, np.int64)
     case = make_case(Arrays(fields, mapping_chip, shapes, graph.kernel_traits, loads, edges), unstaged, np.inf)
     weights, _, gradients, _, _, single = sum_state(loads, output, edges, unstaged, chip.tensor_traffic, chip.tiles)
@@ -175,7 +178,7 @@ def joint_sharding(
             compute, memory, network = weigh(trial, trials)
             load_costs[:] = always * (memory / chip.bandwidth_Bps)
             load_costs[:, OPERATIONS] = compute / chip.rate_flops
-            least = optimise(problem, load_costs, 0.0, channel_costs * network, 0.0, shard)
+            least = optimise(problem, Costs(load_costs, 0.0, channel_costs * network), 0.0, shard)
             if chip.overlap == 0.0 or trial < trials - 1:
                 bound = max(bound, least)
         case, fit = sharded_case(graph, shard, group, channel_costs, mapping_chip, repeats_per_stage)

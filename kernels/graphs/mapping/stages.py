@@ -3,16 +3,19 @@
 import numpy as np
 
 from kernels.equation import Output, compiled, equation
-from kernels.graphs.loads import GRADIENTS, ROOM
+from kernels.graphs.loads import GRADIENTS
 from kernels.graphs.mapping.bounds import gap, least_network
 from kernels.graphs.mapping.case import Arrays, make_case
 from kernels.graphs.mapping.ideals import all_ideals, ascending, has, predecessors, some_ideals
 from kernels.graphs.mapping.paths import shortest_paths
 from kernels.graphs.mapping.steps import ALIVE, BUFFERED, WEIGHT, alone, ideal_table
 from kernels.graphs.partition import combined
+from kernels.graphs.pipeline import weights_fit
 
 MOST_STAGE_IDEALS = 400
 """Ideals up to which the optimum is found exactly; a cut takes a shortest path from every ideal."""
+
+fit_on_chip = weights_fit.function
 
 
 @compiled
@@ -78,10 +81,9 @@ def optimal_stages(
     previous = np.empty(count, np.int64)
     for a in range(count):
         shortest_paths(case, ideals, table, a, np.inf, between[a], previous)
-    everything = table[-1, WEIGHT] + (table[-1, BUFFERED] if stage_of.shape[0] > 1 else 0.0)
-    if case.chip.gradient_traffic > 0.0:
-        everything += arrays.kernel_loads[:, GRADIENTS].sum()
-    fit = 1.0 if everything <= case.chip.sram_B * ROOM else 0.0
+    single = table[-1, WEIGHT] + (table[-1, BUFFERED] if stage_of.shape[0] > 1 else 0.0)
+    gradients = arrays.kernel_loads[:, GRADIENTS].sum()
+    fit = fit_on_chip(1.0, table[-1, WEIGHT], single, gradients, case.chip.gradient_traffic, case.chip.sram_B)
     between[0, count - 1] = min(between[0, count - 1], alone(case, fit))
     messages = np.zeros(count)
     for b in range(1, count - 1):

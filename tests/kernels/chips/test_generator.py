@@ -16,20 +16,13 @@ from hypothesis import strategies as st
 from kernels.chips import voltage
 from kernels.chips.budgets import Budgets, Shares, counted
 from kernels.chips.feeding import Array, fed_flops
-from kernels.chips.lanes import Circuits, Lane, generated_links
-from kernels.chips.levels import (
-    Crossbars,
-    Level,
-    Sram,
-    generated_l1,
-    generated_l2,
-    generated_level,
-    generated_registers,
-)
+from kernels.chips.lanes import Circuits, Lane, generated_lanes
+from kernels.chips.levels import Crossbars, Level, Sram, generated_level, generated_levels
 from kernels.chips.wires import Wire
 from kernels.codes import REASONS, SWITCHES
 from kernels.models import GENERATING
 from sweeper.cli import main
+from sweeper.engine.program import choose, required
 from sweeper.library.library import Library, builtin_specs
 from sweeper.planning.plan import Plan
 from sweeper.study.study import load_study
@@ -98,7 +91,8 @@ def switched(columns: Columns, **choices: str) -> Columns:
 def generate(columns: Columns) -> Columns:
     """The design with all that is generated from it, of a system of one chip."""
     found = {"dim_x": 1.0, "dim_y": 1.0, "dim_z": 1.0, **columns}
-    for equation in GENERATING:
+    made = [output.name for equation in GENERATING for output in equation.outputs]
+    for equation in required(made, choose({}, GENERATING), found):
         found |= call(equation, found)
     return found
 
@@ -331,7 +325,7 @@ def wires_out(
     lane = Lane(wire[0], utilisation=1.0, latency_s=0.0, price_usd_per_Bps=0.0, switch_price_usd_per_Bps=0.0,
                 switch_energy_J_per_B=0.0)  # fmt: skip
     shares, budgets = Shares(area_mm2, power_W, edge_mm / 4.0), Budgets(1.0, 1.0)
-    made = generated_links(
+    made = generated_lanes.function(
         lane, Wire(*wire[1:]), voltage.Voltages(*voltages), shares, budgets, Circuits(1.0, 1.0), voltage_floor,
         generated_counts,
     )  # fmt: skip
@@ -511,10 +505,7 @@ def test_whole_counts_are_never_more_than_continuous_ones(columns: Columns) -> N
 
 def generate_levels(chip: Columns) -> Columns:
     """The on-chip memories again, of a chip whose cores are what they are."""
-    found = dict(chip)
-    for equation in (generated_registers, generated_l1, generated_l2):
-        found |= call(equation, found)
-    return found
+    return {**chip, **call(generated_levels, chip)}
 
 
 # every chip: more is never worse

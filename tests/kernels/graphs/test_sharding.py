@@ -14,6 +14,7 @@ from kernels.graphs.elimination import eliminate
 from kernels.graphs.sharding import (
     PHYSICAL,
     WANTED,
+    Costs,
     Problem,
     allowed,
     least_bytes_sharding,
@@ -70,9 +71,11 @@ def solve(graph: dict[str, Any], prices: Prices) -> tuple[float, np.ndarray]:
     shard = np.full(len(graph["kernel_traits"]), -1, np.int64)
     cost = optimise(
         Problem(*options.values(), graph["graph_edges"], *elimination(len(shard), graph["graph_edges"])),
-        np.full((len(shard), 3), (prices.flop, prices.memory, prices.weight)),
-        prices.memory,
-        np.array([prices.all_reduce, prices.all_gather, prices.all_to_all]),
+        Costs(
+            np.full((len(shard), 3), (prices.flop, prices.memory, prices.weight)),
+            prices.memory,
+            np.array([prices.all_reduce, prices.all_gather, prices.all_to_all]),
+        ),
         0.0,
         shard,
     )

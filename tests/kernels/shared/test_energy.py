@@ -20,7 +20,7 @@ from kernels.shared import energy
 from kernels.transformers import energy as operator_energy
 from kernels.transformers.collectives import ALL_GATHER, ALL_REDUCE, REDUCE_SCATTER, Group
 from kernels.transformers.energy import W
-from kernels.transformers.groups import G, Groups, sent_J
+from kernels.transformers.groups import G, Groups, Sending, sent_J
 from kernels.transformers.operators import D, Formats
 from kernels.transformers.rates import Chip, Precisions, Rates
 from sweeper.evidence.calibration import calibrations
@@ -185,7 +185,7 @@ def test_an_all_reduce_sends_what_its_halves_send_in_proportion_to_the_message(
     net: tuple[np.ndarray, np.ndarray], message_B: float, factor: float
 ) -> None:
     def sent(operation: float, size_B: float) -> float:
-        return sent_J(*net, G.tensor, operation, size_B)
+        return sent_J(Sending(*net), G.tensor, operation, size_B)
 
     whole = sent(ALL_REDUCE, message_B)
     assert whole == pytest.approx(sent(REDUCE_SCATTER, message_B) + sent(ALL_GATHER, message_B), rel=CLOSE)
@@ -226,8 +226,8 @@ def test_longer_messages_and_more_bytes_take_more(table: dict[str, np.ndarray], 
     found = []
     for dims in (table["operator_dims"], more):
         work = np.empty((len(dims), 2 * KINDS))
-        operator_energy.evaluate_work(
-            table["operator_traits"], dims, network, np.full((len(G), 2), 1e-11), rates,
+        operator_energy.operator_work.function(
+            table["operator_traits"], dims, Sending(network, np.full((len(G), 2), 1e-11)), rates,
             Chip(132.0, 228e3, 5e7, 1e13, 1.0), Formats(2.0, 2.0, 4.0, 2.0), Precisions(2.0, 2.0), 64.0, work,
         )  # fmt: skip
         found.append(work)

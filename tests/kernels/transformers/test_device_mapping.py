@@ -65,9 +65,9 @@ def row(table: np.ndarray, name: str) -> dict[str, float]:
 
 def times(table: np.ndarray, name: str, algorithm: str = "best") -> list[float]:
     """Seconds of every collective of 1 MB and 1 GB in a group; of stages, of messages to the next."""
-    messaging, group = Messaging(float(ALGORITHMS.index(algorithm)), 2e-6, 1e5), Groups._fields.index(name)
+    messaging, group = Messaging(table, float(ALGORITHMS.index(algorithm)), 2e-6, 1e5), Groups._fields.index(name)
     return [
-        group_collective(table, group, float(operation), message_B, messaging)
+        group_collective(messaging, group, float(operation), message_B)
         for operation, what in enumerate(OPERATIONS)
         if (what == "point_to_point") == (name == "pipeline")
         for message_B in (1e6, 1e9)
@@ -297,10 +297,9 @@ def test_orders_do_not_matter_on_a_cube() -> None:
 def test_the_best_order_relieves_a_crowded_line() -> None:
     """On a line of 16, replicas laid last share its middle by four; laid first they have links of their own."""
     seconds = [
-        group_collective(
-            network((MESH,), (16,), code, tensor=4, data=4, hop_x_s=0.0), G.data, 0.0, 1e9, Messaging(0.0, 0.0, 0.0)
-        )
+        group_collective(Messaging(table, 0.0, 0.0, 0.0), G.data, 0.0, 1e9)
         for code in range(len(MAPPING_ORDERS))
+        for table in [network((MESH,), (16,), code, tensor=4, data=4, hop_x_s=0.0)]
     ]
     default = seconds[order_of("tensor", "context", "pipeline", "data")]
     assert min(seconds) == pytest.approx(default / 4, rel=1e-12)

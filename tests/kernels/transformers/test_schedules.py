@@ -33,7 +33,7 @@ def closed(schedule: str, shape: Shape, times: Times) -> tuple[float, float]:
     forward_s, gradient_s, weight_s, *ends_s, transfer_s = (float(value) for value in vars(times).values())
     stage = schedules.Passes(forward_s, gradient_s, weight_s)
     first, last = schedules.BothWays(*ends_s[:2]), schedules.BothWays(*ends_s[2:])
-    return schedules.pipeline_time(pipeline_of(schedule, shape), stage, first, last, transfer_s)
+    return schedules.pipeline_time.function(pipeline_of(schedule, shape), stage, first, last, transfer_s)
 
 
 def in_flight(schedule: str, shape: Shape, stage: int) -> float:
