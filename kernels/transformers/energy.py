@@ -150,23 +150,6 @@ decode_work = operator_work.of(
 # places and models
 
 
-@compiled
-def sum_work(traits: np.ndarray, dims: np.ndarray, work: np.ndarray, early_stop: float, sums: np.ndarray) -> None:
-    """Add the work of the operators of each place up, and of those that recomputation repeats."""
-    sums[:] = 0.0
-    for i in range(len(traits)):
-        count = dims[i, D.count]
-        if count <= 0.0:
-            continue
-        selective, full = repeats(traits[i, TRAIT.recompute], early_stop)
-        s = sums[traits[i, TRAIT.place]]
-        for kind in range(len(W)):
-            s[FORWARD * len(W) + kind] += count * work[i, kind]
-            s[BACKWARD * len(W) + kind] += count * work[i, len(W) + kind]
-            s[SELECTIVE_PASS * len(W) + kind] += selective * count * work[i, kind]
-            s[FULL_PASS * len(W) + kind] += full * count * work[i, kind]
-
-
 @equation(
     Output("place_work", "flop, B or J", "work of the operators of each place", (len(PLACES), len(PASSES) * len(W))),
     source="sum over the operator table",
@@ -178,20 +161,29 @@ def place_work(
     calibration_early_stop: float,
     place_work: np.ndarray,
 ) -> None:
-    """A training pass, or the pass over a prompt."""
-    sum_work(operator_traits, operator_dims, operator_work, calibration_early_stop, place_work)
+    """A training pass, or the pass over a prompt, and what recomputation repeats of it."""
+    place_work[:] = 0.0
+    for i in range(len(operator_traits)):
+        count = operator_dims[i, D.count]
+        if count <= 0.0:
+            continue
+        selective, full = repeats(operator_traits[i, TRAIT.recompute], calibration_early_stop)
+        s = place_work[operator_traits[i, TRAIT.place]]
+        for kind in range(len(W)):
+            forward, backward = count * operator_work[i, kind], count * operator_work[i, len(W) + kind]
+            s[FORWARD * len(W) + kind] += forward
+            s[BACKWARD * len(W) + kind] += backward
+            s[SELECTIVE_PASS * len(W) + kind] += selective * forward
+            s[FULL_PASS * len(W) + kind] += full * forward
 
 
-@equation(
-    Output("decode_place_work", "flop, B or J", "the same for one generated token",
-           (len(PLACES), len(PASSES) * len(W))),
-    source="sum over the operator table",
-)  # fmt: skip
-def decode_place_work(
-    operator_traits: np.ndarray, decode_dims: np.ndarray, decode_work: np.ndarray, decode_place_work: np.ndarray
-) -> None:
-    """The pass for one generated token."""
-    sum_work(operator_traits, decode_dims, decode_work, 0.0, decode_place_work)
+decode_place_work = place_work.of(
+    "decode_place_work",
+    Output("decode_place_work", "flop, B or J", "the same for a generated token", (len(PLACES), len(PASSES) * len(W))),
+    operator_dims="decode_dims",
+    operator_work="decode_work",
+)
+"""The pass for one generated token; it repeats nothing."""
 
 
 @compiled

@@ -79,24 +79,28 @@ def repeats(recompute: int, early_stop: float) -> tuple[float, float]:
     return (1.0 if recompute == 2 else 0.0), full
 
 
-@compiled
-def sum_places(
-    traits: np.ndarray,
-    dims: np.ndarray,
-    times: np.ndarray,
-    bounds: np.ndarray,
-    asynchronous: float,
-    early_stop: float,
-    sums: np.ndarray,
+@equation(
+    Output("place_sums", "s, B or flop", "sums over the operators of each place", (len(PLACES), len(S))),
+    source="sum over the operator table",
+)
+def place_sums(
+    operator_traits: np.ndarray,
+    operator_dims: np.ndarray,
+    operator_times: np.ndarray,
+    operator_bounds: np.ndarray,
+    calibration_async_tensor: float,
+    calibration_early_stop: float,
+    place_sums: np.ndarray,
 ) -> None:
-    """Add the operators of each place up. Asynchronous collectives count by what exceeds the pass beside them."""
+    """A training pass, or that over a prompt. Asynchronous collectives count by what exceeds the pass beside them."""
+    traits, dims, times, bounds, sums = operator_traits, operator_dims, operator_times, operator_bounds, place_sums
     sums[:] = 0.0
     for i in range(len(traits)):
         count = dims[i, D.count]
         if count <= 0.0:
             continue
         s = sums[traits[i, TRAIT.place]]
-        selective, full = repeats(traits[i, TRAIT.recompute], early_stop)
+        selective, full = repeats(traits[i, TRAIT.recompute], calibration_early_stop)
         s[S.weights] += count * dims[i, D.weight]
         s[S.stored] += count * dims[i, D.stored]
         s[S.stored_selective] += 0.0 if selective > 0.0 else count * dims[i, D.stored]
@@ -108,7 +112,7 @@ def sum_places(
         forward, backward = count * times[i, TIME.forward], count * times[i, TIME.input_gradient]
         if traits[i, TRAIT.type] == COLLECTIVE:
             other = traits[i, TRAIT.beside]
-            if asynchronous > 0.0 and other >= 0:
+            if calibration_async_tensor > 0.0 and other >= 0:
                 beside = dims[other, D.count] * times[other, traits[i, TRAIT.beside_pass]]
                 backward = max(backward - beside, 0.0)
             s[S.network_forward] += forward
@@ -133,39 +137,14 @@ def sum_places(
         s[S.bound_compute + bounds[i, 2]] += weight
 
 
-@equation(
-    Output("place_sums", "s, B or flop", "sums over the operators of each place", (len(PLACES), len(S))),
-    source="sum over the operator table",
-)
-def place_sums(
-    operator_traits: np.ndarray,
-    operator_dims: np.ndarray,
-    operator_times: np.ndarray,
-    operator_bounds: np.ndarray,
-    calibration_async_tensor: float,
-    calibration_early_stop: float,
-    place_sums: np.ndarray,
-) -> None:
-    """A training pass, or the pass over a prompt."""
-    sum_places(
-        operator_traits, operator_dims, operator_times, operator_bounds, calibration_async_tensor,
-        calibration_early_stop, place_sums,
-    )  # fmt: skip
-
-
-@equation(
+decode_sums = place_sums.of(
+    "decode_sums",
     Output("decode_sums", "s, B or flop", "sums over the operators of each place", (len(PLACES), len(S))),
-    source="sum over the operator table",
+    operator_dims="decode_dims",
+    operator_times="decode_times",
+    operator_bounds="decode_bounds",
 )
-def decode_sums(
-    operator_traits: np.ndarray,
-    decode_dims: np.ndarray,
-    decode_times: np.ndarray,
-    decode_bounds: np.ndarray,
-    decode_sums: np.ndarray,
-) -> None:
-    """The pass for one generated token."""
-    sum_places(operator_traits, decode_dims, decode_times, decode_bounds, 0.0, 0.0, decode_sums)
+"""The pass for one generated token; of its backward sums nothing is read."""
 
 
 @compiled

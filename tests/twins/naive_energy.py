@@ -203,7 +203,7 @@ def place_work(**given: Any) -> Outputs:
 
 @twin
 def decode_place_work(**given: Any) -> Outputs:
-    return {"decode_place_work": summed(given, "decode", 0.0)}
+    return {"decode_place_work": summed(given, "decode", given["calibration_early_stop"])}
 
 
 def of_model(work: list[list[float]], given: Named, wanted: Iterable[str], ends: Iterable[str]) -> dict[str, float]:

@@ -344,7 +344,8 @@ def place_sums(**given: Any) -> Outputs:
 
 @twin
 def decode_sums(**given: Any) -> Outputs:
-    return {"decode_sums": summed(given, "decode", "decode_dims", False, False)}
+    asynchronous, early = given["calibration_async_tensor"] > 0, given["calibration_early_stop"] > 0
+    return {"decode_sums": summed(given, "decode", "decode_dims", asynchronous, early)}
 
 
 # rates and groups
