@@ -124,7 +124,7 @@ def _numbers(node: Node, attribute: Attribute, shape: str) -> list[float]:
     names = shape.strip("[]").split(", ")
     if len(nodes) != len(names):
         raise error(node, f"found {len(nodes)} values; need {shape}")
-    free = Attribute(attribute.unit, attribute.column, attribute.about)
+    free = Attribute(attribute.unit, attribute.about)
     return [
         float(checks.whole(item, "count", 2, MAX_ROWS)) if name == "count"
         else checks.number(item, free if name == "step" else attribute)

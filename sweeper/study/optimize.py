@@ -10,7 +10,7 @@ from sweeper.errors import Problems, SpecError, unknown
 from sweeper.reading import checks
 from sweeper.reading.expressions import Expression
 from sweeper.reading.nodes import Node, error
-from sweeper.words.attributes import Attribute
+from sweeper.words.attributes import free
 from sweeper.words.chips import AREA_PARTS, EDGE_PARTS, SHARES
 from sweeper.words.system import ATTRIBUTES, OVERRIDES, ROLES, STAND_INS
 
@@ -24,7 +24,7 @@ BUDGETS = {"area": AREA_PARTS, "power": AREA_PARTS, "edge": EDGE_PARTS}
 
 MOST_STARTS, MOST_STEPS, MOST_CANDIDATES, MOST_DIVISIONS, MOST_WEIGHTS = 100_000, 100_000, 10_000, 1_000, 10_000
 
-WEIGHT = Attribute("", "weight", "weight of an objective", None, False)
+WEIGHT = free("", "weight of an objective")
 
 _KEYS = ("shares", "ranges", "starts", "steps", "seed", "candidates", "method", "weights", "front", "constraints")
 
