@@ -34,7 +34,7 @@ def settable(design: PackageDesign) -> frozenset[str]:
 
 
 def read_settings(
-    given: Iterable[str], library: Library, designs: Sequence[PackageDesign]
+    texts: Iterable[str], library: Library, designs: Sequence[PackageDesign]
 ) -> tuple[dict[str, float | str], ...]:
     """Settings of each design from texts `NAME=VALUE`, values as a study would give them.
 
@@ -44,7 +44,7 @@ def read_settings(
     allowed = [settable(design) for design in designs]
     every = frozenset[str]().union(*allowed)
     names = " and ".join(design.name for design in designs)
-    settings = read_pairs(given, every, names, "package.memory_stacks=6", Stock(library))
+    settings = read_pairs(texts, every, names, "package.memory_stacks=6", Stock(library))
     for design, columns in zip(designs, allowed, strict=True):
         _check_needs(design, columns - settings.keys(), library)
     return tuple({name: settings[name] for name in settings if name in columns} for columns in allowed)

@@ -88,8 +88,8 @@ class Budgets:
         """Inverse of `unit`; exact at both ends."""
         low, high, log = self._spans
         base = np.where(log, low, 1.0)
-        found = np.where(log, base * (np.where(log, high, 1.0) / base) ** unit, low + (high - low) * unit)
-        return np.clip(found, low, high)
+        values = np.where(log, base * (np.where(log, high, 1.0) / base) ** unit, low + (high - low) * unit)
+        return np.clip(values, low, high)
 
     def project(self, x: np.ndarray) -> np.ndarray:
         """Nearest allowed points (least squares) of points [n, variables].

@@ -92,12 +92,12 @@ def source_hash(package: str) -> str:
 
     Raises EnvironmentFault if the package is not installed.
     """
-    found = find_spec(package)
-    if found is None or not found.submodule_search_locations:
+    spec = find_spec(package)
+    if spec is None or not spec.submodule_search_locations:
         raise EnvironmentFault(f"package {package!r} is not installed here")
     files = {
         file.relative_to(folder).as_posix(): file
-        for folder in found.submodule_search_locations
+        for folder in spec.submodule_search_locations
         for file in Path(folder).rglob("*.py")
     }
     digest = hashlib.sha256()

@@ -105,10 +105,10 @@ class SearchResult:
     @property
     def spread(self) -> tuple[float, float]:
         """Median and worst score of the feasible starts over the best, less one; NaN if there is none."""
-        found = self.score[np.isfinite(self.score)]
-        if not len(found):
+        reached = self.score[np.isfinite(self.score)]
+        if not len(reached):
             return np.nan, np.nan
-        return float(np.median(found) / found.min() - 1.0), float(found.max() / found.min() - 1.0)
+        return float(np.median(reached) / reached.min() - 1.0), float(reached.max() / reached.min() - 1.0)
 
 
 def points_per_step(budgets: Budgets) -> int:
@@ -124,14 +124,14 @@ def _scores(evaluate: Evaluate, x: np.ndarray) -> np.ndarray:
 
 
 def begin(
-    evaluate: Evaluate, budgets: Budgets, starts: int, seed: int = 0, given: Sequence[Sequence[float]] | np.ndarray = ()
+    evaluate: Evaluate, budgets: Budgets, starts: int, seed: int = 0, known: Sequence[Sequence[float]] | np.ndarray = ()
 ) -> SearchState:
     """State before the first step: `given` points, made to fit, then random ones, `starts` together."""
     if starts < 1:
         raise ValueError("a search needs a start")
     x = budgets.random(starts, np.random.default_rng((seed, 0)))
-    if len(given):
-        x[: len(given)] = budgets.project(np.asarray(given))[:starts]
+    if len(known):
+        x[: len(known)] = budgets.project(np.asarray(known))[:starts]
     place = budgets.encode(x)
     # A start counts as it is, too: a given design may use every bit of its budget.
     freed = budgets.decode(place)[0]
@@ -251,10 +251,10 @@ def advance(evaluate: Evaluate, budgets: Budgets, state: SearchState) -> SearchS
         place[lost] = budgets.encode(ahead[lost].reshape(-1, budgets.variables)).reshape(-1, tries, budgets.coordinates)
     scores = _scores(evaluate, ahead.reshape(-1, budgets.variables)).reshape(starts, tries)
     if lost.any():  # what they found in the first batch may be the better
-        found = near_score[lost].argmin(axis=1)
-        scores[lost, 0] = near_score[lost, found]
-        ahead[lost, 0] = near[lost, found]
-        place[lost, 0] = budgets.encode(near[lost, found])
+        random_best = near_score[lost].argmin(axis=1)
+        scores[lost, 0] = near_score[lost, random_best]
+        ahead[lost, 0] = near[lost, random_best]
+        place[lost, 0] = budgets.encode(near[lost, random_best])
 
     chosen = scores.argmin(axis=1)
     score, point, place = scores[rows, chosen], ahead[rows, chosen], place[rows, chosen]
@@ -306,7 +306,7 @@ def descend(
     starts: int = 10,
     steps: int = 100,
     seed: int = 0,
-    given: Sequence[Sequence[float]] | np.ndarray = (),
+    known: Sequence[Sequence[float]] | np.ndarray = (),
     state: SearchState | None = None,
 ) -> SearchResult:
     """Descend from `starts` points, all in the same batches of `evaluate`, until `steps` steps are done.
@@ -314,7 +314,7 @@ def descend(
     A step evaluates (variables + 3) points for each start. The same seed gives the same result.
     given: points to start from, before random ones; state: of an earlier descent, to go on from.
     """
-    state = state or begin(evaluate, budgets, starts, seed, given)
+    state = state or begin(evaluate, budgets, starts, seed, known)
     while state.step < steps:
         state = advance(evaluate, budgets, state)
     return result_of(state)
@@ -344,12 +344,12 @@ def global_search(evaluate: Evaluate, budgets: Budgets, evaluations: int = 20_00
 
     def scores(unit: np.ndarray) -> np.ndarray:
         nonlocal counted
-        found = np.minimum(_scores(evaluate, decoded(unit.T.copy())), highest)
-        counted += len(found)
-        history.append(min([found.min(), *history[-1:]]))
-        return found
+        reached = np.minimum(_scores(evaluate, decoded(unit.T.copy())), highest)
+        counted += len(reached)
+        history.append(min([reached.min(), *history[-1:]]))
+        return reached
 
-    found = differential_evolution(
+    evolved = differential_evolution(
         scores,
         [(0.0, 1.0)] * budgets.coordinates,
         maxiter=generations,
@@ -361,4 +361,4 @@ def global_search(evaluate: Evaluate, budgets: Budgets, evaluations: int = 20_00
         vectorized=True,
     )
     curve = np.where(np.array(history) >= highest, np.inf, history)[:, None]
-    return SearchResult(decoded(found.x[None]), curve[-1], curve, counted)
+    return SearchResult(decoded(evolved.x[None]), curve[-1], curve, counted)

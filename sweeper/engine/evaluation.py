@@ -8,7 +8,7 @@ import numpy as np
 
 from kernels.reduce import alike
 from sweeper.engine.fuse import scratch_outputs
-from sweeper.engine.program import Given, Origin, Program, Stage
+from sweeper.engine.program import InputColumn, Origin, Program, Stage
 from sweeper.engine.space import Domain
 
 
@@ -52,7 +52,7 @@ def index_at(digits: Sequence[np.ndarray], parent: Combinations) -> np.ndarray:
     return index
 
 
-def given_values(program: Program, column: Given, domain: Domain, where: Combinations) -> np.ndarray:
+def input_values(program: Program, column: InputColumn, domain: Domain, where: Combinations) -> np.ndarray:
     """Entries of a given column at every combination of the columns that it needs."""
     count = where.count
     values: dict[str, np.ndarray] = {}
@@ -118,8 +118,8 @@ class Evaluation:
     def column(self, name: str) -> np.ndarray:
         """Entries of a column, at its origin."""
         if name not in self.columns:
-            source = self.program.given[name]
-            self.columns[name] = given_values(self.program, source, self.domain, self.distinct(source.needs))
+            source = self.program.inputs[name]
+            self.columns[name] = input_values(self.program, source, self.domain, self.distinct(source.needs))
         return self.columns[name]
 
     def at_points(self, name: str) -> np.ndarray:

@@ -18,7 +18,7 @@ Values = Mapping[str, np.ndarray]
 
 
 @dataclass(frozen=True, eq=False)
-class Given:
+class InputColumn:
     """A column that the space gives: built from the values of the varying columns that it depends on.
 
     `sources` are (source, grade) of its numbers; of a library attribute, one for each entry of the column it needs.
@@ -69,9 +69,9 @@ class UnknownColumn(Exception):
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """Stages in order, the given columns they read, and what every column depends on."""
+    """Stages in order, the input columns they read, and what every column depends on."""
 
-    given: Mapping[str, Given]
+    inputs: Mapping[str, InputColumn]
     stages: tuple[Stage, ...]
     origins: Mapping[str, Origin]
     outputs: Mapping[str, Output]
@@ -80,7 +80,7 @@ class Program:
 
     def is_array(self, name: str) -> bool:
         """Whether the entries of a column are arrays."""
-        return self.given[name].array if name in self.given else bool(self.shapes[name])
+        return self.inputs[name].array if name in self.inputs else bool(self.shapes[name])
 
     @cached_property
     def feasibility(self) -> frozenset[int]:
@@ -99,15 +99,15 @@ def choose(switches: Mapping[str, str], equations: Iterable[Equation]) -> dict[s
     return {output.name: equation for equation in active for output in equation.outputs}
 
 
-def required(wanted: Iterable[str], writers: Mapping[str, Equation], given: Mapping[str, Given]) -> list[Equation]:
+def required(wanted: Iterable[str], writers: Mapping[str, Equation], inputs: Collection[str]) -> list[Equation]:
     """Equations that the wanted columns need, each after those it reads from."""
     ordered: dict[str, Equation] = {}
 
     def visit(column: str) -> None:
-        if column in given:
+        if column in inputs:
             return
         if column not in writers:
-            raise UnknownColumn(column, [*writers, *given])
+            raise UnknownColumn(column, [*writers, *inputs])
         equation = writers[column]
         if equation.name not in ordered:
             for name in equation.inputs:
@@ -119,9 +119,9 @@ def required(wanted: Iterable[str], writers: Mapping[str, Equation], given: Mapp
     return list(ordered.values())
 
 
-def dependencies(equations: Iterable[Equation], given: Mapping[str, Given]) -> dict[str, frozenset[str]]:
+def dependencies(equations: Iterable[Equation], inputs: Mapping[str, InputColumn]) -> dict[str, frozenset[str]]:
     """Varying columns on which each column depends."""
-    needs = {name: column.needs for name, column in given.items()}
+    needs = {name: column.needs for name, column in inputs.items()}
     for equation in equations:
         union = frozenset[str]().union(*(needs[name] for name in equation.inputs))
         needs.update((output.name, union) for output in equation.outputs)
@@ -131,7 +131,7 @@ def dependencies(equations: Iterable[Equation], given: Mapping[str, Given]) -> d
 def build_program(
     wanted: Iterable[str],
     model: Iterable[Equation],
-    given: Mapping[str, Given],
+    inputs: Mapping[str, InputColumn],
     switches: Mapping[str, str],
     sizes: Mapping[str, int],
     values: Mapping[str, np.ndarray],
@@ -146,8 +146,8 @@ def build_program(
     the benchmark compares with.
     """
     wanted = list(dict.fromkeys(wanted))
-    equations = required(wanted, choose(switches, model), given)
-    needs = dependencies(equations, given)
+    equations = required(wanted, choose(switches, model), inputs)
+    needs = dependencies(equations, inputs)
     if not factored:
         everything = frozenset(values)
         needs.update((o.name, everything) for equation in equations for o in equation.outputs)
@@ -156,19 +156,19 @@ def build_program(
         name: tuple(sizes[part] if isinstance(part, str) else part for part in output.shape)
         for name, output in outputs.items()
     }
-    arrays = {name for name, shape in shapes.items() if shape} | {name for name, c in given.items() if c.array}
+    arrays = {name for name, shape in shapes.items() if shape} | {name for name, c in inputs.items() if c.array}
     drafts = _drafts(equations, needs, arrays)
     for draft in drafts:
         draft.folds = factored and bool(draft.needs) and not draft.needs.intersection(unlike) and draft.reads(arrays)
     readers = _readers(drafts)
     _mark_whole(drafts, readers)
-    origins: dict[str, Origin] = {name: (column.needs, -1) for name, column in given.items()}
+    origins: dict[str, Origin] = {name: (column.needs, -1) for name, column in inputs.items()}
     stages = []
     for number, draft in enumerate(drafts):
         origins.update((name, (draft.needs, number if draft.folds else -1)) for name in draft.written)
         kept = tuple(name for name in draft.written if name in wanted or readers.get(name, set()) - {number})
         stages.append(_stage(number, draft, kept, origins))
-    return Program(given, tuple(stages), origins, outputs, shapes, values)
+    return Program(inputs, tuple(stages), origins, outputs, shapes, values)
 
 
 @dataclass

@@ -16,7 +16,7 @@ from sweeper.library.library import Library, builtin_specs
 from sweeper.planning.columns import STRUCTURE
 from sweeper.planning.plan import Plan
 from sweeper.study.columns import Stock
-from sweeper.study.output import Output
+from sweeper.study.output import StudyOutput
 from sweeper.study.study import Study
 from sweeper.words.defaults import NAMED, NAMED_DEFAULTS
 from sweeper.words.numbers import NUMBERS
@@ -52,17 +52,25 @@ def plan_of_points(points: Sequence[Mapping[str, ColumnValue]]) -> Plan:
     have the same equations in the same stages: what was compiled for one of them serves all.
     """
     stock = Stock(our_library())
-    given = dict.fromkeys(name for point in points for name in point)
+    named = dict.fromkeys(name for point in points for name in point)
     roles = (role for role in ROLES if role not in OPTIONAL_ROLES)
-    names = tuple(dict.fromkeys([*given, *roles, *NUMBERS, *NAMED]))
+    names = tuple(dict.fromkeys([*named, *roles, *NUMBERS, *NAMED]))
     rows = [tuple(value_of(point, name, stock) for name in names) for point in points]
     last = tuple(unlike(name, value, stock) for name, value in zip(names, rows[0], strict=True))
     for name in {str(point["workload"]) for point in points}:
         stock.workload(name)
     axis = Axis("rows", names, (*rows, last), False)
-    output = Output("all", None, False, 10)
     return Plan(
-        Study("validation", "", (Box((axis,)),), (), output, stock.library, stock.workloads, Path("validation"))
+        Study(
+            "validation",
+            "",
+            (Box((axis,)),),
+            (),
+            StudyOutput("all"),
+            stock.library,
+            stock.workloads,
+            Path("validation"),
+        )
     )
 
 

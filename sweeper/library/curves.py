@@ -38,9 +38,9 @@ def read_curves(entry: Entry) -> np.ndarray:
 
 def curve_source(entry: Entry) -> tuple[str, str]:
     """Source and grade of the curves: those of the entry that has them."""
-    given = checks.mapping(entry.node, "a calibration")
-    if "efficiency_curves" in given and "source" in given and "grade" in given:
-        return given["source"].text, given["grade"].text
+    written = checks.mapping(entry.node, "a calibration")
+    if "efficiency_curves" in written and "source" in written and "grade" in written:
+        return written["source"].text, written["grade"].text
     return "default", "assumed"
 
 

@@ -93,13 +93,12 @@ def read_workload(entry: Entry) -> Workload:
     problems.raise_any()
     kernels = _kernels(copies)
     partitions = {KERNEL_BY_KERNEL: tuple(range(len(kernels))), SINGLE: (0,) * len(kernels), OPTIMAL: ()}
-    with problems.collecting():
-        given = checks.mapping(entry.body["partitions"], "partitions") if "partitions" in entry.body else {}
-        for name, node in given.items():
-            with problems.collecting():
-                if name in BUILTIN_PARTITIONS:
-                    raise error(node, f"{name!r} exists for every workload and cannot be redefined")
-                partitions[name] = _partition(node, kernels)
+    body = checks.Fields(entry.body, problems)
+    for name, node in body.read("partitions", checks.mapping, "partitions", default={}).items():
+        with problems.collecting():
+            if name in BUILTIN_PARTITIONS:
+                raise error(node, f"{name!r} exists for every workload and cannot be redefined")
+            partitions[name] = _partition(node, kernels)
     problems.raise_any()
     return Workload(entry.name, parameters, **scalars, kernels=kernels, partitions=partitions)
 

@@ -106,15 +106,15 @@ class DesignSearch:
         number `first` on. Of several objectives those rows are left out that others are better than in all of them.
         `known` designs are among the starts."""
         points = first + np.arange(self.grid.searched)
-        found = [self._search(points, weights, known) for weights in self.optimize.weights]
-        numbers, designs = np.array([point for point, _, _ in found]), np.array([x for _, x, _ in found])
+        optima = [self._search(points, weights, known) for weights in self.optimize.weights]
+        numbers, designs = np.array([point for point, _, _ in optima]), np.array([x for _, x, _ in optima])
         columns = self.evaluate(numbers, self.names, designs, wanted)
         failed = ~self._holds(self.evaluate(numbers, self.names, designs, self.wanted))
         reasons = columns["infeasible_reason"]
         columns["infeasible_reason"] = np.where((reasons == 0.0) & failed, CONSTRAINT_FAILED, reasons)
-        columns[WEIGHTING] = np.arange(float(len(found)))
-        columns |= {name: np.array([facts[name] for _, _, facts in found]) for name in SEARCH_FACTS}
-        kept = self._front(columns) if len(found) > 1 else np.arange(1)
+        columns[WEIGHTING] = np.arange(float(len(optima)))
+        columns |= {name: np.array([facts[name] for _, _, facts in optima]) for name in SEARCH_FACTS}
+        kept = self._front(columns) if len(optima) > 1 else np.arange(1)
         return numbers[kept], {name: values[kept] for name, values in columns.items()}, designs
 
     def _front(self, columns: Mapping[str, np.ndarray]) -> np.ndarray:
@@ -127,7 +127,7 @@ class DesignSearch:
     def _meet(self, points: np.ndarray, designs: np.ndarray, weights: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
         """Best score of every point, and its design, among its own design and some others."""
         block = max(BATCH // (len(designs) + 1), 1)
-        scores, found = [], []
+        scores, designs_met = [], []
         for first in range(0, len(points), block):
             part = points[first : first + block]
             tried = np.concatenate([self._own(part)[:, None], np.tile(designs, (len(part), 1, 1))], axis=1)
@@ -135,8 +135,8 @@ class DesignSearch:
             score = score.reshape(len(part), -1)
             chosen = score.argmin(axis=1)
             scores.append(score[np.arange(len(part)), chosen])
-            found.append(tried[np.arange(len(part)), chosen])
-        return np.concatenate(scores), np.concatenate(found)
+            designs_met.append(tried[np.arange(len(part)), chosen])
+        return np.concatenate(scores), np.concatenate(designs_met)
 
     def _own(self, points: np.ndarray) -> np.ndarray:
         """Designs that points have without a search, made to fit."""
@@ -183,5 +183,5 @@ class DesignSearch:
 
         if self.optimize.method == "global":
             return global_search(evaluate, self.budgets, self._most_evaluations, self.optimize.seed)
-        given = np.concatenate([self._own(np.array([point])), starts])[: self.optimize.starts]
-        return descend(evaluate, self.budgets, len(given), self.optimize.steps, self.optimize.seed, given)
+        designs = np.concatenate([self._own(np.array([point])), starts])[: self.optimize.starts]
+        return descend(evaluate, self.budgets, len(designs), self.optimize.steps, self.optimize.seed, designs)

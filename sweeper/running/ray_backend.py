@@ -10,7 +10,7 @@ workers as the limits allow. A lost machine is nobody's fault: its chunks go bac
 """
 
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
@@ -20,9 +20,9 @@ from sweeper.errors import EnvironmentFault
 from sweeper.running.backends import Demand
 from sweeper.running.chunk import Failure, Job, code_version, compute, require_version
 from sweeper.running.interrupt import Stop
-from sweeper.running.limits import Limits
 from sweeper.running.ray_session import CLUSTER_ADVICE, ray_session
 from sweeper.running.store import RESOLVED, Receipt
+from sweeper.running.work import Outcome, Work
 
 DEPTH = 2
 """Calls in flight per actor."""
@@ -50,8 +50,6 @@ WAITING = {
     "kernels": "compiling the kernels; they are kept for later runs",
     "processors": "no worker is running: all wait for a free processor of the cluster",
 }
-
-Outcome = Receipt | Failure | str | None
 
 
 class ChunkWorker:
@@ -109,52 +107,6 @@ class Slot:
     deaths: int = 0
     bad_starts: int = 0
     wake: float = 0.0
-
-
-class Work:
-    """Chunks to do, and what has happened to them."""
-
-    def __init__(self, chunks: Sequence[int], limits: Limits) -> None:
-        self._limits = limits
-        self._waiting = deque(chunks)
-        self._suspects: deque[int] = deque()
-        self._attempts: Counter[int] = Counter()
-        self._crashes: Counter[int] = Counter()
-
-    def __len__(self) -> int:
-        return len(self._waiting) + len(self._suspects)
-
-    def take(self, idle: bool) -> int | None:
-        """Next chunk for an actor; suspects come last, and only to an idle one."""
-        if self._waiting:
-            return self._waiting.popleft()
-        return self._suspects.popleft() if idle and self._suspects else None
-
-    def is_suspect(self, chunk: int) -> bool:
-        """Whether a chunk has taken down a worker."""
-        return chunk in self._crashes
-
-    def give_back(self, chunks: Sequence[int]) -> None:
-        """Chunks that were not computed through no fault of their own."""
-        self._waiting.extendleft(chunk for chunk in reversed(chunks) if not self.is_suspect(chunk))
-        self._suspects.extend(chunk for chunk in chunks if self.is_suspect(chunk))
-
-    def done(self, outcome: Receipt | Failure) -> Outcome:
-        """The outcome to report: final, or a note if the chunk will be tried again."""
-        chunk = outcome.chunk
-        self._attempts[chunk] += 1
-        if isinstance(outcome, Failure) and self._limits.worth_retrying(outcome, self._attempts[chunk]):
-            (self._suspects if self.is_suspect(chunk) else self._waiting).append(chunk)
-            return f"chunk {chunk} failed and will be tried again: {outcome.error}"
-        return self._limits.counted(outcome, self._attempts[chunk])
-
-    def crashed(self, chunk: int, cause: str) -> Outcome:
-        """The worker died at this chunk."""
-        self._crashes[chunk] += 1
-        if self._crashes[chunk] < self._limits.crashes:
-            self._suspects.append(chunk)
-            return f"a worker died at chunk {chunk}, which will be tried again alone: {cause}"
-        return Failure(chunk, f"its workers died: {cause}", attempts=self._crashes[chunk])
 
 
 class RayExecutor:

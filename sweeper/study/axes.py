@@ -62,10 +62,10 @@ def depends(node: Node) -> bool:
     """Whether an axis needs the constants of its box."""
     if not isinstance(node.value, dict):
         return False
-    given = node.value
-    inner = given.get("values")
+    written = node.value
+    inner = written.get("values")
     nested = isinstance(inner, Node) and isinstance(inner.value, dict) and any(map(depends, inner.value.values()))
-    return "divisors_of" in given or "where" in given or nested
+    return "divisors_of" in written or "where" in written or nested
 
 
 def read_axis(name: str, node: Node, searched: bool, stock: Stock, constants: Constants) -> Axis:
@@ -86,11 +86,11 @@ def is_table(node: Node) -> bool:
 def _values(node: Node, column: str, stock: Stock, constants: Constants) -> list[float | str]:
     """Values of one column: a scalar, a list, or one of the generators."""
     if isinstance(node.value, dict):
-        given = checks.fields(node, f"the values of {column}", (*_GENERATORS, *_TABLE))
-        if len(given) != 1 or not _GENERATORS.keys() >= given.keys():
-            raise error(node, f"found the keys {', '.join(given) or 'none'}; the values of {column} are a list, or one "
-                              f"of {', '.join(_GENERATORS)}, or a table of columns and rows")  # fmt: skip
-        (key, body) = next(iter(given.items()))
+        written = checks.fields(node, f"the values of {column}", (*_GENERATORS, *_TABLE))
+        if len(written) != 1 or not _GENERATORS.keys() >= written.keys():
+            shapes = f"a list, or one of {', '.join(_GENERATORS)}, or a table of columns and rows"
+            raise error(node, f"found the keys {', '.join(written) or 'none'}; the values of {column} are {shapes}")
+        (key, body) = next(iter(written.items()))
         if column not in NUMERIC and key != "library":
             raise error(node, f"{key} gives numbers, but {column} is a name; write a list")
         values = _GENERATORS[key](body, column, stock, constants)
@@ -233,9 +233,10 @@ def _library(node: Node, column: str, stock: Stock, constants: Constants) -> lis
     if node.value != "all":
         if not isinstance(node.value, dict):
             raise error(node, f"found {node.kind}; write library: all, or library: {{tags: [...], where: ...}}")
-        given = checks.fields(node, "a library selection", ("tags", "where"))
-        tags = checks.texts(given["tags"], "tags") if "tags" in given else ()
-        where = checks.expression(given["where"], "where", ATTRIBUTES.get(kind, {})) if "where" in given else None
+        written = checks.fields(node, "a library selection", ("tags", "where"))
+        tags = written.read("tags", checks.texts, "tags", default=())
+        where = written.read("where", checks.expression, "where", ATTRIBUTES.get(kind, {}), default=None)
+        written.problems.raise_any()
     try:
         selected = stock.library.select(kind, where, tags)
     except LookupError as fault:
@@ -260,16 +261,16 @@ _GENERATORS: dict[str, Callable[[Node, str, Stock, Constants], list[float | str]
 
 
 def _table(node: Node, columns: tuple[str, ...], stock: Stock, constants: Constants) -> list[Row]:
-    given = checks.fields(node, "a table", _TABLE)
-    if ("rows" in given) == ("values" in given):
+    written = checks.fields(node, "a table", _TABLE)
+    if ("rows" in written) == ("values" in written):
         raise error(node, "a table has columns and either 'rows' or 'values'")
-    if "rows" not in given:
-        return _product(node, given, columns, stock, constants)
-    if "where" in given:
+    if "rows" not in written:
+        return _product(node, written, columns, stock, constants)
+    if "where" in written:
         raise SpecError([node.key_problem("where", "'where' goes with 'values'; leave unwanted rows out")])
     rows: dict[Row, Node] = {}
     problems = Problems()
-    for item in checks.items(given["rows"], "rows"):
+    for item in checks.items(written["rows"], "rows"):
         with problems.collecting():
             row = _row(item, columns, stock)
             if row in rows:
@@ -293,10 +294,10 @@ def _row(node: Node, columns: tuple[str, ...], stock: Stock) -> Row:
 
 
 def _product(
-    node: Node, given: dict[str, Node], columns: tuple[str, ...], stock: Stock, constants: Constants
+    node: Node, written: checks.Fields, columns: tuple[str, ...], stock: Stock, constants: Constants
 ) -> list[Row]:
     """Combinations of the values of several columns, those that satisfy `where`."""
-    lists = checks.fields(given["values"], "values", columns, columns)
+    lists = checks.fields(written["values"], "values", columns, columns)
     problems = Problems()
     values: list[list[float | str]] = []
     for column in columns:
@@ -305,11 +306,11 @@ def _product(
     problems.raise_any()
     count = math.prod(map(len, values))
     if count > MAX_CANDIDATES:
-        raise error(given["values"], f"{count} combinations; at most {MAX_CANDIDATES} are tried")
+        raise error(written["values"], f"{count} combinations; at most {MAX_CANDIDATES} are tried")
     where = None
-    if "where" in given:
-        where = checks.expression(given["where"], "where")
-        _need_constants(where, given["where"], constants, columns)
+    if "where" in written:
+        where = checks.expression(written["where"], "where")
+        _need_constants(where, written["where"], constants, columns)
     rows: list[Row] = []
     try:
         for block in _blocks(values):
@@ -321,9 +322,9 @@ def _product(
                 raise error(node, f"more than {MAX_ROWS} rows; make the table smaller")
         if not rows:
             assert where is not None
-            raise error(given["where"], _no_solution(where, values, columns, constants))
+            raise error(written["where"], _no_solution(where, values, columns, constants))
     except ExpressionError as fault:
-        raise error(given["where"], fault.message, fault.offset) from None
+        raise error(written["where"], fault.message, fault.offset) from None
     return rows
 
 

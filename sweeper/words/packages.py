@@ -189,4 +189,4 @@ LINK_ROW = vocabulary(
 )
 """Numbers of a row of links by the keys of a design."""
 
-STACK_HEIGHT = Attribute("", "stack", "dies of a stack", None, False)
+STACK_HEIGHT = free("", "dies of a stack", None)

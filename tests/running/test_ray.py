@@ -13,8 +13,9 @@ from sweeper.running.chunk import Job, code_version
 from sweeper.running.execution import run
 from sweeper.running.folders import LocalFolder
 from sweeper.running.limits import Limits
-from sweeper.running.ray_backend import ChunkWorker, RayExecutor, Work
+from sweeper.running.ray_backend import ChunkWorker, RayExecutor
 from sweeper.running.store import Receipt, read_receipts
+from sweeper.running.work import Work
 from tests.support.fake_plan import DeadlyFolder, FakePlan, FullFolder, Watcher, dataset
 
 PLAN = FakePlan(chunks=12)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sweeper.errors import EnvironmentFault
+from sweeper.errors import EnvironmentFault, UsageFault
 from sweeper.running.execution import run
 from sweeper.running.progress import Bar, Lines, duration
 from sweeper.running.store import part_name
@@ -64,7 +64,7 @@ def test_a_run_works_outside_the_main_thread(tmp_path: Path) -> None:
 
 
 def test_unknown_backend(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="allowed: local, ray"):
+    with pytest.raises(UsageFault, match="allowed: local, ray"):
         run(PLAN, tmp_path, backend="dask")
 
 

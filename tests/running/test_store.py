@@ -41,17 +41,17 @@ def test_parts_carry_the_schema_and_compress_parameters_by_dictionary(tmp_path: 
 
 
 def test_a_part_is_a_function_of_its_rows() -> None:
-    once, again = (store.encode(PLAN.evaluate(1), PLAN.schema) for _ in range(2))
+    once, again = (store.encode(PLAN.evaluate(1), PLAN.schema, PLAN.encoding) for _ in range(2))
     assert once.equals(again)
 
 
 def test_rows_of_another_schema_are_refused() -> None:
     with pytest.raises(ValueError, match="another schema"):
-        store.encode(PLAN.evaluate(1).drop_columns(["time"]), PLAN.schema)
+        store.encode(PLAN.evaluate(1).drop_columns(["time"]), PLAN.schema, PLAN.encoding)
 
 
 def test_no_rows_are_a_part_too() -> None:
-    data = store.encode(PLAN.evaluate(1).slice(0, 0), PLAN.schema)
+    data = store.encode(PLAN.evaluate(1).slice(0, 0), PLAN.schema, PLAN.encoding)
     assert pq.read_table(pa.BufferReader(data)).num_rows == 0
 
 

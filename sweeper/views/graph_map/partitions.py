@@ -161,7 +161,7 @@ def _values(plan: Plan, point_id: int, wanted: Iterable[str], optional: Iterable
     structure = {name: str(point[name]) for name in STRUCTURE if name in point}
     columns = tuple(dict.fromkeys(wanted))
     known = plan.columns.program(grid, structure, columns)
-    columns += tuple(name for name in optional if name in known.outputs or name in known.given)
+    columns += tuple(name for name in optional if name in known.outputs or name in known.inputs)
     program = plan.columns.program(grid, structure, columns)
     values = evaluate(program, grid.listing(np.array([point_id - grid.offset])), columns)
     return {name: value[0] for name, value in values.items()}
