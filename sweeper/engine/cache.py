@@ -43,8 +43,8 @@ def configure() -> Path:
     os.environ.setdefault("NUMBA_CPU_FEATURES", "")
     directory = cache_dir()
     if "numba" in sys.modules:
-        settings = sys.modules["numba"].config
-        used, by = settings.CACHE_DIR, settings.CACHE_LOCATOR_CLASSES
+        config = sys.modules["numba"].config
+        used, by = config.CACHE_DIR, config.CACHE_LOCATOR_CLASSES
         if used != str(directory) or by != LOCATORS:
             place = repr(used) if used else "beside the sources"
             raise EnvironmentFault(

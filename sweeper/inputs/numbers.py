@@ -101,8 +101,8 @@ def attribute_of(around: Surroundings, role: str, name: str, attribute: Attribut
     if DRAW in around.grid.columns and any(is_uncertain(e.values[name]) for e in entries if name in e.values):
         uncertain = [(entry.values[name], key_of(kind, entry.name, name)) for entry in entries]
         return drawn(around, column, selector, uncertain, attribute.about, sources)
-    table = np.array([e.values[name].number if name in e.values else number_default(attribute) for e in entries])
-    return lookup(around, column, selector, table, attribute.unit, attribute.about, sources)
+    by_value = np.array([e.values[name].number if name in e.values else number_default(attribute) for e in entries])
+    return lookup(around, column, selector, by_value, attribute.unit, attribute.about, sources)
 
 
 def drawn(
@@ -132,18 +132,18 @@ def lookup(
     around: Surroundings,
     column: str,
     selector: str,
-    table: np.ndarray,
+    by_value: np.ndarray,
     unit: str,
     about: str,
     sources: Sources = (),
 ) -> InputColumn:
     """A column that is a table over the values of another."""
     if not around.varies(selector):
-        return InputColumn(column, NOTHING, lambda values, n: table[:1], unit, about, sources)
+        return InputColumn(column, NOTHING, lambda values, n: by_value[:1], unit, about, sources)
     return InputColumn(
         column,
         frozenset({selector}),
-        lambda values, n: table[values[selector].astype(np.int64)],
+        lambda values, n: by_value[values[selector].astype(np.int64)],
         unit,
         about,
         sources,
@@ -156,16 +156,16 @@ def topology_kinds(around: Surroundings) -> Iterable[InputColumn]:
     dimensions = [around.library.find("topology", name).dimensions for name in names]
     for position, letter in enumerate("xyz"):
         kinds = [kinds[position] if position < len(kinds) else "absent" for kinds in dimensions]
-        table = np.array([float(DIMENSION_KINDS.index(kind)) for kind in kinds])
-        yield lookup(around, f"topology_kind_{letter}", "topology", table, "", f"kind of network dimension {letter}")
+        by_value = np.array([float(DIMENSION_KINDS.index(kind)) for kind in kinds])
+        yield lookup(around, f"topology_kind_{letter}", "topology", by_value, "", f"kind of network dimension {letter}")
 
 
 def efficiency_curves(around: Surroundings) -> InputColumn:
     """Step curves of the selected calibration."""
     entries = [around.library.find("calibration", name) for name in role_entries(around, "calibration")]
-    table = np.array([read_curves(entry) for entry in entries])
+    by_value = np.array([read_curves(entry) for entry in entries])
     about = "engine or memory, step: least amount of work, and share of the peak"
-    curves = lookup(around, "efficiency_curves", "calibration", table, "", about, tuple(map(curve_source, entries)))
+    curves = lookup(around, "efficiency_curves", "calibration", by_value, "", about, tuple(map(curve_source, entries)))
     return replace(curves, array=True)
 
 

@@ -13,9 +13,10 @@ from sweeper.library.kernel_templates import KernelCopy, KernelTemplate, read_te
 from sweeper.reading import checks
 from sweeper.reading.expressions import Expression
 from sweeper.reading.nodes import Node, error
+from sweeper.words.columns import USUAL_PARTITIONING
 from sweeper.words.numbers import NUMBERS
 
-KERNEL_BY_KERNEL = "kernel_by_kernel"
+KERNEL_BY_KERNEL = USUAL_PARTITIONING
 SINGLE = "single"
 OPTIMAL = "optimal"
 BUILTIN_PARTITIONS = (KERNEL_BY_KERNEL, SINGLE, OPTIMAL)

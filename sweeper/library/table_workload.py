@@ -17,7 +17,7 @@ from sweeper.reading import checks
 from sweeper.reading.definitions import Definitions, read_definitions
 from sweeper.reading.expressions import Expression
 from sweeper.reading.nodes import Node, error
-from sweeper.words.columns import engine_column, format_column, role_columns
+from sweeper.words.columns import USUAL_PARTITIONING, engine_column, format_column, role_columns
 from sweeper.words.defaults import NAMED
 from sweeper.words.models import BLOCK_SCALARS, TABLE_SCALARS
 from sweeper.words.numbers import NUMBERS
@@ -92,7 +92,7 @@ class OperatorTable:
     definitions: Definitions
     operators: tuple[Operator, ...]
     family: str = "operators"
-    partitions: Mapping[str, tuple[int, ...]] = field(default_factory=lambda: {"kernel_by_kernel": ()})
+    partitions: Mapping[str, tuple[int, ...]] = field(default_factory=lambda: {USUAL_PARTITIONING: ()})
 
 
 def read_table(entry: Entry) -> OperatorTable:

@@ -145,7 +145,7 @@ class Columns:
         trials = self.trials(grid, names, x)
         columns = {name: np.empty(len(points)) for name in wanted}
         for rows, evaluation in self._evaluations(grid, points, trials, tuple(wanted)):
-            evaluation.renew(TRIAL)
+            evaluation.renew()
             for name in wanted:
                 columns[name][rows] = evaluation.at_points(name)
         return columns
@@ -164,11 +164,8 @@ class Columns:
             evaluations = []
             factor = with_trials(grid.listing(points)[0])
             for codes, rows, part in _groups(factor, [name for name in STRUCTURE if name in grid.columns]):
-                evaluation = Evaluation(self.program(grid, _named(grid, (codes,)), wanted, trials), (part,))
-                for stage in evaluation.program.stages:
-                    if TRIAL not in stage.needs:
-                        evaluation.run(stage)
-                evaluations.append((rows, evaluation))
+                program = self.program(grid, _named(grid, (codes,)), wanted, trials)
+                evaluations.append((rows, Evaluation(program, (part,), {TRIAL})))
             trials.evaluations[key] = evaluations
         return trials.evaluations[key]
 

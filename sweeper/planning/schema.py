@@ -110,7 +110,7 @@ def _axis_array(
     return pa.array(pa.array(own, pa.float64()).cast(kind).to_numpy()[codes])
 
 
-def table(
+def dataset_rows(
     schema: pa.Schema,
     axes: Mapping[str, list[float | str]],
     grid: Grid,

@@ -59,8 +59,8 @@ def compute(job: Job, chunk: int) -> Receipt | Failure:
     """Evaluate a chunk and commit its part. Errors are returned, so that they reach the driver whole and small."""
     started = time.monotonic()
     try:
-        table = job.plan.evaluate(chunk)
-        file, size, digest = write_part(job.run, chunk, encode(table, job.schema, job.plan.encoding))
+        rows = job.plan.evaluate(chunk)
+        file, size, digest = write_part(job.run, chunk, encode(rows, job.schema, job.plan.encoding))
     except Exception as error:  # Whatever a chunk raises ends this chunk, not the run.
         full = isinstance(error, OSError) and error.errno in STORAGE_FULL
         text = "".join(traceback.format_exception(error))[-TRACEBACK_LETTERS:]
@@ -69,8 +69,8 @@ def compute(job: Job, chunk: int) -> Receipt | Failure:
         chunk=chunk,
         file=file,
         points=job.plan.chunk_points(chunk),
-        rows=table.num_rows,
-        feasible=_feasible(table),
+        rows=rows.num_rows,
+        feasible=_feasible(rows),
         bytes=size,
         sha256=digest,
         seconds=round(time.monotonic() - started, 4),
@@ -102,7 +102,7 @@ def require_version(expected: Mapping[str, str]) -> None:
         raise EnvironmentFault(f"{socket.gethostname()} has another version of {', '.join(different)}")
 
 
-def _feasible(table: pa.Table) -> int | None:
-    if FEASIBLE not in table.column_names:
+def _feasible(rows: pa.Table) -> int | None:
+    if FEASIBLE not in rows.column_names:
         return None
-    return int(pc.sum(table[FEASIBLE]).as_py() or 0)
+    return int(pc.sum(rows[FEASIBLE]).as_py() or 0)

@@ -140,14 +140,14 @@ def claim(run: Folder, plan: RunnablePlan) -> None:
         raise OutputConflict(f"{run} holds another study ({what}); choose another --out")
 
 
-def encode(table: pa.Table, schema: pa.Schema, encoding: Mapping[str, Any]) -> pa.Buffer:
+def encode(rows: pa.Table, schema: pa.Schema, encoding: Mapping[str, Any]) -> pa.Buffer:
     """Parquet bytes of a part; the same for the same rows. Raises ValueError if the table has another schema."""
-    if not table.schema.equals(schema):
-        raise ValueError(f"chunk has another schema than the plan:\n{table.schema}\ninstead of\n{schema}")
+    if not rows.schema.equals(schema):
+        raise ValueError(f"chunk has another schema than the plan:\n{rows.schema}\ninstead of\n{schema}")
     parameters = [field.name for field in schema if (field.metadata or {}).get(b"role") == b"parameter"]
     sink = pa.BufferOutputStream()
     pq.write_table(
-        table.cast(schema),  # The names and types agree, the metadata become the plan's.
+        rows.cast(schema),  # The names and types agree, the metadata become the plan's.
         sink,
         use_dictionary=parameters or False,
         **encoding,

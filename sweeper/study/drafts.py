@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from sweeper.engine.space import Axis
-from sweeper.errors import Problems
+from sweeper.errors import Problem, Problems
 from sweeper.reading import checks
 from sweeper.reading.nodes import Node, error
 from sweeper.study.axes import is_table
@@ -21,6 +21,10 @@ class WrittenAxis:
     node: Node
     home: Node
     searched: bool
+
+    def problem(self, message: str) -> Problem:
+        """A problem at the axis's name."""
+        return self.home.key_problem(self.name, message)
 
 
 @dataclass

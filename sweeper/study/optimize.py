@@ -23,7 +23,7 @@ PARTS_OF = {"memory": "stack", "lane": "lane", "outer_lane": "outer_lane"}
 BUDGETS = {"area": AREA_PARTS, "power": AREA_PARTS, "edge": EDGE_PARTS}
 """Budgets of a template, and the parts that share each."""
 
-LIMITS = {"starts": (1, 100_000), "steps": (1, 100_000), "seed": (0, 2**31 - 1), "candidates": (1, 10_000)}
+BOUNDS = {"starts": (1, 100_000), "steps": (1, 100_000), "seed": (0, 2**31 - 1), "candidates": (1, 10_000)}
 """Least and largest value of each number of a search."""
 MOST_DIVISIONS, MOST_WEIGHTS = 1_000, 10_000
 
@@ -91,7 +91,7 @@ def read_optimize(node: Node, objectives: int) -> Optimize:
         written.read("ranges", _ranges, default=usual.ranges),
         **{
             name: written.read(name, checks.whole, name, least, most, default=getattr(usual, name))
-            for name, (least, most) in LIMITS.items()
+            for name, (least, most) in BOUNDS.items()
         },
         method=written.read("method", checks.choice, "method", METHODS, default=usual.method),
         weights=written.read("weights", _weights, objectives, default=front),

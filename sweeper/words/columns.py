@@ -7,7 +7,8 @@ A study writes `memory.bandwidth` for a number of the selected entry, `tensor_pa
 import math
 
 from sweeper.words.attributes import Attribute
-from sweeper.words.defaults import NAMED_DEFAULTS
+from sweeper.words.defaults import NAMED, NAMED_DEFAULTS
+from sweeper.words.numbers import NUMBERS
 from sweeper.words.system import ATTRIBUTES, ENTRY_DEFAULTS, NUMERIC, ROLES
 
 USUAL_PARTITIONING = "kernel_by_kernel"
@@ -51,3 +52,7 @@ def default(name: str) -> float | str:
     if name in NUMERIC:
         return math.nan if "." in name else number_default(NUMERIC[name])
     return {**NAMED_DEFAULTS, **ENTRY_DEFAULTS, "partitioning": USUAL_PARTITIONING}.get(name, "")
+
+
+DEFAULTS = {name: default(name) for name in (*NAMED, *NUMBERS) if name in NAMED or NUMBERS[name].default is not None}
+"""What holds of the columns of mappings and choices where a study is silent; those that it must give are left out."""
