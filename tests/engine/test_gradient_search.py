@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import assume, known, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from scipy.optimize import minimize
@@ -37,7 +37,7 @@ def allowed(budgets: Budgets, x: np.ndarray) -> bool:
 
 
 @settings(max_examples=80)
-@known(arrays.arrays(np.float64, (1, 7), elements=FINITE))
+@given(arrays.arrays(np.float64, (1, 7), elements=FINITE))
 def test_projection_is_the_nearest_allowed_point(x: np.ndarray) -> None:
     found = MIXED.project(x)
     assert allowed(MIXED, found)
@@ -56,7 +56,7 @@ def test_projection_is_the_nearest_allowed_point(x: np.ndarray) -> None:
 
 
 @settings(max_examples=80)
-@known(arrays.arrays(np.float64, (4, 7), elements=FINITE), st.integers(0, 99))
+@given(arrays.arrays(np.float64, (4, 7), elements=FINITE), st.integers(0, 99))
 def test_projection_is_at_an_obtuse_angle_to_every_allowed_point(x: np.ndarray, seed: int) -> None:
     """The projection p on a convex set is the point with (x - p)(z - p) <= 0 for all z of the set."""
     found = MIXED.project(x)
@@ -79,7 +79,7 @@ def test_random_points_are_uniform_on_whole_budgets() -> None:
 
 
 @settings(max_examples=50)
-@known(arrays.arrays(np.float64, (3, 9), elements=st.floats(-200.0, 200.0)))
+@given(arrays.arrays(np.float64, (3, 9), elements=st.floats(-200.0, 200.0)))
 def test_every_place_is_an_allowed_point(place: np.ndarray) -> None:
     assert allowed(MIXED, MIXED.decode(MIXED.centred(place))[0])
 
@@ -110,7 +110,7 @@ def test_impossible_budgets_are_refused(groups: tuple, bounds: dict, floor: floa
 
 
 @settings(max_examples=25)
-@known(st.lists(st.floats(0.05, 20.0), min_size=2, max_size=12), st.integers(0, 99))
+@given(st.lists(st.floats(0.05, 20.0), min_size=2, max_size=12), st.integers(0, 99))
 def test_one_bottleneck_is_balanced(costs: list[float], seed: int) -> None:
     """min over shares of max c_i / x_i is sum(c): a kink of all of them, where every resource is as short."""
     budgets = Budgets((tuple(range(len(costs))),))
@@ -119,7 +119,7 @@ def test_one_bottleneck_is_balanced(costs: list[float], seed: int) -> None:
 
 
 @settings(max_examples=25)
-@known(st.lists(st.floats(0.05, 20.0), min_size=2, max_size=12), st.integers(0, 99))
+@given(st.lists(st.floats(0.05, 20.0), min_size=2, max_size=12), st.integers(0, 99))
 def test_times_that_add_take_shares_by_their_square_roots(costs: list[float], seed: int) -> None:
     """min over shares of sum c_i / x_i is (sum sqrt(c))^2."""
     budgets = Budgets((tuple(range(len(costs))),))
