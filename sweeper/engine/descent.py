@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sweeper.engine.budgets import Budgets
+from sweeper.engine.budgets import SharedBudgets
 
 Evaluate = Callable[[np.ndarray], np.ndarray]
 """Scores [n] of points [n, variables]: positive, lower is better, inf or NaN where a point is infeasible."""
@@ -111,7 +111,7 @@ class SearchResult:
         return float(np.median(reached) / reached.min() - 1.0), float(reached.max() / reached.min() - 1.0)
 
 
-def points_per_step(budgets: Budgets) -> int:
+def points_per_step(budgets: SharedBudgets) -> int:
     """Points that a step of a descent evaluates for each start."""
     return budgets.variables + len(STRIDES)
 
@@ -124,7 +124,11 @@ def _scores(evaluate: Evaluate, x: np.ndarray) -> np.ndarray:
 
 
 def begin(
-    evaluate: Evaluate, budgets: Budgets, starts: int, seed: int = 0, known: Sequence[Sequence[float]] | np.ndarray = ()
+    evaluate: Evaluate,
+    budgets: SharedBudgets,
+    starts: int,
+    seed: int = 0,
+    known: Sequence[Sequence[float]] | np.ndarray = (),
 ) -> SearchState:
     """State before the first step: `given` points, made to fit, then random ones, `starts` together."""
     if starts < 1:
@@ -155,7 +159,7 @@ def begin(
     )
 
 
-def _neighbours(budgets: Budgets, x: np.ndarray, width: np.ndarray) -> np.ndarray:
+def _neighbours(budgets: SharedBudgets, x: np.ndarray, width: np.ndarray) -> np.ndarray:
     """[starts, variables, variables] Each point with one share less, or one bounded variable further from its bound."""
     near = np.repeat(x[:, None], budgets.variables, axis=1)
     near[:, budgets.shares, budgets.shares] -= ((x - budgets.floor) * width)[:, budgets.shares]
@@ -166,7 +170,9 @@ def _neighbours(budgets: Budgets, x: np.ndarray, width: np.ndarray) -> np.ndarra
     return near
 
 
-def _slopes(budgets: Budgets, place: np.ndarray, soft: np.ndarray, rise: np.ndarray, width: np.ndarray) -> np.ndarray:
+def _slopes(
+    budgets: SharedBudgets, place: np.ndarray, soft: np.ndarray, rise: np.ndarray, width: np.ndarray
+) -> np.ndarray:
     """[starts, coordinates] Slope of the logarithm of the score, from its rises [starts, variables] at neighbours."""
     slope = np.zeros_like(place)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -183,12 +189,12 @@ def _slopes(budgets: Budgets, place: np.ndarray, soft: np.ndarray, rise: np.ndar
     return slope
 
 
-def _held(budgets: Budgets, place: np.ndarray, soft: np.ndarray, held: np.ndarray) -> np.ndarray:
+def _held(budgets: SharedBudgets, place: np.ndarray, soft: np.ndarray, held: np.ndarray) -> np.ndarray:
     """Places [starts, tries, coordinates] where no share that is `held` [starts, variables] is less than in `soft`."""
     if not held[:, budgets.shares].any():
         return place
     place = place.copy()
-    for columns in budgets._logits:
+    for columns in budgets.logits:
         at, old = place[..., columns], soft[:, None, columns]
         part = np.exp(at)
         least = np.zeros_like(part, bool)
@@ -216,7 +222,7 @@ def _directions(space: np.ndarray, slope: np.ndarray) -> np.ndarray:
     return -np.matvec(space, seen / np.maximum(np.linalg.norm(seen, axis=1, keepdims=True), 1e-300))
 
 
-def advance(evaluate: Evaluate, budgets: Budgets, state: SearchState) -> SearchState:
+def advance(evaluate: Evaluate, budgets: SharedBudgets, state: SearchState) -> SearchState:
     """One step of every start: slopes from one batch of neighbours, then the best of three points along each direction.
 
     A start that is infeasible looks at random points instead. May end uphill; the best is kept.
@@ -302,7 +308,7 @@ def result_of(state: SearchState) -> SearchResult:
 
 def descend(
     evaluate: Evaluate,
-    budgets: Budgets,
+    budgets: SharedBudgets,
     starts: int = 10,
     steps: int = 100,
     seed: int = 0,
@@ -324,7 +330,7 @@ LOGIT_SPAN = 6.0
 """Least and largest part of a budget that the global search tries differ by exp(6)."""
 
 
-def global_search(evaluate: Evaluate, budgets: Budgets, evaluations: int = 20_000, seed: int = 0) -> SearchResult:
+def global_search(evaluate: Evaluate, budgets: SharedBudgets, evaluations: int = 20_000, seed: int = 0) -> SearchResult:
     """SciPy's differential evolution (Storn and Price, 1997) over the same points, for comparison; one start.
 
     It evaluates whole generations, at least one and at most `evaluations` points.

@@ -172,7 +172,7 @@ def build_program(
 
 
 @dataclass
-class _Draft:
+class _StageDraft:
     """A stage while the program is built."""
 
     needs: frozenset[str]
@@ -193,16 +193,18 @@ class _Draft:
         return _by_rows(self.equations[0], arrays)
 
 
-def _drafts(equations: list[Equation], needs: Mapping[str, frozenset[str]], arrays: Collection[str]) -> list[_Draft]:
+def _drafts(
+    equations: list[Equation], needs: Mapping[str, frozenset[str]], arrays: Collection[str]
+) -> list[_StageDraft]:
     """Equations by what they depend on, those that depend on least first."""
     groups: dict[frozenset[str], list[Equation]] = {}
     for equation in equations:
         groups.setdefault(needs[equation.outputs[0].name], []).append(equation)
     ordered = sorted(groups, key=lambda group: (len(group), sorted(group)))
-    return [_Draft(group, part) for group in ordered for part in _alternate(groups[group], arrays)]
+    return [_StageDraft(group, part) for group in ordered for part in _alternate(groups[group], arrays)]
 
 
-def _readers(drafts: list[_Draft]) -> dict[str, set[int]]:
+def _readers(drafts: list[_StageDraft]) -> dict[str, set[int]]:
     """Numbers of the stages that read each column."""
     readers: dict[str, set[int]] = {}
     for number, draft in enumerate(drafts):
@@ -211,7 +213,7 @@ def _readers(drafts: list[_Draft]) -> dict[str, set[int]]:
     return readers
 
 
-def _mark_whole(drafts: list[_Draft], readers: Mapping[str, set[int]]) -> None:
+def _mark_whole(drafts: list[_StageDraft], readers: Mapping[str, set[int]]) -> None:
     """A stage that folds needs all its combinations, and so does every stage that feeds one."""
     for number, draft in reversed(list(enumerate(drafts))):
         fed = {reader for name in draft.written for reader in readers.get(name, ())} - {number}
@@ -243,7 +245,7 @@ def _alternate(members: list[Equation], arrays: Collection[str]) -> list[list[Eq
     return runs
 
 
-def _stage(number: int, draft: _Draft, kept: tuple[str, ...], origins: Mapping[str, Origin]) -> Stage:
+def _stage(number: int, draft: _StageDraft, kept: tuple[str, ...], origins: Mapping[str, Origin]) -> Stage:
     names = sorted(set(draft.read) - set(draft.written))
     own = (draft.needs, -1)
     gathered = {origins[name] for name in names if origins[name][0] and (draft.folds or origins[name] != own)}

@@ -9,7 +9,7 @@ from sweeper.engine.program import InputColumn, Values
 from sweeper.inputs.numbers import NOTHING, Surroundings, array, constant, number
 from sweeper.library import graph_arrays, table_arrays
 from sweeper.library.graph_workload import Workload
-from sweeper.library.table_workload import LAYOUTS, OperatorTable
+from sweeper.library.table_workload import DECODING, LAYOUTS, OperatorTable
 from sweeper.reading.expressions import Expression
 from sweeper.words.models import MODEL
 
@@ -106,7 +106,7 @@ def table_columns(
 
         def build(values: Values, n: int) -> np.ndarray:
             base = {symbol: symbols[symbol].build(values, n) for symbol in used}
-            return table_arrays.evaluate(workload, wanted, {**base, table_arrays.DECODING: np.array([decoding])}, n)
+            return table_arrays.evaluate(workload, wanted, {**base, DECODING: np.array([decoding])}, n)
 
         sources = dict.fromkeys(source for symbol in sorted(used) for source in symbols[symbol].sources)
         return InputColumn(name, needs, build, unit, about, tuple(sources) if sourced and not needs else ())

@@ -131,7 +131,7 @@ class _Number:
 
 
 @dataclass
-class _Draft:
+class _EntryDraft:
     """What the entry and those it extends give, from the last ancestor to the entry itself."""
 
     description: str = ""
@@ -145,7 +145,7 @@ class _Draft:
 def resolve(chain: Sequence[Definition]) -> Entry:
     """The entry of `chain[0]`, which extends `chain[1]`, and so on. Raises SpecError with all mistakes."""
     definition = chain[0]
-    draft, problems = _Draft(), Problems()
+    draft, problems = _EntryDraft(), Problems()
     for ancestor in reversed(chain):
         _add(draft, ancestor, problems)
     values = _values(definition, draft, problems)
@@ -159,7 +159,7 @@ def resolve(chain: Sequence[Definition]) -> Entry:
                  draft.body, definition.node)  # fmt: skip
 
 
-def _add(draft: _Draft, definition: Definition, problems: Problems) -> None:
+def _add(draft: _EntryDraft, definition: Definition, problems: Problems) -> None:
     """Lay one definition over those that it extends."""
     kind, written = definition.kind, checks.Fields(definition.written, problems)
     attributes = ATTRIBUTES.get(kind, {})
@@ -219,7 +219,7 @@ def _number(node: Node, bare: _Number, below: _Number | None) -> _Number:
     return number
 
 
-def _values(definition: Definition, draft: _Draft, problems: Problems) -> dict[str, Value]:
+def _values(definition: Definition, draft: _EntryDraft, problems: Problems) -> dict[str, Value]:
     """Numbers of an entry in SI, with the defaults of the vocabulary for those not given."""
     attributes = ATTRIBUTES.get(definition.kind, {})
     numbers = {key: number for key, number in draft.numbers.items() if number is not None}
@@ -282,7 +282,7 @@ def _unsourced(numbers: Mapping[str, _Number]) -> Problems:
     )  # fmt: skip
 
 
-def _dimensions(definition: Definition, draft: _Draft) -> tuple[str, ...]:
+def _dimensions(definition: Definition, draft: _EntryDraft) -> tuple[str, ...]:
     """Kinds of a topology's dimensions."""
     node = draft.body.get("dimensions")
     allowed = DIMENSION_KINDS[1:]

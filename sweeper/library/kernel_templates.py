@@ -5,6 +5,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
 from itertools import product
 from typing import Any
 
@@ -191,26 +192,26 @@ def sorted_copies(
     """The kernels with producers before consumers, otherwise as written. Unknown inputs and cycles are problems."""
     number = {copy.name: index for index, copy in enumerate(copies)}
     skeletons = {template.skeleton for template in templates if template.repeats}
-    consumers: list[list[int]] = [[] for _ in copies]
-    waiting = [0] * len(copies)
+    sorter = TopologicalSorter[int](dict.fromkeys(range(len(copies)), ()))
     for index, copy in enumerate(copies):
         for name, node in copy.inputs:
             if name in number:
-                consumers[number[name]].append(index)
-                waiting[index] += 1
+                sorter.add(index, number[name])
             elif _BRACES.sub("{}", node.text.strip()) not in skeletons:
                 problems.append(node.problem(unknown("kernel", name, number)))
-    ready = [index for index, count in enumerate(waiting) if not count]
     order: list[KernelCopy] = []
-    while ready:
+    ready: list[int] = []
+    try:
+        sorter.prepare()
+    except CycleError as fault:
+        cycle = sorted(set(fault.args[1]))
+        names = ", ".join(copies[index].name for index in cycle[:5])
+        problems.append(copies[cycle[0]].template.node.problem(f"the inputs form a cycle through {names}"))
+        return order
+    while sorter.is_active():
+        for index in sorter.get_ready():
+            heapq.heappush(ready, index)
         index = heapq.heappop(ready)
         order.append(copies[index])
-        for consumer in consumers[index]:
-            waiting[consumer] -= 1
-            if not waiting[consumer]:
-                heapq.heappush(ready, consumer)
-    if len(order) < len(copies):
-        stuck = [copy for index, copy in enumerate(copies) if waiting[index]]
-        names = ", ".join(copy.name for copy in stuck[:5])
-        problems.append(stuck[0].template.node.problem(f"the inputs form a cycle through {names}"))
+        sorter.done(index)
     return order

@@ -53,6 +53,3 @@ def evaluate(workload: OperatorTable, wanted: Wanted, base: Mapping[str, np.ndar
                 known[expression.text] = expression.evaluate(values)
             fields[:, i, column] = known[expression.text]
     return fields
-
-
-__all__ = ["DECODING", "base_symbols", "evaluate", "rows", "traits"]

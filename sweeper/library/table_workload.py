@@ -51,7 +51,7 @@ SPACE_SYMBOLS = frozenset(
 
 
 @dataclass(frozen=True)
-class Layout:
+class OperatorLayout:
     """What the operators of a family of tables say: words with those allowed (the first is the default), numbers with
     their defaults; and what the definitions of a table must give."""
 
@@ -61,8 +61,8 @@ class Layout:
 
 
 LAYOUTS = {
-    "operators": Layout(WORDS, DEFAULTS, TABLE_SCALARS),
-    "calculon": Layout(
+    "operators": OperatorLayout(WORDS, DEFAULTS, TABLE_SCALARS),
+    "calculon": OperatorLayout(
         {"type": OPERATOR_TYPES, "recompute": RECOMPUTE_CLASSES, "collective": calculon.COLLECTIVES},
         calculon.DEFAULTS,
         BLOCK_SCALARS,
@@ -119,7 +119,7 @@ def read_table(entry: Entry) -> OperatorTable:
     return OperatorTable(entry.name, parameters, definitions, tuple(operators), family)
 
 
-def _operator(node: Node, symbols: Iterable[str], layout: Layout) -> Operator:
+def _operator(node: Node, symbols: Iterable[str], layout: OperatorLayout) -> Operator:
     written = checks.fields(node, "an operator", ("name", *layout.words, *layout.fields, "beside"), ("name", "type"))
     operator = Operator(
         checks.text(written["name"], "the name of an operator"),

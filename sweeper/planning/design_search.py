@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from kernels import reduce
 from kernels.codes import REASONS
-from sweeper.engine.budgets import Budgets
+from sweeper.engine.budgets import SharedBudgets
 from sweeper.engine.descent import SearchResult, descend, global_search, points_per_step
 from sweeper.engine.space import Grid
 from sweeper.planning.schema import field
@@ -68,11 +68,11 @@ class DesignSearch:
         return self.optimize.columns(self.grid.columns)
 
     @cached_property
-    def budgets(self) -> Budgets:
+    def budgets(self) -> SharedBudgets:
         """Values that they may have."""
         ranges = self.optimize.ranges
         bounds = {i: ranges[name] for i, name in enumerate(self.names) if name in ranges}
-        return Budgets(budget_groups(self.names), bounds, FLOOR)
+        return SharedBudgets(budget_groups(self.names), bounds, FLOOR)
 
     @property
     def _most_evaluations(self) -> int:
@@ -87,10 +87,9 @@ class DesignSearch:
         total = np.zeros(len(points))
         with np.errstate(invalid="ignore"):
             for objective, weight in zip(self.objectives, weights, strict=True):
-                sign = 1.0 if objective.sense == "minimise" else -1.0
                 column = values[objective.column]
                 if weight > 0.0:
-                    total += sign * (weight / whole) * np.log(np.where(column == 0.0, LEAST, column))
+                    total += objective.sign * (weight / whole) * np.log(np.where(column == 0.0, LEAST, column))
         fits = (values["infeasible_reason"] == 0.0) & np.isfinite(total) & self._holds(values)
         return np.where(fits, np.exp(np.clip(np.where(fits, total, 0.0), -LARGEST, LARGEST)), np.inf)
 
@@ -119,8 +118,7 @@ class DesignSearch:
 
     def _front(self, columns: Mapping[str, np.ndarray]) -> np.ndarray:
         """Rows that no other is better than in all objectives."""
-        signs = [1.0 if objective.sense == "minimise" else -1.0 for objective in self.objectives]
-        scores = [sign * columns[objective.column] for sign, objective in zip(signs, self.objectives)]
+        scores = [objective.sign * columns[objective.column] for objective in self.objectives]
         front = np.empty(len(scores[0]), np.int64)
         return front[: reduce.pareto(np.stack(scores, axis=-1), columns["infeasible_reason"], front)]
 

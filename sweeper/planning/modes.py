@@ -117,7 +117,7 @@ def _search(columns: Columns, wanted: Wanted, grid: Grid, tile: Ranges, whole: b
     reasons = values["infeasible_reason"]
     rows = len(reasons) // grid.searched if whole else 1
     objectives = wanted.study.objectives
-    scores = np.stack([values[o.column] if o.sense == "minimise" else -values[o.column] for o in objectives], axis=-1)
+    scores = np.stack([o.sign * values[o.column] for o in objectives], axis=-1)
     kept = _kept(wanted.study.output, scores.reshape(rows, -1, scores.shape[-1]), reasons.reshape(rows, -1))
     return grid.ranges_first(tile) + kept, scores[kept], reasons[kept]
 

@@ -10,7 +10,7 @@ from sweeper.running import BACKENDS
 from sweeper.running.chunk import Job
 from sweeper.running.interrupt import Stop
 from sweeper.running.limits import Limits
-from sweeper.running.work import Outcome
+from sweeper.running.queue import Outcome
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from sweeper.running.backends import Demand
 from sweeper.running.chunk import compute
 from sweeper.running.interrupt import Stop
-from sweeper.running.work import Outcome, Work
+from sweeper.running.queue import ChunkQueue, Outcome
 
 
 class LocalExecutor:
@@ -24,6 +24,6 @@ class LocalExecutor:
 
     def outcomes(self, chunks: Sequence[int], stop: Stop) -> Iterator[Outcome]:
         """Outcome of each chunk; one that raises is tried again after the others."""
-        work = Work(chunks, self._limits)
+        work = ChunkQueue(chunks, self._limits)
         while (chunk := work.take()) is not None and not stop.requested:
             yield work.done(compute(self._job, chunk))

@@ -20,9 +20,9 @@ from sweeper.errors import EnvironmentFault
 from sweeper.running.backends import Demand
 from sweeper.running.chunk import Failure, Job, code_version, compute, require_version
 from sweeper.running.interrupt import Stop
+from sweeper.running.queue import ChunkQueue, Outcome
 from sweeper.running.ray_session import CLUSTER_ADVICE, ray_session
 from sweeper.running.store import RESOLVED, Receipt
-from sweeper.running.work import Outcome, Work
 
 DEPTH = 2
 """Calls in flight per actor."""
@@ -152,7 +152,7 @@ class RayExecutor:
             raise EnvironmentFault(f"lost the Ray cluster: {_brief(error)}") from error
 
     def _outcomes(self, chunks: Sequence[int], stop: Stop) -> Iterator[Outcome]:
-        work = Work(chunks, self._limits)
+        work = ChunkQueue(chunks, self._limits)
         deadline = float("inf")
         while ((work or self._unclear) and not stop.requested) or any(slot.calls for slot in self._slots):
             now = time.monotonic()
@@ -208,7 +208,7 @@ class RayExecutor:
             count = min(int(self._ray.cluster_resources().get("CPU", 0)), self._demand.chunks)
             self._slots += [Slot() for _ in range(count - len(self._slots))]
 
-    def _feed(self, work: Work) -> None:
+    def _feed(self, work: ChunkQueue) -> None:
         """Give every working actor one chunk, then every one a second."""
         working = [slot for slot in self._slots if slot.state == "working"]
         for depth in range(1, DEPTH + 1):
@@ -246,7 +246,7 @@ class RayExecutor:
             raise EnvironmentFault(f"no worker can be started: {cause}{advice}")
         yield f"a worker could not be started: {cause}"
 
-    def _settle_call(self, slot: Slot, work: Work) -> Iterator[Outcome]:
+    def _settle_call(self, slot: Slot, work: ChunkQueue) -> Iterator[Outcome]:
         """The first call of an actor is done, or the actor is dead."""
         call, chunk = slot.calls[0]
         try:
@@ -260,7 +260,7 @@ class RayExecutor:
         slot.deaths = 0
         yield work.done(outcome)
 
-    def _bury(self, slot: Slot, work: Work, error: Exception) -> None:
+    def _bury(self, slot: Slot, work: ChunkQueue, error: Exception) -> None:
         """An actor is dead or unreachable. Calls run in order, so only the first of its chunks can be the reason."""
         suspect, *innocent = [chunk for _, chunk in slot.calls]
         work.give_back(innocent)
@@ -269,7 +269,7 @@ class RayExecutor:
         patience = VERDICT_S if isinstance(error, self._ray.exceptions.ActorUnavailableError) else 0.0
         self._unclear.append(Unclear(suspect, slot.node, _brief(error), time.monotonic() + patience))
 
-    def _judge(self, work: Work, now: float) -> Iterator[Outcome]:
+    def _judge(self, work: ChunkQueue, now: float) -> Iterator[Outcome]:
         """Blame chunks whose worker died while its machine lives on; give the others back."""
         if not self._unclear:
             return

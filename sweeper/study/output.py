@@ -15,6 +15,8 @@ OPTIMIZED = "optimized"
 MODES = ("all", "feasible", "best", "top_k", "pareto", BANDS, OPTIMIZED)
 SEARCHING = ("best", "top_k", "pareto")
 """Modes that reduce the searched axes by the objectives."""
+SENSES = {"minimise": 1.0, "maximise": -1.0}
+"""Directions of an objective, as the sign that turns it into a cost."""
 MAX_TOP_K = 1_000_000
 
 
@@ -24,6 +26,11 @@ class Objective:
 
     column: str
     sense: str
+
+    @property
+    def sign(self) -> float:
+        """Factor that turns the column into a cost."""
+        return SENSES[self.sense]
 
 
 @dataclass(frozen=True)
@@ -40,7 +47,7 @@ def read_objectives(node: Node) -> tuple[Objective, ...]:
     """Objectives as written: one, or a list. Raises SpecError."""
     objectives: dict[str, Objective] = {}
     for item in checks.items(node, "objective") if isinstance(node.value, tuple) else (node,):
-        senses = checks.fields(item, "an objective", ("minimise", "maximise"))
+        senses = checks.fields(item, "an objective", SENSES)
         if len(senses) != 1:
             raise error(item, "an objective is {minimise: column} or {maximise: column}")
         for sense, value in senses.items():

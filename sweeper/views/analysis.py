@@ -16,13 +16,11 @@ import pyarrow.parquet
 from pyarrow import fs
 
 from kernels import reduce
+from sweeper.study.output import SENSES
 
 Frame = pl.LazyFrame | pl.DataFrame
 Group = pl.Expr | Mapping[str, Any]
 """A set of points: a boolean expression, or columns with the values that they may take (one, or a list)."""
-
-SENSES = {"minimise": 1.0, "maximise": -1.0}
-"""Directions of an objective, as the sign that turns it into a cost."""
 
 TIMES = {"compute": "compute_time_s", "memory": "memory_time_s", "network": "network_time_s"}
 """Busy time of each resource, by the resource's name."""

@@ -12,7 +12,7 @@ Outcome = Receipt | Failure | str | None
 """What became of a chunk, or what else the user should know; None where nothing happened for a while."""
 
 
-class Work:
+class ChunkQueue:
     """Chunks to do, and what has happened to them."""
 
     def __init__(self, chunks: Sequence[int], limits: Limits) -> None:
