@@ -1,4 +1,4 @@
-"""SharedBudgets that variables share, and the coordinates in which a search moves without leaving them.
+"""Budgets that variables share, and the coordinates in which a search moves without leaving them.
 
 Shares are logits of a softmax with one more entry for what stays unused, so no step leaves the budget; variables with
 bounds of their own are logits between these.

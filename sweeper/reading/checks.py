@@ -4,7 +4,7 @@ Each function returns plain data or raises SpecError at the node; readers go on 
 `Problems.collecting()`.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from sweeper.errors import Problem, Problems, brief, unknown
@@ -15,6 +15,7 @@ from sweeper.words.attributes import Attribute
 
 Value = TypeVar("Value")
 Default = TypeVar("Default")
+Key = TypeVar("Key", bound=Hashable)
 
 
 class Fields(dict[str, Node]):
@@ -91,16 +92,27 @@ def texts(node: Node, what: str) -> tuple[str, ...]:
     """A list of texts without duplicates, or a single text; an empty list is allowed."""
     if not isinstance(node.value, tuple):
         return (text(node, what),)
-    items_by_name: dict[str, Node] = {}
+    return distinct(node.value, lambda item: text(item, f"an item of {what}"))
+
+
+def _twice(node: Node, first: Node) -> str:
+    return f"{brief(node.text.strip())} is given twice"
+
+
+def distinct(
+    nodes: Iterable[Node], read: Callable[[Node], Key], twice: Callable[[Node, Node], str] = _twice
+) -> tuple[Key, ...]:
+    """What nodes say, if no two say the same; `twice` is the message about one and the first that says so."""
+    first: dict[Key, Node] = {}
     problems = Problems()
-    for item in node.value:
+    for node in nodes:
         with problems.collecting():
-            name = text(item, f"an item of {what}")
-            if name in items_by_name:
-                raise error(item, f"{brief(name)} is given twice")
-            items_by_name[name] = item
+            key = read(node)
+            if key in first:
+                raise error(node, twice(node, first[key]))
+            first[key] = node
     problems.raise_any()
-    return tuple(items_by_name)
+    return tuple(first)
 
 
 def choice(node: Node, what: str, allowed: Iterable[str]) -> str:

@@ -121,17 +121,8 @@ def _constraints(node: Node) -> tuple[Expression, ...]:
 
 def _shares(node: Node) -> tuple[str, ...]:
     allowed = [f"template.{name}" for name in SHARES]
-    problems = Problems()
     items = checks.items(node, "shares") if node.value != () else ()
-    named: dict[str, None] = {}
-    for item in items:
-        if item.text not in allowed:
-            problems.append(item.problem(unknown("share", item.text, allowed)))
-        if item.text in named:
-            problems.append(item.problem(f"{item.text} is given twice"))
-        named[item.text] = None
-    problems.raise_any()
-    return tuple(named)
+    return checks.distinct(items, lambda item: checks.choice(item, "share", allowed))
 
 
 def _ranges(node: Node) -> dict[str, tuple[float, float]]:
