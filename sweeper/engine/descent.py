@@ -55,11 +55,10 @@ SETTLED, PATIENCE = 1e-4, 20
 
 @dataclass(frozen=True)
 class SearchState:
-    """All that a descent needs to go on; going on gives the bits of a descent that was never stopped."""
+    """Where a descent is, and what its next step depends on."""
 
-    step: np.ndarray  # []
-    seed: np.ndarray  # []
-    evaluations: np.ndarray  # [] points evaluated
+    seed: int
+    evaluations: int  # points evaluated
     place: np.ndarray  # [starts, coordinates]
     score: np.ndarray  # [starts] at place
     space: np.ndarray  # [starts, coordinates, coordinates] transformation of the r-algorithm
@@ -84,7 +83,6 @@ class SearchResult:
     score: np.ndarray
     history: np.ndarray
     evaluations: int
-    state: SearchState | None = None
 
     @property
     def best(self) -> int:
@@ -143,9 +141,8 @@ def begin(
     best = np.where((score < itself)[:, None], freed, x)
     score = np.minimum(score, itself)
     return SearchState(
-        step=np.array(0),
-        seed=np.array(seed),
-        evaluations=np.array(2 * starts),
+        seed=seed,
+        evaluations=2 * starts,
         place=place,
         score=score,
         space=np.tile(np.eye(budgets.coordinates), (starts, 1, 1)),
@@ -227,7 +224,7 @@ def advance(evaluate: Evaluate, budgets: SharedBudgets, state: SearchState) -> S
 
     A start that is infeasible looks at random points instead. May end uphill; the best is kept.
     """
-    step = int(state.step) + 1
+    step = len(state.history)
     starts, rows = len(state.place), np.arange(len(state.place))
     lost = np.isinf(state.score)
     point, soft = budgets.decode(state.place)
@@ -235,7 +232,7 @@ def advance(evaluate: Evaluate, budgets: SharedBudgets, state: SearchState) -> S
     near = _neighbours(budgets, point, state.width)
     tries = len(STRIDES)
     if lost.any():
-        generator = np.random.default_rng((int(state.seed), step))
+        generator = np.random.default_rng((state.seed, step))
         anywhere = budgets.random(int(lost.sum()) * (budgets.variables + tries), generator)
         anywhere = anywhere.reshape(-1, budgets.variables + tries, budgets.variables)
         near[lost] = anywhere[:, tries:]
@@ -286,7 +283,6 @@ def advance(evaluate: Evaluate, budgets: SharedBudgets, state: SearchState) -> S
     back = afresh | np.isinf(score)
     return replace(
         state,
-        step=np.array(step),
         evaluations=state.evaluations + starts * (budgets.variables + tries),
         place=np.where(back[:, None], best_place, place),
         score=np.where(back, record, score),
@@ -303,7 +299,7 @@ def advance(evaluate: Evaluate, budgets: SharedBudgets, state: SearchState) -> S
 
 def result_of(state: SearchState) -> SearchResult:
     """What a descent has found so far."""
-    return SearchResult(state.best, state.history[-1], state.history, int(state.evaluations), state)
+    return SearchResult(state.best, state.history[-1], state.history, state.evaluations)
 
 
 def descend(
@@ -313,15 +309,14 @@ def descend(
     steps: int = 100,
     seed: int = 0,
     known: Sequence[Sequence[float]] | np.ndarray = (),
-    state: SearchState | None = None,
 ) -> SearchResult:
     """Descend from `starts` points, all in the same batches of `evaluate`, until `steps` steps are done.
 
     A step evaluates (variables + 3) points for each start. The same seed gives the same result.
-    given: points to start from, before random ones; state: of an earlier descent, to go on from.
+    known: points to start from, before random ones.
     """
-    state = state or begin(evaluate, budgets, starts, seed, known)
-    while state.step < steps:
+    state = begin(evaluate, budgets, starts, seed, known)
+    for _ in range(steps):
         state = advance(evaluate, budgets, state)
     return result_of(state)
 

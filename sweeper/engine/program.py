@@ -159,7 +159,9 @@ def build_program(
     arrays = {name for name, shape in shapes.items() if shape} | {name for name, c in inputs.items() if c.array}
     drafts = _drafts(equations, needs, arrays)
     for draft in drafts:
-        draft.folds = factored and bool(draft.needs) and not draft.needs.intersection(unlike) and draft.reads(arrays)
+        # An equation that runs combination by combination stands alone in its stage.
+        rows = _by_rows(draft.equations[0], arrays)
+        draft.folds = factored and bool(draft.needs) and not draft.needs.intersection(unlike) and rows
     readers = _readers(drafts)
     _mark_whole(drafts, readers)
     origins: dict[str, Origin] = {name: (column.needs, -1) for name, column in inputs.items()}
@@ -187,10 +189,6 @@ class _StageDraft:
     @property
     def read(self) -> list[str]:
         return [name for equation in self.equations for name in equation.inputs]
-
-    def reads(self, arrays: Collection[str]) -> bool:
-        """Whether it runs combination by combination because of arrays; such an equation stands alone."""
-        return _by_rows(self.equations[0], arrays)
 
 
 def _drafts(

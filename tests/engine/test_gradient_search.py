@@ -278,15 +278,6 @@ def test_the_same_seed_gives_the_same_bits() -> None:
     assert same(published_recipe(chip, BUDGETS, 9, 9, 1), published_recipe(chip, BUDGETS, 9, 9, 1))
 
 
-@pytest.mark.parametrize("stop", [0, 1, 17])
-def test_going_on_gives_the_same_bits(stop: int) -> None:
-    chip = ToyChip(1, need_B=95e9)  # few starts are feasible: random points are drawn after the stop, too
-    whole = descend(chip, BUDGETS, starts=6, steps=30, seed=5)
-    stopped = descend(chip, BUDGETS, starts=6, steps=stop, seed=5)
-    resumed = descend(chip, BUDGETS, steps=30, state=stopped.state)
-    assert same(whole, resumed) and whole.evaluations == resumed.evaluations
-
-
 def test_evaluations_are_counted_and_batched() -> None:
     asked: list[int] = []
 
