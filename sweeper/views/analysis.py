@@ -15,7 +15,6 @@ import polars as pl
 import pyarrow.parquet
 from pyarrow import fs
 
-from kernels import reduce
 from sweeper.study.output import SENSES
 
 Frame = pl.LazyFrame | pl.DataFrame
@@ -81,6 +80,8 @@ def pareto(frame: Frame, objectives: Mapping[str, str]) -> pl.DataFrame:
     "minimise"}`. Points with equal objectives are all kept. Rows come sorted by the objectives, best first. A point
     without a number in some objective takes no part. ValueError if a direction is unknown or no objective is given.
     """
+    from kernels import reduce  # loads Numba
+
     candidates = _with_numbers(frame, objectives)
     values = _best_first(candidates.select(*objectives).unique(), objectives).collect()
     costs = np.ascontiguousarray(values.to_numpy() * _signs(objectives))
