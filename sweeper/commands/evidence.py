@@ -17,11 +17,7 @@ from sweeper.commands.shared import LIBRARY, command, echo, plan_of
 @click.option("--out", metavar="FILE", help="Write all rows with predicted, error and reason to this CSV file.")
 @click.option("--figures", metavar="DIR", help="Draw predicted against measured for every set in this directory.")
 def validate(
-    study: str | None,
-    library: tuple[str, ...],
-    measured: tuple[str, ...],
-    out: str | None,
-    figures: str | None,
+    study: str | None, library: tuple[str, ...], measured: tuple[str, ...], out: str | None, figures: str | None
 ) -> None:
     """Check a study and the entries it uses; without a study, score the model against measurements.
 
@@ -39,10 +35,7 @@ def validate(
         if measured or out or figures:
             raise click.UsageError("a study is checked, not scored: leave out --measured, --out and --figures")
         plan = plan_of(study, library)
-        echo(
-            {"study": plan.name, "points": plan.point_count},
-            lambda: f"{plan.name}: {plan.point_count:,} points",
-        )
+        echo({"study": plan.name, "points": plan.point_count}, lambda: f"{plan.name}: {plan.point_count:,} points")
         return
     if library:
         raise click.UsageError("measurements are scored with our library: leave out --library, or name a study")

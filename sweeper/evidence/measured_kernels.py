@@ -4,14 +4,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from sweeper.evidence.measured_rows import (
-    ColumnValue,
-    MeasuredPoint,
-    MeasuredRow,
-    Unmodelled,
-    number,
-    positive,
-)
+from sweeper.evidence.measured_rows import ColumnValue, MeasuredPoint, MeasuredRow, Unmodelled, number, positive
 from sweeper.evidence.registry import network_columns, platform, platform_entry, stack
 
 FORMATS = {"bfloat16": "bf16", "float16": "fp16", "fp8": "fp8", "fp8_block": "fp8", "nvfp4": "fp4", "half": "fp16"}

@@ -4,14 +4,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from sweeper.evidence.measured_rows import (
-    ColumnValue,
-    MeasuredPoint,
-    MeasuredRow,
-    Unmodelled,
-    number,
-    positive,
-)
+from sweeper.evidence.measured_rows import ColumnValue, MeasuredPoint, MeasuredRow, Unmodelled, number, positive
 from sweeper.evidence.registry import network_columns, platform, stack
 
 

@@ -129,13 +129,7 @@ def drawn(
 
 
 def lookup(
-    around: Surroundings,
-    column: str,
-    selector: str,
-    by_value: np.ndarray,
-    unit: str,
-    about: str,
-    sources: Sources = (),
+    around: Surroundings, column: str, selector: str, by_value: np.ndarray, unit: str, about: str, sources: Sources = ()
 ) -> InputColumn:
     """A column that is a table over the values of another."""
     if not around.varies(selector):

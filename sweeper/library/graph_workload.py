@@ -135,11 +135,7 @@ def _scalars(entry: Entry, symbols: set[str], problems: Problems) -> dict[str, E
 def _kernels(copies: Sequence[KernelCopy]) -> tuple[Kernel, ...]:
     number = {copy.name: index for index, copy in enumerate(copies)}
     return tuple(
-        Kernel(
-            name=copy.name,
-            inputs=tuple(number[name] for name, _ in copy.inputs if name in number),
-            **copy.fields,
-        )
+        Kernel(name=copy.name, inputs=tuple(number[name] for name, _ in copy.inputs if name in number), **copy.fields)
         for copy in copies
     )
 

@@ -207,13 +207,7 @@ class _Reader:
             return checks.number(node, attribute)
         return checks.expression(node, attribute.about, self.symbols)
 
-    def design(
-        self,
-        entry: Entry,
-        definitions: Definitions,
-        conventions: Iterable[str],
-        memory: str,
-    ) -> PackageDesign:
+    def design(self, entry: Entry, definitions: Definitions, conventions: Iterable[str], memory: str) -> PackageDesign:
         """The design, its links in the order of reach (of the values, which draws must not reorder)."""
         links = sorted(self.links, key=_reach_mm)
         first = np.cumsum([0, *(len(die.layers) for die in self.dies)]).tolist()

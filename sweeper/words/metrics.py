@@ -1,11 +1,6 @@
 """Which metrics a dataset has where a study does not choose, by family of its workloads."""
 
-SYSTEM_METRICS = (
-    "system_price_usd",
-    "system_power_W",
-    "cost_efficiency_flops_per_usd",
-    "power_efficiency_flops_per_W",
-)
+SYSTEM_METRICS = ("system_price_usd", "system_power_W", "cost_efficiency_flops_per_usd", "power_efficiency_flops_per_W")
 """Metrics of every study of systems."""
 
 LAST_METRICS = (
@@ -44,7 +39,7 @@ GRAPH_METRICS = {
         "memory_need_B",
         "memory_headroom_B",
         *SYSTEM_METRICS,
-    ),
+    )
 }
 OPERATOR_METRICS = {
     "training": (
@@ -114,7 +109,7 @@ CALCULON_METRICS = {
         "offload_need_B",
         "memory_headroom_B",
         *SYSTEM_METRICS,
-    ),
+    )
 }
 """Metrics of a study that does not choose, by its tasks where a family has several."""
 
