@@ -17,7 +17,7 @@ from benchmarks.table import Row, Target
 from benchmarks.timing import cpu_s, leasts, medians
 from kernels.codes import REASON
 from replications.recipe_2021 import published_recipe
-from sweeper.engine.budgets import Budgets
+from sweeper.engine.budgets import SharedBudgets
 from sweeper.engine.descent import SearchResult
 from sweeper.planning.plan import Plan, make_plan
 from sweeper.study.optimize import budget_groups
@@ -144,7 +144,7 @@ class Recipe:
 
     def run(self, starts: int, steps: int) -> None:
         """Search from so many random starts at once."""
-        self.found = published_recipe(self.times, Budgets(budget_groups(self.names)), starts, steps)
+        self.found = published_recipe(self.times, SharedBudgets(budget_groups(self.names)), starts, steps)
 
     def times(self, x: np.ndarray) -> np.ndarray:
         """Times of designs, those over a budget as well; infinite for others that cannot run."""
@@ -206,7 +206,7 @@ def chips_alone(directory: Path, quick: bool) -> Row:
     plan = study(directory, list(STRATEGIES)[-1], "", "gradient", FEW, STEPS)
     recipe = Recipe(plan)
     count = 1000 if quick else CHIPS
-    x = Budgets(budget_groups(recipe.names)).random(count, np.random.default_rng(0))
+    x = SharedBudgets(budget_groups(recipe.names)).random(count, np.random.default_rng(0))
     points = np.zeros(count, np.int64)
     found: dict[str, np.ndarray] = {}
 

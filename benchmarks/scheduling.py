@@ -18,7 +18,7 @@ from benchmarks.studies import dense, points_of, spread
 from benchmarks.table import Row, Target
 from sweeper.planning.plan import Plan
 from sweeper.running.execution import run
-from sweeper.running.progress import Silent
+from sweeper.running.progress import Progress
 from sweeper.running.store import read_receipts, run_folder
 
 SECONDS = 35.0
@@ -29,7 +29,7 @@ OVERHEAD = Target(5.0, at_least=False)
 SPEEDUP = Target(1.8, at_least=True)
 
 
-class Meter(Silent):
+class Meter(Progress):
     """Watches a run: processor time of the process tree at the first and at the latest committed chunk."""
 
     def __init__(self) -> None:

@@ -17,7 +17,7 @@ from replications.actuary import CARRIERS, actuary_tables, design_shares
 from replications.catch import catch_tables
 from replications.published_tables import Inputs, TableRow, read_table, tables_of
 from replications.tables import PackageTables, evaluate_tables
-from sweeper.commands.shared import answering, echo, guarded
+from sweeper.commands.shared import command, echo
 from sweeper.errors import UsageFault
 from sweeper.views.text import listing
 
@@ -252,12 +252,10 @@ def package_values(
             yield value("chip y", ours["true_yield"], theirs["y"])
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--designs", metavar="FILE", help="CSV of CATCH designs with their inputs.")
 @click.option("--dies", metavar="FILE", help="CSV of what CATCH found of their dies.")
 @click.option("--packages", metavar="FILE", help="CSV of Chiplet Actuary's packages, portfolio by portfolio.")
-@answering
-@guarded
 def main(designs: str | None, dies: str | None, packages: str | None) -> None:
     """Compare our package cost with what CATCH and Chiplet Actuary found of the same packages.
 

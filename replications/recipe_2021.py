@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from sweeper.engine.budgets import Budgets
+from sweeper.engine.budgets import SharedBudgets
 from sweeper.engine.descent import Evaluate, SearchResult
 
 ALPHA, BETA, RATE, NEVER_NEGATIVE = 1.5, 0.9, 1.0, 0.01
@@ -13,7 +13,7 @@ ALPHA, BETA, RATE, NEVER_NEGATIVE = 1.5, 0.9, 1.0, 0.01
 
 def published_recipe(
     evaluate: Evaluate,
-    budgets: Budgets,
+    budgets: SharedBudgets,
     starts: int = 10,
     steps: int = 100,
     seed: int = 0,

@@ -37,26 +37,15 @@ if TYPE_CHECKING:
     from sweeper.views.uncertainty import compare
 
 HOME = {
-    "best": "views.analysis",
-    "breakdown": "views.analysis",
-    "compare": "views.uncertainty",
-    "heatmap": "views.analysis",
-    "pareto": "views.analysis",
-    "ratios": "views.analysis",
-    "scan": "views.analysis",
-    "units": "views.analysis",
-    "EnvironmentFault": "errors",
-    "OutputConflict": "errors",
-    "SpecError": "errors",
-    "SweeperError": "errors",
-    "RunResult": "running.execution",
-    "run": "running.execution",
-    "explain": "views.lineage",
-    "Plan": "planning.plan",
-    "plan": "planning.plan",
-    "load": "study.study",
+    "errors": ("EnvironmentFault", "OutputConflict", "SpecError", "SweeperError"),
+    "planning.plan": ("Plan", "plan"),
+    "running.execution": ("RunResult", "run"),
+    "study.study": ("load",),
+    "views.analysis": ("best", "breakdown", "heatmap", "pareto", "ratios", "scan", "units"),
+    "views.lineage": ("explain",),
+    "views.uncertainty": ("compare",),
 }
-"""Module of every public name."""
+"""Public names by the module that has them."""
 
 THERE = {"plan": "make_plan", "load": "load_study"}
 """Public names that the module calls otherwise."""
@@ -84,6 +73,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in HOME:
+    home = next((module for module, names in HOME.items() if name in names), None)
+    if home is None:
         raise AttributeError(f"module 'sweeper' has no attribute {name!r}")
-    return getattr(import_module(f"sweeper.{HOME[name]}"), THERE.get(name, name))
+    return getattr(import_module(f"sweeper.{home}"), THERE.get(name, name))

@@ -81,17 +81,17 @@ class Problems(list[Problem]):
             raise SpecError(self)
 
 
-def unknown(what: str, found: str, allowed: Iterable[str], also: Iterable[str] = ()) -> str:
+def unknown(what: str, word: str, allowed: Iterable[str], also: Iterable[str] = ()) -> str:
     """Message about a name that is not allowed: what was found, the nearest valid name, what is allowed.
 
     Names in `also` are valid too but not worth listing.
     """
     names = sorted(set(allowed))
     folded = {name.casefold(): name for name in [*also, *names]}
-    near = get_close_matches(found[:100].casefold(), folded, n=1, cutoff=0.6)
+    near = get_close_matches(word[:100].casefold(), folded, n=1, cutoff=0.6)
     hint = f", did you mean {folded[near[0]]!r}?" if near else ""
     listed = ", ".join(names[:40]) + (f", ... ({len(names)} in all)" if len(names) > 40 else "")
-    return f"unknown {what} {brief(found)}{hint} (allowed: {listed or 'nothing'})"
+    return f"unknown {what} {brief(word)}{hint} (allowed: {listed or 'nothing'})"
 
 
 def brief(value: object) -> str:

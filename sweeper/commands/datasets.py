@@ -2,15 +2,13 @@
 
 import click
 
-from sweeper.commands.shared import LIBRARY, OUT, answering, echo, guarded, run_directory
+from sweeper.commands.shared import LIBRARY, OUT, command, echo, run_directory
 
 
-@click.command("show")
+@command("show")
 @click.argument("run_or_study")
 @LIBRARY
 @OUT
-@answering
-@guarded
 def show_command(run_or_study: str, library: tuple[str, ...], out: str) -> None:
     """Draw a dataset: heat maps per workload, breakdown and Pareto figures, as PNG and SVG beside the data.
 
@@ -23,13 +21,11 @@ def show_command(run_or_study: str, library: tuple[str, ...], out: str) -> None:
     echo(pictures, lambda: "\n".join(pictures))
 
 
-@click.command()
+@command()
 @click.argument("run_or_study")
 @click.argument("sql")
 @LIBRARY
 @OUT
-@answering
-@guarded
 def query(run_or_study: str, sql: str, library: tuple[str, ...], out: str) -> None:
     """Ask a dataset in SQL (Polars); the table is called `data`.
 

@@ -2,10 +2,10 @@
 
 import click
 
-from sweeper.commands.shared import LIBRARY, answering, echo, guarded, library_of
+from sweeper.commands.shared import LIBRARY, command, echo, library_of
 
 
-@click.command("cost")
+@command("cost")
 @click.argument("design")
 @click.option("--node", metavar="NODE", help="Node of the dies that leave it open; the same as --set node=NODE.")
 @click.option(
@@ -15,8 +15,6 @@ from sweeper.commands.shared import LIBRARY, answering, echo, guarded, library_o
 @click.option("--draws", type=click.IntRange(2, 1_000_000), default=2000, show_default=True, help="Monte Carlo draws.")
 @click.option("--figure", metavar="FILE", help="Draw the picture into this .png or .svg file.")
 @LIBRARY
-@answering
-@guarded
 def cost_command(
     design: str,
     node: str | None,
@@ -45,8 +43,8 @@ def cost_command(
     picture = picture_path(figure) if figure else None
     stock = Stock(library_of(library))
     designs = [named_design(stock, name) for name in (design, versus) if name is not None]
-    given = read_settings([*([f"node={node}"] if node else ()), *settings], stock.library, designs)
-    drawn = [draw_costs(each, stock.library, values, draws) for each, values in zip(designs, given)]
+    chosen = read_settings([*([f"node={node}"] if node else ()), *settings], stock.library, designs)
+    drawn = [draw_costs(each, stock.library, values, draws) for each, values in zip(designs, chosen)]
     report = cost_comparison(*drawn) if versus else cost_report(*drawn)
     if picture:
         cost_figure(report, picture)
@@ -55,14 +53,12 @@ def cost_command(
         click.echo(f"wrote {picture}", err=True)
 
 
-@click.command("generate")
+@command("generate")
 @click.argument("template")
 @click.option(
     "--set", "settings", multiple=True, metavar="NAME=VALUE", help="What fills a role, or a number; repeatable."
 )
 @LIBRARY
-@answering
-@guarded
 def generate_command(template: str, settings: tuple[str, ...], library: tuple[str, ...]) -> None:
     """Generate a chip from an architecture template: its parts, what they take of the budgets, what they attain.
 
@@ -72,9 +68,10 @@ def generate_command(template: str, settings: tuple[str, ...], library: tuple[st
     \b
     Example: sweeper generate deepflow_v100 --set technology=deepflow_n7 --set stack=hbm2e --set template.power="400 W"
     """
-    from sweeper.designs.generated_chip import as_json as plain
+    from dataclasses import asdict
+
     from sweeper.designs.generated_chip import chip_settings, generate, text
 
     stock = library_of(library)
     chip = generate(template, chip_settings(settings, stock), stock)
-    echo(plain(chip), lambda: text(chip))
+    echo(asdict(chip), lambda: text(chip))

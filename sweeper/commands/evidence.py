@@ -5,10 +5,10 @@ from pathlib import Path
 
 import click
 
-from sweeper.commands.shared import LIBRARY, answering, echo, guarded, plan_of
+from sweeper.commands.shared import LIBRARY, command, echo, plan_of
 
 
-@click.command()
+@command()
 @click.argument("study", metavar="[STUDY]", required=False)
 @LIBRARY
 @click.option(
@@ -16,14 +16,8 @@ from sweeper.commands.shared import LIBRARY, answering, echo, guarded, plan_of
 )
 @click.option("--out", metavar="FILE", help="Write all rows with predicted, error and reason to this CSV file.")
 @click.option("--figures", metavar="DIR", help="Draw predicted against measured for every set in this directory.")
-@answering
-@guarded
 def validate(
-    study: str | None,
-    library: tuple[str, ...],
-    measured: tuple[str, ...],
-    out: str | None,
-    figures: str | None,
+    study: str | None, library: tuple[str, ...], measured: tuple[str, ...], out: str | None, figures: str | None
 ) -> None:
     """Check a study and the entries it uses; without a study, score the model against measurements.
 
@@ -41,10 +35,7 @@ def validate(
         if measured or out or figures:
             raise click.UsageError("a study is checked, not scored: leave out --measured, --out and --figures")
         plan = plan_of(study, library)
-        echo(
-            {"study": plan.name, "points": plan.point_count},
-            lambda: f"{plan.name}: {plan.point_count:,} points",
-        )
+        echo({"study": plan.name, "points": plan.point_count}, lambda: f"{plan.name}: {plan.point_count:,} points")
         return
     if library:
         raise click.UsageError("measurements are scored with our library: leave out --library, or name a study")
@@ -59,11 +50,9 @@ def validate(
     echo(board, lambda: scores(board))
 
 
-@click.command("calibrate")
+@command("calibrate")
 @click.argument("name")
 @click.option("--write", "write_back", is_flag=True, help="Put the constants into specs/calibrations.")
-@answering
-@guarded
 def calibrate_command(name: str, write_back: bool) -> None:
     """Fit the constants of a calibration (or of all) to the measured rows that the registry names for it.
 
@@ -86,11 +75,9 @@ def calibrate_command(name: str, write_back: bool) -> None:
             click.echo(f"wrote {path}", err=True)
 
 
-@click.command("claims")
+@command("claims")
 @click.argument("name")
 @click.option("--check", is_flag=True, help="Exit 1 if a figure as published is outside its tolerance.")
-@answering
-@guarded
 def claims_command(name: str, check: bool) -> None:
     """Compare published figures with ours: under the publisher's assumptions, and with full physics.
 

@@ -2,14 +2,12 @@
 
 import click
 
-from sweeper.commands.shared import LIBRARY, answering, echo, guarded, library_of
+from sweeper.commands.shared import LIBRARY, command, echo, library_of
 
 
-@click.command("list")
+@command("list")
 @click.argument("kind", required=False)
 @LIBRARY
-@answering
-@guarded
 def list_entries(kind: str | None, library: tuple[str, ...]) -> None:
     """List library entries, studies, assumptions or the columns that studies may ask for.
 
@@ -32,9 +30,7 @@ def list_entries(kind: str | None, library: tuple[str, ...]) -> None:
     echo(chosen, text)
 
 
-@click.command()
-@answering
-@guarded
+@command()
 def env() -> None:
     """Print versions and settings of this installation.
 

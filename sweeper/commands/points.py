@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from sweeper.commands.shared import LIBRARY, STUDY, answering, echo, guarded, plan_of
+from sweeper.commands.shared import LIBRARY, STUDY, command, echo, plan_of
 
 
 def plan_with(study: str, library: tuple[str, ...], point_id: int) -> Any:
@@ -16,12 +16,10 @@ def plan_with(study: str, library: tuple[str, ...], point_id: int) -> Any:
     return plan
 
 
-@click.command()
+@command()
 @STUDY
 @click.argument("point_id", type=click.IntRange(min=0))
 @LIBRARY
-@answering
-@guarded
 def explain(study: str, point_id: int, library: tuple[str, ...]) -> None:
     """Print a point as a hand calculation: what is given, then every equation with inputs, units and source.
 
@@ -37,13 +35,11 @@ def explain(study: str, point_id: int, library: tuple[str, ...]) -> None:
     echo(rows, lambda: hand_calculation(rows, operator_names(plan, point_id)))
 
 
-@click.command("map")
+@command("map")
 @STUDY
 @click.argument("point_id", metavar="POINT", type=click.IntRange(min=0))
 @LIBRARY
 @click.option("--out", default="results/maps", show_default=True, metavar="DIR", help="Directory of the drawings.")
-@answering
-@guarded
 def map_command(study: str, point_id: int, library: tuple[str, ...], out: str) -> None:
     """Show how the graph of a point is mapped: on-chip partitions, their times, what limits each, and what is proved.
 

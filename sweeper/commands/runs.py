@@ -7,17 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sweeper.commands.shared import LIBRARY, OUT, STUDY, answering, echo, executing, guarded, plan_of, run_directory
+from sweeper.commands.shared import LIBRARY, OUT, STUDY, command, echo, executing, plan_of, run_directory
 
 if TYPE_CHECKING:
     from sweeper.planning.plan import Plan
 
 
-@click.command()
+@command()
 @STUDY
 @LIBRARY
-@answering
-@guarded
 def plan(study: str, library: tuple[str, ...]) -> None:
     """Count a study without running it: points, rows, chunks, axes.
 
@@ -64,13 +62,11 @@ def size_text(size: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-@click.command()
+@command()
 @STUDY
 @LIBRARY
 @OUT
 @executing
-@answering
-@guarded
 def run(study: str, library: tuple[str, ...], out: str, **how: Any) -> None:
     """Evaluate a study into a Parquet dataset; resumes by itself, and does nothing when it is complete.
 
@@ -82,7 +78,7 @@ def run(study: str, library: tuple[str, ...], out: str, **how: Any) -> None:
     carry_out(plan_of(study, library), out, how, best_systems)
 
 
-@click.command()
+@command()
 @STUDY
 @LIBRARY
 @OUT
@@ -91,8 +87,6 @@ def run(study: str, library: tuple[str, ...], out: str, **how: Any) -> None:
 @click.option("--seed", type=click.IntRange(min=0), help="Seed of the starting designs.")
 @click.option("--method", type=click.Choice(["gradient", "global"]), help="Descent, or differential evolution.")
 @executing
-@answering
-@guarded
 def optimize(
     study: str,
     library: tuple[str, ...],
@@ -112,17 +106,17 @@ def optimize(
     Example: sweeper optimize node_scaling --starts 20
     """
     from sweeper.planning.plan import Plan
-    from sweeper.study.optimize import given_column
     from sweeper.study.study import optimized
     from sweeper.views.optima import optima
+    from sweeper.words.columns import engine_column
 
     loaded = plan_of(study, library).study
-    given = {"starts": starts, "steps": steps, "seed": seed, "method": method}
-    plan = Plan(optimized(loaded, {name: value for name, value in given.items() if value is not None}))
+    options = {"starts": starts, "steps": steps, "seed": seed, "method": method}
+    plan = Plan(optimized(loaded, {name: value for name, value in options.items() if value is not None}))
     plan.check()
     assert plan.study.optimize is not None
     shown = [objective.column for objective in plan.study.objectives]
-    shown += [given_column(name) for name in plan.study.optimize.ranges]
+    shown += map(engine_column, plan.study.optimize.ranges)
     carry_out(plan, out, how, partial(optima, shown=shown))
 
 
@@ -154,12 +148,10 @@ def carry_out(plan: Any, out: str, how: dict[str, Any], answer: Callable[[str], 
     sys.exit(result.exit_code)
 
 
-@click.command()
+@command()
 @click.argument("run_or_study")
 @LIBRARY
 @OUT
-@answering
-@guarded
 def status(run_or_study: str, library: tuple[str, ...], out: str) -> None:
     """Say how far a run is: chunks and rows committed, whether it is complete.
 

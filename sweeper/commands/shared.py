@@ -4,7 +4,7 @@ import json
 import math
 import sys
 from collections.abc import Callable, Iterable
-from functools import reduce, wraps
+from functools import partial, reduce
 from pathlib import Path
 from typing import Any
 
@@ -36,25 +36,6 @@ def executing(command: Callable[..., None]) -> Callable[..., None]:
     return reduce(lambda decorated, option: option(decorated), reversed(EXECUTION), command)
 
 
-def guarded(command: Callable[..., None]) -> Callable[..., None]:
-    """Turn the library's errors into one message and an exit code; anything else is a bug and shows its traceback."""
-
-    @wraps(command)
-    def run(*args: Any, **kwargs: Any) -> None:
-        try:
-            command(*args, **kwargs)
-        except SweeperError as error:
-            click.echo(str(error), err=True)
-            sys.exit(error.exit_code)
-        except BrokenPipeError:
-            sys.exit(0)
-        except OSError as error:
-            click.echo(f"{error.filename or 'the system'}: {error.strerror or error}", err=True)
-            sys.exit(EnvironmentFault.exit_code)
-
-    return run
-
-
 def without_nan(value: Any) -> Any:
     """A value with null for numbers that are not known, which JSON cannot name."""
     if isinstance(value, dict):
@@ -75,17 +56,36 @@ FORMATS: dict[str, tuple[Callable[[Any], str], str]] = {
 """Formats of an answer besides text: what writes it, and the help of the option that asks for it."""
 
 
-def answering(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options that choose the format of a command's answer."""
-    for name, (_, about) in FORMATS.items():
-        option = click.option(f"--{name}", is_flag=True, expose_value=False, callback=_chosen, help=about)
-        command = option(command)
-    return command
-
-
 def _chosen(context: click.Context, option: click.Parameter, asked: bool) -> None:
     if asked:
         context.meta["sweeper.format"] = option.name
+
+
+class AnsweringCommand(click.Command):
+    """A command with an option for each format. The library's errors become one message and an exit code; anything else
+    is a bug and shows its traceback."""
+
+    def __init__(self, *args: Any, **keywords: Any) -> None:
+        super().__init__(*args, **keywords)
+        for name, (_, about) in FORMATS.items():
+            self.params.append(
+                click.Option([f"--{name}"], is_flag=True, expose_value=False, callback=_chosen, help=about)
+            )
+
+    def invoke(self, ctx: click.Context) -> None:
+        try:
+            super().invoke(ctx)
+        except SweeperError as error:
+            click.echo(str(error), err=True)
+            sys.exit(error.exit_code)
+        except BrokenPipeError:
+            sys.exit(0)
+        except OSError as error:
+            click.echo(f"{error.filename or 'the system'}: {error.strerror or error}", err=True)
+            sys.exit(EnvironmentFault.exit_code)
+
+
+command = partial(click.command, cls=AnsweringCommand)
 
 
 def echo(value: Any, text: Callable[[], Any]) -> None:

@@ -9,6 +9,7 @@ from sweeper.library.packages import PackageDesign
 from sweeper.reading.expressions import Expression
 from sweeper.study.columns import Stock
 from sweeper.study.settings import read_pairs
+from sweeper.words.columns import DEFAULTS, engine_column
 from sweeper.words.numbers import NUMBERS
 from sweeper.words.system import NUMERIC, ROLES
 
@@ -24,17 +25,13 @@ def named_design(stock: Stock, name: str) -> PackageDesign:
 def settable(design: PackageDesign) -> frozenset[str]:
     """Columns on which a design depends: its parameters, and what its expressions take from the study."""
     used = frozenset().union(*(design.symbols(cell) for cell in design.cells if isinstance(cell, Expression)))
-    columns = {f"{PACKAGE_ROLE}.{name}" for name in design.parameters}
-    for column, attribute in NUMERIC.items():
-        role, dot, _ = column.partition(".")
-        symbol = f"{role}_{attribute.column}" if dot else attribute.column
-        if role != PACKAGE_ROLE and symbol in used:
-            columns |= {role, column}
-    return frozenset(columns)
+    columns = [name for name in NUMERIC if not name.startswith(f"{PACKAGE_ROLE}.") and engine_column(name) in used]
+    roles = (name.partition(".")[0] for name in columns)
+    return frozenset({*columns, *roles, *(f"{PACKAGE_ROLE}.{name}" for name in design.parameters)})
 
 
 def read_settings(
-    given: Iterable[str], library: Library, designs: Sequence[PackageDesign]
+    texts: Iterable[str], library: Library, designs: Sequence[PackageDesign]
 ) -> tuple[dict[str, float | str], ...]:
     """Settings of each design from texts `NAME=VALUE`, values as a study would give them.
 
@@ -44,7 +41,7 @@ def read_settings(
     allowed = [settable(design) for design in designs]
     every = frozenset[str]().union(*allowed)
     names = " and ".join(design.name for design in designs)
-    settings = read_pairs(given, every, names, "package.memory_stacks=6", Stock(library))
+    settings = read_pairs(texts, every, names, "package.memory_stacks=6", Stock(library))
     for design, columns in zip(designs, allowed, strict=True):
         _check_needs(design, columns - settings.keys(), library)
     return tuple({name: settings[name] for name in settings if name in columns} for columns in allowed)
@@ -56,5 +53,5 @@ def _check_needs(design: PackageDesign, absent: Iterable[str], library: Library)
         if name in ROLES:
             allowed = ", ".join(sorted(library.names(ROLES[name])))
             raise UsageFault(f"{design.name} needs a {name}: give --set {name}=NAME (allowed: {allowed})")
-        if name in NUMBERS and NUMBERS[name].default is None:
+        if name in NUMBERS and name not in DEFAULTS:
             raise UsageFault(f"{design.name} needs {name}: give --set {name}=VALUE")

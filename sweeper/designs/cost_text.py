@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from textwrap import shorten
 
 from sweeper.designs.cost_report import FACTS, PARTS, Amount, CostComparison, CostReport, Die, Hinge
-from sweeper.views.text import show
+from sweeper.views.text import aligned, show
 from sweeper.views.uncertainty import by_chance
 
 SOURCE_LETTERS = 60
@@ -31,18 +31,6 @@ def text(report: CostReport | CostComparison) -> str:
         hinges = _hinge_table(report.hinges, report.draws)
         blocks += [_part_table(report), _fact_table(report), f"WHAT THE COST HINGES ON\n{hinges}"]
     return "\n\n".join(blocks)
-
-
-def columns(rows: Sequence[Sequence[str]], left: Sequence[int] = (0,)) -> str:
-    """Rows as aligned columns, those of `left` to the left and the others, numbers, to the right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(
-        "  ".join(
-            cell.ljust(width) if number in left else cell.rjust(width)
-            for number, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    )
 
 
 def _usd(value: float) -> str:
@@ -98,7 +86,8 @@ def _die_table(dies: Sequence[Die]) -> str:
         )
         for die in dies
     ]
-    return columns([DIE_HEADS, *rows, ("sum", *("",) * 7, *money(own, mounting, design))])
+    total = ("sum", *("",) * 7, *money(own, mounting, design))
+    return aligned([DIE_HEADS, *rows, total], right=range(1, len(DIE_HEADS)))
 
 
 def _part_table(report: CostReport) -> str:
@@ -110,7 +99,7 @@ def _part_table(report: CostReport) -> str:
     rows = [row(PARTS[part.name], part) for part in report.parts]
     heads = ("WHERE THE DOLLARS GO", "usd", "SHARE", "P5", "P50", "P95", "")
     note = "Percentiles are of each line by itself and do not add up."
-    return "\n".join([columns([heads, *rows, row("total", report.total)], left=(0, 6)), note])
+    return "\n".join([aligned([heads, *rows, row("total", report.total)], right=range(1, 6)), note])
 
 
 def _fact_table(report: CostReport) -> str:
@@ -124,7 +113,7 @@ def _fact_table(report: CostReport) -> str:
     stitched = f", stitched of {field.reticle_fields:g} fields" if field.reticle_fields > 1.0 else ""
     return "\n".join(
         [
-            columns([("FACTS", "", "P5", "P50", "P95", ""), *rows], left=(0, 5)),
+            aligned([("FACTS", "", "P5", "P50", "P95", ""), *rows], right=range(1, 5)),
             f"least room in an exposure field: {field.name}, {field.reticle_slack_mm:.4g} mm{stitched}",
             f"least edge to spare for links: {edge.name}, {edge.shoreline_slack_mm:.4g} mm",
         ]
@@ -145,7 +134,7 @@ def _hinge_table(hinges: Sequence[Hinge], draws: int) -> str:
     ]
     heads = ("INPUT", "RANK CORRELATION", "VALUE", "LOW", "HIGH", "UNIT", "GRADE", "SOURCE")
     note = f"Within {by_chance(draws):.2f} of 0 a correlation may be chance."
-    return "\n".join([columns([heads, *rows], left=(0, 5, 6, 7)), note])
+    return "\n".join([aligned([heads, *rows], right=range(1, 5)), note])
 
 
 def _comparison_text(comparison: CostComparison) -> str:

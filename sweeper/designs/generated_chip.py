@@ -2,8 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from kernels.codes import REASONS
 from kernels.models import GENERATING
@@ -12,11 +11,12 @@ from sweeper.engine.program import build_program
 from sweeper.engine.space import Axis, Factor, Grid
 from sweeper.errors import UsageFault
 from sweeper.inputs.generated import equations_of, with_generated
-from sweeper.inputs.numbers import Surroundings, constant, given_numbers, switch_columns
+from sweeper.inputs.numbers import Surroundings, by_name, constant, number_columns, switch_columns
 from sweeper.library.library import Library
 from sweeper.study.columns import Stock
 from sweeper.study.optimize import PARTS_OF
 from sweeper.study.settings import Settings, read_pairs
+from sweeper.views.text import aligned
 from sweeper.words.chips import AREA_PARTS, EDGE_PARTS
 from sweeper.words.system import OVERRIDES
 
@@ -65,14 +65,14 @@ class GeneratedChip:
     infeasible_reason: str
 
 
-def chip_settings(given: Iterable[str], library: Library) -> Settings:
+def chip_settings(texts: Iterable[str], library: Library) -> Settings:
     """Settings of a chip from texts `NAME=VALUE`: entries that fill its roles, their numbers, and switches.
 
     Raises UsageFault for what is no such setting.
     """
     numbers = [name for name in OVERRIDES if name.partition(".")[0] in ROLES_OF_CHIP]
     allowed = (*ROLES_OF_CHIP[1:], *CHIP_SWITCHES, *numbers)
-    return read_pairs(given, allowed, "a generated chip", "technology=public_n5", Stock(library))
+    return read_pairs(texts, allowed, "a generated chip", "technology=public_n5", Stock(library))
 
 
 def generate(template: str, settings: Settings, library: Library) -> GeneratedChip:
@@ -88,23 +88,27 @@ def generate(template: str, settings: Settings, library: Library) -> GeneratedCh
             raise UsageFault(f"nothing has {name} without a {role}: give --set {role}=NAME")
     axes = tuple(Axis(name, (name,), ((value,),), False) for name, value in columns.items())
     around = Surroundings(Grid(axes, len(axes), 0), library, {})
-    given = with_generated(
+    inputs = with_generated(
         around,
         {
-            **given_numbers(around),
-            **{column.name: column for column in switch_columns(around)},
+            **number_columns(around),
+            **by_name(switch_columns(around)),
             NO_EDGE: constant(NO_EDGE, 0.0, "mm", "perimeter of what has no wires"),
         },
     )
     if "stack" not in columns:  # a chip to which any memory may be attached
-        given["memory_bandwidth_Bps"] = constant("memory_bandwidth_Bps", math.inf, "B/s", "not generated")
+        inputs["memory_bandwidth_Bps"] = constant("memory_bandwidth_Bps", math.inf, "B/s", "not generated")
     wanted = [*FACTS, *BUDGETS, *TOTALS, *(column for part in AREA_PARTS for column in _columns(part))]
-    program = build_program(wanted, equations_of(around, ()), given, {}, {}, {})
+    program = build_program(wanted, equations_of(around, ()), inputs, {}, {}, {})
     values = {name: float(column[0]) for name, column in evaluate(program, (Factor({}, 1),), wanted).items()}
     outputs = {output.name: output for equation in GENERATING for output in equation.outputs}
     return GeneratedChip(
         {role: str(columns[role]) for role in ROLES_OF_CHIP if role in columns},
-        tuple(Part(part, *(values[column] for column in _columns(part))) for part in AREA_PARTS if _has(part, columns)),
+        tuple(
+            Part(part, *(values[column] for column in _columns(part)))
+            for part in AREA_PARTS
+            if PARTS_OF.get(part, "template") in columns
+        ),
         {name: values[name] for name in (*BUDGETS, *TOTALS[:-1])},
         {
             name: (values[name], outputs[name].unit, outputs[name].about)
@@ -115,19 +119,10 @@ def generate(template: str, settings: Settings, library: Library) -> GeneratedCh
     )
 
 
-def _has(part: str, columns: Settings) -> bool:
-    return PARTS_OF.get(part, "template") in columns
-
-
 def _columns(part: str) -> list[str]:
     """Columns of a part, in the order of the fields of `Part`; what has no wires takes no perimeter."""
     edge = [f"{part}_used_mm", f"template_{part}_edge_share"] if part in EDGE_PARTS else [NO_EDGE, NO_EDGE]
     return [f"{part}_used_mm2", f"template_{part}_area_share", f"{part}_draw_W", f"template_{part}_power_share", *edge]
-
-
-def as_json(chip: GeneratedChip) -> dict[str, Any]:
-    """A chip as plain data."""
-    return asdict(chip)
 
 
 def text(chip: GeneratedChip) -> str:
@@ -135,20 +130,17 @@ def text(chip: GeneratedChip) -> str:
     from matplotlib.ticker import EngFormatter  # loads slowly
 
     made = ", ".join(f"{role} {name}" for role, name in chip.made_of.items())
-    head = f"{'part':<12}{'area mm2':>10}{'of':>9}{'power W':>10}{'of':>9}{'edge mm':>9}{'of':>8}"
     area, power, package = (chip.budgets[name] for name in BUDGETS)
     edge = 4.0 * math.sqrt(area)
-    rows = [
-        f"{p.name:<12}{p.area_mm2:>10.2f}{p.area_share * area:>9.2f}{p.power_W:>10.2f}{p.power_share * power:>9.2f}"
-        f"{p.edge_mm:>9.2f}{p.edge_share * edge:>8.2f}"
+    used_mm2, draw_W, used_mm, stacks_mm2 = (chip.budgets[name] for name in TOTALS[:-1])
+    amounts: list[tuple[str, tuple[float, ...]]] = [
+        (p.name, (p.area_mm2, p.area_share * area, p.power_W, p.power_share * power, p.edge_mm, p.edge_share * edge))
         for p in chip.parts
     ]
-    used_mm2, draw_W, used_mm, stacks_mm2 = (chip.budgets[name] for name in TOTALS[:-1])
-    total = f"{'chip':<12}{used_mm2:>10.2f}{area:>9.2f}{draw_W:>10.2f}{power:>9.2f}{used_mm:>9.2f}{edge:>8.2f}"
-    beside = f"{'package':<12}{area + stacks_mm2:>10.2f}{package:>9.2f}"
-    facts = [
-        f"  {name:<26}{EngFormatter(unit, places=3)(value):<16}{about}"
-        for name, (value, unit, about) in chip.facts.items()
-    ]
+    amounts += [("chip", (used_mm2, area, draw_W, power, used_mm, edge)), ("package", (area + stacks_mm2, package))]
+    heads = ("part", "area mm2", "of", "power W", "of", "edge mm", "of")
+    rows = [(name, *(f"{value:.2f}" for value in row), *("",) * (6 - len(row))) for name, row in amounts]
+    facts = [(f"  {name}", EngFormatter(unit, places=3)(value), about) for name, (value, unit, about) in
+             chip.facts.items()]  # fmt: skip
     verdict = f"cannot be built: {chip.infeasible_reason}" if chip.infeasible_reason else ""
-    return "\n".join(filter(None, [made, "", head, *rows, total, beside, "", *facts, verdict]))
+    return "\n".join(filter(None, [made, aligned([heads, *rows], right=range(1, 7)), aligned(facts), verdict]))

@@ -7,9 +7,9 @@ import numpy as np
 
 from kernels.packages.equations import build_many
 from kernels.packages.layout import RESULTS
-from sweeper.engine.program import Given
+from sweeper.engine.program import InputColumn
 from sweeper.engine.space import Axis, Grid
-from sweeper.inputs.numbers import Surroundings, given_numbers
+from sweeper.inputs.numbers import Surroundings, number_columns
 from sweeper.inputs.packages import package_columns
 from sweeper.library.entries import Value
 from sweeper.library.library import Library
@@ -65,12 +65,12 @@ def evaluate_design(
     axes.append(Axis(DRAW, (DRAW,), tuple((float(draw),) for draw in draws), False))
     grid = Grid(tuple(axes), len(axes), 0)
     around = Surroundings(grid, library, {}, {design.name: design})
-    tables = package_columns(around, {"package": design.name}, given_numbers(around))
+    tables = package_columns(around, {"package": design.name}, number_columns(around))
     values = np.array(draws, np.float64)
 
-    def built(given: Given) -> np.ndarray:
-        entries = given.build(dict.fromkeys(given.needs, values), len(values) if given.needs else 1)
-        return entries if given.needs else np.broadcast_to(entries[0], (len(values), *entries.shape[1:]))
+    def built(column: InputColumn) -> np.ndarray:
+        entries = column.build(dict.fromkeys(column.needs, values), len(values) if column.needs else 1)
+        return entries if column.needs else np.broadcast_to(entries[0], (len(values), *entries.shape[1:]))
 
     results = np.zeros((len(values), len(design.dies), len(RESULTS)))
     build_many(

@@ -17,7 +17,7 @@ LOGITS = 40.0
 
 
 @dataclass(frozen=True)
-class Budgets:
+class SharedBudgets:
     """Which points may be tried: shares of budgets, and variables with bounds.
 
     groups: indices of the variables that share a budget, for each budget; shares are at least `floor` and sum to at
@@ -59,7 +59,7 @@ class Budgets:
         return low, high, low > 0
 
     @cached_property
-    def _logits(self) -> tuple[np.ndarray, ...]:
+    def logits(self) -> tuple[np.ndarray, ...]:
         """Columns of each group's coordinates: its shares, then what stays unused."""
         return tuple(np.array([*group, self.variables + g], np.intp) for g, group in enumerate(self.groups))
 
@@ -67,7 +67,7 @@ class Budgets:
     def member(self) -> np.ndarray:
         """[groups, coordinates] 1 where a coordinate is a logit of the group."""
         member = np.zeros((len(self.groups), self.coordinates))
-        for g, columns in enumerate(self._logits):
+        for g, columns in enumerate(self.logits):
             member[g, columns] = 1.0
         return member
 
@@ -88,8 +88,8 @@ class Budgets:
         """Inverse of `unit`; exact at both ends."""
         low, high, log = self._spans
         base = np.where(log, low, 1.0)
-        found = np.where(log, base * (np.where(log, high, 1.0) / base) ** unit, low + (high - low) * unit)
-        return np.clip(found, low, high)
+        values = np.where(log, base * (np.where(log, high, 1.0) / base) ** unit, low + (high - low) * unit)
+        return np.clip(values, low, high)
 
     def project(self, x: np.ndarray) -> np.ndarray:
         """Nearest allowed points (least squares) of points [n, variables].
@@ -125,7 +125,7 @@ class Budgets:
         themselves are within reach.
         """
         x, soft = np.empty((len(place), self.variables)), np.zeros_like(place)
-        for group, columns in zip(self.groups, self._logits):
+        for group, columns in zip(self.groups, self.logits):
             parts = np.exp(place[:, columns])
             parts /= parts.sum(axis=1, keepdims=True)
             soft[:, columns] = parts
@@ -137,7 +137,7 @@ class Budgets:
     def encode(self, x: np.ndarray) -> np.ndarray:
         """Places [n, coordinates] of allowed points [n, variables], with at least `UNUSED` of each budget set free."""
         place = np.empty((len(x), self.coordinates))
-        for group, columns in zip(self.groups, self._logits):
+        for group, columns in zip(self.groups, self.logits):
             parts = np.maximum((x[:, group] - self.floor) / (1.0 - len(group) * self.floor), 1e-6)
             free = np.maximum(1.0 - parts.sum(axis=1, keepdims=True), UNUSED)
             place[:, columns] = np.log(np.hstack([parts, free]))

@@ -43,8 +43,8 @@ def configure() -> Path:
     os.environ.setdefault("NUMBA_CPU_FEATURES", "")
     directory = cache_dir()
     if "numba" in sys.modules:
-        settings = sys.modules["numba"].config
-        used, by = settings.CACHE_DIR, settings.CACHE_LOCATOR_CLASSES
+        config = sys.modules["numba"].config
+        used, by = config.CACHE_DIR, config.CACHE_LOCATOR_CLASSES
         if used != str(directory) or by != LOCATORS:
             place = repr(used) if used else "beside the sources"
             raise EnvironmentFault(
@@ -87,12 +87,12 @@ def source_hash(package: str) -> str:
 
     Raises EnvironmentFault if the package is not installed.
     """
-    found = find_spec(package)
-    if found is None or not found.submodule_search_locations:
+    spec = find_spec(package)
+    if spec is None or not spec.submodule_search_locations:
         raise EnvironmentFault(f"package {package!r} is not installed here")
     files = {
         file.relative_to(folder).as_posix(): file
-        for folder in found.submodule_search_locations
+        for folder in spec.submodule_search_locations
         for file in Path(folder).rglob("*.py")
     }
     digest = hashlib.sha256()

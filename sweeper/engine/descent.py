@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sweeper.engine.budgets import Budgets
+from sweeper.engine.budgets import SharedBudgets
 
 Evaluate = Callable[[np.ndarray], np.ndarray]
 """Scores [n] of points [n, variables]: positive, lower is better, inf or NaN where a point is infeasible."""
@@ -55,11 +55,10 @@ SETTLED, PATIENCE = 1e-4, 20
 
 @dataclass(frozen=True)
 class SearchState:
-    """All that a descent needs to go on; going on gives the bits of a descent that was never stopped."""
+    """Where a descent is, and what its next step depends on."""
 
-    step: np.ndarray  # []
-    seed: np.ndarray  # []
-    evaluations: np.ndarray  # [] points evaluated
+    seed: int
+    evaluations: int  # points evaluated
     place: np.ndarray  # [starts, coordinates]
     score: np.ndarray  # [starts] at place
     space: np.ndarray  # [starts, coordinates, coordinates] transformation of the r-algorithm
@@ -84,7 +83,6 @@ class SearchResult:
     score: np.ndarray
     history: np.ndarray
     evaluations: int
-    state: SearchState | None = None
 
     @property
     def best(self) -> int:
@@ -105,13 +103,13 @@ class SearchResult:
     @property
     def spread(self) -> tuple[float, float]:
         """Median and worst score of the feasible starts over the best, less one; NaN if there is none."""
-        found = self.score[np.isfinite(self.score)]
-        if not len(found):
+        reached = self.score[np.isfinite(self.score)]
+        if not len(reached):
             return np.nan, np.nan
-        return float(np.median(found) / found.min() - 1.0), float(found.max() / found.min() - 1.0)
+        return float(np.median(reached) / reached.min() - 1.0), float(reached.max() / reached.min() - 1.0)
 
 
-def points_per_step(budgets: Budgets) -> int:
+def points_per_step(budgets: SharedBudgets) -> int:
     """Points that a step of a descent evaluates for each start."""
     return budgets.variables + len(STRIDES)
 
@@ -124,14 +122,18 @@ def _scores(evaluate: Evaluate, x: np.ndarray) -> np.ndarray:
 
 
 def begin(
-    evaluate: Evaluate, budgets: Budgets, starts: int, seed: int = 0, given: Sequence[Sequence[float]] | np.ndarray = ()
+    evaluate: Evaluate,
+    budgets: SharedBudgets,
+    starts: int,
+    seed: int = 0,
+    known: Sequence[Sequence[float]] | np.ndarray = (),
 ) -> SearchState:
     """State before the first step: `given` points, made to fit, then random ones, `starts` together."""
     if starts < 1:
         raise ValueError("a search needs a start")
     x = budgets.random(starts, np.random.default_rng((seed, 0)))
-    if len(given):
-        x[: len(given)] = budgets.project(np.asarray(given))[:starts]
+    if len(known):
+        x[: len(known)] = budgets.project(np.asarray(known))[:starts]
     place = budgets.encode(x)
     # A start counts as it is, too: a given design may use every bit of its budget.
     freed = budgets.decode(place)[0]
@@ -139,9 +141,8 @@ def begin(
     best = np.where((score < itself)[:, None], freed, x)
     score = np.minimum(score, itself)
     return SearchState(
-        step=np.array(0),
-        seed=np.array(seed),
-        evaluations=np.array(2 * starts),
+        seed=seed,
+        evaluations=2 * starts,
         place=place,
         score=score,
         space=np.tile(np.eye(budgets.coordinates), (starts, 1, 1)),
@@ -155,7 +156,7 @@ def begin(
     )
 
 
-def _neighbours(budgets: Budgets, x: np.ndarray, width: np.ndarray) -> np.ndarray:
+def _neighbours(budgets: SharedBudgets, x: np.ndarray, width: np.ndarray) -> np.ndarray:
     """[starts, variables, variables] Each point with one share less, or one bounded variable further from its bound."""
     near = np.repeat(x[:, None], budgets.variables, axis=1)
     near[:, budgets.shares, budgets.shares] -= ((x - budgets.floor) * width)[:, budgets.shares]
@@ -166,7 +167,9 @@ def _neighbours(budgets: Budgets, x: np.ndarray, width: np.ndarray) -> np.ndarra
     return near
 
 
-def _slopes(budgets: Budgets, place: np.ndarray, soft: np.ndarray, rise: np.ndarray, width: np.ndarray) -> np.ndarray:
+def _slopes(
+    budgets: SharedBudgets, place: np.ndarray, soft: np.ndarray, rise: np.ndarray, width: np.ndarray
+) -> np.ndarray:
     """[starts, coordinates] Slope of the logarithm of the score, from its rises [starts, variables] at neighbours."""
     slope = np.zeros_like(place)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -183,12 +186,12 @@ def _slopes(budgets: Budgets, place: np.ndarray, soft: np.ndarray, rise: np.ndar
     return slope
 
 
-def _held(budgets: Budgets, place: np.ndarray, soft: np.ndarray, held: np.ndarray) -> np.ndarray:
+def _held(budgets: SharedBudgets, place: np.ndarray, soft: np.ndarray, held: np.ndarray) -> np.ndarray:
     """Places [starts, tries, coordinates] where no share that is `held` [starts, variables] is less than in `soft`."""
     if not held[:, budgets.shares].any():
         return place
     place = place.copy()
-    for columns in budgets._logits:
+    for columns in budgets.logits:
         at, old = place[..., columns], soft[:, None, columns]
         part = np.exp(at)
         least = np.zeros_like(part, bool)
@@ -216,12 +219,12 @@ def _directions(space: np.ndarray, slope: np.ndarray) -> np.ndarray:
     return -np.matvec(space, seen / np.maximum(np.linalg.norm(seen, axis=1, keepdims=True), 1e-300))
 
 
-def advance(evaluate: Evaluate, budgets: Budgets, state: SearchState) -> SearchState:
+def advance(evaluate: Evaluate, budgets: SharedBudgets, state: SearchState) -> SearchState:
     """One step of every start: slopes from one batch of neighbours, then the best of three points along each direction.
 
     A start that is infeasible looks at random points instead. May end uphill; the best is kept.
     """
-    step = int(state.step) + 1
+    step = len(state.history)
     starts, rows = len(state.place), np.arange(len(state.place))
     lost = np.isinf(state.score)
     point, soft = budgets.decode(state.place)
@@ -229,7 +232,7 @@ def advance(evaluate: Evaluate, budgets: Budgets, state: SearchState) -> SearchS
     near = _neighbours(budgets, point, state.width)
     tries = len(STRIDES)
     if lost.any():
-        generator = np.random.default_rng((int(state.seed), step))
+        generator = np.random.default_rng((state.seed, step))
         anywhere = budgets.random(int(lost.sum()) * (budgets.variables + tries), generator)
         anywhere = anywhere.reshape(-1, budgets.variables + tries, budgets.variables)
         near[lost] = anywhere[:, tries:]
@@ -251,10 +254,10 @@ def advance(evaluate: Evaluate, budgets: Budgets, state: SearchState) -> SearchS
         place[lost] = budgets.encode(ahead[lost].reshape(-1, budgets.variables)).reshape(-1, tries, budgets.coordinates)
     scores = _scores(evaluate, ahead.reshape(-1, budgets.variables)).reshape(starts, tries)
     if lost.any():  # what they found in the first batch may be the better
-        found = near_score[lost].argmin(axis=1)
-        scores[lost, 0] = near_score[lost, found]
-        ahead[lost, 0] = near[lost, found]
-        place[lost, 0] = budgets.encode(near[lost, found])
+        random_best = near_score[lost].argmin(axis=1)
+        scores[lost, 0] = near_score[lost, random_best]
+        ahead[lost, 0] = near[lost, random_best]
+        place[lost, 0] = budgets.encode(near[lost, random_best])
 
     chosen = scores.argmin(axis=1)
     score, point, place = scores[rows, chosen], ahead[rows, chosen], place[rows, chosen]
@@ -280,7 +283,6 @@ def advance(evaluate: Evaluate, budgets: Budgets, state: SearchState) -> SearchS
     back = afresh | np.isinf(score)
     return replace(
         state,
-        step=np.array(step),
         evaluations=state.evaluations + starts * (budgets.variables + tries),
         place=np.where(back[:, None], best_place, place),
         score=np.where(back, record, score),
@@ -297,25 +299,24 @@ def advance(evaluate: Evaluate, budgets: Budgets, state: SearchState) -> SearchS
 
 def result_of(state: SearchState) -> SearchResult:
     """What a descent has found so far."""
-    return SearchResult(state.best, state.history[-1], state.history, int(state.evaluations), state)
+    return SearchResult(state.best, state.history[-1], state.history, state.evaluations)
 
 
 def descend(
     evaluate: Evaluate,
-    budgets: Budgets,
+    budgets: SharedBudgets,
     starts: int = 10,
     steps: int = 100,
     seed: int = 0,
-    given: Sequence[Sequence[float]] | np.ndarray = (),
-    state: SearchState | None = None,
+    known: Sequence[Sequence[float]] | np.ndarray = (),
 ) -> SearchResult:
     """Descend from `starts` points, all in the same batches of `evaluate`, until `steps` steps are done.
 
     A step evaluates (variables + 3) points for each start. The same seed gives the same result.
-    given: points to start from, before random ones; state: of an earlier descent, to go on from.
+    known: points to start from, before random ones.
     """
-    state = state or begin(evaluate, budgets, starts, seed, given)
-    while state.step < steps:
+    state = begin(evaluate, budgets, starts, seed, known)
+    for _ in range(steps):
         state = advance(evaluate, budgets, state)
     return result_of(state)
 
@@ -324,7 +325,7 @@ LOGIT_SPAN = 6.0
 """Least and largest part of a budget that the global search tries differ by exp(6)."""
 
 
-def global_search(evaluate: Evaluate, budgets: Budgets, evaluations: int = 20_000, seed: int = 0) -> SearchResult:
+def global_search(evaluate: Evaluate, budgets: SharedBudgets, evaluations: int = 20_000, seed: int = 0) -> SearchResult:
     """SciPy's differential evolution (Storn and Price, 1997) over the same points, for comparison; one start.
 
     It evaluates whole generations, at least one and at most `evaluations` points.
@@ -344,12 +345,12 @@ def global_search(evaluate: Evaluate, budgets: Budgets, evaluations: int = 20_00
 
     def scores(unit: np.ndarray) -> np.ndarray:
         nonlocal counted
-        found = np.minimum(_scores(evaluate, decoded(unit.T.copy())), highest)
-        counted += len(found)
-        history.append(min([found.min(), *history[-1:]]))
-        return found
+        reached = np.minimum(_scores(evaluate, decoded(unit.T.copy())), highest)
+        counted += len(reached)
+        history.append(min([reached.min(), *history[-1:]]))
+        return reached
 
-    found = differential_evolution(
+    evolved = differential_evolution(
         scores,
         [(0.0, 1.0)] * budgets.coordinates,
         maxiter=generations,
@@ -361,4 +362,4 @@ def global_search(evaluate: Evaluate, budgets: Budgets, evaluations: int = 20_00
         vectorized=True,
     )
     curve = np.where(np.array(history) >= highest, np.inf, history)[:, None]
-    return SearchResult(decoded(found.x[None]), curve[-1], curve, counted)
+    return SearchResult(decoded(evolved.x[None]), curve[-1], curve, counted)

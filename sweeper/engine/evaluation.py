@@ -1,14 +1,15 @@
 """Columns of a program over a domain: distinct combinations, the indices between them, and stages run in order."""
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
 from kernels.reduce import alike
 from sweeper.engine.fuse import scratch_outputs
-from sweeper.engine.program import Given, Origin, Program, Stage
+from sweeper.engine.program import InputColumn, Origin, Program, Stage
 from sweeper.engine.space import Domain
 
 
@@ -52,7 +53,7 @@ def index_at(digits: Sequence[np.ndarray], parent: Combinations) -> np.ndarray:
     return index
 
 
-def given_values(program: Program, column: Given, domain: Domain, where: Combinations) -> np.ndarray:
+def input_values(program: Program, column: InputColumn, domain: Domain, where: Combinations) -> np.ndarray:
     """Entries of a given column at every combination of the columns that it needs."""
     count = where.count
     values: dict[str, np.ndarray] = {}
@@ -87,20 +88,25 @@ class Evaluation:
     """Columns of one program over one domain, computed stage by stage.
 
     After `restrict`, what would have more combinations than there are points left is computed at these points only.
+    What depends on `changing` columns is left to `renew`, which may be called repeatedly; all else is computed once.
     """
 
-    def __init__(self, program: Program, domain: Domain) -> None:
+    def __init__(self, program: Program, domain: Domain, changing: Iterable[str] = ()) -> None:
         self.program = program
         self.domain = domain
+        self._changing = frozenset(changing)
         self.columns: dict[str, np.ndarray] = {}
         self._distinct: dict[frozenset[str], Combinations] = {}
         self._folds: dict[int, np.ndarray] = {}
         self._indices: dict[tuple[frozenset[str] | None, Origin], np.ndarray] = {}
         self._digits: tuple[np.ndarray, ...] = ()
         self._likes: dict[str, np.ndarray] = {}
-        self._stale: dict[str, set[str]] = {}
         self._count = math.prod(factor.size for factor in domain)
         self._at_points: dict[str, np.ndarray] = {}
+        if changing:
+            for stage in program.stages:
+                if not stage.needs & self._changing:
+                    self.run(stage)
 
     def restrict(self, points: np.ndarray) -> None:
         """From now on only these points of the domain are wanted."""
@@ -118,8 +124,8 @@ class Evaluation:
     def column(self, name: str) -> np.ndarray:
         """Entries of a column, at its origin."""
         if name not in self.columns:
-            source = self.program.given[name]
-            self.columns[name] = given_values(self.program, source, self.domain, self.distinct(source.needs))
+            source = self.program.inputs[name]
+            self.columns[name] = input_values(self.program, source, self.domain, self.distinct(source.needs))
         return self.columns[name]
 
     def at_points(self, name: str) -> np.ndarray:
@@ -151,17 +157,23 @@ class Evaluation:
         every = tuple(np.arange(factor.size) for factor in self.domain)
         return Combinations(every, every)
 
-    def renew(self, changed: str) -> None:
-        """Evaluate anew what depends on a column whose entries have changed, and nothing else."""
-        if changed not in self._stale:
-            self._stale[changed] = {name for name, (needs, _) in self.program.origins.items() if changed in needs}
-        stale = self._stale[changed]
+    def renew(self, values: Mapping[str, np.ndarray] | None = None) -> None:
+        """Evaluate what depends on the changing columns, now with these values or other entries, and nothing else."""
+        if values:
+            self.program = replace(self.program, values={**self.program.values, **values})
         for known in (self.columns, self._at_points, self._likes):
-            for name in stale.intersection(known):
+            for name in self._stale.intersection(known):
                 del known[name]
+        for key in [key for key in self._indices if key[1][1] >= 0 and key[1][0] & self._changing]:
+            del self._indices[key]
         for stage in self.program.stages:
-            if changed in stage.needs:
+            if stage.needs & self._changing:
                 self.run(stage)
+
+    @cached_property
+    def _stale(self) -> frozenset[str]:
+        """What depends on the changing columns."""
+        return frozenset(name for name, (needs, _) in self.program.origins.items() if needs & self._changing)
 
     def run(self, stage: Stage) -> None:
         """Evaluate one stage and keep its outputs."""

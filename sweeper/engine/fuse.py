@@ -116,10 +116,10 @@ def _one_by_one(fusion: Fusion) -> Callable[..., None]:
     (equation,) = fusion.equations
     indices, scratch = _indices(fusion), scratch_outputs(fusion)
 
-    def run(n: int, *given: Any) -> None:
-        index = dict(zip(indices, given))
-        inputs = given[len(indices) : len(indices) + len(fusion.arguments)]
-        buffers = given[len(indices) + len(inputs) :]
+    def run(n: int, *operands: Any) -> None:
+        index = dict(zip(indices, operands))
+        inputs = operands[len(indices) : len(indices) + len(fusion.arguments)]
+        buffers = operands[len(indices) + len(inputs) :]
         columns = dict(zip((argument.name for argument in fusion.arguments), zip(fusion.arguments, inputs)))
         written = dict(zip((*scratch, *fusion.kept), buffers))
 
@@ -132,8 +132,8 @@ def _one_by_one(fusion: Fusion) -> Callable[..., None]:
         for t in range(n):
             values = {name: entry(name, t) for name in equation.inputs}
             values |= {o.name: written[o.name] if o.name in scratch else written[o.name][t] for o in equation.arrays}
-            found = equation(values)
-            scalars = found if len(equation.scalars) > 1 else (found,)
+            results = equation(values)
+            scalars = results if len(equation.scalars) > 1 else (results,)
             for output, value in zip(equation.scalars, scalars):
                 if output.name in written:
                     written[output.name][t] = value

@@ -111,9 +111,9 @@ class VerifiedFiles:
 def _secret(path: Path) -> bytes:
     """The secret of this user's caches, made when first needed; a damaged one is replaced, and all with it."""
     for _ in range(2):
-        present, found = os.path.lexists(path), read_own(path, secret=True)  # in this order, for others may make it now
-        if found is not None and len(found) == SECRET_B:
-            return found
+        present, secret = os.path.lexists(path), read_own(path, secret=True)  # in this order: others may make it now
+        if secret is not None and len(secret) == SECRET_B:
+            return secret
         if present:
             path.unlink()
         draft = path.with_name(f"{path.name}.{os.getpid()}.tmp")

@@ -21,17 +21,17 @@ def own_directory(path: Path) -> Path:
     """
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        found = path.stat()
+        status = path.stat()
     except OSError as error:
         raise EnvironmentFault(f"cannot make the kernel cache: {error}; mend it {ADVICE}") from error
-    if found.st_uid not in (os.geteuid(), 0):
+    if status.st_uid not in (os.geteuid(), 0):
         raise EnvironmentFault(
-            f"the kernel cache {str(path)!r} belongs to user {found.st_uid}, and you are {os.geteuid()}: "
+            f"the kernel cache {str(path)!r} belongs to user {status.st_uid}, and you are {os.geteuid()}: "
             f"code in it would run in your name. Remove it (its owner can), {ADVICE}"
         )
-    if not _closed(found):
+    if not _closed(status):
         raise EnvironmentFault(
-            f"others can write to the kernel cache {str(path)!r} (mode {stat.S_IMODE(found.st_mode):04o}): "
+            f"others can write to the kernel cache {str(path)!r} (mode {stat.S_IMODE(status.st_mode):04o}): "
             f"code in it would run in your name. Remove it, or run `chmod -R go-w {path}` if you trust what it holds, "
             f"{ADVICE}"
         )
@@ -48,15 +48,15 @@ def read_own(path: Path, secret: bool = False) -> bytes | None:
     try:
         # Not blocking: somebody may have put a pipe there.
         with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
-            found = os.fstat(file.fileno())
-            return file.read() if is_own(found) and not (secret and found.st_mode & 0o077) else None
+            status = os.fstat(file.fileno())
+            return file.read() if is_own(status) and not (secret and status.st_mode & 0o077) else None
     except OSError:
         return None
 
 
-def is_own(found: os.stat_result) -> bool:
+def is_own(status: os.stat_result) -> bool:
     """Whether this is a plain file of ours."""
-    return stat.S_ISREG(found.st_mode) and found.st_uid in (os.geteuid(), 0) and _closed(found)
+    return stat.S_ISREG(status.st_mode) and status.st_uid in (os.geteuid(), 0) and _closed(status)
 
 
 def write_own(path: Path, content: bytes) -> None:
@@ -75,6 +75,6 @@ def write_own(path: Path, content: bytes) -> None:
         raise EnvironmentFault(f"cannot write to the kernel cache: {error}; free some space, {ADVICE}") from error
 
 
-def _closed(found: os.stat_result) -> bool:
+def _closed(status: os.stat_result) -> bool:
     """Whether neither the group nor others can write."""
-    return not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    return not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)

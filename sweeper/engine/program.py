@@ -18,7 +18,7 @@ Values = Mapping[str, np.ndarray]
 
 
 @dataclass(frozen=True, eq=False)
-class Given:
+class InputColumn:
     """A column that the space gives: built from the values of the varying columns that it depends on.
 
     `sources` are (source, grade) of its numbers; of a library attribute, one for each entry of the column it needs.
@@ -69,9 +69,9 @@ class UnknownColumn(Exception):
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """Stages in order, the given columns they read, and what every column depends on."""
+    """Stages in order, the input columns they read, and what every column depends on."""
 
-    given: Mapping[str, Given]
+    inputs: Mapping[str, InputColumn]
     stages: tuple[Stage, ...]
     origins: Mapping[str, Origin]
     outputs: Mapping[str, Output]
@@ -80,7 +80,7 @@ class Program:
 
     def is_array(self, name: str) -> bool:
         """Whether the entries of a column are arrays."""
-        return self.given[name].array if name in self.given else bool(self.shapes[name])
+        return self.inputs[name].array if name in self.inputs else bool(self.shapes[name])
 
     @cached_property
     def feasibility(self) -> frozenset[int]:
@@ -99,15 +99,15 @@ def choose(switches: Mapping[str, str], equations: Iterable[Equation]) -> dict[s
     return {output.name: equation for equation in active for output in equation.outputs}
 
 
-def required(wanted: Iterable[str], writers: Mapping[str, Equation], given: Mapping[str, Given]) -> list[Equation]:
+def required(wanted: Iterable[str], writers: Mapping[str, Equation], inputs: Collection[str]) -> list[Equation]:
     """Equations that the wanted columns need, each after those it reads from."""
     ordered: dict[str, Equation] = {}
 
     def visit(column: str) -> None:
-        if column in given:
+        if column in inputs:
             return
         if column not in writers:
-            raise UnknownColumn(column, [*writers, *given])
+            raise UnknownColumn(column, [*writers, *inputs])
         equation = writers[column]
         if equation.name not in ordered:
             for name in equation.inputs:
@@ -119,9 +119,9 @@ def required(wanted: Iterable[str], writers: Mapping[str, Equation], given: Mapp
     return list(ordered.values())
 
 
-def dependencies(equations: Iterable[Equation], given: Mapping[str, Given]) -> dict[str, frozenset[str]]:
+def dependencies(equations: Iterable[Equation], inputs: Mapping[str, InputColumn]) -> dict[str, frozenset[str]]:
     """Varying columns on which each column depends."""
-    needs = {name: column.needs for name, column in given.items()}
+    needs = {name: column.needs for name, column in inputs.items()}
     for equation in equations:
         union = frozenset[str]().union(*(needs[name] for name in equation.inputs))
         needs.update((output.name, union) for output in equation.outputs)
@@ -131,7 +131,7 @@ def dependencies(equations: Iterable[Equation], given: Mapping[str, Given]) -> d
 def build_program(
     wanted: Iterable[str],
     model: Iterable[Equation],
-    given: Mapping[str, Given],
+    inputs: Mapping[str, InputColumn],
     switches: Mapping[str, str],
     sizes: Mapping[str, int],
     values: Mapping[str, np.ndarray],
@@ -146,8 +146,8 @@ def build_program(
     the benchmark compares with.
     """
     wanted = list(dict.fromkeys(wanted))
-    equations = required(wanted, choose(switches, model), given)
-    needs = dependencies(equations, given)
+    equations = required(wanted, choose(switches, model), inputs)
+    needs = dependencies(equations, inputs)
     if not factored:
         everything = frozenset(values)
         needs.update((o.name, everything) for equation in equations for o in equation.outputs)
@@ -156,23 +156,25 @@ def build_program(
         name: tuple(sizes[part] if isinstance(part, str) else part for part in output.shape)
         for name, output in outputs.items()
     }
-    arrays = {name for name, shape in shapes.items() if shape} | {name for name, c in given.items() if c.array}
+    arrays = {name for name, shape in shapes.items() if shape} | {name for name, c in inputs.items() if c.array}
     drafts = _drafts(equations, needs, arrays)
     for draft in drafts:
-        draft.folds = factored and bool(draft.needs) and not draft.needs.intersection(unlike) and draft.reads(arrays)
+        # An equation that runs combination by combination stands alone in its stage.
+        rows = _by_rows(draft.equations[0], arrays)
+        draft.folds = factored and bool(draft.needs) and not draft.needs.intersection(unlike) and rows
     readers = _readers(drafts)
     _mark_whole(drafts, readers)
-    origins: dict[str, Origin] = {name: (column.needs, -1) for name, column in given.items()}
+    origins: dict[str, Origin] = {name: (column.needs, -1) for name, column in inputs.items()}
     stages = []
     for number, draft in enumerate(drafts):
         origins.update((name, (draft.needs, number if draft.folds else -1)) for name in draft.written)
         kept = tuple(name for name in draft.written if name in wanted or readers.get(name, set()) - {number})
         stages.append(_stage(number, draft, kept, origins))
-    return Program(given, tuple(stages), origins, outputs, shapes, values)
+    return Program(inputs, tuple(stages), origins, outputs, shapes, values)
 
 
 @dataclass
-class _Draft:
+class _StageDraft:
     """A stage while the program is built."""
 
     needs: frozenset[str]
@@ -188,21 +190,19 @@ class _Draft:
     def read(self) -> list[str]:
         return [name for equation in self.equations for name in equation.inputs]
 
-    def reads(self, arrays: Collection[str]) -> bool:
-        """Whether it runs combination by combination because of arrays; such an equation stands alone."""
-        return _by_rows(self.equations[0], arrays)
 
-
-def _drafts(equations: list[Equation], needs: Mapping[str, frozenset[str]], arrays: Collection[str]) -> list[_Draft]:
+def _drafts(
+    equations: list[Equation], needs: Mapping[str, frozenset[str]], arrays: Collection[str]
+) -> list[_StageDraft]:
     """Equations by what they depend on, those that depend on least first."""
     groups: dict[frozenset[str], list[Equation]] = {}
     for equation in equations:
         groups.setdefault(needs[equation.outputs[0].name], []).append(equation)
     ordered = sorted(groups, key=lambda group: (len(group), sorted(group)))
-    return [_Draft(group, part) for group in ordered for part in _alternate(groups[group], arrays)]
+    return [_StageDraft(group, part) for group in ordered for part in _alternate(groups[group], arrays)]
 
 
-def _readers(drafts: list[_Draft]) -> dict[str, set[int]]:
+def _readers(drafts: list[_StageDraft]) -> dict[str, set[int]]:
     """Numbers of the stages that read each column."""
     readers: dict[str, set[int]] = {}
     for number, draft in enumerate(drafts):
@@ -211,7 +211,7 @@ def _readers(drafts: list[_Draft]) -> dict[str, set[int]]:
     return readers
 
 
-def _mark_whole(drafts: list[_Draft], readers: Mapping[str, set[int]]) -> None:
+def _mark_whole(drafts: list[_StageDraft], readers: Mapping[str, set[int]]) -> None:
     """A stage that folds needs all its combinations, and so does every stage that feeds one."""
     for number, draft in reversed(list(enumerate(drafts))):
         fed = {reader for name in draft.written for reader in readers.get(name, ())} - {number}
@@ -243,7 +243,7 @@ def _alternate(members: list[Equation], arrays: Collection[str]) -> list[list[Eq
     return runs
 
 
-def _stage(number: int, draft: _Draft, kept: tuple[str, ...], origins: Mapping[str, Origin]) -> Stage:
+def _stage(number: int, draft: _StageDraft, kept: tuple[str, ...], origins: Mapping[str, Origin]) -> Stage:
     names = sorted(set(draft.read) - set(draft.written))
     own = (draft.needs, -1)
     gathered = {origins[name] for name in names if origins[name][0] and (draft.folds or origins[name] != own)}

@@ -34,14 +34,14 @@ def imports(module: str) -> frozenset[str]:
 
 def closure(modules: Iterable[str], kept: Callable[[str], bool] = lambda module: True) -> tuple[str, ...]:
     """Modules with all that they import, directly or not, within their top-level packages; only those `kept`."""
-    found: set[str] = set()
+    reached: set[str] = set()
     waiting = [module for module in modules if kept(module)]
     while waiting:
         module = waiting.pop()
-        if module not in found:
-            found.add(module)
+        if module not in reached:
+            reached.add(module)
             waiting += [name for name in imports(module) if kept(name)]
-    return tuple(sorted(found))
+    return tuple(sorted(reached))
 
 
 @cache

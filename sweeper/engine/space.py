@@ -60,10 +60,10 @@ class Factor:
 
     def distinct(self, columns: frozenset[str]) -> tuple[np.ndarray, np.ndarray]:
         """Distinct combinations of some columns: one row that has each, and for every row the combination's number."""
-        found = self.memo.get(columns)
-        if found is None:
-            found = self.memo[columns] = _distinct([self.codes[name] for name in sorted(columns)], self.size)
-        return found
+        pair = self.memo.get(columns)
+        if pair is None:
+            pair = self.memo[columns] = _distinct([self.codes[name] for name in sorted(columns)], self.size)
+        return pair
 
 
 def _distinct(codes: list[np.ndarray], size: int) -> tuple[np.ndarray, np.ndarray]:
@@ -150,13 +150,13 @@ class Grid:
 
     def digits(self, numbers: np.ndarray) -> list[np.ndarray]:
         """Row of every axis for points numbered within the box."""
-        found = []
+        rows = []
         first = np.zeros_like(numbers)
         for size in reversed(self.sizes):
             slower = numbers // size if size > 1 else numbers
-            found.append(numbers - slower * size if size > 1 else first)
+            rows.append(numbers - slower * size if size > 1 else first)
             numbers = slower
-        return found[::-1]
+        return rows[::-1]
 
     def listing(self, numbers: np.ndarray) -> Domain:
         """The domain of arbitrary points, numbered within the box."""
@@ -167,64 +167,54 @@ class Grid:
     def tiles(self, axes: range, ranges: Sequence[tuple[int, int]], limit: int) -> Iterator[list[tuple[int, int]]]:
         """Cut the sub-box `ranges` along `axes` into consecutive sub-boxes of at most `limit` combinations each.
 
-        Yields complete range lists in the order of numbering: single rows of the slow axes, a run of one axis, and
-        all of the faster ones.
+        Yields complete range lists in the order of numbering.
         """
-        spans = [ranges[axis][1] - ranges[axis][0] for axis in axes]
-        inner = 1
-        cut = len(spans)
-        while cut > 0 and inner * spans[cut - 1] <= limit:
-            cut -= 1
-            inner *= spans[cut]
-        if cut == 0:
-            yield list(ranges)
-            return
-        step = max(1, limit // inner)
-        for index in np.ndindex(*spans[: cut - 1]):
-            low, high = ranges[axes[cut - 1]]
-            for start in range(low, high, step):
-                tile = list(ranges)
-                for axis, at in zip(axes, index, strict=False):
-                    first = ranges[axis][0] + at
-                    tile[axis] = (first, first + 1)
-                tile[axes[cut - 1]] = (start, min(start + step, high))
-                yield tile
+        cutting = Cutting(self, tuple(ranges), tuple(axes), limit)
+        return map(cutting.ranges, range(cutting.count))
 
-    def chunks(self, axes: int, limit: int) -> "Chunking":
+    def chunks(self, axes: int, limit: int) -> "Cutting":
         """Cut the first `axes` axes into chunks of at most `limit` combinations (at least one)."""
-        inner = 1
-        cut = axes
-        while cut > 0 and inner * self.sizes[cut - 1] <= limit:
-            cut -= 1
-            inner *= self.sizes[cut]
-        if cut == 0:
-            return Chunking(self, 0, 1, 1)
-        step = max(1, limit // inner)
-        return Chunking(self, cut, step, math.prod(self.sizes[: cut - 1]) * -(-self.sizes[cut - 1] // step))
+        return Cutting(self, tuple((0, size) for size in self.sizes), tuple(range(axes)), limit)
 
 
 @dataclass(frozen=True, eq=False)
-class Chunking:
-    """A box in `count` chunks: single rows of the axes before `cut - 1`, runs of `step` rows of that axis;
-    all later axes are whole."""
+class Cutting:
+    """A sub-box `whole` in parts of at most `limit` combinations of some axes (at least one): single rows of the slow
+    axes, a run of one axis, and all of the faster ones and of other axes."""
 
     grid: Grid
-    cut: int
-    step: int
-    count: int
+    whole: tuple[tuple[int, int], ...]
+    axes: tuple[int, ...]
+    limit: int
 
-    def ranges(self, chunk: int) -> list[tuple[int, int]]:
-        """Rows of every axis that a chunk covers."""
-        sizes = self.grid.sizes
-        ranges = [(0, size) for size in sizes]
-        if self.cut == 0:
-            return ranges
-        per_axis = -(-sizes[self.cut - 1] // self.step)
-        chunk, run = divmod(chunk, per_axis)
-        ranges[self.cut - 1] = (run * self.step, min((run + 1) * self.step, sizes[self.cut - 1]))
-        for axis in range(self.cut - 2, -1, -1):
-            chunk, row = divmod(chunk, sizes[axis])
-            ranges[axis] = (row, row + 1)
+    @cached_property
+    def steps(self) -> tuple[int, ...]:
+        """Rows of each of the axes that a part has at most."""
+        steps: list[int] = []
+        room = self.limit
+        for axis in reversed(self.axes):
+            low, high = self.whole[axis]
+            steps.append(max(min(high - low, room), 1))
+            room = room // (high - low) if steps[-1] == high - low else 1
+        return tuple(reversed(steps))
+
+    @cached_property
+    def counts(self) -> tuple[int, ...]:
+        """Runs into which each of the axes is cut."""
+        return tuple(-(-(self.whole[a][1] - self.whole[a][0]) // step) for a, step in zip(self.axes, self.steps))
+
+    @property
+    def count(self) -> int:
+        """Parts."""
+        return math.prod(self.counts)
+
+    def ranges(self, part: int) -> list[tuple[int, int]]:
+        """Rows of every axis that a part covers."""
+        ranges = list(self.whole)
+        for axis, step, count in zip(reversed(self.axes), reversed(self.steps), reversed(self.counts)):
+            part, run = divmod(part, count)
+            low, high = self.whole[axis]
+            ranges[axis] = (low + run * step, min(low + (run + 1) * step, high))
         return ranges
 
 
@@ -235,11 +225,11 @@ def _column(axis: int, values: list[float | str]) -> Column:
 
 def grids(boxes: Sequence[Box]) -> tuple[Grid, ...]:
     """The boxes of a study, numbered one after the other."""
-    found = []
+    numbered = []
     offset = 0
     for box in boxes:
         swept = sum(not axis.searched for axis in box.axes)
         grid = Grid(box.axes, swept, offset)
-        found.append(grid)
+        numbered.append(grid)
         offset += grid.points
-    return tuple(found)
+    return tuple(numbered)

@@ -4,15 +4,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from sweeper.evidence.measured_rows import (
-    ColumnValue,
-    MeasuredPoint,
-    MeasuredRow,
-    Unmodelled,
-    measured_value,
-    number,
-    positive,
-)
+from sweeper.evidence.measured_rows import ColumnValue, MeasuredPoint, MeasuredRow, Unmodelled, number, positive
 from sweeper.evidence.registry import network_columns, platform, platform_entry, stack
 
 FORMATS = {"bfloat16": "bf16", "float16": "fp16", "fp8": "fp8", "fp8_block": "fp8", "nvfp4": "fp4", "half": "fp16"}
@@ -48,7 +40,7 @@ def gemm(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
         weight_format=wide,
     )
     return MeasuredPoint(f"gemm {row.get('system')} {row.get('gemm_dtype')}", columns, "layer_forward_s",
-                measured_value(row, "latency_us") * 1e-6)  # fmt: skip
+                positive(row, "latency_us") * 1e-6)  # fmt: skip
 
 
 LARGE = 1e11
@@ -58,7 +50,7 @@ short kernels depend on how many of them ran, and how often that was is not know
 
 def board_power(row: MeasuredRow, case: MeasuredPoint, kind: str) -> MeasuredPoint:
     """A kernel that runs alone, back to back, and the mean power of its board: watts."""
-    power = measured_value(row, "power_w")
+    power = positive(row, "power_w")
     columns = {**case.columns, "task": "inference", "output_length": 1.0}
     return MeasuredPoint(f"board power {kind} {row.get('system')}", columns, "average_power_W", power)
 
@@ -73,7 +65,7 @@ def gemm_energy(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
     """Matrix products: joules, watts of the board times seconds. At the board's limit it is the time that tells what an
     operation takes, since the power is the limit whatever it takes."""
     case = gemm_power(row, known)
-    energy = case.measured * measured_value(row, "latency_us") * 1e-6
+    energy = case.measured * positive(row, "latency_us") * 1e-6
     return MeasuredPoint(case.group.replace("board power", "board energy"), case.columns, "energy_J", energy)
 
 
@@ -94,7 +86,7 @@ def profiled_gemm(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
     columns["chip.l2_bandwidth"] = chip["l2_B_per_clock"] * clock
     large = positive(row, "m") * positive(row, "n") * positive(row, "k") >= chip["large"]
     return MeasuredPoint("nsight large" if large else "nsight small", columns, "layer_forward_s",
-                measured_value(row, "latency_ms") * 1e-3)  # fmt: skip
+                positive(row, "latency_ms") * 1e-3)  # fmt: skip
 
 
 def attention(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
@@ -118,7 +110,7 @@ def attention(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
     )
     phase = "decode" if tokens == 1.0 else "prefill"
     return MeasuredPoint(f"attention {phase} {row.get('system')}", columns, "layer_forward_s",
-                measured_value(row, "latency_us") * 1e-6)  # fmt: skip
+                positive(row, "latency_us") * 1e-6)  # fmt: skip
 
 
 COLLECTIVES = {"all_reduce": 0.0, "reduce_scatter": 1.0, "all_gather": 2.0, "alltoall": 3.0, "all_to_all": 3.0}
@@ -138,4 +130,4 @@ def collective(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
     )
     large = "above 1 MB" if size > 1e6 else "up to 1 MB"
     return MeasuredPoint(f"collective {large} {row.get('system')}", columns, "layer_forward_s",
-                measured_value(row, "latency_us") * 1e-6)  # fmt: skip
+                positive(row, "latency_us") * 1e-6)  # fmt: skip

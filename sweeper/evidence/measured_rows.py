@@ -61,8 +61,3 @@ def positive(row: MeasuredRow, name: str, default: float | None = None) -> float
     if value < SMALLEST:
         raise Unmodelled(f"{name} is {value:g}")
     return value
-
-
-def measured_value(row: MeasuredRow, name: str) -> float:
-    """What was measured: greater than 0."""
-    return positive(row, name)

@@ -4,15 +4,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from sweeper.evidence.measured_rows import (
-    ColumnValue,
-    MeasuredPoint,
-    MeasuredRow,
-    Unmodelled,
-    measured_value,
-    number,
-    positive,
-)
+from sweeper.evidence.measured_rows import ColumnValue, MeasuredPoint, MeasuredRow, Unmodelled, number, positive
 from sweeper.evidence.registry import network_columns, platform, stack
 
 
@@ -123,11 +115,11 @@ def iteration_time_s(
 ) -> float:
     """Measured seconds per iteration; from tokens or model operations per second where no time is given."""
     if row.get("iter_time_s"):
-        return measured_value(row, "iter_time_s")
+        return positive(row, "iter_time_s")
     if row.get("tokens_per_s_per_accel"):
-        return batch * sequence / (measured_value(row, "tokens_per_s_per_accel") * chips)
+        return batch * sequence / (positive(row, "tokens_per_s_per_accel") * chips)
     if row.get("flops_convention") == "model FLOPs":
-        rate = measured_value(row, "model_flops_per_s_per_accel")
+        rate = positive(row, "model_flops_per_s_per_accel")
         return published_model_flops(columns, sequence) * batch * sequence / (rate * chips)
     raise Unmodelled("neither time nor rate in a known convention")
 
@@ -180,7 +172,7 @@ def nanotron(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
     }
     network_columns(columns, tensor * pipe * data, 8.0)
     failed = row.get("status", "Success") == "OOM"
-    measured = math.nan if failed else measured_value(row, "tok/s/gpu")
+    measured = math.nan if failed else positive(row, "tok/s/gpu")
     return MeasuredPoint("nanotron", columns, "tokens_per_s_per_chip", measured, not failed)
 
 
@@ -209,7 +201,7 @@ def inference(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
         columns.update(compute_format="fp8", weight_format="fp8")
     for name, column in (("e2e_latency_s", "request_time_s"), ("ttft_s", "time_to_first_token_s")):
         if row.get(name):
-            return MeasuredPoint(row.get("group", ""), columns, column, measured_value(row, name))
+            return MeasuredPoint(row.get("group", ""), columns, column, positive(row, name))
     raise Unmodelled("neither end-to-end latency nor time to first token is given")
 
 
@@ -236,7 +228,7 @@ def optimus(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
     if table == "2":
         columns |= stack(known, "inference", {"group": "nvidia-llama2-latency", "a": name}, ("group", "a"))
         columns.update(task="inference", microbatch=1.0, sequence_length=200.0, output_length=200.0)
-        return MeasuredPoint("optimus table 2", columns, "request_time_s", measured_value(row, "t_ref") * 1e-3)
+        return MeasuredPoint("optimus table 2", columns, "request_time_s", positive(row, "t_ref") * 1e-3)
     # The microbatch and the number of chunks of the last three rows are not published; 1 and 1 as in their scripts.
     known_split = row.get("mbs", "?") != "?"
     word = "korthikanti2022" if known_split else "megatron-sc21"

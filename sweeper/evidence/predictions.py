@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -16,11 +15,12 @@ from sweeper.library.library import Library, builtin_specs
 from sweeper.planning.columns import STRUCTURE
 from sweeper.planning.plan import Plan
 from sweeper.study.columns import Stock
-from sweeper.study.output import Output
+from sweeper.study.output import StudyOutput
 from sweeper.study.study import Study
-from sweeper.words.defaults import NAMED, NAMED_DEFAULTS
+from sweeper.words.columns import default, number_default
+from sweeper.words.defaults import NAMED
 from sweeper.words.numbers import NUMBERS
-from sweeper.words.system import ATTRIBUTES, ENTRY_DEFAULTS, OPTIONAL_ROLES, ROLES, STAND_INS
+from sweeper.words.system import NUMERIC, OPTIONAL_ROLES, ROLES, STAND_INS
 
 OtherConstants = Mapping[str, Mapping[str, float]]
 """Replacements for calibrated constants: by calibration, by attribute."""
@@ -52,17 +52,25 @@ def plan_of_points(points: Sequence[Mapping[str, ColumnValue]]) -> Plan:
     have the same equations in the same stages: what was compiled for one of them serves all.
     """
     stock = Stock(our_library())
-    given = dict.fromkeys(name for point in points for name in point)
+    named = dict.fromkeys(name for point in points for name in point)
     roles = (role for role in ROLES if role not in OPTIONAL_ROLES)
-    names = tuple(dict.fromkeys([*given, *roles, *NUMBERS, *NAMED]))
+    names = tuple(dict.fromkeys([*named, *roles, *NUMBERS, *NAMED]))
     rows = [tuple(value_of(point, name, stock) for name in names) for point in points]
     last = tuple(unlike(name, value, stock) for name, value in zip(names, rows[0], strict=True))
     for name in {str(point["workload"]) for point in points}:
         stock.workload(name)
     axis = Axis("rows", names, (*rows, last), False)
-    output = Output("all", None, False, 10)
     return Plan(
-        Study("validation", "", (Box((axis,)),), (), output, stock.library, stock.workloads, Path("validation"))
+        Study(
+            "validation",
+            "",
+            (Box((axis,)),),
+            (),
+            StudyOutput("all"),
+            stock.library,
+            stock.workloads,
+            Path("validation"),
+        )
     )
 
 
@@ -90,21 +98,11 @@ def value_of(point: Mapping[str, ColumnValue], name: str, stock: Stock) -> Colum
         return stock.library.find(ROLES[name], str(value)).name if name in ROLES else value
     if name in STAND_INS:
         return value_of(point, STAND_INS[name], stock)
-    if name in ENTRY_DEFAULTS:
-        return ENTRY_DEFAULTS[name]
-    if name in NAMED_DEFAULTS:
-        return NAMED_DEFAULTS[name]
-    if name in NUMBERS:
-        default = NUMBERS[name].default
-        assert default is not None, name
-        return default
-    role, _, attribute = name.partition(".")
-    entry = stock.library.find(ROLES[role], str(point.get(role) or ENTRY_DEFAULTS[role]))
-    if attribute in entry.values:
-        return entry.values[attribute].number
-    default = ATTRIBUTES[ROLES[role]][attribute].default
-    assert default is not None, name
-    return default
+    role, dotted, attribute = name.partition(".")
+    if not dotted:
+        return default(name)
+    numbers = stock.library.find(ROLES[role], str(point.get(role) or default(role))).values
+    return numbers[attribute].number if attribute in numbers else number_default(NUMERIC[name])
 
 
 class Predictor:
@@ -128,34 +126,19 @@ class Predictor:
             self.parts.append(
                 (rows, plan.columns.program(grid, structure, (column,)), Factor(codes, len(rows)), column)
             )
-        self._repeated: dict[int, list[RepeatedEvaluation]] = {}
+        self._repeated: dict[int, list[Evaluation]] = {}
 
     def __call__(self, candidates: np.ndarray) -> np.ndarray:
         """Predictions [candidate, point] for candidates [candidate, fitted number]."""
         count = len(candidates)
         if count not in self._repeated:
             choice = Factor(dict.fromkeys(self.constants, np.arange(count, dtype=np.int32)), count)
-            self._repeated[count] = [RepeatedEvaluation(program, (rows, choice)) for _, program, rows, _ in self.parts]
+            self._repeated[count] = [
+                Evaluation(program, (rows, choice), self.constants) for _, program, rows, _ in self.parts
+            ]
         values = {name: np.ascontiguousarray(candidates[:, at]) for name, at in self.constants.items()}
         predictions = np.empty((count, self.count))
         for (rows, _, _, column), evaluation in zip(self.parts, self._repeated[count], strict=True):
-            predictions[:, rows] = evaluation.again(values, column).reshape(len(rows), count).T
+            evaluation.renew(values)
+            predictions[:, rows] = evaluation.at_points(column).reshape(len(rows), count).T
         return predictions
-
-
-class RepeatedEvaluation(Evaluation):
-    """An evaluation that is repeated with other values of some columns: only what depends on them is done again."""
-
-    def again(self, values: Mapping[str, np.ndarray], wanted: str) -> np.ndarray:
-        """A wanted column at every point, with the given values of the columns that vary from one time to the next."""
-        first = not self.columns
-        changed = frozenset(values)
-        self.program = replace(self.program, values={**self.program.values, **values})
-        for name in [name for name in self.columns if self.program.origins[name][0] & changed]:
-            del self.columns[name]
-        for key in [key for key in self._indices if key[1][1] >= 0 and key[1][0] & changed]:
-            del self._indices[key]
-        for stage in self.program.stages:
-            if first or stage.needs & changed:
-                self.run(stage)
-        return self.column(wanted)[self.index(None, self.program.origins[wanted])]

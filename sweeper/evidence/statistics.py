@@ -72,12 +72,11 @@ def reasons(scored: Iterable[Scored]) -> dict[str, int]:
 
 def spearman(one: Sequence[float], other: Sequence[float]) -> float | None:
     """Correlation of ranks, ties at their mean rank; None where there is none: fewer than three rows, or all alike."""
-    import polars as pl
+    from scipy.stats import spearmanr  # type: ignore[import-untyped]  # loads slowly
 
     if len(set(one)) < 2 or len(set(other)) < 2 or len(one) < 3:
         return None
-    frame = pl.DataFrame({"one": one, "other": other})
-    return float(frame.select(pl.corr("one", "other", method="spearman")).item())
+    return float(spearmanr(one, other).statistic)
 
 
 def balanced_accuracy(judged: Sequence[Scored]) -> float:

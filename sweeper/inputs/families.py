@@ -6,7 +6,7 @@ from typing import Any
 
 from kernels.equation import Equation
 from kernels.models import MODELS
-from sweeper.engine.program import Given
+from sweeper.engine.program import InputColumn
 from sweeper.inputs.numbers import Surroundings
 from sweeper.inputs.workloads import graph_columns, table_columns
 from sweeper.library.graph_workload import Workload
@@ -25,7 +25,7 @@ class Family:
 
     equations: tuple[Equation, ...]
     metrics: Mapping[str, tuple[str, ...]]
-    inputs: Callable[[Surroundings, Any, str, Mapping[str, Given]], Iterable[Given]]
+    inputs: Callable[[Surroundings, Any, str, Mapping[str, InputColumn]], Iterable[InputColumn]]
     sizes: Callable[[Any, str], dict[str, int]]
 
 

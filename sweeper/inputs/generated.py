@@ -6,7 +6,7 @@ from functools import cache
 
 from kernels.equation import Equation
 from kernels.models import GENERATING
-from sweeper.engine.program import Given
+from sweeper.engine.program import InputColumn
 from sweeper.inputs.numbers import Surroundings, constant
 from sweeper.words.columns import engine_column, role_columns
 from sweeper.words.system import ATTRIBUTES, OPTIONAL_ROLES, ROLES
@@ -26,18 +26,18 @@ def generating(around: Surroundings) -> tuple[Equation, ...]:
     named = around.grid.columns.keys()
     if "template" not in named:
         return ()
-    given = {
+    replaced = {
         engine_column(f"{role}.{name}")
         for role, kind in ROLES.items()
         for name in ATTRIBUTES.get(kind, {})
         if f"{role}.{name}" in named
     }
-    return tuple(_beside(equation, given) for equation in GENERATING if roles_read(equation) <= named)
+    return tuple(_beside(equation, replaced) for equation in GENERATING if roles_read(equation) <= named)
 
 
-def _beside(equation: Equation, given: Collection[str]) -> Equation:
+def _beside(equation: Equation, replaced: Collection[str]) -> Equation:
     """An equation that leaves some columns alone."""
-    outputs = (replace(o, name=f"replaced_{o.name}") if o.name in given else o for o in equation.outputs)
+    outputs = (replace(o, name=f"replaced_{o.name}") if o.name in replaced else o for o in equation.outputs)
     return replace(equation, outputs=tuple(outputs))
 
 
@@ -46,12 +46,12 @@ def equations_of(around: Surroundings, model: Iterable[Equation]) -> list[Equati
     return [*(equation for equation in model if equation not in GENERATING), *generating(around)]
 
 
-def with_generated(around: Surroundings, given: Mapping[str, Given]) -> dict[str, Given]:
-    """Given columns less those that are generated. Parts that a generated chip does without take nothing."""
+def with_generated(around: Surroundings, inputs: Mapping[str, InputColumn]) -> dict[str, InputColumn]:
+    """Input columns less those that are generated. Parts that a generated chip does without take nothing."""
     equations = generating(around)
     if not equations:
-        return {**given, "chip_reason": constant("chip_reason", 0.0, "", "a listed chip exists")}
+        return {**inputs, "chip_reason": constant("chip_reason", 0.0, "", "a listed chip exists")}
     written = {output.name for equation in equations for output in equation.outputs}
-    kept = {name: column for name, column in given.items() if name not in written}
+    kept = {name: column for name, column in inputs.items() if name not in written}
     parts = [o for equation in GENERATING for o in equation.outputs if o.name not in written]
     return {**{o.name: constant(o.name, 0.0, o.unit, o.about) for o in parts}, **kept}

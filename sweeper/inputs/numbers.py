@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from kernels.codes import DIMENSION_KINDS, FORMAT_B, FORMATS
-from sweeper.engine.program import Given, Values
+from sweeper.engine.program import InputColumn, Values
 from sweeper.engine.space import Grid
 from sweeper.library.curves import curve_source, read_curves
 from sweeper.library.entries import Value
@@ -16,12 +16,14 @@ from sweeper.library.packages import PackageDesign
 from sweeper.library.table_workload import OperatorTable
 from sweeper.library.uncertain import DRAW, is_uncertain, key_of, values_in
 from sweeper.words.attributes import Attribute
-from sweeper.words.columns import attribute_column, default
+from sweeper.words.columns import attribute_column, default, format_column, number_default
 from sweeper.words.defaults import NAMED, NAMED_DEFAULTS
 from sweeper.words.numbers import NUMBERS
 from sweeper.words.system import ATTRIBUTES, OPTIONAL_ROLES, ROLES, STAND_INS
 
 NOTHING: frozenset[str] = frozenset()
+Sources = tuple[tuple[str, str], ...]
+"""Sources with their grades."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,23 +45,28 @@ class Surroundings:
         return values_of(self.grid, name)[0]
 
 
-def number(around: Surroundings, name: str, attribute: Attribute) -> Given:
+def by_name(columns: Iterable[InputColumn]) -> dict[str, InputColumn]:
+    """Columns by their names."""
+    return {column.name: column for column in columns}
+
+
+def number(around: Surroundings, name: str, attribute: Attribute) -> InputColumn:
     """A number that an axis may sweep."""
     about = attribute.about
     if around.varies(name):
-        return Given(attribute.column, frozenset({name}), lambda values, n: values[name], attribute.unit, about)
+        return InputColumn(attribute.column, frozenset({name}), lambda values, n: values[name], attribute.unit, about)
     return constant(attribute.column, around.only(name), attribute.unit, about)
 
 
-def constant(name: str, value: float | str, unit: str, about: str, sources: tuple[tuple[str, str], ...] = ()) -> Given:
+def constant(name: str, value: float | str, unit: str, about: str, sources: Sources = ()) -> InputColumn:
     """A number that does not vary in the box."""
     entry = np.array([value], np.float64)
-    return Given(name, NOTHING, lambda values, n: entry, unit, about, sources)
+    return InputColumn(name, NOTHING, lambda values, n: entry, unit, about, sources)
 
 
-def array(name: str, values: np.ndarray, about: str) -> Given:
+def array(name: str, values: np.ndarray, about: str) -> InputColumn:
     """An array that does not vary in the box."""
-    return Given(name, NOTHING, lambda _, n: values[None], "", about, array=True)
+    return InputColumn(name, NOTHING, lambda _, n: values[None], "", about, array=True)
 
 
 def selector_of(grid: Grid, name: str) -> str:
@@ -78,14 +85,13 @@ def role_entries(around: Surroundings, role: str) -> tuple[str, ...]:
     return tuple(str(value) for value in values_of(around.grid, role))
 
 
-def attribute_of(around: Surroundings, role: str, name: str, attribute: Attribute) -> Given:
+def attribute_of(around: Surroundings, role: str, name: str, attribute: Attribute) -> InputColumn:
     """An attribute of the selected library entry, or the axis that overrides it."""
     column = attribute_column(role, attribute)
     selector = selector_of(around.grid, role)
     for override in (f"{role}.{name}", f"{selector}.{name}"):
         if override in around.grid.columns:
-            given = number(around, override, attribute)
-            return Given(column, given.needs, given.build, given.unit, attribute.about)
+            return replace(number(around, override, attribute), name=column)
     kind = ROLES[role]
     entries = [around.library.find(kind, name) for name in role_entries(around, role)]
     sources = tuple(
@@ -94,74 +100,66 @@ def attribute_of(around: Surroundings, role: str, name: str, attribute: Attribut
     )
     if DRAW in around.grid.columns and any(is_uncertain(e.values[name]) for e in entries if name in e.values):
         uncertain = [(entry.values[name], key_of(kind, entry.name, name)) for entry in entries]
-        given = drawn(around, selector, uncertain)
-        return Given(column, given.needs, given.build, attribute.unit, attribute.about, sources)
-    table = np.array([_attribute(entry.values, name, attribute) for entry in entries])
-    return lookup(around, column, selector, table, attribute.unit, attribute.about, sources)
+        return drawn(around, column, selector, uncertain, attribute.about, sources)
+    by_value = np.array([e.values[name].number if name in e.values else number_default(attribute) for e in entries])
+    return lookup(around, column, selector, by_value, attribute.unit, attribute.about, sources)
 
 
-def drawn(around: Surroundings, selector: str, uncertain: Sequence[tuple[Value, np.uint64]]) -> Given:
+def drawn(
+    around: Surroundings,
+    column: str,
+    selector: str,
+    uncertain: Sequence[tuple[Value, np.uint64]],
+    about: str,
+    sources: Sources,
+) -> InputColumn:
     """A number of the selected entry in every draw; numbers and their keys by the values of the selector."""
     needs = frozenset(name for name in (selector, DRAW) if around.varies(name))
 
     def build(values: Values, n: int) -> np.ndarray:
         draws = values[DRAW] if DRAW in needs else np.full(n, around.only(DRAW), np.float64)
         codes = values[selector].astype(np.int64) if selector in needs else np.zeros(n, np.int64)
-        found = np.empty(n)
+        drawn_values = np.empty(n)
         for code, (value, key) in enumerate(uncertain):
             at = codes == code
-            found[at] = values_in(draws[at], value, key)
-        return found
+            drawn_values[at] = values_in(draws[at], value, key)
+        return drawn_values
 
-    return Given("", needs, build, "", "")
-
-
-def _attribute(values: Mapping[str, Value], name: str, attribute: Attribute) -> float:
-    """A library number, or its default; the library has refused entries that lack a number without default."""
-    if name in values:
-        return values[name].number
-    assert attribute.default is not None
-    return attribute.default
+    return InputColumn(column, needs, build, uncertain[0][0].unit, about, sources)
 
 
 def lookup(
-    around: Surroundings,
-    column: str,
-    selector: str,
-    table: np.ndarray,
-    unit: str,
-    about: str,
-    sources: tuple[tuple[str, str], ...] = (),
-) -> Given:
+    around: Surroundings, column: str, selector: str, by_value: np.ndarray, unit: str, about: str, sources: Sources = ()
+) -> InputColumn:
     """A column that is a table over the values of another."""
     if not around.varies(selector):
-        return Given(column, NOTHING, lambda values, n: table[:1], unit, about, sources)
-    return Given(
+        return InputColumn(column, NOTHING, lambda values, n: by_value[:1], unit, about, sources)
+    return InputColumn(
         column,
         frozenset({selector}),
-        lambda values, n: table[values[selector].astype(np.int64)],
+        lambda values, n: by_value[values[selector].astype(np.int64)],
         unit,
         about,
         sources,
     )
 
 
-def topology_kinds(around: Surroundings) -> Iterable[Given]:
+def topology_kinds(around: Surroundings) -> Iterable[InputColumn]:
     """Kind of each of the three network dimensions."""
     names = [str(value) for value in around.grid.columns["topology"].values]
     dimensions = [around.library.find("topology", name).dimensions for name in names]
     for position, letter in enumerate("xyz"):
         kinds = [kinds[position] if position < len(kinds) else "absent" for kinds in dimensions]
-        table = np.array([float(DIMENSION_KINDS.index(kind)) for kind in kinds])
-        yield lookup(around, f"topology_kind_{letter}", "topology", table, "", f"kind of network dimension {letter}")
+        by_value = np.array([float(DIMENSION_KINDS.index(kind)) for kind in kinds])
+        yield lookup(around, f"topology_kind_{letter}", "topology", by_value, "", f"kind of network dimension {letter}")
 
 
-def efficiency_curves(around: Surroundings) -> Given:
+def efficiency_curves(around: Surroundings) -> InputColumn:
     """Step curves of the selected calibration."""
     entries = [around.library.find("calibration", name) for name in role_entries(around, "calibration")]
-    table = np.array([read_curves(entry) for entry in entries])
+    by_value = np.array([read_curves(entry) for entry in entries])
     about = "engine or memory, step: least amount of work, and share of the peak"
-    curves = lookup(around, "efficiency_curves", "calibration", table, "", about, tuple(map(curve_source, entries)))
+    curves = lookup(around, "efficiency_curves", "calibration", by_value, "", about, tuple(map(curve_source, entries)))
     return replace(curves, array=True)
 
 
@@ -170,28 +168,28 @@ def switches(around: Surroundings, structure: Mapping[str, str]) -> dict[str, st
     return {name: structure.get(name) or str(around.only(name)) for name in NAMED_DEFAULTS}
 
 
-def switch_columns(around: Surroundings) -> Iterable[Given]:
+def switch_columns(around: Surroundings) -> Iterable[InputColumn]:
     """Codes of all assumption switches and choices."""
     for name in NAMED_DEFAULTS:
         codes = np.array([float(NAMED[name].index(str(value))) for value in values_of(around.grid, name)])
         yield lookup(around, name, name, codes, "", "assumption")
 
 
-def given_numbers(around: Surroundings) -> dict[str, Given]:
+def number_columns(around: Surroundings) -> dict[str, InputColumn]:
     """Numbers of the study and attributes of the entries that fill its roles.
 
     A box that names no workload describes no system, only a package: its other roles stay empty.
     """
-    found = [number(around, name, attribute) for name, attribute in NUMBERS.items()]
+    columns = [number(around, name, attribute) for name, attribute in NUMBERS.items()]
     whole = "workload" in around.grid.columns
     for role, kind in ROLES.items():
         if role in around.grid.columns or (whole and role not in OPTIONAL_ROLES):
-            found += [attribute_of(around, role, name, a) for name, a in ATTRIBUTES.get(kind, {}).items()]
-    return {given.name: given for given in found}
+            columns += [attribute_of(around, role, name, a) for name, a in ATTRIBUTES.get(kind, {}).items()]
+    return by_name(columns)
 
 
-def format_width(around: Surroundings, tensor: str) -> Given:
+def format_width(around: Surroundings, tensor: str) -> InputColumn:
     """Bytes of an entry of a tensor, by its number format."""
     column = f"{tensor}_format"
     widths = np.array([FORMAT_B[FORMATS.index(str(value))] for value in values_of(around.grid, column)])
-    return lookup(around, f"{tensor}_B", column, widths, "B", f"bytes of an entry of the {tensor}")
+    return lookup(around, format_column(tensor), column, widths, "B", f"bytes of an entry of the {tensor}")

@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 
 from kernels.packages.defects import YIELD_MODELS
-from sweeper.engine.program import Given, Values
-from sweeper.inputs.numbers import NOTHING, Surroundings, array, constant, drawn, lookup, number
+from sweeper.engine.program import InputColumn, Values
+from sweeper.inputs.numbers import NOTHING, Surroundings, array, by_name, constant, drawn, lookup, number
 from sweeper.library.entries import Value
 from sweeper.library.packages import Cell, PackageDesign, Quoted
 from sweeper.library.uncertain import is_uncertain, key_of
@@ -23,20 +23,19 @@ PACKAGE_TABLES = (
     "package_places",
     "package_values",
 )
-"""Given columns of a package: whether memory is in it, the places of its dies and links, its numbers, and those of them
-that vary."""
+"""Input columns of a package: whether memory is in it, the places of its dies and links, its numbers, and those of
+them that vary."""
 
 
-def quoted_number(around: Surroundings, kind: str, entry: str, name: str, value: Value) -> Given:
+def quoted_number(around: Surroundings, kind: str, entry: str, name: str, value: Value) -> InputColumn:
     """A number of the library, drawn anew in every draw if it is uncertain."""
     sources = ((value.source, value.grade),)
     if "draw" in around.grid.columns and is_uncertain(value):
-        given = drawn(around, "", [(value, key_of(kind, entry, name))])
-        return Given(f"{kind}/{entry}/{name}", given.needs, given.build, value.unit, name, sources)
+        return drawn(around, f"{kind}/{entry}/{name}", "", [(value, key_of(kind, entry, name))], name, sources)
     return constant(f"{kind}/{entry}/{name}", value.number, value.unit, name, sources)
 
 
-def parameter(around: Surroundings, design: PackageDesign, name: str, value: Value) -> Given:
+def parameter(around: Surroundings, design: PackageDesign, name: str, value: Value) -> InputColumn:
     """A parameter of a design, or the axis that replaces it."""
     column = f"{PACKAGE_ROLE}.{name}"
     if column in around.grid.columns:
@@ -44,7 +43,7 @@ def parameter(around: Surroundings, design: PackageDesign, name: str, value: Val
     return quoted_number(around, PACKAGE_ROLE, design.name, name, value)
 
 
-def yield_models(around: Surroundings) -> Given:
+def yield_models(around: Surroundings) -> InputColumn:
     """Yield model of the node that the study selects."""
     entries = [around.library.find("node", str(name)) for name in around.grid.columns["node"].values]
     words = [
@@ -55,7 +54,9 @@ def yield_models(around: Surroundings) -> Given:
     return lookup(around, "node_yield_model", "node", codes, "", "yield model of the node")
 
 
-def package_columns(around: Surroundings, structure: Mapping[str, str], known: Mapping[str, Given]) -> dict[str, Given]:
+def package_columns(
+    around: Surroundings, structure: Mapping[str, str], known: Mapping[str, InputColumn]
+) -> dict[str, InputColumn]:
     """Tables of the package that the structure selects: none where the study names no package."""
     if PACKAGE_ROLE not in around.grid.columns:
         return {}
@@ -76,13 +77,13 @@ def package_columns(around: Surroundings, structure: Mapping[str, str], known: M
     places = np.array(varying, np.int64)
     cells = [design.cells[place] for place in varying]
     about = "1 if the accelerator's memory is in the package"
-    found = [
+    tables = [
         constant("package_has_memory", float(design.has_memory), "", about),
         array("package_codes", design.die_codes, "place of every die"),
         array("package_links", design.link_codes, "dies that every row of links joins"),
         replace(array("package_numbers", fixed, "tables of the package"), sources=sources),
         array("package_places", places, "entries of the tables that vary"),
-        Given(
+        InputColumn(
             "package_values",
             NOTHING.union(*needs),
             lambda values, n: evaluate_cells(design, cells, symbols, values, n),
@@ -91,10 +92,10 @@ def package_columns(around: Surroundings, structure: Mapping[str, str], known: M
             array=True,
         ),
     ]
-    return {given.name: given for given in found}
+    return by_name(tables)
 
 
-def base_of(design: PackageDesign, needs: Iterable[frozenset[str]], symbols: Mapping[str, Given]) -> np.ndarray:
+def base_of(design: PackageDesign, needs: Iterable[frozenset[str]], symbols: Mapping[str, InputColumn]) -> np.ndarray:
     """Tables with the entries that do not vary; the others are NaN."""
     fixed = [cell if not columns else np.nan for cell, columns in zip(design.cells, needs, strict=True)]
     return evaluate_cells(design, fixed, symbols, {}, 1)[0]
@@ -110,20 +111,18 @@ def cell_symbols(design: PackageDesign, cell: Cell) -> frozenset[str]:
 
 
 def evaluate_cells(
-    design: PackageDesign, cells: Iterable[Cell], symbols: Mapping[str, Given], values: Values, n: int
+    design: PackageDesign, cells: Iterable[Cell], symbols: Mapping[str, InputColumn], values: Values, n: int
 ) -> np.ndarray:
     """Values [n, cell] for n combinations of what the cells need."""
     cells = list(cells)
     base = {
         name: symbols[name].build(values, n) for name in frozenset().union(*(cell_symbols(design, c) for c in cells))
     }
-    for name, definition in design.definitions:
-        if definition.symbols <= base.keys():
-            base[name] = np.asarray(definition.evaluate(base), np.float64)
-    found = np.empty((n, len(cells)))
+    base = design.definitions.added(base)
+    entries = np.empty((n, len(cells)))
     for column, cell in enumerate(cells):
         if isinstance(cell, Quoted):
-            found[:, column] = cell.factor * base[f"{cell.kind}/{cell.entry}/{cell.name}"]
+            entries[:, column] = cell.factor * base[f"{cell.kind}/{cell.entry}/{cell.name}"]
         else:
-            found[:, column] = cell if isinstance(cell, float) else cell.evaluate(base)
-    return found
+            entries[:, column] = cell if isinstance(cell, float) else cell.evaluate(base)
+    return entries

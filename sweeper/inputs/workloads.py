@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from sweeper.engine.program import Given, Values
+from sweeper.engine.program import InputColumn, Values
 from sweeper.inputs.numbers import NOTHING, Surroundings, array, constant, number
 from sweeper.library import graph_arrays, table_arrays
 from sweeper.library.graph_workload import Workload
-from sweeper.library.table_workload import LAYOUTS, OperatorTable
+from sweeper.library.table_workload import DECODING, LAYOUTS, OperatorTable
 from sweeper.reading.expressions import Expression
 from sweeper.words.models import MODEL
 
@@ -34,15 +34,15 @@ def remembered(build: Callable[[dict[str, np.ndarray], int], np.ndarray]) -> Cal
 
 
 def graph_columns(
-    around: Surroundings, workload: Workload, partitioning: str, known: Mapping[str, Given]
-) -> Iterable[Given]:
+    around: Surroundings, workload: Workload, partitioning: str, known: Mapping[str, InputColumn]
+) -> Iterable[InputColumn]:
     """Arrays of the workload's graph and the numbers that it gives as expressions."""
 
     def depending(
         name: str, symbols: frozenset[str], build: Callable[[dict[str, np.ndarray], int], np.ndarray]
-    ) -> Given:
+    ) -> InputColumn:
         needs = frozenset(symbol for symbol in symbols if around.varies(symbol))
-        return Given(name, needs, lambda values, n: build(mapping_values(around, symbols, values, n), n), "", "")
+        return InputColumn(name, needs, lambda values, n: build(mapping_values(around, symbols, values, n), n), "", "")
 
     edges = graph_arrays.edges(workload)
     scope, at_step, messages = graph_arrays.elimination(len(workload.kernels), edges)
@@ -69,21 +69,21 @@ def graph_columns(
     yield replace(depending("kernel_dims", symbols, dimensions), about="dimensions of every kernel", array=True)
     for name, (column, unit, about) in graph_arrays.SCALARS.items():
         expression: Expression = getattr(workload, name)
-        given = depending(column, expression.symbols - workload.parameters.keys(), scalar(workload, expression))
-        yield replace(given, unit=unit, about=about)
+        symbols = expression.symbols - workload.parameters.keys()
+        yield replace(depending(column, symbols, scalar(workload, expression)), unit=unit, about=about)
 
 
 def scalar(workload: Workload, expression: Expression) -> Callable[[dict[str, np.ndarray], int], np.ndarray]:
     """Builder of a number that a workload gives as an expression."""
 
     def build(values: dict[str, np.ndarray], n: int) -> np.ndarray:
-        found = expression.evaluate({**workload.parameters, **values})
-        return np.full(n, np.asarray(found, np.float64))
+        value = expression.evaluate({**workload.parameters, **values})
+        return np.full(n, np.asarray(value, np.float64))
 
     return build
 
 
-def parameter(around: Surroundings, workload: OperatorTable, name: str, value: float) -> Given:
+def parameter(around: Surroundings, workload: OperatorTable, name: str, value: float) -> InputColumn:
     """A parameter of a model, or the axis that overrides it."""
     column = f"workload.{name}"
     entry = around.library.find("workload", workload.name).values[name]
@@ -93,21 +93,23 @@ def parameter(around: Surroundings, workload: OperatorTable, name: str, value: f
 
 
 def table_columns(
-    around: Surroundings, workload: OperatorTable, partitioning: str, known: Mapping[str, Given]
-) -> Iterable[Given]:
+    around: Surroundings, workload: OperatorTable, partitioning: str, known: Mapping[str, InputColumn]
+) -> Iterable[InputColumn]:
     """Arrays of a model's operator table and the numbers that it defines."""
     symbols = {**known, **{name: parameter(around, workload, name, v) for name, v in workload.parameters.items()}}
 
-    def given(name: str, wanted: table_arrays.Wanted, decoding: float, unit: str, about: str, sourced: bool) -> Given:
+    def evaluated(
+        name: str, wanted: table_arrays.Wanted, decoding: float, unit: str, about: str, sourced: bool
+    ) -> InputColumn:
         used = table_arrays.base_symbols(workload, wanted)
         needs = NOTHING.union(*(symbols[symbol].needs for symbol in used))
 
         def build(values: Values, n: int) -> np.ndarray:
             base = {symbol: symbols[symbol].build(values, n) for symbol in used}
-            return table_arrays.evaluate(workload, wanted, {**base, table_arrays.DECODING: np.array([decoding])}, n)
+            return table_arrays.evaluate(workload, wanted, {**base, DECODING: np.array([decoding])}, n)
 
         sources = dict.fromkeys(source for symbol in sorted(used) for source in symbols[symbol].sources)
-        return Given(name, needs, build, unit, about, tuple(sources) if sourced and not needs else ())
+        return InputColumn(name, needs, build, unit, about, tuple(sources) if sourced and not needs else ())
 
     yield array("operator_traits", table_arrays.traits(workload), "type, place and other codes of operators")
     rows = table_arrays.rows(workload)
@@ -115,9 +117,9 @@ def table_columns(
         ("operator_dims", 0.0, "a pass over whole sequences"),
         ("decode_dims", 1.0, "the pass for one token"),
     ):
-        yield replace(given(name, rows, decoding, "", f"dimensions of every operator in {what}", False), array=True)
+        yield replace(evaluated(name, rows, decoding, "", f"dimensions of every operator in {what}", False), array=True)
     for name, (unit, about) in LAYOUTS[workload.family].scalars.items():
-        yield given(name, name, 0.0, unit, about, True)
+        yield evaluated(name, name, 0.0, unit, about, True)
     if "model_flops_per_token" in LAYOUTS[workload.family].scalars:
         about = "operations per generated token, at the mean length of the cache"
-        yield given("model_flops_per_output_token", "model_flops_per_token", 1.0, "flop", about, True)
+        yield evaluated("model_flops_per_output_token", "model_flops_per_token", 1.0, "flop", about, True)

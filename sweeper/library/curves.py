@@ -16,7 +16,7 @@ from sweeper.reading.nodes import Node, error
 from sweeper.words.attributes import Attribute
 
 UNITS = {"matrix": "flop", "vector": "flop", "memory": "B", "offload": "B"}
-SHARE = Attribute("", "share", "share of the peak", maximum=1.0)
+SHARE = Attribute("", "share of the peak", maximum=1.0)
 
 
 def read_curves(entry: Entry) -> np.ndarray:
@@ -28,7 +28,7 @@ def read_curves(entry: Entry) -> np.ndarray:
     problems = Problems()
     for name, node in checks.fields(entry.body["efficiency_curves"], "the efficiency curves", Curves._fields).items():
         with problems.collecting():
-            steps = _steps(node, Attribute(UNITS[name], name, "the least amount of work of a step", positive=False))
+            steps = _steps(node, Attribute(UNITS[name], "the least amount of work of a step", positive=False))
             at = Curves._fields.index(name)
             curves[at, : len(steps)] = steps
             curves[at, len(steps) :, 1] = steps[-1][1]
@@ -38,9 +38,9 @@ def read_curves(entry: Entry) -> np.ndarray:
 
 def curve_source(entry: Entry) -> tuple[str, str]:
     """Source and grade of the curves: those of the entry that has them."""
-    given = checks.mapping(entry.node, "a calibration")
-    if "efficiency_curves" in given and "source" in given and "grade" in given:
-        return given["source"].text, given["grade"].text
+    written = checks.mapping(entry.node, "a calibration")
+    if "efficiency_curves" in written and "source" in written and "grade" in written:
+        return written["source"].text, written["grade"].text
     return "default", "assumed"
 
 

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple, dataclass, field, replace
 from typing import Any
 
 from kernels.codes import DIMENSION_KINDS
@@ -107,7 +107,7 @@ class Definition:
     place: tuple[int, int]
 
     @property
-    def given(self) -> dict[str, Node]:
+    def written(self) -> dict[str, Node]:
         """Keys of the entry; what is not a mapping has been refused before."""
         assert isinstance(self.node.value, dict)
         return self.node.value
@@ -131,7 +131,7 @@ class _Number:
 
 
 @dataclass
-class _Draft:
+class _EntryDraft:
     """What the entry and those it extends give, from the last ancestor to the entry itself."""
 
     description: str = ""
@@ -145,7 +145,7 @@ class _Draft:
 def resolve(chain: Sequence[Definition]) -> Entry:
     """The entry of `chain[0]`, which extends `chain[1]`, and so on. Raises SpecError with all mistakes."""
     definition = chain[0]
-    draft, problems = _Draft(), Problems()
+    draft, problems = _EntryDraft(), Problems()
     for ancestor in reversed(chain):
         _add(draft, ancestor, problems)
     values = _values(definition, draft, problems)
@@ -154,46 +154,34 @@ def resolve(chain: Sequence[Definition]) -> Entry:
         with problems.collecting():
             dimensions = _dimensions(definition, draft)
     problems.raise_any()
-    given = definition.given
-    aliases = checks.texts(given["aliases"], "aliases") if "aliases" in given else ()
+    aliases = checks.Fields(definition.written, problems).read("aliases", checks.texts, "aliases", default=())
     return Entry(definition.kind, definition.name, aliases, draft.description, draft.tags, values, dimensions,
                  draft.body, definition.node)  # fmt: skip
 
 
-def _add(draft: _Draft, definition: Definition, problems: Problems) -> None:
+def _add(draft: _EntryDraft, definition: Definition, problems: Problems) -> None:
     """Lay one definition over those that it extends."""
-    kind, given = definition.kind, definition.given
+    kind, written = definition.kind, checks.Fields(definition.written, problems)
     attributes = ATTRIBUTES.get(kind, {})
     problems.extend(checks.key_problems(definition.node, f"a {kind}", (*_COMMON, *attributes, *_BODY.get(kind, ()))))
-    source = ""
-    if "source" in given:
-        source = _UNREADABLE
-        with problems.collecting():
-            source = checks.text(given["source"], "source")
-    if "grade" in given:
-        draft.grade = _UNREADABLE
-        with problems.collecting():
-            draft.grade = checks.choice(given["grade"], "grade", GRADES)
-    with problems.collecting():
-        if "description" in given:
-            draft.description = checks.text(given["description"], "description")
-    with problems.collecting():
-        if "tags" in given:
-            draft.tags = checks.texts(given["tags"], "tags")
-    numbers = {key: given[key] for key in attributes if key in given}
-    if kind in _WITH_PARAMETERS and "parameters" in given:
-        with problems.collecting():
-            numbers = checks.mapping(given["parameters"], "parameters")
+    source = written.read("source", checks.text, "source", default=_UNREADABLE if "source" in written else "")
+    grade = _UNREADABLE if "grade" in written else draft.grade
+    draft.grade = written.read("grade", checks.choice, "grade", GRADES, default=grade)
+    draft.description = written.read("description", checks.text, "description", default=draft.description)
+    draft.tags = written.read("tags", checks.texts, "tags", default=draft.tags)
+    numbers = {key: written[key] for key in attributes if key in written}
+    if kind in _WITH_PARAMETERS:
+        numbers = written.read("parameters", checks.mapping, "parameters", default=numbers)
     for key, node in numbers.items():
         below, draft.numbers[key] = draft.numbers.get(key), draft.numbers.get(key)
         with problems.collecting():
             draft.numbers[key] = _number(node, _Number(node, definition, source, draft.grade), below)
-    if "kernels" in given:
+    if "kernels" in written:
         # They are partitions of the kernels that are replaced.
         draft.body.pop("partitions", None)
     for key in _BODY.get(kind, ()):
-        if key in given:
-            draft.body[key] = _merged(draft.body.get(key), given[key]) if key in _MERGED else given[key]
+        if key in written:
+            draft.body[key] = _merged(draft.body.get(key), written[key]) if key in _MERGED else written[key]
 
 
 def _merged(below: Node | None, above: Node) -> Node:
@@ -212,21 +200,26 @@ def _number(node: Node, bare: _Number, below: _Number | None) -> _Number:
     """
     if not isinstance(node.value, dict):
         return bare
-    parts = checks.fields(node, "a number", _NUMBER_KEYS)
-    if "value" in parts:
-        below = _Number(parts["value"], bare.home, bare.source, bare.grade)
+    written = checks.fields(node, "a number", _NUMBER_KEYS)
+    if "value" in written:
+        below = replace(bare, node=written["value"])
     elif below is None:
         raise error(node, f"a number lacks the key 'value'; write {_NUMBER_SHAPE}")
-    source = checks.text(parts["source"], "source") if "source" in parts else below.source
-    grade = checks.choice(parts["grade"], "grade", GRADES) if "grade" in parts else below.grade
-    distribution = below.distribution
-    if "distribution" in parts:
-        distribution = checks.choice(parts["distribution"], "distribution", DISTRIBUTIONS)
-    low, high = parts.get("low", below.low), parts.get("high", below.high)
-    return _Number(below.node, below.home, source, grade, low, high, distribution)
+    number = replace(
+        below,
+        source=written.read("source", checks.text, "source", default=below.source),
+        grade=written.read("grade", checks.choice, "grade", GRADES, default=below.grade),
+        low=written.get("low", below.low),
+        high=written.get("high", below.high),
+        distribution=written.read(
+            "distribution", checks.choice, "distribution", DISTRIBUTIONS, default=below.distribution
+        ),
+    )
+    written.problems.raise_any()
+    return number
 
 
-def _values(definition: Definition, draft: _Draft, problems: Problems) -> dict[str, Value]:
+def _values(definition: Definition, draft: _EntryDraft, problems: Problems) -> dict[str, Value]:
     """Numbers of an entry in SI, with the defaults of the vocabulary for those not given."""
     attributes = ATTRIBUTES.get(definition.kind, {})
     numbers = {key: number for key, number in draft.numbers.items() if number is not None}
@@ -289,7 +282,7 @@ def _unsourced(numbers: Mapping[str, _Number]) -> Problems:
     )  # fmt: skip
 
 
-def _dimensions(definition: Definition, draft: _Draft) -> tuple[str, ...]:
+def _dimensions(definition: Definition, draft: _EntryDraft) -> tuple[str, ...]:
     """Kinds of a topology's dimensions."""
     node = draft.body.get("dimensions")
     allowed = DIMENSION_KINDS[1:]

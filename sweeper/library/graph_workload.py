@@ -13,9 +13,10 @@ from sweeper.library.kernel_templates import KernelCopy, KernelTemplate, read_te
 from sweeper.reading import checks
 from sweeper.reading.expressions import Expression
 from sweeper.reading.nodes import Node, error
+from sweeper.words.columns import USUAL_PARTITIONING
 from sweeper.words.numbers import NUMBERS
 
-KERNEL_BY_KERNEL = "kernel_by_kernel"
+KERNEL_BY_KERNEL = USUAL_PARTITIONING
 SINGLE = "single"
 OPTIMAL = "optimal"
 BUILTIN_PARTITIONS = (KERNEL_BY_KERNEL, SINGLE, OPTIMAL)
@@ -93,13 +94,12 @@ def read_workload(entry: Entry) -> Workload:
     problems.raise_any()
     kernels = _kernels(copies)
     partitions = {KERNEL_BY_KERNEL: tuple(range(len(kernels))), SINGLE: (0,) * len(kernels), OPTIMAL: ()}
-    with problems.collecting():
-        given = checks.mapping(entry.body["partitions"], "partitions") if "partitions" in entry.body else {}
-        for name, node in given.items():
-            with problems.collecting():
-                if name in BUILTIN_PARTITIONS:
-                    raise error(node, f"{name!r} exists for every workload and cannot be redefined")
-                partitions[name] = _partition(node, kernels)
+    body = checks.Fields(entry.body, problems)
+    for name, node in body.read("partitions", checks.mapping, "partitions", default={}).items():
+        with problems.collecting():
+            if name in BUILTIN_PARTITIONS:
+                raise error(node, f"{name!r} exists for every workload and cannot be redefined")
+            partitions[name] = _partition(node, kernels)
     problems.raise_any()
     return Workload(entry.name, parameters, **scalars, kernels=kernels, partitions=partitions)
 
@@ -135,11 +135,7 @@ def _scalars(entry: Entry, symbols: set[str], problems: Problems) -> dict[str, E
 def _kernels(copies: Sequence[KernelCopy]) -> tuple[Kernel, ...]:
     number = {copy.name: index for index, copy in enumerate(copies)}
     return tuple(
-        Kernel(
-            name=copy.name,
-            inputs=tuple(number[name] for name, _ in copy.inputs if name in number),
-            **copy.fields,
-        )
+        Kernel(name=copy.name, inputs=tuple(number[name] for name, _ in copy.inputs if name in number), **copy.fields)
         for copy in copies
     )
 

@@ -1,9 +1,11 @@
 """Templates of a workload's kernels: fields checked, repeats written out, producers before consumers."""
 
 import heapq
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
 from itertools import product
 from typing import Any
 
@@ -53,55 +55,36 @@ class KernelCopy:
 
 def read_template(node: Node, symbols: set[str], parameters: Mapping[str, float]) -> KernelTemplate:
     """Check the fields of one kernel. Raises SpecError with all its mistakes."""
-    given = checks.fields(node, "a kernel", _KEYS, _REQUIRED)
-    problems = Problems()
-    repeats: dict[str, range] = {}
-    with problems.collecting():
-        if "repeat" in given:
-            repeats = _repeats(given["repeat"], symbols, parameters)
+    written = checks.fields(node, "a kernel", _KEYS, _REQUIRED)
+    repeats = written.read("repeat", _repeats, symbols, parameters, default={})
     names = symbols | repeats.keys()
-    fields: dict[str, Any] = {}
-    for key, read in {
-        "type": lambda at: checks.choice(at, "type of kernel", KERNEL_TYPES),
-        "phase": lambda at: checks.choice(at, "phase", PHASES),
-        "outer": lambda at: checks.expression(at, "outer", names),
-        "m": lambda at: checks.expression(at, "m", names),
-        "k": lambda at: checks.expression(at, "k", names),
-        "n": lambda at: checks.expression(at, "n", names),
-        "weight": lambda at: checks.boolean(at, "weight"),
-        "tile": lambda at: checks.choice(at, "tile", _TILES),
-        "shard": lambda at: checks.choice(at, "shard", SHARDS),
-        "split": lambda at: _split(at, names),
-        "dram": lambda at: checks.expression(at, "dram", names),
-        "collectives": lambda at: _collectives(at, names),
-        "gradient": lambda at: checks.boolean(at, "gradient"),
-    }.items():
-        with problems.collecting():
-            fields[key] = read(given[key]) if key in given else _KERNEL_DEFAULTS.get(key)
-    with problems.collecting():
-        checks.text(given["name"], "the name of a kernel")
-    inputs: tuple[Node, ...] = ()
-    with problems.collecting():
-        if "inputs" in given:
-            checks.texts(given["inputs"], "inputs")
-            value = given["inputs"].value
-            inputs = value if isinstance(value, tuple) else (given["inputs"],)
-    problems.raise_any()
-    return KernelTemplate(node, given["name"], fields, inputs, repeats)
+    fields: dict[str, Any] = {
+        "type": written.read("type", checks.choice, "type of kernel", KERNEL_TYPES, default=""),
+        "phase": written.read("phase", checks.choice, "phase", PHASES, default="forward"),
+        **{
+            key: written.read(key, checks.expression, key, names, default=Expression(default))
+            for key, default in _EXPRESSIONS.items()
+        },
+        "weight": written.read("weight", checks.boolean, "weight", default=False),
+        "tile": written.read("tile", checks.choice, "tile", _TILES, default="none"),
+        "shard": written.read("shard", checks.choice, "shard", SHARDS, default="none"),
+        "split": written.read("split", _split, names, default=()),
+        "collectives": written.read("collectives", _collectives, names, default=()),
+        "gradient": written.read("gradient", checks.boolean, "gradient", default=False),
+    }
+    written.read("name", checks.text, "the name of a kernel", default="")
+    inputs = written.read("inputs", _inputs, default=())
+    written.problems.raise_any()
+    return KernelTemplate(node, written["name"], fields, inputs, repeats)
 
 
-_KERNEL_DEFAULTS: dict[str, Any] = {
-    "phase": "forward",
-    "outer": Expression("1"),
-    "k": Expression("1"),
-    "weight": False,
-    "tile": "none",
-    "shard": "none",
-    "split": (),
-    "dram": Expression("0"),
-    "collectives": (),
-    "gradient": False,
-}
+_EXPRESSIONS = {"outer": "1", "m": "1", "k": "1", "n": "1", "dram": "0"}
+"""Fields that are expressions, and what they are where they may be left out."""
+
+
+def _inputs(node: Node) -> tuple[Node, ...]:
+    checks.texts(node, "inputs")
+    return node.value if isinstance(node.value, tuple) else (node,)
 
 
 def _repeats(node: Node, symbols: set[str], parameters: Mapping[str, float]) -> dict[str, range]:
@@ -117,9 +100,7 @@ def _repeats(node: Node, symbols: set[str], parameters: Mapping[str, float]) -> 
                 raise error(bounds, f"an empty repeat: {low} is greater than {high}")
             ranges[name] = range(low, high + 1)
     problems.raise_any()
-    count = 1
-    for values in ranges.values():
-        count *= len(values)
+    count = math.prod(map(len, ranges.values()))
     if count > MAX_KERNELS:
         raise error(node, f"{count} kernels; a workload has at most {MAX_KERNELS}")
     return ranges
@@ -141,18 +122,18 @@ def _end(node: Node, parameters: Mapping[str, float]) -> int:
 
 
 def _split(node: Node, names: set[str]) -> tuple[tuple[str, Expression], ...]:
-    given = checks.fields(node, "split", _SPLITS)
-    return tuple((key, checks.expression(value, f"split of {key}", names)) for key, value in given.items())
+    divisors = checks.fields(node, "split", _SPLITS)
+    return tuple((key, checks.expression(value, f"split of {key}", names)) for key, value in divisors.items())
 
 
 def _collectives(node: Node, names: set[str]) -> tuple[tuple[str, Expression], ...]:
     bytes_by_channel: dict[str, Expression] = {}
     for item in checks.items(node, "collectives") if node.value != () else ():
-        given = checks.fields(item, "a collective", ("channel", "bytes"), ("channel", "bytes"))
-        channel = checks.choice(given["channel"], "channel", CHANNELS)
+        written = checks.fields(item, "a collective", ("channel", "bytes"), ("channel", "bytes"))
+        channel = checks.choice(written["channel"], "channel", CHANNELS)
         if channel in bytes_by_channel:
-            raise error(given["channel"], f"{channel} is given twice; add the bytes up")
-        bytes_by_channel[channel] = checks.expression(given["bytes"], "bytes", names)
+            raise error(written["channel"], f"{channel} is given twice; add the bytes up")
+        bytes_by_channel[channel] = checks.expression(written["bytes"], "bytes", names)
     return tuple(bytes_by_channel.items())
 
 
@@ -192,7 +173,7 @@ def _substituted(node: Node, values: Mapping[str, int]) -> str:
     return name
 
 
-def _bound(given: Mapping[str, Any], values: Mapping[str, int]) -> dict[str, Any]:
+def _bound(fields: Mapping[str, Any], values: Mapping[str, int]) -> dict[str, Any]:
     """Fields of a kernel with the indices put into its expressions."""
 
     def bind(value: Any) -> Any:
@@ -202,7 +183,7 @@ def _bound(given: Mapping[str, Any], values: Mapping[str, int]) -> dict[str, Any
             return tuple((key, expression.bind(values)) for key, expression in value)
         return value
 
-    return {key: bind(value) for key, value in given.items()}
+    return {key: bind(value) for key, value in fields.items()}
 
 
 def sorted_copies(
@@ -211,26 +192,26 @@ def sorted_copies(
     """The kernels with producers before consumers, otherwise as written. Unknown inputs and cycles are problems."""
     number = {copy.name: index for index, copy in enumerate(copies)}
     skeletons = {template.skeleton for template in templates if template.repeats}
-    consumers: list[list[int]] = [[] for _ in copies]
-    waiting = [0] * len(copies)
+    sorter = TopologicalSorter[int](dict.fromkeys(range(len(copies)), ()))
     for index, copy in enumerate(copies):
         for name, node in copy.inputs:
             if name in number:
-                consumers[number[name]].append(index)
-                waiting[index] += 1
+                sorter.add(index, number[name])
             elif _BRACES.sub("{}", node.text.strip()) not in skeletons:
                 problems.append(node.problem(unknown("kernel", name, number)))
-    ready = [index for index, count in enumerate(waiting) if not count]
     order: list[KernelCopy] = []
-    while ready:
+    ready: list[int] = []
+    try:
+        sorter.prepare()
+    except CycleError as fault:
+        cycle = sorted(set(fault.args[1]))
+        names = ", ".join(copies[index].name for index in cycle[:5])
+        problems.append(copies[cycle[0]].template.node.problem(f"the inputs form a cycle through {names}"))
+        return order
+    while sorter.is_active():
+        for index in sorter.get_ready():
+            heapq.heappush(ready, index)
         index = heapq.heappop(ready)
         order.append(copies[index])
-        for consumer in consumers[index]:
-            waiting[consumer] -= 1
-            if not waiting[consumer]:
-                heapq.heappush(ready, consumer)
-    if len(order) < len(copies):
-        stuck = [copy for index, copy in enumerate(copies) if waiting[index]]
-        names = ", ".join(copy.name for copy in stuck[:5])
-        problems.append(stuck[0].template.node.problem(f"the inputs form a cycle through {names}"))
+        sorter.done(index)
     return order

@@ -146,9 +146,9 @@ class Library:
     def _chain(self, definition: Definition) -> list[Definition]:
         """The definition, the one that it extends, and so on. Raises SpecError for unknown names and cycles."""
         chain = [definition]
-        while "extends" in chain[-1].given:
+        while "extends" in chain[-1].written:
             last = chain[-1]
-            node = last.given["extends"]
+            node = last.written["extends"]
             name = checks.text(node, "extends")
             stack = self._shelf(last.kind).definitions.get(name, [])
             if name == last.name:
@@ -202,7 +202,7 @@ def _add_aliases(shelf: _Shelf, definitions: Mapping[str, Definition], problems:
     owners = dict(folded)
     for name, definition in definitions.items():
         with problems.collecting():
-            node = definition.given.get("aliases")
+            node = definition.written.get("aliases")
             for alias in checks.texts(node, "aliases") if node else ():
                 owner = owners.setdefault(alias.casefold(), name)
                 if owner != name:

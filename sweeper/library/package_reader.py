@@ -13,12 +13,14 @@ from kernels.packages.wafer import COUNTING
 from sweeper.errors import Problems, unknown
 from sweeper.library.entries import Entry
 from sweeper.library.library import Library
-from sweeper.library.packages import GIVEN_SYMBOLS, Cell, PackageDesign, Quoted
+from sweeper.library.packages import SPACE_SYMBOLS, Cell, PackageDesign, Quoted
 from sweeper.reading import checks
+from sweeper.reading.definitions import Definitions, read_definitions
 from sweeper.reading.expressions import Expression
 from sweeper.reading.nodes import Node, error
 from sweeper.words.attributes import Attribute
-from sweeper.words.packages import DIE, LINK_ROW, NODE, STACK_HEIGHT
+from sweeper.words.columns import attribute_column, number_default, role_columns
+from sweeper.words.packages import DIE, LINK_ROW, STACK_HEIGHT
 from sweeper.words.system import ATTRIBUTES
 
 SELECTED = "selected"
@@ -39,35 +41,31 @@ _LINK_KEYS = ("from", "to", "interface", *LINK_ROW)
 
 def read_package(entry: Entry, library: Library) -> PackageDesign:
     """The design of a package entry. Raises SpecError with all its mistakes."""
-    problems = Problems()
-    known = {*entry.values, *GIVEN_SYMBOLS}
-    definitions: tuple[tuple[str, Expression], ...] = ()
-    with problems.collecting():
-        nodes = checks.mapping(entry.body["definitions"], "definitions") if "definitions" in entry.body else {}
-        known.update(nodes)
-        definitions = checks.definitions(nodes, known, GIVEN_SYMBOLS)
-    reader = _Reader(library, frozenset(known))
-    with problems.collecting():
-        if "dies" not in entry.body:
-            raise error(entry.node, f"the package {entry.name!r} lacks the key 'dies'")
-        for number, node in enumerate(checks.items(entry.body["dies"], "dies")):
-            with problems.collecting():
-                reader.add_die(node, root=number == 0)
-    with problems.collecting():
-        for node in checks.items(entry.body["links"], "links") if "links" in entry.body else ():
-            with problems.collecting():
-                reader.add_link(node)
-    conventions: tuple[str, ...] = ()
-    with problems.collecting():
-        conventions = checks.texts(entry.body["conventions"], "conventions") if "conventions" in entry.body else ()
-        for name in conventions:
-            if name not in CONVENTIONS:
-                raise error(entry.body["conventions"], unknown("convention", name, CONVENTIONS))
-    memory = MEMORY[0]
-    with problems.collecting():
-        memory = checks.choice(entry.body["memory"], "memory", MEMORY) if "memory" in entry.body else memory
+    body = checks.Fields(entry.body, problems := Problems())
+    symbols = {*entry.values, *SPACE_SYMBOLS}
+    definitions = body.read("definitions", read_definitions, symbols, SPACE_SYMBOLS, default=Definitions())
+    defined = body.read("definitions", checks.mapping, "definitions", default={})
+    reader = _Reader(library, frozenset({*symbols, *defined}))
+    if "dies" not in body:
+        problems.append(entry.node.problem(f"the package {entry.name!r} lacks the key 'dies'"))
+    for number, node in enumerate(body.read("dies", checks.items, "dies", default=())):
+        with problems.collecting():
+            reader.add_die(node, root=number == 0)
+    for node in body.read("links", checks.items, "links", default=()):
+        with problems.collecting():
+            reader.add_link(node)
+    conventions = body.read("conventions", _conventions, default=())
+    memory = body.read("memory", checks.choice, "memory", MEMORY, default=MEMORY[0])
     problems.raise_any()
     return reader.design(entry, definitions, conventions, memory)
+
+
+def _conventions(node: Node) -> tuple[str, ...]:
+    names = checks.texts(node, "conventions")
+    for name in names:
+        if name not in CONVENTIONS:
+            raise error(node, unknown("convention", name, CONVENTIONS))
+    return names
 
 
 @dataclass(eq=False)
@@ -93,52 +91,53 @@ class _Reader:
 
     def add_die(self, node: Node, root: bool) -> None:
         """Read a die, or a stack of equal dies on top of each other."""
-        given = checks.fields(node, "a die", _DIE_KEYS, ("name", "node", *_PROCESSES, *(() if root else ("on",))))
-        name = checks.text(given["name"], "the name of a die")
+        written = checks.fields(node, "a die", _DIE_KEYS, ("name", "node", *_PROCESSES, *(() if root else ("on",))))
+        name = checks.text(written["name"], "the name of a die")
         names = [die.name for die in self.dies]
         if name in names or name == OUTSIDE:
-            raise error(given["name"], f"{name!r} is already the name of {'a die' if name in names else 'the outside'}")
+            holder = "a die" if name in names else "the outside"
+            raise error(written["name"], f"{name!r} is already the name of {holder}")
         parent = -1
         for key in ("on", "count", "stack") if root else ():
-            if key in given:
-                raise error(given[key], "the first die carries all the others: there is one, and it stands on nothing")
-        if "harvest_units" in given and isinstance(given["node"].value, tuple) and len(given["node"].value) > 1:
-            raise error(given["harvest_units"], "a die of several layers cannot be harvested: give it one node")
+            if key in written:
+                message = "the first die carries all the others: there is one, and it stands on nothing"
+                raise error(written[key], message)
+        nodes = _one_or_more(written["node"])
+        if "harvest_units" in written and len(nodes) > 1:
+            raise error(written["harvest_units"], "a die of several layers cannot be harvested: give it one node")
         if not root:
-            on = checks.text(given["on"], "on")
+            on = checks.text(written["on"], "on")
             if on not in names:
-                raise error(given["on"], unknown("die that stands before this one", on, names))
+                raise error(written["on"], unknown("die that stands before this one", on, names))
             # What is mounted on a stack lies on its first die.
             parent = names.index(on)
-        flags = {key: checks.boolean(given[key], key) if key in given else False for key in ("buried", "carrier")}
-        side = checks.choice(given["side"], "side", ("face", "back")) if "side" in given else "face"
-        face = checks.choice(given["face"], "face", ("up", "down")) if "face" in given else ("up" if root else "down")
-        wafer = self._entry("wafer", given["wafer"])
+        wafer = self._entry("wafer", written["wafer"])
         codes = {
             "parent": parent,
-            "back": int(side == "back"),
-            "face_up": int(face == "up"),
-            "buried": int(flags["buried"]),
+            "back": written.read("side", checks.position, "side", ("face", "back"), default=0),
+            "face_up": written.read("face", checks.position, "face", ("down", "up"), default=int(root)),
+            "buried": int(written.read("buried", checks.boolean, "buried", default=False)),
             "dies_per_wafer": _word(wafer, "dies_per_wafer", COUNTING),
-            "carrier": int(flags["carrier"]),
+            "carrier": int(written.read("carrier", checks.boolean, "carrier", default=False)),
         }
-        cells = self._cells(given, DIE)
+        cells = self._cells(written, DIE)
+        written.problems.raise_any()
         for kind in _PROCESSES:
-            cells |= self._quoted(kind, self._entry(kind, given[kind]), f"{kind}_")
-        layers = [self._layer(item) for item in _one_or_more(given["node"])]
+            cells |= self._quoted(self._entry(kind, written[kind]), kind)
+        layers = [self._layer(item) for item in nodes]
         self.dies.append(_Die(name, len(self.dies), codes, cells, layers))
-        if "stack" in given:
-            self._stack(self.dies[-1], given)
+        if "stack" in written:
+            self._stack(self.dies[-1], written)
 
-    def _stack(self, first: _Die, given: Mapping[str, Node]) -> None:
+    def _stack(self, first: _Die, written: Mapping[str, Node]) -> None:
         """Further dies of a stack, each on the one before; those beyond its height are absent."""
-        height = self._cell(given["stack"], STACK_HEIGHT)
-        if "stack_limit" in given:
-            limit = checks.whole(given["stack_limit"], "stack_limit", 1, MAX_STACK)
+        height = self._cell(written["stack"], STACK_HEIGHT)
+        if "stack_limit" in written:
+            limit = checks.whole(written["stack_limit"], "stack_limit", 1, MAX_STACK)
         elif isinstance(height, float):
-            limit = checks.whole(given["stack"], "stack", 1, MAX_STACK)
+            limit = checks.whole(written["stack"], "stack", 1, MAX_STACK)
         else:
-            raise error(given["stack"], f"a height that varies needs a stack_limit, 1 to {MAX_STACK}")
+            raise error(written["stack"], f"a height that varies needs a stack_limit, 1 to {MAX_STACK}")
 
         def there(level: int) -> Cell:
             return float(level < height) if isinstance(height, float) else Expression(f"({_text(height)}) > {level}")
@@ -151,20 +150,21 @@ class _Reader:
 
     def add_link(self, node: Node) -> None:
         """Read a row of links."""
-        given = checks.fields(node, "a link", _LINK_KEYS, ("from", "to", "interface"))
+        written = checks.fields(node, "a link", _LINK_KEYS, ("from", "to", "interface"))
         names = [die.name for die in self.dies]
         ends = []
         for key in ("from", "to"):
-            end = checks.text(given[key], key)
+            end = checks.text(written[key], key)
             if end not in (*names, OUTSIDE):
-                raise error(given[key], unknown("die", end, (*names, OUTSIDE)))
+                raise error(written[key], unknown("die", end, (*names, OUTSIDE)))
             ends.append(-1 if end == OUTSIDE else names.index(end))
         if ends == [-1, -1]:
             raise error(node, "a link needs an end inside the package")
-        if "count" not in given and "bandwidth" not in given:
+        if "count" not in written and "bandwidth" not in written:
             raise error(node, "a link needs a count or a bandwidth")
-        cells = self._cells(given, LINK_ROW)
-        cells |= self._quoted("interface", self._entry("interface", given["interface"]), "")
+        cells = self._cells(written, LINK_ROW)
+        written.problems.raise_any()
+        cells |= self._quoted(self._entry("interface", written["interface"]))
         self.links.append((ends[0], ends[1], cells))
 
     def _entry(self, kind: str, node: Node) -> Entry:
@@ -172,39 +172,34 @@ class _Reader:
         self.entries[kind, entry.name] = None
         return entry
 
-    def _quoted(self, kind: str, entry: Entry, prefix: str) -> dict[str, Cell]:
-        """All numbers of an entry, by their columns."""
+    def _quoted(self, entry: Entry, role: str = "") -> dict[str, Cell]:
+        """All numbers of an entry, by their columns: those of a role, or without its name."""
         return {
-            prefix + attribute.column: Quoted(kind, entry.name, name, entry.values[name])
-            for name, attribute in ATTRIBUTES[kind].items()
+            attribute_column(role, attribute) if role else attribute.column: Quoted(
+                entry.kind, entry.name, name, entry.values[name]
+            )
+            for name, attribute in ATTRIBUTES[entry.kind].items()
         }
 
     def _layer(self, node: Node) -> dict[str, Cell]:
         """Numbers of a node, or of the node that the study selects. Its price is that of an area."""
         if checks.text(node, "node") == SELECTED:
-            cells: dict[str, Cell] = {a.column: Expression(f"node_{a.column}") for a in NODE.values()}
+            cells: dict[str, Cell] = {a.column: Expression(column) for column, a in role_columns("node").items()}
             area = "(3.141592653589793 * (node_price_diameter_mm / 2) ** 2)"
             cells["price_usd_per_mm2"] = Expression(f"node_wafer_price_usd / {area}")
             cells["yield_model"] = Expression("node_yield_model")
         else:
             entry = self._entry("node", node)
-            cells = self._quoted("node", entry, "")
+            cells = self._quoted(entry)
             per_mm2 = 1.0 / (math.pi * (entry.values["price_diameter"].number / 2.0) ** 2)
             price = entry.values["wafer_price"]
             cells["price_usd_per_mm2"] = Quoted("node", entry.name, "wafer_price", price, per_mm2)
             cells["yield_model"] = float(_word(entry, "yield_model", YIELD_MODELS))
         return {column: cells[column] for column in LAYER_NUMBERS}
 
-    def _cells(self, given: Mapping[str, Node], attributes: Mapping[str, Attribute]) -> dict[str, Cell]:
-        """Numbers of a die or link by their columns: as given, or their defaults."""
-        cells: dict[str, Cell] = {a.column: math.nan if a.default is None else a.default for a in attributes.values()}
-        problems = Problems()
-        for key, attribute in attributes.items():
-            with problems.collecting():
-                if key in given:
-                    cells[attribute.column] = self._cell(given[key], attribute)
-        problems.raise_any()
-        return cells
+    def _cells(self, written: checks.Fields, attributes: Mapping[str, Attribute]) -> dict[str, Cell]:
+        """Numbers of a die or link by their columns: as written, or their defaults."""
+        return {a.column: written.read(key, self._cell, a, default=number_default(a)) for key, a in attributes.items()}
 
     def _cell(self, node: Node, attribute: Attribute) -> Cell:
         """A quantity, or an expression that gives a number in the unit of the column."""
@@ -212,20 +207,14 @@ class _Reader:
             return checks.number(node, attribute)
         return checks.expression(node, attribute.about, self.symbols)
 
-    def design(
-        self,
-        entry: Entry,
-        definitions: tuple[tuple[str, Expression], ...],
-        conventions: Iterable[str],
-        memory: str,
-    ) -> PackageDesign:
+    def design(self, entry: Entry, definitions: Definitions, conventions: Iterable[str], memory: str) -> PackageDesign:
         """The design, its links in the order of reach (of the values, which draws must not reorder)."""
         links = sorted(self.links, key=_reach_mm)
         first = np.cumsum([0, *(len(die.layers) for die in self.dies)]).tolist()
         codes = [{**die.codes, "first_layer": start, "layers": len(die.layers)} for die, start in zip(self.dies, first)]
         for number, die in enumerate(self.dies):
-            quantity_ = die.cells["quantity"]
-            if isinstance(quantity_, float) and math.isnan(quantity_):
+            quantity = die.cells["quantity"]
+            if isinstance(quantity, float) and math.isnan(quantity):
                 die.cells["quantity"] = self._made(number, entry)
         chosen = set(conventions)
         cells: list[Cell] = [die.cells[name] for die in self.dies for name in DIE_NUMBERS]
@@ -281,4 +270,4 @@ def _one_or_more(node: Node) -> tuple[Node, ...]:
 
 def _word(entry: Entry, key: str, allowed: Sequence[str]) -> int:
     """Position of a word of an entry; the first one is the default."""
-    return allowed.index(checks.choice(entry.body[key], key, allowed)) if key in entry.body else 0
+    return checks.position(entry.body[key], key, allowed) if key in entry.body else 0

@@ -12,18 +12,15 @@ from functools import cached_property
 import numpy as np
 
 from sweeper.library.entries import Value
+from sweeper.reading.definitions import Definitions
 from sweeper.reading.expressions import Expression
+from sweeper.words.columns import engine_column, role_columns
 from sweeper.words.numbers import NUMBERS
-from sweeper.words.packages import NODE
-from sweeper.words.system import ATTRIBUTES
 
-GIVEN_SYMBOLS = frozenset(
+SPACE_SYMBOLS = frozenset(
     {
-        *(attribute.column for attribute in NUMBERS.values()),
-        *(f"node_{attribute.column}" for attribute in NODE.values()),
-        *(f"chip_{attribute.column}" for attribute in ATTRIBUTES["chip"].values()),
-        *(f"{kind}_{a.column}" for kind in ("template", "technology") for a in ATTRIBUTES[kind].values()),
-        *(f"memory_{attribute.column}" for attribute in ATTRIBUTES["memory"].values()),
+        *map(engine_column, NUMBERS),
+        *(column for role in ("node", "chip", "template", "technology", "memory") for column in role_columns(role)),
     }
 )
 """Columns of the study that expressions may use."""
@@ -50,7 +47,7 @@ class PackageDesign:
 
     name: str
     parameters: Mapping[str, Value]
-    definitions: tuple[tuple[str, Expression], ...]
+    definitions: Definitions
     dies: tuple[str, ...]
     die_codes: np.ndarray
     link_codes: np.ndarray
@@ -68,13 +65,9 @@ class PackageDesign:
 
     def reads(self, role: str) -> bool:
         """Whether a number depends on what fills a role in the study."""
-        used = (self.symbols(cell) for cell in self.cells if isinstance(cell, Expression))
-        return any(name.startswith(f"{role}_") for names in used for name in names)
+        columns = role_columns(role).keys()
+        return any(columns & self.symbols(cell) for cell in self.cells if isinstance(cell, Expression))
 
     def symbols(self, expression: Expression) -> frozenset[str]:
         """Symbols on which an expression depends, definitions replaced by theirs."""
-        symbols = set(expression.symbols)
-        for name, definition in reversed(self.definitions):
-            if name in symbols:
-                symbols = (symbols - {name}) | definition.symbols
-        return frozenset(symbols)
+        return self.definitions.needs(expression.symbols)

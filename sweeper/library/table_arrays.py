@@ -34,25 +34,15 @@ def rows(workload: OperatorTable) -> tuple[tuple[Expression, ...], ...]:
 
 def base_symbols(workload: OperatorTable, wanted: Wanted) -> frozenset[str]:
     """Symbols that are no definitions and on which something depends."""
-    needed = _symbols(wanted)
-    for name, expression in reversed(workload.definitions):
-        if name in needed:
-            needed |= expression.symbols
-    return frozenset(needed - {name for name, _ in workload.definitions} - {DECODING})
-
-
-def _symbols(wanted: Wanted) -> set[str]:
     if isinstance(wanted, str):
-        return {wanted}
-    return {symbol for row in wanted for expression in row for symbol in expression.symbols}
+        return workload.definitions.needs({wanted}) - {DECODING}
+    symbols = {symbol for row in wanted for expression in row for symbol in expression.symbols}
+    return workload.definitions.needs(symbols) - {DECODING}
 
 
 def evaluate(workload: OperatorTable, wanted: Wanted, base: Mapping[str, np.ndarray], n: int) -> np.ndarray:
     """Values for n combinations of the base symbols: [n], or [n, operator, field]."""
-    values = dict(base)
-    for name, expression in workload.definitions:
-        if expression.symbols <= values.keys():
-            values[name] = np.asarray(expression.evaluate(values), np.float64)
+    values = workload.definitions.added(base)
     if isinstance(wanted, str):
         return np.ascontiguousarray(np.broadcast_to(values[wanted], (n,)), np.float64)
     fields = np.empty((n, len(wanted), len(wanted[0])))
@@ -63,6 +53,3 @@ def evaluate(workload: OperatorTable, wanted: Wanted, base: Mapping[str, np.ndar
                 known[expression.text] = expression.evaluate(values)
             fields[:, i, column] = known[expression.text]
     return fields
-
-
-__all__ = ["DECODING", "base_symbols", "evaluate", "rows", "traits"]

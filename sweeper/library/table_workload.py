@@ -14,12 +14,13 @@ from kernels.transformers.operators import DEFAULTS, PRECISIONS, Traits
 from sweeper.errors import Problems, unknown
 from sweeper.library.entries import Entry
 from sweeper.reading import checks
+from sweeper.reading.definitions import Definitions, read_definitions
 from sweeper.reading.expressions import Expression
 from sweeper.reading.nodes import Node, error
+from sweeper.words.columns import USUAL_PARTITIONING, engine_column, format_column, role_columns
 from sweeper.words.defaults import NAMED
 from sweeper.words.models import BLOCK_SCALARS, TABLE_SCALARS
 from sweeper.words.numbers import NUMBERS
-from sweeper.words.system import ATTRIBUTES
 
 WORDS = {
     "type": OPERATOR_TYPES,
@@ -37,22 +38,20 @@ BACKWARD_PASSES = ("input_gradient", "weight_gradient")
 DECODING = "decoding"
 """Symbol that is 1 when the table is evaluated for one generated token, 0 for a training or prefill pass."""
 
-GIVEN_SYMBOLS = frozenset(
+SPACE_SYMBOLS = frozenset(
     {
         DECODING,
-        *(attribute.column for attribute in NUMBERS.values()),
+        *map(engine_column, (*NUMBERS, "memory.bandwidth", "link.bandwidth")),
         *NAMED,
-        *(f"calibration_{attribute.column}" for attribute in ATTRIBUTES["calibration"].values()),
-        *(f"{name}_B" for name in NAMED_FORMATS),
-        "memory_bandwidth_Bps",
-        "link_bandwidth_Bps",
+        *role_columns("calibration"),
+        *map(format_column, NAMED_FORMATS),
     }
 )
 """Numbers of the space that expressions may use."""
 
 
 @dataclass(frozen=True)
-class Layout:
+class OperatorLayout:
     """What the operators of a family of tables say: words with those allowed (the first is the default), numbers with
     their defaults; and what the definitions of a table must give."""
 
@@ -62,8 +61,8 @@ class Layout:
 
 
 LAYOUTS = {
-    "operators": Layout(WORDS, DEFAULTS, TABLE_SCALARS),
-    "calculon": Layout(
+    "operators": OperatorLayout(WORDS, DEFAULTS, TABLE_SCALARS),
+    "calculon": OperatorLayout(
         {"type": OPERATOR_TYPES, "recompute": RECOMPUTE_CLASSES, "collective": calculon.COLLECTIVES},
         calculon.DEFAULTS,
         BLOCK_SCALARS,
@@ -90,62 +89,56 @@ class OperatorTable:
 
     name: str
     parameters: dict[str, float]
-    definitions: tuple[tuple[str, Expression], ...]
+    definitions: Definitions
     operators: tuple[Operator, ...]
     family: str = "operators"
-    partitions: Mapping[str, tuple[int, ...]] = field(default_factory=lambda: {"kernel_by_kernel": ()})
+    partitions: Mapping[str, tuple[int, ...]] = field(default_factory=lambda: {USUAL_PARTITIONING: ()})
 
 
 def read_table(entry: Entry) -> OperatorTable:
     """The operator table of a workload entry. Raises SpecError with all its mistakes."""
-    problems = Problems()
+    body = checks.Fields(entry.body, problems := Problems())
     parameters = {name: value.number for name, value in entry.values.items()}
-    known = {*parameters, *GIVEN_SYMBOLS}
-    for name in sorted(parameters.keys() & GIVEN_SYMBOLS):
-        problems.append(entry.body["parameters"].key_problem(name, f"{name!r} is a column; choose another name"))
-    definitions: tuple[tuple[str, Expression], ...] = ()
-    with problems.collecting():
-        nodes = checks.mapping(entry.body["definitions"], "definitions") if "definitions" in entry.body else {}
-        known.update(nodes)
-        definitions = checks.definitions(nodes, known, GIVEN_SYMBOLS)
-    family = "operators"
-    with problems.collecting():
-        family = checks.choice(entry.body["family"], "family", LAYOUTS) if "family" in entry.body else family
+    for name in sorted(parameters.keys() & SPACE_SYMBOLS):
+        problems.append(body["parameters"].key_problem(name, f"{name!r} is a column; choose another name"))
+    symbols = {*parameters, *SPACE_SYMBOLS}
+    definitions = body.read("definitions", read_definitions, symbols, SPACE_SYMBOLS, default=Definitions())
+    known = {*symbols, *body.read("definitions", checks.mapping, "definitions", default={})}
+    family = body.read("family", checks.choice, "family", LAYOUTS, default="operators")
     layout = LAYOUTS[family]
     absent = [name for name in layout.scalars if name not in known]
     if absent:
         problems.append(entry.node.problem(f"workload {entry.name!r} lacks the definitions {', '.join(absent)}"))
     operators: list[Operator] = []
     with problems.collecting():
-        for node in checks.items(entry.body["operators"], "operators"):
+        for node in checks.items(body["operators"], "operators"):
             with problems.collecting():
                 operators.append(_operator(node, known, layout))
-        _check_beside(operators, entry.body["operators"])
+        _check_beside(operators, body["operators"])
     problems.raise_any()
     return OperatorTable(entry.name, parameters, definitions, tuple(operators), family)
 
 
-def _operator(node: Node, symbols: Iterable[str], layout: Layout) -> Operator:
-    given = checks.fields(node, "an operator", ("name", *layout.words, *layout.fields, "beside"), ("name", "type"))
-    problems = Problems()
-    words: dict[str, int] = {}
-    fields: dict[str, Expression] = {}
-    name = checks.text(given["name"], "the name of an operator")
-    for key, allowed in layout.words.items():
-        with problems.collecting():
-            words[key] = allowed.index(checks.choice(given[key], key, allowed)) if key in given else 0
-    for key, default in layout.fields.items():
-        with problems.collecting():
-            fields[key] = checks.expression(given[key], key, symbols) if key in given else Expression(default)
-    beside: tuple[str, str] | None = None
-    with problems.collecting():
-        if "beside" in given:
-            pair = checks.items(given["beside"], "beside")
-            if len(pair) != 2:
-                raise error(given["beside"], f"found {len(pair)} words; need [operator, pass]")
-            beside = (checks.text(pair[0], "an operator"), checks.choice(pair[1], "pass", BACKWARD_PASSES))
-    problems.raise_any()
-    return Operator(name, words, beside, fields)
+def _operator(node: Node, symbols: Iterable[str], layout: OperatorLayout) -> Operator:
+    written = checks.fields(node, "an operator", ("name", *layout.words, *layout.fields, "beside"), ("name", "type"))
+    operator = Operator(
+        checks.text(written["name"], "the name of an operator"),
+        {key: written.read(key, checks.position, key, allowed, default=0) for key, allowed in layout.words.items()},
+        written.read("beside", _beside, default=None),
+        {
+            key: written.read(key, checks.expression, key, symbols, default=Expression(default))
+            for key, default in layout.fields.items()
+        },
+    )
+    written.problems.raise_any()
+    return operator
+
+
+def _beside(node: Node) -> tuple[str, str]:
+    pair = checks.items(node, "beside")
+    if len(pair) != 2:
+        raise error(node, f"found {len(pair)} words; need [operator, pass]")
+    return checks.text(pair[0], "an operator"), checks.choice(pair[1], "pass", BACKWARD_PASSES)
 
 
 def _check_beside(operators: Iterable[Operator], node: Node) -> None:

@@ -23,10 +23,10 @@ def band_fields(metrics: list[pa.Field]) -> list[pa.Field]:
 def bands(name: str, values: np.ndarray) -> dict[str, np.ndarray]:
     """Quantiles and mean [row] of a metric [row, point] over the points that are not NaN; NaN where all are."""
     known = np.any(~np.isnan(values), axis=1)
-    found = {f"{name}_{ending}": np.full(len(values), np.nan) for ending in (*BAND_SHARES, "mean")}
+    banded = {f"{name}_{ending}": np.full(len(values), np.nan) for ending in (*BAND_SHARES, "mean")}
     if known.any():
         quantiles = np.nanquantile(values[known], list(BAND_SHARES.values()), axis=1)
         for ending, quantile in zip(BAND_SHARES, quantiles, strict=True):
-            found[f"{name}_{ending}"][known] = quantile
-        found[f"{name}_mean"][known] = np.nanmean(values[known], axis=1)
-    return found
+            banded[f"{name}_{ending}"][known] = quantile
+        banded[f"{name}_mean"][known] = np.nanmean(values[known], axis=1)
+    return banded

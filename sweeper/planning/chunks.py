@@ -7,9 +7,9 @@ from functools import cached_property
 
 import numpy as np
 
-from sweeper.engine.space import Chunking, Grid
+from sweeper.engine.space import Cutting, Grid
 from sweeper.planning.modes import MODES
-from sweeper.study.output import Output
+from sweeper.study.output import StudyOutput
 
 CHUNK_POINTS = 1 << 21
 """Points of a chunk at most: about a second of work."""
@@ -26,10 +26,10 @@ class Chunks:
     """The chunks of some boxes."""
 
     grids: Sequence[Grid]
-    output: Output
+    output: StudyOutput
 
     @cached_property
-    def chunkings(self) -> tuple[Chunking, ...]:
+    def chunkings(self) -> tuple[Cutting, ...]:
         """How every box is cut."""
         return tuple(_chunking(grid, self.output) for grid in self.grids)
 
@@ -52,7 +52,7 @@ class Chunks:
         return int(np.prod([high - low for low, high in ranges], dtype=object))
 
 
-def _chunking(grid: Grid, output: Output) -> Chunking:
+def _chunking(grid: Grid, output: StudyOutput) -> Cutting:
     """Whole searches stay together; where every point is a row, all axes may be cut."""
     mode = MODES[output.mode]
     axes = len(grid.axes) if mode.cuts_searches else grid.swept

@@ -10,15 +10,16 @@ import numpy as np
 from kernels.codes import NAMED_FORMATS
 from kernels.models import EQUATIONS
 from sweeper.engine.evaluation import Evaluation, evaluate, evaluate_feasible
-from sweeper.engine.program import Given, Program, build_program
+from sweeper.engine.program import InputColumn, Program, build_program
 from sweeper.engine.space import Domain, Factor, Grid
 from sweeper.inputs.families import FAMILIES, family_of
 from sweeper.inputs.generated import equations_of, with_generated
 from sweeper.inputs.numbers import (
     Surroundings,
+    by_name,
     efficiency_curves,
     format_width,
-    given_numbers,
+    number_columns,
     switch_columns,
     switches,
     topology_kinds,
@@ -66,15 +67,15 @@ class Columns:
         around = Surroundings(grid, self.study.library, self.study.workloads, self.study.packages)
         workload = self.study.workloads[structure["workload"]]
         family = FAMILIES[family_of(workload)]
-        given = given_columns(around, structure)
+        inputs = input_columns(around, structure)
         if trials is not None:
-            given |= trials.given(given)
+            inputs |= trials.inputs(inputs)
         package = self.study.packages.get(structure["package"])
         values = {name: _numbers(grid, name) for name in grid.columns if around.varies(name)}
         return build_program(
             wanted,
             equations_of(around, family.equations),
-            {**given, **package_columns(around, structure, given)},
+            {**inputs, **package_columns(around, structure, inputs)},
             switches(around, structure),
             {**family.sizes(workload, structure["partitioning"]), "die": len(package.dies) if package else 0},
             values if trials is None else {**values, TRIAL: NUMBERED},
@@ -89,12 +90,12 @@ class Columns:
             program, part, _ = parts[0]
             return evaluate(program, part, wanted)
         sizes = tuple(factor.size for factor in domain)
-        found = {name: np.empty(sizes) for name in wanted}
+        columns = {name: np.empty(sizes) for name in wanted}
         for program, part, where in parts:
             shape = tuple(factor.size for factor in part)
             for name, values in evaluate(program, part, wanted).items():
-                found[name][where] = values.reshape(shape)
-        return {name: values.reshape(-1) for name, values in found.items()}
+                columns[name][where] = values.reshape(shape)
+        return {name: values.reshape(-1) for name, values in columns.items()}
 
     def feasible(self, grid: Grid, domain: Domain, wanted: Sequence[str]) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         """The points of a domain that can run, in order, and columns (`infeasible_reason` among them) at these."""
@@ -103,15 +104,15 @@ class Columns:
             program, part, _ = parts[0]
             return evaluate_feasible(program, part, wanted)
         sizes = tuple(factor.size for factor in domain)
-        numbers, found = [], []
+        numbers, parted = [], []
         for program, part, where in parts:
             points, values = evaluate_feasible(program, part, wanted)
             rows = np.ravel_multi_index(np.broadcast_arrays(*where), sizes)
             numbers.append(rows.reshape(-1)[points])
-            found.append(values)
+            parted.append(values)
         every = np.concatenate(numbers)
         order = np.argsort(every)
-        return every[order], {name: np.concatenate([values[name] for values in found])[order] for name in wanted}
+        return every[order], {name: np.concatenate([values[name] for values in parted])[order] for name in wanted}
 
     def _parts(
         self, grid: Grid, domain: Domain, wanted: Sequence[str]
@@ -142,12 +143,12 @@ class Columns:
     ) -> dict[str, np.ndarray]:
         """Columns of points, numbered within the box, each with a trial: values `x` [point, name] of some columns."""
         trials = self.trials(grid, names, x)
-        found = {name: np.empty(len(points)) for name in wanted}
+        columns = {name: np.empty(len(points)) for name in wanted}
         for rows, evaluation in self._evaluations(grid, points, trials, tuple(wanted)):
-            evaluation.renew(TRIAL)
+            evaluation.renew()
             for name in wanted:
-                found[name][rows] = evaluation.at_points(name)
-        return found
+                columns[name][rows] = evaluation.at_points(name)
+        return columns
 
     def _evaluations(
         self, grid: Grid, points: np.ndarray, trials: Trials, wanted: tuple[str, ...]
@@ -160,27 +161,28 @@ class Columns:
         if key not in trials.evaluations:
             if len(trials.evaluations) >= KEPT_EVALUATIONS:
                 trials.evaluations.clear()
-            found = []
+            evaluations = []
             factor = with_trials(grid.listing(points)[0])
             for codes, rows, part in _groups(factor, [name for name in STRUCTURE if name in grid.columns]):
-                evaluation = Evaluation(self.program(grid, _named(grid, (codes,)), wanted, trials), (part,))
-                for stage in evaluation.program.stages:
-                    if TRIAL not in stage.needs:
-                        evaluation.run(stage)
-                found.append((rows, evaluation))
-            trials.evaluations[key] = found
+                program = self.program(grid, _named(grid, (codes,)), wanted, trials)
+                evaluations.append((rows, Evaluation(program, (part,), {TRIAL})))
+            trials.evaluations[key] = evaluations
         return trials.evaluations[key]
 
 
-def given_columns(around: Surroundings, structure: Mapping[str, str]) -> dict[str, Given]:
+def input_columns(around: Surroundings, structure: Mapping[str, str]) -> dict[str, InputColumn]:
     """Every column that the space gives, for one combination of the structural columns."""
     workload = around.workloads[structure["workload"]]
-    found = [*given_numbers(around).values(), *topology_kinds(around), efficiency_curves(around)]
-    found += switch_columns(around)
-    found += [format_width(around, tensor) for tensor in NAMED_FORMATS]
-    known = {given.name: given for given in found}
-    of_workload = FAMILIES[family_of(workload)].inputs(around, workload, structure["partitioning"], known)
-    return with_generated(around, {**known, **{given.name: given for given in of_workload}})
+    of_space = number_columns(around) | by_name(
+        [
+            *topology_kinds(around),
+            efficiency_curves(around),
+            *switch_columns(around),
+            *(format_width(around, tensor) for tensor in NAMED_FORMATS),
+        ]
+    )
+    of_workload = FAMILIES[family_of(workload)].inputs(around, workload, structure["partitioning"], of_space)
+    return with_generated(around, of_space | by_name(of_workload))
 
 
 def structures(grids: Sequence[Grid]) -> Iterator[tuple[Grid, dict[str, str]]]:

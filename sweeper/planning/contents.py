@@ -85,7 +85,7 @@ class Contents:
         """What has one and the same value in the whole study, assumptions that it does not mention included."""
         names = {*NAMED_DEFAULTS, *NUMBERS, *(name for grid in self.grids for name in grid.columns)}
         values = {name: {value for grid in self.grids for value in values_of(grid, name)} for name in sorted(names)}
-        return {name: next(iter(found)) for name, found in values.items() if len(found) == 1}
+        return {name: next(iter(taken)) for name, taken in values.items() if len(taken) == 1}
 
     def schema(self, programs: Sequence[Program], metadata: dict[str, str]) -> pa.Schema:
         """Schema with unit, meaning, grade and sources of every column, given the programs that write the metrics."""

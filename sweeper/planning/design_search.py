@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from kernels import reduce
 from kernels.codes import REASONS
-from sweeper.engine.budgets import Budgets
+from sweeper.engine.budgets import SharedBudgets
 from sweeper.engine.descent import SearchResult, descend, global_search, points_per_step
 from sweeper.engine.space import Grid
 from sweeper.planning.schema import field
@@ -68,11 +68,11 @@ class DesignSearch:
         return self.optimize.columns(self.grid.columns)
 
     @cached_property
-    def budgets(self) -> Budgets:
+    def budgets(self) -> SharedBudgets:
         """Values that they may have."""
         ranges = self.optimize.ranges
         bounds = {i: ranges[name] for i, name in enumerate(self.names) if name in ranges}
-        return Budgets(budget_groups(self.names), bounds, FLOOR)
+        return SharedBudgets(budget_groups(self.names), bounds, FLOOR)
 
     @property
     def _most_evaluations(self) -> int:
@@ -87,10 +87,9 @@ class DesignSearch:
         total = np.zeros(len(points))
         with np.errstate(invalid="ignore"):
             for objective, weight in zip(self.objectives, weights, strict=True):
-                sign = 1.0 if objective.sense == "minimise" else -1.0
                 column = values[objective.column]
                 if weight > 0.0:
-                    total += sign * (weight / whole) * np.log(np.where(column == 0.0, LEAST, column))
+                    total += objective.sign * (weight / whole) * np.log(np.where(column == 0.0, LEAST, column))
         fits = (values["infeasible_reason"] == 0.0) & np.isfinite(total) & self._holds(values)
         return np.where(fits, np.exp(np.clip(np.where(fits, total, 0.0), -LARGEST, LARGEST)), np.inf)
 
@@ -106,28 +105,27 @@ class DesignSearch:
         number `first` on. Of several objectives those rows are left out that others are better than in all of them.
         `known` designs are among the starts."""
         points = first + np.arange(self.grid.searched)
-        found = [self._search(points, weights, known) for weights in self.optimize.weights]
-        numbers, designs = np.array([point for point, _, _ in found]), np.array([x for _, x, _ in found])
+        optima = [self._search(points, weights, known) for weights in self.optimize.weights]
+        numbers, designs = np.array([point for point, _, _ in optima]), np.array([x for _, x, _ in optima])
         columns = self.evaluate(numbers, self.names, designs, wanted)
         failed = ~self._holds(self.evaluate(numbers, self.names, designs, self.wanted))
         reasons = columns["infeasible_reason"]
         columns["infeasible_reason"] = np.where((reasons == 0.0) & failed, CONSTRAINT_FAILED, reasons)
-        columns[WEIGHTING] = np.arange(float(len(found)))
-        columns |= {name: np.array([facts[name] for _, _, facts in found]) for name in SEARCH_FACTS}
-        kept = self._front(columns) if len(found) > 1 else np.arange(1)
+        columns[WEIGHTING] = np.arange(float(len(optima)))
+        columns |= {name: np.array([facts[name] for _, _, facts in optima]) for name in SEARCH_FACTS}
+        kept = self._front(columns) if len(optima) > 1 else np.arange(1)
         return numbers[kept], {name: values[kept] for name, values in columns.items()}, designs
 
     def _front(self, columns: Mapping[str, np.ndarray]) -> np.ndarray:
         """Rows that no other is better than in all objectives."""
-        signs = [1.0 if objective.sense == "minimise" else -1.0 for objective in self.objectives]
-        scores = [sign * columns[objective.column] for sign, objective in zip(signs, self.objectives)]
+        scores = [objective.sign * columns[objective.column] for objective in self.objectives]
         front = np.empty(len(scores[0]), np.int64)
         return front[: reduce.pareto(np.stack(scores, axis=-1), columns["infeasible_reason"], front)]
 
     def _meet(self, points: np.ndarray, designs: np.ndarray, weights: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
         """Best score of every point, and its design, among its own design and some others."""
         block = max(BATCH // (len(designs) + 1), 1)
-        scores, found = [], []
+        scores, designs_met = [], []
         for first in range(0, len(points), block):
             part = points[first : first + block]
             tried = np.concatenate([self._own(part)[:, None], np.tile(designs, (len(part), 1, 1))], axis=1)
@@ -135,8 +133,8 @@ class DesignSearch:
             score = score.reshape(len(part), -1)
             chosen = score.argmin(axis=1)
             scores.append(score[np.arange(len(part)), chosen])
-            found.append(tried[np.arange(len(part)), chosen])
-        return np.concatenate(scores), np.concatenate(found)
+            designs_met.append(tried[np.arange(len(part)), chosen])
+        return np.concatenate(scores), np.concatenate(designs_met)
 
     def _own(self, points: np.ndarray) -> np.ndarray:
         """Designs that points have without a search, made to fit."""
@@ -183,5 +181,5 @@ class DesignSearch:
 
         if self.optimize.method == "global":
             return global_search(evaluate, self.budgets, self._most_evaluations, self.optimize.seed)
-        given = np.concatenate([self._own(np.array([point])), starts])[: self.optimize.starts]
-        return descend(evaluate, self.budgets, len(given), self.optimize.steps, self.optimize.seed, given)
+        designs = np.concatenate([self._own(np.array([point])), starts])[: self.optimize.starts]
+        return descend(evaluate, self.budgets, len(designs), self.optimize.steps, self.optimize.seed, designs)

@@ -14,7 +14,7 @@ from sweeper.engine.space import Grid
 from sweeper.planning.bands import FEASIBLE_SHARE, band_fields, bands
 from sweeper.planning.columns import Columns
 from sweeper.planning.design_search import DesignSearch, search_fields
-from sweeper.study.output import Output
+from sweeper.study.output import StudyOutput
 from sweeper.study.study import Study
 
 TILE_POINTS = 1 << 17
@@ -80,8 +80,8 @@ def quantiles(columns: Columns, wanted: Wanted, grid: Grid, ranges: Ranges) -> R
     of which none can has the reason of its first point."""
     parts = []
     for rows, tiles in _searches(grid, ranges):
-        found = [columns.over(grid, grid.slice(tile), wanted.all_columns) for tile in tiles]
-        values = {name: np.concatenate([part[name] for part in found]) for name in wanted.all_columns}
+        evaluated = [columns.over(grid, grid.slice(tile), wanted.all_columns) for tile in tiles]
+        values = {name: np.concatenate([part[name] for part in evaluated]) for name in wanted.all_columns}
         reasons = values.pop("infeasible_reason").reshape(-1, grid.searched)
         fits = reasons == 0.0
         banded = {
@@ -117,19 +117,19 @@ def _search(columns: Columns, wanted: Wanted, grid: Grid, tile: Ranges, whole: b
     reasons = values["infeasible_reason"]
     rows = len(reasons) // grid.searched if whole else 1
     objectives = wanted.study.objectives
-    scores = np.stack([values[o.column] if o.sense == "minimise" else -values[o.column] for o in objectives], axis=-1)
+    scores = np.stack([o.sign * values[o.column] for o in objectives], axis=-1)
     kept = _kept(wanted.study.output, scores.reshape(rows, -1, scores.shape[-1]), reasons.reshape(rows, -1))
     return grid.ranges_first(tile) + kept, scores[kept], reasons[kept]
 
 
-def _best_of(output: Output, parts: Sequence[tuple[np.ndarray, ...]]) -> np.ndarray:
+def _best_of(output: StudyOutput, parts: Sequence[tuple[np.ndarray, ...]]) -> np.ndarray:
     """The best among the bests of several tiles of one search."""
     numbers, scores, reasons = (np.concatenate(column) for column in zip(*parts, strict=True))
     order = np.argsort(numbers, kind="stable")
     return numbers[order][_kept(output, scores[order][None], reasons[order][None])]
 
 
-def _kept(output: Output, scores: np.ndarray, reasons: np.ndarray) -> np.ndarray:
+def _kept(output: StudyOutput, scores: np.ndarray, reasons: np.ndarray) -> np.ndarray:
     """Positions that survive, flat and in the order of the points. `scores` is [rows, points, objectives]."""
     rows, points, _ = scores.shape
     if output.mode == "pareto":
@@ -174,7 +174,7 @@ class Mode:
     """
 
     rows: Callable[[Columns, Wanted, Grid, Ranges], Rows]
-    kept: Callable[[Output, int], int] = lambda output, points: 1
+    kept: Callable[[StudyOutput, int], int] = lambda output, points: 1
     cuts_searches: bool = False
     many_points_a_row: bool = False
     fields: Callable[[list[pa.Field]], list[pa.Field]] = lambda metrics: metrics

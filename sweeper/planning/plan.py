@@ -21,7 +21,7 @@ from sweeper.planning.chunks import Chunks
 from sweeper.planning.columns import Columns, structures, with_structure
 from sweeper.planning.contents import Contents
 from sweeper.planning.identity import code_used, library_used
-from sweeper.planning.schema import ENCODING, table
+from sweeper.planning.schema import ENCODING, dataset_rows
 from sweeper.planning.trials import with_trials
 from sweeper.study.study import Study, load_study
 
@@ -183,7 +183,7 @@ class Plan:
         """Rows of one chunk, in the order of their point numbers."""
         grid, ranges = self.chunks.locate(chunk)
         numbers, values = self.contents.mode.rows(self.columns, self.contents, grid, ranges)
-        return table(self.schema, self.contents.axes, grid, numbers, values)
+        return dataset_rows(self.schema, self.contents.axes, grid, numbers, values)
 
     def points(self, point_ids: Sequence[int], wanted: Sequence[str]) -> dict[str, np.ndarray]:
         """Columns of some points of one box, by their numbers in the study."""

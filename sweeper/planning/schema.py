@@ -28,8 +28,8 @@ ALWAYS = (
 def axis_columns(grids: Sequence[Grid], hidden: Collection[str]) -> dict[str, list[float | str]]:
     """Axis columns of the dataset with every value they take: those that vary and the usual ones, none hidden."""
     names = [n for n in dict.fromkeys([*ALWAYS, *(n for grid in grids for n in grid.columns)]) if n not in hidden]
-    found = {name: list(dict.fromkeys(value for grid in grids for value in values_of(grid, name))) for name in names}
-    return {name: found[name] for name in names if name in ALWAYS or len(found[name]) > 1}
+    taken = {name: list(dict.fromkeys(value for grid in grids for value in values_of(grid, name))) for name in names}
+    return {name: values for name, values in taken.items() if name in ALWAYS or len(values) > 1}
 
 
 def field(
@@ -59,8 +59,8 @@ def lineage(program: Program, column: str) -> tuple[set[str], set[tuple[str, str
     seen = set(waiting)
     while waiting:
         name = waiting.pop()
-        if name in program.given:
-            sources.update(program.given[name].sources)
+        if name in program.inputs:
+            sources.update(program.inputs[name].sources)
             continue
         equations.add(f"{writers[name].name}: {writers[name].source}")
         for parent in writers[name].inputs:
@@ -76,7 +76,7 @@ def metric_field(name: str, programs: Iterable[Program], float32: bool) -> pa.Fi
     grades: set[str] = set()
     sources: set[str] = set()
     for program in programs:
-        origin = program.outputs.get(name) or program.given[name]
+        origin = program.outputs.get(name) or program.inputs[name]
         unit, about = origin.unit, origin.about
         _, graded = lineage(program, name)
         grades.update(grade for _, grade in graded)
@@ -110,7 +110,7 @@ def _axis_array(
     return pa.array(pa.array(own, pa.float64()).cast(kind).to_numpy()[codes])
 
 
-def table(
+def dataset_rows(
     schema: pa.Schema,
     axes: Mapping[str, list[float | str]],
     grid: Grid,

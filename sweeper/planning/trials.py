@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from sweeper.engine.evaluation import Evaluation
-from sweeper.engine.program import Given
+from sweeper.engine.program import InputColumn
 from sweeper.engine.space import Factor
 
 TRIAL = "trial"
@@ -26,11 +26,11 @@ class Trials:
     x: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
     evaluations: dict[Any, list[tuple[np.ndarray, Evaluation]]] = field(default_factory=dict)
 
-    def given(self, known: Mapping[str, Given]) -> dict[str, Given]:
+    def inputs(self, known: Mapping[str, InputColumn]) -> dict[str, InputColumn]:
         """These columns, in place of those that the box gives."""
         return {name: self._column(known[name], position) for name, position in self.columns.items()}
 
-    def _column(self, known: Given, position: int) -> Given:
+    def _column(self, known: InputColumn, position: int) -> InputColumn:
         return replace(
             known,
             needs=frozenset({TRIAL}),

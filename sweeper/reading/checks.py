@@ -4,13 +4,33 @@ Each function returns plain data or raises SpecError at the node; readers go on 
 `Problems.collecting()`.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from typing import TypeVar
 
 from sweeper.errors import Problem, Problems, brief, unknown
-from sweeper.reading.expressions import Expression, ExpressionError, check_symbols, is_symbol
+from sweeper.reading.expressions import Expression, ExpressionError, check_symbols
 from sweeper.reading.nodes import Node, child_path, error
 from sweeper.reading.units import QuantityError, attribute_value
 from sweeper.words.attributes import Attribute
+
+Value = TypeVar("Value")
+Default = TypeVar("Default")
+Key = TypeVar("Key", bound=Hashable)
+
+
+class Fields(dict[str, Node]):
+    """Entries of a mapping, to be read one by one: mistakes are noted among `problems`."""
+
+    def __init__(self, entries: Mapping[str, Node], problems: Problems) -> None:
+        super().__init__(entries)
+        self.problems = problems
+
+    def read(self, key: str, read: Callable[..., Value], *details: object, default: Default) -> Value | Default:
+        """What `read(node, *details)` makes of an entry; the default where it is absent or mistaken."""
+        if key in self:
+            with self.problems.collecting():
+                return read(self[key], *details)
+        return default
 
 
 def mapping(node: Node, what: str) -> dict[str, Node]:
@@ -20,7 +40,7 @@ def mapping(node: Node, what: str) -> dict[str, Node]:
     return node.value
 
 
-def fields(node: Node, what: str, allowed: Iterable[str], required: Collection[str] = ()) -> dict[str, Node]:
+def fields(node: Node, what: str, allowed: Iterable[str], required: Collection[str] = ()) -> Fields:
     """The entries of a mapping whose keys are known. Raises SpecError for all unknown and missing keys at once."""
     entries = mapping(node, what)
     problems = key_problems(node, what, allowed)
@@ -28,7 +48,7 @@ def fields(node: Node, what: str, allowed: Iterable[str], required: Collection[s
         if key not in entries:
             problems.append(node.problem(f"{what} lacks the key {key!r} (found: {', '.join(entries) or 'nothing'})"))
     problems.raise_any()
-    return entries
+    return Fields(entries, Problems())
 
 
 def key_problems(node: Node, what: str, allowed: Iterable[str]) -> Problems:
@@ -42,14 +62,14 @@ def key_problems(node: Node, what: str, allowed: Iterable[str]) -> Problems:
     return problems
 
 
-def known_fields(node: Node, what: str, allowed: Iterable[str], problems: Problems) -> dict[str, Node]:
+def known_fields(node: Node, what: str, allowed: Iterable[str], problems: Problems) -> Fields:
     """The entries of a mapping whose keys are allowed; the others become problems. Empty if it is no mapping."""
     names = frozenset(allowed)
     with problems.collecting():
         entries = mapping(node, what)
         problems.extend(key_problems(node, what, names))
-        return {key: value for key, value in entries.items() if key in names}
-    return {}
+        return Fields({key: value for key, value in entries.items() if key in names}, problems)
+    return Fields({}, problems)
 
 
 def items(node: Node, what: str) -> tuple[Node, ...]:
@@ -72,16 +92,27 @@ def texts(node: Node, what: str) -> tuple[str, ...]:
     """A list of texts without duplicates, or a single text; an empty list is allowed."""
     if not isinstance(node.value, tuple):
         return (text(node, what),)
-    items_by_name: dict[str, Node] = {}
+    return distinct(node.value, lambda item: text(item, f"an item of {what}"))
+
+
+def _twice(node: Node, first: Node) -> str:
+    return f"{brief(node.text.strip())} is given twice"
+
+
+def distinct(
+    nodes: Iterable[Node], read: Callable[[Node], Key], twice: Callable[[Node, Node], str] = _twice
+) -> tuple[Key, ...]:
+    """What nodes say, if no two say the same; `twice` is the message about one and the first that says so."""
+    first: dict[Key, Node] = {}
     problems = Problems()
-    for item in node.value:
+    for node in nodes:
         with problems.collecting():
-            name = text(item, f"an item of {what}")
-            if name in items_by_name:
-                raise error(item, f"{brief(name)} is given twice")
-            items_by_name[name] = item
+            key = read(node)
+            if key in first:
+                raise error(node, twice(node, first[key]))
+            first[key] = node
     problems.raise_any()
-    return tuple(items_by_name)
+    return tuple(first)
 
 
 def choice(node: Node, what: str, allowed: Iterable[str]) -> str:
@@ -91,6 +122,11 @@ def choice(node: Node, what: str, allowed: Iterable[str]) -> str:
     if name not in names:
         raise error(node, unknown(what, name, names))
     return name
+
+
+def position(node: Node, what: str, allowed: Sequence[str]) -> int:
+    """Position of one of some names."""
+    return allowed.index(choice(node, what, allowed))
 
 
 def boolean(node: Node, what: str) -> bool:
@@ -138,23 +174,6 @@ def expression(node: Node, what: str, symbols: Iterable[str] | None = None) -> E
         return parsed
     except ExpressionError as fault:
         raise error(node, fault.message, fault.offset) from None
-
-
-def definitions(
-    nodes: Mapping[str, Node], known: Collection[str], columns: Collection[str]
-) -> tuple[tuple[str, Expression], ...]:
-    """Named expressions in order, each in the symbols known less those defined after it; none may redefine a column."""
-    expressions: dict[str, Expression] = {}
-    problems = Problems()
-    later = list(nodes)
-    for name, node in nodes.items():
-        with problems.collecting():
-            if not is_symbol(name) or name in columns:
-                raise error(node, f"{name!r} cannot name a definition; it is no symbol or is a column")
-            expressions[name] = expression(node, name, set(known) - set(later))
-        later.remove(name)
-    problems.raise_any()
-    return tuple(expressions.items())
 
 
 def absent(node: Node, key: str, message: str) -> Problem:

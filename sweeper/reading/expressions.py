@@ -25,6 +25,8 @@ MAX_POWER = 64
 """Largest exponent that may be written; a larger one is surely a mistake."""
 
 Operand = float | str | NDArray[Any]
+Evaluator = Callable[[Mapping[str, "Operand"]], Any]
+"""Value of a part of an expression, given those of its symbols: a numpy array (of no dimension for a scalar)."""
 
 
 class ExpressionError(ValueError):
@@ -75,7 +77,11 @@ _COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.GtE: np.greater_equal,
 }
 
-_UNARY: dict[type[ast.unaryop], Callable[[Any], Any]] = {ast.USub: np.negative, ast.UAdd: np.positive}
+_UNARY: dict[type[ast.unaryop], Callable[[Any], Any]] = {
+    ast.USub: np.negative,
+    ast.UAdd: np.positive,
+    ast.Not: np.logical_not,
+}
 
 FUNCTIONS: dict[str, tuple[int, int, Callable[..., Any]]] = {
     "min": (1, 20, lambda *values: reduce(np.minimum, values)),
@@ -100,7 +106,7 @@ class Expression:
     """Names that `evaluate` needs; `a.b` is one name."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "symbols", _parse(self.text)[1])
+        object.__setattr__(self, "symbols", _parse(self.text)[2])
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Expression, (self.text,)
@@ -117,7 +123,7 @@ class Expression:
         Raises ExpressionError for a name that `values` lacks and for text where a number is needed.
         """
         with np.errstate(all="ignore"):
-            result = np.asarray(_evaluate(_parse(self.text)[0], values))
+            result = np.asarray(_parse(self.text)[1](values))
         return result if result.ndim else result.item()
 
     def bind(self, values: Mapping[str, float]) -> "Expression":
@@ -169,8 +175,8 @@ def _clean(text: str) -> str:
 
 
 @lru_cache(maxsize=20_000)
-def _parse(text: str) -> tuple[ast.expr, frozenset[str]]:
-    """Tree and symbols of an expression."""
+def _parse(text: str) -> tuple[ast.expr, Evaluator, frozenset[str]]:
+    """Tree of an expression, what evaluates it, and its symbols."""
     if len(text) > MAX_LENGTH:
         raise ExpressionError(f"an expression of {len(text)} characters; at most {MAX_LENGTH} are read")
     clean = _clean(text)
@@ -185,8 +191,8 @@ def _parse(text: str) -> tuple[ast.expr, frozenset[str]]:
     except (ValueError, MemoryError, RecursionError):
         raise ExpressionError(f"cannot read {brief(clean)}") from None
     symbols: set[str] = set()
-    _check(tree, symbols, 1)
-    return tree, frozenset(symbols)
+    evaluate = _compiled(tree, symbols)
+    return tree, evaluate, frozenset(symbols)
 
 
 def _offset(node: ast.AST) -> int:
@@ -202,98 +208,92 @@ def _name(node: ast.AST) -> str:
     return ""
 
 
-def _check(node: ast.expr, symbols: set[str], depth: int) -> None:
-    """Refuse what is not in the grammar, and collect the symbols."""
+def _compiled(node: ast.expr, symbols: set[str], depth: int = 1) -> Evaluator:
+    """What evaluates a node; refuses what is not in the grammar, and collects the symbols."""
     if depth > MAX_DEPTH:
         raise ExpressionError(f"nested deeper than {MAX_DEPTH} levels", _offset(node))
-    children: list[ast.expr] = []
+
+    def any_value(child: ast.expr) -> Evaluator:
+        return _compiled(child, symbols, depth + 1)
+
+    def number(child: ast.expr) -> Evaluator:
+        evaluate = any_value(child)
+        return lambda values: _number(child, evaluate(values))
+
     name = _name(node)
     if name:
         if name in FUNCTIONS:
             raise ExpressionError(f"{name} is a function; call it as {name}(...)", _offset(node))
         symbols.add(name)
-    elif isinstance(node, ast.Constant):
-        _check_constant(node)
-    elif isinstance(node, ast.BinOp) and type(node.op) in _BINARY:
-        children = [node.left, node.right]
+        return lambda values: _looked_up(node, name, values)
+    if isinstance(node, ast.Constant):
+        constant = _constant(node)
+        return lambda values: constant
+    if isinstance(node, ast.BinOp) and type(node.op) in _BINARY:
         if isinstance(node.op, ast.Pow) and _beyond(node.right, MAX_POWER):
             raise ExpressionError(f"an exponent beyond {MAX_POWER}", _offset(node.right))
-    elif isinstance(node, ast.UnaryOp) and (type(node.op) in _UNARY or isinstance(node.op, ast.Not)):
-        children = [node.operand]
-    elif isinstance(node, ast.BoolOp):
-        children = node.values
-    elif isinstance(node, ast.Compare) and all(type(op) in _COMPARISONS for op in node.ops):
-        children = [node.left, *node.comparators]
-    elif isinstance(node, ast.Call):
-        children = _arguments(node)
-    else:
-        what = brief(ast.unparse(node))
-        raise ExpressionError(f"{what} is not allowed; use numbers, names, + - * / // % **, comparisons, "
-                              f"and, or, not, {', '.join(FUNCTIONS)}", _offset(node))  # fmt: skip
-    for child in children:
-        _check(child, symbols, depth + 1)
+        operation, left, right = _BINARY[type(node.op)], number(node.left), number(node.right)
+        return lambda values: operation(left(values), right(values))
+    if isinstance(node, ast.UnaryOp) and type(node.op) in _UNARY:
+        change, operand = _UNARY[type(node.op)], number(node.operand)
+        return lambda values: change(operand(values))
+    if isinstance(node, ast.BoolOp):
+        join = np.logical_and if isinstance(node.op, ast.And) else np.logical_or
+        parts = [number(value) for value in node.values]
+        return lambda values: reduce(join, [np.not_equal(part(values), 0) for part in parts])
+    if isinstance(node, ast.Compare) and all(type(op) in _COMPARISONS for op in node.ops):
+        sides = [any_value(side) for side in (node.left, *node.comparators)]
+        return lambda values: _compare(node, [np.asarray(side(values)) for side in sides])
+    if isinstance(node, ast.Call):
+        function, arguments = _function(node), [number(argument) for argument in node.args]
+        return lambda values: function(*(argument(values) for argument in arguments))
+    what = brief(ast.unparse(node))
+    raise ExpressionError(f"{what} is not allowed; use numbers, names, + - * / // % **, comparisons, "
+                          f"and, or, not, {', '.join(FUNCTIONS)}", _offset(node))  # fmt: skip
 
 
 def _beyond(node: ast.expr, limit: int) -> bool:
     return isinstance(node, ast.Constant) and isinstance(node.value, int | float) and node.value > limit
 
 
-def _check_constant(node: ast.Constant) -> None:
+def _constant(node: ast.Constant) -> NDArray[Any]:
     value = node.value
     if isinstance(value, str):
-        return
+        return np.asarray(value)
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ExpressionError(f"{brief(value)} is not allowed; use a number or a name", _offset(node))
     if not abs(value) <= 1e300:
         raise ExpressionError("a number beyond 1e300", _offset(node))
+    return np.asarray(float(value))
 
 
-def _arguments(node: ast.Call) -> list[ast.expr]:
+def _function(node: ast.Call) -> Callable[..., Any]:
     if not isinstance(node.func, ast.Name):
         raise ExpressionError(f"only functions may be called: {', '.join(FUNCTIONS)}", _offset(node))
     if node.func.id not in FUNCTIONS:
         raise ExpressionError(unknown("function", node.func.id, FUNCTIONS), _offset(node))
-    least, most, _ = FUNCTIONS[node.func.id]
+    least, most, function = FUNCTIONS[node.func.id]
     if node.keywords or not least <= len(node.args) <= most:
         count = str(least) if least == most else f"{least} to {most}"
         raise ExpressionError(f"{node.func.id} takes {count} plain argument(s)", _offset(node))
-    return node.args
+    return function
 
 
-def _evaluate(node: ast.expr, values: Mapping[str, Operand]) -> Any:
-    """Value of a checked tree, as numpy arrays (of no dimension for a scalar)."""
-    name = _name(node)
-    if name:
-        if name not in values:
-            raise ExpressionError(unknown("name", name, values), _offset(node))
-        value = np.asarray(values[name])
-        return value if value.dtype.kind in "UO" else value.astype(np.float64)
-    if isinstance(node, ast.Constant):
-        return np.asarray(node.value if isinstance(node.value, str) else float(node.value))  # type: ignore[arg-type]
-    if isinstance(node, ast.BinOp):
-        return _BINARY[type(node.op)](_number(node.left, values), _number(node.right, values))
-    if isinstance(node, ast.UnaryOp):
-        operand = _number(node.operand, values)
-        return np.equal(operand, 0) if isinstance(node.op, ast.Not) else _UNARY[type(node.op)](operand)
-    if isinstance(node, ast.BoolOp):
-        truths = [np.not_equal(_number(value, values), 0) for value in node.values]
-        return reduce(np.logical_and if isinstance(node.op, ast.And) else np.logical_or, truths)
-    if isinstance(node, ast.Compare):
-        return _compare(node, values)
-    assert isinstance(node, ast.Call)
-    assert isinstance(node.func, ast.Name)
-    return FUNCTIONS[node.func.id][2](*(_number(argument, values) for argument in node.args))
+def _looked_up(node: ast.expr, name: str, values: Mapping[str, Operand]) -> NDArray[Any]:
+    if name not in values:
+        raise ExpressionError(unknown("name", name, values), _offset(node))
+    value = np.asarray(values[name])
+    return value if value.dtype.kind in "UO" else value.astype(np.float64)
 
 
-def _number(node: ast.expr, values: Mapping[str, Operand]) -> NDArray[Any]:
-    value = np.asarray(_evaluate(node, values))
+def _number(node: ast.expr, result: Any) -> NDArray[Any]:
+    value = np.asarray(result)
     if value.dtype.kind in "UO":
         raise ExpressionError(f"{brief(ast.unparse(node))} is text; text can only be compared", _offset(node))
     return value.astype(np.float64)
 
 
-def _compare(node: ast.Compare, values: Mapping[str, Operand]) -> Any:
-    sides = [np.asarray(_evaluate(side, values)) for side in (node.left, *node.comparators)]
+def _compare(node: ast.Compare, sides: list[NDArray[Any]]) -> Any:
     texts = [side.dtype.kind in "UO" for side in sides]
     if any(texts) and not (all(texts) and all(isinstance(op, ast.Eq | ast.NotEq) for op in node.ops)):
         raise ExpressionError("text can only be compared with text, by == or !=", _offset(node))

@@ -7,10 +7,10 @@ from typing import Protocol
 
 from sweeper.errors import UsageFault, unknown
 from sweeper.running import BACKENDS
-from sweeper.running.chunk import Failure, Job
+from sweeper.running.chunk import Job
 from sweeper.running.interrupt import Stop
 from sweeper.running.limits import Limits
-from sweeper.running.store import Receipt
+from sweeper.running.queue import Outcome
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Executor(Protocol):
 
     def __exit__(self, *error: object) -> None: ...
 
-    def outcomes(self, chunks: Sequence[int], stop: Stop) -> Iterator[Receipt | Failure | str | None]:
+    def outcomes(self, chunks: Sequence[int], stop: Stop) -> Iterator[Outcome]:
         """Final outcome of each chunk in the order of completion; ends early, without new chunks, once `stop` is set.
 
         In between it yields what else the user should know, or None at least every second or chunk.
@@ -44,5 +44,5 @@ def backend_named(name: str) -> Callable[[Demand], Executor]:
     if name not in BACKENDS:
         raise UsageFault(unknown("backend", name, BACKENDS))
     module, _, place = BACKENDS[name].rpartition(".")
-    found: Callable[[Demand], Executor] = getattr(import_module(module), place)
-    return found
+    executor: Callable[[Demand], Executor] = getattr(import_module(module), place)
+    return executor

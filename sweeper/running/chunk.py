@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from sweeper.errors import EnvironmentFault
 from sweeper.running.folders import STORAGE_FULL, Folder
-from sweeper.running.store import Plan, Receipt, encode, write_part
+from sweeper.running.store import Receipt, RunnablePlan, encode, write_part
 
 FEASIBLE = "feasible"
 """Boolean column by which feasible rows are counted."""
@@ -50,7 +50,7 @@ class Failure:
 class Job:
     """What every worker needs: the plan, its schema as the driver derived it, and the run directory. Picklable."""
 
-    plan: Plan
+    plan: RunnablePlan
     schema: pa.Schema
     run: Folder
 
@@ -59,8 +59,8 @@ def compute(job: Job, chunk: int) -> Receipt | Failure:
     """Evaluate a chunk and commit its part. Errors are returned, so that they reach the driver whole and small."""
     started = time.monotonic()
     try:
-        table = job.plan.evaluate(chunk)
-        file, size, digest = write_part(job.run, chunk, encode(table, job.schema, job.plan.encoding))
+        rows = job.plan.evaluate(chunk)
+        file, size, digest = write_part(job.run, chunk, encode(rows, job.schema, job.plan.encoding))
     except Exception as error:  # Whatever a chunk raises ends this chunk, not the run.
         full = isinstance(error, OSError) and error.errno in STORAGE_FULL
         text = "".join(traceback.format_exception(error))[-TRACEBACK_LETTERS:]
@@ -69,8 +69,8 @@ def compute(job: Job, chunk: int) -> Receipt | Failure:
         chunk=chunk,
         file=file,
         points=job.plan.chunk_points(chunk),
-        rows=table.num_rows,
-        feasible=_feasible(table),
+        rows=rows.num_rows,
+        feasible=_feasible(rows),
         bytes=size,
         sha256=digest,
         seconds=round(time.monotonic() - started, 4),
@@ -86,23 +86,23 @@ def code_version(libraries: Iterable[str]) -> dict[str, str]:
 
     Modules that are not loaded are left out: an edit of the command line must not stop a run that is under way.
     """
-    found = {package: version(package) for package in libraries}
-    found["python"] = platform.python_version()
+    versions = {package: version(package) for package in libraries}
+    versions["python"] = platform.python_version()
     for name, module in sorted(sys.modules.items()):
         if name.partition(".")[0] in OUR_PACKAGES and getattr(module, "__file__", None):
-            found[name] = hashlib.sha256(Path(str(module.__file__)).read_bytes()).hexdigest()[:12]
-    return found
+            versions[name] = hashlib.sha256(Path(str(module.__file__)).read_bytes()).hexdigest()[:12]
+    return versions
 
 
 def require_version(expected: Mapping[str, str]) -> None:
     """Raise EnvironmentFault if something loaded here differs from what the driver has loaded."""
     libraries = [name for name in expected if name.partition(".")[0] not in (*OUR_PACKAGES, "python")]
-    different = [name for name, found in code_version(libraries).items() if expected.get(name, found) != found]
+    different = [name for name, here in code_version(libraries).items() if expected.get(name, here) != here]
     if different:
         raise EnvironmentFault(f"{socket.gethostname()} has another version of {', '.join(different)}")
 
 
-def _feasible(table: pa.Table) -> int | None:
-    if FEASIBLE not in table.column_names:
+def _feasible(rows: pa.Table) -> int | None:
+    if FEASIBLE not in rows.column_names:
         return None
-    return int(pc.sum(table[FEASIBLE]).as_py() or 0)
+    return int(pc.sum(rows[FEASIBLE]).as_py() or 0)

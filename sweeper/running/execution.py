@@ -17,11 +17,11 @@ from sweeper.running.folders import STORAGE_FULL, Folder
 from sweeper.running.interrupt import Stop
 from sweeper.running.limits import Limits
 from sweeper.running.lock import Lock
-from sweeper.running.progress import Progress, Silent, progress_on_stderr
+from sweeper.running.progress import Progress, progress_on_stderr
 from sweeper.running.store import (
-    Plan,
     Receipt,
     ReceiptLog,
+    RunnablePlan,
     claim,
     committed,
     complete,
@@ -52,7 +52,7 @@ class RunResult:
 
 
 def run(
-    plan: Plan,
+    plan: RunnablePlan,
     out: str | Path | Folder = "results",
     backend: str = "local",
     workers: int | None = None,
@@ -80,7 +80,7 @@ def run(
     started = time.monotonic()
     folder = run_folder(out, plan)
     limits = Limits(retries, crashes, fail_fast, recycle)
-    shown = progress or (Silent() if quiet else progress_on_stderr())
+    shown = progress or (Progress() if quiet else progress_on_stderr())
     try:
         with Lock(folder) as lock:
             claim(folder, plan)
@@ -111,7 +111,7 @@ def run(
 class State:
     """What is known of a plan's chunks while it runs."""
 
-    plan: Plan
+    plan: RunnablePlan
     folder: Folder
     receipts: dict[int, Receipt]
     failed: list[Failure] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Where bytes lie: a directory of this machine or a place in an object store, behind one small interface.
+"""Where bytes lie: a directory of this machine or a place in an object store, as file systems of pyarrow.
 
 Both promise the same: after `put` returns the file is durable and whole, and nobody ever sees a part of it. A
 directory gets this from a draft that is synced and renamed, an object store from a single put of the final key.
@@ -9,10 +9,11 @@ import hashlib
 import itertools
 import os
 import socket
-from collections.abc import Iterator
+from abc import ABC, abstractmethod
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Protocol, TypeAlias
+from typing import IO, TypeAlias
 
 import pyarrow as pa
 import pyarrow.fs
@@ -31,49 +32,82 @@ _DRAFTS = itertools.count()
 
 
 @dataclass(frozen=True)
-class Entry:
+class StoredFile:
     """Size in bytes and time of last change (seconds since 1970, by the storage's clock) of one file."""
 
     size: int
     modified: float
 
 
-class Folder(Protocol):
+class Folder(ABC):
     """A place for files; paths are relative to it, with `/` between their parts. Must be picklable."""
 
+    filesystem: pyarrow.fs.FileSystem
+
+    @abstractmethod
+    def place(self, path: str) -> str:
+        """Where a file lies in the file system."""
+
+    @abstractmethod
     def inside(self, name: str) -> "Folder":
         """The folder of that name inside this one; it need not exist."""
 
+    @abstractmethod
     def put(self, path: str, data: Data) -> None:
         """Write a file whole and durably, in place of any older one. Raises OSError."""
 
+    @abstractmethod
     def put_new(self, path: str, data: Data) -> bool:
         """Write a file unless it exists; whether it was written."""
 
     def get(self, path: str) -> bytes | None:
         """Content of a file, None if there is none."""
+        try:
+            with self.filesystem.open_input_file(self.place(path)) as stream:
+                return bytes(stream.read())
+        except FileNotFoundError:
+            return None
 
     def sha256(self, path: str) -> str:
         """Hex digest of a file's content. Raises FileNotFoundError."""
+        digest = hashlib.sha256()
+        with self.filesystem.open_input_stream(self.place(path)) as stream:
+            while block := stream.read(1 << 22):
+                digest.update(block)
+        return digest.hexdigest()
 
-    def entries(self, path: str) -> dict[str, Entry]:
+    def entries(self, path: str) -> dict[str, StoredFile]:
         """Files directly in a folder, by name; drafts are left out, a missing folder is empty."""
+        selector = pyarrow.fs.FileSelector(self.place(path), allow_not_found=True)
+        return {
+            info.base_name: StoredFile(info.size, info.mtime_ns / 1e9 if info.mtime_ns else float("inf"))
+            for info in self.filesystem.get_file_info(selector)
+            if info.type == pyarrow.fs.FileType.File and not info.base_name.startswith(".")
+        }
 
     def remove(self, path: str) -> None:
         """Delete a file if it exists."""
+        with suppress(FileNotFoundError):
+            self.filesystem.delete_file(self.place(path))
 
+    @abstractmethod
     def sweep(self, path: str) -> None:
         """Delete the drafts that killed writers left in a folder."""
 
 
 @dataclass(frozen=True)
-class LocalFolder:
+class LocalFolder(Folder):
     """A directory of a file system with atomic renames; made at the first `put`."""
 
     root: Path
 
+    filesystem = pyarrow.fs.LocalFileSystem()
+
     def __str__(self) -> str:
         return str(self.root)
+
+    def place(self, path: str) -> str:
+        return str(self.root / path)
 
     def inside(self, name: str) -> "LocalFolder":
         return replace(self, root=self.root / name)
@@ -113,34 +147,13 @@ class LocalFolder:
             return False
         return True
 
-    def get(self, path: str) -> bytes | None:
-        try:
-            return (self.root / path).read_bytes()
-        except FileNotFoundError:
-            return None
-
-    def sha256(self, path: str) -> str:
-        with open(self.root / path, "rb") as stream:
-            return hashlib.file_digest(stream, "sha256").hexdigest()
-
-    def entries(self, path: str) -> dict[str, Entry]:
-        return {
-            entry.name: Entry(entry.stat().st_size, entry.stat().st_mtime)
-            for entry in _scan(self.root / path)
-            if entry.is_file() and not entry.name.startswith(".")
-        }
-
-    def remove(self, path: str) -> None:
-        (self.root / path).unlink(missing_ok=True)
-
     def sweep(self, path: str) -> None:
-        for entry in _scan(self.root / path):
-            if entry.name.startswith(".") and entry.name.endswith(".tmp"):
-                Path(entry.path).unlink(missing_ok=True)
+        for draft in (self.root / path).glob(".*.tmp"):
+            draft.unlink(missing_ok=True)
 
 
 @dataclass(frozen=True)
-class ObjectFolder:
+class ObjectFolder(Folder):
     """A prefix in a file system of pyarrow (S3, GCS, Azure, ...). There are no renames, hence no drafts."""
 
     filesystem: pyarrow.fs.FileSystem
@@ -150,12 +163,15 @@ class ObjectFolder:
     def __str__(self) -> str:
         return self.address
 
+    def place(self, path: str) -> str:
+        return f"{self.root}/{path}"
+
     def inside(self, name: str) -> "ObjectFolder":
         base, query, options = self.address.partition("?")
         return ObjectFolder(self.filesystem, f"{self.root}/{name}", f"{base.rstrip('/')}/{name}{query}{options}")
 
     def put(self, path: str, data: Data) -> None:
-        key = f"{self.root}/{path}"
+        key = self.place(path)
         if self.filesystem.type_name not in KEYS_ONLY:
             self.filesystem.create_dir(key.rpartition("/")[0], recursive=True)
         # All bytes in one write: a stream that fails half-way must not leave a shorter object.
@@ -168,32 +184,6 @@ class ObjectFolder:
             return False
         self.put(path, data)
         return self.get(path) == bytes(data)
-
-    def get(self, path: str) -> bytes | None:
-        try:
-            with self.filesystem.open_input_file(f"{self.root}/{path}") as stream:
-                return bytes(stream.read())
-        except FileNotFoundError:
-            return None
-
-    def sha256(self, path: str) -> str:
-        digest = hashlib.sha256()
-        with self.filesystem.open_input_stream(f"{self.root}/{path}") as stream:
-            while block := stream.read(1 << 22):
-                digest.update(block)
-        return digest.hexdigest()
-
-    def entries(self, path: str) -> dict[str, Entry]:
-        selector = pyarrow.fs.FileSelector(f"{self.root}/{path}", allow_not_found=True)
-        return {
-            info.base_name: Entry(info.size, info.mtime_ns / 1e9 if info.mtime_ns else float("inf"))
-            for info in self.filesystem.get_file_info(selector)
-            if info.type == pyarrow.fs.FileType.File
-        }
-
-    def remove(self, path: str) -> None:
-        if self.get(path) is not None:
-            self.filesystem.delete_file(f"{self.root}/{path}")
 
     def sweep(self, path: str) -> None:
         return None
@@ -217,14 +207,6 @@ def folder(where: str | Path | Folder) -> Folder:
     if filesystem.type_name == "local":
         return LocalFolder(Path(root))
     return ObjectFolder(filesystem, root.rstrip("/"), where)
-
-
-def _scan(directory: Path) -> Iterator[os.DirEntry[str]]:
-    try:
-        with os.scandir(directory) as entries:
-            yield from entries
-    except FileNotFoundError:
-        return
 
 
 def _make_durable(directory: Path) -> None:

@@ -1,9 +1,6 @@
 """How much a run puts up with before it gives up a chunk, a worker or itself."""
 
-from dataclasses import dataclass, replace
-
-from sweeper.running.chunk import Failure
-from sweeper.running.store import Receipt
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
@@ -20,11 +17,3 @@ class Limits:
     crashes: int = 3
     fail_fast: bool = False
     recycle: int = 1000
-
-    def worth_retrying(self, failure: Failure, attempts: int) -> bool:
-        """Whether a chunk that raised an error in each of its attempts gets another one."""
-        return attempts <= self.retries and not failure.storage
-
-    def counted(self, outcome: Receipt | Failure, attempts: int) -> Receipt | Failure:
-        """The final outcome of a chunk, a failure with its number of attempts."""
-        return replace(outcome, attempts=attempts) if isinstance(outcome, Failure) else outcome

@@ -1,12 +1,11 @@
 """Chunks one after another in this process: for small studies, for debugging, and wherever Ray is not wanted."""
 
-from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 
 from sweeper.running.backends import Demand
-from sweeper.running.chunk import Failure, compute
+from sweeper.running.chunk import compute
 from sweeper.running.interrupt import Stop
-from sweeper.running.store import Receipt
+from sweeper.running.queue import ChunkQueue, Outcome
 
 
 class LocalExecutor:
@@ -23,16 +22,8 @@ class LocalExecutor:
     def __exit__(self, *error: object) -> None:
         return None
 
-    def outcomes(self, chunks: Sequence[int], stop: Stop) -> Iterator[Receipt | Failure | str | None]:
+    def outcomes(self, chunks: Sequence[int], stop: Stop) -> Iterator[Outcome]:
         """Outcome of each chunk; one that raises is tried again after the others."""
-        waiting = deque(chunks)
-        attempts: Counter[int] = Counter()
-        while waiting and not stop.requested:
-            chunk = waiting.popleft()
-            outcome = compute(self._job, chunk)
-            attempts[chunk] += 1
-            if isinstance(outcome, Failure) and self._limits.worth_retrying(outcome, attempts[chunk]):
-                waiting.append(chunk)
-                yield f"chunk {chunk} failed and will be tried again: {outcome.error}"
-            else:
-                yield self._limits.counted(outcome, attempts[chunk])
+        work = ChunkQueue(chunks, self._limits)
+        while (chunk := work.take()) is not None and not stop.requested:
+            yield work.done(compute(self._job, chunk))

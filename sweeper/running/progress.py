@@ -2,7 +2,7 @@
 
 import sys
 import time
-from typing import Protocol, TextIO
+from typing import TextIO
 
 from rich.console import Console
 from rich.progress import BarColumn, ProgressColumn, Task, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -12,8 +12,8 @@ from rich.text import Text
 LINE_INTERVAL_S = 5.0
 
 
-class Progress(Protocol):
-    """What a run tells its watcher. Points are counted, since chunks differ in size."""
+class Progress:
+    """What a run tells its watcher; this one shows nothing. Points are counted, since chunks differ in size."""
 
     def start(self, points: int, done: int) -> None:
         """The run begins with `done` of its `points` computed by earlier runs."""
@@ -31,26 +31,7 @@ class Progress(Protocol):
         """The run ends, successfully or not."""
 
 
-class Silent:
-    """Shows nothing."""
-
-    def start(self, points: int, done: int) -> None:
-        return None
-
-    def advance(self, points: int) -> None:
-        return None
-
-    def fail(self, message: str) -> None:
-        return None
-
-    def note(self, message: str) -> None:
-        return None
-
-    def close(self) -> None:
-        return None
-
-
-class Lines:
+class Lines(Progress):
     """Plain lines for logs: one every few seconds, one for every failure and note, one at the end."""
 
     def __init__(self, stream: TextIO, interval_s: float = LINE_INTERVAL_S) -> None:
@@ -97,7 +78,7 @@ class _Rate(ProgressColumn):
         return Text(f"{task.speed or 0:,.0f} points/s")
 
 
-class Bar:
+class Bar(Progress):
     """A bar on a terminal, with notes scrolling above it."""
 
     def __init__(self, stream: TextIO) -> None:

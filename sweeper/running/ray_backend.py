@@ -10,7 +10,7 @@ workers as the limits allow. A lost machine is nobody's fault: its chunks go bac
 """
 
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ from sweeper.errors import EnvironmentFault
 from sweeper.running.backends import Demand
 from sweeper.running.chunk import Failure, Job, code_version, compute, require_version
 from sweeper.running.interrupt import Stop
-from sweeper.running.limits import Limits
+from sweeper.running.queue import ChunkQueue, Outcome
 from sweeper.running.ray_session import CLUSTER_ADVICE, ray_session
 from sweeper.running.store import RESOLVED, Receipt
 
@@ -50,8 +50,6 @@ WAITING = {
     "kernels": "compiling the kernels; they are kept for later runs",
     "processors": "no worker is running: all wait for a free processor of the cluster",
 }
-
-Outcome = Receipt | Failure | str | None
 
 
 class ChunkWorker:
@@ -111,52 +109,6 @@ class Slot:
     wake: float = 0.0
 
 
-class Work:
-    """Chunks to do, and what has happened to them."""
-
-    def __init__(self, chunks: Sequence[int], limits: Limits) -> None:
-        self._limits = limits
-        self._waiting = deque(chunks)
-        self._suspects: deque[int] = deque()
-        self._attempts: Counter[int] = Counter()
-        self._crashes: Counter[int] = Counter()
-
-    def __len__(self) -> int:
-        return len(self._waiting) + len(self._suspects)
-
-    def take(self, idle: bool) -> int | None:
-        """Next chunk for an actor; suspects come last, and only to an idle one."""
-        if self._waiting:
-            return self._waiting.popleft()
-        return self._suspects.popleft() if idle and self._suspects else None
-
-    def is_suspect(self, chunk: int) -> bool:
-        """Whether a chunk has taken down a worker."""
-        return chunk in self._crashes
-
-    def give_back(self, chunks: Sequence[int]) -> None:
-        """Chunks that were not computed through no fault of their own."""
-        self._waiting.extendleft(chunk for chunk in reversed(chunks) if not self.is_suspect(chunk))
-        self._suspects.extend(chunk for chunk in chunks if self.is_suspect(chunk))
-
-    def done(self, outcome: Receipt | Failure) -> Outcome:
-        """The outcome to report: final, or a note if the chunk will be tried again."""
-        chunk = outcome.chunk
-        self._attempts[chunk] += 1
-        if isinstance(outcome, Failure) and self._limits.worth_retrying(outcome, self._attempts[chunk]):
-            (self._suspects if self.is_suspect(chunk) else self._waiting).append(chunk)
-            return f"chunk {chunk} failed and will be tried again: {outcome.error}"
-        return self._limits.counted(outcome, self._attempts[chunk])
-
-    def crashed(self, chunk: int, cause: str) -> Outcome:
-        """The worker died at this chunk."""
-        self._crashes[chunk] += 1
-        if self._crashes[chunk] < self._limits.crashes:
-            self._suspects.append(chunk)
-            return f"a worker died at chunk {chunk}, which will be tried again alone: {cause}"
-        return Failure(chunk, f"its workers died: {cause}", attempts=self._crashes[chunk])
-
-
 class RayExecutor:
     """Executor on Ray actors; see `backends.Executor`. Raises EnvironmentFault if no actor can be started."""
 
@@ -200,7 +152,7 @@ class RayExecutor:
             raise EnvironmentFault(f"lost the Ray cluster: {_brief(error)}") from error
 
     def _outcomes(self, chunks: Sequence[int], stop: Stop) -> Iterator[Outcome]:
-        work = Work(chunks, self._limits)
+        work = ChunkQueue(chunks, self._limits)
         deadline = float("inf")
         while ((work or self._unclear) and not stop.requested) or any(slot.calls for slot in self._slots):
             now = time.monotonic()
@@ -256,7 +208,7 @@ class RayExecutor:
             count = min(int(self._ray.cluster_resources().get("CPU", 0)), self._demand.chunks)
             self._slots += [Slot() for _ in range(count - len(self._slots))]
 
-    def _feed(self, work: Work) -> None:
+    def _feed(self, work: ChunkQueue) -> None:
         """Give every working actor one chunk, then every one a second."""
         working = [slot for slot in self._slots if slot.state == "working"]
         for depth in range(1, DEPTH + 1):
@@ -294,7 +246,7 @@ class RayExecutor:
             raise EnvironmentFault(f"no worker can be started: {cause}{advice}")
         yield f"a worker could not be started: {cause}"
 
-    def _settle_call(self, slot: Slot, work: Work) -> Iterator[Outcome]:
+    def _settle_call(self, slot: Slot, work: ChunkQueue) -> Iterator[Outcome]:
         """The first call of an actor is done, or the actor is dead."""
         call, chunk = slot.calls[0]
         try:
@@ -308,7 +260,7 @@ class RayExecutor:
         slot.deaths = 0
         yield work.done(outcome)
 
-    def _bury(self, slot: Slot, work: Work, error: Exception) -> None:
+    def _bury(self, slot: Slot, work: ChunkQueue, error: Exception) -> None:
         """An actor is dead or unreachable. Calls run in order, so only the first of its chunks can be the reason."""
         suspect, *innocent = [chunk for _, chunk in slot.calls]
         work.give_back(innocent)
@@ -317,7 +269,7 @@ class RayExecutor:
         patience = VERDICT_S if isinstance(error, self._ray.exceptions.ActorUnavailableError) else 0.0
         self._unclear.append(Unclear(suspect, slot.node, _brief(error), time.monotonic() + patience))
 
-    def _judge(self, work: Work, now: float) -> Iterator[Outcome]:
+    def _judge(self, work: ChunkQueue, now: float) -> Iterator[Outcome]:
         """Blame chunks whose worker died while its machine lives on; give the others back."""
         if not self._unclear:
             return

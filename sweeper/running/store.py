@@ -40,7 +40,7 @@ FLUSH_SHARE, FLUSH_MIN_S, FLUSH_MAX_S = 0.01, 1.0, 30.0
 """Interval between two receipt files: a share of the elapsed time, within bounds."""
 
 
-class Plan(Protocol):
+class RunnablePlan(Protocol):
     """What there is to compute. Must be picklable, and `evaluate` a pure function of the chunk."""
 
     @property
@@ -112,17 +112,17 @@ def part_name(chunk: int) -> str:
     return f"part-{chunk:08d}.parquet"
 
 
-def run_folder(out: str | Path | Folder, plan: Plan) -> Folder:
+def run_folder(out: str | Path | Folder, plan: RunnablePlan) -> Folder:
     """The run directory of a plan inside the folder of all results; not made yet."""
     return folder(out).inside(f"{plan.name}-{plan.hash[:12]}")
 
 
-def directory_of(out: str | Path | Folder, plan: Plan) -> str:
+def directory_of(out: str | Path | Folder, plan: RunnablePlan) -> str:
     """Path or URI of a plan's run directory."""
     return str(run_folder(out, plan))
 
 
-def claim(run: Folder, plan: Plan) -> None:
+def claim(run: Folder, plan: RunnablePlan) -> None:
     """Write resolved.json, or check that the one there is of this plan. Raises OutputConflict if it is not."""
     mine = {"name": plan.name, "hash": plan.hash, "points": plan.point_count, "chunks": plan.chunk_count}
     text = run.get(RESOLVED)
@@ -130,8 +130,8 @@ def claim(run: Folder, plan: Plan) -> None:
         run.put(RESOLVED, _json({**mine, "study": plan.resolved}))
         return
     try:
-        found = json.loads(text)
-        theirs = {key: found.get(key) for key in mine}
+        there = json.loads(text)
+        theirs = {key: there.get(key) for key in mine}
     except (ValueError, AttributeError) as error:
         raise OutputConflict(f"{run} holds a {RESOLVED} that cannot be read ({error}); choose another --out") from error
     different = [key for key in mine if theirs[key] != mine[key]]
@@ -140,14 +140,14 @@ def claim(run: Folder, plan: Plan) -> None:
         raise OutputConflict(f"{run} holds another study ({what}); choose another --out")
 
 
-def encode(table: pa.Table, schema: pa.Schema, encoding: Mapping[str, Any]) -> pa.Buffer:
+def encode(rows: pa.Table, schema: pa.Schema, encoding: Mapping[str, Any]) -> pa.Buffer:
     """Parquet bytes of a part; the same for the same rows. Raises ValueError if the table has another schema."""
-    if not table.schema.equals(schema):
-        raise ValueError(f"chunk has another schema than the plan:\n{table.schema}\ninstead of\n{schema}")
+    if not rows.schema.equals(schema):
+        raise ValueError(f"chunk has another schema than the plan:\n{rows.schema}\ninstead of\n{schema}")
     parameters = [field.name for field in schema if (field.metadata or {}).get(b"role") == b"parameter"]
     sink = pa.BufferOutputStream()
     pq.write_table(
-        table.cast(schema),  # The names and types agree, the metadata become the plan's.
+        rows.cast(schema),  # The names and types agree, the metadata become the plan's.
         sink,
         use_dictionary=parameters or False,
         **encoding,
@@ -207,7 +207,7 @@ def read_receipts(run: Folder) -> dict[int, Receipt]:
     return receipts
 
 
-def committed(run: Folder, plan: Plan, thorough: bool = False) -> dict[int, Receipt]:
+def committed(run: Folder, plan: RunnablePlan, thorough: bool = False) -> dict[int, Receipt]:
     """Receipts whose part is there and intact; every other chunk has to be computed.
 
     A part is read and its checksum compared if it changed after its receipt was made; `thorough` does so for all.
@@ -242,10 +242,12 @@ def sweep(run: Folder) -> None:
         run.sweep(place)
 
 
-def complete(run: Folder, plan: Plan, receipts: Mapping[int, Receipt]) -> None:
+def complete(run: Folder, plan: RunnablePlan, receipts: Mapping[int, Receipt]) -> None:
     """Write manifest and success marker, unless they are there already. All chunks must be committed."""
     manifest = manifest_bytes(plan, receipts)
-    marker = _json({"points": plan.point_count, "parts": plan.chunk_count, "manifest_sha256": _sha256(manifest)})
+    marker = _json(
+        {"points": plan.point_count, "parts": plan.chunk_count, "manifest_sha256": hashlib.sha256(manifest).hexdigest()}
+    )
     run.remove(FAILURES)
     sweep(run)
     for file, data in ((MANIFEST, manifest), (SUCCESS, marker)):
@@ -253,7 +255,7 @@ def complete(run: Folder, plan: Plan, receipts: Mapping[int, Receipt]) -> None:
             run.put(file, data)
 
 
-def manifest_bytes(plan: Plan, receipts: Mapping[int, Receipt]) -> bytes:
+def manifest_bytes(plan: RunnablePlan, receipts: Mapping[int, Receipt]) -> bytes:
     """The manifest: the parts in the order of their chunks, and nothing that depends on how they were computed."""
     ordered = [receipts[chunk] for chunk in range(plan.chunk_count)]
     kept = ("chunk", "file", "points", "rows", "feasible", "bytes", "sha256")
@@ -306,7 +308,3 @@ def write_failures(run: Folder, failures: Sequence[Any]) -> None:
 
 def _json(value: Any) -> bytes:
     return (json.dumps(value, indent=1, ensure_ascii=False) + "\n").encode()
-
-
-def _sha256(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()

@@ -43,29 +43,24 @@ def axis_columns(name: str, node: Node) -> tuple[str, ...]:
     if not is_table(node):
         return (name,)
     assert isinstance(node.value, dict)
-    listed = checks.items(node.value["columns"], "columns")
-    problems = Problems()
-    columns: list[str] = []
-    for item in listed:
-        with problems.collecting():
-            column = checks.text(item, "a column")
-            if column not in ALL:
-                raise error(item, unknown_column(column))
-            if column in columns:
-                raise error(item, f"column {column!r} is given twice")
-            columns.append(column)
-    problems.raise_any()
-    return tuple(columns)
+    return checks.distinct(checks.items(node.value["columns"], "columns"), _column)
+
+
+def _column(node: Node) -> str:
+    column = checks.text(node, "a column")
+    if column not in ALL:
+        raise error(node, unknown_column(column))
+    return column
 
 
 def depends(node: Node) -> bool:
     """Whether an axis needs the constants of its box."""
     if not isinstance(node.value, dict):
         return False
-    given = node.value
-    inner = given.get("values")
+    written = node.value
+    inner = written.get("values")
     nested = isinstance(inner, Node) and isinstance(inner.value, dict) and any(map(depends, inner.value.values()))
-    return "divisors_of" in given or "where" in given or nested
+    return "divisors_of" in written or "where" in written or nested
 
 
 def read_axis(name: str, node: Node, searched: bool, stock: Stock, constants: Constants) -> Axis:
@@ -86,14 +81,17 @@ def is_table(node: Node) -> bool:
 def _values(node: Node, column: str, stock: Stock, constants: Constants) -> list[float | str]:
     """Values of one column: a scalar, a list, or one of the generators."""
     if isinstance(node.value, dict):
-        given = checks.fields(node, f"the values of {column}", (*_GENERATORS, *_TABLE))
-        if len(given) != 1 or not _GENERATORS.keys() >= given.keys():
-            raise error(node, f"found the keys {', '.join(given) or 'none'}; the values of {column} are a list, or one "
-                              f"of {', '.join(_GENERATORS)}, or a table of columns and rows")  # fmt: skip
-        (key, body) = next(iter(given.items()))
-        if column not in NUMERIC and key != "library":
+        written = checks.fields(node, f"the values of {column}", (*_GENERATED, *_TABLE))
+        if len(written) != 1 or not written.keys() <= set(_GENERATED):
+            shapes = f"a list, or one of {', '.join(_GENERATED)}, or a table of columns and rows"
+            raise error(node, f"found the keys {', '.join(written) or 'none'}; the values of {column} are {shapes}")
+        (key, body) = next(iter(written.items()))
+        if key == "library":
+            values = _library(body, column, stock)
+        elif column not in NUMERIC:
             raise error(node, f"{key} gives numbers, but {column} is a name; write a list")
-        values = _GENERATORS[key](body, column, stock, constants)
+        else:
+            values = _checked(body, _GENERATORS[key](body, NUMERIC[column], constants), NUMERIC[column])
     elif isinstance(node.value, tuple):
         return _listed(checks.items(node, f"the values of {column}"), column, stock)
     else:
@@ -106,16 +104,11 @@ def _values(node: Node, column: str, stock: Stock, constants: Constants) -> list
 def _listed(nodes: tuple[Node, ...], column: str, stock: Stock) -> list[float | str]:
     if len(nodes) > MAX_ROWS:
         raise error(nodes[0], f"{len(nodes)} values; an axis has at most {MAX_ROWS}")
-    values: dict[float | str, Node] = {}
-    problems = Problems()
-    for node in nodes:
-        with problems.collecting():
-            value = read_value(column, node, stock)
-            if value in values:
-                raise error(node, f"{brief(node.text)} is the same {column} as {brief(values[value].text)} before it")
-            values[value] = node
-    problems.raise_any()
-    return list(values)
+
+    def twice(node: Node, first: Node) -> str:
+        return f"{brief(node.text)} is the same {column} as {brief(first.text)} before it"
+
+    return list(checks.distinct(nodes, lambda node: read_value(column, node, stock), twice))
 
 
 def _numbers(node: Node, attribute: Attribute, shape: str) -> list[float]:
@@ -124,7 +117,7 @@ def _numbers(node: Node, attribute: Attribute, shape: str) -> list[float]:
     names = shape.strip("[]").split(", ")
     if len(nodes) != len(names):
         raise error(node, f"found {len(nodes)} values; need {shape}")
-    free = Attribute(attribute.unit, attribute.column, attribute.about)
+    free = Attribute(attribute.unit, attribute.about)
     return [
         float(checks.whole(item, "count", 2, MAX_ROWS)) if name == "count"
         else checks.number(item, free if name == "step" else attribute)
@@ -140,15 +133,13 @@ def _checked(node: Node, values: list[float], attribute: Attribute) -> list[floa
         raise error(node, str(fault)) from None
 
 
-def _linspace(node: Node, column: str, stock: Stock, constants: Constants) -> list[float | str]:
-    attribute = NUMERIC[column]
+def _linspace(node: Node, attribute: Attribute, constants: Constants) -> list[float]:
     start, stop, count = _numbers(node, attribute, "[start, stop, count]")
     first, last, n = _decimal(start), _decimal(stop), int(count)
-    return _checked(node, _progression(first, (last - first) / (n - 1), n), attribute)
+    return _progression(first, (last - first) / (n - 1), n)
 
 
-def _geomspace(node: Node, column: str, stock: Stock, constants: Constants) -> list[float | str]:
-    attribute = NUMERIC[column]
+def _geomspace(node: Node, attribute: Attribute, constants: Constants) -> list[float]:
     start, stop, count = _numbers(node, attribute, "[start, stop, count]")
     if start <= 0 or stop <= 0:
         raise error(node, "geomspace needs numbers greater than 0")
@@ -157,18 +148,17 @@ def _geomspace(node: Node, column: str, stock: Stock, constants: Constants) -> l
     if attribute.integer:
         # 1, 10, 100: the power misses whole numbers by rounding only.
         inner = [float(round(x)) if math.isclose(x, round(x), rel_tol=1e-12) else x for x in inner]
-    return _checked(node, [start, *inner, stop], attribute)
+    return [start, *inner, stop]
 
 
-def _range(node: Node, column: str, stock: Stock, constants: Constants) -> list[float | str]:
-    attribute = NUMERIC[column]
+def _range(node: Node, attribute: Attribute, constants: Constants) -> list[float]:
     start, stop, step = (_decimal(number) for number in _numbers(node, attribute, "[start, stop, step]"))
     if stop < start:
         raise error(node, "an empty range: stop is less than start")
     count = (stop - start) // step + 1
     if count > MAX_ROWS:
         raise error(node, f"{count} values; an axis has at most {MAX_ROWS}")
-    return _checked(node, _progression(start, step, int(count)), attribute)
+    return _progression(start, step, int(count))
 
 
 def _decimal(number: float) -> Fraction:
@@ -183,26 +173,22 @@ def _progression(start: Fraction, step: Fraction, count: int) -> list[float]:
     return [(first + i * more) / below for i in range(count)]
 
 
-def _powers_of_two(node: Node, column: str, stock: Stock, constants: Constants) -> list[float | str]:
-    attribute = NUMERIC[column]
+def _powers_of_two(node: Node, attribute: Attribute, constants: Constants) -> list[float]:
     low, high = _numbers(node, attribute, "[first, last]")
     values = [2.0**k for k in range(-64, 65) if low <= 2.0**k <= high]
     if not values:
         raise error(node, f"no power of two lies from {low:g} to {high:g}")
-    if attribute.integer:
-        values = [value for value in values if value >= 1]
-    return _checked(node, values, attribute)
+    return [value for value in values if value >= 1 or not attribute.integer]
 
 
-def _divisors_of(node: Node, column: str, stock: Stock, constants: Constants) -> list[float | str]:
+def _divisors_of(node: Node, attribute: Attribute, constants: Constants) -> list[float]:
     expression = checks.expression(node, "divisors_of")
     number = _evaluated(expression, node, constants)
     if isinstance(number, str | bool) or not 1 <= number <= MAX_DIVIDED or number != number // 1:
         raise error(node, f"{expression.text} is {number}; divisors need a whole number from 1 to {MAX_DIVIDED:g}")
     whole = int(number)
     low = [d for d in range(1, math.isqrt(whole) + 1) if whole % d == 0]
-    divisors = low + [whole // d for d in reversed(low) if d * d != whole]
-    return _checked(node, [float(d) for d in divisors], NUMERIC[column])
+    return [float(d) for d in low + [whole // d for d in reversed(low) if d * d != whole]]
 
 
 def _evaluated(expression: Expression, node: Node, constants: Constants) -> float | str | bool:
@@ -223,7 +209,7 @@ def _need_constants(expression: Expression, node: Node, constants: Constants, ow
         raise error(node, f"{unknown('name', symbol, known)}; names here are columns with a single value")
 
 
-def _library(node: Node, column: str, stock: Stock, constants: Constants) -> list[float | str]:
+def _library(node: Node, column: str, stock: Stock) -> list[float | str]:
     """Names of the entries of a kind, all or those with some tags and numbers."""
     if column not in ROLES:
         raise error(node, f"a library selection gives entries, but {column} is none; use it for {', '.join(ROLES)}")
@@ -233,9 +219,10 @@ def _library(node: Node, column: str, stock: Stock, constants: Constants) -> lis
     if node.value != "all":
         if not isinstance(node.value, dict):
             raise error(node, f"found {node.kind}; write library: all, or library: {{tags: [...], where: ...}}")
-        given = checks.fields(node, "a library selection", ("tags", "where"))
-        tags = checks.texts(given["tags"], "tags") if "tags" in given else ()
-        where = checks.expression(given["where"], "where", ATTRIBUTES.get(kind, {})) if "where" in given else None
+        written = checks.fields(node, "a library selection", ("tags", "where"))
+        tags = written.read("tags", checks.texts, "tags", default=())
+        where = written.read("where", checks.expression, "where", ATTRIBUTES.get(kind, {}), default=None)
+        written.problems.raise_any()
     try:
         selected = stock.library.select(kind, where, tags)
     except LookupError as fault:
@@ -249,34 +236,30 @@ def _library(node: Node, column: str, stock: Stock, constants: Constants) -> lis
     return [entry.name for entry in entries]
 
 
-_GENERATORS: dict[str, Callable[[Node, str, Stock, Constants], list[float | str]]] = {
+_GENERATORS: dict[str, Callable[[Node, Attribute, Constants], list[float]]] = {
     "linspace": _linspace,
     "geomspace": _geomspace,
     "range": _range,
     "powers_of_two": _powers_of_two,
     "divisors_of": _divisors_of,
-    "library": _library,
 }
+_GENERATED = (*_GENERATORS, "library")
+"""Keys that give the values of a column instead of a list."""
 
 
 def _table(node: Node, columns: tuple[str, ...], stock: Stock, constants: Constants) -> list[Row]:
-    given = checks.fields(node, "a table", _TABLE)
-    if ("rows" in given) == ("values" in given):
+    written = checks.fields(node, "a table", _TABLE)
+    if ("rows" in written) == ("values" in written):
         raise error(node, "a table has columns and either 'rows' or 'values'")
-    if "rows" not in given:
-        return _product(node, given, columns, stock, constants)
-    if "where" in given:
+    if "rows" not in written:
+        return _product(node, written, columns, stock, constants)
+    if "where" in written:
         raise SpecError([node.key_problem("where", "'where' goes with 'values'; leave unwanted rows out")])
-    rows: dict[Row, Node] = {}
-    problems = Problems()
-    for item in checks.items(given["rows"], "rows"):
-        with problems.collecting():
-            row = _row(item, columns, stock)
-            if row in rows:
-                raise error(item, f"the same row stands at line {rows[row].line}")
-            rows[row] = item
-    problems.raise_any()
-    return list(rows)
+
+    def twice(node: Node, first: Node) -> str:
+        return f"the same row stands at line {first.line}"
+
+    return list(checks.distinct(checks.items(written["rows"], "rows"), lambda node: _row(node, columns, stock), twice))
 
 
 def _row(node: Node, columns: tuple[str, ...], stock: Stock) -> Row:
@@ -293,10 +276,10 @@ def _row(node: Node, columns: tuple[str, ...], stock: Stock) -> Row:
 
 
 def _product(
-    node: Node, given: dict[str, Node], columns: tuple[str, ...], stock: Stock, constants: Constants
+    node: Node, written: checks.Fields, columns: tuple[str, ...], stock: Stock, constants: Constants
 ) -> list[Row]:
     """Combinations of the values of several columns, those that satisfy `where`."""
-    lists = checks.fields(given["values"], "values", columns, columns)
+    lists = checks.fields(written["values"], "values", columns, columns)
     problems = Problems()
     values: list[list[float | str]] = []
     for column in columns:
@@ -305,11 +288,11 @@ def _product(
     problems.raise_any()
     count = math.prod(map(len, values))
     if count > MAX_CANDIDATES:
-        raise error(given["values"], f"{count} combinations; at most {MAX_CANDIDATES} are tried")
+        raise error(written["values"], f"{count} combinations; at most {MAX_CANDIDATES} are tried")
     where = None
-    if "where" in given:
-        where = checks.expression(given["where"], "where")
-        _need_constants(where, given["where"], constants, columns)
+    if "where" in written:
+        where = checks.expression(written["where"], "where")
+        _need_constants(where, written["where"], constants, columns)
     rows: list[Row] = []
     try:
         for block in _blocks(values):
@@ -321,9 +304,9 @@ def _product(
                 raise error(node, f"more than {MAX_ROWS} rows; make the table smaller")
         if not rows:
             assert where is not None
-            raise error(given["where"], _no_solution(where, values, columns, constants))
+            raise error(written["where"], _no_solution(where, values, columns, constants))
     except ExpressionError as fault:
-        raise error(given["where"], fault.message, fault.offset) from None
+        raise error(written["where"], fault.message, fault.offset) from None
     return rows
 
 

@@ -44,23 +44,27 @@ def check_joint(draft: BoxDraft, owners: Mapping[str, WrittenAxis], problems: Pr
 
 def check_generated(draft: BoxDraft, owners: Mapping[str, WrittenAxis], problems: Problems) -> None:
     """Memory and links are generated for a chip that is generated too, and nothing is both listed and generated."""
-
-    def complain(column: str, message: str) -> None:
-        problems.append(owners[column].home.key_problem(owners[column].name, message))
-
     for column in GENERATED_FROM:
         if PLACEHOLDER in _names(draft, column):
-            complain(column, f"{PLACEHOLDER!r} stands for a {column} that is generated; leave {column} out")
+            problems.append(
+                owners[column].problem(f"{PLACEHOLDER!r} stands for a {column} that is generated; leave {column} out")
+            )
     if "template" not in owners:
         for role in sorted({"technology", *GENERATED_FROM.values()} & owners.keys()):
             example = "add an axis such as template: deepflow_v100"
-            complain(role, f"a {role} needs a chip that is generated too; {example}")
+            problems.append(owners[role].problem(f"a {role} needs a chip that is generated too; {example}"))
         return
     for column, role in GENERATED_FROM.items():
         if column in owners and role in owners:
-            complain(column, f"the {role} generates the {column.replace('_', ' ')}; leave one of the two out")
+            problems.append(
+                owners[column].problem(f"the {role} generates the {column.replace('_', ' ')}; leave one of the two out")
+            )
     if "lane" in owners and not {"outer_lane", "outer_link"} & owners.keys():
-        complain("lane", "lanes serve the first dimension; say what serves the others: outer_lane or outer_link")
+        problems.append(
+            owners["lane"].problem(
+                "lanes serve the first dimension; say what serves the others: outer_lane or outer_link"
+            )
+        )
 
 
 def check_parameters(draft: BoxDraft, owners: Mapping[str, WrittenAxis], stock: Stock, problems: Problems) -> None:
@@ -72,19 +76,19 @@ def check_parameters(draft: BoxDraft, owners: Mapping[str, WrittenAxis], stock: 
         for name in _names(draft, role):
             if parameter not in stock.parameters(role, name):
                 message = f"{role} {name!r} has no parameter {parameter!r} that a study may override"
-                problems.append(owner.home.key_problem(owner.name, message))
+                problems.append(owner.problem(message))
     for column, owner in owners.items():
         role, _, attribute = column.partition(".")
         if role in OPTIONAL_ROLES and attribute and not _names(draft, role):
-            problems.append(owner.home.key_problem(owner.name, f"nothing has this without an axis {role}"))
+            problems.append(owner.problem(f"nothing has this without an axis {role}"))
     for name in _names(draft, "package"):
         for role, example in (("node", "n5"), ("template", "gpu_n7")):
             if stock.package(name).reads(role) and not _names(draft, role):
                 message = f"package {name!r} takes its {role} from the study; add an axis such as {role}: {example}"
-                problems.append(owners["package"].home.key_problem(owners["package"].name, message))
+                problems.append(owners["package"].problem(message))
         if stock.package(name).reads("chip") and "template" in owners:
             message = f"package {name!r} reads numbers of a chip of the library, but a template generates the chip"
-            problems.append(owners["package"].home.key_problem(owners["package"].name, message))
+            problems.append(owners["package"].problem(message))
 
 
 def _names(draft: BoxDraft, role: str) -> tuple[str, ...]:

@@ -7,8 +7,7 @@ from sweeper.study.axes import Constants, axis_columns, depends, read_axis
 from sweeper.study.box_checks import check_generated, check_joint, check_parameters, check_partitionings
 from sweeper.study.columns import REQUIRED, Stock, about
 from sweeper.study.drafts import BoxDraft, WrittenAxis
-from sweeper.words.defaults import NAMED_DEFAULTS
-from sweeper.words.numbers import NUMBERS
+from sweeper.words.columns import DEFAULTS
 from sweeper.words.system import GENERATED_FROM
 
 
@@ -50,17 +49,14 @@ def _owners(draft: BoxDraft, problems: Problems) -> dict[str, WrittenAxis]:
                     first = owners[column]
                     message = (f"in {draft.title}, column {column!r} comes from axis {written.name!r} and from axis "
                                f"{first.name!r} (line {first.home.marks[first.name][0]})")  # fmt: skip
-                    raise SpecError([written.home.key_problem(written.name, message)])
+                    raise SpecError([written.problem(message)])
                 owners[column] = written
     return owners
 
 
 def _constants(draft: BoxDraft) -> Constants:
     """Columns with a single value among the axes read so far, the defaults of the vocabulary included."""
-    values: dict[str, float | str] = {
-        name: attribute.default for name, attribute in NUMBERS.items() if attribute.default is not None
-    }
-    values |= NAMED_DEFAULTS
+    values = dict(DEFAULTS)
     counts: dict[str, int] = {}
     dependent = {column for axis in draft.written.values() if depends(axis.node) for column in _columns(axis)}
     for axis in draft.read.values():

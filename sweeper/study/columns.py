@@ -12,6 +12,7 @@ from sweeper.library.packages import PackageDesign
 from sweeper.library.table_workload import OperatorTable, read_table
 from sweeper.reading import checks
 from sweeper.reading.nodes import Node
+from sweeper.words.columns import DEFAULTS
 from sweeper.words.defaults import NAMED
 from sweeper.words.numbers import NUMBERS
 from sweeper.words.system import ENTRY_DEFAULTS, GENERATED_FROM, NUMERIC, OPTIONAL_ROLES, OVERRIDES, ROLES, STAND_INS
@@ -26,7 +27,7 @@ ASSUMABLE = (*NAMED, *NUMBERS, *OVERRIDES)
 REQUIRED = (
     *(role for role in ROLES if role not in {*STAND_INS, *ENTRY_DEFAULTS, *OPTIONAL_ROLES} | GENERATED_FROM.keys()),
     *(role for role in GENERATED_FROM if role not in STAND_INS),
-    *(name for name, attribute in NUMBERS.items() if attribute.default is None),
+    *(name for name in NUMBERS if name not in DEFAULTS),
 )
 """Columns that every box must give, unless they are generated; the others have defaults."""
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from sweeper.engine.space import Axis
-from sweeper.errors import Problems
+from sweeper.errors import Problem, Problems
 from sweeper.reading import checks
 from sweeper.reading.nodes import Node, error
 from sweeper.study.axes import is_table
@@ -22,6 +22,10 @@ class WrittenAxis:
     home: Node
     searched: bool
 
+    def problem(self, message: str) -> Problem:
+        """A problem at the axis's name."""
+        return self.home.key_problem(self.name, message)
+
 
 @dataclass
 class BoxDraft:
@@ -38,21 +42,19 @@ class BoxDraft:
     read: dict[str, Axis] = field(default_factory=dict)
 
 
-def read_drafts(root: Node, given: Mapping[str, Node], stock: Stock, problems: Problems) -> Iterator[BoxDraft]:
+def read_drafts(root: Node, written: checks.Fields, stock: Stock, problems: Problems) -> Iterator[BoxDraft]:
     """The boxes as written, with the axes and assumptions that all of them share."""
     before = len(problems)
-    shared = _axes(given, problems)
+    shared = _axes(written, problems)
     whole = len(problems) == before
-    assumed = _assumptions(given.get("assumptions"), stock, problems)
-    if "boxes" not in given:
+    assumed = _assumptions(written.get("assumptions"), stock, problems)
+    if "boxes" not in written:
         yield BoxDraft(root, "the study", whole, shared, assumed)
         return
-    nodes: tuple[Node, ...] = ()
-    with problems.collecting():
-        nodes = checks.items(given["boxes"], "boxes")
-        if len(nodes) > MAX_BOXES:
-            raise error(given["boxes"], f"{len(nodes)} boxes; a study has at most {MAX_BOXES}")
-    for number, node in enumerate(nodes, 1):
+    nodes = written.read("boxes", checks.items, "boxes", default=())
+    if len(nodes) > MAX_BOXES:
+        problems.append(written["boxes"].problem(f"{len(nodes)} boxes; a study has at most {MAX_BOXES}"))
+    for number, node in enumerate(nodes[:MAX_BOXES], 1):
         before = len(problems)
         own = checks.known_fields(node, "a box", ("axes", "search", "assumptions"), problems)
         axes = {**shared, **_axes(own, problems)}
@@ -61,14 +63,14 @@ def read_drafts(root: Node, given: Mapping[str, Node], stock: Stock, problems: P
         yield BoxDraft(node, f"box {number}", readable, axes, {**assumed, **more})
 
 
-def _axes(given: Mapping[str, Node], problems: Problems) -> dict[str, WrittenAxis]:
+def _axes(written: Mapping[str, Node], problems: Problems) -> dict[str, WrittenAxis]:
     """Axes of the study or of a box by name."""
     axes: dict[str, WrittenAxis] = {}
     for key, searched in (("axes", False), ("search", True)):
         with problems.collecting():
-            if key not in given:
+            if key not in written:
                 continue
-            home = given[key]
+            home = written[key]
             for name, node in checks.mapping(home, key).items():
                 if not is_table(node) and name not in ALL:
                     problems.append(home.key_problem(name, unknown_column(name)))

@@ -10,9 +10,10 @@ from sweeper.errors import Problems, SpecError, unknown
 from sweeper.reading import checks
 from sweeper.reading.expressions import Expression
 from sweeper.reading.nodes import Node, error
-from sweeper.words.attributes import Attribute
+from sweeper.words.attributes import free
 from sweeper.words.chips import AREA_PARTS, EDGE_PARTS, SHARES
-from sweeper.words.system import ATTRIBUTES, OVERRIDES, ROLES, STAND_INS
+from sweeper.words.columns import engine_column
+from sweeper.words.system import OVERRIDES, STAND_INS
 
 METHODS = ("gradient", "global")
 """Projected gradients from many starts, or differential evolution."""
@@ -22,11 +23,11 @@ PARTS_OF = {"memory": "stack", "lane": "lane", "outer_lane": "outer_lane"}
 BUDGETS = {"area": AREA_PARTS, "power": AREA_PARTS, "edge": EDGE_PARTS}
 """Budgets of a template, and the parts that share each."""
 
-MOST_STARTS, MOST_STEPS, MOST_CANDIDATES, MOST_DIVISIONS, MOST_WEIGHTS = 100_000, 100_000, 10_000, 1_000, 10_000
+BOUNDS = {"starts": (1, 100_000), "steps": (1, 100_000), "seed": (0, 2**31 - 1), "candidates": (1, 10_000)}
+"""Least and largest value of each number of a search."""
+MOST_DIVISIONS, MOST_WEIGHTS = 1_000, 10_000
 
-WEIGHT = Attribute("", "weight", "weight of an objective", None, False)
-
-_KEYS = ("shares", "ranges", "starts", "steps", "seed", "candidates", "method", "weights", "front", "constraints")
+WEIGHT = free("", "weight of an objective")
 
 
 @dataclass(frozen=True)
@@ -80,58 +81,48 @@ def lattice(objectives: int, divisions: int) -> tuple[tuple[float, ...], ...]:
 
 def read_optimize(node: Node, objectives: int) -> Optimize:
     """The key `optimize` of a study with so many objectives, at least one. Raises SpecError with all its mistakes."""
-    problems = Problems()
-    given = checks.known_fields(node, "optimize", _KEYS, problems)
-    shares: tuple[str, ...] | None = None
-    with problems.collecting():
-        shares = _shares(given["shares"]) if "shares" in given else None
-    ranges: dict[str, tuple[float, float]] = {}
-    with problems.collecting():
-        ranges = _ranges(given["ranges"]) if "ranges" in given else {}
-    counts = {"starts": (10, 1, MOST_STARTS), "steps": (100, 1, MOST_STEPS), "seed": (0, 0, 2**31 - 1),
-              "candidates": (4, 1, MOST_CANDIDATES)}  # fmt: skip
-    numbers = {name: default for name, (default, _, _) in counts.items()}
-    for name, (_, least, most) in counts.items():
-        with problems.collecting():
-            if name in given:
-                numbers[name] = checks.whole(given[name], name, least, most)
-    method = METHODS[0]
-    with problems.collecting():
-        method = checks.choice(given["method"], "method", METHODS) if "method" in given else method
-    weights: tuple[tuple[float, ...], ...] = ((1.0,) * objectives,)
-    with problems.collecting():
-        if "weights" in given and "front" in given:
-            raise SpecError([node.key_problem("front", "front chooses weights; give one of the two")])
-        weights = _weights(given["weights"], objectives) if "weights" in given else weights
-        if "front" in given:
-            divisions = checks.whole(given["front"], "front", 1, MOST_DIVISIONS)
-            rows = comb(divisions + objectives - 1, objectives - 1)
-            if rows > MOST_WEIGHTS:
-                raise error(given["front"], f"{rows} rows of weights; at most {MOST_WEIGHTS}")
-            weights = lattice(objectives, divisions)
-    constraints: tuple[Expression, ...] = ()
-    with problems.collecting():
-        if "constraints" in given:
-            constraints = tuple(
-                checks.expression(item, "a constraint") for item in checks.items(given["constraints"], "constraints")
-            )
-    problems.raise_any()
-    return Optimize(shares, ranges, **numbers, method=method, weights=weights, constraints=constraints)
+    written = checks.known_fields(node, "optimize", [field.name for field in fields(Optimize)] + ["front"], Problems())
+    usual = usual_optimize(objectives)
+    if "weights" in written and "front" in written:
+        written.problems.append(node.key_problem("front", "front chooses weights; give one of the two"))
+    front = written.read("front", _front, objectives, default=usual.weights)
+    optimize = Optimize(
+        written.read("shares", _shares, default=usual.shares),
+        written.read("ranges", _ranges, default=usual.ranges),
+        **{
+            name: written.read(name, checks.whole, name, least, most, default=getattr(usual, name))
+            for name, (least, most) in BOUNDS.items()
+        },
+        method=written.read("method", checks.choice, "method", METHODS, default=usual.method),
+        weights=written.read("weights", _weights, objectives, default=front),
+        constraints=written.read("constraints", _constraints, default=usual.constraints),
+    )
+    written.problems.raise_any()
+    return optimize
+
+
+def usual_optimize(objectives: int) -> Optimize:
+    """What holds of a study with so many objectives that says nothing about its search."""
+    return Optimize(None, {}, 10, 100, 0, 4, METHODS[0], ((1.0,) * objectives,), ())
+
+
+def _front(node: Node, objectives: int) -> tuple[tuple[float, ...], ...]:
+    """Weights that spread evenly over the front of the objectives."""
+    divisions = checks.whole(node, "front", 1, MOST_DIVISIONS)
+    rows = comb(divisions + objectives - 1, objectives - 1)
+    if rows > MOST_WEIGHTS:
+        raise error(node, f"{rows} rows of weights; at most {MOST_WEIGHTS}")
+    return lattice(objectives, divisions)
+
+
+def _constraints(node: Node) -> tuple[Expression, ...]:
+    return tuple(checks.expression(item, "a constraint") for item in checks.items(node, "constraints"))
 
 
 def _shares(node: Node) -> tuple[str, ...]:
     allowed = [f"template.{name}" for name in SHARES]
-    problems = Problems()
     items = checks.items(node, "shares") if node.value != () else ()
-    named: dict[str, Node] = {}
-    for item in items:
-        if item.text not in allowed:
-            problems.append(item.problem(unknown("share", item.text, allowed)))
-        if item.text in named:
-            problems.append(item.problem(f"{item.text} is given twice"))
-        named[item.text] = item
-    problems.raise_any()
-    return tuple(named)
+    return checks.distinct(items, lambda item: checks.choice(item, "share", allowed))
 
 
 def _ranges(node: Node) -> dict[str, tuple[float, float]]:
@@ -170,23 +161,16 @@ def _weights(node: Node, objectives: int) -> tuple[tuple[float, ...], ...]:
     return tuple(rows)
 
 
-def given_column(name: str) -> str:
-    """Engine's column of a column such as `template.core_area_share`."""
-    role, _, attribute = name.partition(".")
-    return f"{role}_{ATTRIBUTES[ROLES[role]][attribute].column}"
-
-
 def design_columns(names: Sequence[str], named: Collection[str]) -> dict[str, int]:
     """Engine's columns that continuous columns give, each by the position of the one that gives it: a role that another
     fills, because the box does not name it, has the other's numbers."""
-    positions = {given_column(name): i for i, name in enumerate(names)}
+    positions = {name: i for i, name in enumerate(names)}
     for absent, role in STAND_INS.items():
         if absent not in named:
-            same = {
-                f"{absent}.{name.partition('.')[2]}": i for i, name in enumerate(names) if name.startswith(f"{role}.")
-            }
-            positions = {**{given_column(name): i for name, i in same.items()}, **positions}
-    return positions
+            same = {name.replace(f"{role}.", f"{absent}.", 1): i for name, i in positions.items()
+                    if name.startswith(f"{role}.")}  # fmt: skip
+            positions = {**same, **positions}
+    return {engine_column(name): i for name, i in positions.items()}
 
 
 def budget_groups(columns: Sequence[str]) -> tuple[tuple[int, ...], ...]:

@@ -15,6 +15,8 @@ OPTIMIZED = "optimized"
 MODES = ("all", "feasible", "best", "top_k", "pareto", BANDS, OPTIMIZED)
 SEARCHING = ("best", "top_k", "pareto")
 """Modes that reduce the searched axes by the objectives."""
+SENSES = {"minimise": 1.0, "maximise": -1.0}
+"""Directions of an objective, as the sign that turns it into a cost."""
 MAX_TOP_K = 1_000_000
 
 
@@ -25,25 +27,30 @@ class Objective:
     column: str
     sense: str
 
+    @property
+    def sign(self) -> float:
+        """Factor that turns the column into a cost."""
+        return SENSES[self.sense]
+
 
 @dataclass(frozen=True)
-class Output:
+class StudyOutput:
     """What a study keeps: rows by `mode`, the metric `columns` (None: the usual ones), in float32 if asked."""
 
     mode: str
-    columns: tuple[str, ...] | None
-    float32: bool
-    top_k: int
+    columns: tuple[str, ...] | None = None
+    float32: bool = False
+    top_k: int = 10
 
 
 def read_objectives(node: Node) -> tuple[Objective, ...]:
     """Objectives as written: one, or a list. Raises SpecError."""
     objectives: dict[str, Objective] = {}
     for item in checks.items(node, "objective") if isinstance(node.value, tuple) else (node,):
-        given = checks.fields(item, "an objective", ("minimise", "maximise"))
-        if len(given) != 1:
+        senses = checks.fields(item, "an objective", SENSES)
+        if len(senses) != 1:
             raise error(item, "an objective is {minimise: column} or {maximise: column}")
-        for sense, value in given.items():
+        for sense, value in senses.items():
             column = checks.text(value, "the column of an objective")
             if column in objectives:
                 raise error(value, f"column {column!r} is an objective already")
@@ -51,32 +58,30 @@ def read_objectives(node: Node) -> tuple[Objective, ...]:
     return tuple(objectives.values())
 
 
-def read_output(node: Node | None, mode: str) -> Output:
-    """What to keep; the mode is `mode` if none is given."""
-    if node is None:
-        return Output(mode, None, False, 10)
-    given = checks.fields(node, "output", ("mode", "columns", "float32", "top_k"))
-    problems = Problems()
-    columns: tuple[str, ...] | None = None
-    float32, top_k = False, 10
-    with problems.collecting():
-        mode = checks.choice(given["mode"], "output mode", MODES) if "mode" in given else mode
-    with problems.collecting():
-        columns = checks.texts(given["columns"], "columns") if "columns" in given else None
-    with problems.collecting():
-        float32 = "float32" in given and checks.boolean(given["float32"], "float32")
-    with problems.collecting():
-        top_k = checks.whole(given["top_k"], "top_k", 1, MAX_TOP_K) if "top_k" in given else 10
-    problems.raise_any()
-    return Output(mode, columns, float32, top_k)
+def read_output(node: Node, mode: str) -> StudyOutput:
+    """What to keep; the mode is `mode` if none is written."""
+    written = checks.fields(node, "output", ("mode", "columns", "float32", "top_k"))
+    usual = StudyOutput(mode)
+    output = StudyOutput(
+        written.read("mode", checks.choice, "output mode", MODES, default=mode),
+        written.read("columns", checks.texts, "columns", default=usual.columns),
+        written.read("float32", checks.boolean, "float32", default=usual.float32),
+        written.read("top_k", checks.whole, "top_k", 1, MAX_TOP_K, default=usual.top_k),
+    )
+    written.problems.raise_any()
+    return output
 
 
 def unfit_mode(
-    root: Node, given: Mapping[str, Node], output: Output, objectives: Sequence[Objective], searched: Collection[str]
+    root: Node,
+    written: Mapping[str, Node],
+    output: StudyOutput,
+    objectives: Sequence[Objective],
+    searched: Collection[str],
 ) -> Problems:
     """Problems of a mode that does not go with the objectives and the search."""
     problems = Problems()
-    node = given.get("output", root)
+    node = written.get("output", root)
     if output.mode not in (*SEARCHING, BANDS):
         return problems
     if output.mode == BANDS and set(searched) - {DRAW}:
@@ -84,13 +89,13 @@ def unfit_mode(
     if output.mode != BANDS and DRAW in searched:
         problems.append(node.problem("the best draw is luck: sweep draws, or take mode bands"))
     if output.mode == BANDS and objectives:
-        problems.append(given["objective"].problem("mode bands keeps quantiles of all points and takes no objective"))
+        problems.append(written["objective"].problem("mode bands keeps quantiles of all points and takes no objective"))
     if output.mode != BANDS and not objectives:
         problems.append(node.problem(f"mode {output.mode} needs an objective, e.g. objective: {{minimise: "
                                      "iteration_time_s}"))  # fmt: skip
     if not searched:
         problems.append(node.problem(f"mode {output.mode} needs at least one axis under 'search' in every box"))
     if len(objectives) > 1 and output.mode != "pareto":
-        problems.append(given["objective"].problem(f"found {len(objectives)} objectives; mode {output.mode} takes "
-                                                   "one, mode pareto several"))  # fmt: skip
+        message = f"found {len(objectives)} objectives; mode {output.mode} takes one, mode pareto several"
+        problems.append(written["objective"].problem(message))
     return problems

@@ -11,7 +11,7 @@ Settings = Mapping[str, float | str]
 
 
 def read_pairs(
-    given: Iterable[str], allowed: Collection[str], what: str, example: str, stock: Stock
+    texts: Iterable[str], allowed: Collection[str], what: str, example: str, stock: Stock
 ) -> dict[str, float | str]:
     """Values by name from texts `NAME=VALUE`.
 
@@ -19,7 +19,7 @@ def read_pairs(
     does not fit its name.
     """
     values: dict[str, float | str] = {}
-    for text in given:
+    for text in texts:
         name, equals, value = (part.strip() for part in text.partition("="))
         if not (equals and name and value):
             raise UsageFault(f"found {text!r}; write NAME=VALUE, e.g. {example}")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sweeper.engine.space import Box
-from sweeper.errors import Problems, SpecError
+from sweeper.errors import Problems
 from sweeper.library.graph_workload import Workload
 from sweeper.library.library import Library, builtin_specs
 from sweeper.library.packages import PackageDesign
@@ -18,8 +18,8 @@ from sweeper.reading.nodes import Node, error, read_yaml
 from sweeper.study.boxes import read_box
 from sweeper.study.columns import Stock
 from sweeper.study.drafts import read_drafts
-from sweeper.study.optimize import Optimize, read_optimize, shares_of
-from sweeper.study.output import OPTIMIZED, Objective, Output, read_objectives, read_output, unfit_mode
+from sweeper.study.optimize import Optimize, read_optimize, shares_of, usual_optimize
+from sweeper.study.output import OPTIMIZED, Objective, StudyOutput, read_objectives, read_output, unfit_mode
 from sweeper.words.system import GENERATED_FROM, OPTIONAL_ROLES
 
 _KEYS = ("study", "title", "description", "assumptions", "axes", "boxes", "search", "objective", "optimize", "output")
@@ -34,7 +34,7 @@ class Study:
     title: str
     boxes: tuple[Box, ...]
     objectives: tuple[Objective, ...]
-    output: Output
+    output: StudyOutput
     library: Library
     workloads: Mapping[str, Workload | OperatorTable]
     path: Path
@@ -51,59 +51,49 @@ def load_study(path: Path | str, library_dirs: Sequence[Path | str] = ()) -> Stu
     root = read_yaml(path)
     problems = Problems()
     stock = Stock(Library.load([*map(Path, library_dirs), builtin_specs()]))
-    given = checks.known_fields(root, "a study", _KEYS, problems)
-    name = ""
-    with problems.collecting():
-        name = _name(root, given)
-    title = ""
-    with problems.collecting():
-        title = checks.text(given["title"], "title") if "title" in given else ""
-    with problems.collecting():
-        if "description" in given:
-            checks.text(given["description"], "description")
-    boxes = [read_box(draft, stock, problems) for draft in read_drafts(root, given, stock, problems)]
-    objectives: tuple[Objective, ...] = ()
-    with problems.collecting():
-        objectives = read_objectives(given["objective"]) if "objective" in given else ()
+    written = checks.known_fields(root, "a study", _KEYS, problems)
+    if "study" not in written:
+        problems.append(checks.absent(root, "study", "the study has no name; write study: my_study"))
+    name = written.read("study", _name, default="")
+    title = written.read("title", checks.text, "title", default="")
+    written.read("description", checks.text, "description", default="")
+    boxes = [read_box(draft, stock, problems) for draft in read_drafts(root, written, stock, problems)]
+    objectives = written.read("objective", read_objectives, default=())
     searched = {name for box in boxes for axis in box.axes if axis.searched for name in axis.columns}
-    optimize: Optimize | None = None
-    with problems.collecting():
-        optimize = read_optimize(given["optimize"], max(len(objectives), 1)) if "optimize" in given else None
-    output = Output("all", None, False, 10)
-    with problems.collecting():
-        usual = OPTIMIZED if optimize else "best" if objectives and searched else "all"
-        output = read_output(given.get("output"), usual)
+    optimize = written.read("optimize", read_optimize, max(len(objectives), 1), default=None)
+    usual = OPTIMIZED if optimize else "best" if objectives and searched else "all"
+    output = written.read("output", read_output, usual, default=StudyOutput(usual))
     # A study whose axes could not be read has not failed to give them.
     if not problems:
-        problems.extend(unfit_mode(root, given, output, objectives, searched))
+        problems.extend(unfit_mode(root, written, output, objectives, searched))
         if output.mode == OPTIMIZED:
-            problems.extend(_unoptimized(given, boxes, optimize, objectives))
+            problems.extend(_unoptimized(written, boxes, optimize, objectives))
     problems.raise_any()
     return Study(name, title, tuple(boxes), objectives, output, stock.library, stock.workloads, path, stock.packages,
                  optimize if output.mode == OPTIMIZED else None)  # fmt: skip
 
 
-def optimized(study: Study, settings: Mapping[str, Any]) -> Study:
-    """A study that searches continuous columns too, as it says itself or by default, with some settings replaced.
+def optimized(study: Study, replacements: Mapping[str, Any]) -> Study:
+    """A study that searches continuous columns too, as it says itself or by default, some fields of that replaced.
 
     Raises SpecError if it has nothing to optimize.
     """
     node = read_yaml(study.path)
-    given = checks.mapping(node, "a study")
-    plain = Optimize(None, {}, 10, 100, 0, 4, "gradient", ((1.0,) * len(study.objectives),), ())
-    said = read_optimize(given["optimize"], len(study.objectives)) if "optimize" in given else plain
-    optimize = replace(said, **settings)
-    problems = _unoptimized({"optimize": node, **given}, study.boxes, optimize, study.objectives)
+    written = checks.mapping(node, "a study")
+    count = len(study.objectives)
+    said = read_optimize(written["optimize"], count) if "optimize" in written else usual_optimize(count)
+    optimize = replace(said, **replacements)
+    problems = _unoptimized({"optimize": node, **written}, study.boxes, optimize, study.objectives)
     problems.raise_any()
     return replace(study, optimize=optimize, output=replace(study.output, mode=OPTIMIZED))
 
 
 def _unoptimized(
-    given: Mapping[str, Node], boxes: Sequence[Box], optimize: Optimize | None, objectives: Sequence[Objective]
+    written: Mapping[str, Node], boxes: Sequence[Box], optimize: Optimize | None, objectives: Sequence[Objective]
 ) -> Problems:
     """Problems of a search over continuous columns."""
     problems = Problems()
-    node = given.get("optimize", given.get("output"))
+    node = written.get("optimize", written.get("output"))
     assert node is not None
     if optimize is None:
         problems.append(node.problem(f"mode {OPTIMIZED} needs the key optimize, e.g. optimize: {{starts: 10}}"))
@@ -114,7 +104,7 @@ def _unoptimized(
         named = {name for axis in box.axes for name in axis.columns}
         absent -= {*shares_of(named)}
         if DRAW in {name for axis in box.axes if axis.searched for name in axis.columns}:
-            problems.append(given.get("search", node).problem("the best draw is luck: sweep draws"))
+            problems.append(written.get("search", node).problem("the best draw is luck: sweep draws"))
         if optimize is not None and not optimize.columns(named):
             problems.append(node.problem(f"box {number} leaves no column to optimize; it needs an axis template"))
         for name in optimize.ranges if optimize is not None else ():
@@ -129,10 +119,8 @@ def _unoptimized(
     return problems
 
 
-def _name(root: Node, given: Mapping[str, Node]) -> str:
-    if "study" not in given:
-        raise SpecError([checks.absent(root, "study", "the study has no name; write study: my_study")])
-    name = checks.text(given["study"], "the study's name")
+def _name(node: Node) -> str:
+    name = checks.text(node, "the study's name")
     if not _NAME.match(name):
-        raise error(given["study"], f"found {name!r}; a study's name has letters, digits, and _ . - after the first")
+        raise error(node, f"found {name!r}; a study's name has letters, digits, and _ . - after the first")
     return name

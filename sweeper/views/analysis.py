@@ -15,12 +15,11 @@ import polars as pl
 import pyarrow.parquet
 from pyarrow import fs
 
+from sweeper.study.output import SENSES
+
 Frame = pl.LazyFrame | pl.DataFrame
 Group = pl.Expr | Mapping[str, Any]
 """A set of points: a boolean expression, or columns with the values that they may take (one, or a list)."""
-
-SENSES = {"minimise": 1.0, "maximise": -1.0}
-"""Directions of an objective, as the sign that turns it into a cost."""
 
 TIMES = {"compute": "compute_time_s", "memory": "memory_time_s", "network": "network_time_s"}
 """Busy time of each resource, by the resource's name."""
@@ -68,6 +67,12 @@ def feasible(frame: Frame) -> pl.LazyFrame:
     return lazy.filter("feasible") if "feasible" in lazy.collect_schema() else lazy
 
 
+def infeasible_lines(frame: Frame) -> list[str]:
+    """How many points cannot run, a line for each reason."""
+    reasons = frame.lazy().filter(~pl.col("feasible")).group_by("infeasible_reason").len().collect()
+    return [f"infeasible: {count:,} rows, {reason}" for reason, count in sorted(reasons.iter_rows())]
+
+
 def pareto(frame: Frame, objectives: Mapping[str, str]) -> pl.DataFrame:
     """The feasible points that no other point beats in one objective without losing in another.
 
@@ -75,9 +80,14 @@ def pareto(frame: Frame, objectives: Mapping[str, str]) -> pl.DataFrame:
     "minimise"}`. Points with equal objectives are all kept. Rows come sorted by the objectives, best first. A point
     without a number in some objective takes no part. ValueError if a direction is unknown or no objective is given.
     """
+    from kernels import reduce  # loads Numba
+
     candidates = _with_numbers(frame, objectives)
-    values = candidates.select(*objectives).unique().collect()
-    front = values[_non_dominated(values.to_numpy() * _signs(objectives))]
+    values = _best_first(candidates.select(*objectives).unique(), objectives).collect()
+    costs = np.ascontiguousarray(values.to_numpy() * _signs(objectives))
+    positions = np.empty(max(len(costs), 1), np.int64)
+    count = reduce.pareto(costs, np.zeros(len(costs)), positions) if len(costs) else 0
+    front = values[positions[:count]]
     kept = candidates.join(front.lazy(), on=list(objectives), how="semi").collect()
     return _best_first(kept.lazy(), objectives).collect()
 
@@ -178,32 +188,3 @@ def _best_first(frame: pl.LazyFrame, objectives: Mapping[str, str]) -> pl.LazyFr
     tie = ["point_id"] if "point_id" in frame.collect_schema() else []
     descending = [*(_signs(objectives) < 0.0).tolist(), *[False for _ in tie]]
     return frame.sort([*objectives, *tie], descending=descending)
-
-
-def _non_dominated(costs: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
-    """Rows of `costs` (points x objectives, smaller is better, no two rows equal) that no other row dominates."""
-    return _staircase(costs) if costs.shape[1] <= 2 else _peeled(costs)
-
-
-def _staircase(costs: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
-    """The front of one or two objectives: in sorted order, each row that betters the last objective so far."""
-    order = np.lexsort(costs.T[::-1])
-    last = costs[order, -1]
-    keep = np.ones(len(order), dtype=bool)
-    keep[1:] = last[1:] < np.minimum.accumulate(last)[:-1]
-    return order[keep]
-
-
-def _peeled(costs: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
-    """The front of any number of objectives, in one vectorised pass per point of it.
-
-    Of what is left, the row of least rank sum is never dominated; with it go all rows that nowhere better it. Such
-    rows lie in the middle of the front, so that few passes clear most of the rest.
-    """
-    ranks = sum(np.unique(column, return_inverse=True)[1] for column in costs.T)
-    left = np.argsort(ranks, kind="stable")
-    front = []
-    while left.size:
-        front.append(left[0])
-        left = left[(costs[left] < costs[left[0]]).any(axis=1)]
-    return np.array(front, dtype=np.int64)

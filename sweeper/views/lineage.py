@@ -1,5 +1,6 @@
 """Lineage of one point: every column that its metrics need, in order, with value, unit, meaning and source."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -42,20 +43,16 @@ def explain(plan: Plan, point_id: int) -> list[dict[str, Any]]:
     every = tuple(program.outputs)
     program = plan.columns.program(grid, structure, every)
     read = [name for stage in program.stages for name in (argument.name for argument in stage.fusion.arguments)]
-    given = [name for name in dict.fromkeys((*read, *plan.contents.metrics)) if name in program.given]
+    read_inputs = [name for name in dict.fromkeys((*read, *plan.contents.metrics)) if name in program.inputs]
     domain = grid.listing(np.array([point_id - grid.offset]))
-    values = evaluate(program, domain, (*given, *every))
-    rows: list[dict[str, Any]] = [
-        {"column": name, "value": value, "unit": "", "about": "axis", "kind": "axis", "source": "", "grade": "",
-         "reads": []}
-        for name, value in point.items()
-    ]  # fmt: skip
+    values = evaluate(program, domain, (*read_inputs, *every))
+    rows = [_row(name, value, "", "axis", "axis", "", (), ()) for name, value in point.items()]
     codes = {name: int(factor.codes[name][0]) for factor in domain for name in factor.codes}
-    rows += [_given(program, name, values[name][0], codes) for name in given]
+    rows += [_input_row(program, name, values[name][0], codes) for name in read_inputs]
     for stage in program.stages:
         for equation in stage.fusion.equations:
             rows += [
-                _computed(program, output.name, equation.source, equation.inputs, values[output.name][0])
+                _output_row(program, output.name, equation.source, equation.inputs, values[output.name][0])
                 for output in equation.outputs
             ]
     return rows
@@ -75,35 +72,32 @@ def _plain(name: str, value: Any) -> Any:
     return np.asarray(value).tolist()
 
 
-def _given(program: Program, name: str, value: Any, codes: dict[str, int]) -> dict[str, Any]:
-    """A given column; of several library entries, the source of the one selected at the point."""
-    given = program.given[name]
-    chosen = [codes[selector] for selector in given.needs] if len(given.sources) > 1 else []
-    origins = [given.sources[code] for code in chosen] or given.sources
-    sources = sorted({source for source, _ in origins})
-    grades = sorted({grade for _, grade in origins})
-    return {
-        "column": name,
-        "value": _plain(name, value),
-        "unit": given.unit,
-        "about": given.about,
-        "kind": "given",
-        "source": "; ".join(sources),
-        "grade": ", ".join(grades),
-        "reads": sorted(given.needs),
-    }
+def _input_row(program: Program, name: str, value: Any, codes: dict[str, int]) -> dict[str, Any]:
+    """An input column; of several library entries, the source of the one selected at the point."""
+    column = program.inputs[name]
+    chosen = [codes[selector] for selector in column.needs] if len(column.sources) > 1 else []
+    origins = [column.sources[code] for code in chosen] or column.sources
+    source = "; ".join(sorted({source for source, _ in origins}))
+    grades = {grade for _, grade in origins}
+    return _row(name, _plain(name, value), column.unit, column.about, "given", source, grades, sorted(column.needs))
 
 
-def _computed(program: Program, name: str, source: str, reads: tuple[str, ...], value: Any) -> dict[str, Any]:
+def _output_row(program: Program, name: str, source: str, reads: tuple[str, ...], value: Any) -> dict[str, Any]:
     output = program.outputs[name]
-    _, graded = lineage(program, name)
+    grades = {grade for _, grade in lineage(program, name)[1]}
+    return _row(name, _plain(name, value), output.unit, output.about, "equation", source, grades, reads)
+
+
+def _row(
+    column: str, value: Any, unit: str, about: str, kind: str, source: str, grades: Iterable[str], reads: Iterable[str]
+) -> dict[str, Any]:
     return {
-        "column": name,
-        "value": _plain(name, value),
-        "unit": output.unit,
-        "about": output.about,
-        "kind": "equation",
+        "column": column,
+        "value": value,
+        "unit": unit,
+        "about": about,
+        "kind": kind,
         "source": source,
-        "grade": ", ".join(sorted({grade for _, grade in graded})),
+        "grade": ", ".join(sorted(grades)),
         "reads": list(reads),
     }

@@ -31,7 +31,7 @@ def hand_calculation(rows: Sequence[LineageRow], operators: Sequence[str]) -> st
     """Text of a lineage (`lineage.explain`); `operators` are the names of a model's operators, or empty."""
     by_name = {row["column"]: row for row in rows}
     parts = ["GIVEN"]
-    parts += [given(row) for row in rows if row["kind"] != "equation" and not isinstance(row["value"], list)]
+    parts += [given_line(row) for row in rows if row["kind"] != "equation" and not isinstance(row["value"], list)]
     parts += ["", "CALCULATED"]
     computed = [row for row in rows if row["kind"] == "equation"]
     for _, together in groupby(computed, key=lambda row: (row["source"], row["reads"])):
@@ -49,7 +49,7 @@ def quantity(row: LineageRow) -> str:
     return f"{show(value)} {row['unit']}".rstrip()
 
 
-def given(row: LineageRow) -> str:
+def given_line(row: LineageRow) -> str:
     """One line about a given number: value, meaning, grade and source."""
     origin = f"  [{row['grade']}: {row['source']}]" if row["source"] else ""
     return f"  {row['column']} = {quantity(row)}  {row['about']}{origin}"

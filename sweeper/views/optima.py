@@ -2,10 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-import polars as pl
-
 from sweeper.study.optimize import BUDGETS
-from sweeper.views.analysis import scan
+from sweeper.views.analysis import infeasible_lines, scan
 from sweeper.views.text import listing
 
 LONGEST = 60
@@ -31,16 +29,10 @@ def optima(directory: str, shown: Sequence[str]) -> str:
     lines = [listing(rows, columns)] if rows else []
     if feasible.height > LONGEST:
         lines.append(f"... the first {LONGEST} of {feasible.height} rows")
-    reasons = frame.filter(~pl.col("feasible")).group_by("infeasible_reason").len().sort("infeasible_reason")
-    lines += [f"infeasible: {count:,} rows, {reason}" for reason, count in reasons.iter_rows()]
+    lines += infeasible_lines(frame)
     spread = feasible["search_spread"].drop_nans().max()
     ended = f"; the median start ended at most {100 * spread:.1f} % above the best" if isinstance(spread, float) else ""
     return "\n".join([*lines, f"{frame['search_evaluations'].sum():,.0f} designs evaluated{ended}"])
-
-
-def _searched(budget: str, names: Sequence[str]) -> list[str]:
-    """Parts whose share of a budget was searched."""
-    return [part for part in BUDGETS[budget] if f"template_{part}_{budget}_share" in names]
 
 
 def _splits(row: Mapping[str, float], splits: Mapping[str, Sequence[str]]) -> dict[str, str]:

@@ -6,7 +6,7 @@ import polars as pl
 
 from sweeper.engine.cache import source_hash
 from sweeper.errors import UsageFault
-from sweeper.views.analysis import best, feasible, scan
+from sweeper.views.analysis import best, feasible, infeasible_lines, scan
 from sweeper.views.figures import breakdown_figure, heat_maps, pareto_figure
 from sweeper.views.rooflines import ROOFLINE, roofline_figure
 from sweeper.views.text import listing
@@ -39,9 +39,7 @@ def best_systems(directory: str) -> str:
     ]
     rows.sort(key=lambda row: str(row["workload"]))
     lines = [listing(rows, {name: name for name in ("workload", "objective", "value", *shown)})] if rows else []
-    reasons = everything.filter(~pl.col("feasible")).group_by("infeasible_reason").len().collect()
-    lines += [f"infeasible: {count:,} rows, {reason}" for reason, count in sorted(reasons.iter_rows())]
-    return "\n".join(lines)
+    return "\n".join([*lines, *infeasible_lines(everything)])
 
 
 def draw(directory: str) -> list[Path]:

@@ -1,13 +1,24 @@
 """Values and rows as plain text."""
 
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 
-def listing(rows: list[dict[str, Any]], columns: dict[str, str]) -> str:
+def listing(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> str:
     """Rows as a plain table; `columns` maps keys to headings."""
-    cells = [list(columns.values())] + [[show(row[key]) for key in columns] for row in rows]
-    widths = [max(len(line[i]) for line in cells) for i in range(len(columns))]
-    return "\n".join("  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip() for line in cells)
+    return aligned([list(columns.values()), *([show(row[key]) for key in columns] for row in rows)])
+
+
+def aligned(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> str:
+    """Rows as aligned columns, those of `right` to the right and the others to the left."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(
+        "  ".join(
+            cell.rjust(width) if number in right else cell.ljust(width)
+            for number, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    )
 
 
 def show(value: Any) -> str:

@@ -7,7 +7,8 @@ A study writes `memory.bandwidth` for a number of the selected entry, `tensor_pa
 import math
 
 from sweeper.words.attributes import Attribute
-from sweeper.words.defaults import NAMED_DEFAULTS
+from sweeper.words.defaults import NAMED, NAMED_DEFAULTS
+from sweeper.words.numbers import NUMBERS
 from sweeper.words.system import ATTRIBUTES, ENTRY_DEFAULTS, NUMERIC, ROLES
 
 USUAL_PARTITIONING = "kernel_by_kernel"
@@ -24,6 +25,11 @@ def role_columns(role: str) -> dict[str, Attribute]:
     return {attribute_column(role, a): a for a in ATTRIBUTES.get(ROLES[role], {}).values()}
 
 
+def format_column(tensor: str) -> str:
+    """The engine's column for the bytes of an entry of a tensor, which its number format decides."""
+    return f"{tensor}_B"
+
+
 def engine_column(name: str) -> str:
     """The engine's column, also the dataset's, for a column that a study may name.
 
@@ -36,9 +42,17 @@ def engine_column(name: str) -> str:
     return attribute_column(role, NUMERIC[name]) if dotted else NUMERIC[name].column
 
 
+def number_default(attribute: Attribute) -> float:
+    """What an attribute is where nothing says: NaN where it must be given."""
+    return math.nan if attribute.default is None else attribute.default
+
+
 def default(name: str) -> float | str:
     """Value of a column that a study does not mention: NaN for a number, "" for a name that nothing stands in for."""
     if name in NUMERIC:
-        number = NUMERIC[name].default
-        return math.nan if number is None or "." in name else number
+        return math.nan if "." in name else number_default(NUMERIC[name])
     return {**NAMED_DEFAULTS, **ENTRY_DEFAULTS, "partitioning": USUAL_PARTITIONING}.get(name, "")
+
+
+DEFAULTS = {name: default(name) for name in (*NAMED, *NUMBERS) if name in NAMED or NUMBERS[name].default is not None}
+"""What holds of the columns of mappings and choices where a study is silent; those that it must give are left out."""

@@ -1,14 +1,14 @@
 """Which metrics a dataset has where a study does not choose, by family of its workloads."""
 
+SYSTEM_METRICS = ("system_price_usd", "system_power_W", "cost_efficiency_flops_per_usd", "power_efficiency_flops_per_W")
+"""Metrics of every study of systems."""
+
 LAST_METRICS = (
     "memory_need_B",
     "memory_headroom_B",
     "samples_per_s",
     "utilisation",
-    "system_price_usd",
-    "system_power_W",
-    "cost_efficiency_flops_per_usd",
-    "power_efficiency_flops_per_W",
+    *SYSTEM_METRICS,
     "cost_per_token_usd",
     "energy_per_token_J",
 )
@@ -38,11 +38,8 @@ GRAPH_METRICS = {
         "samples_per_s",
         "memory_need_B",
         "memory_headroom_B",
-        "system_price_usd",
-        "system_power_W",
-        "cost_efficiency_flops_per_usd",
-        "power_efficiency_flops_per_W",
-    ),
+        *SYSTEM_METRICS,
+    )
 }
 OPERATOR_METRICS = {
     "training": (
@@ -111,11 +108,8 @@ CALCULON_METRICS = {
         "memory_need_B",
         "offload_need_B",
         "memory_headroom_B",
-        "system_price_usd",
-        "system_power_W",
-        "cost_efficiency_flops_per_usd",
-        "power_efficiency_flops_per_W",
-    ),
+        *SYSTEM_METRICS,
+    )
 }
 """Metrics of a study that does not choose, by its tasks where a family has several."""
 

@@ -1,35 +1,35 @@
 """The words of models: parameters that a study may override, and the numbers that operator tables define."""
 
-from sweeper.words.attributes import Attribute
+from sweeper.words.attributes import Attribute, free, vocabulary, whole
 
-MODEL: dict[str, Attribute] = {
-    "hidden": Attribute("", "hidden", "width of the residual stream"),
-    "layers": Attribute("", "model_layers", "transformer layers", integer=True),
-    "heads": Attribute("", "heads", "query heads", integer=True),
-    "kv_heads": Attribute("", "kv_heads", "key and value heads", integer=True),
-    "head_size": Attribute("", "head_size", "width of a head"),
-    "feed_forward": Attribute("", "feed_forward", "width of the dense feed-forward part", positive=False),
-    "gated": Attribute("", "gated", "1 if the feed-forward part is gated (three matrices)", positive=False),
-    "vocabulary": Attribute("", "vocabulary", "rows of the embedding", positive=False),
-    "tied_embeddings": Attribute("", "tied_embeddings", "1 if embedding and head share their matrix", positive=False),
-    "sequence": Attribute("", "sequence", "tokens of a sample unless `sequence_length` says otherwise"),
-    "experts": Attribute("", "experts", "routed experts of a layer; 0: dense", positive=False),
-    "experts_per_token": Attribute("", "experts_per_token", "routed experts that a token visits", positive=False),
-    "expert_feed_forward": Attribute("", "expert_feed_forward", "width of a routed expert", positive=False),
-    "shared_feed_forward": Attribute("", "shared_feed_forward", "width of the shared experts together", positive=False),
-    "dense_layers": Attribute("", "dense_layers", "leading layers without routed experts", positive=False),
-    "bias": Attribute("", "bias", "1 if products have a bias", positive=False),
-    "norm_bias": Attribute("", "norm_bias", "1 if norms have a bias", positive=False),
-    "learned_positions": Attribute("", "learned_positions", "rows of a learned table of positions", positive=False),
-    "dropout": Attribute("", "dropout", "1 if residuals and attention are dropped out", positive=False),
-    "causal": Attribute("", "causal", "1 if tokens attend to earlier ones only", positive=False),
-    "m": Attribute("", "m", "rows of a product, or new tokens of attention"),
-    "n": Attribute("", "n", "columns of a product, or keys of attention"),
-    "k": Attribute("", "k", "inner dimension of a product"),
-    "operation": Attribute("", "operation", "code of a collective operation", positive=False),
-    "message": Attribute("B", "message", "message of a collective"),
-    "out_of_place": Attribute("", "out_of_place", "1 if a rank also copies its own piece", positive=False),
-}
+MODEL = vocabulary(
+    hidden=Attribute("", "width of the residual stream"),
+    layers=whole("transformer layers", column="model_layers"),
+    heads=whole("query heads"),
+    kv_heads=whole("key and value heads"),
+    head_size=Attribute("", "width of a head"),
+    feed_forward=free("", "width of the dense feed-forward part", None),
+    gated=free("", "1 if the feed-forward part is gated (three matrices)", None),
+    vocabulary=free("", "rows of the embedding", None),
+    tied_embeddings=free("", "1 if embedding and head share their matrix", None),
+    sequence=Attribute("", "tokens of a sample unless `sequence_length` says otherwise"),
+    experts=free("", "routed experts of a layer; 0: dense", None),
+    experts_per_token=free("", "routed experts that a token visits", None),
+    expert_feed_forward=free("", "width of a routed expert", None),
+    shared_feed_forward=free("", "width of the shared experts together", None),
+    dense_layers=free("", "leading layers without routed experts", None),
+    bias=free("", "1 if products have a bias", None),
+    norm_bias=free("", "1 if norms have a bias", None),
+    learned_positions=free("", "rows of a learned table of positions", None),
+    dropout=free("", "1 if residuals and attention are dropped out", None),
+    causal=free("", "1 if tokens attend to earlier ones only", None),
+    m=Attribute("", "rows of a product, or new tokens of attention"),
+    n=Attribute("", "columns of a product, or keys of attention"),
+    k=Attribute("", "inner dimension of a product"),
+    operation=free("", "code of a collective operation", None),
+    message=Attribute("B", "message of a collective", column="message"),
+    out_of_place=free("", "1 if a rank also copies its own piece", None),
+)
 """Parameters of a model that a study may override, as `workload.<name>`."""
 
 TABLE_SCALARS = {

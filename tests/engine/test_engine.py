@@ -11,7 +11,7 @@ from kernels.codes import SWITCHES
 from sweeper.engine.space import Axis, Box
 from sweeper.planning import chunks, modes
 from sweeper.planning.plan import Plan
-from sweeper.study.output import Objective, Output
+from sweeper.study.output import Objective, StudyOutput
 from sweeper.study.study import load_study
 from sweeper.words.defaults import SWITCH_DEFAULTS
 
@@ -144,7 +144,9 @@ def test_counting_a_trillion_points_is_instant(study) -> None:  # type: ignore[n
         for i, name in enumerate(("memory.bandwidth", "memory.capacity", "link.bandwidth", "link.latency"))
     )
     kept = tuple(axis for axis in study.boxes[0].axes if not axis.name.startswith("memory.") and not axis.searched)
-    huge = dataclasses.replace(study, boxes=(Box(kept + wide),), objectives=(), output=Output("all", None, False, 1))
+    huge = dataclasses.replace(
+        study, boxes=(Box(kept + wide),), objectives=(), output=StudyOutput("all", None, False, 1)
+    )
     plan = Plan(huge)
     assert plan.point_count >= 10**12
     assert plan.chunk_count > 10**5

@@ -245,11 +245,13 @@ def generated(library: Library, switches: Mapping[str, float], **roles: str) -> 
         values = library.find(kind, name).values
         columns |= {f"{role}_{vocabulary[key].column}": values[key].number for key in vocabulary}
     columns |= {"dim_x": 1.0, "dim_y": 1.0, "dim_z": 1.0, "link_bandwidth_Bps": 0.0, "outer_link_bandwidth_Bps": 0.0}
-    for equation in GENERATING:
-        if all(name in columns for name in equation.inputs):
+    waiting = set(GENERATING)
+    while ready := {equation for equation in waiting if all(name in columns for name in equation.inputs)}:
+        for equation in ready:
             results = equation(columns)
             results = results if isinstance(results, tuple) else (results,)
             columns |= {output.name: value for output, value in zip(equation.outputs, results, strict=True)}
+        waiting -= ready
     return columns
 
 

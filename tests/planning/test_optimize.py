@@ -21,7 +21,7 @@ from click.testing import CliRunner, Result
 
 from sweeper.cli import main
 from sweeper.designs.generated_chip import generate
-from sweeper.engine.budgets import Budgets
+from sweeper.engine.budgets import SharedBudgets
 from sweeper.errors import Interrupted, SpecError
 from sweeper.library.library import Library, builtin_specs
 from sweeper.planning.design_search import FLOOR
@@ -120,7 +120,7 @@ def starting_scores(plan: Plan, weights: tuple[float, ...] = (1.0,)) -> np.ndarr
     the first and the last, as one of them gives way to the template's own."""
     (grid,), search, names = plan.grids, plan.study.optimize, names_of(plan)
     assert search is not None
-    budgets = Budgets(budget_groups(names), {}, FLOOR)
+    budgets = SharedBudgets(budget_groups(names), {}, FLOOR)
     starts = budgets.random(search.starts, np.random.default_rng(search.seed))[1:-1]
     points = np.repeat(np.arange(grid.searched), len(starts))
     wanted = ("infeasible_reason", *(objective.column for objective in plan.study.objectives))

@@ -97,8 +97,8 @@ def test_every_unit_of_the_vocabulary_has_an_example_that_is_read() -> None:
 
 
 def test_numbers_outside_their_range_are_refused() -> None:
-    count = Attribute("", "n", "copies", integer=True)
-    share = Attribute("", "x", "share", positive=False)
+    count = Attribute("", "copies", integer=True)
+    share = Attribute("", "share", positive=False)
     assert attribute_value("1e3", count) == 1000
     assert attribute_value(0, share) == 0
     for value, attribute, fragment in [

@@ -13,7 +13,8 @@ from sweeper.running.chunk import Job, code_version
 from sweeper.running.execution import run
 from sweeper.running.folders import LocalFolder
 from sweeper.running.limits import Limits
-from sweeper.running.ray_backend import ChunkWorker, RayExecutor, Work
+from sweeper.running.queue import ChunkQueue
+from sweeper.running.ray_backend import ChunkWorker, RayExecutor
 from sweeper.running.store import Receipt, read_receipts
 from tests.support.fake_plan import DeadlyFolder, FakePlan, FullFolder, Watcher, dataset
 
@@ -120,7 +121,7 @@ def receipt(chunk: int) -> Receipt:
 
 
 def test_suspects_run_last_and_alone() -> None:
-    work = Work([0, 1, 2], Limits(crashes=2))
+    work = ChunkQueue([0, 1, 2], Limits(crashes=2))
     assert [work.take(idle=True), work.take(idle=False)] == [0, 1]
     work.give_back([1])
     work.crashed(0, "killed")

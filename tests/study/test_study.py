@@ -7,7 +7,7 @@ import pytest
 
 from sweeper.engine.space import Axis
 from sweeper.library.library import builtin_specs
-from sweeper.study.output import Objective, Output
+from sweeper.study.output import Objective, StudyOutput
 from sweeper.study.study import Study, load_study
 from tests.support.small_specs import FILES, STUDY, write_files
 
@@ -27,7 +27,7 @@ def test_a_study(tmp_path: Path) -> None:
     study = load(tmp_path)
     assert (study.name, study.title) == ("demo", "A demonstration")
     assert study.objectives == (Objective("iteration_time_s", "minimise"),)
-    assert study.output == Output("best", ("iteration_time_s",), False, 10)
+    assert study.output == StudyOutput("best", ("iteration_time_s",), False, 10)
     (box,) = study.boxes
     axes = {found.name: found for found in box.axes}
     assert list(axes) == [
@@ -118,9 +118,9 @@ boxes:
 
 def test_the_mode_follows_from_search_and_objective(tmp_path: Path) -> None:
     without = "\n".join(line for line in STUDY.splitlines() if not line.startswith("output"))
-    assert load(tmp_path, without).output == Output("best", None, False, 10)
+    assert load(tmp_path, without).output == StudyOutput("best", None, False, 10)
     bare = "\n".join(line for line in without.splitlines() if not line.startswith("objective"))
-    assert load(tmp_path, bare).output == Output("all", None, False, 10)
+    assert load(tmp_path, bare).output == StudyOutput("all", None, False, 10)
 
 
 def test_a_table_of_names_and_numbers(tmp_path: Path) -> None:

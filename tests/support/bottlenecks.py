@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import minimize
 
-from sweeper.engine.budgets import Budgets
+from sweeper.engine.budgets import SharedBudgets
 
 AREA, POWER, EDGE = tuple(range(7)), tuple(range(7, 14)), tuple(range(14, 17))
-BUDGETS = Budgets((AREA, POWER, EDGE), floor=0.01)
+BUDGETS = SharedBudgets((AREA, POWER, EDGE), floor=0.01)
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Bottlenecks:
         score = np.exp(np.maximum.reduceat(log_terms, first, axis=1)).sum(axis=1)
         return np.where((x >= self.least).all(axis=1), score, np.inf)
 
-    def optimum(self, budgets: Budgets) -> float:
+    def optimum(self, budgets: SharedBudgets) -> float:
         """Score of the best allowed point, by sequential quadratic programming on the epigraph.
 
         In y = log(x) and the operators' log times t: minimise sum exp(t), terms(y) <= t, and in each budget

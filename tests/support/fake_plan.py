@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from sweeper.running.folders import Data, LocalFolder
-from sweeper.running.progress import Silent
+from sweeper.running.progress import Progress
 
 
 @dataclass
@@ -148,7 +148,7 @@ class FullFolder(LocalFolder):
         super()._write(stream, data)
 
 
-class Watcher(Silent):
+class Watcher(Progress):
     """Progress that records messages, and acts when the n-th chunk is committed."""
 
     def __init__(self, at: int = 0, action: Callable[[], object] = lambda: None) -> None:

@@ -74,8 +74,8 @@ def rect_size(kernels: int) -> tuple[float, float]:
 def rects(partitions: Iterable[Partition]) -> dict[int, Rect]:
     """Where each partition stands, by number: in rows that break where the whole is smallest and WIDER than high."""
     sizes = {part.number: rect_size(len(part.kernels)) for part in partitions}
-    limits = accumulate(width + GAP for width, _ in sizes.values())
-    layouts = [rows_within(sizes, limit) for limit in limits]
+    widest = accumulate(width + GAP for width, _ in sizes.values())
+    layouts = [rows_within(sizes, limit) for limit in widest]
 
     def extent(layout: Mapping[int, Rect]) -> float:
         return max(max(rect.right, WIDER * rect.bottom) for rect in layout.values())

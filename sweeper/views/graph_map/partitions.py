@@ -19,6 +19,7 @@ from sweeper.library.graph_workload import Workload
 from sweeper.planning.columns import STRUCTURE
 from sweeper.planning.plan import Plan
 from sweeper.views.lineage import coordinates
+from sweeper.words.columns import USUAL_PARTITIONING
 
 COLUMNS = (
     *("kernel_shard", "output_B", "partition_of", "partition_loads", "partition_times", "graph_time_s"),
@@ -139,7 +140,7 @@ def graph_map_of(plan: Plan, point_id: int) -> GraphMap:
         point_id=point_id,
         workload=workload.name,
         chip=str(point["chip"]),
-        partitioning=str(point.get("partitioning", "kernel_by_kernel")),
+        partitioning=str(point.get("partitioning", USUAL_PARTITIONING)),
         infeasible_reason=REASONS[int(values["infeasible_reason"])],
         kernels=kernels,
         edges=edges,
@@ -161,7 +162,7 @@ def _values(plan: Plan, point_id: int, wanted: Iterable[str], optional: Iterable
     structure = {name: str(point[name]) for name in STRUCTURE if name in point}
     columns = tuple(dict.fromkeys(wanted))
     known = plan.columns.program(grid, structure, columns)
-    columns += tuple(name for name in optional if name in known.outputs or name in known.given)
+    columns += tuple(name for name in optional if name in known.outputs or name in known.inputs)
     program = plan.columns.program(grid, structure, columns)
     values = evaluate(program, grid.listing(np.array([point_id - grid.offset])), columns)
     return {name: value[0] for name, value in values.items()}

@@ -1,0 +1,50 @@
+"""Named expressions, each in the symbols that stand before it: what a model or a package defines of its own."""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from sweeper.errors import Problems
+from sweeper.reading import checks
+from sweeper.reading.expressions import Expression, is_symbol
+from sweeper.reading.nodes import Node, error
+
+
+@dataclass(frozen=True)
+class Definitions:
+    """Names and their expressions, in order."""
+
+    expressions: tuple[tuple[str, Expression], ...] = ()
+
+    def needs(self, symbols: Iterable[str]) -> frozenset[str]:
+        """Some symbols, the definitions among them replaced by what they need."""
+        needed = frozenset(symbols)
+        for name, expression in reversed(self.expressions):
+            if name in needed:
+                needed = needed - {name} | expression.symbols
+        return needed
+
+    def added(self, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Values of symbols, and of the definitions for which they suffice."""
+        known = dict(values)
+        for name, expression in self.expressions:
+            if expression.symbols <= known.keys():
+                known[name] = np.asarray(expression.evaluate(known), np.float64)
+        return known
+
+
+def read_definitions(node: Node, known: Collection[str], columns: Collection[str]) -> Definitions:
+    """Definitions in the symbols known and in those before them; none may redefine a column. Raises SpecError."""
+    expressions: dict[str, Expression] = {}
+    problems = Problems()
+    items = checks.mapping(node, "definitions")
+    before = {*known} - items.keys()
+    for name, item in items.items():
+        with problems.collecting():
+            if not is_symbol(name) or name in columns:
+                raise error(item, f"{name!r} cannot name a definition; it is no symbol or is a column")
+            expressions[name] = checks.expression(item, name, before)
+        before.add(name)
+    problems.raise_any()
+    return Definitions(tuple(expressions.items()))

@@ -1,0 +1,60 @@
+"""Chunks to do: which comes next, which is tried again, and which is given up."""
+
+from collections import Counter, deque
+from collections.abc import Sequence
+from dataclasses import replace
+
+from sweeper.running.chunk import Failure
+from sweeper.running.limits import Limits
+from sweeper.running.store import Receipt
+
+Outcome = Receipt | Failure | str | None
+"""What became of a chunk, or what else the user should know; None where nothing happened for a while."""
+
+
+class ChunkQueue:
+    """Chunks to do, and what has happened to them."""
+
+    def __init__(self, chunks: Sequence[int], limits: Limits) -> None:
+        self._limits = limits
+        self._waiting = deque(chunks)
+        self._suspects: deque[int] = deque()
+        self._attempts: Counter[int] = Counter()
+        self._crashes: Counter[int] = Counter()
+
+    def __len__(self) -> int:
+        return len(self._waiting) + len(self._suspects)
+
+    def take(self, idle: bool = True) -> int | None:
+        """Next chunk for an actor; suspects come last, and only to an idle one."""
+        if self._waiting:
+            return self._waiting.popleft()
+        return self._suspects.popleft() if idle and self._suspects else None
+
+    def is_suspect(self, chunk: int) -> bool:
+        """Whether a chunk has taken down a worker."""
+        return chunk in self._crashes
+
+    def give_back(self, chunks: Sequence[int]) -> None:
+        """Chunks that were not computed through no fault of their own."""
+        self._waiting.extendleft(chunk for chunk in reversed(chunks) if not self.is_suspect(chunk))
+        self._suspects.extend(chunk for chunk in chunks if self.is_suspect(chunk))
+
+    def done(self, outcome: Receipt | Failure) -> Outcome:
+        """The outcome to report: final, or a note if the chunk will be tried again."""
+        chunk = outcome.chunk
+        self._attempts[chunk] += 1
+        if isinstance(outcome, Receipt):
+            return outcome
+        if self._attempts[chunk] > self._limits.retries or outcome.storage:
+            return replace(outcome, attempts=self._attempts[chunk])
+        (self._suspects if self.is_suspect(chunk) else self._waiting).append(chunk)
+        return f"chunk {chunk} failed and will be tried again: {outcome.error}"
+
+    def crashed(self, chunk: int, cause: str) -> Outcome:
+        """The worker died at this chunk."""
+        self._crashes[chunk] += 1
+        if self._crashes[chunk] < self._limits.crashes:
+            self._suspects.append(chunk)
+            return f"a worker died at chunk {chunk}, which will be tried again alone: {cause}"
+        return Failure(chunk, f"its workers died: {cause}", attempts=self._crashes[chunk])
