@@ -34,10 +34,7 @@ PARTS: dict[str, tuple[str, Callable[[Path, bool], list[Row]]]] = {
     "calculon": ("the whole search of another tool, against its rate and its equations", calculon.measure),
     "mapping": ("mappings of graphs onto a chip, against solvers, by size, and shared in a sweep", mapping.measure),
     "package": ("cost of packages: one design, dies per wafer, Monte Carlo draws", package_cost.measure),
-    "pathfinding": (
-        "chips from budgets: searches, a grid of 10^9 points, chips alone",
-        pathfinding.measure,
-    ),
+    "pathfinding": ("chips from budgets: searches, a grid of 10^9 points, chips alone", pathfinding.measure),
 }
 
 

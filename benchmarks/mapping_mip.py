@@ -11,14 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, milp  # type: ignore[import-untyped]
-from scipy.sparse import (  # type: ignore[import-untyped]
-    coo_array,
-    csr_array,
-    eye_array,
-    hstack,
-    kron,
-    vstack,
-)
+from scipy.sparse import coo_array, csr_array, eye_array, hstack, kron, vstack  # type: ignore[import-untyped]
 
 from kernels.graphs.mapping.case import Case
 

@@ -63,13 +63,7 @@ SECONDS = Target(10.0, at_least=False)
 
 
 @compiled
-def build_each(
-    codes: np.ndarray,
-    links: np.ndarray,
-    variants: np.ndarray,
-    times: int,
-    results: np.ndarray,
-) -> None:
+def build_each(codes: np.ndarray, links: np.ndarray, variants: np.ndarray, times: int, results: np.ndarray) -> None:
     """Build the variants of a package, the numbers of one in each row, in turns, so many packages in all; `results`
     [die, RESULTS] are those of the last one."""
     nowhere, nothing = np.empty(0, np.int64), np.empty(0)

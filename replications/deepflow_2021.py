@@ -216,12 +216,7 @@ def lm_times(
 
 
 def lm_time(
-    hardware: Hardware,
-    batch: float,
-    hidden: float,
-    vocabulary: float,
-    steps: float,
-    search: Search = published_time,
+    hardware: Hardware, batch: float, hidden: float, vocabulary: float, steps: float, search: Search = published_time
 ) -> float:
     """Seconds of a training step of a language model with one LSTM layer, unrolled `steps` times, on one GPU.
 

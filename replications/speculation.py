@@ -31,10 +31,7 @@ def predicted_lengths(measured: pl.DataFrame) -> pl.DataFrame:
     first = rows.filter(pl.col("drafted") == 1).select(*MODEL, acceptance_rate=pl.col("tokens_per_round") - 1.0)
     rate, drafted = pl.col("acceptance_rate"), pl.col("drafted")
     series = (1.0 - rate ** (drafted + 1)) / (1.0 - rate)
-    laws = {
-        "geometric": pl.when(rate < 1.0).then(series).otherwise(drafted + 1.0),
-        "linear": rate * drafted + 1.0,
-    }
+    laws = {"geometric": pl.when(rate < 1.0).then(series).otherwise(drafted + 1.0), "linear": rate * drafted + 1.0}
     return (
         rows.filter(drafted > 1)
         .join(first, on=MODEL)

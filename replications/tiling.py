@@ -143,8 +143,7 @@ def tiled_time(
     longest_s = 0.0
     for level in range(LEVELS):
         longest_s = max(
-            longest_s,
-            level_time(flops, moved_B[level], attainable_flops, bandwidth_Bps[level], latency_s[level]),
+            longest_s, level_time(flops, moved_B[level], attainable_flops, bandwidth_Bps[level], latency_s[level])
         )
     return longest_s + launch_s
 

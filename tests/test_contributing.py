@@ -12,13 +12,7 @@ import pytest
 
 from tests.places import ROOT
 
-MOST_FILES = {
-    "a collective": 3,
-    "a parallelism dimension": 6,
-    "a backend": 2,
-    "a family": 4,
-    "an output format": 2,
-}
+MOST_FILES = {"a collective": 3, "a parallelism dimension": 6, "a backend": 2, "a family": 4, "an output format": 2}
 """What may be added, and how many files a newcomer touches at most."""
 
 STEP = re.compile(

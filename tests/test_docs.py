@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
-import click
 import pytest
 import yaml
 from click.testing import CliRunner
@@ -22,7 +21,7 @@ from kernels.equation import declared
 from replications import cost_check
 from sweeper.cli import main
 from sweeper.commands.runs import carry_out
-from sweeper.commands.shared import answering
+from sweeper.commands.shared import command
 from sweeper.library.library import builtin_specs
 from sweeper.words.attributes import Attribute
 from sweeper.words.defaults import CHOICE_DEFAULTS, SWITCH_DEFAULTS
@@ -180,8 +179,7 @@ def documented_keys(command: str) -> list[str]:
 
 
 def test_keys_of_a_plan_a_run_and_its_state(tmp_path: Path) -> None:
-    @click.command()
-    @answering
+    @command()
     def run() -> None:
         carry_out(FakePlan(), str(tmp_path), {"address": None, "backend": "local", "quiet": True}, str)
 

@@ -123,8 +123,7 @@ def collective_s(tier: Tier, message_B: float, traffic: float, peers: float) -> 
 
 
 @equation(
-    Output("stage_transfer_s", "s", "message of a microbatch between two stages"),
-    source=f"{PAPER}: point to point",
+    Output("stage_transfer_s", "s", "message of a microbatch between two stages"), source=f"{PAPER}: point to point"
 )
 def stage_message(
     network_tiers: np.ndarray, pipeline_tier: float, pipeline_parallel: float, stage_message_B: float

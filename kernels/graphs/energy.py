@@ -4,10 +4,7 @@ from kernels.equation import equation
 from kernels.shared.energy import TOTALS, carried_J_per_B, relative_energy
 
 
-@equation(
-    *TOTALS,
-    source="operations of the graph; bytes are the times that memory and links are busy, at their rates",
-)
+@equation(*TOTALS, source="operations of the graph; bytes are the times that memory and links are busy, at their rates")
 def graph_work(
     work_flops: float,
     word_B: float,

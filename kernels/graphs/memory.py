@@ -52,10 +52,7 @@ def live_budget(state_B: float, memory_capacity_B: float, resident_microbatches:
     return min(left / resident_microbatches, tensors_B) if left > 0.0 else tensors_B
 
 
-@equation(
-    Output("memory_need_B", "B", "main memory that one chip needs"),
-    source="DFModel B.3, DRAM constraint",
-)
+@equation(Output("memory_need_B", "B", "main memory that one chip needs"), source="DFModel B.3, DRAM constraint")
 def memory_need(state_B: float, live_activations_B: float, resident_microbatches: float) -> float:
     """What stays, and the tensors alive between partitions for every microbatch that waits for the next partition."""
     return state_B + resident_microbatches * live_activations_B

@@ -7,10 +7,7 @@ from kernels.graphs.loads import FLOPS
 from kernels.graphs.partition import TOTAL
 
 
-@equation(
-    Output("work_flops", "flop", "operations of one iteration on all chips"),
-    source="DFModel B.5, FLOP_total",
-)
+@equation(Output("work_flops", "flop", "operations of one iteration on all chips"), source="DFModel B.5, FLOP_total")
 def work(graph_flops: float, layers: float, batch: float, microbatch: float) -> float:
     """The graph's work, for every layer and every microbatch of the batch."""
     return graph_flops * layers * batch / microbatch

@@ -207,10 +207,7 @@ def equal_unit(
     return -1
 
 
-@equation(
-    Output("package_dies", "", "results of every die of the package", ("die", len(RESULTS))),
-    source=SOURCE,
-)
+@equation(Output("package_dies", "", "results of every die of the package", ("die", len(RESULTS))), source=SOURCE)
 def package_units(
     package_codes: np.ndarray,
     package_links: np.ndarray,

@@ -225,13 +225,7 @@ RESULTS = (
 """What is found of every die, as a unit with all that is mounted on it. Prices with children are per finished unit;
 `silicon_usd` to `wasted_usd` split `price_usd`."""
 
-STATUS = (
-    "",
-    "die_exceeds_wafer",
-    "link_beyond_reach",
-    "die_exceeds_reticle",
-    "shoreline_exceeded",
-)
+STATUS = ("", "die_exceeds_wafer", "link_beyond_reach", "die_exceeds_reticle", "shoreline_exceeded")
 """Why a package cannot be built: position in this tuple, 0 if it can. The root has the first of all its dies."""
 
 PARTS = (

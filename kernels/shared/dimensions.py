@@ -195,9 +195,7 @@ GRID = (
 
 
 @equation(
-    *GRID,
-    source="pipelined broadcast; latency of the longest path",
-    when=("process_grid_network", ("topology_aware",)),
+    *GRID, source="pipelined broadcast; latency of the longest path", when=("process_grid_network", ("topology_aware",))
 )
 def grid_collectives(links: Links, dim: Annotated[Extents, "dim_{}"]) -> tuple[float, float, float, float]:
     """Rows of the process grid lie along the first dimension, columns along the others."""

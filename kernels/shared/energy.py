@@ -48,8 +48,7 @@ BOARD = (
 
 
 @equation(
-    *BOARD,
-    source="calibrated; else a share of the rated power, the rest of it over the peak, and the memory's energy",
+    *BOARD, source="calibrated; else a share of the rated power, the rest of it over the peak, and the memory's energy"
 )
 def board_constants(
     chip_power_W: float,

@@ -33,8 +33,7 @@ def lay(group: float, free_x: float, free_y: float, free_z: float) -> tuple[floa
 
 
 @equation(
-    *extents("tensor"),
-    source="DFModel A.2 assigns whole dimensions; here a group may fill part of one or several",
+    *extents("tensor"), source="DFModel A.2 assigns whole dimensions; here a group may fill part of one or several"
 )
 def tensor_extents(tensor_parallel: float, dim: Annotated[Extents, "dim_{}"]) -> tuple[float, float, float]:
     """The tensor-parallel group takes the first dimension first."""

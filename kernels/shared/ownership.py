@@ -120,10 +120,7 @@ def capital_recovery(
 # cost per time
 
 
-@equation(
-    Output("electricity_usd_per_s", "usd/s", "price of electricity"),
-    source=BARROSO + ": power cost",
-)
+@equation(Output("electricity_usd_per_s", "usd/s", "price of electricity"), source=BARROSO + ": power cost")
 def electricity(facility_power_W: float, facility_electricity_price_usd_per_J: float) -> float:
     """Energy is paid as it is drawn; no charge for its peak."""
     return facility_power_W * facility_electricity_price_usd_per_J
@@ -167,10 +164,7 @@ def ownership(
     source=ACT,
 )
 def embodied_carbon(
-    chips: float,
-    accelerator_carbon_kg: float,
-    facility_server_carbon_kg: float,
-    facility_network_carbon_share: float,
+    chips: float, accelerator_carbon_kg: float, facility_server_carbon_kg: float, facility_network_carbon_share: float
 ) -> float:
     """The network as a share of the accelerators; without the building."""
     return chips * (accelerator_carbon_kg * (1.0 + facility_network_carbon_share) + facility_server_carbon_kg)

@@ -137,11 +137,7 @@ def layer_times(
     source="sum over the operator table",
 )
 def parameters_per_chip(
-    place_sums: np.ndarray,
-    depth: Depth,
-    layers_per_stage: float,
-    last_stage_layers: float,
-    pipeline_parallel: float,
+    place_sums: np.ndarray, depth: Depth, layers_per_stage: float, last_stage_layers: float, pipeline_parallel: float
 ) -> tuple[float, float]:
     """Of the stage that holds the most: the first one has the embedding, the last one the head."""
     share = depth.expert_layers / depth.layers

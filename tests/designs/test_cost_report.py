@@ -343,10 +343,7 @@ def test_mistakes_write_nothing(arguments: tuple[str, ...], message: str, tmp_pa
 def test_a_setting_of_either_design_is_taken() -> None:
     designs = [named_design(STOCK, name) for name in ("a100", "chiplets")]
     found = read_settings(["node=n5", "package.memory_stacks=6", "package.power=300 W"], LIBRARY, designs)
-    assert found == (
-        {"package.memory_stacks": 6.0, "package.power": 300.0},
-        {"node": "n5", "package.power": 300.0},
-    )
+    assert found == ({"package.memory_stacks": 6.0, "package.power": 300.0}, {"node": "n5", "package.power": 300.0})
 
 
 # Pictures

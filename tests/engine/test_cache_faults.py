@@ -214,10 +214,7 @@ def test_waiting_is_said_within_two_seconds_and_ends_with_its_holder(tmp_path: P
         assert select.select([waiting.stderr], [], [], 30.0)[0]
         assert time.monotonic() - started < 2.0
         said = waiting.stderr.readline()
-        assert re.match(
-            r"waiting \(\d s so far\) for process \d+ on \S+, which compiles kernel tests\.support\.",
-            said,
-        )
+        assert re.match(r"waiting \(\d s so far\) for process \d+ on \S+, which compiles kernel tests\.support\.", said)
         assert f"process {holder.pid} " in said and re.search(r"number 1 since \d\d:\d\d:\d\d", said)
         assert waiting.poll() is None
         holder.kill()

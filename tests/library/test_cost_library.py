@@ -61,8 +61,7 @@ def test_public_nodes_say_what_the_model_needs(library: Library) -> None:
 
 
 @pytest.mark.parametrize(
-    "key",
-    ["wafer_price", "mask_set", "transistor_density", "design_price", "chip_fixed_price", "carbon"],
+    "key", ["wafer_price", "mask_set", "transistor_density", "design_price", "chip_fixed_price", "carbon"]
 )
 def test_finer_nodes_cost_more_per_area(library: Library, key: str) -> None:
     for bound in ("low", "number", "high"):

@@ -10,13 +10,7 @@ from hypothesis import strategies as st
 
 from sweeper.reading.expressions import Expression, ExpressionError, check_symbols, is_symbol
 
-VALUES = {
-    "a": 6.0,
-    "b": np.arange(4.0),
-    "kind": np.array(["x", "y", "x", "z"]),
-    "name": "x",
-    "memory.bandwidth": 1e11,
-}
+VALUES = {"a": 6.0, "b": np.arange(4.0), "kind": np.array(["x", "y", "x", "z"]), "name": "x", "memory.bandwidth": 1e11}
 
 
 @pytest.mark.parametrize(

@@ -227,13 +227,7 @@ def test_predictions_of_2021_are_reproduced_to_the_printed_digits() -> None:
     found = {score.group: score for score in report()}
     published = {group: score for group, score in found.items() if not math.isnan(score.median_error)}
     counts = {group: score.rows for group, score in published.items()}
-    assert counts == {
-        "v100 single": 512,
-        "p4 single": 512,
-        "v100 RC": 576,
-        "v100 CR": 192,
-        "v100 language model": 125,
-    }
+    assert counts == {"v100 single": 512, "p4 single": 512, "v100 RC": 576, "v100 CR": 192, "v100 language model": 125}
     for group, score in published.items():
         assert score.worst_error <= (PRINTED_LM if group == "v100 language model" else PRINTED_GEMM), group
     assert all(score.least_gain >= 1.0 for score in found.values())

@@ -926,10 +926,7 @@ def partition_times(**given: Any) -> Outputs:
 
 @twin
 def graph_times(
-    partition_times: list[list[float]],
-    partition_loads: list[list[float]],
-    partition_of: list[int],
-    stage_of: list[int],
+    partition_times: list[list[float]], partition_loads: list[list[float]], partition_of: list[int], stage_of: list[int]
 ) -> Outputs:
     """B.4: one chip runs its partitions one after the other; the stage that takes longest decides."""
     partitions_of_stage = {
@@ -1487,7 +1484,7 @@ BY_PARTITION: dict[str, Callable[[int], st.SearchStrategy[np.ndarray]]] = {
 }
 CHANNEL_COSTS = tables(len(CHANNELS), _from_zero(1e-15, 1e-6), SECONDS)
 BY_KERNEL: dict[str, Callable[[int], st.SearchStrategy[np.ndarray]]] = {
-    "kernel_network_s": lambda rows: tables(rows, *[SECONDS] * 3),
+    "kernel_network_s": lambda rows: tables(rows, *[SECONDS] * 3)
 }
 """Random arrays with a row for every partition, and for every kernel."""
 

@@ -183,10 +183,7 @@ def on_chip(
             of["overhead"],
             of["bank_width_B"] * given["template_nominal_frequency_Hz"],
         ),
-        (
-            of["port_area_mm2"] * given["technology_port_area"],
-            of["port_power_W"] * given["technology_port_power"],
-        ),
+        (of["port_area_mm2"] * given["technology_port_area"], of["port_power_W"] * given["technology_port_power"]),
         (
             of["energy_J_per_B"] * given["technology_sram_energy"],
             of["static_power_W_per_B"] * given["technology_sram_static_power"],

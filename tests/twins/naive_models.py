@@ -722,10 +722,7 @@ def required_rates(**given: Any) -> Outputs:
 
     passes = {
         "forward": (given["offload_forward_s"], given["layer_forward_s"]),
-        "backward": (
-            given["offload_backward_s"],
-            given["layer_input_gradient_s"] + given["layer_weight_gradient_s"],
-        ),
+        "backward": (given["offload_backward_s"], given["layer_input_gradient_s"] + given["layer_weight_gradient_s"]),
     }
     compute = sum(sums[name] for name in ("forward", "input_gradient", "weight_gradient"))
     backward = given["stage_input_gradient_s"] + given["stage_weight_gradient_s"]
@@ -962,10 +959,7 @@ def model_work(**given: float) -> Outputs:
 @twin
 def token_costs(tokens_per_s: float, system_power_W: float, system_price_usd: float, lifetime_s: float) -> Outputs:
     tokens = tokens_per_s * lifetime_s
-    return {
-        "energy_per_token_J": system_power_W * lifetime_s / tokens,
-        "cost_per_token_usd": system_price_usd / tokens,
-    }
+    return {"energy_per_token_J": system_power_W * lifetime_s / tokens, "cost_per_token_usd": system_price_usd / tokens}
 
 
 @twin

@@ -189,12 +189,7 @@ def grown(area: float, margin: float, ratio: float) -> float:
 
 
 def pad_area(
-    die: Values,
-    pads: float,
-    pitch: float,
-    separation: float,
-    below: float,
-    by_reach: Sequence[tuple[float, float]],
+    die: Values, pads: float, pitch: float, separation: float, below: float, by_reach: Sequence[tuple[float, float]]
 ) -> float:
     """Area of the grid of pads; signals lie in a band along the edge that their reach allows.
 

@@ -55,11 +55,7 @@ def cut(times: np.ndarray, messages: np.ndarray, overlap: float, stages: int, cu
     lengthy=True,
 )
 def optimal_stages(
-    arrays: Arrays,
-    stages_per_graph: float,
-    stage_link_Bps: float,
-    stage_hop_s: float,
-    stage_of: np.ndarray,
+    arrays: Arrays, stages_per_graph: float, stage_link_Bps: float, stage_hop_s: float, stage_of: np.ndarray
 ) -> tuple[float, float, float]:
     """Cut the graph into stages of one chip each so that the slowest takes least time.
 

@@ -21,12 +21,7 @@ from tests.twins.naive import (
     read_kernels,
     units_of_columns,
 )
-from tests.twins.naive_mapping import (
-    check_mapping,
-    mapping_time,
-    mappings,
-    possible_mappings,
-)
+from tests.twins.naive_mapping import check_mapping, mapping_time, mappings, possible_mappings
 
 BY_NAME = {equation.name: equation for equation in EQUATIONS}
 UNITS = units_of_columns(EQUATIONS)

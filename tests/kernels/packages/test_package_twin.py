@@ -240,12 +240,7 @@ def without(package: PackageTables, convention: str) -> PackageTables:
     changed = package.conventions.copy()
     changed[CONVENTIONS.index(convention)] = 0.0
     return PackageTables(
-        package.die_codes,
-        package.die_numbers,
-        package.layer_numbers,
-        package.link_codes,
-        package.link_numbers,
-        changed,
+        package.die_codes, package.die_numbers, package.layer_numbers, package.link_codes, package.link_numbers, changed
     )
 
 

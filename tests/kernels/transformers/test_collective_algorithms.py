@@ -9,14 +9,7 @@ from hypothesis import strategies as st
 
 from kernels.codes import ALGORITHMS, DIMENSION_KINDS, OPERATIONS
 from kernels.shared.dimensions import Extents, Links, all_gather
-from kernels.transformers.collectives import (
-    Group,
-    collective_time,
-    exchange_load,
-    gather_load,
-    own_piece_time,
-    phases,
-)
+from kernels.transformers.collectives import Group, collective_time, exchange_load, gather_load, own_piece_time, phases
 from tests.twins import naive_collectives as naive
 
 FAST = settings(max_examples=60)

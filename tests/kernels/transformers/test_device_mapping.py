@@ -203,12 +203,7 @@ def test_chips_may_be_left_over() -> None:
 
 
 @FAST
-@given(
-    st.sampled_from(range(len(MAPPING_ORDERS))),
-    st.integers(1, 4),
-    st.integers(1, 6),
-    st.data(),
-)
+@given(st.sampled_from(range(len(MAPPING_ORDERS))), st.integers(1, 4), st.integers(1, 6), st.data())
 def test_shards_and_replicas_make_up_the_data_groups(order: int, context: int, data: int, draw: st.DataObject) -> None:
     both = context * data
     shard = draw.draw(st.sampled_from([n for n in range(1, both + 1) if both % n == 0]))
