@@ -4,8 +4,8 @@ Kernels see numbers only. The tuples below are the single place where a name mee
 the tuple is the code.
 """
 
+from collections import namedtuple
 from itertools import permutations
-from typing import NamedTuple
 
 DIMENSION_KINDS = ("absent", "ring", "switch", "fully_connected", "mesh")
 """Kind of one network dimension; `absent` is a dimension of extent 1."""
@@ -102,34 +102,15 @@ CHOICES: dict[str, tuple[str, ...]] = {
 """What a mapping chooses among names; the rest of a mapping is numbers."""
 
 
-class Reasons(NamedTuple):
-    """Why a point is infeasible, in the order in which the checks are made: what lies in a generated chip, then in the
-    system, then in the package (these follow the order of `kernels.packages.layout.STATUS`), then in the study."""
-
-    feasible: int
-    area_exceeded: int
-    power_exceeded: int
-    perimeter_exceeded: int
-    no_compute: int
-    no_cache: int
-    no_memory: int
-    no_network: int
-    chips_mismatch: int
-    parallelism_mismatch: int
-    too_many_stages: int
-    too_many_replicas: int
-    microbatch_indivisible: int
-    heads_indivisible: int
-    experts_indivisible: int
-    stages_indivisible: int
-    sram_capacity: int
-    offload_capacity: int
-    memory_capacity: int
-    die_exceeds_wafer: int
-    link_beyond_reach: int
-    die_exceeds_reticle: int
-    shoreline_exceeded: int
-    constraint_failed: int
+Reasons = namedtuple(
+    "Reasons",
+    "feasible area_exceeded power_exceeded perimeter_exceeded no_compute no_cache no_memory no_network "
+    "chips_mismatch parallelism_mismatch too_many_stages too_many_replicas microbatch_indivisible "
+    "heads_indivisible experts_indivisible stages_indivisible sram_capacity offload_capacity memory_capacity "
+    "die_exceeds_wafer link_beyond_reach die_exceeds_reticle shoreline_exceeded constraint_failed",
+)
+"""Why a point is infeasible, in the order in which the checks are made: what lies in a generated chip, then in the
+system, then in the package (these follow the order of `kernels.packages.layout.STATUS`), then in the study."""
 
 
 REASON = Reasons(*range(len(Reasons._fields)))

@@ -1,6 +1,7 @@
 """What a system attains: engines and memories at a share of their rate that depends on the size of the work, and the
 two tiers of the network, which are the first dimension (`link`) and the whole system (`outer_link`)."""
 
+from collections import namedtuple
 from typing import Annotated, NamedTuple
 
 import numpy as np
@@ -13,13 +14,8 @@ PAPER = "Calculon, SC'23, doi 10.1145/3581784.3607102"
 ROOFLINE = SWITCHES["overlap"].index("full")
 
 
-class Curves(NamedTuple):
-    """What has an efficiency curve: the two engines (thresholds in flop) and the two memories (in B)."""
-
-    matrix: int
-    vector: int
-    memory: int
-    offload: int
+Curves = namedtuple("Curves", "matrix vector memory offload")
+"""What has an efficiency curve: the two engines (thresholds in flop) and the two memories (in B)."""
 
 
 C = Curves(*range(len(Curves._fields)))

@@ -1,6 +1,6 @@
 """A block as a table of operators: what a row says of one, for one microbatch and one chip."""
 
-from typing import NamedTuple
+from collections import namedtuple
 
 from kernels.codes import CHOICES, OPERATOR_TYPES, RECOMPUTE_CLASSES
 from kernels.equation import compiled
@@ -14,36 +14,22 @@ AGAIN_IF_FULL, AGAIN_IF_SELECTIVE = RECOMPUTE_CLASSES.index("full"), RECOMPUTE_C
 SELECTIVE, FULL = CHOICES["recompute"].index("selective"), CHOICES["recompute"].index("full")
 
 
-class Traits(NamedTuple):
-    """Columns of `operator_traits`: codes of an operator."""
-
-    type: int
-    recompute: int
-    collective: int
+Traits = namedtuple("Traits", "type recompute collective")
+"""Columns of `operator_traits`: codes of an operator."""
 
 
-class Dims(NamedTuple):
-    """Columns of `operator_dims`: numbers of an operator.
+Dims = namedtuple(
+    "Dims",
+    "count flops bytes input_gradient_flops input_gradient_bytes weight_gradient_flops weight_gradient_bytes "
+    "weight stored working gradient tiled repeated",
+)
+"""Columns of `operator_dims`: numbers of an operator.
 
-    `count` is how often it stands in a block; `flops` and `bytes` are given for each of the three passes; `weight` in
-    parameters; `stored` are bytes kept for the backward pass, `working` and `gradient` bytes of activations and of
-    their gradients while the block runs. `tiled` is 1 if a product overlaps with its collective (else the collective is
-    an operator of its own), `repeated` 1 if the collective of the forward pass runs again in the backward pass.
-    """
-
-    count: int  # type: ignore[assignment]  # no use for the method of tuples
-    flops: int
-    bytes: int
-    input_gradient_flops: int
-    input_gradient_bytes: int
-    weight_gradient_flops: int
-    weight_gradient_bytes: int
-    weight: int
-    stored: int
-    working: int
-    gradient: int
-    tiled: int
-    repeated: int
+`count` is how often it stands in a block; `flops` and `bytes` are given for each of the three passes; `weight` in
+parameters; `stored` are bytes kept for the backward pass, `working` and `gradient` bytes of activations and of
+their gradients while the block runs. `tiled` is 1 if a product overlaps with its collective (else the collective is
+an operator of its own), `repeated` 1 if the collective of the forward pass runs again in the backward pass.
+"""
 
 
 T, D = Traits(*range(len(Traits._fields))), Dims(*range(len(Dims._fields)))

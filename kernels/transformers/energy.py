@@ -5,6 +5,7 @@ and the energy of what links and switches carry. The sums are those of an iterat
 chips.
 """
 
+from collections import namedtuple
 from typing import Annotated, NamedTuple
 
 import numpy as np
@@ -41,14 +42,9 @@ TILE_ROWS, TILE_COLUMNS = 256.0, 128.0
 """Tile of a product for what it reads through the shared cache: the largest that libraries ship."""
 
 
-class Work(NamedTuple):
-    """What is counted: operations, each in units of a bf16 one; bytes through the shared cache; bytes of memory; energy
-    of links and switches."""
-
-    flops: int
-    l2_B: int
-    memory_B: int
-    network_J: int
+Work = namedtuple("Work", "flops l2_B memory_B network_J")
+"""What is counted: operations, each in units of a bf16 one; bytes through the shared cache; bytes of memory; energy
+of links and switches."""
 
 
 W = Work(*range(len(Work._fields)))

@@ -5,6 +5,7 @@ all that lays groups out or checks their sizes walks them. A new parallelism is 
 in `Parallelism` and, where its chips talk to each other, a group in `Groups` with its `MEMBERS`.
 """
 
+from collections import namedtuple
 from typing import Annotated, NamedTuple
 
 import numpy as np
@@ -74,17 +75,8 @@ MEMBERS = {
 """Groups and the parts of a rank in which their members differ; those in which operators exchange come first."""
 
 
-class Groups(NamedTuple):
-    """Rows of `group_network`."""
-
-    tensor: int
-    context: int
-    expert: int
-    data: int
-    expert_data: int
-    pipeline: int
-    shard: int
-    replica: int
+Groups = namedtuple("Groups", "tensor context expert data expert_data pipeline shard replica")
+"""Rows of `group_network`."""
 
 
 G = Groups(*range(len(Groups._fields)))

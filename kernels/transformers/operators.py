@@ -5,6 +5,7 @@ one mapping; the columns of both are named here. Every operator has a forward pa
 gradient of its inputs and one for that of its weights.
 """
 
+from collections import namedtuple
 from typing import Annotated, NamedTuple
 
 import numpy as np
@@ -17,53 +18,24 @@ from kernels.transformers.groups import Messaging, chips_of, group_collective
 from kernels.transformers.matmul import Product, gemm_time
 from kernels.transformers.rates import Chip, Rates
 
-
-class Traits(NamedTuple):
-    """Codes of an operator. `beside` is the operator beside whose backward pass (`beside_pass`: an index into `Times`)
-    an asynchronous collective runs, or -1."""
-
-    type: int
-    place: int
-    group: int
-    operation: int
-    recompute: int
-    precision: int
-    beside: int
-    beside_pass: int
+Traits = namedtuple("Traits", "type place group operation recompute precision beside beside_pass")
+"""Codes of an operator. `beside` is the operator beside whose backward pass (`beside_pass`: an index into `Times`)
+an asynchronous collective runs, or -1."""
 
 
-class Dims(NamedTuple):
-    """Numbers of an operator.
+Dims = namedtuple(
+    "Dims",
+    "count batch m n k weight heads kv_heads head_size value_size causal flops bytes input_gradient_flops "
+    "input_gradient_bytes weight_gradient_flops weight_gradient_bytes launches backward_launches message "
+    "backward_message stored working",
+)
+"""Numbers of an operator.
 
-    `count` is how often it stands in its place; a product is `batch` times (m x k)(k x n) with `weight` parameters per
-    chip (0: both operands are activations); attention has `m` queries, `n` keys, `batch` samples; an elementwise
-    operator gives its flops and bytes; a collective its `message` and `backward_message` in bytes. `stored` are the
-    bytes kept for the backward pass, `working` those alive only while it runs.
-    """
-
-    count: int  # type: ignore[assignment]
-    batch: int
-    m: int
-    n: int
-    k: int
-    weight: int
-    heads: int
-    kv_heads: int
-    head_size: int
-    value_size: int
-    causal: int
-    flops: int
-    bytes: int
-    input_gradient_flops: int
-    input_gradient_bytes: int
-    weight_gradient_flops: int
-    weight_gradient_bytes: int
-    launches: int
-    backward_launches: int
-    message: int
-    backward_message: int
-    stored: int
-    working: int
+`count` is how often it stands in its place; a product is `batch` times (m x k)(k x n) with `weight` parameters per
+chip (0: both operands are activations); attention has `m` queries, `n` keys, `batch` samples; an elementwise
+operator gives its flops and bytes; a collective its `message` and `backward_message` in bytes. `stored` are the
+bytes kept for the backward pass, `working` those alive only while it runs.
+"""
 
 
 ONES = ("count", "batch", "m", "n", "k", "heads", "kv_heads", "head_size", "value_size", "launches")
@@ -71,17 +43,11 @@ DEFAULTS = dict.fromkeys(Dims._fields, "0") | dict.fromkeys(ONES, "1") | {"backw
 """Numbers of an operator where its table names none."""
 
 
-class Times(NamedTuple):
-    """Columns of `operator_times`: seconds of each pass on the chip and on its host, operations, bytes."""
-
-    forward: int
-    input_gradient: int
-    weight_gradient: int
-    forward_host: int
-    backward_host: int
-    forward_flops: int
-    backward_flops: int
-    forward_bytes: int
+Times = namedtuple(
+    "Times",
+    "forward input_gradient weight_gradient forward_host backward_host forward_flops backward_flops forward_bytes",
+)
+"""Columns of `operator_times`: seconds of each pass on the chip and on its host, operations, bytes."""
 
 
 TRAIT = Traits(*range(len(Traits._fields)))

@@ -1,5 +1,6 @@
 """Sums over operators: those of each place of a model, and of its mean layer."""
 
+from collections import namedtuple
 from typing import NamedTuple
 
 import numpy as np
@@ -12,41 +13,17 @@ from kernels.transformers.operators import COLLECTIVE, TIME, TRAIT, D
 LAYER, DENSE, WITH_EXPERTS, ROUTED, FIRST, LAST = range(len(PLACES))
 
 
-class Sums(NamedTuple):
-    """Columns of `place_sums`: seconds on the chip of each pass without collectives, of what recompute repeats, of the
-    collectives, of the host; parameters; bytes stored and working; operations; forward bytes; seconds of all passes and
-    of the forward pass by what limits them."""
-
-    forward: int
-    input_gradient: int
-    weight_gradient: int
-    selective: int
-    full: int
-    network_forward: int
-    network_backward: int
-    network_full: int
-    network_tensor: int
-    host_forward: int
-    host_backward: int
-    host_selective: int
-    host_full: int
-    weights: int
-    stored: int
-    stored_selective: int
-    working: int
-    forward_flops: int
-    backward_flops: int
-    selective_flops: int
-    full_flops: int
-    forward_bytes: int
-    bound_compute: int
-    bound_l2: int
-    bound_memory: int
-    bound_overhead: int
-    forward_bound_compute: int
-    forward_bound_l2: int
-    forward_bound_memory: int
-    forward_bound_overhead: int
+Sums = namedtuple(
+    "Sums",
+    "forward input_gradient weight_gradient selective full network_forward network_backward network_full "
+    "network_tensor host_forward host_backward host_selective host_full weights stored stored_selective "
+    "working forward_flops backward_flops selective_flops full_flops forward_bytes bound_compute bound_l2 "
+    "bound_memory bound_overhead forward_bound_compute forward_bound_l2 forward_bound_memory "
+    "forward_bound_overhead",
+)
+"""Columns of `place_sums`: seconds on the chip of each pass without collectives, of what recompute repeats, of the
+collectives, of the host; parameters; bytes stored and working; operations; forward bytes; seconds of all passes and
+of the forward pass by what limits them."""
 
 
 S = Sums(*range(len(Sums._fields)))
