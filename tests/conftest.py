@@ -1,5 +1,6 @@
 """Shared by all tests: the kernel cache, Hypothesis's examples, and one Ray cluster."""
 
+import gc
 import os
 import secrets
 import shutil
@@ -18,6 +19,9 @@ os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 os.environ.setdefault("RAY_ENABLE_UV_RUN_RUNTIME_ENV", "0")
 # Ray reads its token once per process: all its clusters share this one.
 os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=secrets.token_hex(32))
+
+# Compiling makes many objects that live: looking for circles among them all the time costs a tenth of it.
+gc.set_threshold(100_000, 20, 100)
 
 # The same examples in every run, so that a fault once found is found again; first calls compile, so no deadline.
 settings.register_profile("same_examples", derandomize=True, deadline=None)

@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 
 from kernels.equation import Equation, Output
-from sweeper.engine.fuse import Argument, Fusion, fuse
+from sweeper.engine.fuse import Argument, Fusion, Loop
 
 Values = Mapping[str, np.ndarray]
 
@@ -55,7 +55,7 @@ class Stage:
     origins: tuple[Origin, ...]
     folds: bool
     whole: bool
-    run: Callable[..., None]
+    run: Loop
 
 
 class UnknownColumn(Exception):
@@ -257,4 +257,4 @@ def _stage(number: int, draft: _StageDraft, kept: tuple[str, ...], origins: Mapp
         else:
             arguments.append(Argument(name, "own"))
     fusion = Fusion(tuple(draft.equations), tuple(arguments), kept)
-    return Stage(number, draft.needs, fusion, order, draft.folds, draft.whole, fuse(fusion))
+    return Stage(number, draft.needs, fusion, order, draft.folds, draft.whole, Loop(fusion))

@@ -6,7 +6,7 @@ axis; a list of arbitrary points is a domain of a single factor. Both are evalua
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -96,6 +96,10 @@ class Grid:
     def points(self) -> int:
         """Points of the box, of any size: an exact integer."""
         return math.prod(self.sizes)
+
+    def combinations(self, names: Collection[str]) -> int:
+        """Combinations of the rows of those axes that have any of some columns."""
+        return math.prod(len(axis.rows) for axis in self.axes if any(name in names for name in axis.columns))
 
     @property
     def rows(self) -> int:

@@ -19,8 +19,7 @@ from sweeper.engine.own_files import own_directory, read_own, write_own
 @cache
 def load_stage(source: str) -> Callable[..., None]:
     """The function `stage` of a generated module. Raises EnvironmentFault if the cache cannot be written."""
-    text = source.encode()
-    path = _folder() / f"stage_{hashlib.sha256(text).hexdigest()[:24]}.py"
+    text, path = source.encode(), _path(source)
     if read_own(path) != text:
         write_own(path, text)
     module = ModuleType(path.stem)
@@ -29,6 +28,15 @@ def load_stage(source: str) -> Callable[..., None]:
     exec(compile(text, path, "exec"), vars(module))
     stage: Callable[..., None] = module.stage
     return stage
+
+
+def is_known(source: str) -> bool:
+    """Whether a generated module has been loaded before, by any process: its loop is compiled, or will be soon."""
+    return _path(source).exists()
+
+
+def _path(source: str) -> Path:
+    return _folder() / f"stage_{hashlib.sha256(source.encode()).hexdigest()[:24]}.py"
 
 
 @cache

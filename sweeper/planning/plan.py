@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from sweeper.engine.cache import COMPILERS
 from sweeper.engine.evaluation import evaluate
+from sweeper.engine.fuse import WORTH
 from sweeper.engine.program import Program, UnknownColumn
 from sweeper.engine.space import Grid, grids
 from sweeper.errors import Problem, SpecError
@@ -166,17 +167,22 @@ class Plan:
         return SpecError([Problem(str(self.study.path), line, column, path, message)])
 
     def warm_up(self) -> None:
-        """Compile every kernel that the study needs into the cache on disk, by evaluating the first point of each."""
+        """Compile what will be worth it into the cache on disk, by evaluating the first point of each program."""
         for grid, structure in structures(self.grids):
             numbers = np.zeros(1, np.int64)
             domain = with_structure(grid.listing(numbers), grid, structure)
             for wanted in {self.contents.searched_columns, self.contents.all_columns}:
                 if self.study.optimize is None:
-                    evaluate(self.columns.program(grid, structure, wanted), domain, wanted)
+                    program = self.columns.program(grid, structure, wanted)
+                    for stage in program.stages:
+                        stage.run.expect(grid.combinations(stage.needs))
+                    evaluate(program, domain, wanted)
                     continue
                 names = self.study.optimize.columns(grid.columns)
                 trials = self.columns.trials(grid, names, self.columns.without_search(grid, names, numbers))
                 program = self.columns.program(grid, structure, wanted, trials)
+                for stage in program.stages:
+                    stage.run.expect(WORTH)
                 evaluate(program, (with_trials(*domain),), wanted)
 
     def evaluate(self, chunk: int) -> pa.Table:

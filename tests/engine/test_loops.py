@@ -1,0 +1,43 @@
+"""Loops of stages: the same bits whether their equations are called one by one or compiled together."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import sweeper
+from sweeper.engine import fuse
+from tests.places import ROOT
+
+STUDIES = ("dfmodel_published", "imec_moe", "optimus_memory", "chiplet_count", "memory_3d_full")
+
+
+def columns(path: Path, monkeypatch: pytest.MonkeyPatch, worth: float) -> dict[str, np.ndarray]:
+    """All columns of some points of a study, with loops that are compiled after so many calls."""
+    monkeypatch.setattr(fuse, "WORTH", worth)
+    monkeypatch.setattr(fuse, "is_known", lambda source: False)
+    plan = sweeper.plan(path)
+    numbers = [int(number) for number in np.linspace(0, plan.grids[0].points - 1, 5)]
+    return plan.points(numbers, plan.contents.all_columns)
+
+
+@pytest.mark.parametrize("study", STUDIES)
+def test_compiled_or_one_by_one(study: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = ROOT / "specs" / "studies" / f"{study}.yaml"
+    compiled, one_by_one = (columns(path, monkeypatch, worth) for worth in (0, 1e9))
+    assert compiled.keys() == one_by_one.keys()
+    for name, values in compiled.items():
+        assert np.array_equal(values, one_by_one[name], equal_nan=values.dtype.kind == "f"), name
+
+
+def test_a_loop_is_compiled_once_that_pays(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = sweeper.plan(ROOT / "specs" / "studies" / "dfmodel_published.yaml")
+    compiled: list[str] = []
+    load_stage = fuse.load_stage
+    monkeypatch.setattr(fuse, "is_known", lambda source: False)
+    monkeypatch.setattr(fuse, "load_stage", lambda source: compiled.append(source) or load_stage(source))
+    plan.points([0, 1], ["iteration_time_s"])
+    assert not compiled
+    monkeypatch.setattr(fuse, "WORTH", 1)
+    sweeper.Plan(plan.study).points([0, 1], ["iteration_time_s"])
+    assert compiled
