@@ -65,7 +65,11 @@ def ray_session(workers: int | None, address: str | None) -> Iterator[int]:
                 options.update(include_dashboard=False, object_store_memory=OBJECT_STORE_B)
                 session.enter_context(_own_token())
             session.callback(ray.shutdown)
-            _init(ray, "local" if own else str(address), **options)
+            place = "local" if own else str(address)
+            try:
+                ray.init(address=place, log_to_driver=False, logging_level="ERROR", **options)
+            except (ray.exceptions.RayError, OSError, RuntimeError, ValueError, ImportError, TimeoutError) as error:
+                raise EnvironmentFault(_advice(place, error)) from error
         yield workers or max(int(ray.cluster_resources().get("CPU", 0)), 1)
 
 
@@ -73,13 +77,6 @@ def _token_mode() -> dict[str, str]:
     """Token mode for a client that has a token: the rule by which `ray start` makes a cluster that demands it."""
     has_file = (Path.home() / ".ray" / "auth_token").exists()
     return {"RAY_AUTH_MODE": "token"} if has_file or {*TOKEN_SOURCES} & os.environ.keys() else {}
-
-
-def _init(ray: Any, address: str, **options: Any) -> None:
-    try:
-        ray.init(address=address, log_to_driver=False, logging_level="ERROR", **options)
-    except (ray.exceptions.RayError, OSError, RuntimeError, ValueError, ImportError, TimeoutError) as error:
-        raise EnvironmentFault(_advice(address, error)) from error
 
 
 def _advice(address: str, error: Exception) -> str:
