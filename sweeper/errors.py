@@ -1,9 +1,13 @@
 """What can go wrong, as exceptions with an exit code; a mistake in a file is a `Problem` with its position."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
+from typing import TypeVar
+
+Item = TypeVar("Item")
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, order=True)
@@ -79,6 +83,16 @@ class Problems(list[Problem]):
         """Raise SpecError if there is any problem."""
         if self:
             raise SpecError(self)
+
+
+def every(items: Iterable[Item], read: Callable[[Item], Value]) -> list[Value]:
+    """What `read` makes of every item. Raises SpecError with the problems of all items that it refuses."""
+    problems, values = Problems(), []
+    for item in items:
+        with problems.collecting():
+            values.append(read(item))
+    problems.raise_any()
+    return values
 
 
 def unknown(what: str, word: str, allowed: Iterable[str], also: Iterable[str] = ()) -> str:

@@ -169,6 +169,10 @@ def _judge(printed: str, tolerance: float, before: Measured, after: Measured) ->
     changes = None if within is None or holds is None else within and not holds
     base = figure if before.value is None else before.value
     physics = PHYSICS[holds].format(after.value, 0.0 if after.value is None else after.value / base - 1.0)
+    reversed_ratio = after.value is not None and (figure - 1.0) * (after.value - 1.0) < 0.0
+    remarks = ["the comparison is reversed"] if reversed_ratio else []
+    if after.infeasible:
+        remarks.append(f"{after.infeasible} of {after.points} points infeasible")
     return {
         "published": figure,
         "as_published": before.value,
@@ -176,14 +180,5 @@ def _judge(printed: str, tolerance: float, before: Measured, after: Measured) ->
         "tolerance": tolerance,
         "within": within,
         "changes": changes,
-        "verdict": "; ".join([PUBLISHER[within], physics, *_remarks(figure, after)]),
+        "verdict": "; ".join([PUBLISHER[within], physics, *remarks]),
     }
-
-
-def _remarks(figure: float, after: Measured) -> list[str]:
-    """What else to know of a full-physics value: a ratio that crossed 1, points that are not feasible."""
-    reversed_ratio = after.value is not None and (figure - 1.0) * (after.value - 1.0) < 0.0
-    return [
-        *(["the comparison is reversed"] if reversed_ratio else []),
-        *([f"{after.infeasible} of {after.points} points infeasible"] if after.infeasible else []),
-    ]

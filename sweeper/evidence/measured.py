@@ -10,17 +10,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from sweeper.errors import UsageFault
-from sweeper.evidence.measured_kernels import (
-    attention,
-    attention_power,
-    collective,
-    gemm,
-    gemm_energy,
-    gemm_power,
-    profiled_gemm,
-)
+from sweeper.evidence import measured_kernels as kernels
+from sweeper.evidence import measured_runs as runs
 from sweeper.evidence.measured_rows import MeasuredPoint, MeasuredRow, Unmodelled
-from sweeper.evidence.measured_runs import inference, nanotron, optimus, training
 from sweeper.reading.units import QuantityError, in_range
 from sweeper.words.system import NUMERIC
 
@@ -33,17 +25,17 @@ class TableLayout(NamedTuple):
 
 
 LAYOUTS = {
-    "optimus": TableLayout(frozenset({"table", "t_ref", "t_pred_optimus"}), optimus),
-    "nanotron": TableLayout(frozenset({"tok/s/gpu", "batch_accum", "tp_mode"}), nanotron),
-    "inference": TableLayout(frozenset({"input_len", "output_len", "accelerator", "hidden"}), inference),
-    "training": TableLayout(frozenset({"global_batch_seq", "micro_batch_seq", "accelerator", "hidden"}), training),
-    "gemm": TableLayout(frozenset({"gemm_dtype", "m", "n", "k", "latency_us"}), gemm),
-    "profiled_gemm": TableLayout(frozenset({"m", "n", "k", "latency_ms", "clock_Ghz"}), profiled_gemm),
-    "attention": TableLayout(frozenset({"isl", "past_kv", "num_heads", "latency_us"}), attention),
-    "gemm_power": TableLayout(frozenset({"gemm_dtype", "m", "n", "k", "power_w"}), gemm_power),
-    "gemm_energy": TableLayout(frozenset({"gemm_dtype", "m", "n", "k", "latency_us", "power_w"}), gemm_energy),
-    "attention_power": TableLayout(frozenset({"isl", "past_kv", "num_heads", "power_w"}), attention_power),
-    "collective": TableLayout(frozenset({"op_name", "num_gpus", "size_bytes", "latency_us"}), collective),
+    "optimus": TableLayout(frozenset({"table", "t_ref", "t_pred_optimus"}), runs.optimus),
+    "nanotron": TableLayout(frozenset({"tok/s/gpu", "batch_accum", "tp_mode"}), runs.nanotron),
+    "inference": TableLayout(frozenset({"input_len", "output_len", "accelerator", "hidden"}), runs.inference),
+    "training": TableLayout(frozenset({"global_batch_seq", "micro_batch_seq", "accelerator", "hidden"}), runs.training),
+    "gemm": TableLayout(frozenset({"gemm_dtype", "m", "n", "k", "latency_us"}), kernels.gemm),
+    "profiled_gemm": TableLayout(frozenset({"m", "n", "k", "latency_ms", "clock_Ghz"}), kernels.profiled_gemm),
+    "attention": TableLayout(frozenset({"isl", "past_kv", "num_heads", "latency_us"}), kernels.attention),
+    "gemm_power": TableLayout(frozenset({"gemm_dtype", "m", "n", "k", "power_w"}), kernels.gemm_power),
+    "gemm_energy": TableLayout(frozenset({"gemm_dtype", "m", "n", "k", "latency_us", "power_w"}), kernels.gemm_energy),
+    "attention_power": TableLayout(frozenset({"isl", "past_kv", "num_heads", "power_w"}), kernels.attention_power),
+    "collective": TableLayout(frozenset({"op_name", "num_gpus", "size_bytes", "latency_us"}), kernels.collective),
 }
 """Layouts of measured tables; the first whose columns a table has is its own."""
 

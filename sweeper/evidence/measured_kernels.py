@@ -17,6 +17,11 @@ def formats(name: str) -> str:
     return FORMATS[name]
 
 
+def product(row: MeasuredRow) -> dict[str, ColumnValue]:
+    """Columns of a product of matrices."""
+    return {"workload": "single_gemm", **{f"workload.{name}": positive(row, name) for name in "mnk"}}
+
+
 def one_chip(known: Mapping[str, Any], row: MeasuredRow, layout: str, keys: Iterable[str]) -> dict[str, ColumnValue]:
     """Columns of a kernel on one chip."""
     columns = platform(known, row.get("system", "")) | stack(known, layout, row, keys)
@@ -33,12 +38,7 @@ def gemm(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
     few = "few rows" if positive(row, "m") < FEW_ROWS else ""
     columns = one_chip(known, {**row, "few": few}, "gemm", ("system", "kernel_source", "gemm_dtype", "few"))
     wide = formats(row.get("gemm_dtype", "bfloat16"))
-    columns.update(
-        {"workload": "single_gemm", **{f"workload.{name}": positive(row, name) for name in "mnk"}},
-        compute_format=wide,
-        activation_format=wide,
-        weight_format=wide,
-    )
+    columns |= product(row) | dict.fromkeys(("compute_format", "activation_format", "weight_format"), wide)
     return MeasuredPoint(f"gemm {row.get('system')} {row.get('gemm_dtype')}", columns, "layer_forward_s",
                 positive(row, "latency_us") * 1e-6)  # fmt: skip
 
@@ -81,33 +81,31 @@ def profiled_gemm(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
     columns |= stack(known, "profiled_gemm", {"stack": "nsight"}, ("stack",))
     clock = positive(row, "clock_Ghz") * 1e9
     chip = known["profiled_chip"]
-    columns.update({"workload": "single_gemm", **{f"workload.{name}": positive(row, name) for name in "mnk"}})
-    columns["chip.peak_flops"] = chip["flops_per_clock"] * clock
-    columns["chip.l2_bandwidth"] = chip["l2_B_per_clock"] * clock
+    columns |= product(row)
+    columns |= {"chip.peak_flops": chip["flops_per_clock"] * clock, "chip.l2_bandwidth": chip["l2_B_per_clock"] * clock}
     large = positive(row, "m") * positive(row, "n") * positive(row, "k") >= chip["large"]
     return MeasuredPoint("nsight large" if large else "nsight small", columns, "layer_forward_s",
                 positive(row, "latency_ms") * 1e-3)  # fmt: skip
+
+
+ATTENTION = {
+    "workload.heads": "num_heads",
+    "workload.kv_heads": "num_key_value_heads",
+    "workload.head_size": "head_dim",
+    "microbatch": "batch_size",
+    "batch_size": "batch_size",
+}
+"""Columns that a table of attention gives as they are."""
 
 
 def attention(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
     """Fused attention over new tokens and those in the cache: microseconds."""
     columns = one_chip(known, row, "attention", ("system", "kernel_source", "kv_cache_dtype"))
     tokens, past = positive(row, "isl"), number(row, "past_kv", 0.0)
-    columns.update(
-        {
-            "workload": "single_attention",
-            "workload.m": tokens,
-            "workload.n": tokens + past,
-            "workload.heads": positive(row, "num_heads"),
-            "workload.kv_heads": positive(row, "num_key_value_heads"),
-            "workload.head_size": positive(row, "head_dim"),
-            "workload.causal": 1.0,
-        },
-        task="inference",
-        microbatch=positive(row, "batch_size"),
-        batch_size=positive(row, "batch_size"),
-        cache_format=formats(row.get("kv_cache_dtype", "bfloat16")),
-    )
+    columns |= {"workload": "single_attention", "workload.m": tokens, "workload.n": tokens + past}
+    columns |= {column: positive(row, name) for column, name in ATTENTION.items()}
+    columns |= {"workload.causal": 1.0, "task": "inference"}
+    columns["cache_format"] = formats(row.get("kv_cache_dtype", "bfloat16"))
     phase = "decode" if tokens == 1.0 else "prefill"
     return MeasuredPoint(f"attention {phase} {row.get('system')}", columns, "layer_forward_s",
                 positive(row, "latency_us") * 1e-6)  # fmt: skip

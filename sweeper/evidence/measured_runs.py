@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sweeper.evidence.measured_rows import ColumnValue, MeasuredPoint, MeasuredRow, Unmodelled, number, positive
-from sweeper.evidence.registry import network_columns, platform, stack
+from sweeper.evidence.registry import platform, split_columns, stack
 
 
 def model_columns(row: MeasuredRow) -> dict[str, ColumnValue]:
@@ -67,8 +67,7 @@ def training(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
     flag = row.get("qc_flag", "ok") or "ok"
     if flag != "ok":
         raise Unmodelled(f"excluded by its source: {flag}")
-    columns = model_columns(row)
-    columns |= platform(known, row.get("accelerator", ""))
+    columns = model_columns(row) | platform(known, row.get("accelerator", ""))
     columns |= stack(known, "training", row, ("group", "framework", "accelerator"))
     chips = positive(row, "n_accel")
     tensor, pipe = positive(row, "tp", 1.0), positive(row, "pp", 1.0)
@@ -76,20 +75,15 @@ def training(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
     data = positive(row, "dp", chips / (tensor * pipe * context))
     if tensor * pipe * data * context != chips:
         raise Unmodelled("dp x tp x pp x cp is not the number of accelerators")
-    network_columns(columns, chips, positive(row, "accel_per_node", 8.0))
+    split_columns(columns, tensor, pipe, data, context, positive(row, "accel_per_node", 8.0))
     per_device = float(columns.pop("microbatch_per_device", 0.0))
     microbatch = positive(row, "micro_batch_seq") * (tensor if per_device else 1.0)
-    batch, sequence = positive(row, "global_batch_seq"), positive(row, "seq_len")
     split = row.get("seq_parallel", "").lower() in ("yes", "true", "1")
     columns.update(
-        tensor_parallel=tensor,
-        pipeline_parallel=pipe,
-        data_parallel=data,
-        context_parallel=context,
         expert_parallel=expert,
         microbatch=microbatch,
-        batch_size=batch,
-        sequence_length=sequence,
+        batch_size=positive(row, "global_batch_seq"),
+        sequence_length=positive(row, "seq_len"),
         virtual_stages=positive(row, "vpp_chunks", 1.0),
         sequence_parallel=1.0 if split else columns.get("sequence_parallel", 0.0),
         recompute=recomputation(row),
@@ -101,19 +95,13 @@ def training(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
     if "across slices" in sharding:
         columns["shard_group"] = positive(row, "accel_per_node") / tensor
     columns |= precision(row.get("precision", ""))
-    layer = "ONE LAYER" in row.get("model", "")
-    return MeasuredPoint(
-        row.get("group", ""),
-        columns,
-        "layer_time_s" if layer else "iteration_time_s",
-        iteration_time_s(row, columns, chips, batch, sequence),
-    )
+    answer = "layer_time_s" if "ONE LAYER" in row.get("model", "") else "iteration_time_s"
+    return MeasuredPoint(row.get("group", ""), columns, answer, iteration_time_s(row, columns))
 
 
-def iteration_time_s(
-    row: MeasuredRow, columns: Mapping[str, ColumnValue], chips: float, batch: float, sequence: float
-) -> float:
+def iteration_time_s(row: MeasuredRow, columns: Mapping[str, ColumnValue]) -> float:
     """Measured seconds per iteration; from tokens or model operations per second where no time is given."""
+    chips, batch, sequence = (float(columns[name]) for name in ("chips", "batch_size", "sequence_length"))
     if row.get("iter_time_s"):
         return positive(row, "iter_time_s")
     if row.get("tokens_per_s_per_accel"):
@@ -159,9 +147,6 @@ def nanotron(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
         "workload.tied_embeddings": 1.0 if pipe == 1.0 and hidden < 4096.0 else 0.0,
         **platform(known, "H100-SXM5-80GB"),
         **stack(known, "nanotron", {"stack": word}, ("stack",)),
-        "tensor_parallel": tensor,
-        "pipeline_parallel": pipe,
-        "data_parallel": data,
         "microbatch": positive(row, "mbs"),
         "batch_size": positive(row, "mbs") * accumulation * data,
         "sequence_length": positive(row, "seq_len"),
@@ -170,7 +155,7 @@ def nanotron(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
         # ZeRO-1 in nanotron reduces and gathers after the last backward pass; DDP beside it.
         "gradient_all_reduce": "exposed" if number(row, "zero_stage", 0.0) else "overlapped",
     }
-    network_columns(columns, tensor * pipe * data, 8.0)
+    split_columns(columns, tensor, pipe, data)
     failed = row.get("status", "Success") == "OOM"
     measured = math.nan if failed else positive(row, "tok/s/gpu")
     return MeasuredPoint("nanotron", columns, "tokens_per_s_per_chip", measured, not failed)
@@ -178,25 +163,15 @@ def nanotron(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
 
 def inference(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
     """Static batches served to their last token, or to their first."""
-    columns = model_columns(row)
-    columns |= platform(known, row.get("accelerator", ""))
+    columns = model_columns(row) | platform(known, row.get("accelerator", ""))
     columns |= stack(known, "inference", row, ("group", "engine", "accelerator"))
     if number(row, "beam_width", 1.0) > 1.0:
         raise Unmodelled("beam search")
     tensor, pipe = positive(row, "tp", 1.0), positive(row, "pp", 1.0)
     batch, prompt = positive(row, "batch_size", 1.0), positive(row, "input_len")
     output = positive(row, "output_len", 1.0)
-    network_columns(columns, tensor * pipe, 8.0)
-    columns.update(
-        task="inference",
-        tensor_parallel=tensor,
-        pipeline_parallel=pipe,
-        data_parallel=1.0,
-        microbatch=batch,
-        batch_size=batch,
-        sequence_length=prompt,
-        output_length=output,
-    )
+    split_columns(columns, tensor, pipe, 1.0)
+    columns.update(task="inference", microbatch=batch, batch_size=batch, sequence_length=prompt, output_length=output)
     if "fp8" in row.get("precision", "").lower():
         columns.update(compute_format="fp8", weight_format="fp8")
     for name, column in (("e2e_latency_s", "request_time_s"), ("ttft_s", "time_to_first_token_s")):
@@ -220,11 +195,8 @@ def optimus(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
         raise Unmodelled(f"unknown model {row.get('model')!r}")
     tensor, pipe, data = positive(row, "tp"), positive(row, "pp"), positive(row, "dp", 1.0)
     name = {"A100": "A100-SXM4-80GB", "H100": "H100-SXM5-80GB"}.get(row.get("gpu", ""), row.get("gpu", ""))
-    columns: dict[str, ColumnValue] = {"workload": model, **platform(known, name)}
-    network_columns(columns, tensor * pipe * data, 8.0)
-    columns.update(
-        tensor_parallel=tensor, pipeline_parallel=pipe, data_parallel=data, batch_size=positive(row, "batch")
-    )
+    columns = {"workload": model, **platform(known, name), "batch_size": positive(row, "batch")}
+    split_columns(columns, tensor, pipe, data)
     if table == "2":
         columns |= stack(known, "inference", {"group": "nvidia-llama2-latency", "a": name}, ("group", "a"))
         columns.update(task="inference", microbatch=1.0, sequence_length=200.0, output_length=200.0)

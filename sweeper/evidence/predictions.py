@@ -60,18 +60,8 @@ def plan_of_points(points: Sequence[Mapping[str, ColumnValue]]) -> Plan:
     for name in {str(point["workload"]) for point in points}:
         stock.workload(name)
     axis = Axis("rows", names, (*rows, last), False)
-    return Plan(
-        Study(
-            "validation",
-            "",
-            (Box((axis,)),),
-            (),
-            StudyOutput("all"),
-            stock.library,
-            stock.workloads,
-            Path("validation"),
-        )
-    )
+    name, output = "validation", StudyOutput("all")
+    return Plan(Study(name, "", (Box((axis,)),), (), output, stock.library, stock.workloads, Path(name)))
 
 
 @cache
@@ -123,9 +113,8 @@ class Predictor:
             (factor,) = grid.listing(rows)
             codes = {name: code for name, code in factor.codes.items() if name not in self.constants}
             column = str(kind[0])
-            self.parts.append(
-                (rows, plan.columns.program(grid, structure, (column,)), Factor(codes, len(rows)), column)
-            )
+            program = plan.columns.program(grid, structure, (column,))
+            self.parts.append((rows, program, Factor(codes, len(rows)), column))
         self._repeated: dict[int, list[Evaluation]] = {}
 
     def __call__(self, candidates: np.ndarray) -> np.ndarray:

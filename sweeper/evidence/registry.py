@@ -38,6 +38,14 @@ def stack(known: Mapping[str, Any], layout: str, row: MeasuredRow, keys: Iterabl
     raise Unmodelled(f"no calibration for {text!r}")
 
 
+def split_columns(
+    columns: dict[str, ColumnValue], tensor: float, pipe: float, data: float, context: float = 1.0, node: float = 8.0
+) -> None:
+    """A model split over as many chips as its parallel groups have, `node` of them in a node."""
+    columns.update(tensor_parallel=tensor, pipeline_parallel=pipe, data_parallel=data, context_parallel=context)
+    network_columns(columns, tensor * pipe * data * context, node)
+
+
 def network_columns(columns: dict[str, ColumnValue], chips: float, per_node: float) -> None:
     """Nodes of equal size in a cluster; a part of a node counts as a node."""
     inside = min(chips, per_node)

@@ -1,7 +1,8 @@
 """Errors of scored rows: in percent, by rank, and of whether runs fit into memory."""
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,7 +47,8 @@ def statistics(scored: Sequence[Scored]) -> dict[str, Any]:
     judged = [s for s in scored if s.feasible is not None and not s.reason]
     if any(s.feasible for s in judged) and not all(s.feasible for s in judged):
         summary["memory_balanced_accuracy"] = 100.0 * balanced_accuracy(judged)
-    return summary | {"reasons": reasons(scored)}
+    # How many rows could not be modelled, by reason, the most frequent first.
+    return summary | {"reasons": dict(Counter(s.reason for s in scored if s.reason).most_common())}
 
 
 def error_statistics(errors: np.ndarray) -> dict[str, float | None]:
@@ -61,15 +63,6 @@ def error_statistics(errors: np.ndarray) -> dict[str, float | None]:
     return {name: float(of(100.0 * errors)) if len(errors) else None for name, of in measures.items()}
 
 
-def reasons(scored: Iterable[Scored]) -> dict[str, int]:
-    """How many rows could not be modelled, by reason."""
-    counts: dict[str, int] = {}
-    for s in scored:
-        if s.reason:
-            counts[s.reason] = counts.get(s.reason, 0) + 1
-    return dict(sorted(counts.items(), key=lambda item: -item[1]))
-
-
 def spearman(one: Sequence[float], other: Sequence[float]) -> float | None:
     """Correlation of ranks, ties at their mean rank; None where there is none: fewer than three rows, or all alike."""
     from scipy.stats import spearmanr  # type: ignore[import-untyped]  # loads slowly
@@ -81,8 +74,5 @@ def spearman(one: Sequence[float], other: Sequence[float]) -> float | None:
 
 def balanced_accuracy(judged: Sequence[Scored]) -> float:
     """Mean of the shares of runs that fit and of runs that do not, which the memory model tells rightly."""
-    shares = []
-    for truth in (True, False):
-        of_kind = [s for s in judged if s.feasible is truth]
-        shares.append(sum(s.fits is truth for s in of_kind) / len(of_kind))
-    return sum(shares) / 2.0
+    told = {truth: [s.fits is truth for s in judged if s.feasible is truth] for truth in (True, False)}
+    return float(np.mean([np.mean(rightly) for rightly in told.values()]))

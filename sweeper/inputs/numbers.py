@@ -9,7 +9,7 @@ from kernels.codes import DIMENSION_KINDS, FORMAT_B, FORMATS
 from sweeper.engine.program import InputColumn, Values
 from sweeper.engine.space import Grid
 from sweeper.library.curves import curve_source, read_curves
-from sweeper.library.entries import Value
+from sweeper.library.entries import Entry, Value
 from sweeper.library.graph_workload import Workload
 from sweeper.library.library import Library
 from sweeper.library.packages import PackageDesign
@@ -80,9 +80,9 @@ def values_of(grid: Grid, name: str) -> tuple[float | str, ...]:
     return (default(selector_of(grid, name)),) if column is None else column.values
 
 
-def role_entries(around: Surroundings, role: str) -> tuple[str, ...]:
-    """Names of the entries that fill a role in the box."""
-    return tuple(str(value) for value in values_of(around.grid, role))
+def role_entries(around: Surroundings, role: str) -> list[Entry]:
+    """The entries that fill a role in the box."""
+    return [around.library.find(ROLES[role], str(value)) for value in values_of(around.grid, role)]
 
 
 def attribute_of(around: Surroundings, role: str, name: str, attribute: Attribute) -> InputColumn:
@@ -92,14 +92,13 @@ def attribute_of(around: Surroundings, role: str, name: str, attribute: Attribut
     for override in (f"{role}.{name}", f"{selector}.{name}"):
         if override in around.grid.columns:
             return replace(number(around, override, attribute), name=column)
-    kind = ROLES[role]
-    entries = [around.library.find(kind, name) for name in role_entries(around, role)]
+    entries = role_entries(around, role)
     sources = tuple(
         (entry.values[name].source, entry.values[name].grade) if name in entry.values else ("default", "assumed")
         for entry in entries
     )
     if DRAW in around.grid.columns and any(is_uncertain(e.values[name]) for e in entries if name in e.values):
-        uncertain = [(entry.values[name], key_of(kind, entry.name, name)) for entry in entries]
+        uncertain = [(entry.values[name], key_of(entry.kind, entry.name, name)) for entry in entries]
         return drawn(around, column, selector, uncertain, attribute.about, sources)
     by_value = np.array([e.values[name].number if name in e.values else number_default(attribute) for e in entries])
     return lookup(around, column, selector, by_value, attribute.unit, attribute.about, sources)
@@ -132,22 +131,17 @@ def lookup(
     around: Surroundings, column: str, selector: str, by_value: np.ndarray, unit: str, about: str, sources: Sources = ()
 ) -> InputColumn:
     """A column that is a table over the values of another."""
-    if not around.varies(selector):
-        return InputColumn(column, NOTHING, lambda values, n: by_value[:1], unit, about, sources)
-    return InputColumn(
-        column,
-        frozenset({selector}),
-        lambda values, n: by_value[values[selector].astype(np.int64)],
-        unit,
-        about,
-        sources,
-    )
+    needs = frozenset({selector}) if around.varies(selector) else NOTHING
+
+    def build(values: Values, n: int) -> np.ndarray:
+        return by_value[values[selector].astype(np.int64)] if needs else by_value[:1]
+
+    return InputColumn(column, needs, build, unit, about, sources)
 
 
 def topology_kinds(around: Surroundings) -> Iterable[InputColumn]:
     """Kind of each of the three network dimensions."""
-    names = [str(value) for value in around.grid.columns["topology"].values]
-    dimensions = [around.library.find("topology", name).dimensions for name in names]
+    dimensions = [entry.dimensions for entry in role_entries(around, "topology")]
     for position, letter in enumerate("xyz"):
         kinds = [kinds[position] if position < len(kinds) else "absent" for kinds in dimensions]
         by_value = np.array([float(DIMENSION_KINDS.index(kind)) for kind in kinds])
@@ -156,7 +150,7 @@ def topology_kinds(around: Surroundings) -> Iterable[InputColumn]:
 
 def efficiency_curves(around: Surroundings) -> InputColumn:
     """Step curves of the selected calibration."""
-    entries = [around.library.find("calibration", name) for name in role_entries(around, "calibration")]
+    entries = role_entries(around, "calibration")
     by_value = np.array([read_curves(entry) for entry in entries])
     about = "engine or memory, step: least amount of work, and share of the peak"
     curves = lookup(around, "efficiency_curves", "calibration", by_value, "", about, tuple(map(curve_source, entries)))

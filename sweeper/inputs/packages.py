@@ -7,11 +7,11 @@ import numpy as np
 
 from kernels.packages.defects import YIELD_MODELS
 from sweeper.engine.program import InputColumn, Values
-from sweeper.inputs.numbers import NOTHING, Surroundings, array, by_name, constant, drawn, lookup, number
+from sweeper.inputs.numbers import NOTHING, Surroundings, array, by_name, constant, drawn, lookup, number, role_entries
 from sweeper.library.entries import Value
+from sweeper.library.package_reader import code_of
 from sweeper.library.packages import Cell, PackageDesign, Quoted
 from sweeper.library.uncertain import is_uncertain, key_of
-from sweeper.reading import checks
 from sweeper.words.packages import PACKAGE
 
 PACKAGE_ROLE = "package"
@@ -27,12 +27,13 @@ PACKAGE_TABLES = (
 them that vary."""
 
 
-def quoted_number(around: Surroundings, kind: str, entry: str, name: str, value: Value) -> InputColumn:
+def quoted_number(around: Surroundings, cell: Quoted) -> InputColumn:
     """A number of the library, drawn anew in every draw if it is uncertain."""
-    sources = ((value.source, value.grade),)
+    value, sources = cell.value, ((cell.value.source, cell.value.grade),)
     if "draw" in around.grid.columns and is_uncertain(value):
-        return drawn(around, f"{kind}/{entry}/{name}", "", [(value, key_of(kind, entry, name))], name, sources)
-    return constant(f"{kind}/{entry}/{name}", value.number, value.unit, name, sources)
+        stream = key_of(cell.kind, cell.entry, cell.name)
+        return drawn(around, cell.key, "", [(value, stream)], cell.name, sources)
+    return constant(cell.key, value.number, value.unit, cell.name, sources)
 
 
 def parameter(around: Surroundings, design: PackageDesign, name: str, value: Value) -> InputColumn:
@@ -40,17 +41,12 @@ def parameter(around: Surroundings, design: PackageDesign, name: str, value: Val
     column = f"{PACKAGE_ROLE}.{name}"
     if column in around.grid.columns:
         return number(around, column, PACKAGE[name])
-    return quoted_number(around, PACKAGE_ROLE, design.name, name, value)
+    return quoted_number(around, Quoted(PACKAGE_ROLE, design.name, name, value))
 
 
 def yield_models(around: Surroundings) -> InputColumn:
     """Yield model of the node that the study selects."""
-    entries = [around.library.find("node", str(name)) for name in around.grid.columns["node"].values]
-    words = [
-        checks.choice(entry.body["yield_model"], "yield_model", YIELD_MODELS) if "yield_model" in entry.body else ""
-        for entry in entries
-    ]
-    codes = np.array([float(YIELD_MODELS.index(word)) if word else 0.0 for word in words])
+    codes = np.array([float(code_of(entry, "yield_model", YIELD_MODELS)) for entry in role_entries(around, "node")])
     return lookup(around, "node_yield_model", "node", codes, "", "yield model of the node")
 
 
@@ -65,10 +61,7 @@ def package_columns(
     if "node" in around.grid.columns:
         symbols["node_yield_model"] = yield_models(around)
     symbols |= {name: parameter(around, design, name, value) for name, value in design.parameters.items()}
-    symbols |= {
-        name: quoted_number(around, cell.kind, cell.entry, cell.name, cell.value)
-        for name, cell in design.quoted.items()
-    }
+    symbols |= {key: quoted_number(around, cell) for key, cell in design.quoted.items()}
     needs = [NOTHING.union(*(symbols[name].needs for name in cell_symbols(design, cell))) for cell in design.cells]
     varying = [place for place, columns in enumerate(needs) if columns]
     fixed = base_of(design, needs, symbols)
@@ -106,7 +99,7 @@ def cell_symbols(design: PackageDesign, cell: Cell) -> frozenset[str]:
     if isinstance(cell, float):
         return NOTHING
     if isinstance(cell, Quoted):
-        return frozenset({f"{cell.kind}/{cell.entry}/{cell.name}"})
+        return frozenset({cell.key})
     return design.symbols(cell)
 
 
@@ -122,7 +115,7 @@ def evaluate_cells(
     entries = np.empty((n, len(cells)))
     for column, cell in enumerate(cells):
         if isinstance(cell, Quoted):
-            entries[:, column] = cell.factor * base[f"{cell.kind}/{cell.entry}/{cell.name}"]
+            entries[:, column] = cell.factor * base[cell.key]
         else:
             entries[:, column] = cell if isinstance(cell, float) else cell.evaluate(base)
     return entries

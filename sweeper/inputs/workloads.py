@@ -68,7 +68,7 @@ def graph_columns(
     dimensions = remembered(lambda values, n: graph_arrays.dimensions(workload, values, n))
     yield replace(depending("kernel_dims", symbols, dimensions), about="dimensions of every kernel", array=True)
     for name, (column, unit, about) in graph_arrays.SCALARS.items():
-        expression: Expression = getattr(workload, name)
+        expression = workload.scalars[name]
         symbols = expression.symbols - workload.parameters.keys()
         yield replace(depending(column, symbols, scalar(workload, expression)), unit=unit, about=about)
 

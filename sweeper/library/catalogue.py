@@ -1,7 +1,5 @@
 """The catalogue: everything that a study may name, by kind, with its meaning."""
 
-from collections.abc import Iterable
-
 from kernels.codes import CHOICES, SWITCHES
 from kernels.models import EQUATIONS
 from sweeper.library.library import FOLDERS, Library, builtin_specs
@@ -17,8 +15,8 @@ def catalogue(library: Library) -> dict[str, list[dict[str, str]]]:
         if kind != "assumptions"
     }
     described["study"] = dict.fromkeys(sorted(path.stem for path in (builtin_specs() / "studies").glob("*.yaml")), "")
-    described["assumption"] = {name: _choice(SWITCHES[name], default) for name, default in SWITCH_DEFAULTS.items()}
-    described["choice"] = {name: _choice(CHOICES[name], default) for name, default in CHOICE_DEFAULTS.items()}
+    for kind, allowed, usual in (("assumption", SWITCHES, SWITCH_DEFAULTS), ("choice", CHOICES, CHOICE_DEFAULTS)):
+        described[kind] = {name: f"{' | '.join(allowed[name])}, default {default}" for name, default in usual.items()}
     described["attribute"] = {
         f"{kind}.{name}": _with_unit(attribute.about, attribute.unit)
         for kind, attributes in ATTRIBUTES.items()
@@ -34,10 +32,6 @@ def catalogue(library: Library) -> dict[str, list[dict[str, str]]]:
         kind: [{"name": name, "description": description} for name, description in names.items()]
         for kind, names in described.items()
     }
-
-
-def _choice(allowed: Iterable[str], default: str) -> str:
-    return f"{' | '.join(allowed)}, default {default}"
 
 
 def _with_unit(about: str, unit: str) -> str:

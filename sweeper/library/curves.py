@@ -47,10 +47,9 @@ def curve_source(entry: Entry) -> tuple[str, str]:
 def _steps(node: Node, threshold: Attribute) -> list[tuple[float, float]]:
     steps: list[tuple[float, float]] = []
     for item in checks.items(node, "a curve"):
-        pair = checks.items(item, "a step")
-        if len(pair) != 2:
-            raise error(item, f"found {len(pair)} values; a step is [least amount of work, share of the peak]")
-        steps.append((checks.number(pair[0], threshold), checks.number(pair[1], SHARE)))
+        shape = "values; a step is [least amount of work, share of the peak]"
+        least, share = checks.sized(item, "a step", 2, shape)
+        steps.append((checks.number(least, threshold), checks.number(share, SHARE)))
     thresholds = [least for least, _ in steps]
     if thresholds != sorted(set(thresholds), reverse=True) or thresholds[-1] != 0.0:
         raise error(node, "the amounts of work of a curve must descend to 0")

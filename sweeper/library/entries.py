@@ -16,15 +16,15 @@ from sweeper.words.attributes import Attribute
 from sweeper.words.packages import PACKAGE
 from sweeper.words.system import ATTRIBUTES, GRADES
 
-WORKLOAD_KEYS = ("layers", "batch", "word", "steps", "stage_boundary", "tiles", "resident", "kernels", "partitions")
-"""Keys of a workload that `sweeper.library.graph_workload` reads."""
+SCALAR_KEYS = ("layers", "batch", "word", "steps", "stage_boundary", "tiles", "resident")
+"""Expressions of a workload that `sweeper.library.graph_workload` reads, besides its kernels and partitions."""
 TABLE_KEYS = ("family", "definitions", "operators")
 """Keys of a workload that `sweeper.library.table_workload` reads."""
 
 _COMMON = ("extends", "aliases", "description", "source", "grade", "tags")
 _BODY = {
     "topology": ("dimensions",),
-    "workload": ("parameters", *WORKLOAD_KEYS, *TABLE_KEYS),
+    "workload": ("parameters", *SCALAR_KEYS, "kernels", "partitions", *TABLE_KEYS),
     "assumptions": ("values",),
     "calibration": ("efficiency_curves",),
     "node": ("yield_model",),

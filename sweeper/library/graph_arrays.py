@@ -1,6 +1,7 @@
 """A workload's operator graph as arrays: dimensions per mapping, edges, partitions, and an order of elimination."""
 
 from collections.abc import Mapping
+from itertools import combinations
 
 import numpy as np
 
@@ -97,7 +98,10 @@ def elimination(kernels: int, graph_edges: np.ndarray) -> tuple[np.ndarray, np.n
     while len(order) < kernels:
         kernel = min((i for i in range(kernels) if i not in step_of), key=lambda i: (_fill(neighbours, i), i))
         scope = sorted(neighbours[kernel])
-        messages.append([step for step, earlier in enumerate(scopes) if kernel in earlier and _open(earlier, step_of)])
+        # A message is unused until the first kernel of its scope is eliminated, which consumes it.
+        messages.append(
+            [step for step, earlier in enumerate(scopes) if kernel in earlier and step_of.keys().isdisjoint(earlier)]
+        )
         step_of[kernel] = len(order)
         order.append(kernel)
         scopes.append(scope)
@@ -107,14 +111,8 @@ def elimination(kernels: int, graph_edges: np.ndarray) -> tuple[np.ndarray, np.n
     return _tables(order, scopes, messages, step_of, graph_edges)
 
 
-def _open(scope: list[int], step_of: Mapping[int, int]) -> bool:
-    """Whether a message is still unused: the first of its scope to be eliminated consumes it."""
-    return not any(kernel in step_of for kernel in scope)
-
-
 def _fill(neighbours: list[set[int]], kernel: int) -> int:
-    around = sorted(neighbours[kernel])
-    return sum(b not in neighbours[a] for n, a in enumerate(around) for b in around[n + 1 :])
+    return sum(b not in neighbours[a] for a, b in combinations(neighbours[kernel], 2))
 
 
 def _tables(

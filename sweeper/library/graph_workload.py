@@ -7,9 +7,9 @@ A kernel of a workload entry may be a template with a `repeat`, which stands for
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from sweeper.errors import Problems, SpecError, brief, unknown
-from sweeper.library.entries import WORKLOAD_KEYS, Entry
-from sweeper.library.kernel_templates import KernelCopy, KernelTemplate, read_template, sorted_copies, written_out
+from sweeper.errors import Problems, SpecError, brief, every, unknown
+from sweeper.library.entries import SCALAR_KEYS, Entry
+from sweeper.library.kernel_templates import KernelTemplate, read_template, sorted_copies, written_out
 from sweeper.reading import checks
 from sweeper.reading.expressions import Expression
 from sweeper.reading.nodes import Node, error
@@ -54,21 +54,16 @@ class Kernel:
 class Workload:
     """A graph of kernels that a model repeats `layers` times for `batch` samples.
 
-    Expressions are in the parameters and in the names of `sweeper.words.numbers.NUMBERS`; `word` is bytes per element,
-    `steps` optimizer steps that share a batch, `stage_boundary` bytes per microbatch between pipeline stages, `tiles`
-    slices per tensor, `resident` bytes that every chip keeps besides weights and activations. `partitions` gives each
-    kernel's partition, by partitioning; nothing for the one that the model finds.
+    The `scalars` are expressions in the parameters and in the names of `sweeper.words.numbers.NUMBERS`: besides
+    `layers` and `batch`, `word` is bytes per element, `steps` optimizer steps that share a batch, `stage_boundary`
+    bytes per microbatch between pipeline stages, `tiles` slices per tensor, `resident` bytes that every chip keeps
+    besides weights and activations. `partitions` gives each kernel's partition, by partitioning; nothing for the one
+    that the model finds.
     """
 
     name: str
     parameters: dict[str, float]
-    layers: Expression
-    batch: Expression
-    word: Expression
-    stage_boundary: Expression
-    tiles: Expression
-    resident: Expression
-    steps: Expression
+    scalars: dict[str, Expression]
     kernels: tuple[Kernel, ...]
     partitions: dict[str, tuple[int, ...]]
 
@@ -85,14 +80,17 @@ def read_workload(entry: Entry) -> Workload:
     scalars = _scalars(entry, symbols, problems)
     templates: list[KernelTemplate] = []
     with problems.collecting():
-        for node in checks.items(_body(entry, "kernels"), "kernels"):
-            with problems.collecting():
-                templates.append(read_template(node, symbols, parameters))
+        nodes = checks.items(_body(entry, "kernels"), "kernels")
+        templates = every(nodes, lambda node: read_template(node, symbols, parameters))
     # Edges to a kernel that could not be read would be reported as unknown: mend the kernels first.
     problems.raise_any()
     copies = sorted_copies(written_out(templates, problems), templates, problems)
     problems.raise_any()
-    kernels = _kernels(copies)
+    number = {copy.name: index for index, copy in enumerate(copies)}
+    kernels = tuple(
+        Kernel(name=copy.name, inputs=tuple(number[name] for name, _ in copy.inputs if name in number), **copy.fields)
+        for copy in copies
+    )
     partitions = {KERNEL_BY_KERNEL: tuple(range(len(kernels))), SINGLE: (0,) * len(kernels), OPTIMAL: ()}
     body = checks.Fields(entry.body, problems)
     for name, node in body.read("partitions", checks.mapping, "partitions", default={}).items():
@@ -101,7 +99,7 @@ def read_workload(entry: Entry) -> Workload:
                 raise error(node, f"{name!r} exists for every workload and cannot be redefined")
             partitions[name] = _partition(node, kernels)
     problems.raise_any()
-    return Workload(entry.name, parameters, **scalars, kernels=kernels, partitions=partitions)
+    return Workload(entry.name, parameters, scalars, kernels, partitions)
 
 
 def _body(entry: Entry, key: str) -> Node:
@@ -121,23 +119,13 @@ def _parameters(entry: Entry, problems: Problems) -> dict[str, float]:
 
 def _scalars(entry: Entry, symbols: set[str], problems: Problems) -> dict[str, Expression]:
     scalars: dict[str, Expression] = {}
-    for key in WORKLOAD_KEYS:
-        if key in ("kernels", "partitions"):
-            continue
+    for key in SCALAR_KEYS:
         with problems.collecting():
             if key in entry.body or key not in _DEFAULTS:
                 scalars[key] = checks.expression(_body(entry, key), key, symbols)
             else:
                 scalars[key] = Expression(_DEFAULTS[key])
     return scalars
-
-
-def _kernels(copies: Sequence[KernelCopy]) -> tuple[Kernel, ...]:
-    number = {copy.name: index for index, copy in enumerate(copies)}
-    return tuple(
-        Kernel(name=copy.name, inputs=tuple(number[name] for name, _ in copy.inputs if name in number), **copy.fields)
-        for copy in copies
-    )
 
 
 def _partition(node: Node, kernels: Sequence[Kernel]) -> tuple[int, ...]:

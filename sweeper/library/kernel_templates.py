@@ -95,7 +95,8 @@ def _repeats(node: Node, symbols: set[str], parameters: Mapping[str, float]) -> 
         with problems.collecting():
             if not is_symbol(name) or name in symbols:
                 raise SpecError([node.key_problem(name, f"{brief(name)} cannot name an index; use a new letter")])
-            low, high = _ends(bounds, parameters)
+            ends = checks.sized(bounds, "a repeat", 2, "values; a repeat is [first, last]")
+            low, high = (_end(end, parameters) for end in ends)
             if low > high:
                 raise error(bounds, f"an empty repeat: {low} is greater than {high}")
             ranges[name] = range(low, high + 1)
@@ -104,14 +105,6 @@ def _repeats(node: Node, symbols: set[str], parameters: Mapping[str, float]) -> 
     if count > MAX_KERNELS:
         raise error(node, f"{count} kernels; a workload has at most {MAX_KERNELS}")
     return ranges
-
-
-def _ends(node: Node, parameters: Mapping[str, float]) -> tuple[int, int]:
-    ends = checks.items(node, "a repeat")
-    if len(ends) != 2:
-        raise error(node, f"found {len(ends)} values; a repeat is [first, last]")
-    low, high = (_end(end, parameters) for end in ends)
-    return low, high
 
 
 def _end(node: Node, parameters: Mapping[str, float]) -> int:

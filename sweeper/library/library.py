@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sweeper.errors import Problem, Problems, SpecError, brief, unknown
+from sweeper.errors import Problem, Problems, SpecError, brief, every, unknown
 from sweeper.library.entries import Definition, Entry, resolve
 from sweeper.reading import checks
 from sweeper.reading.expressions import Expression, ExpressionError
@@ -118,12 +118,7 @@ class Library:
         Raises SpecError for mistakes in any entry of the kind, and LookupError for tags that no entry has and names
         that are no number of this kind.
         """
-        problems = Problems()
-        entries: list[Entry] = []
-        for name in self.names(kind):
-            with problems.collecting():
-                entries.append(self.find(kind, name))
-        problems.raise_any()
+        entries = every(self.names(kind), lambda name: self.find(kind, name))
         known_tags = {tag for entry in entries for tag in entry.tags}
         for tag in tags:
             if tag not in known_tags:
@@ -132,11 +127,7 @@ class Library:
 
     def check(self) -> None:
         """Read every entry of every kind. Raises SpecError with all mistakes."""
-        problems = Problems()
-        for kind in FOLDERS:
-            with problems.collecting():
-                self.select(kind)
-        problems.raise_any()
+        every(FOLDERS, self.select)
 
     def _shelf(self, kind: str) -> _Shelf:
         if kind not in self._shelves:

@@ -102,7 +102,9 @@ class _Reader:
             if key in written:
                 message = "the first die carries all the others: there is one, and it stands on nothing"
                 raise error(written[key], message)
-        nodes = _one_or_more(written["node"])
+        nodes = (
+            checks.items(written["node"], "node") if isinstance(written["node"].value, tuple) else (written["node"],)
+        )
         if "harvest_units" in written and len(nodes) > 1:
             raise error(written["harvest_units"], "a die of several layers cannot be harvested: give it one node")
         if not root:
@@ -117,7 +119,7 @@ class _Reader:
             "back": written.read("side", checks.position, "side", ("face", "back"), default=0),
             "face_up": written.read("face", checks.position, "face", ("down", "up"), default=int(root)),
             "buried": int(written.read("buried", checks.boolean, "buried", default=False)),
-            "dies_per_wafer": _word(wafer, "dies_per_wafer", COUNTING),
+            "dies_per_wafer": code_of(wafer, "dies_per_wafer", COUNTING),
             "carrier": int(written.read("carrier", checks.boolean, "carrier", default=False)),
         }
         cells = self._cells(written, DIE)
@@ -194,7 +196,7 @@ class _Reader:
             per_mm2 = 1.0 / (math.pi * (entry.values["price_diameter"].number / 2.0) ** 2)
             price = entry.values["wafer_price"]
             cells["price_usd_per_mm2"] = Quoted("node", entry.name, "wafer_price", price, per_mm2)
-            cells["yield_model"] = float(_word(entry, "yield_model", YIELD_MODELS))
+            cells["yield_model"] = float(code_of(entry, "yield_model", YIELD_MODELS))
         return {column: cells[column] for column in LAYER_NUMBERS}
 
     def _cells(self, written: checks.Fields, attributes: Mapping[str, Attribute]) -> dict[str, Cell]:
@@ -264,10 +266,6 @@ def _text(cell: Cell) -> str:
     return cell.text if isinstance(cell, Expression) else repr(cell)
 
 
-def _one_or_more(node: Node) -> tuple[Node, ...]:
-    return checks.items(node, "node") if isinstance(node.value, tuple) else (node,)
-
-
-def _word(entry: Entry, key: str, allowed: Sequence[str]) -> int:
+def code_of(entry: Entry, key: str, allowed: Sequence[str]) -> int:
     """Position of a word of an entry; the first one is the default."""
     return checks.position(entry.body[key], key, allowed) if key in entry.body else 0

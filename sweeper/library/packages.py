@@ -36,6 +36,11 @@ class Quoted:
     value: Value
     factor: float = 1.0
 
+    @property
+    def key(self) -> str:
+        """What tells it from other numbers of the library."""
+        return f"{self.kind}/{self.entry}/{self.name}"
+
 
 Cell = float | Quoted | Expression
 
@@ -60,8 +65,7 @@ class PackageDesign:
     @cached_property
     def quoted(self) -> dict[str, Quoted]:
         """Numbers of the library that the design uses, by kind, entry and name."""
-        numbers = [cell for cell in self.cells if isinstance(cell, Quoted)]
-        return {f"{cell.kind}/{cell.entry}/{cell.name}": cell for cell in numbers}
+        return {cell.key: cell for cell in self.cells if isinstance(cell, Quoted)}
 
     def reads(self, role: str) -> bool:
         """Whether a number depends on what fills a role in the study."""

@@ -135,10 +135,8 @@ def _operator(node: Node, symbols: Iterable[str], layout: OperatorLayout) -> Ope
 
 
 def _beside(node: Node) -> tuple[str, str]:
-    pair = checks.items(node, "beside")
-    if len(pair) != 2:
-        raise error(node, f"found {len(pair)} words; need [operator, pass]")
-    return checks.text(pair[0], "an operator"), checks.choice(pair[1], "pass", BACKWARD_PASSES)
+    operator, during = checks.sized(node, "beside", 2, "words; need [operator, pass]")
+    return checks.text(operator, "an operator"), checks.choice(during, "pass", BACKWARD_PASSES)
 
 
 def _check_beside(operators: Iterable[Operator], node: Node) -> None:

@@ -81,6 +81,14 @@ def items(node: Node, what: str) -> tuple[Node, ...]:
     return node.value
 
 
+def sized(node: Node, what: str, count: int, need: str) -> tuple[Node, ...]:
+    """The items of a list of a given length; `need` says of what, after how many there are."""
+    nodes = items(node, what)
+    if len(nodes) != count:
+        raise error(node, f"found {len(nodes)} {need}")
+    return nodes
+
+
 def text(node: Node, what: str) -> str:
     """Text that is not blank; numbers are taken as they were written."""
     if isinstance(node.value, dict | tuple | None) or not node.text.strip():

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from importlib import import_module
+from pkgutil import resolve_name
 from typing import Protocol
 
 from sweeper.errors import UsageFault, unknown
@@ -43,6 +43,5 @@ def backend_named(name: str) -> Callable[[Demand], Executor]:
     """The class of a backend. Raises UsageFault if there is none of this name."""
     if name not in BACKENDS:
         raise UsageFault(unknown("backend", name, BACKENDS))
-    module, _, place = BACKENDS[name].rpartition(".")
-    executor: Callable[[Demand], Executor] = getattr(import_module(module), place)
+    executor: Callable[[Demand], Executor] = resolve_name(BACKENDS[name])
     return executor

@@ -70,7 +70,7 @@ def compute(job: Job, chunk: int) -> Receipt | Failure:
         file=file,
         points=job.plan.chunk_points(chunk),
         rows=rows.num_rows,
-        feasible=_feasible(rows),
+        feasible=int(pc.sum(rows[FEASIBLE]).as_py() or 0) if FEASIBLE in rows.column_names else None,
         bytes=size,
         sha256=digest,
         seconds=round(time.monotonic() - started, 4),
@@ -100,9 +100,3 @@ def require_version(expected: Mapping[str, str]) -> None:
     different = [name for name, here in code_version(libraries).items() if expected.get(name, here) != here]
     if different:
         raise EnvironmentFault(f"{socket.gethostname()} has another version of {', '.join(different)}")
-
-
-def _feasible(rows: pa.Table) -> int | None:
-    if FEASIBLE not in rows.column_names:
-        return None
-    return int(pc.sum(rows[FEASIBLE]).as_py() or 0)

@@ -43,10 +43,11 @@ class Folder(ABC):
     """A place for files; paths are relative to it, with `/` between their parts. Must be picklable."""
 
     filesystem: pyarrow.fs.FileSystem
+    root: Path | str
 
-    @abstractmethod
     def place(self, path: str) -> str:
         """Where a file lies in the file system."""
+        return f"{self.root}/{path}"
 
     @abstractmethod
     def inside(self, name: str) -> "Folder":
@@ -106,9 +107,6 @@ class LocalFolder(Folder):
     def __str__(self) -> str:
         return str(self.root)
 
-    def place(self, path: str) -> str:
-        return str(self.root / path)
-
     def inside(self, name: str) -> "LocalFolder":
         return replace(self, root=self.root / name)
 
@@ -162,9 +160,6 @@ class ObjectFolder(Folder):
 
     def __str__(self) -> str:
         return self.address
-
-    def place(self, path: str) -> str:
-        return f"{self.root}/{path}"
 
     def inside(self, name: str) -> "ObjectFolder":
         base, query, options = self.address.partition("?")

@@ -1,6 +1,7 @@
 """Chunks one after another in this process: for small studies, for debugging, and wherever Ray is not wanted."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from sweeper.running.backends import Demand
 from sweeper.running.chunk import compute
@@ -8,15 +9,14 @@ from sweeper.running.interrupt import Stop
 from sweeper.running.queue import ChunkQueue, Outcome
 
 
+@dataclass(frozen=True)
 class LocalExecutor:
     """Executor without processes; see `backends.Executor`."""
 
-    def __init__(self, demand: Demand) -> None:
-        self._job = demand.job
-        self._limits = demand.limits
+    demand: Demand
 
     def __enter__(self) -> "LocalExecutor":
-        self._job.plan.warm_up()
+        self.demand.job.plan.warm_up()
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -24,6 +24,6 @@ class LocalExecutor:
 
     def outcomes(self, chunks: Sequence[int], stop: Stop) -> Iterator[Outcome]:
         """Outcome of each chunk; one that raises is tried again after the others."""
-        work = ChunkQueue(chunks, self._limits)
+        work = ChunkQueue(chunks, self.demand.limits)
         while (chunk := work.take()) is not None and not stop.requested:
-            yield work.done(compute(self._job, chunk))
+            yield work.done(compute(self.demand.job, chunk))

@@ -50,7 +50,8 @@ class Holder:
 def current_holder(now: float) -> Holder:
     """This process, as a holder."""
     pid = os.getpid()
-    return Holder(socket.gethostname(), _boot(), _space(), pid, _born(pid), now)
+    boot = _read("/proc/sys/kernel/random/boot_id")
+    return Holder(socket.gethostname(), boot, _space(), pid, _born(pid), now)
 
 
 class Lock:
@@ -99,10 +100,6 @@ def _decode(text: bytes | None) -> Holder | None:
         return Holder(**json.loads(text or b""))
     except (ValueError, TypeError):
         return None
-
-
-def _boot() -> str:
-    return _read("/proc/sys/kernel/random/boot_id")
 
 
 def _space() -> str:

@@ -113,8 +113,6 @@ class RayExecutor:
     """Executor on Ray actors; see `backends.Executor`. Raises EnvironmentFault if no actor can be started."""
 
     def __init__(self, demand: Demand) -> None:
-        self._job = demand.job
-        self._limits = demand.limits
         self._demand = demand
         self._exit = ExitStack()
         self._slots: list[Slot] = []
@@ -133,7 +131,7 @@ class RayExecutor:
             self._actor_class = ray.remote(ChunkWorker).options(
                 num_cpus=1, max_restarts=0, max_task_retries=0, scheduling_strategy="SPREAD"
             )
-            self._shared = ray.put(self._job)
+            self._shared = ray.put(self._demand.job)
             self._slots = [Slot() for _ in range(min(count, self._demand.chunks))]
             self._resized = self._worked = time.monotonic()
             self._exit = stack.pop_all()
@@ -152,7 +150,7 @@ class RayExecutor:
             raise EnvironmentFault(f"lost the Ray cluster: {_brief(error)}") from error
 
     def _outcomes(self, chunks: Sequence[int], stop: Stop) -> Iterator[Outcome]:
-        work = ChunkQueue(chunks, self._limits)
+        work = ChunkQueue(chunks, self._demand.limits)
         deadline = float("inf")
         while ((work or self._unclear) and not stop.requested) or any(slot.calls for slot in self._slots):
             now = time.monotonic()
@@ -213,7 +211,7 @@ class RayExecutor:
         working = [slot for slot in self._slots if slot.state == "working"]
         for depth in range(1, DEPTH + 1):
             for slot in working:
-                if self._limits.recycle and slot.served >= self._limits.recycle:
+                if self._demand.limits.recycle and slot.served >= self._demand.limits.recycle:
                     if not slot.calls:
                         self._end(slot)
                 elif len(slot.calls) < depth and not (slot.calls and work.is_suspect(slot.calls[0][1])):

@@ -12,9 +12,9 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, redirect_stdout, suppress
+from contextlib import ExitStack, contextmanager, redirect_stdout, suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from sweeper.errors import EnvironmentFault
 
@@ -56,53 +56,27 @@ def ray_session(workers: int | None, address: str | None) -> Iterator[int]:
         os.environ.setdefault(name, value)
     import ray  # Only now, because Ray reads its settings when it is imported.
 
-    session = nullcontext() if ray.is_initialized() else _local(ray, workers) if own else _cluster(ray, str(address))
     # Ray prints its reports of dead workers to standard output, where only results belong.
-    with redirect_stdout(sys.stderr), session:
-        yield workers or _processors(ray)
-
-
-def _processors(ray: Any) -> int:
-    return max(int(ray.cluster_resources().get("CPU", 0)), 1)
-
-
-@contextmanager
-def _local(ray: Any, workers: int | None) -> Iterator[None]:
-    with _temporary_directory() as directory, _own_token():
-        try:
-            _init(
-                ray,
-                address="local",
-                num_cpus=workers,
-                include_dashboard=False,
-                object_store_memory=OBJECT_STORE_B,
-                _temp_dir=str(directory),
-            )
-            yield
-        finally:
-            ray.shutdown()
-
-
-@contextmanager
-def _cluster(ray: Any, address: str) -> Iterator[None]:
-    try:
-        _init(ray, address=address)
-        yield
-    finally:
-        ray.shutdown()
+    with redirect_stdout(sys.stderr), ExitStack() as session:
+        if not ray.is_initialized():
+            options: dict[str, Any] = {}
+            if own:
+                options.update(_temp_dir=str(session.enter_context(_temporary_directory())), num_cpus=workers)
+                options.update(include_dashboard=False, object_store_memory=OBJECT_STORE_B)
+                session.enter_context(_own_token())
+            session.callback(ray.shutdown)
+            place = "local" if own else str(address)
+            try:
+                ray.init(address=place, log_to_driver=False, logging_level="ERROR", **options)
+            except (ray.exceptions.RayError, OSError, RuntimeError, ValueError, ImportError, TimeoutError) as error:
+                raise EnvironmentFault(_advice(place, error)) from error
+        yield workers or max(int(ray.cluster_resources().get("CPU", 0)), 1)
 
 
 def _token_mode() -> dict[str, str]:
     """Token mode for a client that has a token: the rule by which `ray start` makes a cluster that demands it."""
     has_file = (Path.home() / ".ray" / "auth_token").exists()
     return {"RAY_AUTH_MODE": "token"} if has_file or {*TOKEN_SOURCES} & os.environ.keys() else {}
-
-
-def _init(ray: Any, address: str, **options: Any) -> None:
-    try:
-        ray.init(address=address, log_to_driver=False, logging_level="ERROR", **options)
-    except (ray.exceptions.RayError, OSError, RuntimeError, ValueError, ImportError, TimeoutError) as error:
-        raise EnvironmentFault(_advice(address, error)) from error
 
 
 def _advice(address: str, error: Exception) -> str:
@@ -146,15 +120,9 @@ def _temporary_directory() -> Iterator[Path]:
             fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)  # BlockingIOError while its owner lives.
             shutil.rmtree(left, ignore_errors=True)
     directory = Path(tempfile.mkdtemp(prefix=PREFIX, dir=place))
-    held = _hold(directory)
-    try:
-        yield directory
-    finally:
-        shutil.rmtree(directory, ignore_errors=True)
-        held.close()
-
-
-def _hold(directory: Path) -> IO[bytes]:
-    held = open(directory / HELD, "wb")  # noqa: SIM115 - the open file is the claim
-    fcntl.flock(held, fcntl.LOCK_EX)
-    return held
+    with open(directory / HELD, "wb") as claim:
+        fcntl.flock(claim, fcntl.LOCK_EX)
+        try:
+            yield directory
+        finally:
+            shutil.rmtree(directory, ignore_errors=True)

@@ -12,7 +12,7 @@ from fractions import Fraction
 import numpy as np
 
 from sweeper.engine.space import Axis, Row
-from sweeper.errors import Problems, SpecError, brief, unknown
+from sweeper.errors import SpecError, brief, every, unknown
 from sweeper.reading import checks
 from sweeper.reading.expressions import Expression, ExpressionError
 from sweeper.reading.nodes import Node, error
@@ -91,7 +91,13 @@ def _values(node: Node, column: str, stock: Stock, constants: Constants) -> list
         elif column not in NUMERIC:
             raise error(node, f"{key} gives numbers, but {column} is a name; write a list")
         else:
-            values = _checked(body, _GENERATORS[key](body, NUMERIC[column], constants), NUMERIC[column])
+            try:
+                values = [
+                    in_range(value, NUMERIC[column], value)
+                    for value in _GENERATORS[key](body, NUMERIC[column], constants)
+                ]
+            except QuantityError as fault:
+                raise error(body, str(fault)) from None
     elif isinstance(node.value, tuple):
         return _listed(checks.items(node, f"the values of {column}"), column, stock)
     else:
@@ -113,24 +119,14 @@ def _listed(nodes: tuple[Node, ...], column: str, stock: Stock) -> list[float | 
 
 def _numbers(node: Node, attribute: Attribute, shape: str) -> list[float]:
     """The numbers of a generator such as [start, stop]; the first two are values of the column."""
-    nodes = checks.items(node, shape)
     names = shape.strip("[]").split(", ")
-    if len(nodes) != len(names):
-        raise error(node, f"found {len(nodes)} values; need {shape}")
+    nodes = checks.sized(node, shape, len(names), f"values; need {shape}")
     free = Attribute(attribute.unit, attribute.about)
     return [
         float(checks.whole(item, "count", 2, MAX_ROWS)) if name == "count"
         else checks.number(item, free if name == "step" else attribute)
         for name, item in zip(names, nodes)
     ]  # fmt: skip
-
-
-def _checked(node: Node, values: list[float], attribute: Attribute) -> list[float | str]:
-    """The values, if the vocabulary allows all of them."""
-    try:
-        return [in_range(value, attribute, value) for value in values]
-    except QuantityError as fault:
-        raise error(node, str(fault)) from None
 
 
 def _linspace(node: Node, attribute: Attribute, constants: Constants) -> list[float]:
@@ -183,20 +179,16 @@ def _powers_of_two(node: Node, attribute: Attribute, constants: Constants) -> li
 
 def _divisors_of(node: Node, attribute: Attribute, constants: Constants) -> list[float]:
     expression = checks.expression(node, "divisors_of")
-    number = _evaluated(expression, node, constants)
+    _need_constants(expression, node, constants, ())
+    try:
+        number = expression.evaluate(constants.values)
+    except ExpressionError as fault:
+        raise error(node, fault.message, fault.offset) from None
     if isinstance(number, str | bool) or not 1 <= number <= MAX_DIVIDED or number != number // 1:
         raise error(node, f"{expression.text} is {number}; divisors need a whole number from 1 to {MAX_DIVIDED:g}")
     whole = int(number)
     low = [d for d in range(1, math.isqrt(whole) + 1) if whole % d == 0]
     return [float(d) for d in low + [whole // d for d in reversed(low) if d * d != whole]]
-
-
-def _evaluated(expression: Expression, node: Node, constants: Constants) -> float | str | bool:
-    _need_constants(expression, node, constants, ())
-    try:
-        return expression.evaluate(constants.values)
-    except ExpressionError as fault:
-        raise error(node, fault.message, fault.offset) from None
 
 
 def _need_constants(expression: Expression, node: Node, constants: Constants, own: tuple[str, ...]) -> None:
@@ -255,24 +247,14 @@ def _table(node: Node, columns: tuple[str, ...], stock: Stock, constants: Consta
         return _product(node, written, columns, stock, constants)
     if "where" in written:
         raise SpecError([node.key_problem("where", "'where' goes with 'values'; leave unwanted rows out")])
-
-    def twice(node: Node, first: Node) -> str:
-        return f"the same row stands at line {first.line}"
-
-    return list(checks.distinct(checks.items(written["rows"], "rows"), lambda node: _row(node, columns, stock), twice))
+    rows = checks.items(written["rows"], "rows")
+    same = "the same row stands at line {}"
+    return list(checks.distinct(rows, lambda row: _row(row, columns, stock), lambda _, first: same.format(first.line)))
 
 
 def _row(node: Node, columns: tuple[str, ...], stock: Stock) -> Row:
-    cells = checks.items(node, "a row")
-    if len(cells) != len(columns):
-        raise error(node, f"found {len(cells)} values; the columns are {', '.join(columns)}")
-    problems = Problems()
-    row: list[float | str] = []
-    for column, cell in zip(columns, cells):
-        with problems.collecting():
-            row.append(read_value(column, cell, stock))
-    problems.raise_any()
-    return tuple(row)
+    cells = checks.sized(node, "a row", len(columns), f"values; the columns are {', '.join(columns)}")
+    return tuple(every(zip(columns, cells), lambda cell: read_value(*cell, stock)))
 
 
 def _product(
@@ -280,12 +262,7 @@ def _product(
 ) -> list[Row]:
     """Combinations of the values of several columns, those that satisfy `where`."""
     lists = checks.fields(written["values"], "values", columns, columns)
-    problems = Problems()
-    values: list[list[float | str]] = []
-    for column in columns:
-        with problems.collecting():
-            values.append(_values(lists[column], column, stock, constants))
-    problems.raise_any()
+    values = every(columns, lambda column: _values(lists[column], column, stock, constants))
     count = math.prod(map(len, values))
     if count > MAX_CANDIDATES:
         raise error(written["values"], f"{count} combinations; at most {MAX_CANDIDATES} are tried")

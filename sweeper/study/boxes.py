@@ -34,9 +34,8 @@ def read_box(draft: BoxDraft, stock: Stock, problems: Problems) -> Box:
     check_joint(draft, owners, problems)
     check_generated(draft, owners, problems)
     check_parameters(draft, owners, stock, problems)
-    swept = [draft.read[name] for name in draft.written if name in draft.read and not draft.written[name].searched]
-    searched = [draft.read[name] for name in draft.written if name in draft.read and draft.written[name].searched]
-    return Box((*swept, *assumed.values(), *searched))
+    axes = [draft.read[name] for name in draft.written if name in draft.read]
+    return Box((*(a for a in axes if not a.searched), *assumed.values(), *(a for a in axes if a.searched)))
 
 
 def _owners(draft: BoxDraft, problems: Problems) -> dict[str, WrittenAxis]:

@@ -74,19 +74,16 @@ def about(column: str) -> str:
 def read_value(column: str, node: Node, stock: Stock) -> float | str:
     """One value of a column: a number in SI, or the name of an entry, a choice or a partitioning.
 
-    Raises SpecError at the node. Names of partitionings are checked later, against the workloads of the box.
+    An entry goes by its canonical name, and is itself checked. Raises SpecError at the node. Names of partitionings are
+    checked later, against the workloads of the box.
     """
     if column in NUMERIC:
         return checks.number(node, NUMERIC[column])
     if column in NAMED:
         return checks.choice(node, f"choice of {column}", NAMED[column])
-    if column in ROLES:
-        return _entry(ROLES[column], node, stock)
-    return checks.text(node, column)
-
-
-def _entry(kind: str, node: Node, stock: Stock) -> str:
-    """Canonical name of a library entry, which is itself checked."""
+    if column not in ROLES:
+        return checks.text(node, column)
+    kind = ROLES[column]
     entry = stock.library.find_at(kind, node)
     if kind == "workload":
         stock.workload(entry.name)

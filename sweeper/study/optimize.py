@@ -139,9 +139,7 @@ def _ranges(node: Node) -> dict[str, tuple[float, float]]:
         with problems.collecting():
             if name not in allowed:
                 raise SpecError([node.key_problem(name, unknown("column with a range", name, allowed))])
-            pair = checks.items(item, "[least, largest]")
-            if len(pair) != 2:
-                raise error(item, f"found {len(pair)} values; need [least, largest]")
+            pair = checks.sized(item, "[least, largest]", 2, "values; need [least, largest]")
             low, high = (checks.number(end, OVERRIDES[name]) for end in pair)
             if not 0.0 < low < high:
                 raise error(item, f"found {pair[0].text} and {pair[1].text}; need two numbers above 0, the less first")

@@ -80,22 +80,17 @@ def unfit_mode(
     searched: Collection[str],
 ) -> Problems:
     """Problems of a mode that does not go with the objectives and the search."""
-    problems = Problems()
+    mode, bands, goals = output.mode, output.mode == BANDS, len(objectives)
     node = written.get("output", root)
-    if output.mode not in (*SEARCHING, BANDS):
-        return problems
-    if output.mode == BANDS and set(searched) - {DRAW}:
-        problems.append(node.problem("mode bands searches draws only: a quantile over choices says nothing"))
-    if output.mode != BANDS and DRAW in searched:
-        problems.append(node.problem("the best draw is luck: sweep draws, or take mode bands"))
-    if output.mode == BANDS and objectives:
-        problems.append(written["objective"].problem("mode bands keeps quantiles of all points and takes no objective"))
-    if output.mode != BANDS and not objectives:
-        problems.append(node.problem(f"mode {output.mode} needs an objective, e.g. objective: {{minimise: "
-                                     "iteration_time_s}"))  # fmt: skip
-    if not searched:
-        problems.append(node.problem(f"mode {output.mode} needs at least one axis under 'search' in every box"))
-    if len(objectives) > 1 and output.mode != "pareto":
-        message = f"found {len(objectives)} objectives; mode {output.mode} takes one, mode pareto several"
-        problems.append(written["objective"].problem(message))
-    return problems
+    goal = written.get("objective", node)
+    example = "objective: {minimise: iteration_time_s}"
+    choices = set(searched) - {DRAW}
+    rules = (
+        (bands and choices, node, "mode bands searches draws only: a quantile over choices says nothing"),
+        (not bands and DRAW in searched, node, "the best draw is luck: sweep draws, or take mode bands"),
+        (bands and goals, goal, "mode bands keeps quantiles of all points and takes no objective"),
+        (not bands and not goals, node, f"mode {mode} needs an objective, e.g. {example}"),
+        (not searched, node, f"mode {mode} needs at least one axis under 'search' in every box"),
+        (goals > 1 and mode != "pareto", goal, f"found {goals} objectives; mode {mode} takes one, mode pareto several"),
+    )
+    return Problems(at.problem(message) for wrong, at, message in rules if wrong and mode in (*SEARCHING, BANDS))

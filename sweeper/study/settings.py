@@ -27,15 +27,11 @@ def read_pairs(
             raise UsageFault(unknown(f"setting of {what}", name, allowed))
         if name in values:
             raise UsageFault(f"{name} is given twice")
-        values[name] = _value(name, value, stock)
+        try:
+            values[name] = read_value(name, parse_yaml(value, name), stock)
+        except SpecError as fault:
+            # Mistakes in files of the library stay as they are.
+            if any(problem.file != name for problem in fault.problems):
+                raise
+            raise UsageFault(f"{name}: {'; '.join(problem.message for problem in fault.problems)}") from None
     return values
-
-
-def _value(name: str, text: str, stock: Stock) -> float | str:
-    """A value as a study would give it; mistakes in files of the library stay as they are."""
-    try:
-        return read_value(name, parse_yaml(text, name), stock)
-    except SpecError as fault:
-        if any(problem.file != name for problem in fault.problems):
-            raise
-        raise UsageFault(f"{name}: {'; '.join(problem.message for problem in fault.problems)}") from None

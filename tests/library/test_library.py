@@ -119,8 +119,8 @@ class TestWorkload:
     def test_fields(self, library: Library) -> None:
         workload = read_workload(library.find("workload", "toy"))
         assert workload.parameters == {"hidden": 64, "samples": 32, "word": 2}
-        assert workload.word.evaluate(workload.parameters) == 2
-        assert (workload.tiles.text, workload.stage_boundary.text, workload.resident.text) == ("1", "0", "0")
+        assert workload.scalars["word"].evaluate(workload.parameters) == 2
+        assert [workload.scalars[name].text for name in ("tiles", "stage_boundary", "resident")] == ["1", "0", "0"]
         last = workload.kernels[-1]
         assert (last.phase, last.tile, last.shard, last.weight, last.gradient) == ("backward", "n", "m", False, False)
         assert last.split == (("m", Expression("chips")),)

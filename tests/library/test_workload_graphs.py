@@ -77,7 +77,7 @@ def test_gpt3_layers(name: str, layers: int) -> None:
         f"{kernel.name}_{layer}" for layer in range(1, layers + 1) for kernel in one.kernels
     ]
     assert np.array_equal(sizes(several), np.tile(sizes(one), (layers, 1)))
-    assert several.layers.evaluate(several.parameters) * layers == {4: 96, 11: 88}[layers]
+    assert several.scalars["layers"].evaluate(several.parameters) * layers == {4: 96, 11: 88}[layers]
     inside = len(graph.edges(one))
     assert len(graph.edges(several)) == layers * inside + layers - 1
     assert weights(name) == layers * 12 * 12288**2
