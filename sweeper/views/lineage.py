@@ -91,13 +91,5 @@ def _output_row(program: Program, name: str, source: str, reads: tuple[str, ...]
 def _row(
     column: str, value: Any, unit: str, about: str, kind: str, source: str, grades: Iterable[str], reads: Iterable[str]
 ) -> dict[str, Any]:
-    return {
-        "column": column,
-        "value": value,
-        "unit": unit,
-        "about": about,
-        "kind": kind,
-        "source": source,
-        "grade": ", ".join(sorted(grades)),
-        "reads": list(reads),
-    }
+    fields = ("column", "value", "unit", "about", "kind", "source", "grade", "reads")
+    return dict(zip(fields, (column, value, unit, about, kind, source, ", ".join(sorted(grades)), list(reads))))

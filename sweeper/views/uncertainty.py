@@ -67,20 +67,16 @@ def compare(frame: Frame, metric: str, by: Sequence[str], a: Group, b: Group) ->
     for side in sides:
         if side.select(keys).is_duplicated().any():
             raise ValueError(f"{side.columns[-1]} has several points in a draw; narrow it, or name more columns in by")
-    pairs = sides[0].join(sides[1], on=keys).sort(keys)
-    groups = pairs.partition_by(by, maintain_order=True) if by else [pairs]
-    return pl.DataFrame([{name: group[name][0] for name in by} | _compared(group) for group in groups])
-
-
-def _compared(pairs: pl.DataFrame) -> dict[str, float]:
-    a, b = pairs["a"].to_numpy(), pairs["b"].to_numpy()
-    names = [f"p{100.0 * share:g}" for share in SHARES]
-    statistics = {
-        f"{what}_{name}": value
-        for what, values in (("a", a), ("b", b), ("difference", a - b))
-        for name, value in zip(names, bands(values), strict=True)
-    }
-    return {"draws": pairs.height, **statistics, "probability_less": probability_less(a, b)}
+    pairs = sides[0].join(sides[1], on=keys).with_columns(difference=pl.col("a") - pl.col("b"))
+    answers = [pl.len().cast(pl.Int64).alias("draws")]
+    answers += [
+        pl.col(name).drop_nans().quantile(share, "linear").fill_null(math.nan).alias(f"{name}_p{100.0 * share:g}")
+        for name in ("a", "b", "difference")
+        for share in SHARES
+    ]
+    less, equal = ((pl.col("a") < pl.col("b")).mean(), (pl.col("a") == pl.col("b")).mean())
+    answers.append((less + 0.5 * equal).fill_null(math.nan).alias("probability_less"))
+    return pairs.group_by(by).agg(answers).sort(by) if by else pairs.select(answers)
 
 
 def _standard_ranks(values: np.ndarray) -> np.ndarray:

@@ -15,7 +15,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, Patch, Rectangle
 from matplotlib.transforms import Bbox
 
-from sweeper.views.canvas import FORMATS, styled_figure
+from sweeper.views.canvas import save_picture, styled_figure
 from sweeper.views.graph_map.partitions import Edge, GraphMap, Partition, PlacedKernel
 from sweeper.views.graph_map.text import BOTTLENECKS, heading, labelled, named, share
 
@@ -79,15 +79,9 @@ def rows_within(sizes: Mapping[int, tuple[float, float]], limit: float) -> dict[
 def places(part: Partition, rect: Bbox) -> dict[str, Bbox]:
     """Where each kernel of a partition stands."""
     rows = stack_of(len(part.kernels))
-    return {
-        name: Bbox.from_bounds(
-            rect.x0 + MARGIN + i // rows * (KERNEL_WIDTH + MARGIN),
-            rect.y0 + HEAD + i % rows * PITCH,
-            KERNEL_WIDTH,
-            KERNEL_HEIGHT,
-        )
-        for i, name in enumerate(part.kernels)
-    }
+    left, top = rect.x0 + MARGIN, rect.y0 + HEAD
+    corners = [(left + i // rows * (KERNEL_WIDTH + MARGIN), top + i % rows * PITCH) for i in range(len(part.kernels))]
+    return {name: Bbox.from_bounds(*at, KERNEL_WIDTH, KERNEL_HEIGHT) for name, at in zip(part.kernels, corners)}
 
 
 def draw_graph_map(graph_map: GraphMap, path: str | Path) -> Path:
@@ -112,13 +106,16 @@ def draw_graph_map(graph_map: GraphMap, path: str | Path) -> Path:
             _kernel(panel, kernels[name], rect)
         figure.legend(handles=_key(), title="A partition has the colour of what limits it; all bars are to one scale.",
                       title_fontsize=7.0, loc="outside lower center", ncols=4, frameon=False, fontsize=7.0)  # fmt: skip
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, metadata=FORMATS["svg"])
-    return Path(path)
+        return save_picture(figure, Path(path))
 
 
 def _middle(rect: Bbox) -> tuple[float, float]:
     return (rect.x0 + rect.x1) / 2.0, (rect.y0 + rect.y1) / 2.0
+
+
+def _rounded(panel: Axes, rect: Bbox, radius: float, **look: Any) -> None:
+    style = f"round,pad=0,rounding_size={radius}"
+    panel.add_patch(FancyBboxPatch((rect.x0, rect.y0), rect.width, rect.height, style, **look))
 
 
 def _busy(part: Partition) -> float:
@@ -128,10 +125,8 @@ def _busy(part: Partition) -> float:
 def _partition(panel: Axes, part: Partition, rect: Bbox, capacity_B: float, busiest_s: float) -> None:
     """The box of a partition: number, time and on-chip need above, the times as a bar below, all to one scale."""
     colour = BOTTLENECKS[part.bottleneck]
-    style = "round,pad=0,rounding_size=0.08"
-    corner = (rect.x0, rect.y0)
-    panel.add_patch(FancyBboxPatch(corner, rect.width, rect.height, style, facecolor=colour, alpha=0.13, linewidth=0.0))
-    panel.add_patch(FancyBboxPatch(corner, rect.width, rect.height, style, fill=False, edgecolor=colour, linewidth=1.0))
+    _rounded(panel, rect, 0.08, facecolor=colour, alpha=0.13, linewidth=0.0)
+    _rounded(panel, rect, 0.08, fill=False, edgecolor=colour, linewidth=1.0)
     left = rect.x0 + MARGIN
     panel.text(left, rect.y0 + 0.14, f"{named(part)}   {1e3 * part.total_s:.4g} ms", va="center", fontsize=8.0,
                fontweight="bold")  # fmt: skip
@@ -146,10 +141,7 @@ def _partition(panel: Axes, part: Partition, rect: Bbox, capacity_B: float, busi
 
 
 def _kernel(panel: Axes, kernel: PlacedKernel, rect: Bbox) -> None:
-    style = "round,pad=0,rounding_size=0.04"
-    corner = (rect.x0, rect.y0)
-    panel.add_patch(FancyBboxPatch(corner, rect.width, rect.height, style, facecolor=SHADES[kernel.phase],
-                                   edgecolor="#444444", linewidth=0.6, zorder=3))  # fmt: skip
+    _rounded(panel, rect, 0.04, facecolor=SHADES[kernel.phase], edgecolor="#444444", linewidth=0.6, zorder=3)
     label = labelled(kernel)
     shown = label if len(label) <= LETTERS else label[: LETTERS - 1] + "…"
     panel.text(*_middle(rect), shown, ha="center", va="center", fontsize=6.5, zorder=4)
