@@ -51,10 +51,10 @@ def explain(plan: Plan, point_id: int) -> list[dict[str, Any]]:
     rows += [_input_row(program, name, values[name][0], codes) for name in read_inputs]
     for stage in program.stages:
         for equation in stage.fusion.equations:
-            rows += [
-                _output_row(program, output.name, equation.source, equation.inputs, values[output.name][0])
-                for output in equation.outputs
-            ]
+            for output in equation.outputs:
+                shown = (output.name, _plain(output.name, values[output.name][0]), output.unit, output.about)
+                grades = {grade for _, grade in lineage(program, output.name)[1]}
+                rows.append(_row(*shown, "equation", equation.source, grades, equation.inputs))
     return rows
 
 
@@ -80,12 +80,6 @@ def _input_row(program: Program, name: str, value: Any, codes: dict[str, int]) -
     source = "; ".join(sorted({source for source, _ in origins}))
     grades = {grade for _, grade in origins}
     return _row(name, _plain(name, value), column.unit, column.about, "given", source, grades, sorted(column.needs))
-
-
-def _output_row(program: Program, name: str, source: str, reads: tuple[str, ...], value: Any) -> dict[str, Any]:
-    output = program.outputs[name]
-    grades = {grade for _, grade in lineage(program, name)[1]}
-    return _row(name, _plain(name, value), output.unit, output.about, "equation", source, grades, reads)
 
 
 def _row(

@@ -87,8 +87,6 @@ def operator_rows(
         forward, back, weight, _, _, flops, _, traffic = time
         if forward + back + weight <= 0.0:
             continue
-        limit, *gradient_limits = (BOUNDS[code] for code in bound)
-        back_limit, weight_limit = (
-            limit if seconds > 0.0 else "-" for limit, seconds in zip(gradient_limits, (back, weight))
-        )
-        yield name, flops, traffic, forward, limit, back, back_limit, weight, weight_limit
+        limits = [BOUNDS[code] for code in bound]
+        gradients = (back, limits[1] if back > 0.0 else "-", weight, limits[2] if weight > 0.0 else "-")
+        yield name, flops, traffic, forward, limits[0], *gradients

@@ -57,11 +57,7 @@ def rects(partitions: Iterable[Partition]) -> dict[int, Bbox]:
     sizes = {part.number: rect_size(len(part.kernels)) for part in partitions}
     widest = accumulate(width + GAP for width, _ in sizes.values())
     layouts = [rows_within(sizes, limit) for limit in widest]
-
-    def extent(layout: Mapping[int, Bbox]) -> float:
-        return max(max(rect.x1, WIDER * rect.y1) for rect in layout.values())
-
-    return min(layouts, key=extent)
+    return min(layouts, key=lambda layout: max(max(rect.x1, WIDER * rect.y1) for rect in layout.values()))
 
 
 def rows_within(sizes: Mapping[int, tuple[float, float]], limit: float) -> dict[int, Bbox]:
@@ -91,7 +87,7 @@ def draw_graph_map(graph_map: GraphMap, path: str | Path) -> Path:
     at = {name: rect for part in graph_map.partitions for name, rect in places(part, layout[part.number]).items()}
     width = max(NARROWEST, *(rect.x1 for rect in layout.values()))
     height = max(rect.y1 for rect in layout.values())
-    busiest = max(_busy(part) for part in graph_map.partitions)
+    busiest = max(sum(getattr(part, f"{name}_s") for name in STEPS) for part in graph_map.partitions)
     largest = max((edge.size_B for edge in graph_map.edges), default=0.0)
     note = f"{graph_map.study}, point {graph_map.point_id}: {1e3 * graph_map.graph_time_s:.4g} ms per microbatch"
     with styled_figure((width + 0.3, height + 1.5), heading(graph_map), note) as figure:
@@ -116,10 +112,6 @@ def _middle(rect: Bbox) -> tuple[float, float]:
 def _rounded(panel: Axes, rect: Bbox, radius: float, **look: Any) -> None:
     style = f"round,pad=0,rounding_size={radius}"
     panel.add_patch(FancyBboxPatch((rect.x0, rect.y0), rect.width, rect.height, style, **look))
-
-
-def _busy(part: Partition) -> float:
-    return part.compute_s + part.memory_s + part.network_s
 
 
 def _partition(panel: Axes, part: Partition, rect: Bbox, capacity_B: float, busiest_s: float) -> None:
