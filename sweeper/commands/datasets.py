@@ -35,11 +35,10 @@ def query(run_or_study: str, sql: str, library: tuple[str, ...], out: str) -> No
     import polars as pl
 
     from sweeper.views.analysis import scan
-    from sweeper.views.text import listing
+    from sweeper.views.text import shown_table
 
     try:
         frame = pl.SQLContext(data=scan(run_directory(run_or_study, library, out))).execute(sql, eager=True)
     except pl.exceptions.PolarsError as error:
         raise click.UsageError(f"the query failed: {str(error).splitlines()[0]}") from None
-    rows = frame.to_dicts()
-    echo(rows, lambda: listing(rows, {name: name for name in frame.columns}))
+    echo(frame.to_dicts(), lambda: shown_table(frame.columns, frame.iter_rows()))

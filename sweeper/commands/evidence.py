@@ -88,15 +88,8 @@ def claims_command(name: str, check: bool) -> None:
     from sweeper.views.text import listing
 
     rows = published_claims(name)
-    columns = {
-        "id": "ID",
-        "claim": "CLAIM",
-        "published": "PUBLISHED",
-        "as_published": "AS PUBLISHED",
-        "full_physics": "FULL PHYSICS",
-        "within": "WITHIN",
-        "verdict": "VERDICT",
-    }
+    shown = ("id", "claim", "published", "as_published", "full_physics", "within", "verdict")
+    columns = {name: name.replace("_", " ").upper() for name in shown}
     outside = [str(row["id"]) for row in rows if not row["within"]]
 
     def text() -> str:

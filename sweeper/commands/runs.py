@@ -87,16 +87,7 @@ def run(study: str, library: tuple[str, ...], out: str, **how: Any) -> None:
 @click.option("--seed", type=click.IntRange(min=0), help="Seed of the starting designs.")
 @click.option("--method", type=click.Choice(["gradient", "global"]), help="Descent, or differential evolution.")
 @executing
-def optimize(
-    study: str,
-    library: tuple[str, ...],
-    out: str,
-    starts: int | None,
-    steps: int | None,
-    seed: int | None,
-    method: str | None,
-    **how: Any,
-) -> None:
+def optimize(study: str, library: tuple[str, ...], out: str, **how: Any) -> None:
     """Find the best split of area, power and perimeter for each combination of a study's swept axes.
 
     Searched axes are optimized together with the split. Options replace what the study says under `optimize`. Resumes
@@ -111,7 +102,7 @@ def optimize(
     from sweeper.words.columns import engine_column
 
     loaded = plan_of(study, library).study
-    options = {"starts": starts, "steps": steps, "seed": seed, "method": method}
+    options = {name: how.pop(name) for name in ("starts", "steps", "seed", "method")}
     plan = Plan(optimized(loaded, {name: value for name, value in options.items() if value is not None}))
     plan.check()
     assert plan.study.optimize is not None

@@ -67,10 +67,10 @@ class AnsweringCommand(click.Command):
 
     def __init__(self, *args: Any, **keywords: Any) -> None:
         super().__init__(*args, **keywords)
-        for name, (_, about) in FORMATS.items():
-            self.params.append(
-                click.Option([f"--{name}"], is_flag=True, expose_value=False, callback=_chosen, help=about)
-            )
+        self.params += [
+            click.Option([f"--{name}"], is_flag=True, expose_value=False, callback=_chosen, help=about)
+            for name, (_, about) in FORMATS.items()
+        ]
 
     def invoke(self, ctx: click.Context) -> None:
         try:

@@ -9,7 +9,7 @@ import numpy as np
 from sweeper.designs.cost_report import PARTS, CostComparison, CostReport, Hinge
 from sweeper.designs.cost_text import feasibility, has_cost, percent
 from sweeper.errors import UsageFault
-from sweeper.views.canvas import FORMATS, PALETTE, styled_figure
+from sweeper.views.canvas import FORMATS, PALETTE, save_picture, styled_figure
 from sweeper.views.uncertainty import by_chance
 
 if TYPE_CHECKING:
@@ -49,13 +49,10 @@ def cost_figure(report: CostReport | CostComparison, path: Path) -> Path:
         right.set_title("What decides it", loc="left")
         _tornado(right, report.hinges, by_chance(draws))
         right.set_xlabel(f"rank correlation with {outcome} (grey: may be chance)")
-        handles, labels = left.get_legend_handles_labels()
         note = f"Bars: the values themselves. Lines: 5 % to 95 % of {draws:,} draws, with the median."
-        figure.legend(handles, labels, loc="outside lower center", ncols=len(PARTS), frameon=False, title=note,
-                      title_fontsize=8.0)  # fmt: skip
-        path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, metadata=FORMATS[path.suffix.lstrip(".")])
-    return path
+        figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=len(PARTS), frameon=False,
+                      title=note, title_fontsize=8.0)  # fmt: skip
+        return save_picture(figure, path)
 
 
 def _bars(panel: "Axes", reports: Sequence[CostReport]) -> None:
@@ -78,9 +75,7 @@ def _bars(panel: "Axes", reports: Sequence[CostReport]) -> None:
         panel.annotate(_words(report), (0.0, place + 0.21), (3.0, -3.0), textcoords="offset points", fontsize=8.0,
                        va="top")  # fmt: skip
     panel.set_yticks(places, [report.design for report in reports])
-    panel.set_ylim(len(reports) - 0.4, -0.6)
-    panel.set_xlim(0.0, 1.05 * far)
-    panel.set_xlabel("USD per package")
+    panel.set(ylim=(len(reports) - 0.4, -0.6), xlim=(0.0, 1.05 * far), xlabel="USD per package")
     panel.tick_params(axis="y", length=0.0)
 
 
@@ -99,8 +94,7 @@ def _tornado(panel: "Axes", hinges: Sequence[Hinge], chance: float) -> None:
     panel.barh(places, shares, height=0.7, color=[PALETTE[0] if share > 0.0 else PALETTE[5] for share in shares])
     panel.axvline(0.0, color="black", linewidth=0.8)
     panel.set_yticks(places, [_label(hinge) for hinge in hinges], fontsize=8.0)
-    panel.set_ylim(max(len(hinges), 1) - 0.4, -0.6)
-    panel.set_xlim(-1.0, 1.0)
+    panel.set(ylim=(max(len(hinges), 1) - 0.4, -0.6), xlim=(-1.0, 1.0))
     panel.tick_params(axis="y", length=0.0)
 
 

@@ -27,8 +27,6 @@ CHIP_SWITCHES = ("voltage_floor", "cache_network", "memory_devices", "generated_
 
 BUDGETS = ("template_chip_area_mm2", "template_power_W", "template_package_area_mm2")
 TOTALS = ("generated_used_mm2", "generated_draw_W", "generated_used_mm", "stacks_used_mm2", "chip_reason")
-NO_EDGE = "no_edge"
-"""Stands for the perimeter of parts that have no wires."""
 
 FACTS = (
     "generated_units", "generated_cores", "core_voltage_V", "core_clock_Hz", "core_flops", "core_attainable_flops",
@@ -49,8 +47,8 @@ class Part:
     area_share: float
     power_W: float
     power_share: float
-    edge_mm: float
-    edge_share: float
+    edge_mm: float = 0.0
+    edge_share: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -88,14 +86,7 @@ def generate(template: str, settings: Settings, library: Library) -> GeneratedCh
             raise UsageFault(f"nothing has {name} without a {role}: give --set {role}=NAME")
     axes = tuple(Axis(name, (name,), ((value,),), False) for name, value in columns.items())
     around = Surroundings(Grid(axes, len(axes), 0), library, {})
-    inputs = with_generated(
-        around,
-        {
-            **number_columns(around),
-            **by_name(switch_columns(around)),
-            NO_EDGE: constant(NO_EDGE, 0.0, "mm", "perimeter of what has no wires"),
-        },
-    )
+    inputs = with_generated(around, {**number_columns(around), **by_name(switch_columns(around))})
     if "stack" not in columns:  # a chip to which any memory may be attached
         inputs["memory_bandwidth_Bps"] = constant("memory_bandwidth_Bps", math.inf, "B/s", "not generated")
     wanted = [*FACTS, *BUDGETS, *TOTALS, *(column for part in AREA_PARTS for column in _columns(part))]
@@ -120,8 +111,8 @@ def generate(template: str, settings: Settings, library: Library) -> GeneratedCh
 
 
 def _columns(part: str) -> list[str]:
-    """Columns of a part, in the order of the fields of `Part`; what has no wires takes no perimeter."""
-    edge = [f"{part}_used_mm", f"template_{part}_edge_share"] if part in EDGE_PARTS else [NO_EDGE, NO_EDGE]
+    """Columns of a part, in the order of the fields of `Part`; of the perimeter for what has wires."""
+    edge = [f"{part}_used_mm", f"template_{part}_edge_share"] if part in EDGE_PARTS else []
     return [f"{part}_used_mm2", f"template_{part}_area_share", f"{part}_draw_W", f"template_{part}_power_share", *edge]
 
 

@@ -39,16 +39,13 @@ class DesignDraws:
 def uncertain_inputs(design: PackageDesign, library: Library, settings: Mapping[str, float | str]) -> dict[str, Value]:
     """Uncertain numbers that a design uses and the settings do not replace, by `kind/entry/name`."""
     numbers = {name: cell.value for name, cell in design.quoted.items()}
-    numbers |= {
-        f"package/{design.name}/{name}": value
-        for name, value in design.parameters.items()
-        if f"package.{name}" not in settings
-    }
+    entries = {"package": (design.name, design.parameters)}
     if "node" in settings:
-        entry = library.find("node", str(settings["node"]))
-        numbers |= {
-            f"node/{entry.name}/{name}": value for name, value in entry.values.items() if f"node.{name}" not in settings
-        }
+        node = library.find("node", str(settings["node"]))
+        entries["node"] = (node.name, node.values)
+    for role, (entry, values) in entries.items():
+        open_ = {name: value for name, value in values.items() if f"{role}.{name}" not in settings}
+        numbers |= {f"{role}/{entry}/{name}": value for name, value in open_.items()}
     return {name: value for name, value in numbers.items() if is_uncertain(value)}
 
 

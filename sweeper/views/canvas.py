@@ -46,11 +46,14 @@ def styled_figure(size: tuple[float, float], title: str, study: str) -> Iterator
 
 def save_figure(figure: "Figure", stem: Path) -> list[Path]:
     """Write the figure in every format, without dates and versions. Gives the paths."""
-    stem.parent.mkdir(parents=True, exist_ok=True)
-    paths = [stem.with_name(f"{stem.name}.{kind}") for kind in FORMATS]
-    for path, withheld in zip(paths, FORMATS.values()):
-        figure.savefig(path, metadata=withheld)
-    return paths
+    return [save_picture(figure, stem.with_name(f"{stem.name}.{kind}")) for kind in FORMATS]
+
+
+def save_picture(figure: "Figure", path: Path) -> Path:
+    """Write the figure in the format that the path ends in. Gives the path."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, metadata=FORMATS[path.suffix.lstrip(".")])
+    return path
 
 
 def three_digits(value: float) -> str:

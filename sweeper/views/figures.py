@@ -1,7 +1,7 @@
 """Pictures of a finished run: heat maps over systems, Pareto fronts, and where the time goes."""
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from itertools import cycle, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -152,18 +152,14 @@ def _scatter(panel: "Axes", points: pl.DataFrame, front: pl.DataFrame, columns: 
     """Draw points by chip, and the front ringed and joined, over two columns on logarithmic axes."""
     x, y = (pl.col(name) / shown_quantity(name).scale for name in columns)
     chips = sorted(points["chip"].unique(), key=rank)
-    for index, chip in enumerate(chips):
+    for chip, colour, marker in zip(chips, cycle(PALETTE), cycle(MARKERS)):
         mine = points.filter(pl.col("chip") == chip)
-        colour, marker = PALETTE[index % len(PALETTE)], MARKERS[index % len(MARKERS)]
         xs, ys = mine.select(x, y.alias("y"))
         panel.scatter(xs, ys, s=22.0, alpha=0.6, color=colour, marker=marker, linewidths=0.0, label=label(chip))
         xs, ys = front.filter(pl.col("chip") == chip).select(x, y.alias("y"))
         panel.scatter(xs, ys, s=34.0, color=colour, marker=marker, edgecolors="black", linewidths=1.0, zorder=3)
     panel.plot(*front.select(x, y.alias("y")), color="black", linewidth=0.8, drawstyle="steps-post", zorder=1)
-    panel.set_xscale("log")
-    panel.set_yscale("log")
-    panel.set_xlabel(axis_label(columns[0]))
-    panel.set_ylabel(axis_label(columns[1]))
+    panel.set(xscale="log", yscale="log", xlabel=axis_label(columns[0]), ylabel=axis_label(columns[1]))
     panel.grid(color="#DDDDDD", linewidth=0.5)
     panel.set_axisbelow(True)
     panel.legend(frameon=False)
@@ -197,7 +193,5 @@ def _bars(panel: "Axes", table: pl.DataFrame, by: Sequence[str], named: bool) ->
         left += share
     names = ["  ".join(label(part) for part in row) for row in table.select(by).iter_rows()]
     panel.set_yticks(places, names if named else ["" for _ in names])
-    panel.set_ylim(places[-1] + 0.6, -0.6)
-    panel.set_xlim(0.0, 100.0)
-    panel.set_xlabel("share (%)")
+    panel.set(ylim=(places[-1] + 0.6, -0.6), xlim=(0.0, 100.0), xlabel="share (%)")
     panel.tick_params(axis="y", length=0.0)

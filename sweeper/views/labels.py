@@ -29,7 +29,6 @@ QUANTITIES = {
 
 SYSTEM_ROWS = ("chip", "topology")
 SYSTEM_COLUMNS = ("memory", "link")
-
 """Rows and columns of a heat map of systems."""
 
 

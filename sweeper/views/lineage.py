@@ -51,10 +51,10 @@ def explain(plan: Plan, point_id: int) -> list[dict[str, Any]]:
     rows += [_input_row(program, name, values[name][0], codes) for name in read_inputs]
     for stage in program.stages:
         for equation in stage.fusion.equations:
-            rows += [
-                _output_row(program, output.name, equation.source, equation.inputs, values[output.name][0])
-                for output in equation.outputs
-            ]
+            for output in equation.outputs:
+                shown = (output.name, _plain(output.name, values[output.name][0]), output.unit, output.about)
+                grades = {grade for _, grade in lineage(program, output.name)[1]}
+                rows.append(_row(*shown, "equation", equation.source, grades, equation.inputs))
     return rows
 
 
@@ -82,22 +82,8 @@ def _input_row(program: Program, name: str, value: Any, codes: dict[str, int]) -
     return _row(name, _plain(name, value), column.unit, column.about, "given", source, grades, sorted(column.needs))
 
 
-def _output_row(program: Program, name: str, source: str, reads: tuple[str, ...], value: Any) -> dict[str, Any]:
-    output = program.outputs[name]
-    grades = {grade for _, grade in lineage(program, name)[1]}
-    return _row(name, _plain(name, value), output.unit, output.about, "equation", source, grades, reads)
-
-
 def _row(
     column: str, value: Any, unit: str, about: str, kind: str, source: str, grades: Iterable[str], reads: Iterable[str]
 ) -> dict[str, Any]:
-    return {
-        "column": column,
-        "value": value,
-        "unit": unit,
-        "about": about,
-        "kind": kind,
-        "source": source,
-        "grade": ", ".join(sorted(grades)),
-        "reads": list(reads),
-    }
+    fields = ("column", "value", "unit", "about", "kind", "source", "grade", "reads")
+    return dict(zip(fields, (column, value, unit, about, kind, source, ", ".join(sorted(grades)), list(reads))))

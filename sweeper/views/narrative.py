@@ -9,22 +9,15 @@ from kernels.transformers.collectives import Group
 from kernels.transformers.groups import Groups
 from kernels.transformers.operators import BOUNDS
 from kernels.transformers.sums import Sums
-from sweeper.views.text import listing, show
+from sweeper.views.text import show, shown_table
 from sweeper.words.defaults import NAMED
 
 LineageRow = Mapping[str, Any]
 
-OPERATOR_COLUMNS = {
-    "name": "OPERATOR",
-    "flops": "FORWARD FLOP",
-    "bytes": "FORWARD B",
-    "forward": "FORWARD s",
-    "bound": "LIMITED BY",
-    "input_gradient": "INPUT GRADIENT s",
-    "input_bound": "LIMITED BY",
-    "weight_gradient": "WEIGHT GRADIENT s",
-    "weight_bound": "LIMITED BY",
-}
+OPERATOR_HEADS = (
+    *("OPERATOR", "FORWARD FLOP", "FORWARD B", "FORWARD s", "LIMITED BY"),
+    *("INPUT GRADIENT s", "LIMITED BY", "WEIGHT GRADIENT s", "LIMITED BY"),
+)
 
 
 def hand_calculation(rows: Sequence[LineageRow], operators: Sequence[str]) -> str:
@@ -76,37 +69,24 @@ def tabulated(row: LineageRow, by_name: Mapping[str, LineageRow], operators: Seq
     name, value = row["column"], row["value"]
     if name in ("operator_times", "decode_times") and len(operators) == len(value):
         bounds = by_name[name.replace("times", "bounds")]["value"]
-        return listing(list(operator_rows(operators, value, bounds)), OPERATOR_COLUMNS)
+        return shown_table(OPERATOR_HEADS, operator_rows(operators, value, bounds))
     if name == "group_network":
-        rows = [{"group": group, **dict(zip(Group._fields, line))} for group, line in zip(Groups._fields, value)]
-        return listing(rows, {"group": "GROUP", **{field: field for field in Group._fields}})
+        return shown_table(("GROUP", *Group._fields), ((group, *line) for group, line in zip(Groups._fields, value)))
     if name.endswith("_sums"):
         lines = value if isinstance(value[0], list) else [value]
         places = PLACES if len(lines) > 1 else ("mean layer",)
-        rows = [
-            {"sum": label, **{place: line[i] for place, line in zip(places, lines)}}
-            for i, label in enumerate(Sums._fields)
-        ]
-        return listing(rows, {"sum": "SUM", **{place: place for place in places}})
+        return shown_table(("SUM", *places), zip(Sums._fields, *lines))
     return ""
 
 
 def operator_rows(
     operators: Sequence[str], times: Sequence[Sequence[float]], bounds: Sequence[Sequence[int]]
-) -> Iterable[dict[str, Any]]:
+) -> Iterable[tuple[object, ...]]:
     """Operators that take any time, with what limits each pass."""
     for name, time, bound in zip(operators, times, bounds):
         forward, back, weight, _, _, flops, _, traffic = time
         if forward + back + weight <= 0.0:
             continue
-        yield {
-            "name": name,
-            "flops": flops,
-            "bytes": traffic,
-            "forward": forward,
-            "bound": BOUNDS[bound[0]],
-            "input_gradient": back,
-            "input_bound": BOUNDS[bound[1]] if back > 0.0 else "-",
-            "weight_gradient": weight,
-            "weight_bound": BOUNDS[bound[2]] if weight > 0.0 else "-",
-        }
+        limits = [BOUNDS[code] for code in bound]
+        gradients = (back, limits[1] if back > 0.0 else "-", weight, limits[2] if weight > 0.0 else "-")
+        yield name, flops, traffic, forward, limits[0], *gradients

@@ -1,10 +1,10 @@
 """What `sweeper optimize` answers: the best design of every row, how its budgets are split, and how sure that is."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from sweeper.study.optimize import BUDGETS
 from sweeper.views.analysis import infeasible_lines, scan
-from sweeper.views.text import listing
+from sweeper.views.text import shown_table
 
 LONGEST = 60
 """Rows that the answer shows."""
@@ -16,17 +16,17 @@ def optima(directory: str, shown: Sequence[str]) -> str:
     frame = scan(directory).collect().sort("point_id")
     names = frame.columns
     axes = [name for name in names[1 : names.index("feasible")] if frame[name].n_unique() > 1]
-    splits = {
-        budget: [p for p in parts if f"template_{p}_{budget}_share" in names] for budget, parts in BUDGETS.items()
-    }
+    splits = {budget: [p for p in parts if _share(p, budget) in names] for budget, parts in BUDGETS.items()}
     splits = {budget: parts for budget, parts in splits.items() if parts}
     feasible = frame.filter("feasible")
-    rows = [{**row, **_splits(row, splits)} for row in feasible.head(LONGEST).to_dicts()]
-    columns = {
-        name: name for name in (*axes, *shown, "search_step", "search_converged", "search_spread") if name in names
-    }
-    columns |= {budget: f"{budget} %: {'/'.join(parts)}" for budget, parts in splits.items()}
-    lines = [listing(rows, columns)] if rows else []
+    told = (*axes, *shown, "search_step", "search_converged", "search_spread")
+    columns = list(dict.fromkeys(name for name in told if name in names))
+    heads = (*columns, *(f"{budget} %: {'/'.join(parts)}" for budget, parts in splits.items()))
+    rows = []
+    for row in feasible.head(LONGEST).to_dicts():
+        percents = ([f"{100 * row[_share(p, budget)]:.0f}" for p in parts] for budget, parts in splits.items())
+        rows.append((*(row[name] for name in columns), *map("/".join, percents)))
+    lines = [shown_table(heads, rows)] if rows else []
     if feasible.height > LONGEST:
         lines.append(f"... the first {LONGEST} of {feasible.height} rows")
     lines += infeasible_lines(frame)
@@ -35,9 +35,6 @@ def optima(directory: str, shown: Sequence[str]) -> str:
     return "\n".join([*lines, f"{frame['search_evaluations'].sum():,.0f} designs evaluated{ended}"])
 
 
-def _splits(row: Mapping[str, float], splits: Mapping[str, Sequence[str]]) -> dict[str, str]:
-    """Shares of the budgets in percent, part by part."""
-    return {
-        budget: "/".join(f"{100 * row[f'template_{part}_{budget}_share']:.0f}" for part in parts)
-        for budget, parts in splits.items()
-    }
+def _share(part: str, budget: str) -> str:
+    """Column of the share that a part has of a budget."""
+    return f"template_{part}_{budget}_share"

@@ -6,10 +6,11 @@ import polars as pl
 
 from sweeper.engine.cache import source_hash
 from sweeper.errors import UsageFault
-from sweeper.views.analysis import best, feasible, infeasible_lines, scan
+from sweeper.views.analysis import TIMES, best, feasible, infeasible_lines, scan
 from sweeper.views.figures import breakdown_figure, heat_maps, pareto_figure
+from sweeper.views.labels import SYSTEM_COLUMNS, SYSTEM_ROWS
 from sweeper.views.rooflines import ROOFLINE, roofline_figure
-from sweeper.views.text import listing
+from sweeper.views.text import shown_table
 
 OBJECTIVES = {
     "utilisation": "maximise",
@@ -19,8 +20,7 @@ OBJECTIVES = {
 }
 """Metrics for which the best system is named, as far as a dataset has them."""
 
-BUSY = ("compute_time_s", "memory_time_s", "network_time_s")
-SYSTEM = ("chip", "topology", "memory", "link")
+SYSTEM = SYSTEM_ROWS + SYSTEM_COLUMNS
 
 
 def best_systems(directory: str) -> str:
@@ -31,14 +31,13 @@ def best_systems(directory: str) -> str:
     shown = [name for name, count in varying.items() if name != "workload" and (count > 1 or name in SYSTEM)]
     frame = feasible(everything)
     rows = [
-        {"workload": row["workload"], "objective": f"{sense} {metric}", "value": row[metric]}
-        | {name: row[name] for name in shown}
+        (row["workload"], f"{sense} {metric}", row[metric], *(row[name] for name in shown))
         for metric, sense in OBJECTIVES.items()
         if metric in names
         for row in best(frame, ["workload"], {metric: sense}).collect().to_dicts()
     ]
-    rows.sort(key=lambda row: str(row["workload"]))
-    lines = [listing(rows, {name: name for name in ("workload", "objective", "value", *shown)})] if rows else []
+    rows.sort(key=lambda row: str(row[0]))
+    lines = [shown_table(("workload", "objective", "value", *shown), rows)] if rows else []
     return "\n".join([*lines, *infeasible_lines(everything)])
 
 
@@ -52,7 +51,7 @@ def draw(directory: str) -> list[Path]:
     drawn = into / f".drawn-{source_hash('sweeper')[:12]}"
     if not drawn.exists():
         frame = scan(directory).collect()
-        missing = {*OBJECTIVES, "system_price_usd", *BUSY} - set(frame.columns)
+        missing = {*OBJECTIVES, "system_price_usd", *TIMES.values()} - set(frame.columns)
         if missing:
             raise UsageFault(f"{name} lacks columns that the pictures show: {', '.join(sorted(missing))}")
         study = name.rsplit("-", 1)[0]

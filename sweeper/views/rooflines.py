@@ -1,6 +1,7 @@
 """Pictures of a finished run: hierarchical rooflines of one chip, with the points below their roofs."""
 
 from collections.abc import Mapping
+from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -54,7 +55,7 @@ def roofline_figure(frame: Frame, directory: str | Path, study: str = "") -> lis
         with styled_figure(((4.6 if across > 1 else 7.2) * across, 1.6 + 3.4 * down), title, study) as figure:
             panels = figure.subplots(down, across, squeeze=False).ravel()
             kinds = sorted(table["partitioning"].unique())
-            colours = {kind: PALETTE[index % len(PALETTE)] for index, kind in enumerate(kinds)}
+            colours = dict(zip(kinds, cycle(PALETTE)))
             for panel, system in zip(panels, shown):
                 mine = table.filter(*(pl.col(name) == part for name, part in zip(("chip", *SYSTEM_COLUMNS), system)))
                 _roofline(panel, mine, colours)

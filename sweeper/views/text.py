@@ -1,12 +1,17 @@
 """Values and rows as plain text."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 
 def listing(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> str:
     """Rows as a plain table; `columns` maps keys to headings."""
-    return aligned([list(columns.values()), *([show(row[key]) for key in columns] for row in rows)])
+    return shown_table(tuple(columns.values()), ([row[key] for key in columns] for row in rows))
+
+
+def shown_table(heads: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
+    """Rows of any values below their headings, as a plain table."""
+    return aligned([heads, *(list(map(show, row)) for row in rows)])
 
 
 def aligned(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> str:

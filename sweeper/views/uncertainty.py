@@ -30,14 +30,12 @@ def rank_correlations(inputs: Mapping[str, npt.ArrayLike], outcome: npt.ArrayLik
 
     Draws without an outcome (NaN) take no part. The correlation with what does not vary is NaN and comes last.
     """
-    outcomes = np.asarray(outcome, np.float64)
-    known = ~np.isnan(outcomes)
-    target = _standard_ranks(outcomes[known])
-    correlations = {
-        name: float(_standard_ranks(np.asarray(values, np.float64)[known]) @ target) for name, values in inputs.items()
-    }
-    order = sorted(correlations, key=lambda name: (math.isnan(correlations[name]), -abs(correlations[name]), name))
-    return {name: correlations[name] for name in order}
+    target = pl.Series(np.asarray(outcome, np.float64))
+    known = target.is_not_nan()
+    columns = [pl.Series(name, np.asarray(values, np.float64)).filter(known) for name, values in inputs.items()]
+    found = pl.DataFrame(columns).select(pl.corr(pl.all(), pl.lit(target.filter(known)), method="spearman"))
+    correlations: dict[str, float] = next(found.fill_null(math.nan).iter_rows(named=True), {})
+    return dict(sorted(correlations.items(), key=lambda found: (math.isnan(found[1]), -abs(found[1]), found[0])))
 
 
 def by_chance(draws: int) -> float:
@@ -67,24 +65,13 @@ def compare(frame: Frame, metric: str, by: Sequence[str], a: Group, b: Group) ->
     for side in sides:
         if side.select(keys).is_duplicated().any():
             raise ValueError(f"{side.columns[-1]} has several points in a draw; narrow it, or name more columns in by")
-    pairs = sides[0].join(sides[1], on=keys).sort(keys)
-    groups = pairs.partition_by(by, maintain_order=True) if by else [pairs]
-    return pl.DataFrame([{name: group[name][0] for name in by} | _compared(group) for group in groups])
-
-
-def _compared(pairs: pl.DataFrame) -> dict[str, float]:
-    a, b = pairs["a"].to_numpy(), pairs["b"].to_numpy()
-    names = [f"p{100.0 * share:g}" for share in SHARES]
-    statistics = {
-        f"{what}_{name}": value
-        for what, values in (("a", a), ("b", b), ("difference", a - b))
-        for name, value in zip(names, bands(values), strict=True)
-    }
-    return {"draws": pairs.height, **statistics, "probability_less": probability_less(a, b)}
-
-
-def _standard_ranks(values: np.ndarray) -> np.ndarray:
-    """Ranks of mean 0 and length 1, the mean rank for ties; NaN if all are equal, or none are given."""
-    ranks = pl.Series(values).rank("average").to_numpy().astype(np.float64) if values.size else np.full(1, math.nan)
-    ranks = ranks - ranks.mean()
-    return ranks / math.sqrt(ranks @ ranks) if np.any(ranks) else np.full(len(ranks), math.nan)
+    pairs = sides[0].join(sides[1], on=keys).with_columns(difference=pl.col("a") - pl.col("b"))
+    answers = [pl.len().cast(pl.Int64).alias("draws")]
+    answers += [
+        pl.col(name).drop_nans().quantile(share, "linear").fill_null(math.nan).alias(f"{name}_p{100.0 * share:g}")
+        for name in ("a", "b", "difference")
+        for share in SHARES
+    ]
+    less, equal = ((pl.col("a") < pl.col("b")).mean(), (pl.col("a") == pl.col("b")).mean())
+    answers.append((less + 0.5 * equal).fill_null(math.nan).alias("probability_less"))
+    return pairs.group_by(by).agg(answers).sort(by) if by else pairs.select(answers)

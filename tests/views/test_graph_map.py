@@ -13,12 +13,13 @@ import pytest
 from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
+from matplotlib.transforms import Bbox
 
 import sweeper
 from sweeper.cli import main
 from sweeper.errors import UsageFault
 from sweeper.library.library import builtin_specs
-from sweeper.views.graph_map.drawing import KERNEL_HEIGHT, Rect, draw_graph_map, places, rects
+from sweeper.views.graph_map.drawing import KERNEL_HEIGHT, draw_graph_map, places, rects
 from sweeper.views.graph_map.partitions import Edge, GraphMap, Partition, PlacedKernel, as_json, graph_map_of
 from sweeper.views.graph_map.text import BOTTLENECKS, SCOPE, dot, labelled, proof, ranges, size_text, text
 
@@ -223,9 +224,9 @@ def test_dot_quotes_names() -> None:
 # as a drawing
 
 
-def apart(rectangles: list[Rect]) -> Iterator[bool]:
+def apart(rectangles: list[Bbox]) -> Iterator[bool]:
     for a, b in combinations(rectangles, 2):
-        yield a.right <= b.left or b.right <= a.left or a.bottom <= b.top or b.bottom <= a.top
+        yield a.x1 <= b.x0 or b.x1 <= a.x0 or a.y1 <= b.y0 or b.y1 <= a.y0
 
 
 @given(st.lists(st.integers(1, 60), min_size=1, max_size=40))
@@ -241,8 +242,8 @@ def test_nothing_overlaps(sizes: list[int]) -> None:
         assert len(kernels) == len(part.kernels)
         assert all(apart(kernels))
         for kernel in kernels:
-            assert box.left < kernel.left < kernel.right < box.right
-            assert box.top < kernel.top < kernel.top + KERNEL_HEIGHT < box.bottom
+            assert box.x0 < kernel.x0 < kernel.x1 < box.x1
+            assert box.y0 < kernel.y0 < kernel.y0 + KERNEL_HEIGHT < box.y1
 
 
 @pytest.mark.parametrize(("partitions", "kernels"), [(1, 1), (1, 200), (6, 41), (41, 41), (200, 200)])

@@ -1,22 +1,23 @@
 """A drawing of a mapping: a box for each on-chip partition, with its kernels, the tensors between them, and its times.
 
 Lengths are inches, downwards from the top. Partitions stand in the order in which they run, in rows like text; a
-partition of many kernels has several stacks.
+partition of many kernels has several stacks. A box has its top in `y0` and its lower edge in `y1`.
 """
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
-from sweeper.views.canvas import FORMATS, styled_figure
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, Patch, Rectangle
+from matplotlib.transforms import Bbox
+
+from sweeper.views.canvas import save_picture, styled_figure
 from sweeper.views.graph_map.partitions import Edge, GraphMap, Partition, PlacedKernel
 from sweeper.views.graph_map.text import BOTTLENECKS, heading, labelled, named, share
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 KERNEL_WIDTH, KERNEL_HEIGHT, PITCH = 1.5, 0.24, 0.36
 HEAD, FOOT, MARGIN, GAP = 0.46, 0.42, 0.2, 0.34
@@ -30,32 +31,12 @@ LETTERS = 24
 """Letters that fit into a kernel."""
 SHADES = {"forward": "#FFFFFF", "backward": "#E4E4E4", "update": "#C8C8C8"}
 """Colour of a kernel by phase."""
+TENSORS: dict[bool, dict[str, Any]] = {
+    False: {"color": "#333333", "linestyle": "-", "label": "tensor on chip"},
+    True: {"color": "#AA3333", "linestyle": "--", "label": "tensor between partitions"},
+}
+"""Lines of tensors, by whether partitions lie between."""
 STEPS = ("compute", "memory", "network")
-
-
-@dataclass(frozen=True)
-class Rect:
-    """A rectangle: left, top, width and height."""
-
-    left: float
-    top: float
-    width: float
-    height: float
-
-    @property
-    def right(self) -> float:
-        """Right edge."""
-        return self.left + self.width
-
-    @property
-    def bottom(self) -> float:
-        """Lower edge."""
-        return self.top + self.height
-
-    @property
-    def middle(self) -> tuple[float, float]:
-        """Centre."""
-        return self.left + self.width / 2.0, self.top + self.height / 2.0
 
 
 def stack_of(kernels: int) -> int:
@@ -71,42 +52,32 @@ def rect_size(kernels: int) -> tuple[float, float]:
     return stacks * (KERNEL_WIDTH + MARGIN) + MARGIN, HEAD + rows * PITCH + FOOT
 
 
-def rects(partitions: Iterable[Partition]) -> dict[int, Rect]:
+def rects(partitions: Iterable[Partition]) -> dict[int, Bbox]:
     """Where each partition stands, by number: in rows that break where the whole is smallest and WIDER than high."""
     sizes = {part.number: rect_size(len(part.kernels)) for part in partitions}
     widest = accumulate(width + GAP for width, _ in sizes.values())
     layouts = [rows_within(sizes, limit) for limit in widest]
-
-    def extent(layout: Mapping[int, Rect]) -> float:
-        return max(max(rect.right, WIDER * rect.bottom) for rect in layout.values())
-
-    return min(layouts, key=extent)
+    return min(layouts, key=lambda layout: max(max(rect.x1, WIDER * rect.y1) for rect in layout.values()))
 
 
-def rows_within(sizes: Mapping[int, tuple[float, float]], limit: float) -> dict[int, Rect]:
-    """Boxes of these sizes one after the other, in rows that are no wider than `limit` or have one rect."""
-    layout: dict[int, Rect] = {}
+def rows_within(sizes: Mapping[int, tuple[float, float]], limit: float) -> dict[int, Bbox]:
+    """Boxes of these sizes one after the other, in rows that are no wider than `limit` or have one box."""
+    layout: dict[int, Bbox] = {}
     left = top = tallest = 0.0
     for number, (width, height) in sizes.items():
         if left > 0.0 and left + width > limit:
             left, top, tallest = 0.0, top + tallest + GAP, 0.0
-        layout[number] = Rect(left, top, width, height)
+        layout[number] = Bbox.from_bounds(left, top, width, height)
         left, tallest = left + width + GAP, max(tallest, height)
     return layout
 
 
-def places(part: Partition, rect: Rect) -> dict[str, Rect]:
+def places(part: Partition, rect: Bbox) -> dict[str, Bbox]:
     """Where each kernel of a partition stands."""
     rows = stack_of(len(part.kernels))
-    return {
-        name: Rect(
-            rect.left + MARGIN + i // rows * (KERNEL_WIDTH + MARGIN),
-            rect.top + HEAD + i % rows * PITCH,
-            KERNEL_WIDTH,
-            KERNEL_HEIGHT,
-        )
-        for i, name in enumerate(part.kernels)
-    }
+    left, top = rect.x0 + MARGIN, rect.y0 + HEAD
+    corners = [(left + i // rows * (KERNEL_WIDTH + MARGIN), top + i % rows * PITCH) for i in range(len(part.kernels))]
+    return {name: Bbox.from_bounds(*at, KERNEL_WIDTH, KERNEL_HEIGHT) for name, at in zip(part.kernels, corners)}
 
 
 def draw_graph_map(graph_map: GraphMap, path: str | Path) -> Path:
@@ -114,9 +85,9 @@ def draw_graph_map(graph_map: GraphMap, path: str | Path) -> Path:
     layout = rects(graph_map.partitions)
     kernels = {kernel.name: kernel for kernel in graph_map.kernels}
     at = {name: rect for part in graph_map.partitions for name, rect in places(part, layout[part.number]).items()}
-    width = max(NARROWEST, *(rect.right for rect in layout.values()))
-    height = max(rect.bottom for rect in layout.values())
-    busiest = max(_busy(part) for part in graph_map.partitions)
+    width = max(NARROWEST, *(rect.x1 for rect in layout.values()))
+    height = max(rect.y1 for rect in layout.values())
+    busiest = max(sum(getattr(part, f"{name}_s") for name in STEPS) for part in graph_map.partitions)
     largest = max((edge.size_B for edge in graph_map.edges), default=0.0)
     note = f"{graph_map.study}, point {graph_map.point_id}: {1e3 * graph_map.graph_time_s:.4g} ms per microbatch"
     with styled_figure((width + 0.3, height + 1.5), heading(graph_map), note) as figure:
@@ -131,67 +102,53 @@ def draw_graph_map(graph_map: GraphMap, path: str | Path) -> Path:
             _kernel(panel, kernels[name], rect)
         figure.legend(handles=_key(), title="A partition has the colour of what limits it; all bars are to one scale.",
                       title_fontsize=7.0, loc="outside lower center", ncols=4, frameon=False, fontsize=7.0)  # fmt: skip
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, metadata=FORMATS["svg"])
-    return Path(path)
+        return save_picture(figure, Path(path))
 
 
-def _busy(part: Partition) -> float:
-    return part.compute_s + part.memory_s + part.network_s
+def _middle(rect: Bbox) -> tuple[float, float]:
+    return (rect.x0 + rect.x1) / 2.0, (rect.y0 + rect.y1) / 2.0
 
 
-def _partition(panel: "Axes", part: Partition, rect: Rect, capacity_B: float, busiest_s: float) -> None:
+def _rounded(panel: Axes, rect: Bbox, radius: float, **look: Any) -> None:
+    style = f"round,pad=0,rounding_size={radius}"
+    panel.add_patch(FancyBboxPatch((rect.x0, rect.y0), rect.width, rect.height, style, **look))
+
+
+def _partition(panel: Axes, part: Partition, rect: Bbox, capacity_B: float, busiest_s: float) -> None:
     """The box of a partition: number, time and on-chip need above, the times as a bar below, all to one scale."""
-    from matplotlib.patches import FancyBboxPatch, Rectangle
-
     colour = BOTTLENECKS[part.bottleneck]
-    style = "round,pad=0,rounding_size=0.08"
-    corner = (rect.left, rect.top)
-    panel.add_patch(FancyBboxPatch(corner, rect.width, rect.height, style, facecolor=colour, alpha=0.13, linewidth=0.0))
-    panel.add_patch(FancyBboxPatch(corner, rect.width, rect.height, style, fill=False, edgecolor=colour, linewidth=1.0))
-    left = rect.left + MARGIN
-    panel.text(left, rect.top + 0.14, f"{named(part)}   {1e3 * part.total_s:.4g} ms", va="center", fontsize=8.0,
+    _rounded(panel, rect, 0.08, facecolor=colour, alpha=0.13, linewidth=0.0)
+    _rounded(panel, rect, 0.08, fill=False, edgecolor=colour, linewidth=1.0)
+    left = rect.x0 + MARGIN
+    panel.text(left, rect.y0 + 0.14, f"{named(part)}   {1e3 * part.total_s:.4g} ms", va="center", fontsize=8.0,
                fontweight="bold")  # fmt: skip
     about = f"{part.bottleneck}, {100.0 * share(part.sram_B, capacity_B):.3g} % on chip"
-    panel.text(left, rect.top + 0.32, about, va="center", fontsize=6.5)
+    panel.text(left, rect.y0 + 0.32, about, va="center", fontsize=6.5)
     for name in STEPS:
         length = KERNEL_WIDTH * share(getattr(part, f"{name}_s"), busiest_s)
-        panel.add_patch(Rectangle((left, rect.bottom - 0.34), length, 0.1, color=BOTTLENECKS[name], linewidth=0.0))
+        panel.add_patch(Rectangle((left, rect.y1 - 0.34), length, 0.1, color=BOTTLENECKS[name], linewidth=0.0))
         left += length
     shares = " ".join(f"{name[0]} {1e3 * getattr(part, f'{name}_s'):.3g}" for name in STEPS)
-    panel.text(rect.left + MARGIN, rect.bottom - 0.13, f"{shares} ms", va="center", fontsize=6.0, color="#444444")
+    panel.text(rect.x0 + MARGIN, rect.y1 - 0.13, f"{shares} ms", va="center", fontsize=6.0, color="#444444")
 
 
-def _kernel(panel: "Axes", kernel: PlacedKernel, rect: Rect) -> None:
-    from matplotlib.patches import FancyBboxPatch
-
-    style = "round,pad=0,rounding_size=0.04"
-    corner = (rect.left, rect.top)
-    panel.add_patch(FancyBboxPatch(corner, rect.width, rect.height, style, facecolor=SHADES[kernel.phase],
-                                   edgecolor="#444444", linewidth=0.6, zorder=3))  # fmt: skip
+def _kernel(panel: Axes, kernel: PlacedKernel, rect: Bbox) -> None:
+    _rounded(panel, rect, 0.04, facecolor=SHADES[kernel.phase], edgecolor="#444444", linewidth=0.6, zorder=3)
     label = labelled(kernel)
     shown = label if len(label) <= LETTERS else label[: LETTERS - 1] + "…"
-    panel.text(*rect.middle, shown, ha="center", va="center", fontsize=6.5, zorder=4)
+    panel.text(*_middle(rect), shown, ha="center", va="center", fontsize=6.5, zorder=4)
 
 
-def _tensor(panel: "Axes", edge: Edge, at: Mapping[str, Rect], size: float) -> None:
+def _tensor(panel: Axes, edge: Edge, at: Mapping[str, Bbox], size: float) -> None:
     """An arrow, wider for more bytes: straight to the kernel below, in a bow past others, dashed between partitions."""
     source, target = at[edge.producer], at[edge.consumer]
-    same_stack = source.left == target.left and not edge.cut
-    if same_stack and math.isclose(target.top - source.top, PITCH):
-        ends = (source.middle[0], source.bottom), (target.middle[0], target.top)
-        bow = 0.0
-    elif same_stack:
-        ends = (source.right, source.middle[1]), (target.right, target.middle[1])
-        bow = -0.28 / abs(target.top - source.top)
-    elif target.left > source.left:
-        ends = (source.right, source.middle[1]), (target.left, target.middle[1])
-        bow = 0.0 if target.left - source.right < KERNEL_WIDTH else 0.1
-    else:
-        ends = (source.middle[0], source.bottom), (target.middle[0], target.top)
-        bow = 0.0
-    from matplotlib.patches import FancyArrowPatch
-
+    (source_x, source_y), (target_x, target_y) = _middle(source), _middle(target)
+    ends, bow = ((source_x, source.y1), (target_x, target.y0)), 0.0
+    if source.x0 == target.x0 and not edge.cut:
+        if not math.isclose(target.y0 - source.y0, PITCH):
+            ends, bow = ((source.x1, source_y), (target.x1, target_y)), -0.28 / abs(target.y0 - source.y0)
+    elif target.x0 > source.x0:
+        ends, bow = ((source.x1, source_y), (target.x0, target_y)), 0.1 * (target.x0 - source.x1 >= KERNEL_WIDTH)
     panel.add_patch(
         FancyArrowPatch(
             *ends,
@@ -201,8 +158,7 @@ def _tensor(panel: "Axes", edge: Edge, at: Mapping[str, Rect], size: float) -> N
             shrinkA=0.0,
             shrinkB=0.0,
             linewidth=0.4 + 0.8 * math.sqrt(size),
-            linestyle="--" if edge.cut else "-",
-            color="#AA3333" if edge.cut else "#333333",
+            **TENSORS[edge.cut],
             alpha=0.55 if edge.cut else 1.0,
             zorder=2,
         )
@@ -211,12 +167,8 @@ def _tensor(panel: "Axes", edge: Edge, at: Mapping[str, Rect], size: float) -> N
 
 def _key() -> list[object]:
     """Entries of the legend."""
-    from matplotlib.lines import Line2D
-    from matplotlib.patches import Patch
-
     return [
         *(Patch(color=BOTTLENECKS[name], label=name) for name in STEPS),
-        Line2D([], [], color="#333333", label="tensor on chip"),
-        Line2D([], [], color="#AA3333", linestyle="--", label="tensor between partitions"),
+        *(Line2D([], [], **line) for line in TENSORS.values()),
         *(Patch(facecolor=shade, edgecolor="#444444", label=f"{phase} kernel") for phase, shade in SHADES.items()),
     ]

@@ -118,16 +118,11 @@ def graph_map_of(plan: Plan, point_id: int) -> GraphMap:
     values = _values(plan, point_id, (*COLUMNS, objective), OPTIONAL)
     part = values["partition_of"].astype(int)
     stage = values["stage_of"].astype(int) if "stage_of" in values else np.zeros(len(part), int)
+    shards = [SHARDS[int(shard)] for shard in values["kernel_shard"]]
+    stages = [int(number) + 1 if stage.any() else None for number in stage]
     kernels = tuple(
-        PlacedKernel(
-            kernel.name,
-            kernel.type,
-            kernel.phase,
-            SHARDS[int(shard)],
-            int(part[i]) + 1,
-            int(stage[i]) + 1 if stage.any() else None,
-        )
-        for i, (kernel, shard) in enumerate(zip(workload.kernels, values["kernel_shard"]))
+        PlacedKernel(kernel.name, kernel.type, kernel.phase, shards[i], int(part[i]) + 1, stages[i])
+        for i, kernel in enumerate(workload.kernels)
     )
     edges = tuple(
         Edge(workload.kernels[i].name, kernel.name, float(values["output_B"][i]), bool(part[i] != part[j]))

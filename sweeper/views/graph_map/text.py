@@ -1,51 +1,30 @@
 """A mapping as text: a table of its partitions, and the fused graph as Graphviz DOT."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
 from sweeper.views.graph_map.partitions import GraphMap, Partition, PlacedKernel
-from sweeper.views.text import listing
+from sweeper.views.text import aligned
 
 BOTTLENECKS = {"compute": "#0072B2", "memory": "#E69F00", "network": "#009E73", "none": "#999999"}
 """What may limit a partition, and its colour in drawings."""
 
-
-HEADINGS = {
-    "partition": "PARTITION",
-    "stage": "STAGE",
-    "compute": "COMPUTE ms",
-    "memory": "MEMORY ms",
-    "network": "NETWORK ms",
-    "total": "TOTAL ms",
-    "bottleneck": "BOTTLENECK",
-    "sram": "ON CHIP %",
-    "kernels": "KERNELS",
-}
+TIMES = ("compute", "memory", "network", "total")
+HEADS = ("PARTITION", "STAGE", *(f"{name.upper()} ms" for name in TIMES), "BOTTLENECK", "ON CHIP %", "KERNELS")
 
 
 def text(graph_map: GraphMap) -> str:
     """Partitions as a table, the sums, the objective, and what is proved about the mapping."""
-    rows = [
-        {
-            "partition": str(part.number),
-            "stage": str(part.stage or ""),
-            "compute": _ms(part.compute_s),
-            "memory": _ms(part.memory_s),
-            "network": _ms(part.network_s),
-            "total": _ms(part.total_s),
-            "bottleneck": part.bottleneck,
-            "sram": f"{100.0 * share(part.sram_B, graph_map.sram_capacity_B):.1f}",
-            "kernels": ranges(part.kernels, [kernel.name for kernel in graph_map.kernels]),
-        }
-        for part in graph_map.partitions
-    ]
-    sums = {
-        name: _ms(sum(getattr(part, f"{name}_s") for part in graph_map.partitions))
-        for name in ("compute", "memory", "network", "total")
-    }
-    rows.append({**dict.fromkeys(HEADINGS, ""), "partition": "sum", **sums})
-    shown = {key: head for key, head in HEADINGS.items() if any(row[key] for row in rows)}
-    lines = [f"{heading(graph_map)}, study {graph_map.study}, point {graph_map.point_id}", listing(rows, shown)]
+    order = [kernel.name for kernel in graph_map.kernels]
+    rows = []
+    for part in graph_map.partitions:
+        on_chip = f"{100.0 * share(part.sram_B, graph_map.sram_capacity_B):.1f}"
+        head = (str(part.number), str(part.stage or ""))
+        rows.append((*head, *_times(part), part.bottleneck, on_chip, ranges(part.kernels, order)))
+    rows.append(("sum", "", *_times(*graph_map.partitions), "", "", ""))
+    columns = [column for column in zip(HEADS, *rows) if any(column[1:])]
+    table = aligned(list(zip(*columns)))
+    lines = [f"{heading(graph_map)}, study {graph_map.study}, point {graph_map.point_id}", table]
     if graph_map.infeasible_reason:
         lines.append(f"infeasible: {graph_map.infeasible_reason}")
     lines.append(f"graph time {_ms(graph_map.graph_time_s)} ms, {graph_map.objective} {graph_map.objective_value:.6g}")
@@ -97,6 +76,11 @@ def size_text(size_B: float) -> str:
 
 def _ms(seconds: float) -> str:
     return f"{1e3 * seconds:.6g}"
+
+
+def _times(*parts: Partition) -> Iterator[str]:
+    """The times of some partitions together."""
+    return (_ms(sum(getattr(part, f"{name}_s") for part in parts)) for name in TIMES)
 
 
 def dot(graph_map: GraphMap) -> str:
