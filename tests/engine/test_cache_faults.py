@@ -213,7 +213,7 @@ def test_waiting_is_said_soon_and_ends_with_its_holder(tmp_path: Path) -> None:
         assert turns.FIRST_NOTE_S + turns.LOOK_S < 2.0  # how long that takes on a busy machine is not in our hands
         assert select.select([waiting.stderr], [], [], PATIENCE_S)[0]
         said = waiting.stderr.readline()
-        assert re.match(r"waiting \(\d+ s so far\) for process \d+ on \S+, which compiles kernel tests\.support\.", said)
+        assert re.match(r"waiting \(\d+ s so far\) for process \d+ on \S+, which compiles kernel tests\.", said)
         assert f"process {holder.pid} " in said and re.search(r"number 1 since \d\d:\d\d:\d\d", said)
         assert waiting.poll() is None
         holder.kill()
