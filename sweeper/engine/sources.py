@@ -1,35 +1,42 @@
-"""Digests of source code: what a module computes, without its comments and docstrings, and which modules it uses."""
+"""Digests of source code: what a module computes, without its comments and docstrings, and which modules it uses.
+
+Reading a hundred modules takes most of a second, so what was found of a text is kept in the cache under its hash.
+"""
 
 import ast
 import hashlib
+import json
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+from sweeper.engine.cache import secret_path
+from sweeper.engine.own_files import own_directory, read_own, write_own
 
 
-@cache
+class Reading(NamedTuple):
+    """What a text says: the digest of its code, and what it imports as (module, name in it or "")."""
+
+    digest: str
+    imported: list[list[str]]
+
+
 def code_digest(module: str) -> str:
     """Hex digest of what a module says to the interpreter: neither comments nor docstrings nor layout count.
 
     The same for all versions of Python that read the same syntax.
     """
-    return hashlib.sha256("".join(_said(_tree(module))).encode()).hexdigest()
+    return _reading(module).digest
 
 
 @cache
 def imports(module: str) -> frozenset[str]:
     """Modules of the same top-level package that a module imports, inside functions too."""
     package = module.partition(".")[0]
-    named = set()
-    for node in ast.walk(_tree(module)):
-        if isinstance(node, ast.Import):
-            named |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module is not None:
-            inside = {f"{node.module}.{alias.name}" for alias in node.names}
-            named |= {name if _file(name) else node.module for name in inside}
-    return frozenset(name for name in named if name.partition(".")[0] == package)
+    ours = [(name, inside) for name, inside in _reading(module).imported if name.partition(".")[0] == package]
+    return frozenset(f"{name}.{inside}" if inside and _file(f"{name}.{inside}") else name for name, inside in ours)
 
 
 def closure(modules: Iterable[str], kept: Callable[[str], bool] = lambda module: True) -> tuple[str, ...]:
@@ -55,10 +62,32 @@ def _file(module: str) -> Path | None:
 
 
 @cache
-def _tree(module: str) -> ast.Module:
+def _reading(module: str) -> Reading:
     file = _file(module)
     assert file is not None, module
-    return ast.parse(file.read_bytes())
+    text = file.read_bytes()
+    kept = _folder() / f"{hashlib.sha256(Path(__file__).read_bytes() + text).hexdigest()}.json"
+    try:
+        return Reading(**json.loads(read_own(kept) or b""))
+    except (ValueError, TypeError):  # not there, or damaged
+        reading = _read(ast.parse(text))
+        write_own(kept, json.dumps(reading._asdict()).encode())
+        return reading
+
+
+@cache
+def _folder() -> Path:
+    return own_directory(secret_path().with_name("sources"))
+
+
+def _read(tree: ast.Module) -> Reading:
+    imported = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            imported += [[alias.name, ""] for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+            imported += [[node.module, alias.name] for alias in node.names]
+    return Reading(hashlib.sha256("".join(_said(tree)).encode()).hexdigest(), imported)
 
 
 def _said(node: Any) -> Iterator[str]:

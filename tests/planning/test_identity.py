@@ -123,3 +123,24 @@ def test_neither_comments_nor_docstrings_nor_layout_are_code(tmp_path: Path, mon
     assert digest("dressed", '"""M."""\n# c\ndef f(x):  # c\n    """D."""\n\n    return (x\n        + 1)\n') == plain
     others = ["def f(x):\n    return x + 2\n", "def f(y):\n    return y + 1\n", "def f(x):\n    return x - 1\n"]
     assert len({plain, *(digest(f"other{n}", text) for n, text in enumerate(others))}) == 4
+
+
+def test_what_was_read_is_kept_and_damage_is_mended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sources, "_folder", lambda: tmp_path)
+    (tmp_path / "kept.py").write_text("import json\nfrom os import path\n")
+
+    def reading() -> sources.Reading:
+        sources._reading.cache_clear()
+        return sources._reading("kept")
+
+    once = reading()
+    assert once.imported == [["json", ""], ["os", "path"]]
+    (file,) = tmp_path.glob("*.json")
+    with monkeypatch.context() as patch:
+        patch.setattr(sources, "_read", None)
+        assert reading() == once
+    for damage in ("", "{", "[]", '{"digest": 1}'):
+        file.write_text(damage)
+        assert reading() == once
+    sources._reading.cache_clear()
