@@ -101,7 +101,6 @@ CHOICES: dict[str, tuple[str, ...]] = {
 }
 """What a mapping chooses among names; the rest of a mapping is numbers."""
 
-
 Reasons = namedtuple(
     "Reasons",
     "feasible area_exceeded power_exceeded perimeter_exceeded no_compute no_cache no_memory no_network "
@@ -111,7 +110,6 @@ Reasons = namedtuple(
 )
 """Why a point is infeasible, in the order in which the checks are made: what lies in a generated chip, then in the
 system, then in the package (these follow the order of `kernels.packages.layout.STATUS`), then in the study."""
-
 
 REASON = Reasons(*range(len(Reasons._fields)))
 """Code of every reason; 0 is feasible."""

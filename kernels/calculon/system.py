@@ -13,10 +13,8 @@ from kernels.equation import Output, compiled, equation
 PAPER = "Calculon, SC'23, doi 10.1145/3581784.3607102"
 ROOFLINE = SWITCHES["overlap"].index("full")
 
-
 Curves = namedtuple("Curves", "matrix vector memory offload")
 """What has an efficiency curve: the two engines (thresholds in flop) and the two memories (in B)."""
-
 
 C = Curves(*range(len(Curves._fields)))
 """Where each stands in `efficiency_curves`."""

@@ -13,10 +13,8 @@ GEMM, COMMUNICATION = OPERATOR_TYPES.index("gemm"), OPERATOR_TYPES.index("collec
 AGAIN_IF_FULL, AGAIN_IF_SELECTIVE = RECOMPUTE_CLASSES.index("full"), RECOMPUTE_CLASSES.index("selective")
 SELECTIVE, FULL = CHOICES["recompute"].index("selective"), CHOICES["recompute"].index("full")
 
-
 Traits = namedtuple("Traits", "type recompute collective")
 """Columns of `operator_traits`: codes of an operator."""
-
 
 Dims = namedtuple(
     "Dims",
@@ -30,7 +28,6 @@ parameters; `stored` are bytes kept for the backward pass, `working` and `gradie
 their gradients while the block runs. `tiled` is 1 if a product overlaps with its collective (else the collective is
 an operator of its own), `repeated` 1 if the collective of the forward pass runs again in the backward pass.
 """
-
 
 T, D = Traits(*range(len(Traits._fields))), Dims(*range(len(Dims._fields)))
 """Where each stands."""

@@ -41,11 +41,9 @@ decoded for two operations per lane. Assumed; such operators are limited by memo
 TILE_ROWS, TILE_COLUMNS = 256.0, 128.0
 """Tile of a product for what it reads through the shared cache: the largest that libraries ship."""
 
-
 Work = namedtuple("Work", "flops l2_B memory_B network_J")
 """What is counted: operations, each in units of a bf16 one; bytes through the shared cache; bytes of memory; energy
 of links and switches."""
-
 
 W = Work(*range(len(Work._fields)))
 

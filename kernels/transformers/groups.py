@@ -74,10 +74,8 @@ MEMBERS = {
 }
 """Groups and the parts of a rank in which their members differ; those in which operators exchange come first."""
 
-
 Groups = namedtuple("Groups", "tensor context expert data expert_data pipeline shard replica")
 """Rows of `group_network`."""
-
 
 G = Groups(*range(len(Groups._fields)))
 assert Groups._fields == tuple(MEMBERS)

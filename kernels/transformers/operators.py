@@ -22,7 +22,6 @@ Traits = namedtuple("Traits", "type place group operation recompute precision be
 """Codes of an operator. `beside` is the operator beside whose backward pass (`beside_pass`: an index into `Times`)
 an asynchronous collective runs, or -1."""
 
-
 Dims = namedtuple(
     "Dims",
     "count batch m n k weight heads kv_heads head_size value_size causal flops bytes input_gradient_flops "
@@ -37,18 +36,15 @@ operator gives its flops and bytes; a collective its `message` and `backward_mes
 bytes kept for the backward pass, `working` those alive only while it runs.
 """
 
-
 ONES = ("count", "batch", "m", "n", "k", "heads", "kv_heads", "head_size", "value_size", "launches")
 DEFAULTS = dict.fromkeys(Dims._fields, "0") | dict.fromkeys(ONES, "1") | {"backward_launches": "2"}
 """Numbers of an operator where its table names none."""
-
 
 Times = namedtuple(
     "Times",
     "forward input_gradient weight_gradient forward_host backward_host forward_flops backward_flops forward_bytes",
 )
 """Columns of `operator_times`: seconds of each pass on the chip and on its host, operations, bytes."""
-
 
 TRAIT = Traits(*range(len(Traits._fields)))
 D = Dims(*range(len(Dims._fields)))

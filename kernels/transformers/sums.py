@@ -12,7 +12,6 @@ from kernels.transformers.operators import COLLECTIVE, TIME, TRAIT, D
 
 LAYER, DENSE, WITH_EXPERTS, ROUTED, FIRST, LAST = range(len(PLACES))
 
-
 Sums = namedtuple(
     "Sums",
     "forward input_gradient weight_gradient selective full network_forward network_backward network_full "
@@ -24,7 +23,6 @@ Sums = namedtuple(
 """Columns of `place_sums`: seconds on the chip of each pass without collectives, of what recompute repeats, of the
 collectives, of the host; parameters; bytes stored and working; operations; forward bytes; seconds of all passes and
 of the forward pass by what limits them."""
-
 
 S = Sums(*range(len(Sums._fields)))
 
@@ -124,24 +122,19 @@ decode_sums = place_sums.of(
 """The pass for one generated token; of its backward sums nothing is read."""
 
 
-@compiled
-def mix_layer(sums: np.ndarray, depth: Depth, layer: np.ndarray) -> None:
-    """Sums of the mean layer: what all layers have, and what those with and without experts have, by their share."""
-    expert_share = depth.expert_layers / depth.layers
-    for i in range(len(layer)):
-        with_experts = sums[WITH_EXPERTS, i] + sums[ROUTED, i]
-        layer[i] = sums[LAYER, i] + (1.0 - expert_share) * sums[DENSE, i] + expert_share * with_experts
-
-
 @equation(
     Output("layer_sums", "s, B or flop", "sums over the operators of the mean layer", (len(S),)),
     source="layers with and without experts are spread evenly over the stages",
 )
 def layer_sums(place_sums: np.ndarray, depth: Depth, layer_sums: np.ndarray) -> None:
-    """The mean layer of a training pass, or of the pass over a prompt."""
-    mix_layer(place_sums, depth, layer_sums)
+    """What all layers have, and what those with and without experts have, by their share."""
+    expert_share = depth.expert_layers / depth.layers
+    for i in range(len(layer_sums)):
+        with_experts = place_sums[WITH_EXPERTS, i] + place_sums[ROUTED, i]
+        layer_sums[i] = place_sums[LAYER, i] + (1.0 - expert_share) * place_sums[DENSE, i] + expert_share * with_experts
 
 
+mix_layer = layer_sums.function
 decode_layer_sums = layer_sums.of(
     "decode_layer_sums",
     Output("decode_layer_sums", "s, B or flop", "sums over the operators of the mean layer", (len(S),)),

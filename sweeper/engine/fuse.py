@@ -64,16 +64,15 @@ class Loop:
         if self._lengthy or self._left > 0:
             _one_by_one(self._fusion, n, *operands)
         else:
-            load_stage(self._source)(n, *operands)
+            self.compiled()(n, *operands)
+
+    def compiled(self) -> Callable[..., None]:
+        """The compiled loop."""
+        return load_stage(self._source)
 
     def expect(self, n: int) -> None:
         """Count so many entries, so that what will be worth compiling is compiled by the next call."""
         self._left -= n * len(self._fusion.equations)
-
-
-def fuse(fusion: Fusion) -> Callable[..., None]:
-    """The compiled loop of a stage; see `Loop`."""
-    return load_stage(_loop(fusion))
 
 
 def scratch_outputs(fusion: Fusion) -> list[str]:

@@ -172,18 +172,15 @@ class Plan:
             numbers = np.zeros(1, np.int64)
             domain = with_structure(grid.listing(numbers), grid, structure)
             for wanted in {self.contents.searched_columns, self.contents.all_columns}:
-                if self.study.optimize is None:
-                    program = self.columns.program(grid, structure, wanted)
-                    for stage in program.stages:
-                        stage.run.expect(grid.combinations(stage.needs))
-                    evaluate(program, domain, wanted)
-                    continue
-                names = self.study.optimize.columns(grid.columns)
-                trials = self.columns.trials(grid, names, self.columns.without_search(grid, names, numbers))
+                trials, at = None, domain
+                if self.study.optimize is not None:
+                    names = self.study.optimize.columns(grid.columns)
+                    trials = self.columns.trials(grid, names, self.columns.without_search(grid, names, numbers))
+                    at = (with_trials(*domain),)
                 program = self.columns.program(grid, structure, wanted, trials)
                 for stage in program.stages:
-                    stage.run.expect(WORTH)
-                evaluate(program, (with_trials(*domain),), wanted)
+                    stage.run.expect(WORTH if trials else grid.combinations(stage.needs))
+                evaluate(program, at, wanted)
 
     def evaluate(self, chunk: int) -> pa.Table:
         """Rows of one chunk, in the order of their point numbers."""

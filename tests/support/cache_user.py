@@ -39,14 +39,16 @@ class Use:
 
 def use() -> Use:
     """Evaluate all tiny kernels, loaded anew: nothing of an earlier use in this process is known any more."""
-    from sweeper.engine.fuse import Argument, Fusion, fuse
+    from sweeper.engine.fuse import Argument, Fusion, Loop
     from sweeper.engine.stages import load_stage
 
     sys.modules.pop("tests.support.tiny_kernels", None)
     load_stage.cache_clear()
     tiny: Any = import_module("tests.support.tiny_kernels")
     given = [tiny.tripled(2.0), tiny.doubled(2.0), tiny.area.function(2.0), tiny.price.function(1.0)]
-    stage: Any = fuse(Fusion((tiny.area, tiny.price), (Argument("side_mm", "own"),), ("area_mm2", "price_usd")))
+    stage: Any = Loop(
+        Fusion((tiny.area, tiny.price), (Argument("side_mm", "own"),), ("area_mm2", "price_usd"))
+    ).compiled()
     areas, prices = np.empty(len(SIDES)), np.empty(len(SIDES))
     stage(len(SIDES), np.array(SIDES), areas, prices)
     kernels = {"doubled": tiny.doubled, "tripled": tiny.tripled, "stage": stage}
