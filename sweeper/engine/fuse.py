@@ -6,8 +6,8 @@ from the end. (Blocks with scratch arrays for inputs and outputs, which do vecto
 the loops are bound by their gathers, not by arithmetic.) The generated module lies in the kernel cache, named after its
 content, so that every study with the same stage shares one compilation.
 
-Compiling a loop takes as long as calling its equations from Python some ten thousand times, with the same bits. So that
-is what is done with a stage until it has run often enough, and always with equations that are declared lengthy.
+Compiling a loop takes as long as calling its equations from Python some ten thousand times, which gives the same bits.
+So they are called one by one until a stage has run often enough, and always if one is declared lengthy.
 """
 
 from collections.abc import Callable, Sequence
@@ -142,6 +142,7 @@ def _one_by_one(fusion: Fusion, n: int, *operands: Any) -> None:
     index = dict(zip(indices, operands))
     inputs = operands[len(indices) : len(indices) + len(fusion.arguments)]
     written = dict(zip((*scratch, *fusion.kept), operands[len(indices) + len(inputs) :]))
+    scalars = [o.name for equation in fusion.equations for o in equation.scalars if o.name in written]
     for t in range(n):
         values = {}
         for argument, column in zip(fusion.arguments, inputs):
@@ -151,9 +152,7 @@ def _one_by_one(fusion: Fusion, n: int, *operands: Any) -> None:
             for output in equation.arrays:
                 values[output.name] = written[output.name] if output.name in scratch else written[output.name][t]
             results = equation(values)
-            scalars = results if len(equation.scalars) > 1 else (results,)
-            values.update(zip((output.name for output in equation.scalars), scalars))
-        arrays = {output.name for equation in fusion.equations for output in equation.arrays}
-        for name in fusion.kept:
-            if name not in arrays:
-                written[name][t] = values[name]
+            results = results if len(equation.scalars) > 1 else (results,)
+            values.update(zip((output.name for output in equation.scalars), results))
+        for name in scalars:
+            written[name][t] = values[name]
