@@ -166,7 +166,8 @@ def sharding_options(
     edge_layouts: np.ndarray,
     edge_bytes: np.ndarray,
 ) -> None:
-    """What each choice costs, before any rate is known. In a group of one nothing is split."""
+    """What each choice costs, before any rate is known; -1 where there is none. In a group of one nothing is split."""
+    option_codes[:], option_loads[:], edge_layouts[:] = -1, -1.0, -1
     rules = rules_of(group.sharding)
     for i in range(graph.kernel_traits.shape[0]):
         traits = graph.kernel_traits[i]

@@ -330,7 +330,7 @@ def global_search(evaluate: Evaluate, budgets: SharedBudgets, evaluations: int =
 
     It evaluates whole generations, at least one and at most `evaluations` points.
     """
-    from scipy.optimize import differential_evolution  # type: ignore[import-untyped]  # takes a second to load
+    from scipy.optimize import differential_evolution  # takes a second to load
 
     members = 5 * budgets.coordinates
     generations = max(evaluations // members - 1, 0)

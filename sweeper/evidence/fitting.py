@@ -5,8 +5,8 @@ minutes.
 """
 
 import numpy as np
-import scipy.optimize  # type: ignore[import-untyped]
-from scipy.stats import qmc  # type: ignore[import-untyped]
+import scipy.optimize
+from scipy.stats import qmc
 
 from sweeper.evidence.calibration import Calibration, Fit, Sample, sample_of
 from sweeper.evidence.predictions import Predictor

@@ -65,11 +65,11 @@ def error_statistics(errors: np.ndarray) -> dict[str, float | None]:
 
 def spearman(one: Sequence[float], other: Sequence[float]) -> float | None:
     """Correlation of ranks, ties at their mean rank; None where there is none: fewer than three rows, or all alike."""
-    from scipy.stats import spearmanr  # type: ignore[import-untyped]  # loads slowly
+    import polars as pl
 
     if len(set(one)) < 2 or len(set(other)) < 2 or len(one) < 3:
         return None
-    return float(spearmanr(one, other).statistic)
+    return float(pl.select(pl.corr(pl.Series(one), pl.Series(other), method="spearman")).item())
 
 
 def balanced_accuracy(judged: Sequence[Scored]) -> float:

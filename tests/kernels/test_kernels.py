@@ -117,6 +117,16 @@ def test_equation_equals_its_twin(name: str, data: st.DataObject) -> None:
         assert np.array_equal(inputs[key], value, equal_nan=True), f"{name} changed its input {key}"
 
 
+@pytest.mark.parametrize("name", [name for name, equation in BY_NAME.items() if equation.arrays])
+@settings(max_examples=20)
+@given(data=st.data())
+def test_every_entry_of_an_array_is_written(name: str, data: st.DataObject) -> None:
+    inputs = data.draw(inputs_of(BY_NAME[name], UNITS))
+    once, again = (call(BY_NAME[name], inputs, before) for before in (-1, 77))
+    for key, value in once.items():
+        assert np.array_equal(again[key], value, equal_nan=True), key
+
+
 def leaves(value: Any) -> Iterator[Iterable[float]]:
     """Elements of nested lists, as the values that each may have: one, or those of a set."""
     if isinstance(value, list):

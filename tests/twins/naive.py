@@ -1551,8 +1551,8 @@ def rows_of(given: Mapping[str, Any], *names: str) -> int:
     return next((len(given[name]) for name in names if name in given), 0)
 
 
-def call(equation: Equation, given: Mapping[str, Any]) -> Outputs:
-    """Outputs of a compiled equation by name."""
+def call(equation: Equation, given: Mapping[str, Any], before: int = -1) -> Outputs:
+    """Outputs of a compiled equation by name, written over arrays that were full of a number `before`."""
     buffers = {}
     for output in equation.arrays:
         lengths = {
@@ -1563,7 +1563,7 @@ def call(equation: Equation, given: Mapping[str, Any]) -> Outputs:
             "partition": rows_of(given, "partition_loads") or 1 + int(max(given.get("partition_of", (0,)))),
         }
         shape = tuple(lengths[part] if isinstance(part, str) else part for part in output.shape)
-        buffers[output.name] = np.full(shape, -1, np.int64 if output.integer else np.float64)
+        buffers[output.name] = np.full(shape, before, np.int64 if output.integer else np.float64)
     returned = equation({**given, **buffers})
     values = returned if isinstance(returned, tuple) else (returned,) if equation.scalars else ()
     return {**{output.name: value for output, value in zip(equation.scalars, values, strict=True)}, **buffers}
