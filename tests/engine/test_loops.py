@@ -30,14 +30,30 @@ def test_compiled_or_one_by_one(study: str, monkeypatch: pytest.MonkeyPatch) -> 
         assert np.array_equal(values, one_by_one[name], equal_nan=values.dtype.kind == "f"), name
 
 
-def test_a_loop_is_compiled_once_that_pays(monkeypatch: pytest.MonkeyPatch) -> None:
-    plan = sweeper.plan(ROOT / "specs" / "studies" / "dfmodel_published.yaml")
-    compiled: list[str] = []
+@pytest.fixture
+def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Sources of the loops that are compiled, in a cache without any."""
+    sources: list[str] = []
     load_stage = fuse.load_stage
     monkeypatch.setattr(fuse, "is_known", lambda source: False)
-    monkeypatch.setattr(fuse, "load_stage", lambda source: compiled.append(source) or load_stage(source))
+    monkeypatch.setattr(fuse, "load_stage", lambda source: sources.append(source) or load_stage(source))
+    return sources
+
+
+def test_a_loop_is_compiled_once_that_pays(compiled: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = sweeper.plan(ROOT / "specs" / "studies" / "dfmodel_published.yaml")
     plan.points([0, 1], ["iteration_time_s"])
     assert not compiled
     monkeypatch.setattr(fuse, "WORTH", 1)
     sweeper.Plan(plan.study).points([0, 1], ["iteration_time_s"])
+    assert compiled
+
+
+def test_a_run_compiles_first_what_will_be_worth_it(compiled: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    study = sweeper.load(ROOT / "specs" / "studies" / "dfmodel_published.yaml")
+    monkeypatch.setattr(fuse, "WORTH", 10**9)
+    sweeper.Plan(study).warm_up()
+    assert not compiled
+    monkeypatch.setattr(fuse, "WORTH", 500)  # each of a stage's equations runs at up to 80 points of a box
+    sweeper.Plan(study).warm_up()
     assert compiled
