@@ -83,6 +83,8 @@ class Equation:
     def of(self, name: str, *outputs: Output, **others: str) -> "Equation":
         """The same equation of other columns: its outputs in their order, and which columns stand for its inputs.
 
+        It belongs into the same module, under the name that it gets here.
+
         >>> from kernels.transformers.sums import layer_sums
         >>> layer_sums.of("last_sums", Output("last_sums", "s", "of the last layer"), place_sums="last_place").inputs
         ('last_place', 'layers', 'expert_layers')

@@ -2,7 +2,9 @@
 
 import itertools
 import math
+import pkgutil
 from collections.abc import Iterable, Iterator
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -10,12 +12,14 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+import kernels
 import tests.twins.naive_device_mapping
 import tests.twins.naive_generator
 import tests.twins.naive_ownership
 import tests.twins.naive_roofline
 import tests.twins.naive_serving  # noqa: F401 - registers its twins
 from kernels.codes import DIMENSION_KINDS, SWITCHES
+from kernels.equation import Equation
 from kernels.models import EQUATIONS, GENERATING, MODELS
 from sweeper.inputs.packages import PACKAGE_TABLES
 from sweeper.library.graph_arrays import SCALARS
@@ -88,6 +92,14 @@ def assert_same(got: Any, want: Any, scale: float = 0.0) -> None:
 def test_every_equation_has_a_twin_and_every_twin_an_equation() -> None:
     assert len(BY_NAME) == len(EQUATIONS) - len(RESTATED)
     assert TWINS.keys() == BY_NAME.keys()
+
+
+def test_no_equation_is_forgotten() -> None:
+    """A module that no family has, or an equation made of one of another module, would not be evaluated, silently."""
+    modules = [import_module(part.name) for part in pkgutil.walk_packages(kernels.__path__, "kernels.")]
+    equations = {id(value): value for module in modules for value in vars(module).values() if type(value) is Equation}
+    assert {value.name for value in equations.values()} == {equation.name for equation in EQUATIONS}
+    assert equations.keys() == {id(equation) for equation in EQUATIONS}
 
 
 @pytest.mark.parametrize("name", BY_NAME)
