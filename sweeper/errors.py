@@ -11,13 +11,23 @@ Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, order=True)
-class Problem:
-    """One mistake in one file. `line` and `column` count from 1; `path` names the place in words (`axes.chip[2]`)."""
+class Place:
+    """Where something stands. `line` and `column` count from 1; `path` names the place in words (`axes.chip[2]`)."""
 
     file: str
     line: int
     column: int
     path: str
+
+    def problem(self, message: str) -> "Problem":
+        """A mistake at this place."""
+        return Problem(self.file, self.line, self.column, self.path, message)
+
+
+@dataclass(frozen=True, order=True)
+class Problem(Place):
+    """One mistake in one file."""
+
     message: str
 
     def __str__(self) -> str:

@@ -12,6 +12,7 @@ from tests.reading.test_bad_specs import LIBRARY_CASES, STUDY_CASES, WORKLOAD_CA
 
 SMALL = """
 study: tiny
+override: memory
 axes:
   workload: fft_1t
   chips: 64
@@ -106,16 +107,16 @@ def test_claims_are_met() -> None:
 @pytest.mark.parametrize("command", ["validate", "plan", "run"])
 def test_mistakes_exit_2_and_write_nothing(command: str, tmp_path: Path) -> None:
     path = tmp_path / "bad.yaml"
-    path.write_text(SMALL.replace("hbm", "hbn").replace("dim_y: 8", "dim_y: -8 GB"))
+    path.write_text(SMALL.replace(": hbm", ": hbn").replace("dim_y: 8", "dim_y: -8 GB"))
     out = tmp_path / "out"
     options = ["--out", out] if command == "run" else []
     result = call(command, path, *options)
     assert result.exit_code == 2
     lines = result.output.splitlines()
     assert len(lines) == 2
-    assert lines[0].startswith(f"{path}:7:")
+    assert lines[0].startswith(f"{path}:8:")
     assert "did you mean 'hbm" in lines[0]
-    assert lines[1].startswith(f"{path}:11:")
+    assert lines[1].startswith(f"{path}:12:")
     assert "Traceback" not in result.output
     assert not out.exists()
 
@@ -154,10 +155,23 @@ def test_an_output_directory_that_cannot_be_made(study: Path) -> None:
 
 
 def test_infeasible_rows_are_counted_by_reason(study: Path, tmp_path: Path) -> None:
-    study.write_text(SMALL.replace("chips: 64", "chips: 65"))
+    study.write_text(SMALL.replace("tensor_parallel: 64", "tensor_parallel: [32, 64]"))
     result = call("run", study, "--out", tmp_path / "out", "-q")
     assert result.exit_code == 0
-    assert "infeasible: 4 rows, chips_mismatch" in result.stdout
+    assert "infeasible: 4 rows, parallelism_mismatch" in result.stdout
+    assert "tried but infeasible: 8 parallelism_mismatch" in result.stdout
+
+
+def test_a_study_without_a_feasible_row_does_not_exit_0(study: Path, tmp_path: Path) -> None:
+    study.write_text(SMALL.replace("tensor_parallel: 64", "tensor_parallel: 32"))
+    result = call("run", study, "--out", tmp_path / "out", "-q", "--json")
+    assert result.exit_code == 5
+    summary = json.loads(result.stdout)
+    assert summary["feasible_rows"] == 0
+    assert summary["tried"] == {"parallelism_mismatch": 8}
+    frame = pl.read_parquet(f"{summary['run_directory']}/data/*.parquet")
+    assert frame["infeasible_counts"].to_list() == ["parallelism_mismatch 2"] * 4
+    assert result.stderr == "no row of tiny is feasible; tried but infeasible: 8 parallelism_mismatch\n"
 
 
 def test_env_hides_secrets(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -113,6 +113,7 @@ def optimize(study: str, library: tuple[str, ...], out: str, **how: Any) -> None
 
 def carry_out(plan: Any, out: str, how: dict[str, Any], answer: Callable[[str], str]) -> None:
     """Run a plan, say what came of it and where it is, and exit."""
+    from sweeper.running.execution import NOTHING_FEASIBLE
     from sweeper.running.execution import run as run_plan
 
     backend = "ray" if how["address"] else how["backend"]
@@ -124,19 +125,30 @@ def carry_out(plan: Any, out: str, how: dict[str, Any], answer: Callable[[str], 
         "run_directory": result.directory,
         "points": result.points,
         "rows": result.rows,
+        "feasible_rows": result.feasible,
+        "tried": dict(result.tried),
         "seconds": result.seconds,
     }
 
     def text() -> str:
-        done = f"{result.points:,} points, {result.rows:,} rows in {result.seconds:.1f} s"
+        done = f"{result.points:,} points, {result.rows:,} rows in {result.seconds:.1f} s{_tried(result.tried)}"
         return "\n".join([*([] if result.failed else [answer(result.directory)]), done, result.directory])
 
     echo(summary, text)
     for failure in result.failed:
         click.echo(str(failure), err=True)
+    if result.exit_code == NOTHING_FEASIBLE:
+        click.echo(f"no row of {plan.name} is feasible{_tried(result.tried)}", err=True)
     if result.failed:
         click.echo(f"{len(result.failed)} chunks failed; to try them again, repeat the command", err=True)
     sys.exit(result.exit_code)
+
+
+def _tried(counts: Mapping[str, int]) -> str:
+    """Points that cannot run by the check that they fail, most first; nothing if there are none."""
+    ranked = sorted(counts.items(), key=lambda item: -item[1])
+    told = ", ".join(f"{count:,} {reason}" for reason, count in ranked if reason != "feasible")
+    return f"; tried but infeasible: {told}" if told else ""
 
 
 @command()

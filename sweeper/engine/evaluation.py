@@ -262,15 +262,17 @@ def evaluate(program: Program, domain: Domain, wanted: Iterable[str]) -> dict[st
 
 def evaluate_feasible(
     program: Program, domain: Domain, wanted: Iterable[str]
-) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """The points of the domain that can run, and the wanted columns (`infeasible_reason` among them) at these."""
+) -> tuple[np.ndarray, dict[str, np.ndarray], np.ndarray]:
+    """The points of the domain that can run, the wanted columns (`infeasible_reason` among them) at these, and the
+    reasons of all points."""
     evaluation = Evaluation(program, domain)
     for stage in program.stages:
         if stage.number in program.feasibility:
             evaluation.run(stage)
-    points = np.flatnonzero(evaluation.at_points("infeasible_reason") == 0.0)
+    reasons = evaluation.at_points("infeasible_reason")
+    points = np.flatnonzero(reasons == 0.0)
     evaluation.restrict(points)
     for stage in program.stages:
         if stage.number not in program.feasibility and len(points):
             evaluation.run(stage)
-    return points, {name: evaluation.at_points(name) if len(points) else np.empty(0) for name in wanted}
+    return points, {name: evaluation.at_points(name) if len(points) else np.empty(0) for name in wanted}, reasons

@@ -21,7 +21,8 @@ Values = Mapping[str, np.ndarray]
 class InputColumn:
     """A column that the space gives: built from the values of the varying columns that it depends on.
 
-    `sources` are (source, grade) of its numbers; of a library attribute, one for each entry of the column it needs.
+    `made_of` are the columns of the study that it is made of, whether they vary or not. `sources` are (source, grade)
+    of its numbers; of a library attribute, one for each entry of the column it needs.
 
     `build(values, n)` returns one entry per combination; `values` maps each column of `needs` to its n values. With
     empty `needs` it is called once, with n = 1. The entries of an `array` column are arrays.
@@ -34,6 +35,7 @@ class InputColumn:
     about: str
     sources: tuple[tuple[str, str], ...] = ()
     array: bool = False
+    made_of: frozenset[str] = frozenset()
 
 
 Origin = tuple[frozenset[str], int]
@@ -77,6 +79,20 @@ class Program:
     outputs: Mapping[str, Output]
     shapes: Mapping[str, tuple[int, ...]]
     values: Mapping[str, np.ndarray]
+    wanted: tuple[str, ...]
+    choices: frozenset[str]
+    """Assumptions under whose choices other equations would write some of its columns."""
+
+    @cached_property
+    def inputs_read(self) -> frozenset[str]:
+        """Input columns on which the wanted columns depend."""
+        arguments = {argument.name for stage in self.stages for argument in stage.fusion.arguments}
+        return frozenset(arguments.union(self.wanted) & self.inputs.keys())
+
+    @cached_property
+    def reads(self) -> frozenset[str]:
+        """Columns of a study on which the wanted columns depend, whether these vary or not."""
+        return self.choices.union(*(self.inputs[name].made_of for name in self.inputs_read))
 
     def is_array(self, name: str) -> bool:
         """Whether the entries of a column are arrays."""
@@ -145,7 +161,7 @@ def build_program(
     on them, so that folding is not tried. With `factored` false everything is evaluated at every point, which is what
     the benchmark compares with.
     """
-    wanted = list(dict.fromkeys(wanted))
+    wanted, model = list(dict.fromkeys(wanted)), list(model)
     equations = required(wanted, choose(switches, model), inputs)
     needs = dependencies(equations, inputs)
     if not factored:
@@ -170,7 +186,8 @@ def build_program(
         origins.update((name, (draft.needs, number if draft.folds else -1)) for name in draft.written)
         kept = tuple(name for name in draft.written if name in wanted or readers.get(name, set()) - {number})
         stages.append(_stage(number, draft, kept, origins))
-    return Program(inputs, tuple(stages), origins, outputs, shapes, values)
+    choices = frozenset(e.when[0] for e in model if e.when and any(o.name in outputs for o in e.outputs))
+    return Program(inputs, tuple(stages), origins, outputs, shapes, values, tuple(wanted), choices)
 
 
 @dataclass

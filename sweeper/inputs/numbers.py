@@ -52,10 +52,13 @@ def by_name(columns: Iterable[InputColumn]) -> dict[str, InputColumn]:
 
 def number(around: Surroundings, name: str, attribute: Attribute) -> InputColumn:
     """A number that an axis may sweep."""
-    about = attribute.about
-    if around.varies(name):
-        return InputColumn(attribute.column, frozenset({name}), lambda values, n: values[name], attribute.unit, about)
-    return constant(attribute.column, around.only(name), attribute.unit, about)
+    made_of = frozenset({name})
+    if not around.varies(name):
+        single = constant(attribute.column, around.only(name), attribute.unit, attribute.about)
+        return replace(single, made_of=made_of)
+    return InputColumn(
+        attribute.column, made_of, lambda values, n: values[name], attribute.unit, attribute.about, made_of=made_of
+    )
 
 
 def constant(name: str, value: float | str, unit: str, about: str, sources: Sources = ()) -> InputColumn:
@@ -113,7 +116,8 @@ def drawn(
     sources: Sources,
 ) -> InputColumn:
     """A number of the selected entry in every draw; numbers and their keys by the values of the selector."""
-    needs = frozenset(name for name in (selector, DRAW) if around.varies(name))
+    made_of = frozenset({selector, DRAW})
+    needs = frozenset(name for name in made_of if around.varies(name))
 
     def build(values: Values, n: int) -> np.ndarray:
         draws = values[DRAW] if DRAW in needs else np.full(n, around.only(DRAW), np.float64)
@@ -124,19 +128,20 @@ def drawn(
             drawn_values[at] = values_in(draws[at], value, key)
         return drawn_values
 
-    return InputColumn(column, needs, build, uncertain[0][0].unit, about, sources)
+    return InputColumn(column, needs, build, uncertain[0][0].unit, about, sources, made_of=made_of)
 
 
 def lookup(
     around: Surroundings, column: str, selector: str, by_value: np.ndarray, unit: str, about: str, sources: Sources = ()
 ) -> InputColumn:
     """A column that is a table over the values of another."""
-    needs = frozenset({selector}) if around.varies(selector) else NOTHING
+    made_of = frozenset({selector})
+    needs = made_of if around.varies(selector) else NOTHING
 
     def build(values: Values, n: int) -> np.ndarray:
         return by_value[values[selector].astype(np.int64)] if needs else by_value[:1]
 
-    return InputColumn(column, needs, build, unit, about, sources)
+    return InputColumn(column, needs, build, unit, about, sources, made_of=made_of)
 
 
 def topology_kinds(around: Surroundings) -> Iterable[InputColumn]:

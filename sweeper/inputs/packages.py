@@ -85,7 +85,8 @@ def package_columns(
             array=True,
         ),
     ]
-    return by_name(tables)
+    made_of = NOTHING.union({PACKAGE_ROLE}, *(symbols[name].made_of for name in used))
+    return by_name(replace(table, made_of=made_of) for table in tables)
 
 
 def base_of(design: PackageDesign, needs: Iterable[frozenset[str]], symbols: Mapping[str, InputColumn]) -> np.ndarray:

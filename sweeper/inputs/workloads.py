@@ -8,15 +8,12 @@ import numpy as np
 from sweeper.engine.program import InputColumn, Values
 from sweeper.inputs.numbers import NOTHING, Surroundings, array, constant, number
 from sweeper.library import graph_arrays, table_arrays
+from sweeper.library.entries import Value
 from sweeper.library.graph_workload import Workload
 from sweeper.library.table_workload import DECODING, LAYOUTS, OperatorTable
 from sweeper.reading.expressions import Expression
-from sweeper.words.models import MODEL
-
-
-def mapping_values(around: Surroundings, symbols: Iterable[str], values: Values, n: int) -> dict[str, np.ndarray]:
-    """Mapping columns by name, those that do not vary filled in."""
-    return {name: values[name] if name in values else np.full(n, around.only(name), np.float64) for name in symbols}
+from sweeper.words.columns import WORKLOAD_PARAMETER, numeric
+from sweeper.words.numbers import NUMBERS
 
 
 def remembered(build: Callable[[dict[str, np.ndarray], int], np.ndarray]) -> Callable[..., np.ndarray]:
@@ -37,12 +34,18 @@ def graph_columns(
     around: Surroundings, workload: Workload, partitioning: str, known: Mapping[str, InputColumn]
 ) -> Iterable[InputColumn]:
     """Arrays of the workload's graph and the numbers that it gives as expressions."""
+    numbers = {name: known[attribute.column] for name, attribute in NUMBERS.items()}
+    numbers |= parameters(around, workload)
 
     def depending(
         name: str, symbols: frozenset[str], build: Callable[[dict[str, np.ndarray], int], np.ndarray]
     ) -> InputColumn:
-        needs = frozenset(symbol for symbol in symbols if around.varies(symbol))
-        return InputColumn(name, needs, lambda values, n: build(mapping_values(around, symbols, values, n), n), "", "")
+        needs, made_of = needs_of(numbers[symbol] for symbol in symbols)
+
+        def built(values: Values, n: int) -> np.ndarray:
+            return build({symbol: numbers[symbol].build(values, n) for symbol in symbols}, n)
+
+        return InputColumn(name, needs, built, "", "", made_of=made_of)
 
     edges = graph_arrays.edges(workload)
     scope, at_step, messages = graph_arrays.elimination(len(workload.kernels), edges)
@@ -69,47 +72,63 @@ def graph_columns(
     yield replace(depending("kernel_dims", symbols, dimensions), about="dimensions of every kernel", array=True)
     for name, (column, unit, about) in graph_arrays.SCALARS.items():
         expression = workload.scalars[name]
-        symbols = expression.symbols - workload.parameters.keys()
-        yield replace(depending(column, symbols, scalar(workload, expression)), unit=unit, about=about)
+        yield replace(depending(column, expression.symbols, scalar(expression)), unit=unit, about=about)
 
 
-def scalar(workload: Workload, expression: Expression) -> Callable[[dict[str, np.ndarray], int], np.ndarray]:
+def scalar(expression: Expression) -> Callable[[dict[str, np.ndarray], int], np.ndarray]:
     """Builder of a number that a workload gives as an expression."""
-
-    def build(values: dict[str, np.ndarray], n: int) -> np.ndarray:
-        value = expression.evaluate({**workload.parameters, **values})
-        return np.full(n, np.asarray(value, np.float64))
-
-    return build
+    return lambda values, n: np.full(n, np.asarray(expression.evaluate(values), np.float64))
 
 
-def parameter(around: Surroundings, workload: OperatorTable, name: str, value: float) -> InputColumn:
+def parameters(around: Surroundings, workload: Workload | OperatorTable) -> dict[str, InputColumn]:
+    """The parameters of a model by name, or the axes that override them."""
+    values = around.library.find("workload", workload.name).values
+    return {name: parameter(around, name, values[name]) for name in workload.parameters}
+
+
+def parameter(around: Surroundings, name: str, value: Value) -> InputColumn:
     """A parameter of a model, or the axis that overrides it."""
-    column = f"workload.{name}"
-    entry = around.library.find("workload", workload.name).values[name]
-    if column in around.grid.columns:
-        return number(around, column, MODEL[name])
-    return constant(name, value, entry.unit, name.replace("_", " "), ((entry.source, entry.grade),))
+    column = f"{WORKLOAD_PARAMETER}{name}"
+    attribute = numeric(column)
+    if attribute is not None and column in around.grid.columns:
+        return number(around, column, attribute)
+    return constant(name, value.number, value.unit, name.replace("_", " "), ((value.source, value.grade),))
+
+
+def symbols_of(workload: Workload | OperatorTable) -> frozenset[str]:
+    """Parameters and columns of the study that the expressions of a workload name."""
+    if isinstance(workload, OperatorTable):
+        scalars = (table_arrays.base_symbols(workload, name) for name in LAYOUTS[workload.family].scalars)
+        return table_arrays.base_symbols(workload, table_arrays.rows(workload)).union(*scalars)
+    scalars = (expression.symbols for expression in workload.scalars.values())
+    return graph_arrays.dimension_symbols(workload).union(*scalars)
+
+
+def needs_of(columns: Iterable[InputColumn]) -> tuple[frozenset[str], frozenset[str]]:
+    """What some columns together need, and what they are made of."""
+    listed = list(columns)
+    return NOTHING.union(*(c.needs for c in listed)), NOTHING.union(*(c.made_of for c in listed))
 
 
 def table_columns(
     around: Surroundings, workload: OperatorTable, partitioning: str, known: Mapping[str, InputColumn]
 ) -> Iterable[InputColumn]:
     """Arrays of a model's operator table and the numbers that it defines."""
-    symbols = {**known, **{name: parameter(around, workload, name, v) for name, v in workload.parameters.items()}}
+    symbols = {**known, **parameters(around, workload)}
 
     def evaluated(
         name: str, wanted: table_arrays.Wanted, decoding: float, unit: str, about: str, sourced: bool
     ) -> InputColumn:
         used = table_arrays.base_symbols(workload, wanted)
-        needs = NOTHING.union(*(symbols[symbol].needs for symbol in used))
+        needs, made_of = needs_of(symbols[symbol] for symbol in used)
 
         def build(values: Values, n: int) -> np.ndarray:
             base = {symbol: symbols[symbol].build(values, n) for symbol in used}
             return table_arrays.evaluate(workload, wanted, {**base, DECODING: np.array([decoding])}, n)
 
         sources = dict.fromkeys(source for symbol in sorted(used) for source in symbols[symbol].sources)
-        return InputColumn(name, needs, build, unit, about, tuple(sources) if sourced and not needs else ())
+        listed = tuple(sources) if sourced and not needs else ()
+        return InputColumn(name, needs, build, unit, about, listed, made_of=made_of)
 
     yield array("operator_traits", table_arrays.traits(workload), "type, place and other codes of operators")
     rows = table_arrays.rows(workload)

@@ -21,7 +21,9 @@ SCALAR_KEYS = ("layers", "batch", "word", "steps", "stage_boundary", "tiles", "r
 TABLE_KEYS = ("family", "definitions", "operators")
 """Keys of a workload that `sweeper.library.table_workload` reads."""
 
-_COMMON = ("extends", "aliases", "description", "source", "grade", "tags")
+_COMMON = ("extends", "aliases", "description", "source", "grade", "tags", "fits")
+FITTING = ("chip", "memory", "node", "template")
+"""Kinds of entries of which another may say which ones it belongs to."""
 _BODY = {
     "topology": ("dimensions",),
     "workload": ("parameters", *SCALAR_KEYS, "kernels", "partitions", *TABLE_KEYS),
@@ -70,6 +72,7 @@ class Entry:
 
     `values` holds its numbers: all attributes of the vocabulary for kinds that have some, and the parameters of a
     workload or package. `dimensions` are the kinds of a topology's dimensions. `body` holds the nodes of other keys.
+    `fits` has, by kind, names or tags of the entries that it belongs to; of kinds that it does not name, to any.
     """
 
     kind: str
@@ -81,6 +84,12 @@ class Entry:
     dimensions: tuple[str, ...]
     body: Mapping[str, Node] = field(repr=False)
     node: Node = field(repr=False)
+    fits: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def belongs_to(self, other: "Entry") -> bool:
+        """Whether it says nothing against being used with another entry."""
+        wanted = self.fits.get(other.kind)
+        return wanted is None or not {other.name, *other.aliases, *other.tags}.isdisjoint(wanted)
 
     @property
     def origin(self) -> str:
@@ -136,6 +145,7 @@ class _EntryDraft:
 
     description: str = ""
     tags: tuple[str, ...] = ()
+    fits: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     grade: str = ""
     numbers: dict[str, _Number | None] = field(default_factory=dict)
     """Numbers by name; None for one that is given but cannot be read."""
@@ -156,7 +166,7 @@ def resolve(chain: Sequence[Definition]) -> Entry:
     problems.raise_any()
     aliases = checks.Fields(definition.written, problems).read("aliases", checks.texts, "aliases", default=())
     return Entry(definition.kind, definition.name, aliases, draft.description, draft.tags, values, dimensions,
-                 draft.body, definition.node)  # fmt: skip
+                 draft.body, definition.node, draft.fits)  # fmt: skip
 
 
 def _add(draft: _EntryDraft, definition: Definition, problems: Problems) -> None:
@@ -169,6 +179,7 @@ def _add(draft: _EntryDraft, definition: Definition, problems: Problems) -> None
     draft.grade = written.read("grade", checks.choice, "grade", GRADES, default=grade)
     draft.description = written.read("description", checks.text, "description", default=draft.description)
     draft.tags = written.read("tags", checks.texts, "tags", default=draft.tags)
+    draft.fits = {**draft.fits, **written.read("fits", _fits, default={})}
     numbers = {key: written[key] for key in attributes if key in written}
     if kind in _WITH_PARAMETERS:
         numbers = written.read("parameters", checks.mapping, "parameters", default=numbers)
@@ -182,6 +193,14 @@ def _add(draft: _EntryDraft, definition: Definition, problems: Problems) -> None
     for key in _BODY.get(kind, ()):
         if key in written:
             draft.body[key] = _merged(draft.body.get(key), written[key]) if key in _MERGED else written[key]
+
+
+def _fits(node: Node) -> dict[str, tuple[str, ...]]:
+    """Names or tags of the entries that an entry belongs to, by kind."""
+    written = checks.fields(node, "fits", FITTING)
+    fits = {kind: written.read(kind, checks.texts, f"{kind} that it fits", default=()) for kind in written}
+    written.problems.raise_any()
+    return fits
 
 
 def _merged(below: Node | None, above: Node) -> Node:

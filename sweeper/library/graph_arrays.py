@@ -60,14 +60,13 @@ def dimension_expressions(kernel: Kernel) -> tuple[Expression, ...]:
 
 
 def dimension_symbols(workload: Workload) -> frozenset[str]:
-    """Mapping columns on which the dimensions depend."""
-    used = {symbol for kernel in workload.kernels for part in dimension_expressions(kernel) for symbol in part.symbols}
-    return frozenset(used - workload.parameters.keys())
+    """Columns of the mapping and parameters of the workload on which the dimensions depend."""
+    parts = (part for kernel in workload.kernels for part in dimension_expressions(kernel))
+    return frozenset(symbol for part in parts for symbol in part.symbols)
 
 
-def dimensions(workload: Workload, symbols: Mapping[str, np.ndarray], combinations: int) -> np.ndarray:
-    """Dimensions of every kernel for every combination of the mapping columns: [combination, kernel, field]."""
-    values: dict[str, float | str | np.ndarray] = {**workload.parameters, **symbols}
+def dimensions(workload: Workload, values: Mapping[str, np.ndarray], combinations: int) -> np.ndarray:
+    """Dimensions of every kernel for every combination of the symbols: [combination, kernel, field]."""
     dims = np.empty((combinations, len(workload.kernels), DRAM + 1 + len(CHANNELS)))
     for i, kernel in enumerate(workload.kernels):
         for column, expression in enumerate(dimension_expressions(kernel)):

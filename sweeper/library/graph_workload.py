@@ -58,7 +58,7 @@ class Workload:
     `layers` and `batch`, `word` is bytes per element, `steps` optimizer steps that share a batch, `stage_boundary`
     bytes per microbatch between pipeline stages, `tiles` slices per tensor, `resident` bytes that every chip keeps
     besides weights and activations. `partitions` gives each kernel's partition, by partitioning; nothing for the one
-    that the model finds.
+    that the model finds. `counting` are the parameters that decide how many kernels there are.
     """
 
     name: str
@@ -66,6 +66,7 @@ class Workload:
     scalars: dict[str, Expression]
     kernels: tuple[Kernel, ...]
     partitions: dict[str, tuple[int, ...]]
+    counting: frozenset[str] = frozenset()
 
 
 _DEFAULTS = {"steps": "1", "stage_boundary": "0", "tiles": "1", "resident": "0"}
@@ -99,7 +100,8 @@ def read_workload(entry: Entry) -> Workload:
                 raise error(node, f"{name!r} exists for every workload and cannot be redefined")
             partitions[name] = _partition(node, kernels)
     problems.raise_any()
-    return Workload(entry.name, parameters, scalars, kernels, partitions)
+    counting = frozenset().union(*(template.counting for template in templates))
+    return Workload(entry.name, parameters, scalars, kernels, partitions, counting)
 
 
 def _body(entry: Entry, key: str) -> Node:

@@ -36,6 +36,8 @@ class KernelTemplate:
     fields: dict[str, Any]
     inputs: tuple[Node, ...]
     repeats: dict[str, range]
+    counting: frozenset[str]
+    """Parameters in the ends of its repeats."""
 
     @property
     def skeleton(self) -> str:
@@ -56,7 +58,7 @@ class KernelCopy:
 def read_template(node: Node, symbols: set[str], parameters: Mapping[str, float]) -> KernelTemplate:
     """Check the fields of one kernel. Raises SpecError with all its mistakes."""
     written = checks.fields(node, "a kernel", _KEYS, _REQUIRED)
-    repeats = written.read("repeat", _repeats, symbols, parameters, default={})
+    repeats, counting = written.read("repeat", _repeats, symbols, parameters, default=({}, frozenset()))
     names = symbols | repeats.keys()
     fields: dict[str, Any] = {
         "type": written.read("type", checks.choice, "type of kernel", KERNEL_TYPES, default=""),
@@ -75,7 +77,7 @@ def read_template(node: Node, symbols: set[str], parameters: Mapping[str, float]
     written.read("name", checks.text, "the name of a kernel", default="")
     inputs = written.read("inputs", _inputs, default=())
     written.problems.raise_any()
-    return KernelTemplate(node, written["name"], fields, inputs, repeats)
+    return KernelTemplate(node, written["name"], fields, inputs, repeats, counting)
 
 
 _EXPRESSIONS = {"outer": "1", "m": "1", "k": "1", "n": "1", "dram": "0"}
@@ -87,16 +89,19 @@ def _inputs(node: Node) -> tuple[Node, ...]:
     return node.value if isinstance(node.value, tuple) else (node,)
 
 
-def _repeats(node: Node, symbols: set[str], parameters: Mapping[str, float]) -> dict[str, range]:
-    """Ranges of the indices of a template; both ends count, and may be expressions in the entry's parameters."""
+def _repeats(node: Node, symbols: set[str], parameters: Mapping[str, float]) -> tuple[dict[str, range], frozenset[str]]:
+    """Ranges of the indices of a template, and the entry's parameters in them; both ends count and are expressions."""
     ranges: dict[str, range] = {}
+    counting: set[str] = set()
     problems = Problems()
     for name, bounds in checks.mapping(node, "repeat").items():
         with problems.collecting():
             if not is_symbol(name) or name in symbols:
                 raise SpecError([node.key_problem(name, f"{brief(name)} cannot name an index; use a new letter")])
             ends = checks.sized(bounds, "a repeat", 2, "values; a repeat is [first, last]")
-            low, high = (_end(end, parameters) for end in ends)
+            expressions = [checks.expression(end, "an end of a repeat", parameters) for end in ends]
+            low, high = (_end(end, expression, parameters) for end, expression in zip(ends, expressions, strict=True))
+            counting.update(*(expression.symbols for expression in expressions))
             if low > high:
                 raise error(bounds, f"an empty repeat: {low} is greater than {high}")
             ranges[name] = range(low, high + 1)
@@ -104,11 +109,11 @@ def _repeats(node: Node, symbols: set[str], parameters: Mapping[str, float]) -> 
     count = math.prod(map(len, ranges.values()))
     if count > MAX_KERNELS:
         raise error(node, f"{count} kernels; a workload has at most {MAX_KERNELS}")
-    return ranges
+    return ranges, frozenset(counting)
 
 
-def _end(node: Node, parameters: Mapping[str, float]) -> int:
-    value = float(checks.expression(node, "an end of a repeat", parameters).evaluate(parameters))
+def _end(node: Node, expression: Expression, parameters: Mapping[str, float]) -> int:
+    value = float(expression.evaluate(parameters))
     if value != value // 1 or not 0 <= value <= 10**6:
         raise error(node, f"{brief(node.text)} gives {value:g}; an end of a repeat must be a whole number, 0 to 10^6")
     return int(value)

@@ -97,22 +97,27 @@ class Columns:
                 columns[name][where] = values.reshape(shape)
         return {name: values.reshape(-1) for name, values in columns.items()}
 
-    def feasible(self, grid: Grid, domain: Domain, wanted: Sequence[str]) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-        """The points of a domain that can run, in order, and columns (`infeasible_reason` among them) at these."""
+    def feasible(
+        self, grid: Grid, domain: Domain, wanted: Sequence[str]
+    ) -> tuple[np.ndarray, dict[str, np.ndarray], np.ndarray]:
+        """The points of a domain that can run, in order, columns (`infeasible_reason` among them) at these, and the
+        reasons of all points, in no order."""
         parts = list(self._parts(grid, domain, wanted))
         if len(parts) == 1:
             program, part, _ = parts[0]
             return evaluate_feasible(program, part, wanted)
         sizes = tuple(factor.size for factor in domain)
-        numbers, parted = [], []
+        numbers, parted, reasons = [], [], []
         for program, part, where in parts:
-            points, values = evaluate_feasible(program, part, wanted)
+            points, values, every_reason = evaluate_feasible(program, part, wanted)
+            reasons.append(every_reason)
             rows = np.ravel_multi_index(np.broadcast_arrays(*where), sizes)
             numbers.append(rows.reshape(-1)[points])
             parted.append(values)
         every = np.concatenate(numbers)
         order = np.argsort(every)
-        return every[order], {name: np.concatenate([values[name] for values in parted])[order] for name in wanted}
+        columns = {name: np.concatenate([values[name] for values in parted])[order] for name in wanted}
+        return every[order], columns, np.concatenate(reasons)
 
     def _parts(
         self, grid: Grid, domain: Domain, wanted: Sequence[str]

@@ -12,6 +12,7 @@ from sweeper.inputs.families import FAMILIES, family_of
 from sweeper.inputs.numbers import values_of
 from sweeper.planning.modes import MODES, Mode
 from sweeper.planning.schema import axis_columns, dataset_schema, metric_field
+from sweeper.planning.tried import certain, counts_field
 from sweeper.study.study import Study
 from sweeper.words.columns import engine_column
 from sweeper.words.defaults import NAMED_DEFAULTS
@@ -80,6 +81,11 @@ class Contents:
         """What is evaluated at every point that a row is of."""
         return (REASON, *self.metrics)
 
+    @property
+    def certain_columns(self) -> tuple[str, ...]:
+        """Metrics that must be finite where a point can run, objectives above all."""
+        return certain(self.metrics, (objective.column for objective in self.study.objectives))
+
     @cached_property
     def constants(self) -> dict[str, float | str]:
         """What has one and the same value in the whole study, assumptions that it does not mention included."""
@@ -90,4 +96,5 @@ class Contents:
     def schema(self, programs: Sequence[Program], metadata: dict[str, str]) -> pa.Schema:
         """Schema with unit, meaning, grade and sources of every column, given the programs that write the metrics."""
         metrics = [metric_field(name, programs, self.study.output.float32) for name in self.metrics]
-        return dataset_schema(self.axes, self.mode.fields(metrics), metadata)
+        counts = [] if self.mode.cuts_searches else [counts_field()]
+        return dataset_schema(self.axes, [*counts, *self.mode.fields(metrics)], metadata)

@@ -7,6 +7,7 @@ is searched too.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from dataclasses import field as dataclass_field
 from functools import cached_property
 
 import numpy as np
@@ -18,6 +19,7 @@ from sweeper.engine.budgets import SharedBudgets
 from sweeper.engine.descent import SearchResult, descend, global_search, points_per_step
 from sweeper.engine.space import Grid
 from sweeper.planning.schema import field
+from sweeper.planning.tried import counted, judged
 from sweeper.study.optimize import Optimize, budget_groups
 from sweeper.study.output import Objective
 
@@ -61,6 +63,8 @@ class DesignSearch:
     grid: Grid
     evaluate: Evaluate
     home: Callable[[tuple[str, ...], np.ndarray], np.ndarray]
+    tried: np.ndarray = dataclass_field(default_factory=lambda: np.zeros(len(REASONS), np.int64))
+    """Designs tried so far, by the code of the reason why they cannot run."""
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -90,7 +94,10 @@ class DesignSearch:
                 column = values[objective.column]
                 if weight > 0.0:
                     total += objective.sign * (weight / whole) * np.log(np.where(column == 0.0, LEAST, column))
-        fits = (values["infeasible_reason"] == 0.0) & np.isfinite(total) & self._holds(values)
+        reasons = judged(values, (objective.column for objective in self.objectives))
+        reasons = np.where((reasons == 0.0) & ~self._holds(values), CONSTRAINT_FAILED, reasons)
+        np.add(self.tried, counted(reasons[None])[0], out=self.tried)
+        fits = (reasons == 0.0) & np.isfinite(total)
         return np.where(fits, np.exp(np.clip(np.where(fits, total, 0.0), -LARGEST, LARGEST)), np.inf)
 
     def _holds(self, values: Mapping[str, np.ndarray]) -> np.ndarray:

@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +14,7 @@ from sweeper.engine.space import Grid
 from sweeper.planning.bands import FEASIBLE_SHARE, band_fields, bands
 from sweeper.planning.columns import Columns
 from sweeper.planning.design_search import DesignSearch, search_fields
+from sweeper.planning.tried import INFEASIBLE_COUNTS, counted, judged, told
 from sweeper.study.output import StudyOutput
 from sweeper.study.study import Study
 
@@ -26,8 +27,15 @@ OPTIMIZED_ROWS = 8
 
 Ranges = Sequence[tuple[int, int]]
 """Rows [low, high) of every axis."""
-Rows = tuple[np.ndarray, dict[str, np.ndarray]]
-"""Numbers within the box of the points that rows are of, and the columns of these rows."""
+
+
+class Rows(NamedTuple):
+    """Numbers within the box of the points that rows are of, the columns of these rows, and how many points were tried
+    by the code of the reason why they cannot run."""
+
+    numbers: np.ndarray
+    values: dict[str, np.ndarray]
+    tried: np.ndarray
 
 
 class Wanted(Protocol):
@@ -45,34 +53,50 @@ class Wanted(Protocol):
     def searched_columns(self) -> tuple[str, ...]:
         """Columns that decide which points are kept."""
 
+    @property
+    def certain_columns(self) -> tuple[str, ...]:
+        """Columns of a row that must be finite where a point can run."""
+
 
 def every_point(columns: Columns, wanted: Wanted, grid: Grid, ranges: Ranges) -> Rows:
     """All points."""
 
     def evaluated(tile: Ranges) -> Rows:
         values = columns.over(grid, grid.slice(tile), wanted.all_columns)
-        return np.arange(len(values["infeasible_reason"])), values
+        reasons = values["infeasible_reason"] = judged(values, wanted.certain_columns)
+        return Rows(np.arange(len(reasons)), values, counted(reasons[None])[0])
 
     return _tiled(grid, ranges, evaluated)
 
 
 def feasible_points(columns: Columns, wanted: Wanted, grid: Grid, ranges: Ranges) -> Rows:
     """All points that can run."""
-    return _tiled(grid, ranges, lambda tile: columns.feasible(grid, grid.slice(tile), wanted.all_columns))
+
+    def evaluated(tile: Ranges) -> Rows:
+        points, values, reasons = columns.feasible(grid, grid.slice(tile), wanted.all_columns)
+        known = judged(values, wanted.certain_columns)
+        tried = counted(reasons[None])[0] + counted(known[None])[0] - counted(np.zeros((1, len(known))))[0]
+        kept = known == 0.0
+        return Rows(points[kept], {name: each[kept] for name, each in values.items()}, tried)
+
+    return _tiled(grid, ranges, evaluated)
 
 
 def _tiled(grid: Grid, ranges: Ranges, evaluated: Callable[[Ranges], Rows]) -> Rows:
     """Rows of a chunk, a tile at a time; a tile numbers its own points."""
     parts = []
     for tile in grid.tiles(range(len(grid.axes)), ranges, TILE_POINTS):
-        points, values = evaluated(tile)
-        parts.append((grid.ranges_first(tile) + points, values))
+        part = evaluated(tile)
+        parts.append(part._replace(numbers=grid.ranges_first(tile) + part.numbers))
     return _joined(parts)
 
 
 def _joined(parts: Sequence[Rows]) -> Rows:
-    numbers = np.concatenate([points for points, _ in parts])
-    return numbers, {name: np.concatenate([values[name] for _, values in parts]) for name in parts[0][1]}
+    return Rows(
+        np.concatenate([part.numbers for part in parts]),
+        {name: np.concatenate([part.values[name] for part in parts]) for name in parts[0].values},
+        np.sum([part.tried for part in parts], axis=0),
+    )
 
 
 def quantiles(columns: Columns, wanted: Wanted, grid: Grid, ranges: Ranges) -> Rows:
@@ -82,15 +106,19 @@ def quantiles(columns: Columns, wanted: Wanted, grid: Grid, ranges: Ranges) -> R
     for rows, tiles in _searches(grid, ranges):
         evaluated = [columns.over(grid, grid.slice(tile), wanted.all_columns) for tile in tiles]
         values = {name: np.concatenate([part[name] for part in evaluated]) for name in wanted.all_columns}
-        reasons = values.pop("infeasible_reason").reshape(-1, grid.searched)
+        reasons = judged(values, wanted.certain_columns).reshape(-1, grid.searched)
+        del values["infeasible_reason"]
         fits = reasons == 0.0
+        counts = counted(reasons)
         banded = {
             "infeasible_reason": np.where(fits.any(axis=1), 0.0, reasons[:, 0]),
+            INFEASIBLE_COUNTS: np.array([told(each) for each in counts], object),
             FEASIBLE_SHARE: fits.mean(axis=1),
         }
         for name, points in values.items():
             banded |= bands(name, np.where(fits, points.reshape(-1, grid.searched), np.nan))
-        parts.append((grid.ranges_first(rows) + grid.searched * np.arange(len(reasons)), banded))
+        first = grid.ranges_first(rows)
+        parts.append(Rows(first + grid.searched * np.arange(len(reasons)), banded, counts.sum(axis=0)))
     return _joined(parts)
 
 
@@ -103,28 +131,44 @@ def _searches(grid: Grid, ranges: Ranges) -> Iterator[tuple[Ranges, list[Ranges]
 
 def winners(columns: Columns, wanted: Wanted, grid: Grid, ranges: Ranges) -> Rows:
     """The points that every search keeps."""
-    numbers = []
+    numbers, counts = [], []
     for _, tiles in _searches(grid, ranges):
         kept = [_search(columns, wanted, grid, tile, len(tiles) == 1) for tile in tiles]
-        numbers.append(kept[0][0] if len(kept) == 1 else _best_of(wanted.study.output, kept))
-    points = np.concatenate(numbers)
-    return points, columns.over(grid, grid.listing(points), wanted.all_columns)
+        numbers.append(kept[0].numbers if len(kept) == 1 else _best_of(wanted.study.output, kept))
+        counts.append(np.sum([part.counts for part in kept], axis=0))
+    points, tried = np.concatenate(numbers), np.concatenate(counts)
+    values = columns.over(grid, grid.listing(points), wanted.all_columns)
+    values["infeasible_reason"] = judged(values, wanted.certain_columns)
+    searches = points // grid.searched
+    of_search = np.searchsorted(np.unique(searches), searches)
+    values[INFEASIBLE_COUNTS] = np.array([told(each) for each in tried], object)[of_search]
+    return Rows(points, values, tried.sum(axis=0))
 
 
-def _search(columns: Columns, wanted: Wanted, grid: Grid, tile: Ranges, whole: bool) -> tuple[np.ndarray, ...]:
-    """Points of a tile that the search keeps, with their scores and reasons; `whole` tiles have whole searches."""
+class _Kept(NamedTuple):
+    """Points of a tile that a search keeps, their scores and reasons, and how many were tried [search, reason]."""
+
+    numbers: np.ndarray
+    scores: np.ndarray
+    reasons: np.ndarray
+    counts: np.ndarray
+
+
+def _search(columns: Columns, wanted: Wanted, grid: Grid, tile: Ranges, whole: bool) -> _Kept:
+    """What the search keeps of a tile; `whole` tiles have whole searches."""
     values = columns.over(grid, grid.slice(tile), wanted.searched_columns)
-    reasons = values["infeasible_reason"]
-    rows = len(reasons) // grid.searched if whole else 1
     objectives = wanted.study.objectives
+    reasons = judged(values, (objective.column for objective in objectives))
+    rows = len(reasons) // grid.searched if whole else 1
     scores = np.stack([o.sign * values[o.column] for o in objectives], axis=-1)
     kept = _kept(wanted.study.output, scores.reshape(rows, -1, scores.shape[-1]), reasons.reshape(rows, -1))
-    return grid.ranges_first(tile) + kept, scores[kept], reasons[kept]
+    counts = counted(reasons.reshape(rows, -1))
+    return _Kept(grid.ranges_first(tile) + kept, scores[kept], reasons[kept], counts)
 
 
-def _best_of(output: StudyOutput, parts: Sequence[tuple[np.ndarray, ...]]) -> np.ndarray:
+def _best_of(output: StudyOutput, parts: Sequence[_Kept]) -> np.ndarray:
     """The best among the bests of several tiles of one search."""
-    numbers, scores, reasons = (np.concatenate(column) for column in zip(*parts, strict=True))
+    numbers, scores, reasons = (np.concatenate([part[i] for part in parts]) for i in range(3))
     order = np.argsort(numbers, kind="stable")
     return numbers[order][_kept(output, scores[order][None], reasons[order][None])]
 
@@ -158,9 +202,12 @@ def best_designs(columns: Columns, wanted: Wanted, grid: Grid, ranges: Ranges) -
     )
     parts, known = [], deque[np.ndarray](maxlen=KNOWN_DESIGNS)
     for rows in grid.tiles(range(grid.swept), ranges, 1):
+        search.tried[:] = 0
         points, values, designs = search.best(grid.ranges_first(rows), wanted.all_columns, list(known))
         known.extend(designs)
-        parts.append((points, values))
+        values["infeasible_reason"] = judged(values, wanted.certain_columns)
+        values[INFEASIBLE_COUNTS] = np.full(len(points), told(search.tried), object)
+        parts.append(Rows(points, values, search.tried.copy()))
     return _joined(parts)
 
 

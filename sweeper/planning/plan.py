@@ -24,6 +24,9 @@ from sweeper.planning.contents import Contents
 from sweeper.planning.identity import code_used, library_used
 from sweeper.planning.schema import ENCODING, dataset_rows
 from sweeper.planning.trials import with_trials
+from sweeper.planning.tried import with_counts
+from sweeper.planning.unknown import unknown_objectives
+from sweeper.planning.unread import unread
 from sweeper.study.study import Study, load_study
 
 LARGEST = 2**63 - 1
@@ -147,18 +150,22 @@ class Plan:
         if self.point_count > LARGEST:
             message = f"the study has {self.point_count:.3g} points; at most {LARGEST:.3g} can be numbered"
             raise self._mistake("axes", "axes", message)
+        wanted = (self.contents.searched_columns, self.contents.all_columns)
         for grid, structure in structures(self.grids):
-            for wanted in (self.contents.searched_columns, self.contents.all_columns):
+            for names in wanted:
                 try:
-                    program = self.columns.program(grid, structure, wanted)
+                    program = self.columns.program(grid, structure, names)
                 except UnknownColumn as error:
                     if error.column in PACKAGE_TABLES and "package" not in grid.columns:
                         message = "costs of packages need a package; add an axis such as package: a100"
                         raise self._mistake("chip_cost", "axes", message) from None
                     raise self._mistake(error.column, "output", str(error)) from None
-                arrays = [name for name in wanted if program.is_array(name)]
+                arrays = [name for name in names if program.is_array(name)]
                 if arrays:
                     raise self._mistake(arrays[0], "output", f"'{arrays[0]}' is an array; see `sweeper explain`")
+        problems = unread(self.columns, self.grids, wanted)
+        problems.extend(unknown_objectives(self.columns, self.grids))
+        problems.raise_any()
 
     def _mistake(self, word: str, path: str, message: str) -> SpecError:
         """An error at the first place where the study's file has a word."""
@@ -183,10 +190,10 @@ class Plan:
                 evaluate(program, at, wanted)
 
     def evaluate(self, chunk: int) -> pa.Table:
-        """Rows of one chunk, in the order of their point numbers."""
+        """Rows of one chunk, in the order of their point numbers; the metadata count the points tried by reason."""
         grid, ranges = self.chunks.locate(chunk)
-        numbers, values = self.contents.mode.rows(self.columns, self.contents, grid, ranges)
-        return dataset_rows(self.schema, self.contents.axes, grid, numbers, values)
+        rows = self.contents.mode.rows(self.columns, self.contents, grid, ranges)
+        return with_counts(dataset_rows(self.schema, self.contents.axes, grid, rows.numbers, rows.values), rows.tried)
 
     def points(self, point_ids: Sequence[int], wanted: Sequence[str]) -> dict[str, np.ndarray]:
         """Columns of some points of one box, by their numbers in the study."""

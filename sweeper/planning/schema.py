@@ -10,9 +10,9 @@ from kernels.codes import REASONS
 from sweeper.engine.program import Program
 from sweeper.engine.space import Grid
 from sweeper.inputs.numbers import selector_of, values_of
-from sweeper.words.columns import engine_column
+from sweeper.words.columns import engine_column, numeric
 from sweeper.words.defaults import NAMED_DEFAULTS
-from sweeper.words.system import GRADES, NUMERIC, ROLES
+from sweeper.words.system import GRADES, ROLES
 
 ENCODING = {"compression": "zstd", "compression_level": 1, "row_group_size": 250_000}
 """How parts are written as Parquet. Smaller row groups cost writing time and size, larger ones gain nothing."""
@@ -35,13 +35,14 @@ def axis_columns(grids: Sequence[Grid], hidden: Collection[str]) -> dict[str, li
 def field(
     name: str, kind: pa.DataType, unit: str, about: str, role: str, grade: str = "", sources: str = ""
 ) -> pa.Field:
-    """A column of the dataset with its meaning; `role` is key, parameter or metric."""
+    """A column of the dataset with its meaning; `role` is key, parameter or metric. Numbers that are not known are
+    null."""
     metadata = {"unit": unit, "description": about, "role": role, "grade": grade, "source": sources}
-    return pa.field(name, kind, nullable=False, metadata=metadata)
+    return pa.field(name, kind, nullable=pa.types.is_floating(kind), metadata=metadata)
 
 
 def _axis_field(name: str, values: Sequence[float | str]) -> pa.Field:
-    attribute = NUMERIC.get(name)
+    attribute = numeric(name)
     if attribute is None:
         about = "assumption" if name in NAMED_DEFAULTS else "library entry" if name in ROLES else "axis"
         return field(name, NAMES, "", about, "parameter")
@@ -107,7 +108,13 @@ def _axis_array(
         position = {value: code for code, value in enumerate(values)}
         recode = np.array([position[value] for value in own], np.int32)
         return pa.DictionaryArray.from_arrays(recode[codes], pa.array([str(value) for value in values]))
-    return pa.array(pa.array(own, pa.float64()).cast(kind).to_numpy()[codes])
+    numbers = pa.array(own, pa.float64()).cast(kind).to_numpy()[codes]
+    return _known(numbers) if pa.types.is_floating(kind) else pa.array(numbers)
+
+
+def _known(values: np.ndarray) -> pa.Array:
+    """Numbers, null where they are not finite."""
+    return pa.array(values, mask=~np.isfinite(values))
 
 
 def dataset_rows(
@@ -132,6 +139,8 @@ def dataset_rows(
         elif column.name in axis_of:
             name = axis_of[column.name]
             arrays.append(_axis_array(grid, name, axes[name], digits, column.type))
+        elif column.type == NAMES:
+            arrays.append(pa.array(values[column.name], pa.string()).cast(NAMES))
         else:
-            arrays.append(pa.array(values[column.name]).cast(column.type))
+            arrays.append(_known(values[column.name].astype(column.type.to_pandas_dtype())))
     return pa.Table.from_arrays(arrays, schema=schema)

@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from sweeper.errors import Problem, Problems, SpecError, brief
+from sweeper.errors import Place, Problem, Problems, SpecError, brief
 
 MAX_BYTES = 4_000_000
 MAX_DEPTH = 40
@@ -87,10 +87,19 @@ class Node:
         column = self.text_column + offset if offset and self.text_column else self.column
         return Problem(self.file, self.line, column, self.path, message)
 
+    @property
+    def place(self) -> Place:
+        """Where the node stands."""
+        return Place(self.file, self.line, self.column, self.path)
+
+    def key_place(self, key: str) -> Place:
+        """Where a key of this mapping stands."""
+        line, column = self.marks[key]
+        return Place(self.file, line, column, child_path(self.path, key))
+
     def key_problem(self, key: str, message: str) -> Problem:
         """A problem at a key of this mapping."""
-        line, column = self.marks[key]
-        return Problem(self.file, line, column, child_path(self.path, key), message)
+        return self.key_place(key).problem(message)
 
 
 def error(node: Node, message: str, offset: int = 0) -> SpecError:

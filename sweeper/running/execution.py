@@ -6,6 +6,7 @@ some chunks is taken up again by calling `run` again with the same plan and plac
 
 import signal
 import time
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,18 +26,23 @@ from sweeper.running.store import (
     claim,
     committed,
     complete,
+    feasible_in,
     reopen,
     run_folder,
+    tried_in,
     write_failures,
 )
 
 RESUME = "run the same study again to go on from there"
+NOTHING_FEASIBLE = 5
+"""Exit code of a run of which no row is feasible."""
 STOPPING = "stopping after the chunks in progress; once more to kill"
 
 
 @dataclass(frozen=True)
 class RunResult:
-    """What a run left behind. `points` and `rows` count all committed chunks, `computed_chunks` those of this run."""
+    """What a run left behind. `points`, `rows` and `feasible` rows count all committed chunks, `computed_chunks` those
+    of this run; `tried` has the points by what became of them."""
 
     directory: str
     points: int
@@ -44,11 +50,13 @@ class RunResult:
     seconds: float
     computed_chunks: int
     failed: list[Failure]
+    tried: Mapping[str, int] = field(default_factory=dict)
+    feasible: int | None = None
 
     @property
     def exit_code(self) -> int:
-        """0 if the dataset is complete, 1 if chunks failed."""
-        return 1 if self.failed else 0
+        """0 if the dataset is complete, 1 if chunks failed, 5 if it has no feasible row."""
+        return 1 if self.failed else NOTHING_FEASIBLE if self.feasible == 0 else 0
 
 
 def run(
@@ -104,6 +112,8 @@ def run(
         seconds=time.monotonic() - started,
         computed_chunks=len(missing) - len(state.missing()),
         failed=state.failed,
+        tried=tried_in(state.receipts.values()),
+        feasible=feasible_in(state.receipts.values()),
     )
 
 

@@ -23,7 +23,8 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -89,7 +90,8 @@ class RunnablePlan(Protocol):
 class Receipt:
     """What is known of one committed chunk; small, since it is all that a worker sends back.
 
-    `feasible` is the number of feasible rows, None if the study has no such column; `seconds` is the time of
+    `feasible` is the number of feasible rows, None if the study has no such column; `tried` counts the points by what
+    became of them, feasible or the check that failed, as far as the plan tells; `seconds` is the time of
     evaluation and writing; `peak_B` is the largest memory of the worker so far; `at` is in seconds since 1970.
     """
 
@@ -98,6 +100,7 @@ class Receipt:
     points: int
     rows: int
     feasible: int | None
+    tried: Mapping[str, int]
     bytes: int
     sha256: str
     seconds: float
@@ -255,17 +258,32 @@ def complete(run: Folder, plan: RunnablePlan, receipts: Mapping[int, Receipt]) -
             run.put(file, data)
 
 
+def feasible_in(receipts: Iterable[Receipt]) -> int | None:
+    """Feasible rows of some chunks; None if the study does not say which are."""
+    counts = [receipt.feasible for receipt in receipts]
+    known = [count for count in counts if count is not None]
+    return sum(known) if len(known) == len(counts) else None
+
+
+def tried_in(receipts: Iterable[Receipt]) -> dict[str, int]:
+    """Points of some chunks by what became of them."""
+    total: Counter[str] = Counter()
+    for receipt in receipts:
+        total.update(receipt.tried)
+    return dict(sorted(total.items()))
+
+
 def manifest_bytes(plan: RunnablePlan, receipts: Mapping[int, Receipt]) -> bytes:
     """The manifest: the parts in the order of their chunks, and nothing that depends on how they were computed."""
     ordered = [receipts[chunk] for chunk in range(plan.chunk_count)]
-    kept = ("chunk", "file", "points", "rows", "feasible", "bytes", "sha256")
-    feasible = [receipt.feasible for receipt in ordered if receipt.feasible is not None]
+    kept = ("chunk", "file", "points", "rows", "feasible", "tried", "bytes", "sha256")
     head = {
         "name": plan.name,
         "hash": plan.hash,
         "points": plan.point_count,
         "rows": sum(receipt.rows for receipt in ordered),
-        "feasible": sum(feasible) if len(feasible) == len(ordered) else None,
+        "feasible": feasible_in(ordered),
+        "tried": tried_in(ordered),
         "bytes": sum(receipt.bytes for receipt in ordered),
     }
     return _json({**head, "parts": [{key: getattr(receipt, key) for key in kept} for receipt in ordered]})

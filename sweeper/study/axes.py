@@ -5,7 +5,7 @@ the `where` of a table); those values are handed in as constants.
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -17,9 +17,9 @@ from sweeper.reading import checks
 from sweeper.reading.expressions import Expression, ExpressionError
 from sweeper.reading.nodes import Node, error
 from sweeper.reading.units import QuantityError, in_range
-from sweeper.study.columns import ALL, Stock, read_value, unknown_column
+from sweeper.study.columns import ALL, Stock, is_column, read_value, unknown_column
 from sweeper.words.attributes import Attribute
-from sweeper.words.system import ATTRIBUTES, NUMERIC, PLACEHOLDER, ROLES
+from sweeper.words.system import ATTRIBUTES, PLACEHOLDER, ROLES
 
 MAX_ROWS = 1_000_000
 MAX_CANDIDATES = 10_000_000
@@ -48,18 +48,31 @@ def axis_columns(name: str, node: Node) -> tuple[str, ...]:
 
 def _column(node: Node) -> str:
     column = checks.text(node, "a column")
-    if column not in ALL:
+    if not is_column(column):
         raise error(node, unknown_column(column))
     return column
 
 
-def depends(node: Node) -> bool:
-    """Whether an axis needs the constants of its box."""
-    if not isinstance(node.value, dict):
-        return False
-    written = node.value
-    inner = written.get("values")
-    nested = isinstance(inner, Node) and isinstance(inner.value, dict) and any(map(depends, inner.value.values()))
+def depends(name: str, node: Node) -> bool:
+    """Whether an axis is to be read after the others of its box: it needs their constants, or the workload that has a
+    parameter."""
+    if any(column not in ALL for column in columns_written(name, node)):
+        return True
+    return isinstance(node.value, dict) and _needs_constants(node.value)
+
+
+def columns_written(name: str, node: Node) -> Collection[str]:
+    """Columns that an axis gives; none if these cannot be read."""
+    try:
+        return axis_columns(name, node)
+    except SpecError:
+        return ()
+
+
+def _needs_constants(written: Mapping[str, Node]) -> bool:
+    inner = written["values"].value if "values" in written else None
+    lists = inner.values() if isinstance(inner, dict) else ()
+    nested = any(isinstance(each.value, dict) and _needs_constants(each.value) for each in lists)
     return "divisors_of" in written or "where" in written or nested
 
 
@@ -88,14 +101,11 @@ def _values(node: Node, column: str, stock: Stock, constants: Constants) -> list
         (key, body) = next(iter(written.items()))
         if key == "library":
             values = _library(body, column, stock)
-        elif column not in NUMERIC:
+        elif (attribute := stock.attribute(column)) is None:
             raise error(node, f"{key} gives numbers, but {column} is a name; write a list")
         else:
             try:
-                values = [
-                    in_range(value, NUMERIC[column], value)
-                    for value in _GENERATORS[key](body, NUMERIC[column], constants)
-                ]
+                values = [in_range(value, attribute, value) for value in _GENERATORS[key](body, attribute, constants)]
             except QuantityError as fault:
                 raise error(body, str(fault)) from None
     elif isinstance(node.value, tuple):

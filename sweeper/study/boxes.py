@@ -1,28 +1,42 @@
 """Boxes: products of axes, read from their drafts."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+
 from sweeper.engine.space import Axis, Box
-from sweeper.errors import Problems, SpecError
+from sweeper.errors import Place, Problems, SpecError
 from sweeper.reading import checks
-from sweeper.study.axes import Constants, axis_columns, depends, read_axis
+from sweeper.study.axes import Constants, axis_columns, columns_written, depends, read_axis
 from sweeper.study.box_checks import check_generated, check_joint, check_parameters, check_partitionings
 from sweeper.study.columns import REQUIRED, Stock, about
-from sweeper.study.drafts import BoxDraft, WrittenAxis
+from sweeper.study.contradictions import check_contradictions
+from sweeper.study.drafts import Asked, BoxDraft, WrittenAxis
 from sweeper.words.columns import DEFAULTS
 from sweeper.words.system import GENERATED_FROM
 
 
-def read_box(draft: BoxDraft, stock: Stock, problems: Problems) -> Box:
+@dataclass(frozen=True)
+class ReadBox:
+    """A box, where each of its columns is given, and which of its overrides allow something in it."""
+
+    box: Box
+    asked: Mapping[str, Asked]
+    overriding: frozenset[Place]
+
+
+def read_box(draft: BoxDraft, stock: Stock, problems: Problems) -> ReadBox:
     """Read the axes of a box: first those that stand alone, then those that depend on their single values."""
     before = len(problems)
     owners = _owners(draft, problems)
-    assumed = {name: Axis(name, (name,), ((value,),), False)
-               for name, value in draft.assumed.items() if name not in owners}  # fmt: skip
+    assumed = {name: Axis(name, (name,), ((given.value,),), False)
+               for name, given in draft.assumed.items() if name not in owners}  # fmt: skip
     draft.read |= assumed
     for later in (False, True):
         constants = _constants(draft)
         for written in draft.written.values():
             # What failed before would be reported as unknown by the axes that depend on it.
-            if depends(written.node) == later and (not later or (draft.whole and len(problems) == before)):
+            readable = not later or (draft.whole and len(problems) == before)
+            if depends(written.name, written.node) == later and readable:
                 with problems.collecting():
                     draft.read[written.name] = read_axis(written.name, written.node, written.searched, stock, constants)
     for column in REQUIRED:
@@ -34,8 +48,13 @@ def read_box(draft: BoxDraft, stock: Stock, problems: Problems) -> Box:
     check_joint(draft, owners, problems)
     check_generated(draft, owners, problems)
     check_parameters(draft, owners, stock, problems)
+    # What could not be read would contradict by its absence.
+    overriding = frozenset(check_contradictions(draft, owners, stock, problems) if len(problems) == before else ())
     axes = [draft.read[name] for name in draft.written if name in draft.read]
-    return Box((*(a for a in axes if not a.searched), *assumed.values(), *(a for a in axes if a.searched)))
+    box = Box((*(a for a in axes if not a.searched), *assumed.values(), *(a for a in axes if a.searched)))
+    asked = {name: Asked(owner.place) for name, owner in owners.items()}
+    asked |= {name: draft.assumed[name].asked for name in assumed}
+    return ReadBox(box, asked, overriding)
 
 
 def _owners(draft: BoxDraft, problems: Problems) -> dict[str, WrittenAxis]:
@@ -57,7 +76,8 @@ def _constants(draft: BoxDraft) -> Constants:
     """Columns with a single value among the axes read so far, the defaults of the vocabulary included."""
     values = dict(DEFAULTS)
     counts: dict[str, int] = {}
-    dependent = {column for axis in draft.written.values() if depends(axis.node) for column in _columns(axis)}
+    later = (axis for axis in draft.written.values() if depends(axis.name, axis.node))
+    dependent = {column for axis in later for column in columns_written(axis.name, axis.node)}
     for axis in draft.read.values():
         for position, column in enumerate(axis.columns):
             distinct = {row[position] for row in axis.rows}
@@ -66,10 +86,3 @@ def _constants(draft: BoxDraft) -> Constants:
                 values[column] = distinct.pop()
     varying = {column for column, count in counts.items() if count > 1}
     return Constants({name: value for name, value in values.items() if name not in varying | dependent}, counts)
-
-
-def _columns(written: WrittenAxis) -> tuple[str, ...]:
-    try:
-        return axis_columns(written.name, written.node)
-    except SpecError:
-        return ()

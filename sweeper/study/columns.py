@@ -1,7 +1,7 @@
 """The columns that a study may give, and how one value of each is read."""
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sweeper.errors import unknown
 from sweeper.library.curves import read_curves
@@ -12,7 +12,8 @@ from sweeper.library.packages import PackageDesign
 from sweeper.library.table_workload import OperatorTable, read_table
 from sweeper.reading import checks
 from sweeper.reading.nodes import Node
-from sweeper.words.columns import DEFAULTS
+from sweeper.words.attributes import Attribute
+from sweeper.words.columns import DEFAULTS, numeric
 from sweeper.words.defaults import NAMED
 from sweeper.words.numbers import NUMBERS
 from sweeper.words.system import ENTRY_DEFAULTS, GENERATED_FROM, NUMERIC, OPTIONAL_ROLES, OVERRIDES, ROLES, STAND_INS
@@ -54,9 +55,24 @@ class Stock:
         return self.packages[name]
 
     def parameters(self, role: str, name: str) -> Collection[str]:
-        """Parameters of a workload or package that a study may override."""
+        """Parameters of a workload or package that a study may override: not those that decide how many kernels a
+        graph has."""
         entry = self.package(name) if role == "package" else self.workload(name)
-        return () if isinstance(entry, Workload) else entry.parameters
+        return entry.parameters.keys() - entry.counting if isinstance(entry, Workload) else entry.parameters
+
+    def attribute(self, column: str) -> Attribute | None:
+        """The number that a column stands for, in the unit of the parameter that it replaces; None for names."""
+        attribute = numeric(column)
+        if attribute is None or column in NUMERIC:
+            return attribute
+        entries = (self.library.find("workload", name).values for name in self.workloads)
+        units = (values[attribute.column].unit for values in entries if attribute.column in values)
+        return replace(attribute, unit=next(units, ""))
+
+
+def is_column(name: str) -> bool:
+    """Whether a study may give a column of this name."""
+    return name in ALL or numeric(name) is not None
 
 
 def unknown_column(word: str) -> str:
@@ -68,7 +84,8 @@ def unknown_column(word: str) -> str:
 
 def about(column: str) -> str:
     """Meaning of a column, for messages."""
-    return NUMERIC[column].about if column in NUMERIC else f"a {ROLES.get(column, column)}"
+    attribute = numeric(column)
+    return f"a {ROLES.get(column, column)}" if attribute is None else attribute.about
 
 
 def read_value(column: str, node: Node, stock: Stock) -> float | str:
@@ -77,8 +94,9 @@ def read_value(column: str, node: Node, stock: Stock) -> float | str:
     An entry goes by its canonical name, and is itself checked. Raises SpecError at the node. Names of partitionings are
     checked later, against the workloads of the box.
     """
-    if column in NUMERIC:
-        return checks.number(node, NUMERIC[column])
+    attribute = stock.attribute(column)
+    if attribute is not None:
+        return checks.number(node, attribute)
     if column in NAMED:
         return checks.choice(node, f"choice of {column}", NAMED[column])
     if column not in ROLES:

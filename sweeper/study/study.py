@@ -1,13 +1,13 @@
 """A study: its boxes, what it searches for, and what it keeps, read from YAML with every mistake reported at once."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from sweeper.engine.space import Box
-from sweeper.errors import Problems
+from sweeper.errors import Place, Problem, Problems
 from sweeper.library.graph_workload import Workload
 from sweeper.library.library import Library, builtin_specs
 from sweeper.library.packages import PackageDesign
@@ -15,20 +15,36 @@ from sweeper.library.table_workload import OperatorTable
 from sweeper.library.uncertain import DRAW
 from sweeper.reading import checks
 from sweeper.reading.nodes import Node, error, read_yaml
-from sweeper.study.boxes import read_box
+from sweeper.study.boxes import ReadBox, read_box
 from sweeper.study.columns import Stock
-from sweeper.study.drafts import read_drafts
+from sweeper.study.drafts import Asked, BoxDraft, read_drafts
 from sweeper.study.optimize import Optimize, read_optimize, shares_of, usual_optimize
 from sweeper.study.output import OPTIMIZED, Objective, StudyOutput, read_objectives, read_output, unfit_mode
 from sweeper.words.system import GENERATED_FROM, OPTIONAL_ROLES
 
-_KEYS = ("study", "title", "description", "assumptions", "axes", "boxes", "search", "objective", "optimize", "output")
+_KEYS = (
+    "study",
+    "title",
+    "description",
+    "assumptions",
+    "override",
+    "axes",
+    "boxes",
+    "search",
+    "objective",
+    "optimize",
+    "output",
+)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$")
 
 
 @dataclass(frozen=True, eq=False)
 class Study:
-    """A study with all its names resolved; `workloads` are those that it names, by their canonical names."""
+    """A study with all its names resolved; `workloads` are those that it names, by their canonical names.
+
+    `asked` tells for every box where its columns are given, `places` where the columns stand that objectives, outputs,
+    ranges and constraints name.
+    """
 
     name: str
     title: str
@@ -40,6 +56,8 @@ class Study:
     path: Path
     packages: Mapping[str, PackageDesign] = field(default_factory=dict)
     optimize: Optimize | None = None
+    asked: tuple[Mapping[str, Asked], ...] = ()
+    places: Mapping[str, Place] = field(default_factory=dict)
 
 
 def load_study(path: Path | str, library_dirs: Sequence[Path | str] = ()) -> Study:
@@ -57,7 +75,11 @@ def load_study(path: Path | str, library_dirs: Sequence[Path | str] = ()) -> Stu
     name = written.read("study", _name, default="")
     title = written.read("title", checks.text, "title", default="")
     written.read("description", checks.text, "description", default="")
-    boxes = [read_box(draft, stock, problems) for draft in read_drafts(root, written, stock, problems)]
+    drafts = list(read_drafts(root, written, stock, problems))
+    read = [read_box(draft, stock, problems) for draft in drafts]
+    boxes = [each.box for each in read]
+    if not problems:
+        problems.extend(_idle_overrides(drafts, read))
     objectives = written.read("objective", read_objectives, default=())
     searched = {name for box in boxes for axis in box.axes if axis.searched for name in axis.columns}
     optimize = written.read("optimize", read_optimize, max(len(objectives), 1), default=None)
@@ -69,8 +91,43 @@ def load_study(path: Path | str, library_dirs: Sequence[Path | str] = ()) -> Stu
         if output.mode == OPTIMIZED:
             problems.extend(_unoptimized(written, boxes, optimize, objectives))
     problems.raise_any()
-    return Study(name, title, tuple(boxes), objectives, output, stock.library, stock.workloads, path, stock.packages,
-                 optimize if output.mode == OPTIMIZED else None)  # fmt: skip
+    return Study(
+        name,
+        title,
+        tuple(boxes),
+        objectives,
+        output,
+        stock.library,
+        stock.workloads,
+        path,
+        packages=stock.packages,
+        optimize=optimize if output.mode == OPTIMIZED else None,
+        asked=tuple(each.asked for each in read),
+        places=_places(written),
+    )
+
+
+def _idle_overrides(drafts: Sequence[BoxDraft], read: Sequence[ReadBox]) -> Iterator[Problem]:
+    """Overrides that allow nothing in any box."""
+    used = frozenset[Place]().union(*(each.overriding for each in read))
+    named = {place: word for draft in drafts for word, place in draft.overrides.items()}
+    for place in sorted(named.keys() - used):
+        yield place.problem(f"nothing to override: no {named[place]} is of another kind than the entries that it meets")
+
+
+def _places(written: Mapping[str, Node]) -> dict[str, Place]:
+    """Where a study names a column that it wants, or a key of its own."""
+    inside = [node for key in ("optimize", "output", "objective") if key in written for node in _scalars(written[key])]
+    return {node.text: node.place for node in reversed(inside)}
+
+
+def _scalars(node: Node) -> Iterator[Node]:
+    """Scalars at and below a node."""
+    if isinstance(node.value, dict | tuple):
+        for child in node.value.values() if isinstance(node.value, dict) else node.value:
+            yield from _scalars(child)
+    else:
+        yield node
 
 
 def optimized(study: Study, replacements: Mapping[str, Any]) -> Study:

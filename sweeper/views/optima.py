@@ -30,7 +30,7 @@ def optima(directory: str, shown: Sequence[str]) -> str:
     if feasible.height > LONGEST:
         lines.append(f"... the first {LONGEST} of {feasible.height} rows")
     lines += infeasible_lines(frame)
-    spread = feasible["search_spread"].drop_nans().max()
+    spread = feasible["search_spread"].drop_nulls().max()
     ended = f"; the median start ended at most {100 * spread:.1f} % above the best" if isinstance(spread, float) else ""
     return "\n".join([*lines, f"{frame['search_evaluations'].sum():,.0f} designs evaluated{ended}"])
 

@@ -75,12 +75,9 @@ def _roofline(panel: "Axes", points: pl.DataFrame, colours: Mapping[str, str]) -
     flop = pl.col("attained_flops") * pl.col("graph_time_s")
     roofs = points.select(
         (flop / pl.col("graph_compute_time_s")).alias("compute"),
-        *(
-            (flop / pl.col(f"graph_{what}_time_s") / pl.col(f"{what}_intensity_flop_per_B")).alias(what)
-            for what in ROOFS
-        ),
+        *((flop / pl.col(f"graph_{what}_time_s") / _intensity(what)).alias(what) for what in ROOFS),
     )
-    intensities = points.select(pl.col(f"{what}_intensity_flop_per_B").alias(what) for what in ROOFS)
+    intensities = points.select(_intensity(what).alias(what) for what in ROOFS)
     finite = [value for what in ROOFS for value in intensities[what] if 0.0 < value < np.inf]
     top = float(roofs["compute"].max())  # type: ignore[arg-type]
     rates = {what: sorted({float(f"{rate:.4g}") for rate in roofs[what] if 0.0 < rate < np.inf}) for what in ROOFS}
@@ -102,6 +99,11 @@ def _roofline(panel: "Axes", points: pl.DataFrame, colours: Mapping[str, str]) -
     panel.set(xscale="log", yscale="log", xlim=ends, xlabel="FLOP per byte", ylabel="TFLOP/s per chip")
     panel.grid(color="#DDDDDD", linewidth=0.5)
     panel.set_axisbelow(True)
+
+
+def _intensity(what: str) -> pl.Expr:
+    """Operations per byte; infinite, which a dataset has as null, where nothing is moved."""
+    return pl.col(f"{what}_intensity_flop_per_B").fill_null(np.inf)
 
 
 def _roofline_key(colours: Mapping[str, str]) -> list[Any]:

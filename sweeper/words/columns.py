@@ -6,13 +6,29 @@ A study writes `memory.bandwidth` for a number of the selected entry, `tensor_pa
 
 import math
 
-from sweeper.words.attributes import Attribute
+from sweeper.words.attributes import Attribute, free
 from sweeper.words.defaults import NAMED, NAMED_DEFAULTS
 from sweeper.words.numbers import NUMBERS
 from sweeper.words.system import ATTRIBUTES, ENTRY_DEFAULTS, NUMERIC, ROLES
 
 USUAL_PARTITIONING = "kernel_by_kernel"
 """How a graph is cut where a study does not say."""
+
+
+WORKLOAD_PARAMETER = "workload."
+"""How columns begin that replace a parameter of the workload: any that it has, known to the vocabulary or not."""
+
+
+def numeric(name: str) -> Attribute | None:
+    """The number that a column stands for; None if its values are names.
+
+    >>> numeric("workload.global_batch").column, numeric("workload")
+    ('global_batch', None)
+    """
+    parameter = name.removeprefix(WORKLOAD_PARAMETER)
+    if name in NUMERIC or parameter == name or not parameter.isidentifier():
+        return NUMERIC.get(name)
+    return free("", f"parameter {parameter} of the workload", None, column=parameter)
 
 
 def attribute_column(role: str, attribute: Attribute) -> str:
@@ -36,10 +52,11 @@ def engine_column(name: str) -> str:
     >>> engine_column("memory.bandwidth"), engine_column("draft_time"), engine_column("overlap")
     ('memory_bandwidth_Bps', 'draft_time_s', 'overlap')
     """
-    if name not in NUMERIC:
+    attribute = numeric(name)
+    if attribute is None:
         return name
     role, _, dotted = name.partition(".")
-    return attribute_column(role, NUMERIC[name]) if dotted else NUMERIC[name].column
+    return attribute_column(role, attribute) if dotted else attribute.column
 
 
 def number_default(attribute: Attribute) -> float:
@@ -49,8 +66,9 @@ def number_default(attribute: Attribute) -> float:
 
 def default(name: str) -> float | str:
     """Value of a column that a study does not mention: NaN for a number, "" for a name that nothing stands in for."""
-    if name in NUMERIC:
-        return math.nan if "." in name else number_default(NUMERIC[name])
+    attribute = numeric(name)
+    if attribute is not None:
+        return math.nan if "." in name else number_default(attribute)
     return {**NAMED_DEFAULTS, **ENTRY_DEFAULTS, "partitioning": USUAL_PARTITIONING}.get(name, "")
 
 

@@ -17,6 +17,7 @@ from sweeper.words.defaults import SWITCH_DEFAULTS
 
 STUDY = """
 study: small
+override: memory
 assumptions: full_physics
 axes:
   workload: gpt3_1t
@@ -253,8 +254,8 @@ def test_outer_link_is_the_link_unless_said_otherwise(tmp_path) -> None:  # type
 
 
 def test_chips_along_a_dimension_that_the_topology_lacks(tmp_path) -> None:  # type: ignore[no-untyped-def]
-    found = rows(variant(tmp_path, "output: {mode: all}", "topology: torus_2d", "topology: ring"))
-    assert set(found["infeasible_reason"].cast(pl.String)) == {"chips_mismatch"}
+    with pytest.raises(sweeper.SpecError, match="topology ring has 1 dimensions; dim_y must be 1"):
+        variant(tmp_path, "output: {mode: all}", "topology: torus_2d", "topology: ring")
 
 
 def test_one_box_without_a_search_is_its_own_best(tmp_path) -> None:  # type: ignore[no-untyped-def]

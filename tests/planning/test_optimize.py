@@ -529,7 +529,8 @@ def test_constraints_that_nothing_meets_are_the_reason(tmp_path: Path) -> None:
     found = rows(make_plan(path))
     assert found["feasible"].to_list() == [False]
     assert found["infeasible_reason"].to_list()[0]
-    assert math.isnan(found["search_spread"][0])
+    assert found["search_spread"][0] is None
+    assert found["infeasible_counts"].to_list()[0].startswith("constraint_failed ")
     result = call("optimize", path, "--out", tmp_path / "out", "-q")
     assert result.exit_code == 0 and "infeasible: 1 rows" in result.stdout
     assert "above the best" not in result.stdout

@@ -60,9 +60,9 @@ STUDY_CASES = [
     Case(
         "attribute of a workload",
         "memory.bandwidth: [100 GB/s, 200 GB/s]",
-        "workload.hidden: 3",
+        "workload.depth: 3",
         8,
-        "has no parameter 'hidden'",
+        "unknown parameter of workload",
     ),
     Case("missing role", "  topology: ring_1d\n", "", 1, "lacks the column 'topology'"),
     Case("missing number", "  dim_x: 8\n", "", 1, "lacks the column 'dim_x' (chips along"),

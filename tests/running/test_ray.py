@@ -117,7 +117,7 @@ def test_processors_that_join_a_cluster_are_used() -> None:
 
 
 def receipt(chunk: int) -> Receipt:
-    return Receipt(chunk, "", 1, 1, None, 1, "", 0.0, "", 0, 0, 0.0)
+    return Receipt(chunk, "", 1, 1, None, {}, 1, "", 0.0, "", 0, 0, 0.0)
 
 
 def test_suspects_run_last_and_alone() -> None:

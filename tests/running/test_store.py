@@ -68,8 +68,8 @@ def test_manifest_and_success_marker(tmp_path: Path) -> None:
 
 
 def test_a_receipt_is_small() -> None:
-    longest = Receipt(10**8, "data/" + store.part_name(10**8), 10**12, 10**9, 10**9, 10**12, "f" * 64, 1e5, "h" * 64,
-                      4194304, 10**12, time.time())  # fmt: skip
+    longest = Receipt(10**8, "data/" + store.part_name(10**8), 10**12, 10**9, 10**9, {"feasible": 10**12},
+                      10**12, "f" * 64, 1e5, "h" * 64, 4194304, 10**12, time.time())  # fmt: skip
     assert len(json.dumps(asdict(longest))) < 1000
 
 

@@ -86,7 +86,10 @@ def test_generators_of_whole_numbers(tmp_path: Path, text: str, values: list[flo
 )
 def test_selections_from_the_library(tmp_path: Path, text: str, names: list[str]) -> None:
     # The built-in library lies below the test's own: look at the test's names only.
-    rows = axis(tmp_path, f"  chip: {text}", "chip").rows
+    lines = [f"  chip: {text}" if line.startswith("  chip:") else line for line in STUDY.splitlines()]
+    if "all" in text:
+        lines.insert(1, "override: memory")
+    rows = next(found for found in load(tmp_path, "\n".join(lines)).boxes[0].axes if found.name == "chip").rows
     assert [row[0] for row in rows if row[0] in ("alpha", "beta")] == names
 
 
@@ -94,26 +97,26 @@ def test_boxes_replace_shared_axes_in_place(tmp_path: Path) -> None:
     text = """\
 study: boxes
 assumptions: simple
-axes: {workload: toy, chip: alpha, memory: dram, link: cable, chips: [4, 8]}
+axes: {workload: toy, chip: alpha, memory: dram, link: cable, tensor_parallel: [4, 8], chips: 8}
 boxes:
-  - axes: {topology: ring_1d, dim_x: 4, chip: [beta]}
+  - axes: {topology: ring_1d, dim_x: 8, chip: [beta]}
     assumptions: {overlap: full}
   - axes:
       network: {columns: [topology, dim_x, dim_y], rows: [[ring_1d, 8, 1], [torus, 2, 4]]}
       overlap: [none, full]
-    search: {tensor_parallel: [1, 2]}
+    search: {microbatch: [1, 2]}
 """
     first, second = load(tmp_path, text).boxes
     assert [(found.name, len(found.rows)) for found in first.axes] == [
-        ("workload", 1), ("chip", 1), ("memory", 1), ("link", 1), ("chips", 2), ("topology", 1), ("dim_x", 1),
-        ("overlap", 1), ("latency", 1),
+        ("workload", 1), ("chip", 1), ("memory", 1), ("link", 1), ("tensor_parallel", 2), ("chips", 1), ("topology", 1),
+        ("dim_x", 1), ("overlap", 1), ("latency", 1),
     ]  # fmt: skip
     assert first.axes[1].rows == (("beta",),)
-    assert first.axes[7].rows == (("full",),)
-    assert [(found.name, len(found.rows), found.searched) for found in second.axes][5:] == [
-        ("network", 2, False), ("overlap", 2, False), ("latency", 1, False), ("tensor_parallel", 2, True),
+    assert first.axes[8].rows == (("full",),)
+    assert [(found.name, len(found.rows), found.searched) for found in second.axes][6:] == [
+        ("network", 2, False), ("overlap", 2, False), ("latency", 1, False), ("microbatch", 2, True),
     ]  # fmt: skip
-    assert second.axes[5].rows == (("ring_1d", 8, 1), ("torus", 2, 4))
+    assert second.axes[6].rows == (("ring_1d", 8, 1), ("torus", 2, 4))
 
 
 def test_the_mode_follows_from_search_and_objective(tmp_path: Path) -> None:
@@ -125,17 +128,22 @@ def test_the_mode_follows_from_search_and_objective(tmp_path: Path) -> None:
 
 def test_a_table_of_names_and_numbers(tmp_path: Path) -> None:
     text = (
-        "  topology: {columns: [topology, dim_y], values: {topology: [ring_1d, torus], dim_y: [1, 2]}, "
-        "where: (topology == 'ring_1d') == (dim_y == 1)}"
+        "  topology: {columns: [topology, microbatch], values: {topology: [ring_1d, torus], microbatch: [1, 2]}, "
+        "where: (topology == 'ring_1d') == (microbatch == 1)}"
     )
-    assert axis(tmp_path, text, "topology").rows == (("ring_1d", 1), ("torus", 2))
+    without_search = STUDY.partition("search:")
+    study = load(tmp_path, without_search[0].replace("  topology: ring_1d\n", f"{text}\n"))
+    assert next(found for found in study.boxes[0].axes if found.name == "topology").rows == (
+        ("ring_1d", 1),
+        ("torus", 2),
+    )
 
 
 def test_a_large_table(tmp_path: Path) -> None:
     text = (
-        "  microbatch: {columns: [microbatch, pipeline_parallel, dim_z], values: {microbatch: {range: [1, 128, 1]}, "
-        "pipeline_parallel: {range: [1, 128, 1]}, dim_z: {range: [1, 128, 1]}}, "
-        "where: microbatch*pipeline_parallel*dim_z == 64}"
+        "  microbatch: {columns: [microbatch, pipeline_parallel, resident_microbatches], "
+        "values: {microbatch: {range: [1, 128, 1]}, pipeline_parallel: {range: [1, 128, 1]}, "
+        "resident_microbatches: {range: [1, 128, 1]}}, where: microbatch*pipeline_parallel*resident_microbatches == 64}"
     )
     rows = axis(tmp_path, text, "microbatch").rows
     assert len(rows) == 28

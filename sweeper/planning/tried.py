@@ -1,0 +1,75 @@
+"""What became of the points that a study tried: which can run, which cannot and why, which gave no number."""
+
+import json
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from kernels.codes import REASON, REASONS
+from sweeper.planning.schema import NAMES, field
+
+INFEASIBLE_COUNTS = "infeasible_counts"
+"""Column of the modes that search: of a row of which no point can run, how many points fail which check."""
+FEASIBLE = "feasible"
+TRIED = b"sweeper.tried"
+"""Key under which the metadata of a chunk's rows have its points by reason."""
+CERTAIN = ("_s", "_B")
+"""Endings of metrics that are numbers wherever a point can run: times, rates, bytes. Others may depend on a price or an
+energy that nobody knows, and are then null."""
+RATIO = "_per_B"
+"""Ending of metrics that are infinite where nothing is moved, and then null."""
+SEARCHED_ONLY = "mapping_"
+"""Beginning of metrics that are known only where a mapping is searched."""
+
+
+def certain(metrics: Iterable[str], objectives: Iterable[str]) -> tuple[str, ...]:
+    """Metrics without a finite number of which a point does not count as one that can run."""
+    wanted = set(objectives)
+    return tuple(name for name in metrics if name in wanted or (name.endswith(CERTAIN) and not _uncertain(name)))
+
+
+def _uncertain(metric: str) -> bool:
+    return metric.endswith(RATIO) or metric.startswith(SEARCHED_ONLY)
+
+
+def judged(values: Mapping[str, np.ndarray], names: Iterable[str]) -> np.ndarray:
+    """Reasons of points, `not_finite` for those that could run but have no finite number in one of some columns."""
+    reasons = values["infeasible_reason"]
+    finite = np.logical_and.reduce([np.isfinite(values[name]) for name in names], initial=True)
+    return np.where((reasons == 0.0) & ~finite, float(REASON.not_finite), reasons)
+
+
+def counted(reasons: np.ndarray) -> np.ndarray:
+    """Points [search, reason] of reasons [search, point]."""
+    searches = len(reasons)
+    places = np.arange(searches)[:, None] * len(REASONS) + reasons.astype(np.int64)
+    return np.bincount(places.reshape(-1), minlength=searches * len(REASONS)).reshape(searches, len(REASONS))
+
+
+def by_reason(counts: np.ndarray) -> dict[str, int]:
+    """Points by reason, those that can run as `feasible`; reasons that no point has are left out.
+
+    >>> by_reason(counted(np.array([[0.0, 1.0, 1.0]]))[0])
+    {'feasible': 1, 'area_exceeded': 2}
+    """
+    return {REASONS[code] or FEASIBLE: int(count) for code, count in enumerate(counts) if count}
+
+
+def told(counts: np.ndarray) -> str:
+    """The same as text for a search of which no point can run; "" for the others."""
+    if counts[0]:
+        return ""
+    ranked = sorted(by_reason(counts).items(), key=lambda item: -item[1])
+    return ", ".join(f"{reason} {count}" for reason, count in ranked)
+
+
+def with_counts(rows: pa.Table, counts: np.ndarray) -> pa.Table:
+    """Rows that carry, beside the columns, how many points were tried for them."""
+    return rows.replace_schema_metadata({**(rows.schema.metadata or {}), TRIED: json.dumps(by_reason(counts))})
+
+
+def counts_field() -> pa.Field:
+    """The column of counts by reason."""
+    about = "where no point of a search can run: how many fail which check"
+    return field(INFEASIBLE_COUNTS, NAMES, "", about, "parameter")

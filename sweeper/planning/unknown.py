@@ -1,0 +1,74 @@
+"""Objectives that nobody can know: they depend on a number that an entry of the library does not give."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from sweeper.engine.program import InputColumn, Program
+from sweeper.engine.space import Grid
+from sweeper.errors import Place, Problems
+from sweeper.inputs.numbers import values_of
+from sweeper.planning.columns import Columns, structures
+from sweeper.words.columns import role_columns
+from sweeper.words.system import ROLES
+
+PRICED = ("chip", "memory")
+"""Roles whose entries must have a price where an objective counts money."""
+MOST_NAMED = 5
+
+
+def unknown_objectives(columns: Columns, grids: Sequence[Grid]) -> Problems:
+    """Objectives that read a number that is not known, or count money for something without a price."""
+    problems: dict[tuple[Place, str], None] = {}
+    for grid, structure in structures(grids):
+        for objective in columns.study.objectives:
+            program = columns.program(grid, structure, (objective.column,))
+            place = columns.study.places[objective.column]
+            for message in (*_unknown(grid, program), *_unpriced(grid, program, objective.column)):
+                problems[place, f"{objective.column} {message}"] = None
+    return Problems(place.problem(message) for place, message in problems)
+
+
+def _unknown(grid: Grid, program: Program) -> Iterator[str]:
+    """Inputs that are NaN for some entry."""
+    for name in sorted(program.inputs_read):
+        column = program.inputs[name]
+        if not column.array and len(column.needs) <= 1:
+            absent = [label for label, value in _by_value(grid, column).items() if np.isnan(value)]
+            if absent:
+                yield f"cannot be known: {_listed(absent)} says nothing of {name} ({column.about})"
+
+
+def _unpriced(grid: Grid, program: Program, objective: str) -> Iterator[str]:
+    """Entries all of whose prices are 0, if the objective is money or per money."""
+    if "usd" not in objective:
+        return
+    for role in PRICED:
+        prices = [
+            column
+            for name in role_columns(role)
+            if name in program.inputs_read and "usd" in (column := program.inputs[name]).unit and len(column.needs) <= 1
+        ]
+        by_entry = [_by_value(grid, column) for column in prices]
+        free = [label for label in (by_entry[0] if by_entry else ()) if all(not by.get(label, 1.0) for by in by_entry)]
+        if free:
+            yield f"would count nothing for the {role} {_listed(free)}, which has no price"
+
+
+def _by_value(grid: Grid, column: InputColumn) -> Mapping[str, float]:
+    """Values of an input that depends on one column at most, by what that column says."""
+    if not column.needs:
+        (selector,) = [name for name in column.made_of if name in ROLES][:1] or [column.name]
+        labels = [str(value) for value in values_of(grid, selector)[:1]] if selector in ROLES else ["the study"]
+        return dict(zip(labels, column.build({}, 1).tolist(), strict=False))
+    (selector,) = column.needs
+    given = grid.columns[selector]
+    codes = np.arange(float(len(given.values)))
+    values = column.build({selector: codes if isinstance(given.values[0], str) else given.numbers}, len(codes))
+    return dict(zip(map(str, given.values), values.tolist(), strict=True))
+
+
+def _listed(labels: Sequence[str]) -> str:
+    return ", ".join(labels[:MOST_NAMED]) + (
+        f" and {len(labels) - MOST_NAMED} more" if len(labels) > MOST_NAMED else ""
+    )

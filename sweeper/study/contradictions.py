@@ -1,0 +1,107 @@
+"""What a study says against itself, or against what its library entries say: a mistake, unless it is meant."""
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from sweeper.errors import Place, Problem, Problems
+from sweeper.library.entries import Entry
+from sweeper.study.columns import Stock
+from sweeper.study.drafts import BoxDraft, WrittenAxis
+from sweeper.words.system import ROLES
+
+DIMENSIONS = ("dim_x", "dim_y", "dim_z")
+ALWAYS_SUPPORTED = ("bf16", "fp16")
+"""Formats that `peak_flops` is for; the others have a peak of their own, 0 where a chip does not support them."""
+
+
+class Pair(NamedTuple):
+    """An entry in the role `part` may say which entry in the role `of` it belongs to; `override` allows any other."""
+
+    part: str
+    of: str
+    override: str
+
+
+PAIRS = (
+    Pair("chip", "memory", "memory"),
+    Pair("chip", "node", "node"),
+    Pair("calibration", "chip", "calibration"),
+    Pair("package", "chip", "package"),
+    Pair("technology", "template", "technology"),
+    Pair("technology", "node", "node"),
+)
+
+
+def check_contradictions(
+    draft: BoxDraft, owners: Mapping[str, WrittenAxis], stock: Stock, problems: Problems
+) -> Iterator[Place]:
+    """Problems of a box that contradicts itself; yields the places of overrides that allow something in it."""
+    problems.extend(_of_dimensions(draft, owners, stock))
+    for override, column, message in (*_of_entries(draft, stock), *_of_formats(draft, stock)):
+        if override in draft.overrides:
+            yield draft.overrides[override]
+        else:
+            place = owners[column].place if column in owners else draft.node.place
+            problems.append(place.problem(f"{message}; say override: [{override}] if this is meant"))
+
+
+def _of_dimensions(draft: BoxDraft, owners: Mapping[str, WrittenAxis], stock: Stock) -> Iterator[Problem]:
+    """The extents of the network's dimensions must multiply to the chips, along dimensions that the topology has."""
+    if not draft.names("chips") or not draft.names("dim_x"):
+        return
+    unlike = [
+        f"{' x '.join(f'{extent:g}' for extent in extents)} is not {chips:g}"
+        for chips, *extents in draft.combinations(("chips", *DIMENSIONS))
+        if math.prod(map(float, extents)) != chips
+    ]
+    if unlike:
+        more = f" ({len(unlike)} combinations)" if len(unlike) > 1 else ""
+        advice = "give them in a table with where: dim_x*dim_y*dim_z == chips"
+        yield owners["dim_x"].place.problem(f"the dimensions do not hold the chips: {unlike[0]}{more}; {advice}")
+    for topology, *extents in draft.combinations(("topology", *DIMENSIONS)) if draft.names("topology") else ():
+        count = len(stock.library.find("topology", str(topology)).dimensions)
+        beyond = [name for name, extent in zip(DIMENSIONS[count:], extents[count:], strict=True) if extent != 1]
+        if beyond:
+            yield owners[beyond[0]].place.problem(f"topology {topology} has {count} dimensions; {beyond[0]} must be 1")
+            return
+
+
+def _of_entries(draft: BoxDraft, stock: Stock) -> Iterator[tuple[str, str, str]]:
+    """Override, column and message of entries that belong to others than those that the box names beside them."""
+    for pair in PAIRS:
+        if not draft.names(pair.part) or not draft.names(pair.of):
+            continue
+        found = [
+            (part, of)
+            for part, of in (
+                (_entry(stock, pair.part, str(left)), _entry(stock, pair.of, str(right)))
+                for left, right in draft.combinations((pair.part, pair.of))
+            )
+            if not part.belongs_to(of)
+        ]
+        if found:
+            part, of = found[0]
+            more = f" (and {len(found) - 1} other combinations)" if len(found) > 1 else ""
+            belongs = " or ".join(part.fits[of.kind])
+            yield (
+                pair.override,
+                pair.override,
+                f"{pair.part} {part.name} goes with {pair.of} {belongs}, found {of.name}{more}",
+            )
+
+
+def _entry(stock: Stock, role: str, name: str) -> Entry:
+    return stock.library.find(ROLES[role], name)
+
+
+def _of_formats(draft: BoxDraft, stock: Stock) -> Iterator[tuple[str, str, str]]:
+    """Override, column and message of a format in which a chip cannot compute."""
+    for chip, number_format in draft.combinations(("chip", "compute_format")) if draft.names("compute_format") else ():
+        if not draft.names("chip") or number_format in ALWAYS_SUPPORTED:
+            continue
+        peak = f"peak_flops_{number_format}"
+        entry = stock.library.find("chip", str(chip))
+        if not draft.names(f"chip.{peak}") and entry.values[peak].number == 0.0:
+            yield "format", "compute_format", f"chip {chip} does not compute in {number_format}: its {peak} is 0"
+            return

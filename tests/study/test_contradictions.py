@@ -1,0 +1,198 @@
+"""What a study says against itself or its entries is a mistake, unless `override` says that it is meant."""
+
+from pathlib import Path
+
+import pytest
+
+from sweeper.errors import SpecError
+from sweeper.library.entries import FITTING
+from sweeper.library.library import Library, builtin_specs
+from sweeper.planning.plan import make_plan
+
+AXES = {
+    "workload": "gpt3_175b",
+    "chip": "a100_sxm4_80gb",
+    "memory": "hbm2e",
+    "link": "nvlink3",
+    "topology": "switch",
+    "chips": "8",
+    "dim_x": "8",
+}
+GENERATED = {
+    "workload": "gpt3_175b",
+    "template": "deepflow_v100",
+    "memory": "hbm2e",
+    "link": "nvlink3",
+    "topology": "switch",
+    "chips": "8",
+    "dim_x": "8",
+}
+
+MEMORIES = [
+    ("a100_sxm4_80gb", "ddr4"),
+    ("a100_sxm4_80gb", "hbm3_h100"),
+    ("a100_sxm4_40gb", "hbm2e"),
+    ("h100_sxm5_80gb", "ddr4"),
+    ("h100_sxm5_80gb", "hbm3e"),
+    ("h100_sxm", "ddr4"),
+    ("h200_sxm5_141gb", "hbm3_h100"),
+    ("b200_sxm6_180gb", "hbm3e"),
+    ("l40s", "hbm2e"),
+    ("mi300x_oam", "hbm3_h100"),
+    ("tpu_v4_chip", "hbm2"),
+    ("gaudi_2", "hbm2e"),
+    ("sn30", "hbm3"),
+    ("v100_sxm2_32gb", "hbm2e"),
+]
+CALIBRATIONS = [
+    ("h100_sxm5_80gb", "hbm3_h100", "tpu_v5p_maxtext"),
+    ("h100_sxm5_80gb", "hbm3_h100", "a100_megatron_2022"),
+    ("a100_sxm4_80gb", "hbm2e", "h100_llm_foundry"),
+    ("a100_sxm4_80gb", "hbm2e", "h200_gemm_bf16"),
+    ("h200_sxm5_141gb", "hbm3e", "h100_nanotron"),
+    ("b200_sxm6_180gb", "hbm3e_b200", "gb200_nccl"),
+    ("mi300x_oam", "hbm3_mi300x", "a100_gemm_bf16"),
+    ("tpu_v5p_chip", "hbm2e_tpu_v5p", "h100_gemm_bf16"),
+]
+TECHNOLOGIES = [
+    ("deepflow_v100", "public_n7_from_n7"),
+    ("deepflow_v100", "public_n3_from_n7"),
+    ("deepflow_p4", "public_n5_from_n7"),
+    ("gpu_n7", "deepflow_n7"),
+    ("gpu_n7", "paper_n5"),
+    ("gpu_n7", "public_n3"),
+]
+FORMATS = [
+    ("a100_sxm4_80gb", "hbm2e", "fp8"),
+    ("a100_sxm4_80gb", "hbm2e", "fp4"),
+    ("h100_sxm5_80gb", "hbm3_h100", "fp4"),
+    ("v100_sxm2_32gb", "hbm2", "int8"),
+]
+NODES = [("a100_sxm4_80gb", "hbm2e", "n5"), ("h100_sxm5_80gb", "hbm3_h100", "n7"), ("v100_sxm2_32gb", "hbm2", "n7")]
+DIMENSIONS = [
+    {"dim_x": "4"},
+    {"chips": "16"},
+    {"topology": "torus_2d", "dim_x": "4", "dim_y": "4"},
+    {"chips": "[8, 16]"},
+    {"topology": "torus_3d", "dim_x": "2", "dim_y": "2", "dim_z": "3"},
+    {"dim_x": "{powers_of_two: [4, 8]}"},
+    {"dim_x": "4", "dim_y": "2"},
+]
+
+PLANTED = [
+    *({"chip": chip, "memory": memory} for chip, memory in MEMORIES),
+    *({"chip": chip, "memory": memory, "calibration": name} for chip, memory, name in CALIBRATIONS),
+    *({"chip": chip, "memory": memory, "compute_format": name} for chip, memory, name in FORMATS),
+    *(
+        {"chip": chip, "memory": memory, "chip_cost": "package", "package": "chiplets", "node": node}
+        for chip, memory, node in NODES
+    ),
+    {"chip": "h100_sxm5_80gb", "memory": "hbm3_h100", "package": "a100"},
+    {"chip": "h200_sxm", "memory": "hbm3e", "package": "a100_catch"},
+]
+OVERRIDES = {"calibration": "calibration", "compute_format": "format", "node": "node", "package": "package"}
+
+
+def written(axes: dict[str, str], override: str = "") -> str:
+    head = f"study: planted\n{f'override: {override}' if override else 'title: none'}\naxes:\n"
+    return head + "".join(f"  {name}: {value}\n" for name, value in axes.items())
+
+
+def mistakes(tmp_path: Path, text: str) -> list[str]:
+    """Mistakes of a study, each as `line: message`."""
+    path = tmp_path / "study.yaml"
+    path.write_text(text)
+    try:
+        make_plan(path)
+    except SpecError as caught:
+        return [f"{problem.line}: {problem.message}" for problem in caught.problems]
+    return []
+
+
+def line_of(text: str, column: str) -> int:
+    return next(n for n, line in enumerate(text.splitlines(), 1) if line.startswith(f"  {column}:"))
+
+
+def kind_of(planted: dict[str, str]) -> str:
+    return next((column for column in OVERRIDES if column in planted), "memory")
+
+
+@pytest.mark.parametrize("planted", PLANTED, ids=lambda planted: "-".join(planted.values()))
+def test_a_part_of_another_chip_is_a_mistake_unless_it_is_meant(tmp_path: Path, planted: dict[str, str]) -> None:
+    column = kind_of(planted)
+    override = OVERRIDES.get(column, column)
+    text = written({**AXES, **planted})
+    (mistake,) = mistakes(tmp_path, text)
+    assert mistake.startswith(f"{line_of(text, column)}: ")
+    assert f"say override: [{override}] if this is meant" in mistake
+    assert mistakes(tmp_path, written({**AXES, **planted}, override)) == []
+
+
+@pytest.mark.parametrize(("template", "technology"), TECHNOLOGIES)
+def test_a_technology_of_another_ladder_is_a_mistake_unless_it_is_meant(
+    tmp_path: Path, template: str, technology: str
+) -> None:
+    axes = {**GENERATED, "template": template, "technology": technology}
+    text = written(axes)
+    (mistake,) = mistakes(tmp_path, text)
+    assert mistake.startswith(f"{line_of(text, 'technology')}: technology {technology} goes with template process_")
+    assert mistakes(tmp_path, written(axes, "technology")) == []
+
+
+@pytest.mark.parametrize("dimensions", DIMENSIONS, ids=lambda dimensions: "-".join(dimensions.values()))
+def test_dimensions_hold_the_chips(tmp_path: Path, dimensions: dict[str, str]) -> None:
+    text = written({**AXES, **dimensions})
+    found = mistakes(tmp_path, text)
+    assert len(found) == 1
+    assert "the dimensions do not hold the chips" in found[0] or "must be 1" in found[0]
+
+
+def test_a_table_of_dimensions_that_hold_the_chips_is_none(tmp_path: Path) -> None:
+    axes = {name: value for name, value in AXES.items() if name not in ("chips", "dim_x", "topology")}
+    table = "{columns: [chips, dim_x, dim_y, topology], rows: [[8, 8, 1, switch], [16, 8, 2, torus_2d]]}"
+    assert mistakes(tmp_path, written({**axes, "network": table})) == []
+
+
+def test_an_override_that_allows_nothing_is_a_mistake(tmp_path: Path) -> None:
+    assert mistakes(tmp_path, written(AXES)) == []
+    (mistake,) = mistakes(tmp_path, written(AXES, "memory"))
+    assert mistake.startswith("2: nothing to override")
+    (mistake,) = mistakes(tmp_path, written(AXES, "colour"))
+    assert mistake.startswith("2: unknown override 'colour'")
+
+
+def test_an_override_of_a_box_holds_there_only(tmp_path: Path) -> None:
+    text = written({**AXES, "memory": "[hbm2e, ddr4]"}) + "boxes:\n  - override: memory\n  - axes: {microbatch: 2}\n"
+    (mistake,) = mistakes(tmp_path, text)
+    assert "goes with memory hbm2e, found ddr4" in mistake
+
+
+@pytest.mark.parametrize(
+    ("extra", "objective", "message"),
+    [
+        ({"chip.price": "0 usd"}, "system_price_usd", "would count nothing for the chip"),
+        ({"package": "a100"}, "mapping_time_s", "cannot be known"),
+    ],
+)
+def test_an_objective_that_nobody_knows_is_a_mistake(
+    tmp_path: Path, extra: dict[str, str], objective: str, message: str
+) -> None:
+    axes = {**AXES, **extra}
+    if objective == "mapping_time_s":
+        axes = {**AXES, "workload": "gpt3_1t", "chip": "wse_2", "memory": "hbm3"}
+    found = mistakes(
+        tmp_path, written(axes) + f"search: {{microbatch: [1, 2]}}\nobjective: {{minimise: {objective}}}\n"
+    )
+    assert any(f"{objective} {message}" in mistake for mistake in found), found
+
+
+def test_every_word_of_fits_names_something() -> None:
+    library = Library.load([builtin_specs()])
+    known = {
+        kind: {word for entry in library.select(kind) for word in (entry.name, *entry.aliases, *entry.tags)}
+        for kind in FITTING
+    }
+    for kind in ("chip", "calibration", "package", "technology"):
+        for name in library.names(kind):
+            for other, words in library.find(kind, name).fits.items():
+                assert words and set(words) <= known[other], (kind, name)
