@@ -1,6 +1,7 @@
 """Evidence: scores against measurements, fitted constants, published claims."""
 
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -56,8 +57,9 @@ def validate(
 def calibrate_command(name: str, write_back: bool) -> None:
     """Fit the constants of a calibration (or of all) to the measured rows that the registry names for it.
 
-    Shown are the constants with the interval of 90 % of resampled fits, and errors in percent: of the fit itself, of
-    rows left out of it, and of sources left out of it.
+    `uncalibrated` shows how far off runs of left-out software stacks are without a calibration. Of the others it shows
+    the constants with the interval of 90 % of resampled fits, and errors in percent: of the fit itself, of rows left
+    out of it, and of sources left out of it.
 
     \b
     Example: sweeper calibrate a100_megatron_2022
@@ -65,8 +67,14 @@ def calibrate_command(name: str, write_back: bool) -> None:
     from sweeper.evidence.calibration import named
     from sweeper.evidence.calibration_files import write_constants
     from sweeper.evidence.fitting import calibrate
-    from sweeper.evidence.tables import fitted
+    from sweeper.evidence.left_out_stacks import DEFAULT, left_out_bands
+    from sweeper.evidence.tables import LEFT_OUT, fitted
+    from sweeper.views.text import listing
 
+    if name == DEFAULT:
+        bands = {task: asdict(band) for task, band in left_out_bands().items()}
+        echo(bands, lambda: listing([{"task": task, **band} for task, band in bands.items()], LEFT_OUT))
+        return
     fits = [calibrate(calibration) for calibration in named(name)]
     summaries = {fit.calibration.name: fit.summary for fit in fits}
     echo(summaries, lambda: fitted(summaries))

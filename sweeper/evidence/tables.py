@@ -11,6 +11,10 @@ MEASURES = {"median_ape": "MEDIAN", "mean_ape": "MEAN", "p90_ape": "P90", "max_a
 """Statistics of relative errors in percent, and their headings."""
 
 
+LEFT_OUT = {"task": "TASK", "low": "P5", "high": "P95", "runs": "RUNS", "stacks": "STACKS LEFT OUT IN TURN"}
+"""Headings of the bands of measured over predicted time without a calibration."""
+
+
 def in_percent(value: float | None) -> str:
     """A percentage with two digits after the point."""
     return "-" if value is None else f"{value:.2f}"

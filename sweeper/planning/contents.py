@@ -12,6 +12,7 @@ from sweeper.inputs.families import FAMILIES, family_of
 from sweeper.inputs.numbers import values_of
 from sweeper.planning.modes import MODES, Mode
 from sweeper.planning.schema import axis_columns, dataset_schema, metric_field
+from sweeper.planning.standing import UNCALIBRATED_TIMES, standing_field, uncalibrated_times
 from sweeper.planning.tried import certain, counts_field
 from sweeper.study.study import Study
 from sweeper.words.columns import engine_column
@@ -96,5 +97,6 @@ class Contents:
     def schema(self, programs: Sequence[Program], metadata: dict[str, str]) -> pa.Schema:
         """Schema with unit, meaning, grade and sources of every column, given the programs that write the metrics."""
         metrics = [metric_field(name, programs, self.study.output.float32) for name in self.metrics]
-        counts = [] if self.mode.cuts_searches else [counts_field()]
-        return dataset_schema(self.axes, [*counts, *self.mode.fields(metrics)], metadata)
+        told = [standing_field(), *([] if self.mode.cuts_searches else [counts_field()])]
+        metadata = {**metadata, UNCALIBRATED_TIMES: uncalibrated_times(self.study.library)}
+        return dataset_schema(self.axes, [*told, *self.mode.fields(metrics)], metadata)

@@ -23,6 +23,7 @@ from sweeper.planning.columns import Columns, structures, with_structure
 from sweeper.planning.contents import Contents
 from sweeper.planning.identity import code_used, library_used
 from sweeper.planning.schema import ENCODING, dataset_rows
+from sweeper.planning.standing import STANDING, standings
 from sweeper.planning.trials import with_trials
 from sweeper.planning.tried import with_counts
 from sweeper.planning.unknown import unknown_objectives
@@ -193,7 +194,8 @@ class Plan:
         """Rows of one chunk, in the order of their point numbers; the metadata count the points tried by reason."""
         grid, ranges = self.chunks.locate(chunk)
         rows = self.contents.mode.rows(self.columns, self.contents, grid, ranges)
-        return with_counts(dataset_rows(self.schema, self.contents.axes, grid, rows.numbers, rows.values), rows.tried)
+        values = {**rows.values, STANDING: standings(self.study, grid, rows.numbers)}
+        return with_counts(dataset_rows(self.schema, self.contents.axes, grid, rows.numbers, values), rows.tried)
 
     def points(self, point_ids: Sequence[int], wanted: Sequence[str]) -> dict[str, np.ndarray]:
         """Columns of some points of one box, by their numbers in the study."""

@@ -122,7 +122,7 @@ def dataset_rows(
     axes: Mapping[str, list[float | str]],
     grid: Grid,
     numbers: np.ndarray,
-    values: Mapping[str, np.ndarray],
+    values: Mapping[str, np.ndarray | pa.Array],
 ) -> pa.Table:
     """Rows of the dataset for points numbered within a box; `axes` as `axis_columns` gives them."""
     digits = grid.digits(numbers)
@@ -140,7 +140,8 @@ def dataset_rows(
             name = axis_of[column.name]
             arrays.append(_axis_array(grid, name, axes[name], digits, column.type))
         elif column.type == NAMES:
-            arrays.append(pa.array(values[column.name], pa.string()).cast(NAMES))
+            named = values[column.name]
+            arrays.append(named if isinstance(named, pa.Array) else pa.array(named, pa.string()).cast(NAMES))
         else:
             arrays.append(_known(values[column.name].astype(column.type.to_pandas_dtype())))
     return pa.Table.from_arrays(arrays, schema=schema)

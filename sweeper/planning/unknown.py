@@ -24,16 +24,17 @@ def unknown_objectives(columns: Columns, grids: Sequence[Grid]) -> Problems:
         for objective in columns.study.objectives:
             program = columns.program(grid, structure, (objective.column,))
             place = columns.study.places[objective.column]
-            for message in (*_unknown(grid, program), *_unpriced(grid, program, objective.column)):
+            for message in (*_unknown(grid, program, objective.column), *_unpriced(grid, program, objective.column)):
                 problems[place, f"{objective.column} {message}"] = None
     return Problems(place.problem(message) for place, message in problems)
 
 
-def _unknown(grid: Grid, program: Program) -> Iterator[str]:
-    """Inputs that are NaN for some entry."""
+def _unknown(grid: Grid, program: Program, objective: str) -> Iterator[str]:
+    """Inputs that are NaN for some entry; prices matter to money only, though an equation may write both."""
     for name in sorted(program.inputs_read):
         column = program.inputs[name]
-        if not column.array and len(column.needs) <= 1:
+        concerns = "usd" not in column.unit or "usd" in objective
+        if concerns and not column.array and len(column.needs) <= 1:
             absent = [label for label, value in _by_value(grid, column).items() if np.isnan(value)]
             if absent:
                 yield f"cannot be known: {_listed(absent)} says nothing of {name} ({column.about})"

@@ -5,6 +5,7 @@ left to the engine: a lazy Polars query may return rows in any order, so each re
 Infeasible points take no part in an answer; a heat map shows them as empty cells.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import polars as pl
 import pyarrow.parquet
 from pyarrow import fs
 
+from sweeper.planning.standing import UNCALIBRATED_TIMES
 from sweeper.study.output import SENSES
 
 Frame = pl.LazyFrame | pl.DataFrame
@@ -46,6 +48,15 @@ def columns(run: str | Path) -> pl.DataFrame:
         for field in schema
     ]
     return pl.DataFrame(rows, schema=dict.fromkeys(("column", "type", *texts), pl.String))
+
+
+def uncalibrated_times(run: str | Path) -> dict[str, tuple[float, float]]:
+    """How measured times of stacks without a calibration compared with predicted ones, by task: 5 % and 95 % quantile
+    of their ratio."""
+    system, _, parts = _parts(run, partial=True)
+    metadata = pyarrow.parquet.read_schema(parts[0], filesystem=system).metadata or {}
+    bands = json.loads(metadata.get(UNCALIBRATED_TIMES.encode(), b"{}"))
+    return {task: (low, high) for task, (low, high) in bands.items()}
 
 
 def units(run: str | Path) -> dict[str, str]:

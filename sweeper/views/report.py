@@ -6,7 +6,8 @@ import polars as pl
 
 from sweeper.engine.cache import source_hash
 from sweeper.errors import UsageFault
-from sweeper.views.analysis import TIMES, best, feasible, infeasible_lines, scan
+from sweeper.planning.standing import STANDING, UNCALIBRATED
+from sweeper.views.analysis import TIMES, best, columns, feasible, infeasible_lines, scan, uncalibrated_times
 from sweeper.views.figures import breakdown_figure, heat_maps, pareto_figure
 from sweeper.views.labels import SYSTEM_COLUMNS, SYSTEM_ROWS
 from sweeper.views.rooflines import ROOFLINE, roofline_figure
@@ -30,15 +31,28 @@ def best_systems(directory: str) -> str:
     varying = everything.select(pl.col(names[1 : names.index("feasible")]).n_unique()).collect().row(0, named=True)
     shown = [name for name, count in varying.items() if name != "workload" and (count > 1 or name in SYSTEM)]
     frame = feasible(everything)
+    told = [name for name in (STANDING,) if name in names]
+    grades = dict(columns(directory).select("column", "grade").iter_rows())
     rows = [
-        (row["workload"], f"{sense} {metric}", row[metric], *(row[name] for name in shown))
+        (row["workload"], f"{sense} {metric}", row[metric], grades[metric], *(row[name] for name in (*told, *shown)))
         for metric, sense in OBJECTIVES.items()
         if metric in names
         for row in best(frame, ["workload"], {metric: sense}).collect().to_dicts()
     ]
     rows.sort(key=lambda row: str(row[0]))
-    lines = [shown_table(("workload", "objective", "value", *shown), rows)] if rows else []
-    return "\n".join([*lines, *infeasible_lines(everything)])
+    lines = [shown_table(("workload", "objective", "value", "grade", *told, *shown), rows)] if rows else []
+    return "\n".join([*lines, *standing_lines(everything, directory), *infeasible_lines(everything)])
+
+
+def standing_lines(frame: pl.LazyFrame, directory: str) -> list[str]:
+    """What it means that rows are uncalibrated, if any are."""
+    if STANDING not in frame.collect_schema():
+        return []
+    if frame.filter(pl.col(STANDING) == UNCALIBRATED).limit(1).collect().is_empty():
+        return []
+    bands = (f"{low:g} to {high:g} in {task}" for task, (low, high) in uncalibrated_times(directory).items())
+    ratios = f"measured over predicted time was {', '.join(bands)} for 90 % of the runs of other stacks, each left out"
+    return [f"uncalibrated: no measurements of the chip; {ratios}"]
 
 
 def draw(directory: str) -> list[Path]:

@@ -34,6 +34,11 @@ CALIBRATION = vocabulary(
     early_stop=fraction("1 if recomputation skips a layer's last product"),
     loss_traffic=free("B", "traffic per logit of the loss, both passes", 24.0),
     memory_reserve=free("B", "memory that runtime and libraries keep"),
+    **{
+        f"{task}_{end}": free("", f"measured over predicted time of {task}, {share} quantile; 0: not known")
+        for task in ("training", "inference")
+        for end, share in (("low", "5 %"), ("high", "95 %"))
+    },
     **POWER,
 )
 """Constants and traits of a software stack on a chip."""

@@ -307,7 +307,7 @@ def test_options_of_the_command_are_checked(tmp_path: Path) -> None:
 
 
 def test_a_study_without_anything_to_optimize_cannot_be_optimized(tmp_path: Path) -> None:
-    axes = {"template": None, "stack": None, "chip": "a100_sxm_80gb", "memory": "hbm"}
+    axes = {"template": None, "stack": None, "chip": "a100_sxm_80gb", "memory": "hbm2e"}
     for changes, fragment in (({"objective": None}, "nothing to optimize"), ({"axes": axes}, "an axis template")):
         path = write(tmp_path / "study", optimize=None, **changes)
         result = call("optimize", path, "--out", tmp_path / "out", "-q")
@@ -532,7 +532,7 @@ def test_constraints_that_nothing_meets_are_the_reason(tmp_path: Path) -> None:
     assert found["search_spread"][0] is None
     assert found["infeasible_counts"].to_list()[0].startswith("constraint_failed ")
     result = call("optimize", path, "--out", tmp_path / "out", "-q")
-    assert result.exit_code == 0 and "infeasible: 1 rows" in result.stdout
+    assert result.exit_code == 5 and "infeasible: 1 rows" in result.stdout
     assert "above the best" not in result.stdout
 
 

@@ -129,7 +129,7 @@ def test_the_message_tells_which_family_reads_it(tmp_path: Path) -> None:
 
 
 def test_the_message_tells_which_columns_would_read_it(tmp_path: Path) -> None:
-    with pytest.raises(SpecError, match="only columns that the study does not keep, such as .*system_price_usd"):
+    with pytest.raises(SpecError, match=r"only columns that the study does not keep, such as .*system_price_usd"):
         plan_of(tmp_path, f"{GRAPH}  chip.price: [1000 usd, 2000 usd]\noutput: {{columns: [iteration_time_s]}}\n")
 
 

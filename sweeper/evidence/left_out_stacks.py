@@ -1,0 +1,105 @@
+"""How far off a prediction without a calibration may be: measured runs of a stack, predicted from all other stacks.
+
+Each software stack on a chip is left out in turn. Its runs are predicted with the stated default, with medians of the
+constants that are fitted to the other stacks. The band is from the 5 % to the 95 % quantile of measured over predicted
+time, in which every stack weighs the same.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+
+import numpy as np
+
+from sweeper.evidence.measured import measured_point
+from sweeper.evidence.measured_rows import MeasuredPoint, read_rows
+from sweeper.evidence.predictions import evaluate, our_library
+from sweeper.evidence.registry import registry
+from sweeper.library.library import builtin_specs
+from sweeper.words.system import ENTRY_DEFAULTS
+
+DEFAULT = str(ENTRY_DEFAULTS["calibration"])
+TASKS = {
+    "training": {"iteration_time_s": 1.0, "layer_time_s": 1.0, "tokens_per_s_per_chip": -1.0},
+    "inference": {"request_time_s": 1.0, "time_to_first_token_s": 1.0},
+}
+"""Columns that runs of models were measured by, and the power that makes a time of each; kernels alone take no part."""
+CONSTANTS = ("gemm_efficiency", "memory_efficiency", "link_efficiency", "outer_link_efficiency", "kernel_overhead")
+"""Constants of which a stack that is left out gets the median of the others."""
+BAND = (0.05, 0.95)
+
+
+@dataclass(frozen=True)
+class Band:
+    """Quantiles of measured over predicted time, and on how much they stand."""
+
+    low: float
+    high: float
+    runs: int
+    stacks: int
+
+
+def left_out_bands() -> dict[str, Band]:
+    """The band of each task, over all bundled runs of models."""
+    points = _runs()
+    stacks = sorted({_stack(point) for point in points})
+    constants = {stack: _medians([other for other in stacks if other != stack]) for stack in stacks}
+    blank = [_without_calibration(point, constants[_stack(point)]) for point in points]
+    predicted = [value for value, _ in evaluate(blank, {})]
+    bands = {}
+    for task, powers in TASKS.items():
+        ratios: dict[str, list[float]] = {}
+        for point, value in zip(points, predicted, strict=True):
+            if point.answer in powers:
+                ratios.setdefault(_stack(point), []).append((point.measured / value) ** powers[point.answer])
+        bands[task] = band_of(list(ratios.values()))
+    return bands
+
+
+def band_of(ratios: Sequence[Sequence[float]]) -> Band:
+    """The band of ratios [stack][run], each stack with the same weight.
+
+    >>> band_of([[1.0], [1.0, 1.0, 2.0]])
+    Band(low=1.0, high=2.0, runs=4, stacks=2)
+    """
+    values = np.concatenate([np.asarray(runs) for runs in ratios])
+    weights = np.concatenate([np.full(len(runs), 1.0 / len(runs)) for runs in ratios])
+    low, high = np.quantile(values, BAND, weights=weights, method="inverted_cdf")
+    return Band(float(low), float(high), len(values), len(ratios))
+
+
+def _runs() -> list[MeasuredPoint]:
+    """Every bundled run of a model on a stack with a calibration."""
+    known, folder = registry(), builtin_specs() / "measurements"
+    answers = {answer for powers in TASKS.values() for answer in powers}
+    rows = ((table["layout"], row) for table in known["tables"] for row in read_rows(folder / table["file"]))
+    points = (measured_point(row, layout, known) for layout, row in rows)
+    runs = (point for point in points if isinstance(point, MeasuredPoint) and point.answer in answers)
+    return [run for run in runs if run.columns.get("calibration", DEFAULT) != DEFAULT and np.isfinite(run.measured)]
+
+
+def _stack(point: MeasuredPoint) -> str:
+    """Software of a run: the first two words of its calibration's name, chip and framework."""
+    return "_".join(str(point.columns["calibration"]).split("_")[:2])
+
+
+def _medians(stacks: Sequence[str]) -> Mapping[str, float]:
+    """Medians of the constants that are fitted in calibrations of some stacks."""
+    library = our_library()
+    entries = [
+        library.find("calibration", name)
+        for name in library.names("calibration")
+        if any(name.startswith(stack) for stack in stacks)
+    ]
+    fitted = {
+        name: [entry.values[name].number for entry in entries if entry.values[name].grade == "fitted"]
+        for name in CONSTANTS
+    }
+    return {name: median(values) for name, values in fitted.items() if values}
+
+
+def _without_calibration(point: MeasuredPoint, constants: Mapping[str, float]) -> MeasuredPoint:
+    """A run as a study would have it that knows nothing of its stack."""
+    kept = {name: value for name, value in point.columns.items() if not name.startswith("calibration")}
+    replaced = {f"calibration.{name}": value for name, value in constants.items()}
+    return replace(point, columns={**kept, **replaced})

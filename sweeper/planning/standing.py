@@ -1,0 +1,66 @@
+"""Whose measurements stand behind a row: those of its own chip, those of another chip, or none."""
+
+import json
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from sweeper.engine.space import Grid
+from sweeper.inputs.families import family_of
+from sweeper.inputs.numbers import selector_of, values_of
+from sweeper.library.library import Library
+from sweeper.planning.schema import NAMES, field
+from sweeper.study.study import Study
+from sweeper.words.system import ENTRY_DEFAULTS
+
+STANDING = "standing"
+"""Column of the dataset that says it."""
+STANDINGS = ("calibrated", "calibrated_elsewhere", "uncalibrated")
+CALIBRATED, ELSEWHERE, UNCALIBRATED = STANDINGS
+UNCALIBRATED_TIMES = "sweeper.uncalibrated_times"
+"""Key of the schema's metadata: 5 % and 95 % quantile of measured over predicted times of stacks left out, by task."""
+TASKS = ("training", "inference")
+
+
+def standing_field() -> pa.Field:
+    """The column of the standing."""
+    about = "whose measurements its calibration was fitted to: those of its chip, of another chip, or nobody's"
+    return field(STANDING, NAMES, "", about, "parameter")
+
+
+def uncalibrated_times(library: Library) -> str:
+    """The metadata: how far measured times lay from those predicted without a calibration, as JSON."""
+    values = library.find("calibration", ENTRY_DEFAULTS["calibration"]).values
+    return json.dumps({task: [values[f"{task}_{end}"].number for end in ("low", "high")] for task in TASKS})
+
+
+def standings(study: Study, grid: Grid, numbers: np.ndarray) -> pa.Array:
+    """The standing of points numbered within a box."""
+    digits = grid.digits(numbers)
+    codes, values = zip(*(_codes(grid, name, digits) for name in ("workload", "chip", "calibration")), strict=True)
+    table = np.array(
+        [
+            [
+                [STANDINGS.index(_standing(study, workload, chip, calibration)) for calibration in values[2]]
+                for chip in values[1]
+            ]
+            for workload in values[0]
+        ],
+        np.int32,
+    )
+    return pa.DictionaryArray.from_arrays(table[codes], pa.array(STANDINGS))
+
+
+def _codes(grid: Grid, name: str, digits: Sequence[np.ndarray]) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Which value of a column points have, and its values."""
+    column = grid.columns.get(selector_of(grid, name))
+    codes = np.zeros(len(digits[0]), np.int32) if column is None else column.codes[digits[column.axis]]
+    return codes, tuple(map(str, values_of(grid, name)))
+
+
+def _standing(study: Study, workload: str, chip: str, calibration: str) -> str:
+    entry = study.library.find("calibration", calibration)
+    if family_of(study.workloads[workload]) == "graph" or "chip" not in entry.fits:
+        return UNCALIBRATED
+    return CALIBRATED if entry.belongs_to(study.library.find("chip", chip)) else ELSEWHERE

@@ -1,0 +1,75 @@
+"""Rows say whose measurements stand behind them, in the dataset, its schema, the answer and the pictures."""
+
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+from click.testing import CliRunner
+
+import sweeper
+from sweeper.cli import main
+from sweeper.evidence.left_out_stacks import band_of, left_out_bands
+from sweeper.library.library import Library, builtin_specs
+from sweeper.planning.plan import make_plan
+from sweeper.planning.standing import STANDING
+from sweeper.views.analysis import uncalibrated_times
+from sweeper.views.labels import workloads
+from tests.planning.test_unread import GRAPH, TRANSFORMER
+
+
+def standing(tmp_path: Path, text: str) -> list[str]:
+    path = tmp_path / "study.yaml"
+    path.write_text(text)
+    plan = make_plan(path)
+    frame = pl.concat([pl.DataFrame(plan.evaluate(chunk)) for chunk in range(plan.chunk_count)])
+    return [str(each) for each in frame.sort("point_id")[STANDING]]
+
+
+def test_a_row_is_calibrated_by_measurements_of_its_own_chip_only(tmp_path: Path) -> None:
+    assert standing(tmp_path, TRANSFORMER) == ["uncalibrated"]
+    assert standing(tmp_path, f"{TRANSFORMER}  calibration: a100_megatron_2022\n") == ["calibrated"]
+    table = (
+        "  systems: {columns: [chip, memory, calibration], rows: [[a100_sxm4_80gb, hbm2e, a100_megatron_2022], "
+        "[h100_sxm5_80gb, hbm3_h100, a100_megatron_2022], [h100_sxm5_80gb, hbm3_h100, uncalibrated]]}\n"
+    )
+    mixed = TRANSFORMER.replace("  chip: a100_sxm4_80gb\n  memory: hbm2e\n", table)
+    assert standing(tmp_path, f"override: calibration\n{mixed}") == [
+        "calibrated",
+        "calibrated_elsewhere",
+        "uncalibrated",
+    ]
+
+
+def test_graphs_read_no_calibration(tmp_path: Path) -> None:
+    assert standing(tmp_path, GRAPH) == ["uncalibrated"]
+
+
+def test_the_default_quotes_the_bands_of_left_out_stacks() -> None:
+    values = Library.load([builtin_specs()]).find("calibration", "uncalibrated").values
+    for task, band in left_out_bands().items():
+        assert values[f"{task}_low"].number == pytest.approx(band.low, abs=0.005)
+        assert values[f"{task}_high"].number == pytest.approx(band.high, abs=0.005)
+        assert f"({band.runs}" in values[f"{task}_low"].source
+        assert band.low < 1.0 < band.high
+
+
+def test_a_band_weighs_stacks_and_not_runs() -> None:
+    many, few = [1.0] * 998 + [0.5, 3.0], [2.0]
+    band = band_of([many, few])
+    assert (band.low, band.high, band.runs, band.stacks) == (1.0, 2.0, 1001, 2)
+
+
+def test_answers_and_pictures_say_that_times_are_uncalibrated(tmp_path: Path) -> None:
+    path = tmp_path / "study.yaml"
+    path.write_text(GRAPH)
+    result = CliRunner().invoke(main, ["run", str(path), "--out", str(tmp_path / "out"), "-q"])
+    assert result.exit_code == 0, result.output
+    heads, *lines = result.stdout.splitlines()
+    assert {"grade", "standing"} <= set(heads.split())
+    assert all("uncalibrated" in line and "assumed" in line for line in lines if line.startswith("gpt3_1t"))
+    low, high = uncalibrated_times(lines[-1])["training"]
+    assert f"measured over predicted time was {low:g} to {high:g} in training" in result.stdout
+    assert [notes for _, _, notes in workloads(sweeper.scan(lines[-1]))] == ["Uncalibrated."]
+    rows = CliRunner().invoke(main, ["query", lines[-1], "select standing from data", "--json"])
+    assert json.loads(rows.stdout) == [{"standing": "uncalibrated"}], rows.output
