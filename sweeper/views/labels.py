@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from sweeper.planning.standing import STANDING, UNCALIBRATED
 from sweeper.views.analysis import Frame
+from sweeper.views.marks import standing_note
 from sweeper.words.labels import LABELS, VARIANTS
 
 
@@ -43,17 +43,7 @@ def workloads(frame: Frame) -> Iterator[tuple[str, pl.LazyFrame, str]]:
         points = lazy.filter(pl.col("workload").replace(common) == name)
         chips = points.select(pl.col("chip").unique()).collect().to_series().to_list()
         notes = (VARIANTS[chip].note for chip in sorted(chips) if chip in VARIANTS)
-        yield name, points.with_columns(merged), " ".join(filter(None, [*notes, _standing_note(points)]))
-
-
-def _standing_note(points: pl.LazyFrame) -> str:
-    """What a picture says of points behind which no measurements of their chips stand."""
-    if STANDING not in points.collect_schema():
-        return ""
-    standings = set(points.filter("feasible").select(pl.col(STANDING).cast(pl.String).unique()).collect().to_series())
-    if UNCALIBRATED not in standings:
-        return ""
-    return "Some times are uncalibrated." if len(standings) > 1 else "Uncalibrated."
+        yield name, points.with_columns(merged), " ".join(filter(None, [*notes, standing_note(points)]))
 
 
 def in_order(table: pl.DataFrame) -> pl.DataFrame:

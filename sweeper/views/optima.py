@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from sweeper.study.optimize import BUDGETS
 from sweeper.views.analysis import infeasible_lines, scan
+from sweeper.views.marks import grade_lines, standing_lines
 from sweeper.views.text import shown_table
 
 LONGEST = 60
@@ -29,7 +30,7 @@ def optima(directory: str, shown: Sequence[str]) -> str:
     lines = [shown_table(heads, rows)] if rows else []
     if feasible.height > LONGEST:
         lines.append(f"... the first {LONGEST} of {feasible.height} rows")
-    lines += infeasible_lines(frame)
+    lines += [*grade_lines(directory, shown), *standing_lines(frame, directory), *infeasible_lines(frame)]
     spread = feasible["search_spread"].drop_nulls().max()
     ended = f"; the median start ended at most {100 * spread:.1f} % above the best" if isinstance(spread, float) else ""
     return "\n".join([*lines, f"{frame['search_evaluations'].sum():,.0f} designs evaluated{ended}"])

@@ -6,10 +6,11 @@ import polars as pl
 
 from sweeper.engine.cache import source_hash
 from sweeper.errors import UsageFault
-from sweeper.planning.standing import STANDING, UNCALIBRATED
-from sweeper.views.analysis import TIMES, best, columns, feasible, infeasible_lines, scan, uncalibrated_times
+from sweeper.planning.standing import STANDING
+from sweeper.views.analysis import TIMES, best, feasible, infeasible_lines, scan
 from sweeper.views.figures import breakdown_figure, heat_maps, pareto_figure
 from sweeper.views.labels import SYSTEM_COLUMNS, SYSTEM_ROWS
+from sweeper.views.marks import grades, standing_lines
 from sweeper.views.rooflines import ROOFLINE, roofline_figure
 from sweeper.views.text import shown_table
 
@@ -32,9 +33,9 @@ def best_systems(directory: str) -> str:
     shown = [name for name, count in varying.items() if name != "workload" and (count > 1 or name in SYSTEM)]
     frame = feasible(everything)
     told = [name for name in (STANDING,) if name in names]
-    grades = dict(columns(directory).select("column", "grade").iter_rows())
+    graded = grades(directory)
     rows = [
-        (row["workload"], f"{sense} {metric}", row[metric], grades[metric], *(row[name] for name in (*told, *shown)))
+        (row["workload"], f"{sense} {metric}", row[metric], graded[metric], *(row[name] for name in (*told, *shown)))
         for metric, sense in OBJECTIVES.items()
         if metric in names
         for row in best(frame, ["workload"], {metric: sense}).collect().to_dicts()
@@ -42,17 +43,6 @@ def best_systems(directory: str) -> str:
     rows.sort(key=lambda row: str(row[0]))
     lines = [shown_table(("workload", "objective", "value", "grade", *told, *shown), rows)] if rows else []
     return "\n".join([*lines, *standing_lines(everything, directory), *infeasible_lines(everything)])
-
-
-def standing_lines(frame: pl.LazyFrame, directory: str) -> list[str]:
-    """What it means that rows are uncalibrated, if any are."""
-    if STANDING not in frame.collect_schema():
-        return []
-    if frame.filter(pl.col(STANDING) == UNCALIBRATED).limit(1).collect().is_empty():
-        return []
-    bands = (f"{low:g} to {high:g} in {task}" for task, (low, high) in uncalibrated_times(directory).items())
-    ratios = f"measured over predicted time was {', '.join(bands)} for 90 % of the runs of other stacks, each left out"
-    return [f"uncalibrated: no measurements of the chip; {ratios}"]
 
 
 def draw(directory: str) -> list[Path]:
