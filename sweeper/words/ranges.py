@@ -86,7 +86,7 @@ OPERATION: Range = (1.0, len(OPERATIONS) - 1.0)
 """Codes of what is chosen; the first is 0."""
 DRAFT: Range = (1.0, 32.0)
 """Tokens and branches of a draft, which are taken one by one."""
-EXACT: Range = (1.0, 2.0**53)
+EXACT: Range = (1.0, 1e15)
 """Whole numbers that float64 tells apart."""
 
 PARTS: Range = (1.0, 1e6)
