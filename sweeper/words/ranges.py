@@ -112,5 +112,5 @@ VOLTAGE_STEP: Range = (1e-3, 50.0)
 
 PARAMETER: Range = (1e-30, 1e18)
 """Numbers that a workload names for itself, of any unit."""
-CELL: Range = (1e-30, 1e18)
-"""Numbers that an expression gives: what an int64 holds."""
+AMOUNT: Range = (1e-30, 1e18)
+"""Sizes and bytes that an expression gives: what an int64 holds."""

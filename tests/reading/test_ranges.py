@@ -279,3 +279,71 @@ def test_generators_give_possible_numbers_or_are_refused(case: tuple[str, str]) 
     except SpecError:
         return
     assert all(NUMERIC[name].allows(float(number)) for (number,) in axis.rows)
+
+
+WORKLOAD = """\
+entry:
+  source: s
+  grade: assumed
+  parameters: {side: 1e12, none: 0}
+  layers: 1
+  batch: 1
+  word: 2
+  kernels:
+    - name: "k_{i}"
+      repeat: {i: [1, 3]}
+      type: gemm
+      m: side
+      n: 8
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "fragment"),
+    [
+        ("m: side", "m: side * side", 12, "'side * side' gives 1e+24; m must be 0 or from 1e-30 to 1e18"),
+        ("m: side", "m: side / none", 12, "gives inf; m must be 0"),
+        ("m: side", "m: none / none", 12, "gives nan; m must be 0"),
+        ("m: side", "m: 2 - i", 12, "gives -1; m must be 0"),
+        ("n: 8", "split: {m: 0 - side}\n      n: 8", 13, "split of m must be 0"),
+        ("n: 8", "n: 8\n      collectives: [{channel: all_reduce_data, bytes: side**2}]", 14, "bytes must be 0"),
+        ("batch: 1", "batch: side**2", 6, "batch must be 0"),
+        ("word: 2", "word: 5e-324", 7, "word must be 0"),
+    ],
+)
+def test_what_expressions_of_a_graph_give_must_be_possible(
+    tmp_path: Path, old: str, new: str, line: int, fragment: str
+) -> None:
+    path = tmp_path / "workloads" / "w.yaml"
+    path.parent.mkdir()
+    path.write_text(WORKLOAD.replace(old, new))
+    with pytest.raises(SpecError) as caught:
+        Stock(Library.load([tmp_path])).workload("entry")
+    assert [problem.line for problem in caught.value.problems] == [line]
+    assert fragment in caught.value.problems[0].message
+
+
+def test_what_expressions_of_an_operator_table_give_must_be_possible(tmp_path: Path) -> None:
+    text = (builtin_specs() / "workloads" / "decoder.yaml").read_text(encoding="utf-8")
+    path = tmp_path / "workloads" / "decoder.yaml"
+    path.parent.mkdir()
+    old = next(line for line in text.splitlines() if line.strip().startswith("head_layers:"))
+    path.write_text(text.replace(old, f"{old.split(':')[0]}: (hidden * 1e9)**2"))
+    library = Library.load([tmp_path, builtin_specs()])
+    with pytest.raises(SpecError, match="head_layers must be 0 or from 1e-30 to 1e18") as caught:
+        Stock(library).workload(library.names("workload")[0])
+    assert caught.value.problems[0].line == text.splitlines().index(old) + 1
+
+
+def test_what_expressions_of_a_package_give_must_be_possible(tmp_path: Path) -> None:
+    library = Library.load([builtin_specs()])
+    name = next(name for name in library.names("package") if "silicon_area" in library.find("package", name).values)
+    process = "".join(f"{kind}: {library.names(kind)[0]}, " for kind in ("node", "wafer", "assembly", "test"))
+    path = tmp_path / "packages" / "p.yaml"
+    path.parent.mkdir()
+    die = f"{{name: d, {process}core_area: silicon_area * 1e9}}"
+    path.write_text(f"p:\n  extends: {name}\n  source: s\n  grade: assumed\n  dies:\n    - {die}\n")
+    mine = Library.load([tmp_path, builtin_specs()])
+    with pytest.raises(SpecError, match="area without interfaces must be 0 or from 1e-12 mm") as caught:
+        read_package(mine.find("package", "p"), mine)
+    assert caught.value.problems[0].line == 6
