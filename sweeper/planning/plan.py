@@ -143,7 +143,8 @@ class Plan:
         return [self.columns.program(grid, structure, wanted) for grid, structure in structures(self.grids)]
 
     def check(self) -> None:
-        """Raise SpecError if the study is too large to number or asks for a column that cannot be in its dataset."""
+        """Raise SpecError if the study is too large to number, asks for a column that cannot be in its dataset, or has
+        a workload of impossible size."""
         if self.point_count > LARGEST:
             message = f"the study has {self.point_count:.3g} points; at most {LARGEST:.3g} can be numbered"
             raise self._mistake("axes", "axes", message)
@@ -159,6 +160,8 @@ class Plan:
                 arrays = [name for name in wanted if program.is_array(name)]
                 if arrays:
                     raise self._mistake(arrays[0], "output", f"'{arrays[0]}' is an array; see `sweeper explain`")
+            for message in self.columns.impossible(grid, structure, program):
+                raise self._mistake("workload", "axes", message)
 
     def _mistake(self, word: str, path: str, message: str) -> SpecError:
         """An error at the first place where the study's file has a word."""

@@ -13,6 +13,7 @@ from sweeper.cli import main
 from sweeper.errors import Problem, SpecError
 from sweeper.library.library import FOLDERS, Library, builtin_specs
 from sweeper.library.package_reader import read_package
+from sweeper.planning.plan import make_plan
 from sweeper.reading.limits import possible
 from sweeper.reading.nodes import parse_yaml
 from sweeper.study.axes import Constants, read_axis
@@ -347,3 +348,47 @@ def test_what_expressions_of_a_package_give_must_be_possible(tmp_path: Path) -> 
     with pytest.raises(SpecError, match="area without interfaces must be 0 or from 1e-12 mm") as caught:
         read_package(mine.find("package", "p"), mine)
     assert caught.value.problems[0].line == 6
+
+
+STUDY = """\
+study: sizes
+axes:
+  workload: {workload}
+  {numbers}
+  chip: a100_sxm4_80gb
+  memory: hbm2e
+  link: nvlink3
+  topology: ring
+  chips: 8
+  dim_x: 8
+"""
+
+
+@pytest.mark.parametrize(
+    ("workload", "numbers", "message"),
+    [
+        ("llama2_7b", "workload.layers: 1", ""),
+        (
+            "llama2_7b",
+            "{microbatch: 1e12, sequence_length: 1e12}",
+            "gives 1.6384e+28 in operator embedding of 'llama2_7b'",
+        ),
+        ("llama2_7b", "{microbatch: [1, 1e12], sequence_length: 1e12}", ""),
+        ("gpt3_1t", "microbatch: 1", ""),
+        ("gpt3_1t", "microbatch: 1e12", "of 'gpt3_1t'; it must be 0 or from 1e-30 to 1e18"),
+    ],
+)
+def test_sizes_that_the_numbers_of_a_study_make_impossible_are_told_before_a_run(
+    tmp_path: Path, workload: str, numbers: str, message: str
+) -> None:
+    path = tmp_path / "sizes.yaml"
+    lines = numbers.strip("{}").replace(", s", "\n  s")
+    path.write_text(STUDY.format(workload=workload, numbers=lines))
+    if not message:
+        assert make_plan(path).point_count >= 1
+        return
+    with pytest.raises(SpecError) as caught:
+        make_plan(path)
+    (problem,) = caught.value.problems
+    assert (problem.line, problem.column) == (3, 3)
+    assert message in problem.message
