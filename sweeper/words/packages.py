@@ -9,6 +9,7 @@ import math
 from sweeper.words.attributes import Attribute, count, flag, fraction, free, repeated, vocabulary, whole
 from sweeper.words.ranges import (
     ASPECT,
+    DEFECTS_PER_MM2,
     EFFICIENCY,
     EXPONENT,
     FACTOR,
@@ -28,7 +29,7 @@ from sweeper.words.ranges import (
 NODE = vocabulary(
     wafer_price=free("usd", "price of a processed wafer of `price_diameter`"),
     price_diameter=Attribute("mm", "diameter of the wafer that the price is for", 300.0, WAFER_MM),
-    defect_density=free("1/mm^2", "defects per area that kill a die"),
+    defect_density=free("1/mm^2", "defects per area that kill a die", limits=DEFECTS_PER_MM2),
     critical_area_ratio=free("", "share of the area in which a defect kills", 1.0, limits=SHARE),
     clustering=Attribute("", "alpha of the negative binomial yield", 10.0, RATIO),
     critical_levels=Attribute("", "critical mask levels of the Bose-Einstein yield", 1.0, EXPONENT),
@@ -80,7 +81,7 @@ ASSEMBLY = vocabulary(
     pitch=Attribute("mm", "pitch of bonds", 0.1),
     alignment_yield=fraction("yield of placing one die", 1.0),
     bond_yield=fraction("yield of one bond", 1.0),
-    bond_defect_density=free("1/mm^2", "defects of the bonded face"),
+    bond_defect_density=free("1/mm^2", "defects of the bonded face", limits=DEFECTS_PER_MM2),
     tsv_area=free("mm^2", "area lost to one through-silicon via"),
     tsv_pitch=Attribute("mm", "pitch of vias", 0.1),
     tsv_yield=fraction("yield of one via", 1.0),

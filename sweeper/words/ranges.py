@@ -95,6 +95,8 @@ STACKED: Range = (1.0, 64.0)
 """Dies on top of each other."""
 VOLUME: Range = (1.0, 1e15)
 """Things made of one design, patterns of a test."""
+DEFECTS_PER_MM2: Range = (1e-12, 1.0)
+"""Defects that kill: one per square kilometre to a hundred per square centimetre, more than any process had."""
 WAFER_MM: Range = (10.0, 3000.0)
 """Wafers: an inch to the glass of a display."""
 RETICLE_MM: Range = (0.1, 3000.0)
