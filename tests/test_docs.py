@@ -23,6 +23,7 @@ from sweeper.cli import main
 from sweeper.commands.runs import carry_out
 from sweeper.commands.shared import command
 from sweeper.library.library import builtin_specs
+from sweeper.reading.limits import possible
 from sweeper.words.attributes import Attribute
 from sweeper.words.defaults import CHOICE_DEFAULTS, SWITCH_DEFAULTS
 from sweeper.words.numbers import NUMBERS
@@ -105,14 +106,16 @@ def test_every_format_is_named() -> None:
 
 
 def explained(section: str, name: str) -> tuple[str, ...] | None:
-    """Unit and default of a name in the tables of a section."""
-    row = re.search(rf"^\| `{name}` \| (\S*) ?\| (\S+) \| .+ \|$", sections(ASSUMPTIONS)[section], re.MULTILINE)
+    """Unit, default and range of a name in the tables of a section."""
+    row = re.search(
+        rf"^\| `{name}` \| (\S*) ?\| (\S+) \| ([^|]+) \| .+ \|$", sections(ASSUMPTIONS)[section], re.MULTILINE
+    )
     return row.groups() if row else None
 
 
-def stated(attribute: Attribute) -> tuple[str, str]:
-    """Unit and default as the documents write them."""
-    return attribute.unit, "none" if attribute.default is None else f"{attribute.default:g}"
+def stated(attribute: Attribute) -> tuple[str, str, str]:
+    """Unit, default and range as the documents write them."""
+    return attribute.unit, "none" if attribute.default is None else f"{attribute.default:g}", possible(attribute)
 
 
 @pytest.mark.parametrize("number", NUMBERS)

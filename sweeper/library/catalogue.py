@@ -3,6 +3,7 @@
 from kernels.codes import CHOICES, SWITCHES
 from kernels.models import EQUATIONS
 from sweeper.library.library import FOLDERS, Library, builtin_specs
+from sweeper.reading.limits import possible
 from sweeper.words.defaults import CHOICE_DEFAULTS, SWITCH_DEFAULTS
 from sweeper.words.system import ATTRIBUTES
 
@@ -18,7 +19,7 @@ def catalogue(library: Library) -> dict[str, list[dict[str, str]]]:
     for kind, allowed, usual in (("assumption", SWITCHES, SWITCH_DEFAULTS), ("choice", CHOICES, CHOICE_DEFAULTS)):
         described[kind] = {name: f"{' | '.join(allowed[name])}, default {default}" for name, default in usual.items()}
     described["attribute"] = {
-        f"{kind}.{name}": _with_unit(attribute.about, attribute.unit)
+        f"{kind}.{name}": f"{attribute.about}: {possible(attribute)}"
         for kind, attributes in ATTRIBUTES.items()
         for name, attribute in attributes.items()
     }

@@ -13,10 +13,11 @@ from sweeper.errors import Problems
 from sweeper.library.entries import Entry
 from sweeper.reading import checks
 from sweeper.reading.nodes import Node, error
-from sweeper.words.attributes import Attribute
+from sweeper.words.attributes import Attribute, free
+from sweeper.words.ranges import SHARE as PART
 
 UNITS = {"matrix": "flop", "vector": "flop", "memory": "B", "offload": "B"}
-SHARE = Attribute("", "share of the peak", maximum=1.0)
+SHARE = Attribute("", "share of the peak", limits=PART)
 
 
 def read_curves(entry: Entry) -> np.ndarray:
@@ -28,7 +29,7 @@ def read_curves(entry: Entry) -> np.ndarray:
     problems = Problems()
     for name, node in checks.fields(entry.body["efficiency_curves"], "the efficiency curves", Curves._fields).items():
         with problems.collecting():
-            steps = _steps(node, Attribute(UNITS[name], "the least amount of work of a step", positive=False))
+            steps = _steps(node, free(UNITS[name], "the least amount of work of a step"))
             at = Curves._fields.index(name)
             curves[at, : len(steps)] = steps
             curves[at, len(steps) :, 1] = steps[-1][1]

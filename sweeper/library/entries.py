@@ -1,8 +1,9 @@
 """What a library entry means: definitions laid over those that they extend, every number with source and grade."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from kernels.codes import DIMENSION_KINDS
@@ -11,9 +12,11 @@ from sweeper.errors import Problem, Problems, SpecError, brief, unknown
 from sweeper.reading import checks
 from sweeper.reading.expressions import is_symbol
 from sweeper.reading.nodes import Node, error
-from sweeper.reading.units import QuantityError, attribute_value, si
-from sweeper.words.attributes import Attribute
+from sweeper.reading.units import QuantityError, in_range, si
+from sweeper.words.attributes import Attribute, free
+from sweeper.words.models import MODEL
 from sweeper.words.packages import PACKAGE
+from sweeper.words.ranges import PARAMETER
 from sweeper.words.system import ATTRIBUTES, GRADES
 
 SCALAR_KEYS = ("layers", "batch", "word", "steps", "stage_boundary", "tiles", "resident")
@@ -43,6 +46,10 @@ _NUMBER_SHAPE = "{value: ..., source: ..., grade: ...}"
 _DEFAULT_SOURCE = "default of the vocabulary"
 _UNREADABLE = "unreadable"
 """Stands for a source or grade whose mistake has been noted, so that every number does not repeat it."""
+
+
+OWN = free("", "a parameter", limits=PARAMETER)
+"""A number that a workload names for itself; it may have any unit."""
 
 
 @dataclass(frozen=True)
@@ -241,13 +248,17 @@ def _number(node: Node, bare: _Number, below: _Number | None) -> _Number:
 def _values(definition: Definition, draft: _EntryDraft, problems: Problems) -> dict[str, Value]:
     """Numbers of an entry in SI, with the defaults of the vocabulary for those not given."""
     attributes = ATTRIBUTES.get(definition.kind, {})
+    own = MODEL if "operators" in draft.body else {}
     numbers = {key: number for key, number in draft.numbers.items() if number is not None}
     values: dict[str, Value] = {}
     for key, number in numbers.items():
         with problems.collecting():
-            if definition.kind == "package" and key not in PACKAGE:
+            if definition.kind == "workload":
+                values[key] = _value(number, partial(_parameter, key, own.get(key, OWN)))
+            elif definition.kind == "package" and key not in PACKAGE:
                 raise error(number.node, unknown("parameter of a package", key, PACKAGE))
-            values[key] = _value(key, number, PACKAGE if definition.kind == "package" else attributes)
+            else:
+                values[key] = _value(number, partial(_quantity, (attributes or PACKAGE)[key]))
     problems.extend(_unsourced(numbers))
     for key, attribute in attributes.items():
         if key in draft.numbers:
@@ -260,13 +271,10 @@ def _values(definition: Definition, draft: _EntryDraft, problems: Problems) -> d
     return values
 
 
-def _value(key: str, written: _Number, attributes: Mapping[str, Attribute]) -> Value:
-    """A number in SI; parameters of a workload may have any unit."""
-    attribute = attributes.get(key)
-    if attribute is None and not is_symbol(key):
-        raise error(written.node, f"{brief(key)} cannot name a parameter; use letters, digits and underscores")
-    number, unit = _quantity(written.node, attribute)
-    low, high = (_quantity(node, attribute) if node else (number, unit) for node in (written.low, written.high))
+def _value(written: _Number, quantity: Callable[[Node], tuple[float, str]]) -> Value:
+    """A number in SI, with its unit and how far it may be off."""
+    number, unit = quantity(written.node)
+    low, high = (quantity(node) if node else (number, unit) for node in (written.low, written.high))
     if low[1] != unit or high[1] != unit:
         raise error(written.node, f"value, low and high have different units ({unit}, {low[1]}, {high[1]})")
     if not low[0] <= number <= high[0]:
@@ -278,11 +286,19 @@ def _value(key: str, written: _Number, attributes: Mapping[str, Attribute]) -> V
     return Value(number, unit, written.source, written.grade, low[0], high[0], written.distribution)
 
 
-def _quantity(node: Node, attribute: Attribute | None) -> tuple[float, str]:
-    """A number as written, in SI and with its unit."""
+def _quantity(attribute: Attribute, node: Node) -> tuple[float, str]:
+    """A number of the vocabulary, in SI and with its unit."""
+    return checks.number(node, attribute), attribute.unit
+
+
+def _parameter(name: str, attribute: Attribute, node: Node) -> tuple[float, str]:
+    """A number that a workload names, in SI and with its unit, which may be any."""
+    if not is_symbol(name):
+        raise error(node, f"{brief(name)} cannot name a parameter; use letters, digits and underscores")
     try:
         written = checks.scalar(node, "a number")
-        return (attribute_value(written, attribute), attribute.unit) if attribute else si(written)
+        number, unit = si(written)
+        return in_range(number, attribute, written), unit
     except QuantityError as fault:
         raise error(node, str(fault)) from None
 

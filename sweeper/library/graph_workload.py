@@ -78,7 +78,7 @@ def read_workload(entry: Entry) -> Workload:
     problems = Problems()
     parameters = _parameters(entry, problems)
     symbols = parameters.keys() | NUMBERS.keys()
-    scalars = _scalars(entry, symbols, problems)
+    scalars = _scalars(entry, symbols, parameters, problems)
     templates: list[KernelTemplate] = []
     with problems.collecting():
         nodes = checks.items(_body(entry, "kernels"), "kernels")
@@ -119,12 +119,14 @@ def _parameters(entry: Entry, problems: Problems) -> dict[str, float]:
     return {name: value.number for name, value in entry.values.items()}
 
 
-def _scalars(entry: Entry, symbols: set[str], problems: Problems) -> dict[str, Expression]:
+def _scalars(
+    entry: Entry, symbols: set[str], parameters: Mapping[str, float], problems: Problems
+) -> dict[str, Expression]:
     scalars: dict[str, Expression] = {}
     for key in SCALAR_KEYS:
         with problems.collecting():
             if key in entry.body or key not in _DEFAULTS:
-                scalars[key] = checks.expression(_body(entry, key), key, symbols)
+                scalars[key] = checks.amount(_body(entry, key), key, symbols, parameters)
             else:
                 scalars[key] = Expression(_DEFAULTS[key])
     return scalars

@@ -9,6 +9,8 @@ from graphlib import CycleError, TopologicalSorter
 from itertools import product
 from typing import Any
 
+import numpy as np
+
 from kernels.codes import CHANNELS, KERNEL_TYPES, PHASES, SHARDS
 from sweeper.errors import Problems, SpecError, brief, unknown
 from sweeper.reading import checks
@@ -16,6 +18,9 @@ from sweeper.reading.expressions import Expression, ExpressionError, is_symbol
 from sweeper.reading.nodes import Node, error
 
 MAX_KERNELS = 5000
+
+Known = Mapping[str, float | np.ndarray]
+"""Parameters, and all values of the indices of a template."""
 
 _TILES = ("none", "m", "k", "n")
 _SPLITS = ("m", "k", "n")
@@ -60,18 +65,20 @@ def read_template(node: Node, symbols: set[str], parameters: Mapping[str, float]
     written = checks.fields(node, "a kernel", _KEYS, _REQUIRED)
     repeats, counting = written.read("repeat", _repeats, symbols, parameters, default=({}, frozenset()))
     names = symbols | repeats.keys()
+    indices = np.meshgrid(*(np.array(values, np.float64) for values in repeats.values()), sparse=True)
+    known = {**parameters, **dict(zip(repeats, indices))}
     fields: dict[str, Any] = {
         "type": written.read("type", checks.choice, "type of kernel", KERNEL_TYPES, default=""),
         "phase": written.read("phase", checks.choice, "phase", PHASES, default="forward"),
         **{
-            key: written.read(key, checks.expression, key, names, default=Expression(default))
+            key: written.read(key, checks.amount, key, names, known, default=Expression(default))
             for key, default in _EXPRESSIONS.items()
         },
         "weight": written.read("weight", checks.boolean, "weight", default=False),
         "tile": written.read("tile", checks.choice, "tile", _TILES, default="none"),
         "shard": written.read("shard", checks.choice, "shard", SHARDS, default="none"),
-        "split": written.read("split", _split, names, default=()),
-        "collectives": written.read("collectives", _collectives, names, default=()),
+        "split": written.read("split", _split, names, known, default=()),
+        "collectives": written.read("collectives", _collectives, names, known, default=()),
         "gradient": written.read("gradient", checks.boolean, "gradient", default=False),
     }
     written.read("name", checks.text, "the name of a kernel", default="")
@@ -119,19 +126,19 @@ def _end(node: Node, expression: Expression, parameters: Mapping[str, float]) ->
     return int(value)
 
 
-def _split(node: Node, names: set[str]) -> tuple[tuple[str, Expression], ...]:
+def _split(node: Node, names: set[str], known: Known) -> tuple[tuple[str, Expression], ...]:
     divisors = checks.fields(node, "split", _SPLITS)
-    return tuple((key, checks.expression(value, f"split of {key}", names)) for key, value in divisors.items())
+    return tuple((key, checks.amount(value, f"split of {key}", names, known)) for key, value in divisors.items())
 
 
-def _collectives(node: Node, names: set[str]) -> tuple[tuple[str, Expression], ...]:
+def _collectives(node: Node, names: set[str], known: Known) -> tuple[tuple[str, Expression], ...]:
     bytes_by_channel: dict[str, Expression] = {}
     for item in checks.items(node, "collectives") if node.value != () else ():
         written = checks.fields(item, "a collective", ("channel", "bytes"), ("channel", "bytes"))
         channel = checks.choice(written["channel"], "channel", CHANNELS)
         if channel in bytes_by_channel:
             raise error(written["channel"], f"{channel} is given twice; add the bytes up")
-        bytes_by_channel[channel] = checks.expression(written["bytes"], "bytes", names)
+        bytes_by_channel[channel] = checks.amount(written["bytes"], "bytes", names, known)
     return tuple(bytes_by_channel.items())
 
 

@@ -45,7 +45,8 @@ def read_package(entry: Entry, library: Library) -> PackageDesign:
     symbols = {*entry.values, *SPACE_SYMBOLS}
     definitions = body.read("definitions", read_definitions, symbols, SPACE_SYMBOLS, default=Definitions())
     defined = body.read("definitions", checks.mapping, "definitions", default={})
-    reader = _Reader(library, frozenset({*symbols, *defined}))
+    values = definitions.added({name: np.array(value.number) for name, value in entry.values.items()})
+    reader = _Reader(library, frozenset({*symbols, *defined}), values)
     if "dies" not in body:
         problems.append(entry.node.problem(f"the package {entry.name!r} lacks the key 'dies'"))
     for number, node in enumerate(body.read("dies", checks.items, "dies", default=())):
@@ -85,6 +86,7 @@ class _Reader:
 
     library: Library
     symbols: frozenset[str]
+    values: Mapping[str, np.ndarray]
     dies: list[_Die] = field(default_factory=list)
     links: list[tuple[int, int, dict[str, Cell]]] = field(default_factory=list)
     entries: dict[tuple[str, str], None] = field(default_factory=dict)
@@ -207,7 +209,7 @@ class _Reader:
         """A quantity, or an expression that gives a number in the unit of the column."""
         if not isinstance(node.value, str) or _QUANTITY.match(node.value):
             return checks.number(node, attribute)
-        return checks.expression(node, attribute.about, self.symbols)
+        return checks.amount(node, attribute.about, self.symbols, self.values, attribute)
 
     def design(self, entry: Entry, definitions: Definitions, conventions: Iterable[str], memory: str) -> PackageDesign:
         """The design, its links in the order of reach (of the values, which draws must not reorder)."""

@@ -5,8 +5,10 @@ model, in the definitions that stand before them, and in every number that the s
 `calibration_flash_attention`, `activation_B`, ...).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+
+import numpy as np
 
 from kernels.calculon import table as calculon
 from kernels.codes import GROUPS, NAMED_FORMATS, OPERATIONS, OPERATOR_TYPES, PLACES, RECOMPUTE_CLASSES
@@ -109,24 +111,31 @@ def read_table(entry: Entry) -> OperatorTable:
     absent = [name for name in layout.scalars if name not in known]
     if absent:
         problems.append(entry.node.problem(f"workload {entry.name!r} lacks the definitions {', '.join(absent)}"))
+    values = definitions.added({name: np.array(value) for name, value in parameters.items()})
     operators: list[Operator] = []
+    for name, node in body.read("definitions", checks.mapping, "definitions", default={}).items():
+        if name in layout.scalars:
+            with problems.collecting():
+                checks.amount(node, name, known, values)
     with problems.collecting():
         for node in checks.items(body["operators"], "operators"):
             with problems.collecting():
-                operators.append(_operator(node, known, layout))
+                operators.append(_operator(node, known, layout, values))
         _check_beside(operators, body["operators"])
     problems.raise_any()
     return OperatorTable(entry.name, parameters, definitions, tuple(operators), family)
 
 
-def _operator(node: Node, symbols: Iterable[str], layout: OperatorLayout) -> Operator:
+def _operator(
+    node: Node, symbols: Collection[str], layout: OperatorLayout, values: Mapping[str, np.ndarray]
+) -> Operator:
     written = checks.fields(node, "an operator", ("name", *layout.words, *layout.fields, "beside"), ("name", "type"))
     operator = Operator(
         checks.text(written["name"], "the name of an operator"),
         {key: written.read(key, checks.position, key, allowed, default=0) for key, allowed in layout.words.items()},
         written.read("beside", _beside, default=None),
         {
-            key: written.read(key, checks.expression, key, symbols, default=Expression(default))
+            key: written.read(key, checks.amount, key, symbols, values, default=Expression(default))
             for key, default in layout.fields.items()
         },
     )

@@ -12,6 +12,7 @@ from kernels.models import EQUATIONS
 from sweeper.engine.evaluation import Evaluation, evaluate, evaluate_feasible
 from sweeper.engine.program import InputColumn, Program, build_program
 from sweeper.engine.space import Domain, Factor, Grid
+from sweeper.inputs.amounts import impossible_amounts
 from sweeper.inputs.families import FAMILIES, family_of
 from sweeper.inputs.generated import equations_of, with_generated
 from sweeper.inputs.numbers import (
@@ -62,6 +63,12 @@ class Columns:
         if key not in self._programs:
             self._programs[key] = self._built(grid, complete, wanted, trials)
         return self._programs[key]
+
+    def impossible(self, grid: Grid, structure: Mapping[str, str], program: Program) -> list[str]:
+        """What is wrong with the sizes of a workload that are the same at all points of a box."""
+        around = Surroundings(grid, self.study.library, self.study.workloads, self.study.packages)
+        workload = self.study.workloads[structure["workload"]]
+        return list(impossible_amounts(around, workload, program.inputs))
 
     def _built(self, grid: Grid, structure: Mapping[str, str], wanted: Sequence[str], trials: Trials | None) -> Program:
         around = Surroundings(grid, self.study.library, self.study.workloads, self.study.packages)

@@ -7,13 +7,20 @@ Each function returns plain data or raises SpecError at the node; readers go on 
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
+import numpy as np
+
 from sweeper.errors import Problem, Problems, brief, unknown
 from sweeper.reading.expressions import Expression, ExpressionError, check_symbols
+from sweeper.reading.limits import possible
 from sweeper.reading.nodes import Node, child_path, error
 from sweeper.reading.units import QuantityError, attribute_value
-from sweeper.words.attributes import Attribute
+from sweeper.words import ranges
+from sweeper.words.attributes import Attribute, free
 
 Value = TypeVar("Value")
+AMOUNT = free("", "a size", limits=ranges.AMOUNT)
+"""What a size or a number of bytes may be that an expression gives."""
+
 Default = TypeVar("Default")
 Key = TypeVar("Key", bound=Hashable)
 
@@ -182,6 +189,19 @@ def expression(node: Node, what: str, symbols: Iterable[str] | None = None) -> E
         return parsed
     except ExpressionError as fault:
         raise error(node, fault.message, fault.offset) from None
+
+
+def amount(
+    node: Node, what: str, symbols: Iterable[str], values: Mapping[str, float | np.ndarray], limits: Attribute = AMOUNT
+) -> Expression:
+    """An expression for a number of the vocabulary: a possible one, if the values of its symbols are known by now."""
+    parsed = expression(node, what, symbols)
+    if parsed.symbols <= values.keys():
+        numbers = np.ravel(parsed.evaluate(values))
+        beyond = numbers[[not limits.allows(number) for number in numbers.tolist()]]
+        if len(beyond):
+            raise error(node, f"{brief(node.text)} gives {beyond[0]:g}; {what} must be {possible(limits)}")
+    return parsed
 
 
 def absent(node: Node, key: str, message: str) -> Problem:

@@ -12,6 +12,7 @@ from functools import cache, lru_cache
 from typing import Any
 
 from sweeper.errors import brief
+from sweeper.reading.limits import possible
 from sweeper.words.attributes import Attribute
 
 _PREFIXES = {
@@ -215,17 +216,12 @@ def si(value: object) -> tuple[float, str]:
 
 
 def attribute_value(value: object, attribute: Attribute) -> float:
-    """A number of the vocabulary, in its unit. Raises QuantityError also for numbers outside the allowed range."""
+    """A number of the vocabulary, in its unit. Raises QuantityError also for numbers that are not possible."""
     return in_range(quantity(value, attribute.unit), attribute, value)
 
 
 def in_range(number: float, attribute: Attribute, value: object) -> float:
-    """The number, if the vocabulary allows it; `value` is what a message quotes. Raises QuantityError."""
-    if number < 0 or (attribute.positive and number == 0):
-        bound = "greater than 0" if attribute.positive else "0 or greater"
-        raise QuantityError(f"found {brief(value)}; {attribute.about} must be {bound}")
-    if number > attribute.maximum:
-        raise QuantityError(f"found {brief(value)}; {attribute.about} must be at most {attribute.maximum:g}")
-    if attribute.integer and number != math.floor(number):
-        raise QuantityError(f"found {brief(value)}; {attribute.about} must be a whole number")
+    """The number, if it is possible; `value` is what a message quotes. Raises QuantityError."""
+    if not attribute.allows(number):
+        raise QuantityError(f"found {brief(value)}; {attribute.about} must be {possible(attribute)}")
     return number

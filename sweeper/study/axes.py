@@ -131,10 +131,11 @@ def _numbers(node: Node, attribute: Attribute, shape: str) -> list[float]:
     """The numbers of a generator such as [start, stop]; the first two are values of the column."""
     names = shape.strip("[]").split(", ")
     nodes = checks.sized(node, shape, len(names), f"values; need {shape}")
-    free = Attribute(attribute.unit, attribute.about)
+    low, high = attribute.range
+    step = Attribute(attribute.unit, f"step of {attribute.about}", limits=(low / MAX_ROWS, high))
     return [
         float(checks.whole(item, "count", 2, MAX_ROWS)) if name == "count"
-        else checks.number(item, free if name == "step" else attribute)
+        else checks.number(item, step if name == "step" else attribute)
         for name, item in zip(names, nodes)
     ]  # fmt: skip
 

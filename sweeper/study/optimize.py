@@ -10,6 +10,7 @@ from sweeper.errors import Problems, SpecError, unknown
 from sweeper.reading import checks
 from sweeper.reading.expressions import Expression
 from sweeper.reading.nodes import Node, error
+from sweeper.words import ranges
 from sweeper.words.attributes import free
 from sweeper.words.chips import AREA_PARTS, EDGE_PARTS, SHARES
 from sweeper.words.columns import engine_column
@@ -27,7 +28,7 @@ BOUNDS = {"starts": (1, 100_000), "steps": (1, 100_000), "seed": (0, 2**31 - 1),
 """Least and largest value of each number of a search."""
 MOST_DIVISIONS, MOST_WEIGHTS = 1_000, 10_000
 
-WEIGHT = free("", "weight of an objective")
+WEIGHT = free("", "weight of an objective", limits=ranges.WEIGHT)
 
 
 @dataclass(frozen=True)

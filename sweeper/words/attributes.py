@@ -1,8 +1,10 @@
-"""A number that the vocabulary knows: unit, name, meaning and allowed range."""
+"""A number that the vocabulary knows: unit, name, meaning and what is possible."""
 
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+
+from sweeper.words.ranges import BY_UNIT, ONE, SHARE, Range
 
 RATES = {"B/s": "Bps", "b/s": "bps", "flop/s": "flops"}
 """Units that names of columns abbreviate."""
@@ -12,37 +14,65 @@ RATES = {"B/s": "Bps", "b/s": "bps", "flop/s": "flops"}
 class Attribute:
     """A number that a library entry or a study may give.
 
-    `unit` is a pint unit in SI; `default` is None when the number must be given. Numbers are never negative, and not 0
-    where `positive`; `maximum` is the largest allowed value. `column` is the suffix of the engine's column.
+    `unit` is a pint unit in SI; `default` is None when the number must be given, NaN when nothing stands in for it.
+    `limits` are the least and the largest possible value, those of the unit unless it says others; numbers that are not
+    `positive` may be 0 besides. `column` is the suffix of the engine's column.
     """
 
     unit: str
     about: str
     default: float | None = None
+    limits: Range | None = None
     positive: bool = True
     integer: bool = False
-    maximum: float = math.inf
     column: str = ""
 
+    def __post_init__(self) -> None:
+        if self.limits is None and self.unit not in BY_UNIT:
+            raise ValueError(f"{self.about!r} has no unit that tells its limits; say them")
+        low, high = self.range
+        if not 0.0 < low <= high < math.inf:
+            raise ValueError(f"{self.about!r} needs limits above 0 and below infinity, the less first")
+        if self.default is not None and not (math.isnan(self.default) or self.allows(self.default)):
+            raise ValueError(f"the default of {self.about!r} is not possible")
 
-def free(unit: str, about: str, default: float | None = 0.0, column: str = "") -> Attribute:
+    @property
+    def range(self) -> Range:
+        """Least and largest possible value, besides 0 where that is allowed."""
+        return BY_UNIT[self.unit] if self.limits is None else self.limits
+
+    def allows(self, number: float) -> bool:
+        """Whether a number is possible."""
+        low, high = self.range
+        whole = not self.integer or number == number // 1
+        return whole and (low <= number <= high or (number == 0 and not self.positive))
+
+
+def free(
+    unit: str, about: str, default: float | None = 0.0, column: str = "", limits: Range | None = None
+) -> Attribute:
     """A number that may be 0."""
-    return Attribute(unit, about, default, positive=False, column=column)
+    return Attribute(unit, about, default, limits, positive=False, column=column)
 
 
-def whole(about: str, default: float | None = None, column: str = "") -> Attribute:
+def whole(about: str, limits: Range, default: float | None = None, column: str = "") -> Attribute:
     """A whole number of at least 1."""
-    return Attribute("", about, default, integer=True, column=column)
+    return Attribute("", about, default, limits, integer=True, column=column)
 
 
 def fraction(about: str, default: float | None = 0.0, column: str = "") -> Attribute:
     """A number from 0 to 1."""
-    return Attribute("", about, default, positive=False, maximum=1.0, column=column)
+    return Attribute("", about, default, SHARE, positive=False, column=column)
+
+
+def count(about: str, limits: Range, default: float | None = 0.0, column: str = "") -> Attribute:
+    """A whole number that may be 0."""
+    return Attribute("", about, default, limits, positive=False, integer=True, column=column)
 
 
 def flag(about: str, default: float = 0.0) -> Attribute:
     """0 or 1."""
-    return Attribute("", about, default, positive=False, integer=True, maximum=1.0)
+    return count(about, ONE, default)
 
 
 def vocabulary(**attributes: Attribute) -> dict[str, Attribute]:

@@ -9,11 +9,12 @@ import math
 from dataclasses import replace
 
 from sweeper.words.attributes import Attribute, flag, fraction, free, vocabulary, whole
+from sweeper.words.ranges import ARRAY, FACTOR, PARTS, RATIO, SHORT_OF_ALL, VOLTAGE_STEP
 
 VOLTAGES = vocabulary(
     nominal_voltage=Attribute("V", "voltage of the nominal frequency"),
-    threshold_voltage=Attribute("V", "threshold voltage of the transistors"),
-    voltage_margin=Attribute("V", "least voltage above the threshold"),
+    threshold_voltage=Attribute("V", "threshold voltage of the transistors", limits=VOLTAGE_STEP),
+    voltage_margin=Attribute("V", "least voltage above the threshold", limits=VOLTAGE_STEP),
     maximum_voltage=free("V", "highest voltage; 0: no limit"),
 )
 """Frequency goes with (V - threshold)^2 / V."""
@@ -21,7 +22,7 @@ VOLTAGES = vocabulary(
 LEVEL = {
     "bank": Attribute("B", "capacity of a bank"),
     "cell_area": Attribute("mm^2/B", "area of memory cells"),
-    "overhead": Attribute("", "share of a bank that is not cells", 0.2, positive=False, maximum=0.99),
+    "overhead": Attribute("", "share of a bank that is not cells", 0.2, SHORT_OF_ALL, positive=False),
     "bank_width": free("B", "what a bank delivers per nominal clock; 0: no limit"),
     "port_area": free("mm^2", "crossbar between one bank and one reader"),
     "port_power": free("W", "power of a reader's port"),
@@ -50,15 +51,15 @@ TEMPLATE = vocabulary(
     unit_flops=Attribute("flop", "operations of a compute unit per clock", column="unit_flops"),
     unit_area=Attribute("mm^2", "area of a compute unit"),
     unit_power=Attribute("W", "power of a compute unit at nominal voltage and frequency"),
-    units_per_core=whole("compute units of a core, which share its L1", 1.0),
-    array_rows=whole("rows of a unit's array", 4.0),
-    array_columns=whole("columns of a unit's array", 4.0),
+    units_per_core=whole("compute units of a core, which share its L1", ARRAY, 1.0),
+    array_rows=whole("rows of a unit's array", ARRAY, 4.0),
+    array_columns=whole("columns of a unit's array", ARRAY, 4.0),
     nominal_frequency=Attribute("Hz", "clock at nominal voltage"),
     **VOLTAGES,
     utilisation=fraction("share of its peak that a unit attains in products", 1.0),
     vector_share=fraction("peak of the vector units over that of the matrix units", 0.125),
-    fp8_factor=free("", "peak in fp8 over that in 16 bits; 0: not supported"),
-    crossbar_ports=whole("most ports on each side of the L2 crossbar", 64.0),
+    fp8_factor=free("", "peak in fp8 over that in 16 bits; 0: not supported", limits=FACTOR),
+    crossbar_ports=whole("most ports on each side of the L2 crossbar", ARRAY, 64.0),
     **{
         f"{level}_{name}": replace(attribute, about=f"{level}: {attribute.about}")
         for level in LEVELS
@@ -72,17 +73,17 @@ TEMPLATE = vocabulary(
 """An architecture without sizes, at one process."""
 
 TECHNOLOGY = vocabulary(
-    logic_area=Attribute("", "area of compute units over that of the template", 1.0),
-    logic_power=Attribute("", "power of compute units at nominal frequency and voltage", 1.0),
-    voltage=Attribute("", "nominal voltage", 1.0),
-    sram_area=Attribute("", "area of memory cells", 1.0),
-    sram_energy=Attribute("", "energy of an access to on-chip memory", 1.0),
-    sram_static_power=Attribute("", "leakage of a memory cell", 1.0),
-    port_area=Attribute("", "area of crossbars", 1.0),
-    port_power=Attribute("", "power of crossbars", 1.0),
-    controller_area=Attribute("", "area of memory controllers", 1.0),
-    lane_area=Attribute("", "area of the circuits at a wire's end", 1.0),
-    lane_energy=Attribute("", "energy of the circuits at a wire's end", 1.0),
+    logic_area=Attribute("", "area of compute units over that of the template", 1.0, RATIO),
+    logic_power=Attribute("", "power of compute units at nominal frequency and voltage", 1.0, RATIO),
+    voltage=Attribute("", "nominal voltage", 1.0, RATIO),
+    sram_area=Attribute("", "area of memory cells", 1.0, RATIO),
+    sram_energy=Attribute("", "energy of an access to on-chip memory", 1.0, RATIO),
+    sram_static_power=Attribute("", "leakage of a memory cell", 1.0, RATIO),
+    port_area=Attribute("", "area of crossbars", 1.0, RATIO),
+    port_power=Attribute("", "power of crossbars", 1.0, RATIO),
+    controller_area=Attribute("", "area of memory controllers", 1.0, RATIO),
+    lane_area=Attribute("", "area of the circuits at a wire's end", 1.0, RATIO),
+    lane_energy=Attribute("", "energy of the circuits at a wire's end", 1.0, RATIO),
 )
 """A process relative to that of the template."""
 
@@ -90,7 +91,7 @@ STACK = vocabulary(
     capacity=Attribute("B", "capacity of a device"),
     area=Attribute("mm^2", "area of a device"),
     on_chip=flag("1 if devices lie on the chip instead of beside it"),
-    wires=whole("data wires of a device"),
+    wires=whole("data wires of a device", PARTS),
     wires_per_mm=free("1/mm", "wires per length of the chip's edge; 0: they need no edge", column="wires_per_mm"),
     wire_rate=Attribute("B/s", "rate of a wire at nominal voltage"),
     **VOLTAGES,

@@ -9,6 +9,7 @@ import math
 from sweeper.words.attributes import Attribute, free
 from sweeper.words.defaults import NAMED, NAMED_DEFAULTS
 from sweeper.words.numbers import NUMBERS
+from sweeper.words.ranges import PARAMETER
 from sweeper.words.system import ATTRIBUTES, ENTRY_DEFAULTS, NUMERIC, ROLES
 
 USUAL_PARTITIONING = "kernel_by_kernel"
@@ -28,7 +29,7 @@ def numeric(name: str) -> Attribute | None:
     parameter = name.removeprefix(WORKLOAD_PARAMETER)
     if name in NUMERIC or parameter == name or not parameter.isidentifier():
         return NUMERIC.get(name)
-    return free("", f"parameter {parameter} of the workload", None, column=parameter)
+    return free("", f"parameter {parameter} of the workload", None, column=parameter, limits=PARAMETER)
 
 
 def attribute_column(role: str, attribute: Attribute) -> str:

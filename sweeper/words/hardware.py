@@ -1,14 +1,15 @@
 """The words of chips, memories and links: their numbers, with units and meanings."""
 
 from sweeper.words.attributes import Attribute, fraction, free, vocabulary, whole
+from sweeper.words.ranges import ARRAY, FACTOR, SHORT_OF_ALL, UNITS
 
 CHIP = vocabulary(
-    cores=whole("compute cores", 1.0),
-    lanes=whole("rows of a core's array", 1.0),
-    stages=whole("columns of a core's array", 1.0),
+    cores=whole("compute cores", UNITS, 1.0),
+    lanes=whole("rows of a core's array", ARRAY, 1.0),
+    stages=whole("columns of a core's array", ARRAY, 1.0),
     frequency=Attribute("Hz", "clock", 1.0),
     peak_flops=free("flop/s", "peak; 0 means 2 x cores x lanes x stages x frequency", column="given_peak_flops"),
-    rated_cores=free("", "cores that efficiency is rated on; 0 means cores"),
+    rated_cores=free("", "cores that efficiency is rated on; 0 means cores", limits=UNITS),
     sram_capacity=Attribute("B", "on-chip memory"),
     reconfiguration=free("s", "loading the next on-chip partition"),
     price=free("usd", "price of one chip", None),
@@ -24,7 +25,7 @@ CHIP = vocabulary(
     core_sram=free("B", "scratchpad or L1 of one core"),
     l2_capacity=free("B", "shared cache; 0: none"),
     l2_bandwidth=free("B/s", "bandwidth of the shared cache; 0: never binds"),
-    l2_multicast=Attribute("", "cores that one fetch from the shared cache serves in products", 1.0),
+    l2_multicast=Attribute("", "cores that one fetch from the shared cache serves in products", 1.0, ARRAY),
 )
 """Numbers of a chip."""
 
@@ -44,12 +45,12 @@ LINK = vocabulary(
     energy=free("J/B", "energy per byte moved over a link"),
     switch_price_per_bandwidth=free("usd/(B/s)", "price of a port", column="switch_price_usd_per_Bps"),
     switch_energy=free("J/B", "energy per byte through a port"),
-    in_network_reduction=free("", "share of the rate at which the switch sums; 0: it does not"),
-    all_reduce_traffic=Attribute("", "bytes sent per byte that is all-reduced", 2.0),
-    gather_traffic=Attribute("", "bytes sent per byte that is gathered or scattered", 1.0),
+    in_network_reduction=free("", "share of the rate at which the switch sums; 0: it does not", limits=FACTOR),
+    all_reduce_traffic=Attribute("", "bytes sent per byte that is all-reduced", 2.0, FACTOR),
+    gather_traffic=Attribute("", "bytes sent per byte that is gathered or scattered", 1.0, FACTOR),
     own_share=fraction("1 if a chip does not send its own share of a collective", 1.0),
     processor_share=Attribute(
-        "", "share of the chip that is busy with a collective", 0.0, positive=False, maximum=0.99
+        "", "share of the chip that is busy with a collective", 0.0, SHORT_OF_ALL, positive=False
     ),
 )
 """Numbers of a link, its switch and the network behind it."""

@@ -6,15 +6,33 @@ Geometry is in mm and mm2, the units in which the field states dies, defects and
 
 import math
 
-from sweeper.words.attributes import Attribute, flag, fraction, free, repeated, vocabulary, whole
+from sweeper.words.attributes import Attribute, count, flag, fraction, free, repeated, vocabulary, whole
+from sweeper.words.ranges import (
+    ASPECT,
+    DEFECTS_PER_MM2,
+    EFFICIENCY,
+    EXPONENT,
+    FACTOR,
+    INTEREST,
+    LIFE_S,
+    OVERHEAD,
+    PARTS,
+    RATIO,
+    RETICLE_MM,
+    SHARE,
+    SHORT_OF_ALL,
+    STACKED,
+    VOLUME,
+    WAFER_MM,
+)
 
 NODE = vocabulary(
     wafer_price=free("usd", "price of a processed wafer of `price_diameter`"),
-    price_diameter=Attribute("mm", "diameter of the wafer that the price is for", 300.0),
-    defect_density=free("1/mm^2", "defects per area that kill a die"),
-    critical_area_ratio=free("", "share of the area in which a defect kills", 1.0),
-    clustering=Attribute("", "alpha of the negative binomial yield", 10.0),
-    critical_levels=Attribute("", "critical mask levels of the Bose-Einstein yield", 1.0),
+    price_diameter=Attribute("mm", "diameter of the wafer that the price is for", 300.0, WAFER_MM),
+    defect_density=free("1/mm^2", "defects per area that kill a die", limits=DEFECTS_PER_MM2),
+    critical_area_ratio=free("", "share of the area in which a defect kills", 1.0, limits=SHARE),
+    clustering=Attribute("", "alpha of the negative binomial yield", 10.0, RATIO),
+    critical_levels=Attribute("", "critical mask levels of the Bose-Einstein yield", 1.0, EXPONENT),
     litho_share=fraction("share of the wafer price that scales with exposures"),
     mask_set=free("usd", "price of a mask set"),
     stitching_yield=fraction("yield of one seam between reticle fields", 1.0),
@@ -29,13 +47,13 @@ NODE = vocabulary(
 """One process on a wafer: logic node, memory process, interposer. A die has one, or a stack of layers."""
 
 WAFER = vocabulary(
-    diameter=Attribute("mm", "diameter of the wafer; with `panel`, of none", 300.0),
-    panel_x=free("mm", "width of a rectangular panel; 0: a round wafer"),
-    panel_y=free("mm", "height of a rectangular panel"),
+    diameter=Attribute("mm", "diameter of the wafer; with `panel`, of none", 300.0, WAFER_MM),
+    panel_x=free("mm", "width of a rectangular panel; 0: a round wafer", limits=WAFER_MM),
+    panel_y=free("mm", "height of a rectangular panel", limits=WAFER_MM),
     edge_exclusion=free("mm", "rim on which no die is printed", 3.0),
     scribe=free("mm", "distance between dies", 0.1),
-    reticle_x=Attribute("mm", "width of an exposure field", 26.0),
-    reticle_y=Attribute("mm", "height of an exposure field", 33.0),
+    reticle_x=Attribute("mm", "width of an exposure field", 26.0, RETICLE_MM),
+    reticle_y=Attribute("mm", "height of an exposure field", 33.0, RETICLE_MM),
     process_yield=fraction("yield of wafers", 1.0),
     memory_design_price=free("usd/mm^2", "design, front and back end"),
     logic_design_price=free("usd/mm^2", "design, front and back end"),
@@ -45,11 +63,11 @@ WAFER = vocabulary(
 
 _MACHINE = {
     "machine_price": free("usd", "price of the machine"),
-    "machine_life": Attribute("s", "life of the machine", 157680000.0),
-    "uptime": Attribute("", "share of the time that it works", 0.9, maximum=1.0),
+    "machine_life": Attribute("s", "life of the machine", 157680000.0, LIFE_S),
+    "uptime": Attribute("", "share of the time that it works", 0.9, EFFICIENCY),
     "operator_price": free("usd/s", "operator, per time"),
     "time": free("s", "time of one step"),
-    "group": Attribute("", "dies that one step handles", 1.0),
+    "group": Attribute("", "dies that one step handles", 1.0, PARTS),
 }
 
 ASSEMBLY = vocabulary(
@@ -58,12 +76,12 @@ ASSEMBLY = vocabulary(
     **repeated(("pick", "bond"), _MACHINE),
     separation=free("mm", "distance between neighbouring dies"),
     edge=free("mm", "distance from dies to the edge of what carries them"),
-    area_factor=free("", "carrier's area over that of its dies; 0: from separation and edge"),
+    area_factor=free("", "carrier's area over that of its dies; 0: from separation and edge", limits=FACTOR),
     current_density=Attribute("A/mm^2", "most current through a pad", 100.0),
     pitch=Attribute("mm", "pitch of bonds", 0.1),
     alignment_yield=fraction("yield of placing one die", 1.0),
     bond_yield=fraction("yield of one bond", 1.0),
-    bond_defect_density=free("1/mm^2", "defects of the bonded face"),
+    bond_defect_density=free("1/mm^2", "defects of the bonded face", limits=DEFECTS_PER_MM2),
     tsv_area=free("mm^2", "area lost to one through-silicon via"),
     tsv_pitch=Attribute("mm", "pitch of vias", 0.1),
     tsv_yield=fraction("yield of one via", 1.0),
@@ -78,18 +96,18 @@ ASSEMBLY = vocabulary(
 
 _TESTS = {
     "coverage": fraction("share of faulty units that the test finds"),
-    "patterns": free("", "test patterns", math.nan),
+    "patterns": free("", "test patterns", math.nan, limits=VOLUME),
     "chain_length": free("1/mm^2", "scan chain per area", math.nan, column="chain_per_mm2"),
-    "chains": free("", "scan chains", 1.0),
-    "pads_per_chain": free("", "pads of one scan chain", 2.0),
-    "pads": free("", "further test pads", 1.0),
+    "chains": free("", "scan chains", 1.0, limits=PARTS),
+    "pads_per_chain": free("", "pads of one scan chain", 2.0, limits=PARTS),
+    "pads": free("", "further test pads", 1.0, limits=PARTS),
     "time": free("s", "time per unit beyond the patterns"),
     "tested": flag("1 if the unit is tested", 1.0),
 }
 
 TEST = vocabulary(
     cycle_time=free("s", "time of one cycle of the tester", column="cycle_s"),
-    samples=free("", "samples per pattern", 1.0),
+    samples=free("", "samples per pattern", 1.0, limits=PARTS),
     price=free("usd/s", "price of the tester, per time"),
     **repeated(("self", "assembly"), _TESTS),
 )
@@ -101,7 +119,7 @@ INTERFACE = vocabulary(
     rx_area=free("mm^2", "area of a receiver"),
     shoreline=free("mm", "die edge that one link needs"),
     bandwidth=Attribute("b/s", "rate of one link", 1e9),
-    wires=free("", "signals of one link", 1.0),
+    wires=free("", "signals of one link", 1.0, limits=PARTS),
     bidirectional=flag("1 if one link carries both directions"),
     energy=free("J/b", "energy per bit"),
     reach=Attribute("mm", "longest link", 2.0),
@@ -109,26 +127,26 @@ INTERFACE = vocabulary(
 """Links between dies: cells, edge, wires."""
 
 FACILITY = vocabulary(
-    lifetime=Attribute("s", "time over which capital is written off", 126144000.0),
-    utilisation=Attribute("", "share of the time that the system works", 0.8, maximum=1.0),
-    power_usage_effectiveness=Attribute("", "facility power over equipment power", 1.2),
+    lifetime=Attribute("s", "time over which capital is written off", 126144000.0, LIFE_S),
+    utilisation=Attribute("", "share of the time that the system works", 0.8, EFFICIENCY),
+    power_usage_effectiveness=Attribute("", "facility power over equipment power", 1.2, OVERHEAD),
     electricity_price=free("usd/J", "price of electricity", 0.08 / 3.6e6),
     carbon_intensity=free("kg/J", "carbon dioxide equivalent of electricity", 0.4 / 3.6e6),
     fab_carbon_intensity=free("kg/J", "the same where chips are made", 0.5 / 3.6e6),
     construction_price=free("usd/W", "building, power and cooling, per watt of equipment"),
-    construction_life=Attribute("s", "life of building, power and cooling", 473040000.0),
+    construction_life=Attribute("s", "life of building, power and cooling", 473040000.0, LIFE_S),
     rent=free("usd/J", "rent of space, per watt of equipment and time, where it is not built"),
     server_price=free("usd", "host, board, memory and chassis, per chip"),
     server_power=free("W", "host, fans and supplies, per chip"),
     server_carbon=free("kg", "carbon dioxide equivalent of making them, per chip"),
     margin=Attribute(
-        "", "gross margin of the chip's vendor: price is cost over (1 - margin)", 0.0, positive=False, maximum=0.99
+        "", "gross margin of the chip's vendor: price is cost over (1 - margin)", 0.0, SHORT_OF_ALL, positive=False
     ),
-    maintenance_share=free("1/s", "upkeep per time, as a share of capital"),
-    interest=free("1/s", "cost of capital, per time"),
+    maintenance_share=free("1/s", "upkeep per time, as a share of capital", limits=INTEREST),
+    interest=free("1/s", "cost of capital, per time", limits=INTEREST),
     staff_price=free("usd/s", "operation per chip"),
     idle_share=fraction("power when idle over power at work", 0.3),
-    network_carbon_share=free("", "carbon of network equipment over that of the chips"),
+    network_carbon_share=free("", "carbon of network equipment over that of the chips", limits=FACTOR),
 )
 """Where and how a system is owned."""
 
@@ -142,40 +160,40 @@ POWER = vocabulary(
 """Attributes of a calibration that tell the power of a board."""
 
 PACKAGE = vocabulary(
-    links=free("", "links of one die"),
-    units=free("", "equal blocks of a die, of which some may be spare"),
+    links=free("", "links of one die", limits=PARTS),
+    units=free("", "equal blocks of a die, of which some may be spare", limits=PARTS),
     unit_area=free("mm^2", "area of one of them"),
-    chiplets=whole("dies that share the silicon", 1.0),
+    chiplets=whole("dies that share the silicon", PARTS, 1.0),
     silicon_area=free("mm^2", "area of all compute dies without interfaces"),
     die_area=free("mm^2", "area of one die"),
-    memory_stacks=Attribute("", "memory stacks", 0.0, positive=False, integer=True),
-    stack_height=Attribute("", "memory dies of a stack", 0.0, positive=False, integer=True),
+    memory_stacks=count("memory stacks", PARTS),
+    stack_height=count("memory dies of a stack", STACKED),
     stack_price=free("usd", "price of a memory stack; 0: built up from its dies"),
     power=free("W", "power of the package"),
-    volume=Attribute("", "packages made", 1e6),
-    spares=free("", "units that may be defective"),
+    volume=Attribute("", "packages made", 1e6, VOLUME),
+    spares=free("", "units that may be defective", limits=PARTS),
 )
 """Parameters that package designs may have and a study may replace as `package.<name>`."""
 
 DIE = vocabulary(
-    count=Attribute("", "number of dies", 1.0, positive=False, integer=True),
+    count=count("number of dies", PARTS, 1.0),
     core_area=free("mm^2", "area without interfaces"),
-    aspect_ratio=Attribute("", "width over height", 1.0),
+    aspect_ratio=Attribute("", "width over height", 1.0, ASPECT),
     power=free("W", "power without links"),
     voltage=free("V", "supply voltage", 0.8),
     area=Attribute("mm^2", "area, instead of what it would be", math.nan, column="given_area_mm2"),
     price=free("usd", "price of a bought die", math.nan, column="given_price_usd"),
-    quality=Attribute("", "probability that the die works", math.nan, maximum=1.0, column="given_quality"),
+    quality=Attribute("", "probability that the die works", math.nan, SHARE, column="given_quality"),
     total_power=free("W", "power with links", math.nan, column="given_power_W"),
     memory_share=fraction("share of memory in the core"),
     logic_share=fraction("share of logic in the core", 1.0),
     analog_share=fraction("share of analog circuits in the core"),
-    gate_flop_ratio=Attribute("", "gates per flip-flop", 1.0),
+    gate_flop_ratio=Attribute("", "gates per flip-flop", 1.0, EXPONENT),
     reticle_share=fraction("share of a mask set", 1.0),
-    quantity=Attribute("", "dies that share a design", math.nan),
-    harvest_units=Attribute("", "equal blocks", 0.0, positive=False, integer=True),
+    quantity=Attribute("", "dies that share a design", math.nan, VOLUME),
+    harvest_units=count("equal blocks", PARTS),
     harvest_unit_area=free("mm^2", "area of a block", column="harvest_unit_mm2"),
-    harvest_spares=Attribute("", "blocks that may be bad", 0.0, positive=False, integer=True),
+    harvest_spares=count("blocks that may be bad", PARTS),
     design=free("usd", "design, once"),
     carbon=free("kg", "carbon dioxide equivalent of a bought die", math.nan, column="given_carbon_kg"),
     finish_price=free("usd/mm^2", "what is added before the test", column="finish_usd_per_mm2"),
@@ -183,10 +201,10 @@ DIE = vocabulary(
 """Numbers of a die by the keys of a design; NaN is not given. Constants are checked against their range."""
 
 LINK_ROW = vocabulary(
-    count=free("", "number of links", math.nan),
+    count=free("", "number of links", math.nan, limits=RATIO),
     bandwidth=free("b/s", "rate of all links together", math.nan, column="demand_bps"),
     utilisation=fraction("share of the rate that is used", 1.0),
 )
 """Numbers of a row of links by the keys of a design."""
 
-STACK_HEIGHT = free("", "dies of a stack", None)
+STACK_HEIGHT = free("", "dies of a stack", None, limits=STACKED)

@@ -2,40 +2,41 @@
 
 from sweeper.words.attributes import Attribute, fraction, free, vocabulary
 from sweeper.words.packages import POWER
+from sweeper.words.ranges import ARRAY, EFFICIENCY, FACTOR, PER_NUMBER_B, RATIO
 
 CALIBRATION = vocabulary(
-    gemm_efficiency=Attribute("", "attainable share of matrix peak in products", 0.8, maximum=1.0),
+    gemm_efficiency=Attribute("", "attainable share of matrix peak in products", 0.8, EFFICIENCY),
     attention_efficiency=fraction("the same in fused attention; 0: as in products"),
-    memory_efficiency=Attribute("", "attainable share of memory bandwidth", 0.8, maximum=1.0),
-    link_efficiency=Attribute("", "attainable share of the first dimension's links", 0.8, maximum=1.0),
-    outer_link_efficiency=Attribute("", "attainable share of the other links", 0.8, maximum=1.0),
+    memory_efficiency=Attribute("", "attainable share of memory bandwidth", 0.8, EFFICIENCY),
+    link_efficiency=Attribute("", "attainable share of the first dimension's links", 0.8, EFFICIENCY),
+    outer_link_efficiency=Attribute("", "attainable share of the other links", 0.8, EFFICIENCY),
     kernel_overhead=free("s", "serial cost of one kernel on the chip"),
     host_launch=free("s", "time the host needs to launch one kernel"),
     own_copy=fraction("1 if gathers and scatters copy a chip's own piece"),
     collective_host=free("s", "time of the host per collective and member of its group"),
     transfer_host=free("s", "time of the host per message between pipeline stages"),
-    extra_state=free("B", "further bytes kept per parameter, e.g. a second copy of gradients"),
-    activation_share=Attribute("", "memory taken for activations over what they occupy", 1.0),
+    extra_state=free("B", "further bytes kept per parameter, e.g. a second copy of gradients", limits=PER_NUMBER_B),
+    activation_share=Attribute("", "memory taken for activations over what they occupy", 1.0, FACTOR),
     collective_launch=free("s", "fixed cost of a collective"),
     collective_step=free("s", "latency of one step of a collective beyond the link's"),
     half_message=free("B", "message that reaches half of the link's rate"),
     flash_attention=fraction("1 if attention is one kernel without stored scores", 1.0),
     fused_elementwise=fraction("1 if chains of elementwise operators are one kernel", 1.0),
     async_tensor=fraction("1 if backward collectives run beside the weight gradients"),
-    accumulation=free("B", "traffic per parameter and microbatch of a separate gradient sum"),
-    unshard_traffic=free("B", "traffic per unsharded parameter of casting and copying"),
-    optimizer_traffic=free("B", "traffic per parameter of the optimizer step", 38.0),
-    quantisation=free("B", "traffic per element of an input that is quantised"),
+    accumulation=free("B", "traffic per parameter and microbatch of a separate gradient sum", limits=PER_NUMBER_B),
+    unshard_traffic=free("B", "traffic per unsharded parameter of casting and copying", limits=PER_NUMBER_B),
+    optimizer_traffic=free("B", "traffic per parameter of the optimizer step", 38.0, limits=PER_NUMBER_B),
+    quantisation=free("B", "traffic per element of an input that is quantised", limits=PER_NUMBER_B),
     quantisation_row=free("s", "time per row of an input that is quantised"),
-    attention_rows=Attribute("", "rows that a tile of attention costs at least", 64.0),
+    attention_rows=Attribute("", "rows that a tile of attention costs at least", 64.0, ARRAY),
     append_efficiency=fraction("share of memory bandwidth of writing the cache; 0: free"),
-    query_conversion=free("B", "traffic per query element of converting it"),
-    kept_gathers=free("", "1 if gathered inputs are kept for the backward pass"),
+    query_conversion=free("B", "traffic per query element of converting it", limits=PER_NUMBER_B),
+    kept_gathers=fraction("1 if gathered inputs are kept for the backward pass"),
     early_stop=fraction("1 if recomputation skips a layer's last product"),
-    loss_traffic=free("B", "traffic per logit of the loss, both passes", 24.0),
+    loss_traffic=free("B", "traffic per logit of the loss, both passes", 24.0, limits=PER_NUMBER_B),
     memory_reserve=free("B", "memory that runtime and libraries keep"),
     **{
-        f"{task}_{end}": free("", f"measured over predicted time of {task}, {share} quantile; 0: not known")
+        f"{task}_{end}": free("", f"measured over predicted time of {task}, {share} quantile; 0: unknown", limits=RATIO)
         for task in ("training", "inference")
         for end, share in (("low", "5 %"), ("high", "95 %"))
     },

@@ -319,7 +319,7 @@ def test_versus() -> None:
         (("a100", "--set", "package.chiplets=6"), "unknown setting of a100 'package.chiplets'"),
         (("a100", "--set", "package.power=6"), "package.power: 6 needs a unit, e.g. 700 W"),
         (("a100", "--set", "package.power=6 GB"), "package.power: '6 GB' is in B"),
-        (("a100", "--set", "package.memory_stacks=-1"), "memory stacks must be 0 or greater"),
+        (("a100", "--set", "package.memory_stacks=-1"), "memory stacks must be 0 or a whole number from 1 to 1e6"),
         (("a100", "--set", "package.memory_stacks={a: b}"), "must be a single value"),
         (("a100", "--set", "package.memory_stacks"), "write NAME=VALUE"),
         (("a100", "--set", "package.memory_stacks="), "write NAME=VALUE"),

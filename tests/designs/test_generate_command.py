@@ -152,7 +152,7 @@ def test_an_unknown_template_is_told_with_the_nearest_name() -> None:
         (("template.power=400",), "template.power: 400 needs a unit"),
         (("template.power=400 V",), "template.power: "),
         (("template.power=-4 W",), "template.power: "),
-        (("template.core_area_share=1.5",), "must be at most 1"),
+        (("template.core_area_share=1.5",), "must be 0 or from 1e-12 to 1"),
         (("template.units_per_core=2.5",), "must be a whole number"),
         (("generated_counts=half",), "generated_counts: "),
         (("stack.capacity=8 GB",), "nothing has stack.capacity without a stack: give --set stack=NAME"),

@@ -49,7 +49,7 @@ def test_a_range_may_be_a_point(tmp_path: Path) -> None:
         ("{value: 1 usd, low: 2 usd}", r"'1 usd' does not lie from low \(2\) to high \(1 usd\)"),
         ("{value: 3 usd, low: 1 usd, high: 2 usd}", r"'3 usd' does not lie from low \(1\) to high \(2 usd\)"),
         ("{value: 1 usd, high: 2 W}", "need a quantity in usd"),
-        ("{value: 1 usd, low: -1 usd}", "must be 0 or greater"),
+        ("{value: 1 usd, low: -1 usd}", "must be 0 or from 1e-6 usd to 1e15 usd"),
         ("{value: 1 usd, high: 2}", "needs a unit"),
         ("{value: 1 usd, high: [2 usd]}", "must be a single value"),
         ("{value: 1 usd, distribution: normal}", "unknown distribution 'normal'"),

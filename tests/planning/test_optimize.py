@@ -196,7 +196,7 @@ CASES = [
     Case("no list", "[300 W, 400 W]", "300 W", 6, "[least, largest] must be a list"),
     Case("wrong unit", "[300 W,", "[300 V,", 6, "need a quantity in W"),
     Case("no unit", "[300 W,", "[300,", 6, "300 needs a unit"),
-    Case("negative", "[300 W,", "[-300 W,", 6, "must be greater than 0"),
+    Case("negative", "[300 W,", "[-300 W,", 6, "must be from 1 nW to 10 TW"),
     Case("unknown column", "{template.power:", "{template.powr:", 6, "did you mean 'template.power'?"),
     Case(
         "parameter of a model", RANGE, "{workload.layers: [8, 16]}", 6, "unknown column with a range 'workload.layers'"
@@ -209,7 +209,7 @@ CASES = [
     # weights
     Case("too many weights", "starts: 3", "weights: [[1, 1]]", 4, "found 2 weights; need 1, one per objective"),
     Case("only zeros", "starts: 3", "weights: [[0]]", 4, "not all of them 0"),
-    Case("negative weight", "starts: 3", "weights: [[-1]]", 4, "must be 0 or greater"),
+    Case("negative weight", "starts: 3", "weights: [[-1]]", 4, "must be 0 or from"),
     Case("one row that is no list", "starts: 3", "weights: [1]", 4, "weights of the objectives must be a list"),
     Case(
         "weights and front", "starts: 3", "weights: [[1]]\n  front: 3", 5, "front chooses weights; give one of the two"
@@ -292,7 +292,7 @@ def test_several_mistakes_are_told_at_once(tmp_path: Path) -> None:
     expected = [
         *((4, "starts"), (5, "'stepps'"), (6, "found 2 weights")),
         *((7, "'template.cores'"), (7, "'template.l3_area_share'")),
-        *((8, "400 W"), (8, "'stack.nothing'"), (chips, "must be greater than 0")),
+        *((8, "400 W"), (8, "'stack.nothing'"), (chips, "must be a whole number")),
     ]
     for line, fragment in expected:
         assert any(at == line and fragment in message for at, message in found), (line, fragment, found)

@@ -93,18 +93,18 @@ def test_other_text_is_refused(text: object, unit: str, fragment: str) -> None:
 def test_every_unit_of_the_vocabulary_has_an_example_that_is_read() -> None:
     attributes = [*NUMBERS.values(), *(a for kind in ATTRIBUTES.values() for a in kind.values())]
     for attribute in attributes:
-        assert attribute_value(EXAMPLES[attribute.unit], replace(attribute, maximum=math.inf)) > 0
+        assert attribute_value(EXAMPLES[attribute.unit], replace(attribute, limits=(1e-30, 1e30), default=None)) > 0
 
 
 def test_numbers_outside_their_range_are_refused() -> None:
-    count = Attribute("", "copies", integer=True)
-    share = Attribute("", "share", positive=False)
+    count = Attribute("", "copies", limits=(1.0, 1e6), integer=True)
+    share = Attribute("", "share", limits=(0.1, 1.0), positive=False)
     assert attribute_value("1e3", count) == 1000
     assert attribute_value(0, share) == 0
     for value, attribute, fragment in [
-        (1.5, count, "copies must be a whole number"),
-        (0, count, "copies must be greater than 0"),
-        (-1, share, "share must be 0 or greater"),
+        (1.5, count, "copies must be a whole number from 1 to 1e6"),
+        (0, count, "copies must be a whole number from 1 to 1e6"),
+        (-1, share, "share must be 0 or from 0.1 to 1"),
     ]:
         with pytest.raises(QuantityError, match=fragment):
             attribute_value(value, attribute)

@@ -48,9 +48,9 @@ def test_a_study(tmp_path: Path) -> None:
     ("text", "values"),
     [
         ("{linspace: [100 GB/s, 400 GB/s, 4]}", [1e11, 2e11, 3e11, 4e11]),
-        ("{linspace: [0.1 B/s, 0.4 B/s, 4]}", [0.1, 0.2, 0.3, 0.4]),
+        ("{linspace: [1.1 B/s, 1.4 B/s, 4]}", [1.1, 1.2, 1.3, 1.4]),
         ("{geomspace: [1 GB/s, 1 TB/s, 4]}", pytest.approx([1e9, 1e10, 1e11, 1e12])),
-        ("{range: [0.1 B/s, 0.75 B/s, 0.2 B/s]}", [0.1, 0.3, 0.5, 0.7]),
+        ("{range: [1.1 B/s, 1.75 B/s, 0.2 B/s]}", [1.1, 1.3, 1.5, 1.7]),
         ("{powers_of_two: [1 B/s, 9 B/s]}", [1, 2, 4, 8]),
         ("3 TB/s", [3e12]),
     ],
