@@ -392,3 +392,14 @@ def test_sizes_that_the_numbers_of_a_study_make_impossible_are_told_before_a_run
     (problem,) = caught.value.problems
     assert (problem.line, problem.column) == (3, 3)
     assert message in problem.message
+
+
+@pytest.mark.parametrize("step", ["[1e31 flop, 1]", "[5e-324 flop, 1]", "[1 flop, 1.5]", "[1 flop, 5e-324]"])
+def test_steps_of_efficiency_curves_must_be_possible(tmp_path: Path, step: str) -> None:
+    path = tmp_path / "calibrations" / "c.yaml"
+    path.parent.mkdir()
+    path.write_text(f"c:\n  source: s\n  grade: assumed\n  efficiency_curves:\n    matrix: [{step}, [0 flop, 0.5]]\n")
+    with pytest.raises(SpecError) as caught:
+        read_value("calibration", parse_yaml("c"), Stock(Library.load([tmp_path])))
+    assert [problem.line for problem in caught.value.problems] == [5]
+    assert "must be" in caught.value.problems[0].message
