@@ -78,7 +78,8 @@ def bottleneck_cycles(members: np.ndarray, count: int, shapes: np.ndarray, trait
         high = max(high, kernel_cycles(shapes[i], traits[i, TYPE], 1.0, 1.0, units))
     if not fits(members, count, shapes, traits, high, units):
         return np.inf
-    while high - low > 1.0:
+    # Beyond 2^53 whole numbers are further apart than one.
+    while high - low > max(1.0, high * 2.0**-52):
         middle = np.floor((low + high) / 2.0)
         if fits(members, count, shapes, traits, middle, units):
             high = middle

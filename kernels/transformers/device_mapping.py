@@ -8,13 +8,12 @@ then down again. Neighbouring numbers then differ by one step of one digit, on e
 - the nearest group, of any size, folds from line to line and still has its consecutive members on adjacent chips;
   plain numbering would jump back over a whole line, which a mesh pays link by link.
 
-Sizes need be neither powers of two nor divisors of the dimensions; chips that are left over stay idle.
-
-Members of a group exchange in a ring, one half of the bytes each way round (pipeline stages: a chain). Messages go
-along x, then y, then z, over the links of that dimension: the shorter way round a ring (both ways, half each, if
-they are as long), straight along a mesh, through the sender's and the receiver's port of a switch, over the direct
-link of a full connection. All groups of one parallelism send at once and share links; different parallelisms take
-turns. The rate that a ring attains is the least, over all links, of link rate / messages on it.
+Sizes need be neither powers of two nor divisors of the dimensions; chips that are left over stay idle. Members of a
+group exchange in a ring, one half of the bytes each way round (pipeline stages: a chain). Messages go along x, then y,
+then z, over the links of that dimension: the shorter way round a ring (both ways, half each, if they are as long),
+straight along a mesh, through the sender's and the receiver's port of a switch, over the direct link of a full
+connection. All groups of one parallelism send at once and share links; different parallelisms take turns. The rate that
+a ring attains is the least, over all links, of link rate / messages on it.
 
 Source: Ardalani et al. 2024 (DeepFlow), sections 5.2 and 6.4. Unlike their tool, every order counts (not only distinct
 sizes), sizes are free, and the loads of parallelisms that take turns are not added.
@@ -90,15 +89,22 @@ def walk(places: int, sizes: np.ndarray) -> np.ndarray:
 
 
 @compiled
+def members_of(radices: np.ndarray, inside: np.ndarray) -> float:
+    """Members of a group, which may be more than an int64 counts."""
+    members = 1.0
+    for i in range(len(radices)):
+        members *= radices[i] if inside[i] else 1.0
+    return members
+
+
+@compiled
 def gather(ranks: np.ndarray, radices: np.ndarray, inside: np.ndarray) -> np.ndarray:
     """Places (groups, members) of the members of every group, in the order of its ring.
 
     `ranks` are digits by place. Those that are `inside` tell the members of a group apart, the others the groups; a
     ring, too, goes through its digits as an ox ploughs.
     """
-    members = 1
-    for i in range(len(radices)):
-        members *= radices[i] if inside[i] else 1
+    members = int(members_of(radices, inside))
     found = np.empty((len(ranks) // members, members), np.int64)
     for place in range(len(ranks)):
         group, member = 0, 0
@@ -270,14 +276,14 @@ def lined(kind: float, extent: int, chips: int) -> int:
 
 
 @compiled
-def own_kind(members: int, crossed: np.ndarray, network: Network) -> tuple[float, float]:
+def own_kind(members: float, crossed: np.ndarray, network: Network) -> tuple[float, float]:
     """Kind of a group, and what a member can send to the others directly, B/s: a ring, which can nothing of the kind,
     unless the group lies along one dimension in which any two chips can talk. Other algorithms make use of that."""
     for axis in range(AXES):
         kind = network.kinds[axis]
         any_pair = kind == SWITCH or kind == FULLY_CONNECTED
         if any_pair and crossed[axis] == crossed[0] + crossed[1] + crossed[2]:
-            own, share = part_of(kind, float(members), float(network.extents[axis]))
+            own, share = part_of(kind, members, float(network.extents[axis]))
             return own, share * network.rates_Bps[axis]
     return float(RING), 0.0
 
@@ -367,7 +373,9 @@ def routed_group_network(
     chip = alone(dim, links, link_in_network_reduction, attained)
     network = routed_network(dim, links, attained)
     radices, inside = parts(ORDERS[int(mapping_order)], parallelism)
-    places = radices[0].prod()
+    # Ranks without chips may be more than an int64 counts.
+    fits = radices[0].astype(np.float64).prod() <= network.extents[0] * network.extents[1] * network.extents[2]
+    places = radices[0].prod() if fits else 1
     pairs = np.empty((AXES, 2 * places if FULLY_CONNECTED in network.kinds else 0), np.int64)
     traffic = Traffic(np.zeros(network.starts[AXES]), pairs, np.zeros(AXES, np.int64))
     chips, crossed = walk(places, np.array(network.extents)), np.zeros(AXES, np.int64)
@@ -377,13 +385,12 @@ def routed_group_network(
             group_network[row] = group_network[same]
             continue
         enter(group_network, row, chip)
-        groups = gather(walk(places, radices[row]), radices[row], inside[row])
-        members = groups.shape[1]
-        if members == 1:
+        members = members_of(radices[row], inside[row])
+        if members == 1.0:
             continue
-        latency, rate, kind = 0.0, 0.0, float(RING)
-        crossed[:] = 0
-        if places <= network.extents[0] * network.extents[1] * network.extents[2]:
+        latency, rate, kind, crossed[:] = 0.0, 0.0, float(RING), 0
+        if fits:
+            groups = gather(walk(places, radices[row]), radices[row], inside[row])
             closed = row != G.pipeline
             latency = step_latency(chips, groups, closed, network, crossed)
             rate = attained_rate(chips, groups, closed, network, traffic)
@@ -391,4 +398,4 @@ def routed_group_network(
             rate = max(rate, direct_Bps) if closed else rate
         along_x = crossed[0] >= crossed[1] + crossed[2]
         step_s = latency + attained.collective_step_s
-        enter(group_network, row, lying(chip, along_x, float(members), rate, step_s, kind))
+        enter(group_network, row, lying(chip, along_x, members, rate, step_s, kind))

@@ -64,8 +64,7 @@ def calibrate_command(name: str, write_back: bool) -> None:
     \b
     Example: sweeper calibrate a100_megatron_2022
     """
-    from sweeper.evidence.calibration import named
-    from sweeper.evidence.calibration_files import write_constants
+    from sweeper.evidence.calibration import named, write_constants
     from sweeper.evidence.fitting import calibrate
     from sweeper.evidence.left_out_stacks import DEFAULT, left_out_bands
     from sweeper.evidence.tables import LEFT_OUT, fitted

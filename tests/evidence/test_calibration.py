@@ -11,8 +11,17 @@ from pydantic import ValidationError
 
 from sweeper.cli import main
 from sweeper.errors import UsageFault
-from sweeper.evidence.calibration import MOST, Calibration, Fit, Sample, calibrations, named, sample_of
-from sweeper.evidence.calibration_files import with_values, write_constants
+from sweeper.evidence.calibration import (
+    MOST,
+    Calibration,
+    Fit,
+    Sample,
+    calibrations,
+    named,
+    sample_of,
+    with_values,
+    write_constants,
+)
 from sweeper.evidence.fitting import FEW, FOLDS, Errors, calibrate
 from sweeper.evidence.predictions import Predictor, evaluate
 from sweeper.evidence.registry import registry

@@ -663,7 +663,9 @@ def test_the_command_tells_the_optimum_and_where_it_is(tmp_path: Path, best: pl.
     path, out = write(tmp_path), tmp_path / "out"
     result = call("optimize", path, "--out", out, "-q")
     assert result.exit_code == 0, result.output
-    head, row, evaluations, points, directory = result.stdout.splitlines()
+    head, row, graded, uncalibrated, evaluations, points, directory = result.stdout.splitlines()
+    assert graded == "grade of the weakest input: iteration_time_s assumed"
+    assert uncalibrated.startswith("uncalibrated: no measurements of the chip; measured over predicted time was ")
     assert head.split()[0] == "iteration_time_s"
     assert row.split()[0] == f"{time_s(best):.6g}"
     shares = [best[column(f"template.{part}_area_share")][0] for part in ("core", "register", "l1", "l2", "memory")]

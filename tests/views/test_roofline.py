@@ -99,7 +99,7 @@ def test_systems_without_traffic_and_too_many_systems(tmp_path: Path, monkeypatc
     assert len(roofline_figure(wafers, tmp_path)) == 2
     monkeypatch.setattr(rooflines, "MAX_PANELS", 3)
     drawing = roofline_figure(every, tmp_path)[1].read_text(encoding="utf-8")
-    assert "<!-- 13 further systems are not shown. -->" in drawing
+    assert "<!-- Uncalibrated. 13 further systems are not shown. -->" in drawing
 
 
 def test_no_figure_without_a_feasible_point(tmp_path: Path) -> None:
