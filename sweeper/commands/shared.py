@@ -37,17 +37,17 @@ def executing(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def without_nan(value: Any) -> Any:
-    """A value with null for numbers that are not known, which JSON cannot name."""
+    """A value with null for numbers that are not known or infinite, which JSON cannot name."""
     if isinstance(value, dict):
         return {key: without_nan(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
         return [without_nan(entry) for entry in value]
-    return None if isinstance(value, float) and math.isnan(value) else value
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def as_json(value: Any) -> str:
-    """One JSON document."""
-    return json.dumps(without_nan(value), indent=2)
+    """One JSON document; what JSON has no kind of, such as dates, is text."""
+    return json.dumps(without_nan(value), indent=2, default=str)
 
 
 FORMATS: dict[str, tuple[Callable[[Any], str], str]] = {
