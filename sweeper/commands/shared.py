@@ -2,15 +2,18 @@
 
 import json
 import math
+import os
 import sys
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import partial, reduce
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
 
 import click
 
-from sweeper.errors import EnvironmentFault, SweeperError, UsageFault, unknown
+from sweeper.errors import EnvironmentFault, Interrupted, SweeperError, UsageFault, unknown
 from sweeper.running import BACKENDS
 
 STUDY = click.argument("study", metavar="STUDY")
@@ -61,6 +64,12 @@ def _chosen(context: click.Context, option: click.Parameter, asked: bool) -> Non
         context.meta["sweeper.format"] = option.name
 
 
+def _drop_output() -> None:
+    """Send what is still buffered for standard output nowhere: writing it again at the end would fail again."""
+    with suppress(OSError, ValueError, AttributeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 class AnsweringCommand(click.Command):
     """A command with an option for each format. The library's errors become one message and an exit code; anything else
     is a bug and shows its traceback."""
@@ -73,15 +82,24 @@ class AnsweringCommand(click.Command):
         ]
 
     def invoke(self, ctx: click.Context) -> None:
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, TextIOWrapper):
+                # A terminal that cannot show a letter gets its code.
+                stream.reconfigure(errors="backslashreplace")
         try:
             super().invoke(ctx)
         except SweeperError as error:
             click.echo(str(error), err=True)
             sys.exit(error.exit_code)
+        except KeyboardInterrupt:
+            click.echo("interrupted", err=True)
+            sys.exit(Interrupted.exit_code)
         except BrokenPipeError:
+            _drop_output()
             sys.exit(0)
         except OSError as error:
             click.echo(f"{error.filename or 'the system'}: {error.strerror or error}", err=True)
+            _drop_output()
             sys.exit(EnvironmentFault.exit_code)
 
 
@@ -94,14 +112,23 @@ def echo(value: Any, text: Callable[[], Any]) -> None:
     click.echo(FORMATS[chosen][0](value) if chosen else text())
 
 
+def _exists(path: Path) -> bool:
+    """Whether there is a file; what cannot be its name, or cannot be looked at, is none."""
+    try:
+        return path.exists()
+    except (OSError, ValueError):
+        return False
+
+
 def study_path(name: str) -> Path:
     """A study file by path, or by the name of a study of ours."""
     from sweeper.library.library import builtin_specs
+    from sweeper.reading.checks import is_name
 
     ours = builtin_specs() / "studies" / f"{name}.yaml"
-    if Path(name).exists():
+    if _exists(Path(name)):
         return Path(name)
-    if not ours.exists():
+    if not is_name(name) or not ours.exists():
         names = sorted(path.stem for path in ours.parent.glob("*.yaml"))
         raise UsageFault(f"no file or run directory, and {unknown('study', name, names)}")
     return ours
@@ -125,7 +152,7 @@ def run_directory(name: str, library: Iterable[str], out: str) -> str:
     """A run directory as given, or that of a study under `out`."""
     from sweeper.running.store import directory_of
 
-    if "://" in name or (Path(name) / "resolved.json").exists():
+    if "://" in name or _exists(Path(name) / "resolved.json"):
         return name
     directory = directory_of(out, plan_of(name, library))
     if "://" not in directory and not Path(directory).exists():

@@ -64,17 +64,7 @@ class Library:
     @classmethod
     def load(cls, directories: Sequence[Path]) -> "Library":
         """A library of the given directories. Raises SpecError if one does not exist or has an unknown folder."""
-        problems = [Problem(str(path), 1, 1, "", "the library directory does not exist")
-                    for path in directories if not path.is_dir()]  # fmt: skip
-        problems += [
-            Problem(str(path), 1, 1, "", unknown("library folder", path.name, KNOWN_FOLDERS))
-            for directory in directories
-            if directory.is_dir()
-            for path in sorted(directory.iterdir())
-            if path.is_dir() and path.name not in KNOWN_FOLDERS and any(path.glob("*.y*ml"))
-        ]
-        if problems:
-            raise SpecError(problems)
+        every(directories, _check_folders)
         return cls(directories)
 
     def names(self, kind: str) -> tuple[str, ...]:
@@ -151,6 +141,23 @@ class Library:
             shelf.require(stack[0], name)
             chain.append(stack[0])
         return chain
+
+
+def _check_folders(directory: Path) -> None:
+    """Raise SpecError if a library directory does not exist, cannot be read, or has an unknown folder."""
+    try:
+        if not directory.is_dir():
+            raise SpecError([Problem(str(directory), 1, 1, "", "the library directory does not exist")])
+        unknowns = [
+            Problem(str(path), 1, 1, "", unknown("library folder", path.name, KNOWN_FOLDERS))
+            for path in sorted(directory.iterdir())
+            if path.is_dir() and path.name not in KNOWN_FOLDERS and any(path.glob("*.y*ml"))
+        ]
+    except OSError as fault:
+        message = f"cannot read the library directory: {fault.strerror or fault}"
+        raise SpecError([Problem(str(directory), 1, 1, "", message)]) from None
+    if unknowns:
+        raise SpecError(unknowns)
 
 
 def _satisfies(entry: Entry, where: Expression | None) -> bool:

@@ -118,8 +118,9 @@ def read_text(path: Path, limit: int = MAX_BYTES) -> str:
     try:
         with path.open("rb") as stream:
             data = stream.read(limit + 1)
-    except OSError as fault:
-        raise SpecError([Problem(file, 1, 1, "", f"cannot read the file: {fault.strerror or fault}")]) from None
+    except (OSError, ValueError) as fault:
+        reason = getattr(fault, "strerror", None) or fault
+        raise SpecError([Problem(file, 1, 1, "", f"cannot read the file: {reason}")]) from None
     if len(data) > limit:
         raise SpecError([Problem(file, 1, 1, "", f"the file is larger than {limit} bytes, the most that is read")])
     try:

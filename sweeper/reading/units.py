@@ -96,6 +96,8 @@ _TRAPS = (
     (re.compile(r"(?:yes|no|on|off|y|n)$", re.IGNORECASE), "this is text, not a number"),
 )
 _MAX_LENGTH = 80
+EXACT = 2.0**53
+"""Up to here every whole number is a float of its own."""
 
 
 class QuantityError(ValueError):
@@ -226,6 +228,8 @@ def in_range(number: float, attribute: Attribute, value: object) -> float:
         raise QuantityError(f"found {brief(value)}; {attribute.about} must be {bound}")
     if number > attribute.maximum:
         raise QuantityError(f"found {brief(value)}; {attribute.about} must be at most {attribute.maximum:g}")
+    if attribute.integer and number > EXACT:
+        raise QuantityError(f"found {brief(value)}; {attribute.about} must be at most 2^53")
     if attribute.integer and number != math.floor(number):
         raise QuantityError(f"found {brief(value)}; {attribute.about} must be a whole number")
     return number

@@ -7,7 +7,7 @@ from pathlib import Path
 import polars as pl
 
 from sweeper.errors import UsageFault, brief
-from sweeper.views.analysis import scan
+from sweeper.views.analysis import first_line, reading, scan
 
 TABLE = "data"
 MAX_LENGTH = 10_000
@@ -25,10 +25,13 @@ def ask(run: str | Path, sql: str) -> pl.DataFrame:
     for word in sorted(set(_WORD.findall(sql))):
         if reads_files(word):
             raise UsageFault(f"{word} reads files; a query reads the dataset only, as the table {TABLE}")
+    with reading(run):
+        data = scan(run)
+        data.collect_schema()
     try:
-        return pl.SQLContext(frames={TABLE: scan(run)}).execute(sql, eager=True)
+        return pl.SQLContext(frames={TABLE: data}).execute(sql, eager=True)
     except (pl.exceptions.PolarsError, UnicodeEncodeError) as error:
-        raise UsageFault(f"the query failed: {str(error).splitlines()[0]}") from None
+        raise UsageFault(f"the query failed: {first_line(error)}") from None
 
 
 @cache

@@ -281,8 +281,12 @@ def lived(one: Mutant, root: Path) -> tuple[str, str]:
             small = plan.chunk_points(0) <= MOST_POINTS and plan.study.optimize is None
             wrong = not_numbers(plan) if small else ""
     except SpecError as fault:
+        lengths = {file: line_lengths(Path(file)) for file in {problem.file for problem in fault.problems}}
         misplaced = [
-            str(problem) for problem in fault.problems if not exists(problem.file, problem.line, problem.column)
+            str(problem)
+            for problem in fault.problems
+            if not 1 <= problem.line <= len(lengths[problem.file])
+            or not 1 <= problem.column <= lengths[problem.file][problem.line - 1] + 1
         ]
         return ("misplaced", misplaced[0]) if misplaced else ("refused", "")
     except SweeperError:
@@ -301,10 +305,9 @@ def write(one: Mutant, root: Path) -> None:
         (root / "library" / one.folder / "mutant.yaml").write_bytes(one.entry)
 
 
-def exists(file: str, line: int, column: int) -> bool:
-    """Whether a file has such a place: the end of a line is one too."""
-    lines = Path(file).read_bytes().decode("utf-8-sig", "replace").splitlines() or [""]
-    return 1 <= line <= len(lines) and 1 <= column <= len(lines[line - 1]) + 1
+def line_lengths(file: Path) -> list[int]:
+    """Length of every line of a file; an empty file has one line."""
+    return [len(line) for line in file.read_bytes().decode("utf-8-sig", "replace").splitlines() or [""]]
 
 
 def not_numbers(plan: Plan) -> str:
