@@ -13,7 +13,7 @@ from pathlib import Path
 import sweeper
 from tests.support.mutants import MY_LIBRARY, lived, mutant, write
 
-FINE = ("refused", "planned", "evaluated")
+FINE = ("refused", "evaluated")
 
 
 def main() -> int:

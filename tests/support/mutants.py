@@ -7,7 +7,7 @@ feasible row of it has numbers. Anything else is a fault of the reader or of the
 import copy
 import random
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -21,12 +21,15 @@ import yaml
 import sweeper
 from sweeper.errors import SpecError, SweeperError
 from sweeper.library.library import FOLDERS, builtin_specs
+from sweeper.planning.contents import REASON
 from sweeper.planning.plan import Plan
 from sweeper.reading.nodes import parse_yaml
 from tests.places import ROOT
 
 MOST_POINTS = 2000
-"""Points of a chunk that is still evaluated."""
+"""Points of a chunk that is evaluated whole."""
+BOXES, SAMPLE = 3, 100
+"""Boxes of a larger study, and points of each, that are evaluated."""
 LIMIT_S = 60.0
 """Processor time of a mutant, with the kernels that it may have to compile."""
 
@@ -135,7 +138,15 @@ def _scale(spot: Spot, all_spots: list[Spot], chance: random.Random) -> None:
     elif isinstance(value, str):
         number, _, unit = value.partition(" ")
         spot[0][spot[1]] = chance.choice(
-            [f"0 {unit}", f"{number}e30 {unit}", f"-{value}", f"{value} * 0", f"1e-30 {unit}"]
+            [
+                f"0 {unit}",
+                f"{number}e30 {unit}",
+                f"{number}e300 {unit}",
+                f"{number}e-300 {unit}",
+                f"-{value}",
+                f"{value} * 0",
+                f"1e-30 {unit}",
+            ]
         )
 
 
@@ -273,13 +284,12 @@ def processor_limit(seconds: float) -> Iterator[None]:
 
 
 def lived(one: Mutant, root: Path) -> tuple[str, str]:
-    """What becomes of a mutant in an empty directory: `refused`, `planned`, `evaluated`, or a fault and its message."""
+    """What becomes of a mutant in an empty directory: `refused`, `evaluated`, or a fault and its message."""
     write(one, root)
     try:
         with processor_limit(LIMIT_S):
             plan = sweeper.plan(root / "study.yaml", [root / "library", MY_LIBRARY])
-            small = plan.chunk_points(0) <= MOST_POINTS and plan.study.optimize is None
-            wrong = not_numbers(plan) if small else ""
+            wrong = not_numbers(plan)
     except SpecError as fault:
         lengths = {file: line_lengths(Path(file)) for file in {problem.file for problem in fault.problems}}
         misplaced = [
@@ -293,7 +303,7 @@ def lived(one: Mutant, root: Path) -> tuple[str, str]:
         return "refused", ""
     except Exception as fault:  # Whatever else comes out is what this looks for.
         return type(fault).__name__, str(fault)
-    return ("not a number", wrong) if wrong else ("evaluated" if small else "planned", "")
+    return ("not a number", wrong) if wrong else ("evaluated", "")
 
 
 def write(one: Mutant, root: Path) -> None:
@@ -311,8 +321,28 @@ def line_lengths(file: Path) -> list[int]:
 
 
 def not_numbers(plan: Plan) -> str:
-    """Columns of feasible rows of the first chunk that are no finite numbers, though the study asks for them."""
-    rows = plan.evaluate(0)
-    asked = {"iteration_time_s", *(objective.column for objective in plan.study.objectives)} & {*rows.column_names}
-    feasible = rows["feasible"].to_numpy() if "feasible" in rows.column_names else np.ones(rows.num_rows, bool)
-    return ", ".join(sorted(name for name in asked if not np.isfinite(rows[name].to_numpy()[feasible]).all()))
+    """Columns of feasible points that are no finite numbers, though the study asks for them.
+
+    Looked at is the first chunk if it is small, else some points of the first boxes.
+    """
+    if plan.chunk_points(0) <= MOST_POINTS and plan.study.optimize is None:
+        rows = plan.evaluate(0)
+        return _not_finite({name: rows[name].to_numpy() for name in rows.column_names}, _asked(plan))
+    wanted = [name for name in plan.contents.searched_columns if name in (REASON, *_asked(plan))]
+    found = []
+    for grid in plan.grids[:BOXES]:
+        sample = np.unique(np.linspace(0, grid.points - 1, SAMPLE).astype(np.int64)) + grid.offset
+        values = plan.points(sample.tolist(), wanted)
+        found.append(_not_finite({"feasible": values.pop(REASON) == 0, **values}, _asked(plan)))
+    return ", ".join(filter(None, found))
+
+
+def _asked(plan: Plan) -> set[str]:
+    """Columns that a feasible point has to have."""
+    return {"iteration_time_s", *(objective.column for objective in plan.study.objectives)}
+
+
+def _not_finite(columns: Mapping[str, np.ndarray], asked: set[str]) -> str:
+    """Columns among those asked for of which a feasible row is no finite number."""
+    feasible = columns.get("feasible", np.True_)
+    return ", ".join(sorted(name for name in asked & columns.keys() if (feasible & ~np.isfinite(columns[name])).any()))
