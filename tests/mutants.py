@@ -8,6 +8,7 @@ import argparse
 import sys
 import tempfile
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 
 import sweeper
@@ -31,13 +32,14 @@ def main() -> int:
         print(sweeper.plan(options.keep / "study.yaml", [options.keep / "library", MY_LIBRARY]).evaluate(0))
         return 0
     ends: Counter[str] = Counter()
-    for number in range(options.first, options.first + options.count):
-        one = mutant(options.seed, number)
-        with tempfile.TemporaryDirectory() as root:
-            end, message = lived(one, Path(root))
-        ends[end] += 1
-        if end not in FINE:
-            print(f"{number}: {end}: {' '.join(message.split())[:200]} ({one.about})", flush=True)
+    with suppress(KeyboardInterrupt):  # What has been counted so far is told.
+        for number in range(options.first, options.first + options.count):
+            one = mutant(options.seed, number)
+            with tempfile.TemporaryDirectory() as root:
+                end, message = lived(one, Path(root))
+            ends[end] += 1
+            if end not in FINE:
+                print(f"{number}: {end}: {' '.join(message.split())[:200]} ({one.about})", flush=True)
     print(", ".join(f"{count} {end}" for end, count in ends.most_common()))
     return int(any(end not in FINE for end in ends))
 
