@@ -47,10 +47,25 @@ class UsageFault(SweeperError):
     exit_code = 2
 
 
+class NoSuchPoint(UsageFault, IndexError):
+    """A point or a chunk is asked for that a study does not have."""
+
+
+class Misuse(UsageFault, ValueError):
+    """A function is asked for something that its arguments do not allow."""
+
+
 class EnvironmentFault(SweeperError):
     """The machine, not the study, is at fault: Ray unreachable, disk full, a package too old."""
 
     exit_code = 3
+
+
+class NoDataset(EnvironmentFault, FileNotFoundError):
+    """There is no finished dataset where one is read, or it is damaged."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 class OutputConflict(SweeperError):

@@ -27,18 +27,13 @@ def show_command(run_or_study: str, library: tuple[str, ...], out: str) -> None:
 @LIBRARY
 @OUT
 def query(run_or_study: str, sql: str, library: tuple[str, ...], out: str) -> None:
-    """Ask a dataset in SQL (Polars); the table is called `data`.
+    """Ask a dataset in SQL (Polars); the table is called `data`, and nothing else can be read.
 
     \b
     Example: sweeper query dse80 "SELECT chip, MAX(utilisation) AS best FROM data GROUP BY chip ORDER BY best"
     """
-    import polars as pl
-
-    from sweeper.views.analysis import scan
+    from sweeper.views.queries import ask
     from sweeper.views.text import shown_table
 
-    try:
-        frame = pl.SQLContext(data=scan(run_directory(run_or_study, library, out))).execute(sql, eager=True)
-    except pl.exceptions.PolarsError as error:
-        raise click.UsageError(f"the query failed: {str(error).splitlines()[0]}") from None
+    frame = ask(run_directory(run_or_study, library, out), sql)
     echo(frame.to_dicts(), lambda: shown_table(frame.columns, frame.iter_rows()))

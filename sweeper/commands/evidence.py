@@ -22,7 +22,8 @@ def validate(
 ) -> None:
     """Check a study and the entries it uses; without a study, score the model against measurements.
 
-    With a study, every mistake is reported with file, line and column. Without, errors in percent are shown for each
+    With a study, every mistake is reported with file, line and column, and with library directories also mistakes in
+    entries that the study does not use. Without, errors in percent are shown for each
     set of measured rows, beside what others report on it.
 
     \b
@@ -36,6 +37,8 @@ def validate(
         if measured or out or figures:
             raise click.UsageError("a study is checked, not scored: leave out --measured, --out and --figures")
         plan = plan_of(study, library)
+        if library:
+            plan.study.library.check()
         echo({"study": plan.name, "points": plan.point_count}, lambda: f"{plan.name}: {plan.point_count:,} points")
         return
     if library:

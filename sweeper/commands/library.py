@@ -3,6 +3,7 @@
 import click
 
 from sweeper.commands.shared import LIBRARY, command, echo, library_of
+from sweeper.errors import UsageFault, unknown
 
 
 @command("list")
@@ -14,12 +15,11 @@ def list_entries(kind: str | None, library: tuple[str, ...]) -> None:
     \b
     Example: sweeper list chip
     """
-    from sweeper.library.catalogue import catalogue
+    from sweeper.library.catalogue import LISTS, catalogue
 
-    listed = catalogue(library_of(library))
-    if kind is not None and kind not in listed:
-        raise click.UsageError(f"unknown kind '{kind}' (allowed: {', '.join(listed)})")
-    chosen = {kind: listed[kind]} if kind else listed
+    if kind is not None and kind not in LISTS:
+        raise UsageFault(unknown("kind", kind, LISTS))
+    chosen = catalogue(library_of(library), [kind] if kind else LISTS)
 
     def text() -> str:
         return "\n".join(

@@ -2,15 +2,18 @@
 
 import json
 import math
+import os
 import sys
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import partial, reduce
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
 
 import click
 
-from sweeper.errors import EnvironmentFault, SweeperError, UsageFault, unknown
+from sweeper.errors import EnvironmentFault, Interrupted, SweeperError, UsageFault, unknown
 from sweeper.running import BACKENDS
 
 STUDY = click.argument("study", metavar="STUDY")
@@ -37,17 +40,17 @@ def executing(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def without_nan(value: Any) -> Any:
-    """A value with null for numbers that are not known, which JSON cannot name."""
+    """A value with null for numbers that are not known or infinite, which JSON cannot name."""
     if isinstance(value, dict):
         return {key: without_nan(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
         return [without_nan(entry) for entry in value]
-    return None if isinstance(value, float) and math.isnan(value) else value
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def as_json(value: Any) -> str:
-    """One JSON document."""
-    return json.dumps(without_nan(value), indent=2)
+    """One JSON document; what JSON has no kind of, such as dates, is text."""
+    return json.dumps(without_nan(value), indent=2, default=str)
 
 
 FORMATS: dict[str, tuple[Callable[[Any], str], str]] = {
@@ -59,6 +62,12 @@ FORMATS: dict[str, tuple[Callable[[Any], str], str]] = {
 def _chosen(context: click.Context, option: click.Parameter, asked: bool) -> None:
     if asked:
         context.meta["sweeper.format"] = option.name
+
+
+def _drop_output() -> None:
+    """Send what is still buffered for standard output nowhere: writing it again at the end would fail again."""
+    with suppress(OSError, ValueError, AttributeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 class AnsweringCommand(click.Command):
@@ -73,15 +82,24 @@ class AnsweringCommand(click.Command):
         ]
 
     def invoke(self, ctx: click.Context) -> None:
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, TextIOWrapper):
+                # A terminal that cannot show a letter gets its code.
+                stream.reconfigure(errors="backslashreplace")
         try:
             super().invoke(ctx)
         except SweeperError as error:
             click.echo(str(error), err=True)
             sys.exit(error.exit_code)
+        except KeyboardInterrupt:
+            click.echo("interrupted", err=True)
+            sys.exit(Interrupted.exit_code)
         except BrokenPipeError:
+            _drop_output()
             sys.exit(0)
         except OSError as error:
             click.echo(f"{error.filename or 'the system'}: {error.strerror or error}", err=True)
+            _drop_output()
             sys.exit(EnvironmentFault.exit_code)
 
 
@@ -94,14 +112,23 @@ def echo(value: Any, text: Callable[[], Any]) -> None:
     click.echo(FORMATS[chosen][0](value) if chosen else text())
 
 
+def _exists(path: Path) -> bool:
+    """Whether there is a file; what cannot be its name, or cannot be looked at, is none."""
+    try:
+        return path.exists()
+    except (OSError, ValueError):
+        return False
+
+
 def study_path(name: str) -> Path:
     """A study file by path, or by the name of a study of ours."""
     from sweeper.library.library import builtin_specs
+    from sweeper.reading.checks import is_name
 
     ours = builtin_specs() / "studies" / f"{name}.yaml"
-    if Path(name).exists():
+    if _exists(Path(name)):
         return Path(name)
-    if not ours.exists():
+    if not is_name(name) or not ours.exists():
         names = sorted(path.stem for path in ours.parent.glob("*.yaml"))
         raise UsageFault(f"no file or run directory, and {unknown('study', name, names)}")
     return ours
@@ -125,7 +152,7 @@ def run_directory(name: str, library: Iterable[str], out: str) -> str:
     """A run directory as given, or that of a study under `out`."""
     from sweeper.running.store import directory_of
 
-    if "://" in name or (Path(name) / "resolved.json").exists():
+    if "://" in name or _exists(Path(name) / "resolved.json"):
         return name
     directory = directory_of(out, plan_of(name, library))
     if "://" not in directory and not Path(directory).exists():

@@ -19,7 +19,7 @@ def named_design(stock: Stock, name: str) -> PackageDesign:
     try:
         return stock.package(stock.library.find(PACKAGE_ROLE, name).name)
     except LookupError as fault:
-        raise UsageFault(str(fault.args[0])) from None
+        raise UsageFault(str(fault)) from None
 
 
 def settable(design: PackageDesign) -> frozenset[str]:

@@ -79,7 +79,7 @@ def generate(template: str, settings: Settings, library: Library) -> GeneratedCh
     try:
         columns = {"template": library.find("template", template).name, "technology": "as_template", **settings}
     except LookupError as fault:
-        raise UsageFault(str(fault.args[0])) from None
+        raise UsageFault(str(fault)) from None
     for name in columns:
         role, dot, _ = name.partition(".")
         if dot and role not in columns:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sweeper.reading.checks import LONGEST_NAME
 from sweeper.views.canvas import MARKERS, PALETTE, save_figure, styled_figure
 
 if TYPE_CHECKING:
@@ -49,7 +50,6 @@ def measured_figures(sets: Mapping[str, Sequence["Scored"]], directory: str | Pa
                 panel.legend(frameon=False, fontsize=7.0)
             summary = f"{len(shown)} rows: median error {np.median(errors):.1f} %, mean {np.mean(errors):.1f} %"
             figure.supxlabel(f"{summary}. Dotted: 10 % apart.", fontsize=8.0, color="#444444")
-            files += save_figure(
-                figure, Path(directory) / (re.sub(r"[^A-Za-z0-9]+", "_", name).strip("_").lower() or "set")
-            )
+            stem = re.sub(r"[^A-Za-z0-9]+", "_", name).strip("_").lower()[:LONGEST_NAME] or "set"
+            files += save_figure(figure, Path(directory) / stem)
     return files

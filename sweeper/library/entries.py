@@ -121,10 +121,12 @@ class Definition:
     layer: int
     node: Node
     place: tuple[int, int]
+    problems: tuple[Problem, ...] = ()
+    """Mistakes of the file that spoil this entry, but not its neighbours."""
 
     @property
     def written(self) -> dict[str, Node]:
-        """Keys of the entry; what is not a mapping has been refused before."""
+        """Keys of the entry; one that is no mapping has problems and is not asked."""
         assert isinstance(self.node.value, dict)
         return self.node.value
 
@@ -171,7 +173,7 @@ def resolve(chain: Sequence[Definition]) -> Entry:
         with problems.collecting():
             dimensions = _dimensions(definition, draft)
     problems.raise_any()
-    aliases = checks.Fields(definition.written, problems).read("aliases", checks.texts, "aliases", default=())
+    aliases = checks.Fields(definition.written, problems).read("aliases", checks.aliases, default=())
     return Entry(definition.kind, definition.name, aliases, draft.description, draft.tags, values, dimensions,
                  draft.body, definition.node, draft.fits)  # fmt: skip
 
@@ -185,11 +187,11 @@ def _add(draft: _EntryDraft, definition: Definition, problems: Problems) -> None
     grade = _UNREADABLE if "grade" in written else draft.grade
     draft.grade = written.read("grade", checks.choice, "grade", GRADES, default=grade)
     draft.description = written.read("description", checks.text, "description", default=draft.description)
-    draft.tags = written.read("tags", checks.texts, "tags", default=draft.tags)
+    draft.tags = written.read("tags", checks.names, "tags", default=draft.tags)
     draft.fits = {**draft.fits, **written.read("fits", _fits, default={})}
     numbers = {key: written[key] for key in attributes if key in written}
     if kind in _WITH_PARAMETERS:
-        numbers = written.read("parameters", checks.mapping, "parameters", default=numbers)
+        numbers = written.read("parameters", checks.named, "parameters", default=numbers)
     for key, node in numbers.items():
         below, draft.numbers[key] = draft.numbers.get(key), draft.numbers.get(key)
         with problems.collecting():

@@ -94,7 +94,7 @@ def read_workload(entry: Entry) -> Workload:
     )
     partitions = {KERNEL_BY_KERNEL: tuple(range(len(kernels))), SINGLE: (0,) * len(kernels), OPTIMAL: ()}
     body = checks.Fields(entry.body, problems)
-    for name, node in body.read("partitions", checks.mapping, "partitions", default={}).items():
+    for name, node in body.read("partitions", checks.named, "partitions", default={}).items():
         with problems.collecting():
             if name in BUILTIN_PARTITIONS:
                 raise error(node, f"{name!r} exists for every workload and cannot be redefined")

@@ -47,7 +47,7 @@ class KernelTemplate:
     @property
     def skeleton(self) -> str:
         """The name without what its braces hold: equal for all kernels of a template."""
-        return _BRACES.sub("{}", self.name.text.strip())
+        return _BRACES.sub("{}", self.name.text)
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,9 +172,11 @@ def _substituted(node: Node, values: Mapping[str, int]) -> str:
             raise error(node, f"{match.group()} gives {value!r}; an index must be a whole number")
         return str(int(value))
 
-    name = _BRACES.sub(number, node.text.strip())
+    name = _BRACES.sub(number, node.text)
     if "{" in name or "}" in name:
         raise error(node, f"unbalanced braces in {brief(node.text)}")
+    if not checks.is_name(name):
+        raise error(node, checks.misnamed(name, "the name of a kernel"))
     return name
 
 
@@ -202,7 +204,7 @@ def sorted_copies(
         for name, node in copy.inputs:
             if name in number:
                 sorter.add(index, number[name])
-            elif _BRACES.sub("{}", node.text.strip()) not in skeletons:
+            elif _BRACES.sub("{}", node.text) not in skeletons:
                 problems.append(node.problem(unknown("kernel", name, number)))
     order: list[KernelCopy] = []
     ready: list[int] = []

@@ -2,19 +2,20 @@
 
 A library directory has one folder per kind with YAML files of entries. Several directories form layers: an entry of
 an earlier directory hides one of the same name in a later directory, and may extend it. Files of a kind are read
-when the first entry of that kind is asked for, and an entry is checked when it is used.
+when the first entry of that kind is asked for, and an entry is checked when it is used; mistakes spoil only what uses
+them (`sweeper.library.shelf`).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from sweeper.errors import Problem, Problems, SpecError, brief, every, unknown
+from sweeper.errors import Problem, SpecError, every, unknown
 from sweeper.library.entries import Definition, Entry, resolve
+from sweeper.library.shelf import NoEntry, Shelf, read_shelf
 from sweeper.reading import checks
 from sweeper.reading.expressions import Expression, ExpressionError
-from sweeper.reading.nodes import Node, error, read_yaml
+from sweeper.reading.nodes import Node, error
 
 FOLDERS = {
     "chip": "chips",
@@ -41,14 +42,6 @@ KNOWN_FOLDERS = (*FOLDERS.values(), "studies", "claims", "measurements")
 """Folders that a library directory may have."""
 
 
-@dataclass
-class _Shelf:
-    """Definitions of one kind: by name from the first layer to the last, and the name that each alias stands for."""
-
-    definitions: dict[str, list[Definition]] = field(default_factory=dict)
-    aliases: dict[str, str] = field(default_factory=dict)
-
-
 def builtin_specs() -> Path:
     """The library that comes with this package: inside it in a wheel, next to it in a checkout."""
     package = Path(__file__).resolve().parents[1]
@@ -61,7 +54,7 @@ class Library:
 
     def __init__(self, directories: Sequence[Path]) -> None:
         self._directories = tuple(directories)
-        self._shelves: dict[str, _Shelf] = {}
+        self._shelves: dict[str, Shelf] = {}
         self._entries: dict[tuple[str, str], Entry] = {}
 
     def __getstate__(self) -> dict[str, Any]:
@@ -71,27 +64,17 @@ class Library:
     @classmethod
     def load(cls, directories: Sequence[Path]) -> "Library":
         """A library of the given directories. Raises SpecError if one does not exist or has an unknown folder."""
-        problems = [Problem(str(path), 1, 1, "", "the library directory does not exist")
-                    for path in directories if not path.is_dir()]  # fmt: skip
-        problems += [
-            Problem(str(path), 1, 1, "", unknown("library folder", path.name, KNOWN_FOLDERS))
-            for directory in directories
-            if directory.is_dir()
-            for path in sorted(directory.iterdir())
-            if path.is_dir() and path.name not in KNOWN_FOLDERS and any(path.glob("*.y*ml"))
-        ]
-        if problems:
-            raise SpecError(problems)
+        every(directories, _check_folders)
         return cls(directories)
 
     def names(self, kind: str) -> tuple[str, ...]:
-        """Names of all entries of a kind, first layer first, in the order of files and of lines."""
-        return tuple(self._shelf(kind).definitions)
+        """Names of the entries of a kind that can be read, first layer first, in the order of files and of lines."""
+        return self._shelf(kind).names
 
     def find(self, kind: str, name: str) -> Entry:
         """The entry of a name or an alias (of which case does not matter).
 
-        Raises SpecError for mistakes in the entry's files, and LookupError, with a message that says what is
+        Raises SpecError for mistakes in the entry's files, and NoEntry, with a message that says what is
         allowed, if there is no such entry.
         """
         if (kind, name) in self._entries:
@@ -99,9 +82,11 @@ class Library:
         shelf = self._shelf(kind)
         canonical = name if name in shelf.definitions else shelf.aliases.get(name.casefold())
         if canonical is None:
-            raise LookupError(unknown(kind, name, shelf.definitions, also=shelf.aliases))
+            raise shelf.absent(kind, name, shelf.names)
+        definition = shelf.definitions[canonical][0]
+        shelf.require(definition, name, canonical)
         if (kind, canonical) not in self._entries:
-            self._entries[kind, canonical] = resolve(self._chain(shelf.definitions[canonical][0]))
+            self._entries[kind, canonical] = resolve(self._chain(definition))
         return self._entries[kind, canonical]
 
     def find_at(self, kind: str, node: Node) -> Entry:
@@ -109,16 +94,19 @@ class Library:
         name = checks.text(node, kind)
         try:
             return self.find(kind, name)
-        except LookupError as fault:
-            raise error(node, str(fault.args[0])) from None
+        except NoEntry as fault:
+            raise fault.at(node) from None
 
     def select(self, kind: str, where: Expression | None = None, tags: Sequence[str] = ()) -> tuple[Entry, ...]:
         """Entries of a kind that have all the tags and satisfy a condition on their numbers, in the order of `names`.
 
-        Raises SpecError for mistakes in any entry of the kind, and LookupError for tags that no entry has and names
-        that are no number of this kind.
+        Raises SpecError for mistakes in any file or entry of the kind, and LookupError for tags that no entry has and
+        names that are no number of this kind.
         """
-        entries = every(self.names(kind), lambda name: self.find(kind, name))
+        problems, entries = self._shelf(kind).problems, list[Entry]()
+        with problems.collecting():
+            entries = every(self.names(kind), lambda name: self.find(kind, name))
+        problems.raise_any()
         known_tags = {tag for entry in entries for tag in entry.tags}
         for tag in tags:
             if tag not in known_tags:
@@ -129,78 +117,47 @@ class Library:
         """Read every entry of every kind. Raises SpecError with all mistakes."""
         every(FOLDERS, self.select)
 
-    def _shelf(self, kind: str) -> _Shelf:
+    def _shelf(self, kind: str) -> Shelf:
         if kind not in self._shelves:
-            self._shelves[kind] = _read_shelf(kind, self._directories)
+            self._shelves[kind] = read_shelf(kind, [directory / FOLDERS[kind] for directory in self._directories])
         return self._shelves[kind]
 
     def _chain(self, definition: Definition) -> list[Definition]:
         """The definition, the one that it extends, and so on. Raises SpecError for unknown names and cycles."""
-        chain = [definition]
+        chain, shelf = [definition], self._shelf(definition.kind)
         while "extends" in chain[-1].written:
             last = chain[-1]
             node = last.written["extends"]
             name = checks.text(node, "extends")
-            stack = self._shelf(last.kind).definitions.get(name, [])
+            stack = shelf.definitions.get(name, [])
             if name == last.name:
                 stack = [below for below in stack if below.layer > last.layer]
             if not stack:
-                others = [other for other in self.names(last.kind) if other != last.name]
-                raise error(node, unknown(f"{last.kind} to extend", name, others))
+                others = [other for other in shelf.names if other != last.name]
+                raise shelf.absent(f"{last.kind} to extend", name, others).at(node)
             if stack[0] in chain:
                 names = " -> ".join(one.name for one in [*chain, stack[0]])
                 raise error(node, f"entries extend each other in a circle: {names}")
+            shelf.require(stack[0], name)
             chain.append(stack[0])
         return chain
 
 
-def _read_shelf(kind: str, directories: Sequence[Path]) -> _Shelf:
-    """Read the files of one kind. Raises SpecError for all mistakes of syntax and of names."""
-    shelf, problems = _Shelf(), Problems()
-    for layer, directory in enumerate(directories):
-        definitions: dict[str, Definition] = {}
-        for path in sorted((directory / FOLDERS[kind]).glob("*.y*ml")):
-            with problems.collecting():
-                for definition in _definitions(kind, layer, path, problems):
-                    if definition.name in definitions:
-                        first = definitions[definition.name]
-                        message = f"defined twice (first at {first.node.file}:{first.place[0]})"
-                        problems.append(definition.problem(message))
-                    else:
-                        definitions[definition.name] = definition
-        for name, definition in definitions.items():
-            shelf.definitions.setdefault(name, []).append(definition)
-        _add_aliases(shelf, definitions, problems)
-    problems.raise_any()
-    return shelf
-
-
-def _definitions(kind: str, layer: int, path: Path, problems: Problems) -> Iterator[Definition]:
-    """Entries of one file; those that are no mapping become problems."""
-    root = read_yaml(path)
-    for name, node in checks.mapping(root, "a library file").items():
-        definition = Definition(kind, name, layer, node, root.marks[name])
-        with problems.collecting():
-            checks.mapping(node, f"a {kind}")
-            if not name or name != name.strip():
-                raise SpecError([definition.problem("an entry needs a name without blanks at its ends")])
-            yield definition
-
-
-def _add_aliases(shelf: _Shelf, definitions: Mapping[str, Definition], problems: Problems) -> None:
-    """Enter the names and aliases of one layer, which hide nothing of the layers before it."""
-    folded = {name.casefold(): name for name in definitions}
-    owners = dict(folded)
-    for name, definition in definitions.items():
-        with problems.collecting():
-            node = definition.written.get("aliases")
-            for alias in checks.texts(node, "aliases") if node else ():
-                owner = owners.setdefault(alias.casefold(), name)
-                if owner != name:
-                    assert node is not None
-                    problems.append(node.problem(f"{brief(alias)} is already a name of {owner!r}"))
-    for alias, owner in owners.items():
-        shelf.aliases.setdefault(alias, owner)
+def _check_folders(directory: Path) -> None:
+    """Raise SpecError if a library directory does not exist, cannot be read, or has an unknown folder."""
+    try:
+        if not directory.is_dir():
+            raise SpecError([Problem(str(directory), 1, 1, "", "the library directory does not exist")])
+        unknowns = [
+            Problem(str(path), 1, 1, "", unknown("library folder", path.name, KNOWN_FOLDERS))
+            for path in sorted(directory.iterdir())
+            if path.is_dir() and path.name not in KNOWN_FOLDERS and any(path.glob("*.y*ml"))
+        ]
+    except OSError as fault:
+        message = f"cannot read the library directory: {fault.strerror or fault}"
+        raise SpecError([Problem(str(directory), 1, 1, "", message)]) from None
+    if unknowns:
+        raise SpecError(unknowns)
 
 
 def _satisfies(entry: Entry, where: Expression | None) -> bool:

@@ -94,7 +94,7 @@ class _Reader:
     def add_die(self, node: Node, root: bool) -> None:
         """Read a die, or a stack of equal dies on top of each other."""
         written = checks.fields(node, "a die", _DIE_KEYS, ("name", "node", *_PROCESSES, *(() if root else ("on",))))
-        name = checks.text(written["name"], "the name of a die")
+        name = checks.name(written["name"], "the name of a die")
         names = [die.name for die in self.dies]
         if name in names or name == OUTSIDE:
             holder = "a die" if name in names else "the outside"

@@ -131,7 +131,7 @@ def _operator(
 ) -> Operator:
     written = checks.fields(node, "an operator", ("name", *layout.words, *layout.fields, "beside"), ("name", "type"))
     operator = Operator(
-        checks.text(written["name"], "the name of an operator"),
+        checks.name(written["name"], "the name of an operator"),
         {key: written.read(key, checks.position, key, allowed, default=0) for key, allowed in layout.words.items()},
         written.read("beside", _beside, default=None),
         {

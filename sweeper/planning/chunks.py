@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from sweeper.engine.space import Cutting, Grid
+from sweeper.errors import NoSuchPoint
 from sweeper.planning.modes import MODES
 from sweeper.study.output import StudyOutput
 
@@ -39,12 +40,12 @@ class Chunks:
         return sum(chunking.count for chunking in self.chunkings)
 
     def locate(self, chunk: int) -> tuple[Grid, list[tuple[int, int]]]:
-        """Box of a chunk, and the rows of every axis that it covers. Raises IndexError."""
+        """Box of a chunk, and the rows of every axis that it covers. Raises NoSuchPoint."""
         for chunking in self.chunkings:
             if chunk < chunking.count:
                 return chunking.grid, chunking.ranges(chunk)
             chunk -= chunking.count
-        raise IndexError(f"the study has {self.count} chunks")
+        raise NoSuchPoint(f"the study has {self.count} chunks")
 
     def points(self, chunk: int) -> int:
         """Points of one chunk."""

@@ -16,7 +16,7 @@ from sweeper.engine.evaluation import evaluate
 from sweeper.engine.fuse import WORTH
 from sweeper.engine.program import Program, UnknownColumn
 from sweeper.engine.space import Grid, grids
-from sweeper.errors import Place, SpecError
+from sweeper.errors import NoSuchPoint, Place, SpecError
 from sweeper.inputs.packages import PACKAGE_TABLES
 from sweeper.planning.chunks import Chunks
 from sweeper.planning.columns import Columns, structures, with_structure
@@ -209,11 +209,11 @@ class Plan:
         return self.columns.over(grid, grid.listing(numbers), wanted)
 
     def grid_of(self, point_id: int) -> Grid:
-        """Box of a point. Raises IndexError for a number outside the study."""
+        """Box of a point. Raises NoSuchPoint for a number outside the study."""
         for grid in self.grids:
             if 0 <= point_id - grid.offset < grid.points:
                 return grid
-        raise IndexError(f"point {point_id} is not in 0..{self.point_count - 1}")
+        raise NoSuchPoint(f"point {point_id} is not in 0..{self.point_count - 1}")
 
 
 def make_plan(study: Study | str | Path, library_dirs: Iterable[str | Path] = ()) -> Plan:

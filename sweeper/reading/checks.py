@@ -4,12 +4,13 @@ Each function returns plain data or raises SpecError at the node; readers go on 
 `Problems.collecting()`.
 """
 
+import re
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 import numpy as np
 
-from sweeper.errors import Problem, Problems, brief, unknown
+from sweeper.errors import Problem, Problems, SpecError, brief, unknown
 from sweeper.reading.expressions import Expression, ExpressionError, check_symbols
 from sweeper.reading.limits import possible
 from sweeper.reading.nodes import Node, child_path, error
@@ -23,6 +24,12 @@ AMOUNT = free("", "a size", limits=ranges.AMOUNT)
 
 Default = TypeVar("Default")
 Key = TypeVar("Key", bound=Hashable)
+
+LONGEST_NAME = 100
+NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9_.-]{{0,{LONGEST_NAME - 1}}}")
+"""What is a name, to its very end: it can be part of a file's name, and of no path."""
+ALIAS = re.compile(rf"[A-Za-z0-9][A-Za-z0-9_.+ -]{{0,{LONGEST_NAME - 1}}}")
+"""What other names may be: they are looked up, and no file is named after them."""
 
 
 class Fields(dict[str, Node]):
@@ -101,6 +108,48 @@ def text(node: Node, what: str) -> str:
     if isinstance(node.value, dict | tuple | None) or not node.text.strip():
         raise error(node, f"found {node.kind if node.value != '' else 'empty text'}; {what} must be text")
     return node.text.strip()
+
+
+def is_name(word: str) -> bool:
+    """Whether a word may name a thing, and so become part of a file's name."""
+    return NAME.fullmatch(word) is not None
+
+
+def misnamed(word: str, what: str, marks: str = "_ . -") -> str:
+    """Message about a word that is no name."""
+    return f"found {brief(word)}; {what} has letters, digits, and {marks} after the first, at most {LONGEST_NAME}"
+
+
+def name(node: Node, what: str) -> str:
+    """A name. Blanks at its ends, which other text may have, are no part of one."""
+    text(node, what)
+    if not is_name(node.text):
+        raise error(node, misnamed(node.text, what))
+    return node.text
+
+
+def names(node: Node, what: str) -> tuple[str, ...]:
+    """A list of names without duplicates, or a single name; an empty list is allowed."""
+    if not isinstance(node.value, tuple):
+        return (name(node, what),)
+    return distinct(node.value, lambda item: name(item, f"an item of {what}"))
+
+
+def aliases(node: Node) -> tuple[str, ...]:
+    """Other names of an entry: they may have blanks and + too."""
+    for word in (words := texts(node, "aliases")):
+        if not ALIAS.fullmatch(word):
+            raise error(node, misnamed(word, "an alias", "_ . - + and blanks"))
+    return words
+
+
+def named(node: Node, what: str) -> dict[str, Node]:
+    """The entries of a mapping whose keys are names."""
+    entries = mapping(node, what)
+    wrong = [node.key_problem(key, misnamed(key, f"a name among {what}")) for key in entries if not is_name(key)]
+    if wrong:
+        raise SpecError(wrong)
+    return entries
 
 
 def texts(node: Node, what: str) -> tuple[str, ...]:

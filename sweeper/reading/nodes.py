@@ -118,47 +118,59 @@ def read_yaml(path: Path, limit: int = MAX_BYTES) -> Node:
     Raises SpecError with all mistakes of the file: unreadable, larger than `limit` bytes, not UTF-8, empty, several
     documents, bad syntax, duplicate keys, tags, and what else this module refuses.
     """
+    return parse_yaml(read_text(path, limit), str(path))
+
+
+def read_text(path: Path, limit: int = MAX_BYTES) -> str:
+    """Text of a file. Raises SpecError if it cannot be read, is larger than `limit` bytes, or is not UTF-8."""
     file = str(path)
     try:
         with path.open("rb") as stream:
             data = stream.read(limit + 1)
-    except OSError as fault:
-        raise SpecError([Problem(file, 1, 1, "", f"cannot read the file: {fault.strerror or fault}")]) from None
+    except (OSError, ValueError) as fault:
+        reason = getattr(fault, "strerror", None) or fault
+        raise SpecError([Problem(file, 1, 1, "", f"cannot read the file: {reason}")]) from None
     if len(data) > limit:
         raise SpecError([Problem(file, 1, 1, "", f"the file is larger than {limit} bytes, the most that is read")])
     try:
-        text = data.decode("utf-8-sig")
+        return data.decode("utf-8-sig")
     except UnicodeDecodeError as fault:
         line, column = _position(data[: fault.start].decode("utf-8", "replace"))
         message = f"byte 0x{data[fault.start]:02x} is not UTF-8; save the file as UTF-8"
         raise SpecError([Problem(file, line, column, "", message)]) from None
-    return parse_yaml(text, file)
+
+
+def parse_yaml(text: str, file: str = "<text>") -> Node:
+    """Read the text of one YAML document; `file` is the name used in messages. Raises SpecError."""
+    root, problems = compose(text, file)
+    if problems or root is None:
+        raise SpecError(problems)
+    return root
 
 
 @lru_cache(maxsize=512)
-def parse_yaml(text: str, file: str = "<text>") -> Node:
-    """Read the text of one YAML document; `file` is the name used in messages. Raises SpecError.
+def compose(text: str, file: str) -> tuple[Node | None, tuple[Problem, ...]]:
+    """The tree of a YAML document and its mistakes; None where these are not each confined to what its path names.
 
     Nodes are frozen and depend on the text alone, so the library's files are read once in a process.
     """
     control = _CONTROL.search(text)
     if control:
         line, column = _position(text[: control.start()])
-        raise SpecError([Problem(file, line, column, "", f"character {control.group()!r} is not allowed in YAML")])
+        return None, (Problem(file, line, column, "", f"character {control.group()!r} is not allowed in YAML"),)
     composer = _Composer(file)
     try:
         for event in _events(text):
             composer.take(event)
             if len(composer.problems) >= MAX_PROBLEMS:
                 break
+    except _Stop:
+        pass
     except yaml.MarkedYAMLError as fault:
         composer.problems.append(_syntax_problem(fault, text, file))
     except yaml.YAMLError as fault:
         composer.problems.append(Problem(file, 1, 1, "", f"not YAML: {fault}"))
-    composer.problems.raise_any()
-    if composer.root is None:
-        raise SpecError([Problem(file, 1, 1, "", "the file is empty")])
-    return composer.root
+    return composer.result()
 
 
 def _events(text: str) -> Iterator[yaml.Event]:
@@ -191,8 +203,11 @@ def _syntax_problem(fault: yaml.MarkedYAMLError, text: str, file: str) -> Proble
         mark = fault.context_mark
     line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
     message = " ".join(part for part in (fault.context, fault.problem) if part)
-    lines = text.split("\n")
-    source = lines[line - 1] if line <= len(lines) else ""
+    lines = text.splitlines() or [""]
+    if line > len(lines):
+        # What is missing at the end belongs to the last line that there is.
+        line, column = len(lines), len(lines[-1]) + 1
+    source = lines[line - 1]
     if _TABBED.match(source):
         return Problem(file, line, source.index("\t") + 1, "", "a tab where YAML needs spaces; indent with spaces")
     if fault.context_mark and fault.context_mark.line + 1 < line:
@@ -212,6 +227,10 @@ class _Open:
     key: str | None = None
     skipping: bool = False
     """The next value belongs to a key that was refused."""
+
+
+class _Stop(Exception):
+    """The rest of a document is not read."""
 
 
 class _Composer:
@@ -249,6 +268,12 @@ class _Composer:
             opened = self._stack.pop()
             self._anchor(opened.event, self._place(opened.event, self._container(opened)))
 
+    def result(self) -> tuple[Node | None, tuple[Problem, ...]]:
+        """The tree and the mistakes; no tree where it is not whole, or aliases may have carried a mistake elsewhere."""
+        if self.root is None and not self.problems:
+            self.problems.append(Problem(self.file, 1, 1, "", "the file is empty"))
+        return None if self.problems and self._anchors else self.root, tuple(self.problems)
+
     def _path(self) -> str:
         if not self._stack:
             return ""
@@ -262,7 +287,7 @@ class _Composer:
 
     def _stop(self, event: yaml.Event, message: str) -> None:
         self._refuse(event, message)
-        raise SpecError(self.problems)
+        raise _Stop
 
     def _check(self, event: yaml.ScalarEvent | yaml.CollectionStartEvent) -> None:
         if event.tag not in (None, "!"):
@@ -335,7 +360,9 @@ class _Composer:
             self._refuse(event, "merge key '<<' is not allowed; use 'extends' in a library entry")
             top.skipping = True
         elif key in top.marks:
-            self._refuse(event, f"duplicate key {brief(key)} (first at line {top.marks[key][0]})")
+            path = child_path(top.path, key)
+            message = f"duplicate key {brief(key)} (first at line {top.marks[key][0]})"
+            self.problems.append(Problem(self.file, *_place(event), path, message))
             top.skipping = True
         else:
             top.key = key

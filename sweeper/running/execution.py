@@ -102,9 +102,8 @@ def run(
             if not state.missing():
                 complete(folder, plan, state.receipts)
     except OSError as error:
-        if error.errno not in STORAGE_FULL:
-            raise
-        raise EnvironmentFault(f"cannot write to {folder}: {error}. Free some space, then {RESUME}.") from error
+        advice = f". Free some space, then {RESUME}." if error.errno in STORAGE_FULL else ""
+        raise EnvironmentFault(f"cannot write to {folder}: {error}{advice}") from error
     return RunResult(
         directory=str(folder),
         points=state.points,

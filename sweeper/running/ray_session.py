@@ -9,6 +9,7 @@ import fcntl
 import os
 import secrets
 import shutil
+import socket
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -36,6 +37,9 @@ HELD = "in_use"
 LONGEST_TEMP = 40
 """Letters of a temporary directory at most: Ray puts sockets far below it, whose paths must not pass 107."""
 
+
+CONNECT_S = 10.0
+"""Seconds after which a cluster that does not answer is not there."""
 
 CLUSTER_ADVICE = (
     "Is the cluster up (ray status), and does it run the same versions of Ray and Python? If it demands a token, "
@@ -67,10 +71,18 @@ def ray_session(workers: int | None, address: str | None) -> Iterator[int]:
             session.callback(ray.shutdown)
             place = "local" if own else str(address)
             try:
+                _knock(place)
                 ray.init(address=place, log_to_driver=False, logging_level="ERROR", **options)
             except (ray.exceptions.RayError, OSError, RuntimeError, ValueError, ImportError, TimeoutError) as error:
                 raise EnvironmentFault(_advice(place, error)) from error
         yield workers or max(int(ray.cluster_resources().get("CPU", 0)), 1)
+
+
+def _knock(address: str) -> None:
+    """Raise OSError or ValueError unless somebody listens at `host:port`: Ray itself would try for minutes."""
+    host, colon, port = address.removeprefix("ray://").rpartition(":")
+    if colon:
+        socket.create_connection((host, int(port)), timeout=CONNECT_S).close()
 
 
 def _token_mode() -> dict[str, str]:
@@ -82,10 +94,10 @@ def _token_mode() -> dict[str, str]:
 def _advice(address: str, error: Exception) -> str:
     text = f"cannot use Ray at {address!r}: {type(error).__name__}: {error}"
     if address == "local":
-        return f"{text}\nRay needs about 1 GB of memory and a writable {tempfile.gettempdir()}."
+        return f"{text}. Ray needs about 1 GB of memory and a writable {tempfile.gettempdir()}."
     if isinstance(error, ImportError):
-        return f"{text}\nA ray:// address needs the extra 'cluster': pip install 'sweeper[cluster]'."
-    return f"{text}\n{CLUSTER_ADVICE}"
+        return f"{text}. A ray:// address needs the extra 'cluster': pip install 'sweeper[cluster]'."
+    return f"{text}. {CLUSTER_ADVICE}"
 
 
 @contextmanager

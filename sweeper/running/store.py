@@ -298,7 +298,11 @@ def status(directory: str | Path | Folder) -> dict[str, Any]:
     resolved = run.get(RESOLVED)
     if resolved is None:
         raise OutputConflict(f"{run} is no run directory: it holds no {RESOLVED}")
-    head = json.loads(resolved)
+    try:
+        head = {key: json.loads(resolved)[key] for key in ("name", "hash", "chunks", "points")}
+        failed = len(json.loads(run.get(FAILURES) or b"[]"))
+    except (ValueError, KeyError, TypeError) as error:
+        raise OutputConflict(f"{run} holds a {RESOLVED} or {FAILURES} that cannot be read ({error!r})") from None
     receipts = read_receipts(run).values()
     return {
         "name": head["name"],
@@ -306,7 +310,7 @@ def status(directory: str | Path | Folder) -> dict[str, Any]:
         "complete": run.get(SUCCESS) is not None,
         "chunks": head["chunks"],
         "committed_chunks": len(receipts),
-        "failed_chunks": len(json.loads(run.get(FAILURES) or b"[]")),
+        "failed_chunks": failed,
         "points": head["points"],
         "committed_points": sum(receipt.points for receipt in receipts),
         "rows": sum(receipt.rows for receipt in receipts),

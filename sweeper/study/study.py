@@ -1,6 +1,5 @@
 """A study: its boxes, what it searches for, and what it keeps, read from YAML with every mistake reported at once."""
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,7 +13,7 @@ from sweeper.library.packages import PackageDesign
 from sweeper.library.table_workload import OperatorTable
 from sweeper.library.uncertain import DRAW
 from sweeper.reading import checks
-from sweeper.reading.nodes import Node, error, read_yaml
+from sweeper.reading.nodes import Node, read_yaml
 from sweeper.study.boxes import ReadBox, read_box
 from sweeper.study.columns import Stock
 from sweeper.study.drafts import Asked, BoxDraft, read_drafts
@@ -35,7 +34,6 @@ _KEYS = (
     "optimize",
     "output",
 )
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$")
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +70,7 @@ def load_study(path: Path | str, library_dirs: Sequence[Path | str] = ()) -> Stu
     written = checks.known_fields(root, "a study", _KEYS, problems)
     if "study" not in written:
         problems.append(checks.absent(root, "study", "the study has no name; write study: my_study"))
-    name = written.read("study", _name, default="")
+    name = written.read("study", checks.name, "a study's name", default="")
     title = written.read("title", checks.text, "title", default="")
     written.read("description", checks.text, "description", default="")
     drafts = list(read_drafts(root, written, stock, problems))
@@ -174,10 +172,3 @@ def _unoptimized(
     for name in sorted(absent):
         problems.append(node.problem(f"no chip of the study has the part of {name}"))
     return problems
-
-
-def _name(node: Node) -> str:
-    name = checks.text(node, "the study's name")
-    if not _NAME.match(name):
-        raise error(node, f"found {name!r}; a study's name has letters, digits, and _ . - after the first")
-    return name

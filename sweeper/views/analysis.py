@@ -6,16 +6,20 @@ Infeasible points take no part in an answer; a heat map shows them as empty cell
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+import pyarrow as pa
 import pyarrow.parquet
 from pyarrow import fs
 
+from sweeper.errors import Misuse, NoDataset, unknown
 from sweeper.planning.standing import UNCALIBRATED_TIMES
 from sweeper.study.output import SENSES
 
@@ -27,20 +31,38 @@ TIMES = {"compute": "compute_time_s", "memory": "memory_time_s", "network": "net
 """Busy time of each resource, by the resource's name."""
 
 
+@contextmanager
+def reading(run: str | Path) -> Iterator[None]:
+    """Turn what goes wrong in reading the files of a run into NoDataset."""
+    try:
+        yield
+    except (pl.exceptions.PolarsError, pa.ArrowException, OSError) as error:
+        if isinstance(error, NoDataset):
+            raise
+        raise NoDataset(f"{run}: the dataset cannot be read: {first_line(error)}") from None
+
+
+def first_line(error: Exception) -> str:
+    """The first line of what an error says."""
+    return next(iter(str(error).splitlines()), type(error).__name__)[:300]
+
+
 def scan(run: str | Path, partial: bool = False) -> pl.LazyFrame:
     """The dataset of a run, lazily: committed parts only, in no promised row order (sort by `point_id`).
 
     `run` is a run directory or its URI (`s3://bucket/results/study-0123456789ab`). A run without `_SUCCESS` raises
-    FileNotFoundError unless `partial` is true, which gives what has been committed so far.
+    NoDataset unless `partial` is true, which gives what has been committed so far.
     """
-    _, prefix, parts = _parts(run, partial)
+    with reading(run):
+        _, prefix, parts = _parts(run, partial)
     return pl.scan_parquet([prefix + part for part in parts], glob=False)
 
 
 def columns(run: str | Path) -> pl.DataFrame:
     """Meaning of each column of a run: `column`, `type`, `unit`, `description`, evidence `grade` ("" where none)."""
-    system, _, parts = _parts(run, partial=True)
-    schema = pyarrow.parquet.read_schema(parts[0], filesystem=system)
+    with reading(run):
+        system, _, parts = _parts(run, partial=True)
+        schema = pyarrow.parquet.read_schema(parts[0], filesystem=system)
     texts = ("unit", "description", "grade")
     rows = [
         {"column": field.name, "type": str(field.type)}
@@ -72,6 +94,14 @@ def where(group: Group) -> pl.Expr:
     return pl.all_horizontal(pl.lit(True), *terms)
 
 
+def require(frame: Frame, *columns: Iterable[str]) -> None:
+    """Raise Misuse for the first column that a frame does not have."""
+    present = frame.lazy().collect_schema().names()
+    for name in chain(*columns):
+        if name not in present:
+            raise Misuse(unknown("column", name, present))
+
+
 def feasible(frame: Frame) -> pl.LazyFrame:
     """The feasible points of `frame`; all of them if it has no column `feasible`."""
     lazy = frame.lazy()
@@ -89,7 +119,7 @@ def pareto(frame: Frame, objectives: Mapping[str, str]) -> pl.DataFrame:
 
     `objectives` maps columns to "minimise" or "maximise": `{"iteration_time_s": "minimise", "system_price_usd":
     "minimise"}`. Points with equal objectives are all kept. Rows come sorted by the objectives, best first. A point
-    without a number in some objective takes no part. ValueError if a direction is unknown or no objective is given.
+    without a number in some objective takes no part. Misuse if a direction is unknown or no objective is given.
     """
     from kernels import reduce  # loads Numba
 
@@ -109,6 +139,7 @@ def best(frame: Frame, by: Sequence[str], objective: Mapping[str, str]) -> pl.La
     `objective` maps a column to "minimise" or "maximise"; further entries decide between equals, then the smaller
     `point_id` does (which must be unique in `frame`). With an empty `by`, the single best point.
     """
+    require(frame, by, ["point_id"])
     candidates = _with_numbers(frame, objective)
     ranked = _best_first(candidates.select(*dict.fromkeys([*by, *objective, "point_id"])), objective)
     winners = ranked.unique(by, keep="first", maintain_order=True) if by else ranked.head(1)
@@ -119,15 +150,16 @@ def heatmap(frame: Frame, rows: Sequence[str], columns: Sequence[str], value: st
     """`value` over two sets of axes: one line per combination of `rows`, one column per combination of `columns`.
 
     A column is named by its values with a space between ("ddr4 pcie5"). Both run in sorted order. A cell is null where
-    the point is infeasible or absent. ValueError if a cell would hold several points.
+    the point is infeasible or absent. Misuse if a cell would hold several points.
     """
     lazy = frame.lazy()
+    require(lazy, rows, columns, [value])
     shown = pl.when("feasible").then(value) if "feasible" in lazy.collect_schema() else pl.col(value)
     across = pl.concat_str(columns, separator=" ").alias("_across")
     cells = lazy.select(*rows, across, shown.alias("_value")).collect()
     crowded = cells.height - cells.n_unique([*rows, "_across"])
     if crowded:
-        raise ValueError(
+        raise Misuse(
             f"heatmap of {value}: {crowded} points too many for one per cell of {[*rows, *columns]}; "
             "filter the frame, name another axis, or take best() of each cell first"
         )
@@ -150,6 +182,7 @@ def ratios(frame: Frame, value: str, group: Group, versus: Group, by: Sequence[s
         where(group).sum().alias("group_cells"),
         where(versus).sum().alias("versus_cells"),
     ]
+    require(frame, by, *(names for names in (group, versus) if isinstance(names, Mapping)))
     points = _with_numbers(frame, [value])
     return points.group_by(by).agg(answers).sort(by) if by else points.select(answers)
 
@@ -160,6 +193,7 @@ def breakdown(frame: Frame, by: Sequence[str]) -> pl.LazyFrame:
     The mean over feasible points of each point's shares, so that a slow system counts as much as a fast one. Busy
     times may overlap in time; the shares sum to 1 all the same. `points` is how many points were averaged.
     """
+    require(frame, by)
     busy = pl.sum_horizontal(TIMES.values())
     shares = [(pl.col(column) / busy).mean().alias(f"{name}_share") for name, column in TIMES.items()]
     points = _with_numbers(frame, list(TIMES.values())).filter(busy > 0.0)
@@ -171,26 +205,27 @@ def _parts(run: str | Path, partial: bool) -> tuple[fs.FileSystem, str, list[str
     address = str(run) if "://" in str(run) else Path(run).resolve().as_posix()
     system, root = fs.FileSystem.from_uri(address)
     if not partial and system.get_file_info(f"{root}/_SUCCESS").type != fs.FileType.File:
-        raise FileNotFoundError(f"{run} has no _SUCCESS: the run is unfinished; resume it, or scan with partial=True")
+        raise NoDataset(f"{run} has no _SUCCESS: the run is unfinished; resume it, or scan with partial=True")
     files = system.get_file_info(fs.FileSelector(f"{root}/data", allow_not_found=True))
     parts = sorted(file.path for file in files if file.base_name.startswith("part-") and file.extension == "parquet")
     if not parts:
-        raise FileNotFoundError(f"{run} has no data/part-*.parquet: not a run directory, or nothing committed yet")
+        raise NoDataset(f"{run} has no data/part-*.parquet: not a run directory, or nothing committed yet")
     prefix = "" if isinstance(system, fs.LocalFileSystem) else address.partition("://")[0] + "://"
     return system, prefix, parts
 
 
 def _with_numbers(frame: Frame, names: Mapping[str, str] | Sequence[str]) -> pl.LazyFrame:
     """The feasible points that have a number, not null or NaN, in each named column."""
+    require(frame, names)
     numbers = [pl.col(name).is_not_null() & pl.col(name).is_not_nan() for name in names]
     return feasible(frame).filter(*numbers)
 
 
 def _signs(objectives: Mapping[str, str]) -> npt.NDArray[np.float64]:
-    """One factor per objective that turns it into a cost. ValueError on an unknown direction or no objective."""
-    unknown = {name: sense for name, sense in objectives.items() if sense not in SENSES}
-    if unknown or not objectives:
-        raise ValueError(f"objectives map columns to one of {list(SENSES)}, got {unknown or 'none'}")
+    """One factor per objective that turns it into a cost. Misuse on an unknown direction or no objective."""
+    strange = {name: sense for name, sense in objectives.items() if sense not in SENSES}
+    if strange or not objectives:
+        raise Misuse(f"objectives map columns to one of {list(SENSES)}, got {strange or 'none'}")
     return np.array([SENSES[sense] for sense in objectives.values()])
 
 

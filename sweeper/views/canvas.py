@@ -9,6 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sweeper.errors import UsageFault, brief
+from sweeper.reading.checks import is_name
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
@@ -42,6 +45,13 @@ def styled_figure(size: tuple[float, float], title: str, study: str) -> Iterator
         figure = Figure(figsize=size, layout="constrained")
         figure.suptitle(f"{title}\nstudy {study}" if study else title, fontsize=11.0)
         yield figure
+
+
+def picture_stem(directory: str | Path, picture: str, workload: str) -> Path:
+    """Where a picture of a workload lies, without its ending. Raises UsageFault if no file can be named after it."""
+    if not is_name(workload):
+        raise UsageFault(f"no picture can be named after the workload {brief(workload)}")
+    return Path(directory) / f"{picture}_{workload}"
 
 
 def save_figure(figure: "Figure", stem: Path) -> list[Path]:

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from sweeper.views.analysis import TIMES, Frame, breakdown, feasible, heatmap, pareto
-from sweeper.views.canvas import MARKERS, PALETTE, save_figure, styled_figure, three_digits
+from sweeper.views.canvas import MARKERS, PALETTE, picture_stem, save_figure, styled_figure, three_digits
 from sweeper.views.labels import (
     QUANTITIES,
     SYSTEM_COLUMNS,
@@ -49,7 +49,7 @@ def heat_maps(frame: Frame, directory: str | Path, study: str = "") -> list[Path
             missing = any(table.null_count().sum_horizontal().item() for table in tables.values())
             remarks = [notes, "n/a: infeasible or not in the study." if missing else ""]
             figure.supxlabel(" ".join(filter(None, remarks)), fontsize=8.0, color="#444444")
-            files += save_figure(figure, Path(directory) / f"heat_map_{workload}")
+            files += save_figure(figure, picture_stem(directory, "heat_map", workload))
     return files
 
 
@@ -72,7 +72,7 @@ def pareto_figure(frame: Frame, objectives: Mapping[str, str], directory: str | 
             _scatter(panel, feasible(points).sort("point_id").collect(), front, (x, y))
             _list(key, front, (x, y))
             figure.supxlabel(notes, fontsize=8.0, color="#444444")
-            files += save_figure(figure, Path(directory) / f"pareto_{workload}")
+            files += save_figure(figure, picture_stem(directory, "pareto", workload))
     return files
 
 

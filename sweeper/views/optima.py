@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from sweeper.study.optimize import BUDGETS
-from sweeper.views.analysis import infeasible_lines, scan
+from sweeper.views.analysis import infeasible_lines, reading, scan
 from sweeper.views.marks import grade_lines, standing_lines
 from sweeper.views.text import shown_table
 
@@ -14,7 +14,8 @@ LONGEST = 60
 def optima(directory: str, shown: Sequence[str]) -> str:
     """The best designs as a table in the order of the points, with some columns and the shares that were searched; and
     a line on the search."""
-    frame = scan(directory).collect().sort("point_id")
+    with reading(directory):
+        frame = scan(directory).collect().sort("point_id")
     names = frame.columns
     axes = [name for name in names[1 : names.index("feasible")] if frame[name].n_unique() > 1]
     splits = {budget: [p for p in parts if _share(p, budget) in names] for budget, parts in BUDGETS.items()}

@@ -7,7 +7,7 @@ import polars as pl
 from sweeper.engine.cache import source_hash
 from sweeper.errors import UsageFault
 from sweeper.planning.standing import STANDING
-from sweeper.views.analysis import TIMES, best, feasible, infeasible_lines, scan
+from sweeper.views.analysis import TIMES, best, feasible, infeasible_lines, reading, scan
 from sweeper.views.figures import breakdown_figure, heat_maps, pareto_figure
 from sweeper.views.labels import SYSTEM_COLUMNS, SYSTEM_ROWS
 from sweeper.views.marks import grades, standing_lines
@@ -23,11 +23,17 @@ OBJECTIVES = {
 """Metrics for which the best system is named, as far as a dataset has them."""
 
 SYSTEM = SYSTEM_ROWS + SYSTEM_COLUMNS
+FRAME = ("point_id", "workload", *SYSTEM, "feasible", "infeasible_reason")
+"""Columns of every dataset."""
 
 
 def best_systems(directory: str) -> str:
     """The best system for each workload and objective, as a table; then how many rows are infeasible, and why."""
-    everything = scan(directory)
+    with reading(directory):
+        return _best_systems(scan(directory), directory)
+
+
+def _best_systems(everything: pl.LazyFrame, directory: str) -> str:
     names = everything.collect_schema().names()
     varying = everything.select(pl.col(names[1 : names.index("feasible")]).n_unique()).collect().row(0, named=True)
     shown = [name for name, count in varying.items() if name != "workload" and (count > 1 or name in SYSTEM)]
@@ -54,8 +60,9 @@ def draw(directory: str) -> list[Path]:
     into = Path("figures") / name if "://" in directory else Path(directory) / "figures"
     drawn = into / f".drawn-{source_hash('sweeper')[:12]}"
     if not drawn.exists():
-        frame = scan(directory).collect()
-        missing = {*OBJECTIVES, "system_price_usd", *TIMES.values()} - set(frame.columns)
+        with reading(directory):
+            frame = scan(directory).collect()
+        missing = {*OBJECTIVES, "system_price_usd", *TIMES.values(), *FRAME} - set(frame.columns)
         if missing:
             raise UsageFault(f"{name} lacks columns that the pictures show: {', '.join(sorted(missing))}")
         study = name.rsplit("-", 1)[0]

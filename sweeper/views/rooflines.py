@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from sweeper.views.analysis import Frame, feasible
-from sweeper.views.canvas import PALETTE, save_figure, styled_figure, three_digits
+from sweeper.views.canvas import PALETTE, picture_stem, save_figure, styled_figure, three_digits
 from sweeper.views.labels import SYSTEM_COLUMNS, in_order, label, workloads
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def roofline_figure(frame: Frame, directory: str | Path, study: str = "") -> lis
             remarks = " ".join(filter(None, [notes, f"{left_out} further systems are not shown." if left_out else ""]))
             figure.legend(handles=_roofline_key(colours), title=remarks, title_fontsize=8.0,
                           loc="outside lower center", ncols=3, frameon=False)  # fmt: skip
-            files += save_figure(figure, Path(directory) / f"roofline_{workload}")
+            files += save_figure(figure, picture_stem(directory, "roofline", workload))
     return files
 
 

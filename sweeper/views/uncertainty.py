@@ -11,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from sweeper.errors import Misuse
 from sweeper.library.uncertain import DRAW
-from sweeper.views.analysis import Frame, Group, feasible, where
+from sweeper.views.analysis import Frame, Group, feasible, require, where
 
 SHARES = (0.05, 0.5, 0.95)
 """Shares of the draws that lie below the ends and the middle of a band."""
@@ -56,15 +57,16 @@ def compare(frame: Frame, metric: str, by: Sequence[str], a: Group, b: Group) ->
 
     `compare(scan(run), "iteration_cost_usd", ["chips"], {"package": "small"}, {"package": "large"})`. Columns: those of
     `by`, `draws` (in which both are feasible), `a_p5` to `b_p95` (bands of both), `difference_p5` to `difference_p95`
-    (of a less b), `probability_less`. Raises ValueError if `a` or `b` has several points in a draw.
+    (of a less b), `probability_less`. Raises Misuse if `a` or `b` has several points in a draw.
     """
     keys = [*by, DRAW]
+    require(frame, keys, [metric], *(names for names in (a, b) if isinstance(names, Mapping)))
     points = feasible(frame).filter(pl.col(DRAW) > 0.0, pl.col(metric).is_not_null() & pl.col(metric).is_not_nan())
     sides = [points.filter(where(group)).select(*keys, pl.col(metric).alias(name)).collect()
              for name, group in (("a", a), ("b", b))]  # fmt: skip
     for side in sides:
         if side.select(keys).is_duplicated().any():
-            raise ValueError(f"{side.columns[-1]} has several points in a draw; narrow it, or name more columns in by")
+            raise Misuse(f"{side.columns[-1]} has several points in a draw; narrow it, or name more columns in by")
     pairs = sides[0].join(sides[1], on=keys).with_columns(difference=pl.col("a") - pl.col("b"))
     answers = [pl.len().cast(pl.Int64).alias("draws")]
     answers += [

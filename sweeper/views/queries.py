@@ -1,0 +1,44 @@
+"""SQL over a dataset: what is read is the table `data`, and nothing else."""
+
+import re
+from functools import cache
+from pathlib import Path
+
+import polars as pl
+
+from sweeper.errors import UsageFault, brief
+from sweeper.views.analysis import first_line, reading, scan
+
+TABLE = "data"
+MAX_LENGTH = 10_000
+_BEGINS = re.compile(r"(?:--[^\n]*\n|/\*.*?\*/|[\s(])*(?:select|with|from)\b", re.IGNORECASE | re.DOTALL)
+"""How a statement begins that asks."""
+_WORD = re.compile(r"\w+")
+
+
+def ask(run: str | Path, sql: str) -> pl.DataFrame:
+    """The answer of a run's dataset to a query. Raises UsageFault for one that fails or reads anything else."""
+    if len(sql) > MAX_LENGTH:
+        raise UsageFault(f"a query of {len(sql)} characters; at most {MAX_LENGTH} are read")
+    if not _BEGINS.match(sql):
+        raise UsageFault(f"found {brief(sql)}; a query begins with SELECT, WITH or FROM: a dataset is only read")
+    for word in sorted(set(_WORD.findall(sql))):
+        if reads_files(word):
+            raise UsageFault(f"{word} reads files; a query reads the dataset only, as the table {TABLE}")
+    with reading(run):
+        data = scan(run)
+        data.collect_schema()
+    try:
+        return pl.SQLContext(frames={TABLE: data}).execute(sql, eager=True)
+    except (pl.exceptions.PolarsError, UnicodeEncodeError) as error:
+        raise UsageFault(f"the query failed: {first_line(error)}") from None
+
+
+@cache
+def reads_files(word: str) -> bool:
+    """Whether Polars takes a word for a table function: asked without arguments, it reads nothing and says so."""
+    try:
+        pl.SQLContext().execute(f'SELECT * FROM "{word}"()', eager=True)
+    except (pl.exceptions.PolarsError, UnicodeEncodeError) as error:
+        return "is not a supported table function" not in str(error)
+    return True
