@@ -9,6 +9,9 @@ from typing import TypeVar
 Item = TypeVar("Item")
 Value = TypeVar("Value")
 
+MOST_SHOWN = 100
+"""Mistakes that a message lists; the rest are counted."""
+
 
 @dataclass(frozen=True, order=True)
 class Place:
@@ -90,7 +93,9 @@ class SpecError(SweeperError):
         super().__init__(self.problems)
 
     def __str__(self) -> str:
-        return "\n".join(str(problem) for problem in self.problems)
+        more = len(self.problems) - MOST_SHOWN
+        lines = [str(problem) for problem in self.problems[:MOST_SHOWN]]
+        return "\n".join([*lines, *([f"... and {more} more mistakes"] if more > 0 else [])])
 
 
 class Problems(list[Problem]):

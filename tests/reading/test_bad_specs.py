@@ -366,6 +366,16 @@ def test_files_that_are_no_study(tmp_path: Path, data: bytes, line: int, fragmen
     assert any(problem.line == line and fragment in problem.message for problem in caught.value.problems)
 
 
+def test_the_message_of_many_mistakes_ends(tmp_path: Path) -> None:
+    names = ", ".join(f"nothing_{number}" for number in range(3000))
+    write_files(tmp_path, {**FILES, "study.yaml": STUDY.replace("[alpha, beta]", f"[{names}]")})
+    with pytest.raises(SpecError) as caught:
+        load_study(tmp_path / "study.yaml", [tmp_path])
+    assert len(caught.value.problems) == 3000
+    lines = str(caught.value).splitlines()
+    assert (len(lines), lines[-1]) == (101, "... and 2900 more mistakes")
+
+
 def test_a_missing_file(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match="cannot read the file: No such file"):
         load_study(tmp_path / "none.yaml")
