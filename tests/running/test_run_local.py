@@ -12,6 +12,7 @@ from sweeper.running.execution import run
 from sweeper.running.progress import Bar, Lines, duration
 from sweeper.running.store import part_name
 from tests.support.fake_plan import FakePlan, FullFolder, Watcher, dataset
+from tests.support.fake_ray import FakeClock
 
 PLAN = FakePlan()
 
@@ -80,6 +81,21 @@ def test_lines_of_progress() -> None:
     assert second.startswith("750 of 1,000 points (75.0%), ") and second.endswith(" left")
     assert third == "chunk 3: broken"
     assert last.endswith("1 chunks failed")
+
+
+def test_lines_come_at_intervals_and_tell_the_rate_of_this_run() -> None:
+    clock, stream = FakeClock(), io.StringIO()
+    lines = Lines(stream, 5.0, clock)
+    lines.start(1000, 500)
+    for _ in range(11):
+        clock.now += 1.0
+        lines.advance(10)
+    lines.close()
+    assert stream.getvalue().splitlines()[1:] == [
+        "550 of 1,000 points (55.0%), 10 points/s, 0:00:45 left",
+        "600 of 1,000 points (60.0%), 10 points/s, 0:00:40 left",
+        "610 of 1,000 points (61.0%), 10 points/s, 0:00:39 left",
+    ]
 
 
 def test_bar_writes_to_its_stream() -> None:

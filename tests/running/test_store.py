@@ -16,11 +16,13 @@ import pytest
 
 from sweeper.errors import EnvironmentFault, OutputConflict
 from sweeper.running import store
+from sweeper.running.chunk import Job, compute
 from sweeper.running.execution import run
 from sweeper.running.folders import Folder, LocalFolder, ObjectFolder, folder
 from sweeper.running.lock import FILE, STALE_S, Lock, current_holder
 from sweeper.running.store import Receipt
 from tests.support.fake_plan import FakePlan, dataset
+from tests.support.fake_ray import FakeClock, receipt
 
 PLAN = FakePlan()
 
@@ -82,6 +84,61 @@ def test_receipts_are_put_in_batches_and_the_latest_counts(tmp_path: Path) -> No
     later = files[0].with_name("9" * 13 + "-1-000000.jsonl")
     later.write_text(json.dumps(asdict(replace(receipt, rows=7))) + "\n" + torn)
     assert store.read_receipts(LocalFolder(directory))[3].rows == 7
+
+
+def flushed_at(directory: Path, hours: float) -> list[float]:
+    """When receipt files appear in a run that has a receipt every tenth of a second, in seconds after its start."""
+    clock = FakeClock()
+    log = store.ReceiptLog(LocalFolder(directory), clock)
+    start, seen, times = clock.now, 0, []
+    while clock.now - start < 3600.0 * hours:
+        clock.now += 0.1
+        log.add(receipt(0))
+        count = len(list((directory / "receipts").glob("*")))
+        if count > seen:
+            times.append(clock.now - start)
+        seen = count
+    return times
+
+
+def test_receipts_are_put_every_second_at_first_and_then_every_hundredth_of_the_run(tmp_path: Path) -> None:
+    times = flushed_at(tmp_path, 0.05)
+    gaps = [later - earlier for earlier, later in zip([0.0, *times], times, strict=False)]
+    assert gaps[:90] == pytest.approx([1.0] * 90, abs=0.11)
+    assert all(max(1.0, 0.01 * at) - 0.01 <= gap <= max(1.0, 0.01 * at) + 0.11 for at, gap in zip(times, gaps))
+    assert gaps[-1] > 1.5
+
+
+def test_receipts_wait_half_a_minute_at_most(tmp_path: Path) -> None:
+    clock = FakeClock()
+    log = store.ReceiptLog(LocalFolder(tmp_path), clock)
+    clock.now += 100.0 * 3600.0
+    log.add(receipt(0))
+    clock.now += 29.9
+    log.add(receipt(1))
+    assert store.read_receipts(LocalFolder(tmp_path)).keys() == {0}
+    clock.now += 0.2
+    log.tick()
+    assert store.read_receipts(LocalFolder(tmp_path)).keys() == {0, 1}
+
+
+def test_a_log_without_receipts_puts_no_file(tmp_path: Path) -> None:
+    clock = FakeClock()
+    log = store.ReceiptLog(LocalFolder(tmp_path), clock)
+    clock.now += 60.0
+    log.tick()
+    log.flush()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_memory_is_counted_in_bytes(tmp_path: Path) -> None:
+    """As the system itself tells it, in kB. A process may start with the peak of the one that started it."""
+    job = Job(PLAN, PLAN.schema, LocalFolder(tmp_path))
+    found = compute(job, 0)
+    assert isinstance(found, Receipt)
+    (line,) = [line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM:")]
+    told = int(line.split()[1]) * 1024
+    assert 0.9 * told <= found.peak_B <= 30 * told
 
 
 def alter(file: Path) -> None:
