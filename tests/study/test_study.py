@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from sweeper.engine.space import Axis
+from sweeper.errors import SpecError
 from sweeper.library.library import builtin_specs
 from sweeper.study.output import Objective, StudyOutput
 from sweeper.study.study import Study, load_study
@@ -51,7 +52,10 @@ def test_a_study(tmp_path: Path) -> None:
         ("{linspace: [0.1 B/s, 0.4 B/s, 4]}", [0.1, 0.2, 0.3, 0.4]),
         ("{geomspace: [1 GB/s, 1 TB/s, 4]}", pytest.approx([1e9, 1e10, 1e11, 1e12])),
         ("{range: [0.1 B/s, 0.75 B/s, 0.2 B/s]}", [0.1, 0.3, 0.5, 0.7]),
+        ("{geomspace: [1 B/s, 10 B/s, 3]}", [1, 10**0.5, 10]),
         ("{powers_of_two: [1 B/s, 9 B/s]}", [1, 2, 4, 8]),
+        ("{powers_of_two: [1e19 B/s, 1e20 B/s]}", [2.0**64]),
+        ("{powers_of_two: [0.2 B/s, 1 B/s]}", [0.25, 0.5, 1]),
         ("3 TB/s", [3e12]),
     ],
 )
@@ -67,12 +71,30 @@ def test_generators_of_quantities(tmp_path: Path, text: str, values: list[float]
         ("{divisors_of: 3*dim_x + 4*dim_y}", [1, 2, 4, 7, 14, 28]),
         ("{range: [1, 8, 3]}", [1, 4, 7]),
         ("{geomspace: [1, 1000, 4]}", [1, 10, 100, 1000]),
+        ("{geomspace: [3, 3000000, 7]}", [3, 30, 300, 3000, 30000, 300000, 3000000]),
+        ("{range: [2, 8, 3]}", [2, 5, 8]),
+        ("{divisors_of: 36}", [1, 2, 3, 4, 6, 9, 12, 18, 36]),
         ("{powers_of_two: [3, 33]}", [4, 8, 16, 32]),
     ],
 )
 def test_generators_of_whole_numbers(tmp_path: Path, text: str, values: list[float]) -> None:
     rows = axis(tmp_path, f"  microbatch: {text}", "microbatch").rows
     assert [row[0] for row in rows] == values
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{geomspace: [1, 10, 4]}", "whole number"),
+        ("{linspace: [1, 2, 4]}", "whole number"),
+        ("{geomspace: [0, 10, 2]}", "0"),
+        ("{powers_of_two: [5, 7]}", "no power of two lies from 5 to 7"),
+        ("{range: [8, 1, 1]}", "an empty range"),
+    ],
+)
+def test_a_generator_rounds_nothing_and_gives_something(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+        axis(tmp_path, f"  microbatch: {text}", "microbatch")
 
 
 @pytest.mark.parametrize(
