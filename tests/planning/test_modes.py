@@ -215,6 +215,19 @@ def test_small_boxes_spread_over_some_chunks_but_not_into_crumbs(monkeypatch: py
     assert Chunks(boxes, StudyOutput("best")).count == 4
 
 
+def test_combinations_are_those_of_the_axes_that_have_any_of_the_columns() -> None:
+    """What the compiler is told of how often a stage will run."""
+    axes = (
+        Axis("pair", ("a", "b"), ((1.0, 1.0), (1.0, 2.0), (2.0, 1.0)), False),
+        Axis("c", ("c",), ((1.0,), (2.0,)), False),
+        Axis("d", ("d",), ((1.0,),) * 5, True),
+    )
+    (grid,) = grids((Box(axes),))
+    sizes = [grid.combinations(names) for names in ((), ("a",), ("a", "b"), ("b", "c"), ("d", "x"), tuple("abcd"))]
+    assert sizes == [1, 3, 3, 6, 5, 30]
+    assert (grid.points, grid.rows, grid.searched) == (30, 6, 5)
+
+
 @pytest.mark.parametrize("limit", [1, 2, 5, 6, 7, 100])
 def test_tiles_have_at_most_so_many_combinations_and_no_more_tiles_than_they_must(limit: int) -> None:
     """Sizes 4 x 3 x 2: tiles are runs of one axis, whole in all faster ones."""
