@@ -45,11 +45,12 @@ def mean_of(values: Sequence[float]) -> float:
 
 
 def test_a_source_left_out_is_predicted_by_the_others_and_a_row_by_all_but_itself() -> None:
-    measured, sources = [1.0, 2.0, 4.0, 8.0, 3.0], ["a", "a", "b", "b", "c"]
+    measured, sources = [1.0, 2.0, 4.0, 8.0, 3.0, 5.0, 7.0, 9.0], ["a", "a", "b", "b", "c", "a", "c", "b"]
+    assert FOLDS < len(measured) <= FEW
     fit = fitted(measured, sources)
     assert fit.values == pytest.approx([mean_of(measured)])
     assert fit.in_sample == pytest.approx([mean_of(measured) / value - 1.0 for value in measured])
-    others = [measured[:at] + measured[at + 1 :] for at in range(5)]
+    others = [measured[:at] + measured[at + 1 :] for at in range(len(measured))]
     assert fit.left_out == pytest.approx([mean_of(rest) / value - 1.0 for rest, value in zip(others, measured)])
     strangers = {name: [m for m, s in zip(measured, sources) if s != name] for name in "abc"}
     by_source = [mean_of(strangers[name]) / value - 1.0 for name, value in zip(sources, measured, strict=True)]

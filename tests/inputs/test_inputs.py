@@ -14,7 +14,7 @@ from sweeper.inputs.numbers import Surroundings, array, attribute_of, constant, 
 from sweeper.inputs.workloads import mapping_values, remembered
 from sweeper.library.entries import Value
 from sweeper.library.library import Library
-from sweeper.library.uncertain import key_of, values_in
+from sweeper.library.uncertain import is_uncertain, key_of, values_in
 from sweeper.planning.plan import Plan
 from sweeper.study.study import load_study
 from sweeper.words.system import ATTRIBUTES, NUMERIC
@@ -114,6 +114,13 @@ def test_a_number_with_a_range_is_drawn_where_draws_are_counted(tmp_path: Path) 
     assert values_in(np.array([1.0]), value, key)[0] == vague[1]
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "uncertain"), [(2.0, 2.0, False), (1.0, 2.0, True), (2.0, 3.0, True), (1.0, 3.0, True)]
+)
+def test_a_number_is_uncertain_if_it_may_be_less_or_more(low: float, high: float, uncertain: bool) -> None:
+    assert is_uncertain(Value(2.0, "", "s", "estimate", low, high)) is uncertain
+
+
 def test_streams_of_draws_have_keys_of_their_own() -> None:
     """SHA-256 of `kind/entry/name`, as sha256sum gives it, eight bytes, the least first: datasets depend on it."""
     names = [("memory", "vague", "bandwidth"), ("memory", "vague", "capacity"), ("chip", "vague", "bandwidth")]
@@ -190,7 +197,9 @@ def test_families_know_the_lengths_of_their_arrays(tmp_path: Path) -> None:
     (tmp_path / "study.yaml").write_text(f"study: s\naxes: {axes}")
     workload = load_study(tmp_path / "study.yaml", [tmp_path]).workloads["toy"]
     assert family_of(workload) == "graph"
-    sizes = {name: FAMILIES["graph"].sizes(workload, name) for name in ("halves", "kernel_by_kernel", "single")}
+    sizes = {
+        name: FAMILIES["graph"].sizes(workload, name) for name in ("halves", "kernel_by_kernel", "single", "optimal")
+    }
     parts = {name: size["partition"] for name, size in sizes.items()}
-    assert parts == {"halves": 2, "kernel_by_kernel": 5, "single": 1}
+    assert parts == {"halves": 2, "kernel_by_kernel": 5, "single": 1, "optimal": 5}  # chosen: one each at most
     assert {(size["kernel"], size["edge"]) for size in sizes.values()} == {(5, 6)}
