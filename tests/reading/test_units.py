@@ -98,13 +98,14 @@ def test_every_unit_of_the_vocabulary_has_an_example_that_is_read() -> None:
 
 def test_numbers_outside_their_range_are_refused() -> None:
     count = Attribute("", "copies", integer=True)
-    share = Attribute("", "share", positive=False)
+    share = Attribute("", "share", positive=False, maximum=1.0)
     assert attribute_value("1e3", count) == 1000
-    assert attribute_value(0, share) == 0
+    assert [attribute_value(value, share) for value in (0, 0.5, 1, "100 %")] == [0.0, 0.5, 1.0, 1.0]
     for value, attribute, fragment in [
         (1.5, count, "copies must be a whole number"),
         (0, count, "copies must be greater than 0"),
         (-1, share, "share must be 0 or greater"),
+        (1.0001, share, "share must be at most 1"),
     ]:
         with pytest.raises(QuantityError, match=fragment):
             attribute_value(value, attribute)
