@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from sweeper.errors import EnvironmentFault
@@ -105,6 +106,25 @@ def test_the_queue_keeps_suspects_apart_whatever_becomes_of_them() -> None:
     work.give_back([0])  # so does the loss of its machine
     assert [work.take(idle=False), work.take()] == [None, 0]
     assert len(work) == 0
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_whatever_happens_every_chunk_ends_once_and_suspects_are_alone(seed: int) -> None:
+    """Chunks of any length that raise or kill at random, on three workers."""
+    random = np.random.default_rng(seed)
+    fate = random.choice(["good", "error", "death"], (20, 12), p=[0.5, 0.3, 0.2])
+    answers = {"error": RayTaskError("odd"), "death": ActorDiedError("killed")}
+    ray = FakeRay(lambda chunk, attempt: answers.get(fate[chunk, attempt - 1], receipt(chunk)))
+    seconds = random.uniform(0.2, 6.0, (20, 12))
+    ray.seconds = lambda chunk, attempt: float(seconds[chunk, attempt - 1])
+    ray.place = lambda number: ("node", "other")[number % 2]
+    ray.alive = {"node", "other"}
+    found = outcomes(ray, range(20), slots=3, limits=Limits(retries=3, crashes=3))
+    ended = [outcome.chunk for _, outcome in found if isinstance(outcome, Receipt | Failure)]
+    assert sorted(ended) == list(range(20))
+    assert ray.died and ray.crowded == []
+    given_up = [outcome for _, outcome in found if isinstance(outcome, Failure)]
+    assert all(failure.attempts == (3 if "its workers died" in failure.error else 4) for failure in given_up)
 
 
 def test_errors_of_storage_are_final() -> None:

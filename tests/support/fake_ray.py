@@ -21,6 +21,8 @@ CHUNK_S = 1.0
 """What a chunk takes."""
 NEVER = float("inf")
 """When a call ends that never does."""
+LONGEST_S = 10_000.0
+"""What may be slept in a test in all: more is a wait without end."""
 
 
 @dataclass
@@ -28,12 +30,15 @@ class FakeClock:
     """Seconds, which pass when somebody sleeps."""
 
     now: float = 1000.0
+    slept: float = 0.0
 
     def __call__(self) -> float:
         return self.now
 
     def sleep(self, seconds: float) -> None:
         self.now += seconds
+        self.slept += seconds
+        assert self.slept < LONGEST_S, "this does not end"
 
 
 class RayError(Exception):
@@ -91,7 +96,10 @@ class Actor:
         self.ray.tries[chunk] += 1
         self.flying = [*self.flying, chunk]
         self.ray.given.append((chunk, tuple(self.flying)))
-        return self._call(self.ray.behave(chunk, self.ray.tries[chunk]), CHUNK_S, chunk)
+        if len(self.flying) > 1 and self.ray.died.intersection(self.flying):
+            self.ray.crowded.append(tuple(self.flying))
+        attempt = self.ray.tries[chunk]
+        return self._call(self.ray.behave(chunk, attempt), self.ray.seconds(chunk, attempt), chunk)
 
     def _call(self, answer: Any, seconds: float, chunk: int | None = None) -> Call:
         self.free = max(self.free, self.ray.clock.now) + (NEVER if answer is NEVER else seconds)
@@ -117,11 +125,16 @@ class FakeRay:
         self.hello: Callable[[Actor], Any] = lambda actor: actor.node
         self.prepare: Callable[[Actor], Any] = lambda actor: None
         self.warming_s = 0.0
+        self.seconds: Callable[[int, int], float] = lambda chunk, attempt: CHUNK_S
         self.actors: list[Actor] = []
         self.killed: list[Actor] = []
         self.tries: Counter[int] = Counter()
         self.given: list[tuple[int, tuple[int, ...]]] = []
         """Every chunk handed out, with all that its actor then had in flight."""
+        self.died: set[int] = set()
+        """Chunks that have killed a worker."""
+        self.crowded: list[tuple[int, ...]] = []
+        """What an actor had in flight when one of these was not alone."""
         self.chunks: dict[Call, tuple[Actor, int]] = {}
 
     def remote(self) -> Actor:
@@ -133,7 +146,7 @@ class FakeRay:
     def wait(self, calls: Sequence[Call], num_returns: int, timeout: float) -> tuple[list[Call], list[Call]]:
         """Calls that are done; without any, the clock goes on to the first, or by the timeout."""
         first = min(call.due for call in calls)
-        self.clock.now = max(self.clock.now, min(first, self.clock.now + timeout))
+        self.clock.sleep(max(0.0, min(first - self.clock.now, timeout)))
         return [call for call in calls if call.due <= self.clock.now][:num_returns], []
 
     def get(self, call: Call) -> Any:
@@ -141,6 +154,8 @@ class FakeRay:
         if call in self.chunks:
             actor, chunk = self.chunks.pop(call)
             actor.flying = [other for other in actor.flying if other != chunk]
+            if isinstance(call.answer, ActorDiedError):
+                self.died.add(chunk)
         if isinstance(call.answer, Exception):
             raise call.answer
         return call.answer
