@@ -1,5 +1,6 @@
 """What a dataset holds: axis columns, metrics, constants; grades; and what gives a study another run directory."""
 
+import dataclasses
 import json
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,6 +10,8 @@ import numpy as np
 import pytest
 
 from sweeper.engine.program import InputColumn
+from sweeper.engine.space import Box
+from sweeper.planning.columns import structures
 from sweeper.planning.plan import Plan
 from sweeper.planning.schema import metric_field
 from sweeper.study.study import load_study
@@ -58,13 +61,13 @@ def test_usual_metrics_are_those_that_all_families_of_a_study_share(tmp_path: Pa
     text = """\
 study: families
 axes:
-  {workload: [gpt3_1t, megatron_22b], chip: h100_sxm, memory: hbm3, link: nvlink4, topology: ring, chips: 8, dim_x: 8}
+  {workload: [gpt3_1t, megatron_22b], chip: h100_sxm, memory: hbm3, link: nvlink4, topology: ring, chips: 8, dim_x: 8,
+   task: [training, inference]}
 """
     (tmp_path / "study.yaml").write_text(text)
     metrics = Plan(load_study(tmp_path / "study.yaml")).contents.metrics
-    graph, operators = GRAPH_METRICS["graph"], OPERATOR_METRICS["training"]
-    assert set(metrics) == set(graph) & set(operators)
-    assert "partitions" not in metrics and "tokens_per_s" not in metrics and "iteration_time_s" in metrics
+    assert set(metrics) == set(GRAPH_METRICS["graph"]).intersection(*OPERATOR_METRICS.values())
+    assert {"partitions", "bubble_time_s", "tokens_per_s"}.isdisjoint(metrics) and "iteration_time_s" in metrics
 
 
 def test_the_grade_of_a_metric_is_the_weakest_of_its_inputs() -> None:
@@ -103,6 +106,36 @@ def test_what_changes_the_dataset_gives_it_another_name(tmp_path: Path, old: str
         head, _, tail = text.rpartition("  microbatch: {powers_of_two: [1, 4]}\n")
         text = head + tail
     assert plan(tmp_path / "a").hash != plan(tmp_path / "b", text).hash
+
+
+def test_a_search_of_other_axes_gives_another_name(tmp_path: Path) -> None:
+    """The same axes in the same order, of which the last but one is searched too."""
+    study = plan(tmp_path).study
+    (box,) = study.boxes
+    axes = [dataclasses.replace(axis, searched=axis.searched or axis is box.axes[-3]) for axis in box.axes]
+    assert axes != list(box.axes)
+    other = Plan(dataclasses.replace(study, boxes=(Box(tuple(axes)),)))
+    assert other.hash != plan(tmp_path / "again").hash
+
+
+def test_every_row_of_a_table_has_its_structure(tmp_path: Path) -> None:
+    """Workload and partitioning in one table, which meet in its rows only; sharding beside it."""
+    text = """\
+study: tables
+axes:
+  pairs: {columns: [workload, partitioning], rows: [[toy, halves], [plain, single], [toy, single]]}
+  sharding: [least_bytes, least_time]
+  chip: alpha
+  memory: dram
+  link: cable
+  topology: ring_1d
+  chips: 8
+  dim_x: 8
+"""
+    found = [structure for _, structure in structures(plan(tmp_path, text).grids)]
+    told = [(each["workload"], each["partitioning"], each["sharding"]) for each in found]
+    pairs = [("toy", "halves"), ("plain", "single"), ("toy", "single")]
+    assert told == [(*pair, sharding) for pair in pairs for sharding in ("least_bytes", "least_time")]
 
 
 def test_what_only_tells_of_a_study_leaves_its_name(tmp_path: Path) -> None:

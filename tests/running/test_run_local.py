@@ -2,12 +2,14 @@
 
 import io
 import json
+import os
+import signal
 import threading
 from pathlib import Path
 
 import pytest
 
-from sweeper.errors import EnvironmentFault, UsageFault
+from sweeper.errors import EnvironmentFault, Interrupted, UsageFault
 from sweeper.running.execution import run
 from sweeper.running.progress import Bar, Lines, duration
 from sweeper.running.store import part_name
@@ -21,6 +23,7 @@ def test_counts(tmp_path: Path) -> None:
     result = run(PLAN, tmp_path, quiet=True)
     assert (result.points, result.rows, result.computed_chunks) == (5500, 5500, 6)
     assert result.failed == [] and result.exit_code == 0
+    assert {file.name for file in Path(result.directory).iterdir()} >= {"_SUCCESS", "manifest.json", "resolved.json"}
     again = run(PLAN, tmp_path, quiet=True)
     assert (again.points, again.rows, again.computed_chunks) == (5500, 5500, 0)
 
@@ -55,6 +58,15 @@ def test_a_full_disk_ends_the_run_and_leaves_no_half_part(tmp_path: Path) -> Non
     assert not (directory / "run.lock").exists()
     assert run(PLAN, tmp_path, quiet=True).computed_chunks == 3
     assert dataset(directory) == dataset(run(PLAN, tmp_path / "other", quiet=True).directory)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_says_by_which_signal_and_what_is_safe(tmp_path: Path, number: signal.Signals) -> None:
+    stop = Watcher(at=2, action=lambda: os.kill(os.getpid(), number))
+    with pytest.raises(Interrupted, match="interrupted; 2 of 6 chunks are committed") as caught:
+        run(PLAN, tmp_path, progress=stop)
+    assert caught.value.exit_code == 128 + number
+    assert run(PLAN, tmp_path, quiet=True).computed_chunks == 4
 
 
 def test_a_run_works_outside_the_main_thread(tmp_path: Path) -> None:

@@ -69,6 +69,30 @@ def test_manifest_and_success_marker(tmp_path: Path) -> None:
     assert store.status(str(directory))["complete"] is True
 
 
+def test_the_manifest_and_the_state_of_a_run_count_what_they_say(tmp_path: Path) -> None:
+    """Chunks whose points, rows, feasible rows and bytes all differ."""
+    plan = FakePlan(chunks=2)
+    receipts = {
+        chunk: replace(receipt(chunk), points=100 + chunk, rows=10 + chunk, feasible=1 + chunk, bytes=1000 + chunk,
+                       seconds=2.5, peak_B=7 - chunk) for chunk in (1, 0)
+    }  # fmt: skip
+    manifest = json.loads(store.manifest_bytes(plan, receipts))
+    counts = {name: manifest[name] for name in ("points", "rows", "feasible", "bytes")}
+    assert counts == {"points": plan.point_count, "rows": 21, "feasible": 3, "bytes": 2001}
+    assert [part["chunk"] for part in manifest["parts"]] == [0, 1]
+    unknown = {**receipts, 1: replace(receipts[1], feasible=None)}
+    assert json.loads(store.manifest_bytes(plan, unknown))["feasible"] is None
+    place = LocalFolder(tmp_path)
+    store.claim(place, plan)
+    log = store.ReceiptLog(place)
+    for each in receipts.values():
+        log.add(each)
+    log.flush()
+    state = store.status(place)
+    told = ("committed_chunks", "committed_points", "rows", "bytes", "worker_seconds", "worker_peak_B", "complete")
+    assert [state[name] for name in told] == [2, 201, 21, 2001, 5.0, 7, False]
+
+
 def test_a_receipt_is_small() -> None:
     longest = Receipt(10**8, "data/" + store.part_name(10**8), 10**12, 10**9, 10**9, 10**12, "f" * 64, 1e5, "h" * 64,
                       4194304, 10**12, time.time())  # fmt: skip
@@ -171,6 +195,14 @@ def test_a_touched_part_is_read_but_kept(tmp_path: Path) -> None:
     assert run(PLAN, tmp_path, quiet=True).computed_chunks == 0
 
 
+def test_a_part_of_another_size_is_computed_again_though_its_time_says_nothing(tmp_path: Path) -> None:
+    file = finished(tmp_path) / "data" / "part-00000003.parquet"
+    times = file.stat().st_atime_ns, file.stat().st_mtime_ns
+    os.truncate(file, file.stat().st_size - 1)
+    os.utime(file, ns=times)
+    assert run(PLAN, tmp_path, quiet=True).computed_chunks == 1
+
+
 def test_only_a_thorough_check_finds_damage_that_leaves_no_trace(tmp_path: Path) -> None:
     file = finished(tmp_path) / "data" / "part-00000003.parquet"
     times = file.stat().st_atime_ns, file.stat().st_mtime_ns
@@ -260,6 +292,20 @@ def test_a_lock_is_taken_over_when_its_holder_is_gone(
     else:
         with pytest.raises(OutputConflict, match=FILE), Lock(LocalFolder(tmp_path)):
             pass
+
+
+def test_a_lock_is_renewed_every_minute_and_not_at_every_step(tmp_path: Path) -> None:
+    clock = FakeClock()
+    file = tmp_path / FILE
+    with Lock(LocalFolder(tmp_path), clock) as lock:
+        renewed = []
+        for second in range(200):
+            file.write_text("the last renewal")
+            clock.now += 1.0
+            lock.renew()
+            if file.read_text() != "the last renewal":
+                renewed.append(second + 1)
+    assert renewed == [61, 122, 183]
 
 
 def test_an_empty_lock_of_a_killed_process_is_taken_over(tmp_path: Path) -> None:
