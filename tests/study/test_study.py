@@ -112,6 +112,16 @@ def test_selections_from_the_library(tmp_path: Path, text: str, names: list[str]
     assert [row[0] for row in rows if row[0] in ("alpha", "beta")] == names
 
 
+@pytest.mark.parametrize("partitioning", ["halves", "single", "kernel_by_kernel", "[optimal, halves]"])
+def test_a_sharding_chosen_with_the_partition_needs_one_that_is_chosen(tmp_path: Path, partitioning: str) -> None:
+    def study(name: str) -> str:
+        return STUDY.replace("partitioning: [halves, single]", f"partitioning: {name}\n  sharding: joint")
+
+    assert len(load(tmp_path, study("optimal")).boxes) == 1
+    with pytest.raises(SpecError, match="sharding 'joint' needs partitioning 'optimal'"):
+        load(tmp_path, study(partitioning))
+
+
 def test_boxes_replace_shared_axes_in_place(tmp_path: Path) -> None:
     text = """\
 study: boxes

@@ -86,7 +86,7 @@ def test_numbers_of_a_study_have_the_values_that_nothing_says() -> None:
 
 
 def test_a_column_that_nothing_says() -> None:
-    assert math.isnan(float(default("memory.bandwidth"))) and math.isnan(float(default("chips")))
+    assert all(math.isnan(float(default(name))) for name in ("memory.bandwidth", "chip.cores", "chips"))
     assert default("tensor_parallel") == 1.0
     assert default("partitioning") == "kernel_by_kernel"
     assert (default("calibration"), default("chip"), default("topology")) == ("uncalibrated", PLACEHOLDER, "")
