@@ -34,10 +34,20 @@ log = logging.getLogger("sweeper")
 
 
 class Turns:
-    """The turns of this process at the lock files in a folder. Threads must not use it at the same time."""
+    """The turns of this process at the lock files in a folder. Threads must not use it at the same time.
 
-    def __init__(self, folder: Path) -> None:
+    `clock` tells the time in seconds, and `sleep` lets some pass.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
         self._folder = folder
+        self._clock = clock
+        self._sleep = sleep
         self._held: set[str] = set()
         self._count = 0
         self._since = ""
@@ -75,20 +85,20 @@ class Turns:
 
     def _wait(self, descriptor: int, done: Callable[[], bool]) -> bool:
         """Wait for the lock and return whether we hold it; without it one may go on too, see above."""
-        started = time.monotonic()
+        started = self._clock()
         while not done():
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 return True
             except BlockingIOError:
                 self._tell(descriptor, started)
-                time.sleep(LOOK_S)
+                self._sleep(LOOK_S)
             except OSError:
                 return False
         return False
 
     def _tell(self, descriptor: int, started: float) -> None:
-        now = time.monotonic()
+        now = self._clock()
         if now - started >= FIRST_NOTE_S and now - self._noted >= NOTE_S:
             self._noted = now
             holder = os.pread(descriptor, NOTE_B, 0).decode(errors="replace") or "another process, which compiles"

@@ -81,9 +81,14 @@ def compute(job: Job, chunk: int) -> Receipt | Failure:
         seconds=round(time.monotonic() - started, 4),
         host=socket.gethostname(),
         pid=os.getpid(),
-        peak_B=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        peak_B=peak_memory_B(),
         at=time.time(),
     )
+
+
+def peak_memory_B() -> int:
+    """The largest memory that this process has had; the system counts it in KiB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def code_version(libraries: Iterable[str]) -> dict[str, str]:

@@ -9,6 +9,7 @@ import json
 import os
 import socket
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -55,10 +56,14 @@ def current_holder(now: float) -> Holder:
 
 
 class Lock:
-    """Context manager that holds the lock of a folder. Raises OutputConflict on entry if another run holds it."""
+    """Context manager that holds the lock of a folder. Raises OutputConflict on entry if another run holds it.
 
-    def __init__(self, folder: Folder) -> None:
+    `clock` tells the time in seconds, for renewals.
+    """
+
+    def __init__(self, folder: Folder, clock: Callable[[], float] = time.monotonic) -> None:
         self._folder = folder
+        self._clock = clock
         self._renewed = 0.0
 
     def __enter__(self) -> "Lock":
@@ -67,7 +72,7 @@ class Lock:
         if not self._folder.put_new(FILE, mine):
             self._refuse_if_held(now)
             self._folder.put(FILE, mine)
-        self._renewed = time.monotonic()
+        self._renewed = self._clock()
         return self
 
     def _refuse_if_held(self, now: float) -> None:
@@ -83,9 +88,9 @@ class Lock:
 
     def renew(self) -> None:
         """Show that the holder is alive; cheap enough to call at every step of a run."""
-        if time.monotonic() - self._renewed > RENEW_S:
+        if self._clock() - self._renewed > RENEW_S:
             self._folder.put(FILE, _encode(current_holder(time.time())))
-            self._renewed = time.monotonic()
+            self._renewed = self._clock()
 
     def __exit__(self, *error: object) -> None:
         self._folder.remove(FILE)

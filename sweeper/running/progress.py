@@ -2,6 +2,7 @@
 
 import sys
 import time
+from collections.abc import Callable
 from typing import TextIO
 
 from rich.console import Console
@@ -32,23 +33,29 @@ class Progress:
 
 
 class Lines(Progress):
-    """Plain lines for logs: one every few seconds, one for every failure and note, one at the end."""
+    """Plain lines for logs: one every few seconds, one for every failure and note, one at the end.
 
-    def __init__(self, stream: TextIO, interval_s: float = LINE_INTERVAL_S) -> None:
+    `clock` tells the time in seconds.
+    """
+
+    def __init__(
+        self, stream: TextIO, interval_s: float = LINE_INTERVAL_S, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._stream = stream
         self._interval = interval_s
+        self._clock = clock
         self._points = self._done = self._before = self._failed = 0
-        self._started = self._shown = time.monotonic()
+        self._started = self._shown = clock()
 
     def start(self, points: int, done: int) -> None:
         self._points, self._done, self._before = points, done, done
-        self._started = self._shown = time.monotonic()
+        self._started = self._shown = self._clock()
         if done:
             self.note(f"{done:,} of {points:,} points are committed already")
 
     def advance(self, points: int) -> None:
         self._done += points
-        if time.monotonic() - self._shown >= self._interval:
+        if self._clock() - self._shown >= self._interval:
             self._show()
 
     def fail(self, message: str) -> None:
@@ -62,7 +69,7 @@ class Lines(Progress):
         self._show()
 
     def _show(self) -> None:
-        self._shown = time.monotonic()
+        self._shown = self._clock()
         rate = (self._done - self._before) / max(self._shown - self._started, 1e-9)
         unfinished = rate > 0.0 and self._done < self._points
         left = f", {duration((self._points - self._done) / rate)} left" if unfinished else ""

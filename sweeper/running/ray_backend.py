@@ -11,7 +11,7 @@ workers as the limits allow. A lost machine is nobody's fault: its chunks go bac
 
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -110,10 +110,20 @@ class Slot:
 
 
 class RayExecutor:
-    """Executor on Ray actors; see `backends.Executor`. Raises EnvironmentFault if no actor can be started."""
+    """Executor on Ray actors; see `backends.Executor`. Raises EnvironmentFault if no actor can be started.
 
-    def __init__(self, demand: Demand) -> None:
+    `clock` tells the time in seconds, and `sleep` lets some pass.
+    """
+
+    def __init__(
+        self,
+        demand: Demand,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
         self._demand = demand
+        self._clock = clock
+        self._sleep = sleep
         self._exit = ExitStack()
         self._slots: list[Slot] = []
         self._nodes: dict[str, str] = {}
@@ -133,7 +143,7 @@ class RayExecutor:
             )
             self._shared = ray.put(self._demand.job)
             self._slots = [Slot() for _ in range(min(count, self._demand.chunks))]
-            self._resized = self._worked = time.monotonic()
+            self._resized = self._worked = self._clock()
             self._exit = stack.pop_all()
         return self
 
@@ -153,7 +163,7 @@ class RayExecutor:
         work = ChunkQueue(chunks, self._demand.limits)
         deadline = float("inf")
         while ((work or self._unclear) and not stop.requested) or any(slot.calls for slot in self._slots):
-            now = time.monotonic()
+            now = self._clock()
             if stop.requested:
                 deadline = min(deadline, now + DRAIN_S)
                 if now > deadline:
@@ -175,7 +185,7 @@ class RayExecutor:
         pending = [slot.starting for slot in self._slots if slot.starting is not None]
         pending += [call for slot in self._slots for call, _ in slot.calls]
         if not pending:
-            time.sleep(PAUSE_S)
+            self._sleep(PAUSE_S)
             return set()
         ready, _ = self._ray.wait(pending, num_returns=1, timeout=TICK_S)
         if ready:  # One call for all that are done by now: with a thousand actors, one call each would be too slow.
@@ -265,7 +275,7 @@ class RayExecutor:
         self._pause(slot)
         # The connection to a worker breaks before the cluster knows whether its machine is gone, too.
         patience = VERDICT_S if isinstance(error, self._ray.exceptions.ActorUnavailableError) else 0.0
-        self._unclear.append(Unclear(suspect, slot.node, _brief(error), time.monotonic() + patience))
+        self._unclear.append(Unclear(suspect, slot.node, _brief(error), self._clock() + patience))
 
     def _judge(self, work: ChunkQueue, now: float) -> Iterator[Outcome]:
         """Blame chunks whose worker died while its machine lives on; give the others back."""
@@ -286,7 +296,7 @@ class RayExecutor:
         """Empty a slot after a failure, for longer and longer."""
         self._end(slot)
         slot.deaths += 1
-        slot.wake = time.monotonic() + min(PAUSE_S * 2.0 ** (slot.deaths - 1), LONGEST_PAUSE_S)
+        slot.wake = self._clock() + min(PAUSE_S * 2.0 ** (slot.deaths - 1), LONGEST_PAUSE_S)
 
     def _end(self, slot: Slot) -> None:
         if slot.actor is not None:

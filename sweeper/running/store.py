@@ -24,7 +24,7 @@ import json
 import os
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -166,14 +166,18 @@ def write_part(run: Folder, chunk: int, data: pa.Buffer) -> tuple[str, int, str]
 
 
 class ReceiptLog:
-    """Collects receipts and puts them in batches. Call `flush` at the end, also of a run that failed."""
+    """Collects receipts and puts them in batches. Call `flush` at the end, also of a run that failed.
 
-    def __init__(self, run: Folder) -> None:
+    `clock` tells the time in seconds.
+    """
+
+    def __init__(self, run: Folder, clock: Callable[[], float] = time.monotonic) -> None:
         self._run = run
+        self._clock = clock
         self._writer = f"{int(time.time() * 1000):013d}-{os.getpid()}"
         self._files = 0
         self._waiting: list[Receipt] = []
-        self._started = self._flushed = time.monotonic()
+        self._started = self._flushed = clock()
 
     def add(self, receipt: Receipt) -> None:
         """Note a committed chunk."""
@@ -182,14 +186,14 @@ class ReceiptLog:
 
     def tick(self) -> None:
         """Flush if it is time."""
-        now = time.monotonic()
+        now = self._clock()
         interval = min(max(FLUSH_SHARE * (now - self._started), FLUSH_MIN_S), FLUSH_MAX_S)
         if now - self._flushed >= interval:
             self.flush()
 
     def flush(self) -> None:
         """Put all waiting receipts in one new file."""
-        self._flushed = time.monotonic()
+        self._flushed = self._clock()
         if self._waiting:
             lines = "".join(json.dumps(asdict(receipt)) + "\n" for receipt in self._waiting)
             self._run.put(f"{RECEIPTS}/{self._writer}-{self._files:06d}.jsonl", lines.encode())

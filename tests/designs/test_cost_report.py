@@ -178,7 +178,9 @@ def test_what_the_cost_hinges_on() -> None:
     assert stacks.correlation > by_chance(1000)
     assert (stacks.low, stacks.high, stacks.unit, stacks.grade) == (112.0, 300.0, "usd", "estimate")
     assert "semiconductorx" in stacks.source
-    fixed = cost_report(draw_costs(named_design(STOCK, "a100"), LIBRARY, {"package.stack_price": 160.0}, 200))
+    set_price = draw_costs(named_design(STOCK, "a100"), LIBRARY, {"package.stack_price": 160.0}, 200)
+    assert drawn("a100").inputs.keys() - set_price.inputs.keys() == {"package/a100/stack_price"}
+    fixed = cost_report(set_price)
     assert "package/a100/stack_price" not in {hinge.name for hinge in fixed.hinges}
     assert fixed.total.value == pytest.approx(report.total.value, rel=1e-12)
 

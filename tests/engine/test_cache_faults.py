@@ -9,7 +9,6 @@ import select
 import stat
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,12 +21,13 @@ from sweeper.engine.turns import Turns
 from sweeper.errors import EnvironmentFault
 from tests.places import ROOT
 from tests.support.cache_user import ANSWER
+from tests.support.fake_ray import FakeClock
 
 STRANGER = 12345
 """A user that is neither us nor root."""
 
-PATIENCE_S = 100
-"""What a process may take that compiles five tiny kernels on a busy machine."""
+PATIENCE_S = 600
+"""How long one waits for a process that hangs: far longer than compiling five tiny kernels takes on a busy machine."""
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
 
@@ -58,10 +58,10 @@ def ready(folder: Path, *task: str) -> "Iterator[subprocess.Popen[str]]":
             running.kill()
 
 
-def evaluate(folder: Path, patience_s: float = PATIENCE_S) -> tuple[dict[str, int], str]:
+def evaluate(folder: Path) -> tuple[dict[str, int], str]:
     """How often a process compiled each kernel, and what it said on standard error; its numbers are right."""
     with ready(folder, "evaluate") as running:
-        out, err = running.communicate("\n", timeout=patience_s)
+        out, err = running.communicate("\n", timeout=PATIENCE_S)
     assert running.returncode == 0, err
     found = json.loads(out)
     assert found["answer"] == ANSWER
@@ -223,24 +223,23 @@ def test_waiting_is_said_soon_and_ends_with_its_holder(tmp_path: Path) -> None:
 
 def test_who_has_warm_kernels_does_not_wait(warm: Path) -> None:
     with ready(warm, "hold"):
-        counts, said = evaluate(warm, patience_s=20)
+        counts, said = evaluate(warm)
         assert set(counts.values()) == {0} and said == ""
 
 
 def test_waiting_is_said_again_and_ends_when_the_kernel_is_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    assert (turns.FIRST_NOTE_S, turns.NOTE_S) == (1.0, 30.0)
-    monkeypatch.setattr(turns, "FIRST_NOTE_S", 0.1)
-    monkeypatch.setattr(turns, "NOTE_S", 0.5)
-    monkeypatch.setattr(turns, "LOOK_S", 0.01)
-    started = time.monotonic()
+    """After one second and then every half minute, on a clock of its own."""
+    clock = FakeClock()
+    started = clock.now
     theirs = Turns(tmp_path).turn("area", lambda: False)
-    ours = Turns(tmp_path).turn("area", lambda: time.monotonic() - started > 1.4)
+    ours = Turns(tmp_path, clock, clock.sleep).turn("area", lambda: clock.now - started > 80.0)
     with caplog.at_level(logging.WARNING, "sweeper"), theirs, ours:
         pass
-    assert len(caplog.records) == 3
-    assert all("which compiles kernel area (number 1" in record.getMessage() for record in caplog.records)
+    said = [record.getMessage() for record in caplog.records]
+    assert [float(text.split("(")[1].split()[0]) for text in said] == [1.0, 31.0, 61.0]
+    assert all("which compiles kernel area (number 1" in text for text in said)
 
 
 def test_turns_may_be_nested_and_are_free_after_an_error(tmp_path: Path) -> None:

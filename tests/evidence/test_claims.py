@@ -10,7 +10,7 @@ from sweeper.evidence.claims import Claim, Tolerance, claims, published
 from tests.places import DATA
 
 CELLS = DATA / "dfmodel_dse80.csv"
-"""The 320 published cells; see `tests/data/README.md`."""
+"""The 320 cells that the paper prints as colours: 24 with logs, 296 recomputed; see `tests/data/README.md`."""
 
 NAMES = {
     "workload": {"LLM": "gpt3_1t", "DLRM": "dlrm_793b", "HPL": "hpl_1m", "FFT": "fft_1t"},

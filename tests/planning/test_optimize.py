@@ -31,7 +31,7 @@ from sweeper.running.store import part_name
 from sweeper.study.optimize import BUDGETS, budget_groups, lattice
 from sweeper.study.output import OPTIMIZED
 from sweeper.words.system import OVERRIDES
-from tests.running.test_faults import start
+from tests.running.test_faults import PATIENCE_S, start
 from tests.support.fake_plan import DeadlyFolder, Watcher, dataset
 
 STUDY: dict[str, Any] = {
@@ -649,7 +649,7 @@ def test_a_killed_search_goes_on_at_its_chunk(tmp_path: Path, undisturbed: dict[
     deadly: Any = DeadlyFolder(out, (("after", part_name(0)),), str(tmp_path / "markers"))
     plan: Any = plan_of(tmp_path, **MANY)
     driver = start(tmp_path, plan, deadly, quiet=True)
-    driver.communicate(timeout=120)
+    driver.communicate(timeout=PATIENCE_S)
     assert driver.returncode == -signal.SIGKILL
     assert len(list(out.glob("*/data/part-*.parquet"))) == 1
     again = run(plan, out, quiet=True)

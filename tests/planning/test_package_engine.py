@@ -119,6 +119,7 @@ def test_a_study_and_a_design_alone_agree(tmp_path: Path) -> None:
     library = plan.study.library
     design = read_package(library.find("package", "chiplets"), library)
     alone = evaluate_design(design, library, {"node": "n5", "package.chiplets": 4.0}, range(1, 41))
+    assert np.isfinite(alone.cost_usd).all() and len(alone.cost_usd) == 40
     np.testing.assert_array_equal(found["package_cost_usd"].to_numpy(), alone.cost_usd)
 
 

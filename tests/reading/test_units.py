@@ -35,6 +35,13 @@ from sweeper.words.system import ATTRIBUTES
         ("400 Gbps", "B/s", 50e9),
         ("5 GB/s/mm", "B/s/m", 5e12),
         ("1 Wh", "J", 3600),
+        ("2 min", "s", 120),
+        ("1 h", "s", 3600),
+        ("1 day", "s", 86400),
+        ("1 year", "s", 365 * 86400),
+        ("0.5 kWh", "J", 1.8e6),
+        ("2 t", "kg", 2000),
+        ("3 V", "W/A", 3),
         ("90 %", "", 0.9),
         ("90%", "", 0.9),
         (" 1e3 ", "", 1000),
@@ -100,11 +107,12 @@ def test_numbers_outside_their_range_are_refused() -> None:
     count = Attribute("", "copies", limits=(1.0, 1e6), integer=True)
     share = Attribute("", "share", limits=(0.1, 1.0), positive=False)
     assert attribute_value("1e3", count) == 1000
-    assert attribute_value(0, share) == 0
+    assert [attribute_value(value, share) for value in (0, 0.5, 1, "100 %")] == [0.0, 0.5, 1.0, 1.0]
     for value, attribute, fragment in [
         (1.5, count, "copies must be a whole number from 1 to 1e6"),
         (0, count, "copies must be a whole number from 1 to 1e6"),
         (-1, share, "share must be 0 or from 0.1 to 1"),
+        (1.0001, share, "share must be 0 or from 0.1 to 1"),
     ]:
         with pytest.raises(QuantityError, match=fragment):
             attribute_value(value, attribute)

@@ -1,7 +1,7 @@
 """Case studies of Optimus (Kundu et al. 2024) and of IMEC's performance-cost framework (Guo et al. 2025).
 
-Each test says in its own words what the paper states and where. Where our model disagrees, `disagrees` records both
-numbers: nothing is tuned to make a claim come true, and a change of our number shows here.
+Each test says in its own words what the paper states and where. Where our model disagrees, `disagrees` says with what
+and by how much: nothing is tuned to make a claim come true, and a test fails if we come to agree, or go further astray.
 """
 
 from pathlib import Path
@@ -29,10 +29,10 @@ from sweeper.library.library import builtin_specs
 GIB = 2.0**30
 
 
-def disagrees(ours: float, on_record: float, stated: float) -> None:
-    """Ours is the number on record within 15 %, and further than that from what the paper states."""
-    assert ours == pytest.approx(on_record, rel=0.15)
-    assert abs(on_record - stated) > 0.15 * stated
+def disagrees(ours: float, stated: float, least: float, most: float) -> None:
+    """Ours over what the paper states lies between `least` and `most`, on one side of agreement within 15 %."""
+    assert most <= 0.85 or least >= 1.15
+    assert least <= ours / stated <= most
 
 
 # --- memory by recomputation method: Optimus, section 5.1, Figure 4 -------------------------------------------------
@@ -143,14 +143,18 @@ def test_a100_to_h100() -> None:
 
 
 def test_nvlink_between_nodes() -> None:
-    """A further factor of 2 with NVLink switches between nodes. Ours is less: our NDR loses less time."""
-    disagrees(speed("h100", "nvlink4", 1024) / speed("h100", "infiniband_ndr", 1024), 1.4, 2.0)
+    """A further factor of 2 with NVLink switches between nodes. Ours is less, though a gain: our NDR loses less."""
+    disagrees(speed("h100", "nvlink4", 1024) / speed("h100", "infiniband_ndr", 1024), 2.0, 0.5, 0.85)
 
 
 def test_h200_with_a_large_batch() -> None:
     """A further factor of 3 from H200 with a batch of 4096. Ours gains what the bubble and the reduction cost before:
-    the GPU computes no faster, so that a factor of 3 would need two thirds of the time to be lost with 1024."""
-    disagrees(speed("h200", "nvlink4", 4096) / speed("h100", "nvlink4", 1024), 1.7, 3.0)
+    the GPU computes no faster, so that a factor of 3 would need two thirds of the time to be lost with 1024.
+
+    At least the bubble of eight stages shrinks, from 7 of 8 microbatches to 7 of 32.
+    """
+    bubble = (1 + 7 / 8) / (1 + 7 / 32)
+    disagrees(speed("h200", "nvlink4", 4096) / speed("h100", "nvlink4", 1024), 3.0, bubble / 3.0, 0.85)
 
 
 def test_b200() -> None:
@@ -158,15 +162,15 @@ def test_b200() -> None:
     less than half of that; over A100, the one with NVLink is a quarter more than 14 times."""
     ndr, nvs = speed("b200", "infiniband_ndr", 1024), speed("b200", "nvlink5", 1024)
     over = speed("h100", "infiniband_ndr", 1024)
-    disagrees(ndr / over, 1.9, 3.0)
-    disagrees(nvs / over, 4.5, 14.0)
-    disagrees(nvs, 17.7, 14.0)
+    disagrees(ndr / over, 3.0, 0.5, 0.85)
+    disagrees(nvs / over, 14.0, 0.25, 0.5)
+    disagrees(nvs, 14.0, 1.15, 1.5)
 
 
 def test_a100_to_b200() -> None:
     """About 35 times in all, which the abstract calls NVIDIA's own trend. Ours are 30 times, 24 with short bubbles."""
     assert speed("b200", "nvlink5", 4096) == pytest.approx(35.0, rel=0.2)
-    disagrees(speed("b200", "nvlink5", 4096, chunks=12), 23.7, 35.0)
+    disagrees(speed("b200", "nvlink5", 4096, chunks=12), 35.0, 0.5, 0.85)
 
 
 def test_order_of_generations() -> None:
@@ -255,22 +259,24 @@ def test_compute_share_head_by_head(chip: str, batch: int, stated: float) -> Non
 
 
 def test_compute_share_of_h100_for_one_prompt() -> None:
-    """Figure 8: none of it is compute-bound. Ours: a quarter, as 200 rows run as tiles of 256."""
-    assert share("h100", 1, True) == pytest.approx(0.27, abs=0.08)  # stated: 0
+    """Figure 8: none of it is compute-bound. Ours: some, as 200 rows run as tiles of 256, but the lesser part."""
+    assert 0.15 < share("h100", 1, True) < 0.5  # stated: 0
 
 
 def test_compute_share_with_heads_in_one_kernel() -> None:
     """As software runs it, attention's products are a few per cent of the time, and the shares are higher."""
     assert share("a100", 1, False) > 0.9  # stated: 0.67
     assert share("a100", 16, False) > 0.9
-    assert share("h100", 1, False) == pytest.approx(0.51, abs=0.1)  # stated: 0
+    assert share("h100", 1, True) < share("h100", 1, False) < share("a100", 1, False)  # stated: 0
     assert share("h100", 16, False) > 0.9  # stated: 0.85
 
 
 def test_latency_grows_less_than_the_batch() -> None:
     """Section 6.1: latency grows modestly with the batch. A prompt of 200 tokens is near the ridge: 9 to 12 of 16."""
     frame = case_frame("optimus_bounds").filter(pl.col("workload_heads") == 40.0)
-    for chip in frame["chip"].unique():
+    chips = frame["chip"].unique().to_list()
+    assert len(chips) == 2
+    for chip in chips:
         one, sixteen = frame.filter(pl.col("chip") == chip).sort("batch_size")["time_to_first_token_s"]
         assert 5.0 < sixteen / one < 13.0
 
@@ -309,7 +315,7 @@ def test_latency_falls_with_memory_until_the_cache_limits() -> None:
         assert times[bandwidth] == pytest.approx(fixed + slope / bandwidth, rel=0.02)
     assert times[4.8] > 1.01 * (fixed + slope / 4.8)
     assert times[6.8] == pytest.approx(times[4.8], rel=1e-3)
-    disagrees(times[0.6] / times[2.6], 2.9, 2.6 / 0.6)
+    disagrees(times[0.6] / times[2.6], 2.6 / 0.6, 0.5, 0.85)
 
 
 def token_parts(chips: int, link: str) -> tuple[float, float]:
@@ -365,9 +371,10 @@ def test_flash_gain_by_context() -> None:
     """Section IV.A: 1.3 to 1.7 times over Megatron-LM at 1024, with an error within 8 %. Against the days that
     FlashAttention reports, ours are 10 to 20 % low: our stored scores, with one fused softmax, are the faster."""
     small, medium = MEASURED_FLASH.values()
-    for context, measured in small:
-        assert context_gain("gpt2_small", int(context)) / measured == pytest.approx(0.82, abs=0.05)
-    assert context_gain("gpt2_medium", 1024) / medium[0][1] == pytest.approx(0.89, abs=0.05)
+    ratios = [context_gain("gpt2_small", int(context)) / measured for context, measured in small]
+    ratios.append(context_gain("gpt2_medium", 1024) / medium[0][1])
+    assert len(ratios) == 4
+    assert min(ratios) > 0.75 and max(ratios) < 0.92  # stated: 0.92 to 1.08
 
 
 def test_longer_contexts_are_slower_than_shorter_ones_but_gain_more() -> None:
@@ -380,7 +387,7 @@ def test_longer_contexts_are_slower_than_shorter_ones_but_gain_more() -> None:
     equal = flash_gains(FLASH_KEYS).filter(pl.col("workload") == "gpt2_small").sort("sequence_length")
     ratios = list(equal["flash"] / equal["stored"])
     assert ratios == sorted(ratios)
-    disagrees(ratios[-1], 2.3, 3.0)
+    disagrees(ratios[-1], 3.0, 0.6, 0.85)
 
 
 def test_stored_scores_of_a_long_context_do_not_fit() -> None:
@@ -404,16 +411,14 @@ def test_flash_gain_by_generation() -> None:
     """Figure 5: at a batch of 2048 newer GPUs gain more, as compute grows faster than bandwidth. So it does from A100
     (153 flop per byte) to H100 (295); B200 has 281, and gains less than H100 in ours."""
     gain = {row["series"]: row["y"] for row in gain_by_batch().filter(pl.col("x") == 2048).to_dicts()}
-    assert gain["A100"] < gain["B200"] < gain["H100"]  # stated: A100 < H100 < B200
-    assert gain["A100"] == pytest.approx(1.82, rel=0.1)
-    assert gain["H100"] == pytest.approx(2.4, rel=0.1)
+    assert 1.0 < gain["A100"] < gain["B200"] < gain["H100"]  # stated: A100 < H100 < B200
 
 
 def test_tensor_parallelism_takes_the_gain_away() -> None:
     """Section V.A, Figure 6: 1.7 times without tensor parallelism, less with 2 and 4, whose all-reduces remain."""
     gains = gain_by_split().filter(pl.col("series") == "FlashAttention").sort("x")["y"].to_list()
     assert gains == sorted(gains, reverse=True)
-    assert gains[0] / 1.7 == pytest.approx(0.88, abs=0.06)
+    assert gains[0] == pytest.approx(1.7, rel=0.15)
     assert gains[-1] < 1.15
 
 
@@ -508,6 +513,7 @@ def test_all_reduce_is_the_ring_of_the_closed_form() -> None:
     2 K (N - 1) / (N BW) + 2 l (N - 1); loss on the link makes it longer, as measurements are."""
     frame = case_frame("imec_all_reduce").sort("workload_message")
     whole, lossy = (frame.filter(pl.col("calibration_link_efficiency") == share) for share in (1.0, 0.8))
+    assert whole.height > 5
     for message, time, longer in zip(
         whole["workload_message"], whole["layer_forward_s"], lossy["layer_forward_s"], strict=True
     ):

@@ -77,15 +77,16 @@ def resources() -> pl.DataFrame:
 def test_sram_dram_kernel_by_kernel(resources: pl.DataFrame) -> None:
     """On-chip memory does not matter; with ideal units the closed form, with whole units just below it."""
     apart = resources.filter(pl.col("partitioning") == "kernel_by_kernel")
-    for row in table("dfmodel_fig19_memsweep.csv"):
-        if row["style"] == "KBK":
-            here = apart.filter(pl.col("dram") == float(row["dram_GBs"]))
-            ideal = here.filter(pl.col("unit_allocation") == "ideal")["utilisation"].to_list()
-            whole = here.filter(pl.col("unit_allocation") == "integer")["utilisation"].to_list()
-            assert ideal == pytest.approx([float(row["util_ideal_closed_form"])] * 3, abs=6e-5)
-            assert all(one < other for one, other in zip(whole, ideal, strict=True))
-            if row["util_log"]:
-                assert whole == pytest.approx([float(row["util_log"])] * 3, rel=0.014)
+    rows = [row for row in table("dfmodel_fig19_memsweep.csv") if row["style"] == "KBK"]
+    assert len(rows) == 3 and sum(bool(row["util_log"]) for row in rows) == 1
+    for row in rows:
+        here = apart.filter(pl.col("dram") == float(row["dram_GBs"]))
+        ideal = here.filter(pl.col("unit_allocation") == "ideal")["utilisation"].to_list()
+        whole = here.filter(pl.col("unit_allocation") == "integer")["utilisation"].to_list()
+        assert ideal == pytest.approx([float(row["util_ideal_closed_form"])] * 3, abs=6e-5)
+        assert all(one < other for one, other in zip(whole, ideal, strict=True))
+        if row["util_log"]:
+            assert whole == pytest.approx([float(row["util_log"])] * 3, rel=0.014)
 
 
 def test_sram_dram_optimum_beats_the_logs(resources: pl.DataFrame) -> None:

@@ -1,8 +1,8 @@
 """Studies of packages: A100-like designs by HBM stacks and logic (Guo et al. 2025, IMEC, section V.D), and the number
 of chiplets of least cost.
 
-What the paper states of figure 7 are orderings; where ours differ, the test records what ours says and why. Shares of
-draws are findings: a change shows here.
+What the paper states of figure 7 are orderings; where ours differ, the test says so and why, and fails if we come to
+agree. Of shares of draws it is tested whether a claim holds in all of them, in most, or hardly ever.
 """
 
 import json
@@ -41,10 +41,13 @@ from sweeper.library.library import builtin_specs
 from sweeper.library.uncertain import DRAW
 from sweeper.planning.plan import make_plan
 from sweeper.views.frames import frame_of
+from sweeper.views.uncertainty import by_chance
 from tests.places import ROOT
 
 DRAWS = tuple(float(draw) for draw in range(401))
 CLAIM = {claim.name: claim for claim in CLAIMS}
+MOST, HARDLY = 0.5, 0.05
+"""Shares of draws: more than this is most of them, less than that is hardly ever."""
 
 
 @pytest.fixture(scope="module")
@@ -102,11 +105,11 @@ def test_all_serving_designs_but_three_stacks_fit(times: pl.DataFrame) -> None:
 
 
 def test_training_is_bound_by_compute_and_inference_by_memory(times: pl.DataFrame) -> None:
-    """Section V.D states both. Twice the stacks: 5 % faster training, 52 % faster inference."""
+    """Section V.D states both. Twice the stacks are twice the bandwidth: what is bound by it gains up to twofold."""
     time = {row["design"]: row for row in times.to_dicts()}
     four, eight = time["A100-4HBM"], time["A100-8HBM"]
-    assert four["training"] / eight["training"] == pytest.approx(1.052, abs=0.02)
-    assert four["inference"] / eight["inference"] == pytest.approx(1.515, abs=0.05)
+    assert 1.0 < four["training"] / eight["training"] < 1.15
+    assert 2.0**0.5 < four["inference"] / eight["inference"] < 2.0
     assert time[REFERENCE]["combined"] == 1.0
 
 
@@ -141,12 +144,12 @@ def test_t1_more_stacks_do_not_pay_in_training(times: pl.DataFrame) -> None:
 
 def test_t1_fewer_stacks_pay_in_training(times: pl.DataFrame) -> None:
     """The paper: fewer stacks can hurt training more than they save, so A100-5HBM is best. Ours: never. Four stacks are
-    1.02 times as slow; they would have to be 1.16 to 1.32 times as slow."""
+    slower, but less than they are cheaper, in all draws."""
     costs, _ = public_costs()
     assert shares(times, costs)["T1"] == 0.0
     (need,) = needs(times, costs, CLAIM["T1 fewer"]).to_dicts()
-    assert need["time_ratio"] == pytest.approx(1.023, abs=0.01)
-    assert 1.12 < need["p5"] < need["cost_ratio"] < need["p95"] < 1.33
+    assert 1.0 < need["time_ratio"] < need["p5"] < need["cost_ratio"] < need["p95"]
+    assert need["cost_ratio"] - 1.0 > 2.0 * (need["time_ratio"] - 1.0)
 
 
 def test_t1_is_not_a_matter_of_prices(times: pl.DataFrame) -> None:
@@ -157,25 +160,25 @@ def test_t1_is_not_a_matter_of_prices(times: pl.DataFrame) -> None:
 
 
 def test_t2_half_a_die_hurts_training_more_than_it_saves(times: pl.DataFrame) -> None:
-    """Stated, and so in every draw, by 30 % and more in most."""
+    """Stated, and so in every draw. Half a die takes up to twice as long."""
     found = answers(products(times, public_costs()[0]), [CLAIM["T2"]]).to_dicts()[0]
     assert found["share"] == 1.0
-    assert 0.2 < found["p5"] < found["margin"] < found["p95"] < 0.55
+    assert 0.0 < found["p5"] < found["margin"] < found["p95"] < 1.0
 
 
 def test_t3_more_stacks_pay_in_inference_up_to_six(times: pl.DataFrame) -> None:
     """Stated without a limit. Ours: six instead of five in most draws, eight instead of six hardly ever."""
     found = shares(times, public_costs()[0])
-    assert found["T3 5-6"] == pytest.approx(0.88, abs=0.03)
-    assert found["T3 6-8"] == pytest.approx(0.01, abs=0.02)
+    assert MOST < found["T3 5-6"] < 1.0
+    assert found["T3 6-8"] < HARDLY
 
 
 def test_t3_half_a_die_pays_with_four_stacks_only(times: pl.DataFrame) -> None:
-    """Stated of the same number of stacks. Ours: with four in most draws (not for the values); with six, where it
-    serves 1.29 times as long and prompts take a larger share of it, hardly ever."""
+    """Stated of the same number of stacks. Ours: with four in most draws (not for the values); with six, where prompts
+    take a larger share of the time, hardly ever."""
     found = shares(times, public_costs()[0])
-    assert found["T3 half 4"] == pytest.approx(0.67, abs=0.06)
-    assert found["T3 half 6"] == pytest.approx(0.01, abs=0.01)
+    assert MOST < found["T3 half 4"] < 1.0
+    assert found["T3 half 6"] < HARDLY
 
 
 def test_t3_hinges_on_the_price_of_packaging_and_of_stacks(times: pl.DataFrame) -> None:
@@ -183,17 +186,19 @@ def test_t3_hinges_on_the_price_of_packaging_and_of_stacks(times: pl.DataFrame) 
     costs, inputs = public_costs()
     found = hinges(products(times, costs), inputs, CLAIM["T3 5-6"], len(inputs))
     assert list(found)[:2] == ["assembly/cowos_s/package_price", "package/a100/stack_price"]
-    assert found["assembly/cowos_s/package_price"] == pytest.approx(0.7, abs=0.1)
-    assert found["package/a100/stack_price"] == pytest.approx(-0.42, abs=0.12)
-    assert abs(found["node/n7/defect_density"]) < 0.2
+    chance = by_chance(len(DRAWS) - 1)
+    assert found["assembly/cowos_s/package_price"] > 2.0 * chance
+    assert found["package/a100/stack_price"] < -2.0 * chance
+    assert abs(found["node/n7/defect_density"]) < abs(found["package/a100/stack_price"]) - chance
 
 
 def test_t3_turns_round_inside_the_range_of_prices(times: pl.DataFrame) -> None:
-    """Six stacks instead of five pay in inference up to 207 usd per stack: the range of public prices is 112 to 300."""
+    """Six stacks instead of five pay in inference up to a price per stack within the range of public prices, 112 to
+    300 usd: which of them one takes decides."""
     below, price = turn(times, "a100", CLAIM["T3 5-6"], "package.stack_price", 0.0, 2000.0)
     assert below
     assert price is not None
-    assert price == pytest.approx(207.0, rel=0.03)
+    assert 112.0 < price < 300.0
     costs = {
         usd: package_costs("a100", (0.0,), {"package.stack_price": usd})[0] for usd in (0.98 * price, 1.02 * price)
     }
@@ -208,7 +213,7 @@ def test_t3_hinges_on_how_requests_are_served(times: pl.DataFrame, rows: pl.Data
     assert found[32, 800.0]["T3 half 4"] == 0.0
     assert found[32, 800.0]["T3 5-6"] < 0.1
     assert found[32, 50.0]["T3 half 4"] > 0.98
-    assert found[1, 200.0]["T3 half 6"] == pytest.approx(0.91, abs=0.06)
+    assert found[1, 200.0]["T3 half 6"] > MOST
     assert shares(times, public_costs()[0]) == found[32, 200.0]
 
 
@@ -305,18 +310,18 @@ def test_more_defects_want_more_chiplets(node: str) -> None:
 
 
 def test_small_is_too_small_and_large_too_large() -> None:
-    """At 5 nm with 0.2 defects per cm2 the optimum lies inside: 4 or 9 chiplets, 16 hardly ever. One die costs 1.3 to
-    2.3 times the best, 64 chiplets more in every draw and several times at the median."""
+    """At 5 nm with 0.2 defects per cm2 the optimum lies inside: 4 or 9 chiplets, 16 hardly ever. One die costs more
+    than the best in nearly all draws, 64 chiplets in every draw."""
     costs = costs_by_count("n5", 0.002, COUNTS, CHIPLET_DRAWS)
     found = optimum(costs)
-    assert 1.2 < found["one die p5"] < found["one die p95"] < 2.7
+    assert 1.0 < found["one die p5"] < found["one die p95"]
     best = best_counts(costs)
     assert best["count"].is_in([4.0, 9.0, 16.0]).all()
-    assert (best["count"] == 4.0).mean() == pytest.approx(0.65, abs=0.1)
+    assert best["count"].is_in([4.0, 9.0]).mean() > 1.0 - HARDLY
     most = costs.filter(pl.col("count") == 64.0).sort(DRAW)["cost"].to_numpy()
     ratio = most / best["least"].to_numpy()
-    assert ratio.min() > 1.1
-    assert 3.0 < np.median(ratio) < 5.0
+    assert ratio.min() > 1.0
+    assert np.median(ratio) > found["one die p95"]
 
 
 def test_dearer_silicon_wants_more_chiplets() -> None:

@@ -148,7 +148,7 @@ def test_recipe_draws_the_stream_of_the_global_generator(capacity: float, stores
 
 @pytest.mark.parametrize(("name", "squares"), [("v100", (64, 128, 1024)), ("p4", (128, 128, 512))])
 def test_recipe_begins_with_squares(name: str, squares: tuple[int, ...]) -> None:
-    for found, square in zip(machine(name).published_tiles, squares):
+    for found, square in zip(machine(name).published_tiles, squares, strict=True):
         assert len(found) == 20
         assert {(square,) * 3, (square // 2, square, 2 * square)} <= set(map(tuple, found.astype(int).tolist()))
 

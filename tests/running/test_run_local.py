@@ -2,16 +2,19 @@
 
 import io
 import json
+import os
+import signal
 import threading
 from pathlib import Path
 
 import pytest
 
-from sweeper.errors import EnvironmentFault, UsageFault
+from sweeper.errors import EnvironmentFault, Interrupted, UsageFault
 from sweeper.running.execution import run
 from sweeper.running.progress import Bar, Lines, duration
 from sweeper.running.store import part_name
 from tests.support.fake_plan import FakePlan, FullFolder, Watcher, dataset
+from tests.support.fake_ray import FakeClock
 
 PLAN = FakePlan()
 
@@ -20,6 +23,7 @@ def test_counts(tmp_path: Path) -> None:
     result = run(PLAN, tmp_path, quiet=True)
     assert (result.points, result.rows, result.computed_chunks) == (5500, 5500, 6)
     assert result.failed == [] and result.exit_code == 0
+    assert {file.name for file in Path(result.directory).iterdir()} >= {"_SUCCESS", "manifest.json", "resolved.json"}
     again = run(PLAN, tmp_path, quiet=True)
     assert (again.points, again.rows, again.computed_chunks) == (5500, 5500, 0)
 
@@ -56,6 +60,15 @@ def test_a_full_disk_ends_the_run_and_leaves_no_half_part(tmp_path: Path) -> Non
     assert dataset(directory) == dataset(run(PLAN, tmp_path / "other", quiet=True).directory)
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_says_by_which_signal_and_what_is_safe(tmp_path: Path, number: signal.Signals) -> None:
+    stop = Watcher(at=2, action=lambda: os.kill(os.getpid(), number))
+    with pytest.raises(Interrupted, match="interrupted; 2 of 6 chunks are committed") as caught:
+        run(PLAN, tmp_path, progress=stop)
+    assert caught.value.exit_code == 128 + number
+    assert run(PLAN, tmp_path, quiet=True).computed_chunks == 4
+
+
 def test_a_run_works_outside_the_main_thread(tmp_path: Path) -> None:
     thread = threading.Thread(target=run, args=(PLAN, tmp_path), kwargs={"quiet": True})
     thread.start()
@@ -80,6 +93,21 @@ def test_lines_of_progress() -> None:
     assert second.startswith("750 of 1,000 points (75.0%), ") and second.endswith(" left")
     assert third == "chunk 3: broken"
     assert last.endswith("1 chunks failed")
+
+
+def test_lines_come_at_intervals_and_tell_the_rate_of_this_run() -> None:
+    clock, stream = FakeClock(), io.StringIO()
+    lines = Lines(stream, 5.0, clock)
+    lines.start(1000, 500)
+    for _ in range(11):
+        clock.now += 1.0
+        lines.advance(10)
+    lines.close()
+    assert stream.getvalue().splitlines()[1:] == [
+        "550 of 1,000 points (55.0%), 10 points/s, 0:00:45 left",
+        "600 of 1,000 points (60.0%), 10 points/s, 0:00:40 left",
+        "610 of 1,000 points (61.0%), 10 points/s, 0:00:39 left",
+    ]
 
 
 def test_bar_writes_to_its_stream() -> None:

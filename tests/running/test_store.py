@@ -16,11 +16,13 @@ import pytest
 
 from sweeper.errors import EnvironmentFault, OutputConflict
 from sweeper.running import store
+from sweeper.running.chunk import Job, compute
 from sweeper.running.execution import run
 from sweeper.running.folders import Folder, LocalFolder, ObjectFolder, folder
 from sweeper.running.lock import FILE, STALE_S, Lock, current_holder
 from sweeper.running.store import Receipt
 from tests.support.fake_plan import FakePlan, dataset
+from tests.support.fake_ray import FakeClock, receipt
 
 PLAN = FakePlan()
 
@@ -67,6 +69,30 @@ def test_manifest_and_success_marker(tmp_path: Path) -> None:
     assert store.status(str(directory))["complete"] is True
 
 
+def test_the_manifest_and_the_state_of_a_run_count_what_they_say(tmp_path: Path) -> None:
+    """Chunks whose points, rows, feasible rows and bytes all differ."""
+    plan = FakePlan(chunks=2)
+    receipts = {
+        chunk: replace(receipt(chunk), points=100 + chunk, rows=10 + chunk, feasible=1 + chunk, bytes=1000 + chunk,
+                       seconds=2.5, peak_B=7 - chunk) for chunk in (1, 0)
+    }  # fmt: skip
+    manifest = json.loads(store.manifest_bytes(plan, receipts))
+    counts = {name: manifest[name] for name in ("points", "rows", "feasible", "bytes")}
+    assert counts == {"points": plan.point_count, "rows": 21, "feasible": 3, "bytes": 2001}
+    assert [part["chunk"] for part in manifest["parts"]] == [0, 1]
+    unknown = {**receipts, 1: replace(receipts[1], feasible=None)}
+    assert json.loads(store.manifest_bytes(plan, unknown))["feasible"] is None
+    place = LocalFolder(tmp_path)
+    store.claim(place, plan)
+    log = store.ReceiptLog(place)
+    for each in receipts.values():
+        log.add(each)
+    log.flush()
+    state = store.status(place)
+    told = ("committed_chunks", "committed_points", "rows", "bytes", "worker_seconds", "worker_peak_B", "complete")
+    assert [state[name] for name in told] == [2, 201, 21, 2001, 5.0, 7, False]
+
+
 def test_a_receipt_is_small() -> None:
     longest = Receipt(10**8, "data/" + store.part_name(10**8), 10**12, 10**9, 10**9, {"feasible": 10**12},
                       10**12, "f" * 64, 1e5, "h" * 64, 4194304, 10**12, time.time())  # fmt: skip
@@ -82,6 +108,61 @@ def test_receipts_are_put_in_batches_and_the_latest_counts(tmp_path: Path) -> No
     later = files[0].with_name("9" * 13 + "-1-000000.jsonl")
     later.write_text(json.dumps(asdict(replace(receipt, rows=7))) + "\n" + torn)
     assert store.read_receipts(LocalFolder(directory))[3].rows == 7
+
+
+def flushed_at(directory: Path, hours: float) -> list[float]:
+    """When receipt files appear in a run that has a receipt every tenth of a second, in seconds after its start."""
+    clock = FakeClock()
+    log = store.ReceiptLog(LocalFolder(directory), clock)
+    start, seen, times = clock.now, 0, []
+    while clock.now - start < 3600.0 * hours:
+        clock.now += 0.1
+        log.add(receipt(0))
+        count = len(list((directory / "receipts").glob("*")))
+        if count > seen:
+            times.append(clock.now - start)
+        seen = count
+    return times
+
+
+def test_receipts_are_put_every_second_at_first_and_then_every_hundredth_of_the_run(tmp_path: Path) -> None:
+    times = flushed_at(tmp_path, 0.05)
+    gaps = [later - earlier for earlier, later in zip([0.0, *times], times, strict=False)]
+    assert gaps[:90] == pytest.approx([1.0] * 90, abs=0.11)
+    assert all(max(1.0, 0.01 * at) - 0.01 <= gap <= max(1.0, 0.01 * at) + 0.11 for at, gap in zip(times, gaps))
+    assert gaps[-1] > 1.5
+
+
+def test_receipts_wait_half_a_minute_at_most(tmp_path: Path) -> None:
+    clock = FakeClock()
+    log = store.ReceiptLog(LocalFolder(tmp_path), clock)
+    clock.now += 100.0 * 3600.0
+    log.add(receipt(0))
+    clock.now += 29.9
+    log.add(receipt(1))
+    assert store.read_receipts(LocalFolder(tmp_path)).keys() == {0}
+    clock.now += 0.2
+    log.tick()
+    assert store.read_receipts(LocalFolder(tmp_path)).keys() == {0, 1}
+
+
+def test_a_log_without_receipts_puts_no_file(tmp_path: Path) -> None:
+    clock = FakeClock()
+    log = store.ReceiptLog(LocalFolder(tmp_path), clock)
+    clock.now += 60.0
+    log.tick()
+    log.flush()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_memory_is_counted_in_bytes(tmp_path: Path) -> None:
+    """As the system itself tells it, in kB. A process may start with the peak of the one that started it."""
+    job = Job(PLAN, PLAN.schema, LocalFolder(tmp_path))
+    found = compute(job, 0)
+    assert isinstance(found, Receipt)
+    (line,) = [line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM:")]
+    told = int(line.split()[1]) * 1024
+    assert 0.9 * told <= found.peak_B <= 30 * told
 
 
 def alter(file: Path) -> None:
@@ -112,6 +193,14 @@ def test_a_damaged_part_is_computed_again(tmp_path: Path, damage: object) -> Non
 def test_a_touched_part_is_read_but_kept(tmp_path: Path) -> None:
     (finished(tmp_path) / "data" / "part-00000003.parquet").touch()
     assert run(PLAN, tmp_path, quiet=True).computed_chunks == 0
+
+
+def test_a_part_of_another_size_is_computed_again_though_its_time_says_nothing(tmp_path: Path) -> None:
+    file = finished(tmp_path) / "data" / "part-00000003.parquet"
+    times = file.stat().st_atime_ns, file.stat().st_mtime_ns
+    os.truncate(file, file.stat().st_size - 1)
+    os.utime(file, ns=times)
+    assert run(PLAN, tmp_path, quiet=True).computed_chunks == 1
 
 
 def test_only_a_thorough_check_finds_damage_that_leaves_no_trace(tmp_path: Path) -> None:
@@ -203,6 +292,20 @@ def test_a_lock_is_taken_over_when_its_holder_is_gone(
     else:
         with pytest.raises(OutputConflict, match=FILE), Lock(LocalFolder(tmp_path)):
             pass
+
+
+def test_a_lock_is_renewed_every_minute_and_not_at_every_step(tmp_path: Path) -> None:
+    clock = FakeClock()
+    file = tmp_path / FILE
+    with Lock(LocalFolder(tmp_path), clock) as lock:
+        renewed = []
+        for second in range(200):
+            file.write_text("the last renewal")
+            clock.now += 1.0
+            lock.renew()
+            if file.read_text() != "the last renewal":
+                renewed.append(second + 1)
+    assert renewed == [61, 122, 183]
 
 
 def test_an_empty_lock_of_a_killed_process_is_taken_over(tmp_path: Path) -> None:

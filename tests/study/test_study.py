@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from sweeper.engine.space import Axis
+from sweeper.errors import SpecError
 from sweeper.library.library import builtin_specs
 from sweeper.study.output import Objective, StudyOutput
 from sweeper.study.study import Study, load_study
@@ -51,6 +52,7 @@ def test_a_study(tmp_path: Path) -> None:
         ("{linspace: [1.1 B/s, 1.4 B/s, 4]}", [1.1, 1.2, 1.3, 1.4]),
         ("{geomspace: [1 GB/s, 1 TB/s, 4]}", pytest.approx([1e9, 1e10, 1e11, 1e12])),
         ("{range: [1.1 B/s, 1.75 B/s, 0.2 B/s]}", [1.1, 1.3, 1.5, 1.7]),
+        ("{geomspace: [1 B/s, 10 B/s, 3]}", [1, 10**0.5, 10]),
         ("{powers_of_two: [1 B/s, 9 B/s]}", [1, 2, 4, 8]),
         ("3 TB/s", [3e12]),
     ],
@@ -60,6 +62,16 @@ def test_generators_of_quantities(tmp_path: Path, text: str, values: list[float]
     assert [row[0] for row in rows] == values
 
 
+def test_powers_of_two_go_from_the_least_to_the_largest(tmp_path: Path) -> None:
+    for column, ends, powers in (
+        ("chip.peak_flops", "[1e19 flop/s, 1e20 flop/s]", [2.0**64]),
+        ("memory.energy", "[0.2 J/B, 1 J/B]", [0.25, 0.5, 1.0]),
+    ):
+        line = f"  {column}: {{powers_of_two: {ends}}}"
+        (box,) = load(tmp_path, STUDY.replace("  memory.bandwidth: [100 GB/s, 200 GB/s]", line)).boxes
+        assert [row[0] for found in box.axes if found.name == column for row in found.rows] == powers
+
+
 @pytest.mark.parametrize(
     ("text", "values"),
     [
@@ -67,12 +79,30 @@ def test_generators_of_quantities(tmp_path: Path, text: str, values: list[float]
         ("{divisors_of: 3*dim_x + 4*dim_y}", [1, 2, 4, 7, 14, 28]),
         ("{range: [1, 8, 3]}", [1, 4, 7]),
         ("{geomspace: [1, 1000, 4]}", [1, 10, 100, 1000]),
+        ("{geomspace: [3, 3000000, 7]}", [3, 30, 300, 3000, 30000, 300000, 3000000]),
+        ("{range: [2, 8, 3]}", [2, 5, 8]),
+        ("{divisors_of: 36}", [1, 2, 3, 4, 6, 9, 12, 18, 36]),
         ("{powers_of_two: [3, 33]}", [4, 8, 16, 32]),
     ],
 )
 def test_generators_of_whole_numbers(tmp_path: Path, text: str, values: list[float]) -> None:
     rows = axis(tmp_path, f"  microbatch: {text}", "microbatch").rows
     assert [row[0] for row in rows] == values
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{geomspace: [1, 10, 4]}", "whole number"),
+        ("{linspace: [1, 2, 4]}", "whole number"),
+        ("{geomspace: [0, 10, 2]}", "0"),
+        ("{powers_of_two: [5, 7]}", "no power of two lies from 5 to 7"),
+        ("{range: [8, 1, 1]}", "an empty range"),
+    ],
+)
+def test_a_generator_rounds_nothing_and_gives_something(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+        axis(tmp_path, f"  microbatch: {text}", "microbatch")
 
 
 @pytest.mark.parametrize(
@@ -91,6 +121,16 @@ def test_selections_from_the_library(tmp_path: Path, text: str, names: list[str]
         lines.insert(1, "override: memory")
     rows = next(found for found in load(tmp_path, "\n".join(lines)).boxes[0].axes if found.name == "chip").rows
     assert [row[0] for row in rows if row[0] in ("alpha", "beta")] == names
+
+
+@pytest.mark.parametrize("partitioning", ["halves", "single", "kernel_by_kernel", "[optimal, halves]"])
+def test_a_sharding_chosen_with_the_partition_needs_one_that_is_chosen(tmp_path: Path, partitioning: str) -> None:
+    def study(name: str) -> str:
+        return STUDY.replace("partitioning: [halves, single]", f"partitioning: {name}\n  sharding: joint")
+
+    assert len(load(tmp_path, study("optimal")).boxes) == 1
+    with pytest.raises(SpecError, match="sharding 'joint' needs partitioning 'optimal'"):
+        load(tmp_path, study(partitioning))
 
 
 def test_boxes_replace_shared_axes_in_place(tmp_path: Path) -> None:

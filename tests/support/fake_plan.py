@@ -28,6 +28,7 @@ class FakePlan:
 
     `pause`: seconds that every chunk takes. `fail`: chunks that raise. `deadly`: chunks that kill their process, always
     or, with a `marker` directory, once each. `meet`: processes that must have begun before any of them gives a result.
+    `hold`: the first chunk that waits, with all after it, for the file `go` among the markers.
     """
 
     name: str = "fake"
@@ -37,6 +38,7 @@ class FakePlan:
     fail: tuple[int, ...] = ()
     deadly: tuple[int, ...] = ()
     meet: int = 0
+    hold: int | None = None
     marker: str = ""
 
     @property
@@ -83,11 +85,13 @@ class FakePlan:
         return self.size - self.size // 2 if chunk == self.chunks - 1 else self.size
 
     def evaluate(self, chunk: int) -> pa.Table:
-        time.sleep(self.pause)
         if self.meet:
             first_time(Path(self.marker) / f"process-{os.getpid()}")
             while len(list(Path(self.marker).glob("process-*"))) < self.meet:
                 time.sleep(0.02)
+        time.sleep(self.pause)
+        while self.hold is not None and chunk >= self.hold and not (Path(self.marker) / "go").exists():
+            time.sleep(0.02)
         if chunk in self.deadly and (not self.marker or first_time(Path(self.marker) / f"chunk-{chunk}")):
             kill_myself()
         if chunk in self.fail:

@@ -1,0 +1,112 @@
+"""Commands: exit codes, what they hand on, and answers that other programs can read."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from sweeper.cli import main
+from sweeper.commands.runs import carry_out
+from sweeper.commands.shared import as_json, command, library_of
+from sweeper.running import execution
+from tests.support.fake_plan import FakePlan
+
+HOW: dict[str, Any] = {
+    "backend": "local", "workers": None, "address": None, "retries": 0, "fail_fast": False, "quiet": True,
+}  # fmt: skip
+
+
+def carried_out(plan: FakePlan, out: Path, **how: Any) -> Result:
+    """What the command line does with a plan."""
+
+    @command()
+    def carry() -> None:
+        carry_out(plan, str(out), {**HOW, **how}, lambda directory: "the answer")
+
+    return CliRunner().invoke(carry, [])
+
+
+def test_a_run_ends_with_its_answer_and_one_with_failed_chunks_without(tmp_path: Path) -> None:
+    whole = carried_out(FakePlan(), tmp_path / "whole")
+    assert whole.exit_code == 0 and whole.stdout.startswith("the answer\n5,500 points, 5,500 rows in ")
+    broken = carried_out(FakePlan(fail=(2,)), tmp_path / "broken")
+    assert broken.exit_code == 1
+    assert "the answer" not in broken.output and "chunk 2 is cursed" in broken.stderr
+    assert "1 chunks failed; to try them again, repeat the command" in broken.stderr
+    assert (
+        "chunk 2: ValueError: chunk 2 is cursed (attempts: 2)"
+        in carried_out(FakePlan(fail=(2,)), tmp_path / "again", retries=1).stderr
+    )
+
+
+def test_an_address_is_one_of_ray(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def run(plan: FakePlan, **how: Any) -> execution.RunResult:
+        asked.append((how["backend"], how["address"]))
+        return execution.RunResult("", 0, 0, 0.0, 0, [])
+
+    monkeypatch.setattr(execution, "run", run)
+    for address in (None, "auto"):
+        carried_out(FakePlan(), tmp_path, address=address)
+    assert asked == [("local", None), ("ray", "auto")]
+
+
+def test_what_is_unknown_is_null() -> None:
+    value = {"a": math.nan, "b": [1.0, math.nan, "x"], "c": {"d": (math.nan,)}, "e": 2}
+    assert json.loads(as_json(value)) == {"a": None, "b": [1.0, None, "x"], "c": {"d": [None]}, "e": 2}
+    assert "NaN" not in as_json(value)
+
+
+@pytest.mark.parametrize(("within", "exit_code"), [(True, 0), (False, 1), (None, 1)])
+def test_a_figure_outside_its_tolerance_fails_the_check(
+    monkeypatch: pytest.MonkeyPatch, within: bool | None, exit_code: int
+) -> None:
+    keys = ("claim", "published", "as_published", "full_physics", "verdict", "changes")
+    good, other = ({"id": name, **dict.fromkeys(keys, ""), "within": True} for name in ("good", "other"))
+    monkeypatch.setattr("sweeper.evidence.tables.published_claims", lambda name: [good, {**other, "within": within}])
+    asked = CliRunner().invoke(main, ["claims", "dfmodel", "--check"])
+    assert asked.exit_code == exit_code
+    assert ("outside tolerance: other" in asked.stderr) == (exit_code == 1)
+    assert CliRunner().invoke(main, ["claims", "dfmodel"]).exit_code == 0
+
+
+def test_a_library_of_ones_own_comes_before_ours(tmp_path: Path) -> None:
+    (tmp_path / "chips").mkdir()
+    (tmp_path / "chips" / "mine.yaml").write_text(
+        "h100_sxm: {extends: h100_sxm, source: mine, grade: assumed, power: 1 W}\n"
+    )
+    ours, mine = library_of([]), library_of([str(tmp_path)])
+    assert ours.find("chip", "h100_sxm").values["power"].number > 100.0
+    assert mine.find("chip", "h100_sxm").values["power"].number == 1.0
+
+
+def test_options_of_runs_are_handed_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: dict[str, Any] = {}
+
+    def record(plan: Any, out: str, how: dict[str, Any], answer: object) -> None:
+        asked.update(how, out=out, study=plan.name)
+
+    monkeypatch.setattr("sweeper.commands.runs.carry_out", record)
+    options = ["--backend", "ray", "--workers", "3", "--retries", "5", "--fail-fast", "-q", "--out", str(tmp_path)]
+    result = CliRunner().invoke(main, ["run", "table6_sn10", *options])
+    assert result.exit_code == 0, result.output
+    assert asked == {
+        "backend": "ray", "workers": 3, "address": None, "retries": 5, "fail_fast": True, "quiet": True,
+        "out": str(tmp_path), "study": "table6_sn10",
+    }  # fmt: skip
+
+
+def test_errors_of_the_user_are_one_message_and_bugs_are_tracebacks() -> None:
+    @command()
+    @click.argument("kind")
+    def fail(kind: str) -> None:
+        raise {"file": FileNotFoundError(2, "No such file", "x.csv"), "bug": KeyError("odd")}[kind]
+
+    file = CliRunner().invoke(fail, ["file"])
+    assert (file.exit_code, file.stderr) == (3, "x.csv: No such file\n")
+    assert isinstance(CliRunner().invoke(fail, ["bug"]).exception, KeyError)

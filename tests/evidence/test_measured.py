@@ -1,0 +1,178 @@
+"""Rows of measured tables as points: what is computed of a row, by hand."""
+
+import math
+
+import pytest
+
+from sweeper.evidence.measured import measured_point
+from sweeper.evidence.measured_rows import MeasuredPoint, MeasuredRow, Unmodelled, number, positive
+from sweeper.evidence.measured_runs import iteration_time_s, published_model_flops
+from sweeper.evidence.registry import network_columns, registry, split_columns, stack
+from sweeper.evidence.statistics import Scored, statistics
+
+LLAMA2_7B = {
+    "workload.hidden": 4096.0,
+    "workload.layers": 32.0,
+    "workload.heads": 32.0,
+    "workload.head_size": 128.0,
+    "workload.feed_forward": 11008.0,
+    "workload.gated": 1.0,
+    "workload.vocabulary": 32000.0,
+}
+PARAMETERS = 6_738_149_376
+"""Of Llama 2 7B without its norms: 32 (4 x 4096^2 + 3 x 4096 x 11008) + 2 x 32000 x 4096; with them 6,738,415,616, as
+its card says."""
+
+
+def test_published_operations_count_6_per_parameter_and_12_per_layer_width_and_token_of_attention() -> None:
+    """PaLM, appendix B: 6 N + 12 L H Q T per token, T tokens of attention, not halved for its mask."""
+    for sequence in (2048, 4096):
+        expected = 6 * PARAMETERS + 12 * 32 * 32 * 128 * sequence
+        assert published_model_flops(LLAMA2_7B, float(sequence)) == expected
+    plain = LLAMA2_7B | {"workload.gated": 0.0}
+    assert published_model_flops(LLAMA2_7B, 1.0) - published_model_flops(plain, 1.0) == 6 * 32 * 4096 * 11008
+
+
+def test_a_time_is_taken_as_it_is_or_follows_from_a_rate() -> None:
+    columns = {**LLAMA2_7B, "chips": 64.0, "batch_size": 128.0, "sequence_length": 2048.0}
+    assert iteration_time_s({"iter_time_s": "2.5", "tokens_per_s_per_accel": "1"}, columns) == 2.5
+    by_tokens = iteration_time_s({"tokens_per_s_per_accel": "1000"}, columns)
+    assert by_tokens == pytest.approx(128 * 2048 / (1000 * 64), rel=1e-12)
+    rate: MeasuredRow = {"flops_convention": "model FLOPs", "model_flops_per_s_per_accel": "2e14"}
+    flops = (6 * PARAMETERS + 12 * 32 * 4096 * 2048) * 128 * 2048
+    assert iteration_time_s(rate, columns) == pytest.approx(flops / (2e14 * 64), rel=1e-12)
+    with pytest.raises(Unmodelled, match="neither time nor rate"):
+        iteration_time_s({"model_flops_per_s_per_accel": "2e14"}, columns)
+
+
+TRAINING = {
+    "group": "g", "arch": "dense", "hidden": "4096", "n_heads": "32", "n_layers": "32", "ffn_hidden": "11008",
+    "ffn_gated": "1", "vocab": "32000", "accelerator": "A100-SXM4-80GB", "n_accel": "64", "tp": "4", "pp": "2",
+    "dp": "8", "accel_per_node": "8", "micro_batch_seq": "2", "global_batch_seq": "128", "seq_len": "2048",
+    "iter_time_s": "2.5", "framework": "Megatron-LM",
+}  # fmt: skip
+
+
+def training(**change: str) -> MeasuredPoint | str:
+    return measured_point({**TRAINING, **change}, "training", registry())
+
+
+def test_a_training_run_becomes_the_columns_of_a_study() -> None:
+    point = training()
+    assert isinstance(point, MeasuredPoint), point
+    expected = {
+        "chips": 64.0, "dim_x": 8.0, "dim_y": 8.0, "tensor_parallel": 4.0, "pipeline_parallel": 2.0,
+        "data_parallel": 8.0, "context_parallel": 1.0, "microbatch": 2.0, "batch_size": 128.0,
+        "sequence_length": 2048.0, "virtual_stages": 1.0, "zero_stage": 0.0, "workload.bias": 0.0,
+        "workload.norm_bias": 0.0, "workload.learned_positions": 0.0, "workload.kv_heads": 32.0,
+        "workload.head_size": 128.0,
+    }  # fmt: skip
+    assert {name: point.columns[name] for name in expected} == expected
+    assert (point.answer, point.measured, point.group) == ("iteration_time_s", 2.5, "g")
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({"fsdp_or_zero": "FSDP full"}, {"zero_stage": 3.0}),
+        ({"fsdp_or_zero": "zero3"}, {"zero_stage": 3.0}),
+        ({"fsdp_or_zero": "zero1"}, {"zero_stage": 1.0}),
+        ({"vpp_chunks": "4"}, {"virtual_stages": 4.0, "schedule": "interleaved"}),
+        ({"seq_parallel": "yes"}, {"sequence_parallel": 1.0}),
+        ({"recompute": "minimal"}, {"recompute": "selective"}),
+        ({"ffn_gated": "0"}, {"workload.bias": 1.0, "workload.learned_positions": 2048.0}),
+        ({"n_kv_heads": "8", "head_dim": "64"}, {"workload.kv_heads": 8.0, "workload.head_size": 64.0}),
+    ],
+    ids=str,
+)
+def test_what_a_training_run_says_reaches_its_column(change: dict[str, str], expected: dict[str, object]) -> None:
+    point = training(**change)
+    assert isinstance(point, MeasuredPoint), point
+    assert {name: point.columns[name] for name in expected} == expected
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"dp": "4"}, "is not the number of accelerators"),
+        ({"arch": "ssm"}, "architecture 'ssm'"),
+        ({"hidden": ""}, "hidden is not given"),
+        ({"accelerator": "abacus"}, "unknown accelerator 'abacus'"),
+    ],
+    ids=str,
+)
+def test_a_row_that_cannot_be_modelled_says_why(change: dict[str, str], reason: str) -> None:
+    assert reason in str(training(**change))
+
+
+def test_nodes_of_a_cluster_have_equal_sizes() -> None:
+    columns: dict[str, float | str] = {}
+    split_columns(columns, 4.0, 2.0, 8.0, 2.0, node=16.0)
+    assert columns == {
+        "tensor_parallel": 4.0, "pipeline_parallel": 2.0, "data_parallel": 8.0, "context_parallel": 2.0,
+        "chips": 128.0, "dim_x": 16.0, "dim_y": 8.0,
+    }  # fmt: skip
+    network_columns(columns, 3.0, 8.0)  # a part of a node is a node
+    assert (columns["dim_x"], columns["dim_y"]) == (3.0, 1.0)
+    with pytest.raises(Unmodelled, match="12 chips do not fill nodes of 8"):
+        network_columns(columns, 12.0, 8.0)
+
+
+def test_the_first_stack_of_which_all_words_occur_is_taken() -> None:
+    known = {"stacks": {"layout": [
+        {"words": ["fast", "a100"], "columns": {"calibration": "both"}},
+        {"words": ["a100"], "columns": {"calibration": "one"}},
+        {"words": [], "columns": {"calibration": "any"}},
+    ]}}  # fmt: skip
+    found = [
+        stack(known, "layout", {"engine": engine, "chip": chip}, ("engine", "chip"))["calibration"]
+        for engine, chip in (("FAST", "A100-80"), ("slow", "A100-80"), ("fast", "H100"))
+    ]
+    assert found == ["both", "one", "any"]
+
+
+def test_a_kernel_of_a_measured_table_has_its_sizes() -> None:
+    row = {
+        "system": "a100_sxm", "num_heads": "32", "num_key_value_heads": "8", "head_dim": "128", "batch_size": "4",
+        "isl": "1", "past_kv": "1000", "latency_us": "20", "kernel_source": "flashinfer", "kv_cache_dtype": "bfloat16",
+    }  # fmt: skip
+    point = measured_point(row, "attention", registry())
+    assert isinstance(point, MeasuredPoint), point
+    assert (point.columns["workload.m"], point.columns["workload.n"]) == (1.0, 1001.0)
+    assert (point.columns["workload.heads"], point.columns["workload.kv_heads"]) == (32.0, 8.0)
+    assert point.group == "attention decode a100_sxm" and point.measured == pytest.approx(20e-6)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("3", 3.0), (" 2.5 ", 2.5), ("", 7.0), ("1e30", 1e30), ("1e31", None), ("x", None)]
+)
+def test_numbers_of_a_row(text: str, value: float | None) -> None:
+    if value is None:
+        with pytest.raises(Unmodelled):
+            number({"n": text}, "n", 7.0)
+    else:
+        assert number({"n": text}, "n", 7.0) == value
+
+
+def test_a_positive_number_is_more_than_nothing() -> None:
+    for text in ("0", "-1", "1e-31"):
+        with pytest.raises(Unmodelled):
+            positive({"n": text}, "n")
+    assert positive({"n": "1e-29"}, "n") == 1e-29
+
+
+def test_runs_that_ran_although_they_do_not_fit_by_our_count_are_counted() -> None:
+    def row(feasible: bool | None, fits: bool | None, reason: str = "") -> Scored:
+        return Scored({}, "g", 1.0, math.nan if reason else 1.0, feasible, fits, reason)
+
+    rows = [
+        row(None, False),  # ran, as it was measured: one
+        row(True, False),  # said to have run: two
+        row(False, False),  # ran out of memory, rightly told
+        row(True, True),
+        row(None, True),
+        row(None, None),
+        row(None, False, "not modelled"),
+    ]
+    found = statistics(rows)
+    assert (found["rows"], found["modelled"], found["called_infeasible"]) == (7, 6, 2)

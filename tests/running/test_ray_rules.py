@@ -1,0 +1,263 @@
+"""Rules of the Ray backend, on a Ray without processes and a clock that tests set: suspects, pauses, verdicts, ends."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sweeper.errors import EnvironmentFault
+from sweeper.running.chunk import Failure
+from sweeper.running.limits import Limits
+from sweeper.running.queue import ChunkQueue
+from sweeper.running.ray_backend import (
+    DRAIN_S,
+    LONGEST_PAUSE_S,
+    PAUSE_S,
+    START_ATTEMPTS,
+    VERDICT_S,
+    WAIT_NOTE_S,
+    WAITING,
+)
+from sweeper.running.store import Receipt
+from tests.support.fake_ray import (
+    CHUNK_S,
+    NEVER,
+    ActorDiedError,
+    ActorUnavailableError,
+    FakeRay,
+    RayTaskError,
+    outcomes,
+    receipt,
+)
+
+
+def deadly(*chunks: int, times: int = 1, error: type[Exception] = ActorDiedError) -> FakeRay:
+    """A Ray where some chunks kill their workers so many times."""
+    return FakeRay(lambda chunk, attempt: error("killed") if chunk in chunks and attempt <= times else receipt(chunk))
+
+
+def received(found: list[tuple[float, Any]]) -> list[int]:
+    """Chunks of the receipts, in order."""
+    return [outcome.chunk for _, outcome in found if isinstance(outcome, Receipt)]
+
+
+def said(found: list[tuple[float, Any]], words: str) -> list[float]:
+    """When a note with these words came."""
+    return [at for at, outcome in found if isinstance(outcome, str) and words in outcome]
+
+
+# --- which chunk comes next -----------------------------------------------------------------------------------------
+
+
+def test_workers_have_two_chunks_each_in_the_order_of_the_study() -> None:
+    ray = FakeRay()
+    ray.place = ("node", "other").__getitem__  # each compiles for itself, so that both begin at once
+    assert sorted(received(outcomes(ray, range(6), slots=2))) == list(range(6))
+    assert ray.order == list(range(6))
+    assert [len(flying) for _, flying in ray.given[:4]] == [1, 1, 2, 2]
+
+
+def test_chunks_that_killed_a_worker_come_last_and_each_alone_on_its_worker() -> None:
+    ray = deadly(1, 4)
+    found = outcomes(ray, range(8))
+    assert sorted(received(found)) == list(range(8))
+    assert ray.order[-2:] == [1, 4]
+    assert [flying for _, flying in ray.given[-2:]] == [(1,), (4,)]
+    assert len(said(found, "tried again alone")) == 2
+
+
+def test_chunks_behind_a_deadly_one_are_innocent_and_come_next() -> None:
+    ray = deadly(2)
+    outcomes(ray, range(6))
+    assert ray.order == [0, 1, 2, 3, 3, 4, 5, 2]
+    assert ray.tries[3] == 2  # with a limit of one crash it would still be computed
+    assert received(outcomes(deadly(2), range(6), limits=Limits(crashes=1))) == [0, 1, 3, 4, 5]
+
+
+def test_a_chunk_is_given_up_when_it_has_killed_as_many_workers_as_it_may() -> None:
+    for crashes in (1, 2, 3):
+        ray = deadly(0, times=9)
+        found = outcomes(ray, range(3), limits=Limits(crashes=crashes))
+        (failure,) = [outcome for _, outcome in found if isinstance(outcome, Failure)]
+        assert (failure.chunk, failure.attempts, ray.tries[0]) == (0, crashes, crashes)
+        assert received(found) == [1, 2]
+
+
+def test_a_chunk_that_raises_is_tried_again_after_the_others() -> None:
+    ray = FakeRay(lambda chunk, attempt: RayTaskError("odd") if chunk == 0 and attempt <= 2 else receipt(chunk))
+    found = outcomes(ray, range(4), limits=Limits(retries=2))
+    assert received(found) == [1, 2, 3, 0] and ray.tries[0] == 3
+    assert len(said(found, "failed and will be tried again")) == 2
+    found = outcomes(FakeRay(ray.behave), range(4), limits=Limits(retries=1))
+    assert [outcome.attempts for _, outcome in found if isinstance(outcome, Failure)] == [2]
+
+
+def test_the_queue_keeps_suspects_apart_whatever_becomes_of_them() -> None:
+    work = ChunkQueue([0, 1, 2, 3], Limits(retries=2, crashes=3))
+    assert [work.take(), work.take()] == [0, 1]
+    work.crashed(0, "killed")
+    assert work.is_suspect(0) and not work.is_suspect(1)
+    assert work.take() == 2  # a suspect waits for the others
+    assert [work.take(), work.take(idle=False), work.take()] == [3, None, 0]
+    work.done(Failure(0, "odd"))  # an error of a suspect leaves it one
+    work.give_back([1, 2])
+    assert [work.take(), work.take(), work.take(idle=False), work.take()] == [1, 2, None, 0]
+    work.give_back([0])  # so does the loss of its machine
+    assert [work.take(idle=False), work.take()] == [None, 0]
+    assert len(work) == 0
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_whatever_happens_every_chunk_ends_once_and_suspects_are_alone(seed: int) -> None:
+    """Chunks of any length that raise or kill at random, on three workers."""
+    random = np.random.default_rng(seed)
+    fate = random.choice(["good", "error", "death"], (20, 12), p=[0.5, 0.3, 0.2])
+    answers = {"error": RayTaskError("odd"), "death": ActorDiedError("killed")}
+    ray = FakeRay(lambda chunk, attempt: answers.get(fate[chunk, attempt - 1], receipt(chunk)))
+    seconds = random.uniform(0.2, 6.0, (20, 12))
+    ray.seconds = lambda chunk, attempt: float(seconds[chunk, attempt - 1])
+    ray.place = lambda number: ("node", "other")[number % 2]
+    ray.alive = {"node", "other"}
+    found = outcomes(ray, range(20), slots=3, limits=Limits(retries=3, crashes=3))
+    ended = [outcome.chunk for _, outcome in found if isinstance(outcome, Receipt | Failure)]
+    assert sorted(ended) == list(range(20))
+    assert ray.died and ray.crowded == []
+    given_up = [outcome for _, outcome in found if isinstance(outcome, Failure)]
+    assert all(failure.attempts == (3 if "its workers died" in failure.error else 4) for failure in given_up)
+
+
+def test_errors_of_storage_are_final() -> None:
+    failure = ChunkQueue([0], Limits(retries=5)).done(Failure(0, "full", storage=True))
+    assert isinstance(failure, Failure) and failure.attempts == 1
+
+
+# --- pauses ---------------------------------------------------------------------------------------------------------
+
+
+def test_pauses_double_with_deaths_in_a_row_up_to_half_a_minute() -> None:
+    ray = deadly(0, times=9)
+    outcomes(ray, [0], limits=Limits(crashes=10))
+    expected = [min(PAUSE_S * 2.0**deaths, LONGEST_PAUSE_S) + CHUNK_S for deaths in range(9)]
+    assert ray.pauses == pytest.approx(expected)
+    assert expected[-1] == 31.0
+
+
+def test_a_chunk_that_succeeds_ends_the_row_of_deaths() -> None:
+    ray = deadly(0, 2, times=1)
+    outcomes(ray, range(4))
+    # chunk 0 dies; 1 succeeds; 2 dies; the pause after both deaths is the first of a row
+    assert ray.pauses == pytest.approx([CHUNK_S + PAUSE_S, 2.0 * CHUNK_S + PAUSE_S])
+
+
+# --- machines -------------------------------------------------------------------------------------------------------
+
+
+def test_a_chunk_of_a_lost_machine_is_not_blamed() -> None:
+    ray = deadly(1)
+    ray.place = lambda number: "other" if number == 0 else "node"  # `other` is dead from the start
+    found = outcomes(ray, range(3), limits=Limits(crashes=1))
+    assert sorted(received(found)) == [0, 1, 2]
+    assert said(found, "lost a machine; chunk 1") and not said(found, "died")
+
+
+def test_an_unreachable_worker_is_blamed_only_when_its_machine_has_had_time_to_vanish() -> None:
+    ray = deadly(0, error=ActorUnavailableError)
+    (blamed,) = said(outcomes(ray, range(2)), "tried again alone")
+    assert VERDICT_S <= blamed - CHUNK_S <= VERDICT_S + 2.0
+    dead = deadly(0, error=ActorDiedError)
+    assert said(outcomes(dead, range(2)), "tried again alone") == [CHUNK_S]
+
+
+def test_a_machine_that_vanishes_within_that_time_takes_the_blame() -> None:
+    ray = deadly(0, error=ActorUnavailableError)
+    nodes = ray.nodes
+    lost = SimpleNamespace(at=ray.clock.now + 50.0)
+    ray.nodes = lambda: nodes() if ray.clock.now < lost.at else []  # type: ignore[method-assign]
+    found = outcomes(ray, range(2), limits=Limits(crashes=1))
+    assert sorted(received(found)) == [0, 1]
+    (noticed,) = said(found, "lost a machine")
+    assert 50.0 <= noticed <= 52.0
+
+
+# --- starting -------------------------------------------------------------------------------------------------------
+
+
+def test_kernels_of_a_machine_are_compiled_once_before_its_other_workers_go_on() -> None:
+    ray = FakeRay()
+    ray.warming_s = 7.0
+    prepared = []
+    ray.prepare = lambda actor: prepared.append((ray.clock.now - 1000.0, ray.actors.index(actor)))
+    outcomes(ray, range(9), slots=3)
+    assert [at for at, _ in prepared] == pytest.approx([0.0, 7.0, 7.0])
+    assert sorted(number for _, number in prepared) == [0, 1, 2]
+
+
+def test_workers_that_never_start_end_the_run() -> None:
+    ray = FakeRay()
+    ray.hello = lambda actor: ActorDiedError("no room")
+    with pytest.raises(EnvironmentFault, match="no worker can be started: ActorDiedError: no room"):
+        outcomes(ray, range(2), slots=2)
+    assert len(ray.actors) == 2 * START_ATTEMPTS
+
+
+def test_a_worker_that_starts_is_forgiven_its_bad_starts() -> None:
+    """Two bad starts, a good one, a death, and again two bad ones: never three in a row."""
+    ray = deadly(0)
+    ray.prepare = lambda actor: ActorDiedError("odd") if ray.actors.index(actor) in (0, 1, 3, 4) else None
+    assert sorted(received(outcomes(ray, range(2)))) == [0, 1]
+    assert len(ray.actors) == 6
+
+
+def test_the_kernels_of_a_machine_are_compiled_by_another_worker_if_the_first_dies_at_it() -> None:
+    ray = FakeRay()
+    ray.prepare = lambda actor: ActorDiedError("odd") if actor is ray.actors[0] else None
+    assert sorted(received(outcomes(ray, range(4), slots=2))) == [0, 1, 2, 3]
+
+
+def test_waiting_for_processors_and_for_kernels_is_told_every_ten_seconds() -> None:
+    ray = FakeRay()
+    ray.hello = lambda actor: NEVER if len(ray.actors) == 1 and ray.clock.now < 2000.0 else actor.node
+    ray.warming_s = 35.0
+    stop = SimpleNamespace(requested=False)
+    assert len(said(outcomes(ray, range(1), stop=Until(ray, 1060.0, stop)), WAITING["processors"])) == 5
+    compiling = FakeRay()
+    compiling.warming_s = 35.0
+    noted = said(outcomes(compiling, range(1)), WAITING["kernels"])
+    assert len(noted) == 3
+    assert all(WAIT_NOTE_S < at - before <= WAIT_NOTE_S + 1.0 for before, at in zip([0.0, *noted], noted, strict=False))
+
+
+# --- ends -----------------------------------------------------------------------------------------------------------
+
+
+class Until:
+    """A request to stop that comes at some time."""
+
+    def __init__(self, ray: FakeRay, at: float, stop: SimpleNamespace) -> None:
+        self._ray, self._at, self._stop = ray, at, stop
+
+    @property
+    def requested(self) -> bool:
+        return self._ray.clock.now >= self._at or self._stop.requested
+
+
+def test_a_stopped_run_hands_out_nothing_more_and_waits_for_what_is_in_flight() -> None:
+    ray = FakeRay()
+    found = outcomes(ray, range(20), stop=Until(ray, 1000.0 + 2.0 * CHUNK_S, SimpleNamespace(requested=False)))
+    assert received(found) == [0, 1, 2, 3][: len(received(found))]
+    assert set(received(found)) == set(ray.order)
+    assert 2 <= len(ray.order) <= 4
+
+
+def test_a_stopped_run_does_not_wait_for_ever() -> None:
+    ray = FakeRay(lambda chunk, attempt: NEVER)
+    assert outcomes(ray, range(3), stop=Until(ray, 1010.0, SimpleNamespace(requested=False))) == []
+    assert 10.0 + DRAIN_S < ray.clock.now - 1000.0 <= 10.0 + DRAIN_S + 2.0
+
+
+def test_a_worker_is_replaced_after_its_chunks_and_has_none_in_flight_then() -> None:
+    ray = FakeRay()
+    assert received(outcomes(ray, range(7), limits=Limits(recycle=3))) == list(range(7))
+    assert len(ray.actors) == 3
+    assert all(not actor.flying for actor in ray.killed)

@@ -1,0 +1,200 @@
+"""A clock that tests set, and a Ray without processes: actors whose calls end when that clock says so."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from sweeper.running.backends import Demand
+from sweeper.running.chunk import Job
+from sweeper.running.folders import LocalFolder
+from sweeper.running.limits import Limits
+from sweeper.running.queue import Outcome
+from sweeper.running.ray_backend import RayExecutor, Slot
+from sweeper.running.store import Receipt
+from tests.support.fake_plan import FakePlan
+
+CHUNK_S = 1.0
+"""What a chunk takes."""
+NEVER = float("inf")
+"""When a call ends that never does."""
+LONGEST_S = 10_000.0
+"""What may be slept in a test in all: more is a wait without end."""
+
+
+@dataclass
+class FakeClock:
+    """Seconds, which pass when somebody sleeps."""
+
+    now: float = 1000.0
+    slept: float = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+        self.slept += seconds
+        assert self.slept < LONGEST_S, "this does not end"
+
+
+class RayError(Exception):
+    """Base of Ray's errors."""
+
+
+class RayTaskError(RayError):
+    """What a call raised."""
+
+
+class ActorDiedError(RayError):
+    """The actor is dead."""
+
+
+class ActorUnavailableError(RayError):
+    """The actor does not answer."""
+
+
+def receipt(chunk: int) -> Receipt:
+    """A receipt of which only the chunk matters."""
+    return Receipt(chunk, "", 1, 1, None, 1, "", 0.0, "", 0, 0, 0.0)
+
+
+@dataclass(eq=False)
+class Call:
+    """A call in flight: when it is done, and its answer or error."""
+
+    due: float
+    answer: Any
+
+
+@dataclass(eq=False)
+class Actor:
+    """An actor. Its calls run in order; `flying` are the chunks that it was given and has not answered."""
+
+    ray: "FakeRay"
+    node: str
+    started: float
+    free: float = 0.0
+    flying: list[int] = field(default_factory=list)
+
+    @property
+    def hello(self) -> SimpleNamespace:
+        return SimpleNamespace(remote=lambda: self._call(self.ray.hello(self), 0.0))
+
+    @property
+    def prepare(self) -> SimpleNamespace:
+        return SimpleNamespace(remote=lambda job, version: self._call(self.ray.prepare(self), self.ray.warming_s))
+
+    @property
+    def compute(self) -> SimpleNamespace:
+        return SimpleNamespace(remote=self._compute)
+
+    def _compute(self, chunk: int) -> Call:
+        self.ray.tries[chunk] += 1
+        self.flying = [*self.flying, chunk]
+        self.ray.given.append((chunk, tuple(self.flying)))
+        if len(self.flying) > 1 and self.ray.died.intersection(self.flying):
+            self.ray.crowded.append(tuple(self.flying))
+        attempt = self.ray.tries[chunk]
+        return self._call(self.ray.behave(chunk, attempt), self.ray.seconds(chunk, attempt), chunk)
+
+    def _call(self, answer: Any, seconds: float, chunk: int | None = None) -> Call:
+        self.free = max(self.free, self.ray.clock.now) + (NEVER if answer is NEVER else seconds)
+        call = Call(self.free, answer)
+        if chunk is not None:
+            self.ray.chunks[call] = self, chunk
+        return call
+
+
+class FakeRay:
+    """Ray as the executor sees it. `behave(chunk, attempt)` is a chunk's answer: a receipt, a failure, an error of Ray,
+    or NEVER. `nodes_of` names the machine of each actor in turn."""
+
+    exceptions = SimpleNamespace(
+        RayError=RayError, RayTaskError=RayTaskError, ActorUnavailableError=ActorUnavailableError
+    )
+
+    def __init__(self, behave: Callable[[int, int], Any] = lambda chunk, attempt: receipt(chunk)) -> None:
+        self.clock = FakeClock()
+        self.behave = behave
+        self.alive = {"node"}
+        self.place: Callable[[int], str] = lambda number: "node"
+        self.hello: Callable[[Actor], Any] = lambda actor: actor.node
+        self.prepare: Callable[[Actor], Any] = lambda actor: None
+        self.warming_s = 0.0
+        self.seconds: Callable[[int, int], float] = lambda chunk, attempt: CHUNK_S
+        self.actors: list[Actor] = []
+        self.killed: list[Actor] = []
+        self.tries: Counter[int] = Counter()
+        self.given: list[tuple[int, tuple[int, ...]]] = []
+        """Every chunk handed out, with all that its actor then had in flight."""
+        self.died: set[int] = set()
+        """Chunks that have killed a worker."""
+        self.crowded: list[tuple[int, ...]] = []
+        """What an actor had in flight when one of these was not alone."""
+        self.chunks: dict[Call, tuple[Actor, int]] = {}
+
+    def remote(self) -> Actor:
+        """Start an actor."""
+        actor = Actor(self, self.place(len(self.actors)), self.clock.now)
+        self.actors.append(actor)
+        return actor
+
+    def wait(self, calls: Sequence[Call], num_returns: int, timeout: float) -> tuple[list[Call], list[Call]]:
+        """Calls that are done; without any, the clock goes on to the first, or by the timeout."""
+        first = min(call.due for call in calls)
+        self.clock.sleep(max(0.0, min(first - self.clock.now, timeout)))
+        return [call for call in calls if call.due <= self.clock.now][:num_returns], []
+
+    def get(self, call: Call) -> Any:
+        """The answer of a call, or its error raised."""
+        if call in self.chunks:
+            actor, chunk = self.chunks.pop(call)
+            actor.flying = [other for other in actor.flying if other != chunk]
+            if isinstance(call.answer, ActorDiedError):
+                self.died.add(chunk)
+        if isinstance(call.answer, Exception):
+            raise call.answer
+        return call.answer
+
+    def kill(self, actor: Actor) -> None:
+        self.killed.append(actor)
+
+    def nodes(self) -> list[dict[str, Any]]:
+        return [{"NodeID": node, "Alive": node in self.alive} for node in ("node", "other")]
+
+    @property
+    def order(self) -> list[int]:
+        """Chunks in the order in which they were handed out."""
+        return [chunk for chunk, _ in self.given]
+
+    @property
+    def pauses(self) -> list[float]:
+        """Seconds from each start of an actor to the next."""
+        starts = [actor.started for actor in self.actors]
+        return [later - earlier for earlier, later in pairwise(starts)]
+
+
+def executor(ray: FakeRay, chunks: int, slots: int = 1, limits: Limits | None = None) -> RayExecutor:
+    """The executor of the real backend on a fake Ray."""
+    plan = FakePlan(chunks=chunks)
+    demand = Demand(Job(plan, plan.schema, LocalFolder(Path())), limits or Limits(), chunks, slots)
+    found = RayExecutor(demand, ray.clock, ray.clock.sleep)
+    found._ray = found._actor_class = ray
+    found._shared = None
+    found._slots = [Slot() for _ in range(slots)]
+    found._resized = found._worked = ray.clock.now
+    return found
+
+
+def outcomes(
+    ray: FakeRay, chunks: Iterable[int], slots: int = 1, limits: Limits | None = None, stop: Any = None
+) -> list[tuple[float, Outcome]]:
+    """What comes of some chunks, each with the seconds after the start; nothing for the ticks."""
+    numbers = list(chunks)
+    start = ray.clock.now
+    found = executor(ray, len(numbers), slots, limits).outcomes(numbers, stop or SimpleNamespace(requested=False))
+    return [(ray.clock.now - start, outcome) for outcome in found if outcome is not None]
