@@ -18,10 +18,10 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup sweep figures test lint format bench lock clean
+.PHONY: help setup sweep figures test test-nightly mutate lint format bench lock clean
 
 help:  ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(STAMP)  ## create .venv from requirements.lock (hashes checked, wheels only)
 
@@ -41,6 +41,12 @@ figures: $(STAMP)  ## evaluate the case studies and draw them into results/case_
 
 test: $(STAMP)  ## run the tests in two processes (ARGS="-k name" selects)
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
+
+test-nightly: $(STAMP)  ## the same with ten times as many examples
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder --hypothesis-profile=nightly -o timeout=3000 $(ARGS)
+
+mutate: $(STAMP)  ## do the tests notice the faults of tests/faults? (ARGS="--room graphs --seeds 10")
+	$(BIN)/python -m tests.mutate $(ARGS)
 
 lint: $(STAMP)  ## ruff check, ruff format --check, lint-imports, mypy
 	$(BIN)/ruff check .

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import settings
 from hypothesis.internal.conjecture import providers
 
 import sweeper  # noqa: F401 - before numba and kernels, so that the kernel cache is in use
+from tests.support.examples import register
 
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 os.environ.setdefault("RAY_ENABLE_UV_RUN_RUNTIME_ENV", "0")
@@ -23,9 +23,7 @@ os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=secrets.token_hex(32))
 # Compiling makes many objects that live: looking for circles among them all the time costs a tenth of it.
 gc.set_threshold(100_000, 20, 100)
 
-# The same examples in every run, so that a fault once found is found again; first calls compile, so no deadline.
-settings.register_profile("same_examples", derandomize=True, deadline=None)
-settings.load_profile("same_examples")
+register()
 # Hypothesis also draws constants that stand in the modules loaded so far: which, depends on the tests that ran before.
 assert callable(providers._get_local_constants)
 providers._get_local_constants = providers.Constants

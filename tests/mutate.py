@@ -1,0 +1,162 @@
+"""Do the tests notice faults? Plants those of `tests/faults/` in a copy of the checkout, one at a time, and tests it.
+
+    python -m tests.mutate                       all faults, with the usual examples
+    python -m tests.mutate --room graphs         those of one list
+    python -m tests.mutate --only l2_bound       those named
+    python -m tests.mutate --seeds 10            ten times, each with other examples
+    python -m tests.mutate --json                the same for programs
+
+A fault is killed if a test fails. One that keeps the tests from running at all (an import that fails, no end within
+`--timeout`) counts as survived: no assertion noticed it. Exit code 1 if fewer than 95 % of those that are not said to
+be equivalent are killed in every run, or one said to be equivalent is; 2 if the lists do not fit the code.
+
+Kernels run as plain Python (NUMBA_DISABLE_JIT) where the tests pass so, which takes a fraction of compiling them.
+"""
+
+import argparse
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from tests.places import ROOT
+from tests.support.faults import Fault, chosen, misfits, read_faults
+
+ENOUGH = 0.95
+KILLED, SURVIVED, BROKEN = "killed", "survived", "does not run"
+
+
+@dataclass(frozen=True)
+class Run:
+    """What became of some tests: a verdict on the code, the tests that failed, and the seconds that it took."""
+
+    verdict: str
+    failed: tuple[str, ...]
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Checkout:
+    """A copy of the tracked files, to be damaged; its kernels are compiled into a cache of its own."""
+
+    root: Path
+    cache: Path
+
+    def run(self, tests: Sequence[str], plain: bool, seed: int | None, timeout: float) -> Run:
+        """Run tests until one fails."""
+        profile = "faults" if seed is None else "faults_seeded"
+        command = [sys.executable, "-m", "pytest", "-q", "-x", "-rfE", "--tb=no", "-p", "no:cacheprovider", "-n", "0"]
+        command += ["--hypothesis-profile", profile, *([] if seed is None else ["--hypothesis-seed", str(seed)])]
+        kernels = {"NUMBA_DISABLE_JIT": "1"} if plain else {"SWEEPER_CACHE_DIR": str(self.cache)}
+        environment = {**os.environ, "PYTHONPATH": str(self.root), "PYTHONDONTWRITEBYTECODE": "1", **kernels}
+        started = time.monotonic()
+        try:
+            done = subprocess.run(
+                [*command, *tests],
+                check=False,
+                cwd=self.root,
+                env=environment,
+                capture_output=True,
+                text=True,
+                timeout=timeout,
+            )
+        except subprocess.TimeoutExpired:
+            return Run(BROKEN, (), time.monotonic() - started)
+        failed = tuple(re.findall(r"^FAILED (.*?)(?: - .*)?$", done.stdout, re.MULTILINE))
+        verdict = KILLED if failed else SURVIVED if done.returncode == 0 else BROKEN
+        return Run(verdict, failed, time.monotonic() - started)
+
+    @contextmanager
+    def planted(self, fault: Fault) -> Iterator[None]:
+        """The copy with a fault."""
+        path = self.root / fault.file
+        text = path.read_text(encoding="utf-8")
+        path.write_text(fault.plant(text), encoding="utf-8")
+        try:
+            yield
+        finally:
+            path.write_text(text, encoding="utf-8")
+
+
+@contextmanager
+def copied() -> Iterator[Checkout]:
+    """A copy of the tracked files, until it is left."""
+    with tempfile.TemporaryDirectory(prefix="sweeper-faults-") as directory:
+        root = Path(directory, "checkout")
+        listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True)
+        for name in filter(None, listed.stdout.split("\0")):
+            if (ROOT / name).is_file():
+                (root / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(ROOT / name, root / name)
+        yield Checkout(root, Path(directory, "cache"))
+
+
+def ways(checkout: Checkout, suites: Iterable[tuple[str, ...]], timeout: float) -> dict[tuple[str, ...], bool | None]:
+    """For each set of tests whether the sound code passes it as plain Python, else compiled; None: neither."""
+    found: dict[tuple[str, ...], bool | None] = {}
+    for suite in dict.fromkeys(suites):
+        passes = (plain for plain in (True, False) if checkout.run(suite, plain, None, timeout).verdict == SURVIVED)
+        found[suite] = next(passes, None)
+    return found
+
+
+def share(faults: Sequence[Fault], runs: dict[str, list[Run]]) -> float:
+    """Share of the faults, equivalent ones aside, that were killed in every run."""
+    counted = [fault for fault in faults if not fault.equivalent]
+    return sum(all(run.verdict == KILLED for run in runs[fault.id]) for fault in counted) / max(1, len(counted))
+
+
+def wrongly_excused(faults: Sequence[Fault], runs: dict[str, list[Run]]) -> list[str]:
+    """Faults said to change nothing that a test noticed."""
+    return [fault.id for fault in faults if fault.equivalent and any(run.verdict == KILLED for run in runs[fault.id])]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="+", default=[], metavar="ID")
+    parser.add_argument("--room", nargs="+", default=[], metavar="NAME")
+    parser.add_argument("--seeds", type=int, default=0, help="runs with seeds 0, 1, ... instead of the usual examples")
+    parser.add_argument("--timeout", type=float, default=600.0, help="seconds for the tests of one fault")
+    parser.add_argument("--json", action="store_true")
+    asked = parser.parse_args(arguments)
+    faults = chosen(read_faults(), asked.only, asked.room)
+    log = sys.stderr if asked.json else sys.stdout
+    wrong = misfits(faults) or ([] if faults else ["no such fault"])
+    if wrong:
+        print("\n".join(wrong), file=sys.stderr)
+        return 2
+    seeds = list(range(asked.seeds)) or [None]
+    runs: dict[str, list[Run]] = {fault.id: [] for fault in faults}
+    with copied() as checkout:
+        plain = ways(checkout, (fault.tests for fault in faults), asked.timeout)
+        failing = [" ".join(suite) for suite, way in plain.items() if way is None]
+        if failing:
+            print("\n".join(f"fails without a fault: {suite}" for suite in failing), file=sys.stderr)
+            return 2
+        for fault in faults:
+            with checkout.planted(fault):
+                for seed in seeds:
+                    run = checkout.run(fault.tests, bool(plain[fault.tests]), seed, asked.timeout)
+                    runs[fault.id].append(run)
+                    note = " (equivalent)" if fault.equivalent else ""
+                    at = "" if seed is None else f" seed {seed}"
+                    print(f"{fault.id}{note}{at}: {run.verdict}, {run.seconds:.1f} s", file=log, flush=True)
+    killed, excused = share(faults, runs), wrongly_excused(faults, runs)
+    if asked.json:
+        print(json.dumps({"share": killed, "runs": {name: [asdict(run) for run in of] for name, of in runs.items()}}))
+    counted = sum(not fault.equivalent for fault in faults)
+    print(f"{killed:.1%} of {counted} faults killed in every run", file=log)
+    print("".join(f"said to be equivalent, but killed: {name}\n" for name in excused), end="", file=log)
+    return 1 if killed < ENOUGH or excused else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
