@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kernels.codes import SHARDS
@@ -26,6 +26,7 @@ from sweeper.library.graph_arrays import dimensions, edges, elimination, traits
 from sweeper.library.graph_workload import Workload, read_workload
 from sweeper.library.library import Library, builtin_specs
 from tests.places import DATA
+from tests.support.examples import compared
 from tests.twins.naive import (
     Edge,
     Kernel,
@@ -42,7 +43,7 @@ from tests.twins.naive import (
 from tests.twins.naive import least_total as enumerated
 from tests.twins.naive import sharding_cost as total_cost
 
-THOROUGH = settings(max_examples=150)
+THOROUGH = compared()
 WORK = st.integers(0, 50).map(float)
 BYTES = Prices(2.0, 8.0, 0.0, 0.0, (1.0, 0.0), (1.0, 0.0), (1.0, 0.0))
 
@@ -123,6 +124,20 @@ def test_elimination_finds_the_least_of_all_assignments(
     chosen = sum(own[i, x] for i, x in enumerate(best))
     chosen += sum(between[e, best[u], best[v]] for e, (u, v, _) in enumerate(found))
     assert chosen == least
+
+
+@given(cost_tables())
+@THOROUGH
+def test_equal_costs_go_to_the_earlier_option(tables: tuple[list[int], np.ndarray, np.ndarray, list[Edge]]) -> None:
+    """Of all best assignments the first, read from the kernel that is eliminated last."""
+    counts, own, between, found = tables
+    order = elimination(len(counts), edge_array(found))[0][::-1, 0]
+    assignments = np.indices(counts).reshape(len(counts), -1).T
+    costs = own[np.arange(len(counts)), assignments].sum(axis=1)
+    for e, (u, v, _) in enumerate(found):
+        costs += between[e, assignments[:, u], assignments[:, v]]
+    best = assignments[costs == costs.min()][:, order]
+    assert [run_elimination(*tables)[1][kernel] for kernel in order] == min(best.tolist())
 
 
 @pytest.mark.parametrize("kernels", [5, 7])
