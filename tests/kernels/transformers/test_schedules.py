@@ -9,15 +9,16 @@ from dataclasses import replace
 from itertools import product
 
 import pytest
-from hypothesis import assume, example, given, settings
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 import sweeper  # noqa: F401  # must come before kernels
 from kernels.codes import SCHEDULES
 from kernels.transformers import schedules
+from tests.support.examples import compared, examples
 from tests.twins.event_simulator import Times, simulate
 
-FAST = settings(max_examples=150)
+FAST = examples(150)
 STAGES, MICROBATCHES, CHUNKS = st.integers(1, 6), st.integers(1, 12), st.integers(1, 3)
 SECONDS = st.integers(1, 60).map(lambda n: n / 4)
 Shape = tuple[int, int, int]
@@ -68,7 +69,7 @@ def model_times(draw: st.DrawFn, ends: bool = True, messages: bool = True) -> Ti
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
-@FAST
+@compared()
 @given(data=st.data())
 def test_equal_stages_are_exact(schedule: str, data: st.DataObject) -> None:
     shape = data.draw(shapes(schedule, whole_groups=schedule == "interleaved"))
@@ -227,7 +228,7 @@ def test_calculon_counts_messages_of_all_boundaries_alike() -> None:
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
-@FAST
+@compared()
 @given(data=st.data())
 def test_in_flight_equals_the_simulator(schedule: str, data: st.DataObject) -> None:
     shape = data.draw(shapes(schedule, whole_groups=schedule == "interleaved"))
