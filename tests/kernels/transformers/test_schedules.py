@@ -95,6 +95,18 @@ def test_partial_groups_of_the_interleaved_schedule(
     assert -1e-9 <= short <= most + 1e-9
 
 
+@FAST
+@given(
+    stages=st.sampled_from([2, 4, 6]), microbatches=st.integers(1, 20), times=model_times(ends=False, messages=False)
+)
+def test_dual_pipe_is_filled_up_with_empty_microbatches(stages: int, microbatches: int, times: Times) -> None:
+    """To an even number, of at least two per stage."""
+    filled = max(microbatches + microbatches % 2, 2 * stages)
+    assert (
+        closed("dual_pipe", (stages, microbatches, 1), times)[0] == closed("dual_pipe", (stages, filled, 1), times)[0]
+    )
+
+
 @st.composite
 def up_to_a_pass(draw: st.DrawFn) -> Times:
     """Extras and messages that are not longer than the pass that they prolong."""
