@@ -36,11 +36,14 @@ KILLED, SURVIVED, BROKEN = "killed", "survived", "does not run"
 
 @dataclass(frozen=True)
 class Run:
-    """What became of some tests: a verdict on the code, the tests that failed, and the seconds that it took."""
+    """What became of some tests: a verdict on the code, the tests that failed, the seconds that it took, the tests that
+    could not be run, and the last line of what was printed."""
 
     verdict: str
     failed: tuple[str, ...]
     seconds: float
+    errors: tuple[str, ...] = ()
+    last: str = ""
 
 
 @dataclass(frozen=True)
@@ -76,10 +79,14 @@ class Checkout:
                 timeout=timeout,
             )
         except subprocess.TimeoutExpired:
-            return Run(BROKEN, (), time.monotonic() - started)
-        failed = tuple(re.findall(r"^FAILED (.*?)(?: - .*)?$", done.stdout, re.MULTILINE))
+            return Run(BROKEN, (), time.monotonic() - started, last=f"no end within {timeout} s")
+        failed, errors = (
+            tuple(re.findall(rf"^{outcome} (.*?)(?: - .*)?$", done.stdout, re.MULTILINE))
+            for outcome in ("FAILED", "ERROR")
+        )
         verdict = KILLED if failed else SURVIVED if done.returncode == 0 else BROKEN
-        return Run(verdict, failed, time.monotonic() - started)
+        last = (done.stdout + done.stderr).strip().rpartition("\n")[2]
+        return Run(verdict, failed, time.monotonic() - started, errors, last)
 
     @contextmanager
     def planted(self, fault: Fault) -> Iterator[None]:
@@ -113,9 +120,10 @@ def passing(checkout: Checkout, suites: Iterable[tuple[str, ...]], plain: bool, 
         return set()
     tests = list(dict.fromkeys(test for suite in remaining for test in suite))
     run = checkout.run(tests, plain, None, timeout * len(tests), ())
-    if run.verdict == BROKEN:
+    if run.verdict == BROKEN and not run.errors:
         return set()
-    return {suite for suite in remaining if not any(name.startswith(test) for test in suite for name in run.failed)}
+    wrong = (*run.failed, *run.errors)
+    return {suite for suite in remaining if not any(name.startswith(test) for test in suite for name in wrong)}
 
 
 def share(faults: Sequence[Fault], runs: dict[str, list[Run]]) -> float:
@@ -161,7 +169,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                     runs[fault.id].append(run)
                     note = " (equivalent)" if fault.equivalent else ""
                     at = "" if seed is None else f" seed {seed}"
-                    print(f"{fault.id}{note}{at}: {run.verdict}, {run.seconds:.1f} s", file=log, flush=True)
+                    why = f" ({run.last})" if run.verdict == BROKEN else ""
+                    print(f"{fault.id}{note}{at}: {run.verdict}{why}, {run.seconds:.1f} s", file=log, flush=True)
     killed, excused = share(faults, runs), wrongly_excused(faults, runs)
     if asked.json:
         print(json.dumps({"share": killed, "runs": {name: [asdict(run) for run in of] for name, of in runs.items()}}))
