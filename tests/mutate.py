@@ -123,7 +123,11 @@ def passing(checkout: Checkout, suites: Iterable[tuple[str, ...]], plain: bool, 
     if run.verdict == BROKEN and not run.errors:
         return set()
     wrong = (*run.failed, *run.errors)
-    return {suite for suite in remaining if not any(name.startswith(test) for test in suite for name in wrong)}
+    return {
+        suite
+        for suite in remaining
+        if not any(name.startswith(test) or test.startswith(name) for test in suite for name in wrong)
+    }
 
 
 def share(faults: Sequence[Fault], runs: dict[str, list[Run]]) -> float:

@@ -187,6 +187,8 @@ def altered(random: Random, numbers: dict[str, float]) -> dict[str, float]:
         {"given_area_mm2": random.uniform(10, 300)},
         {"wafer_scribe_mm": 0.2},
         {"assembly_separation_mm": 0.3},
+        {"assembly_pitch_mm": 0.2017},
+        {"assembly_whole_wafer": 1.0},
         {"test_assembly_pads": 5.0},
     )
     return numbers | random.choice(changes)
