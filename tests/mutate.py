@@ -36,11 +36,14 @@ KILLED, SURVIVED, BROKEN = "killed", "survived", "does not run"
 
 @dataclass(frozen=True)
 class Run:
-    """What became of some tests: a verdict on the code, the tests that failed, and the seconds that it took."""
+    """What became of some tests: a verdict on the code, the tests that failed, the seconds that it took, the tests that
+    could not be run, and the last line of what was printed."""
 
     verdict: str
     failed: tuple[str, ...]
     seconds: float
+    errors: tuple[str, ...] = ()
+    last: str = ""
 
 
 @dataclass(frozen=True)
@@ -50,11 +53,18 @@ class Checkout:
     root: Path
     cache: Path
 
-    def run(self, tests: Sequence[str], plain: bool, seed: int | None, timeout: float) -> Run:
-        """Run tests until one fails."""
+    def run(
+        self, tests: Sequence[str], plain: bool, seed: int | None, timeout: float, options: Sequence[str] = ("-x",)
+    ) -> Run:
+        """Run tests, usually until one fails."""
         profile = "faults" if seed is None else "faults_seeded"
-        command = [sys.executable, "-m", "pytest", "-q", "-x", "-rfE", "--tb=no", "-p", "no:cacheprovider", "-n", "0"]
-        command += ["--hypothesis-profile", profile, *([] if seed is None else ["--hypothesis-seed", str(seed)])]
+        command = [sys.executable, "-m", "pytest", "-q", "-rfE", "--tb=no", "-p", "no:cacheprovider", "-n", "0"]
+        command += [
+            *options,
+            "--hypothesis-profile",
+            profile,
+            *([] if seed is None else ["--hypothesis-seed", str(seed)]),
+        ]
         kernels = {"NUMBA_DISABLE_JIT": "1"} if plain else {"SWEEPER_CACHE_DIR": str(self.cache)}
         environment = {**os.environ, "PYTHONPATH": str(self.root), "PYTHONDONTWRITEBYTECODE": "1", **kernels}
         started = time.monotonic()
@@ -69,10 +79,14 @@ class Checkout:
                 timeout=timeout,
             )
         except subprocess.TimeoutExpired:
-            return Run(BROKEN, (), time.monotonic() - started)
-        failed = tuple(re.findall(r"^FAILED (.*?)(?: - .*)?$", done.stdout, re.MULTILINE))
+            return Run(BROKEN, (), time.monotonic() - started, last=f"no end within {timeout} s")
+        failed, errors = (
+            tuple(re.findall(rf"^{outcome} (.*?)(?: - .*)?$", done.stdout, re.MULTILINE))
+            for outcome in ("FAILED", "ERROR")
+        )
         verdict = KILLED if failed else SURVIVED if done.returncode == 0 else BROKEN
-        return Run(verdict, failed, time.monotonic() - started)
+        last = (done.stdout + done.stderr).strip().rpartition("\n")[2]
+        return Run(verdict, failed, time.monotonic() - started, errors, last)
 
     @contextmanager
     def planted(self, fault: Fault) -> Iterator[None]:
@@ -99,13 +113,21 @@ def copied() -> Iterator[Checkout]:
         yield Checkout(root, Path(directory, "cache"))
 
 
-def ways(checkout: Checkout, suites: Iterable[tuple[str, ...]], timeout: float) -> dict[tuple[str, ...], bool | None]:
-    """For each set of tests whether the sound code passes it as plain Python, else compiled; None: neither."""
-    found: dict[tuple[str, ...], bool | None] = {}
-    for suite in dict.fromkeys(suites):
-        passes = (plain for plain in (True, False) if checkout.run(suite, plain, None, timeout).verdict == SURVIVED)
-        found[suite] = next(passes, None)
-    return found
+def passing(checkout: Checkout, suites: Iterable[tuple[str, ...]], plain: bool, timeout: float) -> set[tuple[str, ...]]:
+    """Those of some sets of tests that the code as it is passes, all run at once."""
+    remaining = list(dict.fromkeys(suites))
+    if not remaining:
+        return set()
+    tests = list(dict.fromkeys(test for suite in remaining for test in suite))
+    run = checkout.run(tests, plain, None, timeout * len(tests), ())
+    if run.verdict == BROKEN and not run.errors:
+        return set()
+    wrong = (*run.failed, *run.errors)
+    return {
+        suite
+        for suite in remaining
+        if not any(name.startswith(test) or test.startswith(name) for test in suite for name in wrong)
+    }
 
 
 def share(faults: Sequence[Fault], runs: dict[str, list[Run]]) -> float:
@@ -136,19 +158,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     seeds = list(range(asked.seeds)) or [None]
     runs: dict[str, list[Run]] = {fault.id: [] for fault in faults}
     with copied() as checkout:
-        plain = ways(checkout, (fault.tests for fault in faults), asked.timeout)
-        failing = [" ".join(suite) for suite, way in plain.items() if way is None]
+        suites = {fault.tests for fault in faults}
+        plain = passing(checkout, sorted(suites), True, asked.timeout)
+        compiled = passing(checkout, sorted(suites - plain), False, asked.timeout)
+        failing = sorted(" ".join(suite) for suite in suites - plain - compiled)
         if failing:
             print("\n".join(f"fails without a fault: {suite}" for suite in failing), file=sys.stderr)
             return 2
+        print(f"{len(plain)} sets of tests pass as plain Python, {len(compiled)} are compiled", file=log, flush=True)
         for fault in faults:
             with checkout.planted(fault):
                 for seed in seeds:
-                    run = checkout.run(fault.tests, bool(plain[fault.tests]), seed, asked.timeout)
+                    run = checkout.run(fault.tests, fault.tests in plain, seed, asked.timeout)
                     runs[fault.id].append(run)
                     note = " (equivalent)" if fault.equivalent else ""
                     at = "" if seed is None else f" seed {seed}"
-                    print(f"{fault.id}{note}{at}: {run.verdict}, {run.seconds:.1f} s", file=log, flush=True)
+                    why = f" ({run.last})" if run.verdict == BROKEN else ""
+                    print(f"{fault.id}{note}{at}: {run.verdict}{why}, {run.seconds:.1f} s", file=log, flush=True)
     killed, excused = share(faults, runs), wrongly_excused(faults, runs)
     if asked.json:
         print(json.dumps({"share": killed, "runs": {name: [asdict(run) for run in of] for name, of in runs.items()}}))

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import kernels
@@ -25,6 +25,8 @@ from sweeper.inputs.packages import PACKAGE_TABLES
 from sweeper.library.graph_arrays import SCALARS
 from sweeper.words.defaults import NAMED
 from sweeper.words.models import BLOCK_SCALARS, TABLE_SCALARS
+from tests.support.examples import compared, examples
+from tests.support.quick import quick
 from tests.twins import naive_energy, naive_mapping, naive_models, naive_packaging
 from tests.twins.naive import (
     TWINS,
@@ -47,8 +49,8 @@ RESTATED = frozenset(MODELS["calculon"]) - {*MODELS["graph"], *MODELS["operators
 """Equations of a model that is restated as a whole (test_calculon_search.py)."""
 BY_NAME = {equation.name: equation for equation in EQUATIONS if equation not in RESTATED}
 UNITS = units_of_columns(EQUATIONS)
-FAST = settings(max_examples=40)
-THOROUGH = settings(max_examples=100)
+FAST = examples(40)
+THOROUGH = compared()
 SHARDINGS = frozenset({"least_bytes_sharding", "least_time_sharding"})
 """Equations that may choose among equally good shardings."""
 MAPPINGS = {
@@ -107,7 +109,7 @@ def test_no_equation_is_forgotten() -> None:
 @given(data=st.data())
 def test_equation_equals_its_twin(name: str, data: st.DataObject) -> None:
     equation = BY_NAME[name]
-    inputs = data.draw(inputs_of(equation, UNITS))
+    inputs = data.draw(quick(inputs_of(equation, UNITS)))
     before = {key: np.copy(value) for key, value in inputs.items()}
     got, want = call(equation, inputs), TWINS[name](**plain(inputs))
     assert got.keys() == want.keys() == {output.name for output in equation.outputs}
@@ -130,7 +132,7 @@ def test_equation_equals_its_twin(name: str, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name, equation in BY_NAME.items() if equation.arrays])
-@settings(max_examples=20)
+@examples(20)
 @given(data=st.data())
 def test_every_entry_of_an_array_is_written(name: str, data: st.DataObject) -> None:
     inputs = data.draw(inputs_of(BY_NAME[name], UNITS))
@@ -374,7 +376,7 @@ SELECTED = [
 
 
 @pytest.mark.parametrize(("name", "column", "sign", "outputs"), [*RATES, *GROWING, *SELECTED])
-@settings(max_examples=12)
+@examples(12)
 @given(data=st.data())
 def test_more_is_never_less(
     name: str, column: str, sign: int, outputs: tuple[str, ...] | None, data: st.DataObject

@@ -5,14 +5,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kernels.codes import REASONS
 from kernels.reduce import alike, pareto, stand_in, top_k
+from tests.support.examples import compared, examples
+from tests.support.quick import quick
 from tests.twins import naive
 
-QUICK = settings(max_examples=200)
+QUICK = examples(200)
 SCORE = st.sampled_from([0.0, 1.0, 1.0, 2.0, 2.5, math.inf]) | st.floats(0.0, 1e6)
 REASON = st.sampled_from([0.0, 0.0, 0.0, *(float(code) for code in range(len(REASONS)))])
 
@@ -36,12 +38,23 @@ def chosen(scores: np.ndarray, reasons: np.ndarray, k: int) -> list[list[int]]:
     return found.tolist()
 
 
-@given(tables(), st.integers(1, 14))
-@QUICK
+@given(quick(tables()), st.integers(1, 14))
+@compared()
 def test_top_k_is_the_head_of_the_sorted_feasible_points(table: tuple[np.ndarray, np.ndarray], k: int) -> None:
     scores, reasons = table
     want = [naive.top_k(a, b, k) for a, b in zip(scores.tolist(), reasons.tolist())]
     assert chosen(scores, reasons, k) == want
+
+
+@given(quick(tables()), st.integers(1, 14), st.integers(0, 2**32 - 1))
+@compared()
+def test_a_score_that_is_no_number_is_never_chosen(table: tuple[np.ndarray, np.ndarray], k: int, seed: int) -> None:
+    scores, reasons = table
+    unknown = np.random.default_rng(seed).random(scores.shape) < 0.4
+    infeasible = np.where(unknown, np.maximum(reasons, 1.0), reasons)
+    found, want = chosen(np.where(unknown, np.nan, scores), reasons, k), chosen(scores, infeasible, k)
+    for row, known in enumerate((infeasible == 0.0).any(axis=1)):
+        assert found[row] == (want[row] if known else [stand_in(reasons[row])] + [-1] * (k - 1))
 
 
 @given(tables())
@@ -88,7 +101,7 @@ def front_of(scores: np.ndarray, reasons: np.ndarray) -> list[int]:
 
 
 @given(clouds())
-@QUICK
+@compared()
 def test_pareto_keeps_what_no_other_point_beats(cloud: tuple[np.ndarray, np.ndarray]) -> None:
     assert front_of(*cloud) == naive.pareto(cloud[0].tolist(), cloud[1].tolist())
 
@@ -133,7 +146,7 @@ COLLIDING = st.integers(0, 12).map(lambda value: value * (2**32 + 1))
 
 
 @given(st.lists(COLLIDING | st.integers(0, 2**64 - 1), max_size=60))
-@QUICK
+@compared()
 def test_like_values_get_one_number(mix: list[int]) -> None:
     rows, number = np.empty(len(mix), np.int64), np.empty(len(mix), np.uint32)
     count = alike(np.array(mix, np.uint64), rows, number)

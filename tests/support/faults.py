@@ -14,6 +14,7 @@ An entry says which text of which file is replaced by what, what goes wrong then
 import ast
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +84,7 @@ def exists(test: str, root: Path) -> bool:
     return (root / file).is_file() and set(names) <= defined((root / file).read_text(encoding="utf-8"))
 
 
+@cache
 def defined(text: str) -> set[str]:
     """Names of functions and classes of a module."""
     return {node.name for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef | ast.ClassDef)}

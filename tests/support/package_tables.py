@@ -177,6 +177,46 @@ def random_package(random: Random, conventions: list[str], most: int = MOST_DIES
     return tables(dies, [(source, target, link_numbers(random)) for source, target in ends], conventions)
 
 
+def altered(random: Random, numbers: dict[str, float]) -> dict[str, float]:
+    """Numbers of a die, or the same but for what tells equal dies apart: most often whether it is bought, or made."""
+    changes = (
+        {},
+        {},
+        {"given_price_usd": random.uniform(10, 300)},
+        {"given_price_usd": random.uniform(10, 300), "core_area_mm2": 2e4},
+        {"given_area_mm2": random.uniform(10, 300)},
+        {"wafer_scribe_mm": 0.2},
+        {"assembly_separation_mm": 0.3},
+        {"assembly_pitch_mm": 0.2017},
+        {"assembly_whole_wafer": 1.0},
+        {"test_assembly_pads": 5.0},
+    )
+    return numbers | random.choice(changes)
+
+
+def repeated_units(random: Random, conventions: list[str]) -> PackageTables:
+    """A package of three levels: two or three units, each of dies on a carrier, that are equal or nearly so.
+
+    Kernels evaluate equal dies once. All dies have gates, which the tests of the units around them count.
+    """
+    gates = {"transistor_density_per_mm2": 9e7, "active": 1.0, "defect_density_per_mm2": 1e-5}
+    layers = [[layer_numbers(random) | gates] for _ in range(3)]
+    tested = {"test_assembly_tested": 1.0, "test_assembly_chain_per_mm2": math.nan, "test_assembly_patterns": 100.0}
+    made = {"given_price_usd": math.nan, "given_area_mm2": math.nan}
+    numbers = [
+        die_numbers(random, count) | made | tested | {"core_area_mm2": random.uniform(1, 100), "harvest_units": 0.0}
+        for count in (1.0, random.choice([1.0, 2.0]), random.choice([1.0, 2.0]))
+    ]
+    codes = [die_codes(random, -1) for _ in range(3)]
+    dies = [(codes[0], altered(random, numbers[0]), layers[0])]
+    for _ in range(random.randint(2, 3)):
+        unit = len(dies)
+        dies.append((codes[1] | {"parent": 0}, altered(random, numbers[1]), layers[1]))
+        for _ in range(random.randint(1, 2)):
+            dies.append((codes[2] | {"parent": unit}, altered(random, numbers[2]), layers[2]))
+    return tables(dies, [], conventions)
+
+
 def any_conventions(random: Random) -> list[str]:
     return [name for name in CONVENTIONS if random.random() < 0.5]
 

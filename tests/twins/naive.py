@@ -1494,7 +1494,11 @@ ELIMINATION = ("elimination_scope", "elimination_edges", "elimination_messages")
 GRAPH_COLUMNS = frozenset({*GRAPH_ARRAYS, *LOADED, *ELIMINATION})
 TOGETHER: list[tuple[frozenset[str], st.SearchStrategy[dict[str, Any]]]] = []
 """Columns that are drawn together because they must suit each other; `naive_models` adds to it."""
-FOR_EQUATION: dict[str, st.SearchStrategy[dict[str, Any]]] = {}
+FOR_EQUATION: dict[str, st.SearchStrategy[dict[str, Any]]] = {
+    "partition_loads": st.fixed_dictionaries(
+        {"chip_sram_capacity_B": st.sampled_from([1.0, 64.0, 1e3, 1e4, 1e6, 1e12])}  # weights fit, or take tiles
+    )
+}
 """Columns that one equation wants drawn together; `naive_models` adds to it."""
 SYSTEM_COLUMNS = frozenset(
     [f"{group}_{axis}" for group in ("topology_kind", "dim", "tensor", "pipeline", "data") for axis in "xyz"]

@@ -132,25 +132,19 @@ def weigh(trial: int, trials: int) -> tuple[float, float, float]:
     return compute, memory, 1.0 - compute - memory
 
 
-@equation(
-    SHARD,
-    COST,
-    Output("sharding_bound_s", "s", "time that no mapping with any sharding can beat"),
-    source="DFModel B.8: stages 1 and 2 together",
-    when=("sharding", ("joint",)),
-    lengthy=True,
-)
-def joint_sharding(
+@compiled
+def search_shardings(
     problem: Problem,
     graph: Graph,
     group: Group,
     channel_costs: np.ndarray,
     mapping_chip: np.ndarray,
     repeats_per_stage: float,
+    most_shardings: float,
     kernel_shard: np.ndarray,
 ) -> tuple[float, float]:
-    """The sharding whose best partition takes least time. It is chosen for the graph on one pipeline stage, and without
-    regard to the memory that tensors between partitions need."""
+    """Write the sharding whose best partition takes least time, of all if they are at most `most_shardings`, else of
+    the candidates; returns its time, and one that no mapping with any sharding can beat."""
     counts = problem.option_counts
     kernels = counts.shape[0]
     chip = chip_of(mapping_chip)
@@ -159,7 +153,7 @@ def joint_sharding(
     for i in range(kernels):
         shardings *= counts[i]
         least_weights += problem.option_loads[i, : counts[i], WEIGHT_B].min()
-    every = shardings <= MOST_SHARDINGS
+    every = shardings <= most_shardings
     trials = int(shardings) if every else SHARES.shape[0] ** 2 + 1
     always = np.zeros((kernels, 3))
     if least_weights > chip.sram_B:
@@ -189,7 +183,32 @@ def joint_sharding(
         if time < best or trial == 0:
             best = time
             copy(shard, kernel_shard)
-    return best, min(best_bound if every else bound, best)
+    return best, best_bound if every else bound
+
+
+@equation(
+    SHARD,
+    COST,
+    Output("sharding_bound_s", "s", "time that no mapping with any sharding can beat"),
+    source="DFModel B.8: stages 1 and 2 together",
+    when=("sharding", ("joint",)),
+    lengthy=True,
+)
+def joint_sharding(
+    problem: Problem,
+    graph: Graph,
+    group: Group,
+    channel_costs: np.ndarray,
+    mapping_chip: np.ndarray,
+    repeats_per_stage: float,
+    kernel_shard: np.ndarray,
+) -> tuple[float, float]:
+    """The sharding whose best partition takes least time. It is chosen for the graph on one pipeline stage, and without
+    regard to the memory that tensors between partitions need."""
+    best, bound = search_shardings(
+        problem, graph, group, channel_costs, mapping_chip, repeats_per_stage, MOST_SHARDINGS, kernel_shard
+    )
+    return best, min(bound, best)
 
 
 @equation(

@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 import pytest
 from click.testing import CliRunner
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from kernels.chips import voltage
@@ -29,10 +29,11 @@ from sweeper.study.study import load_study
 from sweeper.words.chips import AREA_PARTS, EDGE_PARTS, LEVELS
 from sweeper.words.system import ATTRIBUTES, ROLES
 from tests.places import DATA
+from tests.support.examples import compared, examples
 from tests.twins import naive_generator as naive
 from tests.twins.naive import call
 
-MANY = settings(max_examples=100)
+MANY = examples(100)
 LIBRARY = Library.load([builtin_specs()])
 GIB = 2.0**30
 Columns = dict[str, Any]
@@ -332,7 +333,7 @@ def wires_out(
     return *made[:4], *made[8:]
 
 
-@MANY
+@compared()
 @given(naive.SEEDS)
 def test_functions_equal_their_twins(seed: int) -> None:
     """Also those that several equations share, on inputs that these do not give them."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import sweeper
@@ -19,6 +19,7 @@ from kernels.graphs.mapping.ideals import predecessors, some_ideals
 from kernels.graphs.mapping.partitions import best_partition
 from kernels.graphs.mapping.paths import partition_path
 from sweeper.planning.plan import Plan
+from tests.support.examples import examples
 from tests.twins.mapping_oracle import (
     Instance,
     Optimum,
@@ -138,14 +139,14 @@ def test_equals_highs() -> None:
 @given(
     instances(9), st.sampled_from(["sram_B", "bandwidth_Bps", "units", "live_budget_B"]), st.sampled_from([1.25, 2, 8])
 )
-@settings(max_examples=300)
+@examples(300)
 def test_more_resources_never_cost_time(instance: Instance, resource: str, factor: float) -> None:
     more = replace(instance, **{resource: type(getattr(instance, resource))(getattr(instance, resource) * factor)})
     assert found(more)[0].time_s <= found(instance)[0].time_s * (1 + 1e-9)
 
 
 @given(instances(8))
-@settings(max_examples=150)
+@examples(150)
 def test_more_partitions_never_cost_time(instance: Instance) -> None:
     """Neither is the optimum worse than the best of few partitions, nor are more than there are kernels of use."""
     ours = found(instance)[0].time_s
@@ -155,7 +156,7 @@ def test_more_partitions_never_cost_time(instance: Instance) -> None:
 
 
 @given(instances(9, live_budget_B=math.inf))
-@settings(max_examples=200)
+@examples(200)
 def test_bounds_of_large_graphs_hold(instance: Instance) -> None:
     """What is proved of a graph with too many ideals is true of small ones, and few ideals give a valid mapping."""
     best = brute_force(instance).time_s

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
+from tests.support.examples import examples
 from tests.twins.mapping_oracle import (
     INFEASIBLE,
     TILINGS,
@@ -167,7 +168,7 @@ def agree(instance: Instance, *answers: Any) -> None:
 
 
 @given(instances(5))
-@settings(max_examples=150)
+@examples(150)
 def test_ideals_find_what_enumeration_finds(instance: Instance) -> None:
     for most_partitions in (None, 2):
         agree(instance, exhaustive(instance, most_partitions), brute_force(instance, most_partitions))

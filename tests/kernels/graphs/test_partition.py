@@ -4,11 +4,13 @@ import math
 from typing import Any
 
 import numpy as np
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from kernels.codes import SHARDS, SWITCHES
 from kernels.models import EQUATIONS
+from tests.support.examples import compared, examples
+from tests.support.quick import quick
 from tests.twins.naive import (
     PARTITION_LOADS,
     TWINS,
@@ -25,7 +27,7 @@ from tests.twins.naive_mapping import check_mapping, mapping_time, mappings, pos
 
 BY_NAME = {equation.name: equation for equation in EQUATIONS}
 UNITS = units_of_columns(EQUATIONS)
-QUICK = settings(max_examples=100)
+QUICK = examples(100)
 PER_EDGE, PER_TENSOR = 0.0, 1.0
 FREE, REPEATS_TRAFFIC, LEAST_TRAFFIC = (float(i) for i in range(len(SWITCHES["weight_tiling"])))
 SCALARS = {"sharding": 0.0, "word_B": 2.0, "tiles": 4.0, "tensor_parallel": 4.0}
@@ -212,8 +214,8 @@ def test_overlap_hides_all_but_the_slowest_and_never_slows_down(data: st.DataObj
         assert same(found["graph_latency_s"], found["graph_time_s"])
 
 
-@given(mappings(8))
-@QUICK
+@given(quick(mappings(8)))
+@compared()
 def test_a_graph_and_its_times_equal_the_twins_in_sequence(columns: dict[str, Any]) -> None:
     """Loads of a random graph, not random loads, through the times. Stages share forward graphs only: with backward
     kernels two stages may take equally long, and which of them counts as the slowest would matter."""
@@ -371,7 +373,7 @@ def test_whole_units_are_never_faster_than_all_cells_at_work(data: st.DataObject
 
 
 @given(mappings(6))
-@settings(max_examples=40)
+@examples(40)
 def test_no_partition_of_six_kernels_beats_the_one_that_is_found(columns: dict[str, Any]) -> None:
     """Every other partition, by the equations that the engine uses for a given one, not by those of the search."""
     found = evaluate("optimal_partition", columns)
@@ -420,7 +422,7 @@ def test_the_best_mapping_of_a_better_chip_is_never_slower(columns: dict[str, An
 
 
 @given(st.data())
-@settings(max_examples=15)
+@examples(15)
 def test_the_bound_of_a_large_graph_holds_for_any_partition(data: st.DataObject) -> None:
     """More ideals than are looked at: the mapping is possible, and no partition beats the bound."""
     columns = data.draw(mappings(1))

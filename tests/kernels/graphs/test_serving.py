@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import sweeper
@@ -18,10 +18,11 @@ from sweeper.library.graph_workload import read_workload
 from sweeper.library.library import Library, builtin_specs
 from sweeper.planning.plan import Plan
 from tests.places import DATA
+from tests.support.examples import examples
 from tests.twins import naive_serving
 
 BY_NAME = {equation.name: equation.function for equation in EQUATIONS}
-FAST = settings(max_examples=60)
+FAST = examples(60)
 LEVELS = st.integers(0, 8).map(float)
 WIDTHS = st.integers(1, 6).map(float)
 RATES = st.floats(0.0, 1.0)

@@ -1,12 +1,13 @@
 """The least-cost sharding: elimination against enumeration of all assignments, and the published optimum."""
 
 import csv
+import itertools
 import math
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kernels.codes import SHARDS
@@ -26,23 +27,28 @@ from sweeper.library.graph_arrays import dimensions, edges, elimination, traits
 from sweeper.library.graph_workload import Workload, read_workload
 from sweeper.library.library import Library, builtin_specs
 from tests.places import DATA
+from tests.support.examples import compared
+from tests.support.quick import quick
 from tests.twins.naive import (
     Edge,
     Kernel,
     Prices,
+    bytes_only,
     call,
     choices,
     edge_array,
     edge_lists,
     graphs,
     least_sharding,
+    option_tables,
     plain,
     read_kernels,
+    table_costs,
 )
 from tests.twins.naive import least_total as enumerated
 from tests.twins.naive import sharding_cost as total_cost
 
-THOROUGH = settings(max_examples=150)
+THOROUGH = compared()
 WORK = st.integers(0, 50).map(float)
 BYTES = Prices(2.0, 8.0, 0.0, 0.0, (1.0, 0.0), (1.0, 0.0), (1.0, 0.0))
 
@@ -123,6 +129,44 @@ def test_elimination_finds_the_least_of_all_assignments(
     chosen = sum(own[i, x] for i, x in enumerate(best))
     chosen += sum(between[e, best[u], best[v]] for e, (u, v, _) in enumerate(found))
     assert chosen == least
+
+
+@given(cost_tables())
+@THOROUGH
+def test_equal_costs_go_to_the_earlier_option(tables: tuple[list[int], np.ndarray, np.ndarray, list[Edge]]) -> None:
+    """Of all best assignments the first, read from the kernel that is eliminated last."""
+    counts, own, between, found = tables
+    order = elimination(len(counts), edge_array(found))[0][::-1, 0]
+    assignments = np.indices(counts).reshape(len(counts), -1).T
+    costs = own[np.arange(len(counts)), assignments].sum(axis=1)
+    for e, (u, v, _) in enumerate(found):
+        costs += between[e, assignments[:, u], assignments[:, v]]
+    best = assignments[costs == costs.min()][:, order]
+    assert [run_elimination(*tables)[1][kernel] for kernel in order] == min(best.tolist())
+
+
+@given(quick(option_tables()))
+@THOROUGH
+def test_among_equal_bytes_the_least_work_wins(columns: dict[str, Any]) -> None:
+    """Bytes and operations are small whole numbers here, so that there are ties."""
+    columns["edge_bytes"] %= 3.0
+    columns["option_loads"] %= [1000.0, 3.0, 3.0]
+    counts, codes, lists = columns["option_counts"], columns["option_codes"], plain(columns)
+    own, between = table_costs(lists, bytes_only(lists))
+    assignments = list(itertools.product(*map(range, counts)))
+    edges = [tuple(edge[:2]) for edge in lists["graph_edges"]]
+    work, cost = (
+        [sum(of(i, x) for i, x in enumerate(each)) for each in assignments]
+        for of in (lambda i, x: columns["option_loads"][i, x, 0], own)
+    )
+    cost = [
+        kernels + sum(between(e, each[u], each[v]) for e, (u, v) in enumerate(edges))
+        for kernels, each in zip(cost, assignments)
+    ]
+    found = call(least_bytes_sharding, {name: columns[name] for name in least_bytes_sharding.inputs})["kernel_shard"]
+    least = min(cost)
+    chosen = tuple(row.index(code) for row, code in zip(codes.tolist(), found.tolist()))
+    assert work[assignments.index(chosen)] == min(w for w, c in zip(work, cost) if c == least)
 
 
 @pytest.mark.parametrize("kernels", [5, 7])

@@ -5,14 +5,15 @@ from decimal import Decimal
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
 from kernels.packages import defects
+from tests.support.examples import compared, examples
 from tests.twins import naive_wafer as naive
 
-FAST = settings(max_examples=200)
+FAST = examples(200)
 MODELS = defects.YIELD_MODELS
 
 models = st.sampled_from(range(len(MODELS)))
@@ -25,7 +26,7 @@ blocks = st.sampled_from([1, 2, 3, 6, 20, 64, 128, 256]).flatmap(
 )
 
 
-@FAST
+@compared()
 @given(model=models, mean=faults, clustering=clusterings | st.just(math.inf), n=levels)
 def test_yield_equals_its_twin(model: int, mean: float, clustering: float, n: float) -> None:
     got = defects.die_yield(model, mean, clustering, n)
@@ -33,7 +34,7 @@ def test_yield_equals_its_twin(model: int, mean: float, clustering: float, n: fl
     assert 0 <= got <= 1
 
 
-@FAST
+@compared()
 @given(model=models, rest=few_faults, unit=few_faults, block=blocks, clustering=clusterings, n=levels)
 def test_harvested_yield_equals_its_twin(
     model: int, rest: float, unit: float, block: tuple[int, int], clustering: float, n: float

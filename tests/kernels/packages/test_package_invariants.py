@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from kernels import draws
@@ -30,10 +30,11 @@ from sweeper.library.library import Library, builtin_specs
 from sweeper.library.package_reader import read_package
 from sweeper.library.packages import PackageDesign, Quoted
 from sweeper.library.uncertain import key_of, values_in
+from tests.support.examples import examples
 from tests.support.random_packages import Design, Die, Link, Results, designs, prices, results_of
 
-FAST = settings(max_examples=60)
-FEW = settings(max_examples=20)
+FAST = examples(60)
+FEW = examples(20)
 REST = sorted(set(CONVENTIONS) - {"bumps_once", "silent_reaches"})
 """Conventions under which equal dies may stand in one row or in several: bumps are not by row, nor bind the reaches of
 links that others have."""

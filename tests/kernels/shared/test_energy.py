@@ -10,7 +10,7 @@ from statistics import median
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import sweeper
@@ -30,9 +30,10 @@ from sweeper.evidence.registry import registry
 from sweeper.evidence.scoreboard import score
 from sweeper.evidence.statistics import Scored
 from sweeper.library.library import Library, builtin_specs
+from tests.support.examples import examples
 from tests.twins.naive_energy import carried, tables, worked
 
-QUICK = settings(max_examples=100)
+QUICK = examples(100)
 CLOSE = 1e-9
 MOST_PER_BOARD = 3
 BOARDS = ("h200_board_power", "b200_board_power")
@@ -212,7 +213,7 @@ def test_energy_grows_with_every_kind_of_work_and_is_the_sum_of_its_parts(
     assert twice[-1] == pytest.approx(2.0 * total, rel=CLOSE)
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(tables(), st.sampled_from([2.0, 3.0]))
 def test_longer_messages_and_more_bytes_take_more(table: dict[str, np.ndarray], factor: float) -> None:
     """Every number of a table that is an amount, times a factor, multiplies the work of those operators."""

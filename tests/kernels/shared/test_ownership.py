@@ -5,7 +5,7 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kernels.equation import declared
@@ -16,9 +16,10 @@ from kernels.shared.rated_power import rated_power
 from sweeper.library.library import Library, builtin_specs
 from sweeper.words.system import ATTRIBUTES, ENTRY_DEFAULTS
 from tests.places import ROOT
+from tests.support.examples import examples
 from tests.twins.naive import call
 
-FAST = settings(max_examples=60)
+FAST = examples(60)
 YEAR_s = 365 * 24 * 3600.0
 LIBRARY = Library.load([builtin_specs()])
 ENTRIES = LIBRARY.names("facility")

@@ -5,14 +5,16 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kernels.transformers import attention
 from kernels.transformers.rates import Chip, Rates
+from tests.support.examples import compared, examples
+from tests.support.quick import quick
 from tests.twins import naive_attention
 
-FAST = settings(max_examples=150)
+FAST = examples(150)
 KERNELS = ("attention_time", "attention_backward_time")
 H100 = {
     "element_B": 2.0,
@@ -71,8 +73,8 @@ def seconds(name: str, case: dict[str, Any]) -> float:
 
 
 @pytest.mark.parametrize("name", KERNELS)
-@FAST
-@given(case=cases())
+@compared()
+@given(case=quick(cases()))
 def test_attention_equals_its_twin(name: str, case: dict[str, Any]) -> None:
     twin: Callable[..., tuple[float, ...]] = getattr(naive_attention, name)
     got, want = run(name, case), twin(**case)
@@ -83,8 +85,8 @@ def test_attention_equals_its_twin(name: str, case: dict[str, Any]) -> None:
     assert min(got[:2]) == pytest.approx(min(want[:2]), rel=1e-12)
 
 
-@FAST
-@given(case=cases(), least_rows=st.sampled_from([16, 64, 128]))
+@compared()
+@given(case=quick(cases()), least_rows=st.sampled_from([16, 64, 128]))
 def test_tile_rows_equal_their_twin(case: dict[str, Any], least_rows: int) -> None:
     got = run("attention_time", case, float(least_rows))
     want = naive_attention.attention_time(**case, least_rows=least_rows)

@@ -4,15 +4,17 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from kernels.codes import ALGORITHMS, DIMENSION_KINDS, OPERATIONS
 from kernels.shared.dimensions import Extents, Links, all_gather
 from kernels.transformers.collectives import Group, collective_time, exchange_load, gather_load, own_piece_time, phases
+from tests.support.examples import compared, examples
+from tests.support.quick import quick
 from tests.twins import naive_collectives as naive
 
-FAST = settings(max_examples=60)
+FAST = examples(60)
 KINDS = DIMENSION_KINDS[1:]
 EXTENTS = st.integers(1, 9)
 RATES = st.floats(1e9, 1e12)
@@ -91,8 +93,8 @@ def swapped(case: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("operation", OPERATIONS)
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-@FAST
-@given(case=CASES)
+@compared()
+@given(case=quick(CASES))
 def test_time_equals_the_simulated_one(operation: str, algorithm: str, case: dict[str, Any]) -> None:
     want = naive.collective_time(operation, algorithm, **case)
     assert math.isclose(compiled(operation, algorithm, case), want, rel_tol=1e-9)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kernels.codes import (
@@ -24,11 +24,13 @@ from kernels.transformers import device_mapping as kernel
 from kernels.transformers import groups as laid
 from kernels.transformers.collectives import Group
 from kernels.transformers.groups import G, Groups, Messaging, group_collective
+from tests.support.examples import compared, examples
+from tests.support.quick import quick
 from tests.twins import naive_device_mapping as naive
 from tests.twins.naive import call, plain
 from tests.twins.naive_models import COPIES
 
-FAST = settings(max_examples=100)
+FAST = examples(100)
 X_BPS, Y_BPS, Z_BPS, HOP_X_S, HOP_OUTER_S = 8e9, 4e9, 2e9, 1e-6, 3e-6
 
 
@@ -329,8 +331,8 @@ def placements(draw: st.DrawFn) -> dict[str, float]:
     return inputs(kinds, dims, draw(st.integers(0, len(MAPPING_ORDERS) - 1)), **sizes, **numbers)
 
 
-@FAST
-@given(placements())
+@compared()
+@given(quick(placements()))
 def test_the_twin_finds_the_same(columns: dict[str, float]) -> None:
     got = call(kernel.routed_group_network, columns)["group_network"]
     want = naive.routed_group_network(**plain(columns))["group_network"]

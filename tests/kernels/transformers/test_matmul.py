@@ -3,14 +3,16 @@
 from dataclasses import astuple, dataclass, replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kernels.transformers.matmul import Product, gemm_time
 from kernels.transformers.rates import Chip
+from tests.support.examples import compared, examples
+from tests.support.quick import quick
 from tests.twins.naive_matmul import candidates
 
-QUICK = settings(max_examples=150)
+QUICK = examples(150)
 EXACT = 1e-12
 """Rounding of sums in another order."""
 
@@ -82,8 +84,8 @@ def test_every_part_is_at_least_its_roofline_bound(gemm: Gemm) -> None:
         assert l2_s == 0.0
 
 
-@QUICK
-@given(gemms)
+@compared()
+@given(quick(gemms))
 def test_best_of_all_tiles_and_splits_of_the_twin(gemm: Gemm) -> None:
     found = gemm.parts()
     whole = [int(value) for value in (gemm.batch, gemm.m, gemm.n, gemm.k)]

@@ -9,15 +9,16 @@ from dataclasses import replace
 from itertools import product
 
 import pytest
-from hypothesis import assume, example, given, settings
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 import sweeper  # noqa: F401  # must come before kernels
 from kernels.codes import SCHEDULES
 from kernels.transformers import schedules
+from tests.support.examples import compared, examples
 from tests.twins.event_simulator import Times, simulate
 
-FAST = settings(max_examples=150)
+FAST = examples(150)
 STAGES, MICROBATCHES, CHUNKS = st.integers(1, 6), st.integers(1, 12), st.integers(1, 3)
 SECONDS = st.integers(1, 60).map(lambda n: n / 4)
 Shape = tuple[int, int, int]
@@ -68,7 +69,7 @@ def model_times(draw: st.DrawFn, ends: bool = True, messages: bool = True) -> Ti
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
-@FAST
+@compared()
 @given(data=st.data())
 def test_equal_stages_are_exact(schedule: str, data: st.DataObject) -> None:
     shape = data.draw(shapes(schedule, whole_groups=schedule == "interleaved"))
@@ -92,6 +93,17 @@ def test_partial_groups_of_the_interleaved_schedule(
     gaps = (chunks - 1) * (-microbatches % stages) * forward / chunks
     most = gaps / 3 if chunks > 2 and microbatches > stages else 0.0
     assert -1e-9 <= short <= most + 1e-9
+
+
+@FAST
+@given(
+    stages=st.sampled_from([2, 4, 6]), microbatches=st.integers(1, 20), times=model_times(ends=False, messages=False)
+)
+def test_dual_pipe_is_filled_up_with_empty_microbatches(stages: int, microbatches: int, times: Times) -> None:
+    """To an even number, of at least two per stage."""
+    filled = max(microbatches + microbatches % 2, 2 * stages)
+    few, many = (closed("dual_pipe", (stages, count, 1), times)[0] for count in (microbatches, filled))
+    assert math.isclose(few, many, rel_tol=1e-12)
 
 
 @st.composite
@@ -227,7 +239,7 @@ def test_calculon_counts_messages_of_all_boundaries_alike() -> None:
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
-@FAST
+@compared()
 @given(data=st.data())
 def test_in_flight_equals_the_simulator(schedule: str, data: st.DataObject) -> None:
     shape = data.draw(shapes(schedule, whole_groups=schedule == "interleaved"))
