@@ -372,3 +372,13 @@ def test_a_failed_write_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Monke
         place.put("file", b"new")
     assert [file.name for file in tmp_path.iterdir()] == ["file"]
     assert place.get("file") == b"old"
+
+
+def test_points_by_reason_are_summed_over_chunks() -> None:
+    def receipt(chunk: int, tried: dict[str, int], feasible: int | None) -> Receipt:
+        return Receipt(chunk, "", 1, 1, feasible, tried, 1, "", 0.0, "", 0, 0, 0.0)
+
+    several = [receipt(0, {"feasible": 2, "no_memory": 1}, 1), receipt(1, {"feasible": 3}, 2), receipt(2, {}, 0)]
+    assert store.tried_in(several) == {"feasible": 5, "no_memory": 1}
+    assert store.feasible_in(several) == 3
+    assert store.feasible_in([*several, receipt(3, {}, None)]) is None
