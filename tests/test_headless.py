@@ -99,7 +99,7 @@ FILES: tuple[Failure, ...] = (
     (("run", "tiny.yaml", "-q", "--out", LONG), 3, "File name too long"),
     (("run", "tiny.yaml", "-q", "--out", "nowhere://x"), 3, "cannot open 'nowhere://x'"),
     (("run", "tiny.yaml", "-q", "--address", "127.0.0.1:1"), 3, "cannot use Ray at '127.0.0.1:1'"),
-    (("run", "tiny.yaml", "-q", "--address", "ray://127.0.0.1:1"), 3, "Connection refused"),
+    (("run", "tiny.yaml", "-q", "--address", "ray://127.0.0.1:1"), 3, "cannot use Ray at 'ray://127.0.0.1:1'"),
     (("run", "tiny.yaml", "-q", "--address", "nowhere"), 3, "cannot use Ray at 'nowhere'"),
     (("map", "tiny.yaml", "0", "--out", "tiny.yaml"), 3, "tiny.yaml"),
     (("map", "tiny.yaml", "0", "--out", "/proc/nowhere"), 3, "/proc/nowhere"),

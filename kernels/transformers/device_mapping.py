@@ -373,7 +373,6 @@ def routed_group_network(
     chip = alone(dim, links, link_in_network_reduction, attained)
     network = routed_network(dim, links, attained)
     radices, inside = parts(ORDERS[int(mapping_order)], parallelism)
-    # Ranks without chips may be more than an int64 counts.
     fits = radices[0].astype(np.float64).prod() <= network.extents[0] * network.extents[1] * network.extents[2]
     places = radices[0].prod() if fits else 1
     pairs = np.empty((AXES, 2 * places if FULLY_CONNECTED in network.kinds else 0), np.int64)

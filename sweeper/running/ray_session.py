@@ -62,7 +62,9 @@ def ray_session(workers: int | None, address: str | None) -> Iterator[int]:
 
     # Ray prints its reports of dead workers to standard output, where only results belong.
     with redirect_stdout(sys.stderr), ExitStack() as session:
-        if not ray.is_initialized():
+        if ray.is_initialized():
+            _require_connection(ray.get_runtime_context().gcs_address, address)
+        else:
             options: dict[str, Any] = {}
             if own:
                 options.update(_temp_dir=str(session.enter_context(_temporary_directory())), num_cpus=workers)
@@ -76,6 +78,12 @@ def ray_session(workers: int | None, address: str | None) -> Iterator[int]:
             except (ray.exceptions.RayError, OSError, RuntimeError, ValueError, ImportError, TimeoutError) as error:
                 raise EnvironmentFault(_advice(place, error)) from error
         yield workers or max(int(ray.cluster_resources().get("CPU", 0)), 1)
+
+
+def _require_connection(connected: str, address: str | None) -> None:
+    """Raise EnvironmentFault if this process is connected to another cluster than the one that is asked for."""
+    if address not in (None, "local", "auto", connected):
+        raise EnvironmentFault(f"cannot use Ray at {address!r}: this process is connected to Ray at {connected}")
 
 
 def _knock(address: str) -> None:
