@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 
 from kernels.graphs.mapping.joint import MOST_SHARDINGS, joint_sharding, search_shardings
-from tests.support.examples import examples
+from tests.support.examples import compared
+from tests.support.quick import quick
 from tests.twins.naive import plain
 from tests.twins.naive_mapping import shardable, sharded_time
 
@@ -21,8 +22,8 @@ def search(columns: dict[str, Any], most_shardings: float) -> tuple[list[int], f
     return shard.tolist(), time, bound
 
 
-@examples(150)
-@given(shardable())
+@compared()
+@given(quick(shardable()))
 def test_no_mapping_beats_what_is_proved_of_candidates(columns: dict[str, Any]) -> None:
     """The bound of few candidates holds for every partition of every sharding, and what is found is one of these."""
     given = plain(columns)
@@ -33,8 +34,8 @@ def test_no_mapping_beats_what_is_proved_of_candidates(columns: dict[str, Any]) 
     assert time == pytest.approx(times[tuple(shard)], rel=1e-9)
 
 
-@examples(100)
-@given(shardable())
+@compared()
+@given(quick(shardable()))
 def test_all_shardings_are_tried_where_they_are_few(columns: dict[str, Any]) -> None:
     of_all, of_candidates = search(columns, MOST_SHARDINGS), search(columns, 0)
     assert of_all[1] == of_all[2] <= of_candidates[1] * (1 + 1e-9)
