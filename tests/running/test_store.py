@@ -375,10 +375,8 @@ def test_a_failed_write_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_points_by_reason_are_summed_over_chunks() -> None:
-    def receipt(chunk: int, tried: dict[str, int], feasible: int | None) -> Receipt:
-        return Receipt(chunk, "", 1, 1, feasible, tried, 1, "", 0.0, "", 0, 0, 0.0)
-
-    several = [receipt(0, {"feasible": 2, "no_memory": 1}, 1), receipt(1, {"feasible": 3}, 2), receipt(2, {}, 0)]
+    told = [({"feasible": 2, "no_memory": 1}, 1), ({"feasible": 3}, 2), ({}, 0)]
+    several = [replace(receipt(n), tried=tried, feasible=feasible) for n, (tried, feasible) in enumerate(told)]
     assert store.tried_in(several) == {"feasible": 5, "no_memory": 1}
     assert store.feasible_in(several) == 3
-    assert store.feasible_in([*several, receipt(3, {}, None)]) is None
+    assert store.feasible_in([*several, receipt(3)]) is None

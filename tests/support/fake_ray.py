@@ -59,7 +59,7 @@ class ActorUnavailableError(RayError):
 
 def receipt(chunk: int) -> Receipt:
     """A receipt of which only the chunk matters."""
-    return Receipt(chunk, "", 1, 1, None, 1, "", 0.0, "", 0, 0, 0.0)
+    return Receipt(chunk, "", 1, 1, None, {}, 1, "", 0.0, "", 0, 0, 0.0)
 
 
 @dataclass(eq=False)
