@@ -22,6 +22,7 @@ from sweeper.views.labels import (
     shown_quantity,
     workloads,
 )
+from sweeper.views.marks import standing_note
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -95,7 +96,14 @@ def breakdown_figure(frame: Frame, directory: str | Path, study: str = "") -> li
             same = panel is not axes[0] and table.select(by).equals(panels[0][1].select(by))
             _bars(panel, table, by, named=not same)
             panel.set_title(label(workload), loc="left")
-        figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(TIMES), frameon=False)
+        figure.legend(
+            *axes[0].get_legend_handles_labels(),
+            title=standing_note(frame.lazy()),
+            title_fontsize=8.0,
+            loc="outside lower center",
+            ncols=len(TIMES),
+            frameon=False,
+        )
         return save_figure(figure, Path(directory) / "breakdown")
 
 
