@@ -7,12 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kernels.codes import REASONS
 from sweeper.engine.space import Axis, Box, Domain, Grid, grids
 from sweeper.planning import chunks, modes
 from sweeper.planning.chunks import Chunks
 from sweeper.planning.modes import MODES
+from sweeper.planning.tried import INFEASIBLE_COUNTS
 from sweeper.study.output import Objective, StudyOutput
-from tests.support.plain_search import band_row, kept, same
+from tests.support.plain_search import Point, band_row, counts, judged, kept, same
 
 METRICS = ("time", "price", "power")
 COLUMNS = ("infeasible_reason", *METRICS)
@@ -57,11 +59,13 @@ class Table:
         points = [self.points[grid.offset][number] for number in numbers_of(grid, domain)]
         return {name: np.array([point[name] for point in points]) for name in wanted}
 
-    def feasible(self, grid: Grid, domain: Domain, wanted: Sequence[str]) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-        """The same at the points that can run."""
+    def feasible(
+        self, grid: Grid, domain: Domain, wanted: Sequence[str]
+    ) -> tuple[np.ndarray, dict[str, np.ndarray], np.ndarray]:
+        """The same at the points that can run, and the reasons of all."""
         values = self.over(grid, domain, wanted)
         points = np.flatnonzero(values["infeasible_reason"] == 0.0)
-        return points, {name: column[points] for name, column in values.items()}
+        return points, {name: column[points] for name, column in values.items()}, values["infeasible_reason"]
 
 
 def numbers_of(grid: Grid, domain: Domain) -> Iterator[int]:
@@ -75,24 +79,25 @@ def numbers_of(grid: Grid, domain: Domain) -> Iterator[int]:
 
 
 def evaluated(boxes: Sequence[Grid], table: Table, output: StudyOutput, objectives: Sequence[Objective]) -> list[Any]:
-    """Rows of every chunk in order: number of the point in the study, then the columns."""
+    """Rows of every chunk in order: number of the point in the study, the columns, points tried by reason."""
     study = SimpleNamespace(output=output, objectives=objectives)
-    wanted = SimpleNamespace(study=study, all_columns=COLUMNS, searched_columns=COLUMNS)
+    certain = [objective.column for objective in objectives]
+    wanted = SimpleNamespace(study=study, all_columns=COLUMNS, searched_columns=COLUMNS, certain_columns=certain)
     cut = Chunks(boxes, output)
     rows = []
     for chunk in range(cut.count):
         grid, ranges = cut.locate(chunk)
-        numbers, values = MODES[output.mode].rows(table, wanted, grid, ranges)  # type: ignore[arg-type]
-        rows.append((numbers + grid.offset, values))
+        numbers, values, tried = MODES[output.mode].rows(table, wanted, grid, ranges)  # type: ignore[arg-type]
+        rows.append((numbers + grid.offset, values, tried))
     return rows
 
 
-def searches(boxes: Sequence[Grid], table: Table) -> Iterator[tuple[int, list[dict[str, float]]]]:
-    """Number of the first point of every search, and its points."""
+def searches(boxes: Sequence[Grid], table: Table, certain: Sequence[str] = ()) -> Iterator[tuple[int, list[Point]]]:
+    """Number of the first point of every search, and its points, of which some columns must be known."""
     for grid in boxes:
         for row in range(grid.rows):
             first = row * grid.searched
-            yield grid.offset + first, table.points[grid.offset][first : first + grid.searched]
+            yield grid.offset + first, judged(table.points[grid.offset][first : first + grid.searched], certain)
 
 
 @pytest.fixture(params=[None, 1, 3, 7], ids=lambda limit: f"tiles of {limit or 'any size'}")
@@ -116,16 +121,19 @@ def test_rows_are_those_of_plain_python(cut: None, mode: str, sense: str, seed: 
     objectives = [Objective("time", sense), Objective("power", other), Objective("price", sense)]
     objectives = objectives if mode == "pareto" else objectives[seed % 3 :][:1]
     output = StudyOutput(mode, top_k=1 + seed % 4)
-    expected = [
-        (first + position, search[position])
-        for first, search in searches(boxes, table)
-        for position in kept(search, output, objectives)
-    ]
+    told = list(searches(boxes, table, [objective.column for objective in objectives]))
+    expected = [(first + at, search[at], search) for first, search in told for at in kept(search, output, objectives)]
     found = evaluated(boxes, table, output, objectives)
-    assert [int(number) for numbers, _ in found for number in numbers] == [number for number, _ in expected]
+    assert [int(number) for numbers, _, _ in found for number in numbers] == [number for number, _, _ in expected]
     for name in COLUMNS:
-        column = np.concatenate([values[name] for _, values in found])
-        assert same(column, [point[name] for _, point in expected]), name
+        column = np.concatenate([values[name] for _, values, _ in found])
+        assert same(column, [point[name] for _, point, _ in expected]), name
+    if mode in SEARCHES:
+        texts = [text for _, values, _ in found for text in values[INFEASIBLE_COUNTS]]
+        assert texts == [counts(search) for _, _, search in expected]
+    tried = np.sum([tried for _, _, tried in found], axis=0)
+    codes = [int(point["infeasible_reason"]) for _, search in told for point in search]
+    assert tried.tolist() == [codes.count(code) for code in range(len(REASONS))]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -135,9 +143,9 @@ def test_bands_are_those_of_plain_python(cut: None, seed: int) -> None:
     table = Table(random, boxes)
     expected = [(first, band_row(search, METRICS)) for first, search in searches(boxes, table)]
     found = evaluated(boxes, table, StudyOutput("bands"), ())
-    assert [int(number) for numbers, _ in found for number in numbers] == [number for number, _ in expected]
+    assert [int(number) for numbers, _, _ in found for number in numbers] == [number for number, _ in expected]
     for name in expected[0][1]:
-        column = np.concatenate([values[name] for _, values in found])
+        column = np.concatenate([values[name] for _, values, _ in found])
         assert same(column, [row[name] for _, row in expected]), name
 
 

@@ -16,7 +16,7 @@ from sweeper.planning import chunks, modes
 from sweeper.planning.plan import Plan
 from sweeper.study.output import Objective, StudyOutput
 from sweeper.study.study import Study, load_study
-from tests.support.plain_search import band_row, kept, same
+from tests.support.plain_search import band_row, judged, kept, same
 from tests.support.small_specs import FILES, write_files
 
 METRICS = ("iteration_time_s", "memory_headroom_B", "utilisation")
@@ -123,22 +123,24 @@ def test_a_study_keeps_what_plain_python_keeps(cut: None, mode: str, sense: str,
     objectives = (Objective(goal, sense), Objective(METRICS[(seed + 1) % 3], "minimise")) if sense else ()
     objectives = objectives if mode == "pareto" else objectives[:1]
     output = StudyOutput(mode, top_k=3)
+    certain = plan(seed, output, objectives).contents.certain_columns
     expected = [
-        (first + position, search[position])
+        (first + position, judged(search, certain)[position])
         for first, search in searches(seed)
-        for position in kept(search, output, objectives)
+        for position in kept(judged(search, certain), output, objectives)
     ]
     found = rows(plan(seed, output, objectives))
     assert found["point_id"] == [number for number, _ in expected]
     assert found["infeasible_reason"] == [REASONS[int(point["infeasible_reason"])] for _, point in expected]
     assert found["feasible"] == [point["infeasible_reason"] == 0 for _, point in expected]
     for name in METRICS:
-        assert same(np.array(found[name]), [point[name] for _, point in expected]), name
+        assert same(found[name], [point[name] for _, point in expected]), name
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_bands_of_a_study_are_those_of_plain_python(cut: None, seed: int) -> None:
-    expected = [(first, band_row(search, METRICS)) for first, search in searches(seed)]
+    certain = plan(seed, StudyOutput("bands")).contents.certain_columns
+    expected = [(first, band_row(judged(search, certain), METRICS)) for first, search in searches(seed)]
     found = rows(plan(seed, StudyOutput("bands")))
     assert found["point_id"] == [number for number, _ in expected]
     for name in expected[0][1]:
@@ -146,7 +148,7 @@ def test_bands_of_a_study_are_those_of_plain_python(cut: None, seed: int) -> Non
         if name == "infeasible_reason":
             assert found[name] == [REASONS[int(code)] for code in plain]
         else:
-            assert same(np.array(found[name]), plain), name
+            assert same(found[name], plain), name
 
 
 @pytest.mark.parametrize("seed", SEEDS)

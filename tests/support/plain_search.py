@@ -6,10 +6,30 @@ from typing import Any
 
 import numpy as np
 
+from kernels.codes import REASON, REASONS
 from sweeper.study.output import Objective, StudyOutput
 
 Point = Mapping[str, Any]
 """A point: its metrics, and `infeasible_reason` as a code, 0 if it can run."""
+
+
+def judged(search: Sequence[Point], certain: Sequence[str]) -> list[Point]:
+    """The points, those that can run but lack a finite number in one of some columns as `not_finite`."""
+
+    def reason(point: Point) -> float:
+        lacks = not all(math.isfinite(point[name]) for name in certain)
+        return float(REASON.not_finite) if point["infeasible_reason"] == 0 and lacks else point["infeasible_reason"]
+
+    return [{**point, "infeasible_reason": reason(point)} for point in search]
+
+
+def counts(search: Sequence[Point]) -> str:
+    """How many points of a search without any that can run fail which check, most first, of equals as they are made."""
+    codes = [int(point["infeasible_reason"]) for point in search]
+    if 0 in codes:
+        return ""
+    ranked = sorted(set(codes), key=lambda code: (-codes.count(code), code))
+    return ", ".join(f"{REASONS[code]} {codes.count(code)}" for code in ranked)
 
 
 def costs(point: Point, objectives: Sequence[Objective]) -> tuple[float, ...]:
@@ -73,6 +93,8 @@ def _quantile(ordered: Sequence[float], share: float) -> float:
     return ordered[below] + (place - below) * (ordered[above] - ordered[below])
 
 
-def same(ours: np.ndarray, plain: Sequence[float]) -> bool:
-    """Whether two columns are equal up to rounding, NaN where the other is."""
-    return bool(np.allclose(ours, np.array(plain, np.float64), rtol=1e-12, atol=0.0, equal_nan=True))
+def same(ours: Sequence[float | None] | np.ndarray, plain: Sequence[float]) -> bool:
+    """Whether two columns are equal up to rounding; what is no finite number is not known in both."""
+    left, right = (np.array(column, np.float64) for column in (ours, plain))
+    left, right = (np.where(np.isfinite(column), column, np.nan) for column in (left, right))
+    return bool(np.allclose(left, right, rtol=1e-12, atol=0.0, equal_nan=True))

@@ -9,6 +9,7 @@ from sweeper.words.columns import DEFAULTS, default, engine_column, number_defau
 from sweeper.words.defaults import NAMED, NAMED_DEFAULTS
 from sweeper.words.metrics import CALCULON_METRICS, GRAPH_METRICS, OPERATOR_METRICS, PACKAGE_METRICS
 from sweeper.words.numbers import NUMBERS
+from sweeper.words.ranges import BY_UNIT, RATIO
 from sweeper.words.system import (
     ATTRIBUTES,
     ENTRY_DEFAULTS,
@@ -31,15 +32,16 @@ from sweeper.words.system import (
     ],
 )  # fmt: skip
 def test_a_column_ends_with_its_unit(unit: str, column: str) -> None:
-    assert vocabulary(x=free(unit, ""))["x"].column == column
-    assert vocabulary(x=free(unit, "", column="y"))["x"].column == "y"
+    assert vocabulary(x=free(unit, "", limits=RATIO))["x"].column == column
+    assert vocabulary(x=free(unit, "", column="y", limits=RATIO))["x"].column == "y"
 
 
 def test_kinds_of_numbers_allow_what_they_say() -> None:
-    assert (free("", "").positive, free("", "").default, free("", "").maximum) == (False, 0.0, math.inf)
-    assert (whole("").positive, whole("").integer, whole("").default) == (True, True, None)
-    assert (fraction("").positive, fraction("").maximum) == (False, 1.0)
-    assert (flag("").positive, flag("").integer, flag("").maximum) == (False, True, 1.0)
+    assert (free("s", "").positive, free("s", "").default, free("s", "").range) == (False, 0.0, BY_UNIT["s"])
+    copies = whole("", (1.0, 8.0))
+    assert (copies.positive, copies.integer, copies.default, copies.range) == (True, True, None, (1.0, 8.0))
+    assert (fraction("").positive, fraction("").range[1]) == (False, 1.0)
+    assert (flag("").positive, flag("").integer, flag("").range) == (False, True, (1.0, 1.0))
     parts = repeated(("core", "l1"), vocabulary(share=fraction("")))
     assert [attribute.column for attribute in parts.values()] == ["core_share", "l1_share"]
     assert list(parts) == ["core_share", "l1_share"]
@@ -50,7 +52,8 @@ def test_a_default_lies_in_the_range_of_its_number(name: str) -> None:
     attribute = NUMERIC[name]
     value = attribute.default
     if value is not None and not math.isnan(value):  # NaN: known to be unknown
-        assert 0.0 < value <= attribute.maximum or (value == 0.0 and not attribute.positive)
+        low, high = attribute.range
+        assert low <= value <= high or (value == 0.0 and not attribute.positive)
         assert not attribute.integer or value == int(value)
     assert attribute.column and attribute.about
 
@@ -65,7 +68,7 @@ def test_shares_of_a_rate_are_at_most_one() -> None:
     """Efficiencies are shares of a peak."""
     efficiencies = [name for name in NUMERIC if name.rpartition(".")[2].endswith("_efficiency")]
     assert len(efficiencies) >= 8
-    assert [name for name in efficiencies if NUMERIC[name].maximum != 1.0] == []
+    assert [name for name in efficiencies if NUMERIC[name].range[1] != 1.0] == []
 
 
 def test_numbers_of_a_study_have_the_values_that_nothing_says() -> None:
@@ -79,7 +82,7 @@ def test_numbers_of_a_study_have_the_values_that_nothing_says() -> None:
     assert {name: DEFAULTS[name] for name in ones} == dict.fromkeys(ones, 1.0)
     assert {name: DEFAULTS[name] for name in zeros} == dict.fromkeys(zeros, 0.0)
     assert [name for name in NUMBERS if NUMBERS[name].default is None] == ["chips", "dim_x"]
-    assert (NUMBERS["zero_stage"].maximum, NUMBERS["speculated_tokens"].maximum) == (3.0, 32.0)
+    assert (NUMBERS["zero_stage"].range[1], NUMBERS["speculated_tokens"].range[1]) == (3.0, 32.0)
     # mixed precision: master weight, momentum and variance in four bytes each; four years of 365 days
     assert NUMBERS["optimizer_state"].default == 12.0
     assert NUMBERS["lifetime"].default == 4 * 365 * 86400
@@ -90,7 +93,7 @@ def test_a_column_that_nothing_says() -> None:
     assert default("tensor_parallel") == 1.0
     assert default("partitioning") == "kernel_by_kernel"
     assert (default("calibration"), default("chip"), default("topology")) == ("uncalibrated", PLACEHOLDER, "")
-    assert number_default(Attribute("", "", 0.0)) == 0.0 and math.isnan(number_default(Attribute("", "")))
+    assert number_default(free("s", "", 0.0)) == 0.0 and math.isnan(number_default(Attribute("s", "")))
     assert {"chips", "dim_x"}.isdisjoint(DEFAULTS)
 
 
