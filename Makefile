@@ -18,7 +18,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup sweep figures test test-nightly mutate lint format bench lock clean
+.PHONY: help setup sweep figures test test-quick test-nightly mutate lint format bench lock clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -41,6 +41,9 @@ figures: $(STAMP)  ## evaluate the case studies and draw them into results/case_
 
 test: $(STAMP)  ## run the tests in two processes (ARGS="-k name" selects)
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
+
+test-quick: $(STAMP)  ## the same without benchmarks and what takes ten seconds and more
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder -m "not slow" $(ARGS)
 
 test-nightly: $(STAMP)  ## the same with ten times as many examples
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder --hypothesis-profile=nightly -o timeout=3000 $(ARGS)

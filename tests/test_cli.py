@@ -93,6 +93,7 @@ def test_every_command_has_help_with_an_example() -> None:
         assert f"sweeper {name}" in shown.output
 
 
+@pytest.mark.slow
 def test_claims_are_met() -> None:
     result = call("claims", "dfmodel", "--check", "--json")
     assert result.exit_code == 0, result.output

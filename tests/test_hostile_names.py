@@ -95,6 +95,7 @@ def tree(root: Path) -> dict[str, bytes]:
     return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
 
 
+@pytest.mark.slow
 def test_hostile_names_are_refused_and_write_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     builtin = write_files(tmp_path / "builtin", {name: FILES[name] for name in FILES})
     for module in (library_module, study_module):

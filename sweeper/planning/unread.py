@@ -1,7 +1,8 @@
 """What a study gives and nothing reads: a mistake, since it would be answered as if it had been heard.
 
-A column with several values must be read under every combination of structural values in which it has several: else the
-same rows come twice. A single value that is not the default must be read for every workload that it meets.
+A column with several values must be read under every combination of structural values in which it has several: else
+the same rows come twice. A single value that is not the default must be read for every workload that it meets, unless a
+study has to give it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,7 +18,7 @@ from sweeper.errors import Place, Problem, Problems, SpecError
 from sweeper.inputs.families import FAMILIES, family_of
 from sweeper.inputs.workloads import symbols_of
 from sweeper.planning.columns import Columns, structures
-from sweeper.study.columns import Stock
+from sweeper.study.columns import REQUIRED, Stock
 from sweeper.study.optimize import design_columns
 from sweeper.words.columns import default, engine_column, format_column, role_columns
 from sweeper.words.metrics import PACKAGE_METRICS
@@ -101,7 +102,7 @@ def _deaf(grid: Grid, name: str, readings: Sequence[Reading]) -> list[Reading]:
     return [
         reading
         for reading, values in silent
-        if len(values) > 1 or (values != {default(name)} and reading.workload not in hearing)
+        if len(values) > 1 or (values != {default(name)} and name not in REQUIRED and reading.workload not in hearing)
     ]
 
 

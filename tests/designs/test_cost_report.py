@@ -60,6 +60,7 @@ def reported(name: str) -> CostReport:
 # Sums
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DESIGNS)
 def test_dies_and_their_mounting_add_up_to_the_price(name: str) -> None:
     design = named_design(STOCK, name)

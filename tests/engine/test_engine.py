@@ -95,6 +95,7 @@ def test_one_point_at_a_time(study, every_point) -> None:  # type: ignore[no-unt
             assert alike(values[0], row[name]), (point, name)
 
 
+@pytest.mark.slow
 def test_tiles_and_chunks_do_not_matter(study, every_point, monkeypatch) -> None:  # type: ignore[no-untyped-def]
     best = rows(Plan(study))
     front_study = with_output(

@@ -21,6 +21,7 @@ def columns(path: Path, monkeypatch: pytest.MonkeyPatch, worth: float) -> dict[s
     return plan.points(numbers, plan.contents.all_columns)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("study", STUDIES)
 def test_compiled_or_one_by_one(study: str, monkeypatch: pytest.MonkeyPatch) -> None:
     path = ROOT / "specs" / "studies" / f"{study}.yaml"

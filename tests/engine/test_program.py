@@ -68,5 +68,5 @@ def test_stages_that_decide_whether_a_point_can_run_are_all_that_lead_to_the_rea
         stage(3, ("need", "side"), ("infeasible_reason",)),
         stage(4, ("infeasible_reason", "time"), ("rank",)),
     )
-    program = Program({}, stages, {}, {}, {}, {})
+    program = Program({}, stages, {}, {}, {}, {}, (), frozenset())
     assert program.feasibility == {0, 2, 3}

@@ -124,6 +124,7 @@ def test_tied_constants_are_one_number() -> None:
     assert constants["outer_link_efficiency"] == constants["link_efficiency"]
 
 
+@pytest.mark.slow
 def test_noise_shows_outside_the_sample_and_in_the_intervals(calibration: Calibration, exact: Fit) -> None:
     noise = np.random.default_rng(1).normal(0.0, 0.04, len(sample_of(calibration).points))
     fit = calibrate(calibration, made(calibration, TRUTH, noise))
@@ -134,6 +135,7 @@ def test_noise_shows_outside_the_sample_and_in_the_intervals(calibration: Calibr
     assert json.dumps(again.summary) == json.dumps(fit.summary)
 
 
+@pytest.mark.slow
 def test_a_row_left_out_is_predicted_without_it(calibration: Calibration) -> None:
     sample = sample_of(calibration)
     assert len(sample.points) <= FEW

@@ -72,6 +72,7 @@ def test_every_layout_and_every_bundled_table_are_registered() -> None:
         assert table["licence"]
 
 
+@pytest.mark.slow
 def test_sets_take_every_group_once_and_lose_no_row() -> None:
     groups = [group for entry in registry()["sets"] for group in entry["groups"]]
     assert len(groups) == len(set(groups))
@@ -152,6 +153,7 @@ def test_no_row_breaks_the_scoreboard(layout: str, data: st.DataObject) -> None:
     json.dumps(scoreboard(scored), allow_nan=False)
 
 
+@pytest.mark.slow
 def test_validate_scores_our_tables() -> None:
     result = call("validate", "--json")
     assert result.exit_code == 0, result.output

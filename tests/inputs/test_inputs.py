@@ -11,11 +11,12 @@ from kernels.draws import drawn as kernel_drawn
 from sweeper.engine.space import Axis, Grid
 from sweeper.inputs.families import FAMILIES, family_of
 from sweeper.inputs.numbers import Surroundings, array, attribute_of, constant, number, selector_of, values_of
-from sweeper.inputs.workloads import mapping_values, remembered
+from sweeper.inputs.workloads import parameters, remembered
 from sweeper.library.entries import Value
 from sweeper.library.library import Library
 from sweeper.library.uncertain import is_uncertain, key_of, values_in
 from sweeper.planning.plan import Plan
+from sweeper.study.columns import Stock
 from sweeper.study.study import load_study
 from sweeper.words.system import ATTRIBUTES, NUMERIC
 from tests.support.small_specs import FILES, write_files
@@ -170,12 +171,20 @@ def test_the_role_that_stands_in_gives_way_to_one_that_is_named(box: Surrounding
     assert values_of(box.grid, "calibration") == ("uncalibrated",)
 
 
-def test_mapping_columns_that_do_not_vary_are_filled_in(box: Surroundings) -> None:
-    found = mapping_values(box, ("microbatch", "tensor_parallel"), {"microbatch": np.array([1.0, 2.0])}, 2)
-    assert {name: values.tolist() for name, values in found.items()} == {
-        "microbatch": [1.0, 2.0],
-        "tensor_parallel": [1.0, 1.0],
+def test_parameters_of_a_graph_are_numbers_that_an_axis_may_replace(tmp_path: Path) -> None:
+    library = Library.load([write_files(tmp_path, FILES)])
+    workload = Stock(library).workload("toy")
+    given = parameters(Surroundings(Grid((), 0, 0), library, {}), workload)
+    assert {name: column.build({}, 1).tolist() for name, column in given.items()} == {
+        "hidden": [64.0],
+        "samples": [32.0],
+        "word": [2.0],
     }
+    assert given["word"].sources == (("invented", "assumed"),)
+    axis = Axis("samples", ("workload.samples",), ((8.0,), (16.0,)), False)
+    swept = parameters(Surroundings(Grid((axis,), 1, 0), library, {}), workload)["samples"]
+    assert (swept.needs, swept.made_of) == (frozenset({"workload.samples"}),) * 2
+    assert swept.build({"workload.samples": np.array([16.0, 8.0])}, 2).tolist() == [16.0, 8.0]
 
 
 def test_a_builder_remembers_its_last_values_only() -> None:

@@ -52,7 +52,7 @@ def test_curves_have_the_source_of_their_entry(tmp_path: Path) -> None:
         ("[[1 flop, 0.5]]", "must descend to 0"),
         ("[[0 flop, 0.5], [1 flop, 0.9]]", "must descend to 0"),
         ("[[1 flop, 0.9], [1 flop, 0.8], [0 flop, 0.5]]", "must descend to 0"),
-        ("[[0 flop, 1.5]]", "at most 1"),
+        ("[[0 flop, 1.5]]", "from 1e-12 to 1"),
         ("[[0 B, 0.5]]", "need a quantity in flop"),
         ("[[0 flop]]", "found 1 values"),
     ],

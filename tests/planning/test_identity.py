@@ -64,6 +64,7 @@ def changed(checkout: Path, files: list[Path], edit: Callable[[str], str]) -> di
             file.write_text(text)
 
 
+@pytest.mark.slow
 def test_what_does_not_touch_the_bytes_leaves_every_name_unchanged(checkout: Path, before: dict[str, str]) -> None:
     """Statements and comments in pictures, the command line and replications; comments everywhere; documents."""
     rooms = [checkout / "replications", *(checkout / "sweeper" / name for name in ("views", "commands", "evidence"))]
@@ -76,6 +77,7 @@ def test_what_does_not_touch_the_bytes_leaves_every_name_unchanged(checkout: Pat
     assert changed(checkout, evaluated, lambda text: f"{text}\n# a remark\n") == before
 
 
+@pytest.mark.slow
 def test_a_change_of_one_familys_physics_leaves_the_runs_of_the_others_valid(
     checkout: Path, before: dict[str, str]
 ) -> None:

@@ -59,6 +59,7 @@ def damage(tree: Any, chance: random.Random) -> None:
         holder[key] = holder[key][:at] + chance.choice("*{}().,:/-1e \n'\\") + holder[key][at + 1 :]
 
 
+@pytest.mark.slow
 @settings(max_examples=400, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.integers(0, 2**32), st.integers(1, 4))
 def test_damaged_specs_are_read_or_refused(tmp_path: Path, seed: int, wounds: int) -> None:

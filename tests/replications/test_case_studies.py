@@ -525,6 +525,7 @@ def test_all_reduce_is_the_ring_of_the_closed_form() -> None:
 # --- pictures -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_every_case_has_a_study_and_pictures(tmp_path: Path) -> None:
     for case in CASES:
         assert (builtin_specs() / "studies" / f"{case}.yaml").exists()

@@ -133,6 +133,7 @@ def test_what_is_set_aside_is_what_devices_and_lanes_take() -> None:
         assert library.find("link", network).values["bandwidth"].number == lane_rate
 
 
+@pytest.mark.slow
 def test_every_row_can_be_built() -> None:
     """No row lacks anything, and every product of a node, a memory and a network is there."""
     assert make_plan(STUDIES / "node_scaling.yaml").point_count == 7 * 4 * 3 * 3

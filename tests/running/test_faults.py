@@ -150,6 +150,7 @@ def test_a_second_signal_kills(tmp_path: Path) -> None:
             driver.kill()
 
 
+@pytest.mark.slow
 def test_interrupted_and_killed_runs_on_ray_are_resumed_and_leave_nothing_behind(
     tmp_path: Path, expected_long: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -184,6 +185,7 @@ def test_interrupted_and_killed_runs_on_ray_are_resumed_and_leave_nothing_behind
     assert dataset(directory) == expected_long
 
 
+@pytest.mark.slow
 def test_a_machine_killed_in_the_middle_of_a_run(ray_cluster: Any, tmp_path: Path) -> None:
     """Its workers die with it, no chunk is blamed, and the other machines finish the work."""
     victim = ray_cluster.add_node(num_cpus=2, object_store_memory=100 << 20)

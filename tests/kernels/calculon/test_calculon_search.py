@@ -214,7 +214,7 @@ def test_the_hundred_best(plan: Plan, tmp_path: Path) -> None:
         ("[[0 flop, 0.1], [1 Gflop, 0.6]]", "must descend to 0"),
         ("[[1 Gflop, 0.6]]", "must descend to 0"),
         ("[[1 GB, 0.6], [0 flop, 0.1]]", "need a quantity in flop"),
-        ("[[1 Gflop, 1.6], [0 flop, 0.1]]", "at most 1"),
+        ("[[1 Gflop, 1.6], [0 flop, 0.1]]", "from 1e-12 to 1"),
         ("[[1 Gflop], [0 flop, 0.1]]", "a step is"),
     ],
 )

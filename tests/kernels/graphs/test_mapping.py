@@ -212,7 +212,7 @@ def test_gpt3_1t_on_sn30_as_published(tmp_path: Path) -> None:
     assert (ours["partitions"], ours["mapping_exact"], ours["mapping_gap"]) == (6, 1, 0)
     assert ours["mapping_time_s"] == pytest.approx(ours["graph_time_s"], rel=1e-12)
     assert ours["mapping_bound_s"] == ours["mapping_time_s"]
-    assert np.isnan(by_hand["mapping_time_s"])
+    assert by_hand["mapping_time_s"] is None
     fewest = rows.filter(sharding="least_bytes", partitioning="optimal")
     assert fewest["sharding_cost"].item() == 419_430_400
     # The published sharding splits one sum of 18 elementwise kernels by a tie; the fewest operations split more.
@@ -265,6 +265,7 @@ def test_gpt3_175b_on_sn10(tmp_path: Path) -> None:
 JOINT = """
 study: joint
 title: Sharding before the partition, or with it
+override: memory
 axes: {workload: gpt3_175b_forward, chip: sn10, memory: [ddr4_sn10, hbm3], link: [pcie5, nvlink4], chips: 8,
        topology: ring, dim_x: 8, tensor_parallel: 8, chip.sram_capacity: [150 MB, 320 MB], overlap: [none, full],
        sharding: [least_bytes, least_time, joint], partitioning: optimal}
@@ -272,6 +273,7 @@ output: {mode: all, columns: COLUMNS}
 """.replace("COLUMNS", COLUMNS)
 
 
+@pytest.mark.slow
 def test_joint_choice_is_never_worse(tmp_path: Path) -> None:
     """Few enough shardings to try all: proved to be the best, at least as good as the sharding found alone."""
     rows = study(JOINT, tmp_path / "joint.yaml")

@@ -287,9 +287,10 @@ def gpt3_1t() -> Workload:
 
 def arrays_of(workload: Workload) -> dict[str, np.ndarray]:
     numbers = {name: np.ones(1) for name in ("microbatch", "tensor_parallel", "pipeline_parallel", "data_parallel")}
+    symbols = {**numbers, **{name: np.full(1, value) for name, value in workload.parameters.items()}}
     return {
         "kernel_traits": traits(workload),
-        "kernel_dims": dimensions(workload, numbers, 1)[0],
+        "kernel_dims": dimensions(workload, symbols, 1)[0],
         "graph_edges": edges(workload),
     }
 
