@@ -16,7 +16,7 @@ from sweeper.engine.evaluation import evaluate
 from sweeper.engine.fuse import WORTH
 from sweeper.engine.program import Program, UnknownColumn
 from sweeper.engine.space import Grid, grids
-from sweeper.errors import NoSuchPoint, Place, SpecError
+from sweeper.errors import NoSuchPoint, SpecError
 from sweeper.inputs.packages import PACKAGE_TABLES
 from sweeper.planning.chunks import Chunks
 from sweeper.planning.columns import Columns, structures, with_structure
@@ -151,7 +151,7 @@ class Plan:
         one that nothing reads, has impossible amounts, or an objective that nobody can know."""
         if self.point_count > LARGEST:
             message = f"the study has {self.point_count:.3g} points; at most {LARGEST:.3g} can be numbered"
-            raise SpecError([self._place("axes").problem(message)])
+            raise SpecError([self.study.place("axes").problem(message)])
         wanted = (self.contents.searched_columns, self.contents.all_columns)
         for grid, structure in structures(self.grids):
             asked = self.study.asked[self.grids.index(grid)] if self.study.asked else {}
@@ -162,22 +162,16 @@ class Plan:
                     if error.column in PACKAGE_TABLES and "package" not in grid.columns:
                         message = "costs of packages need a package; add an axis such as package: a100"
                         raise SpecError([asked["chip_cost"].place.problem(message)]) from None
-                    raise SpecError([self._place(error.column).problem(str(error))]) from None
+                    raise SpecError([self.study.place(error.column).problem(str(error))]) from None
                 arrays = [name for name in names if program.is_array(name)]
                 if arrays:
                     message = f"'{arrays[0]}' is an array; see `sweeper explain`"
-                    raise SpecError([self._place(arrays[0]).problem(message)])
+                    raise SpecError([self.study.place(arrays[0]).problem(message)])
             for message in self.columns.impossible(grid, structure, program):
                 raise SpecError([asked["workload"].place.problem(message)])
         problems = unread(self.columns, self.grids, wanted)
         problems.extend(unknown_objectives(self.columns, self.grids))
         problems.raise_any()
-
-    def _place(self, word: str) -> Place:
-        """Where the study names a column that it wants, on its own or in an expression; else its beginning."""
-        places = self.study.places
-        within = (place for text, place in places.items() if word in text)
-        return places.get(word) or next(within, Place(str(self.study.path), 1, 1, word))
 
     def warm_up(self) -> None:
         """Compile what will be worth it into the cache on disk, by evaluating the first point of each program."""

@@ -23,7 +23,7 @@ def unknown_objectives(columns: Columns, grids: Sequence[Grid]) -> Problems:
     for grid, structure in structures(grids):
         for objective in columns.study.objectives:
             program = columns.program(grid, structure, (objective.column,))
-            place = columns.study.places[objective.column]
+            place = columns.study.place(objective.column)
             for message in (*_unknown(grid, program, objective.column), *_unpriced(grid, program, objective.column)):
                 problems[place, f"{objective.column} {message}"] = None
     return Problems(place.problem(message) for place, message in problems)

@@ -49,7 +49,10 @@ class Reading:
 
 
 def unread(columns: Columns, grids: Sequence[Grid], wanted: Sequence[Sequence[str]]) -> Problems:
-    """Columns that a box gives other than by default and on which none of the wanted columns depends."""
+    """Columns that a box gives other than by default and on which none of the wanted columns depends.
+
+    The first of the lists of wanted columns is what a search asks for.
+    """
     problems = Problems()
     for number, grid in enumerate(grids):
         programs = {
@@ -70,8 +73,9 @@ def _read(columns: Columns, grid: Grid, programs: Sequence[Program]) -> frozense
     if optimize is None:
         return read
     names = optimize.columns(grid.columns)
-    inputs = frozenset[str]().union(*(program.inputs_read for program in programs))
-    return read.union(names[at] for column, at in design_columns(names, grid.columns).items() if column in inputs)
+    # Rows show what was found of each of them: only what the search asks for counts.
+    deciding = programs[0].inputs_read
+    return read.union(names[at] for column, at in design_columns(names, grid.columns).items() if column in deciding)
 
 
 def _of_box(columns: Columns, grid: Grid, number: int, readings: Sequence[Reading]) -> Iterator[Problem]:
@@ -90,7 +94,7 @@ def _of_box(columns: Columns, grid: Grid, number: int, readings: Sequence[Readin
     ranges = study.optimize.ranges if study.optimize is not None else ()
     for name in ranges:
         if name not in grid.columns and not any(name in reading.columns for reading in readings):
-            yield study.places[name].problem(f"nothing reads {name} in box {number + 1}")
+            yield study.place(name).problem(f"nothing reads {name} in box {number + 1}")
 
 
 def _deaf(grid: Grid, name: str, readings: Sequence[Reading]) -> list[Reading]:

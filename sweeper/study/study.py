@@ -57,6 +57,11 @@ class Study:
     asked: tuple[Mapping[str, Asked], ...] = ()
     places: Mapping[str, Place] = field(default_factory=dict)
 
+    def place(self, word: str) -> Place:
+        """Where the study names a column that it wants, alone or in an expression; else its beginning."""
+        within = (place for text, place in self.places.items() if word in text)
+        return self.places.get(word) or next(within, Place(str(self.path), 1, 1, word))
+
 
 def load_study(path: Path | str, library_dirs: Sequence[Path | str] = ()) -> Study:
     """Read a study; its library is `library_dirs`, earlier ones first, and then the built-in one.
@@ -114,18 +119,20 @@ def _idle_overrides(drafts: Sequence[BoxDraft], read: Sequence[ReadBox]) -> Iter
 
 
 def _places(written: Mapping[str, Node]) -> dict[str, Place]:
-    """Where a study names a column that it wants, or a key of its own."""
-    inside = [node for key in ("optimize", "output", "objective") if key in written for node in _scalars(written[key])]
-    return {node.text: node.place for node in reversed(inside)}
+    """Where a study names a column that it wants, as a text or as a key; of several places the first."""
+    named = [pair for key in ("optimize", "output", "objective") if key in written for pair in _named(written[key])]
+    return dict(reversed(named))
 
 
-def _scalars(node: Node) -> Iterator[Node]:
-    """Scalars at and below a node."""
+def _named(node: Node) -> Iterator[tuple[str, Place]]:
+    """Keys and texts at and below a node, with their places."""
+    if isinstance(node.value, dict):
+        yield from ((key, node.key_place(key)) for key in node.value)
     if isinstance(node.value, dict | tuple):
         for child in node.value.values() if isinstance(node.value, dict) else node.value:
-            yield from _scalars(child)
+            yield from _named(child)
     else:
-        yield node
+        yield node.text.strip(), node.place
 
 
 def optimized(study: Study, replacements: Mapping[str, Any]) -> Study:

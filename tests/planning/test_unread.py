@@ -223,3 +223,23 @@ def test_parameters_that_decide_how_many_kernels_there_are_are_fixed(tmp_path: P
 @pytest.mark.parametrize("path", sorted((builtin_specs() / "studies").glob("*.yaml")), ids=lambda path: path.stem)
 def test_no_built_in_study_raises_a_false_alarm(path: Path) -> None:
     assert sweeper.plan(path).point_count
+
+
+def test_a_range_to_optimize_over_must_be_read_too(tmp_path: Path) -> None:
+    text = f"{GRAPH}objective: {{minimise: iteration_time_s}}\noptimize:\n  ranges:\n    NAME: [0.5, 0.9]\n"
+    assert plan_of(tmp_path, text.replace("NAME: [0.5, 0.9]", "link.bandwidth: [100 GB/s, 400 GB/s]")).point_count == 1
+    with pytest.raises(SpecError, match=r"nothing reads calibration\.gemm_efficiency in box 1") as caught:
+        plan_of(tmp_path, text.replace("NAME", "calibration.gemm_efficiency"))
+    assert [(problem.line, problem.column) for problem in caught.value.problems] == [(len(GRAPH.splitlines()) + 4, 5)]
+
+
+def test_what_is_wanted_is_named_where_it_stands(tmp_path: Path) -> None:
+    lines = len(GRAPH.splitlines())
+    for wanted, place in (
+        ("output:\n  columns: [iteration_time_s, no_such_column]", (lines + 2, 31)),
+        ("output: {columns: [kernel_dims]}", (lines + 1, 20)),
+        ("objective: {minimise: no_such_column}", (lines + 1, 23)),
+    ):
+        with pytest.raises(SpecError) as caught:
+            plan_of(tmp_path, f"{GRAPH}{wanted}\n")
+        assert [(problem.line, problem.column) for problem in caught.value.problems] == [place]
