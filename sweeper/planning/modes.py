@@ -75,7 +75,8 @@ def feasible_points(columns: Columns, wanted: Wanted, grid: Grid, ranges: Ranges
     def evaluated(tile: Ranges) -> Rows:
         points, values, reasons = columns.feasible(grid, grid.slice(tile), wanted.all_columns)
         known = judged(values, wanted.certain_columns)
-        tried = counted(reasons[None])[0] + counted(known[None])[0] - counted(np.zeros((1, len(known))))[0]
+        tried = counted(reasons[None])[0] + counted(known[None])[0]
+        tried[0] -= len(known)
         kept = known == 0.0
         return Rows(points[kept], {name: each[kept] for name, each in values.items()}, tried)
 

@@ -43,7 +43,8 @@ def judged(values: Mapping[str, np.ndarray], names: Iterable[str]) -> np.ndarray
 def counted(reasons: np.ndarray) -> np.ndarray:
     """Points [search, reason] of reasons [search, point]."""
     searches = len(reasons)
-    places = np.arange(searches)[:, None] * len(REASONS) + reasons.astype(np.int64)
+    places = reasons.astype(np.int64)
+    places += np.arange(searches)[:, None] * len(REASONS)
     return np.bincount(places.reshape(-1), minlength=searches * len(REASONS)).reshape(searches, len(REASONS))
 
 
