@@ -128,6 +128,21 @@ def test_a_part_of_another_chip_is_a_mistake_unless_it_is_meant(tmp_path: Path, 
     assert mistakes(tmp_path, written({**AXES, **planted}, override)) == []
 
 
+@pytest.mark.parametrize(
+    "planted",
+    [
+        {"calibration": "a100_megatron_2022"},
+        {"chip": "a100_half_die", "calibration": "a100_gemm_bf16"},
+        {"chip": "h100_sxm5_80gb", "memory": "hbm3_h100", "calibration": "h100_nanotron", "compute_format": "fp8"},
+        {"chip": "tpu_v5p_chip", "memory": "hbm2e_tpu_v5p", "calibration": "tpu_v5p_maxtext"},
+        {"package": "a100"},
+    ],
+    ids=lambda planted: "-".join(planted.values()),
+)
+def test_what_goes_together_needs_no_override(tmp_path: Path, planted: dict[str, str]) -> None:
+    assert mistakes(tmp_path, written({**AXES, **planted})) == []
+
+
 @pytest.mark.parametrize(("template", "technology"), TECHNOLOGIES)
 def test_a_technology_of_another_ladder_is_a_mistake_unless_it_is_meant(
     tmp_path: Path, template: str, technology: str
