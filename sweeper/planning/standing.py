@@ -7,7 +7,6 @@ import numpy as np
 import pyarrow as pa
 
 from sweeper.engine.space import Grid
-from sweeper.inputs.families import family_of
 from sweeper.inputs.numbers import selector_of, values_of
 from sweeper.library.library import Library
 from sweeper.planning.schema import NAMES, field
@@ -36,20 +35,13 @@ def uncalibrated_times(library: Library) -> str:
 
 
 def standings(study: Study, grid: Grid, numbers: np.ndarray) -> pa.Array:
-    """The standing of points numbered within a box."""
+    """The standing of points numbered within a box. Workloads that read no calibration have the default one."""
     digits = grid.digits(numbers)
-    codes, values = zip(*(_codes(grid, name, digits) for name in ("workload", "chip", "calibration")), strict=True)
-    table = np.array(
-        [
-            [
-                [STANDINGS.index(_standing(study, workload, chip, calibration)) for calibration in values[2]]
-                for chip in values[1]
-            ]
-            for workload in values[0]
-        ],
-        np.int32,
-    )
-    return pa.DictionaryArray.from_arrays(table[codes], pa.array(STANDINGS))
+    codes, (chips, calibrations) = zip(*(_codes(grid, name, digits) for name in ("chip", "calibration")), strict=True)
+    table = [
+        [STANDINGS.index(_standing(study.library, chip, calibration)) for calibration in calibrations] for chip in chips
+    ]
+    return pa.DictionaryArray.from_arrays(np.array(table, np.int32)[codes], pa.array(STANDINGS))
 
 
 def _codes(grid: Grid, name: str, digits: Sequence[np.ndarray]) -> tuple[np.ndarray, tuple[str, ...]]:
@@ -59,8 +51,8 @@ def _codes(grid: Grid, name: str, digits: Sequence[np.ndarray]) -> tuple[np.ndar
     return codes, tuple(map(str, values_of(grid, name)))
 
 
-def _standing(study: Study, workload: str, chip: str, calibration: str) -> str:
-    entry = study.library.find("calibration", calibration)
-    if family_of(study.workloads[workload]) == "graph" or "chip" not in entry.fits:
+def _standing(library: Library, chip: str, calibration: str) -> str:
+    entry = library.find("calibration", calibration)
+    if "chip" not in entry.fits:
         return UNCALIBRATED
-    return CALIBRATED if entry.belongs_to(study.library.find("chip", chip)) else ELSEWHERE
+    return CALIBRATED if entry.belongs_to(library.find("chip", chip)) else ELSEWHERE
