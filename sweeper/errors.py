@@ -1,6 +1,6 @@
 """What can go wrong, as exceptions with an exit code; a mistake in a file is a `Problem` with its position."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -136,6 +136,16 @@ def unknown(what: str, word: str, allowed: Iterable[str], also: Iterable[str] = 
     hint = f", did you mean {folded[near[0]]!r}?" if near else ""
     listed = ", ".join(names[:40]) + (f", ... ({len(names)} in all)" if len(names) > 40 else "")
     return f"unknown {what} {brief(word)}{hint} (allowed: {listed or 'nothing'})"
+
+
+def listed(names: Sequence[str], most: int = 5) -> str:
+    """The first names of a list, and how many more there are.
+
+    >>> listed(["a", "b", "c"], most=2)
+    'a, b and 1 more'
+    """
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
 
 
 def brief(value: object) -> str:

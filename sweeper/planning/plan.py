@@ -25,7 +25,7 @@ from sweeper.planning.identity import code_used, library_used
 from sweeper.planning.schema import ENCODING, dataset_rows
 from sweeper.planning.standing import STANDING, standings
 from sweeper.planning.trials import with_trials
-from sweeper.planning.tried import with_counts
+from sweeper.planning.tried import counts_of, with_counts
 from sweeper.planning.unknown import unknown_objectives
 from sweeper.planning.unread import unread
 from sweeper.study.study import Study, load_study
@@ -195,6 +195,10 @@ class Plan:
         rows = self.contents.mode.rows(self.columns, self.contents, grid, ranges)
         values = {**rows.values, STANDING: standings(self.study, grid, rows.numbers)}
         return with_counts(dataset_rows(self.schema, self.contents.axes, grid, rows.numbers, values), rows.tried)
+
+    def tried(self, rows: pa.Table) -> dict[str, int]:
+        """Points that were tried for the rows of a chunk, by what became of them."""
+        return counts_of(rows)
 
     def points(self, point_ids: Sequence[int], wanted: Sequence[str]) -> dict[str, np.ndarray]:
         """Columns of some points of one box, by their numbers in the study."""

@@ -70,6 +70,12 @@ def with_counts(rows: pa.Table, counts: np.ndarray) -> pa.Table:
     return rows.replace_schema_metadata({**(rows.schema.metadata or {}), TRIED: json.dumps(by_reason(counts))})
 
 
+def counts_of(rows: pa.Table) -> dict[str, int]:
+    """The counts that rows carry; none if they carry none."""
+    counts: dict[str, int] = json.loads((rows.schema.metadata or {}).get(TRIED, b"{}"))
+    return counts
+
+
 def counts_field() -> pa.Field:
     """The column of counts by reason."""
     about = "where no point of a search can run: how many fail which check"

@@ -6,7 +6,7 @@ import numpy as np
 
 from sweeper.engine.program import InputColumn, Program
 from sweeper.engine.space import Grid
-from sweeper.errors import Place, Problems
+from sweeper.errors import Place, Problems, listed
 from sweeper.inputs.numbers import values_of
 from sweeper.planning.columns import Columns, structures
 from sweeper.words.columns import role_columns
@@ -14,7 +14,7 @@ from sweeper.words.system import ROLES
 
 PRICED = ("chip", "memory")
 """Roles whose entries must have a price where an objective counts money."""
-MOST_NAMED = 5
+ADVICE = "say it in the library or the study, or choose another objective"
 
 
 def unknown_objectives(columns: Columns, grids: Sequence[Grid]) -> Problems:
@@ -37,7 +37,7 @@ def _unknown(grid: Grid, program: Program, objective: str) -> Iterator[str]:
         if concerns and not column.array and len(column.needs) <= 1:
             absent = [label for label, value in _by_value(grid, column).items() if np.isnan(value)]
             if absent:
-                yield f"cannot be known: {_listed(absent)} says nothing of {name} ({column.about})"
+                yield f"cannot be known: {listed(absent)} says nothing of {name} ({column.about}); {ADVICE}"
 
 
 def _unpriced(grid: Grid, program: Program, objective: str) -> Iterator[str]:
@@ -53,13 +53,13 @@ def _unpriced(grid: Grid, program: Program, objective: str) -> Iterator[str]:
         by_entry = [_by_value(grid, column) for column in prices]
         free = [label for label in (by_entry[0] if by_entry else ()) if all(not by.get(label, 1.0) for by in by_entry)]
         if free:
-            yield f"would count nothing for the {role} {_listed(free)}, which has no price"
+            yield f"would count nothing for the {role} {listed(free)}, which has no price; {ADVICE}"
 
 
 def _by_value(grid: Grid, column: InputColumn) -> Mapping[str, float]:
     """Values of an input that depends on one column at most, by what that column says."""
     if not column.needs:
-        (selector,) = [name for name in column.made_of if name in ROLES][:1] or [column.name]
+        (selector,) = [name for name in sorted(column.made_of) if name in ROLES][:1] or [column.name]
         labels = [str(value) for value in values_of(grid, selector)[:1]] if selector in ROLES else ["the study"]
         return dict(zip(labels, column.build({}, 1).tolist(), strict=False))
     (selector,) = column.needs
@@ -67,9 +67,3 @@ def _by_value(grid: Grid, column: InputColumn) -> Mapping[str, float]:
     codes = np.arange(float(len(given.values)))
     values = column.build({selector: codes if isinstance(given.values[0], str) else given.numbers}, len(codes))
     return dict(zip(map(str, given.values), values.tolist(), strict=True))
-
-
-def _listed(labels: Sequence[str]) -> str:
-    return ", ".join(labels[:MOST_NAMED]) + (
-        f" and {len(labels) - MOST_NAMED} more" if len(labels) > MOST_NAMED else ""
-    )

@@ -14,7 +14,7 @@ import numpy as np
 from kernels.models import MODELS
 from sweeper.engine.program import Program, UnknownColumn
 from sweeper.engine.space import Grid
-from sweeper.errors import Place, Problem, Problems, SpecError
+from sweeper.errors import Place, Problem, Problems, SpecError, listed
 from sweeper.inputs.families import FAMILIES, family_of
 from sweeper.inputs.workloads import symbols_of
 from sweeper.planning.columns import Columns, structures
@@ -28,7 +28,7 @@ Structure = Mapping[str, str]
 """Values of the columns that choose equations."""
 
 MOST_NAMED = 5
-"""Columns and combinations that a message names at most."""
+"""Values and combinations that a message names at most."""
 
 
 @dataclass(frozen=True)
@@ -90,11 +90,13 @@ def _of_box(columns: Columns, grid: Grid, number: int, readings: Sequence[Readin
             yield asked.place.problem(_message(columns, grid, name, deaf, readings))
     for place, heard in sets.items():
         if not any(heard):
-            yield place.problem("nothing reads any of these assumptions")
+            yield place.problem("nothing reads any of these assumptions for these workloads: leave the set out")
     ranges = study.optimize.ranges if study.optimize is not None else ()
     for name in ranges:
         if name not in grid.columns and not any(name in reading.columns for reading in readings):
-            yield study.place(name).problem(f"nothing reads {name} in box {number + 1}")
+            yield study.place(name).problem(
+                f"nothing reads {name} in box {number + 1}: a search finds no best value of it; leave it out"
+            )
 
 
 def _deaf(grid: Grid, name: str, readings: Sequence[Reading]) -> list[Reading]:
@@ -158,7 +160,7 @@ def _advice(columns: Columns, grid: Grid, name: str, deaf: Reading) -> str:
     metrics += PACKAGE_METRICS if "package" in grid.columns else ()
     deciding = [metric for metric in dict.fromkeys(metrics) if name in _reads_alone(columns, grid, deaf, metric)]
     if deciding:
-        return f"it decides only columns that the study does not keep, such as {', '.join(deciding[:MOST_NAMED])}"
+        return f"it decides only columns that the study does not keep, such as {listed(deciding)}"
     if _family_reads(family, name):
         return f"equations of the family {family} read it, but only under other choices or entries of the library"
     readers = _readers(columns, name)

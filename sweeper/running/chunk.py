@@ -1,7 +1,6 @@
 """One chunk, from number to receipt: what every worker does, in this process or on another machine."""
 
 import hashlib
-import json
 import os
 import platform
 import resource
@@ -23,9 +22,6 @@ from sweeper.running.store import Receipt, RunnablePlan, encode, write_part
 
 FEASIBLE = "feasible"
 """Boolean column by which feasible rows are counted."""
-
-TRIED = b"sweeper.tried"
-"""Key under which the metadata of a plan's rows may have, as JSON, its points by what became of them."""
 
 OUR_PACKAGES = ("kernels", "sweeper")
 
@@ -75,7 +71,7 @@ def compute(job: Job, chunk: int) -> Receipt | Failure:
         points=job.plan.chunk_points(chunk),
         rows=rows.num_rows,
         feasible=int(pc.sum(rows[FEASIBLE]).as_py() or 0) if FEASIBLE in rows.column_names else None,
-        tried=json.loads((rows.schema.metadata or {}).get(TRIED, b"{}")),
+        tried=dict(job.plan.tried(rows)),
         bytes=size,
         sha256=digest,
         seconds=round(time.monotonic() - started, 4),

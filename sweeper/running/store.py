@@ -82,6 +82,9 @@ class RunnablePlan(Protocol):
     def evaluate(self, chunk: int) -> pa.Table:
         """Rows of one chunk."""
 
+    def tried(self, rows: pa.Table) -> Mapping[str, int]:
+        """Points that were tried for the rows of a chunk, by what became of them."""
+
     def warm_up(self) -> None:
         """Compile all kernels into the on-disk cache."""
 

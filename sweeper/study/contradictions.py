@@ -50,15 +50,12 @@ def _of_dimensions(draft: BoxDraft, owners: Mapping[str, WrittenAxis], stock: St
     """The extents of the network's dimensions must multiply to the chips, along dimensions that the topology has."""
     if not draft.names("chips") or not draft.names("dim_x"):
         return
-    unlike = [
-        f"{' x '.join(f'{extent:g}' for extent in extents)} is not {chips:g}"
-        for chips, *extents in draft.combinations(("chips", *DIMENSIONS))
-        if math.prod(map(float, extents)) != chips
-    ]
-    if unlike:
-        more = f" ({len(unlike)} combinations)" if len(unlike) > 1 else ""
-        advice = "give them in a table with where: dim_x*dim_y*dim_z == chips"
-        yield owners["dim_x"].place.problem(f"the dimensions do not hold the chips: {unlike[0]}{more}; {advice}")
+    for chips, *extents in draft.combinations(("chips", *DIMENSIONS)):
+        if math.prod(map(float, extents)) != chips:
+            unlike = f"{' x '.join(f'{extent:g}' for extent in extents)} is not {chips:g}"
+            advice = "give them in a table with where: dim_x*dim_y*dim_z == chips"
+            yield owners["dim_x"].place.problem(f"the dimensions do not hold the chips: {unlike}; {advice}")
+            break
     for topology, *extents in draft.combinations(("topology", *DIMENSIONS)) if draft.names("topology") else ():
         count = len(stock.library.find("topology", str(topology)).dimensions)
         beyond = [name for name, extent in zip(DIMENSIONS[count:], extents[count:], strict=True) if extent != 1]

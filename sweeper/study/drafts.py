@@ -69,7 +69,7 @@ class BoxDraft:
     overrides: Mapping[str, Place] = field(default_factory=dict)
     read: dict[str, Axis] = field(default_factory=dict)
 
-    def combinations(self, columns: Sequence[str]) -> list[Row]:
+    def combinations(self, columns: Sequence[str]) -> Iterator[Row]:
         """Values of some columns that occur together, defaults included: those of one axis as its rows have them."""
         together: list[list[dict[str, float | str]]] = []
         for axis in self.read.values():
@@ -79,7 +79,7 @@ class BoxDraft:
                 together.append([dict(zip(at, row, strict=True)) for row in rows])
         usual = {name: default(name) for name in columns}
         combined = ({**usual, **{k: v for part in parts for k, v in part.items()}} for parts in product(*together))
-        return [tuple(values[name] for name in columns) for values in combined]
+        return (tuple(values[name] for name in columns) for values in combined)
 
     def names(self, column: str) -> tuple[str, ...]:
         """Names that the box gives in a column; none if it does not give the column."""

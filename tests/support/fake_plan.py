@@ -103,6 +103,9 @@ class FakePlan:
         columns = [pa.array(points), chips, pa.array(bandwidth), pa.array(seconds), pa.array(seconds < 400.0)]
         return pa.table(columns, names=self.schema.names)
 
+    def tried(self, rows: pa.Table) -> dict[str, int]:
+        return {}
+
     def warm_up(self) -> None:
         return None
 
