@@ -183,6 +183,28 @@ def test_links_to_absent_dies_are_absent() -> None:
     compare(on_carrier({"count": 0.0}, {"core_area_mm2": 80.0}, [(0, 1, link_numbers(Random(0)) | {"count": 2.0})]))
 
 
+OTHER_WAFERS = {
+    "wafer_diameter_mm": 200.0,
+    "wafer_panel_x_mm": 400.0,
+    "wafer_panel_y_mm": 400.0,
+    "wafer_edge_exclusion_mm": 9.0,
+    "wafer_scribe_mm": 1.0,
+}
+
+
+@pytest.mark.parametrize("number", OTHER_WAFERS)
+def test_equal_dies_of_other_wafers_are_counted_apart(number: str) -> None:
+    """The kernel counts the dies of a wafer once for all dies of its size."""
+    panel = {"wafer_panel_x_mm": 500.0, "wafer_panel_y_mm": 500.0} if "panel" in number else {}
+    die = {**WAFER, **MACHINES, **panel, "core_area_mm2": 80.0}
+    dies = [({"parent": -1}, {**WAFER, **MACHINES}, [SILICON])]
+    dies += [({"parent": 0}, {**die, **other}, [SILICON]) for other in ({}, {number: OTHER_WAFERS[number]})]
+    package = tables(dies, [], [])
+    compare(package)
+    counts = evaluate_tables(package)[1:, RESULTS.index("dies_per_wafer")]
+    assert counts[0] != counts[1]
+
+
 # what must hold
 
 
