@@ -15,6 +15,7 @@ from sweeper.words.system import ENTRY_DEFAULTS
 
 STANDING = "standing"
 """Column of the dataset that says it."""
+ABOUT = "whose measurements its calibration was fitted to: those of its chip, of another chip, or nobody's"
 STANDINGS = ("calibrated", "calibrated_elsewhere", "uncalibrated")
 CALIBRATED, ELSEWHERE, UNCALIBRATED = STANDINGS
 UNCALIBRATED_TIMES = "sweeper.uncalibrated_times"
@@ -24,8 +25,7 @@ TASKS = ("training", "inference")
 
 def standing_field() -> pa.Field:
     """The column of the standing."""
-    about = "whose measurements its calibration was fitted to: those of its chip, of another chip, or nobody's"
-    return field(STANDING, NAMES, "", about, "parameter")
+    return field(STANDING, NAMES, "", ABOUT, "parameter")
 
 
 def uncalibrated_times(library: Library) -> str:

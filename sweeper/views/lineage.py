@@ -12,6 +12,8 @@ from sweeper.library.table_workload import OperatorTable
 from sweeper.planning.columns import STRUCTURE
 from sweeper.planning.plan import Plan
 from sweeper.planning.schema import lineage
+from sweeper.planning.standing import ABOUT as STANDING_ABOUT
+from sweeper.planning.standing import STANDING, standings
 
 NAMED = {
     "infeasible_reason": REASONS,
@@ -33,7 +35,8 @@ def coordinates(plan: Plan, point_id: int) -> dict[str, float | str]:
 def explain(plan: Plan, point_id: int) -> list[dict[str, Any]]:
     """One object per column: `column`, `value`, `unit`, `about`, `kind`, `source`, `grade`, `reads`.
 
-    Axis columns come first, then what the library gives, then the equations in order of evaluation. Array columns
+    Axis columns come first, then whose measurements stand behind the point, what the library gives, and the equations
+    in order of evaluation. Array columns
     have a list as value. Raises IndexError for a number outside the study.
     """
     point = coordinates(plan, point_id)
@@ -47,6 +50,8 @@ def explain(plan: Plan, point_id: int) -> list[dict[str, Any]]:
     domain = grid.listing(np.array([point_id - grid.offset]))
     values = evaluate(program, domain, (*read_inputs, *every))
     rows = [_row(name, value, "", "axis", "axis", "", (), ()) for name, value in point.items()]
+    standing = standings(plan.study, grid, np.array([point_id - grid.offset]))[0].as_py()
+    rows.append(_row(STANDING, standing, "", STANDING_ABOUT, "given", "", (), ()))
     codes = {name: int(factor.codes[name][0]) for factor in domain for name in factor.codes}
     rows += [_input_row(program, name, values[name][0], codes) for name in read_inputs]
     for stage in program.stages:

@@ -41,6 +41,14 @@ def test_a_row_is_calibrated_by_measurements_of_its_own_chip_only(tmp_path: Path
     ]
 
 
+@pytest.mark.parametrize("calibration", ["a100_megatron_2022", "uncalibrated"])
+def test_a_point_that_is_explained_tells_its_standing(tmp_path: Path, calibration: str) -> None:
+    path = tmp_path / "study.yaml"
+    path.write_text(f"{TRANSFORMER}  calibration: {calibration}\n")
+    told = {row["column"]: row["value"] for row in sweeper.explain(make_plan(path), 0)}
+    assert told[STANDING] == ("calibrated" if calibration.startswith("a100") else "uncalibrated")
+
+
 def test_graphs_read_no_calibration(tmp_path: Path) -> None:
     assert standing(tmp_path, GRAPH) == ["uncalibrated"]
 
