@@ -10,7 +10,8 @@ A fault is killed if a test fails. One that keeps the tests from running at all 
 `--timeout`) counts as survived: no assertion noticed it. Exit code 1 if fewer than 95 % of those that are not said to
 be equivalent are killed in every run, or one said to be equivalent is; 2 if the lists do not fit the code.
 
-Kernels run as plain Python (NUMBA_DISABLE_JIT) where the tests pass so, which takes a fraction of compiling them.
+Kernels run as plain Python (NUMBA_DISABLE_JIT) where the tests pass so, which takes a fraction of compiling them. What
+a test without random examples notices it notices in every seed, so such tests run once.
 """
 
 import argparse
@@ -31,6 +32,10 @@ from tests.places import ROOT
 from tests.support.faults import Fault, chosen, misfits, read_faults
 
 ENOUGH = 0.95
+FIXED, RANDOM = ("-m", "not hypothesis"), ("-m", "hypothesis")
+"""Options that choose the tests without random examples, and those with them."""
+NO_TESTS = 5
+"""Exit code of pytest where these options leave nothing to run."""
 KILLED, SURVIVED, BROKEN = "killed", "survived", "does not run"
 
 
@@ -54,9 +59,9 @@ class Checkout:
     cache: Path
 
     def run(
-        self, tests: Sequence[str], plain: bool, seed: int | None, timeout: float, options: Sequence[str] = ("-x",)
+        self, tests: Sequence[str], plain: bool, seed: int | None, timeout: float, options: Sequence[str] = ()
     ) -> Run:
-        """Run tests, usually until one fails."""
+        """Run tests; unless `-x` is among the options, all of them."""
         profile = "faults" if seed is None else "faults_seeded"
         command = [sys.executable, "-m", "pytest", "-q", "-rfE", "--tb=no", "-p", "no:cacheprovider", "-n", "0"]
         command += [
@@ -84,9 +89,23 @@ class Checkout:
             tuple(re.findall(rf"^{outcome} (.*?)(?: - .*)?$", done.stdout, re.MULTILINE))
             for outcome in ("FAILED", "ERROR")
         )
-        verdict = KILLED if failed else SURVIVED if done.returncode == 0 else BROKEN
+        verdict = KILLED if failed else SURVIVED if done.returncode in (0, NO_TESTS) else BROKEN
         last = (done.stdout + done.stderr).strip().rpartition("\n")[2]
         return Run(verdict, failed, time.monotonic() - started, errors, last)
+
+    def runs(
+        self, tests: Sequence[str], plain: bool, seeds: Sequence[int], timeout: float
+    ) -> Iterator[tuple[str, Run]]:
+        """Run tests until one fails, in every seed in which the outcome may differ: what the run is, and the run."""
+        if not seeds:
+            yield "", self.run(tests, plain, None, timeout, ("-x",))
+            return
+        fixed = self.run(tests, plain, None, timeout, ("-x", *FIXED))
+        if fixed.verdict != SURVIVED:
+            yield " every seed", fixed
+            return
+        for seed in seeds:
+            yield f" seed {seed}", self.run(tests, plain, seed, timeout, ("-x", *RANDOM))
 
     @contextmanager
     def planted(self, fault: Fault) -> Iterator[None]:
@@ -113,13 +132,15 @@ def copied() -> Iterator[Checkout]:
         yield Checkout(root, Path(directory, "cache"))
 
 
-def passing(checkout: Checkout, suites: Iterable[tuple[str, ...]], plain: bool, timeout: float) -> set[tuple[str, ...]]:
-    """Those of some sets of tests that the code as it is passes, all run at once."""
+def passing(
+    checkout: Checkout, suites: Iterable[tuple[str, ...]], plain: bool, timeout: float, seed: int | None = None
+) -> set[tuple[str, ...]]:
+    """Those of some sets of tests that the code as it is passes, all run at once; with a seed, the random ones."""
     remaining = list(dict.fromkeys(suites))
     if not remaining:
         return set()
     tests = list(dict.fromkeys(test for suite in remaining for test in suite))
-    run = checkout.run(tests, plain, None, timeout * len(tests), ())
+    run = checkout.run(tests, plain, seed, timeout * len(tests), () if seed is None else RANDOM)
     if run.verdict == BROKEN and not run.errors:
         return set()
     wrong = (*run.failed, *run.errors)
@@ -155,7 +176,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if wrong:
         print("\n".join(wrong), file=sys.stderr)
         return 2
-    seeds = list(range(asked.seeds)) or [None]
+    seeds = range(asked.seeds)
     runs: dict[str, list[Run]] = {fault.id: [] for fault in faults}
     with copied() as checkout:
         suites = {fault.tests for fault in faults}
@@ -166,13 +187,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print("\n".join(f"fails without a fault: {suite}" for suite in failing), file=sys.stderr)
             return 2
         print(f"{len(plain)} sets of tests pass as plain Python, {len(compiled)} are compiled", file=log, flush=True)
+        for seed in seeds:
+            steady = passing(checkout, plain, True, asked.timeout, seed) | passing(
+                checkout, compiled, False, asked.timeout, seed
+            )
+            if unsteady := sorted(" ".join(suite) for suite in suites - steady):
+                print("\n".join(f"fails without a fault, seed {seed}: {suite}" for suite in unsteady), file=sys.stderr)
+                return 2
         for fault in faults:
             with checkout.planted(fault):
-                for seed in seeds:
-                    run = checkout.run(fault.tests, fault.tests in plain, seed, asked.timeout)
+                for at, run in checkout.runs(fault.tests, fault.tests in plain, seeds, asked.timeout):
                     runs[fault.id].append(run)
                     note = " (equivalent)" if fault.equivalent else ""
-                    at = "" if seed is None else f" seed {seed}"
                     why = f" ({run.last})" if run.verdict == BROKEN else ""
                     print(f"{fault.id}{note}{at}: {run.verdict}{why}, {run.seconds:.1f} s", file=log, flush=True)
     killed, excused = share(faults, runs), wrongly_excused(faults, runs)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.mutate import BROKEN, KILLED, SURVIVED, Checkout, Run, copied, share, wrongly_excused
+from tests.mutate import BROKEN, KILLED, SURVIVED, Checkout, Run, copied, passing, share, wrongly_excused
 from tests.places import ROOT
 from tests.support.faults import Fault, misfits, read_fault, read_faults
 
@@ -26,7 +26,10 @@ def fault(**changes: object) -> Fault:
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
     """A project of one function and its test."""
     root = tmp_path_factory.mktemp("project")
-    (root / "conftest.py").write_text("from hypothesis import settings\n\nsettings.register_profile('faults')\n")
+    (root / "conftest.py").write_text(
+        "from hypothesis import settings\n\nsettings.register_profile('faults')\n"
+        "settings.register_profile('faults_seeded')\n"
+    )
     (root / "sound.py").write_text("def add(a, b):\n    return a + b\n")
     (root / "test_sound.py").write_text("from sound import add\n\ndef test_sum():\n    assert add(1, 2) == 3\n")
     return Checkout(root, root / "cache")
@@ -75,6 +78,27 @@ def test_only_a_failed_test_kills(replace: str, verdict: str, checkout: Checkout
     assert run.verdict == verdict
     assert run.failed == (("test_sound.py::test_sum",) if verdict == KILLED else ())
     assert (checkout.root / "sound.py").read_text() == text
+
+
+RANDOM_TEST = """
+from hypothesis import given, strategies as st
+from sound import add
+
+@given(st.integers(1, 9))
+def test_growth(b):
+    assert add(1, b) > 1
+"""
+
+
+def test_a_fault_that_no_random_example_is_needed_for_is_tried_once(checkout: Checkout) -> None:
+    (checkout.root / "test_random.py").write_text(RANDOM_TEST)
+    both = ("test_sound.py::test_sum", "test_random.py::test_growth")
+    assert passing(checkout, [both], True, 60.0, 0) == {both}
+    with checkout.planted(fault()):
+        assert [at for at, _ in checkout.runs(both, True, range(2), 60.0)] == [" every seed"]
+        assert passing(checkout, [both], True, 60.0, 0) == set()
+        random = list(checkout.runs(both[1:], True, range(2), 60.0))
+    assert [(at, run.verdict) for at, run in random] == [(" seed 0", KILLED), (" seed 1", KILLED)]
 
 
 def test_what_does_not_end_is_no_kill(checkout: Checkout) -> None:
