@@ -1,4 +1,4 @@
-"""Reducing a search: the best, the k best or the Pareto-optimal points of every row of a table of scores.
+"""Reducing a search: the best or the k best points of every row of a table of scores; and which values are alike.
 
 Scores are minimised; a reason code above 0 marks an infeasible point, and a score that is no number is never chosen.
 Ties go to the lower position, so that the result does not depend on how the search was cut. A row without any feasible
@@ -46,47 +46,6 @@ def top_k(scores: np.ndarray, reasons: np.ndarray, chosen: np.ndarray) -> None:
             chosen[row, at] = -1
         if count == 0:
             chosen[row, 0] = stand_in(reasons[row])
-
-
-@compiled
-def dominates(scores: np.ndarray, a: int, b: int) -> bool:
-    """Whether point a is no worse than b in every score and better in one, or equal and earlier."""
-    better = False
-    for j in range(scores.shape[1]):
-        if scores[a, j] > scores[b, j]:
-            return False
-        better = better or scores[a, j] < scores[b, j]
-    return better or a < b
-
-
-@compiled
-def pareto(scores: np.ndarray, reasons: np.ndarray, front: np.ndarray) -> int:
-    """Positions of the non-dominated feasible points of one search, in order; returns how many.
-
-    `scores` is [points, objectives], `front` has room for every point. Points equal in all scores appear once.
-    """
-    count = 0
-    for i in range(scores.shape[0]):
-        if reasons[i] != 0.0 or np.isnan(scores[i]).any():
-            continue
-        beaten = False
-        for q in range(count):
-            if dominates(scores, front[q], i):
-                beaten = True
-                break
-        if beaten:
-            continue
-        kept = 0
-        for q in range(count):
-            if not dominates(scores, i, front[q]):
-                front[kept] = front[q]
-                kept += 1
-        front[kept] = i
-        count = kept + 1
-    if count == 0:
-        front[0] = stand_in(reasons)
-        count = 1
-    return count
 
 
 @compiled

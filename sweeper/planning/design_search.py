@@ -13,8 +13,8 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from kernels import reduce
 from kernels.codes import REASONS
+from kernels.pareto import pareto
 from sweeper.engine.budgets import SharedBudgets
 from sweeper.engine.descent import SearchResult, descend, global_search, points_per_step
 from sweeper.engine.space import Grid
@@ -126,8 +126,7 @@ class DesignSearch:
     def _front(self, columns: Mapping[str, np.ndarray]) -> np.ndarray:
         """Rows that no other is better than in all objectives."""
         scores = [objective.sign * columns[objective.column] for objective in self.objectives]
-        front = np.empty(len(scores[0]), np.int64)
-        return front[: reduce.pareto(np.stack(scores, axis=-1), columns["infeasible_reason"], front)]
+        return pareto(np.stack(scores, axis=-1), columns["infeasible_reason"])
 
     def _meet(self, points: np.ndarray, designs: np.ndarray, weights: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
         """Best score of every point, and its design, among its own design and some others."""

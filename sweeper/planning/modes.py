@@ -9,7 +9,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import pyarrow as pa
 
-from kernels import reduce
+from kernels.pareto import pareto
+from kernels.reduce import top_k
 from sweeper.engine.space import Grid
 from sweeper.planning.bands import FEASIBLE_SHARE, band_fields, bands
 from sweeper.planning.columns import Columns
@@ -178,14 +179,9 @@ def _kept(output: StudyOutput, scores: np.ndarray, reasons: np.ndarray) -> np.nd
     """Positions that survive, flat and in the order of the points. `scores` is [rows, points, objectives]."""
     rows, points, _ = scores.shape
     if output.mode == "pareto":
-        front = np.empty(points, np.int64)
-        fronts = []
-        for row in range(rows):
-            count = reduce.pareto(scores[row], reasons[row], front)
-            fronts.append(row * points + front[:count])
-        return np.concatenate(fronts)
+        return np.concatenate([row * points + pareto(scores[row], reasons[row]) for row in range(rows)])
     chosen = np.empty((rows, 1 if output.mode == "best" else output.top_k), np.int64)
-    reduce.top_k(np.ascontiguousarray(scores[:, :, 0]), reasons, chosen)
+    top_k(np.ascontiguousarray(scores[:, :, 0]), reasons, chosen)
     return np.sort((chosen + np.arange(rows)[:, None] * points)[chosen >= 0])
 
 

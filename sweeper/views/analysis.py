@@ -121,14 +121,12 @@ def pareto(frame: Frame, objectives: Mapping[str, str]) -> pl.DataFrame:
     "minimise"}`. Points with equal objectives are all kept. Rows come sorted by the objectives, best first. A point
     without a number in some objective takes no part. Misuse if a direction is unknown or no objective is given.
     """
-    from kernels import reduce  # loads Numba
+    from kernels.pareto import pareto as positions_of  # loads Numba
 
     candidates = _with_numbers(frame, objectives)
     values = _best_first(candidates.select(*objectives).unique(), objectives).collect()
     costs = np.ascontiguousarray(values.to_numpy() * _signs(objectives))
-    positions = np.empty(max(len(costs), 1), np.int64)
-    count = reduce.pareto(costs, np.zeros(len(costs)), positions) if len(costs) else 0
-    front = values[positions[:count]]
+    front = values[positions_of(costs, np.zeros(len(costs)))] if len(costs) else values
     kept = candidates.join(front.lazy(), on=list(objectives), how="semi").collect()
     return _best_first(kept.lazy(), objectives).collect()
 

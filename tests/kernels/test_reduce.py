@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernels.codes import REASONS
-from kernels.reduce import alike, pareto, stand_in, top_k
+from kernels.pareto import pareto
+from kernels.reduce import alike, stand_in, top_k
 from tests.support.examples import compared, examples
 from tests.support.quick import quick
 from tests.twins import naive
@@ -96,14 +97,24 @@ def clouds(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray]:
 
 
 def front_of(scores: np.ndarray, reasons: np.ndarray) -> list[int]:
-    found = np.full(len(scores), -7, np.int64)
-    return found[: pareto(scores, reasons, found)].tolist()
+    return pareto(scores, reasons).tolist()
 
 
 @given(clouds())
 @compared()
 def test_pareto_keeps_what_no_other_point_beats(cloud: tuple[np.ndarray, np.ndarray]) -> None:
     assert front_of(*cloud) == naive.pareto(cloud[0].tolist(), cloud[1].tolist())
+
+
+@given(st.integers(1, 5), st.integers(2, 120), st.integers(2, 40), st.integers(0, 2**32 - 1))
+@compared()
+def test_pareto_of_many_points(objectives: int, points: int, levels: int, seed: int) -> None:
+    """So many that they are divided by every score; few levels make ties, many none."""
+    random = np.random.default_rng(seed)
+    scores = random.integers(0, levels, (points, objectives)).astype(float)
+    scores[:, -1] += np.where(random.random(points) < 0.5, 0.0, -scores.sum(axis=1))
+    reasons = (random.random(points) < 0.1).astype(float)
+    assert front_of(scores, reasons) == naive.pareto(scores.tolist(), reasons.tolist())
 
 
 @given(clouds(), st.randoms(use_true_random=False))
