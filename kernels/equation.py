@@ -16,8 +16,9 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 from numba import njit
 
-JIT = {"cache": True, "error_model": "numpy", "fastmath": False, "nogil": True}
-"""Compilation of every kernel: IEEE semantics, so that all machines and all factorings give the same bits."""
+JIT = {"cache": True, "error_model": "numpy", "fastmath": False, "nogil": True, "no_cfunc_wrapper": True}
+"""Compilation of every kernel: IEEE semantics, so that all machines and all factorings give the same bits. Nobody takes
+the address of one, and its wrapper for that would take a tenth of the compilation."""
 
 compiled = njit(**JIT)
 

@@ -68,3 +68,25 @@ def alike(mix: np.ndarray, rows: np.ndarray, number: np.ndarray) -> int:
             count += 1
         number[row] = slots[at]
     return count
+
+
+@compiled
+def mix_in(mix: np.ndarray, words: np.ndarray) -> None:
+    """Mix the words (unsigned) of every row, [rows, words], into its number."""
+    for row in range(len(mix)):
+        mixed = mix[row]
+        for i in range(words.shape[1]):
+            mixed = (mixed ^ words[row, i]) * np.uint64(0x9E3779B97F4A7C15)
+            mixed ^= mixed >> np.uint64(29)
+        mix[row] = mixed
+
+
+@compiled
+def of_its_kind(words: np.ndarray, rows: np.ndarray, number: np.ndarray) -> bool:
+    """Whether every row of words, [rows, words], equals the one that it is said to be like."""
+    for row in range(len(words)):
+        like = rows[number[row]]
+        for i in range(words.shape[1]):
+            if words[row, i] != words[like, i]:
+                return False
+    return True

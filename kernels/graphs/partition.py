@@ -31,8 +31,7 @@ LANES[BROADCAST_COLUMN] = COLUMN
 LANES[POINT_TO_POINT_ROW] = ROW
 
 COMPUTE, MEMORY, NETWORK, TOTAL, RESIDENT_MEMORY, RESIDENT_TOTAL = range(6)
-"""Columns of `partition_times`; sums over them have two more, of backward work."""
-BACKWARD_TOTAL, RESIDENT_BACKWARD_TOTAL = range(RESIDENT_TOTAL + 1, RESIDENT_TOTAL + 3)
+"""Columns of `partition_times`."""
 
 
 class Collective(NamedTuple):
@@ -109,16 +108,31 @@ def channel_costs(
 
 
 @equation(
+    Output("costs_in_use", "", "channel costs, 0 where no kernel of the graph sends", (CHANNEL_COUNT, 2)),
+    source="the time of a graph depends on no link that it does not use",
+)
+def costs_in_use(kernel_loads: np.ndarray, channel_costs: np.ndarray, costs_in_use: np.ndarray) -> None:
+    """Systems that differ in other links only are alike from here on."""
+    costs_in_use[:] = 0.0
+    for i in range(kernel_loads.shape[0]):
+        for channel in range(CHANNEL_COUNT):
+            if kernel_loads[i, BYTES + channel] > 0.0:
+                costs_in_use[channel, PER_BYTE] = channel_costs[channel, PER_BYTE]
+            if kernel_loads[i, CALLS + channel] > 0.0:
+                costs_in_use[channel, PER_CALL] = channel_costs[channel, PER_CALL]
+
+
+@equation(
     Output("kernel_network_s", "s", "time of each kernel's messages: in sequence, on columns, on rows", ("kernel", 3)),
     source="DFModel A.3",
 )
-def kernel_network(kernel_loads: np.ndarray, channel_costs: np.ndarray, kernel_network_s: np.ndarray) -> None:
+def kernel_network(kernel_loads: np.ndarray, costs_in_use: np.ndarray, kernel_network_s: np.ndarray) -> None:
     """Row and column traffic of a process grid use different links and run side by side; the rest is in sequence."""
     kernel_network_s[:] = 0.0
     for i in range(kernel_loads.shape[0]):
         for channel in range(CHANNEL_COUNT):
-            bytes_s = kernel_loads[i, BYTES + channel] * channel_costs[channel, PER_BYTE]
-            calls_s = kernel_loads[i, CALLS + channel] * channel_costs[channel, PER_CALL]
+            bytes_s = kernel_loads[i, BYTES + channel] * costs_in_use[channel, PER_BYTE]
+            calls_s = kernel_loads[i, CALLS + channel] * costs_in_use[channel, PER_CALL]
             kernel_network_s[i, LANES[channel]] += bytes_s + calls_s
 
 
@@ -141,6 +155,20 @@ def combined(compute_s: float, memory_s: float, network_s: float, overlap: float
 
 
 @equation(
+    Output("partition_network_s", "s", "time of the messages of each partition", ("partition",)),
+    source="row and column traffic run side by side, in a partition as in a kernel",
+)
+def partition_network(kernel_network_s: np.ndarray, partition_of: np.ndarray, partition_network_s: np.ndarray) -> None:
+    """Sums over the kernels of a partition; the longer of its columns and rows follows what is in sequence."""
+    sent_s = np.zeros((len(partition_network_s), kernel_network_s.shape[1]))
+    for i in range(len(partition_of)):
+        for lane in range(sent_s.shape[1]):
+            sent_s[partition_of[i], lane] += kernel_network_s[i, lane]
+    for p in range(len(sent_s)):
+        partition_network_s[p] = sent_s[p, SERIAL] + max(sent_s[p, COLUMN], sent_s[p, ROW])
+
+
+@equation(
     Output("partition_times", "s", "each partition's compute, memory, network, total; resident memory, total",
            ("partition", 6)),
     source="DFModel B.4; weight and gradient traffic: B.8 change 2",
@@ -148,8 +176,7 @@ def combined(compute_s: float, memory_s: float, network_s: float, overlap: float
 def partition_times(
     partition_loads: np.ndarray,
     partition_compute_s: np.ndarray,
-    kernel_network_s: np.ndarray,
-    partition_of: np.ndarray,
+    partition_network_s: np.ndarray,
     partitions: float,
     attainable_bandwidth_Bps: float,
     overlap: float,
@@ -163,23 +190,36 @@ def partition_times(
     `gradient_traffic` is how many times a microbatch moves a gradient (0, 1: written, 2: read and written). A graph in
     one partition is never exchanged for another.
     """
-    slots = partition_loads.shape[0]
-    network = np.zeros((slots, 3))
-    for i in range(partition_of.shape[0]):
-        for column in range(3):
-            network[partition_of[i], column] += kernel_network_s[i, column]
+    times = partition_times
     exchange = reconfiguration_s if partitions > 1.0 else 0.0
-    for p in range(slots):
-        load = partition_loads[p]
-        times = partition_times[p]
-        extra_B = weight_reads * load[WEIGHTS] + gradient_traffic * load[GRADIENTS]
-        times[COMPUTE] = partition_compute_s[p]
-        times[MEMORY] = (load[TENSORS] + extra_B) / attainable_bandwidth_Bps
-        times[NETWORK] = network[p, SERIAL] + max(network[p, COLUMN], network[p, ROW])
-        times[RESIDENT_MEMORY] = load[TENSORS] / attainable_bandwidth_Bps
+    for p in range(partition_loads.shape[0]):
+        tensors_B = partition_loads[p, TENSORS]
+        extra_B = weight_reads * partition_loads[p, WEIGHTS] + gradient_traffic * partition_loads[p, GRADIENTS]
+        compute_s, network_s = partition_compute_s[p], partition_network_s[p]
         used = exchange if p < partitions else 0.0
-        times[TOTAL] = combined(times[COMPUTE], times[MEMORY], times[NETWORK], overlap) + used
-        times[RESIDENT_TOTAL] = combined(times[COMPUTE], times[RESIDENT_MEMORY], times[NETWORK], overlap) + used
+        resident_s = tensors_B / attainable_bandwidth_Bps
+        resident_total_s = combined(compute_s, resident_s, network_s, overlap) + used
+        memory_s, total_s = resident_s, resident_total_s
+        if extra_B != 0.0:
+            memory_s = (tensors_B + extra_B) / attainable_bandwidth_Bps
+            total_s = combined(compute_s, memory_s, network_s, overlap) + used
+        times[p, COMPUTE] = compute_s
+        times[p, MEMORY] = memory_s
+        times[p, NETWORK] = network_s
+        times[p, TOTAL] = total_s
+        times[p, RESIDENT_MEMORY] = resident_s
+        times[p, RESIDENT_TOTAL] = resident_total_s
+
+
+@equation(
+    Output("partition_stage", "", "pipeline stage that has each partition", ("partition",), integer=True),
+    source="a partition is that of its kernels",
+)
+def partition_stages(partition_of: np.ndarray, stage_of: np.ndarray, partition_stage: np.ndarray) -> None:
+    """Partitions without kernels take no time; they count to the first stage."""
+    partition_stage[:] = 0
+    for i in range(len(partition_of)):
+        partition_stage[partition_of[i]] = stage_of[i]
 
 
 @equation(
@@ -195,31 +235,26 @@ def partition_times(
     source="DFModel B.4: the partitions of a chip one after the other",
 )
 def graph_times(
-    partition_times: np.ndarray, partition_loads: np.ndarray, partition_of: np.ndarray, stage_of: np.ndarray
+    partition_times: np.ndarray, partition_loads: np.ndarray, partition_stage: np.ndarray
 ) -> tuple[float, float, float, float, float, float, float, float, float]:
     """Sums over the partitions of each pipeline stage that shares the graph; those of the slowest stage."""
-    slots = partition_times.shape[0]
-    stage = np.zeros(slots, np.int64)
-    for i in range(partition_of.shape[0]):
-        stage[partition_of[i]] = stage_of[i]
-    sums = np.zeros((stage_of.max() + 1, 8))
-    for p in range(slots):
-        at = sums[stage[p]]
-        for column in range(6):
-            at[column] += partition_times[p, column]
-        if partition_loads[p, BACKWARD] > 0.0:
-            at[BACKWARD_TOTAL] += partition_times[p, TOTAL] * partition_loads[p, BACKWARD]
-            at[RESIDENT_BACKWARD_TOTAL] += partition_times[p, RESIDENT_TOTAL] * partition_loads[p, BACKWARD]
-    slowest = sums[np.argmax(sums[:, TOTAL])]
-    latency = sums[:, TOTAL].sum()
-    return (
-        slowest[COMPUTE],
-        slowest[MEMORY],
-        slowest[NETWORK],
-        slowest[TOTAL],
-        slowest[BACKWARD_TOTAL],
-        latency,
-        slowest[RESIDENT_MEMORY],
-        slowest[RESIDENT_TOTAL],
-        slowest[RESIDENT_BACKWARD_TOTAL],
-    )
+    slowest = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+    latency = 0.0
+    for at in range(partition_stage.max() + 1):
+        compute = memory = network = total = backward = resident_memory = resident = resident_backward = 0.0
+        for p in range(partition_times.shape[0]):
+            if partition_stage[p] == at:
+                compute += partition_times[p, COMPUTE]
+                memory += partition_times[p, MEMORY]
+                network += partition_times[p, NETWORK]
+                total += partition_times[p, TOTAL]
+                resident_memory += partition_times[p, RESIDENT_MEMORY]
+                resident += partition_times[p, RESIDENT_TOTAL]
+                if partition_loads[p, BACKWARD] > 0.0:
+                    backward += partition_times[p, TOTAL] * partition_loads[p, BACKWARD]
+                    resident_backward += partition_times[p, RESIDENT_TOTAL] * partition_loads[p, BACKWARD]
+        latency += total
+        if at == 0 or total > slowest[3] or np.isnan(total):
+            slowest = (compute, memory, network, total, backward, resident_memory, resident, resident_backward)
+    compute, memory, network, total, backward, resident_memory, resident, resident_backward = slowest
+    return compute, memory, network, total, backward, latency, resident_memory, resident, resident_backward

@@ -15,8 +15,8 @@ straight along a mesh, through the sender's and the receiver's port of a switch,
 connection. All groups of one parallelism send at once and share links; different parallelisms take turns. The rate that
 a ring attains is the least, over all links, of link rate / messages on it.
 
-Source: Ardalani et al. 2024 (DeepFlow), sections 5.2 and 6.4. Unlike their tool, every order counts (not only distinct
-sizes), sizes are free, and the loads of parallelisms that take turns are not added.
+Source: Ardalani et al. 2024 (DeepFlow), sections 5.2 and 6.4. Unlike in their tool sizes are free, every order counts,
+and the loads of parallelisms that take turns are not added.
 """
 
 import math
@@ -31,7 +31,7 @@ from kernels.transformers.collectives import Group
 from kernels.transformers.collectives import links as links_of
 from kernels.transformers.groups import (
     DIGITS_INSIDE,
-    NETWORK,
+    LAID,
     SPLIT_OF,
     SPLIT_RANKS,
     G,
@@ -337,19 +337,16 @@ def routed_network(dim: Extents, links: Links, attained: LinkCalibration) -> Net
 @compiled
 def lying(chip: Group, inside: bool, size: float, rate_Bps: float, latency_s: float, kind: float) -> Group:
     """A group with all its members along the first dimension, or all along the others."""
+    share, copied = chip.reduction_share, chip.copied
     if inside:
-        return Group(
-            size, 1.0, rate_Bps, chip.outer_Bps, latency_s, chip.outer_latency_s, kind, chip.outer_kind,
-            chip.reduction_share, chip.copied,
-        )  # fmt: skip
-    return Group(
-        1.0, size, chip.inner_Bps, rate_Bps, chip.inner_latency_s, latency_s, chip.inner_kind, kind,
-        chip.reduction_share, chip.copied,
-    )  # fmt: skip
+        outer = chip.outer_Bps, chip.outer_latency_s, chip.outer_kind
+        return Group(size, 1.0, rate_Bps, outer[0], latency_s, outer[1], kind, outer[2], share, copied)
+    inner = chip.inner_Bps, chip.inner_latency_s, chip.inner_kind
+    return Group(1.0, size, inner[0], rate_Bps, inner[1], latency_s, inner[2], kind, share, copied)
 
 
 @equation(
-    NETWORK,
+    *LAID,
     source="DeepFlow sections 5.2 and 6.4: greedy layout in a given order, X-Y routing, rate / edges that share a link",
     when=("device_mapping", ("routed",)),
     lengthy=True,
@@ -361,6 +358,7 @@ def routed_group_network(
     links: Links,
     link_in_network_reduction: float,
     attained: Annotated[LinkCalibration, "calibration_{}"],
+    group_extents: np.ndarray,
     group_network: np.ndarray,
 ) -> None:
     """Every group as a ring at the rate that its links leave it.
@@ -396,5 +394,5 @@ def routed_group_network(
             kind, direct_Bps = own_kind(members, crossed, network)
             rate = max(rate, direct_Bps) if closed else rate
         along_x = crossed[0] >= crossed[1] + crossed[2]
-        step_s = latency + attained.collective_step_s
-        enter(group_network, row, lying(chip, along_x, members, rate, step_s, kind))
+        enter(group_network, row, lying(chip, along_x, members, rate, latency + attained.collective_step_s, kind))
+    group_extents[:] = group_network[:, : group_extents.shape[1]]

@@ -32,7 +32,7 @@ from kernels.transformers.operators import (
 from kernels.transformers.rates import Chip, Precisions, Rates
 from kernels.transformers.schedules import Pipeline, chunks_of
 from kernels.transformers.stages import IGNORED, Boundary, StateTraffic, Updates, Widths, repeated
-from kernels.transformers.sums import FIRST, LAST, ROUTED, Depth, S, mix_layer, repeats
+from kernels.transformers.sums import FIRST, LAST, ROUTED, Depth, Z, mix_layer, repeats
 
 VECTOR = 10.0
 """Energy of an operation on the vector units over that of a bf16 matrix operation: each instruction is fetched and
@@ -209,13 +209,13 @@ class Weights(NamedTuple):
 
 
 @compiled
-def weights_of(place_sums: np.ndarray, depth: Depth) -> Weights:
+def weights_of(place_sizes: np.ndarray, depth: Depth) -> Weights:
     """Sums over the operator table."""
-    layer = np.empty(place_sums.shape[1])
-    mix_layer(place_sums, depth, layer)
-    in_layers, expert = depth.layers * layer[S.weights], depth.expert_layers * place_sums[ROUTED, S.weights]
+    layer = np.empty(place_sizes.shape[1])
+    mix_layer(place_sizes, depth, layer)
+    in_layers, expert = depth.layers * layer[Z.weights], depth.expert_layers * place_sizes[ROUTED, Z.weights]
     dense = in_layers - expert
-    return Weights(in_layers, expert, dense, dense + place_sums[FIRST, S.weights] + place_sums[LAST, S.weights])
+    return Weights(in_layers, expert, dense, dense + place_sizes[FIRST, Z.weights] + place_sizes[LAST, Z.weights])
 
 
 @compiled
@@ -245,13 +245,14 @@ def gradients_J(
 )
 def training_work(
     place_work: np.ndarray,
-    place_sums: np.ndarray,
+    place_sizes: np.ndarray,
     depth: Depth,
     recompute: float,
     chips: float,
     pipeline: Pipeline,
     updates: Updates,
     sending: Sending,
+    group_extents: np.ndarray,
     widths: Widths,
     boundary: Annotated[Boundary, "stage_{}"],
     traffic: Annotated[StateTraffic, "calibration_{}"],
@@ -260,12 +261,12 @@ def training_work(
     microbatches, stages = pipeline.microbatches, pipeline.pipeline_parallel
     passes = whole_model(place_work, depth, recompute)
     total = microbatches * (passes[0] + passes[1])
-    weights = weights_of(place_sums, depth)
+    weights = weights_of(place_sizes, depth)
     sharded = 1.0 if updates.zero_stage >= 3.0 else 0.0
     each_B = traffic.accumulation_B + sharded * traffic.unshard_traffic_B
     total[W.memory_B] += microbatches * weights.in_layers * each_B
     if updates.optimizer_traffic > 0.0:
-        shards, expert_shards = shard_counts(updates.zero_stage, sending.group_network)
+        shards, expert_shards = shard_counts(updates.zero_stage, group_extents)
         part = weights.everywhere / shards + weights.expert / expert_shards
         total[W.memory_B] += part * traffic.optimizer_traffic_B
     if updates.gradient_all_reduce != IGNORED:

@@ -126,6 +126,17 @@ def enter(group_network: np.ndarray, row: int, group: Group) -> None:
 
 
 @compiled
+def within_reach(group: Group) -> Group:
+    """The same group, whose numbers do not depend on links that it never uses: those beyond its first dimension."""
+    if group.outer > 1.0:
+        return group
+    return Group(
+        group.inner, group.outer, group.inner_Bps, group.inner_Bps, group.inner_latency_s, 0.0, group.inner_kind,
+        group.outer_kind, group.reduction_share, group.copied,
+    )  # fmt: skip
+
+
+@compiled
 def chips_of(group_network: np.ndarray, row: int) -> float:
     """Chips of a group."""
     group = group_at(group_network, row)
@@ -133,11 +144,12 @@ def chips_of(group_network: np.ndarray, row: int) -> float:
 
 
 @compiled
-def shard_counts(zero_stage: float, group_network: np.ndarray) -> tuple[float, float]:
+def shard_counts(zero_stage: float, group_extents: np.ndarray) -> tuple[float, float]:
     """Chips over which state is sharded: that of common parameters, and that of experts over all their copies."""
     if zero_stage < 1.0:
         return 1.0, 1.0
-    return chips_of(group_network, G.shard if zero_stage >= 3.0 else G.data), chips_of(group_network, G.expert_data)
+    sharing, experts = group_extents[G.shard if zero_stage >= 3.0 else G.data], group_extents[G.expert_data]
+    return sharing[0] * sharing[1], experts[0] * experts[1]
 
 
 @compiled
@@ -168,6 +180,21 @@ class Messaging(NamedTuple):
     collective_algorithm: float
     calibration_collective_launch_s: float
     calibration_half_message_B: float
+
+
+class Sender(NamedTuple):
+    """How a library sends, wherever its groups lie: the rest of `Messaging`."""
+
+    collective_algorithm: float
+    calibration_collective_launch_s: float
+    calibration_half_message_B: float
+
+
+@compiled
+def messaging_over(group_network: np.ndarray, sender: Sender) -> Messaging:
+    """A library that sends over a network."""
+    algorithm, launch_s, half_B = sender
+    return Messaging(group_network, algorithm, launch_s, half_B)
 
 
 @compiled
@@ -264,28 +291,26 @@ def lay_parts(order: np.ndarray, parallelism: Parallelism, dim: Extents) -> np.n
     return extents
 
 
+EXTENTS = Output(
+    "group_extents", "", "per group: chips along the first dimension, and over the others together", (len(G), 2)
+)
 NETWORK = Output(
     "group_network", "", "per group: extents and rates inside and outside the first dimension",
     (len(Groups._fields), len(Group._fields)),
 )  # fmt: skip
+LAID = (EXTENTS, NETWORK)
+"""Where groups lie, and what their members have there."""
 
 
 @equation(
-    NETWORK,
+    EXTENTS,
     source="groups fill the network from the first dimension: tensor, context, then expert within data, pipeline",
     when=("device_mapping", ("dimensions",)),
 )
-def group_network(
-    placement: float,
-    parallelism: Parallelism,
-    dim: Annotated[Extents, "dim_{}"],
-    links: Links,
-    link_in_network_reduction: float,
-    attained: Annotated[LinkCalibration, "calibration_{}"],
-    group_network: np.ndarray,
+def group_extents(
+    placement: float, parallelism: Parallelism, dim: Annotated[Extents, "dim_{}"], group_extents: np.ndarray
 ) -> None:
-    """Extents of every group along the first dimension and over the others together."""
-    chip = alone(dim, links, link_in_network_reduction, attained)
+    """Where groups lie does not depend on the rates of links."""
     extents = lay_parts(PLACEMENTS[int(placement)], parallelism, dim)
     for row in range(len(INSIDE)):
         inner, outer = 1.0, 1.0
@@ -293,7 +318,22 @@ def group_network(
             if INSIDE[row, part]:
                 inner *= extents[part, 0]
                 outer *= extents[part, 1] * extents[part, 2]
-        enter(group_network, row, reaching(chip, inner, outer, dim))
+        group_extents[row, 0], group_extents[row, 1] = inner, outer
+
+
+@equation(NETWORK, source="what is left of a chip's links to the members", when=("device_mapping", ("dimensions",)))
+def group_network(
+    group_extents: np.ndarray,
+    dim: Annotated[Extents, "dim_{}"],
+    links: Links,
+    link_in_network_reduction: float,
+    attained: Annotated[LinkCalibration, "calibration_{}"],
+    group_network: np.ndarray,
+) -> None:
+    """Rates of every group where it lies."""
+    chip = alone(dim, links, link_in_network_reduction, attained)
+    for row in range(len(group_extents)):
+        enter(group_network, row, reaching(chip, group_extents[row, 0], group_extents[row, 1], dim))
 
 
 # the energy of what it sends

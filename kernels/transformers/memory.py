@@ -12,7 +12,7 @@ from kernels.transformers.groups import Parallelism, ranks_over, shard_counts
 from kernels.transformers.operators import INFERENCE
 from kernels.transformers.schedules import Pipeline, in_flight, parameter_copies
 from kernels.transformers.stages import FULL
-from kernels.transformers.sums import FIRST, LAST, S
+from kernels.transformers.sums import FIRST, LAST, Z
 from kernels.transformers.training import Parameters
 
 
@@ -26,8 +26,8 @@ def state_memory(
     task: float,
     schedule: float,
     zero_stage: float,
-    layer_sums: np.ndarray,
-    group_network: np.ndarray,
+    layer_sizes: np.ndarray,
+    group_extents: np.ndarray,
     parameters: Annotated[Parameters, "{}_parameters_per_chip"],
     weight_B: float,
     gradient_B: float,
@@ -39,14 +39,14 @@ def state_memory(
     whole = parameters.dense + parameters.expert
     if task == INFERENCE:
         return whole * weight_B, 0.0, 0.0
-    shards, expert_shards = shard_counts(zero_stage, group_network)
+    shards, expert_shards = shard_counts(zero_stage, group_extents)
     part = parameters.dense / shards + parameters.expert / expert_shards
     copies = parameter_copies(schedule)
     weights = (part if zero_stage >= 3.0 else whole) * weight_B * copies
     gradients = (part if zero_stage >= 2.0 else whole) * gradient_B * copies + whole * calibration_extra_state_B
     if zero_stage >= 3.0 and shards > 1.0:
-        weights += 2.0 * layer_sums[S.weights] * weight_B
-        gradients += layer_sums[S.weights] * gradient_B
+        weights += 2.0 * layer_sizes[Z.weights] * weight_B
+        gradients += layer_sizes[Z.weights] * gradient_B
     return weights, gradients, part * optimizer_state_B
 
 
@@ -62,8 +62,8 @@ def activation_memory(
     recompute: float,
     layers_per_stage: float,
     last_stage_layers: float,
-    layer_sums: np.ndarray,
-    place_sums: np.ndarray,
+    layer_sizes: np.ndarray,
+    place_sizes: np.ndarray,
     layer_stored_B: float,
     checkpoint_interval: float,
     activation_offload: float,
@@ -73,17 +73,17 @@ def activation_memory(
     offloaded activations are on their way. The first stage holds the most
     microbatches, the last one the logits."""
     share = calibration_activation_share
-    working = share * layer_sums[S.working]
-    loss = share * (place_sums[LAST, S.stored] + place_sums[LAST, S.working])
+    working = share * layer_sizes[Z.working]
+    loss = share * (place_sizes[LAST, Z.stored] + place_sizes[LAST, Z.working])
     if task == INFERENCE:
         return 0.0, max(working, loss), 0.0
     interval = min(checkpoint_interval, layers_per_stage)
-    again = interval * (layer_sums[S.stored] - layer_stored_B) if recompute == FULL else 0.0
+    again = interval * (layer_sizes[Z.stored] - layer_stored_B) if recompute == FULL else 0.0
     again = max(again, 2.0 * layer_stored_B) if activation_offload > 0.0 else again
     kept = layer_stored_B * (1.0 - activation_offload)
     p = pipeline.pipeline_parallel
     of_first, of_last = in_flight(pipeline, 0.0), in_flight(pipeline, p - 1.0)
-    first = share * (of_first * (layers_per_stage * kept + place_sums[FIRST, S.stored]) + again)
+    first = share * (of_first * (layers_per_stage * kept + place_sizes[FIRST, Z.stored]) + again)
     last = share * (of_last * last_stage_layers * kept + again)
     if p == 1.0 or last + max(loss, working) > first + working:
         return (first if p == 1.0 else last), max(loss, working), of_last * last_stage_layers

@@ -10,11 +10,20 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from kernels.codes import CHOICES, OPERATOR_TYPES
+from kernels.codes import CHOICES, GROUPS, OPERATOR_TYPES
 from kernels.equation import Output, compiled, equation
 from kernels.transformers.attention import Attention, attention_backward_time, attention_time
-from kernels.transformers.collectives import ALL_GATHER, REDUCE_SCATTER
-from kernels.transformers.groups import Messaging, chips_of, group_collective
+from kernels.transformers.collectives import ALL_GATHER, REDUCE_SCATTER, Group
+from kernels.transformers.groups import (
+    Messaging,
+    Sender,
+    chips_of,
+    enter,
+    group_at,
+    group_collective,
+    messaging_over,
+    within_reach,
+)
 from kernels.transformers.matmul import Product, gemm_time
 from kernels.transformers.rates import Chip, Rates
 
@@ -146,6 +155,30 @@ def adjoint(operation: float) -> float:
 # how long it takes
 
 
+@equation(
+    Output("layer_network", "", "network of the groups in which operators exchange, 0 where none does",
+           (len(GROUPS), len(Group._fields))),
+    source="the time of a layer depends on no group that it does not use",
+)  # fmt: skip
+def layer_network(
+    operator_traits: np.ndarray, operator_dims: np.ndarray, group_network: np.ndarray, layer_network: np.ndarray
+) -> None:
+    """Mappings that differ in other groups only, such as replicas and stages, are alike from here on."""
+    layer_network[:] = 0.0
+    for i in range(len(operator_traits)):
+        if operator_traits[i, TRAIT.type] == COLLECTIVE and operator_dims[i, D.count] > 0.0:
+            row = operator_traits[i, TRAIT.group]
+            enter(layer_network, row, within_reach(group_at(group_network, row)))
+
+
+decode_network = layer_network.of(
+    "decode_network",
+    Output("decode_network", "", "the same for one generated token", (len(GROUPS), len(Group._fields))),
+    operator_dims="decode_dims",
+)
+"""Network of the groups in which operators exchange in the pass for one token."""
+
+
 @compiled
 def bound_of(compute_s: float, l2_s: float, memory_s: float, overhead_s: float) -> int:
     """The largest part of an operator's time."""
@@ -250,12 +283,14 @@ def operator_times(
     chip: Annotated[Chip, "chip_{}"],
     formats: Formats,
     costs: Annotated[KernelCosts, "calibration_{}"],
-    messaging: Messaging,
+    layer_network: np.ndarray,
+    sender: Sender,
     operator_times: np.ndarray,
     operator_bounds: np.ndarray,
 ) -> None:
     """Every operator of a training pass, or of the pass over a prompt; nothing for one that the model does not have."""
     traits, times, timed = operator_traits, operator_times, Timed(operator_times, operator_bounds)
+    messaging = messaging_over(layer_network, sender)
     times[:] = 0.0
     operator_bounds[:] = COMPUTE
     for i in range(len(traits)):
@@ -280,6 +315,7 @@ decode_times = operator_times.of(
     Output("decode_times", "s, flop or B", "the same for one generated token", ("operator", len(Times._fields))),
     Output("decode_bounds", "", "what limits each operator then", ("operator", 3), integer=True),
     operator_dims="decode_dims",
+    layer_network="decode_network",
     kv_B="cache_B",
 )
 """Every operator of the pass for one token of each request, at the mean length of the cache."""

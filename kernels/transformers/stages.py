@@ -10,7 +10,7 @@ from kernels.shared.memories import Offloaded, offloaded_B
 from kernels.transformers.collectives import ALL_GATHER, POINT_TO_POINT, REDUCE_SCATTER
 from kernels.transformers.groups import G, Messaging, group_collective
 from kernels.transformers.schedules import BothWays, Passes
-from kernels.transformers.sums import DENSE, FIRST, LAST, LAYER, ROUTED, WITH_EXPERTS, Depth, S
+from kernels.transformers.sums import DENSE, FIRST, LAST, LAYER, ROUTED, WITH_EXPERTS, Depth, S, Z
 
 SELECTIVE, FULL = CHOICES["recompute"].index("selective"), CHOICES["recompute"].index("full")
 IGNORED, OVERLAPPED = (SWITCHES["gradient_all_reduce"].index(choice) for choice in ("ignored", "overlapped"))
@@ -137,14 +137,14 @@ def layer_times(
     source="sum over the operator table",
 )
 def parameters_per_chip(
-    place_sums: np.ndarray, depth: Depth, layers_per_stage: float, last_stage_layers: float, pipeline_parallel: float
+    place_sizes: np.ndarray, depth: Depth, layers_per_stage: float, last_stage_layers: float, pipeline_parallel: float
 ) -> tuple[float, float]:
     """Of the stage that holds the most: the first one has the embedding, the last one the head."""
     share = depth.expert_layers / depth.layers
-    layer = place_sums[LAYER, S.weights] + (1.0 - share) * place_sums[DENSE, S.weights]
-    layer += share * place_sums[WITH_EXPERTS, S.weights]
-    expert = share * place_sums[ROUTED, S.weights]
-    first, last = place_sums[FIRST, S.weights], place_sums[LAST, S.weights]
+    layer = place_sizes[LAYER, Z.weights] + (1.0 - share) * place_sizes[DENSE, Z.weights]
+    layer += share * place_sizes[WITH_EXPERTS, Z.weights]
+    expert = share * place_sizes[ROUTED, Z.weights]
+    first, last = place_sizes[FIRST, Z.weights], place_sizes[LAST, Z.weights]
     if pipeline_parallel == 1.0:
         return layers_per_stage * layer + first + last, layers_per_stage * expert
     at_first, at_last = layers_per_stage * layer + first, last_stage_layers * layer + last
@@ -161,8 +161,8 @@ def parameters_per_chip(
 )
 def sharded_layer(
     zero_stage: float,
-    layer_sums: np.ndarray,
-    place_sums: np.ndarray,
+    layer_sizes: np.ndarray,
+    place_sizes: np.ndarray,
     depth: Depth,
     messaging: Messaging,
     widths: Widths,
@@ -172,7 +172,7 @@ def sharded_layer(
     """Zero below stage 3. Routed experts are sharded over their own replicas."""
     if zero_stage < 3.0:
         return 0.0, 0.0, 0.0
-    weights, experts = layer_sums[S.weights], depth.expert_layers / depth.layers * place_sums[ROUTED, S.weights]
+    weights, experts = layer_sizes[Z.weights], depth.expert_layers / depth.layers * place_sizes[ROUTED, Z.weights]
     gather, scatter = 0.0, 0.0
     for group, part in ((G.shard, weights - experts), (G.expert_data, experts)):
         gather += group_collective(messaging, group, ALL_GATHER, part * widths.weight_B)
@@ -185,12 +185,12 @@ def sharded_layer(
     source="Korthikanti 2022, equations 1 to 5; with an interval, checkpoints stand at every so many layers",
 )
 def layer_stored(
-    layer_sums: np.ndarray, recompute: float, checkpoint_B: float, checkpoint_interval: float, layers_per_stage: float
+    layer_sizes: np.ndarray, recompute: float, checkpoint_B: float, checkpoint_interval: float, layers_per_stage: float
 ) -> float:
     """Everything, all but what selective recompute repeats, or checkpoints alone."""
     if recompute == FULL:
         return checkpoint_B / min(checkpoint_interval, layers_per_stage)
-    return layer_sums[S.stored_selective] if recompute == SELECTIVE else layer_sums[S.stored]
+    return layer_sizes[Z.stored_selective] if recompute == SELECTIVE else layer_sizes[Z.stored]
 
 
 @equation(
@@ -200,7 +200,7 @@ def layer_stored(
     source="forward: weights come in, activations go out; backward: both come back; Calculon A.5",
 )
 def offload_traffic(
-    layer_sums: np.ndarray,
+    layer_sizes: np.ndarray,
     layer_stored_B: float,
     weight_B: float,
     away: Annotated[Offloaded, "{}_offload"],
@@ -208,7 +208,7 @@ def offload_traffic(
     offload_bandwidth_Bps: float,
 ) -> tuple[float, float, float]:
     """The link carries both directions at once; the busier one counts."""
-    weights_B, activations_B = offloaded_B(away, layer_sums[S.weights], weight_B, layer_stored_B)
+    weights_B, activations_B = offloaded_B(away, layer_sizes[Z.weights], weight_B, layer_stored_B)
     forward_s = max(weights_B, activations_B) / offload_bandwidth_Bps
     backward_s = (weights_B + activations_B) / offload_bandwidth_Bps
     return forward_s, backward_s, away.optimizer * optimizer_B / offload_bandwidth_Bps
@@ -222,7 +222,7 @@ def offload_traffic(
 )
 def stage_times(
     layers_per_stage: float,
-    layer_sums: np.ndarray,
+    layer_sizes: np.ndarray,
     layer: Annotated[Passes, "layer_{}"],
     sharded: Annotated[Sharded, "sharded_{}"],
     unshard_s: float,
@@ -236,7 +236,7 @@ def stage_times(
     share = 1.0 if gradient_all_reduce == OVERLAPPED else 0.0
     gather_s, scatter_s = (0.0, 0.0) if gradient_all_reduce == IGNORED else (sharded.gather_s, sharded.scatter_s)
     forward = with_traffic(layer.forward_s, gather_s, share, overlap_slowdown)
-    accumulation = layer_sums[S.weights] * calibration_accumulation_B / attainable_memory_Bps
+    accumulation = layer_sizes[Z.weights] * calibration_accumulation_B / attainable_memory_Bps
     back = layer.input_gradient_s + layer.weight_gradient_s + unshard_s + accumulation
     late = with_traffic(back, gather_s + scatter_s, share, overlap_slowdown) - back
     n = layers_per_stage

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kernels.codes import PLACES
+from kernels.codes import PLACES, RECOMPUTE_CLASSES
 from kernels.equation import Output, compiled, equation
 from kernels.transformers.groups import G
 from kernels.transformers.operators import COLLECTIVE, TIME, TRAIT, D
@@ -15,17 +15,21 @@ LAYER, DENSE, WITH_EXPERTS, ROUTED, FIRST, LAST = range(len(PLACES))
 Sums = namedtuple(
     "Sums",
     "forward input_gradient weight_gradient selective full network_forward network_backward network_full "
-    "network_tensor host_forward host_backward host_selective host_full weights stored stored_selective "
-    "working forward_flops backward_flops selective_flops full_flops forward_bytes bound_compute bound_l2 "
-    "bound_memory bound_overhead forward_bound_compute forward_bound_l2 forward_bound_memory "
-    "forward_bound_overhead",
+    "network_tensor host_forward host_backward host_selective host_full forward_flops backward_flops "
+    "selective_flops full_flops forward_bytes bound_compute bound_l2 bound_memory bound_overhead "
+    "forward_bound_compute forward_bound_l2 forward_bound_memory forward_bound_overhead",
 )
 """Columns of `place_sums`: seconds on the chip of each pass without collectives, of what recompute repeats, of the
-collectives, of the host; parameters; bytes stored and working; operations; forward bytes; seconds of all passes and
-of the forward pass by what limits them."""
+collectives, of the host; operations; forward bytes; seconds of all passes and of the forward pass by their limits."""
+
+Sizes = namedtuple("Sizes", "weights stored stored_selective working")
+"""Columns of `place_sizes`: parameters; bytes stored for the backward pass, and without what selective recompute
+repeats; bytes alive only while an operator runs."""
 
 S = Sums(*range(len(Sums._fields)))
+Z = Sizes(*range(len(Sizes._fields)))
 
+SELECTIVE_CLASS = RECOMPUTE_CLASSES.index("selective")
 
 BREAKDOWN = (
     Output("compute_time_s", "s", "time in which compute limits the chip, per iteration"),
@@ -51,11 +55,31 @@ class Depth(NamedTuple):
 def repeats(recompute: int, early_stop: float) -> tuple[float, float]:
     """1 or 0: whether selective, and whether full recompute repeats the forward pass of an operator of a class."""
     full = 0.0 if recompute == 0 or (recompute == 3 and early_stop > 0.0) else 1.0
-    return (1.0 if recompute == 2 else 0.0), full
+    return (1.0 if recompute == SELECTIVE_CLASS else 0.0), full
 
 
 @equation(
-    Output("place_sums", "s, B or flop", "sums over the operators of each place", (len(PLACES), len(S))),
+    Output("place_sizes", "parameters or B", "sums over the operators of each place", (len(PLACES), len(Z))),
+    source="sum over the operator table",
+)
+def place_sizes(operator_traits: np.ndarray, operator_dims: np.ndarray, place_sizes: np.ndarray) -> None:
+    """What takes memory: it depends on the mapping alone, on no rate."""
+    traits, dims, sizes = operator_traits, operator_dims, place_sizes
+    sizes[:] = 0.0
+    for i in range(len(traits)):
+        count = dims[i, D.count]
+        if count <= 0.0:
+            continue
+        at = traits[i, TRAIT.place]
+        repeated = traits[i, TRAIT.recompute] == SELECTIVE_CLASS
+        sizes[at, Z.weights] += count * dims[i, D.weight]
+        sizes[at, Z.stored] += count * dims[i, D.stored]
+        sizes[at, Z.stored_selective] += 0.0 if repeated else count * dims[i, D.stored]
+        sizes[at, Z.working] += count * dims[i, D.working]
+
+
+@equation(
+    Output("place_sums", "s, flop or B", "sums over the operators of each place", (len(PLACES), len(S))),
     source="sum over the operator table",
 )
 def place_sums(
@@ -76,10 +100,6 @@ def place_sums(
             continue
         s = sums[traits[i, TRAIT.place]]
         selective, full = repeats(traits[i, TRAIT.recompute], calibration_early_stop)
-        s[S.weights] += count * dims[i, D.weight]
-        s[S.stored] += count * dims[i, D.stored]
-        s[S.stored_selective] += 0.0 if selective > 0.0 else count * dims[i, D.stored]
-        s[S.working] += count * dims[i, D.working]
         s[S.host_forward] += count * times[i, TIME.forward_host]
         s[S.host_backward] += count * times[i, TIME.backward_host]
         s[S.host_selective] += count * times[i, TIME.forward_host] if selective > 0.0 else 0.0
@@ -114,7 +134,7 @@ def place_sums(
 
 decode_sums = place_sums.of(
     "decode_sums",
-    Output("decode_sums", "s, B or flop", "sums over the operators of each place", (len(PLACES), len(S))),
+    Output("decode_sums", "s, flop or B", "sums over the operators of each place", (len(PLACES), len(S))),
     operator_dims="decode_dims",
     operator_times="decode_times",
     operator_bounds="decode_bounds",
@@ -123,7 +143,7 @@ decode_sums = place_sums.of(
 
 
 @equation(
-    Output("layer_sums", "s, B or flop", "sums over the operators of the mean layer", (len(S),)),
+    Output("layer_sums", "s, flop or B", "sums over the operators of the mean layer", (len(S),)),
     source="layers with and without experts are spread evenly over the stages",
 )
 def layer_sums(place_sums: np.ndarray, depth: Depth, layer_sums: np.ndarray) -> None:
@@ -135,9 +155,15 @@ def layer_sums(place_sums: np.ndarray, depth: Depth, layer_sums: np.ndarray) -> 
 
 
 mix_layer = layer_sums.function
+layer_sizes = layer_sums.of(
+    "layer_sizes",
+    Output("layer_sizes", "parameters or B", "sums over the operators of the mean layer", (len(Z),)),
+    place_sums="place_sizes",
+)
+"""What a layer takes of memory."""
 decode_layer_sums = layer_sums.of(
     "decode_layer_sums",
-    Output("decode_layer_sums", "s, B or flop", "sums over the operators of the mean layer", (len(S),)),
+    Output("decode_layer_sums", "s, flop or B", "sums over the operators of the mean layer", (len(S),)),
     place_sums="decode_sums",
 )
 """The mean layer of the pass for one generated token."""

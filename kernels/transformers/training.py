@@ -20,23 +20,21 @@ class Parameters(NamedTuple):
 
 
 @equation(
-    Output("gradient_all_reduce_s", "s", "reduction of the gradients over the replicas, and gathering of new weights"),
-    Output("gradient_time_s", "s", "the part of it that nothing hides"),
+    Output("gradient_reduce_s", "s", "reduction of the gradients over the replicas"),
+    Output("gradient_gather_s", "s", "gathering of new weights"),
+    Output("tied_reduce_s", "s", "exchange of the gradient of tied weights between the ends of the pipeline"),
     source="ring or better all-reduce; ZeRO stages 1 and 2 reduce-scatter gradients and all-gather weights",
     when=("task", ("training",)),
 )
-def gradient_reduction(
+def gradient_messages(
     zero_stage: float,
-    gradient_all_reduce: float,
     parameters: Annotated[Parameters, "{}_parameters_per_chip"],
     messaging: Messaging,
     widths: Widths,
-    stage: Annotated[Passes, "stage_{}"],
     pipeline_parallel: float,
     tied_B: float,
-) -> tuple[float, float]:
-    """Overlap hides the reduction behind the backward pass of the last microbatch, and the gathering of new weights
-    behind the forward pass of the next one. Under ZeRO stage 3 only shard groups are left to reduce."""
+) -> tuple[float, float, float]:
+    """Under ZeRO stage 3 only shard groups are left to reduce."""
     reduce, gather, shared = 0.0, 0.0, 0.0
     if zero_stage >= 3.0:
         part_B = parameters.dense / chips_of(messaging.group_network, G.shard) * widths.reduce_B
@@ -49,12 +47,30 @@ def gradient_reduction(
                 gather += group_collective(messaging, group, ALL_GATHER, part * widths.weight_B)
     if pipeline_parallel > 1.0:
         shared = group_collective(messaging, G.pipeline, POINT_TO_POINT, tied_B)
-    total = reduce + gather + shared
+    return reduce, gather, shared
+
+
+@equation(
+    Output("gradient_all_reduce_s", "s", "reduction of the gradients over the replicas, and gathering of new weights"),
+    Output("gradient_time_s", "s", "the part of it that nothing hides"),
+    source="sum of its messages, less what runs beside the passes of a stage",
+    when=("task", ("training",)),
+)
+def gradient_reduction(
+    gradient_all_reduce: float,
+    gradient_reduce_s: float,
+    gradient_gather_s: float,
+    tied_reduce_s: float,
+    stage: Annotated[Passes, "stage_{}"],
+) -> tuple[float, float]:
+    """Overlap hides the reduction behind the backward pass of the last microbatch, and the gathering of new weights
+    behind the forward pass of the next one."""
+    total = gradient_reduce_s + gradient_gather_s + tied_reduce_s
     if gradient_all_reduce == IGNORED:
         return total, 0.0
     if gradient_all_reduce == OVERLAPPED:
-        late = max(reduce - stage.input_gradient_s - stage.weight_gradient_s, 0.0)
-        return total, late + max(gather - stage.forward_s, 0.0) + shared
+        late = max(gradient_reduce_s - stage.input_gradient_s - stage.weight_gradient_s, 0.0)
+        return total, late + max(gradient_gather_s - stage.forward_s, 0.0) + tied_reduce_s
     return total, total
 
 
@@ -66,7 +82,7 @@ def gradient_reduction(
 def optimizer(
     optimizer_traffic: float,
     zero_stage: float,
-    group_network: np.ndarray,
+    group_extents: np.ndarray,
     parameters: Annotated[Parameters, "{}_parameters_per_chip"],
     calibration_optimizer_traffic_B: float,
     attainable_memory_Bps: float,
@@ -74,7 +90,7 @@ def optimizer(
     """Sharded over the replicas from ZeRO stage 1."""
     if optimizer_traffic == 0.0:
         return 0.0
-    shards, expert_shards = shard_counts(zero_stage, group_network)
+    shards, expert_shards = shard_counts(zero_stage, group_extents)
     part = parameters.dense / shards + parameters.expert / expert_shards
     return part * calibration_optimizer_traffic_B / attainable_memory_Bps
 

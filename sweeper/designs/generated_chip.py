@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from kernels.codes import REASONS
 from kernels.models import GENERATING
-from sweeper.engine.evaluation import evaluate
+from sweeper.engine.evaluation import Evaluation, evaluate
 from sweeper.engine.program import build_program
 from sweeper.engine.space import Axis, Factor, Grid
 from sweeper.errors import UsageFault
@@ -91,7 +91,8 @@ def generate(template: str, settings: Settings, library: Library) -> GeneratedCh
         inputs["memory_bandwidth_Bps"] = constant("memory_bandwidth_Bps", math.inf, "B/s", "not generated")
     wanted = [*FACTS, *BUDGETS, *TOTALS, *(column for part in AREA_PARTS for column in _columns(part))]
     program = build_program(wanted, equations_of(around, ()), inputs, {}, {}, {})
-    values = {name: float(column[0]) for name, column in evaluate(program, (Factor({}, 1),), wanted).items()}
+    found = evaluate(Evaluation(program, (Factor({}, 1),)), wanted)
+    values = {name: float(column[0]) for name, column in found.items()}
     outputs = {output.name: output for equation in GENERATING for output in equation.outputs}
     return GeneratedChip(
         {role: str(columns[role]) for role in ROLES_OF_CHIP if role in columns},

@@ -1,87 +1,37 @@
-"""Columns of a program over a domain: distinct combinations, the indices between them, and stages run in order."""
+"""Columns of a program over a domain: stages run in order, each over the combinations that it depends on."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
+from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 
-from kernels.reduce import alike
-from sweeper.engine.fuse import scratch_outputs
+from sweeper.engine.ahead import Kernel
+from sweeper.engine.folding import fold, folded
+from sweeper.engine.fuse import Loop, scratch_outputs
+from sweeper.engine.numbering import Combinations, Index, fast_parts, index_at, index_between
 from sweeper.engine.program import InputColumn, Origin, Program, Stage
 from sweeper.engine.space import Domain
 
 
-@dataclass(frozen=True, eq=False)
-class Combinations:
-    """Distinct combinations of some columns over a domain: per factor, a row that has each and each row's number."""
-
-    rows: tuple[np.ndarray, ...]
-    numbers: tuple[np.ndarray, ...]
-
-    @property
-    def count(self) -> int:
-        return math.prod(len(rows) for rows in self.rows)
-
-
-def combinations(domain: Domain, needs: frozenset[str]) -> Combinations:
-    """Distinct combinations of the columns `needs` over the domain."""
-    pairs = [factor.distinct(needs.intersection(factor.codes)) for factor in domain]
-    return Combinations(tuple(rows for rows, _ in pairs), tuple(numbers for _, numbers in pairs))
-
-
-def index_of(child: Combinations, parent: Combinations) -> np.ndarray:
-    """For every combination of the child, the number of the parent's combination that it belongs to.
-
-    Unsigned, so that the compiled loops need not ask whether an index counts from the end.
-    """
-    index = np.zeros(1, np.uint32)
-    for rows, numbers, parent_rows in zip(child.rows, parent.numbers, parent.rows, strict=True):
-        if len(rows) > 1 or len(parent_rows) > 1:
-            step = numbers[rows].astype(np.uint32)
-            index = (index[:, None] * np.uint32(len(parent_rows)) + step[None, :]).reshape(-1)
-    return index
-
-
-def index_at(digits: Sequence[np.ndarray], parent: Combinations) -> np.ndarray:
-    """For points given by their row of every factor, the number of the parent's combination that they belong to."""
-    index = np.zeros(len(digits[0]), np.uint32)
-    for digit, numbers, parent_rows in zip(digits, parent.numbers, parent.rows, strict=True):
-        if len(parent_rows) > 1:
-            index = index * np.uint32(len(parent_rows)) + numbers.astype(np.uint32)[digit]
-    return index
-
-
 def input_values(program: Program, column: InputColumn, domain: Domain, where: Combinations) -> np.ndarray:
     """Entries of a given column at every combination of the columns that it needs."""
-    count = where.count
     values: dict[str, np.ndarray] = {}
-    lengths = [len(rows) for rows in where.rows]
     for name in column.needs:
         position = next(i for i, factor in enumerate(domain) if name in factor.codes)
         entries = program.values[name][domain[position].codes[name][where.rows[position]]]
-        shape = [1] * len(lengths)
-        shape[position] = lengths[position]
-        values[name] = np.ascontiguousarray(np.broadcast_to(entries.reshape(shape), lengths)).reshape(-1)
-    return column.build(values, count)
+        shape = [1] * len(where.sizes)
+        shape[position] = where.sizes[position]
+        values[name] = np.ascontiguousarray(np.broadcast_to(entries.reshape(shape), where.sizes)).reshape(-1)
+    return column.build(values, where.count)
 
 
-def fold(count: int, keys: Iterable[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """First rows that are distinct in all keys, bit by bit, and for every row the (unsigned) number of its like.
-
-    Rows are told apart by a 64-bit mix of their keys, which is then verified; should it ever fail, nothing is folded.
-    """
-    words = [np.ascontiguousarray(key).view(np.uint64) for key in keys]
-    mix = np.zeros(count, np.uint64)
-    for word in words:
-        mix = (mix ^ word) * np.uint64(0x9E3779B97F4A7C15)
-        mix ^= mix >> np.uint64(29)
-    rows, number = np.empty(count, np.int64), np.empty(count, np.uint32)
-    rows = rows[: alike(mix, rows, number)]
-    if all(np.array_equal(word[rows][number], word) for word in words):
-        return rows, number
-    return np.arange(count), np.arange(count, dtype=np.uint32)
+FEW = 32
+"""Numbers of an array whose content is always looked at."""
+MOST = 0.6
+"""Share of the points from which on evaluating all of them takes no longer than finding each one's inputs."""
 
 
 class Evaluation:
@@ -89,16 +39,21 @@ class Evaluation:
 
     After `restrict`, what would have more combinations than there are points left is computed at these points only.
     What depends on `changing` columns is left to `renew`, which may be called repeatedly; all else is computed once.
+    What does not depend on that in which the domain differs from that `before` is taken from there.
     """
 
-    def __init__(self, program: Program, domain: Domain, changing: Iterable[str] = ()) -> None:
+    def __init__(
+        self, program: Program, domain: Domain, changing: Iterable[str] = (), before: "Evaluation | None" = None
+    ) -> None:
         self.program = program
         self.domain = domain
         self._changing = frozenset(changing)
+        self._before = before
+        self._same: dict[frozenset[str], bool] = {}
         self.columns: dict[str, np.ndarray] = {}
         self._distinct: dict[frozenset[str], Combinations] = {}
         self._folds: dict[int, np.ndarray] = {}
-        self._indices: dict[tuple[frozenset[str] | None, Origin], np.ndarray] = {}
+        self._indices: dict[tuple[frozenset[str] | None, Origin], Index] = {}
         self._digits: tuple[np.ndarray, ...] = ()
         self._likes: dict[str, np.ndarray] = {}
         self._count = math.prod(factor.size for factor in domain)
@@ -118,44 +73,82 @@ class Evaluation:
     def distinct(self, needs: frozenset[str]) -> Combinations:
         """Distinct combinations of some columns over the domain."""
         if needs not in self._distinct:
-            self._distinct[needs] = combinations(self.domain, needs)
+            self._distinct[needs] = Combinations(self.domain, needs)
         return self._distinct[needs]
 
     def column(self, name: str) -> np.ndarray:
         """Entries of a column, at its origin."""
         if name not in self.columns:
             source = self.program.inputs[name]
-            self.columns[name] = input_values(self.program, source, self.domain, self.distinct(source.needs))
+            if self._before is not None and name in self._before.columns and self.same(source.needs):
+                self.columns[name] = self._before.columns[name]
+            else:
+                self.columns[name] = input_values(self.program, source, self.domain, self.distinct(source.needs))
         return self.columns[name]
 
     def at_points(self, name: str) -> np.ndarray:
         """Entries of a column at the points that are wanted."""
         if name not in self._at_points:
-            self._at_points[name] = self.column(name)[self.index(None, self.program.origins[name])]
+            index = self.index(None, self.program.origins[name])
+            values = self.column(name)
+            whole = len(values) == self._count and index.is_itself
+            self._at_points[name] = values if whole else values[index.all]
         return self._at_points[name]
 
     def crowded(self, needs: frozenset[str]) -> bool:
         """Whether some columns have more combinations than points are wanted."""
         return bool(self._digits) and self.distinct(needs).count > self._count
 
-    def index(self, needs: frozenset[str] | None, origin: Origin) -> np.ndarray:
+    def same(self, needs: frozenset[str]) -> bool:
+        """Whether some columns take the same combinations as before."""
+        if needs not in self._same:
+            before = self._before
+            self._same[needs] = before is not None and all(
+                self._factor(name) is before._factor(name) or self._only(name) == before._only(name) is not None
+                for name in needs
+            )
+        return self._same[needs]
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {name: position for position, factor in enumerate(self.domain) for name in factor.codes}
+
+    def _factor(self, name: str) -> object:
+        return self.domain[self._places[name]]
+
+    def _only(self, name: str) -> int | None:
+        """Code of a column that has but one value."""
+        factor = self.domain[self._places[name]]
+        return int(factor.codes[name][0]) if factor.size == 1 else None
+
+    def settled(self) -> "Evaluation":
+        """This evaluation as one to come after: what fewer combinations have than there are points."""
+        self._before = None
+        for known in (self._at_points, self._indices, self._distinct, self._same):
+            known.clear()
+        self._digits = ()
+        self.columns = {name: values for name, values in self.columns.items() if 2 * len(values) <= self._count}
+        self._likes = {name: likes for name, likes in self._likes.items() if name in self.columns}
+        self._folds = {stage: numbers for stage, numbers in self._folds.items() if 2 * len(numbers) <= self._count}
+        return self
+
+    @cached_property
+    def size_B(self) -> int:
+        """Bytes of its columns."""
+        return sum(values.nbytes for values in (*self.columns.values(), *self._folds.values()))
+
+    def index(self, needs: frozenset[str] | None, origin: Origin) -> Index:
         """For every combination of some columns (None: every point), where its entry lies among those of an origin."""
         if (needs, origin) not in self._indices:
-            parent, folded = origin
-            if folded >= 0:
-                index = self._folds[folded][self.index(needs, (parent, -1))]
-            elif needs is None and self._digits:
-                index = index_at(self._digits, self.distinct(parent))
+            parent, folding = origin
+            numbers = self._folds[folding] if folding >= 0 else None
+            if needs is None and self._digits:
+                index = index_at(self._digits, self.distinct(parent), numbers)
             else:
-                index = index_of(self.whole if needs is None else self.distinct(needs), self.distinct(parent))
+                child = Combinations(self.domain, None) if needs is None else self.distinct(needs)
+                index = index_between(child, self.distinct(parent), numbers)
             self._indices[needs, origin] = index
         return self._indices[needs, origin]
-
-    @property
-    def whole(self) -> Combinations:
-        """Every point of the domain as a combination of its own."""
-        every = tuple(np.arange(factor.size) for factor in self.domain)
-        return Combinations(every, every)
 
     def renew(self, values: Mapping[str, np.ndarray] | None = None) -> None:
         """Evaluate what depends on the changing columns, now with these values or other entries, and nothing else."""
@@ -175,40 +168,59 @@ class Evaluation:
         """What depends on the changing columns."""
         return frozenset(name for name, (needs, _) in self.program.origins.items() if needs & self._changing)
 
+    def has(self, stage: Stage) -> bool:
+        """Whether what a stage has computed is here."""
+        return self.columns.keys() >= set(stage.fusion.kept) and (not stage.folds or stage.number in self._folds)
+
+    def kernels(self) -> list[Kernel]:
+        """What evaluating all stages would compile, in order; their outputs are 0 from then on."""
+        found: list[Kernel] = []
+        for stage in self.program.stages:
+            noting = partial(_note, found, stage.run)
+            self.run(replace(stage, run=noting))  # type: ignore[arg-type]  # called as the loop is
+        return found
+
     def run(self, stage: Stage) -> None:
         """Evaluate one stage and keep its outputs."""
         if self.crowded(stage.needs) and not stage.whole:
             self._run_at_points(stage)
             return
-        count = self.distinct(stage.needs).count
-        indices = [self.index(stage.needs, origin) for origin in stage.origins]
+        before = self._before
+        if before is not None and before.has(stage) and self.same(stage.needs):
+            self.columns.update((name, before.columns[name]) for name in stage.fusion.kept)
+            self._likes.update((name, before._likes[name]) for name in stage.fusion.kept if name in before._likes)
+            if stage.folds:
+                self._folds[stage.number] = before._folds[stage.number]
+            return
+        sizes = self.distinct(stage.needs).sizes
+        indices: Sequence[Index] = [self.index(stage.needs, origin) for origin in stage.origins]
         if stage.folds:
-            rows, self._folds[stage.number] = fold(count, self._keys(stage, indices))
-            indices = [index[rows] for index in indices]
-            count = len(rows)
+            folding = folded(sizes, indices, lambda places: self._keys(stage, places))
+            indices, self._folds[stage.number] = folding.indices, folding.numbers
+            sizes = indices[0].sizes if indices else (1,)
         values = [self.column(argument.name) for argument in stage.fusion.arguments]
-        written = self._called(stage, count, indices, values)
+        written = self._called(stage, sizes, indices, values)
         self.columns.update(written)
         for name in written:
             self._likes.pop(name, None)
 
     def _run_at_points(self, stage: Stage) -> None:
         """Arguments that are as crowded are at the points already, and need no index."""
-        crowded = [folded < 0 and self.crowded(needs) for needs, folded in stage.origins]
-        itself = np.arange(self._count, dtype=np.uint32)
+        crowded = [folding < 0 and self.crowded(needs) for needs, folding in stage.origins]
+        itself = Index((self._count,), (np.arange(self._count, dtype=np.uint32),))
         indices = [itself if at else self.index(None, origin) for at, origin in zip(crowded, stage.origins)]
         values = [
             self.at_points(argument.name)
-            if argument.access == "own" or (argument.access == "gathered" and crowded[argument.index])
+            if argument.access == "own" or (argument.index >= 0 and crowded[argument.index])
             else self.column(argument.name)
             for argument in stage.fusion.arguments
         ]
-        self._at_points.update(self._called(stage, self._count, indices, values))
+        self._at_points.update(self._called(stage, (self._count,), indices, values))
 
     def _called(
-        self, stage: Stage, count: int, indices: Sequence[np.ndarray], values: Sequence[np.ndarray]
+        self, stage: Stage, sizes: Sequence[int], indices: Sequence[Index], values: Sequence[np.ndarray]
     ) -> dict[str, np.ndarray]:
-        """Outputs of a stage's loop over `count` entries."""
+        """Outputs of a stage's loop over the combinations of parts of these sizes."""
         program = self.program
 
         def buffer(name: str, *leading: int) -> np.ndarray:
@@ -220,59 +232,73 @@ class Evaluation:
             for argument, column in zip(stage.fusion.arguments, values)
         ]
         scratch = [buffer(name) for name in scratch_outputs(stage.fusion)]
-        kept = {name: buffer(name, count) for name in stage.fusion.kept}
-        stage.run(count, *indices, *arguments, *scratch, *kept.values())
+        kept = {name: buffer(name, math.prod(sizes)) for name in stage.fusion.kept}
+        slow = fast_parts(sizes) if indices else 0
+        lists = [part for index, looked_up in zip(indices, stage.fusion.looked_up) for part in (
+            *index.halves(slow), *((index.numbers,) if looked_up else ()))]  # fmt: skip
+        stage.run(math.prod(sizes[:slow]), math.prod(sizes[slow:]), *lists, *arguments, *scratch, *kept.values())
         return kept
 
     def _alike(self, name: str) -> np.ndarray:
         """For every entry of an array column, the number of its like."""
         if name not in self._likes:
             values = self.column(name)
-            self._likes[name] = fold(len(values), values.reshape(len(values), -1).T)[1]
+            self._likes[name] = fold(len(values), [values])[1]
         return self._likes[name]
 
-    def _keys(self, stage: Stage, indices: Sequence[np.ndarray]) -> Iterator[np.ndarray]:
+    def _keys(self, stage: Stage, places: Mapping[int, np.ndarray]) -> Iterator[np.ndarray]:
         """What tells the combinations of a folding stage apart: values of scalars, identity or content of arrays.
 
-        Looking at the content of tables of numbers pays for lengthy equations only.
+        Looking at the content of tables of numbers pays for lengthy equations, where they are small, and where they
+        have been computed for fewer combinations.
         """
         seen: set[int] = set()
         lengthy = any(equation.lengthy for equation in stage.fusion.equations)
+        fewer = self.distinct(stage.needs).count // 2
         for argument in stage.fusion.arguments:
-            if argument.access == "constant":
+            place = places.get(argument.index)
+            if place is None:
                 continue
             values = self.column(argument.name)
-            index = indices[argument.index]
+            computed = argument.name in self.program.outputs
             if values.ndim == 1:
-                yield values[index]
-            elif values.dtype == np.int64 or (lengthy and argument.name in self.program.outputs):
-                yield self._alike(argument.name)[index].astype(np.int64)
+                yield values[place]
+            elif values.dtype == np.int64 or len(values) <= fewer or (computed and (lengthy or values[0].size <= FEW)):
+                yield self._alike(argument.name)[place].astype(np.int64)
             elif argument.index not in seen:
                 seen.add(argument.index)
-                yield index.astype(np.int64)
+                yield place.astype(np.int64)
 
 
-def evaluate(program: Program, domain: Domain, wanted: Iterable[str]) -> dict[str, np.ndarray]:
+def _note(found: list[Kernel], loop: Loop, *operands: Any) -> None:
+    found.extend(loop.kernels(*operands))
+
+
+def evaluate(evaluation: Evaluation, wanted: Iterable[str]) -> dict[str, np.ndarray]:
     """Wanted columns over every point of the domain, in the order of its factors (last fastest)."""
-    evaluation = Evaluation(program, domain)
-    for stage in program.stages:
+    for stage in evaluation.program.stages:
         evaluation.run(stage)
     return {name: evaluation.at_points(name) for name in wanted}
 
 
 def evaluate_feasible(
-    program: Program, domain: Domain, wanted: Iterable[str]
+    evaluation: Evaluation, wanted: Iterable[str]
 ) -> tuple[np.ndarray, dict[str, np.ndarray], np.ndarray]:
     """The points of the domain that can run, the wanted columns (`infeasible_reason` among them) at these, and the
     reasons of all points."""
-    evaluation = Evaluation(program, domain)
+    program = evaluation.program
     for stage in program.stages:
         if stage.number in program.feasibility:
             evaluation.run(stage)
     reasons = evaluation.at_points("infeasible_reason")
     points = np.flatnonzero(reasons == 0.0)
-    evaluation.restrict(points)
+    if not len(points):
+        return points, {name: np.empty(0) for name in wanted}, reasons
+    few = len(points) < MOST * len(reasons)
+    if few:
+        evaluation.restrict(points)
     for stage in program.stages:
-        if stage.number not in program.feasibility and len(points):
+        if stage.number not in program.feasibility:
             evaluation.run(stage)
-    return points, {name: evaluation.at_points(name) if len(points) else np.empty(0) for name in wanted}, reasons
+    found = {name: evaluation.at_points(name) for name in wanted}
+    return points, found if few or len(points) == len(reasons) else {n: found[n][points] for n in found}, reasons

@@ -81,6 +81,11 @@ class VerifiedFiles:
         write_own(self._data_path(number), data)
         self._save_index(index | {key: (number, hashlib.sha256(data).digest())})
 
+    @property
+    def exist(self) -> bool:
+        """Whether anything was ever saved."""
+        return self._index_path.exists()
+
     def flush(self) -> None:
         """Forget everything."""
         self._save_index({})
@@ -105,6 +110,12 @@ class VerifiedFiles:
 
     def _sign(self, payload: bytes) -> bytes:
         return hmac.digest(_secret(SECRET), self._meaning + payload, "sha256")
+
+
+def is_compiled(function: Any) -> bool:
+    """Whether a compiled function is in the cache for some types of arguments, or cannot be."""
+    files = getattr(function._cache, "_cache_file", None)
+    return files is None or bool(files.exist)
 
 
 @cache

@@ -5,6 +5,7 @@ which is evaluated once per distinct combination of those columns.
 """
 
 import difflib
+import math
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -172,11 +173,12 @@ def build_program(
         name: tuple(sizes[part] if isinstance(part, str) else part for part in output.shape)
         for name, output in outputs.items()
     }
-    arrays = {name for name, shape in shapes.items() if shape} | {name for name, c in inputs.items() if c.array}
-    drafts = _drafts(equations, needs, arrays)
+    long = {output.name for output in outputs.values() if _is_long(output)}
+    long |= {name for name, column in inputs.items() if column.array}
+    drafts = _chained(_drafts(equations, needs, long), needs, long)
     for draft in drafts:
         # An equation that runs combination by combination stands alone in its stage.
-        rows = _by_rows(draft.equations[0], arrays)
+        rows = _by_rows(draft.equations[0], long)
         draft.folds = factored and bool(draft.needs) and not draft.needs.intersection(unlike) and rows
     readers = _readers(drafts)
     _mark_whole(drafts, readers)
@@ -190,6 +192,15 @@ def build_program(
     return Program(inputs, tuple(stages), origins, outputs, shapes, values, tuple(wanted), choices)
 
 
+LONG = 100
+"""Numbers of an array from which on equations that handle it cost more than telling their combinations apart."""
+
+
+def _is_long(output: Output) -> bool:
+    """Whether an output is a long array: of one number, or a fixed number of them, for each part of a workload."""
+    return any(isinstance(part, str) for part in output.shape) or math.prod(map(int, output.shape)) > LONG
+
+
 @dataclass
 class _StageDraft:
     """A stage while the program is built."""
@@ -200,6 +211,11 @@ class _StageDraft:
     whole: bool = False
 
     @property
+    def lengthy(self) -> bool:
+        """Whether it has an equation that is called one by one."""
+        return any(equation.lengthy for equation in self.equations)
+
+    @property
     def written(self) -> list[str]:
         return [output.name for equation in self.equations for output in equation.outputs]
 
@@ -208,15 +224,32 @@ class _StageDraft:
         return [name for equation in self.equations for name in equation.inputs]
 
 
-def _drafts(
-    equations: list[Equation], needs: Mapping[str, frozenset[str]], arrays: Collection[str]
-) -> list[_StageDraft]:
+def _drafts(equations: list[Equation], needs: Mapping[str, frozenset[str]], long: Collection[str]) -> list[_StageDraft]:
     """Equations by what they depend on, those that depend on least first."""
     groups: dict[frozenset[str], list[Equation]] = {}
     for equation in equations:
         groups.setdefault(needs[equation.outputs[0].name], []).append(equation)
     ordered = sorted(groups, key=lambda group: (len(group), sorted(group)))
-    return [_StageDraft(group, part) for group in ordered for part in _alternate(groups[group], arrays)]
+    return [_StageDraft(group, part) for group in ordered for part in _alternate(groups[group], long)]
+
+
+def _chained(
+    drafts: list[_StageDraft], needs: Mapping[str, frozenset[str]], long: Collection[str]
+) -> list[_StageDraft]:
+    """Neighbours as one stage where the first writes long arrays for the second, which reads nothing else that makes
+    combinations differ: such arrays then stay in the cache of the processor, one combination at a time."""
+    writers = {name: number for number, draft in enumerate(drafts) for name in draft.written}
+    chained: list[_StageDraft] = []
+    for draft in drafts:
+        before = chained[-1] if chained else None
+        if before is not None and before.needs == draft.needs and not (before.lengthy or draft.lengthy):
+            known = {(needs[name], writers.get(name)) for name in (*before.read, *before.written)}
+            others = {(needs[name], writers.get(name)) for name in draft.read if needs[name]}
+            if others <= known and any(name in long for name in before.written if name in draft.read):
+                before.equations += draft.equations
+                continue
+        chained.append(draft)
+    return chained
 
 
 def _readers(drafts: list[_StageDraft]) -> dict[str, set[int]]:
@@ -235,24 +268,25 @@ def _mark_whole(drafts: list[_StageDraft], readers: Mapping[str, set[int]]) -> N
         draft.whole = draft.folds or any(drafts[reader].whole for reader in fed)
 
 
-def _by_rows(equation: Equation, arrays: Collection[str]) -> bool:
-    """Whether an equation reads or writes arrays, so that it runs combination by combination."""
-    return bool(equation.arrays) or any(name in arrays for name in equation.inputs)
+def _by_rows(equation: Equation, long: Collection[str]) -> bool:
+    """Whether an equation is lengthy or handles long arrays, so that it runs combination by combination."""
+    names = (*equation.inputs, *(output.name for output in equation.arrays))
+    return equation.lengthy or any(name in long for name in names)
 
 
-def _alternate(members: list[Equation], arrays: Collection[str]) -> list[list[Equation]]:
-    """Split equations of a group: each that handles arrays alone, scalar ones in as few runs as the order allows."""
+def _alternate(members: list[Equation], long: Collection[str]) -> list[list[Equation]]:
+    """Split equations of a group: each that runs by rows alone, the others in as few runs as the order allows."""
     runs: list[list[Equation]] = []
     waiting = list(members)
     written: set[str] = set()
     inside = {output.name for equation in members for output in equation.outputs}
     while waiting:
         ready = [e for e in waiting if all(name in written or name not in inside for name in e.inputs)]
-        run = [e for e in ready if _by_rows(e, arrays)][:1]
+        run = [e for e in ready if _by_rows(e, long)][:1]
         if not run:
             for equation in waiting:
                 known = written | {output.name for e in run for output in e.outputs}
-                if not _by_rows(equation, arrays) and all(n in known or n not in inside for n in equation.inputs):
+                if not _by_rows(equation, long) and all(n in known or n not in inside for n in equation.inputs):
                     run.append(equation)
         runs.append(run)
         written |= {output.name for equation in run for output in equation.outputs}
@@ -270,7 +304,8 @@ def _stage(number: int, draft: _StageDraft, kept: tuple[str, ...], origins: Mapp
         if not origins[name][0]:
             arguments.append(Argument(name, "constant"))
         elif origins[name] in gathered:
-            arguments.append(Argument(name, "gathered", order.index(origins[name])))
+            looked_up = origins[name][1] >= 0 and not draft.folds
+            arguments.append(Argument(name, "folded" if looked_up else "gathered", order.index(origins[name])))
         else:
             arguments.append(Argument(name, "own"))
     fusion = Fusion(tuple(draft.equations), tuple(arguments), kept)

@@ -9,8 +9,11 @@ import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
+
+from kernels.numbering import write_cycle, write_digits
 
 FACTORS = 4096
 """Factors that a grid remembers."""
@@ -52,18 +55,54 @@ class Column:
 
 @dataclass(frozen=True, eq=False)
 class Factor:
-    """Columns that vary together over `size` rows; `codes[column]` says which value each row has."""
+    """Columns that vary together over `size` rows; `codes[column]` says which value each row has.
+
+    What it tells of combinations it remembers; None stands for every row as a combination of its own.
+    """
 
     codes: dict[str, np.ndarray]
     size: int
-    memo: dict[frozenset[str], tuple[np.ndarray, np.ndarray]] = field(default_factory=dict, repr=False)
+    _memo: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     def distinct(self, columns: frozenset[str]) -> tuple[np.ndarray, np.ndarray]:
         """Distinct combinations of some columns: one row that has each, and for every row the combination's number."""
-        pair = self.memo.get(columns)
+        own = columns.intersection(self.codes)
+        pair: tuple[np.ndarray, np.ndarray] | None = self._memo.get(own)
         if pair is None:
-            pair = self.memo[columns] = _distinct([self.codes[name] for name in sorted(columns)], self.size)
+            pair = self._memo[own] = _distinct([self.codes[name] for name in sorted(own)], self.size)
         return pair
+
+    def rows_of(self, columns: frozenset[str] | None) -> np.ndarray:
+        """A row that has each combination of some columns."""
+        return np.arange(self.size) if columns is None else self.distinct(columns)[0]
+
+    def numbers_of(self, child: frozenset[str] | None, parent: frozenset[str] | None) -> np.ndarray:
+        """For each combination of some columns, the (unsigned) number of that of fewer columns that it belongs to."""
+        key = tuple(columns and columns.intersection(self.codes) for columns in (child, parent))
+        found: np.ndarray | None = self._memo.get(key)
+        if found is None:
+            rows = self.rows_of(child)
+            numbers = rows if parent is None else self.distinct(parent)[1][rows]
+            found = self._memo[key] = numbers.astype(np.uint32)
+        return found
+
+    def split(self, columns: frozenset[str]) -> "list[tuple[dict[str, int], np.ndarray, Factor]]":
+        """Rows that share the values of some columns: the codes of these values, the rows, and a factor of them."""
+        own = columns.intersection(self.codes)
+        key = "split", own
+        if key not in self._memo:
+            self._memo[key] = list(self._split(own))
+        parts: list[tuple[dict[str, int], np.ndarray, Factor]] = self._memo[key]
+        return parts
+
+    def _split(self, columns: frozenset[str]) -> "Iterator[tuple[dict[str, int], np.ndarray, Factor]]":
+        first, number = self.distinct(columns)
+        for index, row in enumerate(first):
+            rows = np.flatnonzero(number == index)
+            part = self
+            if len(first) > 1:
+                part = Factor({name: codes[rows] for name, codes in self.codes.items()}, len(rows))
+            yield {name: int(self.codes[name][row]) for name in sorted(columns)}, rows, part
 
 
 def _distinct(codes: list[np.ndarray], size: int) -> tuple[np.ndarray, np.ndarray]:
@@ -121,6 +160,12 @@ class Grid:
         }
 
     @cached_property
+    def taken(self) -> dict[tuple[str, bytes], tuple[tuple[int, int], np.ndarray]]:
+        """What the points of the last run of them have in a column: by the column and what belongs to its values, the
+        number of the first point within the cycle of these, and of how many points."""
+        return {}
+
+    @cached_property
     def _factors(self) -> dict[tuple[int, int, int], Factor]:
         """Factors in use, by axis and rows: they remember their distinct combinations from chunk to chunk."""
         return {}
@@ -154,13 +199,14 @@ class Grid:
 
     def digits(self, numbers: np.ndarray) -> list[np.ndarray]:
         """Row of every axis for points numbered within the box."""
-        rows = []
-        first = np.zeros_like(numbers)
-        for size in reversed(self.sizes):
-            slower = numbers // size if size > 1 else numbers
-            rows.append(numbers - slower * size if size > 1 else first)
-            numbers = slower
-        return rows[::-1]
+        wide = [axis for axis, size in enumerate(self.sizes) if size > 1]
+        rows = [np.zeros(len(numbers), np.int64)] * len(self.sizes)
+        if wide:
+            digits = np.empty((len(wide), len(numbers)), np.int64)
+            write_digits(np.asarray(numbers, np.int64), np.array(self.sizes, np.int64)[wide], digits)
+            for axis, digit in zip(wide, digits, strict=True):
+                rows[axis] = digit
+        return rows
 
     def listing(self, numbers: np.ndarray) -> Domain:
         """The domain of arbitrary points, numbered within the box."""
@@ -179,6 +225,42 @@ class Grid:
     def chunks(self, axes: int, limit: int) -> "Cutting":
         """Cut the first `axes` axes into chunks of at most `limit` combinations (at least one)."""
         return Cutting(self, tuple((0, size) for size in self.sizes), tuple(range(axes)), limit)
+
+
+@dataclass(frozen=True, eq=False)
+class Points:
+    """Points by their numbers within a box."""
+
+    grid: Grid
+    numbers: np.ndarray
+
+    @cached_property
+    def digits(self) -> list[np.ndarray]:
+        """Row of every axis."""
+        return self.grid.digits(self.numbers)
+
+    @cached_property
+    def one_run(self) -> bool:
+        """Whether each point follows its neighbour in the box."""
+        return len(self.numbers) > 1 and bool((np.diff(self.numbers) == 1).all())
+
+    def taken(self, column: str, by_value: np.ndarray) -> np.ndarray:
+        """At every point, what belongs to its value of a column; to the only one where the box has no such axis.
+
+        It is not to be written to: most columns are the same in the next chunk, which then gets the same array.
+        """
+        own = self.grid.columns.get(column)
+        by_row = by_value[:1] if own is None else by_value[own.codes]
+        repeats = 1 if own is None else math.prod(self.grid.sizes[own.axis + 1 :])
+        if len(by_row) > 1 and not self.one_run:
+            return by_row[self.digits[self.grid.columns[column].axis]]
+        first = int(self.numbers[0]) % (repeats * len(by_row)) if len(by_row) > 1 else 0
+        known, content = self.grid.taken, (column, by_row.tobytes())
+        if content not in known or known[content][0] != (first, len(self.numbers)):
+            taken, bits = np.empty(len(self.numbers), by_row.dtype), f"u{by_row.itemsize}"
+            write_cycle(by_row.copy().view(bits), repeats, first, taken.view(bits))  # compiled once for all kinds
+            known[content] = (first, len(taken)), taken
+        return known[content][1]
 
 
 @dataclass(frozen=True, eq=False)

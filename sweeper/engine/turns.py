@@ -52,6 +52,8 @@ class Turns:
         self._count = 0
         self._since = ""
         self._noted = -NOTE_S
+        self.helpers: set[int] = set()
+        """Processes that compile for this one: waiting for them is not worth telling."""
 
     @contextmanager
     def turn(self, kernel: str, done: Callable[[], bool]) -> Iterator[None]:
@@ -100,18 +102,22 @@ class Turns:
     def _tell(self, descriptor: int, started: float) -> None:
         now = self._clock()
         if now - started >= FIRST_NOTE_S and now - self._noted >= NOTE_S:
-            self._noted = now
             holder = os.pread(descriptor, NOTE_B, 0).decode(errors="replace") or "another process, which compiles"
+            if any(holder.startswith(_name(pid)) for pid in self.helpers):
+                return
+            self._noted = now
             log.warning("waiting (%.0f s so far) for %s", now - started, holder)
 
     def _sign(self, descriptor: int, kernel: str) -> None:
         """Say in the lock file who holds it, for those who wait."""
         self._count += 1
         self._since = self._since or time.strftime("%H:%M:%S")
-        text = (
-            f"process {os.getpid()} on {socket.gethostname()}, which compiles kernel {kernel} "
-            f"(number {self._count} since {self._since})"
-        )
+        text = f"{_name(os.getpid())}, which compiles kernel {kernel} (number {self._count} since {self._since})"
         with contextlib.suppress(OSError):  # A full disk will be noticed by what is written next.
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, text.encode(), 0)
+
+
+def _name(pid: int) -> str:
+    """A process of this machine."""
+    return f"process {pid} on {socket.gethostname()}"

@@ -2,10 +2,12 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import chain
 
 import numpy as np
 
-from kernels.codes import DIMENSION_KINDS, FORMAT_B, FORMATS
+from kernels.codes import DIMENSION_KINDS, FORMAT_B, FORMATS, NAMED_FORMATS
 from sweeper.engine.program import InputColumn, Values
 from sweeper.engine.space import Grid
 from sweeper.library.curves import curve_source, read_curves
@@ -39,6 +41,13 @@ class Surroundings:
         """Whether a column has several values in the box."""
         column = self.grid.columns.get(name)
         return column is not None and len(column.values) > 1
+
+    @cached_property
+    def given(self) -> Mapping[str, InputColumn]:
+        """Every column that the box gives, whatever its workload and its choices."""
+        others = [topology_kinds(self), [efficiency_curves(self)], switch_columns(self)]
+        widths = [format_width(self, tensor) for tensor in NAMED_FORMATS]
+        return number_columns(self) | by_name(chain(*others, widths))
 
     def only(self, name: str) -> float | str:
         """The single value of a column that does not vary, its default where the box does not give it."""

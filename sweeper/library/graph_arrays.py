@@ -1,6 +1,7 @@
 """A workload's operator graph as arrays: dimensions per mapping, edges, partitions, and an order of elimination."""
 
 from collections.abc import Mapping
+from functools import lru_cache
 from itertools import combinations
 
 import numpy as np
@@ -9,6 +10,9 @@ from kernels.codes import CHANNELS, KERNEL_TYPES, PHASES, SHARDS
 from kernels.graphs.sharding import DRAM
 from sweeper.library.graph_workload import Kernel, Workload
 from sweeper.reading.expressions import Expression
+
+Edge = tuple[int, int, int]
+"""Producer, consumer and operand of a tensor."""
 
 SCALARS = {
     "layers": ("layers", "", "repeats of the graph through the model"),
@@ -86,10 +90,15 @@ def edges(workload: Workload) -> np.ndarray:
 
 def elimination(kernels: int, graph_edges: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Order in which `kernels.graphs.sharding.eliminate` removes kernels, least fill-in first, as its three tables."""
+    return _elimination(kernels, tuple((int(a), int(b), int(c)) for a, b, c in graph_edges))
+
+
+@lru_cache
+def _elimination(kernels: int, graph_edges: tuple[Edge, ...]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     neighbours: list[set[int]] = [set() for _ in range(kernels)]
     for producer, consumer, _ in graph_edges:
-        neighbours[producer].add(int(consumer))
-        neighbours[consumer].add(int(producer))
+        neighbours[producer].add(consumer)
+        neighbours[consumer].add(producer)
     step_of: dict[int, int] = {}
     scopes: list[list[int]] = []
     messages: list[list[int]] = []
@@ -119,14 +128,14 @@ def _tables(
     scopes: list[list[int]],
     messages: list[list[int]],
     step_of: Mapping[int, int],
-    graph_edges: np.ndarray,
+    graph_edges: tuple[Edge, ...],
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     width = max((len(scope) for scope in scopes), default=0)
     at_step: list[list[tuple[int, int, int]]] = [[] for _ in order]
     for edge, (producer, consumer, _) in enumerate(graph_edges):
-        step = min(step_of[int(producer)], step_of[int(consumer)])
+        step = min(step_of[producer], step_of[consumer])
         is_producer = order[step] == producer
-        other = int(consumer if is_producer else producer)
+        other = consumer if is_producer else producer
         at_step[step].append((edge, int(is_producer), scopes[step].index(other)))
     scope_table = np.zeros((len(order), 2 + width), np.int64)
     edge_table = np.zeros((len(order), 1 + 3 * max(map(len, at_step), default=0)), np.int64)

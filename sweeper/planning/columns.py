@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from kernels.codes import NAMED_FORMATS
 from kernels.models import EQUATIONS
 from sweeper.engine.evaluation import Evaluation, evaluate, evaluate_feasible
 from sweeper.engine.program import InputColumn, Program, build_program
@@ -18,12 +17,7 @@ from sweeper.inputs.generated import equations_of, with_generated
 from sweeper.inputs.numbers import (
     Surroundings,
     by_name,
-    efficiency_curves,
-    format_width,
-    number_columns,
-    switch_columns,
     switches,
-    topology_kinds,
 )
 from sweeper.inputs.packages import package_columns
 from sweeper.planning.trials import NUMBERED, TRIAL, Trials, with_trials
@@ -38,6 +32,10 @@ KEPT_EVALUATIONS = 4
 """Lists of points that a search keeps: those of its step, of the neighbours, of all combinations, of the winners."""
 
 
+KEPT_B = 64e6
+"""Bytes of columns that are kept from one domain for the next."""
+
+
 @dataclass(eq=False)
 class Columns:
     """What any point of a study has in any column.
@@ -47,11 +45,34 @@ class Columns:
 
     study: Study
     factored: bool = True
+    _around: dict[int, Surroundings] = field(default_factory=dict, repr=False)
+    _inputs: dict[Any, dict[str, InputColumn]] = field(default_factory=dict, repr=False)
     _programs: dict[Any, Program] = field(default_factory=dict, repr=False)
     _trials: dict[tuple[int, tuple[str, ...]], Trials] = field(default_factory=dict, repr=False)
+    _before: dict[Program, Evaluation] = field(default_factory=dict, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"study": self.study, "factored": self.factored, "_programs": {}, "_trials": {}}
+        memories = ("_around", "_inputs", "_programs", "_trials", "_before")
+        return {"study": self.study, "factored": self.factored, **{name: {} for name in memories}}
+
+    def around(self, grid: Grid) -> Surroundings:
+        """A box of the study and its library."""
+        if grid.offset not in self._around:
+            study = self.study
+            self._around[grid.offset] = Surroundings(grid, study.library, study.workloads, study.packages)
+        return self._around[grid.offset]
+
+    def inputs(self, grid: Grid, structure: Mapping[str, str]) -> dict[str, InputColumn]:
+        """Every column that a box gives under one combination of structural values."""
+        key = (grid.offset, *sorted(structure.items()))
+        if key not in self._inputs:
+            around = self.around(grid)
+            workload = around.workloads[structure["workload"]]
+            of_workload = FAMILIES[family_of(workload)].inputs(
+                around, workload, structure["partitioning"], around.given
+            )
+            self._inputs[key] = with_generated(around, {**around.given, **by_name(of_workload)})
+        return self._inputs[key]
 
     def program(
         self, grid: Grid, structure: Mapping[str, str], wanted: Sequence[str], trials: Trials | None = None
@@ -66,17 +87,15 @@ class Columns:
 
     def impossible(self, grid: Grid, structure: Mapping[str, str], program: Program) -> list[str]:
         """What is wrong with the sizes of a workload that are the same at all points of a box."""
-        around = Surroundings(grid, self.study.library, self.study.workloads, self.study.packages)
-        workload = self.study.workloads[structure["workload"]]
-        return list(impossible_amounts(around, workload, program.inputs))
+        return list(impossible_amounts(self.around(grid), self.study.workloads[structure["workload"]], program.inputs))
 
     def _built(self, grid: Grid, structure: Mapping[str, str], wanted: Sequence[str], trials: Trials | None) -> Program:
-        around = Surroundings(grid, self.study.library, self.study.workloads, self.study.packages)
+        around = self.around(grid)
         workload = self.study.workloads[structure["workload"]]
         family = FAMILIES[family_of(workload)]
-        inputs = input_columns(around, structure)
+        inputs = self.inputs(grid, structure)
         if trials is not None:
-            inputs |= trials.inputs(inputs)
+            inputs = {**inputs, **trials.inputs(inputs)}
         package = self.study.packages.get(structure["package"])
         values = {name: _numbers(grid, name) for name in grid.columns if around.varies(name)}
         return build_program(
@@ -95,12 +114,12 @@ class Columns:
         parts = list(self._parts(grid, domain, wanted))
         if len(parts) == 1:
             program, part, _ = parts[0]
-            return evaluate(program, part, wanted)
+            return self._evaluated(program, part, wanted)
         sizes = tuple(factor.size for factor in domain)
         columns = {name: np.empty(sizes) for name in wanted}
         for program, part, where in parts:
             shape = tuple(factor.size for factor in part)
-            for name, values in evaluate(program, part, wanted).items():
+            for name, values in self._evaluated(program, part, wanted).items():
                 columns[name][where] = values.reshape(shape)
         return {name: values.reshape(-1) for name, values in columns.items()}
 
@@ -108,33 +127,56 @@ class Columns:
         self, grid: Grid, domain: Domain, wanted: Sequence[str]
     ) -> tuple[np.ndarray, dict[str, np.ndarray], np.ndarray]:
         """The points of a domain that can run, in order, columns (`infeasible_reason` among them) at these, and the
-        reasons of all points, in no order."""
+        reasons of all points."""
         parts = list(self._parts(grid, domain, wanted))
         if len(parts) == 1:
             program, part, _ = parts[0]
-            return evaluate_feasible(program, part, wanted)
+            return self._feasible(program, part, wanted)
         sizes = tuple(factor.size for factor in domain)
-        numbers, parted, reasons = [], [], []
+        numbers, parted, reasons = [], [], np.empty(sizes)
         for program, part, where in parts:
-            points, values, every_reason = evaluate_feasible(program, part, wanted)
-            reasons.append(every_reason)
+            points, values, part_reasons = self._feasible(program, part, wanted)
+            reasons[where] = part_reasons.reshape(tuple(factor.size for factor in part))
             rows = np.ravel_multi_index(np.broadcast_arrays(*where), sizes)
             numbers.append(rows.reshape(-1)[points])
             parted.append(values)
         every = np.concatenate(numbers)
         order = np.argsort(every)
         columns = {name: np.concatenate([values[name] for values in parted])[order] for name in wanted}
-        return every[order], columns, np.concatenate(reasons)
+        return every[order], columns, reasons.reshape(-1)
 
     def _parts(
         self, grid: Grid, domain: Domain, wanted: Sequence[str]
     ) -> Iterator[tuple[Program, Domain, tuple[np.ndarray, ...]]]:
         """A program for each combination of structural values in a domain, its points, and where they lie."""
-        names = [name for name in STRUCTURE if name in grid.columns]
-        groups = [_groups(factor, [name for name in names if name in factor.codes]) for factor in domain]
+        names = frozenset(STRUCTURE).intersection(grid.columns)
+        groups = [factor.split(names) for factor in domain]
         for parts in itertools.product(*groups):
             program = self.program(grid, _named(grid, (codes for codes, _, _ in parts)), tuple(wanted))
             yield program, tuple(factor for _, _, factor in parts), np.ix_(*(rows for _, rows, _ in parts))
+
+    def _evaluated(self, program: Program, domain: Domain, wanted: Sequence[str]) -> dict[str, np.ndarray]:
+        """Columns over every point of a domain, by one program."""
+        evaluation = Evaluation(program, domain, before=self._before.get(program))
+        found = evaluate(evaluation, wanted)
+        self._keep(evaluation)
+        return found
+
+    def _feasible(
+        self, program: Program, domain: Domain, wanted: Sequence[str]
+    ) -> tuple[np.ndarray, dict[str, np.ndarray], np.ndarray]:
+        """The same of the points that can run."""
+        evaluation = Evaluation(program, domain, before=self._before.get(program))
+        found = evaluate_feasible(evaluation, wanted)
+        self._keep(evaluation)
+        return found
+
+    def _keep(self, evaluation: Evaluation) -> None:
+        """Keep what the neighbouring domain may share, of the last programs."""
+        self._before.pop(evaluation.program, None)
+        self._before[evaluation.program] = evaluation.settled()
+        while sum(other.size_B for other in self._before.values()) > KEPT_B:
+            del self._before[next(iter(self._before))]
 
     def without_search(self, grid: Grid, names: tuple[str, ...], points: np.ndarray) -> np.ndarray:
         """Values [point, name] of continuous columns where they are not searched."""
@@ -175,26 +217,11 @@ class Columns:
                 trials.evaluations.clear()
             evaluations = []
             factor = with_trials(grid.listing(points)[0])
-            for codes, rows, part in _groups(factor, [name for name in STRUCTURE if name in grid.columns]):
+            for codes, rows, part in factor.split(frozenset(STRUCTURE).intersection(grid.columns)):
                 program = self.program(grid, _named(grid, (codes,)), wanted, trials)
                 evaluations.append((rows, Evaluation(program, (part,), {TRIAL})))
             trials.evaluations[key] = evaluations
         return trials.evaluations[key]
-
-
-def input_columns(around: Surroundings, structure: Mapping[str, str]) -> dict[str, InputColumn]:
-    """Every column that the space gives, for one combination of the structural columns."""
-    workload = around.workloads[structure["workload"]]
-    of_space = number_columns(around) | by_name(
-        [
-            *topology_kinds(around),
-            efficiency_curves(around),
-            *switch_columns(around),
-            *(format_width(around, tensor) for tensor in NAMED_FORMATS),
-        ]
-    )
-    of_workload = FAMILIES[family_of(workload)].inputs(around, workload, structure["partitioning"], of_space)
-    return with_generated(around, of_space | by_name(of_workload))
 
 
 def structures(grids: Sequence[Grid]) -> Iterator[tuple[Grid, dict[str, str]]]:
@@ -228,18 +255,3 @@ def _numbers(grid: Grid, name: str) -> np.ndarray:
     """Values of a varying column as the equations see them: numbers, or the position of a library entry."""
     column = grid.columns[name]
     return np.arange(float(len(column.values))) if isinstance(column.values[0], str) else column.numbers
-
-
-def _groups(factor: Factor, names: list[str]) -> list[tuple[dict[str, int], np.ndarray, Factor]]:
-    """Rows of a factor that share structural values: those values' codes, the rows, and the factor of these rows."""
-    if not names:
-        return [({}, np.arange(factor.size), factor)]
-    first, number = factor.distinct(frozenset(names))
-    if len(first) == 1:
-        return [({name: int(factor.codes[name][0]) for name in names}, np.arange(factor.size), factor)]
-    groups = []
-    for index, row in enumerate(first):
-        rows = np.flatnonzero(number == index)
-        part = Factor({name: codes[rows] for name, codes in factor.codes.items()}, len(rows))
-        groups.append(({name: int(factor.codes[name][row]) for name in names}, rows, part))
-    return groups

@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from kernels.codes import REASONS
 from kernels.pareto import pareto
-from sweeper.engine.budgets import SharedBudgets
-from sweeper.engine.descent import SearchResult, descend, global_search, points_per_step
+from sweeper.engine.search.budgets import SharedBudgets
+from sweeper.engine.search.descent import SearchResult, descend, global_search, points_per_step
 from sweeper.engine.space import Grid
 from sweeper.planning.schema import field
 from sweeper.planning.tried import counted, judged

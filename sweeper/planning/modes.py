@@ -15,6 +15,7 @@ from sweeper.engine.space import Grid
 from sweeper.planning.bands import FEASIBLE_SHARE, band_fields, bands
 from sweeper.planning.columns import Columns
 from sweeper.planning.design_search import DesignSearch, search_fields
+from sweeper.planning.schema import joined
 from sweeper.planning.tried import INFEASIBLE_COUNTS, counted, judged, told
 from sweeper.study.output import StudyOutput
 from sweeper.study.study import Study
@@ -95,8 +96,8 @@ def _tiled(grid: Grid, ranges: Ranges, evaluated: Callable[[Ranges], Rows]) -> R
 
 def _joined(parts: Sequence[Rows]) -> Rows:
     return Rows(
-        np.concatenate([part.numbers for part in parts]),
-        {name: np.concatenate([part.values[name] for part in parts]) for name in parts[0].values},
+        joined([part.numbers for part in parts]),
+        {name: joined([part.values[name] for part in parts]) for name in parts[0].values},
         np.sum([part.tried for part in parts], axis=0),
     )
 
@@ -158,11 +159,14 @@ class _Kept(NamedTuple):
 
 def _search(columns: Columns, wanted: Wanted, grid: Grid, tile: Ranges, whole: bool) -> _Kept:
     """What the search keeps of a tile; `whole` tiles have whole searches."""
-    values = columns.over(grid, grid.slice(tile), wanted.searched_columns)
+    points, values, reasons = columns.feasible(grid, grid.slice(tile), wanted.searched_columns)
     objectives = wanted.study.objectives
-    reasons = judged(values, (objective.column for objective in objectives))
+    at = points if len(points) < len(reasons) else slice(None)
+    reasons[at] = judged(values, (objective.column for objective in objectives))
     rows = len(reasons) // grid.searched if whole else 1
-    scores = np.stack([o.sign * values[o.column] for o in objectives], axis=-1)
+    scores = np.full((len(reasons), len(objectives)), np.nan)
+    for i, objective in enumerate(objectives):
+        scores[at, i] = objective.sign * values[objective.column]
     kept = _kept(wanted.study.output, scores.reshape(rows, -1, scores.shape[-1]), reasons.reshape(rows, -1))
     counts = counted(reasons.reshape(rows, -1))
     return _Kept(grid.ranges_first(tile) + kept, scores[kept], reasons[kept], counts)

@@ -2,7 +2,8 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -11,11 +12,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from sweeper.engine.ahead import Ahead, Kernel, others
 from sweeper.engine.cache import COMPILERS
-from sweeper.engine.evaluation import evaluate
+from sweeper.engine.evaluation import Evaluation, evaluate
 from sweeper.engine.fuse import WORTH
 from sweeper.engine.program import Program, UnknownColumn
-from sweeper.engine.space import Grid, grids
+from sweeper.engine.space import Domain, Grid, Points, grids
 from sweeper.errors import NoSuchPoint, SpecError
 from sweeper.inputs.packages import PACKAGE_TABLES
 from sweeper.planning.chunks import Chunks
@@ -175,10 +177,21 @@ class Plan:
 
     def warm_up(self) -> None:
         """Compile what will be worth it into the cache on disk, by evaluating the first point of each program."""
+        first = list(self._first_points())
+        with _ahead(first):
+            for program, at in first:
+                evaluate(Evaluation(program, at), program.wanted)
+
+    def compiling(self) -> AbstractContextManager[object]:
+        """While inside, other processors compile ahead what an evaluation will need and has never been compiled."""
+        return _ahead(list(self._first_points()))
+
+    def _first_points(self) -> Iterator[tuple[Program, Domain]]:
+        """Every program with the first point that it is for; its stages know how often they will be called."""
         for grid, structure in structures(self.grids):
             numbers = np.zeros(1, np.int64)
             domain = with_structure(grid.listing(numbers), grid, structure)
-            for wanted in {self.contents.searched_columns, self.contents.all_columns}:
+            for wanted in dict.fromkeys((self.contents.searched_columns, self.contents.all_columns)):
                 trials, at = None, domain
                 if self.study.optimize is not None:
                     names = self.study.optimize.columns(grid.columns)
@@ -187,14 +200,15 @@ class Plan:
                 program = self.columns.program(grid, structure, wanted, trials)
                 for stage in program.stages:
                     stage.run.expect(WORTH if trials else grid.combinations(stage.needs))
-                evaluate(program, at, wanted)
+                yield program, at
 
     def evaluate(self, chunk: int) -> pa.Table:
         """Rows of one chunk, in the order of their point numbers; the metadata count the points tried by reason."""
         grid, ranges = self.chunks.locate(chunk)
         rows = self.contents.mode.rows(self.columns, self.contents, grid, ranges)
-        values = {**rows.values, STANDING: standings(self.study, grid, rows.numbers)}
-        return with_counts(dataset_rows(self.schema, self.contents.axes, grid, rows.numbers, values), rows.tried)
+        points = Points(grid, rows.numbers)
+        values = {**rows.values, STANDING: standings(self.study, points)}
+        return with_counts(dataset_rows(self.schema, self.contents.axes, points, values), rows.tried)
 
     def tried(self, rows: pa.Table) -> dict[str, int]:
         """Points that were tried for the rows of a chunk, by what became of them."""
@@ -212,6 +226,18 @@ class Plan:
             if 0 <= point_id - grid.offset < grid.points:
                 return grid
         raise NoSuchPoint(f"point {point_id} is not in 0..{self.point_count - 1}")
+
+
+def _ahead(first: Sequence[tuple[Program, Domain]]) -> AbstractContextManager[object]:
+    """Other processors compile what programs need, if there are any and something has never been compiled."""
+    if others() == 0 or all(stage.run.is_ready for program, _ in first for stage in program.stages):
+        return nullcontext()
+    groups, seen = [], set[Kernel]()
+    for program, at in first:
+        group = [kernel for kernel in dict.fromkeys(Evaluation(program, at).kernels()) if kernel not in seen]
+        seen.update(group)
+        groups.append(group)
+    return Ahead(groups, others())
 
 
 def make_plan(study: Study | str | Path, library_dirs: Iterable[str | Path] = ()) -> Plan:

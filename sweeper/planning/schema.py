@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from kernels.codes import REASONS
 from sweeper.engine.program import Program
-from sweeper.engine.space import Grid
+from sweeper.engine.space import Grid, Points
 from sweeper.inputs.numbers import selector_of, values_of
 from sweeper.words.columns import engine_column, numeric
 from sweeper.words.defaults import NAMED_DEFAULTS
@@ -17,12 +17,31 @@ from sweeper.words.system import GRADES, ROLES
 ENCODING = {"compression": "zstd", "compression_level": 1, "row_group_size": 250_000}
 """How parts are written as Parquet. Smaller row groups cost writing time and size, larger ones gain nothing."""
 
+ROUNDED = f"; rounded to float32, by at most {np.finfo(np.float32).eps / 2:.1g} of it"
+"""What the schema says of metrics that a study wants in float32; they are computed in float64."""
 NAMES = pa.dictionary(pa.int32(), pa.string())
 ALWAYS = (
     *("workload", "chip", "topology", "memory", "link", "partitioning", "chips", "dim_x", "dim_y", "dim_z"),
     *("tensor_parallel", "pipeline_parallel", "data_parallel", "microbatch"),
 )
 """Axis columns that every dataset has, whether a study varies them or not."""
+
+
+def joined(parts: Sequence[np.ndarray]) -> np.ndarray:
+    """Arrays one after the other, in memory of Arrow's pool. NumPy gives large arrays back to the system and gets other
+    pages for the next ones, which takes several times as long as writing them; the pool takes the same pages again.
+    What is no number, such as text, has its memory elsewhere.
+
+    >>> joined([np.array([1.0, 2.0]), np.array([3.0])]).tolist()
+    [1.0, 2.0, 3.0]
+    """
+    if len(parts) == 1:
+        return parts[0]
+    kind, count = np.result_type(*parts), sum(map(len, parts))
+    if kind.hasobject:
+        return np.concatenate(parts)
+    memory: np.ndarray = np.frombuffer(pa.allocate_buffer(count * kind.itemsize), kind, count)
+    return np.concatenate(parts, out=memory)
 
 
 def axis_columns(grids: Sequence[Grid], hidden: Collection[str]) -> dict[str, list[float | str]]:
@@ -84,6 +103,7 @@ def metric_field(name: str, programs: Iterable[Program], float32: bool) -> pa.Fi
         sources.update(source for source, _ in graded)
     weakest = max(grades, key=GRADES.index, default="")
     kind = pa.float32() if float32 else pa.float64()
+    about += ROUNDED if float32 else ""
     return field(name, kind, unit, about, "metric", weakest, json.dumps(sorted(sources)))
 
 
@@ -98,50 +118,46 @@ def dataset_schema(
     return pa.schema([*fields, *metrics], metadata=metadata)
 
 
-def _axis_array(
-    grid: Grid, name: str, values: list[float | str], digits: list[np.ndarray], kind: pa.DataType
-) -> pa.Array:
-    column = grid.columns.get(selector_of(grid, name))
-    own = values_of(grid, name)
-    codes = np.zeros(len(digits[0]), np.int32) if column is None else column.codes[digits[column.axis]]
+def _axis_array(points: Points, name: str, values: list[float | str], kind: pa.DataType) -> pa.Array:
+    column, own = selector_of(points.grid, name), values_of(points.grid, name)
     if kind == NAMES:
         position = {value: code for code, value in enumerate(values)}
-        recode = np.array([position[value] for value in own], np.int32)
-        return pa.DictionaryArray.from_arrays(recode[codes], pa.array([str(value) for value in values]))
-    numbers = pa.array(own, pa.float64()).cast(kind).to_numpy()[codes]
-    return _known(numbers) if pa.types.is_floating(kind) else pa.array(numbers)
+        codes = points.taken(column, np.array([position[value] for value in own], np.int32))
+        return pa.DictionaryArray.from_arrays(codes, pa.array([str(value) for value in values]), safe=False)
+    numbers = pa.array(own, pa.float64()).cast(kind).to_numpy()
+    taken = points.taken(column, numbers)
+    return pa.array(taken) if np.isfinite(numbers).all() else _known(taken)
 
 
 def _known(values: np.ndarray) -> pa.Array:
     """Numbers, null where they are not finite."""
-    return pa.array(values, mask=~np.isfinite(values))
+    finite = np.isfinite(values)
+    return pa.array(values) if finite.all() else pa.array(values, mask=~finite)
 
 
 def dataset_rows(
     schema: pa.Schema,
     axes: Mapping[str, list[float | str]],
-    grid: Grid,
-    numbers: np.ndarray,
+    points: Points,
     values: Mapping[str, np.ndarray | pa.Array],
 ) -> pa.Table:
-    """Rows of the dataset for points numbered within a box; `axes` as `axis_columns` gives them."""
-    digits = grid.digits(numbers)
+    """Rows of the dataset for points; `axes` as `axis_columns` gives them."""
     axis_of = {engine_column(name): name for name in axes}
     reasons = values["infeasible_reason"].astype(np.int32)
     arrays = []
     for column in schema:
         if column.name == "point_id":
-            arrays.append(pa.array(numbers + grid.offset))
+            arrays.append(pa.array(points.numbers + points.grid.offset))
         elif column.name == "feasible":
             arrays.append(pa.array(reasons == 0))
         elif column.name == "infeasible_reason":
-            arrays.append(pa.DictionaryArray.from_arrays(reasons, pa.array(REASONS)))
+            arrays.append(pa.DictionaryArray.from_arrays(reasons, pa.array(REASONS), safe=False))
         elif column.name in axis_of:
             name = axis_of[column.name]
-            arrays.append(_axis_array(grid, name, axes[name], digits, column.type))
+            arrays.append(_axis_array(points, name, axes[name], column.type))
         elif column.type == NAMES:
             named = values[column.name]
             arrays.append(named if isinstance(named, pa.Array) else pa.array(named, pa.string()).cast(NAMES))
         else:
-            arrays.append(_known(values[column.name].astype(column.type.to_pandas_dtype())))
+            arrays.append(_known(values[column.name].astype(column.type.to_pandas_dtype(), copy=False)))
     return pa.Table.from_arrays(arrays, schema=schema)

@@ -1,12 +1,11 @@
 """Whose measurements stand behind a row: those of its own chip, those of another chip, or none."""
 
 import json
-from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
 
-from sweeper.engine.space import Grid
+from sweeper.engine.space import Points
 from sweeper.inputs.numbers import selector_of, values_of
 from sweeper.library.library import Library
 from sweeper.planning.schema import NAMES, field
@@ -34,21 +33,15 @@ def uncalibrated_times(library: Library) -> str:
     return json.dumps({task: [values[f"{task}_{end}"].number for end in ("low", "high")] for task in TASKS})
 
 
-def standings(study: Study, grid: Grid, numbers: np.ndarray) -> pa.Array:
-    """The standing of points numbered within a box. Workloads that read no calibration have the default one."""
-    digits = grid.digits(numbers)
-    codes, (chips, calibrations) = zip(*(_codes(grid, name, digits) for name in ("chip", "calibration")), strict=True)
-    table = [
-        [STANDINGS.index(_standing(study.library, chip, calibration)) for calibration in calibrations] for chip in chips
-    ]
-    return pa.DictionaryArray.from_arrays(np.array(table, np.int32)[codes], pa.array(STANDINGS))
-
-
-def _codes(grid: Grid, name: str, digits: Sequence[np.ndarray]) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Which value of a column points have, and its values."""
-    column = grid.columns.get(selector_of(grid, name))
-    codes = np.zeros(len(digits[0]), np.int32) if column is None else column.codes[digits[column.axis]]
-    return codes, tuple(map(str, values_of(grid, name)))
+def standings(study: Study, points: Points) -> pa.Array:
+    """The standing of points. Workloads that read no calibration have the default one."""
+    chips, calibrations = (list(map(str, values_of(points.grid, name))) for name in ("chip", "calibration"))
+    table = np.array(
+        [STANDINGS.index(_standing(study.library, chip, entry)) for chip in chips for entry in calibrations], np.int32
+    )
+    chip = points.taken(selector_of(points.grid, "chip"), len(calibrations) * np.arange(len(chips)))
+    calibration = points.taken(selector_of(points.grid, "calibration"), np.arange(len(calibrations)))
+    return pa.DictionaryArray.from_arrays(table[chip + calibration], pa.array(STANDINGS))
 
 
 def _standing(library: Library, chip: str, calibration: str) -> str:

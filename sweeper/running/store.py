@@ -25,6 +25,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -87,6 +88,9 @@ class RunnablePlan(Protocol):
 
     def warm_up(self) -> None:
         """Compile all kernels into the on-disk cache."""
+
+    def compiling(self) -> AbstractContextManager[object]:
+        """While inside, other processors compile what chunks will need."""
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 
 from kernels.codes import DIMENSION_KINDS, REASONS, SHARDS
-from sweeper.engine.evaluation import evaluate
+from sweeper.engine.evaluation import Evaluation, evaluate
 from sweeper.engine.program import Program
+from sweeper.engine.space import Points
 from sweeper.library.table_workload import OperatorTable
 from sweeper.planning.columns import STRUCTURE
 from sweeper.planning.plan import Plan
@@ -48,9 +49,9 @@ def explain(plan: Plan, point_id: int) -> list[dict[str, Any]]:
     read = [name for stage in program.stages for name in (argument.name for argument in stage.fusion.arguments)]
     read_inputs = [name for name in dict.fromkeys((*read, *plan.contents.metrics)) if name in program.inputs]
     domain = grid.listing(np.array([point_id - grid.offset]))
-    values = evaluate(program, domain, (*read_inputs, *every))
+    values = evaluate(Evaluation(program, domain), (*read_inputs, *every))
     rows = [_row(name, value, "", "axis", "axis", "", (), ()) for name, value in point.items()]
-    standing = standings(plan.study, grid, np.array([point_id - grid.offset]))[0].as_py()
+    standing = standings(plan.study, Points(grid, np.array([point_id - grid.offset])))[0].as_py()
     rows.append(_row(STANDING, standing, "", STANDING_ABOUT, "given", "", (), ()))
     codes = {name: int(factor.codes[name][0]) for factor in domain for name in factor.codes}
     rows += [_input_row(program, name, values[name][0], codes) for name in read_inputs]

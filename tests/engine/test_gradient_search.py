@@ -13,8 +13,8 @@ from hypothesis.extra import numpy as arrays
 from scipy.optimize import minimize
 
 from replications.recipe_2021 import published_recipe
-from sweeper.engine.budgets import SharedBudgets
-from sweeper.engine.descent import PATIENCE, SearchResult, advance, begin, descend, global_search, result_of
+from sweeper.engine.search.budgets import SharedBudgets
+from sweeper.engine.search.descent import PATIENCE, SearchResult, advance, begin, descend, global_search, result_of
 from tests.support.bottlenecks import BUDGETS, Bottlenecks, ToyChip, random_bottlenecks
 
 SEEDS = range(12)

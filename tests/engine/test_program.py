@@ -6,7 +6,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sweeper.engine.program import InputColumn, Program, UnknownColumn, choose, dependencies, required
+from kernels.equation import Output
+from kernels.equation import equation as declared
+from sweeper.engine.program import (
+    LONG,
+    InputColumn,
+    Program,
+    UnknownColumn,
+    build_program,
+    choose,
+    dependencies,
+    required,
+)
 
 
 def equation(
@@ -70,3 +81,62 @@ def test_stages_that_decide_whether_a_point_can_run_are_all_that_lead_to_the_rea
     )
     program = Program({}, stages, {}, {}, {}, {}, (), frozenset())
     assert program.feasibility == {0, 2, 3}
+
+
+def lists(name: str) -> Output:
+    return Output(name, "", "", (LONG + 1,))
+
+
+@declared(lists("first"), source="")
+def write_first(x: float, y: float, first: np.ndarray) -> None:
+    first[:] = x + y
+
+
+@declared(lists("second"), source="")
+def write_second(first: np.ndarray, x: float, second: np.ndarray) -> None:
+    second[:] = x * first
+
+
+@declared(Output("total", "", ""), source="")
+def add(second: np.ndarray, z: float) -> float:
+    return float(second.sum()) + z
+
+
+@declared(Output("pair", "", "", (2,)), source="")
+def write_pair(x: float, y: float, pair: np.ndarray) -> None:
+    pair[:] = x + y
+
+
+@declared(Output("both", "", ""), source="")
+def add_pair(pair: np.ndarray, x: float) -> float:
+    return float(pair.sum()) + x
+
+
+def test_what_handles_short_arrays_only_is_evaluated_with_the_numbers_and_not_folded() -> None:
+    """Telling its combinations apart would take longer."""
+    inputs = {"x": given("x", "chip"), "y": given("y", "memory")}
+    values = dict.fromkeys(("chip", "memory"), np.arange(2.0))
+    program = build_program(["both"], (write_pair, add_pair), inputs, {}, {}, values)
+    [stage] = program.stages
+    assert [equation.name for equation in stage.fusion.equations] == ["write_pair", "add_pair"]
+    assert (stage.folds, stage.whole) == (False, False)
+
+
+@pytest.mark.parametrize(
+    ("z", "wanted", "stages", "kept"),
+    [
+        ((), ["total"], [["write_first", "write_second", "add"]], [("total",)]),
+        (("memory",), ["total"], [["write_first", "write_second", "add"]], [("total",)]),
+        (("memory",), ["total", "first"], [["write_first", "write_second", "add"]], [("first", "total")]),
+        (("chip", "memory"), ["total"], [["write_first", "write_second"], ["add"]], [("second",), ("total",)]),
+        (("link",), ["total"], [["write_first", "write_second"], ["add"]], [("second",), ("total",)]),
+    ],
+)
+def test_what_passes_arrays_on_is_one_stage_unless_it_reads_what_makes_more_combinations_differ(
+    z: tuple[str, ...], wanted: list[str], stages: list[list[str]], kept: list[tuple[str, ...]]
+) -> None:
+    inputs = {"x": given("x", "chip"), "y": given("y", "memory"), "z": given("z", *z)}
+    values = dict.fromkeys(("chip", "memory", "link"), np.arange(2.0))
+    program = build_program(wanted, (write_first, write_second, add), inputs, {}, {}, values)
+    assert [[each.name for each in stage.fusion.equations] for stage in program.stages] == stages
+    assert [stage.fusion.kept for stage in program.stages] == kept

@@ -224,6 +224,7 @@ TABLE_UNITS = {
     "kernel_loads": [*LOAD_UNITS, *["B"] * 7, *[""] * 7],
     "partition_loads": [*LOAD_UNITS, "B"],
     "channel_costs": ["s/B", "s"],
+    "costs_in_use": ["s/B", "s"],
     "mapping_kernels": naive_mapping.KERNEL_UNITS,
     "mapping_chip": tuple(naive_mapping.CHIP_FIELDS.values()),
     **naive_energy.WORK_COLUMNS,
@@ -239,7 +240,7 @@ CONSTANT = frozenset(
         "bytes_as_nanoseconds",
         "operator_times",
         "decode_times",
-        "gradient_reduction",
+        "gradient_messages",
         "operator_work",
         "decode_work",
         "graph_work",
@@ -330,7 +331,8 @@ GROWING = [
         "kernel_network": BY_NAME["kernel_network"].inputs,
         "ideal_compute": ("partition_loads",),
         "allocated_compute": ("kernel_shapes", "unit_cycle_s"),
-        "partition_times": inputs_but("partition_times", "attainable_bandwidth_Bps", "partition_of"),
+        "partition_network": ("kernel_network_s",),
+        "partition_times": inputs_but("partition_times", "attainable_bandwidth_Bps"),
         "weight_reads": ("weight_traffic", "chip_reconfiguration_s"),
         "live_budget": ("tensors_B",),
         "memory_need": BY_NAME["memory_need"].inputs,
@@ -582,7 +584,7 @@ def test_small_systems_need_no_links_or_switches(chips: int, links: int, ports: 
 @given(st.data())
 @FAST
 def test_no_work_takes_no_time(data: st.DataObject) -> None:
-    idle = {"partition_loads", "partition_compute_s", "kernel_network_s", "reconfiguration_s"}
+    idle = {"partition_loads", "partition_compute_s", "partition_network_s", "reconfiguration_s"}
     inputs = data.draw(inputs_of(BY_NAME["partition_times"], UNITS))
     inputs |= {column: 0.0 * inputs[column] for column in idle}
     times = evaluate("partition_times", inputs)["partition_times"]

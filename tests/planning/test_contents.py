@@ -142,3 +142,12 @@ def test_what_only_tells_of_a_study_leaves_its_name(tmp_path: Path) -> None:
     text = STUDY.replace("A demonstration", "Another title")
     assert text != STUDY
     assert plan(tmp_path / "a").hash == plan(tmp_path / "b", text).hash
+
+
+def test_a_metric_in_float32_says_by_how_much_it_is_rounded(tmp_path: Path) -> None:
+    exact, rounded = plan(tmp_path / "a"), plan(tmp_path / "b", STUDY.replace("float32: false", "float32: true", 1))
+    described = [each.schema.field("iteration_time_s").metadata[b"description"].decode() for each in (exact, rounded)]
+    assert described[1] == f"{described[0]}; rounded to float32, by at most 6e-08 of it"
+    times = [each.evaluate(0)["iteration_time_s"].to_numpy() for each in (exact, rounded)]
+    assert times[1].dtype == np.float32
+    assert 0.0 < np.abs(times[1] / times[0] - 1.0).max() <= 6e-8

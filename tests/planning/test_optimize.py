@@ -8,7 +8,7 @@ import json
 import math
 import os
 import signal
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +21,11 @@ from click.testing import CliRunner, Result
 
 from sweeper.cli import main
 from sweeper.designs.generated_chip import generate
-from sweeper.engine.budgets import SharedBudgets
+from sweeper.engine.search.budgets import SharedBudgets
 from sweeper.errors import Interrupted, SpecError
 from sweeper.library.library import Library, builtin_specs
 from sweeper.planning.design_search import FLOOR
+from sweeper.planning.modes import MODES
 from sweeper.planning.plan import Plan, make_plan
 from sweeper.running.execution import run
 from sweeper.running.store import part_name
@@ -634,14 +635,16 @@ def test_any_number_of_workers_gives_the_same_bytes(
     assert dataset(result.directory) == undisturbed
 
 
-def test_an_interrupted_search_goes_on_at_its_chunk(tmp_path: Path, undisturbed: dict[str, bytes]) -> None:
+def test_an_interrupted_search_goes_on_at_its_chunk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was begun before the interruption is committed: a third chunk is not."""
+    monkeypatch.setitem(MODES, "optimized", replace(MODES["optimized"], rows_per_chunk=3))
     plan = plan_of(tmp_path, **MANY)
     stop = Watcher(at=1, action=lambda: os.kill(os.getpid(), signal.SIGINT))
-    with pytest.raises(Interrupted):
+    with pytest.raises(Interrupted, match="2 of 3 chunks are committed"):
         run(plan, tmp_path / "out", progress=stop)
     again = run(plan, tmp_path / "out", quiet=True)
-    assert 0 < again.computed_chunks < plan.chunk_count
-    assert dataset(again.directory) == undisturbed
+    assert again.computed_chunks == 1
+    assert dataset(again.directory) == dataset(run(plan, tmp_path / "undisturbed", quiet=True).directory)
 
 
 def test_a_killed_search_goes_on_at_its_chunk(tmp_path: Path, undisturbed: dict[str, bytes]) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import minimize
 
-from sweeper.engine.budgets import SharedBudgets
+from sweeper.engine.search.budgets import SharedBudgets
 
 AREA, POWER, EDGE = tuple(range(7)), tuple(range(7, 14)), tuple(range(14, 17))
 BUDGETS = SharedBudgets((AREA, POWER, EDGE), floor=0.01)

@@ -50,7 +50,7 @@ def use() -> Use:
         Fusion((tiny.area, tiny.price), (Argument("side_mm", "own"),), ("area_mm2", "price_usd"))
     ).compiled()
     areas, prices = np.empty(len(SIDES)), np.empty(len(SIDES))
-    stage(len(SIDES), np.array(SIDES), areas, prices)
+    stage(1, len(SIDES), np.array(SIDES), areas, prices)
     kernels = {"doubled": tiny.doubled, "tripled": tiny.tripled, "stage": stage}
     kernels |= {"area": tiny.area.function, "price": tiny.price.function}
     counts = {name: sum(kernel.stats.cache_misses.values()) for name, kernel in kernels.items()}

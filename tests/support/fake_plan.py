@@ -10,6 +10,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -108,6 +109,9 @@ class FakePlan:
 
     def warm_up(self) -> None:
         return None
+
+    def compiling(self) -> AbstractContextManager[object]:
+        return nullcontext()
 
 
 @dataclass(frozen=True)

@@ -50,7 +50,7 @@ def die_numbers(random: Random, count: float) -> dict[str, float]:
         "design_usd": choice([0.0, 1e6]),
         "finish_usd_per_mm2": choice([0.0, 0.005]),
         "harvest_units": units,
-        "harvest_unit_mm2": core / units * uniform(0.3, 1) if units else 0.0,
+        "harvest_unit_mm2": core / units * uniform(0.3, 1.5) if units else 0.0,
         "harvest_spares": random.randint(0, min(units, 20)),
         **black_box(random),
     }

@@ -879,13 +879,28 @@ def channel_costs(**given: float) -> Outputs:
 
 
 @twin
-def kernel_network(kernel_loads: list[list[float]], channel_costs: list[list[float]]) -> Outputs:
+def costs_in_use(kernel_loads: list[list[float]], channel_costs: list[list[float]]) -> Outputs:
+    """A channel on which nothing is sent costs nothing; one without calls has no latency."""
+    loads = list(named_loads(kernel_loads))
+    return {
+        "costs_in_use": [
+            [
+                cost if any(load[f"{channel} {what}"] for load in loads) else 0.0
+                for what, cost in zip(("bytes", "calls"), costs)
+            ]
+            for channel, costs in zip(CHANNELS, channel_costs)
+        ]
+    }
+
+
+@twin
+def kernel_network(kernel_loads: list[list[float]], costs_in_use: list[list[float]]) -> Outputs:
     """A.3: bytes and calls of every channel; the two directions of a process grid apart from the others."""
     apart = {"broadcast_column": COLUMN, "point_to_point_row": ROW}
     found = []
     for load in named_loads(kernel_loads):
         taken = [0.0, 0.0, 0.0]
-        for channel, (per_byte, per_call) in zip(CHANNELS, channel_costs):
+        for channel, (per_byte, per_call) in zip(CHANNELS, costs_in_use):
             times = load[f"{channel} bytes"] * per_byte, load[f"{channel} calls"] * per_call
             taken[apart.get(channel, SERIAL)] += sum(times)
         found.append(taken)
@@ -905,14 +920,29 @@ def joined(parts: Sequence[float], overlap: float) -> float:
 
 
 @twin
+def partition_network(kernel_network_s: list[list[float]], partition_of: list[int]) -> Outputs:
+    """A process grid's columns and rows send at once."""
+    found = []
+    for p in range(max(partition_of) + 1):
+        sent = [time for time, part in zip(kernel_network_s, partition_of, strict=True) if part == p]
+        serial, column, across = (sum(time[direction] for time in sent) for direction in (SERIAL, COLUMN, ROW))
+        found.append(serial + max(column, across))
+    return {"partition_network_s": found}
+
+
+@twin
+def partition_stages(partition_of: list[int], stage_of: list[int]) -> Outputs:
+    stages = dict(zip(partition_of, stage_of, strict=True))
+    return {"partition_stage": [stages[p] for p in range(len(stages))]}
+
+
+@twin
 def partition_times(**given: Any) -> Outputs:
     """B.4."""
-    part_of, rows = given["partition_of"], []
-    for p, (load, compute) in enumerate(zip(given["partition_loads"], given["partition_compute_s"])):
+    rows = []
+    each = zip(given["partition_loads"], given["partition_compute_s"], given["partition_network_s"], strict=True)
+    for load, compute, network in each:
         row = dict(zip(PARTITION_LOADS, load))
-        sent = [time for time, part in zip(given["kernel_network_s"], part_of) if part == p]
-        serial, column, across = (sum(time[direction] for time in sent) for direction in (SERIAL, COLUMN, ROW))
-        network = serial + max(column, across)
         weights = given["weight_reads"] * row["weights"] + given["gradient_traffic"] * row["gradients"]
         exchange = given["reconfiguration_s"] if given["partitions"] > 1 else 0.0
         times = {"compute": compute, "network": network}
@@ -926,11 +956,11 @@ def partition_times(**given: Any) -> Outputs:
 
 @twin
 def graph_times(
-    partition_times: list[list[float]], partition_loads: list[list[float]], partition_of: list[int], stage_of: list[int]
+    partition_times: list[list[float]], partition_loads: list[list[float]], partition_stage: list[int]
 ) -> Outputs:
     """B.4: one chip runs its partitions one after the other; the stage that takes longest decides."""
     partitions_of_stage = {
-        stage: sorted({part for part, its in zip(partition_of, stage_of) if its == stage}) for stage in set(stage_of)
+        stage: [p for p, its in enumerate(partition_stage) if its == stage] for stage in set(partition_stage)
     }
     times = [dict(zip(TIMES, row)) for row in partition_times]
     backward = [dict(zip(PARTITION_LOADS, row))["backward"] for row in partition_loads]
@@ -1480,6 +1510,7 @@ SECONDS = _from_zero(1e-9, 1e3)
 BY_PARTITION: dict[str, Callable[[int], st.SearchStrategy[np.ndarray]]] = {
     "partition_loads": load_tables,
     "partition_compute_s": lambda rows: tables(rows, SECONDS),
+    "partition_network_s": lambda rows: tables(rows, SECONDS),
     "partition_times": lambda rows: tables(rows, *[SECONDS] * 3, _positive(1e-9, 1e3), *[SECONDS] * 2),
 }
 CHANNEL_COSTS = tables(len(CHANNELS), _from_zero(1e-15, 1e-6), SECONDS)
@@ -1494,10 +1525,25 @@ ELIMINATION = ("elimination_scope", "elimination_edges", "elimination_messages")
 GRAPH_COLUMNS = frozenset({*GRAPH_ARRAYS, *LOADED, *ELIMINATION})
 TOGETHER: list[tuple[frozenset[str], st.SearchStrategy[dict[str, Any]]]] = []
 """Columns that are drawn together because they must suit each other; `naive_models` adds to it."""
+
+
+@st.composite
+def stages_of_partitions(draw: st.DrawFn) -> dict[str, Any]:
+    """Some partitions, in the order of the pipeline stages that have them."""
+    steps = draw(st.sampled_from([(0,), (0,), (0, 1, 2)]))
+    stages = list(accumulate(draw(st.sampled_from(steps)) for _ in range(draw(st.integers(1, 5)))))
+    return {"partition_stage": np.array(stages, np.int64), "partitions": float(len(stages))}
+
+
 FOR_EQUATION: dict[str, st.SearchStrategy[dict[str, Any]]] = {
+    "partition_times": st.fixed_dictionaries({"partitions": st.integers(1, 5).map(float)}),
+    "graph_times": stages_of_partitions(),
     "partition_loads": st.fixed_dictionaries(
-        {"chip_sram_capacity_B": st.sampled_from([1.0, 64.0, 1e3, 1e4, 1e6, 1e12])}  # weights fit, or take tiles
-    )
+        {
+            "chip_sram_capacity_B": st.sampled_from([1.0, 64.0, 1e3, 1e4, 1e6, 1e12]),  # weights fit, or take tiles
+            "weight_tiling": st.sampled_from([0.0, 1.0, 2.0, 2.0, 2.0]),
+        }
+    ),
 }
 """Columns that one equation wants drawn together; `naive_models` adds to it."""
 SYSTEM_COLUMNS = frozenset(
@@ -1527,7 +1573,7 @@ def inputs_of(draw: st.DrawFn, equation: Equation, units: Mapping[str, str]) -> 
     for name in equation.inputs:
         if name in found:
             continue
-        if name == "channel_costs":
+        if name in ("channel_costs", "costs_in_use"):
             found[name] = draw(CHANNEL_COSTS)
         elif name in BY_PARTITION:
             found[name] = draw(BY_PARTITION[name](int(found["partitions"]) if "partitions" in found else 3))

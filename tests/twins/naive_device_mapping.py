@@ -219,7 +219,8 @@ def routed_group_network(**given: Any) -> Outputs:
         side = "inner" if along[0] >= along[1] + along[2] else "outer"
         row |= {side: size, f"{side}_Bps": least, f"{side}_latency_s": latency + step_s}
         row[f"{side}_kind"] = DIMENSION_KINDS.index(kind)
-    return {"group_network": [[rows[name][field] for field in Group._fields] for name in Groups._fields]}
+    network = [[rows[name][field] for field in Group._fields] for name in Groups._fields]
+    return {"group_network": network, "group_extents": [row[:2] for row in network]}
 
 
 FOR_EQUATION["routed_group_network"] = st.builds(

@@ -15,7 +15,7 @@ from kernels.codes import DIMENSION_KINDS, FORMAT_B, GROUPS, OPERATIONS, OPERATO
 from kernels.transformers.energy import PASSES, Work
 from kernels.transformers.groups import Groups
 from kernels.transformers.operators import PRECISIONS
-from kernels.transformers.sums import Sums
+from kernels.transformers.sums import Sizes
 from tests.twins import naive_attention
 from tests.twins.naive import FOR_EQUATION, RANGES, SPECIAL, Outputs, twin
 from tests.twins.naive_models import (
@@ -27,10 +27,10 @@ from tests.twins.naive_models import (
     groups,
     mean_layer,
     operator_table,
-    places,
     product,
     rows_of,
     shards_of,
+    sizes_of,
     tables,
 )
 
@@ -231,10 +231,8 @@ def training_work(**given: Any) -> Outputs:
     both = ("forward", "backward")
     once = of_model(given["place_work"], given, (*both, *again), both)
     work = {kind: microbatches * amount for kind, amount in once.items()}
-    of, [layer] = (
-        places(given["place_sums"]),
-        rows_of([mean_layer(given["place_sums"], given["layers"], given["expert_layers"])], Sums._fields),
-    )
+    of, layers = sizes_of(given["place_sizes"]), (given["layers"], given["expert_layers"])
+    [layer] = rows_of([mean_layer(given["place_sizes"], *layers)], Sizes._fields)
     expert = given["expert_layers"] * of["routed"]["weights"]
     in_layers = given["layers"] * layer["weights"]
     common = sum((given["layers"] * of["layer"]["weights"],

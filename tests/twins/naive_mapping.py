@@ -194,7 +194,7 @@ def evaluated(given: Mapping[str, Any], partition_of: Sequence[int], exchanged: 
         if columns["unit_cycle_s"]
         else TWINS["ideal_compute"](columns["partition_loads"], columns["attainable_flops"])
     )
-    columns |= compute
+    columns |= compute | TWINS["partition_network"](columns["kernel_network_s"], columns["partition_of"])
     return loads | TWINS["partition_times"](**columns)
 
 
@@ -446,9 +446,9 @@ def mappings(draw: st.DrawFn, most: int = 5, stages: st.SearchStrategy[float] | 
 
 
 @st.composite
-def shardable(draw: st.DrawFn) -> dict[str, Any]:
-    """A small graph of which no sharding is known."""
-    columns = draw(mappings(3))
+def shardable(draw: st.DrawFn, most: int = 3) -> dict[str, Any]:
+    """A small graph of which no sharding is known; of so many kernels at most."""
+    columns = draw(mappings(most))
     columns |= {"sharding": float(SWITCHES["sharding"].index("joint"))}
     columns |= call(sharding.sharding_options, {name: columns[name] for name in sharding.sharding_options.inputs})
     each = columns["kernel_network_s"].max() / max(columns["output_B"].max(), 1.0)

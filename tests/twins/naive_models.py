@@ -31,7 +31,7 @@ from kernels.transformers.collectives import Group
 from kernels.transformers.groups import Groups
 from kernels.transformers.operators import BOUNDS, DEFAULTS, PRECISIONS, TIME, Dims, Traits
 from kernels.transformers.operators import Times as TimeColumns
-from kernels.transformers.sums import Sums
+from kernels.transformers.sums import Sizes, Sums
 from tests.twins import naive_attention, naive_collectives
 from tests.twins.event_simulator import Times, most_kept, order_of, simulate
 from tests.twins.naive import FOR_EQUATION, RANGES, SPECIAL, TOGETHER, Outputs, place, rest, twin
@@ -58,9 +58,14 @@ def places(array: Sequence[Sequence[float]]) -> dict[str, Named]:
     return dict(zip(PLACES, rows_of(array, Sums._fields), strict=True))
 
 
+def sizes_of(array: Sequence[Sequence[float]]) -> dict[str, Named]:
+    """Parameters and bytes by place."""
+    return dict(zip(PLACES, rows_of(array, Sizes._fields), strict=True))
+
+
 def groups(array: Sequence[Sequence[float]]) -> dict[str, Named]:
-    """Network of every group."""
-    return dict(zip(Groups._fields, rows_of(array, Group._fields), strict=True))
+    """Network of every group, or of the first ones."""
+    return dict(zip(Groups._fields, rows_of(array, Group._fields)))
 
 
 def chosen(given: Mapping[str, Any], name: str) -> str:
@@ -239,9 +244,33 @@ def operator_table(given: Named, dims: str) -> list[Named]:
     return [{**word, **number} for word, number in zip(words, numbers, strict=True)]
 
 
-def evaluated(given: Named, dims: str) -> tuple[list[list[Any]], list[list[Any]]]:
-    """Times and limits of every operator; nothing for one that the model does not have."""
+def exchanging(given: Named, dims: str) -> list[list[float]]:
+    """Network of the groups in which operators of the model exchange anything."""
+    used = {
+        GROUPS[op["group"]]
+        for op in operator_table(given, dims)
+        if op["count"] > 0 and OPERATOR_TYPES[op["type"]] == "collective"
+    }
     network = groups(given["group_network"])
+    for group in network.values():
+        if group["outer"] == 1:  # of the second dimension's links it uses none
+            group |= {"outer_Bps": group["inner_Bps"], "outer_latency_s": 0.0}
+    return [[network[name][field] if name in used else 0.0 for field in Group._fields] for name in GROUPS]
+
+
+@twin
+def layer_network(**given: Any) -> Outputs:
+    return {"layer_network": exchanging(given, "operator_dims")}
+
+
+@twin
+def decode_network(**given: Any) -> Outputs:
+    return {"decode_network": exchanging(given, "decode_dims")}
+
+
+def evaluated(given: Named, dims: str, where: str) -> tuple[list[list[Any]], list[list[Any]]]:
+    """Times and limits of every operator; nothing for one that the model does not have."""
+    network = groups(given[where])
     times, bounds = [], []
     for op in operator_table(given, dims):
         kind = OPERATOR_TYPES[op["type"]]
@@ -277,13 +306,13 @@ def kv_format(**given: Any) -> Outputs:
 
 @twin
 def operator_times(**given: Any) -> Outputs:
-    times, bounds = evaluated(given, "operator_dims")
+    times, bounds = evaluated(given, "operator_dims", "layer_network")
     return {"operator_times": times, "operator_bounds": bounds}
 
 
 @twin
 def decode_times(**given: Any) -> Outputs:
-    times, bounds = evaluated({**given, "kv_B": given["cache_B"]}, "decode_dims")
+    times, bounds = evaluated({**given, "kv_B": given["cache_B"]}, "decode_dims", "decode_network")
     return {"decode_times": times, "decode_bounds": bounds}
 
 
@@ -299,16 +328,10 @@ def summed(given: Named, prefix: str, dims: str, asynchronous: bool, early_stop:
         repeat = RECOMPUTE_CLASSES[op["recompute"]]
         again = repeat in ("full", "selective") or (repeat == "full_unless_last" and not early_stop)
         total = {name: op["count"] * value for name, value in time.items()}
-        kept = op["count"] * op["stored"]
-        add["weights"] += op["count"] * op["weight"]
-        add["working"] += op["count"] * op["working"]
-        add["stored"] += kept
         add["host_forward"] += total["forward_host"]
         add["host_backward"] += total["backward_host"]
         add["host_full"] += total["forward_host"] if again else 0.0
         add["host_selective"] += total["forward_host"] if repeat == "selective" else 0.0
-        if repeat != "selective":
-            add["stored_selective"] += kept
         if OPERATOR_TYPES[op["type"]] == "collective":
             exposed = total["input_gradient"]
             if asynchronous and op["beside"] >= 0:
@@ -334,6 +357,19 @@ def summed(given: Named, prefix: str, dims: str, asynchronous: bool, early_stop:
             add["selective"] += total["forward"]
             add["selective_flops"] += total["forward_flops"]
     return [[found[where][name] for name in Sums._fields] for where in PLACES]
+
+
+@twin
+def place_sizes(**given: Any) -> Outputs:
+    found = {where: defaultdict[str, float](float) for where in PLACES}
+    for op in operator_table(given, "operator_dims"):
+        if op["count"] > 0:
+            add, kept = found[PLACES[op["place"]]], op["count"] * op["stored"]
+            add["weights"] += op["count"] * op["weight"]
+            add["working"] += op["count"] * op["working"]
+            add["stored"] += kept
+            add["stored_selective"] += 0.0 if RECOMPUTE_CLASSES[op["recompute"]] == "selective" else kept
+    return {"place_sizes": [[found[where][name] for name in Sizes._fields] for where in PLACES]}
 
 
 @twin
@@ -390,7 +426,7 @@ def part(kind: str, extent: float, whole: float, side: str, rate: float) -> Name
 
 
 @twin
-def group_network(**given: Any) -> Outputs:
+def group_extents(**given: Any) -> Outputs:
     """Groups are laid one after the other on what earlier ones left; experts and shards within the replicas."""
     dims = [given[f"dim_{axis}"] for axis in "xyz"]
     order = list(MAPPED)
@@ -406,6 +442,12 @@ def group_network(**given: Any) -> Outputs:
     laid["data"], laid["expert_data"] = copies, rest(copies, laid["expert"])
     laid["shard"] = place(given["shard_group"] or math.prod(copies), copies)
     laid["replica"] = rest(copies, laid["shard"])
+    return {"group_extents": [[x, y * z] for x, y, z in (laid[name] for name in Groups._fields)]}
+
+
+@twin
+def group_network(**given: Any) -> Outputs:
+    """A chip's rates, less the links of a dimension that lead to others."""
     outer = [given[f"bandwidth_{axis}_Bps"] for axis in "yz" if axis == "y" or given[f"dim_{axis}"] > 1]
     step = given["calibration_collective_step_s"]
     common = {
@@ -418,13 +460,14 @@ def group_network(**given: Any) -> Outputs:
         "reduction_share": given["link_in_network_reduction"],
         "copied": given["calibration_own_copy"],
     }
-    rows = {}
-    for name, (x, y, z) in laid.items():
-        row = {**common, "inner": x, "outer": y * z}
-        for side, extent, whole in (("inner", x, dims[0]), ("outer", y * z, dims[1] * dims[2])):
+    rows = []
+    for inner, outside in given["group_extents"]:
+        row = {**common, "inner": inner, "outer": outside}
+        beyond = given["dim_y"] * given["dim_z"]
+        for side, extent, whole in (("inner", inner, given["dim_x"]), ("outer", outside, beyond)):
             row |= part(DIMENSION_KINDS[int(common[f"{side}_kind"])], extent, whole, side, common[f"{side}_Bps"])
-        rows[name] = row
-    return {"group_network": [[rows[name][field] for field in Group._fields] for name in Groups._fields]}
+        rows.append(row)
+    return {"group_network": [[row[field] for field in Group._fields] for row in rows]}
 
 
 # training
@@ -448,13 +491,18 @@ def division(**given: float) -> Outputs:
 def mean_layer(sums: Sequence[Sequence[float]], layers: float, expert_layers: float) -> list[float]:
     """All layers added up, over their number."""
     kinds = {"layer": layers, "dense": layers - expert_layers, "expert": expert_layers, "routed": expert_layers}
-    of = places(sums)
-    return [sum(number * of[kind][name] for kind, number in kinds.items()) / layers for name in Sums._fields]
+    of = dict(zip(PLACES, sums, strict=True))
+    return [sum(kinds[kind] * of[kind][column] for kind in kinds) / layers for column in range(len(sums[0]))]
 
 
 @twin
 def layer_sums(place_sums: list[list[float]], layers: float, expert_layers: float) -> Outputs:
     return {"layer_sums": mean_layer(place_sums, layers, expert_layers)}
+
+
+@twin
+def layer_sizes(place_sizes: list[list[float]], layers: float, expert_layers: float) -> Outputs:
+    return {"layer_sizes": mean_layer(place_sizes, layers, expert_layers)}
 
 
 @twin
@@ -502,7 +550,7 @@ def layer_times(**given: Any) -> Outputs:
 @twin
 def parameters_per_chip(**given: Any) -> Outputs:
     """Every stage has its layers, the first one the embedding, the last one the head; the fullest one counts."""
-    weights = {name: sums["weights"] for name, sums in places(given["place_sums"]).items()}
+    weights = {name: sizes["weights"] for name, sizes in sizes_of(given["place_sizes"]).items()}
     experts = given["expert_layers"] / given["layers"]
     dense = weights["layer"] + (1 - experts) * weights["dense"] + experts * weights["expert"]
 
@@ -518,9 +566,9 @@ def parameters_per_chip(**given: Any) -> Outputs:
 
 @twin
 def sharded_layer(**given: Any) -> Outputs:
-    [sums] = rows_of([given["layer_sums"]], Sums._fields)
-    parameters = sums["weights"] if given["zero_stage"] == 3 else 0.0
-    routed = places(given["place_sums"])["routed"]["weights"] / given["layers"] * given["expert_layers"]
+    [sizes] = rows_of([given["layer_sizes"]], Sizes._fields)
+    parameters = sizes["weights"] if given["zero_stage"] == 3 else 0.0
+    routed = sizes_of(given["place_sizes"])["routed"]["weights"] / given["layers"] * given["expert_layers"]
     network = groups(given["group_network"])
     parts = {"shard": parameters - routed, "expert_data": routed} if given["zero_stage"] == 3 else {}
 
@@ -537,10 +585,10 @@ def sharded_layer(**given: Any) -> Outputs:
 @twin
 def layer_stored(**given: Any) -> Outputs:
     """Under full recompute one checkpoint per interval of layers."""
-    [sums] = rows_of([given["layer_sums"]], Sums._fields)
+    [sizes] = rows_of([given["layer_sizes"]], Sizes._fields)
     kept = {
-        "none": sums["stored"],
-        "selective": sums["stored_selective"],
+        "none": sizes["stored"],
+        "selective": sizes["stored_selective"],
         "full": given["checkpoint_B"] / min(given["checkpoint_interval"], given["layers_per_stage"]),
     }
     return {"layer_stored_B": kept[chosen(given, "recompute")]}
@@ -549,9 +597,9 @@ def layer_stored(**given: Any) -> Outputs:
 @twin
 def offload_traffic(**given: Any) -> Outputs:
     """Forward: weights in, activations out, at the same time. Backward: both in. State of the optimizer: in and out."""
-    [sums] = rows_of([given["layer_sums"]], Sums._fields)
+    [sizes] = rows_of([given["layer_sizes"]], Sizes._fields)
     moved = {
-        "weights": given["weight_offload"] * given["weight_B"] * sums["weights"],
+        "weights": given["weight_offload"] * given["weight_B"] * sizes["weights"],
         "activations": given["activation_offload"] * given["layer_stored_B"],
         "optimizer": given["optimizer_offload"] * given["optimizer_B"],
     }
@@ -565,11 +613,11 @@ def offload_traffic(**given: Any) -> Outputs:
 
 @twin
 def stage_times(**given: Any) -> Outputs:
-    [sums] = rows_of([given["layer_sums"]], Sums._fields)
+    [sizes] = rows_of([given["layer_sizes"]], Sizes._fields)
     share, slowdown = float(chosen(given, "gradient_all_reduce") == "overlapped"), given["overlap_slowdown"]
     counted = chosen(given, "gradient_all_reduce") != "ignored"
     gather, scatter = (given[f"sharded_{name}_s"] * counted for name in ("gather", "scatter"))
-    adding = sums["weights"] / given["attainable_memory_Bps"] * given["calibration_accumulation_B"]
+    adding = sizes["weights"] / given["attainable_memory_Bps"] * given["calibration_accumulation_B"]
     forward = given["layer_forward_s"]
     gradient = given["layer_input_gradient_s"] + given["unshard_s"]
     weight = given["layer_weight_gradient_s"] + adding
@@ -618,12 +666,11 @@ def pipeline_time(**given: float) -> Outputs:
 
 
 @twin
-def gradient_reduction(**given: Any) -> Outputs:
+def gradient_messages(**given: Any) -> Outputs:
     """Without sharding one all-reduce; with it a reduce-scatter of gradients and an all-gather of weights. Weights
     that are sharded themselves were reduced layer by layer: what remains are the copies of the shards."""
     network = groups(given["group_network"])
     parts = {"data": given["dense_parameters_per_chip"], "expert_data": given["expert_parameters_per_chip"]}
-    switch = chosen(given, "gradient_all_reduce")
     reduce, gather = 0.0, 0.0
     if given["zero_stage"] == 3:
         shards = network["shard"]["inner"] * network["shard"]["outer"]
@@ -637,8 +684,14 @@ def gradient_reduction(**given: Any) -> Outputs:
     tied = 0.0
     if given["pipeline_parallel"] > 1:
         tied = collective(network["pipeline"], "point_to_point", given, given["tied_B"])
-    total = reduce + gather + tied
-    visible = total
+    return {"gradient_reduce_s": reduce, "gradient_gather_s": gather, "tied_reduce_s": tied}
+
+
+@twin
+def gradient_reduction(**given: Any) -> Outputs:
+    reduce, gather, tied = (given[name] for name in ("gradient_reduce_s", "gradient_gather_s", "tied_reduce_s"))
+    switch = chosen(given, "gradient_all_reduce")
+    visible = total = reduce + gather + tied
     if switch == "ignored":
         visible = 0.0
     elif switch == "overlapped":  # gradients behind the last backward pass, new weights behind the next forward pass
@@ -649,10 +702,9 @@ def gradient_reduction(**given: Any) -> Outputs:
 
 def shards_of(given: Named) -> dict[str, float]:
     """Chips over which state of common parameters is spread; that of routed experts over all their copies."""
-    network = groups(given["group_network"])
     if given["zero_stage"] < 1:
         return {"dense": 1.0, "expert": 1.0}
-    size = {name: row["inner"] * row["outer"] for name, row in network.items()}
+    size = {name: math.prod(row) for name, row in zip(Groups._fields, given["group_extents"], strict=True)}
     dense = size["shard" if given["zero_stage"] >= 3 else "data"]
     return {"dense": dense, "expert": size["expert_data"]}
 
@@ -853,7 +905,7 @@ def state_memory(**given: float) -> Outputs:
     copies = 2 if chosen(given, "schedule") == "dual_pipe" else 1
     layer = 0.0  # what is gathered of sharded weights: two layers of them, and the gradient of one
     if stage >= 3 and spread["dense"] > 1:
-        layer = rows_of([given["layer_sums"]], Sums._fields)[0]["weights"]
+        layer = rows_of([given["layer_sizes"]], Sizes._fields)[0]["weights"]
     return {
         "weights_B": given["weight_B"] * (copies * (part if stage >= 3 else whole) + 2 * layer),
         "gradients_B": given["gradient_B"] * (copies * (part if stage >= 2 else whole) + layer)
@@ -865,8 +917,8 @@ def state_memory(**given: float) -> Outputs:
 @twin
 def activation_memory(**given: Any) -> Outputs:
     """Both ends of the pipeline, and the worse of the two; microbatches in flight as the schedule's order has them."""
-    [layer] = rows_of([given["layer_sums"]], Sums._fields)
-    ends = {name: sums for name, sums in places(given["place_sums"]).items() if name in ("first", "last")}
+    [layer] = rows_of([given["layer_sizes"]], Sizes._fields)
+    ends = {name: sizes for name, sizes in sizes_of(given["place_sizes"]).items() if name in ("first", "last")}
     share = given["calibration_activation_share"]
     loss = ends["last"]["stored"] + ends["last"]["working"]
     if chosen(given, "task") == "inference":
@@ -981,8 +1033,8 @@ UNITS_OF: dict[str, dict[str, str]] = {
     | {"forward_bytes": "B"},
     "operator_dims": {name: "B" for name in Dims._fields if name.endswith("bytes") or "message" in name}
     | {name: "flop" for name in Dims._fields if name.endswith("flops")} | {"stored": "B", "working": "B"},
-    "place_sums": {name: "flop" if name.endswith("flops") else "s" for name in Sums._fields}
-    | {"weights": "", "forward_bytes": "B", "stored": "B", "stored_selective": "B", "working": "B"},
+    "place_sums": {name: "flop" if name.endswith("flops") else "s" for name in Sums._fields} | {"forward_bytes": "B"},
+    "place_sizes": dict.fromkeys(Sizes._fields[1:], "B"),
     "group_network": {name: "B/s" for name in Group._fields if name.endswith("_Bps")}
     | {name: "s" for name in Group._fields if name.endswith("_s")},
 }  # fmt: skip
@@ -991,6 +1043,7 @@ COLUMNS = {
     "operator_times": TimeColumns._fields,
     "operator_dims": Dims._fields,
     "place_sums": Sums._fields,
+    "place_sizes": Sizes._fields,
     "group_network": Group._fields,
 }
 ALIASES = {
@@ -998,7 +1051,10 @@ ALIASES = {
     "decode_dims": "operator_dims",
     "decode_sums": "place_sums",
     "layer_sums": "place_sums",
+    "layer_sizes": "place_sizes",
     "decode_layer_sums": "place_sums",
+    "layer_network": "group_network",
+    "decode_network": "group_network",
 }
 """Arrays with the columns of another."""
 
@@ -1014,9 +1070,9 @@ AMOUNTS["flop"] = RANGES["flop"]
 
 
 @st.composite
-def sum_tables(draw: st.DrawFn) -> np.ndarray:
+def sum_tables(draw: st.DrawFn, of: str = "place_sums") -> np.ndarray:
     """Sums of every place."""
-    units = column_units("place_sums")
+    units = column_units(of)
     assert units is not None
     return np.array([[draw(AMOUNTS[unit]) for unit in units] for _ in PLACES])
 
@@ -1031,7 +1087,10 @@ def networks(draw: st.DrawFn) -> dict[str, Any]:
     common |= {"reduction_share": draw(st.sampled_from([0.0, 0.6])), "copied": draw(st.sampled_from([0.0, 1.0]))}
     extents = st.sampled_from([1.0, 1.0, 2.0, 3.0, 4.0, 8.0])
     rows = [{"inner": draw(extents), "outer": draw(extents), **common} for _ in Groups._fields]
-    return {"group_network": np.array([[row[name] for name in Group._fields] for row in rows])}
+    table = np.array([[row[name] for name in Group._fields] for row in rows])
+    return {"group_network": table, "group_extents": table[:, :2]} | dict.fromkeys(
+        ("layer_network", "decode_network"), table[: len(GROUPS)]
+    )
 
 
 SIZES = st.sampled_from([1.0, 7.0, 8.0, 64.0, 129.0, 512.0, 1000.0])
@@ -1145,7 +1204,8 @@ def feasibilities(draw: st.DrawFn) -> dict[str, float]:
     whole = found["pipeline_parallel"] * found["virtual_stages"] * draw(st.integers(1, 3))
     found["layers"] = max(1.0, found["pipeline_parallel"] - 1 if breaks() else whole - breaks())
     found["batch_size"] = max(1.0, found["data_parallel"] - breaks())
-    found["heads"] = found["tensor_parallel"] * found["context_parallel"] * draw(st.integers(1, 4)) + breaks()
+    rest_of_heads = breaks() * draw(st.sampled_from([1.0, found["tensor_parallel"], found["context_parallel"]]))
+    found["heads"] = found["tensor_parallel"] * found["context_parallel"] * draw(st.integers(1, 4)) + rest_of_heads
     experts = found["expert_parallel"] * draw(st.integers(1, 4)) + breaks()
     found["routed_experts"] = draw(st.sampled_from([0.0, experts]))
     for memory in ("memory", "offload"):
@@ -1189,9 +1249,9 @@ def pipelines_of_layers(draw: st.DrawFn) -> dict[str, Any]:
     found: dict[str, Any] = draw(depths()) | draw(pipelines())
     if found["pipeline_parallel"] == 1:
         found["last_stage_layers"] = found["layers_per_stage"]
-    sums = draw(sum_tables())[0]
-    stored_B = sums[Sums._fields.index("stored")] * draw(st.sampled_from([0.0, 0.25, 0.5]))
-    return found | {"layer_sums": sums, "layer_stored_B": float(stored_B)}
+    sizes = draw(sum_tables("place_sizes"))[0]
+    stored_B = sizes[Sizes._fields.index("stored")] * draw(st.sampled_from([0.0, 0.25, 0.5]))
+    return found | {"layer_sizes": sizes, "layer_stored_B": float(stored_B)}
 
 
 @st.composite
@@ -1215,21 +1275,27 @@ def full_recompute() -> st.SearchStrategy[dict[str, float]]:
 
 TOGETHER += [
     (frozenset({"operator_traits", "operator_dims", "decode_dims"}), tables()),
-    (frozenset({"group_network"}), networks()),
+    (frozenset({"group_network", "group_extents", "layer_network", "decode_network"}), networks()),
     (frozenset({"layers_per_stage", "expert_layers", "head_layers"}), depths()),
 ]
 FOR_EQUATION.update(
     {
+        "group_extents": mappings(),
         "group_network": mappings(),
         "model_feasibility": feasibilities(),
         "pipeline_time": pipelines(),
         "activation_memory": pipelines_of_layers(),
         "required_rates": durations(),
+        "state_memory": st.fixed_dictionaries({"zero_stage": st.sampled_from([0.0, 1.0, 2.0, 3.0, 3.0, 3.0])}),
         "training_breakdown": full_recompute(),
         "training_hardware_flops": full_recompute(),
-        "gradient_reduction": st.fixed_dictionaries(
+        "gradient_messages": st.fixed_dictionaries(
             {f"{kind}_parameters_per_chip": st.floats(1e6, 1e9) for kind in ("dense", "expert")}
-            | {f"stage_{kind}_gradient_s": st.just(0.0) | st.floats(1e-5, 1e-3) for kind in ("input", "weight")}
+        ),
+        "gradient_reduction": st.fixed_dictionaries(
+            {f"stage_{kind}_gradient_s": st.just(0.0) | st.floats(1e-5, 1e-3) for kind in ("input", "weight")}
+            | {f"gradient_{kind}_s": st.just(0.0) | st.floats(1e-5, 1e-2) for kind in ("reduce", "gather")}
+            | {"stage_forward_s": st.floats(1e-5, 1e-3), "tied_reduce_s": st.floats(0.0, 1e-3)}
             | {"gradient_all_reduce": st.sampled_from([0.0, 2.0, 2.0, 2.0, 3.0])}
         ),
         "latencies": st.fixed_dictionaries(
@@ -1243,6 +1309,8 @@ SPECIAL.update(
     {
         **{name: sum_tables() for name in ("place_sums", "decode_sums")},
         **{name: sum_tables().map(lambda sums: sums[0]) for name in ("layer_sums", "decode_layer_sums")},
+        "place_sizes": sum_tables("place_sizes"),
+        "layer_sizes": sum_tables("place_sizes").map(lambda sizes: sizes[0]),
         **{name: st.integers(0, len(found) - 1).map(float) for name, found in CHOICES.items()},
         **{f"{tensor}_B": WIDTHS for tensor in ("activation", "weight", "gradient", "cache", "reduce")},
         **{f"chip_peak_{name}_flops": st.just(0.0) | RANGES["flop/s"] for name in FORMATS},

@@ -10,7 +10,7 @@ are the candidates; where a graph has few shardings, all are.
 import numpy as np
 
 from kernels.equation import Output, compiled, equation
-from kernels.graphs.loads import FORWARD_PHASE, KERNEL_LOADS, PER_EDGE
+from kernels.graphs.loads import FORWARD_PHASE, KERNEL_LOADS, PER_EDGE, ROOM
 from kernels.graphs.loads import graph_state as state_equation
 from kernels.graphs.loads import kernel_loads as loads_equation
 from kernels.graphs.mapping.bounds import least_network
@@ -156,8 +156,8 @@ def search_shardings(
     every = shardings <= most_shardings
     trials = int(shardings) if every else SHARES.shape[0] ** 2 + 1
     always = np.zeros((kernels, 3))
-    if least_weights > chip.sram_B:
-        # with no sharding can the whole graph be one partition
+    if kernels > 1 and least_weights > chip.sram_B * ROOM:
+        # with no sharding can the whole graph be one partition; a kernel alone always can
         moved_always(graph.kernel_traits, graph.graph_edges, chip, always)
     load_costs = np.empty((kernels, 3))
     shard = np.empty(kernels, np.int64)

@@ -14,8 +14,8 @@ from kernels.graphs.mapping.ideals import has
 from kernels.graphs.mapping.steps import IN_SEQUENCE, MOVED, SIZE, WEIGHT, WORK, crossing, ideal_table, step_time
 from kernels.graphs.partition import combined
 
-MOST_IDEALS = 6000
-"""Ideals up to which the optimum is found exactly."""
+MOST_IDEALS = np.int64(6000)
+"""Ideals up to which the optimum is found exactly. (A literal would have its readers compiled anew.)"""
 TIE = 1e-12
 """Relative difference below which two times count as equal."""
 
@@ -104,7 +104,7 @@ def partition_path(case: Case, ideals: np.ndarray, known_s: float, partition_of:
     table = ideal_table(case, ideals)
     time = np.empty(count)
     previous = np.empty(count, np.int64)
-    shortest_paths(case, ideals, table, 0, known_s, time, previous)
+    shortest_paths(case, ideals, table, np.int64(0), known_s, time, previous)
     if time[-1] == np.inf:
         return np.inf
     at = count - 1

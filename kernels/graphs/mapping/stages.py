@@ -12,7 +12,7 @@ from kernels.graphs.mapping.steps import ALIVE, BUFFERED, WEIGHT, alone, ideal_t
 from kernels.graphs.partition import combined
 from kernels.graphs.pipeline import weights_fit
 
-MOST_STAGE_IDEALS = 400
+MOST_STAGE_IDEALS = np.int64(400)
 """Ideals up to which the optimum is found exactly; a cut takes a shortest path from every ideal."""
 
 fit_on_chip = weights_fit.function

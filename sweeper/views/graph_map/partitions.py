@@ -12,7 +12,7 @@ import numpy as np
 from kernels.codes import REASONS, SHARDS
 from kernels.graphs.loads import SRAM, WEIGHTS
 from kernels.graphs.partition import COMPUTE, MEMORY, NETWORK, TOTAL
-from sweeper.engine.evaluation import evaluate
+from sweeper.engine.evaluation import Evaluation, evaluate
 from sweeper.engine.program import Values
 from sweeper.errors import UsageFault
 from sweeper.library.graph_workload import Workload
@@ -159,7 +159,7 @@ def _values(plan: Plan, point_id: int, wanted: Iterable[str], optional: Iterable
     known = plan.columns.program(grid, structure, columns)
     columns += tuple(name for name in optional if name in known.outputs or name in known.inputs)
     program = plan.columns.program(grid, structure, columns)
-    values = evaluate(program, grid.listing(np.array([point_id - grid.offset])), columns)
+    values = evaluate(Evaluation(program, grid.listing(np.array([point_id - grid.offset]))), columns)
     return {name: value[0] for name, value in values.items()}
 
 

@@ -28,7 +28,7 @@ from tests.support.examples import compared, examples
 from tests.support.quick import quick
 from tests.twins import naive_device_mapping as naive
 from tests.twins.naive import call, plain
-from tests.twins.naive_models import COPIES
+from tests.twins.naive_models import COPIES, networks
 
 FAST = examples(100)
 X_BPS, Y_BPS, Z_BPS, HOP_X_S, HOP_OUTER_S = 8e9, 4e9, 2e9, 1e-6, 3e-6
@@ -51,6 +51,12 @@ def inputs(kinds: tuple[int, ...], dims: tuple[int, ...], order: int = 0, **size
 def network(*args: Any, **kwargs: float) -> np.ndarray:
     """`group_network` of the routed mapping."""
     return call(kernel.routed_group_network, inputs(*args, **kwargs))["group_network"]
+
+
+def plain_network(columns: dict[str, float]) -> np.ndarray:
+    """`group_network` of the mapping along dimensions."""
+    extents: dict[str, Any] = call(laid.group_extents, columns)
+    return call(laid.group_network, {**columns, **extents})["group_network"]
 
 
 def row(table: np.ndarray, name: str) -> dict[str, float]:
@@ -248,11 +254,26 @@ def test_both_equations_agree_where_groups_fill_dimensions(
     """Every collective of every group takes as long; stages on a ring aside, see below."""
     columns = inputs(kinds, dims, **sizes)
     routed = call(kernel.routed_group_network, columns)["group_network"]
-    plainly = call(laid.group_network, columns)["group_network"]
+    plainly = plain_network(columns)
     for name in Groups._fields:
         if row(plainly, name)["inner"] > 1 and row(plainly, name)["outer"] > 1:
             continue  # a group over two dimensions: here one ring, there one ring per rail
         assert times(routed, name, algorithm) == pytest.approx(times(plainly, name, algorithm), rel=1e-12), name
+
+
+@examples(500)
+@given(st.data())
+def test_what_operators_send_does_not_depend_on_links_that_their_group_never_uses(data: st.DataObject) -> None:
+    """To the last bit, whatever the algorithm: so layers that differ in such links only are timed once."""
+    table = data.draw(networks())["group_network"]
+    name, algorithm = data.draw(st.sampled_from(Groups._fields)), data.draw(st.sampled_from(ALGORITHMS))
+    group = laid.group_at(table, Groups._fields.index(name))
+    other = table.copy()
+    laid.enter(other, Groups._fields.index(name), laid.within_reach(group))
+    assert times(other, name, algorithm) == times(table, name, algorithm)
+    assert group.outer > 1.0 or laid.within_reach(group) == laid.within_reach(
+        group._replace(outer_Bps=data.draw(st.floats(1e9, 1e12)), outer_latency_s=data.draw(st.floats(0.0, 1e-4)))
+    )
 
 
 def test_a_line_takes_as_long_but_for_the_way_back() -> None:
@@ -260,10 +281,10 @@ def test_a_line_takes_as_long_but_for_the_way_back() -> None:
     still = {"hop_x_s": 0.0, "hop_outer_s": 0.0}
     for kind, extent, tensor in ((MESH, 6, 6), (RING, 8, 4), (RING, 6, 2)):
         columns = inputs((kind,), (extent,), tensor=tensor, data=extent // tensor, **still)
-        tables = [call(e, columns)["group_network"] for e in (kernel.routed_group_network, laid.group_network)]
+        tables = [call(kernel.routed_group_network, columns)["group_network"], plain_network(columns)]
         assert times(tables[0], "tensor") == pytest.approx(times(tables[1], "tensor"), rel=1e-12)
     columns = inputs((RING,), (4,), pipeline=4)
-    tables = [call(e, columns)["group_network"] for e in (kernel.routed_group_network, laid.group_network)]
+    tables = [call(kernel.routed_group_network, columns)["group_network"], plain_network(columns)]
     assert row(tables[0], "pipeline")["rate"] == row(tables[1], "pipeline")["rate"] / 2
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sweeper.engine.budgets import SharedBudgets
+from sweeper.engine.search.budgets import SharedBudgets
 
 Evaluate = Callable[[np.ndarray], np.ndarray]
 """Scores [n] of points [n, variables]: positive, lower is better, inf or NaN where a point is infeasible."""

@@ -1,0 +1,51 @@
+"""Digits of numbers in mixed radix, and what belongs to them."""
+
+import numpy as np
+
+from kernels.equation import compiled
+
+
+@compiled
+def write_digits(numbers: np.ndarray, sizes: np.ndarray, digits: np.ndarray) -> None:
+    """Write the digits [digit, number] of numbers in mixed radix, the last digit fastest.
+
+    Where a number follows its neighbour, which most do, the digits are counted on instead of divided out.
+    """
+    places = len(sizes)
+    row = np.zeros(places, np.int64)
+    for i in range(len(numbers)):
+        at = places - 1
+        if i > 0 and numbers[i] == numbers[i - 1] + 1:
+            row[at] += 1
+            while at > 0 and row[at] == sizes[at]:
+                row[at] = 0
+                at -= 1
+                row[at] += 1
+        else:
+            left = numbers[i]
+            for at in range(places - 1, -1, -1):
+                row[at] = left % sizes[at]
+                left //= sizes[at]
+        for at in range(places):
+            digits[at, i] = row[at]
+
+
+@compiled
+def write_cycle(values: np.ndarray, repeats: int, first: int, cycle: np.ndarray) -> None:
+    """Write entries `first` and following of the endless list that repeats every value so often, and then all again.
+
+    >>> entries = np.empty(6, np.int64)
+    >>> write_cycle(np.array([5, 6, 7]), 2, 3, entries)
+    >>> entries.tolist()
+    [6, 7, 7, 5, 5, 6]
+    """
+    row, at = first // repeats % len(values), first % repeats
+    done = 0
+    while done < len(cycle):
+        until = min(done + repeats - at, len(cycle))
+        value = values[row]
+        for i in range(done, until):
+            cycle[i] = value
+        done, at, row = until, 0, row + 1
+        if row == len(values):
+            row = 0

@@ -1,0 +1,131 @@
+"""Kernels compiled ahead by other processes, so that all processors take part in it.
+
+The process that evaluates compiles, or loads, each kernel when it comes to it. The others begin with those that it will
+need last, of the part of a study that it comes to first, and meet it in the middle. What somebody compiles nobody else
+does (`turns`), so it makes no difference to any result who was faster, or whether the others were there at all.
+"""
+
+import logging
+import os
+import pickle
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from importlib import import_module
+from types import TracebackType
+from typing import IO, Any, NamedTuple
+
+from sweeper.engine.numba_cache import TURNS
+from sweeper.engine.stages import load_stage
+
+LENGTH_B = 8
+"""Bytes that say how long the next kernel's pickle is."""
+DONE = b"."
+FIRST_NOTE_S, NOTE_S = 5.0, 10.0
+"""When it is told how many kernels are compiled, and at which intervals again."""
+MOST = 8
+"""Processes beyond which kernels would wait for each other; each takes half a gigabyte of memory."""
+
+log = logging.getLogger("sweeper")
+
+
+class Kernel(NamedTuple):
+    """Something to compile for arguments of some Numba types: the stage of a generated `source`, or, without one, the
+    equation of this name in a module."""
+
+    source: str
+    module: str
+    name: str
+    types: tuple[Any, ...]
+
+    @property
+    def dispatcher(self) -> Any:
+        """Numba's function."""
+        return load_stage(self.source) if self.source else getattr(import_module(self.module), self.name).function
+
+
+class Ahead:
+    """Context manager: other processes compile kernels, given in groups in the order in which they will be needed."""
+
+    def __init__(self, groups: Iterable[Sequence[Kernel]], processes: int) -> None:
+        self._waiting = [kernel for group in groups for kernel in reversed(group)]
+        self._count = len(self._waiting)
+        self._processes = [self._started() for _ in range(min(processes, MOST, self._count))]
+        self._lock = threading.Lock()
+        self._begun = self._noted = time.monotonic()
+
+    def __enter__(self) -> "Ahead":
+        TURNS.helpers.update(process.pid for process in self._processes)
+        for process in self._processes:
+            threading.Thread(target=self._feed, args=(process,), daemon=True).start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with self._lock:
+            self._waiting.clear()
+        for process in self._processes:
+            process.kill()
+            process.wait()
+
+    @staticmethod
+    def _started() -> "subprocess.Popen[bytes]":
+        command = [sys.executable, "-m", __name__]
+        # of a session of its own: Ctrl-C is for the process that evaluates
+        return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
+
+    def _feed(self, process: "subprocess.Popen[bytes]") -> None:
+        """Hand one kernel after the other to a process, until none is left or it has died."""
+        assert process.stdin is not None
+        assert process.stdout is not None
+        with suppress(OSError):
+            while (kernel := self._next()) is not None:
+                data = pickle.dumps(kernel)
+                process.stdin.write(len(data).to_bytes(LENGTH_B, "big") + data)
+                process.stdin.flush()
+                if process.stdout.read(len(DONE)) != DONE:
+                    break
+                self._tell()
+            process.stdin.close()
+
+    def _next(self) -> Kernel | None:
+        with self._lock:
+            return self._waiting.pop(0) if self._waiting else None
+
+    def _tell(self) -> None:
+        with self._lock:
+            now = time.monotonic()
+            if now - self._begun < FIRST_NOTE_S or now - self._noted < NOTE_S or not self._waiting:
+                return
+            self._noted = now
+            seen = self._count - len(self._waiting)
+        log.warning("compiling kernels, which are kept for later runs: %d of %d", seen, self._count)
+
+
+def others() -> int:
+    """Processors beside the one that this process runs on."""
+    return len(os.sched_getaffinity(0)) - 1
+
+
+def serve(asked: IO[bytes], told: IO[bytes], compile_now: Callable[[Kernel], None]) -> None:
+    """Compile kernels as they come, and say of each when it is done."""
+    while len(length := asked.read(LENGTH_B)) == LENGTH_B:
+        # what does not compile will be compiled again, and fail, where it is needed
+        with suppress(Exception):
+            compile_now(pickle.loads(asked.read(int.from_bytes(length, "big"))))
+        told.write(DONE)
+        told.flush()
+
+
+def compile_kernel(kernel: Kernel) -> None:
+    """Compile a kernel into the cache on disk, unless it is there."""
+    kernel.dispatcher.compile(kernel.types)
+
+
+if __name__ == "__main__":
+    log.disabled = True
+    serve(sys.stdin.buffer, sys.stdout.buffer, compile_kernel)

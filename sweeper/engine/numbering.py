@@ -1,0 +1,124 @@
+"""Numbers of combinations: a product of parts in mixed radix, the last part fastest, and indices between products.
+
+The parts are the factors of a domain, or groups of them. Where a combination of one product lies in another is a sum
+of what each part adds. So the index of every combination is not written down: what the slow parts add and what the
+fast ones add together are two short lists.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from sweeper.engine.space import Domain
+
+SLOW = 16
+"""A step of the outer loop of a stage costs about as much as so many of the inner one."""
+
+
+@dataclass(frozen=True, eq=False)
+class Combinations:
+    """Distinct combinations of some columns over a domain; None: every point is a combination of its own."""
+
+    domain: Domain
+    needs: frozenset[str] | None
+
+    @cached_property
+    def rows(self) -> tuple[np.ndarray, ...]:
+        """Per factor, a row that has each of its combinations."""
+        return tuple(factor.rows_of(self.needs) for factor in self.domain)
+
+    @cached_property
+    def sizes(self) -> tuple[int, ...]:
+        """Combinations of every factor."""
+        return tuple(map(len, self.rows))
+
+    @property
+    def count(self) -> int:
+        """Combinations."""
+        return math.prod(self.sizes)
+
+
+@dataclass(frozen=True, eq=False)
+class Index:
+    """Where the combinations of a product, whose parts have `sizes`, lie in a list: the sum of what each part adds.
+
+    `steps` are these summands, None where a part adds nothing. They are unsigned, so that compiled loops need not ask
+    whether an index counts from the end. With `numbers` the sum is looked up there.
+    """
+
+    sizes: tuple[int, ...]
+    steps: tuple[np.ndarray | None, ...]
+    numbers: np.ndarray | None = None
+
+    def halves(self, slow: int) -> tuple[np.ndarray, np.ndarray]:
+        """What the first `slow` parts add, and what the others do."""
+        return total(self.sizes[:slow], self.steps[:slow]), total(self.sizes[slow:], self.steps[slow:])
+
+    @property
+    def all(self) -> np.ndarray:
+        """Where every combination lies."""
+        index = total(self.sizes, self.steps)
+        return index if self.numbers is None else self.numbers[index]
+
+    @property
+    def is_itself(self) -> bool:
+        """Whether every combination lies at its own number."""
+        if self.numbers is not None:
+            return False
+        stride = math.prod(self.sizes)
+        for size, step in zip(self.sizes, self.steps):
+            stride //= size
+            added = np.zeros(1) if step is None else step  # a single combination may lie anywhere
+            if not np.array_equal(added, np.arange(size) * stride):
+                return False
+        return True
+
+
+def total(sizes: Sequence[int], steps: Sequence[np.ndarray | None]) -> np.ndarray:
+    """Sums of what some parts add, for every combination of these.
+
+    >>> total((2, 3), (np.array([0, 10], np.uint32), np.array([0, 1, 2], np.uint32))).tolist()
+    [0, 1, 2, 10, 11, 12]
+    """
+    index = np.zeros(1, np.uint32)
+    for size, step in zip(sizes, steps, strict=True):
+        if step is not None:
+            index = (index[:, None] + step).reshape(-1)
+        elif size > 1:
+            index = np.repeat(index, size)
+    return index
+
+
+def strides(sizes: Sequence[int]) -> list[int]:
+    """How far apart neighbours in each part lie."""
+    found = [1]
+    for size in reversed(sizes[1:]):
+        found.append(found[-1] * size)
+    return found[::-1]
+
+
+def index_between(child: Combinations, parent: Combinations, numbers: np.ndarray | None = None) -> Index:
+    """For every combination of the child, the combination of fewer columns, the parent, that it belongs to."""
+    steps = [
+        factor.numbers_of(child.needs, parent.needs) * np.uint32(stride) if size > 1 else None
+        for factor, size, stride in zip(child.domain, parent.sizes, strides(parent.sizes), strict=True)
+    ]
+    return Index(child.sizes, tuple(steps), numbers)
+
+
+def index_at(digits: Sequence[np.ndarray], parent: Combinations, numbers: np.ndarray | None = None) -> Index:
+    """For points given by their row of every factor, the combination of the parent that they belong to."""
+    index = np.zeros(len(digits[0]), np.uint32)
+    for digit, factor, size in zip(digits, parent.domain, parent.sizes, strict=True):
+        if size > 1:
+            index = index * np.uint32(size) + factor.numbers_of(None, parent.needs)[digit]
+    return Index((len(index),), (index,), numbers)
+
+
+def fast_parts(sizes: Sequence[int]) -> int:
+    """How many of the parts to leave to the outer loop: the inner one is to be long, and both lists short."""
+    counts = [(math.prod(sizes[:slow]), math.prod(sizes[slow:])) for slow in range(len(sizes) + 1)]
+    return min(range(len(counts)), key=lambda slow: SLOW * counts[slow][0] + counts[slow][1])

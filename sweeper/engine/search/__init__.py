@@ -1,0 +1,1 @@
+"""Searching for the best values of continuous columns."""

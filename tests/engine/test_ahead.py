@@ -1,0 +1,84 @@
+"""Kernels compiled ahead: what is asked for is what an evaluation needs, and helpers never stand in its way."""
+
+import io
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+from numba import float64
+from numba.core import sigutils
+from numba.core.dispatcher import Dispatcher
+
+import sweeper
+from sweeper.engine.ahead import DONE, LENGTH_B, Ahead, Kernel, compile_kernel, serve
+from sweeper.engine.evaluation import Evaluation
+from sweeper.planning.plan import Plan
+from tests.places import ROOT
+
+FITS = Kernel("", "kernels.shared.feasibility", "bought_feasibility", (float64, float64))
+BESIDE = ("kernels.reduce", "kernels.numbering", "kernels.pareto", "kernels.draws")
+"""Kernels of the engine itself and of input columns: small, and compiled where they are called."""
+
+
+def asked(plan: Plan) -> set[tuple[str, Any]]:
+    """Functions and types that a plan would have compiled ahead."""
+    kernels = [kernel for program, at in plan._first_points() for kernel in Evaluation(program, at).kernels()]
+    return {(kernel.dispatcher.py_func.__qualname__ + kernel.module, kernel.types) for kernel in kernels}
+
+
+@pytest.mark.parametrize("study", ["dfmodel_published", "imec_moe", "chiplet_count", "table6_sn10_optimal"])
+def test_what_an_evaluation_calls_was_asked_for(study: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = ROOT / "specs" / "studies" / f"{study}.yaml"
+    wanted, called, inside = asked(sweeper.plan(path)), set(), [0]
+    compile_now = Dispatcher.compile
+
+    def noted(self: Any, signature: Any) -> Any:
+        module = self.py_func.__module__
+        if not inside[0] and module not in BESIDE:
+            types = tuple(sigutils.normalize_signature(signature)[0])
+            called.add((self.py_func.__qualname__ + ("" if module.startswith("stage_") else module), types))
+        inside[0] += 1
+        try:
+            return compile_now(self, signature)
+        finally:
+            inside[0] -= 1
+
+    monkeypatch.setattr(Dispatcher, "compile", noted)
+    plan = sweeper.plan(path)
+    for _ in plan._first_points():
+        pass
+    for chunk in range(plan.chunk_count):
+        plan.evaluate(chunk)
+    assert called <= wanted
+
+
+def test_a_server_answers_for_every_kernel_whether_it_compiles_or_not() -> None:
+    kernels = [FITS, FITS._replace(name="no_such_equation"), FITS]
+    frames = [pickle.dumps(kernel) for kernel in kernels]
+    pipe = io.BytesIO(b"".join(len(frame).to_bytes(LENGTH_B, "big") + frame for frame in frames))
+    told, compiled = io.BytesIO(), []
+
+    def compile_now(kernel: Kernel) -> None:
+        compiled.append(kernel)
+        compile_kernel(kernel)
+
+    serve(pipe, told, compile_now)
+    assert compiled == kernels
+    assert told.getvalue() == 3 * DONE
+
+
+def test_processes_compile_the_last_kernel_of_a_group_first_and_end_by_themselves(tmp_path: Path) -> None:
+    groups = [[FITS, FITS._replace(name="no_such_equation")], [FITS]]
+    ahead = Ahead(groups, 2)
+    assert [kernel.name for kernel in ahead._waiting] == ["no_such_equation", FITS.name, FITS.name]
+    with ahead:
+        assert [process.wait() for process in ahead._processes] == [0, 0]
+        assert ahead._waiting == []
+
+
+def test_leaving_ends_the_processes_at_once() -> None:
+    with Ahead([[FITS] * 1000], 1) as ahead:
+        pass
+    assert [process.returncode for process in ahead._processes] == [-9]
+    assert ahead._waiting == []
