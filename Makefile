@@ -7,6 +7,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+RIVALS := $(VENV)/.rivals
 
 STUDIES := specs/studies/dfmodel_published.yaml specs/studies/dse80.yaml
 
@@ -18,7 +19,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup sweep figures test test-quick test-nightly mutate lint format bench lock clean
+.PHONY: help setup sweep figures test test-quick test-nightly mutate lint format bench bench-figures lock clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -61,8 +62,12 @@ format: $(STAMP)  ## let ruff fix and format what it can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(STAMP)  ## measure kernels, storage and scheduling
+bench: $(RIVALS)  ## measure sweeper and its rivals; exit 1 if a part cannot be measured (ARGS="--only peer")
 	$(BIN)/python -m benchmarks $(ARGS)
+
+bench-figures: $(RIVALS)  ## measure everything, and write the figures of README.md and docs/speed.md
+	$(BIN)/python -m benchmarks --json benchmarks/figures.json
+	$(BIN)/python -m benchmarks.report
 
 # PYTHONDONTWRITEBYTECODE is dropped for the install: without the .pyc files every start of Ray takes
 # three times as long.
@@ -77,12 +82,18 @@ $(STAMP): requirements.lock pyproject.toml
 	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pip install -q --no-deps --no-build-isolation -e .
 	@touch $@
 
+# JAX, which only the benchmarks compare with: some 100 MB.
+$(RIVALS): $(STAMP) requirements-bench.lock
+	@$(BIN)/python -m pip install -q --require-hashes --only-binary :all: -r requirements-bench.lock
+	@touch $@
+
 # For maintainers; needs uv.  uv.lock stays out of git, and requirements.lock carries hashes but no addresses.
 lock:  ## write requirements.lock anew from pyproject.toml (needs uv; ARGS=--upgrade for newer versions)
 	uv lock $(ARGS)
 	uv export -q --frozen --extra dev --no-emit-project --no-header --no-annotate -o requirements.lock.tmp
 	@if grep -nE '://|^-' requirements.lock.tmp; then echo "an address or option in the lock: not taken" >&2; exit 1; fi
 	mv requirements.lock.tmp requirements.lock
+	echo jax | uv pip compile -q --universal --generate-hashes --no-annotate --no-header -c requirements.lock - -o requirements-bench.lock
 
 clean:  ## remove .venv, caches and build outputs; results/ stays
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .numba_cache

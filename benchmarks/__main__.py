@@ -16,13 +16,16 @@ from benchmarks import (
     mapping,
     package_cost,
     pathfinding,
+    peer_cpp,
+    peer_jax,
     peers,
     scheduling,
     search,
+    start,
     storage,
 )
 from benchmarks.machine import describe, load_average
-from benchmarks.table import Row, section
+from benchmarks.table import NotMeasured, Row, section
 
 PARTS: dict[str, tuple[str, Callable[[Path, bool], list[Row]]]] = {
     "search": ("points per second of one core, from chunk number to rows", search.measure),
@@ -30,7 +33,10 @@ PARTS: dict[str, tuple[str, Callable[[Path, bool], list[Row]]]] = {
     "kernel": ("the innermost loops: Numba against C++", inner_kernel.measure),
     "ray": ("one job in this process, on one and on two Ray workers", scheduling.measure),
     "parquet": ("evaluation against storage", storage.measure),
-    "peer": ("a plain Python script on the same points", peers.measure),
+    "peer": ("a plain Python script and NumPy on the same points", peers.measure),
+    "peer_cpp": ("C++ on the same points", peer_cpp.measure),
+    "peer_jax": ("JAX on the same points", peer_jax.measure),
+    "start": ("before the first row: commands, plans, compilation", start.measure),
     "calculon": ("the whole search of another tool, against its rate and its equations", calculon.measure),
     "mapping": ("mappings of graphs onto a chip, against solvers, by size, and shared in a sweep", mapping.measure),
     "package": ("cost of packages: one design, dies per wafer, Monte Carlo draws", package_cost.measure),
@@ -42,13 +48,16 @@ PARTS: dict[str, tuple[str, Callable[[Path, bool], list[Row]]]] = {
 @click.option("--only", type=click.Choice(list(PARTS)), help="Measure one part.")
 @click.option("--quick", is_flag=True, help="Tiny sizes: shows that everything runs, the figures mean little.")
 @click.option(
-    "--json", "json_path", type=click.Path(dir_okay=False, path_type=Path), help="Write the figures to a file."
+    "--json",
+    "json_path",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the figures to a file, beside those that it has of other parts.",
 )
 def main(only: str | None, quick: bool, json_path: Path | None) -> None:
     """Measure sweeper on this machine and print every figure next to its target.
 
     CPU means processor seconds of the measuring process. Figures in wall time need an idle machine; the load average
-    is printed with every part.
+    is printed with every part. Where a part cannot be measured, the others are, and the exit code is 1.
     """
     started = time.monotonic()
     machine = describe()
@@ -58,19 +67,40 @@ def main(only: str | None, quick: bool, json_path: Path | None) -> None:
         click.echo("quick: the sizes are too small for figures to be compared")
     click.echo()
     found: dict[str, dict[str, object]] = {}
+    failures: list[str] = []
     for name in [only] if only else PARTS:
         title, measure = PARTS[name]
         before = load_average()
-        with tempfile.TemporaryDirectory(prefix="sweeper-bench-") as directory:
-            rows = measure(Path(directory), quick)
+        try:
+            with tempfile.TemporaryDirectory(prefix="sweeper-bench-") as directory:
+                rows = measure(Path(directory), quick)
+        except NotMeasured as missing:
+            failures.append(f"{name} could not be measured: {missing}")
+            click.echo(failures[-1], err=True)
+            continue
         loads = {"before": before, "after": load_average()}
         click.echo(section(f"{name}: {title} (load {before} to {loads['after']})", rows))
         found[name] = {"title": title, "load_average": loads, "rows": [row.plain() for row in rows]}
     seconds = time.monotonic() - started
     click.echo(f"{seconds:.0f} s in all")
     if json_path is not None:
-        report = {"machine": machine, "quick": quick, "seconds": round(seconds, 1), "parts": found}
+        timed = {"quick": quick, "seconds": round(seconds, 1)}
+        report = {
+            "machine": machine,
+            **timed,
+            "parts": {**_others(json_path, machine, quick), **found},
+            "failures": failures,
+        }
         json_path.write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n")
+    if failures:
+        raise SystemExit(1)
+
+
+def _others(path: Path, machine: dict[str, str], quick: bool) -> dict[str, object]:
+    """Parts of a report that were measured before, on this machine, with these sources and at these sizes."""
+    known = json.loads(path.read_text()) if path.exists() else {}
+    alike = (known.get("machine"), known.get("quick")) == (machine, quick)
+    return dict(known["parts"]) if alike else {}
 
 
 if __name__ == "__main__":

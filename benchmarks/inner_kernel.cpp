@@ -13,6 +13,7 @@
 namespace {
 
 constexpr std::int64_t BLOCK = 264;
+constexpr double ROOM = 1.0 + 1e-9;
 
 struct Point {
 #define INDEX(number)
@@ -27,32 +28,30 @@ struct Point {
 inline double memory_need_B(const Point& p) {
     double state = p.parameters_B + p.gradients_B;
     if (p.gradients_B > 0.0) state += p.parameters_B / p.word_B * p.optimizer_state_B;
-    const double in_flight = std::min(p.pipeline_parallel, p.microbatches / p.steps);
-    return p.resident_B + p.repeats_per_stage * (state + in_flight * p.stored_activations_B) + p.live_activations_B;
+    const double in_flight = std::min(p.pipeline_parallel * p.resident_microbatches, p.microbatches / p.steps);
+    const double stays = p.resident_B + p.repeats_per_stage * (state + in_flight * p.stored_activations_B);
+    return stays + p.resident_microbatches * p.live_activations_B;
 }
+
+inline bool whole(double number) { return std::floor(number) == number; }
 
 inline double infeasible_reason(const Point& p) {
-    double reason = p.memory_capacity_B - memory_need_B(p) < 0.0 ? MEMORY_CAPACITY : 0.0;
-    reason = p.chip_sram_capacity_B - p.partition_sram_B < 0.0 ? SRAM_CAPACITY : reason;
-    reason = std::floor(p.microbatches) != p.microbatches ? MICROBATCH_INDIVISIBLE : reason;
+    double reason = memory_need_B(p) > p.memory_capacity_B * ROOM ? MEMORY_CAPACITY : 0.0;
+    reason = p.partition_sram_B > p.chip_sram_capacity_B * ROOM ? SRAM_CAPACITY : reason;
+    reason = whole(p.microbatches / p.resident_microbatches) ? reason : MICROBATCH_INDIVISIBLE;
+    reason = whole(p.microbatches) ? reason : MICROBATCH_INDIVISIBLE;
     reason = p.data_parallel > p.batch ? TOO_MANY_REPLICAS : reason;
-    reason = p.pipeline_parallel > p.layers ? TOO_MANY_STAGES : reason;
+    reason = p.pipeline_parallel > p.layers * p.stages_per_graph ? TOO_MANY_STAGES : reason;
     reason = p.tensor_parallel * p.pipeline_parallel * p.data_parallel != p.chips ? PARALLELISM_MISMATCH : reason;
-    return p.linked_chips != p.chips ? CHIPS_MISMATCH : reason;
-}
-
-inline double transfer_s(const Point& p) {
-    const double crossings = p.gradients_B > 0.0 ? 2.0 : 1.0;
-    const double time = crossings * (p.stage_boundary_B / p.stage_link_Bps + p.stage_hop_s);
-    return p.pipeline_parallel <= 1.0 || p.stage_boundary_B <= 0.0 ? 0.0 : time;
+    reason = p.linked_chips != p.chips ? CHIPS_MISMATCH : reason;
+    return p.chip_reason != 0.0 ? p.chip_reason : reason;
 }
 
 inline double iteration_time_s(const Point& p) {
-    const double transfer = transfer_s(p);
-    const double serial = p.pass_time_s + transfer;
-    const double steady = p.overlap == 0.0 ? serial : std::max(p.pass_time_s, transfer);
-    const double bubble = p.steps * (p.pipeline_parallel - 1.0) * serial;
-    const double pipeline = p.microbatches * steady + bubble;
+    const double transfer = (p.gradients_B > 0.0 ? 2.0 : 1.0) * p.boundary_time_s;
+    const double steady = p.overlap == 0.0 ? p.pass_time_s + transfer : std::max(p.pass_time_s, transfer);
+    const double filling = p.other_stages_time_s + (p.pipeline_parallel - 1.0) * transfer;
+    const double pipeline = p.microbatches * steady + p.steps * p.resident_microbatches * filling;
     const double all_reduce =
         p.repeats_per_stage * (p.gradients_B * p.all_reduce_data_s_per_B + p.all_reduce_data_latency_s);
     const double exposed = p.steps * std::max(all_reduce - p.pass_backward_time_s, 0.0);

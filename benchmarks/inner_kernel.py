@@ -15,7 +15,7 @@ import numpy as np
 
 from benchmarks.machine import gxx
 from benchmarks.studies import shipped
-from benchmarks.table import Row, Target
+from benchmarks.table import NotMeasured, Row, Target
 from benchmarks.timing import medians
 from kernels.codes import REASONS
 from sweeper.engine.evaluation import Evaluation
@@ -27,8 +27,10 @@ from sweeper.planning.plan import Plan
 SOURCE = Path(__file__).with_suffix(".cpp")
 EQUATIONS = frozenset(
     {
-        "training_memory_need",
+        "training_state",
+        "memory_need",
         "feasibility",
+        "bought_feasibility",
         "transfer_per_microbatch",
         "one_forward_one_backward",
         "overlapped_gradient_time",
@@ -67,7 +69,7 @@ def measure(directory: Path, quick: bool) -> list[Row]:
     """The first LLM box of dse80, and a tile of dse80_dense; `quick` only the former, with one set of C++ flags."""
     compiler = gxx()
     if compiler is None:
-        return [Row("inner kernel against C++", "skipped", note="there is no g++ on this machine")]
+        raise NotMeasured("there is no g++ on this machine, so C++ cannot be compared with")
     if quick:
         return _compare(directory, compiler, "dse80", inner(shipped("dse80")), 1, ((STRICT,),))
     rows = []
@@ -108,12 +110,10 @@ def inner(plan: Plan) -> Inner:
         combinations=[evaluation.distinct(stage.needs).count for stage in last],
         equations=frozenset(name for stage in last for name in _equations(stage)),
         run=run,
-        results=lambda: {
-            name: evaluation.columns[name][evaluation.index(None, program.origins[name])] for name in OUTPUTS
-        },
+        results=lambda: {name: evaluation.at_points(name) for name in OUTPUTS},
         inputs=[(name, origins.index(program.origins[name]) if program.origins[name][0] else -1) for name in read],
         columns=[np.ascontiguousarray(evaluation.column(name), np.float64) for name in read],
-        indices=[np.ascontiguousarray(evaluation.index(None, origin), np.int32) for origin in origins],
+        indices=[np.ascontiguousarray(evaluation.index(None, origin).all, np.int32) for origin in origins],
     )
 
 
@@ -126,7 +126,7 @@ def _compare(
 ) -> list[Row]:
     if stages.equations != EQUATIONS or set(stages.combinations) != {stages.points}:
         different = ", ".join(sorted(stages.equations ^ EQUATIONS)) or "the points they run over"
-        return [Row(f"{name}: inner kernel against C++", "skipped", note=f"these stages differ in {different}")]
+        raise NotMeasured(f"inner_kernel.cpp is not what the last stages of {name} compute: {different}")
     calls = max(1, int(3e6 / stages.points))
     stages.run()
     numba_results = stages.results()

@@ -20,7 +20,7 @@ from benchmarks.timing import cpu_s
 from kernels.graphs.mapping.case import Arrays, Case, make_case
 from kernels.graphs.mapping.ideals import all_ideals, predecessors
 from kernels.graphs.mapping.partitions import free_partition, optimal_partition
-from sweeper.engine.evaluation import evaluate
+from sweeper.engine.evaluation import Evaluation, evaluate
 from sweeper.planning.columns import STRUCTURE
 from sweeper.planning.plan import Plan
 
@@ -122,7 +122,8 @@ def problem(plan: Plan, *others: str) -> Problem:
     structure = {name: str(grid.columns[name].values[0]) for name in STRUCTURE if name in grid.columns}
     written = {output.name for each in (free_partition, optimal_partition) for output in each.outputs}
     wanted = sorted({*free_partition.inputs, *optimal_partition.inputs, *others} - written)
-    values = evaluate(plan.columns.program(grid, structure, wanted), grid.listing(np.zeros(1, np.int64)), wanted)
+    program = plan.columns.program(grid, structure, wanted)
+    values = evaluate(Evaluation(program, grid.listing(np.zeros(1, np.int64))), wanted)
     return Problem({name: entries[0] for name, entries in values.items()})
 
 

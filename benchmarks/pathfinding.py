@@ -17,8 +17,8 @@ from benchmarks.table import Row, Target
 from benchmarks.timing import cpu_s, leasts, medians
 from kernels.codes import REASON
 from replications.recipe_2021 import published_recipe
-from sweeper.engine.budgets import SharedBudgets
-from sweeper.engine.descent import SearchResult
+from sweeper.engine.search.budgets import SharedBudgets
+from sweeper.engine.search.descent import SearchResult
 from sweeper.planning.plan import Plan, make_plan
 from sweeper.study.optimize import budget_groups
 

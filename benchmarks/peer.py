@@ -47,6 +47,13 @@ REDUCED = {9, 15, 22, 28}
 GRADIENTS = range(35, 41)
 
 
+WORK = 1.0 * sum(
+    rows * columns if i in ELEMENTWISE else 2 * rows * depth * columns
+    for i, (rows, depth, columns) in enumerate(KERNELS)
+)
+"""Operations of a sample in a layer."""
+
+
 @dataclass(frozen=True)
 class System:
     """A system of chips on a network of up to three dimensions: tensor, pipeline and data parallelism."""
@@ -76,65 +83,84 @@ def all_reduce_s(kind: str, chips: int, size: float, bandwidth: float) -> float:
     return 2 * share * size / bandwidth
 
 
-def layer_s(system: System, microbatches: float) -> float:
-    """One sample through one layer, forward and backward."""
-    tensor, data = system.extents[0], system.extents[2] if len(system.extents) == 3 else 1
-    flops, output, network = [], [], []
+def loads(tensor: int) -> list[tuple[float, float, float, float]]:
+    """Of every operator on one of so many chips: operations, bytes to and from memory, bytes of its all-reduce, and of
+    that of its gradient."""
+    flops, output = [], []
     for i, (rows, depth, columns) in enumerate(KERNELS):
-        work = rows * columns if i in ELEMENTWISE else 2 * rows * depth * columns
-        size = rows * columns * WORD
+        work = 1.0 * rows * columns if i in ELEMENTWISE else 2.0 * rows * depth * columns
+        size = 1.0 * rows * columns * WORD
         flops.append(work if i in REPLICATED else work / tensor)
         output.append(size if i in REPLICATED or i in REDUCED else size / tensor)
-        sent = 0.0
-        if i in REDUCED:
-            sent = all_reduce_s(system.kinds[0], tensor, size, system.bandwidths[0])
-        elif i in GRADIENTS and data > 1:
-            sent = all_reduce_s(system.kinds[-1], data, output[i] / microbatches, system.bandwidths[-1])
-        network.append(sent)
     traffic = [0.0] * len(KERNELS)
     for producer, consumer in EDGES:
         traffic[producer] += output[producer]
         traffic[consumer] += output[producer]
+    reduced = [output[i] if i in REDUCED else 0.0 for i in range(len(KERNELS))]
+    gradients = [output[i] if i in GRADIENTS else 0.0 for i in range(len(KERNELS))]
+    return list(zip(flops, traffic, reduced, gradients, strict=True))
+
+
+def layer_s(system: System) -> float:
+    """One sample through one layer, forward and backward."""
+    tensor, data = system.extents[0], replicas(system)
     rate = EFFICIENCY * system.peak_flops
-    return sum(max(f / rate, t / system.memory_bandwidth, n) for f, t, n in zip(flops, traffic, network))
+    total = 0.0
+    for flops, traffic, reduced, gradient in loads(tensor):
+        sent = 0.0
+        if reduced:
+            sent = all_reduce_s(system.kinds[0], tensor, reduced, system.bandwidths[0])
+        elif gradient and data > 1:
+            sent = all_reduce_s(system.kinds[-1], data, gradient / (BATCH / data), system.bandwidths[-1])
+        total += max(flops / rate, traffic / system.memory_bandwidth, sent)
+    return total
 
 
-def iteration_s(system: System) -> float:
-    """A batch through the pipeline."""
-    stages, data = system.extents[1], system.extents[2] if len(system.extents) == 3 else 1
-    microbatches = BATCH / data
+def replicas(system: System) -> int:
+    """Chips that each train on a part of the batch."""
+    return system.extents[2] if len(system.extents) == 3 else 1
+
+
+def iteration_s(system: System, layer_time_s: float) -> float:
+    """A batch through the pipeline, given the time of a sample in a layer."""
+    stages, microbatches = system.extents[1], BATCH / replicas(system)
     repeats = math.ceil(LAYERS / stages)
     bubble = 1 + (stages - 1) / (microbatches * max(repeats - 1, 1))
-    transfer = 2 * HIDDEN * SEQUENCE * WORD * LAYERS / system.bandwidths[1]
-    return layer_s(system, microbatches) * bubble * repeats * microbatches + transfer
+    transfer = 2.0 * HIDDEN * SEQUENCE * WORD * LAYERS / system.bandwidths[1]
+    return layer_time_s * bubble * repeats * microbatches + transfer
 
 
 def utilisation(system: System, time_s: float) -> float:
     """Work of an iteration over what the chips could do in its time."""
-    work = sum(
-        rows * columns if i in ELEMENTWISE else 2 * rows * depth * columns
-        for i, (rows, depth, columns) in enumerate(KERNELS)
-    )
-    return work * LAYERS * BATCH / (time_s * math.prod(system.extents) * system.peak_flops)
+    return WORK * LAYERS * BATCH / (time_s * math.prod(system.extents) * system.peak_flops)
 
 
 def sum_of_parts(system: System, parts: Parts) -> float:
     """Price or power of a system."""
     chips = math.prod(system.extents)
     total = chips * (parts.chip + system.memory_bandwidth * parts.memory)
+    for bandwidth, (links, ports), of_link, of_port in zip(
+        system.bandwidths, parts_of(system), parts.links, parts.ports
+    ):
+        total = total + bandwidth * (links * of_link + ports * of_port)
+    return total
+
+
+def parts_of(system: System) -> list[tuple[float, float]]:
+    """Links and ports of switches along every dimension."""
+    chips, found = math.prod(system.extents), []
     for j, (kind, extent) in enumerate(zip(system.kinds, system.extents)):
         inside, beyond = math.prod(system.extents[j:]), math.prod(system.extents[j + 1 :])
         if kind == "ring":
-            links, ports = chips, 2 * chips // extent
+            found.append((chips, 2 * chips // extent))
         elif kind == "switch":
-            links, ports = inside, inside
+            found.append((inside, inside))
         else:
-            links, ports = extent * (extent - 1) * beyond, extent * extent * beyond if j else 0
-        total += system.bandwidths[j] * (links * parts.links[j] + ports * parts.ports[j])
-    return total
+            found.append((extent * (extent - 1) * beyond, extent * extent * beyond if j else 0))
+    return found
 
 
 def evaluate(system: System, price: Parts, power: Parts) -> tuple[float, float, float, float]:
     """Seconds per iteration, utilisation, price and power."""
-    time_s = iteration_s(system)
+    time_s = iteration_s(system, layer_s(system))
     return time_s, utilisation(system, time_s), sum_of_parts(system, price), sum_of_parts(system, power)

@@ -1,79 +1,89 @@
-"""sweeper against a plain Python script of the kind that this field uses, on the same points.
+"""sweeper against a plain Python script of the kind that this field uses, and against the same in NumPy.
 
 The script (benchmarks/peer.py) is a stand-in that was written for this comparison; no other tool is run here.
 """
 
 import statistics
-from collections.abc import Mapping
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-import pyarrow as pa
+import yaml
 
-from benchmarks.peer import Parts, System, evaluate
-from benchmarks.studies import warm
-from benchmarks.table import Row
+from benchmarks import peer_arrays
+from benchmarks.peer import evaluate
+from benchmarks.peer_points import STUDY, Case, Comparison, comparison
+from benchmarks.studies import points_of, spread, warm
+from benchmarks.table import Row, Target
 from benchmarks.timing import cpu_s
-from sweeper.library.library import Library
 
-STUDY = Path(__file__).with_name("peer.yaml")
-RESULTS = ("iteration_time_s", "utilisation", "system_price_usd", "system_power_W")
-SAMPLE = 2000
+RATE = Target(6e6, at_least=True)
+BEST_RATE = Target(50e6, at_least=True)
+BLOCK = 1 << 15
+"""Points that a flat program evaluates at a time, so that its arrays stay in the cache."""
 
 
 def measure(directory: Path, quick: bool) -> list[Row]:
-    """Points per second of both, and how far their numbers differ."""
-    plan = warm(STUDY)
-    chunks = [0] if quick else list(range(plan.chunk_count))
-    tables = [plan.evaluate(chunk) for chunk in chunks]
-    rounds = 1 if quick else 3
-    ours_s = statistics.median(cpu_s(lambda: [plan.evaluate(chunk) for chunk in chunks]) for _ in range(rounds))
-    table = pa.concat_tables(tables)
-    chosen = np.linspace(0, table.num_rows - 1, 100 if quick else SAMPLE, dtype=int)
-    sample = table.take(pa.array(chosen))
-    inputs = [_inputs(plan.study.library, {**plan.contents.constants, **row}) for row in sample.to_pylist()]
-    found: list[tuple[float, ...]] = []
-    peer_s = statistics.median(cpu_s(lambda: found.extend(evaluate(*each) for each in inputs)) for _ in range(rounds))
-    ours = np.stack([sample[name].to_numpy() for name in RESULTS], axis=1)
-    theirs = np.array(found[: len(inputs)])
-    difference = float(np.abs(theirs / ours - 1.0).max())
-    rate, peer_rate = table.num_rows / ours_s, len(inputs) / peer_s
-    stand_in = "a stand-in (benchmarks/peer.py), not an existing tool; fixed sharding, published assumptions"
+    """Points per second of all, and how far their numbers differ."""
+    compared = comparison(directory, quick)
+    note = f"{compared.points:,} points to Arrow, with their axes; one core, CPU time"
     return [
-        Row("plain Python script", peer_rate, "points/s", note=f"{stand_in}; {len(inputs):,} points"),
-        Row("sweeper, same assumptions, every point kept", rate, "points/s", note=f"{table.num_rows:,} points"),
-        Row("sweeper / script", rate / peer_rate, "x CPU"),
-        Row("largest relative difference", difference, "", note=", ".join(RESULTS)),
+        Row("sweeper, mode all", compared.rate, "points/s", RATE, note),
+        *_script(compared),
+        *compared.against("NumPy over points in blocks", flat, 1.0),
+        *compared.against("NumPy over axes that broadcast", broadcast, 0.3),
+        _best(directory, quick),
     ]
 
 
-def _inputs(library: Library, row: Mapping[str, object]) -> tuple[System, Parts, Parts]:
-    """What the script needs to know of one point."""
+def _script(compared: Comparison) -> list[Row]:
+    """The plain script on the points of the sample."""
+    inputs, found = compared.inputs(), np.empty_like(compared.ours)
 
-    def number(kind: str, name: str, attribute: str) -> float:
-        return float(library.find(kind, name).values[attribute].number)
+    def work() -> None:
+        for i, each in enumerate(inputs):
+            found[i] = evaluate(*each)
 
-    chip, memory = str(row["chip"]), str(row["memory"])
-    extents = tuple(int(str(row[f"dim_{axis}"])) for axis in "xyz")
-    kinds = library.find("topology", str(row["topology"])).dimensions
-    links = [str(row["link"]), *[str(row["outer_link"])] * (len(kinds) - 1)]
-    inner, outer = float(str(row["link_bandwidth_Bps"])), float(str(row["outer_link_bandwidth_Bps"]))
-    peak = 2.0 * number("chip", chip, "lanes") * number("chip", chip, "stages") * number("chip", chip, "cores")
-    system = System(
-        peak_flops=peak * number("chip", chip, "frequency"),
-        memory_bandwidth=float(str(row["memory_bandwidth_Bps"])),
-        bandwidths=(inner, *[outer] * (len(kinds) - 1)),
-        kinds=tuple(kinds),
-        extents=extents[: len(kinds)],
+    seconds = statistics.median(cpu_s(work) for _ in range(compared.rounds))
+    return compared.told(
+        "plain Python script", seconds * compared.points / len(inputs), compared.difference(found), 1e3
     )
 
-    def parts(of_chip: str, of_memory: str, of_link: str, of_port: str) -> Parts:
-        return Parts(
-            number("chip", chip, of_chip),
-            number("memory", memory, of_memory),
-            tuple(number("link", link, of_link) for link in links),
-            tuple(number("link", link, of_port) for link in links),
-        )
 
-    price = parts("price", "price_per_bandwidth", "price_per_bandwidth", "switch_price_per_bandwidth")
-    return system, price, parts("power", "energy", "energy", "switch_energy")
+def flat(case: Case) -> Sequence[np.ndarray]:
+    """Every quantity as one array over the points of a block."""
+    memory, inner, outer = (each.reshape(-1) for each in np.meshgrid(*case.axes, indexing="ij"))
+    found = np.empty((4, len(memory)))
+    for start in range(0, len(memory), BLOCK):
+        part = slice(start, start + BLOCK)
+        system = case.on(memory[part], inner[part], outer[part])
+        for row, values in zip(found, peer_arrays.evaluate(np, system, case.price, case.power), strict=True):
+            row[part] = values
+    return list(found)
+
+
+def broadcast(case: Case) -> Sequence[np.ndarray]:
+    """Every quantity over the axes that it depends on."""
+    memory, inner, outer = np.ix_(*case.axes)
+    values = peer_arrays.evaluate(np, case.on(memory, inner, outer), case.price, case.power)
+    return [np.ascontiguousarray(np.broadcast_to(each, case.shape)) for each in values]
+
+
+def _best(directory: Path, quick: bool) -> Row:
+    """The same points searched: the best of each chip and memory bandwidth."""
+    content: dict[str, Any] = yaml.safe_load(STUDY.read_text())
+    axes = content["axes"]
+    if quick:
+        axes["memory.bandwidth"]["geomspace"][2] = 2
+    content["search"] = {name: axes.pop(name) for name in ("link.bandwidth", "outer_link.bandwidth", "network")}
+    content |= {"study": "peer_best", "objective": {"minimise": "iteration_time_s"}}
+    content["output"] = {"mode": "best"}
+    path = directory / "peer_best.yaml"
+    path.write_text(yaml.safe_dump(content, sort_keys=False))
+    plan = warm(path)
+    chunks = spread(plan, 5e6)
+    plan.evaluate(chunks[0])
+    seconds = statistics.median(cpu_s(lambda: [plan.evaluate(chunk) for chunk in chunks]) for _ in range(3))
+    points = points_of(plan, chunks)
+    return Row("sweeper, mode best", points / seconds, "points/s", BEST_RATE, f"{points:,} points; one core, CPU time")

@@ -7,6 +7,10 @@ from typing import Any
 WIDTHS = (62, 14, 10, 16)
 
 
+class NotMeasured(Exception):
+    """A part cannot be measured: something is missing on this machine, or what is compared does not do the same."""
+
+
 @dataclass(frozen=True)
 class Target:
     """A bound that a figure should keep: `at_least` or at most `bound`."""
