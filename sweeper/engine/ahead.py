@@ -57,11 +57,12 @@ class Ahead:
         self._lock = threading.Lock()
         self._begun = self._noted = time.monotonic()
 
-    def __enter__(self) -> "Ahead":
+    def __enter__(self) -> Callable[[], str]:
+        """Start the processes; gives what tells in words how far they are, nothing once no kernel waits."""
         TURNS.helpers.update(process.pid for process in self._processes)
         for process in self._processes:
             threading.Thread(target=self._feed, args=(process,), daemon=True).start()
-        return self
+        return self._told
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -96,14 +97,17 @@ class Ahead:
         with self._lock:
             return self._waiting.pop(0) if self._waiting else None
 
+    def _told(self) -> str:
+        seen = self._count - len(self._waiting)
+        return f"compiling kernels, which are kept for later runs: {seen} of {self._count}" if self._waiting else ""
+
     def _tell(self) -> None:
         with self._lock:
             now = time.monotonic()
             if now - self._begun < FIRST_NOTE_S or now - self._noted < NOTE_S or not self._waiting:
                 return
-            self._noted = now
-            seen = self._count - len(self._waiting)
-        log.warning("compiling kernels, which are kept for later runs: %d of %d", seen, self._count)
+            self._noted, text = now, self._told()
+        log.warning(text)
 
 
 def others() -> int:

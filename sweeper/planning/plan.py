@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
@@ -182,8 +182,16 @@ class Plan:
             for program, at in first:
                 evaluate(Evaluation(program, at), program.wanted)
 
-    def compiling(self) -> AbstractContextManager[object]:
-        """While inside, other processors compile ahead what an evaluation will need and has never been compiled."""
+    def expect(self) -> None:
+        """Learn how often each stage will be called, so that what is worth compiling is compiled by its first call."""
+        for _ in self._first_points():
+            pass
+
+    def compiling(self) -> AbstractContextManager[Callable[[], str]]:
+        """Expect what will be called; while inside, other processors compile ahead what was never compiled.
+
+        Gives what tells in words how far they are.
+        """
         return _ahead(list(self._first_points()))
 
     def _first_points(self) -> Iterator[tuple[Program, Domain]]:
@@ -228,10 +236,10 @@ class Plan:
         raise NoSuchPoint(f"point {point_id} is not in 0..{self.point_count - 1}")
 
 
-def _ahead(first: Sequence[tuple[Program, Domain]]) -> AbstractContextManager[object]:
+def _ahead(first: Sequence[tuple[Program, Domain]]) -> AbstractContextManager[Callable[[], str]]:
     """Other processors compile what programs need, if there are any and something has never been compiled."""
     if others() == 0 or all(stage.run.is_ready for program, _ in first for stage in program.stages):
-        return nullcontext()
+        return nullcontext(str)
     groups, seen = [], set[Kernel]()
     for program, at in first:
         group = [kernel for kernel in dict.fromkeys(Evaluation(program, at).kernels()) if kernel not in seen]

@@ -1,8 +1,9 @@
 """Chunks on Ray: actors that evaluate and write, a driver that hands out chunk numbers and collects receipts.
 
-Every actor lives in a slot. The life of a slot: *empty*, *starting* (asked for, waiting for a processor), *parked*
-(waiting for the first actor of its node to compile the kernels), *warming*, *working*, and empty again when its actor
-dies or has served its time. Chunks go to working actors only, two at a time so that none waits for the driver.
+Every actor lives in a slot. The life of a slot: *empty*, *starting* (asked for, waiting for a processor), *preparing*
+(taking the job), *working*, and empty again when its actor dies or has served its time. Chunks go to working actors
+only, two at a time so that none waits for the driver. The first actor of each node has processes beside it that compile
+kernels ahead; what one actor compiles, the others of its node load.
 
 Three kinds of trouble have separate budgets. A chunk that raises is tried again a few times. A worker that dies costs
 its slot a pause; the chunk it was at becomes suspect and from then on runs alone, until it has taken down as many
@@ -44,12 +45,12 @@ RESIZE_S = 10.0
 """Interval at which the size of a cluster is looked up."""
 
 WAIT_NOTE_S = 10.0
-"""Seconds without any working actor after which the user is told."""
+"""Seconds without any working actor, or before the first chunk is done, after which the user is told why."""
 
-WAITING = {
-    "kernels": "compiling the kernels; they are kept for later runs",
-    "processors": "no worker is running: all wait for a free processor of the cluster",
-}
+NO_PROCESSOR = "no worker is running: all wait for a free processor of the cluster"
+
+ASIDE = "aside"
+"""Calls of this concurrency group are answered while an actor computes."""
 
 
 class ChunkWorker:
@@ -57,6 +58,7 @@ class ChunkWorker:
 
     def __init__(self) -> None:
         self._job: Job | None = None
+        self._told: Callable[[], str] = str
 
     def hello(self) -> str:
         """The machine's name in Ray."""
@@ -64,8 +66,8 @@ class ChunkWorker:
 
         return str(ray.get_runtime_context().get_node_id())
 
-    def prepare(self, job: Job, version: Mapping[str, str]) -> None:
-        """Take the job and compile its kernels, or load them from the cache.
+    def prepare(self, job: Job, version: Mapping[str, str], first: bool) -> None:
+        """Take the job; the first actor of its node has other processors compile kernels until it ends.
 
         Raises EnvironmentFault on a machine with another version of the code, or that does not see the driver's
         files: its parts would differ, or be lost.
@@ -75,8 +77,15 @@ class ChunkWorker:
             raise EnvironmentFault(
                 f"{job.run} is not the same place here: put --out on a shared file system or on s3://"
             )
-        job.plan.warm_up()
+        if first:
+            self._told = ExitStack().enter_context(job.plan.compiling())
+        else:
+            job.plan.expect()
         self._job = job
+
+    def told(self) -> str:
+        """What the other processors are at, in words; empty if nothing is worth telling."""
+        return self._told()
 
     def compute(self, chunk: int) -> Receipt | Failure:
         """Commit one chunk."""
@@ -126,10 +135,13 @@ class RayExecutor:
         self._sleep = sleep
         self._exit = ExitStack()
         self._slots: list[Slot] = []
-        self._nodes: dict[str, str] = {}
+        self._first: dict[str, Slot] = {}
+        """The slot of each node whose actor has kernels compiled ahead."""
         self._unclear: list[Unclear] = []
         self._version = code_version(demand.job.plan.libraries)
-        self._resized = self._worked = 0.0
+        self._resized = self._noted = 0.0
+        self._begun = False
+        """Whether a chunk is done."""
 
     def __enter__(self) -> "RayExecutor":
         with ExitStack() as stack:
@@ -138,12 +150,13 @@ class RayExecutor:
 
             self._ray = ray
             # No restarts by Ray: they would hide that a worker died for want of memory, and burn calls meanwhile.
-            self._actor_class = ray.remote(ChunkWorker).options(
+            actor_class = ray.remote(concurrency_groups={ASIDE: 1})(ChunkWorker)
+            self._actor_class = actor_class.options(
                 num_cpus=1, max_restarts=0, max_task_retries=0, scheduling_strategy="SPREAD"
             )
             self._shared = ray.put(self._demand.job)
             self._slots = [Slot() for _ in range(min(count, self._demand.chunks))]
-            self._resized = self._worked = self._clock()
+            self._resized = self._noted = self._clock()
             self._exit = stack.pop_all()
         return self
 
@@ -193,21 +206,27 @@ class RayExecutor:
         return set(ready)
 
     def _tend(self, now: float) -> Iterator[Outcome]:
-        """Start actors in empty slots, and let parked ones go on as far as the kernels of their node are compiled."""
+        """Start actors in empty slots, and say what all wait for."""
         self._grow(now)
         for slot in self._slots:
             if slot.state == "empty" and slot.wake <= now:
                 slot.actor = self._actor_class.remote()
                 slot.state, slot.starting, slot.served = "starting", slot.actor.hello.remote(), 0
-            elif slot.state == "parked" and self._nodes.get(slot.node) != "warming":
-                self._nodes.setdefault(slot.node, "warming")
-                slot.state, slot.starting = "warming", slot.actor.prepare.remote(self._shared, self._version)
-        if any(slot.state == "working" for slot in self._slots):
-            self._worked = now
-        elif now - self._worked > WAIT_NOTE_S:
-            self._worked = now
-            compiling = any(slot.state == "warming" for slot in self._slots)
-            yield WAITING["kernels" if compiling else "processors"]
+        working = any(slot.state == "working" for slot in self._slots)
+        if working and self._begun:
+            self._noted = now
+        elif now - self._noted > WAIT_NOTE_S:
+            self._noted = now
+            yield self._told() if working else NO_PROCESSOR
+
+    def _told(self) -> Outcome:
+        """What the first actor of a node tells of the kernels that are compiled ahead."""
+        for slot in self._first.values():
+            if slot.state == "working":
+                call = slot.actor.told.options(concurrency_group=ASIDE).remote()
+                with suppress(self._ray.exceptions.RayError):
+                    return self._ray.get(call, timeout=TICK_S) or None
+        return None
 
     def _grow(self, now: float) -> None:
         """Use the processors that have joined the cluster, unless the user asked for a number of workers."""
@@ -231,7 +250,7 @@ class RayExecutor:
                         slot.served += 1
 
     def _settle_start(self, slot: Slot) -> Iterator[Outcome]:
-        """A starting actor has answered, a warming one has compiled, or either has failed."""
+        """A starting actor has answered, another one has taken the job, or either has failed."""
         call, slot.starting = slot.starting, None
         try:
             answer = self._ray.get(call)
@@ -239,14 +258,13 @@ class RayExecutor:
             yield from self._failed_start(slot, _brief(error))
             return
         if slot.state == "starting":
-            slot.state, slot.node = "parked", answer
+            first = self._first.setdefault(answer, slot) is slot
+            slot.state, slot.node = "preparing", answer
+            slot.starting = slot.actor.prepare.remote(self._shared, self._version, first)
         else:
-            self._nodes[slot.node] = "warm"
             slot.state, slot.bad_starts = "working", 0
 
     def _failed_start(self, slot: Slot, cause: str) -> Iterator[Outcome]:
-        if slot.state == "warming" and self._nodes[slot.node] == "warming":
-            del self._nodes[slot.node]
         slot.bad_starts += 1
         self._pause(slot)
         if all(each.bad_starts >= START_ATTEMPTS for each in self._slots):
@@ -266,6 +284,7 @@ class RayExecutor:
             return
         slot.calls.popleft()
         slot.deaths = 0
+        self._begun = True
         yield work.done(outcome)
 
     def _bury(self, slot: Slot, work: ChunkQueue, error: Exception) -> None:
@@ -301,6 +320,8 @@ class RayExecutor:
     def _end(self, slot: Slot) -> None:
         if slot.actor is not None:
             self._ray.kill(slot.actor)
+        if self._first.get(slot.node) is slot:
+            del self._first[slot.node]
         slot.actor = slot.starting = None
         slot.state = "empty"
         slot.calls.clear()

@@ -86,11 +86,14 @@ class RunnablePlan(Protocol):
     def tried(self, rows: pa.Table) -> Mapping[str, int]:
         """Points that were tried for the rows of a chunk, by what became of them."""
 
-    def warm_up(self) -> None:
-        """Compile all kernels into the on-disk cache."""
+    def expect(self) -> None:
+        """Be ready for chunks, where another process of the machine is already inside `compiling`."""
 
-    def compiling(self) -> AbstractContextManager[object]:
-        """While inside, other processors compile what chunks will need."""
+    def compiling(self) -> AbstractContextManager[Callable[[], str]]:
+        """Be ready for chunks; while inside, other processors compile what these will need.
+
+        Gives what tells in words how far they are, nothing if there is nothing to tell.
+        """
 
 
 @dataclass(frozen=True)

@@ -78,7 +78,9 @@ def test_processes_compile_the_last_kernel_of_a_group_first_and_end_by_themselve
 
 
 def test_leaving_ends_the_processes_at_once() -> None:
-    with Ahead([[FITS] * 1000], 1) as ahead:
-        pass
+    ahead = Ahead([[FITS] * 1000], 1)
+    with ahead as told:
+        assert told().startswith("compiling kernels")
+    assert told() == ""
     assert [process.returncode for process in ahead._processes] == [-9]
     assert ahead._waiting == []

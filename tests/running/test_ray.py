@@ -1,5 +1,7 @@
 """Ray actors give the same bytes as this process, for any number of them, and survive what happens to actors."""
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -87,7 +89,10 @@ def test_a_broken_plan_is_an_error_of_the_run_not_of_its_chunks(
 
 
 class Uncompilable(FakePlan):
-    def warm_up(self) -> None:
+    def expect(self) -> None:
+        raise RuntimeError("no such compiler")
+
+    def compiling(self) -> AbstractContextManager[Callable[[], str]]:
         raise RuntimeError("no such compiler")
 
 
@@ -96,11 +101,11 @@ def test_a_machine_with_other_files_or_code_is_not_used(tmp_path: Path) -> None:
     job = Job(plan, plan.schema, LocalFolder(tmp_path))
     worker = ChunkWorker()
     with pytest.raises(EnvironmentFault, match="shared file system"):
-        worker.prepare(job, {})
+        worker.prepare(job, {}, first=True)
     store.claim(job.run, plan)
     with pytest.raises(EnvironmentFault, match=r"another version of pyarrow, sweeper\.running\.store"):
-        worker.prepare(job, code_version(plan.libraries) | {"pyarrow": "0.1", "sweeper.running.store": "0"})
-    worker.prepare(job, code_version(plan.libraries))
+        worker.prepare(job, code_version(plan.libraries) | {"pyarrow": "0.1", "sweeper.running.store": "0"}, first=True)
+    worker.prepare(job, code_version(plan.libraries), first=False)
     assert isinstance(worker.compute(0), Receipt)
 
 

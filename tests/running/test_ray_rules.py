@@ -13,11 +13,11 @@ from sweeper.running.queue import ChunkQueue
 from sweeper.running.ray_backend import (
     DRAIN_S,
     LONGEST_PAUSE_S,
+    NO_PROCESSOR,
     PAUSE_S,
     START_ATTEMPTS,
     VERDICT_S,
     WAIT_NOTE_S,
-    WAITING,
 )
 from sweeper.running.store import Receipt
 from tests.support.fake_ray import (
@@ -25,6 +25,7 @@ from tests.support.fake_ray import (
     NEVER,
     ActorDiedError,
     ActorUnavailableError,
+    Call,
     FakeRay,
     RayTaskError,
     outcomes,
@@ -183,14 +184,21 @@ def test_a_machine_that_vanishes_within_that_time_takes_the_blame() -> None:
 # --- starting -------------------------------------------------------------------------------------------------------
 
 
-def test_kernels_of_a_machine_are_compiled_once_before_its_other_workers_go_on() -> None:
+def test_the_first_worker_of_each_machine_has_kernels_compiled_ahead() -> None:
     ray = FakeRay()
-    ray.warming_s = 7.0
-    prepared = []
-    ray.prepare = lambda actor: prepared.append((ray.clock.now - 1000.0, ray.actors.index(actor)))
-    outcomes(ray, range(9), slots=3)
-    assert [at for at, _ in prepared] == pytest.approx([0.0, 7.0, 7.0])
-    assert sorted(number for _, number in prepared) == [0, 1, 2]
+    ray.place = lambda number: ("node", "node", "other", "other")[number]
+    assert sorted(received(outcomes(ray, range(9), slots=4))) == list(range(9))
+    assert [actor.first for actor in ray.actors] == [True, False, True, False]
+
+
+@pytest.mark.parametrize("dies", ["at its preparation", "at its chunk", "after its time"])
+def test_another_one_is_the_first_worker_of_a_machine_after_that_has_ended(dies: str) -> None:
+    ray = deadly(*[0] if dies == "at its chunk" else [])
+    if dies == "at its preparation":
+        ray.prepare = lambda actor: ActorDiedError("odd") if actor is ray.actors[0] else None
+    limits = Limits(recycle=3 if dies == "after its time" else 0)
+    assert sorted(received(outcomes(ray, range(9), slots=2, limits=limits))) == list(range(9))
+    assert [actor.first for actor in ray.actors[:3]] == [True, False, True]
 
 
 def test_workers_that_never_start_end_the_run() -> None:
@@ -209,23 +217,28 @@ def test_a_worker_that_starts_is_forgiven_its_bad_starts() -> None:
     assert len(ray.actors) == 6
 
 
-def test_the_kernels_of_a_machine_are_compiled_by_another_worker_if_the_first_dies_at_it() -> None:
-    ray = FakeRay()
-    ray.prepare = lambda actor: ActorDiedError("odd") if actor is ray.actors[0] else None
-    assert sorted(received(outcomes(ray, range(4), slots=2))) == [0, 1, 2, 3]
-
-
-def test_waiting_for_processors_and_for_kernels_is_told_every_ten_seconds() -> None:
+def test_waiting_for_processors_is_told_every_ten_seconds() -> None:
     ray = FakeRay()
     ray.hello = lambda actor: NEVER if len(ray.actors) == 1 and ray.clock.now < 2000.0 else actor.node
-    ray.warming_s = 35.0
     stop = SimpleNamespace(requested=False)
-    assert len(said(outcomes(ray, range(1), stop=Until(ray, 1060.0, stop)), WAITING["processors"])) == 5
-    compiling = FakeRay()
-    compiling.warming_s = 35.0
-    noted = said(outcomes(compiling, range(1)), WAITING["kernels"])
+    assert len(said(outcomes(ray, range(1), stop=Until(ray, 1060.0, stop)), NO_PROCESSOR)) == 5
+
+
+def test_what_is_compiled_is_told_every_ten_seconds_until_a_chunk_is_done() -> None:
+    ray = FakeRay()
+    ray.seconds = lambda chunk, attempt: 35.0
+    ray.told = lambda actor: Call(0.0, f"compiling at {ray.clock.now:.0f}" if actor.first else "not I")
+    noted = said(outcomes(ray, range(4), slots=2), "compiling at")
     assert len(noted) == 3
     assert all(WAIT_NOTE_S < at - before <= WAIT_NOTE_S + 1.0 for before, at in zip([0.0, *noted], noted, strict=False))
+
+
+@pytest.mark.parametrize("answer", ["", RayTaskError("odd"), ActorDiedError("gone")])
+def test_who_cannot_tell_what_is_compiled_is_not_quoted(answer: Any) -> None:
+    ray = FakeRay()
+    ray.seconds = lambda chunk, attempt: 35.0
+    ray.told = lambda actor: Call(0.0, answer)
+    assert [outcome.chunk for _, outcome in outcomes(ray, range(2))] == [0, 1]
 
 
 # --- ends -----------------------------------------------------------------------------------------------------------

@@ -107,11 +107,11 @@ class FakePlan:
     def tried(self, rows: pa.Table) -> dict[str, int]:
         return {}
 
-    def warm_up(self) -> None:
+    def expect(self) -> None:
         return None
 
-    def compiling(self) -> AbstractContextManager[object]:
-        return nullcontext()
+    def compiling(self) -> AbstractContextManager[Callable[[], str]]:
+        return nullcontext(str)
 
 
 @dataclass(frozen=True)

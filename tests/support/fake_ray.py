@@ -78,6 +78,7 @@ class Actor:
     node: str
     started: float
     free: float = 0.0
+    first: bool = False
     flying: list[int] = field(default_factory=list)
 
     @property
@@ -86,11 +87,19 @@ class Actor:
 
     @property
     def prepare(self) -> SimpleNamespace:
-        return SimpleNamespace(remote=lambda job, version: self._call(self.ray.prepare(self), self.ray.warming_s))
+        return SimpleNamespace(remote=self._prepare)
+
+    @property
+    def told(self) -> SimpleNamespace:
+        return SimpleNamespace(options=lambda concurrency_group: SimpleNamespace(remote=lambda: self.ray.told(self)))
 
     @property
     def compute(self) -> SimpleNamespace:
         return SimpleNamespace(remote=self._compute)
+
+    def _prepare(self, job: object, version: object, first: bool) -> Call:
+        self.first = first
+        return self._call(self.ray.prepare(self), 0.0)
 
     def _compute(self, chunk: int) -> Call:
         self.ray.tries[chunk] += 1
@@ -124,7 +133,7 @@ class FakeRay:
         self.place: Callable[[int], str] = lambda number: "node"
         self.hello: Callable[[Actor], Any] = lambda actor: actor.node
         self.prepare: Callable[[Actor], Any] = lambda actor: None
-        self.warming_s = 0.0
+        self.told: Callable[[Actor], Call] = lambda actor: Call(self.clock.now, "")
         self.seconds: Callable[[int, int], float] = lambda chunk, attempt: CHUNK_S
         self.actors: list[Actor] = []
         self.killed: list[Actor] = []
@@ -149,7 +158,7 @@ class FakeRay:
         self.clock.sleep(max(0.0, min(first - self.clock.now, timeout)))
         return [call for call in calls if call.due <= self.clock.now][:num_returns], []
 
-    def get(self, call: Call) -> Any:
+    def get(self, call: Call, timeout: float = NEVER) -> Any:
         """The answer of a call, or its error raised."""
         if call in self.chunks:
             actor, chunk = self.chunks.pop(call)
@@ -186,7 +195,7 @@ def executor(ray: FakeRay, chunks: int, slots: int = 1, limits: Limits | None = 
     found._ray = found._actor_class = ray
     found._shared = None
     found._slots = [Slot() for _ in range(slots)]
-    found._resized = found._worked = ray.clock.now
+    found._resized = found._noted = ray.clock.now
     return found
 
 
