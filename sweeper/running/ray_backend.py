@@ -136,7 +136,7 @@ class RayExecutor:
         self._exit = ExitStack()
         self._slots: list[Slot] = []
         self._first: dict[str, Slot] = {}
-        """The slot of each node whose actor has kernels compiled ahead."""
+        """The slot of each node whose actors have kernels compiled ahead."""
         self._unclear: list[Unclear] = []
         self._version = code_version(demand.job.plan.libraries)
         self._resized = self._noted = 0.0
@@ -320,8 +320,6 @@ class RayExecutor:
     def _end(self, slot: Slot) -> None:
         if slot.actor is not None:
             self._ray.kill(slot.actor)
-        if self._first.get(slot.node) is slot:
-            del self._first[slot.node]
         slot.actor = slot.starting = None
         slot.state = "empty"
         slot.calls.clear()
