@@ -115,9 +115,11 @@ def carry_out(plan: Any, out: str, how: dict[str, Any], answer: Callable[[str], 
     """Run a plan, say what came of it and where it is, and exit."""
     from sweeper.running.execution import NOTHING_FEASIBLE
     from sweeper.running.execution import run as run_plan
+    from sweeper.running.limits import Limits
 
+    limits = Limits(retries=how.pop("retries"), fail_fast=how.pop("fail_fast"))
     backend = "ray" if how["address"] else how["backend"]
-    result = run_plan(plan, out=out, **{**how, "backend": backend})
+    result = run_plan(plan, out=out, limits=limits, **{**how, "backend": backend})
     summary = {
         "study": plan.name,
         "computed_chunks": result.computed_chunks,

@@ -23,7 +23,14 @@ LIBRARY = click.option(
 OUT = click.option("--out", default="results", show_default=True, metavar="DIR", help="Directory or URI of datasets.")
 EXECUTION = (
     click.option("--backend", type=click.Choice(list(BACKENDS)), default="local", show_default=True),
-    click.option("--workers", type=click.IntRange(min=1), help="Worker actors; one per CPU if not given."),
+    click.option("--workers", type=click.IntRange(min=1), help="Worker actors of Ray; one per CPU if not given."),
+    click.option(
+        "--threads",
+        type=click.IntRange(min=1),
+        default=1,
+        show_default=True,
+        help="Chunks that a worker evaluates at a time.",
+    ),
     click.option("--address", metavar="ADDRESS", help="Running Ray cluster: auto, host:port or ray://host:port."),
     click.option(
         "--retries", type=click.IntRange(min=0), default=2, show_default=True, help="Tries after a chunk's own error."

@@ -15,14 +15,16 @@ from sweeper.running.queue import Outcome
 
 @dataclass(frozen=True)
 class Demand:
-    """What a run asks of a backend: so many `chunks` of a job within limits, on `workers` (one per processor if None)
-    of the cluster at an `address` (one of its own if None)."""
+    """What a run asks of a backend: so many `chunks` of a job within limits, on `workers` (as many as there are
+    processors for, if None) of the cluster at an `address` (one of its own if None), each with `threads` that evaluate
+    a chunk each."""
 
     job: Job
     limits: Limits
     chunks: int
     workers: int | None = None
     address: str | None = None
+    threads: int = 1
 
 
 class Executor(Protocol):

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import pickle
 import platform
 import resource
 import socket
@@ -9,9 +10,10 @@ import sys
 import time
 import traceback
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
+from queue import Empty, SimpleQueue
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -64,10 +66,25 @@ class Evaluated:
     seconds: float
 
 
-def compute(job: Job, chunk: int) -> Receipt | Failure:
-    """Evaluate a chunk and commit its part. Errors are returned, so that they reach the driver whole and small."""
-    found = evaluated(job, chunk)
-    return found if isinstance(found, Failure) else committed(job, found)
+class Evaluators:
+    """A job for threads. Its plan remembers what neighbouring chunks share, so each thread takes one of its own."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._free: SimpleQueue[Job] = SimpleQueue()
+        self._free.put(job)
+        self._copy = pickle.dumps(job.plan)
+
+    def evaluated(self, chunk: int) -> Evaluated | Failure:
+        """Rows of a chunk."""
+        try:
+            job = self._free.get_nowait()
+        except Empty:
+            job = replace(self._job, plan=pickle.loads(self._copy))
+            job.plan.expect()
+        found = evaluated(job, chunk)
+        self._free.put(job)
+        return found
 
 
 def evaluated(job: Job, chunk: int) -> Evaluated | Failure:
@@ -80,8 +97,13 @@ def evaluated(job: Job, chunk: int) -> Evaluated | Failure:
     return Evaluated(chunk, rows, time.monotonic() - started)
 
 
-def committed(job: Job, found: Evaluated) -> Receipt | Failure:
-    """Commit the part of a chunk; may run beside the evaluation of another one."""
+def committed(job: Job, found: Evaluated | Failure) -> Receipt | Failure:
+    """Commit the part of a chunk, if it was evaluated; may run beside the evaluation of another one.
+
+    Errors are returned, so that they reach the driver whole and small.
+    """
+    if isinstance(found, Failure):
+        return found
     started, chunk, rows = time.monotonic(), found.chunk, found.rows
     try:
         file, size, digest = write_part(job.run, chunk, encode(rows, job.schema, job.plan.encoding))

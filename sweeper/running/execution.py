@@ -16,7 +16,7 @@ from sweeper.running.backends import Demand, Executor, backend_named
 from sweeper.running.chunk import Failure, Job
 from sweeper.running.folders import STORAGE_FULL, Folder
 from sweeper.running.interrupt import Stop
-from sweeper.running.limits import Limits
+from sweeper.running.limits import USUAL, Limits
 from sweeper.running.lock import Lock
 from sweeper.running.progress import Progress, progress_on_stderr
 from sweeper.running.store import (
@@ -66,28 +66,26 @@ def run(
     workers: int | None = None,
     address: str | None = None,
     *,
-    retries: int = Limits.retries,
-    crashes: int = Limits.crashes,
-    fail_fast: bool = Limits.fail_fast,
-    recycle: int = Limits.recycle,
+    threads: int = 1,
+    limits: Limits = USUAL,
     verify: bool = False,
     quiet: bool = False,
     progress: Progress | None = None,
 ) -> RunResult:
     """Compute what is missing of a plan's dataset in `out` (a path, an URI, or a folder) and complete it.
 
-    `backend` is one of `sweeper.running.BACKENDS`; `workers` is the number of actors, one per
-    processor if not given; `address` is that of a running Ray cluster. The budgets are explained in
-    `sweeper.running.limits.Limits`. `verify` compares the checksum of every part that is there, not only of those
-    that were touched. Progress goes to standard error unless `quiet`, or to `progress`.
+    `backend` is one of `sweeper.running.BACKENDS`; `workers` is the number of actors of Ray, one per processor if not
+    given; `address` is that of a running Ray cluster. Each worker, or this process where there is none, evaluates
+    `threads` chunks at a time. The limits are explained in `sweeper.running.limits.Limits`. `verify` compares the
+    checksum of every part that is there, not only of those that were touched. Progress goes to standard error unless
+    `quiet`, or to `progress`.
 
     Chunks that fail are listed in the result and in failures.json. Raises OutputConflict, EnvironmentFault (disk full,
-    no cluster) and Interrupted.
+    no cluster), UsageFault (workers without Ray) and Interrupted.
     """
     executor_of = backend_named(backend)
     started = time.monotonic()
     folder = run_folder(out, plan)
-    limits = Limits(retries, crashes, fail_fast, recycle)
     shown = progress or (Progress() if quiet else progress_on_stderr())
     try:
         with Lock(folder) as lock:
@@ -96,7 +94,8 @@ def run(
             missing = state.missing()
             if missing:
                 reopen(folder)
-                executor = executor_of(Demand(Job(plan, plan.schema, folder), limits, len(missing), workers, address))
+                job = Job(plan, plan.schema, folder)
+                executor = executor_of(Demand(job, limits, len(missing), workers, address, threads))
                 _execute(executor, state, limits, lock, shown)
                 write_failures(folder, state.failed)
             if not state.missing():

@@ -17,3 +17,7 @@ class Limits:
     crashes: int = 3
     fail_fast: bool = False
     recycle: int = 1000
+
+
+USUAL = Limits()
+"""Limits of a run for which nothing else is said."""

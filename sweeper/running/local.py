@@ -1,24 +1,32 @@
-"""Chunks one after another in this process: for small studies, for debugging, and wherever Ray is not wanted."""
+"""Chunks in this process: for small studies, for debugging, and wherever Ray is not wanted."""
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
+from sweeper.errors import UsageFault
 from sweeper.running.backends import Demand
-from sweeper.running.chunk import Evaluated, Failure, committed, evaluated
+from sweeper.running.chunk import Evaluated, Evaluators, Failure, committed
 from sweeper.running.interrupt import Stop
 from sweeper.running.queue import ChunkQueue, Outcome
 
 
 @dataclass(frozen=True)
 class LocalExecutor:
-    """Executor in this process; while it computes the first chunks, others may compile; see `backends.Executor`."""
+    """Executor in this process; while it computes the first chunks, others may compile; see `backends.Executor`.
+
+    Raises UsageFault if workers are asked for.
+    """
 
     demand: Demand
     compiling: ExitStack = field(default_factory=ExitStack)
 
     def __enter__(self) -> "LocalExecutor":
+        if self.demand.workers is not None:
+            raise UsageFault(
+                "workers are processes of Ray: add --backend ray, or ask for --threads, which share this process"
+            )
         self.compiling.enter_context(self.demand.job.plan.compiling())
         return self
 
@@ -26,18 +34,20 @@ class LocalExecutor:
         self.compiling.close()
 
     def outcomes(self, chunks: Sequence[int], stop: Stop) -> Iterator[Outcome]:
-        """Outcome of each chunk; one that raises is tried again after the others. While one is written, a thread
-        evaluates the next."""
-        work, job = ChunkQueue(chunks, self.demand.limits), self.demand.job
-        with ThreadPoolExecutor(1) as ahead:
+        """Outcome of each chunk; one that raises is tried again after the others. While one is written, threads
+        evaluate the next ones."""
+        work, job, threads = ChunkQueue(chunks, self.demand.limits), self.demand.job, self.demand.threads
+        evaluators = Evaluators(job)
+        with ThreadPoolExecutor(threads) as pool:
 
-            def begun() -> Future[Evaluated | Failure] | None:
-                chunk = None if stop.requested else work.take()
-                return None if chunk is None else ahead.submit(evaluated, job, chunk)
+            def begun(busy: set[Future[Evaluated | Failure]]) -> set[Future[Evaluated | Failure]]:
+                taken = (None if stop.requested else work.take() for _ in range(threads - len(busy)))
+                return busy | {pool.submit(evaluators.evaluated, chunk) for chunk in taken if chunk is not None}
 
-            evaluating = begun()
-            while evaluating is not None:
-                found = evaluating.result()
-                evaluating = begun()
-                yield work.done(found if isinstance(found, Failure) else committed(job, found))
-                evaluating = evaluating or begun()
+            evaluating = begun(set())
+            while evaluating:
+                done, left = wait(evaluating, return_when=FIRST_COMPLETED)
+                evaluating = begun(left)
+                for found in done:
+                    yield work.done(committed(job, found.result()))
+                evaluating = begun(evaluating)

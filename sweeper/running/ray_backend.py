@@ -2,16 +2,15 @@
 
 Every actor lives in a slot. The life of a slot: *empty*, *starting* (asked for, waiting for a processor), *preparing*
 (taking the job), *working*, and empty again when its actor dies or has served its time. Chunks go to working actors
-only, two at a time so that none waits for the driver. The first actor of each node has processes beside it that compile
-kernels ahead; what one actor compiles, the others of its node load.
+only, one more than an actor has threads so that none waits for the driver. The first actor of each node has processes
+beside it that compile kernels ahead; what one actor compiles, the others of its node load.
 
 Three kinds of trouble have separate budgets. A chunk that raises is tried again a few times. A worker that dies costs
-its slot a pause; the chunk it was at becomes suspect and from then on runs alone, until it has taken down as many
+its slot a pause; the chunks it was at become suspect and from then on run alone, until one has taken down as many
 workers as the limits allow. A lost machine is nobody's fault: its chunks go back to the queue.
 """
 
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
@@ -19,14 +18,14 @@ from typing import Any
 
 from sweeper.errors import EnvironmentFault
 from sweeper.running.backends import Demand
-from sweeper.running.chunk import Failure, Job, code_version, compute, require_version
+from sweeper.running.chunk import Evaluators, Failure, Job, code_version, committed, require_version
 from sweeper.running.interrupt import Stop
 from sweeper.running.queue import ChunkQueue, Outcome
-from sweeper.running.ray_session import CLUSTER_ADVICE, ray_session
+from sweeper.running.ray_session import CLUSTER_ADVICE, ray_session, room
 from sweeper.running.store import RESOLVED, Receipt
 
-DEPTH = 2
-"""Calls in flight per actor."""
+AHEAD = 1
+"""Calls that wait at an actor for a free thread."""
 
 TICK_S = 1.0
 DRAIN_S = 30.0
@@ -58,6 +57,7 @@ class ChunkWorker:
 
     def __init__(self) -> None:
         self._job: Job | None = None
+        self._evaluators: Evaluators | None = None
         self._told: Callable[[], str] = str
 
     def hello(self) -> str:
@@ -81,16 +81,17 @@ class ChunkWorker:
             self._told = ExitStack().enter_context(job.plan.compiling())
         else:
             job.plan.expect()
-        self._job = job
+        self._job, self._evaluators = job, Evaluators(job)
 
     def told(self) -> str:
         """What the other processors are at, in words; empty if nothing is worth telling."""
         return self._told()
 
     def compute(self, chunk: int) -> Receipt | Failure:
-        """Commit one chunk."""
+        """Commit one chunk; as many threads of Ray come here at a time as the actor has."""
         assert self._job is not None
-        return compute(self._job, chunk)
+        assert self._evaluators is not None
+        return committed(self._job, self._evaluators.evaluated(chunk))
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,7 @@ class Slot:
     state: str = "empty"
     starting: Any = None
     node: str = ""
-    calls: deque[tuple[Any, int]] = field(default_factory=deque)
+    calls: list[tuple[Any, int]] = field(default_factory=list)
     served: int = 0
     deaths: int = 0
     bad_starts: int = 0
@@ -145,14 +146,18 @@ class RayExecutor:
 
     def __enter__(self) -> "RayExecutor":
         with ExitStack() as stack:
-            count = stack.enter_context(ray_session(self._demand.workers, self._demand.address))
+            count = stack.enter_context(ray_session(self._demand.workers, self._demand.address, self._demand.threads))
             import ray
 
             self._ray = ray
             # No restarts by Ray: they would hide that a worker died for want of memory, and burn calls meanwhile.
             actor_class = ray.remote(concurrency_groups={ASIDE: 1})(ChunkWorker)
             self._actor_class = actor_class.options(
-                num_cpus=1, max_restarts=0, max_task_retries=0, scheduling_strategy="SPREAD"
+                num_cpus=self._demand.threads,
+                max_concurrency=self._demand.threads,
+                max_restarts=0,
+                max_task_retries=0,
+                scheduling_strategy="SPREAD",
             )
             self._shared = ray.put(self._demand.job)
             self._slots = [Slot() for _ in range(min(count, self._demand.chunks))]
@@ -189,8 +194,9 @@ class RayExecutor:
             for slot in self._slots:
                 if slot.starting in ready:
                     yield from self._settle_start(slot)
-                while slot.calls and slot.calls[0][0] in ready:
-                    yield from self._settle_call(slot, work)
+                for call in [call for call in slot.calls if call[0] in ready]:
+                    if call in slot.calls:  # a dead actor has lost all of its calls
+                        yield from self._settle_call(slot, call, work)
             yield None
 
     def _wait(self) -> set[Any]:
@@ -232,13 +238,13 @@ class RayExecutor:
         """Use the processors that have joined the cluster, unless the user asked for a number of workers."""
         if self._demand.workers is None and self._demand.address is not None and now - self._resized > RESIZE_S:
             self._resized = now
-            count = min(int(self._ray.cluster_resources().get("CPU", 0)), self._demand.chunks)
+            count = min(room(self._ray.nodes(), self._demand.threads), self._demand.chunks)
             self._slots += [Slot() for _ in range(count - len(self._slots))]
 
     def _feed(self, work: ChunkQueue) -> None:
-        """Give every working actor one chunk, then every one a second."""
+        """Give every working actor one chunk, then every one a second, and so on."""
         working = [slot for slot in self._slots if slot.state == "working"]
-        for depth in range(1, DEPTH + 1):
+        for depth in range(1, self._demand.threads + AHEAD + 1):
             for slot in working:
                 if self._demand.limits.recycle and slot.served >= self._demand.limits.recycle:
                     if not slot.calls:
@@ -272,29 +278,30 @@ class RayExecutor:
             raise EnvironmentFault(f"no worker can be started: {cause}{advice}")
         yield f"a worker could not be started: {cause}"
 
-    def _settle_call(self, slot: Slot, work: ChunkQueue) -> Iterator[Outcome]:
-        """The first call of an actor is done, or the actor is dead."""
-        call, chunk = slot.calls[0]
+    def _settle_call(self, slot: Slot, call: tuple[Any, int], work: ChunkQueue) -> Iterator[Outcome]:
+        """A call of an actor is done, or the actor is dead."""
+        answer, chunk = call
         try:
-            outcome = self._ray.get(call)
+            outcome = self._ray.get(answer)
         except self._ray.exceptions.RayTaskError as error:
             outcome = Failure(chunk, _brief(error))
         except self._ray.exceptions.RayError as error:
             self._bury(slot, work, error)
             return
-        slot.calls.popleft()
+        slot.calls.remove(call)
         slot.deaths = 0
         self._begun = True
         yield work.done(outcome)
 
     def _bury(self, slot: Slot, work: ChunkQueue, error: Exception) -> None:
-        """An actor is dead or unreachable. Calls run in order, so only the first of its chunks can be the reason."""
-        suspect, *innocent = [chunk for _, chunk in slot.calls]
-        work.give_back(innocent)
+        """An actor is dead or unreachable. Calls begin in order: only as many as it has threads can be the reason."""
+        chunks, threads = [chunk for _, chunk in slot.calls], self._demand.threads
+        work.give_back(chunks[threads:])
         self._pause(slot)
         # The connection to a worker breaks before the cluster knows whether its machine is gone, too.
         patience = VERDICT_S if isinstance(error, self._ray.exceptions.ActorUnavailableError) else 0.0
-        self._unclear.append(Unclear(suspect, slot.node, _brief(error), self._clock() + patience))
+        due = self._clock() + patience
+        self._unclear += [Unclear(suspect, slot.node, _brief(error), due) for suspect in chunks[:threads]]
 
     def _judge(self, work: ChunkQueue, now: float) -> Iterator[Outcome]:
         """Blame chunks whose worker died while its machine lives on; give the others back."""

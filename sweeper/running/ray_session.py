@@ -12,12 +12,12 @@ import shutil
 import socket
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, redirect_stdout, suppress
 from pathlib import Path
 from typing import Any
 
-from sweeper.errors import EnvironmentFault
+from sweeper.errors import EnvironmentFault, UsageFault
 
 SETTINGS = {
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -48,12 +48,13 @@ CLUSTER_ADVICE = (
 
 
 @contextmanager
-def ray_session(workers: int | None, address: str | None) -> Iterator[int]:
-    """A connected Ray; gives the number of workers to start: as wished, or one per processor of the cluster.
+def ray_session(workers: int | None, address: str | None, threads: int = 1) -> Iterator[int]:
+    """A connected Ray; gives the number of workers to start: as wished, or as the cluster has processors for.
 
-    `address` None or `local` starts Ray on this machine with `workers` processors; otherwise it is that of a running
-    cluster (`auto`, `host:port`, `ray://host:port`). A Ray that this process is connected to already is used and left
-    as it is. Raises EnvironmentFault if there is no Ray to be had.
+    `address` None or `local` starts Ray on this machine, with processors for the workers; otherwise it is that of a
+    running cluster (`auto`, `host:port`, `ray://host:port`). A Ray that this process is connected to already is used
+    and left as it is. Raises EnvironmentFault if there is no Ray to be had, UsageFault if this machine has too few
+    processors for a worker.
     """
     own = address in (None, "local")
     for name, value in (SETTINGS if own else {**SETTINGS, **_token_mode()}).items():
@@ -67,7 +68,9 @@ def ray_session(workers: int | None, address: str | None) -> Iterator[int]:
         else:
             options: dict[str, Any] = {}
             if own:
-                options.update(_temp_dir=str(session.enter_context(_temporary_directory())), num_cpus=workers)
+                options.update(
+                    _temp_dir=str(session.enter_context(_temporary_directory())), num_cpus=workers and workers * threads
+                )
                 options.update(include_dashboard=False, object_store_memory=OBJECT_STORE_B)
                 session.enter_context(_own_token())
             session.callback(ray.shutdown)
@@ -77,7 +80,22 @@ def ray_session(workers: int | None, address: str | None) -> Iterator[int]:
                 ray.init(address=place, log_to_driver=False, logging_level="ERROR", **options)
             except (ray.exceptions.RayError, OSError, RuntimeError, ValueError, ImportError, TimeoutError) as error:
                 raise EnvironmentFault(_advice(place, error)) from error
-        yield workers or max(int(ray.cluster_resources().get("CPU", 0)), 1)
+        yield workers or _first_count(ray.nodes(), threads, own)
+
+
+def room(nodes: Sequence[Mapping[str, Any]], threads: int) -> int:
+    """How many workers of so many threads fit on the machines of a cluster, as Ray lists them."""
+    return sum(int(node["Resources"].get("CPU", 0)) // threads for node in nodes if node["Alive"])
+
+
+def _first_count(nodes: Sequence[Mapping[str, Any]], threads: int, own: bool) -> int:
+    """Workers to begin with; machines may still join a cluster, but not a Ray of our own."""
+    count = room(nodes, threads)
+    if own and count == 0:
+        raise UsageFault(
+            f"a worker of {threads} threads needs as many processors; give --workers to start it all the same"
+        )
+    return max(count, 1)
 
 
 def _require_connection(connected: str, address: str | None) -> None:

@@ -87,7 +87,7 @@ class RunnablePlan(Protocol):
         """Points that were tried for the rows of a chunk, by what became of them."""
 
     def expect(self) -> None:
-        """Be ready for chunks, where another process of the machine is already inside `compiling`."""
+        """Be ready for chunks, where somebody else on the machine is already inside `compiling`."""
 
     def compiling(self) -> AbstractContextManager[Callable[[], str]]:
         """Be ready for chunks; while inside, other processors compile what these will need.

@@ -139,7 +139,8 @@ def best(frame: Frame, by: Sequence[str], objective: Mapping[str, str]) -> pl.La
     """
     require(frame, by, ["point_id"])
     candidates = _with_numbers(frame, objective)
-    ranked = _best_first(candidates.select(*dict.fromkeys([*by, *objective, "point_id"])), objective)
+    narrow = candidates.select(*dict.fromkeys([*by, *objective, "point_id"]))
+    ranked = _best_first(narrow.filter(_is_extreme(by, objective)), objective)
     winners = ranked.unique(by, keep="first", maintain_order=True) if by else ranked.head(1)
     return candidates.join(winners, on="point_id", how="semi").sort([*by, "point_id"])
 
@@ -217,6 +218,14 @@ def _with_numbers(frame: Frame, names: Mapping[str, str] | Sequence[str]) -> pl.
     require(frame, names)
     numbers = [pl.col(name).is_not_null() & pl.col(name).is_not_nan() for name in names]
     return feasible(frame).filter(*numbers)
+
+
+def _is_extreme(by: Sequence[str], objective: Mapping[str, str]) -> pl.Expr:
+    """Whether a point has the best value of the first objective in its group: only these need to be sorted."""
+    first = next(iter(objective), "point_id")
+    value = pl.col(first)
+    extreme = value.min() if objective.get(first) == "minimise" else value.max()
+    return value == (extreme.over(by) if by else extreme)
 
 
 def _signs(objectives: Mapping[str, str]) -> npt.NDArray[np.float64]:

@@ -35,8 +35,9 @@ def best_systems(directory: str) -> str:
 
 def _best_systems(everything: pl.LazyFrame, directory: str) -> str:
     names = everything.collect_schema().names()
-    varying = everything.select(pl.col(names[1 : names.index("feasible")]).n_unique()).collect().row(0, named=True)
-    shown = [name for name, count in varying.items() if name != "workload" and (count > 1 or name in SYSTEM)]
+    parameters = pl.col(names[1 : names.index("feasible")])
+    varies = everything.select(parameters.ne_missing(parameters.first()).any()).collect().row(0, named=True)
+    shown = [name for name, many in varies.items() if name != "workload" and (many or name in SYSTEM)]
     frame = feasible(everything)
     told = [name for name in (STANDING,) if name in names]
     graded = grades(directory)

@@ -92,11 +92,25 @@ def test_options_of_runs_are_handed_on(tmp_path: Path, monkeypatch: pytest.Monke
         asked.update(how, out=out, study=plan.name)
 
     monkeypatch.setattr("sweeper.commands.runs.carry_out", record)
-    options = ["--backend", "ray", "--workers", "3", "--retries", "5", "--fail-fast", "-q", "--out", str(tmp_path)]
+    options = [
+        "--backend",
+        "ray",
+        "--workers",
+        "3",
+        "--threads",
+        "2",
+        "--retries",
+        "5",
+        "--fail-fast",
+        "-q",
+        "--out",
+        str(tmp_path),
+    ]
     result = CliRunner().invoke(main, ["run", "table6_sn10", *options])
     assert result.exit_code == 0, result.output
     assert asked == {
-        "backend": "ray", "workers": 3, "address": None, "retries": 5, "fail_fast": True, "quiet": True,
+        "backend": "ray", "workers": 3, "threads": 2, "address": None, "retries": 5, "fail_fast": True,
+        "quiet": True,
         "out": str(tmp_path), "study": "table6_sn10",
     }  # fmt: skip
 

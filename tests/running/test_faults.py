@@ -17,6 +17,7 @@ import pytest
 from sweeper.errors import EnvironmentFault
 from sweeper.running.execution import run
 from sweeper.running.folders import Folder
+from sweeper.running.limits import Limits
 from tests.places import ROOT
 from tests.support.fake_plan import DeadlyFolder, FakePlan, Watcher, dataset
 
@@ -31,6 +32,7 @@ DRIVER = """
 import pickle, sys
 from sweeper.errors import SweeperError
 from sweeper.running.execution import run
+from sweeper.running.limits import Limits
 plan, out, options = pickle.load(open(sys.argv[1], "rb"))
 try:
     run(plan, out, **options)
@@ -192,7 +194,7 @@ def test_a_machine_killed_in_the_middle_of_a_run(ray_cluster: Any, tmp_path: Pat
     watcher = Watcher(at=8, action=lambda: ray_cluster.remove_node(victim, allow_graceful=False))
     # All six workers are at work when it happens, and go on for some seconds: orphans notice only after a while.
     plan = FakePlan(chunks=100, pause=0.15, meet=6, marker=str(tmp_path / "markers"))
-    result = run(plan, tmp_path / "out", backend="ray", workers=6, crashes=1, progress=watcher)
+    result = run(plan, tmp_path / "out", backend="ray", workers=6, limits=Limits(crashes=1), progress=watcher)
     assert result.failed == []
     assert any("lost a machine" in message for message in watcher.messages)
     undisturbed = run(FakePlan(chunks=100), tmp_path / "undisturbed", quiet=True)

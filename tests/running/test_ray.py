@@ -28,11 +28,11 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     return dataset(run(PLAN, tmp_path_factory.mktemp("local"), quiet=True).directory)
 
 
-@pytest.mark.parametrize("workers", [1, 2, 4])
+@pytest.mark.parametrize(("workers", "threads"), [(1, 1), (2, 1), (4, 1), (2, 2)])
 def test_any_number_of_workers_gives_the_same_bytes(
-    ray_cluster: Any, tmp_path: Path, expected: dict[str, bytes], workers: int
+    ray_cluster: Any, tmp_path: Path, expected: dict[str, bytes], workers: int, threads: int
 ) -> None:
-    result = run(PLAN, tmp_path, backend="ray", workers=workers, quiet=True)
+    result = run(PLAN, tmp_path, backend="ray", workers=workers, threads=threads, quiet=True)
     assert result.computed_chunks == PLAN.chunks
     assert dataset(result.directory) == expected
     processes = {receipt.pid for receipt in read_receipts(LocalFolder(Path(result.directory))).values()}
@@ -58,7 +58,7 @@ def test_errors_and_deadly_chunks_have_budgets_and_the_run_goes_on(
     ray_cluster: Any, tmp_path: Path, expected: dict[str, bytes]
 ) -> None:
     plan = FakePlan(chunks=12, fail=(2,), deadly=(5,))
-    result = run(plan, tmp_path, backend="ray", workers=2, retries=1, crashes=2, quiet=True)
+    result = run(plan, tmp_path, backend="ray", workers=2, limits=Limits(retries=1, crashes=2), quiet=True)
     assert [(failure.chunk, failure.attempts) for failure in result.failed] == [(2, 2), (5, 2)]
     assert result.failed[0].error == "ValueError: chunk 2 is cursed"
     assert result.failed[1].error.startswith("its workers died: ActorDiedError")
@@ -68,7 +68,7 @@ def test_errors_and_deadly_chunks_have_budgets_and_the_run_goes_on(
 
 
 def test_workers_are_replaced_after_their_time(ray_cluster: Any, tmp_path: Path, expected: dict[str, bytes]) -> None:
-    result = run(PLAN, tmp_path, backend="ray", workers=1, recycle=5, quiet=True)
+    result = run(PLAN, tmp_path, backend="ray", workers=1, limits=Limits(recycle=5), quiet=True)
     assert dataset(result.directory) == expected
     processes = {receipt.pid for receipt in read_receipts(LocalFolder(Path(result.directory))).values()}
     assert len(processes) == 3
@@ -113,7 +113,7 @@ def test_processors_that_join_a_cluster_are_used() -> None:
     plan = FakePlan(chunks=3)
     executor = RayExecutor(Demand(Job(plan, plan.schema, LocalFolder(Path())), Limits(), plan.chunks, address="auto"))
     found = iter([2.0, 1.0, 16.0])
-    executor._ray = SimpleNamespace(cluster_resources=lambda: {"CPU": next(found)})
+    executor._ray = SimpleNamespace(nodes=lambda: [{"Alive": True, "Resources": {"CPU": next(found)}}])
     sizes = []
     for minute in range(1, 4):
         executor._grow(60.0 * minute)

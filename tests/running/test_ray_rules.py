@@ -33,9 +33,11 @@ from tests.support.fake_ray import (
 )
 
 
-def deadly(*chunks: int, times: int = 1, error: type[Exception] = ActorDiedError) -> FakeRay:
+def deadly(*chunks: int, times: int = 1, error: type[Exception] = ActorDiedError, threads: int = 1) -> FakeRay:
     """A Ray where some chunks kill their workers so many times."""
-    return FakeRay(lambda chunk, attempt: error("killed") if chunk in chunks and attempt <= times else receipt(chunk))
+    return FakeRay(
+        lambda chunk, attempt: error("killed") if chunk in chunks and attempt <= times else receipt(chunk), threads
+    )
 
 
 def received(found: list[tuple[float, Any]]) -> list[int]:
@@ -109,13 +111,30 @@ def test_the_queue_keeps_suspects_apart_whatever_becomes_of_them() -> None:
     assert len(work) == 0
 
 
+def test_a_worker_of_two_threads_has_three_chunks_and_ends_the_shorter_first() -> None:
+    ray = FakeRay(threads=2)
+    ray.seconds = lambda chunk, attempt: 3.5 if chunk == 0 else 1.0
+    assert received(outcomes(ray, range(5))) == [1, 2, 3, 0, 4]
+    assert max(len(flying) for _, flying in ray.given) == 3
+
+
+def test_of_two_threads_either_may_have_killed_the_worker_but_not_the_chunk_behind_them() -> None:
+    for crashes, expected in ((2, [2, 3, 4, 5, 0, 1]), (1, [2, 3, 4, 5])):
+        ray = deadly(1, threads=2)
+        ray.seconds = lambda chunk, attempt: 3.5 if chunk == 0 else 1.0
+        assert received(outcomes(ray, range(6), limits=Limits(crashes=crashes))) == expected
+        assert [ray.tries[chunk] for chunk in (2, 3, 4, 5)] == [2, 1, 1, 1]
+        assert all(flying == (chunk,) for chunk, flying in ray.given[7:])
+
+
+@pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("seed", range(12))
-def test_whatever_happens_every_chunk_ends_once_and_suspects_are_alone(seed: int) -> None:
+def test_whatever_happens_every_chunk_ends_once_and_suspects_are_alone(seed: int, threads: int) -> None:
     """Chunks of any length that raise or kill at random, on three workers."""
     random = np.random.default_rng(seed)
     fate = random.choice(["good", "error", "death"], (20, 12), p=[0.5, 0.3, 0.2])
     answers = {"error": RayTaskError("odd"), "death": ActorDiedError("killed")}
-    ray = FakeRay(lambda chunk, attempt: answers.get(fate[chunk, attempt - 1], receipt(chunk)))
+    ray = FakeRay(lambda chunk, attempt: answers.get(fate[chunk, attempt - 1], receipt(chunk)), threads)
     seconds = random.uniform(0.2, 6.0, (20, 12))
     ray.seconds = lambda chunk, attempt: float(seconds[chunk, attempt - 1])
     ray.place = lambda number: ("node", "other")[number % 2]

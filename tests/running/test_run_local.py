@@ -9,10 +9,13 @@ from pathlib import Path
 
 import pytest
 
+import sweeper
 from sweeper.errors import EnvironmentFault, Interrupted, UsageFault
 from sweeper.running.execution import run
+from sweeper.running.limits import Limits
 from sweeper.running.progress import Bar, Lines, duration
 from sweeper.running.store import part_name
+from tests.places import ROOT
 from tests.support.fake_plan import FakePlan, FullFolder, Watcher, dataset
 from tests.support.fake_ray import FakeClock
 
@@ -30,7 +33,7 @@ def test_counts(tmp_path: Path) -> None:
 
 def test_failed_chunks_are_tried_again_reported_and_computed_by_the_next_run(tmp_path: Path) -> None:
     watcher = Watcher()
-    result = run(FakePlan(fail=(1, 4)), tmp_path, retries=2, progress=watcher)
+    result = run(FakePlan(fail=(1, 4)), tmp_path, limits=Limits(retries=2), progress=watcher)
     assert [(failure.chunk, failure.attempts) for failure in result.failed] == [(1, 3), (4, 3)]
     assert str(result.failed[0]) == "chunk 1: ValueError: chunk 1 is cursed (attempts: 3)"
     assert "fake_plan.py" in result.failed[0].traceback
@@ -44,7 +47,7 @@ def test_failed_chunks_are_tried_again_reported_and_computed_by_the_next_run(tmp
 
 
 def test_fail_fast_stops_at_the_first(tmp_path: Path) -> None:
-    result = run(FakePlan(fail=(1, 4)), tmp_path, retries=0, fail_fast=True, quiet=True)
+    result = run(FakePlan(fail=(1, 4)), tmp_path, limits=Limits(retries=0, fail_fast=True), quiet=True)
     assert [failure.chunk for failure in result.failed] == [1]
     assert result.computed_chunks == 1
 
@@ -74,6 +77,32 @@ def test_a_run_works_outside_the_main_thread(tmp_path: Path) -> None:
     thread.start()
     thread.join()
     assert run(PLAN, tmp_path, quiet=True).computed_chunks == 0
+
+
+@pytest.mark.parametrize("threads", [2, 5, 20])
+def test_any_number_of_threads_gives_the_same_bytes_and_none_shares_a_plan(tmp_path: Path, threads: int) -> None:
+    busy = FakePlan(chunks=12, pause=0.01)
+    result = run(busy, tmp_path / "many", threads=threads, quiet=True)
+    assert result.computed_chunks == 12 and result.failed == []
+    assert dataset(result.directory) == dataset(run(FakePlan(chunks=12), tmp_path / "one", quiet=True).directory)
+
+
+def test_threads_give_the_same_bytes_of_a_study(tmp_path: Path) -> None:
+    study = sweeper.load(ROOT / "specs" / "studies" / "dfmodel_published.yaml")
+    one, three = (run(sweeper.Plan(study), tmp_path / str(threads), threads=threads, quiet=True) for threads in (1, 3))
+    assert three.computed_chunks > 1
+    assert dataset(three.directory) == dataset(one.directory)
+
+
+def test_threads_try_failed_chunks_again(tmp_path: Path) -> None:
+    result = run(FakePlan(fail=(1, 4)), tmp_path, threads=3, limits=Limits(retries=2), quiet=True)
+    assert [(failure.chunk, failure.attempts) for failure in result.failed] == [(1, 3), (4, 3)]
+    assert run(PLAN, tmp_path, quiet=True).computed_chunks == 2
+
+
+def test_workers_are_processes_of_ray(tmp_path: Path) -> None:
+    with pytest.raises(UsageFault, match="add --backend ray, or ask for --threads"):
+        run(PLAN, tmp_path, workers=2, quiet=True)
 
 
 def test_unknown_backend(tmp_path: Path) -> None:

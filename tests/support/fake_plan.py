@@ -29,7 +29,8 @@ class FakePlan:
 
     `pause`: seconds that every chunk takes. `fail`: chunks that raise. `deadly`: chunks that kill their process, always
     or, with a `marker` directory, once each. `meet`: processes that must have begun before any of them gives a result.
-    `hold`: the first chunk that waits, with all after it, for the file `go` among the markers.
+    `hold`: the first chunk that waits, with all after it, for the file `go` among the markers. While it evaluates a
+    chunk it is `busy`, and no other thread may come.
     """
 
     name: str = "fake"
@@ -41,6 +42,7 @@ class FakePlan:
     meet: int = 0
     hold: int | None = None
     marker: str = ""
+    busy: bool = False
 
     @property
     def hash(self) -> str:
@@ -86,6 +88,14 @@ class FakePlan:
         return self.size - self.size // 2 if chunk == self.chunks - 1 else self.size
 
     def evaluate(self, chunk: int) -> pa.Table:
+        assert not self.busy, "two threads share a plan"
+        self.busy = True
+        try:
+            return self._rows(chunk)
+        finally:
+            self.busy = False
+
+    def _rows(self, chunk: int) -> pa.Table:
         if self.meet:
             first_time(Path(self.marker) / f"process-{os.getpid()}")
             while len(list(Path(self.marker).glob("process-*"))) < self.meet:

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -72,14 +73,17 @@ class Call:
 
 @dataclass(eq=False)
 class Actor:
-    """An actor. Its calls run in order; `flying` are the chunks that it was given and has not answered."""
+    """An actor. Its calls begin in order, each once a thread is `free`; `flying` are the chunks that it was given and
+    has not answered."""
 
     ray: "FakeRay"
     node: str
     started: float
-    free: float = 0.0
     first: bool = False
     flying: list[int] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.free = [0.0] * self.ray.threads
 
     @property
     def hello(self) -> SimpleNamespace:
@@ -111,8 +115,9 @@ class Actor:
         return self._call(self.ray.behave(chunk, attempt), self.ray.seconds(chunk, attempt), chunk)
 
     def _call(self, answer: Any, seconds: float, chunk: int | None = None) -> Call:
-        self.free = max(self.free, self.ray.clock.now) + (NEVER if answer is NEVER else seconds)
-        call = Call(self.free, answer)
+        begins = max(heappop(self.free), self.ray.clock.now)
+        call = Call(begins + (NEVER if answer is NEVER else seconds), answer)
+        heappush(self.free, call.due)
         if chunk is not None:
             self.ray.chunks[call] = self, chunk
         return call
@@ -126,7 +131,10 @@ class FakeRay:
         RayError=RayError, RayTaskError=RayTaskError, ActorUnavailableError=ActorUnavailableError
     )
 
-    def __init__(self, behave: Callable[[int, int], Any] = lambda chunk, attempt: receipt(chunk)) -> None:
+    def __init__(
+        self, behave: Callable[[int, int], Any] = lambda chunk, attempt: receipt(chunk), threads: int = 1
+    ) -> None:
+        self.threads = threads
         self.clock = FakeClock()
         self.behave = behave
         self.alive = {"node"}
@@ -190,7 +198,7 @@ class FakeRay:
 def executor(ray: FakeRay, chunks: int, slots: int = 1, limits: Limits | None = None) -> RayExecutor:
     """The executor of the real backend on a fake Ray."""
     plan = FakePlan(chunks=chunks)
-    demand = Demand(Job(plan, plan.schema, LocalFolder(Path())), limits or Limits(), chunks, slots)
+    demand = Demand(Job(plan, plan.schema, LocalFolder(Path())), limits or Limits(), chunks, slots, threads=ray.threads)
     found = RayExecutor(demand, ray.clock, ray.clock.sleep)
     found._ray = found._actor_class = ray
     found._shared = None
