@@ -49,3 +49,19 @@ def write_cycle(values: np.ndarray, repeats: int, first: int, cycle: np.ndarray)
         done, at, row = until, 0, row + 1
         if row == len(values):
             row = 0
+
+
+@compiled
+def write_taken(values: np.ndarray, slow: np.ndarray, fast: np.ndarray, taken: np.ndarray) -> None:
+    """Write what lies in `values` at every sum of a slow and a fast part, the fast ones in turn.
+
+    >>> taken = np.empty(4, np.int64)
+    >>> write_taken(np.array([5, 6, 7, 8]), np.array([0, 2]), np.array([0, 1]), taken)
+    >>> taken.tolist()
+    [5, 6, 7, 8]
+    """
+    many = len(fast)
+    for k in range(len(slow)):
+        at = slow[k]
+        for j in range(many):
+            taken[k * many + j] = values[at + fast[j]]

@@ -92,7 +92,7 @@ class Evaluation:
             index = self.index(None, self.program.origins[name])
             values = self.column(name)
             whole = len(values) == self._count and index.is_itself
-            self._at_points[name] = values if whole else values[index.all]
+            self._at_points[name] = values if whole else index.taken(values)
         return self._at_points[name]
 
     def crowded(self, needs: frozenset[str]) -> bool:

@@ -12,6 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
+from kernels.numbering import write_taken
 from sweeper.engine.space import Domain
 
 SLOW = 16
@@ -62,6 +63,15 @@ class Index:
         """Where every combination lies."""
         index = total(self.sizes, self.steps)
         return index if self.numbers is None else self.numbers[index]
+
+    def taken(self, values: np.ndarray) -> np.ndarray:
+        """What lies in a list at every combination."""
+        if values.ndim > 1:
+            return values[self.all]
+        listed = values if self.numbers is None else values[self.numbers]
+        taken, bits = np.empty(math.prod(self.sizes), listed.dtype), f"u{listed.itemsize}"
+        write_taken(listed.view(bits), *self.halves(fast_parts(self.sizes)), taken.view(bits))
+        return taken
 
     @property
     def is_itself(self) -> bool:
