@@ -41,9 +41,11 @@ class Executor(Protocol):
         """
 
 
-def backend_named(name: str) -> Callable[[Demand], Executor]:
-    """The class of a backend. Raises UsageFault if there is none of this name."""
+def backend_named(name: str, workers: int | None = None) -> Callable[[Demand], Executor]:
+    """The class of a backend. Raises UsageFault if there is none of this name, or it has no workers to count."""
     if name not in BACKENDS:
         raise UsageFault(unknown("backend", name, BACKENDS))
+    if name == "local" and workers is not None:
+        raise UsageFault("workers are processes of Ray: add --backend ray, or use --threads, which share this process")
     executor: Callable[[Demand], Executor] = resolve_name(BACKENDS[name])
     return executor

@@ -83,7 +83,7 @@ def run(
     Chunks that fail are listed in the result and in failures.json. Raises OutputConflict, EnvironmentFault (disk full,
     no cluster), UsageFault (workers without Ray) and Interrupted.
     """
-    executor_of = backend_named(backend)
+    executor_of = backend_named(backend, workers)
     started = time.monotonic()
     folder = run_folder(out, plan)
     shown = progress or (Progress() if quiet else progress_on_stderr())

@@ -5,7 +5,6 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
-from sweeper.errors import UsageFault
 from sweeper.running.backends import Demand
 from sweeper.running.chunk import Evaluated, Evaluators, Failure, committed
 from sweeper.running.interrupt import Stop
@@ -14,19 +13,12 @@ from sweeper.running.queue import ChunkQueue, Outcome
 
 @dataclass(frozen=True)
 class LocalExecutor:
-    """Executor in this process; while it computes the first chunks, others may compile; see `backends.Executor`.
-
-    Raises UsageFault if workers are asked for.
-    """
+    """Executor in this process; while it computes the first chunks, others may compile; see `backends.Executor`."""
 
     demand: Demand
     compiling: ExitStack = field(default_factory=ExitStack)
 
     def __enter__(self) -> "LocalExecutor":
-        if self.demand.workers is not None:
-            raise UsageFault(
-                "workers are processes of Ray: add --backend ray, or ask for --threads, which share this process"
-            )
         self.compiling.enter_context(self.demand.job.plan.compiling())
         return self
 

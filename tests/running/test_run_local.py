@@ -101,8 +101,9 @@ def test_threads_try_failed_chunks_again(tmp_path: Path) -> None:
 
 
 def test_workers_are_processes_of_ray(tmp_path: Path) -> None:
-    with pytest.raises(UsageFault, match="add --backend ray, or ask for --threads"):
+    with pytest.raises(UsageFault, match="add --backend ray, or use --threads"):
         run(PLAN, tmp_path, workers=2, quiet=True)
+    assert not list(tmp_path.iterdir())
 
 
 def test_unknown_backend(tmp_path: Path) -> None:
