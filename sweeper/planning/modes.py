@@ -21,8 +21,8 @@ from sweeper.study.output import StudyOutput
 from sweeper.study.study import Study
 
 TILE_POINTS = 1 << 18
-"""Points evaluated at a time: enough that Python between the kernels costs little; bounds the memory of a worker to some
-200 MB whatever the study."""
+"""Points evaluated at a time: enough that Python between the kernels costs little, and few enough that a worker takes
+some 200 MB whatever the study."""
 KNOWN_DESIGNS = 3
 """Last designs found in a chunk, from which its next search also starts."""
 OPTIMIZED_ROWS = 8
