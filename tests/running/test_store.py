@@ -16,7 +16,7 @@ import pytest
 
 from sweeper.errors import EnvironmentFault, OutputConflict
 from sweeper.running import store
-from sweeper.running.chunk import Job, compute
+from sweeper.running.chunk import Job, committed, evaluated
 from sweeper.running.execution import run
 from sweeper.running.folders import Folder, LocalFolder, ObjectFolder, folder
 from sweeper.running.lock import FILE, STALE_S, Lock, current_holder
@@ -158,7 +158,7 @@ def test_a_log_without_receipts_puts_no_file(tmp_path: Path) -> None:
 def test_memory_is_counted_in_bytes(tmp_path: Path) -> None:
     """As the system itself tells it, in kB. A process may start with the peak of the one that started it."""
     job = Job(PLAN, PLAN.schema, LocalFolder(tmp_path))
-    found = compute(job, 0)
+    found = committed(job, evaluated(job, 0))
     assert isinstance(found, Receipt)
     (line,) = [line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM:")]
     told = int(line.split()[1]) * 1024
