@@ -63,9 +63,9 @@ class Timing:
 def measure(directory: Path, quick: bool) -> list[Row]:
     """The dense search, sized to take about half a minute."""
     plan = dense(directory, 2, 2, "best") if quick else _sized(directory)
-    local = _timed(plan, directory / "local", "local", 1)
-    one = _timed(plan, directory / "one", "ray", 1)
-    two = _timed(plan, directory / "two", "ray", 2)
+    local = _timed(plan, directory / "local")
+    one = _timed(plan, directory / "one", 1)
+    two = _timed(plan, directory / "two", 2)
     free = 2.0 * (one.cpu_s / two.cpu_s) * (1.0 - two.idle_share) / (1.0 - one.idle_share)
     size = f"{plan.point_count:,} points in {plan.chunk_count} chunks"
     return [
@@ -105,14 +105,15 @@ def _sized(directory: Path) -> Plan:
     return dense(directory, 16, max(2, round(base * SECONDS * rate / plan.point_count)), "best")
 
 
-def _timed(plan: Plan, out: Path, backend: str, workers: int) -> Timing:
+def _timed(plan: Plan, out: Path, workers: int | None = None) -> Timing:
+    """Times of a run on so many workers of Ray, or in this process."""
     load = load_average()
     meter = Meter()
-    result = run(plan, out, backend, workers, progress=meter)
+    result = run(plan, out, "local" if workers is None else "ray", workers, progress=meter)
     receipts = list(read_receipts(run_folder(out, plan)).values())
     started = min(receipt.at - receipt.seconds for receipt in receipts)
     steady = max(receipt.at for receipt in receipts) - started
-    idle = 1.0 - sum(receipt.seconds for receipt in receipts) / (workers * steady)
+    idle = 1.0 - sum(receipt.seconds for receipt in receipts) / ((workers or 1) * steady)
     return Timing(result.seconds, steady, meter.cpu_s, idle, load)
 
 

@@ -182,9 +182,11 @@ def documented_keys(command: str) -> list[str]:
 
 
 def test_keys_of_a_plan_a_run_and_its_state(tmp_path: Path) -> None:
+    how = {"address": None, "backend": "local", "quiet": True, "retries": 2, "fail_fast": False}
+
     @command()
     def run() -> None:
-        carry_out(FakePlan(), str(tmp_path), {"address": None, "backend": "local", "quiet": True}, str)
+        carry_out(FakePlan(), str(tmp_path), how, str)
 
     call = CliRunner().invoke
     planned = json.loads(call(main, ["plan", "dse80", "--json"]).stdout)
