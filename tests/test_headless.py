@@ -37,7 +37,8 @@ USAGE: tuple[Failure, ...] = (
     (("nonsense",), 2, "No such command 'nonsense'"),
     (("--nonsense",), 2, "No such option"),
     *(((command,), 2, "Missing argument") for command in ("plan", "run", "optimize", "status", "show", "query")),
-    *(((command,), 2, "Missing argument") for command in ("explain", "map", "cost", "generate", "calibrate", "claims")),
+    *(((command,), 2, "Missing argument") for command in ("explain", "map", "cost", "generate", "place")),
+    *(((command,), 2, "Missing argument") for command in ("calibrate", "claims")),
     *(
         ((command, "tiny.yaml", "0", "1", "2"), 2, "unexpected extra argument")
         for command in ("plan", "explain", "query")
@@ -67,6 +68,8 @@ USAGE: tuple[Failure, ...] = (
     (("cost", "a100", "--versus", "nothing"), 2, "unknown package 'nothing'"),
     (("generate", "nothing"), 2, "unknown template 'nothing'"),
     (("generate", "deepflow_v100", "--set", "technology=nothing"), 2, "unknown technology"),
+    (("place", "nothing"), 2, "unknown block 'nothing'"),
+    (("place", "gemm", "--fabric", "nothing"), 2, "unknown fabric 'nothing'"),
     (("validate", "tiny.yaml", "--out", "x.csv"), 2, "a study is checked, not scored"),
     (("validate", "--library", "."), 2, "measurements are scored with our library"),
 )

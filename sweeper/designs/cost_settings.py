@@ -16,10 +16,7 @@ from sweeper.words.system import NUMERIC, ROLES
 
 def named_design(stock: Stock, name: str) -> PackageDesign:
     """A package design of the library. Raises UsageFault for an unknown name, SpecError for mistakes of its entry."""
-    try:
-        return stock.package(stock.library.find(PACKAGE_ROLE, name).name)
-    except LookupError as fault:
-        raise UsageFault(str(fault)) from None
+    return stock.package(stock.library.asked(PACKAGE_ROLE, name).name)
 
 
 def settable(design: PackageDesign) -> frozenset[str]:

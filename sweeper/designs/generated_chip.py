@@ -76,10 +76,7 @@ def chip_settings(texts: Iterable[str], library: Library) -> Settings:
 def generate(template: str, settings: Settings, library: Library) -> GeneratedChip:
     """The chip of a template under some settings. Raises UsageFault for a template that the library lacks and for
     numbers of a role that nothing fills."""
-    try:
-        columns = {"template": library.find("template", template).name, "technology": "as_template", **settings}
-    except LookupError as fault:
-        raise UsageFault(str(fault)) from None
+    columns = {"template": library.asked("template", template).name, "technology": "as_template", **settings}
     for name in columns:
         role, dot, _ = name.partition(".")
         if dot and role not in columns:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from sweeper.errors import Problem, SpecError, every, unknown
+from sweeper.errors import Problem, SpecError, UsageFault, every, unknown
 from sweeper.library.entries import Definition, Entry, resolve
 from sweeper.library.shelf import NoEntry, Shelf, read_shelf
 from sweeper.reading import checks
@@ -36,6 +36,7 @@ FOLDERS = {
     "technology": "technologies",
     "stack": "stacks",
     "lane": "lanes",
+    "fabric": "fabrics",
 }
 """Folder of each kind of entry."""
 KNOWN_FOLDERS = (*FOLDERS.values(), "studies", "claims", "measurements")
@@ -88,6 +89,13 @@ class Library:
         if (kind, canonical) not in self._entries:
             self._entries[kind, canonical] = resolve(self._chain(definition))
         return self._entries[kind, canonical]
+
+    def asked(self, kind: str, name: str) -> Entry:
+        """The entry that a command asks for. Raises UsageFault for an unknown name, SpecError for mistakes."""
+        try:
+            return self.find(kind, name)
+        except NoEntry as fault:
+            raise UsageFault(str(fault)) from None
 
     def find_at(self, kind: str, node: Node) -> Entry:
         """The entry that a node of a spec names. Raises SpecError."""

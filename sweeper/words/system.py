@@ -6,6 +6,7 @@ Everything here is data. A column of the engine is named `<role>_<attribute>_<un
 
 from sweeper.words.attributes import Attribute
 from sweeper.words.chips import LANE, STACK, TECHNOLOGY, TEMPLATE
+from sweeper.words.fabrics import FABRIC
 from sweeper.words.hardware import CHIP, LINK, MEMORY
 from sweeper.words.models import MODEL
 from sweeper.words.numbers import NUMBERS
@@ -29,6 +30,7 @@ ATTRIBUTES: dict[str, dict[str, Attribute]] = {
     "technology": TECHNOLOGY,
     "stack": STACK,
     "lane": LANE,
+    "fabric": FABRIC,
 }
 """Numeric attributes by kind of library entry."""
 

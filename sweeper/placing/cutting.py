@@ -1,0 +1,326 @@
+"""Operators cut into pieces, each of which one unit of a fabric can hold.
+
+A product of an m x k with a k x n matrix is cut into pieces of rows, columns and inner dimension. Each piece has a
+compute unit. Its array holds a tile of the second matrix, as wide as the array has stages and as high as it has lanes,
+while the rows of the first one pass; so the first one is read once for every tile across, the second once in all. Both
+come from memory units, which read a sample while the next one is written (or not, with room for one sample only); those
+of weights keep what they have. What pieces of one row, or one column, read is sent once, to all of them. Partial sums
+of the inner dimension are added by a unit of their own. An operator on single elements or on rows takes vectors as they
+come. What comes from outside, or goes there, passes address generators that share the channels of the memory.
+
+Between two operators lie memory units, one for every block that the second one reads, with room for as many samples as
+the graph may have under way between them, so that no way waits for a longer one.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import ceil
+from typing import NamedTuple
+
+from kernels.placement.fabric import COMPUTE, MEMORY, PORT
+from sweeper.errors import SweeperError
+from sweeper.placing.graph import End, UnitGraph
+
+STARTUP_CYCLES = 8
+"""Cycles until a compute unit's result emerges, beyond its stages: reading operands, rounding, writing."""
+ACCUMULATOR = 2
+"""Words of a partial sum, in words of the result."""
+STREAMED = 0.5
+"""Room, in samples, in front of what takes vectors as they come."""
+
+
+class DoesNotFit(SweeperError):
+    """A graph needs more units, or larger ones, than a fabric has."""
+
+    exit_code = 2
+
+
+@dataclass(frozen=True)
+class Units:
+    """What the units of a fabric do: elements of a vector, lanes and stages of a compute unit, bytes of a memory unit,
+    vectors that it reads (and writes) per cycle, channels of the memory outside, vectors of one per cycle, bytes of a
+    word."""
+
+    vector: int
+    lanes: int
+    stages: int
+    memory_B: float
+    memory_vectors: int
+    channels: int
+    channel_vectors: float
+    word_B: float
+
+
+@dataclass(frozen=True)
+class Sharding:
+    """Pieces of an operator: along rows, columns (of a batch: its members) and the inner dimension; samples that a
+    memory unit has room for; and whether pieces that read the same weights share the unit that has them."""
+
+    rows: int = 1
+    columns: int = 1
+    inner: int = 1
+    samples: int = 2
+    shared: bool = True
+
+
+@dataclass(frozen=True)
+class Operator:
+    """An operator with a result of `rows` x `columns`: a product if `inner` is not 0, of `batch` members side by side
+    in the columns; else one of `cost` cycles a vector. `inputs` are operators before it; "" is what comes from outside,
+    and a product with one input has weights. A second input may be `transposed`."""
+
+    name: str
+    rows: int
+    columns: int
+    inner: int = 0
+    cost: float = 1.0
+    batch: int = 1
+    inputs: tuple[str, ...] = ("",)
+    transposed: bool = False
+    sharding: Sharding = Sharding()
+
+    @property
+    def flops(self) -> float:
+        """Floating-point operations per sample."""
+        return (2.0 * self.inner if self.inner else self.cost) * self.rows * self.columns
+
+
+class Block(NamedTuple):
+    """Part of a matrix: rows [top, bottom) and columns [left, right)."""
+
+    top: int
+    bottom: int
+    left: int
+    right: int
+
+    @property
+    def rows(self) -> int:
+        """Rows."""
+        return self.bottom - self.top
+
+    @property
+    def columns(self) -> int:
+        """Columns."""
+        return self.right - self.left
+
+    def overlap(self, other: "Block") -> "Block":
+        """What two blocks have in common; it has no rows or no columns if they have nothing."""
+        top, left = max(self.top, other.top), max(self.left, other.left)
+        return Block(top, max(top, min(self.bottom, other.bottom)), left, max(left, min(self.right, other.right)))
+
+    def vectors(self, elements: int) -> int:
+        """Vectors of so many elements that its rows take."""
+        return self.rows * ceil(self.columns / elements)
+
+
+def parts(size: int, count: int) -> list[tuple[int, int]]:
+    """A range cut into parts of almost the same size.
+
+    >>> parts(7, 3)
+    [(0, 2), (2, 4), (4, 7)]
+    """
+    return [(i * size // count, (i + 1) * size // count) for i in range(count)]
+
+
+class Piece(NamedTuple):
+    """A piece of a product: its block of the result, those of the two matrices that it reads, its members of a batch,
+    and the inner dimension and the columns of each."""
+
+    result: Block
+    left: Block
+    right: Block
+    members: int
+    inner: int
+    columns: int
+
+
+def pieces(operator: Operator) -> Iterator[Piece]:
+    """The pieces of a product. The inner dimension of a batch is not cut."""
+    how, inner = operator.sharding, operator.inner
+    wide = operator.columns // operator.batch
+    for top, bottom in parts(operator.rows, how.rows):
+        if operator.batch > 1:
+            for low, high in parts(operator.batch, how.columns):
+                result = Block(top, bottom, low * wide, high * wide)
+                rows = Block(top, bottom, low * inner, high * inner)
+                second = (0, wide, *rows[2:]) if operator.transposed else (0, inner, *result[2:])
+                yield Piece(result, rows, Block(*second), high - low, inner, wide)
+            continue
+        for left, right in parts(operator.columns, how.columns):
+            for low, high in parts(inner, how.inner):
+                first, second = (top, bottom, low, high), (low, high, left, right)
+                result = Block(top, bottom, left, right)
+                yield Piece(result, Block(*first), Block(*second), 1, high - low, right - left)
+
+
+class Wish(NamedTuple):
+    """Someone who reads a block of an operator's result."""
+
+    source: str
+    block: Block
+    end: End
+
+
+@dataclass
+class Cutting:
+    """Operators being cut: the graph so far, who makes which block of each result, and who wants which."""
+
+    units: Units
+    operators: Sequence[Operator]
+    graph: UnitGraph = field(default_factory=UnitGraph)
+    made: dict[str, list[tuple[int, Block]]] = field(default_factory=dict)
+    wishes: list[Wish] = field(default_factory=list)
+    generators: int = 0
+
+    def cut(self) -> UnitGraph:
+        """The graph of all operators. Raises DoesNotFit."""
+        for operator in self.operators:
+            self.made[operator.name] = list(self._product(operator) if operator.inner else self._map(operator))
+        used = {name for operator in self.operators for name in operator.inputs}
+        for operator in self.operators:
+            if operator.name not in used:
+                self._store(operator)
+        self._load()
+        self._connect()
+        return self.graph
+
+    @cached_property
+    def levels(self) -> dict[str, int]:
+        """How many operators lie on the longest way to each, itself included."""
+        levels = {"": 0}
+        for operator in self.operators:
+            levels[operator.name] = 1 + max(levels[name] for name in operator.inputs)
+        return levels
+
+    def _product(self, operator: Operator) -> Iterator[tuple[int, Block]]:
+        """Pieces of a product and what adds their sums up; gives who makes which block."""
+        units, how = self.units, operator.sharding
+        sums: dict[Block, list[int]] = {}
+        left: dict[Block, list[int]] = {}
+        right: dict[tuple[Block, int], list[int]] = {}
+        passes = 1
+        for piece in pieces(operator):
+            across, down = ceil(piece.columns / units.stages), ceil(piece.inner / units.lanes)
+            cycles = piece.members * across * down * max(piece.result.rows, units.stages)
+            startup = STARTUP_CYCLES + units.stages
+            actor = self.graph.actor(self.graph.unit(COMPUTE), cycles, operator.name, "multiplies", startup)
+            sums.setdefault(piece.result, []).append(actor)
+            left.setdefault(piece.left, []).append(actor)
+            right.setdefault((piece.right, 0 if how.shared else piece.result.top), []).append(actor)
+            passes = max(passes, across)
+        for block, readers in left.items():
+            cycles = passes * block.vectors(units.vector)
+            self._send(self._buffer(operator, operator.inputs[0], block), cycles, readers)
+        for (block, _), readers in right.items():
+            source = operator.inputs[1] if len(operator.inputs) > 1 else None
+            reader = self._weights(operator, block) if source is None else self._buffer(operator, source, block)
+            self._send(reader, block.rows * block.columns / units.vector, readers)
+        for block, actors in sums.items():
+            yield (actors[0] if len(actors) == 1 else self._adder(operator, block, actors)), block
+
+    def _adder(self, operator: Operator, block: Block, actors: Sequence[int]) -> int:
+        """What adds partial sums."""
+        cycles = ACCUMULATOR * block.vectors(self.units.vector)
+        adder = self.graph.actor(
+            self.graph.unit(COMPUTE), len(actors) * cycles, operator.name, "adds", STARTUP_CYCLES + self.units.stages
+        )
+        for actor in actors:
+            self._send(actor, cycles, [adder])
+        return adder
+
+    def _map(self, operator: Operator) -> Iterator[tuple[int, Block]]:
+        """Pieces of an operator on elements or rows; gives who makes which block."""
+        how = operator.sharding
+        for top, bottom in parts(operator.rows, how.rows):
+            for left, right in parts(operator.columns, how.columns):
+                block = Block(top, bottom, left, right)
+                cycles = operator.cost * block.vectors(self.units.vector)
+                startup = STARTUP_CYCLES + self.units.stages
+                actor = self.graph.actor(self.graph.unit(COMPUTE), cycles, operator.name, "computes", startup)
+                for source in operator.inputs:
+                    if self.levels[operator.name] - self.levels[source] > 1 or not source:
+                        self._send(self._buffer(operator, source, block), block.vectors(self.units.vector), [actor])
+                    else:
+                        self.wishes.append(Wish(source, block, End(actor, STREAMED, False)))
+                yield actor, block
+
+    def _buffer(self, operator: Operator, source: str, block: Block) -> int:
+        """A memory unit that takes a block of what another operator makes; gives the actor that reads from it."""
+        between = self.levels[operator.name] - self.levels[source]
+        samples = max(operator.sharding.samples, between if between > 1 else 0)
+        self._require(operator, samples * block.rows * block.columns)
+        unit, cycles = self.graph.unit(MEMORY), block.vectors(self.units.vector) / self.units.memory_vectors
+        writer = self.graph.actor(unit, cycles, operator.name, "stores")
+        reader = self.graph.actor(unit, cycles, operator.name, "reads", STARTUP_CYCLES)
+        self.graph.send(writer, 1.0, End(reader, samples, True))
+        self.wishes.append(Wish(source, block, End(writer, STREAMED, False)))
+        return reader
+
+    def _weights(self, operator: Operator, block: Block) -> int:
+        """A memory unit that keeps weights; gives the actor that reads them."""
+        elements = block.rows * block.columns
+        self._require(operator, elements)
+        cycles = elements / self.units.vector / self.units.memory_vectors
+        return self.graph.actor(self.graph.unit(MEMORY), cycles, operator.name, "reads weights", STARTUP_CYCLES)
+
+    def _require(self, operator: Operator, elements: float) -> None:
+        needed_B = elements * self.units.word_B
+        if needed_B > self.units.memory_B:
+            raise DoesNotFit(
+                f"a piece of {operator.name} needs {needed_B:,.0f} B in one memory unit, which has "
+                f"{self.units.memory_B:,.0f} B: cut it into more pieces"
+            )
+
+    def _send(self, source: int, cycles: float, readers: Sequence[int]) -> None:
+        """A stream to actors that take it as it comes. Who reads a memory takes as long as the stream does."""
+        self.graph.send(source, cycles, *(End(reader, STREAMED, False) for reader in readers))
+        member = self.graph.actors[source]
+        if member.task.startswith("reads"):
+            busy = max(member.cycles, cycles / self.units.memory_vectors)
+            self.graph.actors[source] = member._replace(cycles=busy)
+
+    def _generator(self, operator: str, task: str, vectors: float) -> int:
+        """An address generator, which shares a channel of the memory outside with others."""
+        channel = f"channel {self.generators % self.units.channels}"
+        self.generators += 1
+        cycles = vectors / self.units.channel_vectors
+        return self.graph.actor(self.graph.unit(PORT), cycles, operator, task, STARTUP_CYCLES, channel)
+
+    def _store(self, operator: Operator) -> None:
+        """Address generators that take away what an operator makes: at most so many as there are channels."""
+        blocks = self.made[operator.name]
+        for low, high in parts(len(blocks), min(len(blocks), self.units.channels)):
+            vectors = sum(block.vectors(self.units.vector) for _, block in blocks[low:high])
+            actor = self._generator(operator.name, "stores outside", vectors)
+            for maker, block in blocks[low:high]:
+                self.graph.send(maker, block.vectors(self.units.vector), End(actor, STREAMED, False))
+
+    def _load(self) -> None:
+        """Address generators for every block from outside that somebody wants."""
+        blocks = dict.fromkeys(wish.block for wish in self.wishes if not wish.source)
+        self.made[""] = [(self._generator("", "loads", block.vectors(self.units.vector)), block) for block in blocks]
+
+    def _connect(self) -> None:
+        """Streams from who makes blocks to who wants parts of them; what several want is sent once."""
+        ends: dict[tuple[int, Block], list[End]] = {}
+        for wish in self.wishes:
+            for maker, block in self.made[wish.source]:
+                common = block.overlap(wish.block)
+                if common.rows and common.columns and (wish.source or block == wish.block):
+                    ends.setdefault((maker, common), []).append(wish.end)
+        for (maker, block), readers in ends.items():
+            self.graph.send(maker, block.vectors(self.units.vector), *readers)
+
+
+def bound_cycles(units: Units, operators: Sequence[Operator], graph: UnitGraph) -> float:
+    """Cycles of a sample if every operator kept its compute units busy: the slowest of all decides.
+
+    Source: the paper's normalisation, the FLOPs of the slowest stage over the peak of its compute units.
+    """
+    busy = {operator.name: 0 for operator in operators}
+    for member in graph.actors:
+        if member.task in ("multiplies", "computes"):
+            busy[member.operator] += 1
+    peak = {True: 2.0 * units.lanes * units.stages, False: float(units.vector)}
+    return max(each.flops / (busy[each.name] * peak[each.inner > 0]) for each in operators)
