@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 FREE = "#f2f2f2"
+LEGEND = "squares compute, circles store, triangles reach memory outside; lines as thick and dark as a link is busy"
 SHIFT = 0.07
 """How far apart the two directions of a link are drawn."""
 
@@ -24,6 +25,7 @@ def draw(placement: Placement, block: str, stem: Path) -> list[Path]:
     size = (1.6 + 0.42 * fabric.columns, 1.4 + 0.42 * fabric.rows)
     with styled_figure(size, f"{block} on {placement.entry.name}", "") as figure:
         axes = figure.add_subplot()
+        axes.set_title(LEGEND)
         _links(axes, placement)
         _units(axes, placement)
         axes.set_xlim(-0.6, fabric.columns - 0.4)
@@ -41,7 +43,7 @@ def _units(axes: "Axes", placement: Placement) -> None:
     for member in placement.graph.actors:
         owner.setdefault(int(placement.site[member.unit]), member.operator or "input")
     names = list(dict.fromkeys(owner.values()))
-    colours = {name: PALETTE[number % len(PALETTE)] for number, name in enumerate(names)}
+    colours = {name: _colour(number) for number, name in enumerate(names)}
     for site in range(fabric.rows * fabric.columns):
         kind = kind_of(fabric, site)
         marker = "s" if kind == COMPUTE else "o" if kind == MEMORY else "^"
@@ -50,6 +52,15 @@ def _units(axes: "Axes", placement: Placement) -> None:
         axes.plot(column, row, marker, color=colour, markeredgecolor="#666666", markeredgewidth=0.4, markersize=9)
     handles = [Line2D([], [], marker="s", linestyle="", color=colours[name], label=name) for name in names]
     axes.legend(handles=handles, loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
+
+
+def _colour(number: int) -> tuple[float, ...]:
+    """A colour of the palette; once it is used up, the same again, paler every time."""
+    from matplotlib.colors import to_rgb
+
+    rounds, place = divmod(number, len(PALETTE))
+    strength = 0.5**rounds
+    return tuple(1.0 - strength * (1.0 - share) for share in to_rgb(PALETTE[place]))
 
 
 def _links(axes: "Axes", placement: Placement) -> None:
