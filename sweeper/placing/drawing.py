@@ -54,13 +54,13 @@ def _units(axes: "Axes", placement: Placement) -> None:
     axes.legend(handles=handles, loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
 
 
-def _colour(number: int) -> tuple[float, ...]:
+def _colour(number: int) -> tuple[float, float, float]:
     """A colour of the palette; once it is used up, the same again, paler every time."""
     from matplotlib.colors import to_rgb
 
     rounds, place = divmod(number, len(PALETTE))
-    strength = 0.5**rounds
-    return tuple(1.0 - strength * (1.0 - share) for share in to_rgb(PALETTE[place]))
+    red, green, blue = (1.0 - 0.5**rounds * (1.0 - share) for share in to_rgb(PALETTE[place]))
+    return red, green, blue
 
 
 def _links(axes: "Axes", placement: Placement) -> None:
