@@ -123,8 +123,21 @@ def test_blocks_have_in_common_what_both_have() -> None:
 
 
 def test_a_piece_that_no_memory_unit_holds_is_refused() -> None:
-    with pytest.raises(DoesNotFit, match=r"a piece of product needs 2,048 B in one memory unit, which has 1,000 B"):
-        Cutting(replace(UNITS, memory_B=1000.0), gemm(16, 16, 32, Sharding())).cut()
+    with pytest.raises(DoesNotFit, match=r"a piece of product needs 2,048 B in one memory unit, which has 1,500 B"):
+        Cutting(replace(UNITS, memory_B=1500.0), gemm(16, 16, 32, Sharding())).cut()
+
+
+def test_scores_read_all_keys_of_the_heads_that_they_read_queries_of() -> None:
+    operator = Operator("x", 8, 4 * 10, 3, batch=4, transposed=True, sharding=Sharding(2, 2))
+    for piece in pieces(operator):
+        assert piece.right == Block(0, 10, piece.left.left, piece.left.right)
+
+
+def test_the_slowest_operator_decides_the_bound() -> None:
+    operators = block("ffn", {}, {})
+    graph = Cutting(UNITS, operators).cut()
+    alone = [bound_cycles(UNITS, [operator], Cutting(UNITS, [operator]).cut()) for operator in operators[:1]]
+    assert bound_cycles(UNITS, operators, graph) >= max(alone) > 0.0
 
 
 def test_cycles_of_a_burst_are_whole() -> None:

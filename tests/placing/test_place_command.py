@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from kernels.placement.fabric import kind_of
 from sweeper.cli import main
 from sweeper.library.library import Library, builtin_specs
-from sweeper.placing.account import account, busy_actors, busy_resources, resource_name
+from sweeper.placing.account import Part, account, busy_actors, busy_resources, resource_name
 from sweeper.placing.blocks import block
 from sweeper.placing.cutting import Cutting, bound_cycles
 from sweeper.placing.place import Placement, placed, sites_of, units_of
@@ -35,6 +35,15 @@ def test_the_parts_of_a_sample_add_up_and_nothing_is_faster_than_the_bound() -> 
         assert sum(found["cycles"].values()) == pytest.approx(found["interval_cycles"])
         assert all(cycles >= 0.0 for cycles in found["cycles"].values())
         assert 0.0 < found["share_of_bound"] <= 1.0
+
+
+def test_what_a_lane_takes_beyond_the_pieces_is_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    found, bound = placement("gemm")
+    piece = busy_actors(found)[0].cycles
+    monkeypatch.setattr("sweeper.placing.account.busy_resources", lambda placement: [Part("lane", piece + 5.0)])
+    cycles = account(found, bound)["cycles"]
+    assert cycles["shared lanes and ports"] == 5.0
+    assert sum(cycles.values()) == pytest.approx(found.rate.interval_cycles)
 
 
 def test_units_lie_on_sites_of_their_kind_and_one_seed_gives_one_answer() -> None:
