@@ -43,7 +43,12 @@ def ffn(rows: int, hidden: int, feed_forward: int, sharding: Sharding) -> list[O
 
 
 def mha(rows: int, hidden: int, heads: int, sharding: Sharding) -> list[Operator]:
-    """Attention of some heads over the rows of a sample, with its four projections, what came in added, and a norm."""
+    """Attention of some heads over the rows of a sample, with its four projections, what came in added, and a norm.
+
+    Raises UsageFault unless each piece has whole heads of one size.
+    """
+    if hidden % heads or heads % min(sharding.columns, heads):
+        raise UsageFault(f"hidden must be a multiple of {heads} heads, and heads one of the pieces along columns")
     by_rows = Sharding(sharding.rows, samples=sharding.samples)
     by_heads = Sharding(sharding.rows, min(sharding.columns, heads), samples=sharding.samples)
     projections = [Operator(name, rows, hidden, hidden, sharding=sharding) for name in ("query", "key", "value")]
@@ -100,4 +105,11 @@ def block(name: str, sizes: Mapping[str, int], shards: Mapping[str, int]) -> lis
                 raise UsageFault(unknown(what, key, known))
     how = {**SHARDS, **shards}
     sharding = Sharding(how["rows"], how["columns"], how["inner"], how["samples"])
-    return kind.make(**{**kind.sizes, **sizes}, sharding=sharding)
+    operators = kind.make(**{**kind.sizes, **sizes}, sharding=sharding)
+    for each in operators:
+        cut, wide = each.sharding, each.batch if each.batch > 1 else each.columns
+        if cut.rows > each.rows or cut.columns > wide or (each.inner and cut.inner > each.inner):
+            raise UsageFault(
+                f"{each.name} has fewer rows, columns or inner elements than pieces: use a smaller --shard"
+            )
+    return operators

@@ -90,6 +90,9 @@ def test_the_command_says_where_the_cycles_go_and_draws(tmp_path: Path) -> None:
         (["gemm", "--fabric", "plasticin"], "plasticine"),
         (["gemm", "--shard", "rows=16", "--shard", "columns=16"], "does not fit on plasticine: it needs 256 of 64"),
         (["gemm", "--size", "inner=65536"], "a piece of product needs"),
+        (["gemm", "--size", "rows=3", "--shard", "rows=4"], "product has fewer rows, columns or inner elements"),
+        (["mha", "--size", "hidden=130"], "hidden must be a multiple of 4 heads"),
+        (["mha", "--shard", "columns=3"], "heads one of the pieces along columns"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_placed_is_one_clear_error(arguments: list[str], words: str, tmp_path: Path) -> None:
