@@ -60,9 +60,13 @@ def save_figure(figure: "Figure", stem: Path) -> list[Path]:
 
 
 def save_picture(figure: "Figure", path: Path) -> Path:
-    """Write the figure in the format that the path ends in. Gives the path."""
+    """Write the figure in the format that the path ends in. Gives the path.
+
+    A figure is laid out for the first of its files, which takes as long as drawing it; the others keep that layout.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, metadata=FORMATS[path.suffix.lstrip(".")])
+    figure.set_layout_engine("none")
     return path
 
 

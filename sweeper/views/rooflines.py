@@ -53,13 +53,22 @@ def roofline_figure(frame: Frame, directory: str | Path, study: str = "") -> lis
         down = -(-len(shown) // across)
         title = f"{label(workload)}: hierarchical roofline of one chip"
         with styled_figure(((4.6 if across > 1 else 7.2) * across, 1.6 + 3.4 * down), title, study) as figure:
-            panels = figure.subplots(down, across, squeeze=False).ravel()
+            grid = figure.subplots(down, across, squeeze=False, sharex=True, sharey=True)
+            panels = grid.ravel()
             kinds = sorted(table["partitioning"].unique())
             colours = dict(zip(kinds, cycle(PALETTE)))
-            for panel, system in zip(panels, shown):
-                mine = table.filter(*(pl.col(name) == part for name, part in zip(("chip", *SYSTEM_COLUMNS), system)))
-                _roofline(panel, mine, colours)
+            of_each = [
+                table.filter(*(pl.col(name) == part for name, part in zip(("chip", *SYSTEM_COLUMNS), system)))
+                for system in shown
+            ]
+            ends = _ends(pl.concat(of_each))
+            for panel, system, mine in zip(panels, shown, of_each):
+                _roofline(panel, mine, colours, ends)
                 panel.set_title(", ".join(label(part) for part in system), loc="left")
+            for panel in grid[:, 0]:
+                panel.set_ylabel("TFLOP/s per chip")
+            for panel in grid[-1]:
+                panel.set_xlabel("FLOP per byte")
             for panel in panels[len(shown) :]:
                 panel.set_axis_off()
             left_out = systems.height - len(shown)
@@ -70,19 +79,34 @@ def roofline_figure(frame: Frame, directory: str | Path, study: str = "") -> lis
     return files
 
 
-def _roofline(panel: "Axes", points: pl.DataFrame, colours: Mapping[str, str]) -> None:
-    """Draw the roofs of a system and its points, each at both intensities."""
+def _roofs(points: pl.DataFrame) -> pl.DataFrame:
+    """What bounds each point: the rate of compute, and per other roof the bytes that it moves in a second."""
     flop = pl.col("attained_flops") * pl.col("graph_time_s")
-    roofs = points.select(
+    return points.select(
         (flop / pl.col("graph_compute_time_s")).alias("compute"),
         *((flop / pl.col(f"graph_{what}_time_s") / _intensity(what)).alias(what) for what in ROOFS),
     )
+
+
+def _ends(points: pl.DataFrame) -> tuple[float, float]:
+    """The least and the largest intensity that a picture of the points shows: their own, and those of the ridges."""
+    roofs = _roofs(points)
+    shown = pl.concat(
+        [points.select(_intensity(what).alias("each")) for what in ROOFS]
+        + [roofs.select((pl.col("compute") / pl.col(what)).alias("each")) for what in ROOFS]
+    )["each"]
+    shown = shown.filter(shown.is_finite() & (shown > 0.0))
+    if shown.is_empty():
+        return 0.4, 2.5e3
+    return 0.4 * float(shown.min()), 2.5 * float(shown.max())  # type: ignore[arg-type]
+
+
+def _roofline(panel: "Axes", points: pl.DataFrame, colours: Mapping[str, str], ends: tuple[float, float]) -> None:
+    """Draw the roofs of a system and its points, each at both intensities, between two ends of intensity."""
+    roofs = _roofs(points)
     intensities = points.select(_intensity(what).alias(what) for what in ROOFS)
-    finite = [value for what in ROOFS for value in intensities[what] if 0.0 < value < np.inf]
     top = float(roofs["compute"].max())  # type: ignore[arg-type]
     rates = {what: sorted({float(f"{rate:.4g}") for rate in roofs[what] if 0.0 < rate < np.inf}) for what in ROOFS}
-    ridges = [top / rate for slopes in rates.values() for rate in slopes]
-    ends = np.array([0.4 * min([*finite, *ridges], default=1.0), 2.5 * max([*finite, *ridges], default=1e3)])
     panel.axhline(top / TERA, color="black", linewidth=1.0)
     panel.annotate(f"compute {three_digits(top / TERA)} TFLOP/s", (0.02, top / TERA), (0.0, 2.0),
                    ("axes fraction", "data"), textcoords="offset points", fontsize=7.0)  # fmt: skip
@@ -96,7 +120,8 @@ def _roofline(panel: "Axes", points: pl.DataFrame, colours: Mapping[str, str]) -
                       color=[colours[kind] for kind in points["partitioning"]])  # fmt: skip
     for rate, pair, kind in zip(points["attained_flops"] / TERA, intensities.iter_rows(), points["partitioning"]):
         panel.plot(pair, (rate, rate), color=colours[kind], linewidth=0.8, linestyle=":", zorder=2)
-    panel.set(xscale="log", yscale="log", xlim=ends, xlabel="FLOP per byte", ylabel="TFLOP/s per chip")
+    panel.set(xscale="log", yscale="log", xlim=ends)
+    panel.minorticks_off()
     panel.grid(color="#DDDDDD", linewidth=0.5)
     panel.set_axisbelow(True)
 
