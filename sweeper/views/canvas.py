@@ -55,18 +55,21 @@ def picture_stem(directory: str | Path, picture: str, workload: str) -> Path:
 
 
 def save_figure(figure: "Figure", stem: Path) -> list[Path]:
-    """Write the figure in every format, without dates and versions. Gives the paths."""
-    return [save_picture(figure, stem.with_name(f"{stem.name}.{kind}")) for kind in FORMATS]
-
-
-def save_picture(figure: "Figure", path: Path) -> Path:
-    """Write the figure in the format that the path ends in. Gives the path.
+    """Write the figure in every format, without dates and versions. Gives the paths.
 
     A figure is laid out for the first of its files, which takes as long as drawing it; the others keep that layout.
     """
+    files = []
+    for kind in FORMATS:
+        files.append(save_picture(figure, stem.with_name(f"{stem.name}.{kind}")))
+        figure.set_layout_engine("none")
+    return files
+
+
+def save_picture(figure: "Figure", path: Path) -> Path:
+    """Write the figure in the format that the path ends in. Gives the path."""
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, metadata=FORMATS[path.suffix.lstrip(".")])
-    figure.set_layout_engine("none")
     return path
 
 
