@@ -18,8 +18,6 @@ from sweeper.placing.graph import BURSTS, UnitGraph
 SAMPLES = 64
 """Samples after which a simulation ends, steady or not."""
 KINDS = ("compute units", "memory units", "address generators")
-WORD_B = 2.0
-"""Bytes of an element."""
 PRICES = Prices(1.0, 0.01)
 """The usual cost function of the placer."""
 COOLING = (1.0, 1e-3)
@@ -27,18 +25,22 @@ COOLING = (1.0, 1e-3)
 
 
 def units_of(fabric: Entry) -> Units:
-    """What the units of a fabric do."""
+    """What the units of a fabric do. Raises DoesNotFit where no word fits into a vector."""
     value = {name: entry.number for name, entry in fabric.values.items()}
+    if value["vector"] < value["word"]:
+        raise DoesNotFit(
+            f"{fabric.name}: a vector of {value['vector']:g} B has no room for a word of {value['word']:g} B"
+        )
     per_cycle_B = value["dram_bandwidth"] / value["frequency"] / value["dram_channels"]
     return Units(
-        int(value["vector"] / WORD_B),
+        int(value["vector"] / value["word"]),
         int(value["compute_lanes"]),
         int(value["compute_stages"]),
         value["memory_capacity"],
         int(value["memory_vectors"]),
         int(value["dram_channels"]),
         per_cycle_B / value["vector"],
-        WORD_B,
+        value["word"],
     )
 
 

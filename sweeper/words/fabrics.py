@@ -10,6 +10,7 @@ FABRIC = vocabulary(
     ports=whole("ports from a unit into its switch, and as many back", ARRAY),
     hop_cycles=whole("cycles from one switch to the next", ARRAY),
     queue_bursts=whole("bursts that a queue behind a lane holds, per virtual channel", ARRAY),
+    word=Attribute("B", "bytes of an element"),
     vector=Attribute("B", "bytes that a lane carries per cycle"),
     compute_lanes=whole("rows of a compute unit's array: elements of a vector that it takes per cycle", ARRAY),
     compute_stages=whole("columns of a compute unit's array: stages of its pipeline", ARRAY),

@@ -1,6 +1,7 @@
 """`sweeper place`: answers, pictures, and one clear error for what it cannot place."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from sweeper.cli import main
 from sweeper.library.library import Library, builtin_specs
 from sweeper.placing.account import Part, account, busy_actors, busy_resources, resource_name
 from sweeper.placing.blocks import block
-from sweeper.placing.cutting import Cutting, bound_cycles
+from sweeper.placing.cutting import Cutting, DoesNotFit, bound_cycles
 from sweeper.placing.place import Placement, placed, sites_of, units_of
 
 LIBRARY = Library.load([builtin_specs()])
@@ -44,6 +45,16 @@ def test_what_a_lane_takes_beyond_the_pieces_is_counted_once(monkeypatch: pytest
     cycles = account(found, bound)["cycles"]
     assert cycles["shared lanes and ports"] == 5.0
     assert sum(cycles.values()) == pytest.approx(found.rate.interval_cycles)
+
+
+def test_words_are_those_of_the_fabric() -> None:
+    plasticine = LIBRARY.find("fabric", "plasticine")
+    assert [units_of(LIBRARY.find("fabric", name)).vector for name in ("plasticine", "sn10_like")] == [16, 32]
+    narrow = {**plasticine.values, "vector": plasticine.values["word"]}
+    assert units_of(replace(plasticine, values=narrow)).vector == 1
+    wide = {**plasticine.values, "word": replace(plasticine.values["vector"], number=65.0)}
+    with pytest.raises(DoesNotFit, match="plasticine: a vector of 64 B has no room for a word of 65 B"):
+        units_of(replace(plasticine, values=wide))
 
 
 def test_units_lie_on_sites_of_their_kind_and_one_seed_gives_one_answer() -> None:
