@@ -29,7 +29,8 @@ def units_of(fabric: Entry) -> Units:
     value = {name: entry.number for name, entry in fabric.values.items()}
     if value["vector"] < value["word"]:
         raise DoesNotFit(
-            f"{fabric.name}: a vector of {value['vector']:g} B has no room for a word of {value['word']:g} B"
+            f"{fabric.name}: a vector of {value['vector']:g} B has no room for a word of {value['word']:g} B: "
+            "use a longer vector or a shorter word"
         )
     per_cycle_B = value["dram_bandwidth"] / value["frequency"] / value["dram_channels"]
     return Units(

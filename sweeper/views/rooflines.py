@@ -67,8 +67,9 @@ def roofline_figure(frame: Frame, directory: str | Path, study: str = "") -> lis
                 panel.set_title(", ".join(label(part) for part in system), loc="left")
             for panel in grid[:, 0]:
                 panel.set_ylabel("TFLOP/s per chip")
-            for panel in grid[-1]:
+            for panel in panels[max(len(shown) - across, 0) : len(shown)]:
                 panel.set_xlabel("FLOP per byte")
+                panel.tick_params(labelbottom=True)
             for panel in panels[len(shown) :]:
                 panel.set_axis_off()
             left_out = systems.height - len(shown)
@@ -94,11 +95,11 @@ def _ends(points: pl.DataFrame) -> tuple[float, float]:
     shown = pl.concat(
         [points.select(_intensity(what).alias("each")) for what in ROOFS]
         + [roofs.select((pl.col("compute") / pl.col(what)).alias("each")) for what in ROOFS]
-    )["each"]
-    shown = shown.filter(shown.is_finite() & (shown > 0.0))
-    if shown.is_empty():
+    )["each"].to_numpy()
+    shown = shown[np.isfinite(shown) & (shown > 0.0)]
+    if not shown.size:
         return 0.4, 2.5e3
-    return 0.4 * float(shown.min()), 2.5 * float(shown.max())  # type: ignore[arg-type]
+    return 0.4 * float(shown.min()), 2.5 * float(shown.max())
 
 
 def _roofline(panel: "Axes", points: pl.DataFrame, colours: Mapping[str, str], ends: tuple[float, float]) -> None:

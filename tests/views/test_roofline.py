@@ -135,3 +135,18 @@ def test_a_graph_cut_into_stages_counts_the_work_of_the_slowest(tmp_path: Path) 
     for row in (cut, whole):
         work = row["attained_flops"] * row["graph_time_s"]
         assert work == pytest.approx(row["graph_compute_time_s"] * row["attainable_flops"], rel=1e-12)
+
+
+@pytest.mark.parametrize("count", [1, 3, 4, 5, 16])
+def test_the_lowest_panel_of_each_column_has_its_axis(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = frame("dfmodel_published").filter(pl.col("workload") == "gpt3_1t", pl.col("feasible"))
+    systems = table.select("chip", "memory", "link").unique(maintain_order=True).head(count)
+    drawn = []
+    monkeypatch.setattr(rooflines, "save_figure", lambda figure, stem: drawn.append(figure) or [])
+    roofline_figure(table.join(systems, on=systems.columns, how="semi"), "unwritten")
+    panels = [panel for panel in drawn[0].axes if panel.axison]
+    assert len(panels) == count
+    named = [bool(panel.get_xlabel()) for panel in panels]
+    labelled = [panel.xaxis.get_tick_params()["labelbottom"] for panel in panels]
+    assert named == labelled == [number + 4 >= count for number in range(count)]
+    assert len({panel.get_xlim() for panel in panels}) == 1
