@@ -7,7 +7,6 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
-RIVALS := $(VENV)/.rivals
 
 STUDIES := specs/studies/dfmodel_published.yaml specs/studies/dse80.yaml
 
@@ -19,7 +18,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup sweep figures test test-quick test-nightly mutate lint format bench bench-figures lock clean
+.PHONY: help setup sweep figures placement test test-quick test-nightly mutate lint format bench bench-figures lock clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,6 +38,10 @@ sweep: $(STAMP)  ## run the two example studies on a local Ray and show their re
 figures: $(STAMP)  ## evaluate the case studies and draw them into results/case_studies
 	$(BIN)/python -m replications.case_figures
 	$(BIN)/python -m replications.pathfinding_figures
+
+placement: $(STAMP)  ## label placements, train cost models and compare them (two cores: some 90 minutes; resumes)
+	$(BIN)/sweeper run placements --backend ray
+	$(BIN)/sweeper fit-placement placements --backend ray
 
 test: $(STAMP)  ## run the tests in two processes (ARGS="-k name" selects)
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
@@ -62,10 +65,10 @@ format: $(STAMP)  ## let ruff fix and format what it can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(RIVALS)  ## measure sweeper and its rivals; exit 1 if a part cannot be measured (ARGS="--only peer")
+bench: $(STAMP)  ## measure sweeper and its rivals; exit 1 if a part cannot be measured (ARGS="--only peer")
 	$(BIN)/python -m benchmarks $(ARGS)
 
-bench-figures: $(RIVALS)  ## measure everything, and write the figures of README.md and docs/speed.md
+bench-figures: $(STAMP)  ## measure everything, and write the figures of README.md and docs/speed.md
 	$(BIN)/python -m benchmarks --json benchmarks/figures.json
 	$(BIN)/python -m benchmarks.report
 
@@ -76,15 +79,10 @@ $(STAMP): requirements.lock pyproject.toml
 	  || { echo "no usable interpreter behind PYTHON=$(PYTHON)" >&2; exit 2; }
 	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null \
 	  || { echo "$(PYTHON) has no venv module; on Debian and Ubuntu: apt install python3-venv" >&2; exit 2; }
-	@echo "creating $(VENV) with $$($(PYTHON) --version): about 300 MB to download, 1 GB on disk"
+	@echo "creating $(VENV) with $$($(PYTHON) --version): about 450 MB to download, 1.5 GB on disk"
 	@$(PYTHON) -m venv $(VENV)
 	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pip install -q --require-hashes --only-binary :all: -r requirements.lock
 	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pip install -q --no-deps --no-build-isolation -e .
-	@touch $@
-
-# JAX, which only the benchmarks compare with: some 100 MB.
-$(RIVALS): $(STAMP) requirements-bench.lock
-	@$(BIN)/python -m pip install -q --require-hashes --only-binary :all: -r requirements-bench.lock
 	@touch $@
 
 # For maintainers; needs uv.  uv.lock stays out of git, and requirements.lock carries hashes but no addresses.
@@ -93,7 +91,6 @@ lock:  ## write requirements.lock anew from pyproject.toml (needs uv; ARGS=--upg
 	uv export -q --frozen --extra dev --no-emit-project --no-header --no-annotate -o requirements.lock.tmp
 	@if grep -nE '://|^-' requirements.lock.tmp; then echo "an address or option in the lock: not taken" >&2; exit 1; fi
 	mv requirements.lock.tmp requirements.lock
-	echo jax | uv pip compile -q --universal --generate-hashes --no-annotate --no-header -c requirements.lock - -o requirements-bench.lock
 
 clean:  ## remove .venv, caches and build outputs; results/ stays
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .numba_cache

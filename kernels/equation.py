@@ -22,6 +22,11 @@ the address of one, and its wrapper for that would take a tenth of the compilati
 
 compiled = njit(**JIT)
 
+borrowing = njit(**JIT, _nrt=False)
+"""The same for functions that get arrays and neither make, return nor keep any. References are not counted in them:
+each field that is taken from a record of arrays would be counted by two atomic steps, which take more time than most of
+what is done with it."""
+
 
 @dataclass(frozen=True)
 class Output:

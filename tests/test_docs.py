@@ -28,7 +28,7 @@ from sweeper.words.attributes import Attribute
 from sweeper.words.defaults import CHOICE_DEFAULTS, SWITCH_DEFAULTS
 from sweeper.words.numbers import NUMBERS
 from sweeper.words.system import ATTRIBUTES
-from tests.places import ROOT
+from tests.places import ROOT, STUDIES
 from tests.support.fake_plan import FakePlan
 
 DOCUMENTS = [
@@ -36,7 +36,6 @@ DOCUMENTS = [
     *sorted((ROOT / "docs").glob("*.md")),
     *(ROOT / folder / "README.md" for folder in ("specs", "results", "tests/data", "replications/data")),
 ]
-STUDIES = sorted((builtin_specs() / "studies").glob("*.yaml"))
 README = ROOT / "README.md"
 MOST_README_LINES = 150
 ASSUMPTIONS = (ROOT / "docs" / "assumptions.md").read_text(encoding="utf-8")

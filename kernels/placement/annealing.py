@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kernels.draws import uniform
-from kernels.equation import compiled
+from kernels.equation import borrowing, compiled
 from kernels.placement.fabric import Fabric, kind_of, links, neighbour
 from kernels.placement.routing import next_link
 
@@ -55,7 +55,7 @@ class Board(NamedTuple):
     seen: np.ndarray
 
 
-@compiled
+@borrowing
 def pick(key: np.uint64, draw: int, count: int) -> int:
     """A number below `count`, by chance."""
     return min(int(uniform(key, float(draw)) * count), count - 1)
@@ -84,7 +84,7 @@ def scattered(fabric: Fabric, kinds: np.ndarray, key: np.uint64) -> np.ndarray:
     return site
 
 
-@compiled
+@borrowing
 def passed(fabric: Fabric, nets: Nets, stream: int, board: Board, prices: Prices, sign: float, mark: int) -> float:
     """Put a stream on the links of its tree (`sign` 1), or take it off (-1); returns how the cost changes.
 
@@ -119,7 +119,7 @@ def touching(nets: Nets, units: int) -> tuple[np.ndarray, np.ndarray]:
     return first, streams[:size]
 
 
-@compiled
+@borrowing
 def swap(board: Board, unit: int, target: int) -> int:
     """Put a unit on a site, and whoever is there on its own; returns the site that it has left."""
     left, other = board.site[unit], board.unit[target]
@@ -139,7 +139,7 @@ def board_of(fabric: Fabric, site: np.ndarray) -> Board:
     return Board(site.copy(), unit, np.zeros(links(fabric)), np.zeros(links(fabric), np.int64))
 
 
-@compiled
+@borrowing
 def affected(first: np.ndarray, streams: np.ndarray, unit: int, other: int, seen: np.ndarray, found: np.ndarray) -> int:
     """Write the streams of one or two units (`other` -1: none), each once; returns how many they are."""
     count = 0
@@ -154,7 +154,7 @@ def affected(first: np.ndarray, streams: np.ndarray, unit: int, other: int, seen
     return count
 
 
-@compiled
+@borrowing
 def all_passed(
     fabric: Fabric, nets: Nets, moved: np.ndarray, board: Board, prices: Prices, sign: float, marks: np.ndarray
 ) -> float:

@@ -1,40 +1,61 @@
-"""A heap of events in time: whole numbers, so that no two machines order them differently."""
+"""A wheel of events: a slot for every cycle of a turn, so that an event costs the same however many wait.
+
+Events of one time have no order; what happens must not depend on it.
+"""
+
+from typing import NamedTuple
 
 import numpy as np
 
-from kernels.equation import compiled
+from kernels.equation import borrowing, compiled
+
+
+class Wheel(NamedTuple):
+    """First event of every slot, next event behind each (-1: none), what it is; and, in `spare`, the first place that
+    is free."""
+
+    first: np.ndarray
+    behind: np.ndarray
+    code: np.ndarray
+    spare: np.ndarray
 
 
 @compiled
-def push(heap: np.ndarray, count: int, key: int) -> int:
-    """Add a key to the first `count` entries of a heap; returns how many there are then."""
-    at = count
-    while at > 0 and heap[(at - 1) // 2] > key:
-        heap[at] = heap[(at - 1) // 2]
-        at = (at - 1) // 2
-    heap[at] = key
-    return count + 1
+def wheel(longest: int, most: int) -> Wheel:
+    """A wheel for so many events at most, of which none is further away than `longest` cycles."""
+    slots = 1
+    while slots <= longest:
+        slots *= 2
+    behind = np.arange(1, most + 1)
+    return Wheel(np.full(slots, -1), behind, np.zeros(most, np.int64), np.zeros(1, np.int64))
 
 
-@compiled
-def pop(heap: np.ndarray, count: int) -> int:
-    """Remove the smallest key, `heap[0]`; returns how many there are then.
+@borrowing
+def add(events: Wheel, time: int, code: int) -> None:
+    """Let an event happen at a time."""
+    slot, place = time & (len(events.first) - 1), events.spare[0]
+    events.spare[0] = events.behind[place]
+    events.code[place], events.behind[place] = code, events.first[slot]
+    events.first[slot] = place
 
-    >>> heap = np.array([3, 5, 4])
-    >>> pop(heap, 3), heap[:2].tolist()
-    (2, [4, 5])
+
+@borrowing
+def due(events: Wheel, time: int) -> bool:
+    """Whether an event of a time waits."""
+    return bool(events.first[time & (len(events.first) - 1)] >= 0)
+
+
+@borrowing
+def take(events: Wheel, time: int) -> int:
+    """Remove an event of a time; there must be one.
+
+    >>> events = wheel(4, 2)
+    >>> add(events, 3, 7)
+    >>> due(events, 2), due(events, 3), take(events, 3), due(events, 3)
+    (False, True, 7, False)
     """
-    count -= 1
-    key, at = heap[count], 0
-    while True:
-        child = 2 * at + 1
-        if child >= count:
-            break
-        if child + 1 < count and heap[child + 1] < heap[child]:
-            child += 1
-        if heap[child] >= key:
-            break
-        heap[at] = heap[child]
-        at = child
-    heap[at] = key
-    return count
+    slot = time & (len(events.first) - 1)
+    place = events.first[slot]
+    events.first[slot], events.behind[place] = events.behind[place], events.spare[0]
+    events.spare[0] = place
+    return events.code[place]

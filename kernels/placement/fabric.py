@@ -8,7 +8,7 @@ Source: Prabhakar et al., Plasticine (ISCA 2017), figure 5; Prabhakar et al., SN
 
 from typing import NamedTuple
 
-from kernels.equation import compiled
+from kernels.equation import borrowing
 
 COMPUTE, MEMORY, PORT = range(3)
 """Kinds of units; a port is an address generator, the way to what lies outside."""
@@ -26,7 +26,7 @@ class Fabric(NamedTuple):
     ports: int
 
 
-@compiled
+@borrowing
 def kind_of(fabric: Fabric, site: int) -> int:
     """Kind of the unit at a site.
 
@@ -39,7 +39,7 @@ def kind_of(fabric: Fabric, site: int) -> int:
     return COMPUTE if (row + column) % 2 == 0 else MEMORY
 
 
-@compiled
+@borrowing
 def neighbour(fabric: Fabric, site: int, side: int) -> int:
     """The site next to another one."""
     if side == EAST:
@@ -49,31 +49,31 @@ def neighbour(fabric: Fabric, site: int, side: int) -> int:
     return site + fabric.columns if side == SOUTH else site - fabric.columns
 
 
-@compiled
+@borrowing
 def links(fabric: Fabric) -> int:
     """Links of all switches; those that would leave the fabric are counted too."""
     return 4 * fabric.rows * fabric.columns
 
 
-@compiled
+@borrowing
 def resources(fabric: Fabric) -> int:
     """Lanes of all links, then ports out of the units, then ports into them."""
     return links(fabric) * fabric.lanes + 2 * fabric.rows * fabric.columns * fabric.ports
 
 
-@compiled
+@borrowing
 def lane(fabric: Fabric, link: int, number: int) -> int:
     """Resource of a lane."""
     return link * fabric.lanes + number
 
 
-@compiled
+@borrowing
 def port_out(fabric: Fabric, site: int, number: int) -> int:
     """Resource of a port from a unit into its switch."""
     return links(fabric) * fabric.lanes + site * fabric.ports + number
 
 
-@compiled
+@borrowing
 def port_in(fabric: Fabric, site: int, number: int) -> int:
     """Resource of a port from a switch into its unit."""
     return port_out(fabric, fabric.rows * fabric.columns, 0) + site * fabric.ports + number

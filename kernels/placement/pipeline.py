@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kernels.equation import compiled
+from kernels.equation import borrowing, compiled
 
 
 class Actors(NamedTuple):
@@ -137,7 +137,7 @@ def pipeline(actors: Actors, streams: Streams, sinks: Sinks, hops: Hops, setting
     return Pipeline(actors, streams, sinks, hops, setting, links, servers)
 
 
-@compiled
+@borrowing
 def room(line: Pipeline, actor: int) -> int:
     """Results of one stream that an actor may have under way: enough that it need not wait for the first to leave."""
     return 2 + -(-line.actors.startup[actor] // line.actors.work[actor])

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kernels.equation import compiled
+from kernels.equation import borrowing, compiled
 from kernels.placement.fabric import (
     EAST,
     NORTH,
@@ -50,7 +50,7 @@ class Trees(NamedTuple):
 OUT, IN = -1, -2
 
 
-@compiled
+@borrowing
 def next_link(fabric: Fabric, here: int, there: int, channel: int) -> int:
     """Link on the way to another site: along the row first on channel 0, along the column first on channel 1."""
     across = there % fabric.columns - here % fabric.columns
@@ -62,7 +62,7 @@ def next_link(fabric: Fabric, here: int, there: int, channel: int) -> int:
     return 4 * here + side
 
 
-@compiled
+@borrowing
 def tree(
     fabric: Fabric, source: int, sites: np.ndarray, channel: int, parent: np.ndarray, link: np.ndarray, sink: np.ndarray
 ) -> int:
@@ -90,7 +90,7 @@ def tree(
     return count
 
 
-@compiled
+@borrowing
 def longest(fabric: Fabric) -> int:
     """Hops between two sites at most, with both ports."""
     return fabric.rows + fabric.columns + 1
@@ -150,7 +150,7 @@ def travels(source: int, sites: np.ndarray) -> bool:
     return bool((sites != source).any())
 
 
-@compiled
+@borrowing
 def add_load(way: np.ndarray, flits: float, load: np.ndarray) -> None:
     """Add the cycles of a stream's bursts to the links that it passes."""
     for each in way:
@@ -158,7 +158,7 @@ def add_load(way: np.ndarray, flits: float, load: np.ndarray) -> None:
             load[each] += flits
 
 
-@compiled
+@borrowing
 def price(way: np.ndarray, flits: float, load: np.ndarray, past: np.ndarray) -> float:
     """What a tree costs: each link its price of former rounds times the load that it would have."""
     cost = 0.0

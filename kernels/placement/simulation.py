@@ -20,8 +20,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kernels.equation import compiled
-from kernels.placement.events import pop, push
+from kernels.equation import borrowing, compiled
+from kernels.placement.events import Wheel, add, due, take, wheel
 from kernels.placement.pipeline import Pipeline, room
 
 DONE, EMERGED, HEAD, FREE, ARRIVED = range(5)
@@ -32,7 +32,7 @@ KINDS = 5
 STEADY, UNSTEADY, STUCK = range(3)
 """How a simulation ends: at a steady rate; after all samples that it was given; because everything waits."""
 
-WINDOW = 8
+WINDOW = 4
 """Samples over which the rate is measured, twice: it is steady when both measurements agree."""
 AGREEMENT = 1e-3
 """How far two measurements of a steady rate differ, at most, relative to it."""
@@ -55,7 +55,7 @@ class State(NamedTuple):
     have `arrived`, and that were `taken` out. Of hops: bursts that are `waiting`, that have been fetched (`fetched`),
     the times at which the last ones came (`came`, a ring), and how many that have passed have left the queue behind it
     (`left`). `busy`: whether a server, or after these a resource, is. `used`: bursts in a queue [resource, channel].
-    `heap`, `events`: events; how many there are, how many there were, and the time. `marked`, `lists`, `lengths`: which
+    `wheel`, `events`: events; how many there are, how many there were, the time. `marked`, `lists`, `lengths`: which
     streams, resources and servers may be able to begin something.
     """
 
@@ -74,7 +74,7 @@ class State(NamedTuple):
     left: np.ndarray
     busy: np.ndarray
     used: np.ndarray
-    heap: np.ndarray
+    wheel: Wheel
     events: np.ndarray
     marked: np.ndarray
     lists: np.ndarray
@@ -114,7 +114,7 @@ def at_rest(line: Pipeline) -> State:
         zeros(hops, np.int64),
         zeros(line.servers + line.setting.resources, np.bool_),
         zeros((line.setting.resources, 2), np.int64),
-        zeros(actors + emerging + flying, np.int64),
+        wheel(longest(line), actors + emerging + flying),
         zeros(3, np.int64),
         zeros((3, most), np.bool_),
         zeros((3, most), np.int64),
@@ -123,14 +123,20 @@ def at_rest(line: Pipeline) -> State:
 
 
 @compiled
+def longest(line: Pipeline) -> int:
+    """Cycles between an event and one that it causes, at most."""
+    most = max(line.actors.work.max(), line.actors.startup.max(), line.setting.hop_cycles)
+    return max(most, line.streams.flits.max()) if len(line.streams.flits) else most
+
+
+@borrowing
 def schedule(line: Pipeline, state: State, delay: int, kind: int, number: int) -> None:
-    """Let an event happen later: those of one time in the order of their kinds, then numbers."""
-    most = max(len(line.actors.work), len(line.hops.parent))
-    key = ((state.events[NOW] + delay) * KINDS + kind) * most + number
-    state.events[COUNT] = push(state.heap, state.events[COUNT], key)
+    """Let an event happen later."""
+    state.events[COUNT] += 1
+    add(state.wheel, state.events[NOW] + delay, number * KINDS + kind)
 
 
-@compiled
+@borrowing
 def mark(state: State, kind: int, number: int) -> None:
     """Look, before time goes on, whether a stream, resource or server can begin something."""
     if not state.marked[kind, number]:
@@ -139,7 +145,7 @@ def mark(state: State, kind: int, number: int) -> None:
         state.lengths[kind] += 1
 
 
-@compiled
+@borrowing
 def marked(state: State, kind: int) -> int:
     """Take one that is marked; the order makes no difference, since what one begins keeps none of its kind from it."""
     state.lengths[kind] -= 1
@@ -148,7 +154,7 @@ def marked(state: State, kind: int) -> int:
     return number
 
 
-@compiled
+@borrowing
 def settle(line: Pipeline, state: State) -> None:
     """Begin all that can begin now."""
     while state.lengths.any():
@@ -160,7 +166,7 @@ def settle(line: Pipeline, state: State) -> None:
             try_server(line, state, marked(state, SERVER))
 
 
-@compiled
+@borrowing
 def can_fire(line: Pipeline, state: State, actor: int) -> bool:
     """Whether an actor has its inputs and room for its results."""
     bursts, fired = line.setting.bursts, state.fired[actor]
@@ -176,7 +182,7 @@ def can_fire(line: Pipeline, state: State, actor: int) -> bool:
     return True
 
 
-@compiled
+@borrowing
 def try_server(line: Pipeline, state: State, server: int) -> None:
     """Let the actor of a server fire that can and has fired least."""
     if state.busy[server]:
@@ -200,7 +206,7 @@ def try_server(line: Pipeline, state: State, server: int) -> None:
     schedule(line, state, line.actors.work[best], DONE, best)
 
 
-@compiled
+@borrowing
 def has_room(line: Pipeline, state: State, stream: int) -> bool:
     """Whether every sink of a stream can keep a place for its next burst."""
     bursts = line.setting.bursts
@@ -211,7 +217,7 @@ def has_room(line: Pipeline, state: State, stream: int) -> bool:
     return True
 
 
-@compiled
+@borrowing
 def try_stream(line: Pipeline, state: State, stream: int) -> None:
     """Let the next burst of a stream leave its actor, or ask for the root of its tree."""
     if state.asking[stream] or state.emerged[stream] == state.sent[stream] or not has_room(line, state, stream):
@@ -227,7 +233,7 @@ def try_stream(line: Pipeline, state: State, stream: int) -> None:
     leave_actor(line, state, stream)
 
 
-@compiled
+@borrowing
 def leave_actor(line: Pipeline, state: State, stream: int) -> None:
     """A burst has left its actor."""
     state.sent[stream] += 1
@@ -237,7 +243,7 @@ def leave_actor(line: Pipeline, state: State, stream: int) -> None:
     mark(state, STREAM, stream)
 
 
-@compiled
+@borrowing
 def arrive_at_hop(line: Pipeline, state: State, hop: int) -> None:
     """A burst waits to pass a hop."""
     places = state.came.shape[1]
@@ -246,7 +252,7 @@ def arrive_at_hop(line: Pipeline, state: State, hop: int) -> None:
     mark(state, RESOURCE, line.hops.resource[hop])
 
 
-@compiled
+@borrowing
 def try_resource(line: Pipeline, state: State, resource: int) -> None:
     """Let the burst pass that has waited longest among those for which there is a place behind the resource."""
     if state.busy[line.servers + resource]:
@@ -270,7 +276,7 @@ def try_resource(line: Pipeline, state: State, resource: int) -> None:
     schedule(line, state, line.streams.flits[line.links.stream_of_hop[best]], FREE, best)
 
 
-@compiled
+@borrowing
 def pass_hop(line: Pipeline, state: State, hop: int) -> None:
     """The tail of a burst has passed a hop."""
     state.busy[line.servers + line.hops.resource[hop]] = False
@@ -292,7 +298,7 @@ def pass_hop(line: Pipeline, state: State, hop: int) -> None:
     mark(state, RESOURCE, line.hops.resource[hop])
 
 
-@compiled
+@borrowing
 def happen(line: Pipeline, state: State, kind: int, number: int) -> None:
     """What an event changes."""
     if kind == DONE:
@@ -342,7 +348,6 @@ def interval_cycles(times: np.ndarray, done: np.ndarray, bursts: int, before: in
 def simulate(line: Pipeline) -> Rate:
     """Let samples flow until their rate is steady. A sample is complete when every actor is done with it."""
     state, setting, bound = at_rest(line), line.setting, busiest_cycles(line)
-    most = max(len(line.actors.work), len(line.hops.parent))
     times = np.zeros(setting.samples + 1, np.int64)
     done = np.zeros((setting.samples + 1, len(line.actors.work)), np.int64)
     complete = 0
@@ -350,11 +355,12 @@ def simulate(line: Pipeline) -> Rate:
         mark(state, SERVER, server)
     settle(line, state)
     while state.events[COUNT] > 0 and complete < setting.samples:
-        state.events[NOW] = state.heap[0] // most // KINDS
+        while not due(state.wheel, state.events[NOW]):
+            state.events[NOW] += 1
         ended = False
-        while state.events[COUNT] > 0 and state.heap[0] // most // KINDS == state.events[NOW]:
-            kind, number = state.heap[0] // most % KINDS, state.heap[0] % most
-            state.events[COUNT] = pop(state.heap, state.events[COUNT])
+        while due(state.wheel, state.events[NOW]):
+            number, kind = divmod(take(state.wheel, state.events[NOW]), KINDS)
+            state.events[COUNT] -= 1
             state.events[ALL] += 1
             happen(line, state, kind, number)
             ended |= kind == DONE and state.done[number] == (complete + 1) * setting.bursts

@@ -2,10 +2,12 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
-from sweeper.commands.shared import LIBRARY, command, echo, library_of
+from sweeper.commands.runs import executed, leave, summary_of
+from sweeper.commands.shared import LIBRARY, OUT, STUDY, command, echo, executing, library_of, run_directory
 from sweeper.errors import UsageFault
 
 
@@ -64,3 +66,32 @@ def place(
     Path(out).mkdir(parents=True, exist_ok=True)
     found["pictures"] = [str(path) for path in draw(placement, block, Path(out) / f"{block}_{entry.name}_{seed}")]
     echo(found, lambda: "\n".join([text(block, found), *found["pictures"]]))
+
+
+@command("fit-placement")
+@STUDY
+@LIBRARY
+@OUT
+@click.option("--model", "models", multiple=True, metavar="NAME", help="Cost model to compare; all if none is named.")
+@click.option("--folds", type=click.IntRange(min=2), default=5, show_default=True, help="Parts, each kept out once.")
+@executing
+def fit_placement(
+    study: str, library: tuple[str, ...], out: str, models: tuple[str, ...], folds: int, **how: Any
+) -> None:
+    """Train cost models on the labelled placements of a study (or run directory), and compare them by cross validation.
+
+    Every model learns from all graphs but those of one fold, and predicts these; with random folds beside it, which
+    flatter every model. Folds fan out and resume like chunks of any study.
+
+    \b
+    Example: sweeper fit-placement placements --backend ray --model trees --model network
+    """
+    from sweeper.ranking.comparison import compared, text
+    from sweeper.ranking.folds import FoldPlan
+    from sweeper.ranking.models import MODELS
+
+    plan = FoldPlan(run_directory(study, library, out), models or tuple(MODELS), folds=folds)
+    result = executed(plan, out, how)
+    found = {} if result.failed else compared(result.directory)
+    echo({**summary_of(plan, result), **found}, lambda: "\n".join([text(found) if found else "", result.directory]))
+    leave(plan, result)

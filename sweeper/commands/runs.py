@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sweeper.commands.shared import LIBRARY, OUT, STUDY, command, echo, executing, plan_of, run_directory
+from sweeper.commands.shared import LIBRARY, OUT, STUDY, any_plan_of, command, echo, executing, plan_of, run_directory
 
 if TYPE_CHECKING:
+    from sweeper.placing.labels import DecisionPlan
     from sweeper.planning.plan import Plan
+    from sweeper.running.execution import RunResult
 
 
 @command()
@@ -22,31 +24,19 @@ def plan(study: str, library: tuple[str, ...]) -> None:
     \b
     Example: sweeper plan dse80 --json
     """
-    size = size_of(plan_of(study, library))
+    size = size_of(any_plan_of(study, library))
     echo(size, lambda: size_text(size))
 
 
-def size_of(counted: "Plan") -> dict[str, Any]:
+def size_of(counted: "Plan | DecisionPlan") -> dict[str, Any]:
     """Points, rows, chunks and axes of a study as plain data."""
-    boxes = [
-        {
-            "first_point": grid.offset,
-            "points": grid.points,
-            "axes": [
-                {"columns": list(axis.columns), "values": len(axis.rows), "searched": axis.searched}
-                for axis in grid.axes
-                if len(axis.rows) > 1
-            ],
-        }
-        for grid in counted.grids
-    ]
     return {
         "study": counted.name,
         "hash": counted.hash,
         "points": counted.point_count,
         "rows": counted.row_count,
         "chunks": counted.chunk_count,
-        "boxes": boxes,
+        "boxes": counted.boxes,
     }
 
 
@@ -73,9 +63,21 @@ def run(study: str, library: tuple[str, ...], out: str, **how: Any) -> None:
     \b
     Example: sweeper run dse80 --backend ray --workers 8 --out results
     """
-    from sweeper.views.report import best_systems
+    asked = any_plan_of(study, library)
+    carry_out(asked, out, how, answer_of(asked))
 
-    carry_out(plan_of(study, library), out, how, best_systems)
+
+def answer_of(asked: "Plan | DecisionPlan") -> Callable[[str], str]:
+    """What tells, in words, what a dataset of such a plan says."""
+    from sweeper.planning.plan import Plan
+
+    if isinstance(asked, Plan):
+        from sweeper.views.report import best_systems
+
+        return best_systems
+    from sweeper.placing.spread import spread
+
+    return spread
 
 
 @command()
@@ -113,14 +115,29 @@ def optimize(study: str, library: tuple[str, ...], out: str, **how: Any) -> None
 
 def carry_out(plan: Any, out: str, how: dict[str, Any], answer: Callable[[str], str]) -> None:
     """Run a plan, say what came of it and where it is, and exit."""
-    from sweeper.running.execution import NOTHING_FEASIBLE
+    result = executed(plan, out, how)
+
+    def text() -> str:
+        done = f"{result.points:,} points, {result.rows:,} rows in {result.seconds:.1f} s{_tried(result.tried)}"
+        return "\n".join([*([] if result.failed else [answer(result.directory)]), done, result.directory])
+
+    echo(summary_of(plan, result), text)
+    leave(plan, result)
+
+
+def executed(plan: Any, out: str, how: dict[str, Any]) -> "RunResult":
+    """Run a plan as the options of `executing` say."""
     from sweeper.running.execution import run as run_plan
     from sweeper.running.limits import Limits
 
     limits = Limits(retries=how.pop("retries"), fail_fast=how.pop("fail_fast"))
     backend = "ray" if how["address"] else how["backend"]
-    result = run_plan(plan, out=out, limits=limits, **{**how, "backend": backend})
-    summary = {
+    return run_plan(plan, out=out, limits=limits, **{**how, "backend": backend})
+
+
+def summary_of(plan: Any, result: "RunResult") -> dict[str, Any]:
+    """What came of a run, as plain data."""
+    return {
         "study": plan.name,
         "computed_chunks": result.computed_chunks,
         "failed_chunks": len(result.failed),
@@ -132,11 +149,11 @@ def carry_out(plan: Any, out: str, how: dict[str, Any], answer: Callable[[str], 
         "seconds": result.seconds,
     }
 
-    def text() -> str:
-        done = f"{result.points:,} points, {result.rows:,} rows in {result.seconds:.1f} s{_tried(result.tried)}"
-        return "\n".join([*([] if result.failed else [answer(result.directory)]), done, result.directory])
 
-    echo(summary, text)
+def leave(plan: Any, result: "RunResult") -> None:
+    """Say what failed, and exit."""
+    from sweeper.running.execution import NOTHING_FEASIBLE
+
     for failure in result.failed:
         click.echo(str(failure), err=True)
     if result.exit_code == NOTHING_FEASIBLE:

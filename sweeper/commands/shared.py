@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from sweeper.errors import EnvironmentFault, Interrupted, SweeperError, UsageFault, unknown
+from sweeper.errors import EnvironmentFault, Interrupted, SpecError, SweeperError, UsageFault, unknown
 from sweeper.running import BACKENDS
 
 STUDY = click.argument("study", metavar="STUDY")
@@ -148,11 +148,42 @@ def library_of(directories: Iterable[str]) -> Any:
     return Library.load([*(Path(path) for path in directories), builtin_specs()])
 
 
+def places(path: Path) -> bool:
+    """Whether a file is a study of placements; one that cannot be read is none."""
+    from sweeper.reading.nodes import read_yaml
+    from sweeper.words.fabrics import PLACEMENTS
+
+    try:
+        written = read_yaml(path).value
+    except SpecError:
+        return False
+    return isinstance(written, dict) and PLACEMENTS in written
+
+
 def plan_of(study: str, library: Iterable[str]) -> Any:
-    """The plan of a study by path or name, with library directories that come before ours."""
+    """The plan of a study of systems by path or name, with library directories that come before ours.
+
+    Raises UsageFault for a study of placements.
+    """
     from sweeper.planning.plan import make_plan
 
-    return make_plan(study_path(study), library)
+    path = study_path(study)
+    if places(path):
+        raise UsageFault(f"{study} is a study of placements; plan, run, status and query take it")
+    return make_plan(path, library)
+
+
+def any_plan_of(study: str, library: Iterable[str]) -> Any:
+    """The plan of a study by path or name, be it of systems or of placements."""
+    path = study_path(study)
+    if not places(path):
+        return plan_of(study, library)
+    from sweeper.placing.decisions import load_decisions
+    from sweeper.placing.labels import DecisionPlan
+
+    plan = DecisionPlan(load_decisions(path, tuple(library)))
+    plan.check()
+    return plan
 
 
 def run_directory(name: str, library: Iterable[str], out: str) -> str:
@@ -161,7 +192,7 @@ def run_directory(name: str, library: Iterable[str], out: str) -> str:
 
     if "://" in name or _exists(Path(name) / "resolved.json"):
         return name
-    directory = directory_of(out, plan_of(name, library))
+    directory = directory_of(out, any_plan_of(name, library))
     if "://" not in directory and not Path(directory).exists():
         options = "".join(f" --library {path}" for path in library)
         raise EnvironmentFault(

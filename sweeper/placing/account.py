@@ -5,9 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from kernels.placement.fabric import links, resources
+from kernels.placement.fabric import links
+from kernels.placement.features import resource_loads
 from kernels.placement.simulation import STEADY, STUCK
-from sweeper.placing.graph import BURSTS
+from sweeper.placing.graph import BURSTS, TICKS
 from sweeper.placing.place import KINDS, Placement
 
 SIDES = ("east", "south", "west", "north")
@@ -53,8 +54,8 @@ def account(placement: Placement, bound_cycles: float) -> dict[str, Any]:
 
 def busy_actors(placement: Placement) -> list[Part]:
     """Servers, each named after what it serves, the busiest first."""
-    actors, _, _ = placement.graph.arrays
-    cycles = np.bincount(actors.server, actors.work) * BURSTS
+    actors = placement.graph.finished.actors
+    cycles = np.bincount(actors.server, actors.work) * BURSTS / TICKS
     first = {int(server): number for number, server in reversed(list(enumerate(actors.server)))}
     parts = []
     for server, number in first.items():
@@ -76,10 +77,7 @@ def busy_resources(placement: Placement) -> list[Part]:
 
 def resource_cycles(placement: Placement) -> np.ndarray:
     """Cycles of a sample for which each lane and port is busy."""
-    _, _, streams, _ = placement.ordered
-    stream = np.repeat(np.arange(len(streams.source)), np.diff(placement.hops.first))
-    found = np.bincount(placement.hops.resource, streams.flits[stream], resources(placement.fabric))
-    return np.asarray(found * BURSTS)
+    return resource_loads(placement.line) * BURSTS / TICKS
 
 
 def place_name(placement: Placement, site: int) -> str:

@@ -1,15 +1,11 @@
 """Blocks of models as operators: a product, perceptrons, feed-forward layers and attention."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from sweeper.errors import UsageFault, unknown
 from sweeper.placing.cutting import Operator, Sharding
-
-SOFTMAX, NORM, ACTIVATION, SUM = 4.0, 3.0, 2.0, 1.0
-"""Cycles per vector: passes over a row for its maximum, exponentials, sum and quotient; mean, variance and quotient; an
-exponential and a quotient; one addition."""
 
 
 def gemm(rows: int, columns: int, inner: int, sharding: Sharding) -> list[Operator]:
@@ -26,7 +22,7 @@ def mlp(rows: int, widths: list[int], sharding: Sharding) -> list[Operator]:
         if number < len(widths) - 1:
             how = Sharding(sharding.rows, sharding.columns, samples=sharding.samples)
             operators.append(
-                Operator(f"activation_{number}", rows, columns, cost=ACTIVATION, inputs=(source,), sharding=how)
+                Operator(f"activation_{number}", rows, columns, function="activation", inputs=(source,), sharding=how)
             )
             source = operators[-1].name
     return operators
@@ -37,33 +33,48 @@ def ffn(rows: int, hidden: int, feed_forward: int, sharding: Sharding) -> list[O
     by_rows = Sharding(sharding.rows, samples=sharding.samples)
     return [
         *mlp(rows, [hidden, feed_forward, hidden], sharding),
-        Operator("sum", rows, hidden, cost=SUM, inputs=("product_2", ""), sharding=by_rows),
-        Operator("norm", rows, hidden, cost=NORM, inputs=("sum",), sharding=by_rows),
+        Operator("sum", rows, hidden, function="sum", inputs=("product_2", ""), sharding=by_rows),
+        Operator("norm", rows, hidden, function="norm", inputs=("sum",), sharding=by_rows),
     ]
 
 
-def mha(rows: int, hidden: int, heads: int, sharding: Sharding) -> list[Operator]:
+def mha(rows: int, hidden: int, heads: int, head_width: int, sharding: Sharding) -> list[Operator]:
     """Attention of some heads over the rows of a sample, with its four projections, what came in added, and a norm.
 
-    Raises UsageFault unless each piece has whole heads of one size.
+    Raises UsageFault unless each piece has whole heads.
     """
-    if hidden % heads or heads % min(sharding.columns, heads):
-        raise UsageFault(f"hidden must be a multiple of {heads} heads, and heads one of the pieces along columns")
+    if heads % min(sharding.columns, heads):
+        raise UsageFault(f"{heads} heads must be a multiple of the pieces along columns, or fewer than these")
+    width = heads * head_width
     by_rows = Sharding(sharding.rows, samples=sharding.samples)
     by_heads = Sharding(sharding.rows, min(sharding.columns, heads), samples=sharding.samples)
-    projections = [Operator(name, rows, hidden, hidden, sharding=sharding) for name in ("query", "key", "value")]
+    projections = [Operator(name, rows, width, hidden, sharding=sharding) for name in ("query", "key", "value")]
     return [
         *projections,
         Operator(
-            "scores", rows, heads * rows, hidden // heads, batch=heads, inputs=("query", "key"), transposed=True,
+            "scores", rows, heads * rows, head_width, batch=heads, inputs=("query", "key"), transposed=True,
             sharding=by_heads,
         ),
-        Operator("softmax", rows, heads * rows, cost=SOFTMAX, inputs=("scores",), sharding=by_heads),
-        Operator("mixture", rows, hidden, rows, batch=heads, inputs=("softmax", "value"), sharding=by_heads),
-        Operator("output", rows, hidden, hidden, inputs=("mixture",), sharding=sharding),
-        Operator("sum", rows, hidden, cost=SUM, inputs=("output", ""), sharding=by_rows),
-        Operator("norm", rows, hidden, cost=NORM, inputs=("sum",), sharding=by_rows),
+        Operator("softmax", rows, heads * rows, function="softmax", inputs=("scores",), sharding=by_heads),
+        Operator("mixture", rows, width, rows, batch=heads, inputs=("softmax", "value"), sharding=by_heads),
+        Operator("output", rows, hidden, width, inputs=("mixture",), sharding=sharding),
+        Operator("sum", rows, hidden, function="sum", inputs=("output", ""), sharding=by_rows),
+        Operator("norm", rows, hidden, function="norm", inputs=("sum",), sharding=by_rows),
     ]  # fmt: skip
+
+
+def layer(rows: int, hidden: int, heads: int, head_width: int, feed_forward: int, sharding: Sharding) -> list[Operator]:
+    """A layer of a transformer: attention, and behind it a feed-forward layer."""
+    attention = mha(rows, hidden, heads, head_width, sharding)
+    return [*attention, *behind(attention[-1].name, "ffn_", ffn(rows, hidden, feed_forward, sharding))]
+
+
+def behind(source: str, prefix: str, operators: list[Operator]) -> list[Operator]:
+    """Operators under other names that read what another one makes, in place of what comes from outside."""
+    return [
+        replace(each, name=prefix + each.name, inputs=tuple(prefix + name if name else source for name in each.inputs))
+        for each in operators
+    ]
 
 
 def perceptrons(rows: int, width: int, depth: int, sharding: Sharding) -> list[Operator]:
@@ -83,7 +94,8 @@ BLOCKS = {
     "gemm": BlockKind(gemm, {"rows": 256, "columns": 256, "inner": 256}),
     "mlp": BlockKind(perceptrons, {"rows": 128, "width": 256, "depth": 2}),
     "ffn": BlockKind(ffn, {"rows": 128, "hidden": 128, "feed_forward": 512}),
-    "mha": BlockKind(mha, {"rows": 128, "hidden": 128, "heads": 4}),
+    "mha": BlockKind(mha, {"rows": 128, "hidden": 128, "heads": 4, "head_width": 32}),
+    "layer": BlockKind(layer, {"rows": 128, "hidden": 128, "heads": 4, "head_width": 32, "feed_forward": 512}),
 }
 """Kinds of blocks by name."""
 SHARDS = {"rows": 2, "columns": 4, "inner": 1, "samples": 2}

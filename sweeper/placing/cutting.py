@@ -12,7 +12,7 @@ Between two operators lie memory units, one for every block that the second one 
 the graph may have under way between them, so that no way waits for a longer one.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import ceil
@@ -20,14 +20,19 @@ from typing import NamedTuple
 
 from kernels.placement.fabric import COMPUTE, MEMORY, PORT
 from sweeper.errors import SweeperError
-from sweeper.placing.graph import End, UnitGraph
-
-STARTUP_CYCLES = 8
-"""Cycles until a compute unit's result emerges, beyond its stages: reading operands, rounding, writing."""
-ACCUMULATOR = 2
-"""Words of a partial sum, in words of the result."""
-STREAMED = 0.5
-"""Room, in samples, in front of what takes vectors as they come."""
+from sweeper.placing.graph import (
+    ADDS,
+    BURSTS,
+    FUNCTIONS,
+    LOADS,
+    MULTIPLIES,
+    READS,
+    READS_WEIGHTS,
+    STORES,
+    STORES_OUTSIDE,
+    End,
+    UnitGraph,
+)
 
 
 class DoesNotFit(SweeperError):
@@ -38,9 +43,13 @@ class DoesNotFit(SweeperError):
 
 @dataclass(frozen=True)
 class Units:
-    """What the units of a fabric do: elements of a vector, lanes and stages of a compute unit, bytes of a memory unit,
-    vectors that it reads (and writes) per cycle, channels of the memory outside, vectors of one per cycle, bytes of a
-    word."""
+    """What the units of a fabric do.
+
+    Elements of a vector, lanes and stages of a compute unit, bytes of a memory unit, vectors that it reads (and writes)
+    per cycle, channels of the memory outside, vectors of one per cycle, bytes of a word, bursts that an input holds,
+    cycles until a first result emerges beyond the stages, words of a partial sum in words of the result, and cycles per
+    vector of every function.
+    """
 
     vector: int
     lanes: int
@@ -50,6 +59,10 @@ class Units:
     channels: int
     channel_vectors: float
     word_B: float
+    input_bursts: int
+    startup_cycles: int
+    accumulator_words: float
+    cycles: Mapping[str, float]
 
 
 @dataclass(frozen=True)
@@ -66,24 +79,19 @@ class Sharding:
 
 @dataclass(frozen=True)
 class Operator:
-    """An operator with a result of `rows` x `columns`: a product if `inner` is not 0, of `batch` members side by side
-    in the columns; else one of `cost` cycles a vector. `inputs` are operators before it; "" is what comes from outside,
-    and a product with one input has weights. A second input may be `transposed`."""
+    """An operator with a result of `rows` x `columns`: one of FUNCTIONS, or a product over an `inner` dimension, of
+    `batch` members side by side in the columns. `inputs` are operators before it; "" is what comes from outside, and a
+    product with one input has weights. A second input may be `transposed`."""
 
     name: str
     rows: int
     columns: int
     inner: int = 0
-    cost: float = 1.0
+    function: str = ""
     batch: int = 1
     inputs: tuple[str, ...] = ("",)
     transposed: bool = False
     sharding: Sharding = Sharding()
-
-    @property
-    def flops(self) -> float:
-        """Floating-point operations per sample."""
-        return (2.0 * self.inner if self.inner else self.cost) * self.rows * self.columns
 
 
 class Block(NamedTuple):
@@ -203,27 +211,32 @@ class Cutting:
         for piece in pieces(operator):
             across, down = ceil(piece.columns / units.stages), ceil(piece.inner / units.lanes)
             cycles = piece.members * across * down * max(piece.result.rows, units.stages)
-            startup = STARTUP_CYCLES + units.stages
-            actor = self.graph.actor(self.graph.unit(COMPUTE), cycles, operator.name, "multiplies", startup)
+            startup = units.startup_cycles + units.stages
+            actor = self.graph.actor(self.graph.unit(COMPUTE), cycles, operator.name, MULTIPLIES, startup)
             sums.setdefault(piece.result, []).append(actor)
             left.setdefault(piece.left, []).append(actor)
             right.setdefault((piece.right, 0 if how.shared else piece.result.top), []).append(actor)
             passes = max(passes, across)
         for block, readers in left.items():
-            cycles = passes * block.vectors(units.vector)
-            self._send(self._buffer(operator, operator.inputs[0], block), cycles, readers)
+            for part, reader in self._buffers(operator, operator.inputs[0], block):
+                self._send(reader, passes * part.vectors(units.vector), readers)
         for (block, _), readers in right.items():
             source = operator.inputs[1] if len(operator.inputs) > 1 else None
-            reader = self._weights(operator, block) if source is None else self._buffer(operator, source, block)
-            self._send(reader, block.rows * block.columns / units.vector, readers)
+            stored = self._weights(operator, block) if source is None else self._buffers(operator, source, block)
+            for part, reader in stored:
+                self._send(reader, part.rows * part.columns / units.vector, readers)
         for block, actors in sums.items():
             yield (actors[0] if len(actors) == 1 else self._adder(operator, block, actors)), block
 
     def _adder(self, operator: Operator, block: Block, actors: Sequence[int]) -> int:
         """What adds partial sums."""
-        cycles = ACCUMULATOR * block.vectors(self.units.vector)
+        cycles = self.units.accumulator_words * block.vectors(self.units.vector)
         adder = self.graph.actor(
-            self.graph.unit(COMPUTE), len(actors) * cycles, operator.name, "adds", STARTUP_CYCLES + self.units.stages
+            self.graph.unit(COMPUTE),
+            len(actors) * cycles,
+            operator.name,
+            ADDS,
+            self.units.startup_cycles + self.units.stages,
         )
         for actor in actors:
             self._send(actor, cycles, [adder])
@@ -231,52 +244,61 @@ class Cutting:
 
     def _map(self, operator: Operator) -> Iterator[tuple[int, Block]]:
         """Pieces of an operator on elements or rows; gives who makes which block."""
-        how = operator.sharding
+        units, how = self.units, operator.sharding
         for top, bottom in parts(operator.rows, how.rows):
             for left, right in parts(operator.columns, how.columns):
                 block = Block(top, bottom, left, right)
-                cycles = operator.cost * block.vectors(self.units.vector)
-                startup = STARTUP_CYCLES + self.units.stages
-                actor = self.graph.actor(self.graph.unit(COMPUTE), cycles, operator.name, "computes", startup)
+                cycles = units.cycles[operator.function] * block.vectors(self.units.vector)
+                startup = self.units.startup_cycles + self.units.stages
+                actor = self.graph.actor(
+                    self.graph.unit(COMPUTE), cycles, operator.name, FUNCTIONS[operator.function], startup
+                )
                 for source in operator.inputs:
                     if self.levels[operator.name] - self.levels[source] > 1 or not source:
-                        self._send(self._buffer(operator, source, block), block.vectors(self.units.vector), [actor])
+                        for part, reader in self._buffers(operator, source, block):
+                            self._send(reader, part.vectors(self.units.vector), [actor])
                     else:
-                        self.wishes.append(Wish(source, block, End(actor, STREAMED, False)))
+                        self.wishes.append(Wish(source, block, End(actor, units.input_bursts, False)))
                 yield actor, block
 
-    def _buffer(self, operator: Operator, source: str, block: Block) -> int:
-        """A memory unit that takes a block of what another operator makes; gives the actor that reads from it."""
+    def _buffers(self, operator: Operator, source: str, block: Block) -> Iterator[tuple[Block, int]]:
+        """Memory units that take a block of what another operator makes; gives the part and the reader of each."""
         between = self.levels[operator.name] - self.levels[source]
         samples = max(operator.sharding.samples, between if between > 1 else 0)
-        self._require(operator, samples * block.rows * block.columns)
-        unit, cycles = self.graph.unit(MEMORY), block.vectors(self.units.vector) / self.units.memory_vectors
-        writer = self.graph.actor(unit, cycles, operator.name, "stores")
-        reader = self.graph.actor(unit, cycles, operator.name, "reads", STARTUP_CYCLES)
-        self.graph.send(writer, 1.0, End(reader, samples, True))
-        self.wishes.append(Wish(source, block, End(writer, STREAMED, False)))
-        return reader
+        for part in self._spread(operator, block, samples):
+            unit, cycles = self.graph.unit(MEMORY), part.vectors(self.units.vector) / self.units.memory_vectors
+            writer = self.graph.actor(unit, cycles, operator.name, STORES)
+            reader = self.graph.actor(unit, cycles, operator.name, READS, self.units.startup_cycles)
+            self.graph.send(writer, 1.0, End(reader, samples * BURSTS, True))
+            self.wishes.append(Wish(source, part, End(writer, self.units.input_bursts, False)))
+            yield part, reader
 
-    def _weights(self, operator: Operator, block: Block) -> int:
-        """A memory unit that keeps weights; gives the actor that reads them."""
-        elements = block.rows * block.columns
-        self._require(operator, elements)
-        cycles = elements / self.units.vector / self.units.memory_vectors
-        return self.graph.actor(self.graph.unit(MEMORY), cycles, operator.name, "reads weights", STARTUP_CYCLES)
+    def _weights(self, operator: Operator, block: Block) -> Iterator[tuple[Block, int]]:
+        """Memory units that keep weights; gives the part and the reader of each."""
+        for part in self._spread(operator, block, 1):
+            cycles = part.rows * part.columns / self.units.vector / self.units.memory_vectors
+            unit = self.graph.unit(MEMORY)
+            yield part, self.graph.actor(unit, cycles, operator.name, READS_WEIGHTS, self.units.startup_cycles)
 
-    def _require(self, operator: Operator, elements: float) -> None:
-        needed_B = elements * self.units.word_B
-        if needed_B > self.units.memory_B:
+    def _spread(self, operator: Operator, block: Block, samples: int) -> list[Block]:
+        """Parts of a block, along its columns, of which each has room for so many samples in one memory unit."""
+        column_B = samples * block.rows * self.units.word_B
+        held = int(self.units.memory_B // column_B)
+        if held < 1:
             raise DoesNotFit(
-                f"a piece of {operator.name} needs {needed_B:,.0f} B in one memory unit, which has "
+                f"a column of a piece of {operator.name} needs {column_B:,.0f} B in one memory unit, which has "
                 f"{self.units.memory_B:,.0f} B: cut it into more pieces"
             )
+        return [
+            block._replace(left=block.left + left, right=block.left + right)
+            for left, right in parts(block.columns, ceil(block.columns / held))
+        ]
 
     def _send(self, source: int, cycles: float, readers: Sequence[int]) -> None:
         """A stream to actors that take it as it comes. Who reads a memory takes as long as the stream does."""
-        self.graph.send(source, cycles, *(End(reader, STREAMED, False) for reader in readers))
+        self.graph.send(source, cycles, *(End(reader, self.units.input_bursts, False) for reader in readers))
         member = self.graph.actors[source]
-        if member.task.startswith("reads"):
+        if member.task in (READS, READS_WEIGHTS):
             busy = max(member.cycles, cycles / self.units.memory_vectors)
             self.graph.actors[source] = member._replace(cycles=busy)
 
@@ -285,21 +307,21 @@ class Cutting:
         channel = f"channel {self.generators % self.units.channels}"
         self.generators += 1
         cycles = vectors / self.units.channel_vectors
-        return self.graph.actor(self.graph.unit(PORT), cycles, operator, task, STARTUP_CYCLES, channel)
+        return self.graph.actor(self.graph.unit(PORT), cycles, operator, task, self.units.startup_cycles, channel)
 
     def _store(self, operator: Operator) -> None:
         """Address generators that take away what an operator makes: at most so many as there are channels."""
         blocks = self.made[operator.name]
         for low, high in parts(len(blocks), min(len(blocks), self.units.channels)):
             vectors = sum(block.vectors(self.units.vector) for _, block in blocks[low:high])
-            actor = self._generator(operator.name, "stores outside", vectors)
+            actor = self._generator(operator.name, STORES_OUTSIDE, vectors)
             for maker, block in blocks[low:high]:
-                self.graph.send(maker, block.vectors(self.units.vector), End(actor, STREAMED, False))
+                self.graph.send(maker, block.vectors(self.units.vector), End(actor, self.units.input_bursts, False))
 
     def _load(self) -> None:
         """Address generators for every block from outside that somebody wants."""
         blocks = dict.fromkeys(wish.block for wish in self.wishes if not wish.source)
-        self.made[""] = [(self._generator("", "loads", block.vectors(self.units.vector)), block) for block in blocks]
+        self.made[""] = [(self._generator("", LOADS, block.vectors(self.units.vector)), block) for block in blocks]
 
     def _connect(self) -> None:
         """Streams from who makes blocks to who wants parts of them; what several want is sent once."""
@@ -320,7 +342,13 @@ def bound_cycles(units: Units, operators: Sequence[Operator], graph: UnitGraph) 
     """
     busy = {operator.name: 0 for operator in operators}
     for member in graph.actors:
-        if member.task in ("multiplies", "computes"):
+        if member.task in (MULTIPLIES, *FUNCTIONS.values()):
             busy[member.operator] += 1
-    peak = {True: 2.0 * units.lanes * units.stages, False: float(units.vector)}
-    return max(each.flops / (busy[each.name] * peak[each.inner > 0]) for each in operators)
+    return max(each.rows * each.columns * cycles_of(units, each) / busy[each.name] for each in operators)
+
+
+def cycles_of(units: Units, operator: Operator) -> float:
+    """Cycles of a compute unit at its peak for one element of an operator's result."""
+    if operator.inner:
+        return operator.inner / (units.lanes * units.stages)
+    return units.cycles[operator.function] / units.vector

@@ -6,16 +6,17 @@ from functools import cached_property
 import numpy as np
 
 from kernels.placement.annealing import Prices, Schedule, anneal, scattered
-from kernels.placement.fabric import Fabric, kind_of, resources
+from kernels.placement.fabric import Fabric, kind_of, links, resources
+from kernels.placement.features import Features, features
 from kernels.placement.order import by_place
-from kernels.placement.pipeline import Actors, Hops, Setting, Sinks, Streams, pipeline
+from kernels.placement.pipeline import Pipeline, Setting, pipeline
 from kernels.placement.routing import ROUNDS, Trees, hops_of, route
 from kernels.placement.simulation import Rate, simulate
 from sweeper.library.entries import Entry
 from sweeper.placing.cutting import DoesNotFit, Units
-from sweeper.placing.graph import BURSTS, UnitGraph
+from sweeper.placing.graph import BURSTS, FUNCTIONS, TICKS, Finished, UnitGraph
 
-SAMPLES = 64
+SAMPLES = 48
 """Samples after which a simulation ends, steady or not."""
 KINDS = ("compute units", "memory units", "address generators")
 PRICES = Prices(1.0, 0.01)
@@ -42,6 +43,10 @@ def units_of(fabric: Entry) -> Units:
         int(value["dram_channels"]),
         per_cycle_B / value["vector"],
         value["word"],
+        int(value["input_bursts"]),
+        int(value["startup_cycles"]),
+        value["accumulator"],
+        {name: value[f"{name}_cycles"] for name in FUNCTIONS},
     )
 
 
@@ -65,39 +70,51 @@ class Placement:
         return sites_of(self.entry)
 
     @cached_property
-    def ordered(self) -> tuple[np.ndarray, Actors, Streams, Sinks]:
-        """Sites of actors, actors, streams and sinks in the order of places."""
-        return by_place(self.site[self.graph.units], self.graph.roles, *self.graph.arrays)
+    def ordered(self) -> Finished:
+        """The graph in the order of places."""
+        graph = self.graph.finished
+        order, *ordered = by_place(self.site[graph.unit], graph.role, graph.actors, graph.streams, graph.sinks)
+        return Finished(graph.unit[order], graph.role[order], graph.task[order], graph.stage[order], *ordered)
 
     @cached_property
     def trees(self) -> Trees:
         """Negotiated ways."""
-        site, _, streams, sinks = self.ordered
-        return route(self.fabric, site, streams, sinks, ROUNDS)
+        graph = self.ordered
+        return route(self.fabric, self.site[graph.unit], graph.streams, graph.sinks, ROUNDS)
 
     @cached_property
-    def hops(self) -> Hops:
-        """The same on lanes and ports."""
-        site, _, streams, sinks = self.ordered
-        return hops_of(self.fabric, site, streams, sinks, self.trees)
+    def line(self) -> Pipeline:
+        """The graph on lanes and ports, as it is simulated."""
+        graph = self.ordered
+        hops = hops_of(self.fabric, self.site[graph.unit], graph.streams, graph.sinks, self.trees)
+        hop_cycles, queue = (int(self.entry.values[name].number) for name in ("hop_cycles", "queue_bursts"))
+        setting = Setting(BURSTS, hop_cycles * TICKS, queue, resources(self.fabric), SAMPLES)
+        return pipeline(graph.actors, graph.streams, graph.sinks, hops, setting)
 
     @cached_property
     def rate(self) -> Rate:
         """How fast samples flow, simulated."""
-        _, actors, streams, sinks = self.ordered
-        hop_cycles, queue = (int(self.entry.values[name].number) for name in ("hop_cycles", "queue_bursts"))
-        setting = Setting(BURSTS, hop_cycles, queue, resources(self.fabric), SAMPLES)
-        return simulate(pipeline(actors, streams, sinks, self.hops, setting))
+        rate = simulate(self.line)
+        return rate._replace(interval_cycles=rate.interval_cycles / TICKS)
+
+    def features(self, bound_cycles: float) -> Features:
+        """What a cost model sees."""
+        return features(self.line, links(self.fabric) * self.fabric.lanes, bound_cycles * TICKS)
 
 
-def placed(entry: Entry, graph: UnitGraph, moves: int, seed: int, prices: Prices = PRICES) -> Placement:
-    """A graph annealed onto a fabric. Raises DoesNotFit."""
+def placed(entry: Entry, graph: UnitGraph, moves: int, key: int | np.uint64, prices: Prices = PRICES) -> Placement:
+    """A graph annealed onto a fabric, by chance of a key. Raises DoesNotFit."""
+    fits(entry, graph)
+    schedule = Schedule(moves, *COOLING)
+    site = anneal(sites_of(entry), np.array(graph.kinds), graph.nets, prices, schedule, np.uint64(key))
+    return Placement(entry, graph, site)
+
+
+def fits(entry: Entry, graph: UnitGraph) -> None:
+    """Raise DoesNotFit if a fabric has fewer units of a kind than a graph needs."""
     fabric, kinds = sites_of(entry), np.array(graph.kinds)
     if (scattered(fabric, kinds, np.uint64(0)) < 0).any():
         needed = np.bincount(kinds, minlength=len(KINDS))
         here = np.bincount([kind_of(fabric, site) for site in range(fabric.rows * fabric.columns)])
         text = ", ".join(f"{count} of {has} {name}" for count, has, name in zip(needed, here, KINDS))
         raise DoesNotFit(f"the graph does not fit on {entry.name}: it needs {text}")
-    return Placement(
-        entry, graph, anneal(fabric, kinds, graph.nets, prices, Schedule(moves, *COOLING), np.uint64(seed))
-    )

@@ -95,6 +95,22 @@ class Plan:
         return self.chunks.points(chunk)
 
     @property
+    def boxes(self) -> list[dict[str, Any]]:
+        """First point, points and axes of every box, as plain data."""
+        return [
+            {
+                "first_point": grid.offset,
+                "points": grid.points,
+                "axes": [
+                    {"columns": list(axis.columns), "values": len(axis.rows), "searched": axis.searched}
+                    for axis in grid.axes
+                    if len(axis.rows) > 1
+                ],
+            }
+            for grid in self.grids
+        ]
+
+    @property
     def libraries(self) -> tuple[str, ...]:
         """Packages whose versions the bytes may depend on."""
         return (*COMPILERS, "pyarrow")

@@ -20,10 +20,11 @@ from sweeper.placing.cutting import (
     parts,
     pieces,
 )
-from sweeper.placing.graph import BURSTS, UnitGraph, per_burst
+from sweeper.placing.graph import BURSTS, TICKS, UnitGraph, per_burst
 from tests.support.examples import examples
 
-UNITS = Units(16, 16, 6, 1e9, 1, 4, 0.5, 2.0)
+CYCLES = {"sum": 1.0, "activation": 2.0, "norm": 3.0, "softmax": 4.0}
+UNITS = Units(16, 16, 6, 1e9, 1, 4, 0.5, 2.0, 2, 8, 2.0, CYCLES)
 SHARDINGS = st.builds(
     Sharding, st.integers(1, 3), st.integers(1, 3), st.integers(1, 3), st.integers(1, 2), st.booleans()
 )
@@ -72,8 +73,8 @@ def test_a_product_has_its_units_and_streams(how: Sharding, rows: int, columns: 
     assert len(members(graph, "reads")) == how.rows * how.inner
     assert graph.kinds.count(COMPUTE) == len(multiply) + len(members(graph, "adds"))
     assert graph.kinds.count(MEMORY) == len(weights) + how.rows * how.inner
-    peak = 2.0 * UNITS.lanes * UNITS.stages
-    assert sum(graph.actors[each].cycles for each in multiply) * peak >= operator.flops
+    peak = UNITS.lanes * UNITS.stages
+    assert sum(graph.actors[each].cycles for each in multiply) * peak >= rows * columns * inner
     streamed = [flow for flow in graph.flows if flow.source in weights]
     assert sum(flow.cycles for flow in streamed) * UNITS.vector == pytest.approx(
         inner * columns * (1 if how.shared else how.rows)
@@ -101,7 +102,7 @@ def test_every_actor_reads_what_its_operator_reads_and_nothing_else(name: str, s
 def test_a_way_around_has_room_for_the_samples_on_the_way() -> None:
     graph = Cutting(UNITS, block("ffn", {}, {"samples": 1})).cut()
     room = {
-        (graph.actors[flow.source].operator, end.samples)
+        (graph.actors[flow.source].operator, end.bursts / BURSTS)
         for flow in graph.flows
         for end in flow.ends
         if end.whole
@@ -122,9 +123,20 @@ def test_blocks_have_in_common_what_both_have() -> None:
     assert Block(0, 3, 0, 17).vectors(16) == 6
 
 
-def test_a_piece_that_no_memory_unit_holds_is_refused() -> None:
-    with pytest.raises(DoesNotFit, match=r"a piece of product needs 2,048 B in one memory unit, which has 1,500 B"):
-        Cutting(replace(UNITS, memory_B=1500.0), gemm(16, 16, 32, Sharding())).cut()
+def test_what_one_memory_unit_cannot_hold_is_spread_over_several() -> None:
+    operators = gemm(16, 16, 32, Sharding(samples=1))
+    graph = Cutting(replace(UNITS, memory_B=500.0), operators).cut()
+    # 16 x 32 words of 2 B are 1,024 B for what is read, and as many for the weights.
+    assert len(members(graph, "reads")) == len(members(graph, "reads weights")) == 3
+    (multiply,) = members(graph, "multiplies")
+    read = [flow for flow in graph.flows if any(end.actor == multiply for end in flow.ends)]
+    assert len(read) == 6
+    assert sum(flow.cycles for flow in read) * UNITS.vector >= 16 * 32 + 16 * 32
+
+
+def test_a_column_that_no_memory_unit_holds_is_refused() -> None:
+    with pytest.raises(DoesNotFit, match=r"a column of a piece of product needs 64 B in one memory unit, .* 60 B"):
+        Cutting(replace(UNITS, memory_B=60.0), gemm(16, 16, 32, Sharding())).cut()
 
 
 def test_scores_read_all_keys_of_the_heads_that_they_read_queries_of() -> None:
@@ -140,6 +152,5 @@ def test_the_slowest_operator_decides_the_bound() -> None:
     assert bound_cycles(UNITS, operators, graph) >= max(alone) > 0.0
 
 
-def test_cycles_of_a_burst_are_whole() -> None:
-    assert [per_burst(cycles) for cycles in (0.0, 1.0, 8.0, 8.1, 17.0)] == [1, 1, 1, 2, 3]
-    assert BURSTS == 8
+def test_steps_of_a_burst_are_whole() -> None:
+    assert [per_burst(cycles) for cycles in (0.0, 4.0, 64.0, 64.1)] == [1, 1, TICKS, TICKS + 1]

@@ -66,7 +66,7 @@ def test_units_lie_on_sites_of_their_kind_and_one_seed_gives_one_answer() -> Non
 
 def test_the_placer_finds_shorter_ways_than_chance() -> None:
     by_chance, annealed = placement(moves=0)[0], placement(moves=20_000)[0]
-    assert len(annealed.hops.parent) < 0.7 * len(by_chance.hops.parent)
+    assert len(annealed.line.hops.parent) < 0.7 * len(by_chance.line.hops.parent)
 
 
 def test_the_busiest_come_first_and_have_names() -> None:
@@ -93,17 +93,16 @@ def test_the_command_says_where_the_cycles_go_and_draws(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["conv"], "unknown block 'conv' (allowed: ffn, gemm, mha, mlp)"),
+        (["conv"], "unknown block 'conv' (allowed: ffn, gemm, layer, mha, mlp)"),
         (["mlp", "--size", "hidden=3"], "unknown size 'hidden' (allowed: depth, rows, width)"),
         (["mlp", "--shard", "row=3"], "unknown sharding 'row', did you mean 'rows'"),
         (["mlp", "--size", "rows"], "--size rows: write NAME=N with a whole number above 0"),
         (["mlp", "--size", "rows=0"], "--size rows=0: write NAME=N"),
         (["gemm", "--fabric", "plasticin"], "plasticine"),
         (["gemm", "--shard", "rows=16", "--shard", "columns=16"], "does not fit on plasticine: it needs 256 of 64"),
-        (["gemm", "--size", "inner=65536"], "a piece of product needs"),
+        (["gemm", "--size", "inner=65536"], "does not fit on plasticine"),
         (["gemm", "--size", "rows=3", "--shard", "rows=4"], "product has fewer rows, columns or inner elements"),
-        (["mha", "--size", "hidden=130"], "hidden must be a multiple of 4 heads"),
-        (["mha", "--shard", "columns=3"], "heads one of the pieces along columns"),
+        (["mha", "--shard", "columns=3"], "4 heads must be a multiple of the pieces along columns, or fewer"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_placed_is_one_clear_error(arguments: list[str], words: str, tmp_path: Path) -> None:

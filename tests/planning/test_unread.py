@@ -7,8 +7,8 @@ import pytest
 
 import sweeper
 from sweeper.errors import SpecError
-from sweeper.library.library import builtin_specs
 from sweeper.planning.plan import Plan, make_plan
+from tests.places import STUDIES as OURS
 
 GRAPH = """\
 study: graph
@@ -220,7 +220,7 @@ def test_parameters_that_decide_how_many_kernels_there_are_are_fixed(tmp_path: P
         plan_of(tmp_path, f"{counting}  workload.graph_layers: [4, 8]\n")
 
 
-@pytest.mark.parametrize("path", sorted((builtin_specs() / "studies").glob("*.yaml")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", OURS, ids=lambda path: path.stem)
 def test_no_built_in_study_raises_a_false_alarm(path: Path) -> None:
     assert sweeper.plan(path).point_count
 

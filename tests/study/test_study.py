@@ -7,9 +7,9 @@ import pytest
 
 from sweeper.engine.space import Axis
 from sweeper.errors import SpecError
-from sweeper.library.library import builtin_specs
 from sweeper.study.output import Objective, StudyOutput
 from sweeper.study.study import Study, load_study
+from tests.places import STUDIES as OURS
 from tests.support.small_specs import FILES, STUDY, write_files
 
 
@@ -190,7 +190,7 @@ def test_a_large_table(tmp_path: Path) -> None:
     assert all(a * b * c == 64 for a, b, c in rows)  # type: ignore[operator]
 
 
-@pytest.mark.parametrize("path", sorted((builtin_specs() / "studies").glob("*.yaml")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", OURS, ids=lambda path: path.stem)
 def test_built_in_studies(path: Path) -> None:
     study = load_study(path)
     assert study.boxes

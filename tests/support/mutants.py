@@ -25,6 +25,7 @@ from sweeper.planning.contents import REASON
 from sweeper.planning.plan import Plan
 from sweeper.reading.nodes import parse_yaml
 from tests.places import ROOT
+from tests.places import STUDIES as OURS
 
 MOST_POINTS = 2000
 """Points of a chunk that is evaluated whole."""
@@ -33,7 +34,7 @@ BOXES, SAMPLE = 3, 100
 LIMIT_S = 60.0
 """Processor time of a mutant, with the kernels that it may have to compile."""
 
-STUDIES = (*sorted((ROOT / "specs" / "studies").glob("*.yaml")), *sorted((ROOT / "examples").glob("*.yaml")))
+STUDIES = (*OURS, *sorted((ROOT / "examples").glob("*.yaml")))
 MY_LIBRARY = ROOT / "examples" / "my_library"
 
 VALUES: tuple[Any, ...] = (

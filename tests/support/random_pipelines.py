@@ -26,9 +26,8 @@ class Placed:
     @property
     def ordered(self) -> "Placed":
         """The same, in the order of places."""
-        site, actors, streams, sinks = by_place(self.site, self.role, self.actors, self.streams, self.sinks)
-        role = self.role[np.lexsort((self.role, self.site))]
-        return replace(self, site=site, role=role, actors=actors, streams=streams, sinks=sinks)
+        order, actors, streams, sinks = by_place(self.site, self.role, self.actors, self.streams, self.sinks)
+        return replace(self, site=self.site[order], role=self.role[order], actors=actors, streams=streams, sinks=sinks)
 
     @property
     def trees(self) -> Trees:

@@ -17,7 +17,7 @@ from itertools import count
 from typing import Any
 
 STEADY, UNSTEADY, STUCK = 0, 1, 2
-WINDOW = 8  # samples in each of the two intervals that are compared
+WINDOW = 4  # samples in each of the two intervals that are compared
 TOLERANCE = 1e-3
 
 Rows = Sequence[tuple[Any, ...]]  # explained at `simulate`

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernels.placement.events import pop, push
+from kernels.placement.events import add, due, take, wheel
 from kernels.placement.pipeline import Actors, Hops, Pipeline, Setting, Sinks, Streams, pipeline
 from kernels.placement.simulation import STEADY, STUCK, WINDOW, Rate, busiest_cycles, simulate
 from tests.support.examples import examples
@@ -150,20 +150,21 @@ def test_actors_that_share_a_server_take_turns() -> None:
 def test_a_rate_that_is_not_steady_says_so() -> None:
     line = chain([5, 9, 3], 4, 3, depth=4)
     short = line._replace(setting=line.setting._replace(samples=2 * WINDOW))
-    assert simulate(line) == Rate(72.0, STEADY, simulate(line).events, 17)
+    assert simulate(line) == Rate(72.0, STEADY, simulate(line).events, 2 * WINDOW + 1)
     assert simulate(short)[:2] == (72.0, 1)
 
 
-@given(st.lists(st.integers(0, 1000), min_size=1, max_size=60))
+@given(st.lists(st.integers(0, 40), min_size=1, max_size=60), st.integers(0, 1000))
 @examples(40)
-def test_events_come_in_their_order(keys: list[int]) -> None:
-    heap, count, found = np.zeros(len(keys), np.int64), 0, []
-    for key in keys:
-        count = push(heap, count, key)
-    for _ in keys:
-        found.append(int(heap[0]))
-        count = pop(heap, count)
-    assert found == sorted(keys)
+def test_events_come_at_their_time(delays: list[int], now: int) -> None:
+    events, found = wheel(40, len(delays)), []
+    for number, delay in enumerate(delays):
+        add(events, now + delay, number)
+    for time in range(now, now + 41):
+        while due(events, time):
+            found.append((time - now, take(events, time)))
+    assert sorted(found) == sorted((delay, number) for number, delay in enumerate(delays))
+    assert [delay for delay, _ in found] == sorted(delays)
 
 
 def test_places_order_actors_that_were_listed_otherwise() -> None:

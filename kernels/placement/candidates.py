@@ -1,0 +1,84 @@
+"""Many placements of one graph: annealed in a batch, and judged by the busiest part or by a network."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from kernels.equation import compiled
+from kernels.placement.annealing import Nets, Prices, Schedule, anneal
+from kernels.placement.fabric import Fabric, links
+from kernels.placement.features import Features, features
+from kernels.placement.network import Network, Nodes, share_of_bound
+from kernels.placement.order import by_place
+from kernels.placement.pipeline import Actors, Pipeline, Setting, Sinks, Streams, pipeline
+from kernels.placement.routing import ROUNDS, hops_of, route
+from kernels.placement.summary import SUMMARY, summary
+
+PEAK = [name for name, _ in SUMMARY].index("peak")
+
+
+class Subject(NamedTuple):
+    """What is placed, and on what: kinds of units; unit, role, task and stage of every actor; and the steps of a sample
+    at the bound."""
+
+    fabric: Fabric
+    setting: Setting
+    kinds: np.ndarray
+    unit: np.ndarray
+    role: np.ndarray
+    task: np.ndarray
+    stage: np.ndarray
+    actors: Actors
+    streams: Streams
+    sinks: Sinks
+    bound: float
+
+
+@compiled
+def annealed(subject: Subject, nets: Nets, prices: np.ndarray, schedule: Schedule, keys: np.ndarray) -> np.ndarray:
+    """Sites [candidate, unit], each annealed under a price of congestion and by a key."""
+    sites = np.empty((len(keys), len(subject.kinds)), np.int64)
+    for number in range(len(keys)):
+        price = Prices(1.0, prices[number])
+        sites[number] = anneal(subject.fabric, subject.kinds, nets, price, schedule, keys[number])
+    return sites
+
+
+@compiled
+def routed(subject: Subject, site: np.ndarray) -> tuple[np.ndarray, Pipeline]:
+    """The order of actors, and the graph on its lanes."""
+    at = site[subject.unit]
+    order, actors, streams, sinks = by_place(at, subject.role, subject.actors, subject.streams, subject.sinks)
+    trees = route(subject.fabric, at[order], streams, sinks, ROUNDS)
+    hops = hops_of(subject.fabric, at[order], streams, sinks, trees)
+    return order, pipeline(actors, streams, sinks, hops, subject.setting)
+
+
+@compiled
+def seen_at(subject: Subject, site: np.ndarray) -> tuple[Nodes, Features]:
+    """What a cost model sees of a placement."""
+    order, line = routed(subject, site)
+    unit = subject.unit[order]
+    nodes = Nodes(subject.kinds[unit], subject.task[order], subject.stage[order], unit)
+    return nodes, features(line, links(subject.fabric) * subject.fabric.lanes, subject.bound)
+
+
+@compiled
+def by_rules(subject: Subject, sites: np.ndarray) -> np.ndarray:
+    """Shares of the bound of candidates if the busiest part decides."""
+    found = np.empty(len(sites))
+    for number in range(len(sites)):
+        _, seen = seen_at(subject, sites[number])
+        found[number] = 1.0 / max(summary(seen)[PEAK], 1.0)
+    return found
+
+
+@compiled
+def by_network(subject: Subject, network: Network, sites: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Shares of the bound of candidates as a network predicts them, and their summaries."""
+    found, told = np.empty(len(sites)), np.empty((len(sites), len(SUMMARY)))
+    for number in range(len(sites)):
+        nodes, seen = seen_at(subject, sites[number])
+        told[number] = summary(seen)
+        found[number] = share_of_bound(network, nodes, seen, told[number], told[number, PEAK])
+    return found, told

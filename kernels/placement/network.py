@@ -1,0 +1,258 @@
+"""A graph network that predicts how much of the bound a placement attains.
+
+Actors, streams, and groups of lanes that several streams share are nodes; they tell each other, round after round, who
+makes what for whom and who shares a lane with whom. Messages are pooled by their maximum, since the slowest part
+decides, and by their mean. What comes out is by how much the rate stays behind that of the busiest part, which is
+known.
+
+Source: as in "Learned Cost Model for Placement on Reconfigurable Dataflow Hardware", Algorithm 1, with maxima over
+messages, and with shared lanes as nodes: RouteNet (Rusek et al., SOSR 2019).
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from kernels.equation import borrowing, compiled
+from kernels.placement.features import Features
+
+STAGES = 32
+"""Stages that have an embedding of their own; later ones share the last."""
+STEEP = 8.0
+"""Features enter as log(1 + STEEP x)."""
+
+
+class Layer(NamedTuple):
+    """A layer: weights [inputs, outputs], and what is added to each output."""
+
+    weight: np.ndarray
+    bias: np.ndarray
+
+
+class Round(NamedTuple):
+    """Layers of all rounds, each with a first dimension of rounds: messages of streams to groups, of groups to streams,
+    of sinks' readers to streams, of streams to readers; and the updates of groups, streams and actors."""
+
+    stream_message: Layer
+    group_message: Layer
+    sink_message: Layer
+    reader_message: Layer
+    group: Layer
+    stream: Layer
+    actor: Layer
+
+
+class Scales(NamedTuple):
+    """Mean and deviation [2, features] of the inputs."""
+
+    actor: np.ndarray
+    sink: np.ndarray
+    stream: np.ndarray
+    group: np.ndarray
+    summary: np.ndarray
+
+
+class Network(NamedTuple):
+    """A trained network. Embeddings of an actor's unit, task and stage; first layers; rounds; and three last layers."""
+
+    scales: Scales
+    kind: np.ndarray
+    task: np.ndarray
+    stage: np.ndarray
+    actor: Layer
+    sink: Layer
+    stream: Layer
+    group: Layer
+    rounds: Round
+    first: Layer
+    second: Layer
+    last: Layer
+
+
+class Nodes(NamedTuple):
+    """Of every actor: kind of its unit, task, stage, and its unit."""
+
+    kind: np.ndarray
+    task: np.ndarray
+    stage: np.ndarray
+    unit: np.ndarray
+
+
+@borrowing
+def add_product(found: np.ndarray, values: np.ndarray, weight: np.ndarray, start: int) -> None:
+    """Add values [n, k], times the weights from row `start` on, to what was found [n, outputs]."""
+    for i in range(values.shape[0]):
+        for k in range(values.shape[1]):
+            value = values[i, k]
+            if value != 0.0:
+                for j in range(found.shape[1]):
+                    found[i, j] += value * weight[start + k, j]
+
+
+@borrowing
+def add_gathered(found: np.ndarray, values: np.ndarray, at: np.ndarray, weight: np.ndarray, start: int) -> None:
+    """The same of the rows `at` of values."""
+    for i in range(len(at)):
+        for k in range(values.shape[1]):
+            value = values[at[i], k]
+            if value != 0.0:
+                for j in range(found.shape[1]):
+                    found[i, j] += value * weight[start + k, j]
+
+
+@borrowing
+def rectify(values: np.ndarray) -> None:
+    """Put 0 in place of what is below."""
+    for i in range(values.shape[0]):
+        for j in range(values.shape[1]):
+            values[i, j] = max(values[i, j], 0.0)
+
+
+@compiled
+def biased(rows: int, bias: np.ndarray) -> np.ndarray:
+    """A bias in every row."""
+    found = np.empty((rows, len(bias)))
+    found[:] = bias
+    return found
+
+
+@borrowing
+def pool(messages: np.ndarray, sender: np.ndarray, receiver: np.ndarray, most: np.ndarray, mean: np.ndarray) -> None:
+    """Largest and mean message, none of them below 0, that each receiver gets; 0 where it gets none.
+
+    Message i is row sender[i] and goes to receiver[i]. What is written must be 0 before.
+    """
+    width = messages.shape[1]
+    for i in range(len(sender)):
+        for j in range(width):
+            value = messages[sender[i], j]
+            most[receiver[i], j] = max(most[receiver[i], j], value)
+            mean[receiver[i], j] += value
+        mean[receiver[i], width] += 1.0
+    for i in range(len(mean)):
+        for j in range(width):
+            mean[i, j] /= max(mean[i, width], 1.0)
+
+
+@compiled
+def pooled(
+    messages: np.ndarray, sender: np.ndarray, receiver: np.ndarray, receivers: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Largest and mean message that each receiver gets."""
+    width = messages.shape[1]
+    most, mean = np.zeros((receivers, width)), np.zeros((receivers, width + 1))
+    pool(messages, sender, receiver, most, mean)
+    return most, mean[:, :width]
+
+
+@compiled
+def scaled(values: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """Features as they enter."""
+    return (np.log1p(STEEP * np.maximum(values, 0.0)) - scale[0]) / scale[1]
+
+
+@compiled
+def entered(values: np.ndarray, scale: np.ndarray, layer: Layer) -> np.ndarray:
+    """First states."""
+    found = biased(len(values), layer.bias)
+    add_product(found, scaled(values, scale), layer.weight, 0)
+    rectify(found)
+    return found
+
+
+@compiled
+def messages_of(states: np.ndarray, layer: Layer, number: int) -> np.ndarray:
+    """What nodes tell in a round."""
+    found = biased(len(states), layer.bias[number])
+    add_product(found, states, layer.weight[number], 0)
+    rectify(found)
+    return found
+
+
+@compiled
+def edge_messages(edge: np.ndarray, states: np.ndarray, at: np.ndarray, layer: Layer, number: int) -> np.ndarray:
+    """What nodes, a row `at` for every edge, tell along edges in a round."""
+    found = biased(len(edge), layer.bias[number])
+    add_product(found, edge, layer.weight[number], 0)
+    add_gathered(found, states, at, layer.weight[number], edge.shape[1])
+    rectify(found)
+    return found
+
+
+@compiled
+def first_states(network: Network, nodes: Nodes, seen: Features) -> np.ndarray:
+    """First states of actors, with the embeddings of what they are."""
+    found = biased(len(seen.actor), network.actor.bias)
+    add_product(found, scaled(seen.actor, network.scales.actor), network.actor.weight, 0)
+    start = seen.actor.shape[1]
+    add_gathered(found, network.kind, nodes.kind, network.actor.weight, start)
+    start += network.kind.shape[1]
+    add_gathered(found, network.task, nodes.task, network.actor.weight, start)
+    start += network.task.shape[1]
+    add_gathered(found, network.stage, np.minimum(nodes.stage, STAGES - 1), network.actor.weight, start)
+    rectify(found)
+    return found
+
+
+@compiled
+def updated(
+    states: np.ndarray, most: np.ndarray, mean: np.ndarray, other: np.ndarray, layer: Layer, number: int
+) -> np.ndarray:
+    """States after what nodes were told in a round: the largest, the mean, and something else."""
+    width = states.shape[1]
+    found = biased(len(states), layer.bias[number])
+    weight = layer.weight[number]
+    add_product(found, states, weight, 0)
+    add_product(found, most, weight, width)
+    add_product(found, mean, weight, 2 * width)
+    add_product(found, other, weight, 3 * width)
+    rectify(found)
+    return states + found
+
+
+@compiled
+def share_of_bound(network: Network, nodes: Nodes, seen: Features, summary: np.ndarray, peak: float) -> float:
+    """Predicted rate over that at the bound, of a placement whose busiest part has the load `peak`."""
+    actor = first_states(network, nodes, seen)
+    sink = entered(seen.sink, network.scales.sink, network.sink)
+    stream = entered(seen.stream, network.scales.stream, network.stream)
+    group = entered(seen.group, network.scales.group, network.group)
+    actors, streams, groups = len(actor), len(stream), len(group)
+    every_sink, every_stream = np.arange(len(sink)), np.arange(streams)
+    source = np.empty(streams, np.int64)
+    source[seen.sink_stream] = seen.sink_source
+    rounds, width = network.rounds, actor.shape[1]
+    for number in range(len(rounds.actor.bias)):
+        told = messages_of(stream, rounds.stream_message, number)
+        most, mean = pooled(told, seen.pair_stream, seen.pair_group, groups)
+        group = updated(group, most, mean, np.empty((groups, 0)), rounds.group, number)
+        told = messages_of(group, rounds.group_message, number)
+        most, mean = pooled(told, seen.pair_group, seen.pair_stream, streams)
+        told = edge_messages(sink, actor, seen.sink_reader, rounds.sink_message, number)
+        read, _ = pooled(told, every_sink, seen.sink_stream, streams)
+        ends = np.empty((streams, 2 * width))
+        ends[:, :width], ends[:, width:] = actor[source], read
+        stream = updated(stream, most, mean, ends, rounds.stream, number)
+        told = edge_messages(sink, stream, seen.sink_stream, rounds.reader_message, number)
+        most, mean = pooled(told, every_sink, seen.sink_reader, actors)
+        made, _ = pooled(stream, every_stream, source, actors)
+        actor = updated(actor, most, mean, made, rounds.actor, number)
+    found = np.zeros((1, 6 * width + len(summary)))
+    at = 0
+    for states in (actor, stream, group):
+        if len(states):
+            for j in range(width):
+                found[0, at + j] = max(states[:, j].max(), 0.0)
+                found[0, at + width + j] = states[:, j].sum() / len(states)
+        at += 2 * width
+    found[0, at:] = scaled(summary, network.scales.summary)
+    for layer in (network.first, network.second):
+        result = biased(1, layer.bias)
+        add_product(result, found, layer.weight, 0)
+        rectify(result)
+        found = result
+    result = biased(1, network.last.bias)
+    add_product(result, found, network.last.weight, 0)
+    behind = np.logaddexp(0.0, result[0, 0])
+    return math.exp(-behind) / max(peak, 1.0)

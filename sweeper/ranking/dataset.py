@@ -1,0 +1,119 @@
+"""Labelled decisions in memory: what cost models learn from, and what they are asked about."""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from kernels.placement.features import ACTOR, GROUP, SINK, STREAM, VERSION, Features
+from kernels.placement.network import Nodes
+from kernels.placement.summary import SUMMARY
+from sweeper.errors import UsageFault
+from sweeper.placing.labels import LABEL, NODES
+from sweeper.running.folders import folder
+from sweeper.running.store import RESOLVED
+from sweeper.views.analysis import reading, scan
+
+WIDTHS = {"actor": len(ACTOR), "sink": len(SINK), "stream": len(STREAM), "group": len(GROUP)}
+"""Features of each row of a table."""
+SUMMARIES = [name for name, _ in SUMMARY]
+PEAK = SUMMARIES.index("peak")
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of all decisions, one after the other; those of decision i are rows[first[i]:first[i + 1]]."""
+
+    rows: np.ndarray
+    first: np.ndarray
+
+    def of(self, decision: int) -> np.ndarray:
+        """Rows of one decision."""
+        return self.rows[self.first[decision] : self.first[decision + 1]]
+
+    @property
+    def counts(self) -> np.ndarray:
+        """Rows of every decision."""
+        return np.diff(self.first)
+
+    def taken(self, decisions: np.ndarray) -> "Table":
+        """Rows of some decisions."""
+        rows = [self.of(each) for each in decisions]
+        return Table(np.concatenate(rows) if rows else self.rows[:0], np.cumsum([0, *(len(each) for each in rows)]))
+
+
+@dataclass(frozen=True, eq=False)
+class Decisions:
+    """Placements with their features, and their labels: the share of the bound that each attains.
+
+    `graph` numbers the graphs, over all fabrics; `block` is the kind of each.
+    """
+
+    point: np.ndarray
+    label: np.ndarray
+    graph: np.ndarray
+    block: np.ndarray
+    summary: np.ndarray
+    tables: dict[str, Table]
+
+    def __len__(self) -> int:
+        return len(self.label)
+
+    @cached_property
+    def peak(self) -> np.ndarray:
+        """Load of the busiest part, at least 1: nothing is faster."""
+        return np.maximum(self.summary[:, PEAK], 1.0)
+
+    def taken(self, decisions: Sequence[int] | np.ndarray) -> "Decisions":
+        """Some of the decisions."""
+        at = np.asarray(decisions)
+        tables = {name: table.taken(at) for name, table in self.tables.items()}
+        return Decisions(self.point[at], self.label[at], self.graph[at], self.block[at], self.summary[at], tables)
+
+    def features(self) -> Iterator[tuple[Nodes, Features]]:
+        """What a network sees of each decision."""
+        for number in range(len(self)):
+            rows = {name: table.of(number) for name, table in self.tables.items()}
+            yield (
+                Nodes(*(rows[f"node_{name}"] for name in NODES)),
+                Features(**{name: rows[name] for name in Features._fields}),
+            )
+
+
+def read_decisions(directory: str) -> Decisions:
+    """Decisions of a finished dataset of labels; those whose samples do not flow have no label and are left out.
+
+    Raises NoDataset for a directory without a complete dataset, UsageFault for one of another kind or with other
+    features.
+    """
+    with reading(directory):
+        data = scan(directory).sort("point_id").filter("feasible").collect()
+        study = json.loads(folder(directory).get(RESOLVED) or b"{}")["study"]
+    if LABEL not in data.columns:
+        raise UsageFault(f"{directory} holds no labelled placements; run a study of placements")
+    if study["features"] != VERSION:
+        message = (
+            f"{directory} has features of version {study['features']}, this sweeper {VERSION}: run its study again"
+        )
+        raise UsageFault(message)
+    names = (*Features._fields, *(f"node_{each}" for each in NODES))
+    _, graph = np.unique((data["fabric"].cast(str) + "/" + data["graph"].cast(str)).to_numpy(), return_inverse=True)
+    return Decisions(
+        data["point_id"].to_numpy(),
+        data[LABEL].to_numpy(),
+        graph,
+        data["block"].cast(str).to_numpy(),
+        data.select(SUMMARIES).to_numpy(),
+        {name: _table(data[name].to_arrow(), name) for name in names},
+    )
+
+
+def _table(column: Any, name: str) -> Table:
+    """The rows of a column of lists."""
+    first = column.offsets.to_numpy().astype(np.int64)
+    rows = column.values.to_numpy(zero_copy_only=False)[first[0] : first[-1]]
+    rows = rows.reshape(-1, WIDTHS[name]) if name in WIDTHS else rows.astype(np.int64)
+    return Table(rows, (first - first[0]) // WIDTHS.get(name, 1))

@@ -1,0 +1,209 @@
+"""Cost models from labels to a comparison, small: what `make placement` does at length."""
+
+import json
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from kernels.placement.candidates import by_network, by_rules
+from sweeper.cli import main
+from sweeper.errors import UsageFault
+from sweeper.placing.cutting import bound_cycles
+from sweeper.placing.decisions import load_decisions
+from sweeper.placing.labels import DecisionPlan
+from sweeper.placing.place import Placement, units_of
+from sweeper.ranking import kept, published
+from sweeper.ranking.dataset import WIDTHS, Decisions, read_decisions
+from sweeper.ranking.folds import FoldPlan, fold_of
+from sweeper.ranking.models import GROUPED, MODELS, PROTOCOLS, RANDOM
+from sweeper.ranking.network import OURS, learned, log_shares, shares
+from sweeper.ranking.recipe import Recipe
+from sweeper.ranking.rules import calibrated, rules, tuned_rules
+from sweeper.ranking.search import candidates, network_judge, picked, subject_of
+from sweeper.ranking.training import Batches, predicted, trained
+from sweeper.ranking.trees import boosted, single
+from sweeper.ranking.trees import shares as tree_shares
+from sweeper.running.execution import run
+
+STUDY = """\
+study: few
+placements:
+  fabrics: [plasticine_narrow]
+  blocks:
+    gemm: {rows: [32, 64], columns: [64, 128], inner: [64, 128]}
+    ffn: {rows: [32, 64], hidden: [64, 96], feed_forward: [128, 192]}
+  shard: {rows: [1, 2], columns: [2, 4], samples: [1, 2]}
+  units: [8, 60]
+  graphs: 12
+  decisions: 6
+  moves: [0, 20, 50, 200]
+"""
+SMALL = Recipe(width=8, rounds=1, epochs=2, graphs=2, decisions=3)
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A labelled dataset."""
+    folder = tmp_path_factory.mktemp("labels")
+    path = folder / "few.yaml"
+    path.write_text(STUDY)
+    return run(DecisionPlan(load_decisions(path)), out=folder, quiet=True).directory
+
+
+@pytest.fixture(scope="module")
+def decisions(directory: str) -> Decisions:
+    """Its decisions."""
+    return read_decisions(directory)
+
+
+def test_decisions_are_read_as_they_were_written(decisions: Decisions) -> None:
+    assert len(decisions) == 72
+    assert len(np.unique(decisions.graph)) == 12
+    assert (decisions.label <= 1.0 / decisions.peak + 1e-9).all()
+    some = decisions.taken([5, 70])
+    for at, number in enumerate((5, 70)):
+        assert some.label[at] == decisions.label[number]
+        for name, table in decisions.tables.items():
+            assert np.array_equal(some.tables[name].of(at), table.of(number))
+    nodes, seen = list(some.features())[1]
+    assert seen.actor.shape == (len(nodes.kind), WIDTHS["actor"])
+    assert seen.sink_reader.max() < len(seen.actor)
+    assert seen.pair_stream.max(initial=-1) < len(seen.stream)
+
+
+def test_no_graph_is_in_both_parts_of_a_grouped_fold(decisions: Decisions) -> None:
+    fold = fold_of(decisions, GROUPED, 5)
+    for number in range(5):
+        assert not set(decisions.graph[fold == number]) & set(decisions.graph[fold != number])
+    sizes = np.bincount(fold_of(decisions, RANDOM, 5))
+    assert sizes.max() - sizes.min() <= 1
+    assert np.array_equal(fold, fold_of(decisions, GROUPED, 5))
+
+
+def test_a_network_predicts_the_same_with_jax_and_without(decisions: Decisions) -> None:
+    network = learned(decisions, SMALL)
+    there = predicted(OURS, network, decisions, many=9)
+    here = shares(network, decisions)
+    assert np.abs(here - there).max() < 1e-5  # JAX computes in float32
+    with jax.enable_x64(True):
+        batch = Batches(OURS, decisions, [np.arange(len(decisions))]).batch(np.arange(len(decisions)))
+        exact = np.exp(np.asarray(log_shares(jax.tree.map(jax.numpy.asarray, network), batch, len(decisions))))
+    assert np.abs(here - exact).max() < 1e-6
+    assert ((here > 0.0) & (here <= rules(decisions))).all()
+
+
+def test_training_fits_what_it_is_shown_and_is_the_same_again(decisions: Decisions) -> None:
+    longer = Recipe(width=8, rounds=2, epochs=60, graphs=2, decisions=3)
+    network = learned(decisions, longer)
+    error = np.abs(shares(network, decisions) / decisions.label - 1.0).mean()
+    assert error < 0.5 * np.abs(rules(decisions) / decisions.label - 1.0).mean()
+    again = learned(decisions, longer)
+    assert all(np.array_equal(a, b) for a, b in zip(jax.tree.leaves(network), jax.tree.leaves(again)))
+
+
+def test_trees_score_as_the_library_that_trained_them(decisions: Decisions) -> None:
+    from sklearn.ensemble import GradientBoostingRegressor
+
+    from sweeper.ranking.trees import SHAPE
+
+    behind = np.log(decisions.label * decisions.peak)
+    model = GradientBoostingRegressor(random_state=0, **SHAPE).fit(single(decisions.summary), behind)
+    wanted = np.exp(np.minimum(model.predict(single(decisions.summary)), 0.0)) / decisions.peak
+    assert np.allclose(tree_shares(boosted(decisions), decisions), wanted, rtol=1e-12)
+
+
+def test_tuned_rules_are_no_worse_than_rules_on_what_they_were_tuned_to(decisions: Decisions) -> None:
+    tuned = tuned_rules(decisions)
+    errors = [np.abs(each / decisions.label - 1.0).mean() for each in (tuned.shares(decisions), rules(decisions))]
+    assert errors[0] < errors[1]
+    line = calibrated(np.array([0.1, 0.2, 0.3, 0.4]), np.array([0.1, 0.4, 0.2, 0.5]))
+    assert (np.diff(line) > 0.0).all()  # it rises, though labels do not
+
+
+@pytest.mark.parametrize("sight", ["PUBLISHED", "NO_NODES", "NO_EDGES", "EVERYTHING"])
+def test_the_network_of_the_paper_sees_what_it_is_let_see(sight: str, decisions: Decisions) -> None:
+    seen = getattr(published, sight)
+    learner = published.learner(seen)
+    network = trained(learner, decisions, SMALL)
+    found = predicted(learner, network, decisions, many=9)
+    assert ((found > 0.0) & (found < 1.0)).all()
+    longer = decisions.tables["sink"].rows.copy()
+    longer[:, 3] += 5.0
+    table = type(decisions.tables["sink"])(longer, decisions.tables["sink"].first)
+    tables = {**decisions.tables, "sink": table}
+    other = Decisions(*(getattr(decisions, n) for n in ("point", "label", "graph", "block", "summary")), tables)
+    same = np.allclose(predicted(learner, network, other, many=9), found)
+    assert same == (not seen.route_features)
+
+
+def test_folds_fan_out_and_are_compared(directory: str, tmp_path: Path) -> None:
+    names = ("mean", "rules", "tuned_rules", "trees")
+    arguments = [word for name in names for word in ("--model", name)]
+    done = CliRunner().invoke(main, ["fit-placement", directory, "--out", str(tmp_path), "--json", "-q", *arguments])
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.output)
+    assert [(row["protocol"], row["model"]) for row in found["over_all"]] == [(p, n) for p in PROTOCOLS for n in names]
+    for row in found["over_all"]:
+        low, high = row["rank_interval"]
+        assert low - 1e-9 <= row["rank"] <= high + 1e-9 or row["model"] == "mean"
+        assert row["relative_error"] > 0.0
+    plan = FoldPlan(directory, names)
+    rows = [plan.evaluate(chunk) for chunk in range(plan.chunk_count) if plan.jobs[chunk].model == "trees"]
+    asked = [point for part, job in zip(rows, (j for j in plan.jobs if j.model == "trees")) if job.protocol == GROUPED
+             for point in part["point_id"].to_pylist()]  # fmt: skip
+    assert sorted(asked) == list(range(72))
+
+
+def test_a_kept_network_is_the_same_network(decisions: Decisions, tmp_path: Path) -> None:
+    network = learned(decisions, SMALL)
+    model = kept.trained_on("mine", (network,), decisions, ("plasticine_narrow",), "few", "abc")
+    path = tmp_path / "mine.json"
+    kept.save(model, path)
+    read = kept.load(str(path), "plasticine_narrow")
+    assert read.hash == model.hash
+    assert np.array_equal(shares(read.networks[0], decisions), shares(network, decisions))
+    assert read.covers(decisions.summary).all()
+    assert not read.covers(decisions.summary + 1e6).any()
+    text = path.read_text()
+    for change, words in (
+        (text.replace('"features": 1', '"features": 0'), "features of version 0"),
+        (text.replace('"sha256": "', '"sha256": "0'), "is damaged"),
+        (text[:100], "is no cost model"),
+    ):
+        path.write_text(change)
+        with pytest.raises(UsageFault, match=words):
+            kept.load(str(path))
+    path.write_text(text)
+    with pytest.raises(UsageFault, match="was trained on plasticine_narrow, not on sn10_like"):
+        kept.load(str(path), "sn10_like")
+    with pytest.raises(UsageFault, match="unknown cost model 'nobody'"):
+        kept.load("nobody")
+
+
+def test_candidates_are_judged_as_they_would_be_one_by_one(decisions: Decisions, tmp_path: Path) -> None:
+    path = tmp_path / "few.yaml"
+    path.write_text(STUDY)
+    study = load_decisions(path)
+    entry, graph = study.fabrics[0], study.graph(study.fabrics[0], 1)
+    bound = bound_cycles(units_of(entry), graph.operators, graph.units)
+    subject = subject_of(entry, graph.units, bound)
+    sites = candidates(subject, graph.units, 6, 50)
+    network = learned(decisions, SMALL)
+    _, told = by_network(subject, network, sites)
+    for site, summary, rule in zip(sites, told, by_rules(subject, sites)):
+        placement = Placement(entry, graph.units, site)
+        assert np.allclose(placement.features(bound).actor[:, 1].max(), summary[2])
+        assert rule >= bound / placement.rate.interval_cycles - 1e-9
+    pick = picked(entry, graph.units, subject, sites, network_judge((network, network)))
+    assert pick.predicted == pytest.approx(network_judge((network,))(subject, sites).max())
+
+
+def test_every_model_says_what_it_is_and_unknown_ones_are_refused(directory: str) -> None:
+    assert all(model.about for model in MODELS.values())
+    with pytest.raises(UsageFault, match="unknown cost model 'tree', did you mean 'trees'"):
+        FoldPlan(directory, ("tree",))
+    with pytest.raises(UsageFault, match="two or more"):
+        FoldPlan(directory, ("trees",), folds=1)
