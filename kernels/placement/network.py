@@ -31,8 +31,8 @@ class Layer(NamedTuple):
 
 
 class Round(NamedTuple):
-    """Layers of all rounds, each with a first dimension of rounds: messages of streams to groups, of groups to streams,
-    of sinks' readers to streams, of streams to readers; and the updates of groups, streams and actors."""
+    """Layers of all rounds, each with a first dimension of rounds: messages of streams to groups and back, along pairs;
+    of sinks' readers to streams and back, along sinks; and the updates of groups, streams and actors."""
 
     stream_message: Layer
     group_message: Layer
@@ -50,6 +50,7 @@ class Scales(NamedTuple):
     sink: np.ndarray
     stream: np.ndarray
     group: np.ndarray
+    pair: np.ndarray
     summary: np.ndarray
 
 
@@ -64,6 +65,7 @@ class Network(NamedTuple):
     sink: Layer
     stream: Layer
     group: Layer
+    pair: Layer
     rounds: Round
     first: Layer
     second: Layer
@@ -162,15 +164,6 @@ def entered(values: np.ndarray, scale: np.ndarray, layer: Layer) -> np.ndarray:
 
 
 @compiled
-def messages_of(states: np.ndarray, layer: Layer, number: int) -> np.ndarray:
-    """What nodes tell in a round."""
-    found = biased(len(states), layer.bias[number])
-    add_product(found, states, layer.weight[number], 0)
-    rectify(found)
-    return found
-
-
-@compiled
 def edge_messages(edge: np.ndarray, states: np.ndarray, at: np.ndarray, layer: Layer, number: int) -> np.ndarray:
     """What nodes, a row `at` for every edge, tell along edges in a round."""
     found = biased(len(edge), layer.bias[number])
@@ -218,17 +211,18 @@ def share_of_bound(network: Network, nodes: Nodes, seen: Features, summary: np.n
     sink = entered(seen.sink, network.scales.sink, network.sink)
     stream = entered(seen.stream, network.scales.stream, network.stream)
     group = entered(seen.group, network.scales.group, network.group)
+    pair = entered(seen.pair, network.scales.pair, network.pair)
     actors, streams, groups = len(actor), len(stream), len(group)
-    every_sink, every_stream = np.arange(len(sink)), np.arange(streams)
+    every_sink, every_stream, every_pair = np.arange(len(sink)), np.arange(streams), np.arange(len(pair))
     source = np.empty(streams, np.int64)
     source[seen.sink_stream] = seen.sink_source
     rounds, width = network.rounds, actor.shape[1]
     for number in range(len(rounds.actor.bias)):
-        told = messages_of(stream, rounds.stream_message, number)
-        most, mean = pooled(told, seen.pair_stream, seen.pair_group, groups)
+        told = edge_messages(pair, stream, seen.pair_stream, rounds.stream_message, number)
+        most, mean = pooled(told, every_pair, seen.pair_group, groups)
         group = updated(group, most, mean, np.empty((groups, 0)), rounds.group, number)
-        told = messages_of(group, rounds.group_message, number)
-        most, mean = pooled(told, seen.pair_group, seen.pair_stream, streams)
+        told = edge_messages(pair, group, seen.pair_group, rounds.group_message, number)
+        most, mean = pooled(told, every_pair, seen.pair_stream, streams)
         told = edge_messages(sink, actor, seen.sink_reader, rounds.sink_message, number)
         read, _ = pooled(told, every_sink, seen.sink_stream, streams)
         ends = np.empty((streams, 2 * width))

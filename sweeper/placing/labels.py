@@ -65,7 +65,7 @@ def _columns() -> Iterator[pa.Field]:
     for name in NODES:
         yield field(f"node_{name}", pa.list_(pa.int32()), "", f"{name} of every actor", _METRIC)
     for name in Features._fields:
-        kind = pa.float64() if name in ("actor", "sink", "stream", "group") else pa.int32()
+        kind = pa.float64() if name in ("actor", "sink", "stream", "group", "pair") else pa.int32()
         yield field(name, pa.list_(kind), "", f"{name} of kernels.placement.features", _METRIC)
 
 

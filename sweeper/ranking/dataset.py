@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from kernels.placement.features import ACTOR, GROUP, SINK, STREAM, VERSION, Features
+from kernels.placement.features import ACTOR, GROUP, PAIR, SINK, STREAM, VERSION, Features
 from kernels.placement.network import Nodes
 from kernels.placement.summary import SUMMARY
 from sweeper.errors import UsageFault
@@ -17,7 +17,7 @@ from sweeper.running.folders import folder
 from sweeper.running.store import RESOLVED
 from sweeper.views.analysis import reading, scan
 
-WIDTHS = {"actor": len(ACTOR), "sink": len(SINK), "stream": len(STREAM), "group": len(GROUP)}
+WIDTHS = {"actor": len(ACTOR), "sink": len(SINK), "stream": len(STREAM), "group": len(GROUP), "pair": len(PAIR)}
 """Features of each row of a table."""
 SUMMARIES = [name for name, _ in SUMMARY]
 PEAK = SUMMARIES.index("peak")

@@ -29,8 +29,8 @@ def initial(key: Any, decisions: Decisions, recipe: Recipe) -> Network:
     entering = {name: count + (sum(WIDE) if name == "actor" else 0) for name, count in WIDTHS.items()}
     inputs = {name: layer(next(keys), count, width) for name, count in entering.items()}
     told = {
-        "stream_message": width,
-        "group_message": width,
+        "stream_message": 2 * width,
+        "group_message": 2 * width,
         "sink_message": 2 * width,
         "reader_message": 2 * width,
         "group": 3 * width,
@@ -47,6 +47,7 @@ def initial(key: Any, decisions: Decisions, recipe: Recipe) -> Network:
         inputs["sink"],
         inputs["stream"],
         inputs["group"],
+        inputs["pair"],
         turns,
         layer(next(keys), 6 * width + len(SUMMARIES), 64),
         layer(next(keys), 64, 32),
@@ -77,15 +78,16 @@ def log_shares(network: Network, batch: Batch, many: int) -> Any:
     )
     sink = through(network.sink, scaled("sink"))
     stream, group = through(network.stream, scaled("stream")), through(network.group, scaled("group"))
+    pair = through(network.pair, scaled("pair"))
     actors, streams, groups = len(actor), len(stream), len(group)
     source, reader, of_sink = batch["source"], batch["sink_reader"], batch["sink_stream"]
     pair_group, pair_stream = batch["pair_group"], batch["pair_stream"]
     turns = network.rounds
     for number in range(turns.actor.bias.shape[0]):
         say = partial(through, number=number)
-        told = say(turns.stream_message, stream)[pair_stream]
+        told = say(turns.stream_message, pair, stream[pair_stream])
         group += say(turns.group, group, most_of(told, pair_group, groups), mean_of(told, pair_group, groups))
-        told = say(turns.group_message, group)[pair_group]
+        told = say(turns.group_message, pair, group[pair_group])
         most, mean = most_of(told, pair_stream, streams), mean_of(told, pair_stream, streams)
         read = most_of(say(turns.sink_message, sink, actor[reader]), of_sink, streams)
         stream += say(turns.stream, stream, most, mean, actor[source], read)
@@ -104,7 +106,7 @@ TABLES = {
     "sink": ("sink", "sink_reader", "sink_stream"),
     "stream": ("stream", "source"),
     "group": ("group",),
-    "pair_group": ("pair_group", "pair_stream"),
+    "pair": ("pair", "pair_group", "pair_stream"),
 }
 """What has a row for every actor, sink, stream, group, and pair of a group and a stream."""
 POINTS_TO = {

@@ -169,7 +169,7 @@ def test_a_kept_network_is_the_same_network(decisions: Decisions, tmp_path: Path
     assert not read.covers(decisions.summary + 1e6).any()
     text = path.read_text()
     for change, words in (
-        (text.replace('"features": 1', '"features": 0'), "features of version 0"),
+        (text.replace('"features": 2', '"features": 0'), "features of version 0"),
         (text.replace('"sha256": "', '"sha256": "0'), "is damaged"),
         (text[:100], "is no cost model"),
     ):

@@ -1,9 +1,9 @@
 """What a cost model sees of a placed and routed graph, and how a graph is put in the order of its places, in plain
 Python.
 
-Written from what the names mean (ACTOR, SINK, STREAM, GROUP, SUMMARY), not from the kernels. Slow on purpose: every
-number is counted anew from the graph, none from another table. Rows are dictionaries, so that nothing depends on the
-order of columns.
+Written from what the names mean (ACTOR, SINK, STREAM, GROUP, PAIR, SUMMARY), not from the kernels. Slow on purpose:
+every number is counted anew from the graph, none from another table. Rows are dictionaries, so that nothing depends on
+the order of columns.
 """
 
 from collections.abc import Sequence
@@ -43,12 +43,14 @@ class Stream(NamedTuple):
 
 
 class Hop(NamedTuple):
-    """The hop before it (-1: none), its resource, the sink that it leads to (-1: none), and its stream."""
+    """The hop before it (-1: none), its resource, the sink that it leads to (-1: none), its stream, and its virtual
+    channel."""
 
     parent: int
     resource: int
     sink: int
     stream: int
+    channel: int
 
 
 @dataclass(frozen=True)
@@ -109,6 +111,15 @@ class Graph:
         """Resources on all ways of a stream."""
         return [hop.resource for hop in self.hops if hop.stream == stream]
 
+    def beside(self, resource: int, stream: int) -> list[int]:
+        """Streams that pass a resource on the virtual channel of one of them, itself among them."""
+        own = {hop.channel for hop in self.hops if (hop.resource, hop.stream) == (resource, stream)}
+        return [hop.stream for hop in self.hops if hop.resource == resource and hop.channel in own]
+
+    def busy(self, streams: Sequence[int]) -> float:
+        """How long bursts of some streams take."""
+        return sum(self.streams[stream].flits for stream in streams) / self.unit
+
     def others(self, resource: int, stream: int) -> list[int]:
         """Streams other than one that pass a resource."""
         return [other for other in self.passing[resource] if other != stream]
@@ -137,6 +148,10 @@ def sink_row(graph: Graph, sink: int) -> Row:
         "busiest": max(map(graph.load, way), default=0.0),
         "foreign": sum(graph.streams[other].flits for other in foreign) / graph.unit,
         "shared": sum(bool(graph.others(resource, stream)) for resource in way),
+        "blocking": max(
+            (graph.busy([each for each in graph.beside(resource, stream) if each != stream]) for resource in way),
+            default=0.0,
+        ),
     }
 
 
@@ -159,6 +174,21 @@ def group_row(graph: Graph, streams: frozenset[int]) -> Row:
         "streams": len(streams),
         "resources": len(resources),
         "ports": sum(resource >= graph.first_port for resource in resources),
+        "channel": max(graph.busy(graph.beside(resources[0], stream)) for stream in streams),
+    }
+
+
+def pair_row(graph: Graph, streams: frozenset[int], stream: int) -> Row:
+    """The numbers of PAIR: of a stream in the group of some streams."""
+    resource = graph.shared[streams][0]
+    (here,) = (hop for hop in graph.hops if (hop.resource, hop.stream) == (resource, stream))
+    depth, before = 1, here.parent
+    while before >= 0:
+        depth, before = depth + 1, graph.hops[before].parent
+    return {
+        "flits": graph.busy([stream]),
+        "channel": graph.busy(graph.beside(resource, stream)),
+        "depth": depth,
     }
 
 

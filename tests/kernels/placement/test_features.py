@@ -10,7 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernels.placement.fabric import links
-from kernels.placement.features import ACTOR, GROUP, SINK, STREAM, Features, features, resource_loads, server_loads
+from kernels.placement.features import (
+    ACTOR,
+    GROUP,
+    PAIR,
+    SINK,
+    STREAM,
+    Features,
+    features,
+    resource_loads,
+    server_loads,
+)
 from kernels.placement.pipeline import Actors, Hops, Pipeline, Setting, Sinks, Streams, pipeline
 from kernels.placement.simulation import busiest_cycles
 from kernels.placement.summary import SUMMARY, summary
@@ -22,7 +32,7 @@ from tests.twins.naive_features import Actor, Graph, Hop, Row, Sink, Stream
 SEEDS = st.integers(0, 10**6)
 BOUNDS = st.floats(1.0, 1000.0)
 NAMES = [name for name, _ in SUMMARY]
-OF_OTHERS = ("foreign", "shared", "foreign_max", "foreign_mean", "way_max")
+OF_OTHERS = ("foreign", "shared", "blocking", "foreign_max", "foreign_mean", "way_max")
 OF_GROUPS = ("lanes_near", "groups", "group_mean", "group_streams", "group_streams_mean")
 """What depends on who shares a resource: the kernel takes a stream that passes a port twice for two streams."""
 
@@ -63,7 +73,11 @@ def as_graph(line: Pipeline, lanes: int, bound_cycles: float) -> Graph:
         [
             Hop(*row)
             for row in zip(
-                line.hops.parent.tolist(), line.hops.resource.tolist(), line.hops.sink.tolist(), stream_of_hop
+                line.hops.parent.tolist(),
+                line.hops.resource.tolist(),
+                line.hops.sink.tolist(),
+                stream_of_hop,
+                line.hops.channel.tolist(),
             )
         ],
         bound_cycles / line.setting.bursts,
@@ -105,6 +119,8 @@ def test_the_twin_sees_the_same(seed: int, bound_cycles: float) -> None:
     found, twin = seen(placed, bound_cycles), as_graph(placed.line, lanes_of(placed), bound_cycles)
     assert_table([naive_features.group_row(twin, streams) for streams in twin.shared], GROUP, found.group)
     assert set(pairs(found)) == {(group, each) for group, streams in enumerate(twin.shared) for each in streams}
+    listed = list(twin.shared)
+    assert_table([naive_features.pair_row(twin, listed[g], each) for g, each in pairs(found)], PAIR, found.pair)
 
 
 @given(SEEDS, BOUNDS)
@@ -161,11 +177,11 @@ def test_cycles_are_relative_to_the_bound_and_nothing_else_is(seed: int, bound_c
     placed = random_placed(seed).ordered
     factor = 2.0**double  # no division by it rounds
     once, longer = seen(placed, bound_cycles), seen(placed, bound_cycles * factor)
-    cycles = {"work", "server_load", "startup", "flits", "busiest", "foreign", "load"}
-    for names, before, after in zip((ACTOR, SINK, STREAM, GROUP), once[:4], longer[:4]):
+    cycles = {"work", "server_load", "startup", "flits", "busiest", "foreign", "load", "blocking", "channel"}
+    for names, before, after in zip((ACTOR, SINK, STREAM, GROUP, PAIR), once[:5], longer[:5]):
         shrunk = np.array([factor if name in cycles else 1.0 for name in names])
         assert np.array_equal(before, after * shrunk)
-    assert all(np.array_equal(before, after) for before, after in zip(once[4:], longer[4:]))
+    assert all(np.array_equal(before, after) for before, after in zip(once[5:], longer[5:]))
 
 
 @given(SEEDS, BOUNDS)
@@ -185,7 +201,7 @@ def test_no_load_is_above_the_peak_and_one_is_there(seed: int, bound_cycles: flo
 def two_on_a_lane() -> Pipeline:
     """Streams of 6 and 9 cycles that leave by ports 3 and 4, share lane 0 and port 2, and end in sinks 0 and 2; the
     second one also goes over lane 1 and port 5 to sink 1. Actors 0 and 1 have one server. A third stream stays inside
-    its unit. Three bursts are a sample."""
+    its unit. They have a virtual channel each. Three bursts are a sample."""
     return pipeline(
         Actors(np.array([5, 7, 2, 4]), np.array([0, 8, 3, 0]), np.array([0, 0, 1, 2])),
         Streams(np.array([0, 1, 2]), np.array([6, 9, 1]), np.array([0, 1, 3, 4])),
@@ -193,7 +209,7 @@ def two_on_a_lane() -> Pipeline:
         Hops(
             np.array([-1, 0, 1, -1, 3, 4, 3, 6]),
             np.array([3, 0, 2, 4, 1, 5, 0, 2]),
-            np.zeros(8, np.int64),
+            np.array([0, 0, 0, 1, 1, 1, 1, 1]),
             np.array([-1, -1, 0, -1, -1, 1, -1, 2]),
             np.array([0, 3, 8, 8]),
         ),
@@ -205,14 +221,15 @@ def test_of_two_streams_on_a_lane_all_is_seen() -> None:
     found = features(two_on_a_lane(), 2, 30.0)  # a burst at the bound takes 10 cycles
     assert found.actor.tolist() == [[0.5, 1.2, 0.0, 2.0], [0.7, 1.2, 0.8, 4.0], [0.2, 0.2, 0.3, 4.0], [0.4, 0.4, 0, 2]]
     assert found.sink.tolist() == [
-        [0.6, 3.0, 0.0, 3.0, 1.5, 1.8, 2.0],
-        [0.9, 12.0, 1.0, 3.0, 0.9, 0.0, 0.0],
-        [0.9, 4.0, 0.0, 3.0, 1.5, 1.2, 2.0],
-        [0.1, 6.0, 1.0, 0.0, 0.0, 0.0, 0.0],
+        [0.6, 3.0, 0.0, 3.0, 1.5, 1.8, 2.0, 0.0],
+        [0.9, 12.0, 1.0, 3.0, 0.9, 0.0, 0.0, 0.0],
+        [0.9, 4.0, 0.0, 3.0, 1.5, 1.2, 2.0, 0.0],
+        [0.1, 6.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0],
     ]
     assert found.stream.tolist() == [[0.6, 1.0, 3.0, 1.5], [0.9, 2.0, 5.0, 1.5], [0.1, 1.0, 0.0, 0.0]]
-    assert found.group.tolist() == [[1.5, 2.0, 2.0, 1.0]]
-    assert [own.tolist() for own in found[4:7]] == [[0, 1, 1, 2], [2, 3, 2, 3], [0, 1, 1, 2]]
+    assert found.group.tolist() == [[1.5, 2.0, 2.0, 1.0, 0.9]]
+    assert found.pair.tolist() == [[0.6, 0.6, 2.0], [0.9, 0.9, 2.0]]
+    assert [own.tolist() for own in found[5:8]] == [[0, 1, 1, 2], [2, 3, 2, 3], [0, 1, 1, 2]]
     assert pairs(found) == [(0, 0), (0, 1)]
 
 
