@@ -7,14 +7,14 @@ import numpy as np
 from kernels.equation import compiled
 from kernels.placement.annealing import Nets, Prices, Schedule, anneal
 from kernels.placement.fabric import Fabric, links
-from kernels.placement.features import Features, features
+from kernels.placement.features import Features
 from kernels.placement.network import Network, Nodes, share_of_bound
 from kernels.placement.order import by_place
 from kernels.placement.pipeline import Actors, Pipeline, Setting, Sinks, Streams, pipeline
 from kernels.placement.routing import ROUNDS, hops_of, route
-from kernels.placement.summary import SUMMARY, summary
-
-PEAK = [name for name, _ in SUMMARY].index("peak")
+from kernels.placement.schedule import schedule
+from kernels.placement.simulation import busiest_cycles
+from kernels.placement.summary import SUMMARY, sight
 
 
 class Subject(NamedTuple):
@@ -55,12 +55,13 @@ def routed(subject: Subject, site: np.ndarray) -> tuple[np.ndarray, Pipeline]:
 
 
 @compiled
-def seen_at(subject: Subject, site: np.ndarray) -> tuple[Nodes, Features]:
-    """What a cost model sees of a placement."""
+def seen_at(subject: Subject, site: np.ndarray) -> tuple[Nodes, Features, np.ndarray]:
+    """What a cost model sees of a placement, and its summary."""
     order, line = routed(subject, site)
     unit = subject.unit[order]
     nodes = Nodes(subject.kinds[unit], subject.task[order], subject.stage[order], unit)
-    return nodes, features(line, links(subject.fabric) * subject.fabric.lanes, subject.bound)
+    seen, told = sight(line, links(subject.fabric) * subject.fabric.lanes, subject.bound)
+    return nodes, seen, told
 
 
 @compiled
@@ -68,8 +69,18 @@ def by_rules(subject: Subject, sites: np.ndarray) -> np.ndarray:
     """Shares of the bound of candidates if the busiest part decides."""
     found = np.empty(len(sites))
     for number in range(len(sites)):
-        _, seen = seen_at(subject, sites[number])
-        found[number] = 1.0 / max(summary(seen)[PEAK], 1.0)
+        _, line = routed(subject, sites[number])
+        found[number] = subject.bound / max(busiest_cycles(line), subject.bound)
+    return found
+
+
+@compiled
+def by_schedule(subject: Subject, sites: np.ndarray) -> np.ndarray:
+    """Shares of the bound of candidates as their schedules say."""
+    found = np.empty(len(sites))
+    for number in range(len(sites)):
+        _, line = routed(subject, sites[number])
+        found[number] = subject.bound / max(schedule(line).interval * line.setting.bursts, subject.bound)
     return found
 
 
@@ -78,7 +89,6 @@ def by_network(subject: Subject, network: Network, sites: np.ndarray) -> tuple[n
     """Shares of the bound of candidates as a network predicts them, and their summaries."""
     found, told = np.empty(len(sites)), np.empty((len(sites), len(SUMMARY)))
     for number in range(len(sites)):
-        nodes, seen = seen_at(subject, sites[number])
-        told[number] = summary(seen)
-        found[number] = share_of_bound(network, nodes, seen, told[number], told[number, PEAK])
+        nodes, seen, told[number] = seen_at(subject, sites[number])
+        found[number] = share_of_bound(network, nodes, seen, told[number])
     return found, told

@@ -10,15 +10,16 @@ from typing import NamedTuple
 import numpy as np
 
 from kernels.draws import mixed
-from kernels.equation import compiled
+from kernels.equation import borrowing, compiled
 from kernels.placement.pipeline import Pipeline, room
+from kernels.placement.schedule import Schedule
 
-VERSION = 2
+VERSION = 3
 """Changes with the meaning of any feature: a model knows the version that it was trained with."""
 
-ACTOR = ("work", "server_load", "startup", "room")
+ACTOR = ("work", "server_load", "startup", "room", "pace")
 """Of an actor: cycles of a firing, those of all firings on its server for a burst, cycles until results emerge, results
-that may be under way."""
+that may be under way, and cycles of a burst of its segment while that has a sample."""
 SINK = ("flits", "depth", "whole", "hops", "busiest", "foreign", "shared", "blocking")
 """Of a stream's way to a sink: cycles of a burst, room in bursts, whether samples are read whole, hops, load of the
 busiest resource on the way, load of others on the way in all, resources that are shared; and the load of others of its
@@ -28,8 +29,9 @@ STREAM = ("flits", "sinks", "hops", "busiest")
 GROUP = ("load", "streams", "resources", "ports", "channel")
 """Of a group: cycles of a burst of all its streams, how many these are, how many resources they share, how many of
 those are ports, and the load of its busier virtual channel."""
-PAIR = ("flits", "channel", "depth")
-"""Of a stream of a group: cycles of a burst, load of its virtual channel there, and hops until it comes there first."""
+PAIR = ("flits", "channel", "depth", "together")
+"""Of a stream of a group: cycles of a burst, load of its virtual channel there, hops until it comes there first, and
+load there while its segment has a sample."""
 
 
 class Features(NamedTuple):
@@ -77,9 +79,9 @@ def server_loads(line: Pipeline) -> np.ndarray:
 
 
 @compiled
-def features(line: Pipeline, lanes: int, bound_cycles: float) -> Features:
-    """Features of a placed and routed graph whose samples take at least `bound_cycles`; resources from number `lanes`
-    on are ports."""
+def features(line: Pipeline, plan: Schedule, lanes: int, bound_cycles: float) -> Features:
+    """Features of a placed, routed and scheduled graph whose samples take at least `bound_cycles`; resources from
+    number `lanes` on are ports."""
     unit = bound_cycles / line.setting.bursts
     channel, server = channel_loads(line), server_loads(line)
     actor = np.empty((len(line.actors.work), len(ACTOR)))
@@ -88,8 +90,9 @@ def features(line: Pipeline, lanes: int, bound_cycles: float) -> Features:
         actor[i, 1] = server[line.actors.server[i]] / unit
         actor[i, 2] = line.actors.startup[i] / unit
         actor[i, 3] = room(line, i)
+        actor[i, 4] = plan.pace[plan.segment[i]] / unit
     sink, stream, depth = ways(line, channel, unit)
-    group, pair, pair_group, pair_stream = groups(line, channel, depth, lanes, unit)
+    group, pair, pair_group, pair_stream = groups(line, plan, channel, depth, lanes, unit)
     of_sink = line.links.stream_of_sink
     source, reader = line.streams.source[of_sink], line.sinks.actor
     return Features(actor, sink, stream, group, pair, source, reader, of_sink, pair_group, pair_stream)
@@ -134,9 +137,16 @@ def ways(line: Pipeline, channel: np.ndarray, unit: float) -> tuple[np.ndarray, 
     return sinks, streams, depth
 
 
+@borrowing
+def together(line: Pipeline, plan: Schedule, stream: int, other: int) -> float:
+    """What part of a sample of another stream flows while one has a sample."""
+    source = line.streams.source
+    return float(plan.overlap[plan.segment[source[stream]], plan.segment[source[other]]])
+
+
 @compiled
 def groups(
-    line: Pipeline, channel: np.ndarray, depth: np.ndarray, lanes: int, unit: float
+    line: Pipeline, plan: Schedule, channel: np.ndarray, depth: np.ndarray, lanes: int, unit: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Features of groups and of pairs, then group and stream of every pair. What several streams share has a number of
     these streams by which it is found again: groups are numbered in the order of their first resources."""
@@ -173,5 +183,9 @@ def groups(
             pair_group[at], pair_stream[at] = i, owner[hop]
             pair[at, 0] = line.streams.flits[owner[hop]] / unit
             pair[at, 1], pair[at, 2] = load[line.hops.channel[hop]], depth[hop]
+            pair[at, 3] = 0.0
+            for k in range(low, high):
+                other = owner[through.items[k]]
+                pair[at, 3] += together(line, plan, owner[hop], other) * line.streams.flits[other] / unit
             at += 1
     return group, pair, pair_group, pair_stream

@@ -3,7 +3,7 @@
 Actors, streams, and groups of lanes that several streams share are nodes; they tell each other, round after round, who
 makes what for whom and who shares a lane with whom. Messages are pooled by their maximum, since the slowest part
 decides, and by their mean. What comes out is by how much the rate stays behind that of the busiest part, which is
-known.
+known, starting from what the schedule says.
 
 Source: as in "Learned Cost Model for Placement on Reconfigurable Dataflow Hardware", Algorithm 1, with maxima over
 messages, and with shared lanes as nodes: RouteNet (Rusek et al., SOSR 2019).
@@ -16,9 +16,12 @@ import numpy as np
 
 from kernels.equation import borrowing, compiled
 from kernels.placement.features import Features
+from kernels.placement.summary import PEAK, SCHEDULE
 
 STAGES = 32
 """Stages that have an embedding of their own; later ones share the last."""
+LATE = 0.02
+"""By how much, as a logarithm, a schedule stays behind its busiest part at least, before layers add to it."""
 STEEP = 8.0
 """Features enter as log(1 + STEEP x)."""
 
@@ -205,8 +208,8 @@ def updated(
 
 
 @compiled
-def share_of_bound(network: Network, nodes: Nodes, seen: Features, summary: np.ndarray, peak: float) -> float:
-    """Predicted rate over that at the bound, of a placement whose busiest part has the load `peak`."""
+def share_of_bound(network: Network, nodes: Nodes, seen: Features, summary: np.ndarray) -> float:
+    """Predicted rate over that at the bound, never above that of the busiest part."""
     actor = first_states(network, nodes, seen)
     sink = entered(seen.sink, network.scales.sink, network.sink)
     stream = entered(seen.stream, network.scales.stream, network.stream)
@@ -248,5 +251,7 @@ def share_of_bound(network: Network, nodes: Nodes, seen: Features, summary: np.n
         found = result
     result = biased(1, network.last.bias)
     add_product(result, found, network.last.weight, 0)
-    behind = np.logaddexp(0.0, result[0, 0])
-    return math.exp(-behind) / max(peak, 1.0)
+    peak = max(summary[PEAK], 1.0)
+    late = max(math.log(max(summary[SCHEDULE], peak) / peak), LATE)
+    behind = np.logaddexp(0.0, result[0, 0] + math.log(math.expm1(late)))
+    return math.exp(-behind) / peak

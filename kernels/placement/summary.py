@@ -3,7 +3,9 @@
 import numpy as np
 
 from kernels.equation import compiled
-from kernels.placement.features import Features
+from kernels.placement.features import Features, features
+from kernels.placement.pipeline import Pipeline
+from kernels.placement.schedule import schedule
 
 SUMMARY = (
     ("actors", "actors of the graph"),
@@ -31,16 +33,17 @@ SUMMARY = (
     ("startup_max", "longest start-up of an actor"),
     ("depth_min", "least room, in bursts, of a buffer that is read whole"),
     ("depth_mean", "mean room, in bursts, of a buffer that is read whole"),
-    ("turns_max", "loads of a source's server and of the busiest lane on its way, where they are largest"),
+    ("schedule", "cycles between samples as they pass buffers that are read whole"),
 )
 """Names and meanings of the numbers; loads and cycles are relative to those of a burst at the bound."""
 
+PEAK, SCHEDULE = (position for position, (name, _) in enumerate(SUMMARY) if name in ("peak", "schedule"))
 NEAR = 0.9
 POWER = 8.0
 
 
 @compiled
-def summary(seen: Features) -> np.ndarray:
+def summary(seen: Features, interval: float) -> np.ndarray:
     """The numbers of SUMMARY."""
     server, lane = seen.actor[:, 1], seen.stream[:, 3]
     peak = max(server.max(), lane.max())
@@ -62,9 +65,17 @@ def summary(seen: Features) -> np.ndarray:
     whole = seen.sink[:, 2] > 0.0
     if whole.any():
         found[23], found[24] = seen.sink[whole, 1].min(), seen.sink[whole, 1].mean()
-    for i in range(len(seen.sink)):
-        found[25] = max(found[25], server[seen.sink_source[i]] + seen.sink[i, 4])
+    found[25] = interval
     return found
+
+
+@compiled
+def sight(line: Pipeline, lanes: int, bound_cycles: float) -> tuple[Features, np.ndarray]:
+    """Features of a placed and routed graph whose samples take at least `bound_cycles`, and their summary; resources
+    from number `lanes` on are ports."""
+    plan = schedule(line)
+    seen = features(line, plan, lanes, bound_cycles)
+    return seen, summary(seen, plan.interval * line.setting.bursts / bound_cycles)
 
 
 @compiled

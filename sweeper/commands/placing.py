@@ -31,6 +31,16 @@ def sizes(pairs: Sequence[str], option: str) -> dict[str, int]:
     "--shard", multiple=True, metavar="NAME=N", help="Pieces along rows, columns, inner; samples of a buffer."
 )
 @click.option("--moves", type=click.IntRange(min=0), default=20_000, show_default=True, help="Moves of the placer.")
+@click.option(
+    "--candidates", type=click.IntRange(min=1), default=16, show_default=True, help="Placements of which one is picked."
+)
+@click.option(
+    "--model",
+    default="schedule",
+    show_default=True,
+    metavar="NAME",
+    help="Who picks: rules, schedule, a model.",
+)
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the placer.")
 @click.option(
     "--out", default="results/placements", show_default=True, metavar="DIR", help="Directory of the drawings."
@@ -42,12 +52,15 @@ def place(
     size: tuple[str, ...],
     shard: tuple[str, ...],
     moves: int,
+    candidates: int,
+    model: str,
     seed: int,
     out: str,
 ) -> None:
-    """Place a block of a model (gemm, mlp, ffn, mha) on a fabric, route it, simulate it, and say where cycles go.
+    """Place a block (gemm, mlp, ffn, mha, layer) on a fabric, route it, simulate it, and say where its cycles go.
 
-    Draws the fabric with units by operator and links by load: <block>_<fabric>_<seed>.png and .svg.
+    Of several placements a cost model picks one, which alone is simulated. Draws the fabric with units by operator and
+    links by load: <block>_<fabric>_<seed>.png and .svg.
 
     \b
     Example: sweeper place ffn --fabric plasticine --size hidden=128 --shard columns=4
@@ -56,16 +69,21 @@ def place(
     from sweeper.placing.blocks import block as operators_of
     from sweeper.placing.cutting import Cutting, bound_cycles
     from sweeper.placing.drawing import draw
-    from sweeper.placing.place import placed, units_of
+    from sweeper.placing.place import units_of
+    from sweeper.ranking.search import candidates as annealed
+    from sweeper.ranking.search import judge_named, pick_text, picked, subject_of, told
 
     entry = library_of(library).asked("fabric", fabric)
+    judge = judge_named(model, entry)
     units, operators = units_of(entry), operators_of(block, sizes(size, "--size"), sizes(shard, "--shard"))
     graph = Cutting(units, operators).cut()
-    placement = placed(entry, graph, moves, seed)
-    found = {"block": block, **account(placement, bound_cycles(units, operators, graph))}
+    bound = bound_cycles(units, operators, graph)
+    subject = subject_of(entry, graph, bound)
+    pick = picked(entry, graph, subject, annealed(subject, graph, candidates, moves, seed), judge)
+    found = {"block": block, **account(pick.placement, bound), "pick": told(pick, judge, candidates, bound)}
     Path(out).mkdir(parents=True, exist_ok=True)
-    found["pictures"] = [str(path) for path in draw(placement, block, Path(out) / f"{block}_{entry.name}_{seed}")]
-    echo(found, lambda: "\n".join([text(block, found), *found["pictures"]]))
+    found["pictures"] = [str(path) for path in draw(pick.placement, block, Path(out) / f"{block}_{entry.name}_{seed}")]
+    echo(found, lambda: "\n".join([text(block, found), pick_text(found["pick"]), *found["pictures"]]))
 
 
 @command("fit-placement")
@@ -74,23 +92,63 @@ def place(
 @OUT
 @click.option("--model", "models", multiple=True, metavar="NAME", help="Cost model to compare; all if none is named.")
 @click.option("--folds", type=click.IntRange(min=2), default=5, show_default=True, help="Parts, each kept out once.")
+@click.option(
+    "--save", type=click.Path(dir_okay=False), metavar="FILE.json", help="Train ours on everything, and keep it here."
+)
+@click.option("--also", multiple=True, metavar="STUDY", help="With --save: further placements to learn from.")
+@click.option("--after", metavar="STUDY", help="Ask what ours, trained on this study, knows of the other one.")
+@click.option(
+    "--graphs", type=click.IntRange(min=1), multiple=True, metavar="N", help="With --after: graphs to learn from."
+)
 @executing
 def fit_placement(
-    study: str, library: tuple[str, ...], out: str, models: tuple[str, ...], folds: int, **how: Any
+    study: str,
+    library: tuple[str, ...],
+    out: str,
+    models: tuple[str, ...],
+    folds: int,
+    save: str | None,
+    also: tuple[str, ...],
+    after: str | None,
+    graphs: tuple[int, ...],
+    **how: Any,
 ) -> None:
     """Train cost models on the labelled placements of a study (or run directory), and compare them by cross validation.
 
     Every model learns from all graphs but those of one fold, and predicts these; with random folds beside it, which
-    flatter every model. Folds fan out and resume like chunks of any study.
+    flatter every model. Folds fan out and resume like chunks of any study. With --save nothing is compared but what is
+    named: our networks learn from all graphs, and sweeper place --model FILE.json uses them. With --after the study is
+    a change, another compiler or fabric, that a network of before meets: as it was, with labels of few graphs, and
+    against one that knows these alone.
 
     \b
     Example: sweeper fit-placement placements --backend ray --model trees --model network
+             sweeper fit-placement placements_changed --after placements --graphs 8 --graphs 32
     """
     from sweeper.ranking.comparison import compared, text
-    from sweeper.ranking.folds import FoldPlan
-    from sweeper.ranking.models import MODELS
+    from sweeper.ranking.folds import Comparison, FoldPlan, Trial, decisions_in
+    from sweeper.ranking.kept import save as keep
+    from sweeper.ranking.models import MODELS, fitted
+    from sweeper.ranking.relearning import Relearning
 
-    plan = FoldPlan(run_directory(study, library, out), models or tuple(MODELS), folds=folds)
+    directory = run_directory(study, library, out)
+    if save is not None:
+        model = fitted([directory, *(run_directory(other, library, out) for other in also)], Path(save).stem)
+        keep(model, Path(save))
+        echo({"model": model.name, "hash": model.hash, "file": save}, lambda: f"{save}: {model.hash[:12]}")
+        if not models:
+            return
+    if also and save is None:
+        raise UsageFault("--also is learned from by what --save keeps: give --save FILE.json")
+    trial: Trial = Comparison(models or tuple(MODELS))
+    if after is not None:
+        if models:
+            raise UsageFault("--after asks ours alone: leave --model out")
+        trial = change = Relearning(run_directory(after, library, out), graphs)
+        change.check(decisions_in(directory), folds)
+    elif graphs:
+        raise UsageFault("--graphs says how many graphs of a change are learned: it needs --after STUDY")
+    plan = FoldPlan(directory, trial, folds)
     result = executed(plan, out, how)
     found = {} if result.failed else compared(result.directory)
     echo({**summary_of(plan, result), **found}, lambda: "\n".join([text(found) if found else "", result.directory]))

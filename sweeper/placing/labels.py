@@ -17,7 +17,7 @@ import pyarrow as pa
 from kernels.placement.annealing import Prices
 from kernels.placement.features import VERSION, Features
 from kernels.placement.simulation import STUCK
-from kernels.placement.summary import SUMMARY, summary
+from kernels.placement.summary import SUMMARY
 from sweeper.engine.cache import COMPILERS
 from sweeper.engine.sources import closure, code_digest
 from sweeper.errors import Place, SpecError
@@ -187,7 +187,7 @@ def _row(study: DecisionStudy, fabric: Entry, graph: DrawnGraph, number: int, de
     placement = placed(fabric, graph.units, moves, study.key(f"placer {number} {decision}"), prices)
     bound, rate = bound_cycles(units_of(fabric), graph.operators, graph.units), placement.rate
     flows = rate.ending != STUCK
-    seen = placement.features(bound)
+    seen, told = placement.sight(bound)
     return {
         "fabric": fabric.name,
         "block": graph.block,
@@ -204,7 +204,7 @@ def _row(study: DecisionStudy, fabric: Entry, graph: DrawnGraph, number: int, de
         LABEL: bound / rate.interval_cycles if flows else None,
         "samples": rate.samples,
         "events": rate.events,
-        **dict(zip((name for name, _ in SUMMARY), summary(seen).tolist())),
+        **dict(zip((name for name, _ in SUMMARY), told.tolist())),
         "site": placement.site.tolist(),
         **{f"node_{name}": values.tolist() for name, values in zip(NODES, nodes(placement))},
         **{name: array.ravel().tolist() for name, array in seen._asdict().items()},

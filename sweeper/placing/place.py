@@ -7,11 +7,12 @@ import numpy as np
 
 from kernels.placement.annealing import Prices, Schedule, anneal, scattered
 from kernels.placement.fabric import Fabric, kind_of, links, resources
-from kernels.placement.features import Features, features
+from kernels.placement.features import Features
 from kernels.placement.order import by_place
 from kernels.placement.pipeline import Pipeline, Setting, pipeline
 from kernels.placement.routing import ROUNDS, Trees, hops_of, route
 from kernels.placement.simulation import Rate, simulate
+from kernels.placement.summary import sight
 from sweeper.library.entries import Entry
 from sweeper.placing.cutting import DoesNotFit, Units
 from sweeper.placing.graph import BURSTS, FUNCTIONS, TICKS, Finished, UnitGraph
@@ -97,9 +98,9 @@ class Placement:
         rate = simulate(self.line)
         return rate._replace(interval_cycles=rate.interval_cycles / TICKS)
 
-    def features(self, bound_cycles: float) -> Features:
-        """What a cost model sees."""
-        return features(self.line, links(self.fabric) * self.fabric.lanes, bound_cycles * TICKS)
+    def sight(self, bound_cycles: float) -> tuple[Features, np.ndarray]:
+        """What a cost model sees, and its summary."""
+        return sight(self.line, links(self.fabric) * self.fabric.lanes, bound_cycles * TICKS)
 
 
 def placed(entry: Entry, graph: UnitGraph, moves: int, key: int | np.uint64, prices: Prices = PRICES) -> Placement:

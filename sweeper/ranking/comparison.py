@@ -8,6 +8,7 @@ import polars as pl
 
 from sweeper.ranking.measures import MEASURES, drawn_scores, interval, scores
 from sweeper.ranking.models import GROUPED, MODELS, PROTOCOLS
+from sweeper.ranking.relearning import WAYS
 from sweeper.views.analysis import reading, scan
 from sweeper.views.text import shown_table
 
@@ -28,6 +29,8 @@ PUBLISHED = {
 }
 """Relative error and rank correlation, on a chip and a compiler of SambaNova: tables I and III of the paper."""
 ALL = "all"
+ABOUT = {name: model.about for name, model in MODELS.items()} | WAYS
+"""Models, and ways to learn a change, in words."""
 
 
 def read_predictions(directory: str) -> pl.DataFrame:
@@ -40,10 +43,16 @@ def compared(directory: str) -> dict[str, Any]:
     """What the models attain, as plain data: over all decisions with intervals, by kind of block, and by how much ours
     is better."""
     frame = read_predictions(directory)
-    names = [name for name in MODELS if name in frame["model"].unique()]
-    over_all = [row for protocol in PROTOCOLS for name in names for row in _over_all(frame, protocol, name)]
+    names = [name for name in ABOUT if name in frame["model"].unique()]
+    protocols = sorted(frame["protocol"].cast(str).unique(), key=_rank)
+    over_all = [row for protocol in protocols for name in names for row in _over_all(frame, protocol, name)]
     blocks = [row for name in names for row in _by_block(frame, name)]
     return {"over_all": over_all, "by_block": blocks, "better": list(_better(frame, names))}
+
+
+def _rank(protocol: str) -> int:
+    """Position of a protocol: those of PROTOCOLS, or by number of graphs."""
+    return PROTOCOLS.index(protocol) if protocol in PROTOCOLS else int(protocol.split()[0])
 
 
 def _of(frame: pl.DataFrame, protocol: str, model: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -91,24 +100,23 @@ def text(found: dict[str, Any]) -> str:
     rows = [
         (
             row["protocol"],
-            MODELS[row["model"]].about,
+            ABOUT[row["model"]],
             *(cell for name in MEASURES for cell in (round(row[name], 3), span(row[f"{name}_interval"]))),
             _pair(row["published"]),
         )
         for row in found["over_all"]
     ]
     blocks = [
-        (row["block"], MODELS[row["model"]].about, *(round(row[name], 3) for name in MEASURES), _pair(row["published"]))
+        (row["block"], ABOUT[row["model"]], *(round(row[name], 3) for name in MEASURES), _pair(row["published"]))
         for row in sorted(found["by_block"], key=lambda row: str(row["block"]))
     ]
-    better = [(MODELS[row["model"]].about, *(span(row[name]) for name in MEASURES)) for row in found["better"]]
-    parts = [
-        shown_table(titles, rows),
-        "by kind of block, grouped folds:",
-        shown_table(("block", "model", "RE", "rank", "within graph", "published RE, rank"), blocks),
-    ]
+    better = [(ABOUT[row["model"]], *(span(row[name]) for name in MEASURES)) for row in found["better"]]
+    parts = [shown_table(titles, rows)]
+    if blocks:
+        columns = ("block", "model", "RE", "rank", "within graph", "published RE, rank")
+        parts += ["by kind of block, grouped folds:", shown_table(columns, blocks)]
     if better:
-        than = MODELS[found["better"][0]["than"]].about
+        than = ABOUT[found["better"][0]["than"]]
         parts += [f"more than {than} has, 95 % of draws:", shown_table(("model", "RE", "rank", "within graph"), better)]
     return "\n\n".join(parts)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from kernels.placement.features import ACTOR, GROUP, PAIR, SINK, STREAM, VERSION, Features
 from kernels.placement.network import Nodes
-from kernels.placement.summary import SUMMARY
+from kernels.placement.summary import PEAK, SCHEDULE, SUMMARY
 from sweeper.errors import UsageFault
 from sweeper.placing.labels import LABEL, NODES
 from sweeper.running.folders import folder
@@ -20,7 +20,6 @@ from sweeper.views.analysis import reading, scan
 WIDTHS = {"actor": len(ACTOR), "sink": len(SINK), "stream": len(STREAM), "group": len(GROUP), "pair": len(PAIR)}
 """Features of each row of a table."""
 SUMMARIES = [name for name, _ in SUMMARY]
-PEAK = SUMMARIES.index("peak")
 
 
 @dataclass(frozen=True)
@@ -38,6 +37,12 @@ class Table:
     def counts(self) -> np.ndarray:
         """Rows of every decision."""
         return np.diff(self.first)
+
+    @staticmethod
+    def of_all(parts: "Sequence[Table]") -> "Table":
+        """Rows of several tables."""
+        counts = np.concatenate([part.counts for part in parts])
+        return Table(np.concatenate([part.rows for part in parts]), np.cumsum([0, *counts]))
 
     def taken(self, decisions: np.ndarray) -> "Table":
         """Rows of some decisions."""
@@ -66,6 +71,11 @@ class Decisions:
     def peak(self) -> np.ndarray:
         """Load of the busiest part, at least 1: nothing is faster."""
         return np.maximum(self.summary[:, PEAK], 1.0)
+
+    @cached_property
+    def expected(self) -> np.ndarray:
+        """Cycles between samples over those at the bound, as the schedule says."""
+        return np.maximum(self.peak, self.summary[:, SCHEDULE])
 
     def taken(self, decisions: Sequence[int] | np.ndarray) -> "Decisions":
         """Some of the decisions."""
@@ -117,3 +127,14 @@ def _table(column: Any, name: str) -> Table:
     rows = column.values.to_numpy(zero_copy_only=False)[first[0] : first[-1]]
     rows = rows.reshape(-1, WIDTHS[name]) if name in WIDTHS else rows.astype(np.int64)
     return Table(rows, (first - first[0]) // WIDTHS.get(name, 1))
+
+
+def joined(parts: Sequence[Decisions]) -> Decisions:
+    """Decisions of several datasets, whose graphs are all different."""
+    starts = np.cumsum([0, *(int(part.graph.max()) + 1 for part in parts[:-1])])
+    columns = [[getattr(part, name) for part in parts] for name in ("point", "label", "block", "summary")]
+    point, label, block, summary = (np.concatenate(each) for each in columns)
+    graph = np.concatenate([part.graph + start for part, start in zip(parts, starts)])
+    return Decisions(point, label, graph, block, summary, {
+        name: Table.of_all([part.tables[name] for part in parts]) for name in parts[0].tables
+    })  # fmt: skip

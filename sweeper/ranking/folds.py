@@ -1,16 +1,16 @@
 """Cross validation as a plan: every model, protocol and fold is a chunk, so that folds fan out like any sweep.
 
 Grouped folds keep the decisions of a graph together: they are near-copies, and random folds flatter every model.
+`sweeper.ranking.relearning` tries a model that has learned before.
 """
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cache, cached_property
-from importlib.metadata import version
-from typing import Any
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -20,12 +20,9 @@ from sweeper.engine.sources import closure, code_digest
 from sweeper.errors import UsageFault, unknown
 from sweeper.planning.schema import ENCODING, NAMES, field
 from sweeper.ranking.dataset import Decisions, read_decisions
-from sweeper.ranking.models import MODELS, RANDOM
+from sweeper.ranking.models import MODELS, RANDOM, TRAINERS, Predict, trainers
 from sweeper.running.folders import folder
 from sweeper.running.store import RESOLVED
-
-TRAINERS = ("jax", "jaxlib", "optax", "scikit-learn", "scipy")
-"""Packages that train."""
 
 
 @dataclass(frozen=True)
@@ -52,43 +49,83 @@ def decisions_in(directory: str) -> Decisions:
     return read_decisions(directory)
 
 
-@dataclass(eq=False)
-class FoldPlan:
-    """Models to be compared on a dataset of labels, ready to run. Picklable; evaluation is pure.
+def origin(directory: str) -> dict[str, Any]:
+    """Name, hash and number of points of a dataset. Raises UsageFault if there is none."""
+    found = json.loads(folder(directory).get(RESOLVED) or b"{}")
+    if not found:
+        raise UsageFault(f"{directory} is no run directory")
+    return {key: found[key] for key in ("name", "hash", "points")}
 
-    Raises UsageFault for models that are not known, and for fewer than two folds.
-    """
 
-    directory: str
+class Trial(Protocol):
+    """What is tried on every fold: pairs of a model and a protocol, the longest first; what is asked, in a word; hashes
+    of what else is read; modules that decide; and what a model learns from the decisions that it may see."""
+
+    @property
+    def asked(self) -> Sequence[tuple[str, str]]: ...
+
+    @property
+    def word(self) -> str: ...
+
+    @property
+    def sources(self) -> Mapping[str, str]: ...
+
+    def learn(self, job: Fold, decisions: Decisions) -> Predict: ...
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Models that are compared. Raises UsageFault for those that are not known."""
+
     models: tuple[str, ...] = tuple(MODELS)
-    folds: int = 5
 
     def __post_init__(self) -> None:
         for name in self.models:
             if name not in MODELS:
                 raise UsageFault(unknown("cost model", name, MODELS))
+
+    @property
+    def asked(self) -> list[tuple[str, str]]:
+        """Models under their protocols."""
+        order = sorted(self.models, key=lambda name: -list(MODELS).index(name))
+        return [(name, protocol) for name in order for protocol in MODELS[name].protocols]
+
+    word = "folds"
+    sources: ClassVar[Mapping[str, str]] = {}
+
+    def learn(self, job: Fold, decisions: Decisions) -> Predict:
+        """What a model has learned."""
+        return MODELS[job.model].learn(decisions)
+
+
+@dataclass(eq=False)
+class FoldPlan:
+    """Something that learns from some folds of a dataset of labels and predicts the others, ready to run. Picklable;
+    evaluation is pure. Raises UsageFault for fewer than two folds, EnvironmentFault where what trains is not there."""
+
+    directory: str
+    trial: Trial = Comparison()
+    folds: int = 5
+
+    def __post_init__(self) -> None:
+        trainers()
         if self.folds < 2:
             raise UsageFault(f"found {self.folds} fold; two or more are needed")
 
     @cached_property
+    def jobs(self) -> tuple[Fold, ...]:
+        """What the chunks are, the longest first."""
+        return tuple(Fold(*asked, number) for asked in self.trial.asked for number in range(self.folds))
+
+    @cached_property
     def data(self) -> dict[str, Any]:
         """Name, hash and number of decisions of the dataset."""
-        found = json.loads(folder(self.directory).get(RESOLVED) or b"{}")
-        if not found:
-            raise UsageFault(f"{self.directory} is no run directory")
-        return {key: found[key] for key in ("name", "hash", "points")}
+        return origin(self.directory)
 
     @property
     def name(self) -> str:
         """Name of the dataset, and what is done with it."""
-        return f"{self.data['name']}_folds"
-
-    @cached_property
-    def jobs(self) -> tuple[Fold, ...]:
-        """What the chunks are, the longest first."""
-        order = sorted(self.models, key=lambda name: -list(MODELS).index(name))
-        asked = [(name, protocol) for name in order for protocol in MODELS[name].protocols]
-        return tuple(Fold(name, protocol, number) for name, protocol in asked for number in range(self.folds))
+        return f"{self.data['name']}_{self.trial.word}"
 
     @property
     def point_count(self) -> int:
@@ -135,15 +172,16 @@ class FoldPlan:
         """Everything that determines the result, as plain data."""
         modules = (
             *closure(["kernels.placement.network", "kernels.placement.trees"]),
-            *closure(["sweeper.ranking.models"], _decides),
+            *closure([type(self.trial).__module__], _decides),
         )
         return {
             "study": self.name,
             "dataset": self.data["hash"],
+            **self.trial.sources,
             "jobs": [[job.model, job.protocol, job.number] for job in self.jobs],
             "folds": self.folds,
             "code": {name: code_digest(name) for name in modules},
-            "libraries": {name: version(name) for name in TRAINERS},
+            "libraries": trainers(),
         }
 
     @cached_property
@@ -156,7 +194,7 @@ class FoldPlan:
         job, decisions = self.jobs[chunk], decisions_in(self.directory)
         fold = fold_of(decisions, job.protocol, self.folds)
         asked = decisions.taken(np.flatnonzero(fold == job.number))
-        predict = MODELS[job.model].learn(decisions.taken(np.flatnonzero(fold != job.number)))
+        predict = self.trial.learn(job, decisions.taken(np.flatnonzero(fold != job.number)))
         count = len(asked)
         values: dict[str, Any] = {
             "point_id": asked.point,

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -12,8 +12,11 @@ import numpy as np
 from kernels.placement.features import VERSION
 from kernels.placement.network import Network
 from sweeper.errors import UsageFault, unknown
+from sweeper.library.entries import Entry
 from sweeper.library.library import builtin_specs
 from sweeper.ranking.dataset import SUMMARIES, Decisions
+from sweeper.running.folders import folder
+from sweeper.running.store import RESOLVED
 
 FOLDER = "cost_models"
 GRADE = "fitted"
@@ -22,11 +25,12 @@ ARRAYS, HASH = "arrays", "sha256"
 
 @dataclass(frozen=True)
 class Training:
-    """What a model was trained on: name and hash of the dataset, its fabrics, and its decisions and graphs."""
+    """What a model was trained on: name and hash of the dataset, hashes of its fabrics by name, and its decisions and
+    graphs."""
 
     study: str
     hash: str
-    fabrics: tuple[str, ...]
+    fabrics: Mapping[str, str]
     decisions: int
     graphs: int
 
@@ -38,7 +42,7 @@ class CostNetworks:
 
     name: str
     source: str
-    training: Training
+    training: tuple[Training, ...]
     networks: tuple[Network, ...]
     lowest: np.ndarray
     highest: np.ndarray
@@ -95,7 +99,7 @@ def plain(model: CostNetworks) -> dict[str, Any]:
         "source": model.source,
         "grade": GRADE,
         "features": VERSION,
-        "training": asdict(model.training),
+        "training": [asdict(each) for each in model.training],
         "range": {
             name: [low, high] for name, low, high in zip(SUMMARIES, model.lowest.tolist(), model.highest.tolist())
         },
@@ -105,17 +109,36 @@ def plain(model: CostNetworks) -> dict[str, Any]:
 
 
 def save(model: CostNetworks, path: Path) -> None:
-    """Write a model."""
+    """Write a model, an array in a line."""
+    found = plain(model)
+    lines = [f"  {json.dumps(name)}: {json.dumps(array)}" for name, array in found.pop(ARRAYS).items()]
+    head = json.dumps(found, indent=1).removesuffix("\n}")
+    body = ",\n".join(lines)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(plain(model), indent=1) + "\n")
+    path.write_text(f'{head},\n "{ARRAYS}": {{\n{body}\n }}\n}}\n')
+
+
+def fabric_hash(numbers: Mapping[str, float]) -> str:
+    """Hex digest of the numbers of a fabric."""
+    return hashlib.sha256(json.dumps(dict(numbers), sort_keys=True).encode()).hexdigest()[:16]
+
+
+def training_of(directory: str, decisions: Decisions) -> Training:
+    """What the decisions of a dataset are."""
+    found = json.loads(folder(directory).get(RESOLVED) or b"{}")
+    fabrics = {
+        name: fabric_hash({key: value[0] for key, value in entry["values"].items()})
+        for name, entry in found["study"]["fabrics"].items()
+    }
+    return Training(found["name"], found["hash"], fabrics, len(decisions), len(np.unique(decisions.graph)))
 
 
 def trained_on(
-    name: str, networks: tuple[Network, ...], decisions: Decisions, fabrics: tuple[str, ...], study: str, hash: str
+    name: str, networks: tuple[Network, ...], decisions: Decisions, training: tuple[Training, ...]
 ) -> CostNetworks:
     """Networks with what they were trained on."""
-    training = Training(study, hash, fabrics, len(decisions), len(np.unique(decisions.graph)))
-    source = f"sweeper fit-placement {study} --save {name}"
+    first, *others = (each.study for each in training)
+    source = " ".join(["sweeper fit-placement", first, *(f"--also {other}" for other in others), f"--save {name}.json"])
     low, high = decisions.summary.min(0), decisions.summary.max(0)
     return CostNetworks(name, source, training, networks, low, high)
 
@@ -125,18 +148,19 @@ def names() -> list[str]:
     return sorted(path.stem for path in (builtin_specs() / FOLDER).glob("*.json"))
 
 
-def load(name: str, fabric: str | None = None) -> CostNetworks:
-    """A model by path, or by the name of one of ours.
+def load(name: str, fabric: Entry | None = None, others: Sequence[str] = ()) -> CostNetworks:
+    """A model by path, or by the name of one of ours; `others` are names that are no networks, for the message.
 
-    Raises UsageFault for one that does not exist or is damaged, one of other features, and, if a fabric is named, for
+    Raises UsageFault for one that does not exist or is damaged, one of other features, and, if a fabric is given, for
     one that was trained on others.
     """
     path = Path(name) if name.endswith(".json") else builtin_specs() / FOLDER / f"{name}.json"
     if not path.is_file():
-        raise UsageFault(unknown("cost model", name, names()))
+        raise UsageFault(unknown("cost model", name, [*others, *names()]))
     try:
         found = json.loads(path.read_text())
-        version, arrays, said = found["features"], found[ARRAYS], found[HASH]
+        version, arrays, said, training = (found[key] for key in ("features", ARRAYS, HASH, "training"))
+        training = tuple(Training(**each) for each in training)
     except (ValueError, KeyError, TypeError) as fault:
         raise UsageFault(f"{path} is no cost model: {fault!r}") from None
     if version != VERSION:
@@ -145,14 +169,20 @@ def load(name: str, fabric: str | None = None) -> CostNetworks:
         )
     if digest(arrays) != said:
         raise UsageFault(f"{path} is damaged: its weights are not those of its hash")
-    training = Training(**{**found["training"], "fabrics": tuple(found["training"]["fabrics"])})
-    if fabric is not None and fabric not in training.fabrics:
-        allowed = ", ".join(training.fabrics)
-        raise UsageFault(
-            f"{found['name']} was trained on {allowed}, not on {fabric}: train it with sweeper fit-placement"
-        )
+    if fabric is not None:
+        _knows(found["name"], training, fabric)
     shaped = {key: np.float32(each["values"]).astype(float).reshape(each["shape"]) for key, each in arrays.items()}
     count = 1 + max(int(key.partition(".")[0]) for key in shaped)
     networks = tuple(record_of(Network, shaped, f"{number}.") for number in range(count))
     low, high = (np.array([found["range"][name][i] for name in SUMMARIES]) for i in range(2))
     return CostNetworks(found["name"], found["source"], training, networks, low, high)
+
+
+def _knows(name: str, training: tuple[Training, ...], fabric: Entry) -> None:
+    """Raise UsageFault for a fabric that a model was not trained on."""
+    again = "train it with sweeper fit-placement"
+    known = {key: each for part in training for key, each in part.fabrics.items()}
+    if fabric.name not in known:
+        raise UsageFault(f"{name} was trained on {', '.join(known)}, not on {fabric.name}: {again}")
+    if known[fabric.name] != fabric_hash({key: value.number for key, value in fabric.values.items()}):
+        raise UsageFault(f"{name} was trained on another {fabric.name}, with other numbers: {again}")

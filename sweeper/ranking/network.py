@@ -11,7 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from kernels.placement.fabric import COMPUTE, MEMORY, PORT
-from kernels.placement.network import STAGES, STEEP, Layer, Network, Round, Scales, share_of_bound
+from kernels.placement.network import LATE, STAGES, STEEP, Layer, Network, Round, Scales, share_of_bound
+from kernels.placement.summary import PEAK, SCHEDULE
 from sweeper.placing.graph import TASKS
 from sweeper.ranking.dataset import SUMMARIES, WIDTHS, Decisions, Table
 from sweeper.ranking.recipe import Recipe
@@ -51,7 +52,7 @@ def initial(key: Any, decisions: Decisions, recipe: Recipe) -> Network:
         turns,
         layer(next(keys), 6 * width + len(SUMMARIES), 64),
         layer(next(keys), 64, 32),
-        Layer(np.zeros((32, 1)), np.full(1, -1.0)),
+        Layer(np.zeros((32, 1)), np.zeros(1)),
     )
 
 
@@ -98,7 +99,10 @@ def log_shares(network: Network, batch: Batch, many: int) -> Any:
     pooled = [pool(rows, batch[f"of_{name}"], many + 1)[:many] for rows, name in states for pool in (most_of, mean_of)]
     found = through(network.first, *pooled, scaled("summary"))
     found = through(network.second, found)
-    return -jnp.log(batch["peak"]) - jax.nn.softplus(found @ network.last.weight + network.last.bias)[:, 0]
+    found = (found @ network.last.weight + network.last.bias)[:, 0]
+    peak = jnp.maximum(batch["summary"][:, PEAK], 1.0)
+    late = jnp.maximum(jnp.log(jnp.maximum(batch["summary"][:, SCHEDULE], peak) / peak), LATE)
+    return -jnp.log(peak) - jax.nn.softplus(found + jnp.log(jnp.expm1(late)))
 
 
 TABLES = {
@@ -130,13 +134,14 @@ OURS = Learner(
 """Our network."""
 
 
-def learned(decisions: Decisions, recipe: Recipe) -> Network:
-    """Our network, trained; its numbers are those of float32 in float64."""
-    network = trained(OURS, decisions, recipe)
+def learned(decisions: Decisions, recipe: Recipe, before: Network | None = None) -> Network:
+    """Our network, trained, or one of before trained further; its numbers are those of float32 in float64."""
+    started = None if before is None else jax.tree.map(np.float32, before)
+    network = trained(OURS, decisions, recipe, started)
     return jax.tree.map(lambda array: np.asarray(array, np.float64), network)
 
 
 def shares(network: Network, decisions: Decisions) -> np.ndarray:
     """Predicted shares of decisions, one after the other, without JAX."""
-    rows = zip(decisions.features(), decisions.summary, decisions.peak)
-    return np.array([share_of_bound(network, nodes, seen, summary, peak) for (nodes, seen), summary, peak in rows])
+    rows = zip(decisions.features(), decisions.summary)
+    return np.array([share_of_bound(network, nodes, seen, summary) for (nodes, seen), summary in rows])

@@ -1,6 +1,6 @@
 """How networks are trained."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -20,6 +20,9 @@ class Recipe:
     seed: int = 0
 
 
-OURS = Recipe(width=24, epochs=30)
+OURS = Recipe(width=16, rounds=2, epochs=20, rank_weight=0.2)
 PAPER = Recipe(epochs=20, rank_weight=0.0)
 """Recipes of our network, and of the paper's, which learns no ranks."""
+ANEW = replace(OURS, epochs=60)
+AGAIN = replace(OURS, epochs=20, rate=1e-3)
+"""Recipes for few graphs: of a network that knows nothing yet, and of one that has learned before."""

@@ -5,23 +5,49 @@ A model is led to where it is wrong by what it picks, so the pick is always simu
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 
 from kernels.placement.annealing import Schedule
-from kernels.placement.candidates import Subject, annealed, by_network, by_rules
+from kernels.placement.candidates import Subject, annealed, by_network, by_rules, by_schedule
 from kernels.placement.fabric import resources
 from kernels.placement.network import Network
 from kernels.placement.pipeline import Setting
 from sweeper.library.entries import Entry
 from sweeper.placing.graph import BURSTS, TICKS, UnitGraph
 from sweeper.placing.place import COOLING, SAMPLES, Placement, fits, sites_of
+from sweeper.ranking.kept import CostNetworks, load
 
 CONGESTION = (0.0, 0.001, 0.01, 0.1)
 """Prices of congestion under which candidates are annealed, in turns."""
 
-Judge = Callable[[Subject, np.ndarray], np.ndarray]
-"""Shares of the bound that candidates [candidate, unit] are thought to attain."""
+UNLEARNED = {"rules": by_rules, "schedule": by_schedule}
+"""Judges that learned nothing: the busiest unit or lane, and the schedule of samples."""
+
+
+@dataclass(frozen=True)
+class Judge:
+    """Who says what share of the bound candidates [candidate, unit] attain; with networks, what these are."""
+
+    name: str
+    shares: Callable[[Subject, np.ndarray], np.ndarray]
+    model: CostNetworks | None = None
+
+
+def judge_named(name: str, fabric: Entry) -> Judge:
+    """A judge by the name of a kept model, or one that learned nothing. Raises UsageFault as `load` does."""
+    if name in UNLEARNED:
+        return Judge(name, UNLEARNED[name])
+    model = load(name, fabric, tuple(UNLEARNED))
+    return Judge(model.name, partial(by_networks, model.networks), model)
+
+
+def by_networks(networks: tuple[Network, ...], subject: Subject, sites: np.ndarray) -> np.ndarray:
+    """What networks predict, the mean of their logarithms."""
+    found = [np.log(by_network(subject, network, sites)[0]) for network in networks]
+    return np.asarray(np.exp(np.mean(found, axis=0)))
 
 
 def subject_of(entry: Entry, graph: UnitGraph, bound_cycles: float) -> Subject:
@@ -51,26 +77,34 @@ def candidates(subject: Subject, graph: UnitGraph, count: int, moves: int, seed:
     return np.asarray(annealed(subject, graph.nets, prices, Schedule(moves, *COOLING), keys))
 
 
-def network_judge(networks: tuple[Network, ...]) -> Judge:
-    """What networks predict, the mean of their logarithms."""
-
-    def judge(subject: Subject, sites: np.ndarray) -> np.ndarray:
-        found = [np.log(by_network(subject, network, sites)[0]) for network in networks]
-        return np.asarray(np.exp(np.mean(found, axis=0)))
-
-    return judge
-
-
 @dataclass(frozen=True)
 class Pick:
-    """A placement that a judge prefers to others, and what it thinks that it attains."""
+    """A placement that a judge prefers to others, its number among these, and what it is thought to attain."""
 
     placement: Placement
+    number: int
     predicted: float
 
 
-def picked(entry: Entry, graph: UnitGraph, subject: Subject, sites: np.ndarray, judge: Judge = by_rules) -> Pick:
+def picked(entry: Entry, graph: UnitGraph, subject: Subject, sites: np.ndarray, judge: Judge) -> Pick:
     """The candidate that is thought to be fastest."""
-    shares = judge(subject, sites)
+    shares = judge.shares(subject, sites)
     best = int(np.argmax(shares))
-    return Pick(Placement(entry, graph, sites[best]), float(shares[best]))
+    return Pick(Placement(entry, graph, sites[best]), best, float(shares[best]))
+
+
+def told(pick: Pick, judge: Judge, candidates: int, bound_cycles: float) -> dict[str, Any]:
+    """How a placement was picked, as plain data; `covered` says whether the model's training had such."""
+    found = {"candidates": candidates, "predicted_share_of_bound": pick.predicted}
+    if judge.model is None:
+        return {"model": judge.name, **found}
+    _, seen = pick.placement.sight(bound_cycles)
+    return {"model": judge.name, "hash": judge.model.hash, **found, "covered": bool(judge.model.covers(seen))}
+
+
+def pick_text(found: dict[str, Any]) -> str:
+    """How a placement was picked, in words."""
+    known = f" ({found['hash'][:12]})" if "hash" in found else ""
+    outside = "" if found.get("covered", True) else "; it lies outside the range of the model's training"
+    share = f"{found['predicted_share_of_bound']:.1%}"
+    return f"picked from {found['candidates']} by {found['model']}{known}, which expects {share} of the bound{outside}"

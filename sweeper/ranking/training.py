@@ -101,7 +101,7 @@ class Batches:
     def batch(self, at: np.ndarray) -> Batch:
         """Arrays of some decisions."""
         own = self.decisions
-        found = {"label": own.label[at], "graph": own.graph[at], "peak": own.peak[at], "summary": own.summary[at]}
+        found = {"label": own.label[at], "graph": own.graph[at], "summary": own.summary[at]}
         offset = {name: np.cumsum([0, *count[at]]) for name, count in self.counts.items()}
         for name, columns in self.learner.columns.items():
             for column in columns:
@@ -145,11 +145,11 @@ def epochs(decisions: Decisions, recipe: Recipe) -> list[np.ndarray]:
     return batches
 
 
-def trained(learner: Learner, decisions: Decisions, recipe: Recipe) -> Any:
-    """A network that has learned from decisions, as arrays of NumPy."""
+def trained(learner: Learner, decisions: Decisions, recipe: Recipe, before: Any = None) -> Any:
+    """A network that has learned from decisions, as arrays of NumPy; one that has learned before may be given."""
     batches = Batches(learner, decisions, epochs(decisions, recipe))
     many = recipe.graphs * recipe.decisions
-    network = learner.initial(jax.random.PRNGKey(recipe.seed), decisions, recipe)
+    network = learner.initial(jax.random.PRNGKey(recipe.seed), decisions, recipe) if before is None else before
     rates = optax.cosine_onecycle_schedule(len(batches.chosen), recipe.rate, pct_start=WARM)
     rule = optax.chain(optax.clip_by_global_norm(1.0), optax.adamw(rates, weight_decay=DECAY))
 

@@ -1,7 +1,7 @@
 """Boosted trees on the numbers of a summary.
 
 scikit-learn trains them (`pip install sweeper[placement]`), scoring needs none.
-What they learn is by how much the rate stays behind that of the busiest part.
+What they learn is by how much the rate differs from that of the schedule.
 """
 
 import numpy as np
@@ -17,9 +17,9 @@ def boosted(decisions: Decisions, seed: int = 0) -> Trees:
     """Trees that were trained on decisions."""
     from sklearn.ensemble import GradientBoostingRegressor
 
-    behind = np.log(decisions.label * decisions.peak)
+    beyond = np.log(decisions.label * decisions.expected)
     # In float32, as scikit-learn compares: then no threshold lies between a number and its float32.
-    model = GradientBoostingRegressor(random_state=seed, **SHAPE).fit(single(decisions.summary), behind)
+    model = GradientBoostingRegressor(random_state=seed, **SHAPE).fit(single(decisions.summary), beyond)
     trees = [tree[0].tree_ for tree in model.estimators_]
     start = np.cumsum([0, *(tree.node_count for tree in trees)])
     leaf = np.concatenate([tree.children_left < 0 for tree in trees])
@@ -41,5 +41,5 @@ def single(summary: np.ndarray) -> np.ndarray:
 
 def shares(trees: Trees, decisions: Decisions) -> np.ndarray:
     """Predicted shares."""
-    behind = np.array([summed(trees, row) for row in single(decisions.summary)])
-    return np.exp(np.minimum(behind, 0.0)) / decisions.peak
+    beyond = np.array([summed(trees, row) for row in single(decisions.summary)])
+    return np.minimum(np.exp(beyond) / decisions.expected, 1.0 / decisions.peak)

@@ -1,6 +1,8 @@
 """Cost models from labels to a comparison, small: what `make placement` does at length."""
 
 import json
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import jax
@@ -8,21 +10,23 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from kernels.placement.candidates import by_network, by_rules
+from kernels.placement.candidates import by_network, by_rules, by_schedule
 from sweeper.cli import main
 from sweeper.errors import UsageFault
+from sweeper.library.library import Library, builtin_specs
 from sweeper.placing.cutting import bound_cycles
 from sweeper.placing.decisions import load_decisions
 from sweeper.placing.labels import DecisionPlan
 from sweeper.placing.place import Placement, units_of
 from sweeper.ranking import kept, published
-from sweeper.ranking.dataset import WIDTHS, Decisions, read_decisions
-from sweeper.ranking.folds import FoldPlan, fold_of
+from sweeper.ranking.dataset import WIDTHS, Decisions, joined, read_decisions
+from sweeper.ranking.folds import Comparison, FoldPlan, fold_of
 from sweeper.ranking.models import GROUPED, MODELS, PROTOCOLS, RANDOM
 from sweeper.ranking.network import OURS, learned, log_shares, shares
 from sweeper.ranking.recipe import Recipe
+from sweeper.ranking.relearning import RELEARNED, SCRATCH, UNCHANGED, before, first_graphs
 from sweeper.ranking.rules import calibrated, rules, tuned_rules
-from sweeper.ranking.search import candidates, network_judge, picked, subject_of
+from sweeper.ranking.search import Judge, by_networks, candidates, judge_named, picked, subject_of, told
 from sweeper.ranking.training import Batches, predicted, trained
 from sweeper.ranking.trees import boosted, single
 from sweeper.ranking.trees import shares as tree_shares
@@ -41,6 +45,8 @@ placements:
   decisions: 6
   moves: [0, 20, 50, 200]
 """
+LIBRARY = Library.load([builtin_specs()])
+TRAINING = kept.Training("few", "abc", {}, 72, 12)
 SMALL = Recipe(width=8, rounds=1, epochs=2, graphs=2, decisions=3)
 
 
@@ -72,6 +78,15 @@ def test_decisions_are_read_as_they_were_written(decisions: Decisions) -> None:
     assert seen.actor.shape == (len(nodes.kind), WIDTHS["actor"])
     assert seen.sink_reader.max() < len(seen.actor)
     assert seen.pair_stream.max(initial=-1) < len(seen.stream)
+
+
+def test_datasets_are_joined_with_their_graphs_apart(decisions: Decisions) -> None:
+    both = joined([decisions, decisions.taken([3, 71])])
+    assert len(both) == 74
+    assert len(np.unique(both.graph)) == 14
+    assert both.label[73] == decisions.label[71]
+    for name, table in decisions.tables.items():
+        assert np.array_equal(both.tables[name].of(72), table.of(3))
 
 
 def test_no_graph_is_in_both_parts_of_a_grouped_fold(decisions: Decisions) -> None:
@@ -109,9 +124,10 @@ def test_trees_score_as_the_library_that_trained_them(decisions: Decisions) -> N
 
     from sweeper.ranking.trees import SHAPE
 
-    behind = np.log(decisions.label * decisions.peak)
-    model = GradientBoostingRegressor(random_state=0, **SHAPE).fit(single(decisions.summary), behind)
-    wanted = np.exp(np.minimum(model.predict(single(decisions.summary)), 0.0)) / decisions.peak
+    beyond = np.log(decisions.label * decisions.expected)
+    model = GradientBoostingRegressor(random_state=0, **SHAPE).fit(single(decisions.summary), beyond)
+    rate = np.exp(model.predict(single(decisions.summary))) / decisions.expected
+    wanted = np.minimum(rate, 1.0 / decisions.peak)
     assert np.allclose(tree_shares(boosted(decisions), decisions), wanted, rtol=1e-12)
 
 
@@ -150,26 +166,27 @@ def test_folds_fan_out_and_are_compared(directory: str, tmp_path: Path) -> None:
         low, high = row["rank_interval"]
         assert low - 1e-9 <= row["rank"] <= high + 1e-9 or row["model"] == "mean"
         assert row["relative_error"] > 0.0
-    plan = FoldPlan(directory, names)
+    plan = FoldPlan(directory, Comparison(names))
     rows = [plan.evaluate(chunk) for chunk in range(plan.chunk_count) if plan.jobs[chunk].model == "trees"]
     asked = [point for part, job in zip(rows, (j for j in plan.jobs if j.model == "trees")) if job.protocol == GROUPED
              for point in part["point_id"].to_pylist()]  # fmt: skip
     assert sorted(asked) == list(range(72))
 
 
-def test_a_kept_network_is_the_same_network(decisions: Decisions, tmp_path: Path) -> None:
+def test_a_kept_network_is_the_same_network(directory: str, decisions: Decisions, tmp_path: Path) -> None:
     network = learned(decisions, SMALL)
-    model = kept.trained_on("mine", (network,), decisions, ("plasticine_narrow",), "few", "abc")
+    model = kept.trained_on("mine", (network,), decisions, (kept.training_of(directory, decisions),))
     path = tmp_path / "mine.json"
     kept.save(model, path)
-    read = kept.load(str(path), "plasticine_narrow")
+    narrow, other = (LIBRARY.find("fabric", name) for name in ("plasticine_narrow", "sn10_like"))
+    read = kept.load(str(path), narrow)
     assert read.hash == model.hash
     assert np.array_equal(shares(read.networks[0], decisions), shares(network, decisions))
     assert read.covers(decisions.summary).all()
     assert not read.covers(decisions.summary + 1e6).any()
     text = path.read_text()
     for change, words in (
-        (text.replace('"features": 2', '"features": 0'), "features of version 0"),
+        (text.replace('"features": 3', '"features": 0'), "features of version 0"),
         (text.replace('"sha256": "', '"sha256": "0'), "is damaged"),
         (text[:100], "is no cost model"),
     ):
@@ -178,9 +195,30 @@ def test_a_kept_network_is_the_same_network(decisions: Decisions, tmp_path: Path
             kept.load(str(path))
     path.write_text(text)
     with pytest.raises(UsageFault, match="was trained on plasticine_narrow, not on sn10_like"):
-        kept.load(str(path), "sn10_like")
-    with pytest.raises(UsageFault, match="unknown cost model 'nobody'"):
-        kept.load("nobody")
+        kept.load(str(path), other)
+    longer = {**narrow.values, "hop_cycles": replace(narrow.values["hop_cycles"], number=3.0)}
+    with pytest.raises(UsageFault, match="was trained on another plasticine_narrow, with other numbers"):
+        kept.load(str(path), replace(narrow, values=longer))
+    with pytest.raises(UsageFault, match="unknown cost model 'rulez', did you mean 'rules'"):
+        judge_named("rulez", narrow)
+
+
+def test_a_network_is_trained_kept_and_picks(directory: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sweeper.ranking.models.OURS", SMALL)
+    path = tmp_path / "mine.json"
+    saved = CliRunner().invoke(main, ["fit-placement", directory, "--also", directory, "--save", str(path)])
+    assert saved.exit_code == 0, saved.output
+    assert [part["decisions"] for part in json.loads(path.read_text())["training"]] == [72, 72]
+    size = ["--size", "rows=32", "--size", "hidden=64", "--size", "feed_forward=128"]
+    asked = ["place", "ffn", "--fabric", "plasticine_narrow", *size, "--candidates", "5", "--moves", "50"]
+    place = [*asked, "--out", str(tmp_path), "--model", str(path)]
+    done = CliRunner().invoke(main, place)
+    assert done.exit_code == 0, done.output
+    assert f"picked from 5 by mine ({kept.load(str(path)).hash[:12]}), which expects" in done.output
+    assert not list(tmp_path.glob("*_folds*"))  # nothing was asked to be compared
+    refused = CliRunner().invoke(main, [*place, "--fabric", "plasticine"])
+    assert refused.exit_code == 2
+    assert "mine was trained on plasticine_narrow, not on plasticine: train it with" in refused.output
 
 
 def test_candidates_are_judged_as_they_would_be_one_by_one(decisions: Decisions, tmp_path: Path) -> None:
@@ -192,18 +230,64 @@ def test_candidates_are_judged_as_they_would_be_one_by_one(decisions: Decisions,
     subject = subject_of(entry, graph.units, bound)
     sites = candidates(subject, graph.units, 6, 50)
     network = learned(decisions, SMALL)
-    _, told = by_network(subject, network, sites)
-    for site, summary, rule in zip(sites, told, by_rules(subject, sites)):
+    _, summaries = by_network(subject, network, sites)
+    for site, summary, rule, timed in zip(sites, summaries, by_rules(subject, sites), by_schedule(subject, sites)):
+        assert timed <= rule
         placement = Placement(entry, graph.units, site)
-        assert np.allclose(placement.features(bound).actor[:, 1].max(), summary[2])
+        assert np.allclose(placement.sight(bound)[1], summary)
         assert rule >= bound / placement.rate.interval_cycles - 1e-9
-    pick = picked(entry, graph.units, subject, sites, network_judge((network, network)))
-    assert pick.predicted == pytest.approx(network_judge((network,))(subject, sites).max())
+    model = kept.trained_on("mine", (network, network), decisions, (TRAINING,))
+    pick = picked(entry, graph.units, subject, sites, Judge("mine", partial(by_networks, model.networks), model))
+    assert pick.predicted == pytest.approx(by_network(subject, network, sites)[0].max())
+    assert np.array_equal(pick.placement.site, sites[pick.number])
+    words = told(pick, Judge("mine", by_rules, model), 6, bound)
+    assert (words["model"], words["hash"], words["covered"]) == ("mine", model.hash, True)
+    assert not told(pick, Judge("mine", by_rules, replace(model, lowest=model.lowest + 1.0)), 6, bound)["covered"]
 
 
 def test_every_model_says_what_it_is_and_unknown_ones_are_refused(directory: str) -> None:
     assert all(model.about for model in MODELS.values())
     with pytest.raises(UsageFault, match="unknown cost model 'tree', did you mean 'trees'"):
-        FoldPlan(directory, ("tree",))
+        Comparison(("tree",))
     with pytest.raises(UsageFault, match="two or more"):
-        FoldPlan(directory, ("trees",), folds=1)
+        FoldPlan(directory, folds=1)
+
+
+def test_a_change_is_learned_from_few_graphs(directory: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OURS", "ANEW", "AGAIN"):
+        monkeypatch.setattr(f"sweeper.ranking.relearning.{name}", SMALL)
+    before.cache_clear()
+    asked = ["fit-placement", directory, "--out", str(tmp_path), "--after", directory, "--folds", "2"]
+    done = CliRunner().invoke(main, [*asked, "--graphs", "3", "--json", "-q"])
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.output)
+    ways = [(row["protocol"], row["model"]) for row in found["over_all"]]
+    assert ways == [("0 graphs", UNCHANGED), ("3 graphs", SCRATCH), ("3 graphs", RELEARNED)]
+    assert not found["by_block"]
+    for more, words in (
+        (["--graphs", "7"], "found 7 graphs to learn from; beside those of a fold there are 6"),
+        (["--model", "trees"], "--after asks ours alone: leave --model out"),
+    ):
+        refused = CliRunner().invoke(main, [*asked, *more])
+        assert refused.exit_code == 2
+        assert words in refused.output
+    alone = CliRunner().invoke(main, ["fit-placement", directory, "--graphs", "3"])
+    assert alone.exit_code == 2
+    assert "it needs --after STUDY" in alone.output
+    unkept = CliRunner().invoke(main, ["fit-placement", directory, "--also", directory])
+    assert unkept.exit_code == 2
+    assert "give --save FILE.json" in unkept.output
+
+
+def test_few_graphs_are_as_many_as_are_asked_for(decisions: Decisions) -> None:
+    few = first_graphs(decisions, 4)
+    assert len(np.unique(few.graph)) == 4
+    assert len(few) == 24
+
+
+def test_without_what_trains_there_is_one_clear_error(directory: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sweeper.ranking.models.TRAINERS", ("numpy", "jaxx"))
+    for more in ([], ["--save", "mine.json"]):
+        done = CliRunner().invoke(main, ["fit-placement", directory, *more])
+        assert done.exit_code == 3
+        assert "jaxx trains cost models, and is not installed" in done.output

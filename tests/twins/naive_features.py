@@ -55,8 +55,8 @@ class Hop(NamedTuple):
 
 @dataclass(frozen=True)
 class Graph:
-    """A placed and routed graph; the cycles of a burst at the bound; and the number of the first resource that is a
-    port and no lane."""
+    """A placed and routed graph; the cycles of a burst at the bound; the number of the first resource that is a port
+    and no lane; and its schedule: segment of every actor, interval, paces, overlaps."""
 
     actors: Sequence[Actor]
     sinks: Sequence[Sink]
@@ -64,6 +64,8 @@ class Graph:
     hops: Sequence[Hop]
     unit: float
     first_port: int
+    segment: Sequence[int]
+    schedule: tuple[float, Sequence[float], Sequence[Sequence[float]]]
 
     @cached_property
     def passing(self) -> dict[int, list[int]]:
@@ -133,6 +135,7 @@ def actor_row(graph: Graph, actor: int) -> Row:
         "server_load": graph.server_load(actor),
         "startup": startup / graph.unit,
         "room": 2 + ceil(startup / work),
+        "pace": graph.schedule[1][graph.segment[actor]] / graph.unit,
     }
 
 
@@ -185,10 +188,14 @@ def pair_row(graph: Graph, streams: frozenset[int], stream: int) -> Row:
     depth, before = 1, here.parent
     while before >= 0:
         depth, before = depth + 1, graph.hops[before].parent
+    own, beside = ([graph.segment[graph.streams[each].source] for each in some] for some in ([stream], streams))
     return {
         "flits": graph.busy([stream]),
         "channel": graph.busy(graph.beside(resource, stream)),
         "depth": depth,
+        "together": sum(
+            graph.schedule[2][own[0]][segment] * graph.busy([other]) for segment, other in zip(beside, streams)
+        ),
     }
 
 
@@ -213,10 +220,6 @@ def summary(graph: Graph) -> Row:
     whole = [sink.depth for sink in graph.sinks if sink.whole]
     loads = [graph.load(resource) for resource in graph.passing]
     peak = max(server + loads)
-    turns = [
-        server[graph.streams[graph.stream_of[sink]].source] + max(map(graph.load, ways[sink]), default=0.0)
-        for sink in sinks
-    ]
     return {
         "actors": len(graph.actors),
         "streams": len({hop.stream for hop in graph.hops}),
@@ -243,7 +246,7 @@ def summary(graph: Graph) -> Row:
         "startup_max": max(actor.startup for actor in graph.actors) / graph.unit,
         "depth_min": min(whole, default=0.0),
         "depth_mean": mean(whole),
-        "turns_max": max(turns),
+        "schedule": graph.schedule[0] / graph.unit,
     }
 
 

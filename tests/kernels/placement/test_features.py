@@ -17,13 +17,13 @@ from kernels.placement.features import (
     SINK,
     STREAM,
     Features,
-    features,
     resource_loads,
     server_loads,
 )
 from kernels.placement.pipeline import Actors, Hops, Pipeline, Setting, Sinks, Streams, pipeline
+from kernels.placement.schedule import schedule
 from kernels.placement.simulation import busiest_cycles
-from kernels.placement.summary import SUMMARY, summary
+from kernels.placement.summary import PEAK, SUMMARY, sight
 from tests.support.examples import examples
 from tests.support.random_pipelines import Placed, random_placed
 from tests.twins import naive_features
@@ -56,12 +56,18 @@ def lanes_of(placed: Placed) -> int:
 
 def seen(placed: Placed, bound_cycles: float) -> Features:
     """What a cost model sees."""
-    return features(placed.line, lanes_of(placed), bound_cycles)
+    return sight(placed.line, lanes_of(placed), bound_cycles)[0]
+
+
+def summed(placed: Placed, bound_cycles: float) -> np.ndarray:
+    """Its summary."""
+    return np.asarray(sight(placed.line, lanes_of(placed), bound_cycles)[1])
 
 
 def as_graph(line: Pipeline, lanes: int, bound_cycles: float) -> Graph:
     """The same graph for the twin."""
     first = line.streams.first_sink.tolist()
+    plan = schedule(line)
     stream_of_hop = np.repeat(np.arange(len(first) - 1), np.diff(line.hops.first)).tolist()
     return Graph(
         [Actor(*row) for row in zip(*(column.tolist() for column in line.actors))],
@@ -82,6 +88,8 @@ def as_graph(line: Pipeline, lanes: int, bound_cycles: float) -> Graph:
         ],
         bound_cycles / line.setting.bursts,
         lanes,
+        plan.segment.tolist(),
+        (plan.interval, plan.pace.tolist(), plan.overlap.tolist()),
     )
 
 
@@ -100,7 +108,7 @@ def assert_twin(placed: Placed, bound_cycles: float, without: Sequence[str] = ()
     assert_table([naive_features.actor_row(twin, i) for i in range(len(twin.actors))], ACTOR, found.actor)
     assert_table([naive_features.sink_row(twin, i) for i in sinks], SINK, found.sink, without)
     assert_table([naive_features.stream_row(twin, i) for i in streams], STREAM, found.stream)
-    assert_table([naive_features.summary(twin)], NAMES, summary(found)[np.newaxis], without)
+    assert_table([naive_features.summary(twin)], NAMES, summed(placed, bound_cycles)[np.newaxis], without)
     assert found.sink_stream.tolist() == [twin.stream_of[sink] for sink in sinks]
     assert found.sink_source.tolist() == [twin.streams[twin.stream_of[sink]].source for sink in sinks]
     assert found.sink_reader.tolist() == [sink.reader for sink in twin.sinks]
@@ -138,6 +146,7 @@ def test_the_order_in_which_somebody_lists_a_graph_is_not_seen(seed: int, order:
     ours, theirs = seen(placed.ordered, bound_cycles), seen(placed.shuffled(order).ordered, bound_cycles)
     for name, own, other in zip(Features._fields, ours, theirs):
         assert np.array_equal(own, other), name
+    assert np.array_equal(summed(placed.ordered, bound_cycles), summed(placed.shuffled(order).ordered, bound_cycles))
 
 
 @given(SEEDS, BOUNDS)
@@ -177,7 +186,8 @@ def test_cycles_are_relative_to_the_bound_and_nothing_else_is(seed: int, bound_c
     placed = random_placed(seed).ordered
     factor = 2.0**double  # no division by it rounds
     once, longer = seen(placed, bound_cycles), seen(placed, bound_cycles * factor)
-    cycles = {"work", "server_load", "startup", "flits", "busiest", "foreign", "load", "blocking", "channel"}
+    cycles = {"work", "server_load", "startup", "flits", "busiest", "foreign", "load", "blocking", "channel", "pace"}
+    cycles |= {"together"}
     for names, before, after in zip((ACTOR, SINK, STREAM, GROUP, PAIR), once[:5], longer[:5]):
         shrunk = np.array([factor if name in cycles else 1.0 for name in names])
         assert np.array_equal(before, after * shrunk)
@@ -190,7 +200,7 @@ def test_no_load_is_above_the_peak_and_one_is_there(seed: int, bound_cycles: flo
     placed = random_placed(seed).ordered
     line, found = placed.line, seen(placed, bound_cycles)
     unit = bound_cycles / line.setting.bursts
-    peak = summary(found)[NAMES.index("peak")]
+    peak = summed(placed, bound_cycles)[PEAK]
     loads = [*server_loads(line) / unit, *resource_loads(line) / unit]
     loads += found.actor[:, ACTOR.index("server_load")].tolist() + found.group[:, GROUP.index("load")].tolist()
     loads += found.sink[:, SINK.index("busiest")].tolist() + found.stream[:, STREAM.index("busiest")].tolist()
@@ -218,8 +228,13 @@ def two_on_a_lane() -> Pipeline:
 
 
 def test_of_two_streams_on_a_lane_all_is_seen() -> None:
-    found = features(two_on_a_lane(), 2, 30.0)  # a burst at the bound takes 10 cycles
-    assert found.actor.tolist() == [[0.5, 1.2, 0.0, 2.0], [0.7, 1.2, 0.8, 4.0], [0.2, 0.2, 0.3, 4.0], [0.4, 0.4, 0, 2]]
+    found = sight(two_on_a_lane(), 2, 30.0)[0]  # a burst at the bound takes 10 cycles
+    assert found.actor.tolist() == [
+        [0.5, 1.2, 0.0, 2.0, 1.5],
+        [0.7, 1.2, 0.8, 4.0, 1.5],
+        [0.2, 0.2, 0.3, 4.0, 1.5],
+        [0.4, 0.4, 0.0, 2.0, 0.4],  # behind buffers that are read whole: a segment of its own
+    ]
     assert found.sink.tolist() == [
         [0.6, 3.0, 0.0, 3.0, 1.5, 1.8, 2.0, 0.0],
         [0.9, 12.0, 1.0, 3.0, 0.9, 0.0, 0.0, 0.0],
@@ -228,18 +243,18 @@ def test_of_two_streams_on_a_lane_all_is_seen() -> None:
     ]
     assert found.stream.tolist() == [[0.6, 1.0, 3.0, 1.5], [0.9, 2.0, 5.0, 1.5], [0.1, 1.0, 0.0, 0.0]]
     assert found.group.tolist() == [[1.5, 2.0, 2.0, 1.0, 0.9]]
-    assert found.pair.tolist() == [[0.6, 0.6, 2.0], [0.9, 0.9, 2.0]]
+    assert found.pair.tolist() == [[0.6, 0.6, 2.0, 1.5], [0.9, 0.9, 2.0, 1.5]]
     assert [own.tolist() for own in found[5:8]] == [[0, 1, 1, 2], [2, 3, 2, 3], [0, 1, 1, 2]]
     assert pairs(found) == [(0, 0), (0, 1)]
 
 
 def test_ports_begin_where_lanes_end() -> None:
-    ports = [features(two_on_a_lane(), lanes, 30.0).group[0, GROUP.index("ports")] for lanes in range(4)]
+    ports = [sight(two_on_a_lane(), lanes, 30.0)[0].group[0, GROUP.index("ports")] for lanes in range(4)]
     assert ports == [2.0, 1.0, 1.0, 0.0]  # of resources 0 and 2
 
 
 def test_of_two_streams_on_a_lane_these_are_the_numbers() -> None:
-    found = dict(zip(NAMES, summary(features(two_on_a_lane(), 2, 30.0)).tolist()))
+    found = dict(zip(NAMES, sight(two_on_a_lane(), 2, 30.0)[1].tolist()))
     assert found == pytest.approx(
         {
             "actors": 4,
@@ -267,6 +282,6 @@ def test_of_two_streams_on_a_lane_these_are_the_numbers() -> None:
             "startup_max": 0.8,
             "depth_min": 6,
             "depth_mean": 9.0,
-            "turns_max": 2.7,
+            "schedule": 1.5,
         }
     )
