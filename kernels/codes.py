@@ -63,6 +63,7 @@ SWITCHES: dict[str, tuple[str, ...]] = {
     "placement": ("tensor_pipeline_data", "tensor_data_pipeline"),
     "weight_tiling": ("free", "repeats_traffic", "least_traffic"),
     "unit_allocation": ("ideal", "integer"),
+    "unit_placement": ("ideal", "rules", "learned"),
     "chip_cost": ("listed", "package"),
     "voltage_floor": ("fewer_units", "throttled"),
     "cache_network": ("shared_ports", "port_per_core"),

@@ -176,6 +176,7 @@ def partition_network(kernel_network_s: np.ndarray, partition_of: np.ndarray, pa
 def partition_times(
     partition_loads: np.ndarray,
     partition_compute_s: np.ndarray,
+    partition_share: np.ndarray,
     partition_network_s: np.ndarray,
     partitions: float,
     attainable_bandwidth_Bps: float,
@@ -188,14 +189,15 @@ def partition_times(
     """Times of one microbatch; resident are those while weights and gradients stay on chip.
 
     `gradient_traffic` is how many times a microbatch moves a gradient (0, 1: written, 2: read and written). A graph in
-    one partition is never exchanged for another.
+    one partition is never exchanged for another. Compute takes as much longer as a placed partition stays behind its
+    bound.
     """
     times = partition_times
     exchange = reconfiguration_s if partitions > 1.0 else 0.0
     for p in range(partition_loads.shape[0]):
         tensors_B = partition_loads[p, TENSORS]
         extra_B = weight_reads * partition_loads[p, WEIGHTS] + gradient_traffic * partition_loads[p, GRADIENTS]
-        compute_s, network_s = partition_compute_s[p], partition_network_s[p]
+        compute_s, network_s = partition_compute_s[p] / partition_share[p], partition_network_s[p]
         used = exchange if p < partitions else 0.0
         resident_s = tensors_B / attainable_bandwidth_Bps
         resident_total_s = combined(compute_s, resident_s, network_s, overlap) + used

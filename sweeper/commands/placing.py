@@ -125,11 +125,11 @@ def fit_placement(
     Example: sweeper fit-placement placements --backend ray --model trees --model network
              sweeper fit-placement placements_changed --after placements --graphs 8 --graphs 32
     """
-    from sweeper.ranking.comparison import compared, text
-    from sweeper.ranking.folds import Comparison, FoldPlan, Trial, decisions_in
     from sweeper.ranking.kept import save as keep
     from sweeper.ranking.models import MODELS, fitted
-    from sweeper.ranking.relearning import Relearning
+    from sweeper.ranking.trials.comparison import compared, text
+    from sweeper.ranking.trials.folds import Comparison, FoldPlan, Trial, decisions_in
+    from sweeper.ranking.trials.relearning import Relearning
 
     directory = run_directory(study, library, out)
     if save is not None:
@@ -153,3 +153,31 @@ def fit_placement(
     found = {} if result.failed else compared(result.directory)
     echo({**summary_of(plan, result), **found}, lambda: "\n".join([text(found) if found else "", result.directory]))
     leave(plan, result)
+
+
+@command("fit-units")
+@STUDY
+@LIBRARY
+@OUT
+@click.option("--folds", type=click.IntRange(min=2), default=5, show_default=True, help="Parts, each kept out once.")
+@click.option("--save", type=click.Path(dir_okay=False), metavar="FILE.yaml", help="Keep the unit model here.")
+def fit_units(study: str, library: tuple[str, ...], out: str, folds: int, save: str | None) -> None:
+    """Learn from labelled placements what share of its bound a partition reaches, from its operators alone.
+
+    Prints how well that is told of graphs that were kept out, beside the rules and the mean. A file that is saved is a
+    library entry: put it into the folder unit_models of a library, and give a study of dataflow chips the axes fabric,
+    unit_placement: learned, and unit_model.
+
+    \b
+    Example: sweeper fit-units placements_units --save my_library/unit_models/mine.yaml
+    """
+    from sweeper.ranking.partitions import as_yaml, read_partitions, text, trained, validated
+
+    partitions = read_partitions(run_directory(study, library, out), library_of(library))
+    found = validated(partitions, folds)
+    if save is not None:
+        path = Path(save)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(as_yaml(path.stem, trained(partitions), partitions))
+        found["saved"] = save
+    echo(found, lambda: "\n".join([text(found), *([f"wrote {save}"] if save else [])]))

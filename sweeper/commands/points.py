@@ -40,10 +40,26 @@ def explain(study: str, point_id: int, library: tuple[str, ...]) -> None:
 @click.argument("point_id", metavar="POINT", type=click.IntRange(min=0))
 @LIBRARY
 @click.option("--out", default="results/maps", show_default=True, metavar="DIR", help="Directory of the drawings.")
-def map_command(study: str, point_id: int, library: tuple[str, ...], out: str) -> None:
+@click.option("--simulate", is_flag=True, help="Place every partition on the study's fabric, and simulate it.")
+@click.option("--moves", type=click.IntRange(min=0), default=50_000, show_default=True, help="Moves of the placer.")
+@click.option(
+    "--candidates", type=click.IntRange(min=1), default=4, show_default=True, help="Placements of which one is picked."
+)
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the placer.")
+def map_command(
+    study: str,
+    point_id: int,
+    library: tuple[str, ...],
+    out: str,
+    simulate: bool,
+    moves: int,
+    candidates: int,
+    seed: int,
+) -> None:
     """Show how the graph of a point is mapped: on-chip partitions, their times, what limits each, and what is proved.
 
-    Draws the fused graph as Graphviz DOT and as SVG: <study>_<point>.dot and .svg.
+    Draws the fused graph as Graphviz DOT and as SVG: <study>_<point>.dot and .svg. With --simulate partitions are cut
+    into units as unit_placement: rules and learned take them to be, placed, routed and simulated.
 
     \b
     Example: sweeper map table6_sn10 3
@@ -55,9 +71,16 @@ def map_command(study: str, point_id: int, library: tuple[str, ...], out: str) -
 
     plan = plan_with(study, library, point_id)
     graph_map = graph_map_of(plan, point_id)
+    found, tables = plain(graph_map), [text(graph_map)]
+    if simulate:
+        from sweeper.ranking import simulated
+
+        placed = simulated.simulated_partitions(plan, point_id, simulated.Effort(candidates, moves, seed))
+        found["placed"] = simulated.as_json(placed)
+        tables.append(simulated.text(placed))
     graph = Path(out) / f"{graph_map.study}_{point_id}.dot"
     graph.parent.mkdir(parents=True, exist_ok=True)
     graph.write_text(dot(graph_map), encoding="utf-8")
     drawing = draw_graph_map(graph_map, graph.with_suffix(".svg"))
-    echo(plain(graph_map), lambda: text(graph_map))
+    echo(found, lambda: "\n".join(tables))
     click.echo(f"wrote {graph}\nwrote {drawing}", err=True)

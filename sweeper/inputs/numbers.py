@@ -8,6 +8,7 @@ from itertools import chain
 import numpy as np
 
 from kernels.codes import DIMENSION_KINDS, FORMAT_B, FORMATS, NAMED_FORMATS
+from kernels.shared.demand import UnitModel
 from sweeper.engine.program import InputColumn, Values
 from sweeper.engine.space import Grid
 from sweeper.library.curves import curve_source, read_curves
@@ -17,6 +18,7 @@ from sweeper.library.library import Library
 from sweeper.library.packages import PackageDesign
 from sweeper.library.table_workload import OperatorTable
 from sweeper.library.uncertain import DRAW, is_uncertain, key_of, values_in
+from sweeper.library.unit_models import model_source, read_unit_model
 from sweeper.words.attributes import Attribute
 from sweeper.words.columns import attribute_column, default, format_column, number_default
 from sweeper.words.defaults import NAMED, NAMED_DEFAULTS
@@ -45,7 +47,7 @@ class Surroundings:
     @cached_property
     def given(self) -> Mapping[str, InputColumn]:
         """Every column that the box gives, whatever its workload and its choices."""
-        others = [topology_kinds(self), [efficiency_curves(self)], switch_columns(self)]
+        others = [topology_kinds(self), [efficiency_curves(self)], unit_models(self), switch_columns(self)]
         widths = [format_width(self, tensor) for tensor in NAMED_FORMATS]
         return number_columns(self) | by_name(chain(*others, widths))
 
@@ -169,6 +171,19 @@ def efficiency_curves(around: Surroundings) -> InputColumn:
     about = "engine or memory, step: least amount of work, and share of the peak"
     curves = lookup(around, "efficiency_curves", "calibration", by_value, "", about, tuple(map(curve_source, entries)))
     return replace(curves, array=True)
+
+
+def unit_models(around: Surroundings) -> Iterable[InputColumn]:
+    """Networks of the selected unit models."""
+    if "unit_model" not in around.grid.columns:
+        return
+    entries = role_entries(around, "unit_model")
+    models, sources = [read_unit_model(entry) for entry in entries], tuple(map(model_source, entries))
+    for part in UnitModel._fields:
+        by_value = np.array([getattr(model, part) for model in models])
+        about = f"{part} of the unit model"
+        column = lookup(around, f"unit_model_{part}", "unit_model", by_value, "", about, sources)
+        yield replace(column, array=True)
 
 
 def switches(around: Surroundings, structure: Mapping[str, str]) -> dict[str, str]:

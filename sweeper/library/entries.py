@@ -25,7 +25,7 @@ TABLE_KEYS = ("family", "definitions", "operators")
 """Keys of a workload that `sweeper.library.table_workload` reads."""
 
 _COMMON = ("extends", "aliases", "description", "source", "grade", "tags", "fits")
-FITTING = ("chip", "memory", "node", "template")
+FITTING = ("chip", "memory", "node", "template", "fabric")
 """Kinds of entries of which another may say which ones it belongs to."""
 _BODY = {
     "topology": ("dimensions",),
@@ -35,6 +35,7 @@ _BODY = {
     "node": ("yield_model",),
     "wafer": ("dies_per_wafer",),
     "package": ("parameters", "definitions", "dies", "links", "conventions", "memory"),
+    "unit_model": ("ranges", "hidden", "last"),
 }
 _WITH_PARAMETERS = frozenset({"workload", "package"})
 """Kinds whose entries name their own numbers, under `parameters`."""

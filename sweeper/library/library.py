@@ -37,6 +37,7 @@ FOLDERS = {
     "stack": "stacks",
     "lane": "lanes",
     "fabric": "fabrics",
+    "unit_model": "unit_models",
 }
 """Folder of each kind of entry."""
 KNOWN_FOLDERS = (*FOLDERS.values(), "studies", "claims", "measurements")

@@ -81,7 +81,8 @@ class Sharding:
 class Operator:
     """An operator with a result of `rows` x `columns`: one of FUNCTIONS, or a product over an `inner` dimension, of
     `batch` members side by side in the columns. `inputs` are operators before it; "" is what comes from outside, and a
-    product with one input has weights. A second input may be `transposed`."""
+    product with one input has weights. A second input may be `transposed`, or `kept`: memory units hold the whole of
+    it, as keys and values of a sequence, of which a sample brings some rows."""
 
     name: str
     rows: int
@@ -91,6 +92,7 @@ class Operator:
     batch: int = 1
     inputs: tuple[str, ...] = ("",)
     transposed: bool = False
+    kept: bool = False
     sharding: Sharding = Sharding()
 
 
@@ -221,9 +223,7 @@ class Cutting:
             for part, reader in self._buffers(operator, operator.inputs[0], block):
                 self._send(reader, passes * part.vectors(units.vector), readers)
         for (block, _), readers in right.items():
-            source = operator.inputs[1] if len(operator.inputs) > 1 else None
-            stored = self._weights(operator, block) if source is None else self._buffers(operator, source, block)
-            for part, reader in stored:
+            for part, reader in self._second(operator, block):
                 self._send(reader, part.rows * part.columns / units.vector, readers)
         for block, actors in sums.items():
             yield (actors[0] if len(actors) == 1 else self._adder(operator, block, actors)), block
@@ -273,12 +273,23 @@ class Cutting:
             self.wishes.append(Wish(source, part, End(writer, self.units.input_bursts, False)))
             yield part, reader
 
-    def _weights(self, operator: Operator, block: Block) -> Iterator[tuple[Block, int]]:
-        """Memory units that keep weights; gives the part and the reader of each."""
-        for part in self._spread(operator, block, 1):
+    def _second(self, operator: Operator, block: Block) -> Iterator[tuple[Block, int]]:
+        """Memory units that hold the second operand of a product; gives the part and the reader of each."""
+        if len(operator.inputs) > 1 and not operator.kept:
+            yield from self._buffers(operator, operator.inputs[1], block)
+            return
+        for part in self._spread(operator, block, operator.sharding.samples if operator.kept else 1):
             cycles = part.rows * part.columns / self.units.vector / self.units.memory_vectors
             unit = self.graph.unit(MEMORY)
+            if operator.kept:
+                self._bring(operator, unit, part._replace(top=0, bottom=operator.rows))
             yield part, self.graph.actor(unit, cycles, operator.name, READS_WEIGHTS, self.units.startup_cycles)
+
+    def _bring(self, operator: Operator, unit: int, block: Block) -> None:
+        """What a sample brings of an operand that is kept."""
+        cycles = block.vectors(self.units.vector) / self.units.memory_vectors
+        writer = self.graph.actor(unit, cycles, operator.name, STORES)
+        self.wishes.append(Wish(operator.inputs[1], block, End(writer, self.units.input_bursts, False)))
 
     def _spread(self, operator: Operator, block: Block, samples: int) -> list[Block]:
         """Parts of a block, along its columns, of which each has room for so many samples in one memory unit."""

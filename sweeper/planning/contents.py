@@ -1,5 +1,6 @@
 """What the dataset of a study holds: its axis columns, its metrics, what is the same in every row, and the schema."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,6 +11,7 @@ from sweeper.engine.program import Program
 from sweeper.engine.space import Grid
 from sweeper.inputs.families import FAMILIES, family_of
 from sweeper.inputs.numbers import values_of
+from sweeper.library.unit_models import model_hash, read_unit_model
 from sweeper.planning.modes import MODES, Mode
 from sweeper.planning.schema import axis_columns, dataset_schema, metric_field
 from sweeper.planning.standing import UNCALIBRATED_TIMES, standing_field, uncalibrated_times
@@ -17,10 +19,12 @@ from sweeper.planning.tried import certain, counts_field
 from sweeper.study.study import Study
 from sweeper.words.columns import engine_column
 from sweeper.words.defaults import NAMED_DEFAULTS
-from sweeper.words.metrics import PACKAGE_METRICS
+from sweeper.words.metrics import PACKAGE_METRICS, UNIT_METRICS
 from sweeper.words.numbers import NUMBERS
 
 REASON = "infeasible_reason"
+UNIT_MODELS = "sweeper.unit_models"
+"""Key of the schema's metadata under which it names the unit models of the study."""
 
 
 @dataclass(eq=False)
@@ -67,7 +71,8 @@ class Contents:
         first, *others = (known[key] for key in sorted(known))
         shared = [name for name in first if all(name in other for other in others)]
         packages = all("package" in grid.columns for grid in self.grids)
-        return [*shared, *(PACKAGE_METRICS if packages else ())]
+        placed = "graph" in known and any("fabric" in grid.columns for grid in self.grids)
+        return [*shared, *(PACKAGE_METRICS if packages else ()), *(UNIT_METRICS if placed else ())]
 
     @property
     def searched_columns(self) -> tuple[str, ...]:
@@ -94,9 +99,16 @@ class Contents:
         values = {name: {value for grid in self.grids for value in values_of(grid, name)} for name in sorted(names)}
         return {name: next(iter(taken)) for name, taken in values.items() if len(taken) == 1}
 
+    @property
+    def unit_models(self) -> dict[str, str]:
+        """Metadata of the schema: hashes of the unit models that the study names, by name, as JSON; nothing if none."""
+        names = {str(v) for grid in self.grids if "unit_model" in grid.columns for v in values_of(grid, "unit_model")}
+        models = {name: read_unit_model(self.study.library.find("unit_model", name)) for name in sorted(names)}
+        return {UNIT_MODELS: json.dumps({name: model_hash(model) for name, model in models.items()})} if names else {}
+
     def schema(self, programs: Sequence[Program], metadata: dict[str, str]) -> pa.Schema:
         """Schema with unit, meaning, grade and sources of every column, given the programs that write the metrics."""
         metrics = [metric_field(name, programs, self.study.output.float32) for name in self.metrics]
         told = [standing_field(), *([] if self.mode.cuts_searches else [counts_field()])]
-        metadata = {**metadata, UNCALIBRATED_TIMES: uncalibrated_times(self.study.library)}
+        metadata = {**metadata, **self.unit_models, UNCALIBRATED_TIMES: uncalibrated_times(self.study.library)}
         return dataset_schema(self.axes, [*told, *self.mode.fields(metrics)], metadata)

@@ -7,11 +7,12 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
+from kernels.shared.demand import UnitModel
 from sweeper.engine.ahead import Ahead, Kernel, others
 from sweeper.engine.cache import COMPILERS
 from sweeper.engine.evaluation import Evaluation, evaluate
@@ -31,7 +32,38 @@ from sweeper.planning.tried import counts_of, with_counts
 from sweeper.planning.unknown import unknown_objectives
 from sweeper.planning.unread import unread
 from sweeper.study.study import Study, load_study
+from sweeper.words.columns import role_columns
 
+
+class Lack(NamedTuple):
+    """A role that a choice of a switch needs: what columns come from it, and what to say where it is empty."""
+
+    role: str
+    switch: str
+    of: Callable[[str], bool]
+    message: str
+
+
+LACKS = (
+    Lack(
+        "package",
+        "chip_cost",
+        PACKAGE_TABLES.__contains__,
+        "costs of packages need a package; add an axis such as package: a100",
+    ),
+    Lack(
+        "fabric",
+        "unit_placement",
+        role_columns("fabric").__contains__,
+        "partitions are placed on a fabric; add an axis such as fabric: sn10_like",
+    ),
+    Lack(
+        "unit_model",
+        "unit_placement",
+        [f"unit_model_{part}" for part in UnitModel._fields].__contains__,
+        "what is learned is a unit model; add an axis such as unit_model: dataflow_units",
+    ),
+)
 LARGEST = 2**63 - 1
 """Largest number of points that a study may have: points are numbered in 64 bits."""
 
@@ -177,9 +209,9 @@ class Plan:
                 try:
                     program = self.columns.program(grid, structure, names)
                 except UnknownColumn as error:
-                    if error.column in PACKAGE_TABLES and "package" not in grid.columns:
-                        message = "costs of packages need a package; add an axis such as package: a100"
-                        raise SpecError([asked["chip_cost"].place.problem(message)]) from None
+                    for lack in LACKS:
+                        if lack.of(error.column) and lack.role not in grid.columns:
+                            raise SpecError([asked[lack.switch].place.problem(lack.message)]) from None
                     raise SpecError([self.study.place(error.column).problem(str(error))]) from None
                 arrays = [name for name in names if program.is_array(name)]
                 if arrays:

@@ -30,6 +30,8 @@ PAIRS = (
     Pair("package", "chip", "package"),
     Pair("technology", "template", "technology"),
     Pair("technology", "node", "node"),
+    Pair("fabric", "chip", "fabric"),
+    Pair("unit_model", "fabric", "unit_model"),
 )
 
 

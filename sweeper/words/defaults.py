@@ -20,6 +20,7 @@ SWITCH_DEFAULTS = {
     "placement": "tensor_pipeline_data",
     "weight_tiling": "least_traffic",
     "unit_allocation": "ideal",
+    "unit_placement": "ideal",
     "chip_cost": "listed",
     "voltage_floor": "fewer_units",
     "cache_network": "shared_ports",

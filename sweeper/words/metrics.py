@@ -123,3 +123,6 @@ PACKAGE_METRICS = (
     "usd_per_chip_hour",
 )
 """Further metrics of a study that names packages."""
+
+UNIT_METRICS = ("unit_share", "unit_placement_known")
+"""Further metrics of a study in which partitions do not run at the bound of their units."""

@@ -50,6 +50,8 @@ ROLES = {
     "stack": "stack",
     "lane": "lane",
     "outer_lane": "lane",
+    "fabric": "fabric",
+    "unit_model": "unit_model",
 }
 """Columns whose values are library entries, and the kind of entry. `link` serves the first network dimension,
 `outer_link` the others (the same as `link` unless a study says otherwise)."""
@@ -69,7 +71,7 @@ ENTRY_DEFAULTS = {
 """Entries that fill a role where a study names none; the placeholder where it names what they are generated from."""
 GENERATED_FROM = {"chip": "template", "memory": "stack", "link": "lane", "outer_link": "outer_lane"}
 """Roles whose numbers are generated where a study fills another role."""
-OPTIONAL_ROLES = ("node", "package", "template", "stack", "lane", "outer_lane")
+OPTIONAL_ROLES = ("node", "package", "template", "stack", "lane", "outer_lane", "fabric", "unit_model")
 """Roles that nothing fills where a study names none: columns that need them are then unknown."""
 
 OVERRIDES: dict[str, Attribute] = {

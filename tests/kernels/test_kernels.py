@@ -17,10 +17,12 @@ import tests.twins.naive_device_mapping
 import tests.twins.naive_generator
 import tests.twins.naive_ownership
 import tests.twins.naive_roofline
-import tests.twins.naive_serving  # noqa: F401 - registers its twins
+import tests.twins.naive_serving
+import tests.twins.naive_units  # noqa: F401 - registers its twins
 from kernels.codes import DIMENSION_KINDS, SWITCHES
 from kernels.equation import Equation
 from kernels.models import EQUATIONS, GENERATING, MODELS
+from kernels.shared.demand import UnitModel
 from sweeper.inputs.packages import PACKAGE_TABLES
 from sweeper.library.graph_arrays import SCALARS
 from sweeper.words.defaults import NAMED
@@ -189,8 +191,12 @@ GRAPH_ARRAYS = {
 }
 OPERATOR_ARRAYS = {"operator_traits", "operator_dims", "decode_dims"}
 CURVES = frozenset({"efficiency_curves"})
+UNIT_MODEL = {f"unit_model_{part}" for part in UnitModel._fields}
 WORKLOAD_COLUMNS = {
-    "graph": {column for column, _, _ in SCALARS.values()} | GRAPH_ARRAYS | {"partitions", "divisible_graph"},
+    "graph": {column for column, _, _ in SCALARS.values()}
+    | GRAPH_ARRAYS
+    | UNIT_MODEL
+    | {"partitions", "divisible_graph"},
     "operators": TABLE_SCALARS.keys() | OPERATOR_ARRAYS | {"model_flops_per_output_token"},
     "calculon": BLOCK_SCALARS.keys() | {"operator_traits", "operator_dims"} | CURVES,
 }
@@ -310,7 +316,7 @@ RATES = [
         "grid_collectives": ALL,
         "published_grid_collectives": ALL[:2],
         "ideal_compute": ("attainable_flops",),
-        "partition_times": ("attainable_bandwidth_Bps",),
+        "partition_times": ("attainable_bandwidth_Bps", "partition_share"),
         "live_budget": ("resident_microbatches",),
         "weight_reads": ("resident_microbatches",),
         "boundary_time": ("stage_link_Bps",),
@@ -332,7 +338,7 @@ GROWING = [
         "ideal_compute": ("partition_loads",),
         "allocated_compute": ("kernel_shapes", "unit_cycle_s"),
         "partition_network": ("kernel_network_s",),
-        "partition_times": inputs_but("partition_times", "attainable_bandwidth_Bps"),
+        "partition_times": inputs_but("partition_times", "attainable_bandwidth_Bps", "partition_share"),
         "weight_reads": ("weight_traffic", "chip_reconfiguration_s"),
         "live_budget": ("tensors_B",),
         "memory_need": BY_NAME["memory_need"].inputs,

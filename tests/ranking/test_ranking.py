@@ -16,35 +16,21 @@ from sweeper.errors import UsageFault
 from sweeper.library.library import Library, builtin_specs
 from sweeper.placing.cutting import bound_cycles
 from sweeper.placing.decisions import load_decisions
-from sweeper.placing.labels import DecisionPlan
 from sweeper.placing.place import Placement, units_of
 from sweeper.ranking import kept, published
 from sweeper.ranking.dataset import WIDTHS, Decisions, joined, read_decisions
-from sweeper.ranking.folds import Comparison, FoldPlan, fold_of
 from sweeper.ranking.models import GROUPED, MODELS, PROTOCOLS, RANDOM
 from sweeper.ranking.network import OURS, learned, log_shares, shares
 from sweeper.ranking.recipe import Recipe
-from sweeper.ranking.relearning import RELEARNED, SCRATCH, UNCHANGED, before, first_graphs
 from sweeper.ranking.rules import calibrated, rules, tuned_rules
 from sweeper.ranking.search import Judge, by_networks, candidates, judge_named, picked, subject_of, told
 from sweeper.ranking.training import Batches, predicted, trained
 from sweeper.ranking.trees import boosted, single
 from sweeper.ranking.trees import shares as tree_shares
-from sweeper.running.execution import run
+from sweeper.ranking.trials.folds import Comparison, FoldPlan, fold_of
+from sweeper.ranking.trials.relearning import RELEARNED, SCRATCH, UNCHANGED, before, first_graphs
+from tests.support.labels import STUDY, labelled
 
-STUDY = """\
-study: few
-placements:
-  fabrics: [plasticine_narrow]
-  blocks:
-    gemm: {rows: [32, 64], columns: [64, 128], inner: [64, 128]}
-    ffn: {rows: [32, 64], hidden: [64, 96], feed_forward: [128, 192]}
-  shard: {rows: [1, 2], columns: [2, 4], samples: [1, 2]}
-  units: [8, 60]
-  graphs: 12
-  decisions: 6
-  moves: [0, 20, 50, 200]
-"""
 LIBRARY = Library.load([builtin_specs()])
 TRAINING = kept.Training("few", "abc", {}, 72, 12)
 SMALL = Recipe(width=8, rounds=1, epochs=2, graphs=2, decisions=3)
@@ -53,10 +39,7 @@ SMALL = Recipe(width=8, rounds=1, epochs=2, graphs=2, decisions=3)
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A labelled dataset."""
-    folder = tmp_path_factory.mktemp("labels")
-    path = folder / "few.yaml"
-    path.write_text(STUDY)
-    return run(DecisionPlan(load_decisions(path)), out=folder, quiet=True).directory
+    return labelled(tmp_path_factory.mktemp("labels"))
 
 
 @pytest.fixture(scope="module")
@@ -255,7 +238,7 @@ def test_every_model_says_what_it_is_and_unknown_ones_are_refused(directory: str
 
 def test_a_change_is_learned_from_few_graphs(directory: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("OURS", "ANEW", "AGAIN"):
-        monkeypatch.setattr(f"sweeper.ranking.relearning.{name}", SMALL)
+        monkeypatch.setattr(f"sweeper.ranking.trials.relearning.{name}", SMALL)
     before.cache_clear()
     asked = ["fit-placement", directory, "--out", str(tmp_path), "--after", directory, "--folds", "2"]
     done = CliRunner().invoke(main, [*asked, "--graphs", "3", "--json", "-q"])

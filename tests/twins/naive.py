@@ -940,8 +940,9 @@ def partition_stages(partition_of: list[int], stage_of: list[int]) -> Outputs:
 def partition_times(**given: Any) -> Outputs:
     """B.4."""
     rows = []
-    each = zip(given["partition_loads"], given["partition_compute_s"], given["partition_network_s"], strict=True)
-    for load, compute, network in each:
+    columns = ("partition_loads", "partition_compute_s", "partition_share", "partition_network_s")
+    for load, bound, share, network in zip(*(given[name] for name in columns), strict=True):
+        compute = bound / share
         row = dict(zip(PARTITION_LOADS, load))
         weights = given["weight_reads"] * row["weights"] + given["gradient_traffic"] * row["gradients"]
         exchange = given["reconfiguration_s"] if given["partitions"] > 1 else 0.0
@@ -1610,7 +1611,8 @@ def call(equation: Equation, given: Mapping[str, Any], before: int = -1) -> Outp
             "operator": len(given.get("operator_traits", ())),
             "edge": len(given["graph_edges"]) if "graph_edges" in given else 0,
             "die": rows_of(given, "package_codes"),
-            "partition": rows_of(given, "partition_loads") or 1 + int(max(given.get("partition_of", (0,)))),
+            "partition": rows_of(given, "partition_loads", "partition_demands")
+            or 1 + int(max(given.get("partition_of", (0,)))),
         }
         shape = tuple(lengths[part] if isinstance(part, str) else part for part in output.shape)
         buffers[output.name] = np.full(shape, before, np.int64 if output.integer else np.float64)

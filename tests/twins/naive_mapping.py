@@ -195,6 +195,7 @@ def evaluated(given: Mapping[str, Any], partition_of: Sequence[int], exchanged: 
         else TWINS["ideal_compute"](columns["partition_loads"], columns["attainable_flops"])
     )
     columns |= compute | TWINS["partition_network"](columns["kernel_network_s"], columns["partition_of"])
+    columns["partition_share"] = [1.0] * len(columns["partition_loads"])
     return loads | TWINS["partition_times"](**columns)
 
 

@@ -115,7 +115,7 @@ def graph_map_of(plan: Plan, point_id: int) -> GraphMap:
     if not isinstance(workload, Workload):
         raise UsageFault(f"point {point_id}: {point['workload']} is not a graph of kernels, so there is no map of it")
     objective = plan.study.objectives[0].column if plan.study.objectives else "iteration_time_s"
-    values = _values(plan, point_id, (*COLUMNS, objective), OPTIONAL)
+    values = values_at(plan, point_id, (*COLUMNS, objective), OPTIONAL)
     part = values["partition_of"].astype(int)
     stage = values["stage_of"].astype(int) if "stage_of" in values else np.zeros(len(part), int)
     shards = [SHARDS[int(shard)] for shard in values["kernel_shard"]]
@@ -150,7 +150,7 @@ def graph_map_of(plan: Plan, point_id: int) -> GraphMap:
     )
 
 
-def _values(plan: Plan, point_id: int, wanted: Iterable[str], optional: Iterable[str]) -> Values:
+def values_at(plan: Plan, point_id: int, wanted: Iterable[str], optional: Iterable[str]) -> Values:
     """Columns at a point; of the optional ones those that its equations know."""
     grid = plan.grid_of(point_id)
     point = coordinates(plan, point_id)

@@ -40,8 +40,11 @@ def evaluate(name: str, columns: dict[str, Any]) -> dict[str, Any]:
 
 
 def partitioned(partition_of: list[int]) -> dict[str, Any]:
-    """Columns of a partitioning."""
-    return {"partition_of": np.array(partition_of, np.int64), "partitions": max(partition_of) + 1.0}
+    """Columns of a partitioning whose partitions run at their bounds."""
+    count = max(partition_of) + 1
+    return {
+        "partition_of": np.array(partition_of, np.int64), "partitions": float(count), "partition_share": np.ones(count),
+    }  # fmt: skip
 
 
 def loads_of(
@@ -221,6 +224,7 @@ def test_a_graph_and_its_times_equal_the_twins_in_sequence(columns: dict[str, An
     assume(has_units(columns))
     if columns["kernel_loads"][:, 4].any():
         columns["stage_of"] = np.zeros_like(columns["stage_of"])
+    columns |= partitioned(columns["partition_of"].tolist())
     want = plain(columns)
     for name in steps_of(columns):
         columns |= evaluate(name, columns)
@@ -307,6 +311,7 @@ def test_slots_without_kernels_change_nothing(columns: dict[str, Any]) -> None:
     columns = given_ones | {
         "partition_loads": np.full((slots, len(PARTITION_LOADS)), np.nan),
         "partition_compute_s": np.full(slots, np.nan),
+        "partition_share": np.ones(slots),
         "partition_network_s": np.full(slots, np.nan),
         "partition_stage": np.full(slots, -1),
         "partition_times": np.full((slots, 6), np.nan),

@@ -1,7 +1,7 @@
 """Cross validation as a plan: every model, protocol and fold is a chunk, so that folds fan out like any sweep.
 
 Grouped folds keep the decisions of a graph together: they are near-copies, and random folds flatter every model.
-`sweeper.ranking.relearning` tries a model that has learned before.
+`sweeper.ranking.trials.relearning` tries a model that has learned before.
 """
 
 import hashlib

@@ -12,9 +12,9 @@ import numpy as np
 from kernels.placement.network import Network
 from sweeper.errors import UsageFault
 from sweeper.ranking.dataset import Decisions
-from sweeper.ranking.folds import Fold, decisions_in, origin
 from sweeper.ranking.models import Predict
 from sweeper.ranking.recipe import AGAIN, ANEW, OURS
+from sweeper.ranking.trials.folds import Fold, decisions_in, origin
 
 UNCHANGED, SCRATCH, RELEARNED = "unchanged", "scratch", "relearned"
 WAYS = {

@@ -1,0 +1,227 @@
+"""Partitions of a mapped point, placed and simulated on the fabric that its study names.
+
+The same cut that `unit_placement: rules` and `learned` look at, piece by piece, so that all three are told of one case.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from kernels.graphs.partition import COMPUTE, MEMORY, NETWORK, TOTAL, combined
+from kernels.graphs.units import cut, sample_of
+from kernels.shared.demand import (
+    BY_COLUMNS,
+    BY_INNER,
+    BY_ROWS,
+    COLUMNS,
+    FIELDS,
+    INNER,
+    ROWS,
+    STREAMED,
+    Sites,
+    pieces,
+    unit_cycles,
+)
+from sweeper.engine.program import Values
+from sweeper.errors import UsageFault
+from sweeper.library.entries import Entry
+from sweeper.library.graph_workload import Kernel, Workload
+from sweeper.placing.cutting import Cutting, DoesNotFit, Operator, Sharding
+from sweeper.placing.graph import UnitGraph
+from sweeper.placing.place import fits, units_of
+from sweeper.planning.plan import Plan
+from sweeper.ranking.partitions import sites_of
+from sweeper.ranking.search import candidates, judge_named, picked, subject_of
+from sweeper.views.graph_map.partitions import values_at
+from sweeper.views.lineage import coordinates
+from sweeper.views.text import shown_table
+from sweeper.words.columns import attribute_column
+from sweeper.words.fabrics import FABRIC
+
+FABRIC_COLUMNS = {name: attribute_column("fabric", attribute) for name, attribute in FABRIC.items()}
+WANTED = (
+    *("kernel_shapes", "kernel_traits", "partition_of", "partition_times", "partition_share", "overlap"),
+    *("graph_time_s", *FABRIC_COLUMNS.values()),
+)
+FEWER = 0.95
+"""Units are taken away in steps until memory units suffice as well."""
+FEWEST = 0.1
+SAMPLES = 2
+
+
+@dataclass(frozen=True)
+class SimulatedPartition:
+    """A partition on its fabric: kernels; compute units in use; the share of its bound that the study takes it to reach
+    and the simulated one (None where it does not fit, and why); its time as the study says, and with that share."""
+
+    number: int
+    kernels: tuple[str, ...]
+    units: int
+    expected_share: float
+    simulated_share: float | None
+    total_s: float
+    simulated_total_s: float | None
+    reason: str
+
+
+class Effort(NamedTuple):
+    """How long a placer tries: placements of which it picks one, moves of each, and its seed."""
+
+    candidates: int
+    moves: int
+    seed: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Partition:
+    """Kernels of a workload that lie on chip together, and as operators on one sample, not yet cut [kernel, FIELDS]."""
+
+    number: int
+    kernels: Sequence[Kernel]
+    workload: Workload
+    sample: np.ndarray
+
+    def cut(self, sites: Sites) -> np.ndarray:
+        """Its operators, cut over the units of a fabric."""
+        rows = self.sample.copy()
+        cut(rows, len(rows), sites)
+        return rows
+
+
+def simulated_partitions(plan: Plan, point_id: int, effort: Effort) -> list[SimulatedPartition]:
+    """The partitions of a point, each the best of some placements by its schedule.
+
+    Raises UsageFault for a point without graph or fabric.
+    """
+    point = coordinates(plan, point_id)
+    workload = plan.study.workloads[str(point["workload"])]
+    if not isinstance(workload, Workload) or "fabric" not in plan.grid_of(point_id).columns:
+        raise UsageFault(f"point {point_id} has no graph on a fabric: add an axis such as fabric: sn10_like")
+    values = values_at(plan, point_id, WANTED, ())
+    entry = _fabric(plan, str(point["fabric"]), values)
+    return [_simulated(each, entry, values, effort) for each in _partitions(workload, sites_of(entry), values)]
+
+
+def _partitions(workload: Workload, sites: Sites, values: Values) -> Iterator[Partition]:
+    """The partitions of a point that have kernels."""
+    sample = np.empty((len(workload.kernels), FIELDS))
+    sample_of(values["kernel_shapes"], values["kernel_traits"].astype(int), sites.activation_cycles, sample)
+    part = values["partition_of"].astype(int)
+    for number in np.unique(part):
+        kernels = [workload.kernels[i] for i in np.flatnonzero(part == number)]
+        yield Partition(int(number), kernels, workload, sample[part == number])
+
+
+def _fabric(plan: Plan, name: str, values: Values) -> Entry:
+    """The fabric with the numbers of the point, which may replace those of the library."""
+    entry = plan.study.library.find("fabric", name)
+    numbers = {key: float(values[column]) for key, column in FABRIC_COLUMNS.items()}
+    return replace(entry, values={key: replace(entry.values[key], number=number) for key, number in numbers.items()})
+
+
+def _simulated(partition: Partition, entry: Entry, values: Values, effort: Effort) -> SimulatedPartition:
+    number, sites = partition.number, sites_of(entry)
+    times, expected = values["partition_times"][number], float(values["partition_share"][number])
+    rows = partition.cut(sites)
+    bound = max(unit_cycles(row, sites) / pieces(row) for row in rows)
+    names, units = tuple(kernel.name for kernel in partition.kernels), int(sum(map(pieces, rows)))
+    found = SimulatedPartition(number + 1, names, units, expected, None, float(times[TOTAL]), None, "")
+    try:
+        units, graph = _fitting(partition, entry)
+    except DoesNotFit as fault:
+        return replace(found, reason=str(fault))
+    subject = subject_of(entry, graph, bound)
+    some = candidates(subject, graph, effort.candidates, effort.moves, effort.seed)
+    pick = picked(entry, graph, subject, some, judge_named("schedule", entry))
+    share = bound / pick.placement.rate.interval_cycles
+    return replace(found, units=units, simulated_share=share, simulated_total_s=_total(times, expected / share, values))
+
+
+def _total(times: np.ndarray, slower: float, values: Values) -> float:
+    """Time of a partition whose compute takes so many times as long."""
+    parts, overlap = [float(times[i]) for i in (COMPUTE, MEMORY, NETWORK)], float(values["overlap"])
+    exchange = float(times[TOTAL]) - combined(*parts, overlap)
+    return float(combined(slower * parts[0], *parts[1:], overlap) + exchange)
+
+
+def _fitting(partition: Partition, entry: Entry) -> tuple[int, UnitGraph]:
+    """The graph of units of a partition and how many compute units it takes: as many as memory units allow."""
+    sites, share = sites_of(entry), 1.0
+    while True:
+        rows = partition.cut(sites._replace(rows=sites.rows * share))
+        operators = list(operators_of(partition.kernels, partition.workload, rows))
+        try:
+            graph = Cutting(units_of(entry), operators).cut()
+            fits(entry, graph)
+        except DoesNotFit:
+            share *= FEWER
+            if share < FEWEST:
+                raise
+            continue
+        return int(sum(map(pieces, rows))), graph
+
+
+def operators_of(kernels: Sequence[Kernel], workload: Workload, rows: np.ndarray) -> Iterator[Operator]:
+    """Kernels of a partition, cut, as operators.
+
+    What comes from another partition, or laid out again by the tensor-parallel group, comes from outside.
+    """
+    row = {kernel.name: each for kernel, each in zip(kernels, rows)}
+    for kernel in kernels:
+        own = row[kernel.name]
+        producers = [workload.kernels[i].name for i in kernel.inputs]
+        by_rows, by_columns, by_inner = (int(own[by]) for by in (BY_ROWS, BY_COLUMNS, BY_INNER))
+        sharding = Sharding(by_rows, by_columns, by_inner, SAMPLES)
+        size = int(own[ROWS]), int(own[COLUMNS])
+        if not own[INNER]:
+            inputs = dict.fromkeys(name if _laid(row, name, size[1]) else "" for name in producers)
+            yield Operator(kernel.name, *size, function="activation", inputs=tuple(inputs) or ("",), sharding=sharding)
+        elif not own[STREAMED]:
+            source = producers[0] if producers and _laid(row, producers[0], int(own[INNER])) else ""
+            yield Operator(kernel.name, *size, int(own[INNER]), inputs=(source,), sharding=sharding)
+        else:
+            yield _attention(kernel.name, producers, row, sharding)
+
+
+def _attention(name: str, producers: Sequence[str], row: Mapping[str, np.ndarray], sharding: Sharding) -> Operator:
+    """A product of what comes with what is kept: its first operand, of which there is one for every head.
+
+    Heads are as many as inner dimensions lie side by side in the operand that comes.
+    """
+    rows, columns, inner = (int(row[name][at]) for at in (ROWS, COLUMNS, INNER))
+    kept, comes = (*producers, "", "")[:2]
+    wide = int(row[comes][COLUMNS]) if comes in row else inner
+    heads = wide // inner if wide % inner == 0 and columns % (wide // inner) == 0 else 1
+    across = heads * inner if comes in row else inner
+    transposed = kept in row and int(row[kept][COLUMNS]) == heads * inner
+    return Operator(
+        name, rows, columns, inner, batch=heads, kept=True, transposed=transposed,
+        inputs=(comes if _laid(row, comes, across) else "", kept if kept in row else ""),
+        sharding=replace(sharding, columns=min(sharding.columns, heads), inner=1) if heads > 1 else sharding,
+    )  # fmt: skip
+
+
+def _laid(row: Mapping[str, np.ndarray], name: str, columns: int) -> bool:
+    """Whether a kernel of the partition makes a result of so many columns."""
+    return name in row and int(row[name][COLUMNS]) == columns
+
+
+def as_json(found: Sequence[SimulatedPartition]) -> list[dict[str, Any]]:
+    """The same as plain data."""
+    return [asdict(each) for each in found]
+
+
+def text(found: Sequence[SimulatedPartition]) -> str:
+    """The same as a table."""
+    rows = [
+        (
+            each.number, each.units, each.expected_share, each.simulated_share, 1e3 * each.total_s,
+            None if each.simulated_total_s is None else 1e3 * each.simulated_total_s,
+            f"{each.kernels[0]} .. {each.kernels[-1]}", each.reason,
+        )
+        for each in found
+    ]  # fmt: skip
+    titles = ("partition", "units", "share", "simulated", "time ms", "simulated ms", "kernels", "")
+    return shown_table(titles, rows)

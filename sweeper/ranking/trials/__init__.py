@@ -1,0 +1,1 @@
+"""Cost models tried on decisions that they have not seen."""
