@@ -19,6 +19,7 @@ from benchmarks import (
     peer_cpp,
     peer_jax,
     peers,
+    placement,
     scheduling,
     search,
     start,
@@ -41,6 +42,7 @@ PARTS: dict[str, tuple[str, Callable[[Path, bool], list[Row]]]] = {
     "mapping": ("mappings of graphs onto a chip, against solvers, by size, and shared in a sweep", mapping.measure),
     "package": ("cost of packages: one design, dies per wafer, Monte Carlo draws", package_cost.measure),
     "pathfinding": ("chips from budgets: searches, a grid of 10^9 points, chips alone", pathfinding.measure),
+    "placement": ("operators on units: simulated, judged, placed, and in a sweep", placement.measure),
 }
 
 

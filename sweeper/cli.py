@@ -11,7 +11,7 @@ from sweeper.commands.datasets import query, show_command
 from sweeper.commands.designs import cost_command, generate_command
 from sweeper.commands.evidence import calibrate_command, claims_command, validate
 from sweeper.commands.library import env, list_entries
-from sweeper.commands.placing import fit_placement, fit_units, place
+from sweeper.commands.placing import fit_placement, fit_units, judge_placements, place
 from sweeper.commands.points import explain, map_command
 from sweeper.commands.runs import optimize, plan, run, status
 
@@ -31,7 +31,7 @@ def main() -> None:
 for command in (
     *(plan, run, optimize, status),
     *(show_command, query, explain, map_command),
-    *(cost_command, generate_command, place, fit_placement, fit_units),
+    *(cost_command, generate_command, place, fit_placement, judge_placements, fit_units),
     *(validate, calibrate_command, claims_command),
     *(list_entries, env),
 ):

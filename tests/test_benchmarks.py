@@ -37,6 +37,13 @@ FIGURES = {
         "mode feasible",
         "chips generated",
     ),
+    "placement": (
+        "simulator",
+        "judged by our network",
+        "inside the annealer",
+        "rank of the estimate",
+        "learned shares",
+    ),
 }
 """Words that some row of each part must contain."""
 

@@ -35,6 +35,14 @@ def sizes(pairs: Sequence[str], option: str) -> dict[str, int]:
     "--candidates", type=click.IntRange(min=1), default=16, show_default=True, help="Placements of which one is picked."
 )
 @click.option(
+    "--refine",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    metavar="MOVES",
+    help="Further moves of the best one, under an estimate of its rate.",
+)
+@click.option(
     "--model",
     default="schedule",
     show_default=True,
@@ -53,6 +61,7 @@ def place(
     shard: tuple[str, ...],
     moves: int,
     candidates: int,
+    refine: int,
     model: str,
     seed: int,
     out: str,
@@ -71,7 +80,7 @@ def place(
     from sweeper.placing.drawing import draw
     from sweeper.placing.place import units_of
     from sweeper.ranking.search import candidates as annealed
-    from sweeper.ranking.search import judge_named, pick_text, picked, subject_of, told
+    from sweeper.ranking.search import judge_named, pick_text, picked, subject_of, told, with_refined
 
     entry = library_of(library).asked("fabric", fabric)
     judge = judge_named(model, entry)
@@ -79,8 +88,9 @@ def place(
     graph = Cutting(units, operators).cut()
     bound = bound_cycles(units, operators, graph)
     subject = subject_of(entry, graph, bound)
-    pick = picked(entry, graph, subject, annealed(subject, graph, candidates, moves, seed), judge)
-    found = {"block": block, **account(pick.placement, bound), "pick": told(pick, judge, candidates, bound)}
+    sites = with_refined(subject, annealed(subject, graph, candidates, moves, seed), judge, refine, seed)
+    pick = picked(entry, graph, subject, sites, judge)
+    found = {"block": block, **account(pick.placement, bound), "pick": told(pick, judge, len(sites), bound)}
     Path(out).mkdir(parents=True, exist_ok=True)
     found["pictures"] = [str(path) for path in draw(pick.placement, block, Path(out) / f"{block}_{entry.name}_{seed}")]
     echo(found, lambda: "\n".join([text(block, found), pick_text(found["pick"]), *found["pictures"]]))
@@ -153,6 +163,33 @@ def fit_placement(
     found = {} if result.failed else compared(result.directory)
     echo({**summary_of(plan, result), **found}, lambda: "\n".join([text(found) if found else "", result.directory]))
     leave(plan, result)
+
+
+@command("judge-placements")
+@click.argument("studies", metavar="STUDY", nargs=-1, required=True)
+@LIBRARY
+@OUT
+@click.option(
+    "--model",
+    "models",
+    multiple=True,
+    metavar="NAME",
+    help="Who picks: schedule, a model; repeatable.  [default: schedule]",
+)
+def judge_placements(studies: tuple[str, ...], library: tuple[str, ...], out: str, models: tuple[str, ...]) -> None:
+    """Say how much faster the placements are that a model picks than those that rules pick, both simulated.
+
+    Every graph of the labelled studies is a search: its first placements tell how much room it leaves, and of the
+    others each judge picks one. An oracle picks the fastest.
+
+    \b
+    Example: sweeper judge-placements placements_full placements_bert_large --model schedule --model mine.json
+    """
+    from sweeper.ranking.trials.picks import compared, text
+
+    directories = {study: run_directory(study, library, out) for study in studies}
+    found = compared(directories, models or ("schedule",))
+    echo(found, lambda: text(found))
 
 
 @command("fit-units")

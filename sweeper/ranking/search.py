@@ -15,6 +15,7 @@ from kernels.placement.candidates import Subject, annealed, by_network, by_rules
 from kernels.placement.fabric import resources
 from kernels.placement.network import Network
 from kernels.placement.pipeline import Setting
+from kernels.placement.refining import refined
 from sweeper.library.entries import Entry
 from sweeper.placing.graph import BURSTS, TICKS, UnitGraph
 from sweeper.placing.place import COOLING, SAMPLES, Placement, fits, sites_of
@@ -22,6 +23,9 @@ from sweeper.ranking.kept import CostNetworks, load
 
 CONGESTION = (0.0, 0.001, 0.01, 0.1)
 """Prices of congestion under which candidates are annealed, in turns."""
+
+REFINING = (0.02, 0.001)
+"""First and last temperature of a search under the estimate, in multiples of the first interval."""
 
 UNLEARNED = {"rules": by_rules, "schedule": by_schedule}
 """Judges that learned nothing: the busiest unit or lane, and the schedule of samples."""
@@ -75,6 +79,14 @@ def candidates(subject: Subject, graph: UnitGraph, count: int, moves: int, seed:
     keys = np.arange(seed * count, (seed + 1) * count, dtype=np.uint64)
     prices = np.resize(np.array(CONGESTION), count)
     return np.asarray(annealed(subject, graph.nets, prices, Schedule(moves, *COOLING), keys))
+
+
+def with_refined(subject: Subject, sites: np.ndarray, judge: Judge, moves: int, seed: int = 0) -> np.ndarray:
+    """Candidates, and behind them the one that a judge prefers after so many moves under the estimate."""
+    if not moves:
+        return sites
+    best = sites[int(np.argmax(judge.shares(subject, sites)))]
+    return np.vstack([sites, refined(subject, best, Schedule(moves, *REFINING), np.uint64(seed))])
 
 
 @dataclass(frozen=True)

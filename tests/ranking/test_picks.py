@@ -1,0 +1,95 @@
+"""What a cost model is worth in a search: picks of judges against those of the rules, all of them simulated."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from sweeper.cli import main
+from sweeper.ranking.dataset import read_decisions
+from sweeper.ranking.measures import members
+from sweeper.ranking.trials import picks
+from sweeper.ranking.trials.picks import ORACLE, RULES, SCHEDULE, Search, compared, room_of
+from tests.support.labels import labelled
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A labelled dataset with six placements of every graph."""
+    return labelled(tmp_path_factory.mktemp("labels"))
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two probes, four candidates, and no graph without room."""
+    monkeypatch.setattr(picks, "PROBES", 2)
+    monkeypatch.setattr(picks, "COUNTS", (4,))
+    monkeypatch.setattr(picks, "ROOM", 0.0)
+
+
+def search() -> Search:
+    label = np.array([0.4, 0.5, 0.3, 0.8])
+    return Search(label, {RULES: np.array([0.9, 0.1, 0.1, 0.1]), "mine": np.array([0.1, 0.2, 0.9, 1.0])})
+
+
+def test_a_gain_is_that_of_simulated_rates_and_judges_see_fewer() -> None:
+    """Of four candidates a judge sees three: the one that it likes best, and the best of all, is not among them."""
+    assert search().gain("mine", 4) == pytest.approx(0.3 / 0.4 - 1.0)
+    assert search().gain(ORACLE, 4) == pytest.approx(0.5 / 0.4 - 1.0)
+    assert search().gain(ORACLE, 8) == pytest.approx(0.8 / 0.4 - 1.0)
+
+
+def test_room_is_what_the_best_has_over_the_mean() -> None:
+    assert room_of(np.array([0.5, 0.5])) == 0.0
+    assert room_of(np.array([0.2, 0.4])) == pytest.approx(1.0 / 3.0)
+
+
+@pytest.mark.usefixtures("few")
+def test_gains_of_a_dataset_are_those_of_its_labels(directory: str) -> None:
+    decisions = read_decisions(directory)
+    found = compared({"few": directory}, [SCHEDULE])
+    assert found["graphs"] == {"few": {"drawn": 12, "with_room": 12}}
+    rows = {row["judge"]: row for row in found["gains"]}
+    by_hand = []
+    for at in members(decisions.graph):
+        at = at[2:]
+        rules = decisions.label[at[np.argmax(1.0 / decisions.peak[at])]]
+        by_hand.append(decisions.label[at[:3][np.argmax(1.0 / decisions.expected[at[:3]])]] / rules - 1.0)
+    assert rows[SCHEDULE]["gain"] == pytest.approx(np.mean(by_hand))
+    assert rows[ORACLE]["of_oracle"] == 1.0
+    low, high = rows[SCHEDULE]["gain_interval"]
+    assert low <= rows[SCHEDULE]["gain"] <= high
+    assert rows[SCHEDULE]["gain"] <= rows[ORACLE]["gain"]
+
+
+@pytest.mark.usefixtures("few")
+def test_graphs_without_room_are_left_out_by_their_probes(directory: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    decisions = read_decisions(directory)
+    rooms = sorted(room_of(decisions.label[at[:2]]) for at in members(decisions.graph))
+    monkeypatch.setattr(picks, "ROOM", rooms[5])
+    assert compared({"few": directory}, [SCHEDULE])["graphs"]["few"]["with_room"] == 12 - rooms.index(rooms[5])
+    monkeypatch.setattr(picks, "ROOM", 99.0)
+    assert compared({"few": directory}, [SCHEDULE])["gains"] == []
+
+
+@pytest.mark.usefixtures("few")
+def test_the_command(directory: str, tmp_path: Path) -> None:
+    done = CliRunner().invoke(main, ["judge-placements", directory, "--model", "schedule", "--json"])
+    assert done.exit_code == 0, done.output
+    assert {row["judge"] for row in json.loads(done.output)["gains"]} == {SCHEDULE, ORACLE}
+    done = CliRunner().invoke(main, ["judge-placements", directory])
+    assert "of the oracle's" in done.output
+    for arguments, words in (
+        (["--model", "guesses"], "unknown cost model 'guesses'"),
+        (["--model", "rules"], "rules"),
+    ):
+        done = CliRunner().invoke(main, ["judge-placements", directory, *arguments])
+        assert words in done.output
+
+
+def test_too_few_placements_are_an_error(directory: str) -> None:
+    done = CliRunner().invoke(main, ["judge-placements", directory])
+    assert done.exit_code == 2
+    assert "6 placements: 16 tell how much room there is" in done.output
