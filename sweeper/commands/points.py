@@ -1,5 +1,6 @@
 """Looking at one point of a study: as a hand calculation, and as a mapping."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +76,9 @@ def map_command(
     if simulate:
         from sweeper.ranking import simulated
 
-        placed = simulated.simulated_partitions(plan, point_id, simulated.Effort(candidates, moves, seed))
+        mapped, effort = simulated.mapped_point(plan, point_id), simulated.Effort(candidates, moves, seed)
+        with click.progressbar(mapped.partitions, label="placing partitions", show_pos=True, file=sys.stderr) as each:
+            placed = [mapped.simulated(partition, effort) for partition in each]
         found["placed"] = simulated.as_json(placed)
         tables.append(simulated.text(placed))
     graph = Path(out) / f"{graph_map.study}_{point_id}.dot"

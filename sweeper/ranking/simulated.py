@@ -46,8 +46,8 @@ WANTED = (
     *("graph_time_s", *FABRIC_COLUMNS.values()),
 )
 FEWER = 0.95
-"""Units are taken away in steps until memory units suffice as well."""
-FEWEST = 0.1
+"""Units are taken away in steps until memory units and address generators suffice as well."""
+FEWEST = 0.005
 SAMPLES = 2
 
 
@@ -90,18 +90,29 @@ class Partition:
         return rows
 
 
-def simulated_partitions(plan: Plan, point_id: int, effort: Effort) -> list[SimulatedPartition]:
-    """The partitions of a point, each the best of some placements by its schedule.
+@dataclass(frozen=True, eq=False)
+class MappedPoint:
+    """A point of a study whose graph lies on a fabric: its partitions, the fabric with the numbers of the point, and
+    the columns of WANTED."""
 
-    Raises UsageFault for a point without graph or fabric.
-    """
+    partitions: Sequence[Partition]
+    fabric: Entry
+    values: Values
+
+    def simulated(self, partition: Partition, effort: Effort) -> SimulatedPartition:
+        """A partition, the best of some placements by its schedule."""
+        return _simulated(partition, self.fabric, self.values, effort)
+
+
+def mapped_point(plan: Plan, point_id: int) -> MappedPoint:
+    """A point as its partitions are placed. Raises UsageFault for one without graph or fabric."""
     point = coordinates(plan, point_id)
     workload = plan.study.workloads[str(point["workload"])]
     if not isinstance(workload, Workload) or "fabric" not in plan.grid_of(point_id).columns:
         raise UsageFault(f"point {point_id} has no graph on a fabric: add an axis such as fabric: sn10_like")
     values = values_at(plan, point_id, WANTED, ())
     entry = _fabric(plan, str(point["fabric"]), values)
-    return [_simulated(each, entry, values, effort) for each in _partitions(workload, sites_of(entry), values)]
+    return MappedPoint(list(_partitions(workload, sites_of(entry), values)), entry, values)
 
 
 def _partitions(workload: Workload, sites: Sites, values: Values) -> Iterator[Partition]:

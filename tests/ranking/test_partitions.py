@@ -18,7 +18,7 @@ from sweeper.placing.blocks import block
 from sweeper.placing.cutting import Cutting, bound_cycles
 from sweeper.placing.graph import FUNCTIONS, MULTIPLIES, READS, READS_WEIGHTS
 from sweeper.placing.place import units_of
-from sweeper.planning.plan import make_plan
+from sweeper.planning.plan import Plan, make_plan
 from sweeper.ranking.partitions import (
     Partitions,
     as_yaml,
@@ -29,7 +29,7 @@ from sweeper.ranking.partitions import (
     trained,
     validated,
 )
-from sweeper.ranking.simulated import Effort, simulated_partitions
+from sweeper.ranking.simulated import Effort, SimulatedPartition, mapped_point
 from sweeper.running.execution import run
 from tests.support.labels import labelled
 
@@ -294,9 +294,15 @@ def test_what_a_study_lacks_or_contradicts_is_named(
 # one point, simulated
 
 
+def placed(plan: Plan, effort: Effort) -> list[SimulatedPartition]:
+    """The partitions of the first point."""
+    mapped = mapped_point(plan, 0)
+    return [mapped.simulated(partition, effort) for partition in mapped.partitions]
+
+
 def test_partitions_of_a_point_are_placed_and_simulated(library: Path, tmp_path: Path) -> None:
     plan = make_plan(study_of(tmp_path), [library])
-    found = simulated_partitions(plan, 0, Effort(2, 2000))
+    found = placed(plan, Effort(2, 2000))
     assert [name for each in found for name in each.kernels] == ["q", "k", "v", "scores", "softmax", "mixture", "proj"]
     for each in found:
         assert each.simulated_share is not None
@@ -304,12 +310,12 @@ def test_partitions_of_a_point_are_placed_and_simulated(library: Path, tmp_path:
         assert each.units <= 64
         slower = each.simulated_total_s >= each.total_s
         assert slower == (each.simulated_share <= each.expected_share) or each.simulated_total_s == each.total_s
-    assert simulated_partitions(plan, 0, Effort(2, 2000)) == found
+    assert placed(plan, Effort(2, 2000)) == found
 
 
 def test_a_partition_that_fits_nowhere_says_why(library: Path, tmp_path: Path) -> None:
     changes = ("fabric: plasticine_narrow", "fabric: plasticine_narrow\n  fabric.memory_capacity: 64 B")
-    (only, *_) = simulated_partitions(make_plan(study_of(tmp_path, changes), [library]), 0, Effort(1, 100))
+    (only, *_) = placed(make_plan(study_of(tmp_path, changes), [library]), Effort(1, 100))
     assert only.simulated_share is None
     assert "memory unit" in only.reason
 
