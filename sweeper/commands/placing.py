@@ -49,6 +49,9 @@ def sizes(pairs: Sequence[str], option: str) -> dict[str, int]:
     metavar="NAME",
     help="Who picks: rules, schedule, a model.",
 )
+@click.option(
+    "--shortlist", type=click.IntRange(min=1), default=4, show_default=True, help="Placements that are simulated."
+)
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the placer.")
 @click.option(
     "--out", default="results/placements", show_default=True, metavar="DIR", help="Directory of the drawings."
@@ -63,13 +66,14 @@ def place(
     candidates: int,
     refine: int,
     model: str,
+    shortlist: int,
     seed: int,
     out: str,
 ) -> None:
     """Place a block (gemm, mlp, ffn, mha, layer) on a fabric, route it, simulate it, and say where its cycles go.
 
-    Of several placements a cost model picks one, which alone is simulated. Draws the fabric with units by operator and
-    links by load: <block>_<fabric>_<seed>.png and .svg.
+    Of several placements a cost model picks some; these are simulated, and the fastest is taken. Draws the fabric with
+    units by operator and links by load: <block>_<fabric>_<seed>.png and .svg.
 
     \b
     Example: sweeper place ffn --fabric plasticine --size hidden=128 --shard columns=4
@@ -89,7 +93,7 @@ def place(
     bound = bound_cycles(units, operators, graph)
     subject = subject_of(entry, graph, bound)
     sites = with_refined(subject, annealed(subject, graph, candidates, moves, seed), judge, refine, seed)
-    pick = picked(entry, graph, subject, sites, judge)
+    pick = picked(entry, graph, subject, sites, judge, shortlist)
     found = {"block": block, **account(pick.placement, bound), "pick": told(pick, judge, len(sites), bound)}
     Path(out).mkdir(parents=True, exist_ok=True)
     found["pictures"] = [str(path) for path in draw(pick.placement, block, Path(out) / f"{block}_{entry.name}_{seed}")]
@@ -185,10 +189,11 @@ def judge_placements(studies: tuple[str, ...], library: tuple[str, ...], out: st
     \b
     Example: sweeper judge-placements placements_full placements_bert_large --model schedule --model mine.json
     """
+    from sweeper.ranking.trials.folds import origin
     from sweeper.ranking.trials.picks import compared, text
 
-    directories = {study: run_directory(study, library, out) for study in studies}
-    found = compared(directories, models or ("schedule",))
+    directories = [run_directory(study, library, out) for study in studies]
+    found = compared({origin(directory)["name"]: directory for directory in directories}, models or ("schedule",))
     echo(found, lambda: text(found))
 
 

@@ -1,6 +1,6 @@
-"""A placer that ranks what it finds: many annealed placements of one graph, of which a cost model picks one.
+"""A placer that ranks what it finds: many annealed placements of one graph, of which a cost model picks some.
 
-A model is led to where it is wrong by what it picks, so the pick is always simulated.
+A model is led to where it is wrong by what it picks, so what it prefers is simulated, and the fastest is taken.
 """
 
 from collections.abc import Callable
@@ -91,23 +91,30 @@ def with_refined(subject: Subject, sites: np.ndarray, judge: Judge, moves: int, 
 
 @dataclass(frozen=True)
 class Pick:
-    """A placement that a judge prefers to others, its number among these, and what it is thought to attain."""
+    """The fastest of the placements that a judge prefers to others, its number among these, what it is thought to
+    attain, and how many were simulated."""
 
     placement: Placement
     number: int
     predicted: float
+    simulated: int
 
 
-def picked(entry: Entry, graph: UnitGraph, subject: Subject, sites: np.ndarray, judge: Judge) -> Pick:
-    """The candidate that is thought to be fastest."""
+def picked(
+    entry: Entry, graph: UnitGraph, subject: Subject, sites: np.ndarray, judge: Judge, shortlist: int = 1
+) -> Pick:
+    """The fastest, as simulated, of so many candidates that are thought to be fastest; of equals the first."""
     shares = judge.shares(subject, sites)
-    best = int(np.argmax(shares))
-    return Pick(Placement(entry, graph, sites[best]), best, float(shares[best]))
+    best = np.argsort(-shares, kind="stable")[:shortlist].tolist()
+    some = [Pick(Placement(entry, graph, sites[i]), i, float(shares[i]), len(best)) for i in best]
+    return min(some, key=lambda pick: pick.placement.rate.interval_cycles) if len(some) > 1 else some[0]
 
 
 def told(pick: Pick, judge: Judge, candidates: int, bound_cycles: float) -> dict[str, Any]:
     """How a placement was picked, as plain data; `covered` says whether the model's training had such."""
-    found = {"candidates": candidates, "predicted_share_of_bound": pick.predicted}
+    found = {
+        "candidates": candidates, "simulated": pick.simulated, "predicted_share_of_bound": pick.predicted,
+    }  # fmt: skip
     if judge.model is None:
         return {"model": judge.name, **found}
     _, seen = pick.placement.sight(bound_cycles)
@@ -119,4 +126,5 @@ def pick_text(found: dict[str, Any]) -> str:
     known = f" ({found['hash'][:12]})" if "hash" in found else ""
     outside = "" if found.get("covered", True) else "; it lies outside the range of the model's training"
     share = f"{found['predicted_share_of_bound']:.1%}"
-    return f"picked from {found['candidates']} by {found['model']}{known}, which expects {share} of the bound{outside}"
+    by = f"{found['simulated']} of {found['candidates']} simulated, chosen by {found['model']}{known}"
+    return f"the fastest of {by}, which expects {share} of the bound{outside}"

@@ -41,6 +41,12 @@ def test_a_gain_is_that_of_simulated_rates_and_judges_see_fewer() -> None:
     assert search().gain(ORACLE, 8) == pytest.approx(0.8 / 0.4 - 1.0)
 
 
+def test_of_a_shortlist_the_fastest_is_taken() -> None:
+    assert search().gain("mine", 4, 2) == pytest.approx(0.5 / 0.4 - 1.0)
+    assert search().gain("mine", 8, 2) == pytest.approx(0.8 / 0.4 - 1.0)
+    assert search().gain("mine", 4, 9) == search().gain(ORACLE, 4)
+
+
 def test_room_is_what_the_best_has_over_the_mean() -> None:
     assert room_of(np.array([0.5, 0.5])) == 0.0
     assert room_of(np.array([0.2, 0.4])) == pytest.approx(1.0 / 3.0)
@@ -51,7 +57,7 @@ def test_gains_of_a_dataset_are_those_of_its_labels(directory: str) -> None:
     decisions = read_decisions(directory)
     found = compared({"few": directory}, [SCHEDULE])
     assert found["graphs"] == {"few": {"drawn": 12, "with_room": 12}}
-    rows = {row["judge"]: row for row in found["gains"]}
+    rows = {row["judge"]: row for row in found["gains"] if row["simulated"] in (1, 3)}
     by_hand = []
     for at in members(decisions.graph):
         at = at[2:]
@@ -81,12 +87,9 @@ def test_the_command(directory: str, tmp_path: Path) -> None:
     assert {row["judge"] for row in json.loads(done.output)["gains"]} == {SCHEDULE, ORACLE}
     done = CliRunner().invoke(main, ["judge-placements", directory])
     assert "of the oracle's" in done.output
-    for arguments, words in (
-        (["--model", "guesses"], "unknown cost model 'guesses'"),
-        (["--model", "rules"], "rules"),
-    ):
-        done = CliRunner().invoke(main, ["judge-placements", directory, *arguments])
-        assert words in done.output
+    done = CliRunner().invoke(main, ["judge-placements", directory, "--model", "guesses"])
+    assert done.exit_code == 2
+    assert "unknown cost model 'guesses'" in done.output
 
 
 def test_too_few_placements_are_an_error(directory: str) -> None:

@@ -197,7 +197,7 @@ def test_a_network_is_trained_kept_and_picks(directory: str, tmp_path: Path, mon
     place = [*asked, "--out", str(tmp_path), "--model", str(path)]
     done = CliRunner().invoke(main, place)
     assert done.exit_code == 0, done.output
-    assert f"picked from 5 by mine ({kept.load(str(path)).hash[:12]}), which expects" in done.output
+    assert f"4 of 5 simulated, chosen by mine ({kept.load(str(path)).hash[:12]}), which expects" in done.output
     assert not list(tmp_path.glob("*_folds*"))  # nothing was asked to be compared
     refused = CliRunner().invoke(main, [*place, "--fabric", "plasticine"])
     assert refused.exit_code == 2
