@@ -9,6 +9,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 STUDIES := specs/studies/dfmodel_published.yaml specs/studies/dse80.yaml
+SEARCHES := placements_full placements_bert_large placements_gpt2_xl
 
 # Ray: no telemetry, and no second virtual environment per job when somebody starts it through "uv run".
 export RAY_USAGE_STATS_ENABLED := 0
@@ -18,7 +19,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup sweep figures placement test test-quick test-nightly mutate lint format bench bench-figures lock clean
+.PHONY: help setup sweep figures placement placement-search placement-units test test-quick test-nightly mutate lint format bench bench-figures lock clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,9 +40,24 @@ figures: $(STAMP)  ## evaluate the case studies and draw them into results/case_
 	$(BIN)/python -m replications.case_figures
 	$(BIN)/python -m replications.pathfinding_figures
 
-placement: $(STAMP)  ## label placements, train cost models and compare them (two cores: some 90 minutes; resumes)
+# Each of the three takes hours on two cores, and goes on where it was stopped.
+placement: $(STAMP)  ## label placements, compare cost models, and let one learn a change of the compiler
 	$(BIN)/sweeper run placements --backend ray
 	$(BIN)/sweeper fit-placement placements --backend ray
+	$(BIN)/sweeper run placements_later --backend ray
+	$(BIN)/sweeper fit-placement placements_later --after placements --graphs 8 --graphs 32 --backend ray
+
+placement-search: $(STAMP)  ## train the cost model of the library, and ask what its picks are worth in a search
+	@set -e; for study in placements placements_searched $(SEARCHES); do \
+	  $(BIN)/sweeper run $$study --backend ray; \
+	done
+	$(BIN)/sweeper fit-placement placements --also placements_searched --save specs/cost_models/narrow.json
+	$(BIN)/sweeper judge-placements $(SEARCHES) --model schedule --model narrow
+
+placement-units: $(STAMP)  ## train the unit model of the library, and place Table VI of DFModel with it
+	$(BIN)/sweeper run placements_units --backend ray
+	$(BIN)/sweeper fit-units placements_units --save specs/unit_models/dataflow_units.yaml
+	$(BIN)/sweeper run table6_sn10_units
 
 test: $(STAMP)  ## run the tests in two processes (ARGS="-k name" selects)
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
