@@ -14,9 +14,9 @@ from benchmarks.studies import points_of, variant
 from benchmarks.table import NotMeasured, Row, Target
 from benchmarks.timing import cpu_s, medians
 from kernels.placement.annealing import Schedule
-from kernels.placement.candidates import Subject, by_rules, by_schedule
-from kernels.placement.estimate import by_estimate
-from kernels.placement.refining import refined
+from kernels.placement.judging.candidates import Subject, by_rules, by_schedule
+from kernels.placement.judging.estimate import by_estimate
+from kernels.placement.judging.refining import refined
 from sweeper.library.library import builtin_specs
 from sweeper.placing.cutting import bound_cycles
 from sweeper.placing.decisions import DecisionStudy, DrawnGraph, load_decisions

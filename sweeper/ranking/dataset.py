@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from kernels.placement.features import ACTOR, GROUP, PAIR, SINK, STREAM, VERSION, Features
-from kernels.placement.network import Nodes
+from kernels.placement.judging.network import Nodes
 from kernels.placement.summary import PEAK, SCHEDULE, SUMMARY
 from sweeper.errors import UsageFault
 from sweeper.placing.labels import LABEL, NODES

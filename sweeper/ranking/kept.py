@@ -10,7 +10,7 @@ from typing import Any, get_type_hints
 import numpy as np
 
 from kernels.placement.features import VERSION
-from kernels.placement.network import Network
+from kernels.placement.judging.network import Network
 from sweeper.errors import UsageFault, unknown
 from sweeper.library.entries import Entry
 from sweeper.library.library import builtin_specs

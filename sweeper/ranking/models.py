@@ -7,7 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 import numpy as np
 
-from kernels.placement.network import Network
+from kernels.placement.judging.network import Network
 from sweeper.errors import EnvironmentFault
 from sweeper.ranking.dataset import Decisions, joined, read_decisions
 from sweeper.ranking.kept import CostNetworks, trained_on, training_of

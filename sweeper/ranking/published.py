@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from kernels.placement.features import ACTOR, SINK
-from kernels.placement.network import STAGES, STEEP, Layer
+from kernels.placement.judging.network import STAGES, STEEP, Layer
 from sweeper.placing.graph import TASKS
 from sweeper.ranking.dataset import Decisions, Table
 from sweeper.ranking.network import KINDS, WIDE

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from kernels.placement.annealing import Schedule
-from kernels.placement.candidates import Subject, annealed, by_network, by_rules, by_schedule
 from kernels.placement.fabric import resources
-from kernels.placement.network import Network
+from kernels.placement.judging.candidates import Subject, annealed, by_network, by_rules, by_schedule
+from kernels.placement.judging.network import Network
+from kernels.placement.judging.refining import refined
 from kernels.placement.pipeline import Setting
-from kernels.placement.refining import refined
 from sweeper.library.entries import Entry
 from sweeper.placing.graph import BURSTS, TICKS, UnitGraph
 from sweeper.placing.place import COOLING, SAMPLES, Placement, fits, sites_of

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from kernels.placement.candidates import by_network, by_rules, by_schedule
+from kernels.placement.judging.candidates import by_network, by_rules, by_schedule
 from sweeper.cli import main
 from sweeper.errors import UsageFault
 from sweeper.library.library import Library, builtin_specs

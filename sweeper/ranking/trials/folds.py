@@ -171,7 +171,7 @@ class FoldPlan:
     def resolved(self) -> dict[str, Any]:
         """Everything that determines the result, as plain data."""
         modules = (
-            *closure(["kernels.placement.network", "kernels.placement.trees"]),
+            *closure(["kernels.placement.judging.network", "kernels.placement.judging.trees"]),
             *closure([type(self.trial).__module__], _decides),
         )
         return {

@@ -9,7 +9,7 @@ from functools import cache
 
 import numpy as np
 
-from kernels.placement.network import Network
+from kernels.placement.judging.network import Network
 from sweeper.errors import UsageFault
 from sweeper.ranking.dataset import Decisions
 from sweeper.ranking.models import Predict

@@ -11,9 +11,9 @@ import numpy as np
 from kernels.draws import uniform
 from kernels.equation import borrowing, compiled
 from kernels.placement.annealing import Schedule, affected, board_of, pick, sites_of, swap, touching
-from kernels.placement.candidates import Subject
-from kernels.placement.estimate import MARKS, Loads, Outline, interval_of, no_loads, outline, passes, put
 from kernels.placement.fabric import Fabric, links
+from kernels.placement.judging.candidates import Subject
+from kernels.placement.judging.estimate import MARKS, Loads, Outline, interval_of, no_loads, outline, passes, put
 
 WIRE = 0.1
 """Price of the mean load of links."""

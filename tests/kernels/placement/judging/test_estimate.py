@@ -6,8 +6,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from kernels.placement.annealing import Schedule
-from kernels.placement.candidates import Subject, by_schedule
-from kernels.placement.estimate import (
+from kernels.placement.fabric import kind_of, links, resources
+from kernels.placement.judging.candidates import Subject, by_schedule
+from kernels.placement.judging.estimate import (
     MARKS,
     Loads,
     Outline,
@@ -19,8 +20,7 @@ from kernels.placement.estimate import (
     put,
     without_links,
 )
-from kernels.placement.fabric import kind_of, links, resources
-from kernels.placement.refining import refined
+from kernels.placement.judging.refining import refined
 from sweeper.library.library import Library, builtin_specs
 from sweeper.placing.blocks import block
 from sweeper.placing.cutting import Cutting, bound_cycles

@@ -12,8 +12,8 @@ import numpy as np
 
 from kernels.equation import borrowing, compiled
 from kernels.placement.annealing import Nets
-from kernels.placement.candidates import Subject
 from kernels.placement.fabric import Fabric, links, neighbour
+from kernels.placement.judging.candidates import Subject
 from kernels.placement.pipeline import Pipeline, pipeline
 from kernels.placement.routing import IN, OUT, Trees, hops_of, next_link, travels
 from kernels.placement.schedule import SAMPLES, Boundaries, boundaries, count_overlaps, follow, segments

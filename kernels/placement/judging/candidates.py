@@ -8,7 +8,7 @@ from kernels.equation import compiled
 from kernels.placement.annealing import Nets, Prices, Schedule, anneal
 from kernels.placement.fabric import Fabric, links
 from kernels.placement.features import Features
-from kernels.placement.network import Network, Nodes, share_of_bound
+from kernels.placement.judging.network import Network, Nodes, share_of_bound
 from kernels.placement.order import by_place
 from kernels.placement.pipeline import Actors, Pipeline, Setting, Sinks, Streams, pipeline
 from kernels.placement.routing import ROUNDS, hops_of, route

@@ -1,0 +1,1 @@
+"""Placements judged before they are simulated, by rules, schedules, networks and trees; searches that ask them."""
