@@ -371,7 +371,8 @@ def simulate(line: Pipeline) -> Rate:
             if complete > 2 * WINDOW:
                 late = interval_cycles(times, done, setting.bursts, complete - WINDOW, complete)
                 early = interval_cycles(times, done, setting.bursts, complete - 2 * WINDOW, complete - WINDOW)
-                if abs(late - early) <= AGREEMENT * late:
+                # Somebody who is far ahead may not have fired at all: that is no rate yet.
+                if abs(late - early) <= AGREEMENT * late < np.inf:
                     return Rate(max(late, bound), STEADY, state.events[ALL], complete)
     if complete < setting.samples:
         return Rate(np.inf, STUCK, state.events[ALL], complete)

@@ -147,6 +147,23 @@ def test_actors_that_share_a_server_take_turns() -> None:
     assert simulate(line).interval_cycles == 8 * (3 + 5)
 
 
+def test_a_rate_is_not_steady_while_somebody_far_ahead_waits() -> None:
+    """The first actor fills its buffer, then lets the last one, on its server, catch up for more than four samples."""
+    none, count, bursts = np.empty(0, np.int64), 4, 4
+    rooms = np.array([16, 38, 12]) * bursts
+    line = pipeline(
+        Actors(np.array([1, 11, 7, 11]), np.zeros(count, np.int64), np.array([0, 1, 2, 0])),
+        Streams(np.arange(count - 1), np.ones(count - 1, np.int64), np.arange(count)),
+        Sinks(np.arange(1, count), rooms, np.zeros(count - 1, np.bool_)),
+        Hops(none, none, none, none, np.zeros(count, np.int64)),
+        Setting(bursts, 1, 1, 0, 60),
+    )
+    found = simulate(line)
+    assert found.interval_cycles == pytest.approx(bursts * (1 + 11), rel=0.02)
+    assert found.ending == STEADY
+    assert found.samples > 2 * WINDOW + 1
+
+
 def test_a_rate_that_is_not_steady_says_so() -> None:
     line = chain([5, 9, 3], 4, 3, depth=4)
     short = line._replace(setting=line.setting._replace(samples=2 * WINDOW))
