@@ -16,18 +16,21 @@ from benchmarks.timing import cpu_s, medians
 from kernels.placement.annealing import Schedule
 from kernels.placement.judging.candidates import Subject, by_rules, by_schedule
 from kernels.placement.judging.estimate import by_estimate
+from kernels.placement.judging.network import Network
 from kernels.placement.judging.refining import refined
 from sweeper.library.library import builtin_specs
 from sweeper.placing.cutting import bound_cycles
 from sweeper.placing.decisions import DecisionStudy, DrawnGraph, load_decisions
+from sweeper.placing.labels import DecisionPlan
 from sweeper.placing.place import Placement, units_of
-from sweeper.ranking.kept import load
+from sweeper.ranking.dataset import read_decisions
 from sweeper.ranking.measures import rank
+from sweeper.ranking.models import MEMBERS
+from sweeper.ranking.recipe import OURS
 from sweeper.ranking.search import REFINING, by_networks, candidates, subject_of
+from sweeper.running.execution import run
 
 STUDY = builtin_specs() / "studies" / "placements.yaml"
-MODEL = "narrow"
-"""The kept model of that study."""
 LIKE_64, FULL = (60, 68), (120, 128)
 MOVES = 20_000
 """Moves of a placement, as `sweeper place` makes them."""
@@ -51,7 +54,7 @@ def measure(directory: Path, quick: bool) -> list[Row]:
     some = list(drawn(study, 4 if quick else 40))
     return [
         *simulating(study, some[:2] if quick else some[:8]),
-        *judging(some[:2] if quick else some[:8], 8 if quick else 200),
+        *judging(some[:2] if quick else some[:8], 8 if quick else 200, untrained(study, directory)),
         moving(some[:2] if quick else some[:8], 200 if quick else MOVES),
         ranking(study, some, 2 if quick else 6),
         placing(replace(study, units=FULL), 1 if quick else 4),
@@ -92,11 +95,23 @@ def simulating(study: DecisionStudy, some: list[Drawn]) -> list[Row]:
     ]
 
 
-def judging(some: list[Drawn], count: int) -> list[Row]:
+def untrained(study: DecisionStudy, directory: Path) -> Network:
+    """Our network with weights by chance, which is as fast as a trained one."""
+    try:
+        import jax
+
+        from sweeper.ranking.network import initial
+    except ImportError as missing:
+        raise NotMeasured("networks are made by jax, which is not installed") from missing
+    few = replace(study, graphs=4, decisions=2)
+    decisions = read_decisions(run(DecisionPlan(few), out=directory, quiet=True).directory)
+    return jax.tree.map(lambda array: np.asarray(array, float), initial(jax.random.PRNGKey(0), decisions, OURS))
+
+
+def judging(some: list[Drawn], count: int, network: Network) -> list[Row]:
     """Candidates a second of every judge, routing included."""
     sites = [candidates(each.subject, each.graph.units, count, 320) for each in some]
-    model = load(MODEL)
-    one, every = model.networks[:1], model.networks
+    one, every = (network,), (network,) * MEMBERS
     judges: dict[str, tuple[Any, Target | None]] = {
         "rules": (by_rules, None),
         "schedule": (by_schedule, None),

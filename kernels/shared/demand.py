@@ -30,6 +30,7 @@ DEMANDS = (
     "right",
     "result",
     "lane_load",
+    "latency",
     "fan_out",
     "streamed",
     "sums",
@@ -42,10 +43,13 @@ DEMANDS = (
 )
 """What is known of a partition: compute units (as a power of two), and their share of the fabric's; operators (so);
 relative to the bound, the busiest unit, what enters a unit over its ports, the busiest stream of a left and of a right
-operand and of a result, and the mean load of the lanes around; the most readers of a stream (as a power of two); share
+operand and of a result, the mean load of the lanes around, and what bursts take on their way, of which an input takes
+so many at a time; the most readers of a stream (as a power of two); share
 of the units whose second operand is no weight; the most partial sums, and the rows of the smallest piece (so); and of
 the fabric, its lanes, ports, cycles of a hop, and bursts that queues and inputs hold."""
-BUSY, ENTERING, LANE_LOAD = (DEMANDS.index(name) for name in ("busy", "entering", "lane_load"))
+BUSY, ENTERING, LANE_LOAD, LATENCY = (DEMANDS.index(name) for name in ("busy", "entering", "lane_load", "latency"))
+BURSTS = 64.0
+"""Bursts of a sample, as `sweeper.placing.graph` cuts them."""
 HIDDEN = 8
 """Nodes of the network's only layer."""
 
@@ -156,23 +160,24 @@ def demands(operators: np.ndarray, count: int, sites: Sites, found: np.ndarray) 
     found[2] = np.log2(count)
     # Two sites for a compute unit, its own and that of its memory, with four links each.
     found[LANE_LOAD] = moved / (8.0 * units * sites.lanes * bound)
-    found[LANE_LOAD + 1], found[LANE_LOAD + 2] = np.log2(fan_out), streamed / units
-    found[LANE_LOAD + 3], found[LANE_LOAD + 4] = np.log2(sums), np.log2(fewest)
+    found[LATENCY] = BURSTS * way * sites.hop_cycles / (sites.input_bursts * bound)
+    found[LATENCY + 1], found[LATENCY + 2] = np.log2(fan_out), streamed / units
+    found[LATENCY + 3], found[LATENCY + 4] = np.log2(sums), np.log2(fewest)
     fabric = (sites.lanes, sites.ports, sites.hop_cycles, sites.queue_bursts, sites.input_bursts)
     for at, number in enumerate(fabric):
-        found[LANE_LOAD + 5 + at] = number
+        found[LATENCY + 5 + at] = number
 
 
 @borrowing
 def share_by_rules(found: np.ndarray) -> float:
-    """Share of the bound if nothing but the busiest part mattered: a unit, its ports, or the lanes on average.
+    """Share of the bound if nothing but the busiest part mattered: a unit, its ports, the lanes on average, or ways.
 
     >>> found = np.zeros(len(DEMANDS))
     >>> found[[BUSY, ENTERING, LANE_LOAD]] = 1.0, 1.25, 0.5
     >>> share_by_rules(found)
     0.8
     """
-    return 1.0 / max(1.0, found[BUSY], found[ENTERING], found[LANE_LOAD])
+    return 1.0 / max(1.0, found[BUSY], found[ENTERING], found[LANE_LOAD], found[LATENCY])
 
 
 @borrowing

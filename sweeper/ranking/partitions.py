@@ -34,7 +34,7 @@ from sweeper.views.analysis import reading, scan
 from sweeper.views.text import shown_table
 from sweeper.words.fabrics import FABRIC
 
-SHAPE = {"hidden_layer_sizes": (HIDDEN,), "activation": "tanh", "solver": "lbfgs", "alpha": 0.03, "max_iter": 5000}
+SHAPE = {"hidden_layer_sizes": (HIDDEN,), "activation": "tanh", "solver": "lbfgs", "alpha": 0.5, "max_iter": 5000}
 """The network that scikit-learn trains, and how much large weights cost."""
 MEAN, RULES, LEARNED = WAYS = ("mean", "rules", "learned")
 """Ways of telling a share: the mean of all others, the busiest part, the network."""

@@ -9,11 +9,12 @@ import pyarrow.dataset
 import pytest
 from click.testing import CliRunner
 
-from kernels.shared.demand import DEMANDS, HIDDEN, UnitModel, share_by_rules, share_learned
+from kernels.shared.demand import BURSTS, DEMANDS, HIDDEN, UnitModel, share_by_rules, share_learned
 from sweeper.cli import main
 from sweeper.errors import SpecError
 from sweeper.library.library import Library, builtin_specs
 from sweeper.library.unit_models import model_hash, read_unit_model
+from sweeper.placing import graph as graph_of_units
 from sweeper.placing.blocks import block
 from sweeper.placing.cutting import Cutting, bound_cycles
 from sweeper.placing.graph import FUNCTIONS, MULTIPLIES, READS, READS_WEIGHTS
@@ -143,6 +144,10 @@ def test_what_is_asked_for_is_what_the_cut_units_do(
     assert max(asked["left"], asked["result"]) >= sent[READS] / bound * (1 - 1e-12)
     assert asked["right"] == pytest.approx(sent[READS_WEIGHTS] / bound)
     assert asked["lanes"] == entry.values["lanes"].number
+
+
+def test_samples_have_as_many_bursts_as_are_simulated() -> None:
+    assert BURSTS == graph_of_units.BURSTS
 
 
 def test_more_lanes_and_ports_never_ask_for_more() -> None:

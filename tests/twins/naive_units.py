@@ -17,6 +17,8 @@ from tests.twins.naive import BY_PARTITION, FOR_EQUATION, SPECIAL, Outputs, tabl
 
 TOKENS = 64
 """Tokens that pass together, at most."""
+BURSTS = 64
+"""Bursts of a sample."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,7 @@ def asked(operators: Sequence[Operator], sites: dict[str, float]) -> dict[str, f
         **most,
         "entering": most["entering"] / sites["ports"],
         "lane_load": lanes / (8 * units * sites["lanes"] * bound),
+        "latency": BURSTS * way * sites["hop_cycles"] / (sites["input_bursts"] * bound),
         "fan_out": math.log2(max(readers)),
         "streamed": sum(each.pieces for each in operators if each.streamed) / units,
         "sums": math.log2(max(each.by[2] for each in operators)),
@@ -163,9 +166,9 @@ def share_of_rules(partition_demands: list[list[float]]) -> Outputs:
 
 
 def by_rules(row: Sequence[float]) -> float:
-    """The busiest of a unit, its ports and the lanes."""
+    """The busiest of a unit, its ports, the lanes and the ways."""
     asked = dict(zip(DEMANDS, row))
-    return 1.0 / max(1.0, *(asked[name] for name in ("busy", "entering", "lane_load")))
+    return 1.0 / max(1.0, *(asked[name] for name in ("busy", "entering", "lane_load", "latency")))
 
 
 @twin
