@@ -96,3 +96,19 @@ def test_too_few_placements_are_an_error(directory: str) -> None:
     done = CliRunner().invoke(main, ["judge-placements", directory])
     assert done.exit_code == 2
     assert "6 placements: 16 tell how much room there is" in done.output
+
+
+def test_the_fastest_of_a_shortlist_is_placed_and_may_be_refined(tmp_path: Path) -> None:
+    """More that is simulated is never slower; what is refined is one candidate more."""
+    size = ["--size", "rows=32", "--size", "width=96", "--size", "depth=2", "--shard", "samples=1"]
+    asked = ["place", "mlp", "--fabric", "plasticine_narrow", *size, "--candidates", "6", "--moves", "20", "--json"]
+    found = {}
+    for shortlist, moves in ((1, 0), (6, 0), (7, 200)):
+        options = ["--shortlist", str(shortlist), "--refine", str(moves), "--out", str(tmp_path)]
+        done = CliRunner().invoke(main, [*asked, *options])
+        assert done.exit_code == 0, done.output
+        found[shortlist] = json.loads(done.stdout)
+        assert found[shortlist]["pick"]["simulated"] == shortlist
+    assert [each["pick"]["candidates"] for each in found.values()] == [6, 6, 7]
+    rates = [each["share_of_bound"] for each in found.values()]
+    assert rates[0] <= rates[1] <= rates[2]
