@@ -1,6 +1,7 @@
 """Placement on a fabric: simulated events and labels, judges of candidates, the placer, and a sweep that knows of it.
 
-Graphs are those of the study `placements` with 60 to 68 units, drawn and placed as it does; 128 units fill its fabric.
+Graphs are those of the study `placements` with 60 to 68 units, drawn and placed as it does; attention with up to 128
+units fills its fabric.
 """
 
 from collections.abc import Iterator
@@ -31,7 +32,7 @@ from sweeper.ranking.search import REFINING, by_networks, candidates, subject_of
 from sweeper.running.execution import run
 
 STUDY = builtin_specs() / "studies" / "placements.yaml"
-LIKE_64, FULL = (60, 68), (120, 128)
+LIKE_64, FULL = (60, 68), (116, 128)
 MOVES = 20_000
 """Moves of a placement, as `sweeper place` makes them."""
 
@@ -57,7 +58,7 @@ def measure(directory: Path, quick: bool) -> list[Row]:
         *judging(some[:2] if quick else some[:8], 8 if quick else 200, untrained(study, directory)),
         moving(some[:2] if quick else some[:8], 200 if quick else MOVES),
         ranking(study, some, 2 if quick else 6),
-        placing(replace(study, units=FULL), 1 if quick else 4),
+        placing(replace(study, units=FULL, drawings=study.drawings[-1:]), 1 if quick else 4),
         *sweeping(directory, quick),
     ]
 
