@@ -85,8 +85,7 @@ def simulating(study: DecisionStudy, some: list[Drawn]) -> list[Row]:
         for number, each in enumerate(some):
             at = candidates(each.subject, each.graph.units, 1, 320, number)[0]
             placement = Placement(fabric, each.graph.units, at)
-            placement.sight(each.bound)
-            events.append(placement.rate.events)
+            _ = placement.rate, placement.sight(each.bound)
 
     simulated(), labelled()
     taken, label_s = medians([simulated, labelled], 3)
