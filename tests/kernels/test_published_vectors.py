@@ -43,7 +43,7 @@ PUBLISHED = {
     "cache_network": "shared_ports",
     "memory_devices": "perimeter_limited",
     "generated_counts": "whole",
-    "device_mapping": "dimensions",
+    "device_mapping": "dimensions", "unit_placement": "ideal",
 }  # fmt: skip
 """Assumptions of the published study."""
 UNKNOWN_THEN = {
@@ -66,6 +66,8 @@ def solve(columns: Mapping[str, Any], wanted: str, **switches: str) -> Any:
     )
 
     def value(column: str) -> Any:
+        if column == "partition_share":  # as many as there are partitions, which its equation is not given
+            known[column] = np.ones(len(value("partition_loads")))
         if column not in known:
             equation = writers[column]
             inputs = {name: value(name) for name in equation.inputs}
