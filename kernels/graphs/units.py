@@ -116,7 +116,7 @@ def partition_demands(
 
 
 SHARE = Output("partition_share", "", "share of its bound that a partition reaches on its units", ("partition",))
-KNOWN = Output("unit_placement_known", "", "1 if all partitions are such as the unit model was trained on")
+KNOWN = Output("unit_placement_known", "", "0 if a partition is not such as its unit model was trained on")
 
 
 @equation(SHARE, KNOWN, source="DFModel B.4: every unit is busy all the time", when=("unit_placement", ("ideal",)))
@@ -128,7 +128,7 @@ def ideal_share(partition_share: np.ndarray) -> float:
 
 @equation(SHARE, KNOWN, source="the busiest part decides", when=("unit_placement", ("rules",)))
 def share_of_rules(partition_demands: np.ndarray, partition_share: np.ndarray) -> float:
-    """A unit, its ports, or the lanes on average; nothing was trained."""
+    """A unit, its ports, the lanes on average, or ways; nothing was trained."""
     for p in range(len(partition_share)):
         partition_share[p] = share_by_rules(partition_demands[p])
     return 1.0

@@ -89,6 +89,11 @@ class Columns:
         """What is wrong with the sizes of a workload that are the same at all points of a box."""
         return list(impossible_amounts(self.around(grid), self.study.workloads[structure["workload"]], program.inputs))
 
+    def counted_twice(self, grid: Grid, structure: Mapping[str, str]) -> bool:
+        """Whether a combination takes whole units from a partition twice: when they are allocated, and when placed."""
+        chosen = switches(self.around(grid), structure)
+        return chosen["unit_placement"] != "ideal" and chosen["unit_allocation"] == "integer"
+
     def _built(self, grid: Grid, structure: Mapping[str, str], wanted: Sequence[str], trials: Trials | None) -> Program:
         around = self.around(grid)
         workload = self.study.workloads[structure["workload"]]

@@ -64,6 +64,10 @@ LACKS = (
         "what is learned is a unit model; add an axis such as unit_model: dataflow_units",
     ),
 )
+TWICE = (
+    "unit_allocation: integer already counts whole units, which unit_placement would count again; "
+    "use unit_allocation: ideal with it"
+)
 LARGEST = 2**63 - 1
 """Largest number of points that a study may have: points are numbered in 64 bits."""
 
@@ -217,6 +221,8 @@ class Plan:
                 if arrays:
                     message = f"'{arrays[0]}' is an array; see `sweeper explain`"
                     raise SpecError([self.study.place(arrays[0]).problem(message)])
+            if "unit_placement" in program.choices and self.columns.counted_twice(grid, structure):
+                raise SpecError([asked["unit_placement"].place.problem(TWICE)])
             for message in self.columns.impossible(grid, structure, program):
                 raise SpecError([asked["workload"].place.problem(message)])
         problems = unread(self.columns, self.grids, wanted)

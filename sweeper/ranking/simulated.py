@@ -19,6 +19,7 @@ from kernels.shared.demand import (
     FIELDS,
     INNER,
     ROWS,
+    SAMPLES,
     STREAMED,
     Sites,
     pieces,
@@ -48,7 +49,6 @@ WANTED = (
 FEWER = 0.95
 """Units are taken away in steps until memory units and address generators suffice as well."""
 FEWEST = 0.005
-SAMPLES = 2
 
 
 @dataclass(frozen=True)
@@ -184,7 +184,7 @@ def operators_of(kernels: Sequence[Kernel], workload: Workload, rows: np.ndarray
         own = row[kernel.name]
         producers = [workload.kernels[i].name for i in kernel.inputs]
         by_rows, by_columns, by_inner = (int(own[by]) for by in (BY_ROWS, BY_COLUMNS, BY_INNER))
-        sharding = Sharding(by_rows, by_columns, by_inner, SAMPLES)
+        sharding = Sharding(by_rows, by_columns, by_inner, int(SAMPLES))
         size = int(own[ROWS]), int(own[COLUMNS])
         if not own[INNER]:
             inputs = dict.fromkeys(name if _laid(row, name, size[1]) else "" for name in producers)

@@ -286,6 +286,7 @@ def test_a_demand_beyond_the_training_counts_as_one_at_its_edge() -> None:
             "unit_model mine goes with fabric plasticine_narrow",
         ),
         ([("fabric: plasticine_narrow", "fabric: sn30_like")], "fabric sn30_like goes with chip sn30"),
+        ([("rules", "rules\n  unit_allocation: integer")], "unit_allocation: integer already counts whole units"),
         ([("rules", "simulated")], "allowed: ideal, learned, rules"),
     ],
 )

@@ -1,6 +1,7 @@
 """What a cost model is worth in a search: picks of judges against those of the rules, all of them simulated."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,10 +9,12 @@ import pytest
 from click.testing import CliRunner
 
 from sweeper.cli import main
+from sweeper.errors import UsageFault
 from sweeper.ranking.dataset import read_decisions
+from sweeper.ranking.kept import trained_on, training_of
 from sweeper.ranking.measures import members
 from sweeper.ranking.trials import picks
-from sweeper.ranking.trials.picks import ORACLE, RULES, SCHEDULE, Search, compared, room_of
+from sweeper.ranking.trials.picks import ORACLE, RULES, SCHEDULE, Search, compared, refuse_known, room_of
 from tests.support.labels import labelled
 
 
@@ -90,6 +93,18 @@ def test_the_command(directory: str, tmp_path: Path) -> None:
     done = CliRunner().invoke(main, ["judge-placements", directory, "--model", "guesses"])
     assert done.exit_code == 2
     assert "unknown cost model 'guesses'" in done.output
+
+
+def test_a_model_is_not_judged_on_what_it_has_learned_or_does_not_know(directory: str) -> None:
+    decisions = read_decisions(directory)
+    own = training_of(directory, decisions)
+    model = trained_on("mine", (), decisions, (own,))
+    with pytest.raises(UsageFault, match="mine has learned from few: judge placements of another study"):
+        refuse_known(model, directory, decisions)
+    refuse_known(replace(model, training=(replace(own, hash="other"),)), directory, decisions)
+    for fabrics in ({"plasticine": "abc"}, {"plasticine_narrow": "abc"}):
+        with pytest.raises(UsageFault, match="mine was not trained on plasticine_narrow as it is in few"):
+            refuse_known(replace(model, training=(replace(own, hash="o", fabrics=fabrics),)), directory, decisions)
 
 
 def test_too_few_placements_are_an_error(directory: str) -> None:

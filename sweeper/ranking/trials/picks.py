@@ -15,7 +15,7 @@ import numpy as np
 
 from sweeper.errors import UsageFault
 from sweeper.ranking.dataset import Decisions, read_decisions
-from sweeper.ranking.kept import load
+from sweeper.ranking.kept import CostNetworks, load, training_of
 from sweeper.ranking.measures import DRAWS, interval, members, relative_errors
 from sweeper.ranking.network import shares
 from sweeper.views.text import shown_table
@@ -36,8 +36,9 @@ Judged = Callable[[Decisions], np.ndarray]
 """Shares of the bound of decisions, as a judge says."""
 
 
-def judge(name: str) -> Judged:
-    """A judge by name: rules, the schedule, or a kept model. Raises UsageFault as `load` does."""
+def judge(name: str, directory: str) -> Judged:
+    """A judge of a dataset by name: rules, the schedule, or a kept model. Raises UsageFault as `load` does, and for a
+    model that has learned from the dataset or does not know its fabric."""
     if name == RULES:
         return lambda asked: 1.0 / asked.peak
     if name == SCHEDULE:
@@ -45,6 +46,7 @@ def judge(name: str) -> Judged:
     model = load(name, others=(RULES, SCHEDULE))
 
     def judged(asked: Decisions) -> np.ndarray:
+        refuse_known(model, directory, asked)
         return np.asarray(np.exp(np.mean([np.log(shares(network, asked)) for network in model.networks], axis=0)))
 
     return judged
@@ -75,6 +77,18 @@ def seen(count: int) -> int:
     return max(int(count * FEWER), 1)
 
 
+def refuse_known(model: CostNetworks, directory: str, decisions: Decisions) -> None:
+    """Raise UsageFault for placements that a model has learned from, and for a fabric that it does not know."""
+    asked = training_of(directory, decisions)
+    if asked.hash in {part.hash for part in model.training}:
+        raise UsageFault(f"{model.name} has learned from {asked.study}: judge placements of another study")
+    known = {fabric for part in model.training for fabric in part.fabrics.items()}
+    for name in dict(asked.fabrics.items() - known):
+        raise UsageFault(
+            f"{model.name} was not trained on {name} as it is in {asked.study}: train it with sweeper fit-placement"
+        )
+
+
 def room_of(label: np.ndarray) -> float:
     """How far the best of some placements is above their mean.
 
@@ -95,7 +109,7 @@ def searches_in(directory: str, names: Sequence[str]) -> tuple[list[Search], int
             f"{directory} has graphs with {fewest} placements: {PROBES} tell how much room there is, so more are needed"
         )
     chosen = [at for at in groups if room_of(decisions.label[at[:PROBES]]) >= ROOM]
-    judged = {name: judge(name)(decisions) for name in {RULES: None, **dict.fromkeys(names)}}
+    judged = {name: judge(name, directory)(decisions) for name in {RULES: None, **dict.fromkeys(names)}}
     searches = [
         Search(decisions.label[at[PROBES:]], {name: values[at[PROBES:]] for name, values in judged.items()})
         for at in chosen
