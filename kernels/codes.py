@@ -12,10 +12,11 @@ DIMENSION_KINDS = ("absent", "ring", "switch", "fully_connected", "mesh")
 
 ABSENT, RING, SWITCH, FULLY_CONNECTED, MESH = range(len(DIMENSION_KINDS))
 
-FORMATS = ("fp32", "tf32", "bf16", "fp16", "fp8", "int8", "fp4")
-"""Number formats."""
-FORMAT_B = (4.0, 4.0, 2.0, 2.0, 1.0, 1.0, 0.5)
-"""Bytes of a number in each format."""
+FORMATS = ("fp32", "tf32", "bf16", "fp16", "fp8", "int8", "fp4", "mxfp8", "mxfp4", "nvfp4")
+"""Number formats; the last three have a scale for every block of numbers, which is stored beside them."""
+FORMAT_B = (4.0, 4.0, 2.0, 2.0, 1.0, 1.0, 0.5, 1.0 + 1.0 / 32.0, 0.5 + 1.0 / 32.0, 0.5 + 1.0 / 16.0)
+"""Bytes of a number in each format, with its part of a scale of one byte: of 32 numbers (OCP Microscaling Formats MX
+v1.0, table 1) or of 16 (NVFP4, as NVIDIA describes it)."""
 
 SCHEDULES = ("gpipe", "one_f_one_b", "interleaved", "zero_bubble_h1", "dual_pipe")
 """Pipeline schedules."""

@@ -18,20 +18,23 @@ from kernels.transformers.collectives import ALL_GATHER, ALL_REDUCE, POINT_TO_PO
 from kernels.transformers.groups import G, Sending, chips_of, sent_J, shard_counts
 from kernels.transformers.matmul import Product, gemm_time
 from kernels.transformers.operators import (
+    ATTENDING,
     ATTENTION,
     COLLECTIVE,
     GEMM,
+    LINEAR,
     TRAIT,
     D,
     Formats,
     adjoint,
     attention_of,
+    conversions_B,
     product_flops,
     products_of,
 )
-from kernels.transformers.rates import Chip, Precisions, Rates
+from kernels.transformers.rates import Chip, Precisions, Rates, wide_format
 from kernels.transformers.schedules import Pipeline, chunks_of
-from kernels.transformers.stages import IGNORED, Boundary, StateTraffic, Updates, Widths, repeated
+from kernels.transformers.stages import IGNORED, Boundary, StateTraffic, Stored, Updates, Widths, converted_B, repeated
 from kernels.transformers.sums import FIRST, LAST, ROUTED, Depth, Z, mix_layer, repeats
 
 VECTOR = 10.0
@@ -87,12 +90,14 @@ def operator_work(
     formats: Formats,
     precisions: Precisions,
     calibration_attention_rows: float,
+    calibration_quantisation_B: float,
     operator_work: np.ndarray,
 ) -> None:
     """Every operator of a training pass, or of the pass over a prompt, as `operator_times` times them."""
     traits, work = operator_traits, operator_work
     linear = relative_energy(FORMAT_B[int(precisions.compute_format)])
     attending = relative_energy(FORMAT_B[int(precisions.attention_format)])
+    wide = relative_energy(FORMAT_B[int(wide_format(precisions.compute_format))])
     memory_Bps = rates.attainable_memory_Bps
     work[:] = 0.0
     for i in range(len(traits)):
@@ -108,15 +113,18 @@ def operator_work(
         elif kind == GEMM:
             precision = traits[i, TRAIT.precision]
             peak = product_flops(d, precision, rates)
-            product, inputs, weights = products_of(d, formats)
+            product, inputs, weights = products_of(d, precision, formats)
             forward[W.l2_B], forward[W.memory_B] = product_work(product, peak, memory_Bps, chip)
             input_l2_B, input_B = product_work(inputs, peak, memory_Bps, chip)
             weight_l2_B, weight_B = product_work(weights, peak, memory_Bps, chip)
-            each = linear if precision == 0 else attending
+            each = linear if precision == LINEAR else attending if precision == ATTENDING else wide
+            first_B, second_B, third_B = conversions_B(d, precision, formats, calibration_quantisation_B)
             forward[W.flops] = 2.0 * d[D.batch] * d[D.m] * d[D.n] * d[D.k] * each
             backward[W.flops] = 2.0 * forward[W.flops]
-            backward[W.l2_B] = input_l2_B + weight_l2_B
-            backward[W.memory_B] = input_B + weight_B
+            forward[W.l2_B] += first_B
+            forward[W.memory_B] += first_B
+            backward[W.l2_B] = input_l2_B + weight_l2_B + second_B + third_B
+            backward[W.memory_B] = input_B + weight_B + second_B + third_B
         elif kind == ATTENTION:
             shape = attention_of(d, formats)
             _, _, forward[W.memory_B], flops = attention_time(shape, rates, chip, calibration_attention_rows)
@@ -256,6 +264,7 @@ def training_work(
     widths: Widths,
     boundary: Annotated[Boundary, "stage_{}"],
     traffic: Annotated[StateTraffic, "calibration_{}"],
+    stored: Stored,
 ) -> tuple[float, float, float, float]:
     """Work of one chip of every stage, times the chips of a stage. Offloaded and tied weights are left out."""
     microbatches, stages = pipeline.microbatches, pipeline.pipeline_parallel
@@ -269,6 +278,7 @@ def training_work(
         shards, expert_shards = shard_counts(updates.zero_stage, group_extents)
         part = weights.everywhere / shards + weights.expert / expert_shards
         total[W.memory_B] += part * traffic.optimizer_traffic_B
+        total[W.memory_B] += (weights.everywhere + weights.expert) * converted_B(stored)
     if updates.gradient_all_reduce != IGNORED:
         sent = total[W.network_J]
         total[W.network_J] = gradients_J(sending, updates.zero_stage, microbatches, weights, widths, sent)

@@ -10,7 +10,7 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from kernels.codes import CHOICES, GROUPS, OPERATOR_TYPES
+from kernels.codes import CHOICES, FORMAT_B, GROUPS, OPERATOR_TYPES
 from kernels.equation import Output, compiled, equation
 from kernels.transformers.attention import Attention, attention_backward_time, attention_time
 from kernels.transformers.collectives import ALL_GATHER, REDUCE_SCATTER, Group
@@ -25,7 +25,7 @@ from kernels.transformers.groups import (
     within_reach,
 )
 from kernels.transformers.matmul import Product, gemm_time
-from kernels.transformers.rates import Chip, Rates
+from kernels.transformers.rates import Chip, Precisions, Rates
 
 Traits = namedtuple("Traits", "type place group operation recompute precision beside beside_pass")
 """Codes of an operator. `beside` is the operator beside whose backward pass (`beside_pass`: an index into `Times`)
@@ -59,8 +59,10 @@ TRAIT = Traits(*range(len(Traits._fields)))
 D = Dims(*range(len(Dims._fields)))
 TIME = Times(*range(len(Times._fields)))
 
-PRECISIONS = ("linear", "attention")
-"""Which compute format an operator runs in: that of products with weights, or that of attention."""
+PRECISIONS = ("linear", "attention", "wide")
+"""Which compute format an operator runs in: that of products with weights, that of attention, or 16 bits at least (the
+head and the router of experts, which recipes of narrow formats leave alone)."""
+LINEAR, ATTENDING, WIDE = range(len(PRECISIONS))
 
 ALIGNED = 8.0
 """Batched products whose inner or last dimension is no multiple of this run on the vector units (16-byte rows of
@@ -76,11 +78,16 @@ INFERENCE = CHOICES["task"].index("inference")
 
 
 class Formats(NamedTuple):
-    """Bytes of an element of activations, weights, their gradients, and the keys and values that attention reads."""
+    """Bytes of an element of activations, weights and their gradients in memory; of what products with weights read of
+    activations (`input_B`) and of weights (`matrix_B`); of what products of attention read, and of the keys and values
+    that fused attention reads."""
 
     activation_B: float
     weight_B: float
     gradient_B: float
+    input_B: float
+    matrix_B: float
+    attended_B: float
     kv_B: float
 
 
@@ -93,43 +100,86 @@ class Timed(NamedTuple):
 
 class KernelCosts(NamedTuple):
     """What kernels cost beside their work: seconds of each on the chip and of its launch on the host, seconds of the
-    host per member of a collective, and the rows that a tile of attention costs at least."""
+    host per member of a collective, the rows that a tile of attention costs at least, and what it takes to convert an
+    input of a product: bytes per element (0: one is read and written once) and seconds per row."""
 
     kernel_overhead_s: float
     host_launch_s: float
     collective_host_s: float
     attention_rows: float
+    quantisation_B: float
+    quantisation_row_s: float
 
 
 # what an operator is
 
 
 @equation(
-    Output("kv_B", "B", "bytes of an element of the keys and values that attention reads"),
-    source="keys and values are cached in serving alone",
+    Output("input_B", "B", "bytes of an element of the activations that products with weights read"),
+    Output("matrix_B", "B", "bytes of an element of the weights that they read"),
+    Output("attended_B", "B", "bytes of an element of what products of attention read"),
+    Output("kv_B", "B", "bytes of an element of the keys and values that fused attention reads"),
+    source="matrix units are fed in the format in which they compute: Micikevicius et al. 2022 (FP8), OCP MX v1.0",
 )
-def kv_format(task: float, activation_B: float, cache_B: float) -> float:
-    """In training, attention reads keys and values as it wrote them, not from a cache."""
-    return cache_B if task == INFERENCE else activation_B
+def operand_formats(
+    task: float, precisions: Precisions, activation_B: float, weight_B: float, cache_B: float
+) -> tuple[float, float, float, float]:
+    """What is stored in a wider format than it is computed in is converted once, and read in the narrow one; what is
+    stored in a narrower format is widened on the way, for free. A server reads weights and its cache as it keeps them;
+    in training, attention reads keys and values as it wrote them."""
+    linear_B, attention_B = FORMAT_B[int(precisions.compute_format)], FORMAT_B[int(precisions.attention_format)]
+    attended_B = min(activation_B, attention_B)
+    if task == INFERENCE:
+        return min(activation_B, linear_B), weight_B, attended_B, cache_B
+    return min(activation_B, linear_B), min(weight_B, linear_B), attended_B, attended_B
 
 
 @compiled
-def products_of(d: np.ndarray, formats: Formats) -> tuple[Product, Product, Product]:
+def operands_B(precision: int, formats: Formats) -> tuple[float, float]:
+    """Bytes of an element of the activations and of the weights that a product reads."""
+    if precision == LINEAR:
+        return formats.input_B, formats.matrix_B
+    if precision == ATTENDING:
+        return formats.attended_B, formats.attended_B
+    return formats.activation_B, formats.weight_B
+
+
+@compiled
+def products_of(d: np.ndarray, precision: int, formats: Formats) -> tuple[Product, Product, Product]:
     """Y = XW and its gradients dX = dY W^T and dW = X^T dY, where W may be an activation."""
-    x_B = formats.activation_B
-    w_B, dw_B = (formats.weight_B, formats.gradient_B) if d[D.weight] > 0.0 else (x_B, x_B)
+    x_B, w_B = operands_B(precision, formats)
+    y_B = formats.activation_B
+    if d[D.weight] <= 0.0:
+        w_B = x_B
+    dw_B = formats.gradient_B if d[D.weight] > 0.0 else y_B
     batch, m, n, k = d[D.batch], d[D.m], d[D.n], d[D.k]
     return (
-        Product(batch, m, n, k, x_B, w_B, x_B),
-        Product(batch, m, k, n, x_B, w_B, x_B),
+        Product(batch, m, n, k, x_B, w_B, y_B),
+        Product(batch, m, k, n, x_B, w_B, y_B),
         Product(batch, k, n, m, x_B, x_B, dw_B),
     )
 
 
 @compiled
+def conversions_B(d: np.ndarray, precision: int, formats: Formats, quantisation_B: float) -> tuple[float, float, float]:
+    """Traffic of converting what the three products read of activations, if it is narrower than these: X before the
+    first, dY before the second, and the transposed copies of both for the third."""
+    narrow_B = operands_B(precision, formats)[0]
+    if precision != LINEAR or narrow_B >= formats.activation_B:
+        return 0.0, 0.0, 0.0
+    each_B = quantisation_B if quantisation_B > 0.0 else formats.activation_B + narrow_B
+    inputs, results = d[D.batch] * d[D.m] * d[D.k], d[D.batch] * d[D.m] * d[D.n]
+    return inputs * each_B, results * each_B, (inputs + results) * narrow_B
+
+
+@compiled
 def product_flops(d: np.ndarray, precision: int, rates: Rates) -> float:
     """Attainable rate of a product."""
-    flops = rates.linear_flops if precision == 0 else rates.attention_flops
+    flops = rates.wide_flops
+    if precision == LINEAR:
+        flops = rates.linear_flops
+    elif precision == ATTENDING:
+        flops = rates.attention_flops
     if d[D.weight] == 0.0 and (d[D.n] % ALIGNED > 0.0 or d[D.k] % ALIGNED > 0.0):
         return min(flops, rates.vector_flops)
     return flops
@@ -216,22 +266,28 @@ def time_collective(
 
 @compiled
 def time_product(
-    precision: int, d: np.ndarray, rates: Rates, chip: Chip, formats: Formats, overhead_s: float, i: int, timed: Timed
+    precision: int, d: np.ndarray, rates: Rates, chip: Chip, formats: Formats, costs: KernelCosts, i: int, timed: Timed
 ) -> None:
-    """A product; if its second operand is an activation, that one's gradient belongs to those of the inputs."""
-    times = timed.times
+    """A product, behind the conversion of what it reads; if its second operand is an activation, that one's gradient
+    belongs to those of the inputs."""
+    times, overhead_s, memory_Bps = timed.times, costs.kernel_overhead_s, rates.attainable_memory_Bps
     flops = product_flops(d, precision, rates)
-    forward, inputs, weights = products_of(d, formats)
+    forward, inputs, weights = products_of(d, precision, formats)
+    converted = conversions_B(d, precision, formats, costs.quantisation_B)
     half_s = 0.5 * (overhead_s * d[D.backward_launches])
-    compute_s, l2_s, memory_s, moved_B = gemm_time(forward, flops, rates.attainable_memory_Bps, chip)
+    compute_s, l2_s, memory_s, moved_B = gemm_time(forward, flops, memory_Bps, chip)
     enter_pass(timed, i, TIME.forward, (compute_s, l2_s, memory_s), overhead_s * d[D.launches])
     times[i, TIME.forward_flops] = 2.0 * d[D.batch] * d[D.m] * d[D.n] * d[D.k]
     times[i, TIME.backward_flops] = 2.0 * times[i, TIME.forward_flops]
-    times[i, TIME.forward_bytes] = moved_B
-    compute_s, l2_s, memory_s, _ = gemm_time(inputs, flops, rates.attainable_memory_Bps, chip)
+    times[i, TIME.forward_bytes] = moved_B + converted[0]
+    compute_s, l2_s, memory_s, _ = gemm_time(inputs, flops, memory_Bps, chip)
     enter_pass(timed, i, TIME.input_gradient, (compute_s, l2_s, memory_s), half_s)
-    compute_s, l2_s, memory_s, _ = gemm_time(weights, flops, rates.attainable_memory_Bps, chip)
+    compute_s, l2_s, memory_s, _ = gemm_time(weights, flops, memory_Bps, chip)
     enter_pass(timed, i, TIME.weight_gradient, (compute_s, l2_s, memory_s), half_s)
+    rows_s = d[D.batch] * d[D.m] * costs.quantisation_row_s if converted[0] > 0.0 else 0.0
+    times[i, TIME.forward] += converted[0] / memory_Bps + rows_s
+    times[i, TIME.input_gradient] += converted[1] / memory_Bps + rows_s
+    times[i, TIME.weight_gradient] += converted[2] / memory_Bps
     if d[D.weight] <= 0.0:
         times[i, TIME.input_gradient] += times[i, TIME.weight_gradient]
         times[i, TIME.weight_gradient] = 0.0
@@ -303,7 +359,7 @@ def operator_times(
         if kind == COLLECTIVE:
             time_collective(traits, d, messaging, costs.collective_host_s, i, timed)
         elif kind == GEMM:
-            time_product(traits[i, TRAIT.precision], d, rates, chip, formats, costs.kernel_overhead_s, i, timed)
+            time_product(traits[i, TRAIT.precision], d, rates, chip, formats, costs, i, timed)
         elif kind == ATTENTION:
             time_attention(d, rates, chip, formats, costs, i, timed)
         else:

@@ -4,10 +4,10 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from kernels.codes import FORMATS
+from kernels.codes import FORMAT_B, FORMATS
 from kernels.equation import Output, compiled, equation
 
-FP32, TF32, BF16, FP16, FP8, INT8, FP4 = range(len(FORMATS))
+FP32, TF32, BF16, FP16, FP8, INT8, FP4, MXFP8, MXFP4, NVFP4 = range(len(FORMATS))
 
 
 class Precisions(NamedTuple):
@@ -33,6 +33,7 @@ class Rates(NamedTuple):
 
     linear_flops: float
     attention_flops: float
+    wide_flops: float
     vector_flops: float
     exponentials_per_s: float
     attainable_memory_Bps: float
@@ -75,19 +76,26 @@ def peak_of(code: float, peaks: Peaks) -> float:
         return single
     if code == TF32:
         return peaks.peak_tf32_flops if peaks.peak_tf32_flops > 0.0 else single
-    if code == FP8:
+    if code == FP8 or code == MXFP8:
         return eight
     if code == INT8:
         return peaks.peak_int8_flops if peaks.peak_int8_flops > 0.0 else eight
-    if code == FP4:
+    if code == FP4 or code == MXFP4 or code == NVFP4:
         return peaks.peak_fp4_flops if peaks.peak_fp4_flops > 0.0 else eight
     return peaks.peak_flops
+
+
+@compiled
+def wide_format(code: float) -> float:
+    """Format of products that stay wide: that of the others, if it has 16 bits or more."""
+    return code if FORMAT_B[int(code)] >= FORMAT_B[BF16] else BF16
 
 
 @equation(
     Output("format_peak_flops", "flop/s", "matrix peak of a chip in the format of its products"),
     Output("linear_flops", "flop/s", "attainable rate of products with weights"),
     Output("attention_flops", "flop/s", "attainable rate of attention"),
+    Output("wide_flops", "flop/s", "attainable rate of products that are never computed in fewer than 16 bits"),
     Output("vector_flops", "flop/s", "rate of elementwise operators"),
     Output("exponentials_per_s", "1/s", "rate of exponentials; infinite where the chip names none"),
     Output("attainable_memory_Bps", "B/s", "attainable memory bandwidth"),
@@ -98,10 +106,12 @@ def attainable_rates(
     peaks: Annotated[Peaks, "chip_{}"],
     memory_bandwidth_Bps: float,
     shares: Annotated[Efficiencies, "calibration_{}"],
-) -> tuple[float, float, float, float, float, float]:
+) -> tuple[float, float, float, float, float, float, float]:
     """What an operator of unlimited size attains."""
     linear, attention = peak_of(precisions.compute_format, peaks), peak_of(precisions.attention_format, peaks)
+    wide = peak_of(wide_format(precisions.compute_format), peaks) * shares.gemm_efficiency
     share = shares.attention_efficiency if shares.attention_efficiency > 0.0 else shares.gemm_efficiency
     exponentials = peaks.exponentials_per_s if peaks.exponentials_per_s > 0.0 else np.inf
     memory = memory_bandwidth_Bps * shares.memory_efficiency
-    return linear, linear * shares.gemm_efficiency, attention * share, vector_peak(peaks), exponentials, memory
+    products = linear * shares.gemm_efficiency
+    return linear, products, attention * share, wide, vector_peak(peaks), exponentials, memory

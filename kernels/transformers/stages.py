@@ -31,6 +31,13 @@ class StateTraffic(NamedTuple):
     optimizer_traffic_B: float
 
 
+class Stored(NamedTuple):
+    """Bytes of an element of the weights as they are kept, and as products read them."""
+
+    weight_B: float
+    matrix_B: float
+
+
 class Updates(NamedTuple):
     """How parameters are updated: ZeRO stage, code of how gradients are reduced, and whether the update's traffic
     counts."""
@@ -72,6 +79,13 @@ def division(
     fullest = min(np.ceil((layers + head_layers) / pipeline_parallel), layers)
     last = max(layers - fullest * (pipeline_parallel - 1.0), 0.0)
     return batch_size / (microbatch * data_parallel), fullest, last
+
+
+@compiled
+def converted_B(stored: Stored) -> float:
+    """Traffic of converting an updated weight into what products read, and into its transposed copy; 0 where these read
+    it as it is kept."""
+    return stored.weight_B + 2.0 * stored.matrix_B if stored.matrix_B < stored.weight_B else 0.0
 
 
 @compiled

@@ -8,7 +8,7 @@ from kernels.equation import Output, compiled, equation
 from kernels.transformers.collectives import ALL_GATHER, ALL_REDUCE, POINT_TO_POINT, REDUCE_SCATTER
 from kernels.transformers.groups import G, Messaging, chips_of, group_at, group_collective, shard_counts
 from kernels.transformers.schedules import BothWays, Passes, Pipeline, chunks_of
-from kernels.transformers.stages import FULL, IGNORED, OVERLAPPED, Sharded, Widths, repeated
+from kernels.transformers.stages import FULL, IGNORED, OVERLAPPED, Sharded, Stored, Widths, converted_B, repeated
 from kernels.transformers.sums import BREAKDOWN, FIRST, LAST, S
 
 
@@ -76,7 +76,8 @@ def gradient_reduction(
 
 @equation(
     Output("optimizer_time_s", "s", "reading and writing optimizer state, gradients and weights, per iteration"),
-    source="Adam: reads state and gradient, writes state and weight; gradient clipping reads the gradient once more",
+    source="Adam: reads state and gradient, writes state and weight; gradient clipping reads the gradient once more; "
+    "weights are converted once per step: Transformer Engine's `is_first_microbatch`",
     when=("task", ("training",)),
 )
 def optimizer(
@@ -86,13 +87,16 @@ def optimizer(
     parameters: Annotated[Parameters, "{}_parameters_per_chip"],
     calibration_optimizer_traffic_B: float,
     attainable_memory_Bps: float,
+    stored: Stored,
 ) -> float:
-    """Sharded over the replicas from ZeRO stage 1."""
+    """Sharded over the replicas from ZeRO stage 1; what products read in a narrower format is converted by everyone."""
     if optimizer_traffic == 0.0:
         return 0.0
     shards, expert_shards = shard_counts(zero_stage, group_extents)
     part = parameters.dense / shards + parameters.expert / expert_shards
-    return part * calibration_optimizer_traffic_B / attainable_memory_Bps
+    moved_B = part * calibration_optimizer_traffic_B
+    moved_B += (parameters.dense + parameters.expert) * converted_B(stored)
+    return moved_B / attainable_memory_Bps
 
 
 @equation(

@@ -7,7 +7,7 @@ from typing import Any
 from sweeper.evidence.measured_rows import ColumnValue, MeasuredPoint, MeasuredRow, Unmodelled, number, positive
 from sweeper.evidence.registry import network_columns, platform, platform_entry, stack
 
-FORMATS = {"bfloat16": "bf16", "float16": "fp16", "fp8": "fp8", "fp8_block": "fp8", "nvfp4": "fp4", "half": "fp16"}
+FORMATS = {"bfloat16": "bf16", "float16": "fp16", "fp8": "fp8", "fp8_block": "fp8", "nvfp4": "nvfp4", "half": "fp16"}
 
 
 def formats(name: str) -> str:
@@ -34,11 +34,11 @@ FEW_ROWS = 32.0
 
 
 def gemm(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
-    """Matrix products: microseconds."""
+    """Matrix products, from activations in 16 bits to results in 16 bits: microseconds."""
     few = "few rows" if positive(row, "m") < FEW_ROWS else ""
     columns = one_chip(known, {**row, "few": few}, "gemm", ("system", "kernel_source", "gemm_dtype", "few"))
-    wide = formats(row.get("gemm_dtype", "bfloat16"))
-    columns |= product(row) | dict.fromkeys(("compute_format", "activation_format", "weight_format"), wide)
+    columns |= product(row)
+    columns |= dict.fromkeys(("compute_format", "weight_format"), formats(row.get("gemm_dtype", "bfloat16")))
     return MeasuredPoint(f"gemm {row.get('system')} {row.get('gemm_dtype')}", columns, "layer_forward_s",
                 positive(row, "latency_us") * 1e-6)  # fmt: skip
 

@@ -13,6 +13,8 @@ from sweeper.words.system import ROLES
 DIMENSIONS = ("dim_x", "dim_y", "dim_z")
 ALWAYS_SUPPORTED = ("bf16", "fp16")
 """Formats that `peak_flops` is for; the others have a peak of their own, 0 where a chip does not support them."""
+UNSCALED = {"mxfp8": "fp8", "mxfp4": "fp4", "nvfp4": "fp4"}
+"""Formats with scales of blocks, which compute at the peak of another."""
 
 
 class Pair(NamedTuple):
@@ -96,11 +98,12 @@ def _entry(stock: Stock, role: str, name: str) -> Entry:
 
 def _of_formats(draft: BoxDraft, stock: Stock) -> Iterator[tuple[str, str, str]]:
     """Override, column and message of a format in which a chip cannot compute."""
-    for chip, number_format in draft.combinations(("chip", "compute_format")) if draft.names("compute_format") else ():
-        if not draft.names("chip") or number_format in ALWAYS_SUPPORTED:
-            continue
-        peak = f"peak_flops_{number_format}"
-        entry = stock.library.find("chip", str(chip))
-        if not draft.names(f"chip.{peak}") and entry.values[peak].number == 0.0:
-            yield "format", "compute_format", f"chip {chip} does not compute in {number_format}: its {peak} is 0"
-            return
+    for column in filter(draft.names, ("compute_format", "attention_format")):
+        for chip, number_format in draft.combinations(("chip", column)):
+            if not draft.names("chip") or number_format in ALWAYS_SUPPORTED:
+                continue
+            peak = f"peak_flops_{UNSCALED.get(str(number_format), number_format)}"
+            entry = stock.library.find("chip", str(chip))
+            if not draft.names(f"chip.{peak}") and entry.values[peak].number == 0.0:
+                yield "format", column, f"chip {chip} does not compute in {number_format}: its {peak} is 0"
+                return

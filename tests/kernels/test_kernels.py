@@ -244,6 +244,7 @@ COUNTED = frozenset(
 CONSTANT = frozenset(
     {
         "bytes_as_nanoseconds",
+        "operand_formats",
         "operator_times",
         "decode_times",
         "gradient_messages",

@@ -67,6 +67,8 @@ FORMATS = [
     ("a100_sxm4_80gb", "hbm2e", "fp4"),
     ("h100_sxm5_80gb", "hbm3_h100", "fp4"),
     ("v100_sxm2_32gb", "hbm2", "int8"),
+    ("a100_sxm4_80gb", "hbm2e", "mxfp8"),
+    ("h100_sxm5_80gb", "hbm3_h100", "nvfp4"),
 ]
 NODES = [("a100_sxm4_80gb", "hbm2e", "n5"), ("h100_sxm5_80gb", "hbm3_h100", "n7"), ("v100_sxm2_32gb", "hbm2", "n7")]
 DIMENSIONS = [
@@ -88,9 +90,16 @@ PLANTED = [
         for chip, memory, node in NODES
     ),
     {"chip": "h100_sxm5_80gb", "memory": "hbm3_h100", "package": "a100"},
+    {"chip": "a100_sxm4_80gb", "memory": "hbm2e", "attention_format": "fp8"},
     {"chip": "h200_sxm", "memory": "hbm3e", "package": "a100_catch"},
 ]
-OVERRIDES = {"calibration": "calibration", "compute_format": "format", "node": "node", "package": "package"}
+OVERRIDES = {
+    "calibration": "calibration",
+    "compute_format": "format",
+    "attention_format": "format",
+    "node": "node",
+    "package": "package",
+}
 
 
 def written(axes: dict[str, str], override: str = "") -> str:

@@ -26,6 +26,8 @@ from tests.twins.naive_models import (
     chosen,
     groups,
     mean_layer,
+    narrowed,
+    operand_widths,
     operator_table,
     product,
     rows_of,
@@ -118,16 +120,22 @@ def either(*choices: frozenset[float]) -> frozenset[float]:
 def of_product(op: Named, given: Named) -> tuple[list[Any], list[Any]]:
     kind = PRECISIONS[op["precision"]]
     peak = given[f"{kind}_flops"]
-    code = given["compute_format" if kind == "linear" else "attention_format"]
+    width = FORMAT_B[int(given["attention_format" if kind == "attention" else "compute_format"])]
+    if kind == "wide":
+        width = max(width, 2.0)
     if not op["weight"] and (op["n"] % ALIGNED or op["k"] % ALIGNED):
         peak = min(peak, given["vector_flops"])
-    x = given["activation_B"]
-    w, dw = (given["weight_B"], given["gradient_B"]) if op["weight"] else (x, x)
+    (x, w), y = operand_widths(op, given), given["activation_B"]
+    dw = given["gradient_B"] if op["weight"] else y
     b, m, n, k = (op[name] for name in ("batch", "m", "n", "k"))
-    shapes = [((m, n, k), (x, w, x)), ((m, k, n), (x, w, x)), ((k, n, m), (x, x, dw))]
-    moved = [product(given, b, *shape, widths, peak, 0.0).traffic for shape, widths in shapes]
-    cached = [b * through_cache(*shape, widths) for shape, widths in shapes]
-    work = 2 * b * m * n * k * width_energy(FORMAT_B[int(code)])
+    shapes = [((m, n, k), (x, w, y)), ((m, k, n), (x, w, y)), ((k, n, m), (x, x, dw))]
+    more = narrowed(op, given)
+    moved = [
+        frozenset(traffic + extra for traffic in product(given, b, *shape, widths, peak, 0.0).traffic)
+        for (shape, widths), extra in zip(shapes, more)
+    ]
+    cached = [b * through_cache(*shape, widths) + extra for (shape, widths), extra in zip(shapes, more)]
+    work = 2 * b * m * n * k * width_energy(width)
     return [work, cached[0], moved[0], 0.0], [2 * work, cached[1] + cached[2], either(*moved[1:]), 0.0]
 
 
@@ -250,6 +258,8 @@ def training_work(**given: Any) -> Outputs:
         spread = shards_of(given)
         kept = whole / spread["dense"] + expert / spread["expert"]
         work["memory_B"] += kept * given["calibration_optimizer_traffic_B"]
+        if given["matrix_B"] < given["weight_B"]:
+            work["memory_B"] += (whole + expert) * (given["weight_B"] + 2 * given["matrix_B"])
 
     sent: list[tuple[float, str, str, float]] = []
     if chosen(given, "gradient_all_reduce") != "ignored":

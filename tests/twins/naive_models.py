@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from kernels.codes import (
     CHOICES,
     DIMENSION_KINDS,
+    FORMAT_B,
     FORMATS,
     GROUPS,
     MAPPED,
@@ -168,20 +169,50 @@ class Passes(NamedTuple):
     host: tuple[float, float] | None = None
 
 
+def operand_widths(op: Named, given: Named) -> tuple[float, float]:
+    """Bytes of an element of X (and dY), and of W, as a product reads them."""
+    names = {"linear": ("input", "matrix"), "attention": ("attended",) * 2, "wide": ("activation", "weight")}
+    x, w = (given[f"{name}_B"] for name in names[PRECISIONS[op["precision"]]])
+    return x, w if op["weight"] > 0 else x
+
+
+def narrowed(op: Named, given: Named) -> tuple[float, float, float]:
+    """Bytes moved to convert X, dY, and to transpose both."""
+    x, _ = operand_widths(op, given)
+    stored = given["activation_B"]
+    if PRECISIONS[op["precision"]] != "linear" or not x < stored:
+        return 0.0, 0.0, 0.0
+    each = given["calibration_quantisation_B"] or stored + x
+    read, made = (op["batch"] * op["m"] * op[side] for side in ("k", "n"))
+    return each * read, each * made, x * (read + made)
+
+
 def of_product(op: Named, given: Named) -> Passes:
     """Y = XW, dX = dY W^T, dW = X^T dY; if W is an activation, its gradient belongs to those of the inputs."""
-    flops = given["linear_flops"] if PRECISIONS[op["precision"]] == "linear" else given["attention_flops"]
+    flops = given[f"{PRECISIONS[op['precision']]}_flops"]
     weighted = op["weight"] > 0
     if not weighted and (op["n"] % ALIGNED or op["k"] % ALIGNED):
         flops = min(flops, given["vector_flops"])
-    x = given["activation_B"]
-    w, dw = (given["weight_B"], given["gradient_B"]) if weighted else (x, x)
+    (x, w), y = operand_widths(op, given), given["activation_B"]
+    dw = given["gradient_B"] if weighted else y
     forth, back = (given["calibration_kernel_overhead_s"] * op[f"{p}launches"] for p in ("", "backward_"))
     size = [op[name] for name in ("batch", "m", "n", "k")]
     b, m, n, k = size
-    forward = product(given, b, m, n, k, (x, w, x), flops, forth)
-    inputs = product(given, b, m, k, n, (x, w, x), flops, back / 2)
-    weights = product(given, b, k, n, m, (x, x, dw), flops, back / 2)
+    moved = narrowed(op, given)
+    rows = b * m * given["calibration_quantisation_row_s"] * (moved[0] > 0)
+    before = [bytes_ / given["attainable_memory_Bps"] + more for bytes_, more in zip(moved, (rows, rows, 0.0))]
+    forward, inputs, weights = (
+        Cost(cost.seconds + first, cost.bounds, frozenset(traffic + bytes_ for traffic in cost.traffic))
+        for cost, first, bytes_ in zip(
+            (
+                product(given, b, m, n, k, (x, w, y), flops, forth),
+                product(given, b, m, k, n, (x, w, y), flops, back / 2),
+                product(given, b, k, n, m, (x, x, dw), flops, back / 2),
+            ),
+            before,
+            moved,
+        )
+    )
     work = 2 * math.prod(size)
     if not weighted:
         inputs, weights = inputs._replace(seconds=both(inputs, weights)), weights._replace(seconds=0.0)
@@ -300,8 +331,17 @@ def evaluated(given: Named, dims: str, where: str) -> tuple[list[list[Any]], lis
 
 
 @twin
-def kv_format(**given: Any) -> Outputs:
-    return {"kv_B": given["cache_B" if chosen(given, "task") == "inference" else "activation_B"]}
+def operand_formats(**given: Any) -> Outputs:
+    """A server keeps weights and cache as it likes; elsewhere nothing is read wider than it is computed."""
+    linear, attention = (FORMAT_B[FORMATS.index(chosen(given, f"{name}_format"))] for name in ("compute", "attention"))
+    serving = chosen(given, "task") == "inference"
+    attended = min(given["activation_B"], attention)
+    return {
+        "input_B": min(given["activation_B"], linear),
+        "matrix_B": given["weight_B"] if serving else min(given["weight_B"], linear),
+        "attended_B": attended,
+        "kv_B": given["cache_B"] if serving else attended,
+    }
 
 
 @twin
@@ -386,7 +426,18 @@ def decode_sums(**given: Any) -> Outputs:
 
 # rates and groups
 
-WIDER = {"fp4": "fp8", "int8": "fp8", "fp8": "half", "fp16": "half", "bf16": "half", "tf32": "fp32", "fp32": "vector"}
+WIDER = {
+    "nvfp4": "fp4",
+    "mxfp4": "fp4",
+    "mxfp8": "fp8",
+    "fp4": "fp8",
+    "int8": "fp8",
+    "fp8": "half",
+    "fp16": "half",
+    "bf16": "half",
+    "tf32": "fp32",
+    "fp32": "vector",
+}
 """The format whose units do the work of another where a chip has none for it."""
 
 
@@ -403,10 +454,12 @@ def attainable_rates(**given: float) -> Outputs:
         return peaks[found]
 
     linear, attention = peak("compute_format"), peak("attention_format")
+    wide = linear if chosen(given, "compute_format") in ("fp32", "tf32", "bf16", "fp16") else peaks["half"]
     share = given["calibration_gemm_efficiency"]
     return {
         "format_peak_flops": linear,
         "linear_flops": share * linear,
+        "wide_flops": share * wide,
         "attention_flops": (given["calibration_attention_efficiency"] or share) * attention,
         "vector_flops": given["chip_vector_flops"] or given["chip_peak_flops"],
         "exponentials_per_s": given["chip_exponentials_per_s"] or math.inf,
@@ -709,11 +762,17 @@ def shards_of(given: Named) -> dict[str, float]:
     return {"dense": dense, "expert": size["expert_data"]}
 
 
+def conversion(given: Named) -> float:
+    """Every weight of a chip is read as it is kept, and written twice as products read it, if that is narrower."""
+    kept, read = given["weight_B"], given["matrix_B"]
+    return (kept + 2 * read) * sum(given[f"{kind}_parameters_per_chip"] for kind in ("dense", "expert")) * (read < kept)
+
+
 @twin
 def optimizer(**given: float) -> Outputs:
     """Each chip updates the parameters whose state it keeps."""
     kept = {kind: given[f"{kind}_parameters_per_chip"] / spread for kind, spread in shards_of(given).items()}
-    traffic = sum(kept.values()) * given["calibration_optimizer_traffic_B"]
+    traffic = sum(kept.values()) * given["calibration_optimizer_traffic_B"] + conversion(given)
     counted = chosen(given, "optimizer_traffic") == "per_iteration"
     return {"optimizer_time_s": traffic / given["attainable_memory_Bps"] if counted else 0.0}
 
@@ -1312,7 +1371,10 @@ SPECIAL.update(
         "place_sizes": sum_tables("place_sizes"),
         "layer_sizes": sum_tables("place_sizes").map(lambda sizes: sizes[0]),
         **{name: st.integers(0, len(found) - 1).map(float) for name, found in CHOICES.items()},
-        **{f"{tensor}_B": WIDTHS for tensor in ("activation", "weight", "gradient", "cache", "reduce")},
+        **{
+            f"{tensor}_B": WIDTHS
+            for tensor in ("activation", "weight", "gradient", "cache", "reduce", "input", "matrix", "attended", "kv")
+        },
         **{f"chip_peak_{name}_flops": st.just(0.0) | RANGES["flop/s"] for name in FORMATS},
         **{f"calibration_{name}": st.floats(0.05, 1.0) for name in ("gemm_efficiency", "memory_efficiency")},
         **{f"calibration_{name}link_efficiency": st.floats(0.05, 1.0) for name in ("", "outer_")},

@@ -1,0 +1,89 @@
+"""What products read has the width of the format that they are computed in, and converting it costs what it moves."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kernels.codes import FORMAT_B, FORMATS
+from tests.kernels.transformers.test_models import EXACT, evaluate, mapped
+
+GB200 = {"chip": "gb200_gpu", "memory": "hbm3e_gb200", "link": "nvlink5", "outer_link": "infiniband_xdr"}
+NARROW = ("fp8", "mxfp8", "fp4", "mxfp4", "nvfp4")
+PRODUCT = {"workload.m": 8192.0, "workload.n": 4096.0, "workload.k": 2048.0}
+M, N, K = PRODUCT.values()
+
+
+def times(answer: str, points: list[dict[str, Any]]) -> np.ndarray:
+    return evaluate(points, (answer,))[answer]
+
+
+def product(compute: str, **others: Any) -> dict[str, Any]:
+    """One product with so little arithmetic and cache traffic that memory limits it, or nothing but the conversion."""
+    return mapped("single_gemm", compute_format=compute, **GB200, **PRODUCT, **others)
+
+
+def conversion_s(compute: str, **others: Any) -> float:
+    """Seconds before a product: those with activations stored in 16 bits less those with narrow ones, whose results are
+    narrow, too; on a chip on which nothing but the conversion takes memory time."""
+    fast = {"chip.l2_bandwidth": 1e30, "memory.bandwidth": 1e12, "calibration.memory_efficiency": 1.0}
+    slow = {"chip.peak_flops_fp8": 1e12, "chip.peak_flops_fp4": 1e12}
+    case = product(compute, weight_format=compute, task="inference", **fast, **slow, **others)
+    wide, narrow = times("layer_forward_s", [case, {**case, "activation_format": compute}])
+    return float(wide - narrow)
+
+
+@pytest.mark.parametrize("compute", NARROW)
+def test_inputs_are_read_once_and_written_once(compute: str) -> None:
+    assert conversion_s(compute) == pytest.approx(M * K * (2.0 + FORMAT_B[FORMATS.index(compute)]) / 1e12, rel=1e-9)
+
+
+def test_a_calibration_may_say_what_a_conversion_moves() -> None:
+    found = conversion_s("fp8", **{"calibration.quantisation": 5.0, "calibration.quantisation_row": 1e-9})
+    assert found == pytest.approx(M * K * 5.0 / 1e12 + M * 1e-9, rel=1e-9)
+
+
+def test_large_models_train_faster_in_narrow_formats() -> None:
+    """Llama 3.1 405B on 256 chips took the same time in bf16, fp8 and fp4 when only the peak followed the format."""
+    point = mapped(
+        "llama3_1_405b", 8, 8, 4, batch_size=128.0, microbatch=1.0, sequence_length=8192.0, sequence_parallel=1.0,
+        zero_stage=1.0, **GB200,
+    )  # fmt: skip
+    bf16, fp8, mxfp8, fp4, nvfp4 = times(
+        "iteration_time_s",
+        [{**point, "compute_format": name} for name in ("bf16", "fp8", "mxfp8", "fp4", "nvfp4")],
+    )
+    assert bf16 > mxfp8 > fp8 > nvfp4 > fp4
+    assert bf16 / fp8 > 1.2
+
+
+def test_weights_are_converted_once_per_step() -> None:
+    point = mapped("llama3_8b", 8, 1, 1, **GB200)
+    names = ("optimizer_time_s", "dense_parameters_per_chip", "attainable_memory_Bps")
+    found = evaluate([point, {**point, "compute_format": "fp8"}, {**point, "compute_format": "fp8",
+                      "weight_format": "fp8"}], names)  # fmt: skip
+    bf16, fp8, kept_narrow = found["optimizer_time_s"]
+    moved_s = found["dense_parameters_per_chip"][0] * (2.0 + 2.0 * 1.0) / found["attainable_memory_Bps"][0]
+    assert fp8 - bf16 == pytest.approx(moved_s, rel=1e-9)
+    assert kept_narrow == pytest.approx(bf16, rel=EXACT)
+
+
+def test_the_head_stays_wide() -> None:
+    """With one layer fewer, the time of head and embedding is left: the same in all formats."""
+    ends = []
+    for compute in ("bf16", "fp8", "nvfp4"):
+        point = mapped("llama3_8b", task="inference", compute_format=compute, sequence_length=512.0, **GB200)
+        two, one = times("time_to_first_token_s", [point | {"workload.layers": count} for count in (2.0, 1.0)])
+        ends.append(2.0 * one - two)
+    assert ends == pytest.approx([ends[0]] * 3, rel=1e-9)
+
+
+def test_a_server_reads_weights_as_it_keeps_them() -> None:
+    """Of one token per request, weights in bf16 take as long whatever the format of the products is."""
+    point = mapped("llama3_8b", task="inference", batch_size=1.0, microbatch=1.0, output_length=64.0, **GB200)
+    wide, computed, narrow = times(
+        "time_per_output_token_s",
+        [point, point | {"compute_format": "fp8"}, point | {"compute_format": "fp8", "weight_format": "fp8"}],
+    )
+    assert computed >= wide * (1.0 - 1e-9)
+    assert narrow < 0.75 * wide
