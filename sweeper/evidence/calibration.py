@@ -16,6 +16,7 @@ from pydantic import BaseModel, model_validator
 from sweeper.errors import UsageFault, unknown
 from sweeper.evidence.measured import measured_point
 from sweeper.evidence.measured_rows import MeasuredPoint, MeasuredRow, read_rows
+from sweeper.evidence.predictions import settle
 from sweeper.evidence.registry import registry
 from sweeper.evidence.statistics import error_statistics
 from sweeper.library.library import builtin_specs
@@ -156,7 +157,7 @@ def sample_of(calibration: Calibration) -> Sample:
                 sources.append(row.get(calibration.source, ""))
     if len(points) <= len(calibration.fit):
         raise UsageFault(f"{calibration.name}: {len(points)} rows for {len(calibration.fit)} constants")
-    return Sample(tuple(points), tuple(sources))
+    return Sample(tuple(settle(points, {})), tuple(sources))
 
 
 def holds(condition: Expression, row: MeasuredRow) -> bool:

@@ -2,7 +2,7 @@
 
 import csv
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from sweeper.errors import EnvironmentFault
@@ -12,6 +12,10 @@ ColumnValue = float | str
 
 LARGEST, SMALLEST = 1e30, 1e-30
 """What a measured number may be, in the units of its table: anything beyond is a slip of the pen."""
+
+
+INFERRED = " (inferred)"
+"""What the group of rows is called, after its name, of which something was not given."""
 
 
 class Unmodelled(Exception):
@@ -28,6 +32,9 @@ class MeasuredPoint:
     measured: float
     feasible: bool | None = None
     """Whether the run fitted into memory, where the table says so."""
+    open: Mapping[str, tuple[ColumnValue, ...]] = field(default_factory=dict)
+    """Columns of which the table does not say what they were, with what each may have been: the best that fits counts,
+    and the point is marked as inferred."""
 
 
 def read_rows(path: Path) -> list[dict[str, str]]:

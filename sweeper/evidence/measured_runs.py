@@ -4,12 +4,25 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from sweeper.evidence.measured_rows import ColumnValue, MeasuredPoint, MeasuredRow, Unmodelled, number, positive
-from sweeper.evidence.registry import platform, split_columns, stack
+from sweeper.evidence.measured_rows import (
+    INFERRED,
+    ColumnValue,
+    MeasuredPoint,
+    MeasuredRow,
+    Unmodelled,
+    number,
+    positive,
+)
+from sweeper.evidence.registry import model, nearest, platform, platform_entry, split_columns, stack
 
 
-def model_columns(row: MeasuredRow) -> dict[str, ColumnValue]:
-    """Overrides of the base model by the dimensions of a row."""
+def model_columns(row: MeasuredRow, known: Mapping[str, Any]) -> dict[str, ColumnValue]:
+    """Overrides of the base model by the dimensions of a row, or the model that the registry knows by its name."""
+    named = model(known, row.get("model", ""))
+    if named:
+        return named
+    if "lora" in row.get("model", "").lower():
+        raise Unmodelled("low-rank adapters: weights that are not trained")
     if row.get("arch", "dense") not in ("dense", "moe", ""):
         raise Unmodelled(f"architecture {row['arch']!r}")
     hidden, heads = positive(row, "hidden"), positive(row, "n_heads")
@@ -38,7 +51,31 @@ def model_columns(row: MeasuredRow) -> dict[str, ColumnValue]:
     }
 
 
-RECOMPUTE = {"none": "none", "": "none", "full": "full", "selective": "selective", "minimal": "selective"}
+ANY_RECOMPUTE = ("none", "selective", "full")
+RECOMPUTE = {
+    "none": ("none",),
+    "full": ("full",),
+    "selective": ("selective",),
+    "minimal": ("selective",),
+    "custom/full (see run_recipe.sh)": ("full",),
+    **dict.fromkeys(("", "unknown", "see recipe", "selective(per-op)"), ANY_RECOMPUTE),
+}
+"""What the words of tables may mean; a blank does not say that nothing was repeated."""
+SHARDINGS = {
+    "none/zero1": (0.0, 1.0),
+    "distributed optimizer": (1.0,),
+    "fsdp": (3.0,),
+    "zero3": (3.0,),
+    "zero2": (2.0,),
+    "zero1": (1.0,),
+    "zero0": (0.0,),
+    "none": (0.0,),
+}
+"""ZeRO stages that the words of tables may mean; the first word that occurs counts."""
+MICROBATCHES = (1.0, 2.0, 4.0, 8.0, 16.0)
+"""What a microbatch may have been that is not given."""
+FORMATS = ("mxfp8", "nvfp4", "fp8", "tf32")
+"""Formats of products by their words; the first that occurs counts."""
 
 
 def precision(word: str) -> dict[str, ColumnValue]:
@@ -46,20 +83,48 @@ def precision(word: str) -> dict[str, ColumnValue]:
     columns: dict[str, ColumnValue] = {}
     if "PURE" in word:
         columns["gradient_format"] = "bf16"
-    for name in ("fp8", "tf32"):
-        if name in word.lower():
-            columns["compute_format"] = name
+    found = next((name for name in FORMATS if name in word.lower()), None)
+    if found is not None:
+        columns["compute_format"] = found
     if word.lower() in ("fp32", "tf32"):
         columns |= {"activation_format": "fp32", "weight_format": "fp32"}
     return columns
 
 
-def recomputation(row: MeasuredRow) -> str:
-    """Our name of what a row recomputes."""
+def recomputations(row: MeasuredRow) -> tuple[str, ...]:
+    """What a row may have recomputed, by our names. Raises Unmodelled for a word that is not known."""
     word = row.get("recompute", "")
     if word not in RECOMPUTE:
         raise Unmodelled(f"recomputation {word!r}")
     return RECOMPUTE[word]
+
+
+def zero_stages(word: str, usual: ColumnValue | None, data: float) -> tuple[ColumnValue, ...]:
+    """ZeRO stages that a row may have had: by its word, by what its software always does, or 0 or 1."""
+    for name, stages in SHARDINGS.items():
+        if name in word:
+            return stages
+    if usual is not None:
+        return (usual,)
+    return (0.0, 1.0) if data > 1.0 else (0.0,)
+
+
+def microbatches(row: MeasuredRow, per_replica: float) -> tuple[ColumnValue, ...]:
+    """What the microbatch of a row may have been. Raises Unmodelled where none divides the batch of a replica."""
+    if row.get("micro_batch_seq"):
+        return (positive(row, "micro_batch_seq"),)
+    found = tuple(size for size in MICROBATCHES if per_replica % size == 0.0)
+    if not found:
+        raise Unmodelled("micro_batch_seq is not given")
+    return found
+
+
+def settled_columns(
+    columns: dict[str, ColumnValue], choices: Mapping[str, tuple[ColumnValue, ...]]
+) -> dict[str, tuple[ColumnValue, ...]]:
+    """Enter the first choice of every column; those with several are left open."""
+    columns.update({name: values[0] for name, values in choices.items()})
+    return {name: values for name, values in choices.items() if len(values) > 1}
 
 
 def training(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
@@ -67,7 +132,7 @@ def training(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
     flag = row.get("qc_flag", "ok") or "ok"
     if flag != "ok":
         raise Unmodelled(f"excluded by its source: {flag}")
-    columns = model_columns(row) | platform(known, row.get("accelerator", ""))
+    columns = model_columns(row, known) | platform(known, row.get("accelerator", ""))
     columns |= stack(known, "training", row, ("group", "framework", "accelerator"))
     chips = positive(row, "n_accel")
     tensor, pipe = positive(row, "tp", 1.0), positive(row, "pp", 1.0)
@@ -75,28 +140,35 @@ def training(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
     data = positive(row, "dp", chips / (tensor * pipe * context))
     if tensor * pipe * data * context != chips:
         raise Unmodelled("dp x tp x pp x cp is not the number of accelerators")
-    split_columns(columns, tensor, pipe, data, context, positive(row, "accel_per_node", 8.0))
-    per_device = float(columns.pop("microbatch_per_device", 0.0))
-    microbatch = positive(row, "micro_batch_seq") * (tensor if per_device else 1.0)
+    domain = platform_entry(known, row.get("accelerator", "")).get("domain")
+    near = nearest(chips, domain) if domain else positive(row, "accel_per_node", 8.0)
+    split_columns(columns, tensor, pipe, data, context, near)
+    batch, each = positive(row, "global_batch_seq"), tensor if columns.pop("microbatch_per_device", 0.0) else 1.0
+    sharding = row.get("fsdp_or_zero", "").lower()
+    left_open = settled_columns(
+        columns,
+        {
+            "microbatch": tuple(float(size) * each for size in microbatches(row, batch / data)),
+            "recompute": recomputations(row),
+            "zero_stage": zero_stages(sharding, columns.get("zero_stage"), data),
+        },
+    )
     split = row.get("seq_parallel", "").lower() in ("yes", "true", "1")
     columns.update(
         expert_parallel=expert,
-        microbatch=microbatch,
-        batch_size=positive(row, "global_batch_seq"),
+        batch_size=batch,
         sequence_length=positive(row, "seq_len"),
         virtual_stages=positive(row, "vpp_chunks", 1.0),
         sequence_parallel=1.0 if split else columns.get("sequence_parallel", 0.0),
-        recompute=recomputation(row),
     )
     if columns["virtual_stages"] != 1.0:
         columns["schedule"] = "interleaved"
-    sharding = row.get("fsdp_or_zero", "").lower()
-    columns["zero_stage"] = 3.0 if "fsdp" in sharding or "zero3" in sharding else 1.0 if "zero1" in sharding else 0.0
     if "across slices" in sharding:
         columns["shard_group"] = positive(row, "accel_per_node") / tensor
     columns |= precision(row.get("precision", ""))
     answer = "layer_time_s" if "ONE LAYER" in row.get("model", "") else "iteration_time_s"
-    return MeasuredPoint(row.get("group", ""), columns, answer, iteration_time_s(row, columns))
+    group = row.get("group", "") + (INFERRED if left_open else "")
+    return MeasuredPoint(group, columns, answer, iteration_time_s(row, columns), open=left_open)
 
 
 def iteration_time_s(row: MeasuredRow, columns: Mapping[str, ColumnValue]) -> float:
@@ -106,7 +178,7 @@ def iteration_time_s(row: MeasuredRow, columns: Mapping[str, ColumnValue]) -> fl
         return positive(row, "iter_time_s")
     if row.get("tokens_per_s_per_accel"):
         return batch * sequence / (positive(row, "tokens_per_s_per_accel") * chips)
-    if row.get("flops_convention") == "model FLOPs":
+    if row.get("flops_convention") in ("model FLOPs", "model FLOPs (MaxText: incl. causal-full attention)"):
         rate = positive(row, "model_flops_per_s_per_accel")
         return published_model_flops(columns, sequence) * batch * sequence / (rate * chips)
     raise Unmodelled("neither time nor rate in a known convention")
@@ -163,21 +235,47 @@ def nanotron(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
 
 def inference(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
     """Static batches served to their last token, or to their first."""
-    columns = model_columns(row) | platform(known, row.get("accelerator", ""))
+    columns = model_columns(row, known) | platform(known, row.get("accelerator", ""))
     columns |= stack(known, "inference", row, ("group", "engine", "accelerator"))
     if number(row, "beam_width", 1.0) > 1.0:
         raise Unmodelled("beam search")
+    if "in-flight" in row.get("mode", "") or row.get("concurrency"):
+        raise Unmodelled("requests that come and go: throughput under load is not modelled")
     tensor, pipe = positive(row, "tp", 1.0), positive(row, "pp", 1.0)
     batch, prompt = positive(row, "batch_size", 1.0), positive(row, "input_len")
     output = positive(row, "output_len", 1.0)
     split_columns(columns, tensor, pipe, 1.0)
     columns.update(task="inference", microbatch=batch, batch_size=batch, sequence_length=prompt, output_length=output)
-    if "fp8" in row.get("precision", "").lower():
-        columns.update(compute_format="fp8", weight_format="fp8")
-    for name, column in (("e2e_latency_s", "request_time_s"), ("ttft_s", "time_to_first_token_s")):
+    columns |= served_formats(row)
+    for name, column in SERVED.items():
         if row.get(name):
             return MeasuredPoint(row.get("group", ""), columns, column, positive(row, name))
-    raise Unmodelled("neither end-to-end latency nor time to first token is given")
+    raise Unmodelled("neither a latency nor a time of tokens is given")
+
+
+SERVED = {
+    "e2e_latency_s": "request_time_s",
+    "ttft_s": "time_to_first_token_s",
+    "tpot_s": "time_per_output_token_s",
+}
+"""What tables of static batches measure, the first that is given, and our columns."""
+SERVED_FORMATS = {
+    "nvfp4": {"compute_format": "nvfp4", "weight_format": "nvfp4"},
+    "fp8": {"compute_format": "fp8", "weight_format": "fp8"},
+    "int8 weight-only": {"weight_format": "int8"},
+    "int4 weight-only g32": {"weight_format": "nvfp4"},
+}
+"""Formats of products and weights by their words; the first that occurs counts. Weights of 4 bits with a scale of 16
+for 32 of them take as many bytes as those with one of 8 for 16."""
+CACHES = ("fp8", "int8")
+
+
+def served_formats(row: MeasuredRow) -> dict[str, ColumnValue]:
+    """Columns of the number formats that a server names; 16 bits are the default."""
+    word, cache = row.get("precision", "").lower(), row.get("kv_precision", "").lower()
+    found: dict[str, ColumnValue] = {}
+    found.update(next((formats for name, formats in SERVED_FORMATS.items() if name in word), {}))
+    return found | ({"cache_format": cache} if cache in CACHES else {})
 
 
 OPTIMUS_MODELS = {"GPT-22B": "megatron_22b", "GPT-175B": "megatron_175b", "GPT-530B": "megatron_530b",
@@ -212,7 +310,7 @@ def optimus(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
         schedule="interleaved" if chunks > 1.0 else "one_f_one_b",
         sequence_length=2048.0,
         sequence_parallel=number(row, "sp"),
-        recompute=recomputation(row),
+        recompute=recomputations(row)[0],
         zero_stage=0.0,
     )
     precise = row.get("t_ref_precise") or row.get("t_ref", "")

@@ -2,8 +2,11 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
+from itertools import product
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,17 +29,59 @@ OtherConstants = Mapping[str, Mapping[str, float]]
 """Replacements for calibrated constants: by calibration, by attribute."""
 
 
+class Answer(NamedTuple):
+    """What the model says of a point: the value of its column, and the memory that is left."""
+
+    value: float
+    headroom_B: float
+
+
 def evaluate(points: Sequence[MeasuredPoint], constants: OtherConstants) -> list[tuple[float, bool]]:
     """What the model says of every point: the value of its column, and whether the point fits into memory."""
-    answers: list[tuple[float, bool]] = [(math.nan, False)] * len(points)
+    answers = evaluate_settled(settle(points, constants), constants)
+    return [(answer.value, answer.headroom_B >= 0.0) for answer in answers]
+
+
+def evaluate_settled(points: Sequence[MeasuredPoint], constants: OtherConstants) -> list[Answer]:
+    """Answers for points as they stand."""
+    answers = [Answer(math.nan, math.nan)] * len(points)
     for column in dict.fromkeys(point.answer for point in points):
         at = [i for i, point in enumerate(points) if point.answer == column]
         plan = plan_of_points([with_constants(points[i].columns, constants) for i in at])
         (grid,) = plan.grids
         values = plan.columns.over(grid, grid.listing(np.arange(len(at))), (column, "memory_headroom_B"))
         for i, value, headroom in zip(at, values[column], values["memory_headroom_B"], strict=True):
-            answers[i] = (float(value), bool(headroom >= 0.0))
+            answers[i] = Answer(float(value), float(headroom))
     return answers
+
+
+def settle(points: Sequence[MeasuredPoint], constants: OtherConstants) -> list[MeasuredPoint]:
+    """Points with what their tables leave open: the fastest choice that fits, or what needs least memory if none does.
+
+    Whoever ran a model chose well among what was possible, so far as anybody knows.
+    """
+    tried = [
+        [replace(point, columns={**point.columns, **dict(zip(point.open, values))}) for values in choices]
+        for point in points
+        for choices in (list(product(*point.open.values())),)
+    ]
+    unsure = [each for choices in tried if len(choices) > 1 for each in choices]
+    found = iter(evaluate_settled(unsure, constants))
+
+    def best(choices: list[MeasuredPoint]) -> MeasuredPoint:
+        if len(choices) == 1:
+            return choices[0]
+        answers = [next(found) for _ in choices]
+        ranks = [preference(point.answer, answer) for point, answer in zip(choices, answers)]
+        return choices[ranks.index(min(ranks))]
+
+    return [best(choices) for choices in tried]
+
+
+def preference(column: str, answer: Answer) -> tuple[bool, float]:
+    """What comes first among choices: those that fit before others, faster ones before slower ones."""
+    worse = -answer.value if column.startswith("tokens_per_s") else answer.value
+    return answer.headroom_B < 0.0, worse if answer.headroom_B >= 0.0 else -answer.headroom_B
 
 
 def with_constants(point: Mapping[str, ColumnValue], constants: OtherConstants) -> dict[str, ColumnValue]:

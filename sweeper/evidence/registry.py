@@ -24,6 +24,14 @@ def platform_entry(known: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     raise Unmodelled(f"unknown accelerator {name!r}")
 
 
+def model(known: Mapping[str, Any], name: str) -> dict[str, ColumnValue]:
+    """Columns of a model that a table's dimensions do not describe: the first whose words occur in its name."""
+    for entry in known["models"]:
+        if all(word.lower() in name.lower() for word in entry["words"]):
+            return dict(entry["columns"])
+    return {}
+
+
 def platform(known: Mapping[str, Any], name: str) -> dict[str, ColumnValue]:
     """Columns of the hardware that an accelerator's name stands for."""
     return dict(platform_entry(known, name)["columns"])
@@ -44,6 +52,15 @@ def split_columns(
     """A model split over as many chips as its parallel groups have, `node` of them in a node."""
     columns.update(tensor_parallel=tensor, pipeline_parallel=pipe, data_parallel=data, context_parallel=context)
     network_columns(columns, tensor * pipe * data * context, node)
+
+
+def nearest(chips: float, domain: float) -> float:
+    """Chips of each part of a system whose links within a part reach at most `domain` chips; parts are equal.
+
+    >>> nearest(256.0, 72.0), nearest(8.0, 72.0)
+    (64.0, 8.0)
+    """
+    return next(size for size in range(int(min(chips, domain)), 0, -1) if chips % size == 0) * 1.0
 
 
 def network_columns(columns: dict[str, ColumnValue], chips: float, per_node: float) -> None:

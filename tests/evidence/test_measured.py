@@ -6,7 +6,8 @@ import pytest
 
 from sweeper.evidence.measured import measured_point
 from sweeper.evidence.measured_rows import MeasuredPoint, MeasuredRow, Unmodelled, number, positive
-from sweeper.evidence.measured_runs import iteration_time_s, published_model_flops
+from sweeper.evidence.measured_runs import iteration_time_s, published_model_flops, served_formats
+from sweeper.evidence.predictions import evaluate, settle
 from sweeper.evidence.registry import network_columns, registry, split_columns, stack
 from sweeper.evidence.statistics import Scored, statistics
 
@@ -49,7 +50,7 @@ TRAINING = {
     "group": "g", "arch": "dense", "hidden": "4096", "n_heads": "32", "n_layers": "32", "ffn_hidden": "11008",
     "ffn_gated": "1", "vocab": "32000", "accelerator": "A100-SXM4-80GB", "n_accel": "64", "tp": "4", "pp": "2",
     "dp": "8", "accel_per_node": "8", "micro_batch_seq": "2", "global_batch_seq": "128", "seq_len": "2048",
-    "iter_time_s": "2.5", "framework": "Megatron-LM",
+    "iter_time_s": "2.5", "framework": "Megatron-LM", "recompute": "none", "fsdp_or_zero": "none", "precision": "bf16",
 }  # fmt: skip
 
 
@@ -80,6 +81,13 @@ def test_a_training_run_becomes_the_columns_of_a_study() -> None:
         ({"vpp_chunks": "4"}, {"virtual_stages": 4.0, "schedule": "interleaved"}),
         ({"seq_parallel": "yes"}, {"sequence_parallel": 1.0}),
         ({"recompute": "minimal"}, {"recompute": "selective"}),
+        ({"recompute": "custom/full (see run_recipe.sh)"}, {"recompute": "full"}),
+        ({"fsdp_or_zero": "distributed optimizer"}, {"zero_stage": 1.0}),
+        ({"precision": "mxfp8"}, {"compute_format": "mxfp8"}),
+        ({"precision": "fp8-rowwise"}, {"compute_format": "fp8"}),
+        ({"precision": "nvfp4"}, {"compute_format": "nvfp4"}),
+        ({"accelerator": "GB200", "accel_per_node": "4"}, {"dim_x": 64.0, "dim_y": 1.0}),
+        ({"model": "DeepSeekV3", "hidden": ""}, {"workload": "deepseek_v3"}),
         ({"ffn_gated": "0"}, {"workload.bias": 1.0, "workload.learned_positions": 2048.0}),
         ({"n_kv_heads": "8", "head_dim": "64"}, {"workload.kv_heads": 8.0, "workload.head_size": 64.0}),
     ],
@@ -98,11 +106,73 @@ def test_what_a_training_run_says_reaches_its_column(change: dict[str, str], exp
         ({"arch": "ssm"}, "architecture 'ssm'"),
         ({"hidden": ""}, "hidden is not given"),
         ({"accelerator": "abacus"}, "unknown accelerator 'abacus'"),
+        ({"recompute": "somewhat"}, "recomputation 'somewhat'"),
+        ({"model": "Llama3-8B finetune LoRA"}, "low-rank adapters"),
+        ({"micro_batch_seq": "", "global_batch_seq": "100"}, "micro_batch_seq is not given"),
     ],
     ids=str,
 )
 def test_a_row_that_cannot_be_modelled_says_why(change: dict[str, str], reason: str) -> None:
     assert reason in str(training(**change))
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({}, {}),
+        ({"recompute": ""}, {"recompute": ("none", "selective", "full")}),
+        ({"recompute": "see recipe"}, {"recompute": ("none", "selective", "full")}),
+        ({"fsdp_or_zero": ""}, {"zero_stage": (0.0, 1.0)}),
+        ({"fsdp_or_zero": "", "dp": "1", "tp": "8", "pp": "8"}, {}),
+        ({"fsdp_or_zero": "none/zero1"}, {"zero_stage": (0.0, 1.0)}),
+        ({"micro_batch_seq": ""}, {"microbatch": (1.0, 2.0, 4.0, 8.0, 16.0)}),
+        ({"micro_batch_seq": "", "global_batch_seq": "96"}, {"microbatch": (1.0, 2.0, 4.0)}),
+    ],
+    ids=str,
+)
+def test_what_a_training_run_does_not_say_is_left_open(
+    change: dict[str, str], expected: dict[str, tuple[object, ...]]
+) -> None:
+    point = training(**change)
+    assert isinstance(point, MeasuredPoint), point
+    assert point.open == expected
+    assert point.group == ("g (inferred)" if expected else "g")
+
+
+def test_the_fastest_choice_that_fits_is_taken() -> None:
+    """Of a run whose recomputation is not known: what is fastest where all fit, and what fits where not all do."""
+    points = [training(recompute="", n_accel=str(count), dp=str(count // 8)) for count in (64, 8)]
+    named = {name: [training(recompute=name, n_accel="64"), training(recompute=name, n_accel="8", dp="1")]
+             for name in ("none", "selective", "full")}  # fmt: skip
+    assert all(isinstance(point, MeasuredPoint) for point in points)
+    settled = settle([point for point in points if isinstance(point, MeasuredPoint)], {})
+    for at, point in enumerate(settled):
+        known = {name: each[at] for name, each in named.items()}
+        answers = {name: evaluate([each], {})[0] for name, each in known.items() if isinstance(each, MeasuredPoint)}
+        fitting = {name: value for name, (value, fits) in answers.items() if fits}
+        assert point.columns["recompute"] == min(fitting, key=lambda name: fitting[name])
+    assert evaluate(settled, {}) == evaluate([point for point in points if isinstance(point, MeasuredPoint)], {})
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ({"precision": "fp8", "kv_precision": "fp8"}, {"compute_format": "fp8", "weight_format": "fp8",
+                                                       "cache_format": "fp8"}),
+        ({"precision": "nvfp4 weights+act"}, {"compute_format": "nvfp4", "weight_format": "nvfp4"}),
+        ({"precision": "int8 weight-only"}, {"weight_format": "int8"}),
+        ({"precision": "bf16", "kv_precision": ""}, {}),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_formats_of_a_server(words: dict[str, str], expected: dict[str, str]) -> None:
+    assert served_formats(words) == expected
+
+
+def test_throughput_under_load_is_refused_as_such() -> None:
+    row = {name: TRAINING[name] for name in TRAINING if name not in ("iter_time_s", "seq_len")}
+    row |= {"mode": "offline-max-throughput (in-flight batching)", "input_len": "128", "output_len": "128"}
+    assert "throughput under load" in str(measured_point(row, "inference", registry()))
 
 
 def test_nodes_of_a_cluster_have_equal_sizes() -> None:

@@ -20,7 +20,7 @@ from sweeper.evidence.statistics import Scored, error_statistics, spearman, stat
 from sweeper.library.library import builtin_specs
 
 FOLDER = builtin_specs() / "measurements"
-TABLES = {table["layout"]: table["file"] for table in registry()["tables"]}
+TABLES = {table["layout"]: table["file"] for table in reversed(registry()["tables"])}
 KEYS = {
     "rows",
     "modelled",
@@ -50,7 +50,7 @@ def call(*arguments: object) -> Result:
 
 
 def first_rows(layout: str, count: int = 40) -> list[dict[str, str]]:
-    """Some rows of the bundled table of a layout."""
+    """Some rows of the first bundled table of a layout."""
     return read_rows(FOLDER / TABLES[layout])[:count]
 
 
