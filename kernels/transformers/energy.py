@@ -34,7 +34,7 @@ from kernels.transformers.operators import (
 )
 from kernels.transformers.rates import Chip, Precisions, Rates, wide_format
 from kernels.transformers.schedules import Pipeline, chunks_of
-from kernels.transformers.stages import IGNORED, Boundary, StateTraffic, Stored, Updates, Widths, converted_B, repeated
+from kernels.transformers.stages import IGNORED, Boundary, StateTraffic, Updates, Widths, converted_B, repeated
 from kernels.transformers.sums import FIRST, LAST, ROUTED, Depth, Z, mix_layer, repeats
 
 VECTOR = 10.0
@@ -264,7 +264,6 @@ def training_work(
     widths: Widths,
     boundary: Annotated[Boundary, "stage_{}"],
     traffic: Annotated[StateTraffic, "calibration_{}"],
-    stored: Stored,
 ) -> tuple[float, float, float, float]:
     """Work of one chip of every stage, times the chips of a stage. Offloaded and tied weights are left out."""
     microbatches, stages = pipeline.microbatches, pipeline.pipeline_parallel
@@ -278,7 +277,7 @@ def training_work(
         shards, expert_shards = shard_counts(updates.zero_stage, group_extents)
         part = weights.everywhere / shards + weights.expert / expert_shards
         total[W.memory_B] += part * traffic.optimizer_traffic_B
-        total[W.memory_B] += (weights.everywhere + weights.expert) * converted_B(stored)
+        total[W.memory_B] += (weights.everywhere + weights.expert) * converted_B(widths.weight_B, updates.matrix_B)
     if updates.gradient_all_reduce != IGNORED:
         sent = total[W.network_J]
         total[W.network_J] = gradients_J(sending, updates.zero_stage, microbatches, weights, widths, sent)

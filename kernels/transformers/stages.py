@@ -31,20 +31,14 @@ class StateTraffic(NamedTuple):
     optimizer_traffic_B: float
 
 
-class Stored(NamedTuple):
-    """Bytes of an element of the weights as they are kept, and as products read them."""
-
-    weight_B: float
-    matrix_B: float
-
-
 class Updates(NamedTuple):
-    """How parameters are updated: ZeRO stage, code of how gradients are reduced, and whether the update's traffic
-    counts."""
+    """How parameters are updated: ZeRO stage, code of how gradients are reduced, whether the update's traffic counts,
+    and bytes of an element of the weights as products read them."""
 
     zero_stage: float
     gradient_all_reduce: float
     optimizer_traffic: float
+    matrix_B: float
 
 
 class Sharded(NamedTuple):
@@ -82,10 +76,10 @@ def division(
 
 
 @compiled
-def converted_B(stored: Stored) -> float:
+def converted_B(weight_B: float, matrix_B: float) -> float:
     """Traffic of converting an updated weight into what products read, and into its transposed copy; 0 where these read
     it as it is kept."""
-    return stored.weight_B + 2.0 * stored.matrix_B if stored.matrix_B < stored.weight_B else 0.0
+    return weight_B + 2.0 * matrix_B if matrix_B < weight_B else 0.0
 
 
 @compiled

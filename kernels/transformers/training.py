@@ -8,7 +8,7 @@ from kernels.equation import Output, compiled, equation
 from kernels.transformers.collectives import ALL_GATHER, ALL_REDUCE, POINT_TO_POINT, REDUCE_SCATTER
 from kernels.transformers.groups import G, Messaging, chips_of, group_at, group_collective, shard_counts
 from kernels.transformers.schedules import BothWays, Passes, Pipeline, chunks_of
-from kernels.transformers.stages import FULL, IGNORED, OVERLAPPED, Sharded, Stored, Widths, converted_B, repeated
+from kernels.transformers.stages import FULL, IGNORED, OVERLAPPED, Sharded, Widths, converted_B, repeated
 from kernels.transformers.sums import BREAKDOWN, FIRST, LAST, S
 
 
@@ -87,7 +87,8 @@ def optimizer(
     parameters: Annotated[Parameters, "{}_parameters_per_chip"],
     calibration_optimizer_traffic_B: float,
     attainable_memory_Bps: float,
-    stored: Stored,
+    weight_B: float,
+    matrix_B: float,
 ) -> float:
     """Sharded over the replicas from ZeRO stage 1; what products read in a narrower format is converted by everyone."""
     if optimizer_traffic == 0.0:
@@ -95,7 +96,7 @@ def optimizer(
     shards, expert_shards = shard_counts(zero_stage, group_extents)
     part = parameters.dense / shards + parameters.expert / expert_shards
     moved_B = part * calibration_optimizer_traffic_B
-    moved_B += (parameters.dense + parameters.expert) * converted_B(stored)
+    moved_B += (parameters.dense + parameters.expert) * converted_B(weight_B, matrix_B)
     return moved_B / attainable_memory_Bps
 
 
