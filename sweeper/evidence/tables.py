@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sweeper.evidence.claims import claims, published
+from sweeper.evidence.measured_rows import INFERRED
 from sweeper.views.frames import frame_of
 from sweeper.views.text import listing
 
@@ -37,7 +38,8 @@ def scores(board: Mapping[str, Mapping[str, Any]]) -> str:
         for reason, count in entry["reasons"].items()
     ]
     misfit = "MISFIT: rows that ran, but need more memory than there is by our count"
-    about = f"{misfit}; errors in percent; MEMORY: balanced accuracy of whether a run fits, in percent"
+    inferred = f"{INFERRED.strip()}: what rows leave open (recomputation, sharding, microbatch) is the fastest that fits"
+    about = f"{misfit}; {inferred}; errors in percent; MEMORY: balanced accuracy of whether a run fits, in percent"
     return "\n".join([table, *left, about])
 
 
