@@ -38,7 +38,7 @@ def scores(board: Mapping[str, Mapping[str, Any]]) -> str:
         for reason, count in entry["reasons"].items()
     ]
     misfit = "MISFIT: rows that ran, but need more memory than there is by our count"
-    inferred = f"{INFERRED.strip()}: what rows leave open (recomputation, sharding, microbatch) is the fastest that fits"
+    inferred = f"{INFERRED.strip()}: what rows leave open (recomputation, shards, microbatch) is the fastest that fits"
     about = f"{misfit}; {inferred}; errors in percent; MEMORY: balanced accuracy of whether a run fits, in percent"
     return "\n".join([table, *left, about])
 
