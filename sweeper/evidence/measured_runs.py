@@ -76,10 +76,15 @@ MICROBATCHES = (1.0, 2.0, 4.0, 8.0, 16.0)
 """What a microbatch may have been that is not given."""
 FORMATS = ("mxfp8", "nvfp4", "fp8", "tf32")
 """Formats of products by their words; the first that occurs counts."""
+WIDE_FORMATS = ("bf16", "fp16", "fp32")
+"""Words of formats that products do not narrow."""
 
 
 def precision(word: str) -> dict[str, ColumnValue]:
-    """Columns of the number formats that a training run names; half precision with fp32 sums is the default."""
+    """Columns of the number formats that a training run names; half precision with fp32 sums is the default. Raises
+    Unmodelled for words of which none is known."""
+    if word and not any(name in word.lower() for name in (*FORMATS, *WIDE_FORMATS)):
+        raise Unmodelled(f"precision {word!r}")
     columns: dict[str, ColumnValue] = {}
     if "PURE" in word:
         columns["gradient_format"] = "bf16"
@@ -100,10 +105,13 @@ def recomputations(row: MeasuredRow) -> tuple[str, ...]:
 
 
 def zero_stages(word: str, usual: ColumnValue | None, data: float) -> tuple[ColumnValue, ...]:
-    """ZeRO stages that a row may have had: by its word, by what its software always does, or 0 or 1."""
+    """ZeRO stages that a row may have had: by its word, by what its software always does, or 0 or 1. Raises Unmodelled
+    for a word that is not known."""
     for name, stages in SHARDINGS.items():
         if name in word:
             return stages
+    if word:
+        raise Unmodelled(f"sharding {word!r}")
     if usual is not None:
         return (usual,)
     return (0.0, 1.0) if data > 1.0 else (0.0,)
@@ -267,15 +275,20 @@ SERVED_FORMATS = {
 }
 """Formats of products and weights by their words; the first that occurs counts. Weights of 4 bits with a scale of 16
 for 32 of them take as many bytes as those with one of 8 for 16."""
-CACHES = ("fp8", "int8")
+CACHES = {"fp8": "fp8", "int8": "int8", "bf16": "bf16", "fp16": "bf16", "": "bf16"}
+"""Formats of the cache by their words."""
 
 
 def served_formats(row: MeasuredRow) -> dict[str, ColumnValue]:
-    """Columns of the number formats that a server names; 16 bits are the default."""
+    """Columns of the number formats that a server names; 16 bits are the default. Raises Unmodelled for words of which
+    none is known."""
     word, cache = row.get("precision", "").lower(), row.get("kv_precision", "").lower()
-    found: dict[str, ColumnValue] = {}
-    found.update(next((formats for name, formats in SERVED_FORMATS.items() if name in word), {}))
-    return found | ({"cache_format": cache} if cache in CACHES else {})
+    if word and not any(name in word for name in (*SERVED_FORMATS, *WIDE_FORMATS)):
+        raise Unmodelled(f"precision {word!r}")
+    if cache not in CACHES:
+        raise Unmodelled(f"precision of the cache {cache!r}")
+    narrow = next((formats for name, formats in SERVED_FORMATS.items() if name in word), {})
+    return {**narrow, "cache_format": CACHES[cache]}
 
 
 OPTIMUS_MODELS = {"GPT-22B": "megatron_22b", "GPT-175B": "megatron_175b", "GPT-530B": "megatron_530b",

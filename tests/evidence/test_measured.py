@@ -107,6 +107,8 @@ def test_what_a_training_run_says_reaches_its_column(change: dict[str, str], exp
         ({"hidden": ""}, "hidden is not given"),
         ({"accelerator": "abacus"}, "unknown accelerator 'abacus'"),
         ({"recompute": "somewhat"}, "recomputation 'somewhat'"),
+        ({"fsdp_or_zero": "Sharded"}, "sharding 'sharded'"),
+        ({"precision": "posit8"}, "precision 'posit8'"),
         ({"model": "Llama3-8B finetune LoRA"}, "low-rank adapters"),
         ({"micro_batch_seq": "", "global_batch_seq": "100"}, "micro_batch_seq is not given"),
     ],
@@ -159,14 +161,21 @@ def test_the_fastest_choice_that_fits_is_taken() -> None:
     [
         ({"precision": "fp8", "kv_precision": "fp8"}, {"compute_format": "fp8", "weight_format": "fp8",
                                                        "cache_format": "fp8"}),
-        ({"precision": "nvfp4 weights+act"}, {"compute_format": "nvfp4", "weight_format": "nvfp4"}),
-        ({"precision": "int8 weight-only"}, {"weight_format": "int8"}),
-        ({"precision": "bf16", "kv_precision": ""}, {}),
+        ({"precision": "nvfp4 weights+act"}, {"compute_format": "nvfp4", "weight_format": "nvfp4",
+                                              "cache_format": "bf16"}),
+        ({"precision": "int8 weight-only"}, {"weight_format": "int8", "cache_format": "bf16"}),
+        ({"precision": "bf16", "kv_precision": ""}, {"cache_format": "bf16"}),
     ],
     ids=str,
 )  # fmt: skip
 def test_formats_of_a_server(words: dict[str, str], expected: dict[str, str]) -> None:
     assert served_formats(words) == expected
+
+
+@pytest.mark.parametrize("words", [{"precision": "posit8"}, {"precision": "fp8", "kv_precision": "int2"}], ids=str)
+def test_formats_of_a_server_that_are_not_known_are_refused(words: dict[str, str]) -> None:
+    with pytest.raises(Unmodelled, match="precision"):
+        served_formats(words)
 
 
 def test_throughput_under_load_is_refused_as_such() -> None:
