@@ -80,8 +80,8 @@ MAPPING_ORDERS = tuple(permutations(MAPPED))
 """All orders, nearest parallelism first. None is left out for having sizes like another's: which group gets the
 neighbouring chips matters even if both are as large."""
 
-NAMED_FORMATS = ("activation", "weight", "gradient", "cache")
-"""Tensors whose number format a mapping chooses, as `<tensor>_format`."""
+NAMED_FORMATS = ("activation", "weight", "gradient", "cache", "compute")
+"""Tensors whose number format a mapping chooses, as `<tensor>_format`; the last are the operands of products."""
 
 CHOICES: dict[str, tuple[str, ...]] = {
     "task": ("training", "inference"),

@@ -34,7 +34,17 @@ from kernels.transformers.operators import (
 )
 from kernels.transformers.rates import Chip, Precisions, Rates, wide_format
 from kernels.transformers.schedules import Pipeline, chunks_of
-from kernels.transformers.stages import IGNORED, Boundary, StateTraffic, Updates, Widths, converted_B, repeated
+from kernels.transformers.stages import (
+    IGNORED,
+    NOTHING,
+    Boundary,
+    Recomputation,
+    StateTraffic,
+    Updates,
+    Widths,
+    converted_B,
+    repeated,
+)
 from kernels.transformers.sums import FIRST, LAST, ROUTED, Depth, Z, mix_layer, repeats
 
 VECTOR = 10.0
@@ -189,7 +199,7 @@ decode_place_work = place_work.of(
 
 
 @compiled
-def whole_model(place_work: np.ndarray, depth: Depth, recompute: float) -> np.ndarray:
+def whole_model(place_work: np.ndarray, depth: Depth, again: Recomputation) -> np.ndarray:
     """Work of one microbatch through the whole model, by pass and kind: one chip of every stage.
 
     Embedding and head are not recomputed.
@@ -202,7 +212,7 @@ def whole_model(place_work: np.ndarray, depth: Depth, recompute: float) -> np.nd
             at = step * len(W) + kind
             total[step, kind] = depth.layers * layer[at] + place_work[FIRST, at] + place_work[LAST, at]
         selective, full = layer[SELECTIVE_PASS * len(W) + kind], layer[FULL_PASS * len(W) + kind]
-        total[BACKWARD, kind] += depth.layers * repeated(recompute, selective, full)
+        total[BACKWARD, kind] += depth.layers * repeated(again, selective, full)
     return total
 
 
@@ -255,7 +265,7 @@ def training_work(
     place_work: np.ndarray,
     place_sizes: np.ndarray,
     depth: Depth,
-    recompute: float,
+    again: Recomputation,
     chips: float,
     pipeline: Pipeline,
     updates: Updates,
@@ -267,7 +277,7 @@ def training_work(
 ) -> tuple[float, float, float, float]:
     """Work of one chip of every stage, times the chips of a stage. Offloaded and tied weights are left out."""
     microbatches, stages = pipeline.microbatches, pipeline.pipeline_parallel
-    passes = whole_model(place_work, depth, recompute)
+    passes = whole_model(place_work, depth, again)
     total = microbatches * (passes[0] + passes[1])
     weights = weights_of(place_sizes, depth)
     sharded = 1.0 if updates.zero_stage >= 3.0 else 0.0
@@ -308,8 +318,8 @@ def inference_work(
 ) -> tuple[float, float, float, float]:
     """The first token comes out of the pass over the prompt; a generated one sends one position of each request."""
     tokens = output_length - 1.0
-    total = whole_model(place_work, depth, 0.0)[0]
-    total += tokens * whole_model(decode_place_work, depth, 0.0)[0]
+    total = whole_model(place_work, depth, NOTHING)[0]
+    total += tokens * whole_model(decode_place_work, depth, NOTHING)[0]
     if pipeline_parallel > 1.0:
         for message_B in (stage_message_B, tokens * stage_message_B / queries):
             sent = sent_J(sending, G.pipeline, POINT_TO_POINT, message_B)

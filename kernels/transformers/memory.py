@@ -11,7 +11,7 @@ from kernels.shared.memories import Capacity, Offloaded, memory_reason
 from kernels.transformers.groups import Parallelism, ranks_over, shard_counts
 from kernels.transformers.operators import INFERENCE
 from kernels.transformers.schedules import Pipeline, in_flight, parameter_copies
-from kernels.transformers.stages import FULL
+from kernels.transformers.stages import FULL, Recomputation
 from kernels.transformers.sums import FIRST, LAST, Z
 from kernels.transformers.training import Parameters
 
@@ -59,7 +59,7 @@ def state_memory(
 def activation_memory(
     task: float,
     pipeline: Pipeline,
-    recompute: float,
+    recompute: Recomputation,
     layers_per_stage: float,
     last_stage_layers: float,
     layer_sizes: np.ndarray,
@@ -78,7 +78,8 @@ def activation_memory(
     if task == INFERENCE:
         return 0.0, max(working, loss), 0.0
     interval = min(checkpoint_interval, layers_per_stage)
-    again = interval * (layer_sizes[Z.stored] - layer_stored_B) if recompute == FULL else 0.0
+    repeats = recompute.recompute == FULL and recompute.recompute_share > 0.0
+    again = interval * (layer_sizes[Z.stored] - layer_stored_B) / recompute.recompute_share if repeats else 0.0
     again = max(again, 2.0 * layer_stored_B) if activation_offload > 0.0 else again
     kept = layer_stored_B * (1.0 - activation_offload)
     p = pipeline.pipeline_parallel

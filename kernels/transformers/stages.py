@@ -48,6 +48,18 @@ class Sharded(NamedTuple):
     scatter_s: float
 
 
+class Recomputation(NamedTuple):
+    """What runs again in the backward pass: code of the choice, and the share of a stage's layers to which full
+    recompute applies."""
+
+    recompute: float
+    recompute_share: float
+
+
+NOTHING = Recomputation(0.0, 0.0)
+"""Nothing runs again."""
+
+
 class Boundary(NamedTuple):
     """Bytes that a microbatch sends to the next stage: of each chip, and gathered there by a tensor group."""
 
@@ -83,11 +95,11 @@ def converted_B(weight_B: float, matrix_B: float) -> float:
 
 
 @compiled
-def repeated(recompute: float, selective: float, full: float) -> float:
-    """What recompute repeats: nothing, or what it repeats under selective or full recompute."""
-    if recompute == FULL:
-        return full
-    return selective if recompute == SELECTIVE else 0.0
+def repeated(again: Recomputation, selective: float, full: float) -> float:
+    """What recompute repeats in the mean layer: nothing, what it repeats under selective recompute, or under full."""
+    if again.recompute == FULL:
+        return again.recompute_share * full
+    return selective if again.recompute == SELECTIVE else 0.0
 
 
 @compiled
@@ -98,17 +110,17 @@ def with_traffic(device_s: float, traffic_s: float, hidden_share: float, slowdow
 
 
 @compiled
-def pass_times(sums: np.ndarray, recompute: float, hidden_share: float, slowdown: float) -> Passes:
+def pass_times(sums: np.ndarray, again: Recomputation, hidden_share: float, slowdown: float) -> Passes:
     """Forward, input-gradient (with what is recomputed) and weight-gradient time of one place.
 
     Where the host launches kernels more slowly than the chip runs them, its time counts.
     """
     forward = with_traffic(sums[S.forward], sums[S.network_forward], hidden_share, slowdown)
     all_again = with_traffic(sums[S.full], sums[S.network_full], hidden_share, slowdown)
-    again = repeated(recompute, sums[S.selective], all_again)
-    gradient = with_traffic(sums[S.input_gradient], sums[S.network_backward], hidden_share, slowdown) + again
+    gradient = with_traffic(sums[S.input_gradient], sums[S.network_backward], hidden_share, slowdown)
+    gradient += repeated(again, sums[S.selective], all_again)
     weight = sums[S.weight_gradient]
-    host = sums[S.host_backward] + repeated(recompute, sums[S.host_selective], sums[S.host_full])
+    host = sums[S.host_backward] + repeated(again, sums[S.host_selective], sums[S.host_full])
     late = max(host - gradient - weight, 0.0)
     return Passes(max(forward, sums[S.host_forward]), gradient + late, weight)
 
@@ -125,13 +137,17 @@ def pass_times(sums: np.ndarray, recompute: float, hidden_share: float, slowdown
     source="sum of the operators, or the host's time to launch them",
 )
 def layer_times(
-    layer_sums: np.ndarray, place_sums: np.ndarray, recompute: float, tensor_overlap: float, overlap_slowdown: float
+    layer_sums: np.ndarray,
+    place_sums: np.ndarray,
+    again: Recomputation,
+    tensor_overlap: float,
+    overlap_slowdown: float,
 ) -> tuple[float, float, float, float, float, float, float, float]:
     """Embedding and head are not recomputed."""
     hidden, slowdown = tensor_overlap, overlap_slowdown
-    layer = pass_times(layer_sums, recompute, hidden, slowdown)
-    first = pass_times(place_sums[FIRST], 0.0, hidden, slowdown)
-    last = pass_times(place_sums[LAST], 0.0, hidden, slowdown)
+    layer = pass_times(layer_sums, again, hidden, slowdown)
+    first = pass_times(place_sums[FIRST], NOTHING, hidden, slowdown)
+    last = pass_times(place_sums[LAST], NOTHING, hidden, slowdown)
     first_back_s = first.input_gradient_s + first.weight_gradient_s
     last_back_s = last.input_gradient_s + last.weight_gradient_s
     forward_s, gradient_s, weight_s = layer
@@ -190,15 +206,22 @@ def sharded_layer(
 
 @equation(
     Output("layer_stored_B", "B", "what a layer keeps of a microbatch for the backward pass"),
-    source="Korthikanti 2022, equations 1 to 5; with an interval, checkpoints stand at every so many layers",
+    source="Korthikanti 2022, equations 1 to 5; with an interval, checkpoints stand at every so many layers; a share of"
+    " the layers: Megatron-LM's `--recompute-num-layers` with the method `block`",
 )
 def layer_stored(
-    layer_sizes: np.ndarray, recompute: float, checkpoint_B: float, checkpoint_interval: float, layers_per_stage: float
+    layer_sizes: np.ndarray,
+    again: Recomputation,
+    checkpoint_B: float,
+    checkpoint_interval: float,
+    layers_per_stage: float,
 ) -> float:
-    """Everything, all but what selective recompute repeats, or checkpoints alone."""
-    if recompute == FULL:
-        return checkpoint_B / min(checkpoint_interval, layers_per_stage)
-    return layer_sizes[Z.stored_selective] if recompute == SELECTIVE else layer_sizes[Z.stored]
+    """Everything, all but what selective recompute repeats, or checkpoints alone in the layers under full recompute."""
+    if again.recompute == FULL:
+        share = again.recompute_share
+        checkpoints_B = checkpoint_B / min(checkpoint_interval, layers_per_stage)
+        return share * checkpoints_B + (1.0 - share) * layer_sizes[Z.stored]
+    return layer_sizes[Z.stored_selective] if again.recompute == SELECTIVE else layer_sizes[Z.stored]
 
 
 @equation(

@@ -8,7 +8,16 @@ from kernels.equation import Output, compiled, equation
 from kernels.transformers.collectives import ALL_GATHER, ALL_REDUCE, POINT_TO_POINT, REDUCE_SCATTER
 from kernels.transformers.groups import G, Messaging, chips_of, group_at, group_collective, shard_counts
 from kernels.transformers.schedules import BothWays, Passes, Pipeline, chunks_of
-from kernels.transformers.stages import FULL, IGNORED, OVERLAPPED, Sharded, Widths, converted_B, repeated
+from kernels.transformers.stages import (
+    FULL,
+    IGNORED,
+    OVERLAPPED,
+    Recomputation,
+    Sharded,
+    Widths,
+    converted_B,
+    repeated,
+)
 from kernels.transformers.sums import BREAKDOWN, FIRST, LAST, S
 
 
@@ -121,7 +130,7 @@ def training_breakdown(
     pipeline: Pipeline,
     layers_per_stage: float,
     layer_sums: np.ndarray,
-    recompute: float,
+    again: Recomputation,
     tensor_overlap: float,
     stage_transfer_s: float,
 ) -> tuple[float, float, float, float, float, float, float, float]:
@@ -130,9 +139,9 @@ def training_breakdown(
     network = layer_sums[S.network_forward] + layer_sums[S.network_backward]
     hidden = min(tensor_overlap * layer_sums[S.network_forward], layer_sums[S.forward])
     hidden += min(tensor_overlap * layer_sums[S.network_backward], layer_sums[S.input_gradient])
-    if recompute == FULL:
-        network += layer_sums[S.network_full]
-        hidden += min(tensor_overlap * layer_sums[S.network_full], layer_sums[S.full])
+    if again.recompute == FULL:
+        network += again.recompute_share * layer_sums[S.network_full]
+        hidden += again.recompute_share * min(tensor_overlap * layer_sums[S.network_full], layer_sums[S.full])
     return (
         n * layer_sums[S.bound_compute],
         n * layer_sums[S.bound_l2],
@@ -141,7 +150,7 @@ def training_breakdown(
         n * network,
         n * hidden,
         2.0 * pipeline.microbatches * chunks_of(pipeline) * stage_transfer_s,
-        n * repeated(recompute, layer_sums[S.selective], layer_sums[S.full]),
+        n * repeated(again, layer_sums[S.selective], layer_sums[S.full]),
     )
 
 
@@ -157,11 +166,11 @@ def training_hardware_flops(
     microbatches: float,
     chips: float,
     pipeline_parallel: float,
-    recompute: float,
+    again: Recomputation,
 ) -> float:
     """Every chip of a stage executes the table; stages share the layers."""
-    again = repeated(recompute, layer_sums[S.selective_flops], layer_sums[S.full_flops])
-    per_layer = layer_sums[S.forward_flops] + layer_sums[S.backward_flops] + again
+    per_layer = layer_sums[S.forward_flops] + layer_sums[S.backward_flops]
+    per_layer += repeated(again, layer_sums[S.selective_flops], layer_sums[S.full_flops])
     ends = place_sums[FIRST, S.forward_flops] + place_sums[FIRST, S.backward_flops]
     ends += place_sums[LAST, S.forward_flops] + place_sums[LAST, S.backward_flops]
     return microbatches * (layers * per_layer + ends) * chips / pipeline_parallel

@@ -2,13 +2,14 @@
 
 import csv
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from sweeper.errors import EnvironmentFault
 
 MeasuredRow = Mapping[str, str]
 ColumnValue = float | str
+ColumnValues = dict[str, ColumnValue]
 
 LARGEST, SMALLEST = 1e30, 1e-30
 """What a measured number may be, in the units of its table: anything beyond is a slip of the pen."""
@@ -16,6 +17,10 @@ LARGEST, SMALLEST = 1e30, 1e-30
 
 INFERRED = " (inferred)"
 """What the group of rows is called, after its name, of which something was not given."""
+
+
+Alternatives = tuple[ColumnValues, ...]
+"""Columns by which a row may be completed: one of these."""
 
 
 class Unmodelled(Exception):
@@ -27,14 +32,14 @@ class MeasuredPoint:
     """A measured row as a point: the columns of the study, the column that answers it, and the measured value."""
 
     group: str
-    columns: dict[str, ColumnValue]
+    columns: ColumnValues
     answer: str
     measured: float
     feasible: bool | None = None
     """Whether the run fitted into memory, where the table says so."""
-    open: Mapping[str, tuple[ColumnValue, ...]] = field(default_factory=dict)
-    """Columns of which the table does not say what they were, with what each may have been: the best that fits counts,
-    and the point is marked as inferred."""
+    open: tuple[Alternatives, ...] = ()
+    """What the table does not say, with what it may have been: the best that fits counts, and the point is marked as
+    inferred."""
 
 
 def read_rows(path: Path) -> list[dict[str, str]]:

@@ -1,12 +1,14 @@
 """Layouts of measured runs of whole models: training and inference."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from sweeper.evidence.measured_rows import (
     INFERRED,
+    Alternatives,
     ColumnValue,
+    ColumnValues,
     MeasuredPoint,
     MeasuredRow,
     Unmodelled,
@@ -16,7 +18,7 @@ from sweeper.evidence.measured_rows import (
 from sweeper.evidence.registry import model, nearest, platform, platform_entry, split_columns, stack
 
 
-def model_columns(row: MeasuredRow, known: Mapping[str, Any]) -> dict[str, ColumnValue]:
+def model_columns(row: MeasuredRow, known: Mapping[str, Any]) -> ColumnValues:
     """Overrides of the base model by the dimensions of a row, or the model that the registry knows by its name."""
     named = model(known, row.get("model", ""))
     if named:
@@ -51,13 +53,21 @@ def model_columns(row: MeasuredRow, known: Mapping[str, Any]) -> dict[str, Colum
     }
 
 
-ANY_RECOMPUTE = ("none", "selective", "full")
-RECOMPUTE = {
-    "none": ("none",),
-    "full": ("full",),
-    "selective": ("selective",),
-    "minimal": ("selective",),
-    "custom/full (see run_recipe.sh)": ("full",),
+NO_RECOMPUTE: ColumnValues = {"recompute": "none"}
+SELECTIVE: ColumnValues = {"recompute": "selective"}
+FULL: ColumnValues = {"recompute": "full"}
+ANY_RECOMPUTE = (
+    NO_RECOMPUTE,
+    SELECTIVE,
+    *({**FULL, "recompute_share": share} for share in (0.125, 0.25, 0.375, 0.5, 0.75, 1.0)),
+)
+"""Whoever does not say what ran again had as many layers do so as the memory asked for."""
+RECOMPUTE: dict[str, Alternatives] = {
+    "none": (NO_RECOMPUTE,),
+    "full": (FULL,),
+    "selective": (SELECTIVE,),
+    "minimal": (SELECTIVE,),
+    "custom/full (see run_recipe.sh)": (FULL,),
     **dict.fromkeys(("", "unknown", "see recipe", "selective(per-op)"), ANY_RECOMPUTE),
 }
 """What the words of tables may mean; a blank does not say that nothing was repeated."""
@@ -80,12 +90,12 @@ WIDE_FORMATS = ("bf16", "fp16", "fp32")
 """Words of formats that products do not narrow."""
 
 
-def precision(word: str) -> dict[str, ColumnValue]:
+def precision(word: str) -> ColumnValues:
     """Columns of the number formats that a training run names; half precision with fp32 sums is the default. Raises
     Unmodelled for words of which none is known."""
     if word and not any(name in word.lower() for name in (*FORMATS, *WIDE_FORMATS)):
         raise Unmodelled(f"precision {word!r}")
-    columns: dict[str, ColumnValue] = {}
+    columns: ColumnValues = {}
     if "PURE" in word:
         columns["gradient_format"] = "bf16"
     found = next((name for name in FORMATS if name in word.lower()), None)
@@ -96,7 +106,7 @@ def precision(word: str) -> dict[str, ColumnValue]:
     return columns
 
 
-def recomputations(row: MeasuredRow) -> tuple[str, ...]:
+def recomputations(row: MeasuredRow) -> Alternatives:
     """What a row may have recomputed, by our names. Raises Unmodelled for a word that is not known."""
     word = row.get("recompute", "")
     if word not in RECOMPUTE:
@@ -127,12 +137,16 @@ def microbatches(row: MeasuredRow, per_replica: float) -> tuple[ColumnValue, ...
     return found
 
 
-def settled_columns(
-    columns: dict[str, ColumnValue], choices: Mapping[str, tuple[ColumnValue, ...]]
-) -> dict[str, tuple[ColumnValue, ...]]:
-    """Enter the first choice of every column; those with several are left open."""
-    columns.update({name: values[0] for name, values in choices.items()})
-    return {name: values for name, values in choices.items() if len(values) > 1}
+def choices_of(name: str, values: Iterable[ColumnValue]) -> Alternatives:
+    """What one column may have been."""
+    return tuple({name: value} for value in values)
+
+
+def settled_columns(columns: ColumnValues, *choices: Alternatives) -> tuple[Alternatives, ...]:
+    """Enter the first of each alternatives; those that are several are left open."""
+    for alternatives in choices:
+        columns.update(alternatives[0])
+    return tuple(alternatives for alternatives in choices if len(alternatives) > 1)
 
 
 def training(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
@@ -155,11 +169,9 @@ def training(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
     sharding = row.get("fsdp_or_zero", "").lower()
     left_open = settled_columns(
         columns,
-        {
-            "microbatch": tuple(float(size) * each for size in microbatches(row, batch / data)),
-            "recompute": recomputations(row),
-            "zero_stage": zero_stages(sharding, columns.get("zero_stage"), data),
-        },
+        choices_of("microbatch", (float(size) * each for size in microbatches(row, batch / data))),
+        recomputations(row),
+        choices_of("zero_stage", zero_stages(sharding, columns.get("zero_stage"), data)),
     )
     split = row.get("seq_parallel", "").lower() in ("yes", "true", "1")
     columns.update(
@@ -215,7 +227,7 @@ def nanotron(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
     fixed = row.get("after_pp_fix", "True") == "True"
     accumulation = number(row, "batch_accum", 0.0) or number(row, "gbs") / (number(row, "mbs") * data)
     word = "checked" if fixed else "checked, slow messages" if pipe > 1.0 else "fast"
-    columns: dict[str, ColumnValue] = {
+    columns: ColumnValues = {
         "workload": "eager_decoder",
         "workload.hidden": hidden,
         "workload.layers": positive(row, "num_layers"),
@@ -279,7 +291,7 @@ CACHES = {"fp8": "fp8", "int8": "int8", "bf16": "bf16", "fp16": "bf16", "": "bf1
 """Formats of the cache by their words."""
 
 
-def served_formats(row: MeasuredRow) -> dict[str, ColumnValue]:
+def served_formats(row: MeasuredRow) -> ColumnValues:
     """Columns of the number formats that a server names; 16 bits are the default. Raises Unmodelled for words of which
     none is known."""
     word, cache = row.get("precision", "").lower(), row.get("kv_precision", "").lower()
@@ -323,8 +335,8 @@ def optimus(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
         schedule="interleaved" if chunks > 1.0 else "one_f_one_b",
         sequence_length=2048.0,
         sequence_parallel=number(row, "sp"),
-        recompute=recomputations(row)[0],
         zero_stage=0.0,
+        **recomputations(row)[0],
     )
     precise = row.get("t_ref_precise") or row.get("t_ref", "")
     return MeasuredPoint("optimus table 1", columns, "iteration_time_s", positive({"t": precise}, "t"))

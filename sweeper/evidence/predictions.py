@@ -3,8 +3,9 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, reduce
 from itertools import product
+from operator import or_
 from pathlib import Path
 from typing import NamedTuple
 
@@ -61,9 +62,8 @@ def settle(points: Sequence[MeasuredPoint], constants: OtherConstants) -> list[M
     Whoever ran a model chose well among what was possible, so far as anybody knows.
     """
     tried = [
-        [replace(point, columns={**point.columns, **dict(zip(point.open, values))}) for values in choices]
+        [replace(point, columns=reduce(or_, chosen, point.columns)) for chosen in product(*point.open)]
         for point in points
-        for choices in (list(product(*point.open.values())),)
     ]
     unsure = [each for choices in tried if len(choices) > 1 for each in choices]
     found = iter(evaluate_settled(unsure, constants))

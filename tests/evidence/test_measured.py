@@ -1,11 +1,12 @@
 """Rows of measured tables as points: what is computed of a row, by hand."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
 from sweeper.evidence.measured import measured_point
-from sweeper.evidence.measured_rows import MeasuredPoint, MeasuredRow, Unmodelled, number, positive
+from sweeper.evidence.measured_rows import Alternatives, MeasuredPoint, MeasuredRow, Unmodelled, number, positive
 from sweeper.evidence.measured_runs import iteration_time_s, published_model_flops, served_formats
 from sweeper.evidence.predictions import evaluate, settle
 from sweeper.evidence.registry import network_columns, registry, split_columns, stack
@@ -52,6 +53,17 @@ TRAINING = {
     "dp": "8", "accel_per_node": "8", "micro_batch_seq": "2", "global_batch_seq": "128", "seq_len": "2048",
     "iter_time_s": "2.5", "framework": "Megatron-LM", "recompute": "none", "fsdp_or_zero": "none", "precision": "bf16",
 }  # fmt: skip
+
+
+ANY_RECOMPUTE = (
+    {"recompute": "none"},
+    {"recompute": "selective"},
+    *({"recompute": "full", "recompute_share": share} for share in (0.125, 0.25, 0.375, 0.5, 0.75, 1.0)),
+)
+
+
+def either(name: str, *values: float) -> Alternatives:
+    return tuple({name: value} for value in values)
 
 
 def training(**change: str) -> MeasuredPoint | str:
@@ -121,19 +133,19 @@ def test_a_row_that_cannot_be_modelled_says_why(change: dict[str, str], reason: 
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        ({}, {}),
-        ({"recompute": ""}, {"recompute": ("none", "selective", "full")}),
-        ({"recompute": "see recipe"}, {"recompute": ("none", "selective", "full")}),
-        ({"fsdp_or_zero": ""}, {"zero_stage": (0.0, 1.0)}),
-        ({"fsdp_or_zero": "", "dp": "1", "tp": "8", "pp": "8"}, {}),
-        ({"fsdp_or_zero": "none/zero1"}, {"zero_stage": (0.0, 1.0)}),
-        ({"micro_batch_seq": ""}, {"microbatch": (1.0, 2.0, 4.0, 8.0, 16.0)}),
-        ({"micro_batch_seq": "", "global_batch_seq": "96"}, {"microbatch": (1.0, 2.0, 4.0)}),
+        ({}, ()),
+        ({"recompute": ""}, (ANY_RECOMPUTE,)),
+        ({"recompute": "see recipe"}, (ANY_RECOMPUTE,)),
+        ({"fsdp_or_zero": ""}, (either("zero_stage", 0.0, 1.0),)),
+        ({"fsdp_or_zero": "", "dp": "1", "tp": "8", "pp": "8"}, ()),
+        ({"fsdp_or_zero": "none/zero1"}, (either("zero_stage", 0.0, 1.0),)),
+        ({"micro_batch_seq": ""}, (either("microbatch", 1.0, 2.0, 4.0, 8.0, 16.0),)),
+        ({"micro_batch_seq": "", "global_batch_seq": "96"}, (either("microbatch", 1.0, 2.0, 4.0),)),
     ],
     ids=str,
 )
 def test_what_a_training_run_does_not_say_is_left_open(
-    change: dict[str, str], expected: dict[str, tuple[object, ...]]
+    change: dict[str, str], expected: tuple[Alternatives, ...]
 ) -> None:
     point = training(**change)
     assert isinstance(point, MeasuredPoint), point
@@ -143,17 +155,17 @@ def test_what_a_training_run_does_not_say_is_left_open(
 
 def test_the_fastest_choice_that_fits_is_taken() -> None:
     """Of a run whose recomputation is not known: what is fastest where all fit, and what fits where not all do."""
-    points = [training(recompute="", n_accel=str(count), dp=str(count // 8)) for count in (64, 8)]
-    named = {name: [training(recompute=name, n_accel="64"), training(recompute=name, n_accel="8", dp="1")]
-             for name in ("none", "selective", "full")}  # fmt: skip
-    assert all(isinstance(point, MeasuredPoint) for point in points)
-    settled = settle([point for point in points if isinstance(point, MeasuredPoint)], {})
-    for at, point in enumerate(settled):
-        known = {name: each[at] for name, each in named.items()}
-        answers = {name: evaluate([each], {})[0] for name, each in known.items() if isinstance(each, MeasuredPoint)}
-        fitting = {name: value for name, (value, fits) in answers.items() if fits}
-        assert point.columns["recompute"] == min(fitting, key=lambda name: fitting[name])
-    assert evaluate(settled, {}) == evaluate([point for point in points if isinstance(point, MeasuredPoint)], {})
+    points = [point for count in (64, 8) if isinstance(
+        point := training(recompute="", n_accel=str(count), dp=str(count // 8)), MeasuredPoint)]  # fmt: skip
+    assert len(points) == 2
+    settled = settle(points, {})
+    for point, found in zip(points, settled, strict=True):
+        (alternatives,) = point.open
+        tried = [replace(point, columns={**point.columns, **each}, open=()) for each in alternatives]
+        answers = evaluate(tried, {})
+        fitting = {value: each.columns for each, (value, fits) in zip(tried, answers, strict=True) if fits}
+        assert found.columns == fitting[min(fitting)]
+    assert evaluate(settled, {}) == evaluate(points, {})
 
 
 @pytest.mark.parametrize(

@@ -235,9 +235,12 @@ def totals(work: Mapping[str, float], times: float) -> Outputs:
 @twin
 def training_work(**given: Any) -> Outputs:
     microbatches = given["microbatches"]
-    again = {"none": (), "selective": ("selective",), "full": ("full",)}[chosen(given, "recompute")]
+    again = {"none": {}, "selective": {"selective": 1.0}, "full": {"full": given["recompute_share"]}}
     both = ("forward", "backward")
-    once = of_model(given["place_work"], given, (*both, *again), both)
+    once = of_model(given["place_work"], given, both, both)
+    for name, share in again[chosen(given, "recompute")].items():
+        more = of_model(given["place_work"], given, (name,), ())
+        once = {kind: amount + share * more[kind] for kind, amount in once.items()}
     work = {kind: microbatches * amount for kind, amount in once.items()}
     of, layers = sizes_of(given["place_sizes"]), (given["layers"], given["expert_layers"])
     [layer] = rows_of([mean_layer(given["place_sizes"], *layers)], Sizes._fields)

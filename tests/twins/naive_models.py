@@ -569,17 +569,22 @@ def exposed(compute_s: float, traffic_s: float, share: float, slowdown: float) -
     return traffic_s - hidden + slowdown * hidden
 
 
-def passes(sums: Named, recompute: str, share: float, slowdown: float) -> tuple[float, float, float]:
+def again(given: Named, selective: float, full: float) -> float:
+    """What is repeated in the mean layer: under full recompute in a share of the layers."""
+    return {"none": 0.0, "selective": selective, "full": given["recompute_share"] * full}[chosen(given, "recompute")]
+
+
+def passes(sums: Named, given: Named, share: float, slowdown: float) -> tuple[float, float, float]:
     """Forward, input-gradient and weight-gradient time; recomputation comes before the gradient of the inputs."""
 
     def together(compute: str, network: str) -> float:
         return sums[compute] + exposed(sums[compute], sums[network], share, slowdown)
 
-    again = {"none": 0.0, "selective": sums["selective"], "full": together("full", "network_full")}[recompute]
     forward = max(together("forward", "network_forward"), sums["host_forward"])
-    gradient = together("input_gradient", "network_backward") + again
+    gradient = together("input_gradient", "network_backward")
+    gradient += again(given, sums["selective"], together("full", "network_full"))
     weight = sums["weight_gradient"]
-    launches = sums["host_backward"] + (sums[f"host_{recompute}"] if recompute != "none" else 0.0)
+    launches = sums["host_backward"] + again(given, sums["host_selective"], sums["host_full"])
     return forward, max(gradient, launches - weight), weight
 
 
@@ -587,7 +592,7 @@ def passes(sums: Named, recompute: str, share: float, slowdown: float) -> tuple[
 def layer_times(**given: Any) -> Outputs:
     hiding = given["tensor_overlap"], given["overlap_slowdown"]
     [sums] = rows_of([given["layer_sums"]], Sums._fields)
-    forward, gradient, weight = passes(sums, chosen(given, "recompute"), *hiding)
+    forward, gradient, weight = passes(sums, given, *hiding)
     found = {
         "layer_forward_s": forward,
         "layer_input_gradient_s": gradient,
@@ -595,7 +600,9 @@ def layer_times(**given: Any) -> Outputs:
         "layer_time_s": forward + gradient + weight,
     }
     for end in ("first", "last"):
-        forward, *backward = passes(places(given["place_sums"])[end], "none", *hiding)
+        forward, *backward = passes(
+            places(given["place_sums"])[end], {"recompute": 0.0, "recompute_share": 0.0}, *hiding
+        )
         found |= {f"{end}_forward_s": forward, f"{end}_backward_s": sum(backward)}
     return found
 
@@ -637,12 +644,14 @@ def sharded_layer(**given: Any) -> Outputs:
 
 @twin
 def layer_stored(**given: Any) -> Outputs:
-    """Under full recompute one checkpoint per interval of layers."""
+    """Under full recompute one checkpoint per interval of layers, in those layers to which it applies."""
     [sizes] = rows_of([given["layer_sizes"]], Sizes._fields)
+    share, checkpoint_B = given["recompute_share"], given["checkpoint_B"]
     kept = {
         "none": sizes["stored"],
         "selective": sizes["stored_selective"],
-        "full": given["checkpoint_B"] / min(given["checkpoint_interval"], given["layers_per_stage"]),
+        "full": share * checkpoint_B / min(given["checkpoint_interval"], given["layers_per_stage"])
+        + (1 - share) * sizes["stored"],
     }
     return {"layer_stored_B": kept[chosen(given, "recompute")]}
 
@@ -789,20 +798,20 @@ def training_breakdown(**given: Any) -> Outputs:
     [sums] = rows_of([given["layer_sums"]], Sums._fields)
     recompute = chosen(given, "recompute")
     layers = given["microbatches"] * given["layers_per_stage"]
-    again = {"none": 0.0, "selective": sums["selective"], "full": sums["full"]}[recompute]
     network = sums["network_forward"] + sums["network_backward"]
     beside = {"network_forward": "forward", "network_backward": "input_gradient"}
     if recompute == "full":
-        network += sums["network_full"]
-        beside["network_full"] = "full"
+        network += given["recompute_share"] * sums["network_full"]
     hidden = sum(min(given["tensor_overlap"] * sums[wire], sums[work]) for wire, work in beside.items())
+    if recompute == "full":
+        hidden += given["recompute_share"] * min(given["tensor_overlap"] * sums["network_full"], sums["full"])
     chunks = given["virtual_stages"] if chosen(given, "schedule") == "interleaved" else 1
     found = {f"{name}_time_s": layers * sums[f"bound_{name}"] for name in ("compute", "l2", "memory", "overhead")}
     return found | {
         "network_time_s": layers * network,
         "hidden_network_time_s": layers * hidden,
         "transfer_time_s": given["microbatches"] * chunks * 2 * given["stage_transfer_s"],
-        "recompute_time_s": layers * again,
+        "recompute_time_s": layers * again(given, sums["selective"], sums["full"]),
     }
 
 
@@ -814,9 +823,8 @@ def of_all_chips(given: Named, flops: float) -> float:
 @twin
 def training_hardware_flops(**given: Any) -> Outputs:
     [layer] = rows_of([given["layer_sums"]], Sums._fields)
-    again = {"none": 0.0, "selective": layer["selective_flops"], "full": layer["full_flops"]}
     ends = [places(given["place_sums"])[end] for end in ("first", "last")]
-    flops = given["layers"] * again[chosen(given, "recompute")]
+    flops = given["layers"] * again(given, layer["selective_flops"], layer["full_flops"])
     for count, sums in ((given["layers"], layer), (1, ends[0]), (1, ends[1])):
         flops += count * (sums["forward_flops"] + sums["backward_flops"])
     return {"hardware_flops": of_all_chips(given, flops)}
@@ -984,10 +992,10 @@ def activation_memory(**given: Any) -> Outputs:
         return {"activations_B": 0.0, "working_B": share * max(layer["working"], loss), "in_flight_layers": 0.0}
     here = given["layer_stored_B"] * (1 - given["activation_offload"])
     alive = 0.0
-    if chosen(given, "recompute") == "full":  # the layers of an interval; their checkpoint is there already
-        alive = min(given["checkpoint_interval"], given["layers_per_stage"]) * (
-            layer["stored"] - given["layer_stored_B"]
-        )
+    if chosen(given, "recompute") == "full" and given["recompute_share"]:
+        # the layers of an interval, of which the checkpoint is there already; the mean layer keeps what only some lack
+        lacking = (layer["stored"] - given["layer_stored_B"]) / given["recompute_share"]
+        alive = lacking * min(given["checkpoint_interval"], given["layers_per_stage"])
     if given["activation_offload"]:
         alive = max(alive, 2 * given["layer_stored_B"])
     p, m = int(given["pipeline_parallel"]), int(given["microbatches"])
@@ -1402,6 +1410,7 @@ SPECIAL.update(
         **{f"time_{what}_s": st.floats(1e-4, 1.0) for what in ("to_first_token", "per_output_token")},
         **{f"{what}_offload": st.sampled_from([0.0, 0.0, 0.5, 1.0]) for what in ("weight", "activation", "optimizer")},
         "checkpoint_interval": st.sampled_from([1.0, 2.0, 4.0]),
+        "recompute_share": st.sampled_from([0.0, 0.25, 1.0]),
         "tensor_overlap": SHARES,
         "overlap_slowdown": SHARES,
         "zero_stage": st.integers(0, 3).map(float),

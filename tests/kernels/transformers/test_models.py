@@ -323,6 +323,20 @@ def test_recomputation_takes_time_and_gives_memory() -> None:
         assert np.all((ratio > 1.2) & (ratio <= 4 / 3))
 
 
+@pytest.mark.parametrize("share", [0.0, 0.25, 0.5])
+def test_a_share_of_the_layers_is_recomputed(share: float) -> None:
+    """Time, work and stored activations lie between none (0) and full recompute (1), by the share."""
+    none, some, full = (trained(recompute="full", recompute_share=part) for part in (0.0, share, 1.0))
+    for name in ("recompute_time_s", "hardware_flops"):
+        np.testing.assert_allclose(some[name], (1 - share) * none[name] + share * full[name], rtol=1e-9)
+    np.testing.assert_array_equal(none["iteration_time_s"], trained(recompute="none")["iteration_time_s"])
+    np.testing.assert_array_equal(none["activations_B"], trained(recompute="none")["activations_B"])
+    stored = [evaluate([case | {"recompute": "full", "recompute_share": part} for case in CASES], ("layer_stored_B",))
+              for part in (0.0, share, 1.0)]  # fmt: skip
+    between = (1 - share) * stored[0]["layer_stored_B"] + share * stored[2]["layer_stored_B"]
+    np.testing.assert_allclose(stored[1]["layer_stored_B"], between, rtol=EXACT)
+
+
 def test_utilisation_is_a_share() -> None:
     for recompute in ("none", "selective", "full"):
         found = trained(recompute=recompute)

@@ -87,3 +87,17 @@ def test_a_server_reads_weights_as_it_keeps_them() -> None:
     )
     assert computed >= wide * (1.0 - 1e-9)
     assert narrow < 0.75 * wide
+
+
+def test_inputs_of_narrow_products_are_kept_narrow() -> None:
+    """Llama 3 8B, a layer, by hand: inputs of the four groups of products (hidden, hidden, hidden, 14336 per token);
+    attention keeps queries, keys, values and its result in 16 bits, norms (2) and activation (2 x 14336) inputs."""
+    point = mapped("llama3_8b", microbatch=1.0, sequence_length=8192.0, **GB200)
+    bf16, mxfp8 = evaluate([{**point, "compute_format": name} for name in ("bf16", "mxfp8")], ("layer_stored_B",))[
+        "layer_stored_B"
+    ]
+    hidden, inner, keys, narrow_B = 4096.0, 14336.0, 1024.0, FORMAT_B[FORMATS.index("mxfp8")]
+    shared = 2.0 * (2 * hidden + hidden + 2 * keys + 2 * inner)
+    assert bf16 == pytest.approx(8192.0 * (shared + 2.0 * (3 * hidden + inner)), rel=EXACT)
+    result_B = 2.0 + narrow_B
+    assert mxfp8 == pytest.approx(8192.0 * (shared + narrow_B * (2 * hidden + inner) + result_B * hidden), rel=EXACT)
