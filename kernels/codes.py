@@ -86,7 +86,8 @@ NAMED_FORMATS = ("activation", "weight", "gradient", "cache", "compute")
 CHOICES: dict[str, tuple[str, ...]] = {
     "task": ("training", "inference"),
     "recompute": ("none", "selective", "full"),
-    "context_exchange": ("ring", "all_to_all"),
+    "context_exchange": ("ring", "all_to_all", "all_gather"),
+    "expert_dispatch": ("per_expert", "per_chip"),
     "schedule": SCHEDULES,
     "tensor_communication": ("all_reduce", "p2p_rs_ag", "rs_ag"),
     "tensor_overlap_style": ("none", "ring", "pipe"),

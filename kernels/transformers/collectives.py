@@ -290,6 +290,43 @@ def torus_2d(operation: float, message_B: float, group: Group, half_B: float) ->
 
 
 @compiled
+def distinct(copies: float, places: float) -> float:
+    """Of some equal places, how many are chosen at least once by so many independent choices, on average."""
+    return places * (1.0 - (1.0 - 1.0 / places) ** copies)
+
+
+@compiled
+def dispatched(message_B: float, copies: float, most_nodes: float, group: Group) -> tuple[float, float]:
+    """Bytes that a rank sends along both dimensions, if each of its tokens (`message_B` in all) goes to the ranks of
+    `copies` experts: once to every set in which it has experts (`most_nodes` of them, if not 0), on the rank's own
+    rail, and from there once to every rank that has one.
+
+    >>> dispatched(1.0, 8.0, 0.0, Group(1.0, 2.0, 1.0, 1.0, 0.0, 0.0, 2.0, 2.0, 0.0, 0.0))[0]
+    0.0
+    """
+    inner, outer = group.inner, group.outer
+    sets = distinct(copies, outer)
+    if most_nodes > 0.0:
+        sets = min(sets, most_nodes)
+    near = distinct(copies, inner * outer) * exchange_load(group.inner_kind, inner)
+    return message_B * near, message_B * sets * exchange_load(group.outer_kind, outer)
+
+
+@compiled
+def dispatch_time(
+    message_B: float, copies: float, most_nodes: float, group: Group, launch_s: float, half_B: float
+) -> float:
+    """Seconds in which tokens reach the ranks of their experts, each rank and each set once; the way back, on which
+    results are summed where they split up, takes as long. Both dimensions stream at once."""
+    if group.inner * group.outer <= 1.0 or message_B <= 0.0:
+        return 0.0
+    inner_B, outer_B = dispatched(message_B, copies, most_nodes, group)
+    inner_s = streamed(inner_B, inner_B / max(group.inner - 1.0, 1.0), group.inner_Bps, half_B)
+    outer_s = streamed(outer_B, outer_B / max(group.outer - 1.0, 1.0), group.outer_Bps, half_B)
+    return launch_s + max(inner_s, outer_s) + farthest_s(group)
+
+
+@compiled
 def switched(kind: float, extent: float) -> bool:
     """Whether any two ranks along a dimension can talk at a rank's full rate, whatever the others do."""
     return extent <= 1.0 or kind == SWITCH

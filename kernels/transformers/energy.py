@@ -15,7 +15,7 @@ from kernels.equation import Output, compiled, equation
 from kernels.shared.energy import TOTALS, relative_energy
 from kernels.transformers.attention import TILE, Attention, attention_backward_time, attention_time, score_count
 from kernels.transformers.collectives import ALL_GATHER, ALL_REDUCE, POINT_TO_POINT, REDUCE_SCATTER
-from kernels.transformers.groups import G, Sending, chips_of, sent_J, shard_counts
+from kernels.transformers.groups import G, chips_of, shard_counts
 from kernels.transformers.matmul import Product, gemm_time
 from kernels.transformers.operators import (
     ATTENDING,
@@ -34,6 +34,7 @@ from kernels.transformers.operators import (
 )
 from kernels.transformers.rates import Chip, Precisions, Rates, wide_format
 from kernels.transformers.schedules import Pipeline, chunks_of
+from kernels.transformers.sending import Sending, dispatched_J, sent_J
 from kernels.transformers.stages import (
     IGNORED,
     NOTHING,
@@ -117,6 +118,12 @@ def operator_work(
             continue
         if kind == COLLECTIVE:
             group, operation = traits[i, TRAIT.group], float(traits[i, TRAIT.operation])
+            if d[D.copies] > 0.0:
+                forward[W.network_J] = dispatched_J(sending, group, d[D.message], d[D.copies], d[D.most_nodes])
+                backward[W.network_J] = dispatched_J(
+                    sending, group, d[D.backward_message], d[D.copies], d[D.most_nodes]
+                )
+                continue
             forward[W.network_J] = sent_J(sending, group, operation, d[D.message])
             back = adjoint(operation)
             backward[W.network_J] = sent_J(sending, group, back, d[D.backward_message])

@@ -13,19 +13,17 @@ import numpy as np
 from kernels.codes import FULLY_CONNECTED, GROUPS, MAPPED, MESH, RING
 from kernels.equation import Output, compiled, equation
 from kernels.shared.dimensions import Extents, Links, slowest_outer
-from kernels.shared.energy import carried_J_per_B
 from kernels.shared.network import lay
-from kernels.shared.price import PerRate
 from kernels.transformers.collectives import (
     ALL_GATHER,
     ALL_REDUCE,
-    ALL_TO_ALL,
     BEST,
     IN_NETWORK_REDUCTION,
     LIBRARY,
     REDUCE_SCATTER,
     Group,
     collective_time,
+    dispatch_time,
     own_piece_time,
 )
 
@@ -220,6 +218,13 @@ def group_collective(messaging: Messaging, row: int, operation: float, message_B
     return time
 
 
+@compiled
+def group_dispatch(messaging: Messaging, row: int, message_B: float, copies: float, most_nodes: float) -> float:
+    """Time in which the tokens of a chip reach the members of a group that have their experts."""
+    group_network, _, launch_s, half_B = messaging
+    return dispatch_time(message_B, copies, most_nodes, group_at(group_network, row), launch_s, half_B)
+
+
 # where it lies
 
 
@@ -334,49 +339,3 @@ def group_network(
     chip = alone(dim, links, link_in_network_reduction, attained)
     for row in range(len(group_extents)):
         enter(group_network, row, reaching(chip, group_extents[row, 0], group_extents[row, 1], dim))
-
-
-# the energy of what it sends
-
-
-@equation(
-    Output("group_energy", "J/B", "per group: energy of a sent byte inside and outside the first dimension",
-           (len(G), 2)),
-    source="energy of links and of switch ports, as in the static power of a system",
-)  # fmt: skip
-def group_energy(
-    group_network: np.ndarray, energy: Annotated[PerRate, "{}_energy_J_per_B"], group_energy: np.ndarray
-) -> None:
-    """Every byte crosses one link of the dimension in which it is sent."""
-    for row in range(len(group_network)):
-        group = group_at(group_network, row)
-        group_energy[row, 0] = carried_J_per_B(group.inner_kind, energy.link, energy.link_switch)
-        group_energy[row, 1] = carried_J_per_B(group.outer_kind, energy.outer_link, energy.outer_link_switch)
-
-
-class Sending(NamedTuple):
-    """Where groups lie on the network, and the energy of a byte that they send."""
-
-    group_network: np.ndarray
-    group_energy: np.ndarray
-
-
-@compiled
-def sent_J(sending: Sending, row: int, operation: float, message_B: float) -> float:
-    """Energy of what one chip sends in a collective that moves the fewest bytes: first dimension, then the others.
-
-    Other algorithms send as many bytes or more; which one runs is not told apart here.
-    """
-    group = group_at(sending.group_network, row)
-    inner, outer = group.inner, group.outer
-    near, far = sending.group_energy[row, 0], sending.group_energy[row, 1]
-    if inner * outer <= 1.0 or message_B <= 0.0:
-        return 0.0
-    inside, outside = (inner - 1.0) / inner, (outer - 1.0) / outer
-    if operation == ALL_REDUCE:
-        return 2.0 * message_B * (inside * near + outside / inner * far)
-    if operation == REDUCE_SCATTER or operation == ALL_GATHER:
-        return message_B * (inside * near + outside / inner * far)
-    if operation == ALL_TO_ALL:
-        return message_B * (inside / outer * near + outside * far)
-    return message_B * (far if outer > 1.0 else near)

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import numpy as np
 
-from kernels.codes import REASON
+from kernels.codes import CHOICES, REASON
 from kernels.equation import Output, equation
 from kernels.shared.feasibility import Layout, layout_reason
 from kernels.shared.memories import Capacity, Offloaded, memory_reason
@@ -14,6 +14,9 @@ from kernels.transformers.schedules import Pipeline, in_flight, parameter_copies
 from kernels.transformers.stages import FULL, Recomputation
 from kernels.transformers.sums import FIRST, LAST, Z
 from kernels.transformers.training import Parameters
+
+SWAPPED = CHOICES["context_exchange"].index("all_to_all")
+"""Chips that share a sequence have all tokens of fewer heads."""
 
 
 @equation(
@@ -153,7 +156,7 @@ def model_feasibility(
         reason = REASON.stages_indivisible
     if routed_experts > 0.0 and np.floor(routed_experts / experts) != routed_experts / experts:
         reason = REASON.experts_indivisible
-    sharers = 1.0 + context_exchange * (parallelism.context_parallel - 1.0)
+    sharers = parallelism.context_parallel if context_exchange == SWAPPED else 1.0
     local_heads = heads / parallelism.tensor_parallel / sharers
     reason = REASON.heads_indivisible if np.floor(local_heads) != local_heads else reason
     layout = Layout(chips, linked_chips, parallelism.pipeline_parallel, parallelism.data_parallel, microbatches)

@@ -21,6 +21,7 @@ from kernels.transformers.groups import (
     enter,
     group_at,
     group_collective,
+    group_dispatch,
     messaging_over,
     within_reach,
 )
@@ -28,21 +29,22 @@ from kernels.transformers.matmul import Product, gemm_time
 from kernels.transformers.rates import Chip, Precisions, Rates
 
 Traits = namedtuple("Traits", "type place group operation recompute precision beside beside_pass")
-"""Codes of an operator. `beside` is the operator beside whose backward pass (`beside_pass`: an index into `Times`)
+"""Codes of an operator. `beside` is the operator beside one of whose passes (`beside_pass`: an index into `Times`)
 an asynchronous collective runs, or -1."""
 
 Dims = namedtuple(
     "Dims",
     "count batch m n k weight heads kv_heads head_size value_size causal flops bytes input_gradient_flops "
     "input_gradient_bytes weight_gradient_flops weight_gradient_bytes launches backward_launches message "
-    "backward_message stored working",
+    "backward_message stored working copies most_nodes",
 )
 """Numbers of an operator.
 
 `count` is how often it stands in its place; a product is `batch` times (m x k)(k x n) with `weight` parameters per
 chip (0: both operands are activations); attention has `m` queries, `n` keys, `batch` samples; an elementwise
-operator gives its flops and bytes; a collective its `message` and `backward_message` in bytes. `stored` are the
-bytes kept for the backward pass, `working` those alive only while it runs.
+operator gives its flops and bytes; a collective its `message` and `backward_message` in bytes, and, if it brings each
+token to the chips of its `copies` experts once, how many nodes these are at most (`most_nodes`, 0: all). `stored` are
+the bytes kept for the backward pass, `working` those alive only while it runs.
 """
 
 ONES = ("count", "batch", "m", "n", "k", "heads", "kv_heads", "head_size", "value_size", "launches")
@@ -255,8 +257,12 @@ def time_collective(
     """A collective and its adjoint; the host waits for every member."""
     times, bounds = timed
     group, operation = traits[i, TRAIT.group], float(traits[i, TRAIT.operation])
-    forward_s = group_collective(messaging, group, operation, d[D.message])
-    backward_s = group_collective(messaging, group, adjoint(operation), d[D.backward_message])
+    if d[D.copies] > 0.0:
+        forward_s = group_dispatch(messaging, group, d[D.message], d[D.copies], d[D.most_nodes])
+        backward_s = group_dispatch(messaging, group, d[D.backward_message], d[D.copies], d[D.most_nodes])
+    else:
+        forward_s = group_collective(messaging, group, operation, d[D.message])
+        backward_s = group_collective(messaging, group, adjoint(operation), d[D.backward_message])
     host_s = chips_of(messaging.group_network, group) * member_s
     times[i, TIME.forward], times[i, TIME.input_gradient] = forward_s, backward_s
     times[i, TIME.forward_host] = host_s if forward_s > 0.0 else 0.0

@@ -48,6 +48,15 @@ class Sharded(NamedTuple):
     scatter_s: float
 
 
+class Hiding(NamedTuple):
+    """Shares of the collectives inside layers that compute hides: of those of experts, and of the others; and the
+    compute lost per hidden second."""
+
+    tensor_overlap: float
+    expert_overlap: float
+    overlap_slowdown: float
+
+
 class Recomputation(NamedTuple):
     """What runs again in the backward pass: code of the choice, and the share of a stage's layers to which full
     recompute applies."""
@@ -110,14 +119,28 @@ def with_traffic(device_s: float, traffic_s: float, hidden_share: float, slowdow
 
 
 @compiled
-def pass_times(sums: np.ndarray, again: Recomputation, hidden_share: float, slowdown: float) -> Passes:
+def hidden_s(hiding: Hiding, device_s: float, traffic_s: float, expert_s: float) -> float:
+    """Seconds of the collectives of a pass (of which the experts' are `expert_s`) that its compute hides."""
+    hideable_s = hiding.tensor_overlap * (traffic_s - expert_s) + hiding.expert_overlap * expert_s
+    return min(hideable_s, device_s)
+
+
+@compiled
+def with_collectives(hiding: Hiding, device_s: float, traffic_s: float, expert_s: float) -> float:
+    """Seconds of compute and of the collectives beside it."""
+    hidden = hidden_s(hiding, device_s, traffic_s, expert_s)
+    return device_s + hidden * hiding.overlap_slowdown + traffic_s - hidden
+
+
+@compiled
+def pass_times(sums: np.ndarray, again: Recomputation, hiding: Hiding) -> Passes:
     """Forward, input-gradient (with what is recomputed) and weight-gradient time of one place.
 
     Where the host launches kernels more slowly than the chip runs them, its time counts.
     """
-    forward = with_traffic(sums[S.forward], sums[S.network_forward], hidden_share, slowdown)
-    all_again = with_traffic(sums[S.full], sums[S.network_full], hidden_share, slowdown)
-    gradient = with_traffic(sums[S.input_gradient], sums[S.network_backward], hidden_share, slowdown)
+    forward = with_collectives(hiding, sums[S.forward], sums[S.network_forward], sums[S.expert_forward])
+    all_again = with_collectives(hiding, sums[S.full], sums[S.network_full], sums[S.expert_full])
+    gradient = with_collectives(hiding, sums[S.input_gradient], sums[S.network_backward], sums[S.expert_backward])
     gradient += repeated(again, sums[S.selective], all_again)
     weight = sums[S.weight_gradient]
     host = sums[S.host_backward] + repeated(again, sums[S.host_selective], sums[S.host_full])
@@ -137,17 +160,12 @@ def pass_times(sums: np.ndarray, again: Recomputation, hidden_share: float, slow
     source="sum of the operators, or the host's time to launch them",
 )
 def layer_times(
-    layer_sums: np.ndarray,
-    place_sums: np.ndarray,
-    again: Recomputation,
-    tensor_overlap: float,
-    overlap_slowdown: float,
+    layer_sums: np.ndarray, place_sums: np.ndarray, again: Recomputation, hiding: Hiding
 ) -> tuple[float, float, float, float, float, float, float, float]:
     """Embedding and head are not recomputed."""
-    hidden, slowdown = tensor_overlap, overlap_slowdown
-    layer = pass_times(layer_sums, again, hidden, slowdown)
-    first = pass_times(place_sums[FIRST], NOTHING, hidden, slowdown)
-    last = pass_times(place_sums[LAST], NOTHING, hidden, slowdown)
+    layer = pass_times(layer_sums, again, hiding)
+    first = pass_times(place_sums[FIRST], NOTHING, hiding)
+    last = pass_times(place_sums[LAST], NOTHING, hiding)
     first_back_s = first.input_gradient_s + first.weight_gradient_s
     last_back_s = last.input_gradient_s + last.weight_gradient_s
     forward_s, gradient_s, weight_s = layer

@@ -17,10 +17,12 @@ Sums = namedtuple(
     "forward input_gradient weight_gradient selective full network_forward network_backward network_full "
     "network_tensor host_forward host_backward host_selective host_full forward_flops backward_flops "
     "selective_flops full_flops forward_bytes bound_compute bound_l2 bound_memory bound_overhead "
-    "forward_bound_compute forward_bound_l2 forward_bound_memory forward_bound_overhead",
+    "forward_bound_compute forward_bound_l2 forward_bound_memory forward_bound_overhead "
+    "expert_forward expert_backward expert_full",
 )
 """Columns of `place_sums`: seconds on the chip of each pass without collectives, of what recompute repeats, of the
-collectives, of the host; operations; forward bytes; seconds of all passes and of the forward pass by their limits."""
+collectives, of the host; operations; forward bytes; seconds of all passes and of the forward pass by their limits; of
+the collectives, those of the experts."""
 
 Sizes = namedtuple("Sizes", "weights stored stored_selective working")
 """Columns of `place_sizes`: parameters; bytes stored for the backward pass, and without what selective recompute
@@ -91,7 +93,8 @@ def place_sums(
     calibration_early_stop: float,
     place_sums: np.ndarray,
 ) -> None:
-    """A training pass, or that over a prompt. Asynchronous collectives count by what exceeds the pass beside them."""
+    """A training pass, or that over a prompt. Asynchronous collectives count by what exceeds the pass beside them;
+    those of a ring of context parallelism are so in every software."""
     traits, dims, times, bounds, sums = operator_traits, operator_dims, operator_times, operator_bounds, place_sums
     sums[:] = 0.0
     for i in range(len(traits)):
@@ -106,14 +109,20 @@ def place_sums(
         s[S.host_full] += full * count * times[i, TIME.forward_host]
         forward, backward = count * times[i, TIME.forward], count * times[i, TIME.input_gradient]
         if traits[i, TRAIT.type] == COLLECTIVE:
-            other = traits[i, TRAIT.beside]
-            if calibration_async_tensor > 0.0 and other >= 0:
-                beside = dims[other, D.count] * times[other, traits[i, TRAIT.beside_pass]]
-                backward = max(backward - beside, 0.0)
+            group, other = traits[i, TRAIT.group], traits[i, TRAIT.beside]
+            if other >= 0 and (calibration_async_tensor > 0.0 or group == G.context):
+                step = traits[i, TRAIT.beside_pass]
+                beside = dims[other, D.count] * times[other, step]
+                forward = max(forward - beside, 0.0) if step == TIME.forward else forward
+                backward = max(backward - beside, 0.0) if step != TIME.forward else backward
             s[S.network_forward] += forward
-            s[S.network_tensor] += forward + backward if traits[i, TRAIT.group] == G.tensor else 0.0
+            s[S.network_tensor] += forward + backward if group == G.tensor else 0.0
             s[S.network_backward] += backward
             s[S.network_full] += full * forward
+            if group == G.expert:
+                s[S.expert_forward] += forward
+                s[S.expert_backward] += backward
+                s[S.expert_full] += full * forward
             continue
         weight = count * times[i, TIME.weight_gradient]
         s[S.forward] += forward

@@ -12,10 +12,12 @@ from kernels.transformers.stages import (
     FULL,
     IGNORED,
     OVERLAPPED,
+    Hiding,
     Recomputation,
     Sharded,
     Widths,
     converted_B,
+    hidden_s,
     repeated,
 )
 from kernels.transformers.sums import BREAKDOWN, FIRST, LAST, S
@@ -131,17 +133,18 @@ def training_breakdown(
     layers_per_stage: float,
     layer_sums: np.ndarray,
     again: Recomputation,
-    tensor_overlap: float,
+    hiding: Hiding,
     stage_transfer_s: float,
 ) -> tuple[float, float, float, float, float, float, float, float]:
     """Of a chip of a full stage without embedding or head."""
     n = pipeline.microbatches * layers_per_stage
     network = layer_sums[S.network_forward] + layer_sums[S.network_backward]
-    hidden = min(tensor_overlap * layer_sums[S.network_forward], layer_sums[S.forward])
-    hidden += min(tensor_overlap * layer_sums[S.network_backward], layer_sums[S.input_gradient])
+    sums = layer_sums
+    hidden = hidden_s(hiding, sums[S.forward], sums[S.network_forward], sums[S.expert_forward])
+    hidden += hidden_s(hiding, sums[S.input_gradient], sums[S.network_backward], sums[S.expert_backward])
     if again.recompute == FULL:
         network += again.recompute_share * layer_sums[S.network_full]
-        hidden += again.recompute_share * min(tensor_overlap * layer_sums[S.network_full], layer_sums[S.full])
+        hidden += again.recompute_share * hidden_s(hiding, sums[S.full], sums[S.network_full], sums[S.expert_full])
     return (
         n * layer_sums[S.bound_compute],
         n * layer_sums[S.bound_l2],

@@ -34,7 +34,7 @@ WORDS = {
 }
 """Fields of an operator that are words, and the words allowed; the first is the default."""
 
-BACKWARD_PASSES = ("input_gradient", "weight_gradient")
+PASSES = ("forward", "input_gradient", "weight_gradient")
 """Passes beside which a collective may run."""
 
 DECODING = "decoding"
@@ -145,7 +145,7 @@ def _operator(
 
 def _beside(node: Node) -> tuple[str, str]:
     operator, during = checks.sized(node, "beside", 2, "words; need [operator, pass]")
-    return checks.text(operator, "an operator"), checks.choice(during, "pass", BACKWARD_PASSES)
+    return checks.text(operator, "an operator"), checks.choice(during, "pass", PASSES)
 
 
 def _check_beside(operators: Iterable[Operator], node: Node) -> None:

@@ -34,6 +34,7 @@ CHOICE_DEFAULTS = {
     "task": "training",
     "recompute": "none",
     "context_exchange": "ring",
+    "expert_dispatch": "per_expert",
     "schedule": "one_f_one_b",
     "tensor_communication": "all_reduce",
     "tensor_overlap_style": "none",

@@ -58,6 +58,8 @@ SHORT_OF_ALL: Range = (1e-12, 0.99)
 """Shares that leave something."""
 RATIO: Range = (1e-6, 1e6)
 """One number over another of its kind."""
+IMBALANCE: Range = (1.0, 1e6)
+"""The largest of some numbers over their mean."""
 OVERHEAD: Range = (1.0, 100.0)
 """All over the useful part of it."""
 FACTOR: Range = (1e-2, 1e2)

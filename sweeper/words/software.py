@@ -31,6 +31,7 @@ CALIBRATION = vocabulary(
     attention_rows=Attribute("", "rows that a tile of attention costs at least", 64.0, ARRAY),
     append_efficiency=fraction("share of memory bandwidth of writing the cache; 0: free"),
     query_conversion=free("B", "traffic per query element of converting it", limits=PER_NUMBER_B),
+    expert_launches=free("", "kernels launched for each local expert and product; 0: one for all", limits=RATIO),
     kept_gathers=fraction("1 if gathered inputs are kept for the backward pass"),
     early_stop=fraction("1 if recomputation skips a layer's last product"),
     loss_traffic=free("B", "traffic per logit of the loss, both passes", 24.0, limits=PER_NUMBER_B),

@@ -33,6 +33,7 @@ from tests.twins.naive_models import (
     rows_of,
     shards_of,
     sizes_of,
+    spread,
     tables,
 )
 
@@ -103,6 +104,16 @@ def carried(given: Mapping[str, Any], group: str, operation: str, message_B: flo
     return message_B * (near if outer == 1 else far)
 
 
+def spread_J(given: Mapping[str, Any], name: str, op: Named, prefix: str) -> float:
+    """Energy of tokens that go once to every node, and then to every chip, that has some of their experts."""
+    network = groups(given["group_network"])[name]
+    if network["inner"] * network["outer"] == 1:
+        return 0.0
+    near, far = dict(zip(Groups._fields, given["group_energy"], strict=True))[name]
+    sent = spread(network, op, op[f"{prefix}message"])
+    return sent["inner"][0] * near + sent["outer"][0] * far
+
+
 def through_cache(m: float, n: float, k: float, widths: tuple[float, float, float]) -> float:
     """Every tile of outputs fetches its rows and its columns."""
     rows, columns = -(-int(m) // TILE[0]), -(-int(n) // TILE[1])
@@ -169,6 +180,8 @@ def of_operator(op: Named, given: Named) -> tuple[list[Any], list[Any]]:
         return of_attention(op, given)
     if kind == "collective":
         group, operation = GROUPS[op["group"]], OPERATIONS[op["operation"]]
+        if op["copies"]:
+            return [0.0] * 3 + [spread_J(given, group, op, "")], [0.0] * 3 + [spread_J(given, group, op, "backward_")]
         forth = carried(given, group, operation, op["message"])
         return [0.0] * 3 + [forth], [0.0] * 3 + [
             carried(given, group, ADJOINT.get(operation, operation), op["backward_message"])

@@ -112,6 +112,33 @@ def collective(group: Named, operation: str, given: Mapping[str, Any], message_B
     return min(tried) + copy_s
 
 
+def spread(group: Named, op: Named, message_B: float) -> dict[str, tuple[float, int]]:
+    """Bytes that a chip sends inside its node and to others, and hops to the farthest: each token goes once to every
+    node that has some of its experts, and there once to every chip that has some. The chance that a place is none of
+    the independent choices is (1 - 1 / places) ** choices."""
+    extents = {side: int(group[side]) for side in ("inner", "outer")}
+    chips, nodes = (n - n * (1 - 1 / n) ** op["copies"] for n in (math.prod(extents.values()), extents["outer"]))
+    tokens = {"inner": chips, "outer": min(nodes, op["most_nodes"] or nodes)}
+    found = {}
+    for side, extent in extents.items():
+        # of an even exchange, each of the others gets an equal part
+        load, links, far = naive_collectives.exchange(DIMENSION_KINDS[int(group[f"{side}_kind"])], extent)
+        found[side] = (message_B * tokens[side] * load * links / extent, far)
+    return found
+
+
+def dispatch(group: Named, given: Named, op: Named, message_B: float) -> float:
+    """Both ways at once."""
+    if group["inner"] * group["outer"] == 1 or not message_B:
+        return 0.0
+    seconds, hops = [], 0.0
+    for side, (sent_B, far) in spread(group, op, message_B).items():
+        piece_B, rate = sent_B / max(group[side] - 1, 1), group[f"{side}_Bps"]
+        seconds.append(naive_collectives.seconds(sent_B, piece_B, rate, given["calibration_half_message_B"]))
+        hops += far * group[f"{side}_latency_s"]
+    return given["calibration_collective_launch_s"] + max(seconds) + hops
+
+
 # operators
 
 
@@ -261,6 +288,8 @@ def of_collective(op: Named, given: Named, network: Mapping[str, Named]) -> Pass
         collective(group, operation, given, op["message"]),
         collective(group, ADJOINT.get(operation, operation), given, op["backward_message"]),
     )
+    if op["copies"]:
+        seconds = (dispatch(group, given, op, op["message"]), dispatch(group, given, op, op["backward_message"]))
     members = group["inner"] * group["outer"]
     host = [given["calibration_collective_host_s"] * members if time else 0.0 for time in seconds]
     wire = frozenset({BOUNDS.index("network")})
@@ -373,15 +402,19 @@ def summed(given: Named, prefix: str, dims: str, asynchronous: bool, early_stop:
         add["host_full"] += total["forward_host"] if again else 0.0
         add["host_selective"] += total["forward_host"] if repeat == "selective" else 0.0
         if OPERATOR_TYPES[op["type"]] == "collective":
-            exposed = total["input_gradient"]
-            if asynchronous and op["beside"] >= 0:
-                other = operators[op["beside"]]["count"] * times[op["beside"]][TimeColumns._fields[op["beside_pass"]]]
-                exposed = exposed - other if exposed > other else 0.0
-            add["network_forward"] += total["forward"]
-            add["network_backward"] += exposed
-            add["network_full"] += total["forward"] if again else 0.0
+            visible = {"forward": total["forward"], "input_gradient": total["input_gradient"]}
+            if op["beside"] >= 0 and (asynchronous or GROUPS[op["group"]] == "context"):
+                during = TimeColumns._fields[op["beside_pass"]]
+                other = operators[op["beside"]]["count"] * times[op["beside"]][during]
+                name = "forward" if during == "forward" else "input_gradient"
+                visible[name] = visible[name] - other if visible[name] > other else 0.0
+            kinds = ["network", "expert"] if GROUPS[op["group"]] == "expert" else ["network"]
+            for kind in kinds:
+                add[f"{kind}_forward"] += visible["forward"]
+                add[f"{kind}_backward"] += visible["input_gradient"]
+                add[f"{kind}_full"] += visible["forward"] if again else 0.0
             if GROUPS[op["group"]] == "tensor":
-                add["network_tensor"] += total["forward"] + exposed
+                add["network_tensor"] += sum(visible.values())
             continue
         passes = ("forward", "input_gradient", "weight_gradient")
         for name in (*passes, "forward_flops", "backward_flops"):
@@ -574,15 +607,23 @@ def again(given: Named, selective: float, full: float) -> float:
     return {"none": 0.0, "selective": selective, "full": given["recompute_share"] * full}[chosen(given, "recompute")]
 
 
-def passes(sums: Named, given: Named, share: float, slowdown: float) -> tuple[float, float, float]:
+def hidden(sums: Named, given: Named, compute: str, kind: str) -> float:
+    """Seconds of collectives that compute hides: a share of those of experts, another of the rest."""
+    experts = sums[f"expert_{kind}"]
+    rest = sums[f"network_{kind}"] - experts
+    return min(given["tensor_overlap"] * rest + given["expert_overlap"] * experts, sums[compute])
+
+
+def passes(sums: Named, given: Named) -> tuple[float, float, float]:
     """Forward, input-gradient and weight-gradient time; recomputation comes before the gradient of the inputs."""
 
-    def together(compute: str, network: str) -> float:
-        return sums[compute] + exposed(sums[compute], sums[network], share, slowdown)
+    def together(compute: str, kind: str) -> float:
+        away = hidden(sums, given, compute, kind)
+        return sums[compute] + sums[f"network_{kind}"] - away + given["overlap_slowdown"] * away
 
-    forward = max(together("forward", "network_forward"), sums["host_forward"])
-    gradient = together("input_gradient", "network_backward")
-    gradient += again(given, sums["selective"], together("full", "network_full"))
+    forward = max(together("forward", "forward"), sums["host_forward"])
+    gradient = together("input_gradient", "backward")
+    gradient += again(given, sums["selective"], together("full", "full"))
     weight = sums["weight_gradient"]
     launches = sums["host_backward"] + again(given, sums["host_selective"], sums["host_full"])
     return forward, max(gradient, launches - weight), weight
@@ -590,9 +631,8 @@ def passes(sums: Named, given: Named, share: float, slowdown: float) -> tuple[fl
 
 @twin
 def layer_times(**given: Any) -> Outputs:
-    hiding = given["tensor_overlap"], given["overlap_slowdown"]
     [sums] = rows_of([given["layer_sums"]], Sums._fields)
-    forward, gradient, weight = passes(sums, given, *hiding)
+    forward, gradient, weight = passes(sums, given)
     found = {
         "layer_forward_s": forward,
         "layer_input_gradient_s": gradient,
@@ -600,9 +640,7 @@ def layer_times(**given: Any) -> Outputs:
         "layer_time_s": forward + gradient + weight,
     }
     for end in ("first", "last"):
-        forward, *backward = passes(
-            places(given["place_sums"])[end], {"recompute": 0.0, "recompute_share": 0.0}, *hiding
-        )
+        forward, *backward = passes(places(given["place_sums"])[end], {**given, "recompute": 0.0})
         found |= {f"{end}_forward_s": forward, f"{end}_backward_s": sum(backward)}
     return found
 
@@ -799,17 +837,15 @@ def training_breakdown(**given: Any) -> Outputs:
     recompute = chosen(given, "recompute")
     layers = given["microbatches"] * given["layers_per_stage"]
     network = sums["network_forward"] + sums["network_backward"]
-    beside = {"network_forward": "forward", "network_backward": "input_gradient"}
+    away = hidden(sums, given, "forward", "forward") + hidden(sums, given, "input_gradient", "backward")
     if recompute == "full":
         network += given["recompute_share"] * sums["network_full"]
-    hidden = sum(min(given["tensor_overlap"] * sums[wire], sums[work]) for wire, work in beside.items())
-    if recompute == "full":
-        hidden += given["recompute_share"] * min(given["tensor_overlap"] * sums["network_full"], sums["full"])
+        away += given["recompute_share"] * hidden(sums, given, "full", "full")
     chunks = given["virtual_stages"] if chosen(given, "schedule") == "interleaved" else 1
     found = {f"{name}_time_s": layers * sums[f"bound_{name}"] for name in ("compute", "l2", "memory", "overhead")}
     return found | {
         "network_time_s": layers * network,
-        "hidden_network_time_s": layers * hidden,
+        "hidden_network_time_s": layers * away,
         "transfer_time_s": given["microbatches"] * chunks * 2 * given["stage_transfer_s"],
         "recompute_time_s": layers * again(given, sums["selective"], sums["full"]),
     }
@@ -1188,6 +1224,7 @@ def operators(draw: st.DrawFn, count: int) -> tuple[list[int], list[float]]:
         number |= {f"{p}{what}": draw(RANGES[u]) for p in passes for what, u in (("flops", "flop"), ("bytes", "B"))}
     else:
         number |= {"message": draw(MESSAGES), "backward_message": draw(MESSAGES)}
+        number |= {"copies": draw(st.sampled_from([0.0, 0.0, 1.0, 8.0])), "most_nodes": draw(st.integers(0, 4)) * 1.0}
     word = {
         "type": OPERATOR_TYPES.index(kind),
         "place": draw(st.integers(0, len(PLACES) - 1)),
@@ -1196,7 +1233,7 @@ def operators(draw: st.DrawFn, count: int) -> tuple[list[int], list[float]]:
         "recompute": draw(st.integers(0, len(RECOMPUTE_CLASSES) - 1)),
         "precision": draw(st.integers(0, len(PRECISIONS) - 1)),
         "beside": draw(st.integers(-1, count - 1)),
-        "beside_pass": draw(st.sampled_from([TIME.input_gradient, TIME.weight_gradient])),
+        "beside_pass": draw(st.sampled_from([TIME.forward, TIME.input_gradient, TIME.weight_gradient])),
     }
     return [word[name] for name in Traits._fields], [number[name] for name in Dims._fields]
 
@@ -1245,7 +1282,7 @@ def mappings(draw: st.DrawFn) -> dict[str, float]:
     divisors = st.sampled_from([d for d in range(1, left + 1) if left % d == 0])
     found |= {"expert_parallel": draw(divisors) if draw(st.integers(0, 9)) else 2 * left}
     found |= {"shard_group": draw(st.just(0) | divisors), "chips": chips}
-    found |= {f"dim_{axis}": dim for axis, dim in zip("xyz", dims)} | {"context_exchange": draw(st.integers(0, 1))}
+    found |= {f"dim_{axis}": dim for axis, dim in zip("xyz", dims)} | {"context_exchange": draw(st.integers(0, 2))}
     kinds = st.integers(1, len(DIMENSION_KINDS) - 1)
     found |= {f"topology_kind_{axis}": draw(kinds) for axis in "xyz"}
     return {name: float(value) for name, value in found.items()}
