@@ -26,6 +26,10 @@ from kernels.transformers.rates import Chip, Rates
 TILE = 128.0
 """Query rows of a tile, and keys of a block, where on-chip memory allows (FlashAttention-2 and -3, head size 128)."""
 
+SCORES_SHARE = 0.25
+"""Share of a core's memory for the scores of a tile. Cores with megabytes, as matrix units of TPUs, take tiles twice,
+four times, ... as large (splash attention in JAX: blocks of 512 and more); the fastest of these is kept."""
+
 STEP = 16.0
 """Granularity of tiles: the inner extent of one matrix instruction."""
 
@@ -59,9 +63,15 @@ SUM_B = 4.0
 
 
 @compiled
-def tile_extent(row_B: float, room_B: float) -> float:
+def tile_extent(tile: float, row_B: float, room_B: float) -> float:
     """Largest number of rows of `row_B` bytes that fit into `room_B`, in steps, between one step and a full tile."""
-    return min(TILE, max(STEP, STEP * np.floor(room_B / (STEP * row_B))))
+    return min(tile, max(STEP, STEP * np.floor(room_B / (STEP * row_B))))
+
+
+@compiled
+def larger_fits(tile: float, core_sram_B: float) -> bool:
+    """Whether a core has room for the scores of a tile of twice the rows and keys."""
+    return 4.0 * tile * tile * SUM_B <= SCORES_SHARE * core_sram_B
 
 
 @compiled
@@ -102,19 +112,15 @@ class Attention(NamedTuple):
 
 
 @compiled
-def attention_time(
-    attention: Attention, rates: Rates, chip: Chip, least_rows: float
-) -> tuple[float, float, float, float]:
-    """Compute and memory seconds, memory bytes and arithmetic operations of one forward attention.
-
-    The kernel takes the longer of the two times. A tile costs as much as `least_rows` rows even if it has fewer
-    (FlashAttention-2: 4 warps of 16, FlashAttention-3: 128).
-    """
+def tiled_time(
+    attention: Attention, rates: Rates, chip: Chip, least_rows: float, tile: float
+) -> tuple[float, float, float]:
+    """Compute and memory seconds and memory bytes of one forward attention in tiles of one size."""
     batch, heads, kv_heads, queries, context, head_size, value_size, causal, element_B, kv_B = attention
     cores, core_sram_B, memory_Bps = chip.cores, chip.core_sram_B, rates.attainable_memory_Bps
     group = heads / kv_heads
-    rows = tile_extent(head_size * element_B, core_sram_B / 2.0)
-    keys = tile_extent(BUFFERS * (head_size + value_size) * kv_B, core_sram_B / 2.0)
+    rows = tile_extent(tile, head_size * element_B, core_sram_B / 2.0)
+    keys = tile_extent(tile, BUFFERS * (head_size + value_size) * kv_B, core_sram_B / 2.0)
     row_tiles = np.ceil(queries * group / rows)
     tiles = batch * kv_heads * row_tiles
     blocks = np.ceil(context / keys)
@@ -146,14 +152,32 @@ def attention_time(
         if max(split_s, split_memory_s) < max(compute_s, memory_s):
             compute_s, memory_s = split_s, split_memory_s
         parts *= 2.0
-
-    flops = 2.0 * batch * heads * score_count(queries, context, causal) * (head_size + value_size)
-    return compute_s, memory_s, memory_B, flops
+    return compute_s, memory_s, memory_B
 
 
 @compiled
-def attention_backward_time(attention: Attention, rates: Rates, chip: Chip) -> tuple[float, float, float, float]:
-    """Compute and memory seconds, memory bytes and arithmetic operations of one backward attention.
+def attention_time(
+    attention: Attention, rates: Rates, chip: Chip, least_rows: float
+) -> tuple[float, float, float, float]:
+    """Compute and memory seconds, memory bytes and arithmetic operations of one forward attention.
+
+    The kernel takes the longer of the two times. A tile costs as much as `least_rows` rows even if it has fewer
+    (FlashAttention-2: 4 warps of 16, FlashAttention-3: 128).
+    """
+    tile = TILE
+    best = tiled_time(attention, rates, chip, least_rows, tile)
+    while larger_fits(tile, chip.core_sram_B):
+        tile *= 2.0
+        found = tiled_time(attention, rates, chip, least_rows, tile)
+        best = found if max(found[0], found[1]) < max(best[0], best[1]) else best
+    scores = score_count(attention.queries, attention.context, attention.causal)
+    flops = 2.0 * attention.batch * attention.heads * scores * (attention.head_size + attention.value_size)
+    return best[0], best[1], best[2], flops
+
+
+@compiled
+def tiled_backward_time(attention: Attention, rates: Rates, chip: Chip, tile: float) -> tuple[float, float, float]:
+    """Compute and memory seconds and memory bytes of one backward attention in tiles of one size.
 
     A core keeps a block of keys and values and streams query tiles past it. Five products per score instead of two:
     scores again, and the gradients of scores, values, keys and queries. Softmax takes two operations per score at the
@@ -162,8 +186,8 @@ def attention_backward_time(attention: Attention, rates: Rates, chip: Chip) -> t
     """
     batch, heads, kv_heads, queries, context, head_size, value_size, causal, element_B, kv_B = attention
     cores, core_sram_B, memory_Bps = chip.cores, chip.core_sram_B, rates.attainable_memory_Bps
-    rows = tile_extent(BUFFERS * (head_size + value_size) * element_B, core_sram_B / 2.0)
-    keys = tile_extent((head_size + value_size) * kv_B, core_sram_B / 2.0)
+    rows = tile_extent(tile, BUFFERS * (head_size + value_size) * element_B, core_sram_B / 2.0)
+    keys = tile_extent(tile, (head_size + value_size) * kv_B, core_sram_B / 2.0)
     key_blocks = np.ceil(context / keys)
     tiles = batch * heads * key_blocks
     steps = np.ceil(queries / rows)
@@ -184,6 +208,18 @@ def attention_backward_time(attention: Attention, rates: Rates, chip: Chip) -> t
     kv_total_B = batch * kv_heads * context * (head_size + value_size) * kv_B
     memory_B = own_B * (1.0 + reads) + sums_B + 2.0 * kv_total_B
     memory_s = FILL_S + memory_B / (memory_Bps / cores * min(cores, SHARE * tiles))
+    return compute_s, memory_s, memory_B
 
-    flops = batch * heads * scores * per_score
-    return compute_s, memory_s, memory_B, flops
+
+@compiled
+def attention_backward_time(attention: Attention, rates: Rates, chip: Chip) -> tuple[float, float, float, float]:
+    """Compute and memory seconds, memory bytes and arithmetic operations of one backward attention."""
+    tile = TILE
+    best = tiled_backward_time(attention, rates, chip, tile)
+    while larger_fits(tile, chip.core_sram_B):
+        tile *= 2.0
+        found = tiled_backward_time(attention, rates, chip, tile)
+        best = found if max(found[0], found[1]) < max(best[0], best[1]) else best
+    scores = score_count(attention.queries, attention.context, attention.causal)
+    per_score = 2.0 * (3.0 * attention.head_size + 2.0 * attention.value_size)
+    return best[0], best[1], best[2], attention.batch * attention.heads * scores * per_score

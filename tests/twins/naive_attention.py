@@ -4,6 +4,7 @@ Scores are counted pair by pair, extents found by trying them, makespans by hand
 """
 
 import math
+from collections.abc import Callable
 
 TILE, STEP, LEAST_ROWS, BUFFERS, SUM_B = 128, 16, 64, 2, 4
 FILL_S, JOIN_S, PART_S = 3e-6, 2e-6, 5e-8
@@ -12,9 +13,15 @@ HIDDEN, TAIL, SHARE = 0.5, 0.25, 2.0
 Result = tuple[float, float, float, float]
 
 
-def fitting(row_B: float, room_B: float) -> int:
+def fitting(tile: int, row_B: float, room_B: float) -> int:
     """Try extents from the largest down."""
-    return next((n for n in range(TILE, STEP, -STEP) if n * row_B <= room_B), STEP)
+    return next((n for n in range(tile, STEP, -STEP) if n * row_B <= room_B), STEP)
+
+
+def fastest(by_tile: Callable[[int], tuple[float, float, float]], core_sram_B: float) -> tuple[float, float, float]:
+    """Of tiles of 128, 256, ... rows and keys whose scores in 32 bits take a quarter of a core's memory."""
+    sizes = [TILE, *(TILE * 2**i for i in range(1, 20) if (TILE * 2**i) ** 2 * SUM_B <= core_sram_B / 4)]
+    return min(map(by_tile, sizes), key=lambda found: max(found[:2]))
 
 
 def pairs(queries: int, context: int, causal: bool) -> int:
@@ -42,10 +49,22 @@ def attention_time(
     element_B: float, kv_B: float, peak_flops: float, exponentials_per_s: float, memory_Bps: float, cores: int,
     core_sram_B: float, least_rows: int = LEAST_ROWS,
 ) -> Result:  # fmt: skip
-    width, masked = head_size + value_size, causal > 0
+    masked = causal > 0
+    shape = (batch, heads, kv_heads, queries, context, head_size, value_size, masked, element_B, kv_B)
+    chip = (peak_flops, exponentials_per_s, memory_Bps, cores, core_sram_B)
+    found = fastest(lambda tile: forward_in_tiles(tile, least_rows, *shape, *chip), core_sram_B)
+    return (*found, 2.0 * batch * heads * pairs(queries, context, masked) * (head_size + value_size))
+
+
+def forward_in_tiles(
+    tile: int, least_rows: int, batch: int, heads: int, kv_heads: int, queries: int, context: int, head_size: int,
+    value_size: int, masked: bool, element_B: float, kv_B: float, peak_flops: float, exponentials_per_s: float,
+    memory_Bps: float, cores: int, core_sram_B: float,
+) -> tuple[float, float, float]:  # fmt: skip
+    width = head_size + value_size
     group = heads // kv_heads
-    rows = fitting(head_size * element_B, core_sram_B / 2)
-    keys = fitting(BUFFERS * width * kv_B, core_sram_B / 2)
+    rows = fitting(tile, head_size * element_B, core_sram_B / 2)
+    keys = fitting(tile, BUFFERS * width * kv_B, core_sram_B / 2)
     stacked = queries * group
     row_tiles = -(-stacked // rows)
     tiles = batch * kv_heads * row_tiles
@@ -71,8 +90,7 @@ def attention_time(
             numbers.append(
                 (FILL_S + math.ceil(blocks / parts) * block_s + join_s, FILL_S + moved_B / drawn_Bps + join_s)
             )
-    compute_s, memory_s = min(numbers, key=max)
-    return compute_s, memory_s, moved_B, 2.0 * batch * heads * pairs(queries, context, masked) * width
+    return (*min(numbers, key=max), moved_B)
 
 
 def attention_backward_time(
@@ -80,13 +98,25 @@ def attention_backward_time(
     element_B: float, kv_B: float, peak_flops: float, exponentials_per_s: float, memory_Bps: float, cores: int,
     core_sram_B: float,
 ) -> Result:  # fmt: skip
-    width, masked = head_size + value_size, causal > 0
-    rows = fitting(BUFFERS * width * element_B, core_sram_B / 2)
-    keys = fitting(width * kv_B, core_sram_B / 2)
+    masked = causal > 0
+    scores, products = pairs(queries, context, masked), (head_size, value_size, value_size, head_size, head_size)
+    shape = (batch, heads, kv_heads, queries, context, head_size, value_size, masked, element_B, kv_B)
+    chip = (peak_flops, exponentials_per_s, memory_Bps, cores, core_sram_B)
+    found = fastest(lambda tile: backward_in_tiles(tile, scores, products, *shape, *chip), core_sram_B)
+    return (*found, 2.0 * batch * heads * scores * sum(products))
+
+
+def backward_in_tiles(
+    extent: int, scores: int, products: tuple[int, ...], batch: int, heads: int, kv_heads: int, queries: int,
+    context: int, head_size: int, value_size: int, masked: bool, element_B: float, kv_B: float, peak_flops: float,
+    exponentials_per_s: float, memory_Bps: float, cores: int, core_sram_B: float,
+) -> tuple[float, float, float]:  # fmt: skip
+    """Products of a score: S, dP, dV, dQ, dK."""
+    width = head_size + value_size
+    rows = fitting(extent, BUFFERS * width * element_B, core_sram_B / 2)
+    keys = fitting(extent, width * kv_B, core_sram_B / 2)
     key_blocks, steps = -(-context // keys), -(-queries // rows)
     tiles = batch * heads * key_blocks
-    scores = pairs(queries, context, masked)
-    products = (head_size, value_size, value_size, head_size, head_size)  # S, dP, dV, dQ, dK
     tile = rows * keys
     alone_s = block_seconds(2 * sum(products) * tile / (peak_flops / cores), 2 * tile / (exponentials_per_s / cores))
     step_s = alone_s + rows * head_size * SUM_B / (SHARE * memory_Bps / cores)
@@ -102,4 +132,4 @@ def attention_backward_time(
     kv_B_all = batch * kv_heads * context * width * kv_B
     moved_B = read_B + written_B + 2 * one * head_size * SUM_B + 2 * kv_B_all
     memory_s = FILL_S + moved_B / min(memory_Bps, SHARE * memory_Bps * tiles / cores)
-    return compute_s, memory_s, moved_B, 2.0 * batch * heads * scores * sum(products)
+    return compute_s, memory_s, moved_B
