@@ -22,8 +22,8 @@ Sums = namedtuple(
 """Columns of `place_sums`: seconds on the chip of each pass without collectives, of what recompute repeats, of the
 collectives, of the host; operations; forward bytes; seconds of all passes and of the forward pass by their limits."""
 
-Sizes = namedtuple("Sizes", "weights stored stored_selective working")
-"""Columns of `place_sizes`: parameters; bytes stored for the backward pass, and without what selective recompute
+Sizes = namedtuple("Sizes", "weights stored stored_selective working trained")
+"""Columns of `place_sizes`: parameters, and those of them that are trained (the last); bytes stored for the backward pass, and without what selective recompute
 repeats; bytes alive only while an operator runs."""
 
 S = Sums(*range(len(Sums._fields)))
@@ -76,6 +76,7 @@ def place_sizes(operator_traits: np.ndarray, operator_dims: np.ndarray, place_si
         sizes[at, Z.stored] += count * dims[i, D.stored]
         sizes[at, Z.stored_selective] += 0.0 if repeated else count * dims[i, D.stored]
         sizes[at, Z.working] += count * dims[i, D.working]
+        sizes[at, Z.trained] += count * dims[i, D.weight] * dims[i, D.trained]
 
 
 @equation(
