@@ -23,8 +23,8 @@ Sums = namedtuple(
 collectives, of the host; operations; forward bytes; seconds of all passes and of the forward pass by their limits."""
 
 Sizes = namedtuple("Sizes", "weights stored stored_selective working trained")
-"""Columns of `place_sizes`: parameters, and those of them that are trained (the last); bytes stored for the backward pass, and without what selective recompute
-repeats; bytes alive only while an operator runs."""
+"""Columns of `place_sizes`: parameters; bytes stored for the backward pass, and without what selective recompute
+repeats; bytes alive only while an operator runs; parameters that are trained."""
 
 S = Sums(*range(len(Sums._fields)))
 Z = Sizes(*range(len(Sizes._fields)))

@@ -34,7 +34,7 @@ def gradient_messages(
     pipeline_parallel: float,
     tied_B: float,
 ) -> tuple[float, float, float]:
-    """Under ZeRO stage 3 only shard groups are left to reduce. Frozen weights have no gradients and stay as they are."""
+    """Under ZeRO stage 3 only shard groups are left to reduce. Frozen weights have no gradients, and do not change."""
     reduce, gather, shared = 0.0, 0.0, 0.0
     if zero_stage >= 3.0:
         part_B = parameters.dense / chips_of(messaging.group_network, G.shard) * widths.reduce_B

@@ -38,7 +38,7 @@ BACKWARD_PASSES = ("input_gradient", "weight_gradient")
 """Passes beside which a collective may run."""
 
 TRAINED = "trained"
-"""Field of an operator that is the definition of this name, if the table has one, where the operator does not say it."""
+"""Field of an operator that is the definition of this name where the operator does not say it and the table has one."""
 
 DECODING = "decoding"
 """Symbol that is 1 when the table is evaluated for one generated token, 0 for a training or prefill pass."""

@@ -57,7 +57,10 @@ TABLE_SCALARS = {
     "cache_B_per_layer": ("B", "keys and values that a layer keeps on one chip, for all samples"),
     "reduce_B": ("B", "bytes of a gradient when replicas reduce it"),
     "model_flops_per_token": ("flop", "operations of the forward pass per token, causal attention counted as causal"),
-    "gradient_share": ("", "operations of the backward pass over twice those of the forward pass; 1 if all weights learn"),
+    "gradient_share": (
+        "",
+        "operations of the backward pass over twice those of the forward pass; 1: all weights learn",
+    ),
     "parameters": ("", "parameters of the whole model"),
     "active_parameters": ("", "parameters that a token meets"),
 }

@@ -15,7 +15,6 @@ from kernels.codes import DIMENSION_KINDS, FORMAT_B, GROUPS, OPERATIONS, OPERATO
 from kernels.transformers.energy import PASSES, Work
 from kernels.transformers.groups import Groups
 from kernels.transformers.operators import PRECISIONS
-from kernels.transformers.sums import Sizes
 from tests.twins import naive_attention
 from tests.twins.naive import FOR_EQUATION, RANGES, SPECIAL, Outputs, twin
 from tests.twins.naive_models import (
@@ -25,12 +24,10 @@ from tests.twins.naive_models import (
     Named,
     chosen,
     groups,
-    mean_layer,
     narrowed,
     operand_widths,
     operator_table,
     product,
-    rows_of,
     shards_of,
     sizes_of,
     tables,

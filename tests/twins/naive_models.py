@@ -1079,7 +1079,9 @@ def model_feasibility(**given: float) -> Outputs:
 def model_work(**given: float) -> Outputs:
     serves = chosen(given, "task") == "inference"
     generated = given["output_length"] - 1 if serves else 0
-    work = given["tokens_per_sample"] * given["model_flops_per_token"] * (1 if serves else 1 + 2 * given["gradient_share"])
+    work = (
+        given["tokens_per_sample"] * given["model_flops_per_token"] * (1 if serves else 1 + 2 * given["gradient_share"])
+    )
     return {
         "work_flops": given["batch_size"] * (work + generated * given["model_flops_per_output_token"]),
         "batch": given["batch_size"],
