@@ -137,11 +137,12 @@ def operator_work(
             each = linear if precision == LINEAR else attending if precision == ATTENDING else wide
             first_B, second_B, third_B = conversions_B(d, precision, formats, calibration_quantisation_B)
             forward[W.flops] = 2.0 * d[D.batch] * d[D.m] * d[D.n] * d[D.k] * each
-            backward[W.flops] = 2.0 * forward[W.flops]
+            trained = d[D.trained] if d[D.weight] > 0.0 else 1.0
+            backward[W.flops] = (1.0 + trained) * forward[W.flops]
             forward[W.l2_B] += first_B
             forward[W.memory_B] += first_B
-            backward[W.l2_B] = input_l2_B + weight_l2_B + second_B + third_B
-            backward[W.memory_B] = input_B + weight_B + second_B + third_B
+            backward[W.l2_B] = input_l2_B + trained * weight_l2_B + second_B + trained * third_B
+            backward[W.memory_B] = input_B + trained * weight_B + second_B + trained * third_B
         elif kind == ATTENTION:
             shape = attention_of(d, formats)
             _, _, forward[W.memory_B], flops = attention_time(shape, rates, chip, calibration_attention_rows)
@@ -151,10 +152,15 @@ def operator_work(
             forward[W.flops], forward[W.l2_B] = flops * attending, l2_B
             backward[W.flops], backward[W.l2_B] = back_flops * attending, l2_B * back_flops / flops
         else:
-            forward[W.flops] = VECTOR * d[D.flops]
+            precision, trained = traits[i, TRAIT.precision], d[D.trained]
+            each = linear if precision == LINEAR else attending if precision == ATTENDING else wide
+            products = d[D.matrix_flops] * each
+            forward[W.flops] = VECTOR * d[D.flops] + products
             forward[W.l2_B] = forward[W.memory_B] = d[D.bytes]
-            backward[W.flops] = VECTOR * (d[D.input_gradient_flops] + d[D.weight_gradient_flops])
-            backward[W.l2_B] = backward[W.memory_B] = d[D.input_gradient_bytes] + d[D.weight_gradient_bytes]
+            backward[W.flops] = VECTOR * (d[D.input_gradient_flops] + trained * d[D.weight_gradient_flops])
+            backward[W.flops] += 2.0 * products
+            moved_B = d[D.input_gradient_bytes] + trained * d[D.weight_gradient_bytes]
+            backward[W.l2_B] = backward[W.memory_B] = moved_B
 
 
 decode_work = operator_work.of(
@@ -234,29 +240,38 @@ class Weights(NamedTuple):
 
 
 @compiled
-def weights_of(place_sizes: np.ndarray, depth: Depth) -> Weights:
-    """Sums over the operator table."""
+def weights_of(place_sizes: np.ndarray, depth: Depth, column: int) -> Weights:
+    """Sums over the operator table, of all parameters or of those that are trained."""
     layer = np.empty(place_sizes.shape[1])
     mix_layer(place_sizes, depth, layer)
-    in_layers, expert = depth.layers * layer[Z.weights], depth.expert_layers * place_sizes[ROUTED, Z.weights]
+    in_layers, expert = depth.layers * layer[column], depth.expert_layers * place_sizes[ROUTED, column]
     dense = in_layers - expert
-    return Weights(in_layers, expert, dense, dense + place_sizes[FIRST, Z.weights] + place_sizes[LAST, Z.weights])
+    return Weights(in_layers, expert, dense, dense + place_sizes[FIRST, column] + place_sizes[LAST, column])
 
 
 @compiled
 def gradients_J(
-    sending: Sending, zero_stage: float, microbatches: float, weights: Weights, widths: Widths, sent: float
+    sending: Sending,
+    zero_stage: float,
+    microbatches: float,
+    weights: Weights,
+    trained: Weights,
+    widths: Widths,
+    sent: float,
 ) -> float:
     """`sent` and the energy of what one chip of every stage sends to reduce gradients and to gather weights."""
     if zero_stage >= 3.0:
-        for group, part in ((G.shard, weights.dense), (G.expert_data, weights.expert)):
+        for group, part, changing in (
+            (G.shard, weights.dense, trained.dense),
+            (G.expert_data, weights.expert, trained.expert),
+        ):
             gather_J = sent_J(sending, group, ALL_GATHER, part * widths.weight_B)
-            scatter_J = sent_J(sending, group, REDUCE_SCATTER, part * widths.reduce_B)
+            scatter_J = sent_J(sending, group, REDUCE_SCATTER, changing * widths.reduce_B)
             sent += microbatches * (2.0 * gather_J + scatter_J)
-        part_B = weights.everywhere / chips_of(sending.group_network, G.shard) * widths.reduce_B
+        part_B = trained.everywhere / chips_of(sending.group_network, G.shard) * widths.reduce_B
         return sent + sent_J(sending, G.replica, ALL_REDUCE, part_B)
     operation = REDUCE_SCATTER if zero_stage >= 1.0 else ALL_REDUCE
-    for group, part in ((G.data, weights.everywhere), (G.expert_data, weights.expert)):
+    for group, part in ((G.data, trained.everywhere), (G.expert_data, trained.expert)):
         sent += sent_J(sending, group, operation, part * widths.reduce_B)
         if zero_stage >= 1.0:
             sent += sent_J(sending, group, ALL_GATHER, part * widths.weight_B)
@@ -286,18 +301,18 @@ def training_work(
     microbatches, stages = pipeline.microbatches, pipeline.pipeline_parallel
     passes = whole_model(place_work, depth, again)
     total = microbatches * (passes[0] + passes[1])
-    weights = weights_of(place_sizes, depth)
+    weights, trained = weights_of(place_sizes, depth, Z.weights), weights_of(place_sizes, depth, Z.trained)
     sharded = 1.0 if updates.zero_stage >= 3.0 else 0.0
-    each_B = traffic.accumulation_B + sharded * traffic.unshard_traffic_B
-    total[W.memory_B] += microbatches * weights.in_layers * each_B
+    total[W.memory_B] += microbatches * trained.in_layers * traffic.accumulation_B
+    total[W.memory_B] += microbatches * weights.in_layers * sharded * traffic.unshard_traffic_B
     if updates.optimizer_traffic > 0.0:
         shards, expert_shards = shard_counts(updates.zero_stage, group_extents)
-        part = weights.everywhere / shards + weights.expert / expert_shards
+        part = trained.everywhere / shards + trained.expert / expert_shards
         total[W.memory_B] += part * traffic.optimizer_traffic_B
         total[W.memory_B] += (weights.everywhere + weights.expert) * converted_B(widths.weight_B, updates.matrix_B)
     if updates.gradient_all_reduce != IGNORED:
         sent = total[W.network_J]
-        total[W.network_J] = gradients_J(sending, updates.zero_stage, microbatches, weights, widths, sent)
+        total[W.network_J] = gradients_J(sending, updates.zero_stage, microbatches, weights, trained, widths, sent)
     if stages > 1.0:
         boundary_J = sent_J(sending, G.pipeline, POINT_TO_POINT, boundary.message_B)
         boundary_J += sent_J(sending, G.tensor, ALL_GATHER, boundary.gather_B)

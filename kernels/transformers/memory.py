@@ -32,13 +32,14 @@ def state_memory(
     layer_sizes: np.ndarray,
     group_extents: np.ndarray,
     parameters: Annotated[Parameters, "{}_parameters_per_chip"],
+    trained: Annotated[Parameters, "trained_{}_parameters_per_chip"],
     weight_B: float,
     gradient_B: float,
     optimizer_state_B: float,
     calibration_extra_state_B: float,
 ) -> tuple[float, float, float]:
     """ZeRO shards optimizer state (1), gradients (2) and weights (3) over the replicas; of sharded weights two gathered
-    layers live at a time, and the whole gradient of one."""
+    layers live at a time, and the whole gradient of one. Frozen weights are weights alone."""
     whole = parameters.dense + parameters.expert
     if task == INFERENCE:
         return whole * weight_B, 0.0, 0.0
@@ -46,11 +47,14 @@ def state_memory(
     part = parameters.dense / shards + parameters.expert / expert_shards
     copies = parameter_copies(schedule)
     weights = (part if zero_stage >= 3.0 else whole) * weight_B * copies
-    gradients = (part if zero_stage >= 2.0 else whole) * gradient_B * copies + whole * calibration_extra_state_B
+    changing = trained.dense + trained.expert
+    changing_part = trained.dense / shards + trained.expert / expert_shards
+    gradients = (changing_part if zero_stage >= 2.0 else changing) * gradient_B * copies
+    gradients += changing * calibration_extra_state_B
     if zero_stage >= 3.0 and shards > 1.0:
         weights += 2.0 * layer_sizes[Z.weights] * weight_B
-        gradients += layer_sizes[Z.weights] * gradient_B
-    return weights, gradients, part * optimizer_state_B
+        gradients += layer_sizes[Z.trained] * gradient_B
+    return weights, gradients, changing_part * optimizer_state_B
 
 
 @equation(
@@ -173,12 +177,14 @@ def model_feasibility(
 def model_work(
     task: float,
     model_flops_per_token: float,
+    gradient_share: float,
     model_flops_per_output_token: float,
     tokens_per_sample: float,
     batch_size: float,
     output_length: float,
 ) -> tuple[float, float, float]:
-    """The backward pass costs twice the forward pass; a served request is its prompt and its generated tokens."""
+    """The backward pass costs twice the forward pass, or less with frozen weights; a served request is its prompt and
+    its generated tokens."""
     tokens = batch_size * tokens_per_sample
     if task == INFERENCE:
         tokens = batch_size * (tokens_per_sample + output_length - 1.0)
@@ -186,7 +192,7 @@ def model_work(
         prompt = batch_size * tokens_per_sample
         work = prompt * model_flops_per_token + generated * model_flops_per_output_token
         return work, batch_size, tokens
-    return 3.0 * tokens * model_flops_per_token, batch_size, tokens
+    return (1.0 + 2.0 * gradient_share) * tokens * model_flops_per_token, batch_size, tokens
 
 
 @equation(

@@ -36,18 +36,19 @@ Dims = namedtuple(
     "Dims",
     "count batch m n k weight heads kv_heads head_size value_size causal flops bytes input_gradient_flops "
     "input_gradient_bytes weight_gradient_flops weight_gradient_bytes launches backward_launches message "
-    "backward_message stored working copies most_nodes",
+    "backward_message stored working trained matrix_flops copies most_nodes",
 )
 """Numbers of an operator.
 
 `count` is how often it stands in its place; a product is `batch` times (m x k)(k x n) with `weight` parameters per
 chip (0: both operands are activations); attention has `m` queries, `n` keys, `batch` samples; an elementwise
-operator gives its flops and bytes; a collective its `message` and `backward_message` in bytes, and, if it brings each
-token to the chips of its `copies` experts once, how many nodes these are at most (`most_nodes`, 0: all). `stored` are
-the bytes kept for the backward pass, `working` those alive only while it runs.
+operator gives its flops and bytes, and `matrix_flops` if it is a fused chain with products in between; a collective
+its `message` and `backward_message` in bytes, and, if it brings each token to the chips of its `copies` experts once,
+how many nodes these are at most (`most_nodes`, 0: all). `stored` are the bytes kept for the backward pass, `working`
+those alive only while it runs. Of its weights a share `trained` has gradients: 0 where they are frozen.
 """
 
-ONES = ("count", "batch", "m", "n", "k", "heads", "kv_heads", "head_size", "value_size", "launches")
+ONES = ("count", "batch", "m", "n", "k", "heads", "kv_heads", "head_size", "value_size", "launches", "trained")
 DEFAULTS = dict.fromkeys(Dims._fields, "0") | dict.fromkeys(ONES, "1") | {"backward_launches": "2"}
 """Numbers of an operator where its table names none."""
 
@@ -175,13 +176,17 @@ def conversions_B(d: np.ndarray, precision: int, formats: Formats, quantisation_
 
 
 @compiled
+def matrix_rate(precision: int, rates: Rates) -> float:
+    """Attainable rate of the matrix units."""
+    if precision == LINEAR:
+        return rates.linear_flops
+    return rates.attention_flops if precision == ATTENDING else rates.wide_flops
+
+
+@compiled
 def product_flops(d: np.ndarray, precision: int, rates: Rates) -> float:
     """Attainable rate of a product."""
-    flops = rates.wide_flops
-    if precision == LINEAR:
-        flops = rates.linear_flops
-    elif precision == ATTENDING:
-        flops = rates.attention_flops
+    flops = matrix_rate(precision, rates)
     if d[D.weight] == 0.0 and (d[D.n] % ALIGNED > 0.0 or d[D.k] % ALIGNED > 0.0):
         return min(flops, rates.vector_flops)
     return flops
@@ -284,7 +289,9 @@ def time_product(
     compute_s, l2_s, memory_s, moved_B = gemm_time(forward, flops, memory_Bps, chip)
     enter_pass(timed, i, TIME.forward, (compute_s, l2_s, memory_s), overhead_s * d[D.launches])
     times[i, TIME.forward_flops] = 2.0 * d[D.batch] * d[D.m] * d[D.n] * d[D.k]
-    times[i, TIME.backward_flops] = 2.0 * times[i, TIME.forward_flops]
+    gradients = 1.0 + (d[D.trained] if d[D.weight] > 0.0 else 1.0)
+    times[i, TIME.backward_flops] = gradients * times[i, TIME.forward_flops]
+    times[i, TIME.backward_host] *= 0.5 * gradients
     times[i, TIME.forward_bytes] = moved_B + converted[0]
     compute_s, l2_s, memory_s, _ = gemm_time(inputs, flops, memory_Bps, chip)
     enter_pass(timed, i, TIME.input_gradient, (compute_s, l2_s, memory_s), half_s)
@@ -317,17 +324,22 @@ def time_attention(
 
 
 @compiled
-def time_elementwise(d: np.ndarray, rates: Rates, overhead_s: float, i: int, timed: Timed) -> None:
-    """Vector units or memory; the kernel of the inputs' gradient sums that of the weights, too."""
+def time_elementwise(precision: int, d: np.ndarray, rates: Rates, overhead_s: float, i: int, timed: Timed) -> None:
+    """Vector units, and matrix units in turn with them where products stand in the chain, or memory; the kernel of the
+    inputs' gradient sums that of the weights, too. Every product has the gradients of two operands."""
     memory_Bps = rates.attainable_memory_Bps
-    for step, flops, moved_B, kernels in (
-        (TIME.forward, d[D.flops], d[D.bytes], d[D.launches]),
-        (TIME.input_gradient, d[D.input_gradient_flops], d[D.input_gradient_bytes], d[D.backward_launches]),
-        (TIME.weight_gradient, d[D.weight_gradient_flops], d[D.weight_gradient_bytes], 0.0),
-    ):
-        parts_s = (flops / rates.vector_flops, 0.0, moved_B / memory_Bps)
+    products_s = d[D.matrix_flops] / matrix_rate(precision, rates)
+    for step, flops, matrix_s, moved_B, kernels in (
+        (TIME.forward, d[D.flops], products_s, d[D.bytes], d[D.launches]),
+        (TIME.input_gradient, d[D.input_gradient_flops], 2.0 * products_s, d[D.input_gradient_bytes],
+         d[D.backward_launches]),
+        (TIME.weight_gradient, d[D.weight_gradient_flops], 0.0, d[D.weight_gradient_bytes], 0.0),
+    ):  # fmt: skip
+        parts_s = (flops / rates.vector_flops + matrix_s, 0.0, moved_B / memory_Bps)
         enter_pass(timed, i, step, parts_s, overhead_s * kernels)
-    timed.times[i, TIME.forward_bytes] = d[D.bytes]
+    times = timed.times
+    times[i, TIME.forward_bytes] = d[D.bytes]
+    times[i, TIME.forward_flops], times[i, TIME.backward_flops] = d[D.matrix_flops], 2.0 * d[D.matrix_flops]
 
 
 @equation(
@@ -369,7 +381,8 @@ def operator_times(
         elif kind == ATTENTION:
             time_attention(d, rates, chip, formats, costs, i, timed)
         else:
-            time_elementwise(d, rates, costs.kernel_overhead_s, i, timed)
+            time_elementwise(traits[i, TRAIT.precision], d, rates, costs.kernel_overhead_s, i, timed)
+        times[i, TIME.weight_gradient] *= d[D.trained]
 
 
 decode_times = operator_times.of(

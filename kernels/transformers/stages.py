@@ -173,26 +173,38 @@ def layer_times(
     return forward_s, gradient_s, weight_s, both_s, first.forward_s, first_back_s, last.forward_s, last_back_s
 
 
+@compiled
+def at_ends(
+    place_sizes: np.ndarray, column: int, share: float, full: float, left: float, pipeline_parallel: float
+) -> tuple[float, float, float, float]:
+    """Parameters of a column of the sizes on the first stage, of `full` layers, and on the last one, of `left`: without
+    routed experts, and theirs. A single stage is both."""
+    layer = place_sizes[LAYER, column] + (1.0 - share) * place_sizes[DENSE, column]
+    layer += share * place_sizes[WITH_EXPERTS, column]
+    expert = share * place_sizes[ROUTED, column]
+    first, last = place_sizes[FIRST, column], place_sizes[LAST, column]
+    if pipeline_parallel == 1.0:
+        return full * layer + first + last, full * expert, 0.0, 0.0
+    return full * layer + first, full * expert, left * layer + last, left * expert
+
+
 @equation(
     Output("dense_parameters_per_chip", "", "parameters of the fullest stage on one chip, without routed experts"),
     Output("expert_parameters_per_chip", "", "routed-expert parameters of a stage on one chip"),
+    Output("trained_dense_parameters_per_chip", "", "those of the first kind that are trained, not frozen"),
+    Output("trained_expert_parameters_per_chip", "", "those of routed experts that are trained"),
     source="sum over the operator table",
 )
 def parameters_per_chip(
     place_sizes: np.ndarray, depth: Depth, layers_per_stage: float, last_stage_layers: float, pipeline_parallel: float
-) -> tuple[float, float]:
+) -> tuple[float, float, float, float]:
     """Of the stage that holds the most: the first one has the embedding, the last one the head."""
-    share = depth.expert_layers / depth.layers
-    layer = place_sizes[LAYER, Z.weights] + (1.0 - share) * place_sizes[DENSE, Z.weights]
-    layer += share * place_sizes[WITH_EXPERTS, Z.weights]
-    expert = share * place_sizes[ROUTED, Z.weights]
-    first, last = place_sizes[FIRST, Z.weights], place_sizes[LAST, Z.weights]
-    if pipeline_parallel == 1.0:
-        return layers_per_stage * layer + first + last, layers_per_stage * expert
-    at_first, at_last = layers_per_stage * layer + first, last_stage_layers * layer + last
-    if at_last + last_stage_layers * expert > at_first + layers_per_stage * expert:
-        return at_last, last_stage_layers * expert
-    return at_first, layers_per_stage * expert
+    share, full, left, p = depth.expert_layers / depth.layers, layers_per_stage, last_stage_layers, pipeline_parallel
+    dense, expert, last_dense, last_expert = at_ends(place_sizes, Z.weights, share, full, left, p)
+    trained = at_ends(place_sizes, Z.trained, share, full, left, p)
+    if last_dense + last_expert > dense + expert:
+        return last_dense, last_expert, trained[2], trained[3]
+    return dense, expert, trained[0], trained[1]
 
 
 @equation(
@@ -214,11 +226,15 @@ def sharded_layer(
     """Zero below stage 3. Routed experts are sharded over their own replicas."""
     if zero_stage < 3.0:
         return 0.0, 0.0, 0.0
-    weights, experts = layer_sizes[Z.weights], depth.expert_layers / depth.layers * place_sizes[ROUTED, Z.weights]
+    weights, share = layer_sizes[Z.weights], depth.expert_layers / depth.layers
+    experts, trained_experts = share * place_sizes[ROUTED, Z.weights], share * place_sizes[ROUTED, Z.trained]
     gather, scatter = 0.0, 0.0
-    for group, part in ((G.shard, weights - experts), (G.expert_data, experts)):
+    for group, part, trained in (
+        (G.shard, weights - experts, layer_sizes[Z.trained] - trained_experts),
+        (G.expert_data, experts, trained_experts),
+    ):
         gather += group_collective(messaging, group, ALL_GATHER, part * widths.weight_B)
-        scatter += group_collective(messaging, group, REDUCE_SCATTER, part * widths.reduce_B)
+        scatter += group_collective(messaging, group, REDUCE_SCATTER, trained * widths.reduce_B)
     return gather, scatter, weights * calibration_unshard_traffic_B / attainable_memory_Bps
 
 
@@ -285,7 +301,7 @@ def stage_times(
     share = 1.0 if gradient_all_reduce == OVERLAPPED else 0.0
     gather_s, scatter_s = (0.0, 0.0) if gradient_all_reduce == IGNORED else (sharded.gather_s, sharded.scatter_s)
     forward = with_traffic(layer.forward_s, gather_s, share, overlap_slowdown)
-    accumulation = layer_sizes[Z.weights] * calibration_accumulation_B / attainable_memory_Bps
+    accumulation = layer_sizes[Z.trained] * calibration_accumulation_B / attainable_memory_Bps
     back = layer.input_gradient_s + layer.weight_gradient_s + unshard_s + accumulation
     late = with_traffic(back, gather_s + scatter_s, share, overlap_slowdown) - back
     n = layers_per_stage

@@ -24,9 +24,9 @@ Sums = namedtuple(
 collectives, of the host; operations; forward bytes; seconds of all passes and of the forward pass by their limits; of
 the collectives, those of the experts."""
 
-Sizes = namedtuple("Sizes", "weights stored stored_selective working")
+Sizes = namedtuple("Sizes", "weights stored stored_selective working trained")
 """Columns of `place_sizes`: parameters; bytes stored for the backward pass, and without what selective recompute
-repeats; bytes alive only while an operator runs."""
+repeats; bytes alive only while an operator runs; parameters that are trained."""
 
 S = Sums(*range(len(Sums._fields)))
 Z = Sizes(*range(len(Sizes._fields)))
@@ -78,6 +78,7 @@ def place_sizes(operator_traits: np.ndarray, operator_dims: np.ndarray, place_si
         sizes[at, Z.stored] += count * dims[i, D.stored]
         sizes[at, Z.stored_selective] += 0.0 if repeated else count * dims[i, D.stored]
         sizes[at, Z.working] += count * dims[i, D.working]
+        sizes[at, Z.trained] += count * dims[i, D.weight] * dims[i, D.trained]
 
 
 @equation(

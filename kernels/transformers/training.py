@@ -39,13 +39,13 @@ class Parameters(NamedTuple):
 )
 def gradient_messages(
     zero_stage: float,
-    parameters: Annotated[Parameters, "{}_parameters_per_chip"],
+    parameters: Annotated[Parameters, "trained_{}_parameters_per_chip"],
     messaging: Messaging,
     widths: Widths,
     pipeline_parallel: float,
     tied_B: float,
 ) -> tuple[float, float, float]:
-    """Under ZeRO stage 3 only shard groups are left to reduce."""
+    """Under ZeRO stage 3 only shard groups are left to reduce. Frozen weights have no gradients, and do not change."""
     reduce, gather, shared = 0.0, 0.0, 0.0
     if zero_stage >= 3.0:
         part_B = parameters.dense / chips_of(messaging.group_network, G.shard) * widths.reduce_B
@@ -96,6 +96,7 @@ def optimizer(
     zero_stage: float,
     group_extents: np.ndarray,
     parameters: Annotated[Parameters, "{}_parameters_per_chip"],
+    trained: Annotated[Parameters, "trained_{}_parameters_per_chip"],
     calibration_optimizer_traffic_B: float,
     attainable_memory_Bps: float,
     weight_B: float,
@@ -105,7 +106,7 @@ def optimizer(
     if optimizer_traffic == 0.0:
         return 0.0
     shards, expert_shards = shard_counts(zero_stage, group_extents)
-    part = parameters.dense / shards + parameters.expert / expert_shards
+    part = trained.dense / shards + trained.expert / expert_shards
     moved_B = part * calibration_optimizer_traffic_B
     moved_B += (parameters.dense + parameters.expert) * converted_B(weight_B, matrix_B)
     return moved_B / attainable_memory_Bps

@@ -15,7 +15,7 @@ from sweeper.evidence.measured_rows import (
     number,
     positive,
 )
-from sweeper.evidence.registry import model, nearest, platform, platform_entry, split_columns, stack
+from sweeper.evidence.registry import model, nearest, platform, platform_entry, split_columns, stack, stated
 
 
 def model_columns(row: MeasuredRow, known: Mapping[str, Any]) -> ColumnValues:
@@ -24,7 +24,7 @@ def model_columns(row: MeasuredRow, known: Mapping[str, Any]) -> ColumnValues:
     if named:
         return named
     if "lora" in row.get("model", "").lower():
-        raise Unmodelled("low-rank adapters: weights that are not trained")
+        raise Unmodelled("adapters of which neither rank nor places are given")
     if row.get("arch", "dense") not in ("dense", "moe", ""):
         raise Unmodelled(f"architecture {row['arch']!r}")
     hidden, heads = positive(row, "hidden"), positive(row, "n_heads")
@@ -154,6 +154,7 @@ def training(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
     flag = row.get("qc_flag", "ok") or "ok"
     if flag != "ok":
         raise Unmodelled(f"excluded by its source: {flag}")
+    row = stated(known, row)
     columns = model_columns(row, known) | platform(known, row.get("accelerator", ""))
     columns |= stack(known, "training", row, ("group", "framework", "accelerator"))
     chips = positive(row, "n_accel")
@@ -165,11 +166,13 @@ def training(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
     domain = platform_entry(known, row.get("accelerator", "")).get("domain")
     near = nearest(chips, domain) if domain else positive(row, "accel_per_node", 8.0)
     split_columns(columns, tensor, pipe, data, context, near)
-    batch, each = positive(row, "global_batch_seq"), tensor if columns.pop("microbatch_per_device", 0.0) else 1.0
+    batch = positive(row, "global_batch_seq")
+    if columns.pop("microbatch_per_device", 0.0):  # the batch of all devices, however they share a sample
+        row = {**row, "micro_batch_seq": str(batch / data)}
     sharding = row.get("fsdp_or_zero", "").lower()
     left_open = settled_columns(
         columns,
-        choices_of("microbatch", (float(size) * each for size in microbatches(row, batch / data))),
+        choices_of("microbatch", microbatches(row, batch / data)),
         recomputations(row),
         choices_of("zero_stage", zero_stages(sharding, columns.get("zero_stage"), data)),
     )
@@ -198,19 +201,36 @@ def iteration_time_s(row: MeasuredRow, columns: Mapping[str, ColumnValue]) -> fl
         return positive(row, "iter_time_s")
     if row.get("tokens_per_s_per_accel"):
         return batch * sequence / (positive(row, "tokens_per_s_per_accel") * chips)
-    if row.get("flops_convention") in ("model FLOPs", "model FLOPs (MaxText: incl. causal-full attention)"):
+    counted = CONVENTIONS.get(row.get("flops_convention", ""))
+    if counted is not None:
         rate = positive(row, "model_flops_per_s_per_accel")
-        return published_model_flops(columns, sequence) * batch * sequence / (rate * chips)
+        get = {key.partition(".")[2]: float(value) for key, value in columns.items() if key.startswith("workload.")}
+        return counted(get, sequence) * batch * sequence / (rate * chips)
     raise Unmodelled("neither time nor rate in a known convention")
 
 
-def published_model_flops(columns: Mapping[str, ColumnValue], sequence: float) -> float:
+def maxtext_flops(get: Mapping[str, float], sequence: float) -> float:
     """Model operations per token as MaxText counts them: 6 per parameter, 12 L s a d of non-causal attention."""
-    get = {key.partition(".")[2]: float(value) for key, value in columns.items() if key.startswith("workload.")}
     width = get["heads"] * get["head_size"]
     layer = 4.0 * get["hidden"] * width + (2.0 + get["gated"]) * get["hidden"] * get["feed_forward"]
     parameters = get["layers"] * layer + 2.0 * get["vocabulary"] * get["hidden"]
     return 6.0 * parameters + 12.0 * get["layers"] * sequence * width
+
+
+def megatron_flops(get: Mapping[str, float], sequence: float) -> float:
+    """Model operations per token as FlashAttention's training benchmark counts them: 3/4 of equation 3 of Narayanan
+    2021, which recomputes the forward pass."""
+    layers, hidden = get["layers"], get["hidden"]
+    share = 1.0 + sequence / (6.0 * hidden) + get["vocabulary"] / (16.0 * layers * hidden)
+    return 72.0 * layers * hidden * hidden * share
+
+
+CONVENTIONS = {
+    "model FLOPs": maxtext_flops,
+    "model FLOPs (MaxText: incl. causal-full attention)": maxtext_flops,
+    "model FLOPs (Megatron formula)": megatron_flops,
+}
+"""What model operations per second count, by the words of tables."""
 
 
 NANOTRON_WIDTHS = {2048.0: 8192.0, 3072.0: 8192.0, 4096.0: 14336.0, 8192.0: 28672.0}

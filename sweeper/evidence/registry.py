@@ -32,6 +32,18 @@ def model(known: Mapping[str, Any], name: str) -> dict[str, ColumnValue]:
     return {}
 
 
+def stated(known: Mapping[str, Any], row: MeasuredRow) -> MeasuredRow:
+    """A row with what its source states elsewhere in cells that the table leaves blank. Raises Unmodelled for rows of
+    which it states that something is not known."""
+    found: dict[str, str] = {}
+    for entry in known["stated"]:
+        if all(row.get(column, "").startswith(start) for column, start in entry["rows"].items()):
+            if "refused" in entry:
+                raise Unmodelled(entry["refused"])
+            found = {name: str(value) for name, value in entry["cells"].items()} | found
+    return {**row, **{name: value for name, value in found.items() if not row.get(name)}}
+
+
 def platform(known: Mapping[str, Any], name: str) -> dict[str, ColumnValue]:
     """Columns of the hardware that an accelerator's name stands for."""
     return dict(platform_entry(known, name)["columns"])

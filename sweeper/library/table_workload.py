@@ -37,6 +37,9 @@ WORDS = {
 PASSES = ("forward", "input_gradient", "weight_gradient")
 """Passes beside which a collective may run."""
 
+TRAINED = "trained"
+"""Field of an operator that is the definition of this name where the operator does not say it and the table has one."""
+
 DECODING = "decoding"
 """Symbol that is 1 when the table is evaluated for one generated token, 0 for a training or prefill pass."""
 
@@ -130,13 +133,15 @@ def _operator(
     node: Node, symbols: Collection[str], layout: OperatorLayout, values: Mapping[str, np.ndarray]
 ) -> Operator:
     written = checks.fields(node, "an operator", ("name", *layout.words, *layout.fields, "beside"), ("name", "type"))
+    inherited = {TRAINED: TRAINED} if TRAINED in symbols and TRAINED in layout.fields else {}
+    defaults = {**layout.fields, **inherited}
     operator = Operator(
         checks.name(written["name"], "the name of an operator"),
         {key: written.read(key, checks.position, key, allowed, default=0) for key, allowed in layout.words.items()},
         written.read("beside", _beside, default=None),
         {
             key: written.read(key, checks.amount, key, symbols, values, default=Expression(default))
-            for key, default in layout.fields.items()
+            for key, default in defaults.items()
         },
     )
     written.problems.raise_any()

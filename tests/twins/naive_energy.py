@@ -15,7 +15,6 @@ from kernels.codes import DIMENSION_KINDS, FORMAT_B, GROUPS, OPERATIONS, OPERATO
 from kernels.transformers.energy import PASSES, Work
 from kernels.transformers.groups import Groups
 from kernels.transformers.operators import PRECISIONS
-from kernels.transformers.sums import Sizes
 from tests.twins import naive_attention
 from tests.twins.naive import FOR_EQUATION, RANGES, SPECIAL, Outputs, twin
 from tests.twins.naive_models import (
@@ -25,12 +24,10 @@ from tests.twins.naive_models import (
     Named,
     chosen,
     groups,
-    mean_layer,
     narrowed,
     operand_widths,
     operator_table,
     product,
-    rows_of,
     shards_of,
     sizes_of,
     spread,
@@ -147,6 +144,8 @@ def of_product(op: Named, given: Named) -> tuple[list[Any], list[Any]]:
     ]
     cached = [b * through_cache(*shape, widths) + extra for (shape, widths), extra in zip(shapes, more)]
     work = 2 * b * m * n * k * width_energy(width)
+    if op["weight"] and not op["trained"]:
+        return [work, cached[0], moved[0], 0.0], [work, cached[1], moved[1], 0.0]
     return [work, cached[0], moved[0], 0.0], [2 * work, cached[1] + cached[2], either(*moved[1:]), 0.0]
 
 
@@ -186,9 +185,15 @@ def of_operator(op: Named, given: Named) -> tuple[list[Any], list[Any]]:
         return [0.0] * 3 + [forth], [0.0] * 3 + [
             carried(given, group, ADJOINT.get(operation, operation), op["backward_message"])
         ]
-    flops = VECTOR_TIMES * (op["input_gradient_flops"] + op["weight_gradient_flops"])
-    moved = op["input_gradient_bytes"] + op["weight_gradient_bytes"]
-    return [VECTOR_TIMES * op["flops"], op["bytes"], op["bytes"], 0.0], [flops, moved, moved, 0.0]
+    flops, moved = VECTOR_TIMES * op["input_gradient_flops"], op["input_gradient_bytes"]
+    if op["trained"]:
+        flops += VECTOR_TIMES * op["weight_gradient_flops"]
+        moved += op["weight_gradient_bytes"]
+    precision = PRECISIONS[op["precision"]]
+    width = FORMAT_B[int(given["attention_format" if precision == "attention" else "compute_format"])]
+    products = op["matrix_flops"] * width_energy(max(width, 2.0) if precision == "wide" else width)
+    forth = VECTOR_TIMES * op["flops"] + products
+    return [forth, op["bytes"], op["bytes"], 0.0], [flops + 2 * products, moved, moved, 0.0]
 
 
 @twin
@@ -255,34 +260,36 @@ def training_work(**given: Any) -> Outputs:
         more = of_model(given["place_work"], given, (name,), ())
         once = {kind: amount + share * more[kind] for kind, amount in once.items()}
     work = {kind: microbatches * amount for kind, amount in once.items()}
-    of, layers = sizes_of(given["place_sizes"]), (given["layers"], given["expert_layers"])
-    [layer] = rows_of([mean_layer(given["place_sizes"], *layers)], Sizes._fields)
-    expert = given["expert_layers"] * of["routed"]["weights"]
-    in_layers = given["layers"] * layer["weights"]
-    common = sum((given["layers"] * of["layer"]["weights"],
-                  (given["layers"] - given["expert_layers"]) * of["dense"]["weights"],
-                  given["expert_layers"] * of["expert"]["weights"]))  # fmt: skip
-    whole = common + of["first"]["weights"] + of["last"]["weights"]
+    of = sizes_of(given["place_sizes"])
+
+    def count(column: str) -> tuple[float, float, float]:
+        """Parameters of layers without routed experts, of all but these, and of routed experts."""
+        expert = given["expert_layers"] * of["routed"][column]
+        common = sum((given["layers"] * of["layer"][column],
+                      (given["layers"] - given["expert_layers"]) * of["dense"][column],
+                      given["expert_layers"] * of["expert"][column]))  # fmt: skip
+        return common, common + of["first"][column] + of["last"][column], expert
+
+    (common, everything, experts), (learning, whole, expert) = count("weights"), count("trained")
     stage = given["zero_stage"]
     fully = stage >= 3
 
-    every_B = given["calibration_accumulation_B"]
+    work["memory_B"] += microbatches * (learning + expert) * given["calibration_accumulation_B"]
     if fully:
-        every_B += given["calibration_unshard_traffic_B"]
-    work["memory_B"] += microbatches * in_layers * every_B
+        work["memory_B"] += microbatches * (common + experts) * given["calibration_unshard_traffic_B"]
     if chosen(given, "optimizer_traffic") == "per_iteration":
         spread = shards_of(given)
         kept = whole / spread["dense"] + expert / spread["expert"]
         work["memory_B"] += kept * given["calibration_optimizer_traffic_B"]
         if given["matrix_B"] < given["weight_B"]:
-            work["memory_B"] += (whole + expert) * (given["weight_B"] + 2 * given["matrix_B"])
+            work["memory_B"] += (everything + experts) * (given["weight_B"] + 2 * given["matrix_B"])
 
     sent: list[tuple[float, str, str, float]] = []
     if chosen(given, "gradient_all_reduce") != "ignored":
         if fully:
-            for group, weights in (("shard", common), ("expert_data", expert)):
+            for group, weights, changing in (("shard", common, learning), ("expert_data", experts, expert)):
                 sent.append((2 * microbatches, group, "all_gather", weights * given["weight_B"]))
-                sent.append((microbatches, group, "reduce_scatter", weights * given["reduce_B"]))
+                sent.append((microbatches, group, "reduce_scatter", changing * given["reduce_B"]))
             size = groups(given["group_network"])["shard"]
             part = whole / (size["inner"] * size["outer"])
             sent.append((1, "replica", "all_reduce", part * given["reduce_B"]))

@@ -243,6 +243,10 @@ def of_product(op: Named, given: Named) -> Passes:
     work = 2 * math.prod(size)
     if not weighted:
         inputs, weights = inputs._replace(seconds=both(inputs, weights)), weights._replace(seconds=0.0)
+    launch = given["calibration_host_launch_s"]
+    if weighted and not op["trained"]:  # frozen: nobody computes the second gradient
+        host = (launch * op["launches"], launch * op["backward_launches"] / 2)
+        return Passes(forward, inputs, weights._replace(seconds=0.0), work, work, host=host)
     return Passes(forward, inputs, weights, work, 2 * work)
 
 
@@ -263,18 +267,22 @@ def of_attention(op: Named, given: Named) -> Passes:
 
 
 def of_elementwise(op: Named, given: Named) -> Passes:
-    """Vector units or memory; the gradient of weights is summed by the kernel of that of the inputs."""
+    """Vector units or memory; the gradient of weights is summed by the kernel of that of the inputs. Products inside
+    of a chain take turns with the vector units; each has two gradients."""
+    rate = given[f"{PRECISIONS[op['precision']]}_flops"]
     forth, back = (given["calibration_kernel_overhead_s"] * op[f"{p}launches"] for p in ("", "backward_"))
     forward, inputs, weights = (
         roofline(
-            op[f"{prefix}flops"] / given["vector_flops"],
+            op[f"{prefix}flops"] / given["vector_flops"] + products * op["matrix_flops"] / rate,
             op[f"{prefix}bytes"] / given["attainable_memory_Bps"],
             op[f"{prefix}bytes"],
             serial,
         )
-        for prefix, serial in (("", forth), ("input_gradient_", back), ("weight_gradient_", 0.0))
+        for prefix, products, serial in (("", 1, forth), ("input_gradient_", 2, back), ("weight_gradient_", 0, 0.0))
     )
-    return Passes(forward, inputs, weights)
+    if not op["trained"]:
+        weights = weights._replace(seconds=0.0)
+    return Passes(forward, inputs, weights, op["matrix_flops"], 2 * op["matrix_flops"])
 
 
 ADJOINT = {"reduce_scatter": "all_gather", "all_gather": "reduce_scatter"}
@@ -440,6 +448,7 @@ def place_sizes(**given: Any) -> Outputs:
             add, kept = found[PLACES[op["place"]]], op["count"] * op["stored"]
             add["weights"] += op["count"] * op["weight"]
             add["working"] += op["count"] * op["working"]
+            add["trained"] += op["count"] * op["weight"] * op["trained"]
             add["stored"] += kept
             add["stored_selective"] += 0.0 if RECOMPUTE_CLASSES[op["recompute"]] == "selective" else kept
     return {"place_sizes": [[found[where][name] for name in Sizes._fields] for where in PLACES]}
@@ -648,34 +657,42 @@ def layer_times(**given: Any) -> Outputs:
 @twin
 def parameters_per_chip(**given: Any) -> Outputs:
     """Every stage has its layers, the first one the embedding, the last one the head; the fullest one counts."""
-    weights = {name: sizes["weights"] for name, sizes in sizes_of(given["place_sizes"]).items()}
+    sizes = sizes_of(given["place_sizes"])
     experts = given["expert_layers"] / given["layers"]
-    dense = weights["layer"] + (1 - experts) * weights["dense"] + experts * weights["expert"]
 
-    def stage(layers: float, *ends: str) -> tuple[float, float]:
-        return layers * dense + sum(weights[end] for end in ends), layers * experts * weights["routed"]
+    def of(column: str, layers: float, ends: tuple[str, ...]) -> tuple[float, float]:
+        all_ = {name: here[column] for name, here in sizes.items()}
+        dense = all_["layer"] + (1 - experts) * all_["dense"] + experts * all_["expert"]
+        return layers * dense + sum(all_[end] for end in ends), layers * experts * all_["routed"]
+
+    def stage(layers: float, *ends: str) -> tuple[float, ...]:
+        return (*of("weights", layers, ends), *of("trained", layers, ends))
 
     stages = [stage(given["layers_per_stage"], "first"), stage(given["last_stage_layers"], "last")]
     if given["pipeline_parallel"] == 1:
         stages = [stage(given["layers_per_stage"], "first", "last")]
-    fullest = max(stages, key=sum)
-    return {"dense_parameters_per_chip": fullest[0], "expert_parameters_per_chip": fullest[1]}
+    fullest = max(stages, key=lambda stage: sum(stage[:2]))
+    names = (f"{word}{kind}_parameters_per_chip" for word in ("", "trained_") for kind in ("dense", "expert"))
+    return dict(zip(names, fullest, strict=True))
 
 
 @twin
 def sharded_layer(**given: Any) -> Outputs:
     [sizes] = rows_of([given["layer_sizes"]], Sizes._fields)
     parameters = sizes["weights"] if given["zero_stage"] == 3 else 0.0
-    routed = sizes_of(given["place_sizes"])["routed"]["weights"] / given["layers"] * given["expert_layers"]
+    experts = sizes_of(given["place_sizes"])["routed"]
     network = groups(given["group_network"])
-    parts = {"shard": parameters - routed, "expert_data": routed} if given["zero_stage"] == 3 else {}
 
-    def moved(operation: str, width: str) -> float:
+    def moved(operation: str, width: str, column: str) -> float:
+        if given["zero_stage"] < 3:
+            return 0.0
+        routed = experts[column] / given["layers"] * given["expert_layers"]
+        parts = {"shard": sizes[column] - routed, "expert_data": routed}
         return sum(collective(network[name], operation, given, part * given[width]) for name, part in parts.items())
 
     return {
-        "sharded_gather_s": moved("all_gather", "weight_B"),
-        "sharded_scatter_s": moved("reduce_scatter", "reduce_B"),
+        "sharded_gather_s": moved("all_gather", "weight_B", "weights"),
+        "sharded_scatter_s": moved("reduce_scatter", "reduce_B", "trained"),
         "unshard_s": parameters / given["attainable_memory_Bps"] * given["calibration_unshard_traffic_B"],
     }
 
@@ -717,7 +734,7 @@ def stage_times(**given: Any) -> Outputs:
     share, slowdown = float(chosen(given, "gradient_all_reduce") == "overlapped"), given["overlap_slowdown"]
     counted = chosen(given, "gradient_all_reduce") != "ignored"
     gather, scatter = (given[f"sharded_{name}_s"] * counted for name in ("gather", "scatter"))
-    adding = sizes["weights"] / given["attainable_memory_Bps"] * given["calibration_accumulation_B"]
+    adding = sizes["trained"] / given["attainable_memory_Bps"] * given["calibration_accumulation_B"]
     forward = given["layer_forward_s"]
     gradient = given["layer_input_gradient_s"] + given["unshard_s"]
     weight = given["layer_weight_gradient_s"] + adding
@@ -770,7 +787,8 @@ def gradient_messages(**given: Any) -> Outputs:
     """Without sharding one all-reduce; with it a reduce-scatter of gradients and an all-gather of weights. Weights
     that are sharded themselves were reduced layer by layer: what remains are the copies of the shards."""
     network = groups(given["group_network"])
-    parts = {"data": given["dense_parameters_per_chip"], "expert_data": given["expert_parameters_per_chip"]}
+    kinds = {"data": "dense", "expert_data": "expert"}
+    parts = {group: given[f"trained_{kind}_parameters_per_chip"] for group, kind in kinds.items()}
     reduce, gather = 0.0, 0.0
     if given["zero_stage"] == 3:
         shards = network["shard"]["inner"] * network["shard"]["outer"]
@@ -818,7 +836,7 @@ def conversion(given: Named) -> float:
 @twin
 def optimizer(**given: float) -> Outputs:
     """Each chip updates the parameters whose state it keeps."""
-    kept = {kind: given[f"{kind}_parameters_per_chip"] / spread for kind, spread in shards_of(given).items()}
+    kept = {kind: given[f"trained_{kind}_parameters_per_chip"] / spread for kind, spread in shards_of(given).items()}
     traffic = sum(kept.values()) * given["calibration_optimizer_traffic_B"] + conversion(given)
     counted = chosen(given, "optimizer_traffic") == "per_iteration"
     return {"optimizer_time_s": traffic / given["attainable_memory_Bps"] if counted else 0.0}
@@ -1002,18 +1020,20 @@ def state_memory(**given: float) -> Outputs:
     spread = shards_of(given)
     whole = sum(given[f"{kind}_parameters_per_chip"] for kind in spread)
     part = sum(given[f"{kind}_parameters_per_chip"] / chips for kind, chips in spread.items())
+    learning = sum(given[f"trained_{kind}_parameters_per_chip"] for kind in spread)
+    learning_part = sum(given[f"trained_{kind}_parameters_per_chip"] / chips for kind, chips in spread.items())
     if chosen(given, "task") == "inference":
         return {"weights_B": whole * given["weight_B"], "gradients_B": 0.0, "optimizer_B": 0.0}
     stage = given["zero_stage"]
     copies = 2 if chosen(given, "schedule") == "dual_pipe" else 1
-    layer = 0.0  # what is gathered of sharded weights: two layers of them, and the gradient of one
+    layer = {"weights": 0.0, "trained": 0.0}  # gathered of sharded weights: two layers of them, the gradient of one
     if stage >= 3 and spread["dense"] > 1:
-        layer = rows_of([given["layer_sizes"]], Sizes._fields)[0]["weights"]
+        [layer] = rows_of([given["layer_sizes"]], Sizes._fields)
     return {
-        "weights_B": given["weight_B"] * (copies * (part if stage >= 3 else whole) + 2 * layer),
-        "gradients_B": given["gradient_B"] * (copies * (part if stage >= 2 else whole) + layer)
-        + given["calibration_extra_state_B"] * whole,
-        "optimizer_B": given["optimizer_state_B"] * (part if stage >= 1 else whole),
+        "weights_B": given["weight_B"] * (copies * (part if stage >= 3 else whole) + 2 * layer["weights"]),
+        "gradients_B": given["gradient_B"] * (copies * (learning_part if stage >= 2 else learning) + layer["trained"])
+        + given["calibration_extra_state_B"] * learning,
+        "optimizer_B": given["optimizer_state_B"] * (learning_part if stage >= 1 else learning),
     }
 
 
@@ -1103,7 +1123,9 @@ def model_feasibility(**given: float) -> Outputs:
 def model_work(**given: float) -> Outputs:
     serves = chosen(given, "task") == "inference"
     generated = given["output_length"] - 1 if serves else 0
-    work = given["tokens_per_sample"] * given["model_flops_per_token"] * (1 if serves else 1 + 2)
+    work = (
+        given["tokens_per_sample"] * given["model_flops_per_token"] * (1 if serves else 1 + 2 * given["gradient_share"])
+    )
     return {
         "work_flops": given["batch_size"] * (work + generated * given["model_flops_per_output_token"]),
         "batch": given["batch_size"],
@@ -1137,7 +1159,7 @@ UNITS_OF: dict[str, dict[str, str]] = {
     "operator_dims": {name: "B" for name in Dims._fields if name.endswith("bytes") or "message" in name}
     | {name: "flop" for name in Dims._fields if name.endswith("flops")} | {"stored": "B", "working": "B"},
     "place_sums": {name: "flop" if name.endswith("flops") else "s" for name in Sums._fields} | {"forward_bytes": "B"},
-    "place_sizes": dict.fromkeys(Sizes._fields[1:], "B"),
+    "place_sizes": dict.fromkeys(("stored", "stored_selective", "working"), "B"),
     "group_network": {name: "B/s" for name in Group._fields if name.endswith("_Bps")}
     | {name: "s" for name in Group._fields if name.endswith("_s")},
 }  # fmt: skip
@@ -1210,6 +1232,7 @@ def operators(draw: st.DrawFn, count: int) -> tuple[list[int], list[float]]:
     number |= {name: draw(st.sampled_from([0.0, 1.0, 7.0])) for name in ("launches", "backward_launches")}
     number |= {name: draw(AMOUNTS["B"]) for name in ("stored", "working")}
     number["weight"] = draw(st.sampled_from([0.0, 0.0, 4096.0]))
+    number["trained"] = draw(st.sampled_from([0.0, 1.0, 1.0]))
     if kind == "gemm":
         number |= {"batch": draw(st.sampled_from([1.0, 2.0, 5.0])), "m": draw(SIZES), "n": draw(SIZES)}
         number["k"] = draw(SIZES)
@@ -1222,6 +1245,7 @@ def operators(draw: st.DrawFn, count: int) -> tuple[list[int], list[float]]:
     elif kind == "elementwise":
         passes = ("", "input_gradient_", "weight_gradient_")
         number |= {f"{p}{what}": draw(RANGES[u]) for p in passes for what, u in (("flops", "flop"), ("bytes", "B"))}
+        number["matrix_flops"] = draw(st.sampled_from([0.0, 1e9, 1e13]))
     else:
         number |= {"message": draw(MESSAGES), "backward_message": draw(MESSAGES)}
         number |= {"copies": draw(st.sampled_from([0.0, 0.0, 1.0, 8.0])), "most_nodes": draw(st.integers(0, 4)) * 1.0}

@@ -112,7 +112,12 @@ def test_parameters_are_the_published_ones(row: dict[str, str]) -> None:
         assert abs(size(row["model"])["active_parameters"] - active) <= float(row["active_tolerance"]) * active
 
 
-DENSE = [row["model"] for row in PUBLISHED if not numbers(row["model"])["experts"]]
+DENSE = [
+    row["model"]
+    for row in PUBLISHED
+    if not any(numbers(row["model"])[name] for name in ("experts", "windowed_layers", "mamba_layers"))
+]
+"""Models of equal layers in which all tokens meet all weights, and all earlier tokens."""
 UNTIED = [row["model"] for row in PUBLISHED if not numbers(row["model"])["tied_embeddings"]]
 TIED = [row["model"] for row in PUBLISHED if numbers(row["model"])["tied_embeddings"]]
 
