@@ -241,6 +241,37 @@ def nanotron(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
     return MeasuredPoint("nanotron", columns, "tokens_per_s_per_chip", measured, not failed)
 
 
+GPT2_VOCABULARY = 50257.0
+"""Words of GPT-2's tokenizer (Radford 2019)."""
+
+
+def vtrain(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
+    """GPT on one node of A100: milliseconds per iteration, which vTrain calculated from traces of a layer."""
+    hidden, heads, sequence = positive(row, "hidden"), positive(row, "heads"), positive(row, "seq")
+    tensor, pipe, data = positive(row, "tp"), positive(row, "pp"), positive(row, "dp")
+    if tensor * pipe * data != positive(row, "n_gpus"):
+        raise Unmodelled("dp x tp x pp is not the number of GPUs")
+    columns: dict[str, ColumnValue] = {
+        "workload": "decoder",
+        "workload.hidden": hidden,
+        "workload.layers": positive(row, "layers"),
+        "workload.heads": heads,
+        "workload.kv_heads": heads,
+        "workload.head_size": hidden / heads,
+        "workload.feed_forward": 4.0 * hidden,
+        "workload.learned_positions": sequence,
+        # Whole rows of the embedding per chip, not padded.
+        "workload.vocabulary": tensor * math.floor(GPT2_VOCABULARY / tensor),
+        **platform(known, row.get("gpu", "")),
+        **stack(known, "vtrain", row, ("gpu",)),
+        "microbatch": positive(row, "micro_batch"),
+        "batch_size": positive(row, "global_batch"),
+        "sequence_length": sequence,
+    }
+    split_columns(columns, tensor, pipe, data)
+    return MeasuredPoint("vtrain (calculated)", columns, "iteration_time_s", positive(row, "iter_time_ms") * 1e-3)
+
+
 def inference(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
     """Static batches served to their last token, or to their first."""
     columns = model_columns(row, known) | platform(known, row.get("accelerator", ""))
