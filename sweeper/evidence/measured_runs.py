@@ -205,6 +205,18 @@ NANOTRON_WIDTHS = {2048.0: 8192.0, 3072.0: 8192.0, 4096.0: 14336.0, 8192.0: 2867
 """Feed-forward width by hidden size, from the published totals of parameters."""
 
 
+def nanotron_version(row: MeasuredRow, known: Mapping[str, Any]) -> str:
+    """Which version of nanotron ran: by the mark of the table and by the bandwidth that the job itself measured."""
+    piped, fixed = number(row, "pp") > 1.0, row.get("after_pp_fix", "True") == "True"
+    gathered = number(row, "AllGather (GB/s)", 0.0)
+    bands = known["nanotron_bands"].get(number(row, "nodes", 0.0)) if gathered else None
+    unchecked = gathered >= bands["unchecked"] if bands else not (fixed or piped)
+    if unchecked:
+        return "fast"
+    slow = not fixed or (bands is not None and gathered < bands["slow_messages"])
+    return "checked, slow messages" if piped and slow else "checked"
+
+
 def nanotron(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
     """Runs of HF nanotron: tokens per second and GPU, or out of memory."""
     hidden = positive(row, "hidden_size")
@@ -212,9 +224,7 @@ def nanotron(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
         raise Unmodelled(f"feed-forward width of hidden size {hidden:g} is not known")
     tensor, pipe, data = positive(row, "tp"), positive(row, "pp"), positive(row, "dp")
     heads, vocabulary = positive(row, "num_heads"), positive(row, "vocab_size")
-    fixed = row.get("after_pp_fix", "True") == "True"
     accumulation = number(row, "batch_accum", 0.0) or number(row, "gbs") / (number(row, "mbs") * data)
-    word = "checked" if fixed else "checked, slow messages" if pipe > 1.0 else "fast"
     columns: dict[str, ColumnValue] = {
         "workload": "eager_decoder",
         "workload.hidden": hidden,
@@ -226,7 +236,7 @@ def nanotron(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
         "workload.vocabulary": vocabulary,
         "workload.tied_embeddings": 1.0 if pipe == 1.0 and hidden < 4096.0 else 0.0,
         **platform(known, "H100-SXM5-80GB"),
-        **stack(known, "nanotron", {"stack": word}, ("stack",)),
+        **stack(known, "nanotron", {"stack": nanotron_version(row, known)}, ("stack",)),
         "microbatch": positive(row, "mbs"),
         "batch_size": positive(row, "mbs") * accumulation * data,
         "sequence_length": positive(row, "seq_len"),
