@@ -68,8 +68,9 @@ head and the router of experts, which recipes of narrow formats leave alone)."""
 LINEAR, ATTENDING, WIDE = range(len(PRECISIONS))
 
 ALIGNED = 8.0
-"""Batched products whose inner or last dimension is no multiple of this run on the vector units (16-byte rows of
-2-byte elements: NVIDIA "Matrix Multiplication Background User's Guide", requirements of tensor cores)."""
+"""Products whose inner or last dimension is no multiple of this are slower: batched ones run on the vector units, those
+with weights at a calibrated share (16-byte rows of 2-byte elements: NVIDIA "Matrix Multiplication Background User's
+Guide", requirements of tensor cores)."""
 
 GEMM, ATTENTION, ELEMENTWISE, COLLECTIVE = range(len(OPERATOR_TYPES))
 
@@ -187,9 +188,9 @@ def matrix_rate(precision: int, rates: Rates) -> float:
 def product_flops(d: np.ndarray, precision: int, rates: Rates) -> float:
     """Attainable rate of a product."""
     flops = matrix_rate(precision, rates)
-    if d[D.weight] == 0.0 and (d[D.n] % ALIGNED > 0.0 or d[D.k] % ALIGNED > 0.0):
-        return min(flops, rates.vector_flops)
-    return flops
+    if d[D.n] % ALIGNED == 0.0 and d[D.k] % ALIGNED == 0.0:
+        return flops
+    return min(flops, rates.vector_flops) if d[D.weight] == 0.0 else flops * rates.calibration_unaligned_efficiency
 
 
 @compiled

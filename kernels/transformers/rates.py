@@ -29,7 +29,8 @@ class Chip(NamedTuple):
 
 
 class Rates(NamedTuple):
-    """Attainable rates of the whole chip."""
+    """Attainable rates of the whole chip, and the share of it that products with weights keep whose rows are not
+    aligned."""
 
     linear_flops: float
     attention_flops: float
@@ -37,6 +38,7 @@ class Rates(NamedTuple):
     vector_flops: float
     exponentials_per_s: float
     attainable_memory_Bps: float
+    calibration_unaligned_efficiency: float
 
 
 class Peaks(NamedTuple):

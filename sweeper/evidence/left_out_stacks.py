@@ -72,7 +72,8 @@ def _runs() -> list[MeasuredPoint]:
     """Every bundled run of a model on a stack with a calibration."""
     known, folder = registry(), builtin_specs() / "measurements"
     answers = {answer for powers in TASKS.values() for answer in powers}
-    rows = ((table["layout"], row) for table in known["tables"] for row in read_rows(folder / table["file"]))
+    tables = (table for table in known["tables"] if not table.get("calculated"))
+    rows = ((table["layout"], row) for table in tables for row in read_rows(folder / table["file"]))
     points = (measured_point(row, layout, known) for layout, row in rows)
     runs = (point for point in points if isinstance(point, MeasuredPoint) and point.answer in answers)
     return [run for run in runs if run.columns.get("calibration", DEFAULT) != DEFAULT and np.isfinite(run.measured)]

@@ -27,6 +27,7 @@ class TableLayout(NamedTuple):
 LAYOUTS = {
     "optimus": TableLayout(frozenset({"table", "t_ref", "t_pred_optimus"}), runs.optimus),
     "nanotron": TableLayout(frozenset({"tok/s/gpu", "batch_accum", "tp_mode"}), runs.nanotron),
+    "vtrain": TableLayout(frozenset({"iter_time_ms", "micro_batch", "n_gpus", "hidden"}), runs.vtrain),
     "inference": TableLayout(frozenset({"input_len", "output_len", "accelerator", "hidden"}), runs.inference),
     "training": TableLayout(frozenset({"global_batch_seq", "micro_batch_seq", "accelerator", "hidden"}), runs.training),
     "gemm": TableLayout(frozenset({"gemm_dtype", "m", "n", "k", "latency_us"}), kernels.gemm),

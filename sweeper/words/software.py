@@ -7,6 +7,9 @@ from sweeper.words.ranges import ARRAY, EFFICIENCY, FACTOR, PER_NUMBER_B, RATIO
 CALIBRATION = vocabulary(
     gemm_efficiency=Attribute("", "attainable share of matrix peak in products", 0.8, EFFICIENCY),
     attention_efficiency=fraction("the same in fused attention; 0: as in products"),
+    unaligned_efficiency=Attribute(
+        "", "share of that in products with weights whose rows are no multiple of 16 bytes", 1.0, EFFICIENCY
+    ),
     memory_efficiency=Attribute("", "attainable share of memory bandwidth", 0.8, EFFICIENCY),
     link_efficiency=Attribute("", "attainable share of the first dimension's links", 0.8, EFFICIENCY),
     outer_link_efficiency=Attribute("", "attainable share of the other links", 0.8, EFFICIENCY),

@@ -7,7 +7,12 @@ import pytest
 
 from sweeper.evidence.measured import measured_point
 from sweeper.evidence.measured_rows import Alternatives, MeasuredPoint, MeasuredRow, Unmodelled, number, positive
-from sweeper.evidence.measured_runs import iteration_time_s, published_model_flops, served_formats
+from sweeper.evidence.measured_runs import (
+    iteration_time_s,
+    nanotron_version,
+    published_model_flops,
+    served_formats,
+)
 from sweeper.evidence.predictions import evaluate, settle
 from sweeper.evidence.registry import network_columns, registry, split_columns, stack
 from sweeper.evidence.statistics import Scored, statistics
@@ -194,6 +199,41 @@ def test_throughput_under_load_is_refused_as_such() -> None:
     row = {name: TRAINING[name] for name in TRAINING if name not in ("iter_time_s", "seq_len")}
     row |= {"mode": "offline-max-throughput (in-flight batching)", "input_len": "128", "output_len": "128"}
     assert "throughput under load" in str(measured_point(row, "inference", registry()))
+
+
+@pytest.mark.parametrize(
+    ("fixed", "stages", "nodes", "gathered", "version"),
+    [
+        ("True", "4", "4", "98", "checked"),  # the mark is right
+        ("False", "4", "4", "98", "checked, slow messages"),
+        ("False", "1", "4", "225", "fast"),
+        ("True", "4", "4", "40", "checked, slow messages"),  # the band says otherwise
+        ("True", "16", "16", "125", "fast"),
+        ("False", "1", "16", "27", "checked"),
+        ("True", "1", "4", "40", "checked"),  # without stages there are no messages
+        ("True", "2", "8", "40", "checked"),  # no bands are known of so many nodes
+        ("False", "1", "16", "", "fast"),  # a run that failed measured nothing
+        ("False", "2", "16", "", "checked, slow messages"),
+    ],
+)
+def test_the_version_of_nanotron_follows_from_the_mark_and_from_what_the_job_measured(
+    fixed: str, stages: str, nodes: str, gathered: str, version: str
+) -> None:
+    row = {"after_pp_fix": fixed, "pp": stages, "nodes": nodes, "AllGather (GB/s)": gathered}
+    assert nanotron_version(row, registry()) == version
+
+
+def test_a_run_of_vtrain_has_whole_rows_of_the_vocabulary() -> None:
+    row = {
+        "gpu": "A100", "n_gpus": "8", "tp": "4", "dp": "1", "pp": "2", "hidden": "1024", "heads": "16", "layers": "24",
+        "seq": "1024", "micro_batch": "2", "global_batch": "8", "iter_time_ms": "128.5",
+    }  # fmt: skip
+    point = measured_point(row, "vtrain", registry())
+    assert isinstance(point, MeasuredPoint), point
+    assert point.columns["workload.vocabulary"] == 4 * 12564 and point.columns["workload.head_size"] == 64.0
+    assert (point.columns["chips"], point.columns["dim_x"]) == (8.0, 8.0)
+    assert point.measured == pytest.approx(0.1285)
+    assert measured_point({**row, "dp": "2"}, "vtrain", registry()) == "dp x tp x pp is not the number of GPUs"
 
 
 def test_nodes_of_a_cluster_have_equal_sizes() -> None:

@@ -131,8 +131,9 @@ def of_product(op: Named, given: Named) -> tuple[list[Any], list[Any]]:
     width = FORMAT_B[int(given["attention_format" if kind == "attention" else "compute_format"])]
     if kind == "wide":
         width = max(width, 2.0)
-    if not op["weight"] and (op["n"] % ALIGNED or op["k"] % ALIGNED):
-        peak = min(peak, given["vector_flops"])
+    if op["n"] % ALIGNED or op["k"] % ALIGNED:
+        share = given["calibration_unaligned_efficiency"]
+        peak = peak * share if op["weight"] else min(peak, given["vector_flops"])
     (x, w), y = operand_widths(op, given), given["activation_B"]
     dw = given["gradient_B"] if op["weight"] else y
     b, m, n, k = (op[name] for name in ("batch", "m", "n", "k"))

@@ -218,8 +218,9 @@ def of_product(op: Named, given: Named) -> Passes:
     """Y = XW, dX = dY W^T, dW = X^T dY; if W is an activation, its gradient belongs to those of the inputs."""
     flops = given[f"{PRECISIONS[op['precision']]}_flops"]
     weighted = op["weight"] > 0
-    if not weighted and (op["n"] % ALIGNED or op["k"] % ALIGNED):
-        flops = min(flops, given["vector_flops"])
+    if op["n"] % ALIGNED or op["k"] % ALIGNED:
+        share = given["calibration_unaligned_efficiency"]
+        flops = flops * share if weighted else min(flops, given["vector_flops"])
     (x, w), y = operand_widths(op, given), given["activation_B"]
     dw = given["gradient_B"] if weighted else y
     forth, back = (given["calibration_kernel_overhead_s"] * op[f"{p}launches"] for p in ("", "backward_"))
@@ -1445,7 +1446,7 @@ SPECIAL.update(
             for tensor in ("activation", "weight", "gradient", "cache", "reduce", "input", "matrix", "attended", "kv")
         },
         **{f"chip_peak_{name}_flops": st.just(0.0) | RANGES["flop/s"] for name in FORMATS},
-        **{f"calibration_{name}": st.floats(0.05, 1.0) for name in ("gemm_efficiency", "memory_efficiency")},
+        **{f"calibration_{name}_efficiency": st.floats(0.05, 1.0) for name in ("gemm", "unaligned", "memory")},
         **{f"calibration_{name}link_efficiency": st.floats(0.05, 1.0) for name in ("", "outer_")},
         "calibration_attention_efficiency": SHARES,
         "calibration_async_tensor": st.sampled_from([0.0, 1.0]),

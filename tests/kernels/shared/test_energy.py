@@ -218,7 +218,7 @@ def test_energy_grows_with_every_kind_of_work_and_is_the_sum_of_its_parts(
 def test_longer_messages_and_more_bytes_take_more(table: dict[str, np.ndarray], factor: float) -> None:
     """Every number of a table that is an amount, times a factor, multiplies the work of those operators."""
     network = np.array([[2.0 if name in ("inner", "outer") else 1.0 for name in Group._fields] for _ in Groups._fields])
-    rates = Rates(1e15, 1e15, 1e15, 6e13, 1e12, 3e12)
+    rates = Rates(1e15, 1e15, 1e15, 6e13, 1e12, 3e12, 0.5)
     amounts = [i for i, trait in enumerate(table["operator_traits"]) if trait[0] >= 2]
     more = table["operator_dims"].copy()
     for i in amounts:

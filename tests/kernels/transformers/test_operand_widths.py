@@ -78,6 +78,16 @@ def test_the_head_stays_wide() -> None:
     assert ends == pytest.approx([ends[0]] * 3, rel=1e-9)
 
 
+def test_a_vocabulary_that_is_not_padded_slows_the_head_alone() -> None:
+    """Where products limit everything, one row more of a vocabulary than a multiple of 8 costs the head its share."""
+    slow = {"chip.peak_flops": 1e12, "calibration.unaligned_efficiency": 0.5, "calibration.kernel_overhead": 0.0}
+    point = mapped("llama3_8b", sequence_length=512.0, **GB200, **slow)
+    padded, ragged = times("last_forward_s", [point | {"workload.vocabulary": size} for size in (128256.0, 128257.0)])
+    assert ragged / padded == pytest.approx(2.0, rel=0.02)
+    padded, ragged = times("layer_time_s", [point | {"workload.vocabulary": size} for size in (128256.0, 128257.0)])
+    assert ragged == padded
+
+
 def test_a_server_reads_weights_as_it_keeps_them() -> None:
     """Of one token per request, weights in bf16 take as long whatever the format of the products is."""
     point = mapped("llama3_8b", task="inference", batch_size=1.0, microbatch=1.0, output_length=64.0, **GB200)
