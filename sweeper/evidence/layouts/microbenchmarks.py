@@ -43,8 +43,13 @@ def attention(row: MeasuredRow) -> Laid:
     if row["kernel"] not in PASSES:
         raise Unmodelled(f"kernel {row['kernel']!r}")
     task, answer = PASSES[row["kernel"]]
+    return attention_columns(row) | {"task": task}, answer
+
+
+def attention_columns(row: MeasuredRow) -> dict[str, ColumnValue]:
+    """Columns of the attention of a batch of equal sequences to themselves."""
     heads, tokens, batch = (positive(row, name) for name in ("n_heads", "seq_len", "batch"))
-    columns: dict[str, ColumnValue] = {
+    return {
         "workload": "single_attention",
         "workload.heads": heads,
         "workload.kv_heads": heads,
@@ -54,9 +59,7 @@ def attention(row: MeasuredRow) -> Laid:
         "workload.causal": 1.0 if row.get("causal", "").lower() == "true" else 0.0,
         "microbatch": batch,
         "batch_size": batch,
-        "task": task,
     }
-    return columns, answer
 
 
 MOVES = {
