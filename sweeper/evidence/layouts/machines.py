@@ -12,16 +12,24 @@ KEYS = ("group", "workload", "model", "accelerator", "network", "processor")
 
 
 def layout_columns(row: MeasuredRow, known: Mapping[str, Any]) -> dict[str, ColumnValue]:
-    """Columns of the hardware and the software of a row; the network of a stack hides that of the platform."""
-    if not row.get("accelerator"):
-        raise Unmodelled("no accelerator")
-    return platform(known, row["accelerator"]) | stack(known, "machine", row, KEYS)
+    """Columns of the hardware and the software of a row; the network of a stack hides that of the platform. Raises
+    Unmodelled, with the same reason for all of them, for processors and accelerators that the registry does not know."""
+    try:
+        return platform(known, row.get("accelerator") or row.get("processor", "")) | stack(known, "machine", row, KEYS)
+    except Unmodelled:
+        raise Unmodelled("no accelerator of the library") from None
+
+
+MAJOR = 0.5
+"""Share of a machine's cores from which its accelerators stand for it."""
 
 
 def linpack(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
     """A dense system on a grid of accelerators, as near to a square as their number allows, each with a port of its own."""
     columns = layout_columns(row, known)
     chips, order = positive(row, "n_accel"), positive(row, "problem_n")
+    if positive(row, "accel_cores") < MAJOR * positive(row, "total_cores"):
+        raise Unmodelled("most of the machine has no accelerators")
     rows = nearest(chips, math.sqrt(chips))
     split_columns(columns, chips / rows, 1.0, 1.0, rows, 1.0)
     columns |= {"workload": "linpack", "workload.n": order, "task": "inference"}
@@ -38,10 +46,11 @@ def fourier(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
     chips, side, nodes = positive(row, "n_accel"), positive(row, "problem_n"), positive(row, "n_nodes")
     split_columns(columns, chips, 1.0, 1.0, node=chips / nodes)
     columns |= {"workload": "fft_3d", "workload.n": side, "workload.word": WORDS_B[row["precision"]]}
-    columns["task"] = "inference"
+    columns |= {"workload.exchanges": 3.0 if "(bricks)" in row.get("notes", "") else 1.0, "task": "inference"}
     given = positive(row, "time_s") if row.get("time_s") else 0.0
     measured = given or 15.0 * side**3 * math.log2(side) / positive(row, "measured_flops_per_s")
-    return MeasuredPoint(f"FFT {row.get('group', '')}", columns, "layer_forward_s", measured)
+    group = f"FFT {row.get('group', '')}" + (" in bricks" if columns["workload.exchanges"] > 1.0 else "")
+    return MeasuredPoint(group, columns, "layer_forward_s", measured)
 
 
 PRECISIONS: dict[str, dict[str, ColumnValue]] = {
