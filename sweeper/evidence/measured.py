@@ -33,7 +33,8 @@ LAYOUTS = {
     "inference": TableLayout(frozenset({"input_len", "output_len", "accelerator", "hidden"}), runs.inference),
     "training": TableLayout(frozenset({"global_batch_seq", "micro_batch_seq", "accelerator", "hidden"}), runs.training),
     "kernel": TableLayout(
-        frozenset({"kernel", "impl", "head_dim", "data_size_bytes", "flops_per_s", "bytes_per_s"}), microbenchmarks.kernel
+        frozenset({"kernel", "impl", "head_dim", "data_size_bytes", "flops_per_s", "bytes_per_s"}),
+        microbenchmarks.kernel,
     ),
     "gemm": TableLayout(frozenset({"gemm_dtype", "m", "n", "k", "latency_us"}), kernels.gemm),
     "profiled_gemm": TableLayout(frozenset({"m", "n", "k", "latency_ms", "clock_Ghz"}), kernels.profiled_gemm),

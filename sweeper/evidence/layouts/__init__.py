@@ -1,1 +1,1 @@
-"""Layouts of measured tables beside runs of language models and tables of kernels: microbenchmarks, and other workloads."""
+"""Layouts of measured tables of microbenchmarks, of whole machines and of papers."""

@@ -12,8 +12,9 @@ KEYS = ("group", "workload", "model", "accelerator", "network", "processor")
 
 
 def layout_columns(row: MeasuredRow, known: Mapping[str, Any]) -> dict[str, ColumnValue]:
-    """Columns of the hardware and the software of a row; the network of a stack hides that of the platform. Raises
-    Unmodelled, with the same reason for all of them, for processors and accelerators that the registry does not know."""
+    """Columns of the hardware and the software of a row; the network of a stack hides that of the platform.
+
+    Raises Unmodelled, for the same reason whatever processor or accelerator it is that the registry does not know."""
     try:
         return platform(known, row.get("accelerator") or row.get("processor", "")) | stack(known, "machine", row, KEYS)
     except Unmodelled:
@@ -25,12 +26,13 @@ MAJOR = 0.5
 
 
 def linpack(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
-    """A dense system on a grid of accelerators, as near to a square as their number allows, each with a port of its own."""
+    """A dense system on a grid of accelerators, each with a port of its own. Grids are not given; a third as many rows as
+    columns, or the nearest that divides, send least of what `linpack` counts."""
     columns = layout_columns(row, known)
     chips, order = positive(row, "n_accel"), positive(row, "problem_n")
     if positive(row, "accel_cores") < MAJOR * positive(row, "total_cores"):
         raise Unmodelled("most of the machine has no accelerators")
-    rows = nearest(chips, math.sqrt(chips))
+    rows = nearest(chips, math.sqrt(chips / 3.0))
     split_columns(columns, chips / rows, 1.0, 1.0, rows, 1.0)
     columns |= {"workload": "linpack", "workload.n": order, "task": "inference"}
     return MeasuredPoint(f"HPL {columns['chip']}", columns, "layer_forward_s", positive(row, "time_s"))
@@ -46,17 +48,23 @@ def fourier(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
     chips, side, nodes = positive(row, "n_accel"), positive(row, "problem_n"), positive(row, "n_nodes")
     split_columns(columns, chips, 1.0, 1.0, node=chips / nodes)
     columns |= {"workload": "fft_3d", "workload.n": side, "workload.word": WORDS_B[row["precision"]]}
-    columns |= {"workload.exchanges": 3.0 if "(bricks)" in row.get("notes", "") else 1.0, "task": "inference"}
+    bricks = "(bricks)" in row.get("notes", "")
+    columns |= {"workload.exchanges": 3.0 if bricks else 1.0, "task": "inference"}
     given = positive(row, "time_s") if row.get("time_s") else 0.0
     measured = given or 15.0 * side**3 * math.log2(side) / positive(row, "measured_flops_per_s")
-    group = f"FFT {row.get('group', '')}" + (" in bricks" if columns["workload.exchanges"] > 1.0 else "")
+    group = f"FFT {row.get('group', '')}" + (" in bricks" if bricks else "")
     return MeasuredPoint(group, columns, "layer_forward_s", measured)
 
 
 PRECISIONS: dict[str, dict[str, ColumnValue]] = {
     "tf32": {"compute_format": "tf32", "activation_format": "fp32", "weight_format": "fp32", "gradient_format": "fp32"},
     "fp32": {"compute_format": "fp32", "activation_format": "fp32", "weight_format": "fp32", "gradient_format": "fp32"},
-    "mixed": {"compute_format": "fp16", "activation_format": "fp16", "weight_format": "fp16", "gradient_format": "fp16"},
+    "mixed": {
+        "compute_format": "fp16",
+        "activation_format": "fp16",
+        "weight_format": "fp16",
+        "gradient_format": "fp16",
+    },
 }
 """Formats of the dense part by the word with which a precision begins."""
 CROSSED: dict[str, ColumnValue] = {"workload.cross": 3.0, "workload.projection": 512.0, "workload.top": 3456.0}
