@@ -26,8 +26,8 @@ MAJOR = 0.5
 
 
 def linpack(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
-    """A dense system on a grid of accelerators, each with a port of its own. Grids are not given; a third as many rows as
-    columns, or the nearest that divides, send least of what `linpack` counts."""
+    """A dense system on a grid of accelerators, each with a port of its own. Grids are not given: with a third as many
+    rows as columns they send least of what `linpack` counts."""
     columns = layout_columns(row, known)
     chips, order = positive(row, "n_accel"), positive(row, "problem_n")
     if positive(row, "accel_cores") < MAJOR * positive(row, "total_cores"):
