@@ -23,7 +23,9 @@ TASKS = {
     "training": {"iteration_time_s": 1.0, "layer_time_s": 1.0, "tokens_per_s_per_chip": -1.0},
     "inference": {"request_time_s": 1.0, "time_to_first_token_s": 1.0},
 }
-"""Columns that runs of models were measured by, and the power that makes a time of each; kernels alone take no part."""
+"""Columns that runs of models were measured by, and the power that makes a time of each."""
+MODELS = frozenset({"optimus", "nanotron", "training", "inference"})
+"""Layouts of runs of whole language models: kernels and layers by themselves take no part."""
 CONSTANTS = ("gemm_efficiency", "memory_efficiency", "link_efficiency", "outer_link_efficiency", "kernel_overhead")
 """Constants of which a stack that is left out gets the median of the others."""
 BAND = (0.05, 0.95)
@@ -72,8 +74,8 @@ def _runs() -> list[MeasuredPoint]:
     """Every bundled run of a model on a stack with a calibration."""
     known, folder = registry(), builtin_specs() / "measurements"
     answers = {answer for powers in TASKS.values() for answer in powers}
-    tables = (table for table in known["tables"] if not table.get("calculated"))
-    rows = ((table["layout"], row) for table in tables for row in read_rows(folder / table["file"]))
+    kept = (table for table in known["tables"] if table["layout"] in MODELS and not table.get("calculated"))
+    rows = ((table["layout"], row) for table in kept for row in read_rows(folder / table["file"]))
     points = (measured_point(row, layout, known) for layout, row in rows)
     runs = (point for point in points if isinstance(point, MeasuredPoint) and point.answer in answers)
     return [run for run in runs if run.columns.get("calibration", DEFAULT) != DEFAULT and np.isfinite(run.measured)]

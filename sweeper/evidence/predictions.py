@@ -21,9 +21,11 @@ from sweeper.planning.plan import Plan
 from sweeper.study.columns import Stock
 from sweeper.study.output import StudyOutput
 from sweeper.study.study import Study
+from sweeper.words.attributes import free
 from sweeper.words.columns import default, number_default
 from sweeper.words.defaults import NAMED
 from sweeper.words.numbers import NUMBERS
+from sweeper.words.ranges import LENGTH
 from sweeper.words.system import NUMERIC, OPTIONAL_ROLES, ROLES, STAND_INS
 
 OtherConstants = Mapping[str, Mapping[str, float]]
@@ -109,6 +111,10 @@ def plan_of_points(points: Sequence[Mapping[str, ColumnValue]]) -> Plan:
     return Plan(Study(name, "", (Box((axis,)),), (), output, stock.library, stock.workloads, Path(name)))
 
 
+PARAMETER = free("", "a parameter of another workload", math.nan, limits=LENGTH)
+"""What a point is given for a parameter that its workload does not have: nothing reads it."""
+
+
 @cache
 def our_library() -> Library:
     """The library that measurements are scored with: ours."""
@@ -137,7 +143,7 @@ def value_of(point: Mapping[str, ColumnValue], name: str, stock: Stock) -> Colum
     if not dotted:
         return default(name)
     numbers = stock.library.find(ROLES[role], str(point.get(role) or default(role))).values
-    return numbers[attribute].number if attribute in numbers else number_default(NUMERIC[name])
+    return numbers[attribute].number if attribute in numbers else number_default(NUMERIC.get(name, PARAMETER))
 
 
 class Predictor:

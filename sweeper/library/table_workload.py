@@ -43,10 +43,13 @@ TRAINED = "trained"
 DECODING = "decoding"
 """Symbol that is 1 when the table is evaluated for one generated token, 0 for a training or prefill pass."""
 
+CHIP_NUMBERS = ("chip.cores", "chip.frequency", "chip.core_sram", "chip.l2_capacity", "chip.l2_bandwidth")
+"""Numbers of a chip that expressions may use: what a probe of its memory is laid out by."""
+
 SPACE_SYMBOLS = frozenset(
     {
         DECODING,
-        *map(engine_column, (*NUMBERS, "memory.bandwidth", "link.bandwidth")),
+        *map(engine_column, (*NUMBERS, "memory.bandwidth", "link.bandwidth", *CHIP_NUMBERS)),
         *NAMED,
         *role_columns("calibration"),
         *map(format_column, NAMED_FORMATS),

@@ -1,0 +1,1 @@
+"""Layouts of measured tables of microbenchmarks, of whole machines and of papers."""

@@ -1,0 +1,121 @@
+"""The layout of other workloads: dense solvers and Fourier transforms on whole machines, and recommendation models."""
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from sweeper.evidence.measured_rows import ColumnValue, MeasuredPoint, MeasuredRow, Unmodelled, positive
+from sweeper.evidence.registry import nearest, network_columns, platform, split_columns, stack
+
+KEYS = ("group", "workload", "model", "accelerator", "network", "processor")
+"""Columns whose words tell which software and which network it was."""
+
+
+def layout_columns(row: MeasuredRow, known: Mapping[str, Any]) -> dict[str, ColumnValue]:
+    """Columns of the hardware and the software of a row; the network of a stack hides that of the platform.
+
+    Raises Unmodelled, for the same reason whatever processor or accelerator it is that the registry does not know."""
+    try:
+        return platform(known, row.get("accelerator") or row.get("processor", "")) | stack(known, "machine", row, KEYS)
+    except Unmodelled:
+        raise Unmodelled("no accelerator of the library") from None
+
+
+MAJOR = 0.5
+"""Share of a machine's cores from which its accelerators stand for it."""
+
+
+def linpack(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
+    """A dense system on a grid of accelerators, each with a port of its own. Grids are not given: with a third as many
+    rows as columns they send least of what `linpack` counts."""
+    columns = layout_columns(row, known)
+    chips, order = positive(row, "n_accel"), positive(row, "problem_n")
+    if positive(row, "accel_cores") < MAJOR * positive(row, "total_cores"):
+        raise Unmodelled("most of the machine has no accelerators")
+    rows = nearest(chips, math.sqrt(chips / 3.0))
+    split_columns(columns, chips / rows, 1.0, 1.0, rows, 1.0)
+    columns |= {"workload": "linpack", "workload.n": order, "task": "inference"}
+    return MeasuredPoint(f"HPL {columns['chip']}", columns, "layer_forward_s", positive(row, "time_s"))
+
+
+WORDS_B = {"fp32 (single)": 8.0, "fp64": 16.0}
+"""Bytes of a complex number by precision."""
+
+
+def fourier(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
+    """A Fourier transform of a cube: the time that is given, or 5 N log2 N operations over their rate."""
+    columns = layout_columns(row, known)
+    chips, side, nodes = positive(row, "n_accel"), positive(row, "problem_n"), positive(row, "n_nodes")
+    split_columns(columns, chips, 1.0, 1.0, node=chips / nodes)
+    columns |= {"workload": "fft_3d", "workload.n": side, "workload.word": WORDS_B[row["precision"]]}
+    bricks = "(bricks)" in row.get("notes", "")
+    columns |= {"workload.exchanges": 3.0 if bricks else 1.0, "task": "inference"}
+    given = positive(row, "time_s") if row.get("time_s") else 0.0
+    measured = given or 15.0 * side**3 * math.log2(side) / positive(row, "measured_flops_per_s")
+    group = f"FFT {row.get('group', '')}" + (" in bricks" if bricks else "")
+    return MeasuredPoint(group, columns, "layer_forward_s", measured)
+
+
+PRECISIONS: dict[str, dict[str, ColumnValue]] = {
+    "tf32": {"compute_format": "tf32", "activation_format": "fp32", "weight_format": "fp32", "gradient_format": "fp32"},
+    "fp32": {"compute_format": "fp32", "activation_format": "fp32", "weight_format": "fp32", "gradient_format": "fp32"},
+    "mixed": {
+        "compute_format": "fp16",
+        "activation_format": "fp16",
+        "weight_format": "fp16",
+        "gradient_format": "fp16",
+    },
+}
+"""Formats of the dense part by the word with which a precision begins."""
+CROSSED: dict[str, ColumnValue] = {"workload.cross": 3.0, "workload.projection": 512.0, "workload.top": 3456.0}
+"""What DCNv2 has instead of products of pairs."""
+RECOMMENDERS: dict[str, dict[str, ColumnValue]] = {"DLRM (": {}, "DCNv2 (": CROSSED}
+"""Parameters of the models that the library has, by how their names begin."""
+PASSES = {"DLRM training": ("training", "layer_time_s"), "DLRM inference": ("inference", "layer_forward_s")}
+"""What runs and what answers it."""
+
+
+def recommendation(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
+    """A recommendation model on Criteo's data in one node: tables spread over its chips, dense layers copied."""
+    name, precision = row.get("model", ""), row.get("precision", "").partition(" ")[0]
+    parameters = next((found for begin, found in RECOMMENDERS.items() if name.startswith(begin)), None)
+    if parameters is None:
+        raise Unmodelled("no widths of its layers")
+    if precision not in PRECISIONS:
+        raise Unmodelled(f"precision {precision!r}")
+    columns = layout_columns(row, known)
+    chips, samples = positive(row, "n_accel"), positive(row, "batch_global")
+    columns["tensor_parallel"] = chips
+    network_columns(columns, chips, chips)
+    task, answer = PASSES[row["workload"]]
+    columns |= {"workload": "dlrm_criteo", "microbatch": samples, "batch_size": samples, "task": task}
+    columns |= parameters | PRECISIONS[precision]
+    return MeasuredPoint(f"{name.partition(' (')[0]} {task}", columns, answer, positive(row, "iter_time_s"))
+
+
+def refused(reason: str) -> Callable[[MeasuredRow, Mapping[str, Any]], MeasuredPoint]:
+    """A workload that no equation times, and why."""
+
+    def refuse(_: MeasuredRow, __: Mapping[str, Any]) -> MeasuredPoint:
+        raise Unmodelled(reason)
+
+    return refuse
+
+
+WORKLOADS: dict[str, Callable[[MeasuredRow, Mapping[str, Any]], MeasuredPoint]] = {
+    "HPL": linpack,
+    "FFT 3D": fourier,
+    "DLRM": recommendation,
+    "HPCG": refused("HPCG is not modelled"),
+    "G-FFT": refused("a Fourier transform of one dimension on a whole machine is not modelled"),
+}
+"""What reads a workload, by how its name begins."""
+
+
+def machine(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
+    """A run of a workload that is no language model: seconds."""
+    name = row.get("workload", "")
+    read = next((of for begin, of in WORKLOADS.items() if name.startswith(begin)), None)
+    if read is None:
+        raise Unmodelled(f"workload {name!r}")
+    return read(row, known)
