@@ -36,6 +36,9 @@ LAYOUTS = {
     "gemm_energy": TableLayout(frozenset({"gemm_dtype", "m", "n", "k", "latency_us", "power_w"}), kernels.gemm_energy),
     "attention_power": TableLayout(frozenset({"isl", "past_kv", "num_heads", "power_w"}), kernels.attention_power),
     "collective": TableLayout(frozenset({"op_name", "num_gpus", "size_bytes", "latency_us"}), kernels.collective),
+    "library_collective": TableLayout(
+        frozenset({"collective", "n_ranks", "message_bytes", "time_s"}), kernels.library_collective
+    ),
 }
 """Layouts of measured tables; the first whose columns a table has is its own."""
 
