@@ -113,8 +113,9 @@ def attention(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
 
 
 COLLECTIVES = {
-    "all_reduce": 0.0, "allreduce": 0.0, "reduce_scatter": 1.0, "reducescatter": 1.0, "all_gather": 2.0, "allgather": 2.0,
-    "alltoall": 3.0, "all_to_all": 3.0, "moe_all_to_all": 3.0, "broadcast": 4.0, "reduce": 4.0, "sendrecv": 5.0,
+    "all_reduce": 0.0, "allreduce": 0.0, "reduce_scatter": 1.0, "reducescatter": 1.0, "all_gather": 2.0,
+    "allgather": 2.0, "alltoall": 3.0, "all_to_all": 3.0, "moe_all_to_all": 3.0, "broadcast": 4.0, "reduce": 4.0,
+    "sendrecv": 5.0,
 }  # fmt: skip
 """Collectives by their names; a reduction to one rank is a broadcast backwards."""
 
@@ -129,8 +130,8 @@ def operation_of(name: str) -> float:
 
 def collective_columns(operation: float, message: float, ranks: float) -> dict[str, ColumnValue]:
     """Columns of one collective over the tensor group."""
-    workload = {"workload": "single_collective", "workload.operation": operation, "workload.message": message}
-    return {**workload, "tensor_parallel": ranks}
+    workload: dict[str, ColumnValue] = {"workload": "single_collective", "workload.operation": operation}
+    return workload | {"workload.message": message, "tensor_parallel": ranks}
 
 
 def by_size(message: float) -> str:
@@ -140,7 +141,8 @@ def by_size(message: float) -> str:
 
 def collective(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
     """Collectives inside a node: microseconds."""
-    columns = platform(known, row.get("system", "")) | stack(known, "collective", row, ("system",))
+    text = {**row, "library": "NCCL"}
+    columns = platform(known, row.get("system", "")) | stack(known, "collective", text, ("system", "library"))
     ranks, size = positive(row, "num_gpus"), positive(row, "size_bytes")
     network_columns(columns, ranks, platform_entry(known, row.get("system", "")).get("island", 8.0))
     columns |= collective_columns(operation_of(row.get("op_name", "")), size, ranks)
@@ -183,32 +185,40 @@ FLOOR = re.compile(r"(\d+(?:\.\d+)?) ?us launch floor")
 """What one process takes to launch on all of its accelerators, in microseconds."""
 
 
+def library_stack(row: MeasuredRow, known: Mapping[str, Any], between: bool) -> dict[str, ColumnValue]:
+    """Columns of the library that ran a collective, and of the algorithm that it was told to take."""
+    inside = f"{row.get('accelerator', '')} {row.get('intra_node_net', '')}".lower()
+    reach = "between hosts" if between else "pcie only" if "pcie" in inside and "nvlink" not in inside else "inside"
+    text = {**row, "reach": reach}
+    try:
+        keys = ("accelerator", "library", "algo", "collective", "inter_node_net", "reach")
+        columns = stack(known, "collective", text, keys)
+    except Unmodelled:
+        raise Unmodelled(f"library {row.get('library', '')!r}") from None
+    if columns["collective_algorithm"] == "library":
+        columns |= stack(known, "collective_algorithm", text, ("algo",))
+    return columns
+
+
 def library_collective(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
     """Collectives of a library on one host or more: seconds."""
     if not row.get("message_bytes") or not row.get("time_s"):
         raise Unmodelled("message or time is not given")
-    name, operation = row.get("accelerator", ""), operation_of(row.get("collective", ""))
-    entry, ranks = platform_entry(known, name), positive(row, "n_ranks")
-    hosts = number(row, "n_nodes", 1.0)
-    domain = entry.get("domain", ranks / hosts)
-    inside = nearest(ranks, domain)
-    reach = "between hosts" if ranks > inside else "one host"
-    keys = ("accelerator", "library", "algo", "collective", "inter_node_net", "reach")
-    text = {**row, "reach": reach}
-    columns = dict(entry["columns"])
+    entry, operation = platform_entry(known, row.get("accelerator", "")), operation_of(row.get("collective", ""))
+    ranks, hosts = positive(row, "n_ranks"), positive(row, "n_nodes", 1.0)
+    if ranks % 1.0 or ranks % hosts or ranks < hosts:
+        raise Unmodelled("ranks do not fill hosts")
+    inside = nearest(ranks, entry.get("domain", ranks / hosts))
+    columns = dict(entry["columns"]) | library_stack(row, known, ranks > inside)
     if row.get("intra_link_bw_Bps_per_dir"):
         columns["link.bandwidth"] = positive(row, "intra_link_bw_Bps_per_dir")
-    columns |= stack(known, "collective", text, keys)
     if ranks > inside:
         columns |= between_hosts(row, known, ranks / hosts)
-    if columns["collective_algorithm"] == "library":
-        columns |= stack(known, "collective_algorithm", text, ("algo",))
-    floor = FLOOR.search(row.get("library", "") + row.get("notes", ""))
+    floor = FLOOR.search(f"{row.get('library', '')} {row.get('notes', '')}")
     if floor:
         columns["calibration.collective_host"] = float(floor[1]) * 1e-6 / ranks
-    message = message_of(row, operation, ranks)
-    chips = max(ranks, entry.get("full_connection", 0.0))
-    network_columns(columns, chips, max(inside, entry.get("full_connection", 0.0)))
-    columns |= collective_columns(operation, message, ranks) | {"data_parallel": chips / ranks}
+    message, whole = message_of(row, operation, ranks), entry.get("full_connection", 0.0)
+    network_columns(columns, max(ranks, whole), max(entry.get("island", inside), whole))
+    columns |= collective_columns(operation, message, ranks) | {"data_parallel": max(ranks, whole) / ranks}
     group = f"collectives on {'one host' if hosts <= 1.0 else 'two hosts or more'} {by_size(message)}"
     return MeasuredPoint(group, columns, "layer_forward_s", positive(row, "time_s"))

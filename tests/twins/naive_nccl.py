@@ -36,6 +36,12 @@ def across_s(group: Mapping[str, float], shape: str, protocol: str) -> float:
     return trips * group["outer_latency_s"] + further_us * 1e-6
 
 
+def stream(load_B: float, piece_B: float, rate_Bps: float, group: Mapping[str, float], half_B: float) -> float:
+    """Chunks that each cost a fixed time c: half_B = 4 rate c, which is known at the rate inside a node."""
+    chunk_s = half_B / 4 / (group["inner_Bps"] if group["inner"] > 1 else rate_Bps)
+    return plain.seconds(load_B, piece_B, rate_Bps, 4 * rate_Bps * chunk_s)
+
+
 def levels(nodes: int) -> int:
     """Levels of a binary tree above its leaves."""
     return math.ceil(math.log2(nodes))
@@ -53,9 +59,9 @@ def ring(op, S, group, half, protocol):  # type: ignore[no-untyped-def]
     rate = min(rates) * share_of("ring", protocol, m)
     steps = [within_s(group, "ring", protocol)] * (m * (n - 1)) + [across_s(group, "ring", protocol)] * (m - 1)
     if op == "broadcast":
-        return plain.seconds(S, S, rate, half) + sum(steps)
+        return stream(S, S, rate, group, half) + sum(steps)
     pieces = sum(plain.ring_rounds(n * m, reduce=op == "reduce_scatter"))
-    once = plain.seconds(pieces * S / n / m, S, rate, half) + sum(steps)
+    once = stream(pieces * S / n / m, S, rate, group, half) + sum(steps)
     return 2 * once if op == "all_reduce" else once
 
 
@@ -67,31 +73,31 @@ def passes(ranks: int) -> float:
 def tree(S, group, half, protocol):  # type: ignore[no-untyped-def]
     n, m = int(group["inner"]), int(group["outer"])
     share = share_of("tree", protocol, m)
-    streams = [plain.seconds(passes(n) * S, S, share * group["inner_Bps"], half)] if n > 1 else []
-    streams += [plain.seconds(passes(m) * S / n, S, share * group["outer_Bps"], half)] if m > 1 else []
+    streams = [stream(passes(n) * S, S, share * group["inner_Bps"], group, half)] if n > 1 else []
+    streams += [stream(passes(m) * S / n, S / n, share * group["outer_Bps"], group, half)] if m > 1 else []
     up = [within_s(group, "tree", protocol)] * (n - 1) + [across_s(group, "tree", protocol)] * levels(m)
     return max(streams) + 2 * sum(up)
 
 
 def node_switch(S, group, half):  # type: ignore[no-untyped-def]
-    return plain.seconds(S + S / group["inner"], S, group["reduction_share"] * group["inner_Bps"], half)
+    return stream(S + S / group["inner"], S, group["reduction_share"] * group["inner_Bps"], group, half)
 
 
 def nvls(S, group, half):  # type: ignore[no-untyped-def]
     n, m = int(group["inner"]), int(group["outer"])
-    streams = [node_switch(S, group, half)]
-    streams += [plain.seconds(passes(m) * S / n, S, 0.92 * group["outer_Bps"], half)] if m > 1 else []
+    streams = [node_switch(S, group, half) / (0.94 if m > 1 else 1)]
+    streams += [stream(passes(m) * S / n, S / n, 0.92 * group["outer_Bps"], group, half)] if m > 1 else []
     return max(streams) + NVLS_US * 1e-6 + sum([across_s(group, "tree", "Simple")] * (2 * levels(m)))
 
 
 def collnet(S, group, half):  # type: ignore[no-untyped-def]
     n = int(group["inner"])
-    streams = [plain.seconds(S / n, S, group["outer_reduction_share"] * group["outer_Bps"], half)]
+    streams = [stream(S / n, S / n, group["outer_reduction_share"] * group["outer_Bps"], group, half)]
     latency_us = COLLNET_US
     if group["reduction_share"]:
         streams.append(node_switch(S, group, half))
     elif n > 1:
-        streams.append(plain.seconds(2 * S, S, group["inner_Bps"], half))
+        streams.append(stream(2 * S, S, group["inner_Bps"], group, half))
         latency_us += COLLNET_CHAIN_US * 2 * (n - 1)
     return max(streams) + latency_us * 1e-6
 
@@ -102,7 +108,7 @@ def messages(S, group, half):  # type: ignore[no-untyped-def]
         extent = int(group[side])
         if extent > 1:
             load, links, far = plain.exchange(DIMENSION_KINDS[int(group[f"{side}_kind"])], extent)
-            streams.append(plain.seconds(load * S / extent, S, group[f"{side}_Bps"] / links, half))
+            streams.append(stream(load * links * S / extent, S, group[f"{side}_Bps"], group, half))
             hops_s += far * group[f"{side}_latency_s"]
     return max(streams) + hops_s
 

@@ -60,6 +60,9 @@ TREE_LL128_SHARE = 0.92 * 7.0 / 9.0
 
 NVLS_S = 25e-6
 """Fixed time of a reduction in the switch of a node, start of the kernel included."""
+NVLS_TREE_SHARE = 0.94
+"""Rate of the switches of nodes whose sums go on to other nodes, over that of one node by itself: 259 GB/s against 275
+for 16 GiB on H200, over EFA as over RoCE (measured_collectives.csv), half of what the network would carry."""
 COLLNET_S, COLLNET_STEP_S = 30e-6, 2.8e-6
 """Latency of a reduction in the switches of the network, and of a step of the chain that leads to it."""
 
@@ -70,6 +73,14 @@ def step_s(group: Group, side: int, shape: int, protocol: int) -> float:
     if side == INNER:
         return group.inner_latency_s + FURTHER_S[INNER, shape, protocol]
     return CROSSINGS[protocol] * group.outer_latency_s + FURTHER_S[OUTER, shape, protocol]
+
+
+@compiled
+def in_chunks(load_B: float, message_B: float, rate_Bps: float, group: Group, half_B: float) -> float:
+    """Seconds to stream at a rate. A chunk costs the same time at any rate, so the message that is sent at half of it
+    is the smaller the lower the rate; `half_B` is that at the rate inside a set."""
+    scale = rate_Bps / group.inner_Bps if group.inner > 1.0 else 1.0
+    return streamed(load_B, message_B, rate_Bps, half_B * scale)
 
 
 @compiled
@@ -85,8 +96,9 @@ def around(operation: float, message_B: float, group: Group, half_B: float, prot
     steps_s += (outer - 1.0) * step_s(group, OUTER, RING, protocol) if outer > 1.0 else 0.0
     share = SHARES[RING, protocol]
     if operation == BROADCAST:
-        return streamed(message_B, message_B, share * rate, half_B) + steps_s
-    return phases(operation) * (streamed((ranks - 1.0) / ranks * message_B, message_B, share * rate, half_B) + steps_s)
+        return in_chunks(message_B, message_B, share * rate, group, half_B) + steps_s
+    passed_B = (ranks - 1.0) / ranks * message_B
+    return phases(operation) * (in_chunks(passed_B, message_B, share * rate, group, half_B) + steps_s)
 
 
 @compiled
@@ -96,13 +108,19 @@ def between_B(message_B: float, group: Group) -> float:
 
 
 @compiled
+def over_rails(load_B: float, message_B: float, rate_Bps: float, group: Group, half_B: float) -> float:
+    """Seconds to send between sets, each rank its part of the message over its own rail."""
+    return in_chunks(load_B, message_B / group.inner, rate_Bps, group, half_B)
+
+
+@compiled
 def tree(message_B: float, group: Group, half_B: float, protocol: int) -> float:
     """All-reduce up and down two trees: a chain inside a set, a binary tree between sets."""
     inner, outer = group.inner, group.outer
     share = TREE_LL128_SHARE if protocol == LL128 and outer <= 1.0 else SHARES[TREE, protocol]
-    inner_s = streamed(min(inner, 4.0) / 2.0 * message_B, message_B, share * group.inner_Bps, half_B)
+    inner_s = in_chunks(min(inner, 4.0) / 2.0 * message_B, message_B, share * group.inner_Bps, group, half_B)
     steps_s = (inner - 1.0) * step_s(group, INNER, TREE, protocol)
-    outer_s = streamed(between_B(message_B, group), message_B, share * group.outer_Bps, half_B)
+    outer_s = over_rails(between_B(message_B, group), message_B, share * group.outer_Bps, group, half_B)
     steps_s += doublings(outer) * step_s(group, OUTER, TREE, protocol) if outer > 1.0 else 0.0
     return max(inner_s if inner > 1.0 else 0.0, outer_s) + 2.0 * steps_s
 
@@ -110,25 +128,28 @@ def tree(message_B: float, group: Group, half_B: float, protocol: int) -> float:
 @compiled
 def in_node_switch_s(message_B: float, group: Group, half_B: float) -> float:
     """Seconds to send a buffer to the summing switch of a node on request of the others, and the own sum once more."""
-    return streamed((1.0 + 1.0 / group.inner) * message_B, message_B, group.reduction_share * group.inner_Bps, half_B)
+    rate_Bps = group.reduction_share * group.inner_Bps
+    return in_chunks((1.0 + 1.0 / group.inner) * message_B, message_B, rate_Bps, group, half_B)
 
 
 @compiled
 def nvls(message_B: float, group: Group, half_B: float) -> float:
     """All-reduce by the switches of the nodes; between nodes each rank's part goes up and down a double binary tree."""
-    outer_s = streamed(between_B(message_B, group), message_B, SHARES[TREE, SIMPLE] * group.outer_Bps, half_B)
+    rail_Bps = SHARES[TREE, SIMPLE] * group.outer_Bps
+    outer_s = over_rails(between_B(message_B, group), message_B, rail_Bps, group, half_B)
     steps_s = 2.0 * doublings(group.outer) * step_s(group, OUTER, TREE, SIMPLE) if group.outer > 1.0 else 0.0
-    return max(in_node_switch_s(message_B, group, half_B), outer_s) + steps_s + NVLS_S
+    inner_s = in_node_switch_s(message_B, group, half_B) / (NVLS_TREE_SHARE if group.outer > 1.0 else 1.0)
+    return max(inner_s, outer_s) + steps_s + NVLS_S
 
 
 @compiled
 def collnet(message_B: float, group: Group, half_B: float) -> float:
     """All-reduce by the switches of the network: inside a node along a chain and back, or by the switch there."""
     inner = group.inner
-    up_s = streamed(message_B / inner, message_B, group.outer_reduction_share * group.outer_Bps, half_B)
+    up_s = over_rails(message_B / inner, message_B, group.outer_reduction_share * group.outer_Bps, group, half_B)
     if group.reduction_share > 0.0:
         return max(in_node_switch_s(message_B, group, half_B), up_s) + COLLNET_S
-    chain_s = streamed(2.0 * message_B, message_B, group.inner_Bps, half_B) if inner > 1.0 else 0.0
+    chain_s = in_chunks(2.0 * message_B, message_B, group.inner_Bps, group, half_B) if inner > 1.0 else 0.0
     return max(chain_s, up_s) + COLLNET_S + 2.0 * (inner - 1.0) * COLLNET_STEP_S
 
 
@@ -137,8 +158,8 @@ def messages(message_B: float, group: Group, half_B: float) -> float:
     """All-to-all by a message to every other rank, inside and between sets at once."""
     inner_B = exchange_load(group.inner_kind, group.inner) * message_B
     outer_B = exchange_load(group.outer_kind, group.outer) * message_B
-    inner_s = streamed(inner_B, message_B, group.inner_Bps, half_B)
-    outer_s = streamed(outer_B, message_B, group.outer_Bps, half_B) if group.outer > 1.0 else 0.0
+    inner_s = in_chunks(inner_B, message_B, group.inner_Bps, group, half_B)
+    outer_s = in_chunks(outer_B, message_B, group.outer_Bps, group, half_B) if group.outer > 1.0 else 0.0
     return max(inner_s, outer_s) + farthest_s(group)
 
 
