@@ -32,9 +32,14 @@ ALGORITHMS = (
     "torus_2d",
     "best",
     "library",
+    "library_ring",
+    "library_tree",
+    "library_nvls",
+    "library_collnet",
 )
 """Collective operations, and algorithms for them; `best` is the fastest that the topology allows, `library` what NCCL
-chooses among: rings, rings of rings across nodes, direct messages for all-to-all, reduction in the switch."""
+chooses among, by the time that it predicts: rings, trees, reduction in the switches of nodes (NVLS) and of the network
+(CollNet), with a protocol each; the last four are NCCL told which of these to take."""
 
 OPERATOR_TYPES = ("gemm", "attention", "elementwise", "collective")
 PLACES = ("layer", "dense", "expert", "routed", "first", "last")

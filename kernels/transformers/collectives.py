@@ -34,13 +34,18 @@ ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER, ALL_TO_ALL, BROADCAST, POINT_TO_POINT = 
     TORUS_2D,
     BEST,
     LIBRARY,
+    LIBRARY_RING,
+    LIBRARY_TREE,
+    LIBRARY_NVLS,
+    LIBRARY_COLLNET,
 ) = map(float, range(len(ALGORITHMS)))
 
 
 class Group(NamedTuple):
     """Where a group lies on the network: ranks along the two dimensions, what a rank can send along each (B/s), seconds
     of a hop, and kinds of the dimensions. `reduction_share` is the rate at which the inner switch sums, over that of
-    the links (0: it does not); `copied` is 1 where a rank copies its own piece to the gathered buffer."""
+    the links (0: it does not), `outer_reduction_share` that of the outer switches; `outer_ordered` is 1 where the outer
+    network delivers in order; `copied` is 1 where a rank copies its own piece to the gathered buffer."""
 
     inner: float
     outer: float
@@ -52,6 +57,8 @@ class Group(NamedTuple):
     outer_kind: float
     reduction_share: float
     copied: float
+    outer_reduction_share: float
+    outer_ordered: float
 
 
 @compiled
@@ -341,7 +348,7 @@ def collective_time(
     `message_B` is the buffer that every rank holds before an all-reduce or reduce-scatter or after an all-gather or
     broadcast, what a rank sends in an all-to-all (its own share included), or the message itself. `launch_s` counts
     once. `best` is the fastest of all but reduction in the network, which only some switches can do: who has them
-    takes the smaller of the two.
+    takes the smaller of the two. What libraries choose is in `kernels.transformers.libraries`.
     """
     if group.inner * group.outer <= 1.0 or message_B <= 0.0:
         return 0.0
@@ -349,17 +356,16 @@ def collective_time(
         return launch_s + point_to_point(message_B, group, half_B)
     any_pair = switched(group.inner_kind, group.inner) and switched(group.outer_kind, group.outer)
     best = algorithm == BEST
-    in_library = algorithm == LIBRARY
     time = np.inf
-    if best or algorithm == RING_ALGORITHM or (in_library and operation != ALL_TO_ALL):
+    if best or algorithm == RING_ALGORITHM:
         time = min(time, ring(operation, message_B, group, half_B))
     if (best or algorithm == DOUBLE_BINARY_TREE) and any_pair:
         time = min(time, double_binary_tree(operation, message_B, group, half_B))
     if (best or algorithm == RECURSIVE_HALVING_DOUBLING) and any_pair:
         time = min(time, recursive_halving_doubling(operation, message_B, group, half_B))
-    if best or algorithm == DIRECT or (in_library and operation == ALL_TO_ALL):
+    if best or algorithm == DIRECT:
         time = min(time, direct(operation, message_B, group, half_B))
-    if best or algorithm == HIERARCHICAL or (in_library and operation != ALL_TO_ALL and group.outer > 1.0):
+    if best or algorithm == HIERARCHICAL:
         time = min(time, hierarchical(operation, message_B, group, half_B))
     if algorithm == IN_NETWORK_REDUCTION and any_pair:
         time = in_network_reduction(operation, message_B, group, half_B)

@@ -34,6 +34,7 @@ from kernels.transformers.groups import (
     LAID,
     SPLIT_OF,
     SPLIT_RANKS,
+    Fabric,
     G,
     LinkCalibration,
     Parallelism,
@@ -338,11 +339,12 @@ def routed_network(dim: Extents, links: Links, attained: LinkCalibration) -> Net
 def lying(chip: Group, inside: bool, size: float, rate_Bps: float, latency_s: float, kind: float) -> Group:
     """A group with all its members along the first dimension, or all along the others."""
     share, copied = chip.reduction_share, chip.copied
+    network = chip.outer_reduction_share, chip.outer_ordered
     if inside:
         outer = chip.outer_Bps, chip.outer_latency_s, chip.outer_kind
-        return Group(size, 1.0, rate_Bps, outer[0], latency_s, outer[1], kind, outer[2], share, copied)
+        return Group(size, 1.0, rate_Bps, outer[0], latency_s, outer[1], kind, outer[2], share, copied, *network)
     inner = chip.inner_Bps, chip.inner_latency_s, chip.inner_kind
-    return Group(1.0, size, inner[0], rate_Bps, inner[1], latency_s, inner[2], kind, share, copied)
+    return Group(1.0, size, inner[0], rate_Bps, inner[1], latency_s, inner[2], kind, share, copied, *network)
 
 
 @equation(
@@ -356,7 +358,7 @@ def routed_group_network(
     parallelism: Parallelism,
     dim: Annotated[Extents, "dim_{}"],
     links: Links,
-    link_in_network_reduction: float,
+    fabric: Fabric,
     attained: Annotated[LinkCalibration, "calibration_{}"],
     group_extents: np.ndarray,
     group_network: np.ndarray,
@@ -368,7 +370,7 @@ def routed_group_network(
     switch or full connection keeps that kind: any two of its members can talk, which other algorithms make use of.
     Ranks for which there are no chips send nothing: their groups have a rate of 0.
     """
-    chip = alone(dim, links, link_in_network_reduction, attained)
+    chip = alone(dim, links, fabric, attained)
     network = routed_network(dim, links, attained)
     radices, inside = parts(ORDERS[int(mapping_order)], parallelism)
     fits = radices[0].astype(np.float64).prod() <= network.extents[0] * network.extents[1] * network.extents[2]

@@ -26,13 +26,11 @@ from kernels.transformers.collectives import (
     dispatch_time,
     own_piece_time,
 )
+from kernels.transformers.libraries.nccl import NVLS_S, library_time
 
 COPY_RATE = 2.0
 """Rate at which a rank copies its own piece to the gathered buffer, over that of its links: the dependence of gathers
 and scatters on the number of ranks in NCCL's benchmarks on A100, H100 and B200 (one constant for all)."""
-
-IN_NETWORK_LAUNCH_S = 25e-6
-"""Fixed cost of a reduction in the switch (NCCL tuning table, NVLS)."""
 
 
 class Parallelism(NamedTuple):
@@ -112,15 +110,17 @@ def group_at(group_network: np.ndarray, row: int) -> Group:
     """A row of `group_network`."""
     n = group_network
     return Group(
-        n[row, 0], n[row, 1], n[row, 2], n[row, 3], n[row, 4], n[row, 5], n[row, 6], n[row, 7], n[row, 8], n[row, 9]
-    )
+        n[row, 0], n[row, 1], n[row, 2], n[row, 3], n[row, 4], n[row, 5], n[row, 6], n[row, 7], n[row, 8], n[row, 9],
+        n[row, 10], n[row, 11],
+    )  # fmt: skip
 
 
 @compiled
 def enter(group_network: np.ndarray, row: int, group: Group) -> None:
     """Write a row of `group_network`."""
     n = group_network
-    n[row, 0], n[row, 1], n[row, 2], n[row, 3], n[row, 4], n[row, 5], n[row, 6], n[row, 7], n[row, 8], n[row, 9] = group
+    for field in range(len(group)):
+        n[row, field] = group[field]
 
 
 @compiled
@@ -130,7 +130,7 @@ def within_reach(group: Group) -> Group:
         return group
     return Group(
         group.inner, group.outer, group.inner_Bps, group.inner_Bps, group.inner_latency_s, 0.0, group.inner_kind,
-        group.outer_kind, group.reduction_share, group.copied,
+        group.outer_kind, group.reduction_share, group.copied, 0.0, 1.0,
     )  # fmt: skip
 
 
@@ -202,17 +202,20 @@ def group_collective(messaging: Messaging, row: int, operation: float, message_B
     group = group_at(group_network, row)
     if group.inner * group.outer <= 1.0 or message_B <= 0.0:
         return 0.0
-    time = collective_time(operation, algorithm, message_B, group, launch_s, half_B)
+    if algorithm >= LIBRARY:
+        time = library_time(operation, algorithm, message_B, group, launch_s, half_B)
+    else:
+        time = collective_time(operation, algorithm, message_B, group, launch_s, half_B)
     if time == np.inf:  # the algorithm cannot run this operation or topology: a library takes another
         time = collective_time(operation, BEST, message_B, group, launch_s, half_B)
     share = group.reduction_share
-    if group.outer <= 1.0 and share > 0.0 and operation == ALL_REDUCE and (algorithm == BEST or algorithm == LIBRARY):
+    if group.outer <= 1.0 and share > 0.0 and operation == ALL_REDUCE and algorithm == BEST:
         summing = Group(
             group.inner, group.outer, share * group.inner_Bps, group.outer_Bps, group.inner_latency_s,
             group.outer_latency_s, group.inner_kind, group.outer_kind, share, group.copied,
+            group.outer_reduction_share, group.outer_ordered,
         )  # fmt: skip
-        launch_s = IN_NETWORK_LAUNCH_S
-        time = min(time, collective_time(operation, IN_NETWORK_REDUCTION, message_B, summing, launch_s, half_B))
+        time = min(time, collective_time(operation, IN_NETWORK_REDUCTION, message_B, summing, NVLS_S, half_B))
     if group.copied > 0.0 and (operation == REDUCE_SCATTER or operation == ALL_GATHER):
         time += own_piece_time(operation, message_B, group, COPY_RATE * group.inner_Bps, half_B)
     return time
@@ -235,16 +238,27 @@ class LinkCalibration(NamedTuple):
     outer_link_efficiency: float
     collective_step_s: float
     own_copy: float
+    collective_outer_step_s: float
+
+
+class Fabric(NamedTuple):
+    """What switches and networks do beyond carrying bytes: rates at which they sum, over those of the links, and
+    whether the network beyond the first dimension delivers in order."""
+
+    link_in_network_reduction: float
+    outer_link_in_network_reduction: float
+    outer_link_ordered: float
 
 
 @compiled
-def alone(dim: Extents, links: Links, reduction_share: float, attained: LinkCalibration) -> Group:
+def alone(dim: Extents, links: Links, fabric: Fabric, attained: LinkCalibration) -> Group:
     """A group of one chip, with the network that its chip sees."""
     outer_Bps, step_s = slowest_outer(links, dim), attained.collective_step_s
     return Group(
         1.0, 1.0, links.bandwidth_x_Bps * attained.link_efficiency, outer_Bps * attained.outer_link_efficiency,
-        links.hop_x_s + step_s, links.hop_outer_s + step_s, links.topology_kind_x, links.topology_kind_y,
-        reduction_share, attained.own_copy,
+        links.hop_x_s + step_s, links.hop_outer_s + step_s + attained.collective_outer_step_s, links.topology_kind_x,
+        links.topology_kind_y, fabric.link_in_network_reduction, attained.own_copy,
+        fabric.outer_link_in_network_reduction, fabric.outer_link_ordered,
     )  # fmt: skip
 
 
@@ -271,6 +285,7 @@ def reaching(chip: Group, inner: float, outer: float, dim: Extents) -> Group:
     return Group(
         inner, outer, chip.inner_Bps * inner_share, chip.outer_Bps * outer_share, chip.inner_latency_s,
         chip.outer_latency_s, inner_kind, outer_kind, chip.reduction_share, chip.copied,
+        chip.outer_reduction_share, chip.outer_ordered,
     )  # fmt: skip
 
 
@@ -331,11 +346,11 @@ def group_network(
     group_extents: np.ndarray,
     dim: Annotated[Extents, "dim_{}"],
     links: Links,
-    link_in_network_reduction: float,
+    fabric: Fabric,
     attained: Annotated[LinkCalibration, "calibration_{}"],
     group_network: np.ndarray,
 ) -> None:
     """Rates of every group where it lies."""
-    chip = alone(dim, links, link_in_network_reduction, attained)
+    chip = alone(dim, links, fabric, attained)
     for row in range(len(group_extents)):
         enter(group_network, row, reaching(chip, group_extents[row, 0], group_extents[row, 1], dim))

@@ -19,10 +19,12 @@ from sweeper.words.system import NUMERIC
 
 
 class TableLayout(NamedTuple):
-    """The columns by which a layout is known, and the function that makes points of its rows and the registry."""
+    """The columns by which a layout is known, the function that makes points of its rows and the registry, and the
+    column that names the rows that are none."""
 
     columns: frozenset[str]
     point: Callable[[MeasuredRow, Mapping[str, Any]], MeasuredPoint]
+    refused: str = "group"
 
 
 LAYOUTS = {
@@ -44,6 +46,9 @@ LAYOUTS = {
     "gemm_energy": TableLayout(frozenset({"gemm_dtype", "m", "n", "k", "latency_us", "power_w"}), kernels.gemm_energy),
     "attention_power": TableLayout(frozenset({"isl", "past_kv", "num_heads", "power_w"}), kernels.attention_power),
     "collective": TableLayout(frozenset({"op_name", "num_gpus", "size_bytes", "latency_us"}), kernels.collective),
+    "library_collective": TableLayout(
+        frozenset({"collective", "n_ranks", "message_bytes", "time_s"}), kernels.library_collective, "system"
+    ),
 }
 """Layouts of measured tables; the first whose columns a table has is its own."""
 

@@ -1,11 +1,12 @@
 """Layouts of measured kernels: products, attention and collectives, by time and by the power of their board."""
 
 import math
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from sweeper.evidence.measured_rows import ColumnValue, MeasuredPoint, MeasuredRow, Unmodelled, number, positive
-from sweeper.evidence.registry import network_columns, platform, platform_entry, stack
+from sweeper.evidence.registry import nearest, network_columns, platform, platform_entry, stack
 
 FORMATS = {"bfloat16": "bf16", "float16": "fp16", "fp8": "fp8", "fp8_block": "fp8", "nvfp4": "nvfp4", "half": "fp16"}
 
@@ -111,21 +112,113 @@ def attention(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
                 positive(row, "latency_us") * 1e-6)  # fmt: skip
 
 
-COLLECTIVES = {"all_reduce": 0.0, "reduce_scatter": 1.0, "all_gather": 2.0, "alltoall": 3.0, "all_to_all": 3.0}
+COLLECTIVES = {
+    "all_reduce": 0.0, "allreduce": 0.0, "reduce_scatter": 1.0, "reducescatter": 1.0, "all_gather": 2.0,
+    "allgather": 2.0, "alltoall": 3.0, "all_to_all": 3.0, "moe_all_to_all": 3.0, "broadcast": 4.0, "reduce": 4.0,
+    "sendrecv": 5.0,
+}  # fmt: skip
+"""Collectives by their names; a reduction to one rank is a broadcast backwards."""
+
+
+def operation_of(name: str) -> float:
+    """A collective, by the first word of its name."""
+    first = name.lower().split(" ")[0].rstrip(":")
+    if first not in COLLECTIVES:
+        raise Unmodelled(f"collective {first!r}")
+    return COLLECTIVES[first]
+
+
+def collective_columns(operation: float, message: float, ranks: float) -> dict[str, ColumnValue]:
+    """Columns of one collective over the tensor group."""
+    workload: dict[str, ColumnValue] = {"workload": "single_collective", "workload.operation": operation}
+    return workload | {"workload.message": message, "tensor_parallel": ranks}
+
+
+def by_size(message: float) -> str:
+    """Small and large messages are scored by themselves."""
+    return "above 1 MB" if message > 1e6 else "up to 1 MB"
 
 
 def collective(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
     """Collectives inside a node: microseconds."""
-    columns = platform(known, row.get("system", "")) | stack(known, "collective", row, ("system",))
-    operation = row.get("op_name", "")
-    if operation not in COLLECTIVES:
-        raise Unmodelled(f"collective {operation!r}")
+    text = {**row, "library": "NCCL"}
+    columns = platform(known, row.get("system", "")) | stack(known, "collective", text, ("system", "library"))
     ranks, size = positive(row, "num_gpus"), positive(row, "size_bytes")
     network_columns(columns, ranks, platform_entry(known, row.get("system", "")).get("island", 8.0))
-    columns.update(
-        {"workload": "single_collective", "workload.operation": COLLECTIVES[operation], "workload.message": size},
-        tensor_parallel=ranks,
-    )
-    large = "above 1 MB" if size > 1e6 else "up to 1 MB"
-    return MeasuredPoint(f"collective {large} {row.get('system')}", columns, "layer_forward_s",
+    columns |= collective_columns(operation_of(row.get("op_name", "")), size, ranks)
+    return MeasuredPoint(f"collective {by_size(size)} {row.get('system')}", columns, "layer_forward_s",
                 positive(row, "latency_us") * 1e-6)  # fmt: skip
+
+
+def message_of(row: MeasuredRow, operation: float, ranks: float) -> float:
+    """Bytes as our collectives count them: the whole buffer of a gather or scatter, else what a rank holds or sends."""
+    size, definition = positive(row, "message_bytes"), row.get("message_bytes_definition", "").lower()
+    gathers = operation in (1.0, 2.0)
+    if "(n-1)/n of output" in definition:
+        return size * ranks / (ranks - 1.0)
+    if "gathered" in definition or "total" in definition or not definition:
+        return size
+    if "per rank" in definition or "per-rank" in definition or "matrix" in definition:
+        return size * ranks if gathers else size
+    raise Unmodelled(f"message_bytes_definition {definition!r}")
+
+
+PORTS = re.compile(r"(\d+)\D{0,12}?x\s*(\d+)\s*Gb")
+"""Ports of a node and their rate, as in `8x400Gb/s` or `16 NICs x 100Gb/s`."""
+
+
+def between_hosts(row: MeasuredRow, known: Mapping[str, Any], per_node: float) -> dict[str, ColumnValue]:
+    """The network between hosts: the entry of the library that its words stand for, at the rate of an accelerator."""
+    text = row.get("inter_node_net", "")
+    rate = number(row, "inter_bw_Bps_per_accel", 0.0)
+    ports = PORTS.search(text)
+    if rate <= 0.0 and ports:
+        rate = float(ports[1]) * float(ports[2]) * 1e9 / 8.0 / per_node
+    if rate <= 0.0:
+        raise Unmodelled("the network between hosts is not given")
+    words = f"{text} {row.get('algo', '')} {row.get('library', '')}".lower()
+    entry = next(entry for entry in known["networks"] if all(word.lower() in words for word in entry["words"]))
+    return {**entry["columns"], "outer_link.bandwidth": rate}
+
+
+FLOOR = re.compile(r"(\d+(?:\.\d+)?) ?us launch floor")
+"""What one process takes to launch on all of its accelerators, in microseconds."""
+
+
+def library_stack(row: MeasuredRow, known: Mapping[str, Any], between: bool) -> dict[str, ColumnValue]:
+    """Columns of the library that ran a collective, and of the algorithm that it was told to take."""
+    inside = f"{row.get('accelerator', '')} {row.get('intra_node_net', '')}".lower()
+    reach = "between hosts" if between else "pcie only" if "pcie" in inside and "nvlink" not in inside else "inside"
+    text = {**row, "reach": reach}
+    try:
+        keys = ("accelerator", "library", "algo", "collective", "inter_node_net", "reach")
+        columns = stack(known, "collective", text, keys)
+    except Unmodelled:
+        raise Unmodelled(f"library {row.get('library', '')!r}") from None
+    if columns["collective_algorithm"] == "library":
+        columns |= stack(known, "collective_algorithm", text, ("algo",))
+    return columns
+
+
+def library_collective(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
+    """Collectives of a library on one host or more: seconds."""
+    if not row.get("message_bytes") or not row.get("time_s"):
+        raise Unmodelled("message or time is not given")
+    entry, operation = platform_entry(known, row.get("accelerator", "")), operation_of(row.get("collective", ""))
+    ranks, hosts = positive(row, "n_ranks"), positive(row, "n_nodes", 1.0)
+    if ranks % 1.0 or ranks % hosts or ranks < hosts:
+        raise Unmodelled("ranks do not fill hosts")
+    inside = nearest(ranks, entry.get("domain", ranks / hosts))
+    columns = dict(entry["columns"]) | library_stack(row, known, ranks > inside)
+    if row.get("intra_link_bw_Bps_per_dir"):
+        columns["link.bandwidth"] = positive(row, "intra_link_bw_Bps_per_dir")
+    if ranks > inside:
+        columns |= between_hosts(row, known, ranks / hosts)
+    floor = FLOOR.search(f"{row.get('library', '')} {row.get('notes', '')}")
+    if floor:
+        columns["calibration.collective_host"] = float(floor[1]) * 1e-6 / ranks
+    message, whole = message_of(row, operation, ranks), entry.get("full_connection", 0.0)
+    network_columns(columns, max(ranks, whole), max(entry.get("island", inside), whole))
+    columns |= collective_columns(operation, message, ranks) | {"data_parallel": max(ranks, whole) / ranks}
+    group = f"collectives on {'one host' if hosts <= 1.0 else 'two hosts or more'} {by_size(message)}"
+    return MeasuredPoint(group, columns, "layer_forward_s", positive(row, "time_s"))

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sweeper.errors import UsageFault
-from sweeper.evidence.measured import layout_of, measured_point
+from sweeper.evidence.measured import LAYOUTS, layout_of, measured_point
 from sweeper.evidence.measured_rows import MeasuredPoint, MeasuredRow, read_rows
 from sweeper.evidence.predictions import OtherConstants, evaluate
 from sweeper.evidence.registry import registry
@@ -24,7 +24,8 @@ def score(rows: Sequence[MeasuredRow], layout: str, constants: OtherConstants | 
     scored = []
     for row, point in zip(rows, points, strict=True):
         if isinstance(point, str):
-            scored.append(Scored(row, row.get("group", "") or layout, math.nan, math.nan, None, None, point))
+            name = row.get(LAYOUTS[layout].refused, "") or layout
+            scored.append(Scored(row, name, math.nan, math.nan, None, None, point))
             continue
         predicted, fits = next(answers)
         reason = "" if math.isfinite(predicted) and predicted > 0.0 else "the model gives no finite number"

@@ -23,6 +23,7 @@ CALIBRATION = vocabulary(
     activation_share=Attribute("", "memory taken for activations over what they occupy", 1.0, FACTOR),
     collective_launch=free("s", "fixed cost of a collective"),
     collective_step=free("s", "latency of one step of a collective beyond the link's"),
+    collective_outer_step=free("s", "the same of a step over the other links, to be added"),
     half_message=free("B", "message that reaches half of the link's rate"),
     flash_attention=fraction("1 if attention is one kernel without stored scores", 1.0),
     fused_elementwise=fraction("1 if chains of elementwise operators are one kernel", 1.0),

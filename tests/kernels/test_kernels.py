@@ -248,6 +248,7 @@ CONSTANT = frozenset(
         "operator_times",
         "decode_times",
         "gradient_messages",
+        "sharded_layer",
         "operator_work",
         "decode_work",
         "graph_work",

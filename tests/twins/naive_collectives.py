@@ -377,9 +377,5 @@ def collective_time(
         return launch_s + seconds(message_B, message_B, slowest, half_B) + sum(hop for _, hop in crossed)
     case = (operation, message_B, inner, outer, inner_Bps, outer_Bps, inner_latency_s, outer_latency_s, half_B)
     case = (*case, kind_inner, kind_outer)
-    rings = ("ring", "hierarchical") if outer > 1 else ("ring",)
-    choices = {
-        "best": tuple(name for name in TWINS if name != "in_network_reduction"),
-        "library": ("direct",) if operation == "all_to_all" else rings,
-    }
-    return launch_s + min(TWINS[name](*case) for name in choices.get(algorithm, (algorithm,)))
+    any_of = tuple(name for name in TWINS if name != "in_network_reduction")
+    return launch_s + min(TWINS[name](*case) for name in (any_of if algorithm == "best" else (algorithm,)))

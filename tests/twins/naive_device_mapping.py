@@ -185,11 +185,13 @@ def routed_group_network(**given: Any) -> Outputs:
             "inner_Bps": rates[0],
             "outer_Bps": min(rates[1:] if dims[2] > 1 else rates[1:2]),
             "inner_latency_s": hop_s[0] + step_s,
-            "outer_latency_s": hop_s[1] + step_s,
+            "outer_latency_s": hop_s[1] + step_s + given["calibration_collective_outer_step_s"],
             "inner_kind": given["topology_kind_x"],
             "outer_kind": given["topology_kind_y"],
             "reduction_share": given["link_in_network_reduction"],
             "copied": given["calibration_own_copy"],
+            "outer_reduction_share": given["outer_link_in_network_reduction"],
+            "outer_ordered": given["outer_link_ordered"],
         }
         size = math.prod(counts[name][0])
         if size == 1:

@@ -33,7 +33,7 @@ from kernels.transformers.groups import Groups
 from kernels.transformers.operators import BOUNDS, DEFAULTS, PRECISIONS, TIME, Dims, Traits
 from kernels.transformers.operators import Times as TimeColumns
 from kernels.transformers.sums import Sizes, Sums
-from tests.twins import naive_attention, naive_collectives
+from tests.twins import naive_attention, naive_collectives, naive_nccl
 from tests.twins.event_simulator import Times, most_kept, order_of, simulate
 from tests.twins.naive import FOR_EQUATION, RANGES, SPECIAL, TOGETHER, Outputs, place, rest, twin
 from tests.twins.naive_matmul import candidates
@@ -77,14 +77,6 @@ def chosen(given: Mapping[str, Any], name: str) -> str:
 # collectives
 
 
-def algorithms(algorithm: str, operation: str, outer: int) -> list[str]:
-    """What an algorithm's name stands for."""
-    if algorithm == "library":
-        rings = ["ring", "hierarchical"] if outer > 1 else ["ring"]
-        return ["direct"] if operation == "all_to_all" else rings
-    return [algorithm]
-
-
 def collective(group: Named, operation: str, given: Mapping[str, Any], message_B: float) -> float:
     """Time in one group. Where the switch sums, all-reduces may use it, with a launch of its own and at its own rate;
     who gathers out of place copies its own piece."""
@@ -99,11 +91,14 @@ def collective(group: Named, operation: str, given: Mapping[str, Any], message_B
             DIMENSION_KINDS[int(group["inner_kind"])], DIMENSION_KINDS[int(group["outer_kind"])],
         )  # fmt: skip
 
-    name = chosen(given, "collective_algorithm")
-    tried = [one(a, 1.0, given["calibration_collective_launch_s"]) for a in algorithms(name, operation, outer)]
+    name, launch_s = chosen(given, "collective_algorithm"), given["calibration_collective_launch_s"]
+    if name.startswith("library"):
+        tried = [naive_nccl.seconds(name, operation, message_B, group, launch_s, given["calibration_half_message_B"])]
+    else:
+        tried = [one(name, 1.0, launch_s)]
     if min(tried) == math.inf:  # a library takes another one
-        tried = [one("best", 1.0, given["calibration_collective_launch_s"])]
-    if outer == 1 and operation == "all_reduce" and name in ("best", "library") and group["reduction_share"] > 0:
+        tried = [one("best", 1.0, launch_s)]
+    if outer == 1 and operation == "all_reduce" and name == "best" and group["reduction_share"] > 0:
         tried.append(one("in_network_reduction", group["reduction_share"], IN_NETWORK_LAUNCH_S))
     copy_s = 0.0
     if group["copied"] and operation in ("all_gather", "reduce_scatter"):
@@ -324,6 +319,7 @@ def exchanging(given: Named, dims: str) -> list[list[float]]:
     for group in network.values():
         if group["outer"] == 1:  # of the second dimension's links it uses none
             group |= {"outer_Bps": group["inner_Bps"], "outer_latency_s": 0.0}
+            group |= {"outer_reduction_share": 0.0, "outer_ordered": 1.0}
     return [[network[name][field] if name in used else 0.0 for field in Group._fields] for name in GROUPS]
 
 
@@ -546,15 +542,18 @@ def group_network(**given: Any) -> Outputs:
     """A chip's rates, less the links of a dimension that lead to others."""
     outer = [given[f"bandwidth_{axis}_Bps"] for axis in "yz" if axis == "y" or given[f"dim_{axis}"] > 1]
     step = given["calibration_collective_step_s"]
+    outer_step = step + given["calibration_collective_outer_step_s"]
     common = {
         "inner_Bps": given["bandwidth_x_Bps"] * given["calibration_link_efficiency"],
         "outer_Bps": min(outer) * given["calibration_outer_link_efficiency"],
         "inner_latency_s": given["hop_x_s"] + step,
-        "outer_latency_s": given["hop_outer_s"] + step,
+        "outer_latency_s": given["hop_outer_s"] + outer_step,
         "inner_kind": given["topology_kind_x"],
         "outer_kind": given["topology_kind_y"],
         "reduction_share": given["link_in_network_reduction"],
         "copied": given["calibration_own_copy"],
+        "outer_reduction_share": given["outer_link_in_network_reduction"],
+        "outer_ordered": given["outer_link_ordered"],
     }
     rows = []
     for inner, outside in given["group_extents"]:
@@ -1211,6 +1210,8 @@ def networks(draw: st.DrawFn) -> dict[str, Any]:
     common |= {f"{side}_latency_s": draw(st.floats(0.0, 1e-4)) for side in ("inner", "outer")}
     common |= {"inner_kind": draw(kinds), "outer_kind": draw(kinds)}
     common |= {"reduction_share": draw(st.sampled_from([0.0, 0.6])), "copied": draw(st.sampled_from([0.0, 1.0]))}
+    common |= {"outer_reduction_share": draw(st.sampled_from([0.0, 0.5]))}
+    common |= {"outer_ordered": draw(st.sampled_from([0.0, 1.0]))}
     extents = st.sampled_from([1.0, 1.0, 2.0, 3.0, 4.0, 8.0])
     rows = [{"inner": draw(extents), "outer": draw(extents), **common} for _ in Groups._fields]
     table = np.array([[row[name] for name in Group._fields] for row in rows])
@@ -1456,6 +1457,8 @@ SPECIAL.update(
         "calibration_attention_rows": st.sampled_from([16.0, 64.0, 128.0]),
         "calibration_half_message_B": st.sampled_from([0.0, 1e5, 1e7]),
         "link_in_network_reduction": SHARES,
+        "outer_link_in_network_reduction": SHARES,
+        "outer_link_ordered": st.sampled_from([0.0, 1.0]),
         "chip_vector_flops": st.just(0.0) | RANGES["flop/s"],
         "chip_core_sram_B": st.sampled_from([64e3, 164e3, 228e3, 16e6]),
         "chip_l2_capacity_B": st.sampled_from([0.0, 4e6, 40e6]),

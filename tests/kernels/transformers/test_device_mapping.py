@@ -44,6 +44,8 @@ def inputs(kinds: tuple[int, ...], dims: tuple[int, ...], order: int = 0, **size
     found |= {"hop_x_s": HOP_X_S, "hop_outer_s": HOP_OUTER_S, "link_in_network_reduction": 0.0}
     found |= {"calibration_link_efficiency": 1.0, "calibration_outer_link_efficiency": 1.0}
     found |= {"calibration_collective_step_s": 0.0, "calibration_own_copy": 0.0}
+    found |= {"calibration_collective_outer_step_s": 0.0}
+    found |= {"outer_link_in_network_reduction": 0.0, "outer_link_ordered": 1.0}
     found |= {(name if name in found else f"{name}_parallel"): size for name, size in sizes.items()}
     return {name: float(value) for name, value in found.items()}
 
@@ -346,6 +348,7 @@ def placements(draw: st.DrawFn) -> dict[str, float]:
     numbers = {
         "hop_x_s": draw(st.sampled_from([0.0, 1e-6])),
         "calibration_collective_step_s": draw(st.sampled_from([0.0, 2e-6])),
+        "calibration_collective_outer_step_s": draw(st.sampled_from([0.0, 1e-5])),
         "calibration_outer_link_efficiency": draw(st.floats(0.3, 1.0)),
         "bandwidth_z_Bps": draw(st.floats(1e9, 1e10)),
     }

@@ -1,0 +1,1 @@
+"""What communication libraries make of a collective: which algorithm and which protocol they choose, and its time."""
