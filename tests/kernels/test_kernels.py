@@ -249,6 +249,7 @@ CONSTANT = frozenset(
         "decode_times",
         "gradient_messages",
         "sharded_layer",
+        "stage_transfer",
         "operator_work",
         "decode_work",
         "graph_work",
