@@ -4,7 +4,15 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from sweeper.evidence.measured_rows import ColumnValue, MeasuredPoint, MeasuredRow, Unmodelled, number, positive
+from sweeper.evidence.measured_rows import (
+    ColumnValue,
+    MeasuredPoint,
+    MeasuredRow,
+    Refusal,
+    Unmodelled,
+    number,
+    positive,
+)
 from sweeper.evidence.registry import network_columns, platform, platform_entry, stack
 
 FORMATS = {"bfloat16": "bf16", "float16": "fp16", "fp8": "fp8", "fp8_block": "fp8", "nvfp4": "nvfp4", "half": "fp16"}
@@ -13,7 +21,7 @@ FORMATS = {"bfloat16": "bf16", "float16": "fp16", "fp8": "fp8", "fp8_block": "fp
 def formats(name: str) -> str:
     """Our name of a number format."""
     if name not in FORMATS:
-        raise Unmodelled(f"number format {name!r}")
+        raise Unmodelled(f"number format {name!r}", Refusal.WORD)
     return FORMATS[name]
 
 
@@ -111,6 +119,8 @@ def attention(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
                 positive(row, "latency_us") * 1e-6)  # fmt: skip
 
 
+LARGE_MESSAGE_B = 1e6
+"""Bytes above which a collective is scored by its rate; below, what it costs to start decides."""
 COLLECTIVES = {"all_reduce": 0.0, "reduce_scatter": 1.0, "all_gather": 2.0, "alltoall": 3.0, "all_to_all": 3.0}
 
 
@@ -119,13 +129,13 @@ def collective(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
     columns = platform(known, row.get("system", "")) | stack(known, "collective", row, ("system",))
     operation = row.get("op_name", "")
     if operation not in COLLECTIVES:
-        raise Unmodelled(f"collective {operation!r}")
+        raise Unmodelled(f"collective {operation!r}", Refusal.WORD)
     ranks, size = positive(row, "num_gpus"), positive(row, "size_bytes")
     network_columns(columns, ranks, platform_entry(known, row.get("system", "")).get("island", 8.0))
     columns.update(
         {"workload": "single_collective", "workload.operation": COLLECTIVES[operation], "workload.message": size},
         tensor_parallel=ranks,
     )
-    large = "above 1 MB" if size > 1e6 else "up to 1 MB"
+    large = "above 1 MB" if size > LARGE_MESSAGE_B else "up to 1 MB"
     return MeasuredPoint(f"collective {large} {row.get('system')}", columns, "layer_forward_s",
                 positive(row, "latency_us") * 1e-6)  # fmt: skip
