@@ -98,12 +98,12 @@ def test_the_constant_is_the_median_efficiency_of_all_rows_of_a_kind_on_a_chip()
         row(2.0, took(1.0, "a"), "x"),
         row(10.0, took(2.0, "b"), "y"),
         row(30.0, took(3.0, "a"), "y"),
-        row(5.0, took(1.0, chip="a100"), "x"),
+        row(1.25, took(1.0, chip="a100"), "x"),
         row(8.0, took(4.0, kind="inference"), "x"),
         row(1.0, None),
         row(math.nan, took(7.0), "x"),
     ]
-    assert constant(rows) == pytest.approx({0: 5.0, 1: 10.0, 2: 15.0, 3: 5.0, 4: 8.0})
+    assert constant(rows) == pytest.approx({0: 5.0, 1: 10.0, 2: 15.0, 3: 1.25, 4: 8.0})
 
 
 def test_other_models_of_a_source_predict_a_model_that_they_are_not() -> None:
