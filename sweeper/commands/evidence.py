@@ -15,16 +15,27 @@ from sweeper.commands.shared import LIBRARY, command, echo, plan_of
 @click.option(
     "--measured", multiple=True, metavar="FILE", help="CSV of measurements to score instead of ours; repeatable."
 )
-@click.option("--out", metavar="FILE", help="Write all rows with predicted, error and reason to this CSV file.")
-@click.option("--figures", metavar="DIR", help="Draw predicted against measured for every set in this directory.")
+@click.option(
+    "--out", metavar="FILE", help="Write all rows to this CSV file, with what is predicted, refused, fitted to."
+)
+@click.option(
+    "--figures",
+    metavar="DIR",
+    help="Draw predicted against measured for every set, with the baselines, and an overview.",
+)
 def validate(
     study: str | None, library: tuple[str, ...], measured: tuple[str, ...], out: str | None, figures: str | None
 ) -> None:
     """Check a study and the entries it uses; without a study, score the model against measurements.
 
     With a study, every mistake is reported with file, line and column, and with library directories also mistakes in
-    entries that the study does not use. Without, errors in percent are shown for each
-    set of measured rows, beside what others report on it.
+    entries that the study does not use.
+
+    Without, errors in percent are shown for each set of measured rows: of the model, and of two baselines that know
+    operations, bytes and one efficiency (of the chip; of other models of the same source). Rows that ran but do not
+    fit into memory by our count are listed apart. Then: targets and what others report, refused rows by kind of
+    reason, coverage of complete rows by table, and the constants of each stack: fitted, and set by hand. `--json` has
+    everything.
 
     \b
     Example: sweeper validate my_study.yaml --library my_library
@@ -46,11 +57,11 @@ def validate(
     scored = scored_files(map(Path, measured)) if measured else bundled()
     if out:
         write_predictions(Path(out), scored)
+    board = scoreboard(scored)
     if figures:
         from sweeper.evidence.figures import measured_figures
 
-        measured_figures(by_set(scored), figures)
-    board = scoreboard(scored)
+        measured_figures(by_set(scored), board["sets"], figures)
     echo(board, lambda: scores(board))
 
 
@@ -61,8 +72,8 @@ def calibrate_command(name: str, write_back: bool) -> None:
     """Fit the constants of a calibration (or of all) to the measured rows that the registry names for it.
 
     `uncalibrated` shows how far off runs of left-out software stacks are without a calibration. Of the others it shows
-    the constants with the interval of 90 % of resampled fits, and errors in percent: of the fit itself, of rows left
-    out of it, and of sources left out of it.
+    the constants with the interval of 90 % of resampled fits, errors in percent (of the fit itself, of rows left out
+    of it, of sources left out of it), and the constants that are set by hand.
 
     \b
     Example: sweeper calibrate a100_megatron_2022

@@ -6,7 +6,7 @@ This is data: `calibrations` of specs/measurements/measurements.yaml.
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -16,9 +16,10 @@ from pydantic import BaseModel, model_validator
 from sweeper.errors import UsageFault, unknown
 from sweeper.evidence.measured import measured_point
 from sweeper.evidence.measured_rows import MeasuredPoint, MeasuredRow, read_rows
-from sweeper.evidence.predictions import settle
+from sweeper.evidence.predictions import our_library, settle
 from sweeper.evidence.registry import registry
 from sweeper.evidence.statistics import error_statistics
+from sweeper.library.entries import DEFAULT_SOURCE
 from sweeper.library.library import builtin_specs
 from sweeper.reading.expressions import Expression, ExpressionError
 from sweeper.reading.units import quantity
@@ -34,7 +35,9 @@ class Calibration(BaseModel, extra="forbid", frozen=True):
     Rows are those of `files` (read as `layout`, the first that the registry gives them, if it is not said) whose group
     is listed (any, if none is) and for which `where` holds, and whose software stack is this calibration, one of
     `also`, which share the constants, or one of `heirs`, which extend it. `tie` names constants that are the same
-    number as a fitted one; `source` is the column that says which rows come from one source.
+    number as a fitted one; `source` is the column that says which rows come from one source. `repeated` are groups of
+    rows that repeat those of the fit, with the condition under which: the same runs in another table, the same readings
+    in another layout. They are not fitted to, but have been seen.
     """
 
     name: str
@@ -48,6 +51,7 @@ class Calibration(BaseModel, extra="forbid", frozen=True):
     tie: dict[str, str] = {}
     loss: Literal["l2", "l1"] = "l2"
     source: str = "group"
+    repeated: dict[str, str] = {}
 
     @model_validator(mode="after")
     def _few_known_constants(self) -> Self:
@@ -65,6 +69,31 @@ class Calibration(BaseModel, extra="forbid", frozen=True):
         """Every constant that the fit sets, and which of the fitted numbers it is."""
         own = {name: index for index, name in enumerate(self.fit)}
         return own | {name: own[leader] for name, leader in self.tie.items()}
+
+    @property
+    def stacks(self) -> tuple[str, ...]:
+        """Software stacks of the rows that it is fitted to."""
+        return self.name, *self.also, *self.heirs
+
+    def layout_of(self, file: str) -> str:
+        """How it reads a file."""
+        return self.layout or next(table["layout"] for table in registry()["tables"] if table["file"] == file)
+
+    def takes(self, row: MeasuredRow, point: MeasuredPoint) -> bool:
+        """Whether it is fitted to a row of one of its files, as it reads it.
+
+        Raises UsageFault for a condition on a column that the row does not have.
+        """
+        if point.columns.get("calibration") not in self.stacks or not np.isfinite(point.measured):
+            return False
+        return point.group in (self.groups or [point.group]) and holds(self.where, row)
+
+    def has_seen(self, file: str, layout: str, row: MeasuredRow, point: MeasuredPoint) -> bool:
+        """Whether a row of a table is one that it is fitted to, or repeats one."""
+        if file in self.files and layout == self.layout_of(file) and self.takes(row, point):
+            return True
+        stack, condition = point.columns.get("calibration"), self.repeated.get(point.group)
+        return condition is not None and stack in self.stacks and holds(condition, row)
 
 
 @dataclass(frozen=True)
@@ -113,6 +142,7 @@ class Fit:
             "rows": len(self.sample.points),
             "sources": sources,
             "constants": constants,
+            "hand_set": constants_of(self.calibration.name)["hand_set"],
             "in_sample": error_statistics(self.in_sample),
             "left_out": error_statistics(self.left_out),
             "left_out_by": self.left_out_by,
@@ -138,21 +168,32 @@ def named(name: str) -> list[Calibration]:
     return list(known.values()) if name == "all" else [known[name]]
 
 
+HAND_SET = ("assumed", "estimate")
+"""Grades of numbers that nobody measured, fitted or published."""
+
+
+def constants_of(name: str) -> dict[str, Any]:
+    """Constants that a calibration states or inherits from an entry: those fitted, and those set by hand, by name. What
+    it does not state has the default that every stack has, and is not counted."""
+    values = our_library().find("calibration", name).values
+    return {
+        "fitted": {key: value.number for key, value in values.items() if value.grade == "fitted"},
+        "hand_set": {
+            key: {"value": value.number, "unit": value.unit, "grade": value.grade}
+            for key, value in values.items()
+            if value.grade in HAND_SET and value.source != DEFAULT_SOURCE
+        },
+    }
+
+
 def sample_of(calibration: Calibration) -> Sample:
     """The rows that a calibration is fitted to. Raises UsageFault if there are fewer than constants."""
     known = registry()
-    layouts = {table["file"]: table["layout"] for table in reversed(known["tables"])}
-    stacks = (calibration.name, *calibration.also, *calibration.heirs)
-    condition = Expression(calibration.where) if calibration.where else None
     points, sources = [], []
     for file in calibration.files:
         for row in read_rows(builtin_specs() / "measurements" / file):
-            if condition is not None and not holds(condition, row):
-                continue
-            point = measured_point(row, calibration.layout or layouts[file], known)
-            if isinstance(point, str) or not np.isfinite(point.measured):
-                continue
-            if point.columns.get("calibration") in stacks and (point.group in (calibration.groups or [point.group])):
+            point = measured_point(row, calibration.layout_of(file), known)
+            if isinstance(point, MeasuredPoint) and calibration.takes(row, point):
                 points.append(point)
                 sources.append(row.get(calibration.source, ""))
     if len(points) <= len(calibration.fit):
@@ -160,11 +201,30 @@ def sample_of(calibration: Calibration) -> Sample:
     return Sample(tuple(settle(points, {})), tuple(sources))
 
 
-def holds(condition: Expression, row: MeasuredRow) -> bool:
-    """Whether a condition on the columns of a row is true; not so where a number is asked of text or of an empty cell.
+def calibrations_by_stack() -> dict[str, list[Calibration]]:
+    """Calibrations that may be fitted to rows of a stack."""
+    stacks: dict[str, list[Calibration]] = {}
+    for calibration in calibrations().values():
+        for stack in calibration.stacks:
+            stacks.setdefault(stack, []).append(calibration)
+    return stacks
+
+
+@cache
+def parsed(condition: str) -> Expression:
+    """A condition on the columns of a row."""
+    return Expression(condition)
+
+
+def holds(text: str, row: MeasuredRow) -> bool:
+    """Whether a condition on the columns of a row is true, as none at all is; not so where a number is asked of text or
+    of an empty cell.
 
     Raises UsageFault for a column that the table does not have.
     """
+    if not text:
+        return True
+    condition = parsed(text)
     values: dict[str, float | str] = {}
     for name in condition.symbols:
         if name not in row:

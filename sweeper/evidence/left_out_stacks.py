@@ -12,7 +12,7 @@ from statistics import median
 import numpy as np
 
 from sweeper.evidence.measured import measured_point
-from sweeper.evidence.measured_rows import MeasuredPoint, read_rows
+from sweeper.evidence.measured_rows import MeasuredPoint, is_rate, read_rows
 from sweeper.evidence.predictions import evaluate, our_library
 from sweeper.evidence.registry import registry
 from sweeper.library.library import builtin_specs
@@ -20,10 +20,10 @@ from sweeper.words.system import ENTRY_DEFAULTS
 
 DEFAULT = str(ENTRY_DEFAULTS["calibration"])
 TASKS = {
-    "training": {"iteration_time_s": 1.0, "layer_time_s": 1.0, "tokens_per_s_per_chip": -1.0},
-    "inference": {"request_time_s": 1.0, "time_to_first_token_s": 1.0},
+    "training": ("iteration_time_s", "layer_time_s", "tokens_per_s_per_chip"),
+    "inference": ("request_time_s", "time_to_first_token_s"),
 }
-"""Columns that runs of models were measured by, and the power that makes a time of each."""
+"""Columns that runs of models were measured by."""
 MODELS = frozenset({"optimus", "nanotron", "training", "inference"})
 """Layouts of runs of whole language models: kernels and layers by themselves take no part."""
 CONSTANTS = ("gemm_efficiency", "memory_efficiency", "link_efficiency", "outer_link_efficiency", "kernel_overhead")
@@ -49,11 +49,12 @@ def left_out_bands() -> dict[str, Band]:
     blank = [_without_calibration(point, constants[_stack(point)]) for point in points]
     predicted = [value for value, _ in evaluate(blank, {})]
     bands = {}
-    for task, powers in TASKS.items():
+    for task, answers in TASKS.items():
         ratios: dict[str, list[float]] = {}
         for point, value in zip(points, predicted, strict=True):
-            if point.answer in powers:
-                ratios.setdefault(_stack(point), []).append((point.measured / value) ** powers[point.answer])
+            if point.answer in answers:
+                slower = value / point.measured if is_rate(point.answer) else point.measured / value
+                ratios.setdefault(_stack(point), []).append(slower)
         bands[task] = band_of(list(ratios.values()))
     return bands
 
@@ -73,7 +74,7 @@ def band_of(ratios: Sequence[Sequence[float]]) -> Band:
 def _runs() -> list[MeasuredPoint]:
     """Every bundled run of a model on a stack with a calibration."""
     known, folder = registry(), builtin_specs() / "measurements"
-    answers = {answer for powers in TASKS.values() for answer in powers}
+    answers = {answer for columns in TASKS.values() for answer in columns}
     kept = (table for table in known["tables"] if table["layout"] in MODELS and not table.get("calculated"))
     rows = ((table["layout"], row) for table in kept for row in read_rows(folder / table["file"]))
     points = (measured_point(row, layout, known) for layout, row in rows)

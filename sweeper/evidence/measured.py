@@ -13,7 +13,7 @@ from sweeper.errors import UsageFault
 from sweeper.evidence import measured_kernels as kernels
 from sweeper.evidence import measured_runs as runs
 from sweeper.evidence.layouts import experts, machines, microbenchmarks
-from sweeper.evidence.measured_rows import MeasuredPoint, MeasuredRow, Unmodelled
+from sweeper.evidence.measured_rows import MeasuredPoint, MeasuredRow, Refusal, Unmodelled
 from sweeper.reading.units import QuantityError, in_range
 from sweeper.words.system import NUMERIC
 
@@ -63,7 +63,7 @@ def layout_of(rows: list[dict[str, str]], path: Path) -> str:
     raise UsageFault(f"{path}: its columns are those of no known layout ({shapes})")
 
 
-def measured_point(row: MeasuredRow, layout: str, known: Mapping[str, Any]) -> MeasuredPoint | str:
+def measured_point(row: MeasuredRow, layout: str, known: Mapping[str, Any]) -> MeasuredPoint | Unmodelled:
     """A row as a point that the model can take, or why it is none."""
     try:
         point = LAYOUTS[layout].point(row, known)
@@ -71,9 +71,9 @@ def measured_point(row: MeasuredRow, layout: str, known: Mapping[str, Any]) -> M
             if name in NUMERIC:
                 in_range(float(value), NUMERIC[name], value)
     except Unmodelled as fault:
-        return str(fault)
+        return fault.with_traceback(None)
     except QuantityError as fault:
-        return f"{name}: {fault}"
+        return Unmodelled(f"{name}: {fault}", Refusal.IMPOSSIBLE)
     except (ArithmeticError, LookupError, ValueError) as fault:
-        return f"cannot be read: {type(fault).__name__} {fault}"
+        return Unmodelled(f"cannot be read: {type(fault).__name__} {fault}", Refusal.IMPOSSIBLE)
     return point

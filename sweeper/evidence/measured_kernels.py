@@ -5,7 +5,15 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from sweeper.evidence.measured_rows import ColumnValue, MeasuredPoint, MeasuredRow, Unmodelled, number, positive
+from sweeper.evidence.measured_rows import (
+    ColumnValue,
+    MeasuredPoint,
+    MeasuredRow,
+    Refusal,
+    Unmodelled,
+    number,
+    positive,
+)
 from sweeper.evidence.registry import nearest, network_columns, platform, platform_entry, stack
 
 FORMATS = {"bfloat16": "bf16", "float16": "fp16", "fp8": "fp8", "fp8_block": "fp8", "nvfp4": "nvfp4", "half": "fp16"}
@@ -14,7 +22,7 @@ FORMATS = {"bfloat16": "bf16", "float16": "fp16", "fp8": "fp8", "fp8_block": "fp
 def formats(name: str) -> str:
     """Our name of a number format."""
     if name not in FORMATS:
-        raise Unmodelled(f"number format {name!r}")
+        raise Unmodelled(f"number format {name!r}", Refusal.WORD)
     return FORMATS[name]
 
 
@@ -112,6 +120,8 @@ def attention(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
                 positive(row, "latency_us") * 1e-6)  # fmt: skip
 
 
+LARGE_MESSAGE_B = 1e6
+"""Bytes above which a collective is scored by its rate; below, what it costs to start decides."""
 COLLECTIVES = {
     "all_reduce": 0.0, "allreduce": 0.0, "reduce_scatter": 1.0, "reducescatter": 1.0, "all_gather": 2.0,
     "allgather": 2.0, "alltoall": 3.0, "all_to_all": 3.0, "moe_all_to_all": 3.0, "broadcast": 4.0, "reduce": 4.0,
@@ -124,7 +134,7 @@ def operation_of(name: str) -> float:
     """A collective, by the first word of its name."""
     first = name.lower().split(" ")[0].rstrip(":")
     if first not in COLLECTIVES:
-        raise Unmodelled(f"collective {first!r}")
+        raise Unmodelled(f"collective {first!r}", Refusal.WORD)
     return COLLECTIVES[first]
 
 
@@ -136,7 +146,7 @@ def collective_columns(operation: float, message: float, ranks: float) -> dict[s
 
 def by_size(message: float) -> str:
     """Small and large messages are scored by themselves."""
-    return "above 1 MB" if message > 1e6 else "up to 1 MB"
+    return "above 1 MB" if message > LARGE_MESSAGE_B else "up to 1 MB"
 
 
 def collective(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
@@ -160,7 +170,7 @@ def message_of(row: MeasuredRow, operation: float, ranks: float) -> float:
         return size
     if "per rank" in definition or "per-rank" in definition or "matrix" in definition:
         return size * ranks if gathers else size
-    raise Unmodelled(f"message_bytes_definition {definition!r}")
+    raise Unmodelled(f"message_bytes_definition {definition!r}", Refusal.WORD)
 
 
 PORTS = re.compile(r"(\d+)\D{0,12}?x\s*(\d+)\s*Gb")
@@ -175,7 +185,7 @@ def between_hosts(row: MeasuredRow, known: Mapping[str, Any], per_node: float) -
     if rate <= 0.0 and ports:
         rate = float(ports[1]) * float(ports[2]) * 1e9 / 8.0 / per_node
     if rate <= 0.0:
-        raise Unmodelled("the network between hosts is not given")
+        raise Unmodelled("the network between hosts is not given", Refusal.INCOMPLETE)
     words = f"{text} {row.get('algo', '')} {row.get('library', '')}".lower()
     entry = next(entry for entry in known["networks"] if all(word.lower() in words for word in entry["words"]))
     return {**entry["columns"], "outer_link.bandwidth": rate}
@@ -194,7 +204,7 @@ def library_stack(row: MeasuredRow, known: Mapping[str, Any], between: bool) -> 
         keys = ("accelerator", "library", "algo", "collective", "inter_node_net", "reach")
         columns = stack(known, "collective", text, keys)
     except Unmodelled:
-        raise Unmodelled(f"library {row.get('library', '')!r}") from None
+        raise Unmodelled(f"library {row.get('library', '')!r}", Refusal.WORD) from None
     if columns["collective_algorithm"] == "library":
         columns |= stack(known, "collective_algorithm", text, ("algo",))
     return columns
@@ -203,11 +213,11 @@ def library_stack(row: MeasuredRow, known: Mapping[str, Any], between: bool) -> 
 def library_collective(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
     """Collectives of a library on one host or more: seconds."""
     if not row.get("message_bytes") or not row.get("time_s"):
-        raise Unmodelled("message or time is not given")
+        raise Unmodelled("message or time is not given", Refusal.INCOMPLETE)
     entry, operation = platform_entry(known, row.get("accelerator", "")), operation_of(row.get("collective", ""))
     ranks, hosts = positive(row, "n_ranks"), positive(row, "n_nodes", 1.0)
     if ranks % 1.0 or ranks % hosts or ranks < hosts:
-        raise Unmodelled("ranks do not fill hosts")
+        raise Unmodelled("ranks do not fill hosts", Refusal.IMPOSSIBLE)
     inside = nearest(ranks, entry.get("domain", ranks / hosts))
     columns = dict(entry["columns"]) | library_stack(row, known, ranks > inside)
     if row.get("intra_link_bw_Bps_per_dir"):

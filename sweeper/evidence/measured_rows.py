@@ -3,6 +3,7 @@
 import csv
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 
 from sweeper.errors import EnvironmentFault
@@ -23,8 +24,40 @@ Alternatives = tuple[ColumnValues, ...]
 """Columns by which a row may be completed: one of these."""
 
 
+def source_of(group: str) -> str:
+    """The group as its table has it.
+
+    >>> source_of("torchtitan (inferred)")
+    'torchtitan'
+    """
+    return group.removesuffix(INFERRED)
+
+
+def is_rate(column: str) -> bool:
+    """Whether more is better of a column that answers rows."""
+    return column.startswith("tokens_per_s")
+
+
+class Refusal(StrEnum):
+    """Kinds of reasons why a row is not answered; every refusal is of exactly one."""
+
+    INCOMPLETE = "incomplete row"  # something that physics needs is not given
+    IMPOSSIBLE = "impossible row"  # numbers that contradict each other, or that nothing can have
+    EXCLUDED = "excluded by its source"
+    ACCELERATOR = "unknown accelerator"
+    WORD = "unknown word"  # of a format, a sharding, a recomputation, a model, a stack
+    METHOD = "model or method not modelled"
+    LOAD = "throughput under load"
+    STUDY = "answered by a study"
+    NO_NUMBER = "no finite number"
+
+
 class Unmodelled(Exception):
-    """A row that the model cannot answer; the message says why."""
+    """A row that the model cannot answer: the message says why, `kind` what sort of reason it is."""
+
+    def __init__(self, detail: str, kind: Refusal) -> None:
+        super().__init__(detail)
+        self.kind = kind
 
 
 @dataclass(frozen=True)
@@ -56,14 +89,14 @@ def number(row: MeasuredRow, name: str, default: float | None = None) -> float:
     text = (row.get(name) or "").strip()
     if not text:
         if default is None:
-            raise Unmodelled(f"{name} is not given")
+            raise Unmodelled(f"{name} is not given", Refusal.INCOMPLETE)
         return default
     try:
         value = float(text)
     except ValueError:
-        raise Unmodelled(f"{name} is {text!r}, not a number") from None
+        raise Unmodelled(f"{name} is {text!r}, not a number", Refusal.IMPOSSIBLE) from None
     if not abs(value) <= LARGEST:
-        raise Unmodelled(f"{name} is {text}")
+        raise Unmodelled(f"{name} is {text}", Refusal.IMPOSSIBLE)
     return value
 
 
@@ -71,5 +104,5 @@ def positive(row: MeasuredRow, name: str, default: float | None = None) -> float
     """A number greater than 0."""
     value = number(row, name, default)
     if value < SMALLEST:
-        raise Unmodelled(f"{name} is {value:g}")
+        raise Unmodelled(f"{name} is {value:g}", Refusal.IMPOSSIBLE)
     return value

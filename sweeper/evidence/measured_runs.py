@@ -11,6 +11,7 @@ from sweeper.evidence.measured_rows import (
     ColumnValues,
     MeasuredPoint,
     MeasuredRow,
+    Refusal,
     Unmodelled,
     number,
     positive,
@@ -24,9 +25,9 @@ def model_columns(row: MeasuredRow, known: Mapping[str, Any]) -> ColumnValues:
     if named:
         return named
     if "lora" in row.get("model", "").lower():
-        raise Unmodelled("adapters of which neither rank nor places are given")
+        raise Unmodelled("adapters of which neither rank nor places are given", Refusal.INCOMPLETE)
     if row.get("arch", "dense") not in ("dense", "moe", ""):
-        raise Unmodelled(f"architecture {row['arch']!r}")
+        raise Unmodelled(f"architecture {row['arch']!r}", Refusal.METHOD)
     hidden, heads = positive(row, "hidden"), positive(row, "n_heads")
     gated = number(row, "ffn_gated", 0.0)
     experts = number(row, "n_experts", 0.0)
@@ -94,7 +95,7 @@ def precision(word: str) -> ColumnValues:
     """Columns of the number formats that a training run names; half precision with fp32 sums is the default. Raises
     Unmodelled for words of which none is known."""
     if word and not any(name in word.lower() for name in (*FORMATS, *WIDE_FORMATS)):
-        raise Unmodelled(f"precision {word!r}")
+        raise Unmodelled(f"precision {word!r}", Refusal.WORD)
     columns: ColumnValues = {}
     if "PURE" in word:
         columns["gradient_format"] = "bf16"
@@ -110,7 +111,7 @@ def recomputations(row: MeasuredRow) -> Alternatives:
     """What a row may have recomputed, by our names. Raises Unmodelled for a word that is not known."""
     word = row.get("recompute", "")
     if word not in RECOMPUTE:
-        raise Unmodelled(f"recomputation {word!r}")
+        raise Unmodelled(f"recomputation {word!r}", Refusal.WORD)
     return RECOMPUTE[word]
 
 
@@ -121,7 +122,7 @@ def zero_stages(word: str, usual: ColumnValue | None, data: float) -> tuple[Colu
         if name in word:
             return stages
     if word:
-        raise Unmodelled(f"sharding {word!r}")
+        raise Unmodelled(f"sharding {word!r}", Refusal.WORD)
     if usual is not None:
         return (usual,)
     return (0.0, 1.0) if data > 1.0 else (0.0,)
@@ -133,7 +134,7 @@ def microbatches(row: MeasuredRow, per_replica: float) -> tuple[ColumnValue, ...
         return (positive(row, "micro_batch_seq"),)
     found = tuple(size for size in MICROBATCHES if per_replica % size == 0.0)
     if not found:
-        raise Unmodelled("micro_batch_seq is not given")
+        raise Unmodelled("micro_batch_seq is not given", Refusal.INCOMPLETE)
     return found
 
 
@@ -153,7 +154,7 @@ def training(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
     """End-to-end training runs and single layers: seconds per iteration."""
     flag = row.get("qc_flag", "ok") or "ok"
     if flag != "ok":
-        raise Unmodelled(f"excluded by its source: {flag}")
+        raise Unmodelled(f"excluded by its source: {flag}", Refusal.EXCLUDED)
     row = stated(known, row)
     columns = model_columns(row, known) | platform(known, row.get("accelerator", ""))
     columns |= stack(known, "training", row, ("group", "framework", "accelerator"))
@@ -162,7 +163,7 @@ def training(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
     context, expert = positive(row, "cp", 1.0), positive(row, "ep", 1.0)
     data = positive(row, "dp", chips / (tensor * pipe * context))
     if tensor * pipe * data * context != chips:
-        raise Unmodelled("dp x tp x pp x cp is not the number of accelerators")
+        raise Unmodelled("dp x tp x pp x cp is not the number of accelerators", Refusal.IMPOSSIBLE)
     domain = platform_entry(known, row.get("accelerator", "")).get("domain")
     near = nearest(chips, domain) if domain else positive(row, "accel_per_node", 8.0)
     split_columns(columns, tensor, pipe, data, context, near)
@@ -206,7 +207,7 @@ def iteration_time_s(row: MeasuredRow, columns: Mapping[str, ColumnValue]) -> fl
         rate = positive(row, "model_flops_per_s_per_accel")
         get = {key.partition(".")[2]: float(value) for key, value in columns.items() if key.startswith("workload.")}
         return counted(get, sequence) * batch * sequence / (rate * chips)
-    raise Unmodelled("neither time nor rate in a known convention")
+    raise Unmodelled("neither time nor rate in a known convention", Refusal.INCOMPLETE)
 
 
 def maxtext_flops(get: Mapping[str, float], sequence: float) -> float:
@@ -253,7 +254,7 @@ def nanotron(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
     """Runs of HF nanotron: tokens per second and GPU, or out of memory."""
     hidden = positive(row, "hidden_size")
     if hidden not in NANOTRON_WIDTHS:
-        raise Unmodelled(f"feed-forward width of hidden size {hidden:g} is not known")
+        raise Unmodelled(f"feed-forward width of hidden size {hidden:g} is not known", Refusal.INCOMPLETE)
     tensor, pipe, data = positive(row, "tp"), positive(row, "pp"), positive(row, "dp")
     heads, vocabulary = positive(row, "num_heads"), positive(row, "vocab_size")
     accumulation = number(row, "batch_accum", 0.0) or number(row, "gbs") / (number(row, "mbs") * data)
@@ -292,7 +293,7 @@ def vtrain(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
     hidden, heads, sequence = positive(row, "hidden"), positive(row, "heads"), positive(row, "seq")
     tensor, pipe, data = positive(row, "tp"), positive(row, "pp"), positive(row, "dp")
     if tensor * pipe * data != positive(row, "n_gpus"):
-        raise Unmodelled("dp x tp x pp is not the number of GPUs")
+        raise Unmodelled("dp x tp x pp is not the number of GPUs", Refusal.IMPOSSIBLE)
     columns: dict[str, ColumnValue] = {
         "workload": "decoder",
         "workload.hidden": hidden,
@@ -319,9 +320,9 @@ def inference(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
     columns = model_columns(row, known) | platform(known, row.get("accelerator", ""))
     columns |= stack(known, "inference", row, ("group", "engine", "accelerator"))
     if number(row, "beam_width", 1.0) > 1.0:
-        raise Unmodelled("beam search")
+        raise Unmodelled("beam search", Refusal.METHOD)
     if "in-flight" in row.get("mode", "") or row.get("concurrency"):
-        raise Unmodelled("requests that come and go: throughput under load is not modelled")
+        raise Unmodelled("requests that come and go: throughput under load is not modelled", Refusal.LOAD)
     tensor, pipe = positive(row, "tp", 1.0), positive(row, "pp", 1.0)
     batch, prompt = positive(row, "batch_size", 1.0), positive(row, "input_len")
     output = positive(row, "output_len", 1.0)
@@ -331,7 +332,7 @@ def inference(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
     for name, column in SERVED.items():
         if row.get(name):
             return MeasuredPoint(row.get("group", ""), columns, column, positive(row, name))
-    raise Unmodelled("neither a latency nor a time of tokens is given")
+    raise Unmodelled("neither a latency nor a time of tokens is given", Refusal.INCOMPLETE)
 
 
 SERVED = {
@@ -357,9 +358,9 @@ def served_formats(row: MeasuredRow) -> ColumnValues:
     none is known."""
     word, cache = row.get("precision", "").lower(), row.get("kv_precision", "").lower()
     if word and not any(name in word for name in (*SERVED_FORMATS, *WIDE_FORMATS)):
-        raise Unmodelled(f"precision {word!r}")
+        raise Unmodelled(f"precision {word!r}", Refusal.WORD)
     if cache not in CACHES:
-        raise Unmodelled(f"precision of the cache {cache!r}")
+        raise Unmodelled(f"precision of the cache {cache!r}", Refusal.WORD)
     narrow = next((formats for name, formats in SERVED_FORMATS.items() if name in word), {})
     return {**narrow, "cache_format": CACHES[cache]}
 
@@ -373,10 +374,10 @@ def optimus(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
     """Tables 1 (training, s), 2 (inference, ms) and 4 (single products, us) of Optimus."""
     table = row.get("table", "")
     if table not in ("1", "2"):
-        raise Unmodelled(f"table {table}: see the study optimus_bounds")
+        raise Unmodelled(f"table {table}: see the study optimus_bounds", Refusal.STUDY)
     model = OPTIMUS_MODELS.get(row.get("model", ""))
     if model is None:
-        raise Unmodelled(f"unknown model {row.get('model')!r}")
+        raise Unmodelled(f"unknown model {row.get('model')!r}", Refusal.WORD)
     tensor, pipe, data = positive(row, "tp"), positive(row, "pp"), positive(row, "dp", 1.0)
     name = {"A100": "A100-SXM4-80GB", "H100": "H100-SXM5-80GB"}.get(row.get("gpu", ""), row.get("gpu", ""))
     columns = {"workload": model, **platform(known, name), "batch_size": positive(row, "batch")}

@@ -1,7 +1,7 @@
 """Predictions for measured points: once, by the engine of studies, and again as a function of constants."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, reduce
 from itertools import product
@@ -14,7 +14,7 @@ import numpy as np
 from sweeper.engine.evaluation import Evaluation
 from sweeper.engine.program import Program
 from sweeper.engine.space import Axis, Box, Factor
-from sweeper.evidence.measured_rows import ColumnValue, MeasuredPoint
+from sweeper.evidence.measured_rows import ColumnValue, MeasuredPoint, is_rate
 from sweeper.library.library import Library, builtin_specs
 from sweeper.planning.columns import STRUCTURE
 from sweeper.planning.plan import Plan
@@ -33,28 +33,44 @@ OtherConstants = Mapping[str, Mapping[str, float]]
 
 
 class Answer(NamedTuple):
-    """What the model says of a point: the value of its column, and the memory that is left."""
+    """What the model says of a point: the value of its column, the memory that is left, and what was asked besides."""
 
     value: float
     headroom_B: float
+    others: Mapping[str, float] = {}
+
+    @property
+    def fits(self) -> bool:
+        """Whether there is as much memory as is needed."""
+        return self.headroom_B >= 0.0
 
 
 def evaluate(points: Sequence[MeasuredPoint], constants: OtherConstants) -> list[tuple[float, bool]]:
     """What the model says of every point: the value of its column, and whether the point fits into memory."""
     answers = evaluate_settled(settle(points, constants), constants)
-    return [(answer.value, answer.headroom_B >= 0.0) for answer in answers]
+    return [(answer.value, answer.fits) for answer in answers]
 
 
-def evaluate_settled(points: Sequence[MeasuredPoint], constants: OtherConstants) -> list[Answer]:
-    """Answers for points as they stand."""
+def nothing_else(column: str) -> tuple[str, ...]:
+    """No column besides the one that answers a point."""
+    return ()
+
+
+def evaluate_settled(
+    points: Sequence[MeasuredPoint],
+    constants: OtherConstants,
+    others: Callable[[str], tuple[str, ...]] = nothing_else,
+) -> list[Answer]:
+    """Answers for points as they stand; `others` says which columns to ask beside the one that answers a point."""
     answers = [Answer(math.nan, math.nan)] * len(points)
     for column in dict.fromkeys(point.answer for point in points):
         at = [i for i, point in enumerate(points) if point.answer == column]
         plan = plan_of_points([with_constants(points[i].columns, constants) for i in at])
         (grid,) = plan.grids
-        values = plan.columns.over(grid, grid.listing(np.arange(len(at))), (column, "memory_headroom_B"))
-        for i, value, headroom in zip(at, values[column], values["memory_headroom_B"], strict=True):
-            answers[i] = Answer(float(value), float(headroom))
+        wanted = (column, "memory_headroom_B", *others(column))
+        values = plan.columns.over(grid, grid.listing(np.arange(len(at))), wanted)
+        for i, (value, headroom, *asked) in zip(at, np.column_stack([values[name] for name in wanted]).tolist()):
+            answers[i] = Answer(value, headroom, dict(zip(wanted[2:], asked)))
     return answers
 
 
@@ -82,8 +98,8 @@ def settle(points: Sequence[MeasuredPoint], constants: OtherConstants) -> list[M
 
 def preference(column: str, answer: Answer) -> tuple[bool, float]:
     """What comes first among choices: those that fit before others, faster ones before slower ones."""
-    worse = -answer.value if column.startswith("tokens_per_s") else answer.value
-    return answer.headroom_B < 0.0, worse if answer.headroom_B >= 0.0 else -answer.headroom_B
+    worse = -answer.value if is_rate(column) else answer.value
+    return not answer.fits, worse if answer.fits else -answer.headroom_B
 
 
 def with_constants(point: Mapping[str, ColumnValue], constants: OtherConstants) -> dict[str, ColumnValue]:

@@ -1,14 +1,16 @@
 """What the registry of measurements says: which hardware an accelerator's name stands for, and which software ran."""
 
 from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import Any
 
 import yaml
 
-from sweeper.evidence.measured_rows import ColumnValue, MeasuredRow, Unmodelled
+from sweeper.evidence.measured_rows import ColumnValue, MeasuredRow, Refusal, Unmodelled
 from sweeper.library.library import builtin_specs
 
 
+@cache
 def registry() -> dict[str, Any]:
     """Platforms, stacks, layouts and sets, as the YAML file has them."""
     path = builtin_specs() / "measurements" / "measurements.yaml"
@@ -21,7 +23,7 @@ def platform_entry(known: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     for entry in known["platforms"]:
         if any(name.lower().startswith(alias.lower()) for alias in entry["names"]):
             return dict(entry)
-    raise Unmodelled(f"unknown accelerator {name!r}")
+    raise Unmodelled(f"unknown accelerator {name!r}", Refusal.ACCELERATOR)
 
 
 def model(known: Mapping[str, Any], name: str) -> dict[str, ColumnValue]:
@@ -39,7 +41,7 @@ def stated(known: Mapping[str, Any], row: MeasuredRow) -> MeasuredRow:
     for entry in known["stated"]:
         if all(row.get(column, "").startswith(start) for column, start in entry["rows"].items()):
             if "refused" in entry:
-                raise Unmodelled(entry["refused"])
+                raise Unmodelled(entry["refused"], Refusal.INCOMPLETE)
             found = {name: str(value) for name, value in entry["cells"].items()} | found
     return {**row, **{name: value for name, value in found.items() if not row.get(name)}}
 
@@ -55,7 +57,7 @@ def stack(known: Mapping[str, Any], layout: str, row: MeasuredRow, keys: Iterabl
     for entry in known["stacks"][layout]:
         if all(word.lower() in text for word in entry["words"]):
             return dict(entry["columns"])
-    raise Unmodelled(f"no calibration for {text!r}")
+    raise Unmodelled(f"no calibration for {text!r}", Refusal.WORD)
 
 
 def split_columns(
@@ -79,5 +81,5 @@ def network_columns(columns: dict[str, ColumnValue], chips: float, per_node: flo
     """Nodes of equal size in a cluster; a part of a node counts as a node."""
     inside = min(chips, per_node)
     if chips % inside:
-        raise Unmodelled(f"{chips:g} chips do not fill nodes of {inside:g}")
+        raise Unmodelled(f"{chips:g} chips do not fill nodes of {inside:g}", Refusal.IMPOSSIBLE)
     columns.update(chips=chips, dim_x=inside, dim_y=chips / inside)

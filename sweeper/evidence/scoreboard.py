@@ -2,34 +2,62 @@
 
 import csv
 import math
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from sweeper.errors import UsageFault
+from sweeper.evidence.baselines.efficiency import BASELINES, compared, with_baselines
+from sweeper.evidence.baselines.ideals import columns_for, ideal_of
+from sweeper.evidence.calibration import calibrations_by_stack, constants_of
 from sweeper.evidence.measured import LAYOUTS, layout_of, measured_point
-from sweeper.evidence.measured_rows import MeasuredPoint, MeasuredRow, read_rows
-from sweeper.evidence.predictions import OtherConstants, evaluate
+from sweeper.evidence.measured_rows import MeasuredPoint, MeasuredRow, Refusal, Unmodelled, read_rows
+from sweeper.evidence.predictions import OtherConstants, evaluate_settled, settle
 from sweeper.evidence.registry import registry
-from sweeper.evidence.statistics import Scored, statistics
+from sweeper.evidence.statistics import Scored, coverage, statistics
 from sweeper.library.library import builtin_specs
 
 
-def score(rows: Sequence[MeasuredRow], layout: str, constants: OtherConstants | None = None) -> list[Scored]:
-    """Every row of a table of some layout, in order; rows that cannot be modelled carry the reason."""
+def score(
+    rows: Sequence[MeasuredRow], layout: str, constants: OtherConstants | None = None, table: str = ""
+) -> list[Scored]:
+    """Every row of a table of some layout, in order; rows that cannot be modelled carry the reason.
+
+    `table` is the file that they are from; rows of one of ours may have been fitted to.
+    """
     known = registry()
+    ours = any(entry["file"] == table for entry in known["tables"])
+    title = f"{table} ({layout})"
     points = [measured_point(row, layout, known) for row in rows]
-    modelled = [point for point in points if isinstance(point, MeasuredPoint)]
-    answers = iter(evaluate(modelled, constants or {}))
+    settled = settle([point for point in points if isinstance(point, MeasuredPoint)], constants or {})
+    answers = zip(settled, evaluate_settled(settled, constants or {}, columns_for), strict=True)
+    stacks = calibrations_by_stack() if ours else {}
     scored = []
-    for row, point in zip(rows, points, strict=True):
-        if isinstance(point, str):
-            name = row.get(LAYOUTS[layout].refused, "") or layout
-            scored.append(Scored(row, name, math.nan, math.nan, None, None, point))
+    for row, given in zip(rows, points, strict=True):
+        if isinstance(given, Unmodelled):
+            group, reason = row.get(LAYOUTS[layout].refused, "") or layout, str(given)
+            scored.append(Scored(row, group, math.nan, math.nan, None, None, reason, given.kind, title))
             continue
-        predicted, fits = next(answers)
-        reason = "" if math.isfinite(predicted) and predicted > 0.0 else "the model gives no finite number"
-        scored.append(Scored(row, point.group, point.measured, predicted, point.feasible, fits, reason))
+        point, answer = next(answers)
+        finite = math.isfinite(answer.value) and answer.value > 0.0
+        stack = str(point.columns.get("calibration", ""))
+        scored.append(
+            Scored(
+                row,
+                point.group,
+                point.measured,
+                answer.value,
+                point.feasible,
+                answer.fits,
+                "" if finite else "the model gives no finite number",
+                None if finite else Refusal.NO_NUMBER,
+                title,
+                stack,
+                tuple(c.name for c in stacks.get(stack, []) if c.has_seen(table, layout, row, point)),
+                ideal_of(point, answer.others),
+            )
+        )
     return scored
 
 
@@ -53,7 +81,8 @@ def by_set(scored: Sequence[Scored]) -> dict[str, list[Scored]]:
 def bundled() -> list[Scored]:
     """Every row of the bundled tables."""
     folder = builtin_specs() / "measurements"
-    return [s for table in registry()["tables"] for s in score(read_rows(folder / table["file"]), table["layout"])]
+    tables = [(table["file"], table["layout"]) for table in registry()["tables"]]
+    return with_baselines([s for file, layout in tables for s in score(read_rows(folder / file), layout, table=file)])
 
 
 def scored_files(paths: Iterable[Path]) -> list[Scored]:
@@ -63,27 +92,62 @@ def scored_files(paths: Iterable[Path]) -> list[Scored]:
         rows = read_rows(path)
         if not rows:
             raise UsageFault(f"{path}: no rows")
-        scored += score(rows, layout_of(rows, path))
-    return scored
+        whole = path.resolve()
+        ours = whole.parent == (builtin_specs() / "measurements").resolve()
+        scored += score(rows, layout_of(rows, path), table=path.name if ours else str(whole))
+    return with_baselines(scored)
 
 
-def scoreboard(scored: Sequence[Scored]) -> dict[str, dict[str, Any]]:
-    """Statistics of every set, with its target and what others report on it."""
+def scoreboard(scored: Sequence[Scored]) -> dict[str, Any]:
+    """Everything that is said of scored rows: of every set, with its target and what others report on it; of every
+    table; refusals by kind; and the constants of the stacks that answered."""
     known = {entry["name"]: entry for entry in registry()["sets"]}
-    return {
+    sets = {
         name: statistics(rows)
+        | compared(rows)
         | {"target": known.get(name, {}).get("target", ""), "peers": known.get(name, {}).get("peers", [])}
         for name, rows in by_set(scored).items()
     }
+    stacks = Counter(s.calibration for s in scored if s.calibration)
+    return {
+        "sets": sets,
+        "tables": {name: coverage(rows) for name, rows in by_table(scored).items()},
+        "refused": dict(Counter(str(s.refusal) for s in scored if s.reason).most_common()),
+        "calibrations": {name: {"rows": count, **constants_of(name)} for name, count in stacks.items()},
+    }
+
+
+def by_table(scored: Sequence[Scored]) -> dict[str, list[Scored]]:
+    """Rows by the file that they are from and how it was read."""
+    tables: dict[str, list[Scored]] = {}
+    for s in scored:
+        tables.setdefault(s.table, []).append(s)
+    return tables
 
 
 def write_predictions(path: Path, scored: Sequence[Scored]) -> None:
-    """A CSV file with the columns of the rows, and `predicted`, `error` (relative) and `reason`; in their order."""
+    """A CSV file with the columns of the rows, in their order, and what is said of each row (`SAID`)."""
     columns = list(dict.fromkeys(name for s in scored for name in s.row))
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
-        writer.writerow([*columns, "predicted", "error", "reason"])
+        writer.writerow([*columns, *SAID])
         for s in scored:
-            error = repr(s.error) if math.isfinite(s.error) else ""
-            answer = ["", ""] if s.reason else [repr(s.predicted), error]
-            writer.writerow([*(s.row.get(name, "") for name in columns), *answer, s.reason])
+            writer.writerow([*(s.row.get(name, "") for name in columns), *(say(s) for say in SAID.values())])
+
+
+def said(value: float | None) -> str:
+    """A number as it is written; nothing where there is none."""
+    return repr(value) if value is not None and math.isfinite(value) else ""
+
+
+SAID: Mapping[str, Callable[[Scored], str]] = {
+    "predicted": lambda s: "" if s.reason else said(s.predicted),
+    "error": lambda s: "" if s.reason else said(s.error),
+    "reason": lambda s: s.reason,
+    "refusal": lambda s: str(s.refusal or ""),
+    "misfit": lambda s: "yes" if s.misfit else "",
+    "inferred": lambda s: "yes" if s.inferred else "",
+    "fitted_in": lambda s: "; ".join(s.fitted_in),
+    **{name: lambda s, name=name: said(s.baselines.get(name)) for name in BASELINES},  # type: ignore[misc]
+}
+"""What is said of a row beside its own columns; the baselines by their names."""

@@ -1,19 +1,35 @@
-"""Errors of scored rows: in percent, by rank, and of whether runs fit into memory."""
+"""Errors of scored rows: in percent, by rank, and of whether runs fit into memory; refusals by kind."""
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from sweeper.evidence.measured_rows import MeasuredRow
+from sweeper.evidence.measured_rows import INFERRED, MeasuredRow, Refusal
+
+
+class Ideal(NamedTuple):
+    """What operations and bytes alone would take, or for a `rate` what they would attain, in the unit of the row; rows
+    of one `kind`, `chip` and `model` (or shape of a kernel) are alike."""
+
+    kind: str
+    chip: str
+    model: Hashable
+    value: float
+    rate: bool = False
 
 
 @dataclass(frozen=True)
 class Scored:
-    """A measured row with what the model says of it. `predicted` is NaN and `reason` says why where it cannot."""
+    """A measured row with what the model says of it. `predicted` is NaN and `reason` says why where it cannot;
+    `refusal` is the kind of that reason.
+
+    `table` is its file, `calibration` the stack that answers it, `fitted_in` the calibrations fitted to it, `baselines`
+    what others than the model say.
+    """
 
     row: MeasuredRow
     group: str
@@ -22,33 +38,91 @@ class Scored:
     feasible: bool | None
     fits: bool | None
     reason: str
+    refusal: Refusal | None = None
+    table: str = ""
+    calibration: str = ""
+    fitted_in: tuple[str, ...] = ()
+    ideal: Ideal | None = None
+    baselines: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def error(self) -> float:
         """Predicted over measured, less 1."""
         return self.predicted / self.measured - 1.0
 
+    @property
+    def misfit(self) -> bool:
+        """Whether it ran, although it needs more memory than there is by our count: listed apart, as nothing is said of
+        how fast it is."""
+        return self.fits is False and self.feasible is not False and not self.reason
+
+    @property
+    def inferred(self) -> bool:
+        """Whether its table left something open."""
+        return self.group.endswith(INFERRED)
+
+
+def answered(scored: Sequence[Scored]) -> list[Scored]:
+    """Rows with an answer and a measured value."""
+    return [s for s in scored if not s.reason and math.isfinite(s.error)]
+
+
+def scored_rows(scored: Sequence[Scored]) -> list[Scored]:
+    """Rows whose errors count: answered, and not predicted not to fit."""
+    return [s for s in answered(scored) if not s.misfit]
+
 
 def statistics(scored: Sequence[Scored]) -> dict[str, Any]:
     """Errors of a set, in percent, with the correlation of ranks.
 
-    `rows` counts all rows, `modelled` those with an answer, `called_infeasible` those among them that ran although
-    they need more memory than there is by our count; the balanced accuracy of the memory model is given where
-    runs that fit and runs that do not are among them.
+    `rows` counts all rows, `modelled` those with an answer, `inferred` those among them of which something was not
+    given, `in_fit` those that a calibration was fitted to, `misfit` those that ran although they need more memory than
+    there is by our count: they have errors of their own. All other errors are those of the `scored` rows. The balanced
+    accuracy of the memory model is given where runs that fit and runs that do not are among them. `refused` counts rows
+    without an answer by kind, `reasons` by what was said.
     """
-    answered = [s for s in scored if not s.reason and math.isfinite(s.error)]
+    counted = scored_rows(scored)
+    misfits = [s for s in answered(scored) if s.misfit]
+    modelled = [s for s in scored if not s.reason]
     summary: dict[str, Any] = {
         "rows": len(scored),
-        "modelled": sum(not s.reason for s in scored),
-        "called_infeasible": sum(s.fits is False and s.feasible is not False for s in scored if not s.reason),
-        **error_statistics(np.array([s.error for s in answered])),
-        "spearman": spearman([s.predicted for s in answered], [s.measured for s in answered]),
+        "modelled": len(modelled),
+        "inferred": sum(s.inferred for s in modelled),
+        "in_fit": sum(bool(s.fitted_in) for s in scored),
+        "misfit": sum(s.misfit for s in scored),
+        "scored": len(counted),
+        **error_statistics(np.array([s.error for s in counted])),
+        "spearman": spearman([s.predicted for s in counted], [s.measured for s in counted]),
+        "misfit_errors": error_statistics(np.array([s.error for s in misfits])) if misfits else None,
     }
     judged = [s for s in scored if s.feasible is not None and not s.reason]
     if any(s.feasible for s in judged) and not all(s.feasible for s in judged):
         summary["memory_balanced_accuracy"] = 100.0 * balanced_accuracy(judged)
-    # How many rows could not be modelled, by reason, the most frequent first.
-    return summary | {"reasons": dict(Counter(s.reason for s in scored if s.reason).most_common())}
+    refused = [s for s in scored if s.reason]
+    return summary | {
+        "refused": dict(Counter(str(s.refusal) for s in refused).most_common()),
+        "reasons": dict(Counter(s.reason for s in refused).most_common()),
+    }
+
+
+def coverage(scored: Sequence[Scored]) -> dict[str, Any]:
+    """How many rows of a table are complete, and how many of these have an answer, in percent too.
+
+    Complete is what `config_complete` says, where the table has that column; else what was not refused since something
+    is not given. What its source excludes is not complete.
+    """
+    complete = [s for s in scored if is_complete(s)]
+    modelled = sum(not s.reason for s in complete)
+    share = 100.0 * modelled / len(complete) if complete else None
+    return {"rows": len(scored), "complete": len(complete), "complete_modelled": modelled, "coverage": share}
+
+
+def is_complete(s: Scored) -> bool:
+    """Whether a row says all that physics needs."""
+    if s.refusal is Refusal.EXCLUDED:
+        return False
+    said = s.row.get("config_complete", "")
+    return said == "1" if said else s.refusal is not Refusal.INCOMPLETE
 
 
 def error_statistics(errors: np.ndarray) -> dict[str, float | None]:

@@ -1,10 +1,9 @@
 """Evidence as tables: the scoreboard, fitted constants with their errors, published claims beside our figures."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sweeper.evidence.claims import claims, published
-from sweeper.evidence.measured_rows import INFERRED
 from sweeper.views.frames import frame_of
 from sweeper.views.text import listing
 
@@ -21,26 +20,128 @@ def in_percent(value: float | None) -> str:
     return "-" if value is None else f"{value:.2f}"
 
 
-def scores(board: Mapping[str, Mapping[str, Any]]) -> str:
-    """The scoreboard as a table: errors of every set in percent, beside the target and what others report."""
+def scores(board: Mapping[str, Any]) -> str:
+    """The scoreboard as tables: errors of every set, beside the baselines, targets and what others report; rows apart;
+    refusals; coverage of tables; constants of stacks."""
+    sets = board["sets"]
+    blocks = (
+        (ABOUT, set_errors(sets)),
+        (AGAINST, set_baselines(sets)),
+        ("Targets, and what others report on the same rows.", set_targets(sets)),
+        (APART, set_misfits(sets)),
+        (f"Refused: {counts(board['refused'])}.", set_refusals(sets)),
+        ("Rows that say all that physics needs, and those of them with an answer.", table_coverage(board["tables"])),
+        ("Constants by stack: fitted, and set by hand (assumed or estimated, inherited ones too).",
+         stack_constants(board["calibrations"])),
+    )  # fmt: skip
+    return "\n\n".join(f"{title}\n{text}" for title, text in blocks if text)
+
+
+ABOUT = """Errors in percent, of SCORED rows. INFERRED: what the table leaves open (recomputation, shards, microbatch)
+is the fastest that fits. IN FIT: some calibration was fitted to the row. MISFIT: ran, but needs more memory than there
+is by our count; not scored. RANK: Spearman's correlation. MEMORY: balanced accuracy of whether a run fits."""
+AGAINST = """Ours beside two baselines, on the same rows. CONSTANT: the median efficiency of all rows of the kind on the
+chip, these included. OTHERS: the median efficiency of other models (shapes) of the same source and chip. BEST: least
+median of those who answer all rows."""
+APART = "Predicted not to fit, although they ran: errors in percent, not counted above."
+CONTENDERS = {"ours": "OURS", "constant": "CONSTANT", "other_models": "OTHERS"}
+"""Who predicts, and their headings."""
+COMPARED = {"median_ape": "MEDIAN", "p90_ape": "P90", "spearman": "RANK"}
+"""By what they are compared, and the headings."""
+
+
+def table(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> str:
+    """Rows below their headings; nothing where there are no rows."""
+    return listing(rows, columns) if rows else ""
+
+
+def counts(numbers: Mapping[str, int]) -> str:
+    """How many of what, in words."""
+    return "; ".join(f"{count} {name}" for name, count in numbers.items()) or "none"
+
+
+def set_errors(sets: Mapping[str, Mapping[str, Any]]) -> str:
+    """Rows and errors of every set."""
+    numbers = {
+        name: name.replace("_", " ").upper() for name in ("rows", "modelled", "inferred", "in_fit", "misfit", "scored")
+    }
+    measures = {**MEASURES, "spearman": "RANK", "memory_balanced_accuracy": "MEMORY"}
     rows = [
-        {"set": name, **{count: entry[count] for count in ("rows", "modelled", "called_infeasible")}}
-        | {measure: in_percent(entry[measure]) for measure in MEASURES}
-        | {"memory": in_percent(entry.get("memory_balanced_accuracy")), "target": entry["target"] or "-"}
+        {"set": name, **entry, **{measure: in_percent(entry.get(measure)) for measure in measures}}
+        for name, entry in sets.items()
+    ]
+    return table(rows, {"set": "SET", **numbers, **measures})
+
+
+def set_baselines(sets: Mapping[str, Mapping[str, Any]]) -> str:
+    """Medians, tails and ranks of ours and of the baselines, of every set for which there is one."""
+    rows = [
+        {"set": name, "best": CONTENDERS[entry["best"]].lower()}
+        | {
+            f"{measure} {who}": in_percent(found[measure])
+            for who, found in {"ours": entry, **entry["baselines"]}.items()
+            for measure in COMPARED
+        }
+        for name, entry in sets.items()
+        if entry["best"]
+    ]
+    heads = {f"{m} {who}": f"{head} {name}" for m, head in COMPARED.items() for who, name in CONTENDERS.items()}
+    return table(rows, {"set": "SET", **heads, "best": "BEST"})
+
+
+def set_targets(sets: Mapping[str, Mapping[str, Any]]) -> str:
+    """Targets, and errors that others report, of sets that have either."""
+    rows = [
+        {"set": name, "target": entry["target"] or "-"}
         | {"peers": "; ".join(f"{peer['name']}: {peer['error']}" for peer in entry["peers"]) or "-"}
-        for name, entry in board.items()
+        for name, entry in sets.items()
+        if entry["target"] or entry["peers"]
     ]
-    columns = {"set": "SET", "rows": "ROWS", "modelled": "MODELLED", "called_infeasible": "MISFIT", **MEASURES}
-    table = listing(rows, columns | {"memory": "MEMORY", "target": "TARGET", "peers": "PEERS"})
-    left = [
-        f"not modelled: {name}: {count} rows, {reason}"
-        for name, entry in board.items()
-        for reason, count in entry["reasons"].items()
+    return table(rows, {"set": "SET", "target": "TARGET", "peers": "PEERS"})
+
+
+def set_misfits(sets: Mapping[str, Mapping[str, Any]]) -> str:
+    """Errors of rows that ran although they do not fit by our count."""
+    rows = [
+        {"set": name, "misfit": entry["misfit"]}
+        | {measure: in_percent(entry["misfit_errors"][measure]) for measure in MEASURES}
+        for name, entry in sets.items()
+        if entry["misfit"]
     ]
-    misfit = "MISFIT: rows that ran, but need more memory than there is by our count"
-    inferred = f"{INFERRED.strip()}: what rows leave open (recomputation, shards, microbatch) is the fastest that fits"
-    about = f"{misfit}; {inferred}; errors in percent; MEMORY: balanced accuracy of whether a run fits, in percent"
-    return "\n".join([table, *left, about])
+    return table(rows, {"set": "SET", "misfit": "MISFIT", **MEASURES})
+
+
+def set_refusals(sets: Mapping[str, Mapping[str, Any]]) -> str:
+    """Rows without an answer of every set by kind, and what was said."""
+    rows = [
+        {"set": name, "refused": counts(entry["refused"]), "reasons": counts(entry["reasons"])}
+        for name, entry in sets.items()
+        if entry["refused"]
+    ]
+    return table(rows, {"set": "SET", "refused": "REFUSED", "reasons": "REASONS"})
+
+
+def table_coverage(tables: Mapping[str, Mapping[str, Any]]) -> str:
+    """Complete rows of every table, and how many of them have an answer."""
+    heads = {"rows": "ROWS", "complete": "COMPLETE", "complete_modelled": "MODELLED", "coverage": "COVERAGE (%)"}
+    rows = [{"table": name, **found, "coverage": in_percent(found["coverage"])} for name, found in tables.items()]
+    return table(rows, {"table": "TABLE", **heads})
+
+
+def stack_constants(stacks: Mapping[str, Mapping[str, Any]]) -> str:
+    """How many constants of every stack are fitted, how many set by hand, and which."""
+    rows = [
+        {"stack": name, "rows": found["rows"], "fitted": len(found["fitted"]), "hand_set": len(found["hand_set"])}
+        | {"values": by_hand(found["hand_set"]) or "-"}
+        for name, found in stacks.items()
+    ]
+    heads = {"rows": "ROWS", "fitted": "FITTED", "hand_set": "BY HAND", "values": "VALUES SET BY HAND"}
+    return table(rows, {"stack": "STACK", **heads})
+
+
+def by_hand(constants: Mapping[str, Mapping[str, Any]]) -> str:
+    """Values that nobody measured or fitted."""
+    return ", ".join(f"{name} {value['value']:.4g} {value['unit']}".rstrip() for name, value in constants.items())
 
 
 def fitted(fits: Mapping[str, Mapping[str, Any]]) -> str:
@@ -60,9 +161,9 @@ def fitted(fits: Mapping[str, Mapping[str, Any]]) -> str:
             if fit[kind] is not None
         ]
         title = f"{name}: {fit['rows']} rows"
-        blocks.append(
-            "\n".join([title, listing(constants, heads), listing(errors, {"error": "ERROR (%)", **MEASURES})])
-        )
+        hand = f"set by hand: {len(fit['hand_set'])}: {by_hand(fit['hand_set']) or '-'}"
+        tables = listing(constants, heads), listing(errors, {"error": "ERROR (%)", **MEASURES})
+        blocks.append("\n".join([title, *tables, hand]))
     return "\n\n".join(blocks)
 
 

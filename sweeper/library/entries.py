@@ -44,7 +44,7 @@ _MERGED = frozenset({"parameters", "partitions", "values", "definitions"})
 
 _NUMBER_KEYS = ("value", "low", "high", "distribution", "source", "grade")
 _NUMBER_SHAPE = "{value: ..., source: ..., grade: ...}"
-_DEFAULT_SOURCE = "default of the vocabulary"
+DEFAULT_SOURCE = "default of the vocabulary"
 _UNREADABLE = "unreadable"
 """Stands for a source or grade whose mistake has been noted, so that every number does not repeat it."""
 
@@ -270,7 +270,7 @@ def _values(definition: Definition, draft: _EntryDraft, problems: Problems) -> d
             message = f"{definition.kind} {definition.name!r} lacks {key!r} ({attribute.about}, in {attribute.unit})"
             problems.append(definition.problem(message))
         else:
-            values[key] = Value(attribute.default, attribute.unit, _DEFAULT_SOURCE, "assumed")
+            values[key] = Value(attribute.default, attribute.unit, DEFAULT_SOURCE, "assumed")
     return values
 
 

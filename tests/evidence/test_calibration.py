@@ -17,12 +17,15 @@ from sweeper.evidence.calibration import (
     Fit,
     Sample,
     calibrations,
+    constants_of,
     named,
     sample_of,
     with_values,
     write_constants,
 )
 from sweeper.evidence.fitting import FEW, FOLDS, Errors, calibrate
+from sweeper.evidence.measured import measured_point
+from sweeper.evidence.measured_rows import MeasuredPoint, read_rows
 from sweeper.evidence.predictions import Predictor, evaluate
 from sweeper.evidence.registry import registry
 from sweeper.evidence.scoreboard import score
@@ -188,6 +191,47 @@ def test_rows_are_chosen_by_stack_group_and_condition(calibration: Calibration) 
         named("a100_megatron_2023")
 
 
+@pytest.mark.parametrize(
+    "name", [NAME, "h100_dgxc", "h100_nanotron_checked", "h200_board_power", "h100_nemo_inference"]
+)
+def test_rows_are_marked_as_fitted_to_that_the_fit_has_and_those_that_repeat_them(name: str) -> None:
+    found = calibrations()[name]
+    own, repeated = 0, dict.fromkeys(found.repeated, 0)
+    for table in registry()["tables"]:
+        for row in read_rows(builtin_specs() / "measurements" / table["file"]):
+            point = measured_point(row, table["layout"], registry())
+            if isinstance(point, MeasuredPoint) and found.has_seen(table["file"], table["layout"], row, point):
+                if point.group in repeated:
+                    repeated[point.group] += 1
+                else:
+                    own += 1
+    assert own == len(sample_of(found).points)
+    if name == NAME:  # eight rows of table 1 of Optimus are Korthikanti's table 5, the other three Narayanan's largest
+        assert repeated == {"korthikanti2022-table5": 8, "megatron-sc21-table1": 3}
+    assert all(repeated.values())
+
+
+def test_scored_rows_name_the_fit_that_has_them() -> None:
+    rows = read_rows(builtin_specs() / "measurements" / "measured_training.csv")
+    known = {s.row["id"]: s for s in score(rows[:60], "training", table="measured_training.csv")}
+    groups = {s.group: s.fitted_in for s in known.values() if not s.reason}
+    assert groups["korthikanti2022-table4-layer"] == (NAME,)
+    assert all(not s.fitted_in for s in known.values() if s.reason)
+    assert not any(s.fitted_in for s in score(rows[:60], "training", table="/somewhere/measured_training.csv"))
+
+
+def test_numbers_set_by_hand_are_those_that_an_entry_states_or_inherits() -> None:
+    found = constants_of("a100_llm_foundry")
+    assert found["fitted"] == {"gemm_efficiency": 0.7647, "memory_efficiency": 0.5694, "attention_efficiency": 0.37}
+    assert found["hand_set"].keys() == {
+        "board_power", "flash_attention", "fused_elementwise", "kernel_overhead", "collective_step",
+        "optimizer_traffic", "loss_traffic", "early_stop", "unshard_traffic", "link_efficiency",
+        "outer_link_efficiency",
+    }  # fmt: skip
+    assert found["hand_set"]["board_power"] == {"value": 400.0, "unit": "W", "grade": "estimate"}
+    assert found["hand_set"]["kernel_overhead"] == {"value": 5e-6, "unit": "s", "grade": "assumed"}
+
+
 def test_write_changes_the_numbers_and_nothing_else(calibration: Calibration, exact: Fit, tmp_path: Path) -> None:
     text = (
         "# Head.\n"
@@ -218,12 +262,15 @@ def test_command() -> None:
     found = CliRunner().invoke(main, ["calibrate", "a100_nsight", "--json"])
     assert found.exit_code == 0, found.output
     fit = json.loads(found.stdout)["a100_nsight"]
-    assert fit.keys() == {"rows", "sources", "constants", "in_sample", "left_out", "left_out_by", "source_left_out"}
+    assert fit.keys() == {"rows", "sources", "constants", "in_sample", "left_out", "left_out_by", "source_left_out",
+                          "hand_set"}  # fmt: skip
+    assert fit["hand_set"].keys() == {"memory_efficiency", "board_power"}  # stated, and inherited
     for constant in fit["constants"].values():
         assert constant.keys() == {"value", "low", "high", "unit"}
     shown = CliRunner().invoke(main, ["calibrate", "a100_nsight"]).stdout
     assert "gemm_efficiency" in shown
     assert f"left out by {FOLDS} folds" in shown
+    assert "set by hand: 2: board_power 400 W, memory_efficiency 0.8" in shown
     assert CliRunner().invoke(main, ["calibrate", "nobody"]).exit_code == 2
 
 

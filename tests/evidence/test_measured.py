@@ -6,7 +6,15 @@ from dataclasses import replace
 import pytest
 
 from sweeper.evidence.measured import measured_point
-from sweeper.evidence.measured_rows import Alternatives, MeasuredPoint, MeasuredRow, Unmodelled, number, positive
+from sweeper.evidence.measured_rows import (
+    Alternatives,
+    MeasuredPoint,
+    MeasuredRow,
+    Refusal,
+    Unmodelled,
+    number,
+    positive,
+)
 from sweeper.evidence.measured_runs import (
     iteration_time_s,
     nanotron_version,
@@ -71,7 +79,7 @@ def either(name: str, *values: float) -> Alternatives:
     return tuple({name: value} for value in values)
 
 
-def training(**change: str) -> MeasuredPoint | str:
+def training(**change: str) -> MeasuredPoint | Unmodelled:
     return measured_point({**TRAINING, **change}, "training", registry())
 
 
@@ -117,22 +125,29 @@ def test_what_a_training_run_says_reaches_its_column(change: dict[str, str], exp
 
 
 @pytest.mark.parametrize(
-    ("change", "reason"),
+    ("change", "kind", "reason"),
     [
-        ({"dp": "4"}, "is not the number of accelerators"),
-        ({"arch": "ssm"}, "architecture 'ssm'"),
-        ({"hidden": ""}, "hidden is not given"),
-        ({"accelerator": "abacus"}, "unknown accelerator 'abacus'"),
-        ({"recompute": "somewhat"}, "recomputation 'somewhat'"),
-        ({"fsdp_or_zero": "Sharded"}, "sharding 'sharded'"),
-        ({"precision": "posit8"}, "precision 'posit8'"),
-        ({"model": "Llama3-8B finetune LoRA"}, "low-rank adapters"),
-        ({"micro_batch_seq": "", "global_batch_seq": "100"}, "micro_batch_seq is not given"),
+        ({"dp": "4"}, Refusal.IMPOSSIBLE, "is not the number of accelerators"),
+        ({"arch": "ssm"}, Refusal.METHOD, "architecture 'ssm'"),
+        ({"hidden": ""}, Refusal.INCOMPLETE, "hidden is not given"),
+        ({"hidden": "wide"}, Refusal.IMPOSSIBLE, "hidden is 'wide', not a number"),
+        ({"hidden": "-1"}, Refusal.IMPOSSIBLE, "hidden is -1"),
+        ({"qc_flag": "a misprint"}, Refusal.EXCLUDED, "excluded by its source: a misprint"),
+        ({"accelerator": "abacus"}, Refusal.ACCELERATOR, "unknown accelerator 'abacus'"),
+        ({"recompute": "somewhat"}, Refusal.WORD, "recomputation 'somewhat'"),
+        ({"fsdp_or_zero": "Sharded"}, Refusal.WORD, "sharding 'sharded'"),
+        ({"precision": "posit8"}, Refusal.WORD, "precision 'posit8'"),
+        ({"model": "Llama3-8B finetune LoRA"}, Refusal.METHOD, "low-rank adapters"),
+        ({"micro_batch_seq": "", "global_batch_seq": "100"}, Refusal.INCOMPLETE, "micro_batch_seq is not given"),
+        ({"micro_batch_seq": "0.5"}, Refusal.IMPOSSIBLE, "microbatch: found 0.5"),
     ],
     ids=str,
 )
-def test_a_row_that_cannot_be_modelled_says_why(change: dict[str, str], reason: str) -> None:
-    assert reason in str(training(**change))
+def test_a_row_that_cannot_be_modelled_says_why(change: dict[str, str], kind: Refusal, reason: str) -> None:
+    refused = training(**change)
+    assert isinstance(refused, Unmodelled)
+    assert reason in str(refused)
+    assert refused.kind is kind
 
 
 @pytest.mark.parametrize(
@@ -198,7 +213,10 @@ def test_formats_of_a_server_that_are_not_known_are_refused(words: dict[str, str
 def test_throughput_under_load_is_refused_as_such() -> None:
     row = {name: TRAINING[name] for name in TRAINING if name not in ("iter_time_s", "seq_len")}
     row |= {"mode": "offline-max-throughput (in-flight batching)", "input_len": "128", "output_len": "128"}
-    assert "throughput under load" in str(measured_point(row, "inference", registry()))
+    refused = measured_point(row, "inference", registry())
+    assert isinstance(refused, Unmodelled)
+    assert refused.kind is Refusal.LOAD
+    assert "throughput under load" in str(refused)
 
 
 @pytest.mark.parametrize(
@@ -233,7 +251,7 @@ def test_a_run_of_vtrain_has_whole_rows_of_the_vocabulary() -> None:
     assert point.columns["workload.vocabulary"] == 4 * 12564 and point.columns["workload.head_size"] == 64.0
     assert (point.columns["chips"], point.columns["dim_x"]) == (8.0, 8.0)
     assert point.measured == pytest.approx(0.1285)
-    assert measured_point({**row, "dp": "2"}, "vtrain", registry()) == "dp x tp x pp is not the number of GPUs"
+    assert str(measured_point({**row, "dp": "2"}, "vtrain", registry())) == "dp x tp x pp is not the number of GPUs"
 
 
 def test_nodes_of_a_cluster_have_equal_sizes() -> None:
@@ -306,4 +324,4 @@ def test_runs_that_ran_although_they_do_not_fit_by_our_count_are_counted() -> No
         row(None, False, "not modelled"),
     ]
     found = statistics(rows)
-    assert (found["rows"], found["modelled"], found["called_infeasible"]) == (7, 6, 2)
+    assert (found["rows"], found["modelled"], found["misfit"]) == (7, 6, 2)

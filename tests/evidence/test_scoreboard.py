@@ -3,6 +3,7 @@
 import csv
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,10 +14,10 @@ from hypothesis import strategies as st
 
 from sweeper.cli import main
 from sweeper.evidence.measured import LAYOUTS, layout_of
-from sweeper.evidence.measured_rows import read_rows
+from sweeper.evidence.measured_rows import Refusal, read_rows
 from sweeper.evidence.registry import registry
 from sweeper.evidence.scoreboard import bundled, by_group, by_set, score, scoreboard
-from sweeper.evidence.statistics import Scored, error_statistics, spearman, statistics
+from sweeper.evidence.statistics import Scored, coverage, error_statistics, spearman, statistics
 from sweeper.library.library import builtin_specs
 
 FOLDER = builtin_specs() / "measurements"
@@ -24,14 +25,21 @@ TABLES = {table["layout"]: table["file"] for table in reversed(registry()["table
 KEYS = {
     "rows",
     "modelled",
-    "called_infeasible",
+    "inferred",
+    "in_fit",
+    "misfit",
+    "scored",
+    "misfit_errors",
     "median_ape",
     "mean_ape",
     "p90_ape",
     "max_ape",
     "signed",
     "spearman",
+    "refused",
     "reasons",
+    "baselines",
+    "best",
     "target",
     "peers",
 }
@@ -57,7 +65,9 @@ def first_rows(layout: str, count: int = 40) -> list[dict[str, str]]:
 def made(
     measured: float, predicted: float, group: str = "g", fits: bool | None = None, truth: bool | None = None
 ) -> Scored:
-    return Scored({}, group, measured, predicted, truth, fits, "" if math.isfinite(predicted) else "no number")
+    if math.isfinite(predicted):
+        return Scored({}, group, measured, predicted, truth, fits, "")
+    return Scored({}, group, measured, predicted, truth, fits, "no number", Refusal.NO_NUMBER)
 
 
 def test_every_layout_and_every_bundled_table_are_registered() -> None:
@@ -81,10 +91,17 @@ def test_sets_take_every_group_once_and_lose_no_row() -> None:
     assert sum(map(len, sets.values())) == len(everything)
     assert {s.group for rows in sets.values() for s in rows} == by_group(everything).keys()
     board = scoreboard(everything)
-    assert board.keys() == sets.keys()
-    for name, found in board.items():
+    assert board["sets"].keys() == sets.keys()
+    for name, found in board["sets"].items():
         assert found.keys() - {"memory_balanced_accuracy"} == KEYS, name
         assert found["rows"] == found["modelled"] + sum(found["reasons"].values())
+        assert found["rows"] == found["modelled"] + sum(found["refused"].values())
+        assert found["scored"] + found["misfit"] <= found["modelled"]
+        assert found["refused"].keys() <= set(Refusal)
+    assert sum(board["refused"].values()) == sum(bool(s.reason) for s in everything)
+    assert {title.partition(" (")[0] for title in board["tables"]} == {path.name for path in FOLDER.glob("*.csv")}
+    assert sum(found["rows"] for found in board["tables"].values()) == len(everything)
+    assert sum(found["rows"] for found in board["calibrations"].values()) == sum(not s.refusal for s in everything)
 
 
 def test_statistics_of_known_errors() -> None:
@@ -92,12 +109,58 @@ def test_statistics_of_known_errors() -> None:
     assert found["rows"] == 4
     assert found["modelled"] == 3
     assert found["reasons"] == {"no number": 1}
+    assert found["refused"] == {"no finite number": 1}
     assert found["median_ape"] == pytest.approx(10.0)
     assert found["mean_ape"] == pytest.approx(10.0)
     assert found["max_ape"] == pytest.approx(20.0)
     assert found["p90_ape"] == pytest.approx(18.0)
     assert found["signed"] == pytest.approx(-10.0 / 3.0)
     assert "memory_balanced_accuracy" not in found
+
+
+def test_rows_that_ran_but_do_not_fit_by_our_count_are_listed_apart() -> None:
+    good = [made(10.0, 11.0), made(10.0, 9.0, fits=True), made(20.0, 22.0, fits=True, truth=True)]
+    misfits = [made(10.0, 30.0, fits=False), made(10.0, 20.0, fits=False, truth=True)]
+    failed = made(math.nan, 5.0, fits=False, truth=False)  # ran out of memory, as we say
+    found = statistics([*good, *misfits, failed])
+    assert (found["rows"], found["modelled"], found["misfit"], found["scored"]) == (6, 6, 2, 3)
+    assert found["median_ape"] == pytest.approx(10.0)
+    assert found["max_ape"] == pytest.approx(10.0)
+    assert found["signed"] == pytest.approx(10.0 / 3.0)
+    assert found["misfit_errors"]["median_ape"] == pytest.approx(150.0)
+    assert found["misfit_errors"]["signed"] == pytest.approx(150.0)
+    assert found["memory_balanced_accuracy"] == pytest.approx(75.0)
+    assert statistics(good)["misfit_errors"] is None
+
+
+def test_rows_that_are_inferred_or_in_a_fit_are_counted() -> None:
+    rows = [made(1.0, 1.0, "g (inferred)"), made(1.0, 1.0), replace(made(1.0, 1.0), fitted_in=("some", "other"))]
+    found = statistics([*rows, made(1.0, math.nan, "g (inferred)")])
+    assert (found["inferred"], found["in_fit"], found["rows"]) == (1, 1, 4)
+
+
+def test_coverage_is_of_rows_that_say_all_that_physics_needs() -> None:
+    def row(complete: str, refusal: Refusal | None) -> Scored:
+        return Scored({"config_complete": complete}, "g", 1.0, 1.0, None, None, refusal or "", refusal)
+
+    rows = [
+        row("1", None),
+        row("1", Refusal.ACCELERATOR),
+        row("1", Refusal.INCOMPLETE),  # the table says that it has all, so it counts against us
+        row("1", Refusal.EXCLUDED),  # but its source does not stand by it
+        row("0", None),  # answered, with what is left open inferred
+        row("0", Refusal.INCOMPLETE),
+    ]
+    assert coverage(rows) == {"rows": 6, "complete": 3, "complete_modelled": 1, "coverage": pytest.approx(100.0 / 3.0)}
+    # Where the table does not say, what is not refused as incomplete is complete.
+    silent = [replace(each, row={}) for each in rows]
+    assert coverage(silent) == {
+        "rows": 6,
+        "complete": 3,
+        "complete_modelled": 2,
+        "coverage": pytest.approx(200.0 / 3.0),
+    }
+    assert coverage([])["coverage"] is None
 
 
 def test_statistics_of_nothing() -> None:
@@ -157,11 +220,15 @@ def test_no_row_breaks_the_scoreboard(layout: str, data: st.DataObject) -> None:
 def test_validate_scores_our_tables() -> None:
     result = call("validate", "--json")
     assert result.exit_code == 0, result.output
-    board = json.loads(result.stdout)
+    found = json.loads(result.stdout)
+    assert found.keys() == {"sets", "tables", "refused", "calibrations"}
+    board = found["sets"]
     assert list(board)[: len(registry()["sets"])] == [entry["name"] for entry in registry()["sets"]]
     assert board["optimus table 1"]["modelled"] == 11
     assert {peer["name"] for peer in board["optimus table 1"]["peers"]} >= {"Optimus"}
     assert "memory_balanced_accuracy" in board["nanotron h100"]
+    assert board["nanotron h100"]["misfit_errors"]["median_ape"] > board["nanotron h100"]["median_ape"]
+    assert found["calibrations"]["a100_megatron_2022"]["hand_set"]["kernel_overhead"]["value"] == 5e-6
 
 
 def test_validate_scores_a_file_of_ones_own(tmp_path: Path) -> None:
@@ -176,21 +243,32 @@ def test_validate_scores_a_file_of_ones_own(tmp_path: Path) -> None:
     result = call("validate", "--measured", path, "--measured", FOLDER / TABLES["optimus"], "--json", "--out", out,
                   "--figures", tmp_path / "figures")  # fmt: skip
     assert result.exit_code == 0, result.output
-    board = json.loads(result.stdout)
+    board = json.loads(result.stdout)["sets"]
     assert board["gemm a100"]["rows"] == 4
+    assert board["gemm a100"]["in_fit"] == 0  # rows of one's own were not fitted to, whatever they are
+    assert board["gemm"]["refused"] == {"impossible row": 2}
+    assert board["optimus table 1"]["in_fit"] == 11
     assert board["gemm"]["reasons"] == {"m is 'many', not a number": 1, "latency_us is nan": 1}
     assert board["optimus table 1"]["rows"] == 11
     written = read_rows(out)
-    assert list(written[0])[-3:] == ["predicted", "error", "reason"]
+    said = ["predicted", "error", "reason", "refusal", "misfit", "inferred", "fitted_in", "constant", "other_models"]
+    assert list(written[0])[-9:] == said
     assert [row["m"] for row in written[:6]] == [row["m"] for row in rows]
     first = written[0]
     measured_s = float(first["latency_us"]) * 1e-6
     assert float(first["error"]) == pytest.approx(float(first["predicted"]) / measured_s - 1.0)
     assert written[1]["predicted"] == ""
     assert written[1]["reason"]
+    assert written[1]["refusal"] == "impossible row"
+    assert (written[0]["fitted_in"], written[6]["fitted_in"]) == ("", "a100_megatron_2022")
+    assert float(written[0]["constant"]) > 0.0
     pictures = {path.name for path in (tmp_path / "figures").iterdir()}
-    assert {"gemm_a100.png", "gemm_a100.svg", "optimus_table_1.png"} <= pictures
-    assert "MEDIAN" in call("validate", "--measured", path).stdout
+    assert {"gemm_a100.png", "gemm_a100.svg", "optimus_table_1.png", "overview.png"} <= pictures
+    shown = call("validate", "--measured", path).stdout
+    assert "MEDIAN CONSTANT" in shown
+    assert "Refused: 2 impossible row." in shown
+    assert "VALUES SET BY HAND" in shown
+    assert str(path) in shown
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,15 @@ from typing import Any
 
 from sweeper.evidence.layouts.microbenchmarks import attention_columns
 from sweeper.evidence.measured_kernels import one_chip
-from sweeper.evidence.measured_rows import ColumnValue, MeasuredPoint, MeasuredRow, Unmodelled, number, positive
+from sweeper.evidence.measured_rows import (
+    ColumnValue,
+    MeasuredPoint,
+    MeasuredRow,
+    Refusal,
+    Unmodelled,
+    number,
+    positive,
+)
 from sweeper.evidence.measured_runs import training
 
 KEYS = ("group", "framework", "accelerator")
@@ -41,9 +49,9 @@ def attention(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
 def paper(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
     """A figure of a paper: seconds of an iteration, of a layer or of a kernel."""
     if row.get("speedup_vs_baseline") and not (row.get("time_s") or row.get("tokens_per_s_per_accel")):
-        raise Unmodelled("a speed-up over a baseline, no time")
+        raise Unmodelled("a speed-up over a baseline, no time", Refusal.METHOD)
     if row.get("time_basis", "").startswith("time to target"):
-        raise Unmodelled("a time to an accuracy, no time of an iteration")
+        raise Unmodelled("a time to an accuracy, no time of an iteration", Refusal.METHOD)
     if row.get("tokens_per_rank"):
         return feed_forward(row, known)
     if row.get("workload", "").startswith("attention"):

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from sweeper.evidence.measured_rows import ColumnValue, MeasuredPoint, MeasuredRow, Unmodelled, positive
+from sweeper.evidence.measured_rows import ColumnValue, MeasuredPoint, MeasuredRow, Refusal, Unmodelled, positive
 from sweeper.evidence.registry import nearest, network_columns, platform, split_columns, stack
 
 KEYS = ("group", "workload", "model", "accelerator", "network", "processor")
@@ -18,7 +18,7 @@ def layout_columns(row: MeasuredRow, known: Mapping[str, Any]) -> dict[str, Colu
     try:
         return platform(known, row.get("accelerator") or row.get("processor", "")) | stack(known, "machine", row, KEYS)
     except Unmodelled:
-        raise Unmodelled("no accelerator of the library") from None
+        raise Unmodelled("no accelerator of the library", Refusal.ACCELERATOR) from None
 
 
 MAJOR = 0.5
@@ -31,7 +31,7 @@ def linpack(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
     columns = layout_columns(row, known)
     chips, order = positive(row, "n_accel"), positive(row, "problem_n")
     if positive(row, "accel_cores") < MAJOR * positive(row, "total_cores"):
-        raise Unmodelled("most of the machine has no accelerators")
+        raise Unmodelled("most of the machine has no accelerators", Refusal.METHOD)
     rows = nearest(chips, math.sqrt(chips / 3.0))
     split_columns(columns, chips / rows, 1.0, 1.0, rows, 1.0)
     columns |= {"workload": "linpack", "workload.n": order, "task": "inference"}
@@ -80,9 +80,9 @@ def recommendation(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
     name, precision = row.get("model", ""), row.get("precision", "").partition(" ")[0]
     parameters = next((found for begin, found in RECOMMENDERS.items() if name.startswith(begin)), None)
     if parameters is None:
-        raise Unmodelled("no widths of its layers")
+        raise Unmodelled("no widths of its layers", Refusal.INCOMPLETE)
     if precision not in PRECISIONS:
-        raise Unmodelled(f"precision {precision!r}")
+        raise Unmodelled(f"precision {precision!r}", Refusal.WORD)
     columns = layout_columns(row, known)
     chips, samples = positive(row, "n_accel"), positive(row, "batch_global")
     columns["tensor_parallel"] = chips
@@ -97,7 +97,7 @@ def refused(reason: str) -> Callable[[MeasuredRow, Mapping[str, Any]], MeasuredP
     """A workload that no equation times, and why."""
 
     def refuse(_: MeasuredRow, __: Mapping[str, Any]) -> MeasuredPoint:
-        raise Unmodelled(reason)
+        raise Unmodelled(reason, Refusal.METHOD)
 
     return refuse
 
@@ -117,5 +117,5 @@ def machine(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
     name = row.get("workload", "")
     read = next((of for begin, of in WORKLOADS.items() if name.startswith(begin)), None)
     if read is None:
-        raise Unmodelled(f"workload {name!r}")
+        raise Unmodelled(f"workload {name!r}", Refusal.METHOD)
     return read(row, known)

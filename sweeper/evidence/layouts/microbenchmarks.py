@@ -5,7 +5,15 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from sweeper.evidence.measured_kernels import one_chip, product
-from sweeper.evidence.measured_rows import ColumnValue, MeasuredPoint, MeasuredRow, Unmodelled, number, positive
+from sweeper.evidence.measured_rows import (
+    ColumnValue,
+    MeasuredPoint,
+    MeasuredRow,
+    Refusal,
+    Unmodelled,
+    number,
+    positive,
+)
 
 FORMATS = {"fp16": "fp16", "fp16-mixed": "fp16", "bf16": "bf16", "fp16/bf16": "bf16", "fp8": "fp8"}
 """Our names of the formats of operands; results have 16 bits."""
@@ -19,7 +27,7 @@ Laid = tuple[dict[str, ColumnValue], str]
 def operands(row: MeasuredRow) -> str:
     """Format of the operands. Raises Unmodelled for one that is not known."""
     if row.get("precision", "") not in FORMATS:
-        raise Unmodelled(f"precision {row.get('precision', '')!r}")
+        raise Unmodelled(f"precision {row.get('precision', '')!r}", Refusal.WORD)
     return FORMATS[row["precision"]]
 
 
@@ -42,7 +50,7 @@ PASSES = {"attention_fwd": ("inference", "layer_forward_s"), "attention_fwd+bwd"
 def attention(row: MeasuredRow) -> Laid:
     """Attention of a batch of equal sequences to themselves."""
     if row["kernel"] not in PASSES:
-        raise Unmodelled(f"kernel {row['kernel']!r}")
+        raise Unmodelled(f"kernel {row['kernel']!r}", Refusal.METHOD)
     task, answer = PASSES[row["kernel"]]
     return attention_columns(row) | {"task": task}, answer
 
@@ -116,7 +124,7 @@ def chased_s(row: MeasuredRow) -> float:
     """Seconds of a load, from the cycles that a row notes: its column of seconds is another figure beyond 64 MB."""
     noted = CYCLES.fullmatch(row.get("notes", ""))
     if noted is None:
-        raise Unmodelled("no cycles are given")
+        raise Unmodelled("no cycles are given", Refusal.INCOMPLETE)
     return float(noted[2]) / (float(noted[1]) * 1e6)
 
 
@@ -124,7 +132,7 @@ def refused(reason: str) -> Callable[[MeasuredRow], Laid]:
     """A kernel that no equation times, and why."""
 
     def refuse(_: MeasuredRow) -> Laid:
-        raise Unmodelled(reason)
+        raise Unmodelled(reason, Refusal.INCOMPLETE)
 
     return refuse
 
@@ -146,7 +154,7 @@ def kernel(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
     name = row.get("kernel", "")
     lay_out = next((of for begin, of in KERNELS.items() if name.startswith(begin)), None)
     if lay_out is None:
-        raise Unmodelled(f"kernel {name!r}")
+        raise Unmodelled(f"kernel {name!r}", Refusal.METHOD)
     laid, answer = lay_out(row)
     columns = one_chip(known, {**row, "system": row.get("accelerator", "")}, "kernel", KEYS) | laid
     group = f"{row.get('group', '')} {name}"
