@@ -17,6 +17,7 @@ from kernels.transformers.attention import TILE, Attention, attention_backward_t
 from kernels.transformers.collectives import ALL_GATHER, ALL_REDUCE, POINT_TO_POINT, REDUCE_SCATTER
 from kernels.transformers.groups import G, chips_of, shard_counts
 from kernels.transformers.matmul import Product, gemm_time
+from kernels.transformers.network.sending import Sending, dispatched_J, sent_J
 from kernels.transformers.operators import (
     ATTENDING,
     ATTENTION,
@@ -34,7 +35,6 @@ from kernels.transformers.operators import (
 )
 from kernels.transformers.rates import Chip, Precisions, Rates, wide_format
 from kernels.transformers.schedules import Pipeline, chunks_of
-from kernels.transformers.sending import Sending, dispatched_J, sent_J
 from kernels.transformers.stages import (
     IGNORED,
     NOTHING,

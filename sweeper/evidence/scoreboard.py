@@ -27,7 +27,8 @@ def score(
     `table` is the file that they are from; rows of one of ours may have been fitted to.
     """
     known = registry()
-    ours = any(entry["file"] == table for entry in known["tables"])
+    ours = [entry for entry in known["tables"] if entry["file"] == table]
+    calculated = any(entry.get("calculated") for entry in ours)  # no measurement: nothing is learned from it
     title = f"{table} ({layout})"
     points = [measured_point(row, layout, known) for row in rows]
     settled = settle([point for point in points if isinstance(point, MeasuredPoint)], constants or {})
@@ -55,7 +56,7 @@ def score(
                 title,
                 stack,
                 tuple(c.name for c in stacks.get(stack, []) if c.has_seen(table, layout, row, point)),
-                ideal_of(point, answer.others),
+                None if calculated else ideal_of(point, answer.others),
             )
         )
     return scored

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from sweeper.evidence.layouts.nanotron import nanotron_version
 from sweeper.evidence.measured import measured_point
 from sweeper.evidence.measured_rows import (
     Alternatives,
@@ -17,8 +18,8 @@ from sweeper.evidence.measured_rows import (
 )
 from sweeper.evidence.measured_runs import (
     iteration_time_s,
-    nanotron_version,
-    published_model_flops,
+    maxtext_flops,
+    megatron_flops,
     served_formats,
 )
 from sweeper.evidence.predictions import evaluate, settle
@@ -39,13 +40,21 @@ PARAMETERS = 6_738_149_376
 its card says."""
 
 
+BARE = {name.partition(".")[2]: value for name, value in LLAMA2_7B.items()}
+
+
 def test_published_operations_count_6_per_parameter_and_12_per_layer_width_and_token_of_attention() -> None:
     """PaLM, appendix B: 6 N + 12 L H Q T per token, T tokens of attention, not halved for its mask."""
     for sequence in (2048, 4096):
         expected = 6 * PARAMETERS + 12 * 32 * 32 * 128 * sequence
-        assert published_model_flops(LLAMA2_7B, float(sequence)) == expected
-    plain = LLAMA2_7B | {"workload.gated": 0.0}
-    assert published_model_flops(LLAMA2_7B, 1.0) - published_model_flops(plain, 1.0) == 6 * 32 * 4096 * 11008
+        assert maxtext_flops(BARE, float(sequence)) == expected
+    assert maxtext_flops(BARE, 1.0) - maxtext_flops(BARE | {"gated": 0.0}, 1.0) == 6 * 32 * 4096 * 11008
+
+
+def test_megatron_operations_without_recomputation_are_those_of_the_flashattention_benchmark() -> None:
+    """Its README prints 169 thousand tokens per second on 8 GPUs for what its figure gives as 189 Tflop/s per GPU."""
+    gpt3_xl = {"layers": 24.0, "hidden": 2048.0, "vocabulary": 50257.0}
+    assert megatron_flops(gpt3_xl, 2048.0) * 169e3 / 8 == pytest.approx(189e12, rel=0.005)
 
 
 def test_a_time_is_taken_as_it_is_or_follows_from_a_rate() -> None:

@@ -1,0 +1,1 @@
+"""What groups of chips send, beside its time."""
