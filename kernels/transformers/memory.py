@@ -179,8 +179,8 @@ def model_work(
     batch_size: float,
     output_length: float,
 ) -> tuple[float, float, float]:
-    """The backward pass costs twice the forward pass, or less with frozen weights; a served request is its prompt and its
-    generated tokens."""
+    """The backward pass costs twice the forward pass, or less with frozen weights; a served request is its prompt and
+    its generated tokens."""
     tokens = batch_size * tokens_per_sample
     if task == INFERENCE:
         tokens = batch_size * (tokens_per_sample + output_length - 1.0)

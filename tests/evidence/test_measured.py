@@ -6,7 +6,7 @@ import pytest
 
 from sweeper.evidence.measured import measured_point
 from sweeper.evidence.measured_rows import MeasuredPoint, MeasuredRow, Unmodelled, number, positive
-from sweeper.evidence.measured_runs import iteration_time_s, published_model_flops, served_formats
+from sweeper.evidence.measured_runs import iteration_time_s, maxtext_flops, megatron_flops, served_formats
 from sweeper.evidence.predictions import evaluate, settle
 from sweeper.evidence.registry import network_columns, registry, split_columns, stack
 from sweeper.evidence.statistics import Scored, statistics
@@ -25,13 +25,21 @@ PARAMETERS = 6_738_149_376
 its card says."""
 
 
+BARE = {name.partition(".")[2]: value for name, value in LLAMA2_7B.items()}
+
+
 def test_published_operations_count_6_per_parameter_and_12_per_layer_width_and_token_of_attention() -> None:
     """PaLM, appendix B: 6 N + 12 L H Q T per token, T tokens of attention, not halved for its mask."""
     for sequence in (2048, 4096):
         expected = 6 * PARAMETERS + 12 * 32 * 32 * 128 * sequence
-        assert published_model_flops(LLAMA2_7B, float(sequence)) == expected
-    plain = LLAMA2_7B | {"workload.gated": 0.0}
-    assert published_model_flops(LLAMA2_7B, 1.0) - published_model_flops(plain, 1.0) == 6 * 32 * 4096 * 11008
+        assert maxtext_flops(BARE, float(sequence)) == expected
+    assert maxtext_flops(BARE, 1.0) - maxtext_flops(BARE | {"gated": 0.0}, 1.0) == 6 * 32 * 4096 * 11008
+
+
+def test_megatron_operations_without_recomputation_are_those_of_the_flashattention_benchmark() -> None:
+    """Its README prints 169 thousand tokens per second on 8 GPUs for what its figure gives as 189 Tflop/s per GPU."""
+    gpt3_xl = {"layers": 24.0, "hidden": 2048.0, "vocabulary": 50257.0}
+    assert megatron_flops(gpt3_xl, 2048.0) * 169e3 / 8 == pytest.approx(189e12, rel=0.005)
 
 
 def test_a_time_is_taken_as_it_is_or_follows_from_a_rate() -> None:
@@ -88,6 +96,15 @@ def test_a_training_run_becomes_the_columns_of_a_study() -> None:
         ({"precision": "nvfp4"}, {"compute_format": "nvfp4"}),
         ({"accelerator": "GB200", "accel_per_node": "4"}, {"dim_x": 64.0, "dim_y": 1.0}),
         ({"model": "DeepSeekV3", "hidden": ""}, {"workload": "deepseek_v3"}),
+        ({"model": "Llama3-8B finetune LoRA"}, {"workload": "llama3_8b", "workload.lora_rank": 8}),
+        ({"model": "mT5-3B", "arch": "enc-dec"}, {"workload": "nemo_mt5_3b"}),
+        (
+            {"group": "bloom-prequel-a100", "table_ref": "48 node contenders (line 1)", "n_heads": ""},
+            {"workload.heads": 64.0},
+        ),
+        ({"group": "bloom-prequel-a100", "table_ref": "48 node contenders (line 1)"}, {"workload.heads": 32.0}),
+        ({"group": "nemo-launcher-bert", "model": "BERT-4B", "micro_batch_seq": ""}, {"microbatch": 8.0}),
+        ({"framework": "MaxText", "micro_batch_seq": "0.125", "recompute": "full"}, {"microbatch": 16.0}),
         ({"ffn_gated": "0"}, {"workload.bias": 1.0, "workload.learned_positions": 2048.0}),
         ({"n_kv_heads": "8", "head_dim": "64"}, {"workload.kv_heads": 8.0, "workload.head_size": 64.0}),
     ],
@@ -109,7 +126,8 @@ def test_what_a_training_run_says_reaches_its_column(change: dict[str, str], exp
         ({"recompute": "somewhat"}, "recomputation 'somewhat'"),
         ({"fsdp_or_zero": "Sharded"}, "sharding 'sharded'"),
         ({"precision": "posit8"}, "precision 'posit8'"),
-        ({"model": "Llama3-8B finetune LoRA"}, "low-rank adapters"),
+        ({"model": "Falcon-7B finetune LoRA"}, "adapters of which neither rank nor places are given"),
+        ({"group": "nemo-launcher-bert", "notes": "LDDL (less padding)"}, "samples are shorter than seq_len"),
         ({"micro_batch_seq": "", "global_batch_seq": "100"}, "micro_batch_seq is not given"),
     ],
     ids=str,

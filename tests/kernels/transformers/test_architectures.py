@@ -1,4 +1,4 @@
-"""Adapters, state-space layers, windows and encoder-decoders: closed forms of their papers, limits, and what must grow."""
+"""Adapters, windows, state-space layers and encoder-decoders: closed forms of their papers, limits, what must grow."""
 
 from typing import Any
 
@@ -11,9 +11,8 @@ SIZES = ("parameters", "model_flops_per_token", "trained_dense_parameters_per_ch
 
 
 def one(point: Point, columns: tuple[str, ...] = TRAINING) -> dict[str, float]:
-    return {
-        name: float(values[0]) for name, values in evaluate([point], columns).items() if name != "infeasible_reason"
-    }
+    wanted = [name for name in columns if name != "infeasible_reason"]
+    return {name: float(values[0]) for name, values in evaluate([point], wanted).items()}
 
 
 def same(found: dict[str, float], other: dict[str, float]) -> None:
@@ -80,7 +79,7 @@ def test_replicas_reduce_adapters_alone() -> None:
         )
         ratio = frozen["gradient_all_reduce_s"] / dense["gradient_all_reduce_s"]
         share = adapters(numbers("llama3_8b"), 16.0) / one(mapped("llama3_8b"), SIZES)["parameters"]
-        assert ratio == pytest.approx(share, rel=0.01)  # a launch costs what it did
+        assert ratio == pytest.approx(share, rel=0.02)  # a launch costs what it did
 
 
 def test_adapters_of_a_higher_rank_take_longer() -> None:
