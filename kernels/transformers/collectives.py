@@ -308,7 +308,7 @@ def dispatched(message_B: float, copies: float, most_nodes: float, group: Group)
     `copies` experts: once to every set in which it has experts (`most_nodes` of them, if not 0), on the rank's own
     rail, and from there once to every rank that has one.
 
-    >>> dispatched(1.0, 8.0, 0.0, Group(1.0, 2.0, 1.0, 1.0, 0.0, 0.0, 2.0, 2.0, 0.0, 0.0))[0]
+    >>> dispatched(1.0, 8.0, 0.0, Group(1.0, 2.0, 1.0, 1.0, 0.0, 0.0, 2.0, 2.0, 0.0, 0.0, 0.0, 1.0))[0]
     0.0
     """
     inner, outer = group.inner, group.outer

@@ -20,7 +20,8 @@ from kernels.shared import energy
 from kernels.transformers import energy as operator_energy
 from kernels.transformers.collectives import ALL_GATHER, ALL_REDUCE, REDUCE_SCATTER, Group
 from kernels.transformers.energy import W
-from kernels.transformers.groups import G, Groups, Sending, sent_J
+from kernels.transformers.groups import G, Groups
+from kernels.transformers.network.sending import Sending, sent_J
 from kernels.transformers.operators import D, Formats
 from kernels.transformers.rates import Chip, Precisions, Rates
 from sweeper.evidence.calibration import calibrations
