@@ -225,6 +225,7 @@ def test_longer_messages_and_more_bytes_take_more(table: dict[str, np.ndarray], 
     for i in amounts:
         more[i, D.flops : D.launches] *= factor  # flops and bytes of the three passes
         more[i, D.message : D.stored] *= factor  # messages
+        more[i, D.matrix_flops] *= factor
     found = []
     for dims in (table["operator_dims"], more):
         work = np.empty((len(dims), 2 * KINDS))
