@@ -47,9 +47,15 @@ PLACES = ("layer", "dense", "expert", "routed", "first", "last")
 the expert group), on the first and on the last stage."""
 GROUPS = ("tensor", "context", "expert")
 """Groups of chips that exchange tensors inside a layer."""
-RECOMPUTE_CLASSES = ("never", "full", "selective", "full_unless_last")
-"""When the forward pass of an operator is repeated: never, under full recompute, already under selective recompute, or
-under full recompute unless the software stops before a layer's last operators, whose results nothing needs."""
+RECOMPUTE_CLASSES = ("never", "full", "full_unless_last")
+"""When the forward pass of an operator is repeated: never, under full recompute, or under full recompute unless the
+software stops before a layer's last operators, whose results nothing needs."""
+RECOMPUTE_MODULES = ("none", "attention", "latents", "norms", "feed_forward", "expert_activations", "experts")
+"""Parts of a layer that selective recompute may repeat: the core of attention, the projections from its latents, norms,
+the feed-forward part of layers without experts, the activation inside experts, and all of the experts' part. Each has a
+column, e.g. `recompute_norms`."""
+BLOCK_RECOMPUTE_CLASSES = ("never", "full", "selective")
+"""The same of the operators of a Calculon block; selective recompute repeats what it says."""
 
 SWITCHES: dict[str, tuple[str, ...]] = {
     "overlap": ("none", "full"),

@@ -2,7 +2,7 @@
 
 from collections import namedtuple
 
-from kernels.codes import CHOICES, OPERATOR_TYPES, RECOMPUTE_CLASSES
+from kernels.codes import BLOCK_RECOMPUTE_CLASSES, CHOICES, OPERATOR_TYPES
 from kernels.equation import compiled
 
 COLLECTIVES = ("none", "column", "row")
@@ -10,7 +10,7 @@ COLLECTIVES = ("none", "column", "row")
 row-parallel one (reduces its result, gathers the gradient of it)."""
 NONE, COLUMN, ROW = range(len(COLLECTIVES))
 GEMM, COMMUNICATION = OPERATOR_TYPES.index("gemm"), OPERATOR_TYPES.index("collective")
-AGAIN_IF_FULL, AGAIN_IF_SELECTIVE = RECOMPUTE_CLASSES.index("full"), RECOMPUTE_CLASSES.index("selective")
+AGAIN_IF_FULL, AGAIN_IF_SELECTIVE = map(BLOCK_RECOMPUTE_CLASSES.index, ("full", "selective"))
 SELECTIVE, FULL = CHOICES["recompute"].index("selective"), CHOICES["recompute"].index("full")
 
 Traits = namedtuple("Traits", "type recompute collective")

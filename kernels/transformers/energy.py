@@ -46,7 +46,7 @@ from kernels.transformers.stages import (
     converted_B,
     repeated,
 )
-from kernels.transformers.sums import FIRST, LAST, ROUTED, Depth, Z, mix_layer, repeats
+from kernels.transformers.sums import FIRST, LAST, ROUTED, Depth, Modules, Z, mix_layer, repeats_of_full, share_of
 
 VECTOR = 10.0
 """Energy of an operation on the vector units over that of a bf16 matrix operation: each instruction is fetched and
@@ -184,6 +184,7 @@ def place_work(
     operator_dims: np.ndarray,
     operator_work: np.ndarray,
     calibration_early_stop: float,
+    modules: Annotated[Modules, "recompute_{}"],
     place_work: np.ndarray,
 ) -> None:
     """A training pass, or the pass over a prompt, and what recomputation repeats of it."""
@@ -192,7 +193,8 @@ def place_work(
         count = operator_dims[i, D.count]
         if count <= 0.0:
             continue
-        selective, full = repeats(operator_traits[i, TRAIT.recompute], calibration_early_stop)
+        selective = share_of(operator_traits[i, TRAIT.module], modules)
+        full = repeats_of_full(operator_traits[i, TRAIT.recompute], calibration_early_stop)
         s = place_work[operator_traits[i, TRAIT.place]]
         for kind in range(len(W)):
             forward, backward = count * operator_work[i, kind], count * operator_work[i, len(W) + kind]

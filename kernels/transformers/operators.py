@@ -28,15 +28,16 @@ from kernels.transformers.groups import (
 from kernels.transformers.matmul import Product, gemm_time
 from kernels.transformers.rates import Chip, Precisions, Rates
 
-Traits = namedtuple("Traits", "type place group operation recompute precision beside beside_pass")
-"""Codes of an operator. `beside` is the operator beside one of whose passes (`beside_pass`: an index into `Times`)
-an asynchronous collective runs, or -1."""
+Traits = namedtuple("Traits", "type place group operation recompute module made_by precision beside beside_pass")
+"""Codes of an operator. `module` is the part of a layer with which selective recompute repeats it, `made_by` the one
+that makes anew what it stores. `beside` is the operator beside one of whose passes (`beside_pass`: an index into
+`Times`) an asynchronous collective runs, or -1."""
 
 Dims = namedtuple(
     "Dims",
     "count batch m n k weight heads kv_heads head_size value_size causal flops bytes input_gradient_flops "
     "input_gradient_bytes weight_gradient_flops weight_gradient_bytes launches backward_launches message "
-    "backward_message stored working trained matrix_flops copies most_nodes",
+    "backward_message stored made working trained matrix_flops copies most_nodes",
 )
 """Numbers of an operator.
 
@@ -44,8 +45,8 @@ Dims = namedtuple(
 chip (0: both operands are activations); attention has `m` queries, `n` keys, `batch` samples; an elementwise
 operator gives its flops and bytes, and `matrix_flops` if it is a fused chain with products in between; a collective
 its `message` and `backward_message` in bytes, and, if it brings each token to the chips of its `copies` experts once,
-how many nodes these are at most (`most_nodes`, 0: all). `stored` are the bytes kept for the backward pass, `working`
-those alive only while it runs. Of its weights a share `trained` has gradients: 0 where they are frozen.
+at most to how many nodes (`most_nodes`, 0: all). `stored` are the bytes kept for the backward pass, `made` those that
+`made_by` makes anew, `working` those alive only while it runs. Of weights a share `trained` has gradients.
 """
 
 ONES = ("count", "batch", "m", "n", "k", "heads", "kv_heads", "head_size", "value_size", "launches", "trained")
@@ -104,13 +105,15 @@ class Timed(NamedTuple):
 
 class KernelCosts(NamedTuple):
     """What kernels cost beside their work: seconds of each on the chip and of its launch on the host, seconds of the
-    host per member of a collective, the rows that a tile of attention costs at least, and what it takes to convert an
-    input of a product: bytes per element (0: one is read and written once) and seconds per row."""
+    host per member of a collective, the rows that a tile of attention costs at least, the share of all rates that a
+    chain with products attains, and what it takes to convert an input of a product: bytes per element (0: one is read
+    and written once) and seconds per row."""
 
     kernel_overhead_s: float
     host_launch_s: float
     collective_host_s: float
     attention_rows: float
+    scan_efficiency: float
     quantisation_B: float
     quantisation_row_s: float
 
@@ -325,10 +328,10 @@ def time_attention(
 
 
 @compiled
-def time_elementwise(precision: int, d: np.ndarray, rates: Rates, overhead_s: float, i: int, timed: Timed) -> None:
+def time_elementwise(precision: int, d: np.ndarray, rates: Rates, costs: KernelCosts, i: int, timed: Timed) -> None:
     """Vector units, and matrix units in turn with them where products stand in the chain, or memory; the kernel of the
     inputs' gradient sums that of the weights, too. Every product has the gradients of two operands."""
-    memory_Bps = rates.attainable_memory_Bps
+    share = costs.scan_efficiency if d[D.matrix_flops] > 0.0 else 1.0
     products_s = d[D.matrix_flops] / matrix_rate(precision, rates)
     for step, flops, matrix_s, moved_B, kernels in (
         (TIME.forward, d[D.flops], products_s, d[D.bytes], d[D.launches]),
@@ -336,8 +339,8 @@ def time_elementwise(precision: int, d: np.ndarray, rates: Rates, overhead_s: fl
          d[D.backward_launches]),
         (TIME.weight_gradient, d[D.weight_gradient_flops], 0.0, d[D.weight_gradient_bytes], 0.0),
     ):  # fmt: skip
-        parts_s = (flops / rates.vector_flops + matrix_s, 0.0, moved_B / memory_Bps)
-        enter_pass(timed, i, step, parts_s, overhead_s * kernels)
+        computed_s, moved_s = flops / rates.vector_flops + matrix_s, moved_B / rates.attainable_memory_Bps
+        enter_pass(timed, i, step, (computed_s / share, 0.0, moved_s / share), costs.kernel_overhead_s * kernels)
     times = timed.times
     times[i, TIME.forward_bytes] = d[D.bytes]
     times[i, TIME.forward_flops], times[i, TIME.backward_flops] = d[D.matrix_flops], 2.0 * d[D.matrix_flops]
@@ -382,7 +385,7 @@ def operator_times(
         elif kind == ATTENTION:
             time_attention(d, rates, chip, formats, costs, i, timed)
         else:
-            time_elementwise(traits[i, TRAIT.precision], d, rates, costs.kernel_overhead_s, i, timed)
+            time_elementwise(traits[i, TRAIT.precision], d, rates, costs, i, timed)
         times[i, TIME.weight_gradient] *= d[D.trained]
 
 

@@ -55,9 +55,11 @@ class Peaks(NamedTuple):
 
 
 class Efficiencies(NamedTuple):
-    """Calibrated shares of the peaks; 0 in that of attention: that of products."""
+    """Calibrated shares of the peaks, 0 in that of attention: that of products; and the part of it that products in
+    fewer than 16 bits attain."""
 
     gemm_efficiency: float
+    narrow_efficiency: float
     attention_efficiency: float
     memory_efficiency: float
 
@@ -93,6 +95,13 @@ def wide_format(code: float) -> float:
     return code if FORMAT_B[int(code)] >= FORMAT_B[BF16] else BF16
 
 
+@compiled
+def product_share(code: float, shares: Efficiencies) -> float:
+    """Share of the peak of a format that products attain."""
+    narrow = FORMAT_B[int(code)] < FORMAT_B[BF16]
+    return shares.gemm_efficiency * (shares.narrow_efficiency if narrow else 1.0)
+
+
 @equation(
     Output("format_peak_flops", "flop/s", "matrix peak of a chip in the format of its products"),
     Output("linear_flops", "flop/s", "attainable rate of products with weights"),
@@ -112,8 +121,9 @@ def attainable_rates(
     """What an operator of unlimited size attains."""
     linear, attention = peak_of(precisions.compute_format, peaks), peak_of(precisions.attention_format, peaks)
     wide = peak_of(wide_format(precisions.compute_format), peaks) * shares.gemm_efficiency
-    share = shares.attention_efficiency if shares.attention_efficiency > 0.0 else shares.gemm_efficiency
+    share = shares.attention_efficiency
+    share = share if share > 0.0 else product_share(precisions.attention_format, shares)
     exponentials = peaks.exponentials_per_s if peaks.exponentials_per_s > 0.0 else np.inf
     memory = memory_bandwidth_Bps * shares.memory_efficiency
-    products = linear * shares.gemm_efficiency
+    products = linear * product_share(precisions.compute_format, shares)
     return linear, products, attention * share, wide, vector_peak(peaks), exponentials, memory

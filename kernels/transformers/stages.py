@@ -139,9 +139,10 @@ def pass_times(sums: np.ndarray, again: Recomputation, hiding: Hiding) -> Passes
     Where the host launches kernels more slowly than the chip runs them, its time counts.
     """
     forward = with_collectives(hiding, sums[S.forward], sums[S.network_forward], sums[S.expert_forward])
+    some_again = with_collectives(hiding, sums[S.selective], sums[S.network_selective], sums[S.expert_selective])
     all_again = with_collectives(hiding, sums[S.full], sums[S.network_full], sums[S.expert_full])
     gradient = with_collectives(hiding, sums[S.input_gradient], sums[S.network_backward], sums[S.expert_backward])
-    gradient += repeated(again, sums[S.selective], all_again)
+    gradient += repeated(again, some_again, all_again)
     weight = sums[S.weight_gradient]
     host = sums[S.host_backward] + repeated(again, sums[S.host_selective], sums[S.host_full])
     late = max(host - gradient - weight, 0.0)

@@ -1,11 +1,11 @@
 """Sums over operators: those of each place of a model, and of its mean layer."""
 
 from collections import namedtuple
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from kernels.codes import PLACES, RECOMPUTE_CLASSES
+from kernels.codes import PLACES, RECOMPUTE_CLASSES, RECOMPUTE_MODULES
 from kernels.equation import Output, compiled, equation
 from kernels.transformers.groups import G
 from kernels.transformers.operators import COLLECTIVE, TIME, TRAIT, D
@@ -18,7 +18,7 @@ Sums = namedtuple(
     "network_tensor host_forward host_backward host_selective host_full forward_flops backward_flops "
     "selective_flops full_flops forward_bytes bound_compute bound_l2 bound_memory bound_overhead "
     "forward_bound_compute forward_bound_l2 forward_bound_memory forward_bound_overhead "
-    "expert_forward expert_backward expert_full",
+    "network_selective expert_forward expert_backward expert_selective expert_full",
 )
 """Columns of `place_sums`: seconds on the chip of each pass without collectives, of what recompute repeats, of the
 collectives, of the host; operations; forward bytes; seconds of all passes and of the forward pass by their limits; of
@@ -31,7 +31,8 @@ repeats; bytes alive only while an operator runs; parameters that are trained.""
 S = Sums(*range(len(Sums._fields)))
 Z = Sizes(*range(len(Sizes._fields)))
 
-SELECTIVE_CLASS = RECOMPUTE_CLASSES.index("selective")
+NEVER, _, UNLESS_LAST = range(len(RECOMPUTE_CLASSES))
+EXPERT_ACTIVATIONS = RECOMPUTE_MODULES.index("expert_activations")
 
 BREAKDOWN = (
     Output("compute_time_s", "s", "time in which compute limits the chip, per iteration"),
@@ -53,18 +54,41 @@ class Depth(NamedTuple):
     expert_layers: float
 
 
+class Modules(NamedTuple):
+    """Shares of the layers in which selective recompute repeats a part, by part: `RECOMPUTE_MODULES` but the first."""
+
+    attention: float
+    latents: float
+    norms: float
+    feed_forward: float
+    expert_activations: float
+    experts: float
+
+
 @compiled
-def repeats(recompute: int, early_stop: float) -> tuple[float, float]:
-    """1 or 0: whether selective, and whether full recompute repeats the forward pass of an operator of a class."""
-    full = 0.0 if recompute == 0 or (recompute == 3 and early_stop > 0.0) else 1.0
-    return (1.0 if recompute == SELECTIVE_CLASS else 0.0), full
+def share_of(module: int, modules: Modules) -> float:
+    """Share of the layers in which a part is repeated. The experts' part holds the activations inside of them."""
+    if module == EXPERT_ACTIVATIONS:
+        return max(modules.expert_activations, modules.experts)
+    return 0.0 if module == 0 else modules[module - 1]
+
+
+@compiled
+def repeats_of_full(recompute: int, early_stop: float) -> float:
+    """1 or 0: whether full recompute repeats the forward pass of an operator of a class."""
+    return 0.0 if recompute == NEVER or (recompute == UNLESS_LAST and early_stop > 0.0) else 1.0
 
 
 @equation(
     Output("place_sizes", "parameters or B", "sums over the operators of each place", (len(PLACES), len(Z))),
     source="sum over the operator table",
 )
-def place_sizes(operator_traits: np.ndarray, operator_dims: np.ndarray, place_sizes: np.ndarray) -> None:
+def place_sizes(
+    operator_traits: np.ndarray,
+    operator_dims: np.ndarray,
+    modules: Annotated[Modules, "recompute_{}"],
+    place_sizes: np.ndarray,
+) -> None:
     """What takes memory: it depends on the mapping alone, on no rate."""
     traits, dims, sizes = operator_traits, operator_dims, place_sizes
     sizes[:] = 0.0
@@ -73,10 +97,10 @@ def place_sizes(operator_traits: np.ndarray, operator_dims: np.ndarray, place_si
         if count <= 0.0:
             continue
         at = traits[i, TRAIT.place]
-        repeated = traits[i, TRAIT.recompute] == SELECTIVE_CLASS
+        made_B = share_of(traits[i, TRAIT.made_by], modules) * dims[i, D.made]
         sizes[at, Z.weights] += count * dims[i, D.weight]
         sizes[at, Z.stored] += count * dims[i, D.stored]
-        sizes[at, Z.stored_selective] += 0.0 if repeated else count * dims[i, D.stored]
+        sizes[at, Z.stored_selective] += count * (dims[i, D.stored] - made_B)
         sizes[at, Z.working] += count * dims[i, D.working]
         sizes[at, Z.trained] += count * dims[i, D.weight] * dims[i, D.trained]
 
@@ -92,6 +116,7 @@ def place_sums(
     operator_bounds: np.ndarray,
     calibration_async_tensor: float,
     calibration_early_stop: float,
+    modules: Annotated[Modules, "recompute_{}"],
     place_sums: np.ndarray,
 ) -> None:
     """A training pass, or that over a prompt. Asynchronous collectives count by what exceeds the pass beside them;
@@ -103,10 +128,11 @@ def place_sums(
         if count <= 0.0:
             continue
         s = sums[traits[i, TRAIT.place]]
-        selective, full = repeats(traits[i, TRAIT.recompute], calibration_early_stop)
+        selective = share_of(traits[i, TRAIT.module], modules)
+        full = repeats_of_full(traits[i, TRAIT.recompute], calibration_early_stop)
         s[S.host_forward] += count * times[i, TIME.forward_host]
         s[S.host_backward] += count * times[i, TIME.backward_host]
-        s[S.host_selective] += count * times[i, TIME.forward_host] if selective > 0.0 else 0.0
+        s[S.host_selective] += selective * count * times[i, TIME.forward_host]
         s[S.host_full] += full * count * times[i, TIME.forward_host]
         forward, backward = count * times[i, TIME.forward], count * times[i, TIME.input_gradient]
         if traits[i, TRAIT.type] == COLLECTIVE:
@@ -119,10 +145,12 @@ def place_sums(
             s[S.network_forward] += forward
             s[S.network_tensor] += forward + backward if group == G.tensor else 0.0
             s[S.network_backward] += backward
+            s[S.network_selective] += selective * forward
             s[S.network_full] += full * forward
             if group == G.expert:
                 s[S.expert_forward] += forward
                 s[S.expert_backward] += backward
+                s[S.expert_selective] += selective * forward
                 s[S.expert_full] += full * forward
             continue
         weight = count * times[i, TIME.weight_gradient]
@@ -130,11 +158,11 @@ def place_sums(
         s[S.input_gradient] += backward
         s[S.weight_gradient] += weight
         s[S.full] += full * forward
-        s[S.selective] += forward if selective > 0.0 else 0.0
+        s[S.selective] += selective * forward
         s[S.forward_flops] += count * times[i, TIME.forward_flops]
         s[S.backward_flops] += count * times[i, TIME.backward_flops]
         s[S.full_flops] += full * count * times[i, TIME.forward_flops]
-        s[S.selective_flops] += count * times[i, TIME.forward_flops] if selective > 0.0 else 0.0
+        s[S.selective_flops] += selective * count * times[i, TIME.forward_flops]
         s[S.forward_bytes] += count * times[i, TIME.forward_bytes]
         s[S.bound_compute + bounds[i, 0]] += forward
         s[S.forward_bound_compute + bounds[i, 0]] += forward

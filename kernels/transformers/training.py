@@ -12,6 +12,7 @@ from kernels.transformers.stages import (
     FULL,
     IGNORED,
     OVERLAPPED,
+    SELECTIVE,
     Hiding,
     Recomputation,
     Sharded,
@@ -146,6 +147,9 @@ def training_breakdown(
     if again.recompute == FULL:
         network += again.recompute_share * layer_sums[S.network_full]
         hidden += again.recompute_share * hidden_s(hiding, sums[S.full], sums[S.network_full], sums[S.expert_full])
+    if again.recompute == SELECTIVE:
+        network += sums[S.network_selective]
+        hidden += hidden_s(hiding, sums[S.selective], sums[S.network_selective], sums[S.expert_selective])
     return (
         n * layer_sums[S.bound_compute],
         n * layer_sums[S.bound_l2],

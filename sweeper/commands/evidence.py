@@ -23,8 +23,14 @@ from sweeper.commands.shared import LIBRARY, command, echo, plan_of
     metavar="DIR",
     help="Draw predicted against measured for every set, with the baselines, and an overview.",
 )
+@click.option("--unseen", is_flag=True, help="Fit every stack on half of its models and score the others; minutes.")
 def validate(
-    study: str | None, library: tuple[str, ...], measured: tuple[str, ...], out: str | None, figures: str | None
+    study: str | None,
+    library: tuple[str, ...],
+    measured: tuple[str, ...],
+    out: str | None,
+    figures: str | None,
+    unseen: bool,
 ) -> None:
     """Check a study and the entries it uses; without a study, score the model against measurements.
 
@@ -37,16 +43,21 @@ def validate(
     reason, coverage of complete rows by table, and the constants of each stack: fitted, and set by hand. `--json` has
     everything.
 
+    With `--unseen`, only models count that the constants have not seen: see docs/accuracy.md.
+
     \b
     Example: sweeper validate my_study.yaml --library my_library
              sweeper validate --measured my_runs.csv --out predictions.csv
+             sweeper validate --unseen
     """
     from sweeper.evidence.scoreboard import bundled, by_set, scoreboard, scored_files, write_predictions
     from sweeper.evidence.tables import scores
+    from sweeper.evidence.tables import unseen as unseen_models
+    from sweeper.evidence.unseen.halves import unseen_board
 
     if study is not None:
-        if measured or out or figures:
-            raise click.UsageError("a study is checked, not scored: leave out --measured, --out and --figures")
+        if measured or out or figures or unseen:
+            raise click.UsageError("a study is checked, not scored: leave out --measured, --out, --figures, --unseen")
         plan = plan_of(study, library)
         if library:
             plan.study.library.check()
@@ -54,6 +65,12 @@ def validate(
         return
     if library:
         raise click.UsageError("measurements are scored with our library: leave out --library, or name a study")
+    if unseen:
+        if measured or out or figures:
+            raise click.UsageError("--unseen is of our tables alone: leave out --measured, --out and --figures")
+        board = unseen_board()
+        echo(board, lambda: unseen_models(board))
+        return
     scored = scored_files(map(Path, measured)) if measured else bundled()
     if out:
         write_predictions(Path(out), scored)
@@ -80,8 +97,8 @@ def calibrate_command(name: str, write_back: bool) -> None:
     """
     from sweeper.evidence.calibration import named, write_constants
     from sweeper.evidence.fitting import calibrate
-    from sweeper.evidence.left_out_stacks import DEFAULT, left_out_bands
     from sweeper.evidence.tables import LEFT_OUT, fitted
+    from sweeper.evidence.unseen.stacks import DEFAULT, left_out_bands
     from sweeper.views.text import listing
 
     if name == DEFAULT:

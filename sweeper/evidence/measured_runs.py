@@ -15,7 +15,16 @@ from sweeper.evidence.measured_rows import (
     number,
     positive,
 )
-from sweeper.evidence.registry import model, nearest, platform, platform_entry, split_columns, stack, stated
+from sweeper.evidence.registry import (
+    model,
+    nearest,
+    platform,
+    platform_entry,
+    split_columns,
+    stack,
+    stated,
+    stated_columns,
+)
 
 
 def model_columns(row: MeasuredRow, known: Mapping[str, Any]) -> ColumnValues:
@@ -106,12 +115,27 @@ def precision(word: str) -> ColumnValues:
     return columns
 
 
+MEGATRON_MODULES = {
+    "core_attn": "attention",
+    "mla_up_proj": "latents",
+    "layernorm": "norms",
+    "mlp": "feed_forward",
+    "moe_act": "expert_activations",
+    "moe": "experts",
+}
+"""Parts of a layer that Megatron-Core repeats, by its words."""
+
+
 def recomputations(row: MeasuredRow) -> Alternatives:
-    """What a row may have recomputed, by our names. Raises Unmodelled for a word that is not known."""
+    """What a row may have recomputed, by our names; parts of a layer are joined by plus signs. Raises Unmodelled for a
+    word that is not known."""
     word = row.get("recompute", "")
-    if word not in RECOMPUTE:
+    if word in RECOMPUTE:
+        return RECOMPUTE[word]
+    parts = word.split("+")
+    if not set(parts) <= MEGATRON_MODULES.keys():
         raise Unmodelled(f"recomputation {word!r}", Refusal.WORD)
-    return RECOMPUTE[word]
+    return ({**SELECTIVE, **{f"recompute_{ours}": float(name in parts) for name, ours in MEGATRON_MODULES.items()}},)
 
 
 def zero_stages(word: str, usual: ColumnValue | None, data: float) -> tuple[ColumnValue, ...]:
@@ -188,7 +212,7 @@ def training(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
         columns["schedule"] = "interleaved"
     if "across slices" in sharding:
         columns["shard_group"] = positive(row, "accel_per_node") / tensor
-    columns |= precision(row.get("precision", ""))
+    columns |= precision(row.get("precision", "")) | stated_columns(known, row)
     answer = "layer_time_s" if "ONE LAYER" in row.get("model", "") else "iteration_time_s"
     group = row.get("group", "") + (INFERRED if left_open else "")
     return MeasuredPoint(group, columns, answer, iteration_time_s(row, columns), open=left_open)

@@ -34,16 +34,42 @@ def model(known: Mapping[str, Any], name: str) -> dict[str, ColumnValue]:
     return {}
 
 
+ELSEWHERE = ("", "see recipe")
+"""Words of cells that say nothing themselves."""
+
+
+def stated_entries(known: Mapping[str, Any], row: MeasuredRow) -> list[Mapping[str, Any]]:
+    """What sources state of a row outside of its table; first what counts most. Columns of the row begin with what an
+    entry names, or with one of several."""
+    return [
+        entry
+        for entry in known["stated"]
+        if all(row.get(column, "").startswith(starts(start)) for column, start in entry["rows"].items())
+    ]
+
+
+def starts(words: str | list[str]) -> str | tuple[str, ...]:
+    """What a cell may begin with."""
+    return words if isinstance(words, str) else tuple(words)
+
+
 def stated(known: Mapping[str, Any], row: MeasuredRow) -> MeasuredRow:
-    """A row with what its source states elsewhere in cells that the table leaves blank. Raises Unmodelled for rows of
+    """A row with what its source states elsewhere in cells that the table leaves open. Raises Unmodelled for rows of
     which it states that something is not known."""
     found: dict[str, str] = {}
-    for entry in known["stated"]:
-        if all(row.get(column, "").startswith(start) for column, start in entry["rows"].items()):
-            if "refused" in entry:
-                raise Unmodelled(entry["refused"], Refusal.INCOMPLETE)
-            found = {name: str(value) for name, value in entry["cells"].items()} | found
-    return {**row, **{name: value for name, value in found.items() if not row.get(name)}}
+    for entry in stated_entries(known, row):
+        if "refused" in entry:
+            raise Unmodelled(entry["refused"], Refusal.INCOMPLETE)
+        found = {name: str(value) for name, value in entry.get("cells", {}).items()} | found
+    return {**row, **{name: value for name, value in found.items() if row.get(name, "") in ELSEWHERE}}
+
+
+def stated_columns(known: Mapping[str, Any], row: MeasuredRow) -> dict[str, ColumnValue]:
+    """Columns of ours, for which tables have none, that its source states of a row."""
+    found: dict[str, ColumnValue] = {}
+    for entry in stated_entries(known, row):
+        found = {**entry.get("columns", {}), **found}
+    return found
 
 
 def platform(known: Mapping[str, Any], name: str) -> dict[str, ColumnValue]:

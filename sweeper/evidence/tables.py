@@ -167,6 +167,41 @@ def fitted(fits: Mapping[str, Mapping[str, Any]]) -> str:
     return "\n\n".join(blocks)
 
 
+UNSEEN = """Runs of models that no constant was fitted to: each stack fitted on half of its models and scored on the
+others, both ways. CONSTANTS: how many are fitted; 0: the stack is predicted as it stands, from what others were fitted
+to. Errors in percent, baselines as in the scoreboard."""
+GAINS = {"measured": "MEASURED", "predicted": "PREDICTED"}
+"""What a format gains, and the headings."""
+
+
+def unseen(board: Mapping[str, Any]) -> str:
+    """Errors on unseen models as tables: by stack, by table and kind of model; what narrow formats gain."""
+    heads = {"models": "MODELS", "misfit": "MISFIT", "scored": "SCORED", **MEASURES}
+    against = {f"{m} {who}": f"{head} {CONTENDERS[who]}" for m, head in COMPARED.items() if m != "p90_ape"
+               for who in ("constant", "other_models")}  # fmt: skip
+
+    def line(name: str, entry: Mapping[str, Any]) -> dict[str, Any]:
+        measures = {measure: in_percent(entry[measure]) for measure in (*MEASURES, "spearman")}
+        rivals = {f"{m} {who}": in_percent(found[m]) for who, found in entry["baselines"].items() for m in COMPARED}
+        return {"name": name, **entry, **measures, **rivals}
+
+    stacks = [line(name, entry) for name, entry in board["stacks"].items()]
+    groups = [line(name, entry) for name, entry in board["groups"].items()]
+    gains = [
+        {**found, **{of: f"{found[of]:.3f}" for of in GAINS}, **{m: in_percent(found[m]) for m in MEASURES}}
+        for found in board["speedups"]
+    ]
+    alone = "; ".join(f"{name} ({count} rows)" for name, count in board["left_out"].items()) or "none"
+    blocks = (
+        (UNSEEN, table(stacks, {"name": "STACK", "constants": "CONSTANTS", **heads, "spearman": "RANK", **against})),
+        ("By table and kind of model.", table(groups, {"name": "RUNS", **heads, "spearman": "RANK", **against})),
+        ("How many times as fast as in 16 bits a run is, and errors of what is predicted of that.",
+         table(gains, {"source": "SOURCE", "chip": "CHIP", "format": "FORMAT", "pairs": "PAIRS", **GAINS, **MEASURES})),
+        (f"Too few models or rows to leave half of them out: {alone}.", " "),
+    )  # fmt: skip
+    return "\n\n".join(f"{title}\n{text}".rstrip() for title, text in blocks if text)
+
+
 def published_claims(name: str) -> list[dict[str, object]]:
     """Published figures beside ours. Raises UsageFault for a set of claims that does not exist."""
     datasets = published(name).datasets

@@ -11,7 +11,16 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from kernels.calculon import table as calculon
-from kernels.codes import GROUPS, NAMED_FORMATS, OPERATIONS, OPERATOR_TYPES, PLACES, RECOMPUTE_CLASSES
+from kernels.codes import (
+    BLOCK_RECOMPUTE_CLASSES,
+    GROUPS,
+    NAMED_FORMATS,
+    OPERATIONS,
+    OPERATOR_TYPES,
+    PLACES,
+    RECOMPUTE_CLASSES,
+    RECOMPUTE_MODULES,
+)
 from kernels.transformers.operators import DEFAULTS, PRECISIONS, Traits
 from sweeper.errors import Problems, unknown
 from sweeper.library.entries import Entry
@@ -30,6 +39,8 @@ WORDS = {
     "group": GROUPS,
     "operation": OPERATIONS,
     "recompute": RECOMPUTE_CLASSES,
+    "module": RECOMPUTE_MODULES,
+    "made_by": RECOMPUTE_MODULES,
     "precision": PRECISIONS,
 }
 """Fields of an operator that are words, and the words allowed; the first is the default."""
@@ -71,7 +82,7 @@ class OperatorLayout:
 LAYOUTS = {
     "operators": OperatorLayout(WORDS, DEFAULTS, TABLE_SCALARS),
     "calculon": OperatorLayout(
-        {"type": OPERATOR_TYPES, "recompute": RECOMPUTE_CLASSES, "collective": calculon.COLLECTIVES},
+        {"type": OPERATOR_TYPES, "recompute": BLOCK_RECOMPUTE_CLASSES, "collective": calculon.COLLECTIVES},
         calculon.DEFAULTS,
         BLOCK_SCALARS,
     ),

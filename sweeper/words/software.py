@@ -6,6 +6,7 @@ from sweeper.words.ranges import ARRAY, EFFICIENCY, FACTOR, PER_NUMBER_B, RATIO
 
 CALIBRATION = vocabulary(
     gemm_efficiency=Attribute("", "attainable share of matrix peak in products", 0.8, EFFICIENCY),
+    narrow_efficiency=Attribute("", "part of that share that products in fewer than 16 bits attain", 1.0, EFFICIENCY),
     attention_efficiency=fraction("the same in fused attention; 0: as in products"),
     unaligned_efficiency=Attribute(
         "", "share of that in products with weights whose rows are no multiple of 16 bytes", 1.0, EFFICIENCY
@@ -34,6 +35,9 @@ CALIBRATION = vocabulary(
     quantisation=free("B", "traffic per element of an input that is quantised", limits=PER_NUMBER_B),
     quantisation_row=free("s", "time per row of an input that is quantised"),
     attention_rows=Attribute("", "rows that a tile of attention costs at least", 64.0, ARRAY),
+    scan_efficiency=Attribute(
+        "", "share of all rates that a scan of a state-space layer attains, with its products", 1.0, EFFICIENCY
+    ),
     append_efficiency=fraction("share of memory bandwidth of writing the cache; 0: free"),
     query_conversion=free("B", "traffic per query element of converting it", limits=PER_NUMBER_B),
     expert_launches=free("", "kernels launched for each local expert and product; 0: one for all", limits=RATIO),

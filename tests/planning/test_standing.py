@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 import sweeper
 from sweeper.cli import main
-from sweeper.evidence.left_out_stacks import band_of, left_out_bands
+from sweeper.evidence.unseen.stacks import band_of, left_out_bands
 from sweeper.library.library import Library, builtin_specs
 from sweeper.planning.plan import make_plan
 from sweeper.planning.standing import STANDING

@@ -27,6 +27,7 @@ from tests.twins.naive_models import (
     narrowed,
     operand_widths,
     operator_table,
+    part_again,
     product,
     shards_of,
     sizes_of,
@@ -212,14 +213,14 @@ def decode_work(**given: Any) -> Outputs:
 
 def summed(given: Named, prefix: str, early_stop: float) -> list[list[float]]:
     found = {place: {name: [0.0] * len(Work._fields) for name in PASSES} for place in PLACES}
-    again = {"never": (), "full": ("full",), "selective": ("selective", "full"),
-             "full_unless_last": () if early_stop else ("full",)}  # fmt: skip
+    full = {"never": 0.0, "full": 1.0, "full_unless_last": 0.0 if early_stop else 1.0}
     for op, work in zip(operator_table(given, f"{prefix}_dims"), given[f"{prefix}_work"], strict=True):
         forth, back = work[: len(Work._fields)], work[len(Work._fields) :]
-        for name in ("forward", "backward", *again[RECOMPUTE_CLASSES[op["recompute"]]]):
+        times = {"selective": part_again(given, op["module"]), "full": full[RECOMPUTE_CLASSES[op["recompute"]]]}
+        for name in PASSES:
             total = found[PLACES[op["place"]]][name]
             for i, amount in enumerate(back if name == "backward" else forth):
-                total[i] += max(op["count"], 0) * amount
+                total[i] += max(op["count"], 0) * times.get(name, 1.0) * amount
     return [[amount for name in PASSES for amount in sums[name]] for sums in found.values()]
 
 

@@ -25,6 +25,7 @@ from kernels.codes import (
     PLACES,
     REASONS,
     RECOMPUTE_CLASSES,
+    RECOMPUTE_MODULES,
     SCHEDULES,
     SWITCHES,
 )
@@ -266,11 +267,12 @@ def of_elementwise(op: Named, given: Named) -> Passes:
     """Vector units or memory; the gradient of weights is summed by the kernel of that of the inputs. Products inside
     of a chain take turns with the vector units; each has two gradients."""
     rate = given[f"{PRECISIONS[op['precision']]}_flops"]
+    slower = 1 / given["calibration_scan_efficiency"] if op["matrix_flops"] > 0 else 1
     forth, back = (given["calibration_kernel_overhead_s"] * op[f"{p}launches"] for p in ("", "backward_"))
     forward, inputs, weights = (
         roofline(
-            op[f"{prefix}flops"] / given["vector_flops"] + products * op["matrix_flops"] / rate,
-            op[f"{prefix}bytes"] / given["attainable_memory_Bps"],
+            slower * (op[f"{prefix}flops"] / given["vector_flops"] + products * op["matrix_flops"] / rate),
+            slower * op[f"{prefix}bytes"] / given["attainable_memory_Bps"],
             op[f"{prefix}bytes"],
             serial,
         )
@@ -390,6 +392,13 @@ def decode_times(**given: Any) -> Outputs:
     return {"decode_times": times, "decode_bounds": bounds}
 
 
+def part_again(given: Named, module: int) -> float:
+    """Share of the layers in which selective recompute repeats a part; experts hold their activation."""
+    names = {"none": (), "expert_activations": ("expert_activations", "experts")}
+    name = RECOMPUTE_MODULES[module]
+    return max([given[f"recompute_{part}"] for part in names.get(name, (name,))], default=0.0)
+
+
 def summed(given: Named, prefix: str, dims: str, asynchronous: bool, early_stop: bool) -> list[list[float]]:
     """Operators of each place, by what happens to them."""
     found = {where: defaultdict[str, float](float) for where in PLACES}
@@ -400,12 +409,13 @@ def summed(given: Named, prefix: str, dims: str, asynchronous: bool, early_stop:
             continue
         add = found[PLACES[op["place"]]]
         repeat = RECOMPUTE_CLASSES[op["recompute"]]
-        again = repeat in ("full", "selective") or (repeat == "full_unless_last" and not early_stop)
+        again = repeat == "full" or (repeat == "full_unless_last" and not early_stop)
+        share = part_again(given, op["module"])
         total = {name: op["count"] * value for name, value in time.items()}
         add["host_forward"] += total["forward_host"]
         add["host_backward"] += total["backward_host"]
         add["host_full"] += total["forward_host"] if again else 0.0
-        add["host_selective"] += total["forward_host"] if repeat == "selective" else 0.0
+        add["host_selective"] += share * total["forward_host"]
         if OPERATOR_TYPES[op["type"]] == "collective":
             visible = {"forward": total["forward"], "input_gradient": total["input_gradient"]}
             if op["beside"] >= 0 and (asynchronous or GROUPS[op["group"]] == "context"):
@@ -418,6 +428,7 @@ def summed(given: Named, prefix: str, dims: str, asynchronous: bool, early_stop:
                 add[f"{kind}_forward"] += visible["forward"]
                 add[f"{kind}_backward"] += visible["input_gradient"]
                 add[f"{kind}_full"] += visible["forward"] if again else 0.0
+                add[f"{kind}_selective"] += share * visible["forward"]
             if GROUPS[op["group"]] == "tensor":
                 add["network_tensor"] += sum(visible.values())
             continue
@@ -431,9 +442,8 @@ def summed(given: Named, prefix: str, dims: str, asynchronous: bool, early_stop:
         if again:
             add["full"] += total["forward"]
             add["full_flops"] += total["forward_flops"]
-        if repeat == "selective":
-            add["selective"] += total["forward"]
-            add["selective_flops"] += total["forward_flops"]
+        add["selective"] += share * total["forward"]
+        add["selective_flops"] += share * total["forward_flops"]
     return [[found[where][name] for name in Sums._fields] for where in PLACES]
 
 
@@ -447,7 +457,7 @@ def place_sizes(**given: Any) -> Outputs:
             add["working"] += op["count"] * op["working"]
             add["trained"] += op["count"] * op["weight"] * op["trained"]
             add["stored"] += kept
-            add["stored_selective"] += 0.0 if RECOMPUTE_CLASSES[op["recompute"]] == "selective" else kept
+            add["stored_selective"] += kept - op["count"] * op["made"] * part_again(given, op["made_by"])
     return {"place_sizes": [[found[where][name] for name in Sizes._fields] for where in PLACES]}
 
 
@@ -493,13 +503,18 @@ def attainable_rates(**given: float) -> Outputs:
         return peaks[found]
 
     linear, attention = peak("compute_format"), peak("attention_format")
-    wide = linear if chosen(given, "compute_format") in ("fp32", "tf32", "bf16", "fp16") else peaks["half"]
+    halves = ("fp32", "tf32", "bf16", "fp16")
+    wide = linear if chosen(given, "compute_format") in halves else peaks["half"]
     share = given["calibration_gemm_efficiency"]
+    within = {
+        name: share if chosen(given, name) in halves else share * given["calibration_narrow_efficiency"]
+        for name in ("compute_format", "attention_format")
+    }
     return {
         "format_peak_flops": linear,
-        "linear_flops": share * linear,
+        "linear_flops": within["compute_format"] * linear,
         "wide_flops": share * wide,
-        "attention_flops": (given["calibration_attention_efficiency"] or share) * attention,
+        "attention_flops": (given["calibration_attention_efficiency"] or within["attention_format"]) * attention,
         "vector_flops": given["chip_vector_flops"] or given["chip_peak_flops"],
         "exponentials_per_s": given["chip_exponentials_per_s"] or math.inf,
         "attainable_memory_Bps": given["calibration_memory_efficiency"] * given["memory_bandwidth_Bps"],
@@ -632,7 +647,7 @@ def passes(sums: Named, given: Named) -> tuple[float, float, float]:
 
     forward = max(together("forward", "forward"), sums["host_forward"])
     gradient = together("input_gradient", "backward")
-    gradient += again(given, sums["selective"], together("full", "full"))
+    gradient += again(given, together("selective", "selective"), together("full", "full"))
     weight = sums["weight_gradient"]
     launches = sums["host_backward"] + again(given, sums["host_selective"], sums["host_full"])
     return forward, max(gradient, launches - weight), weight
@@ -856,9 +871,10 @@ def training_breakdown(**given: Any) -> Outputs:
     layers = given["microbatches"] * given["layers_per_stage"]
     network = sums["network_forward"] + sums["network_backward"]
     away = hidden(sums, given, "forward", "forward") + hidden(sums, given, "input_gradient", "backward")
-    if recompute == "full":
-        network += given["recompute_share"] * sums["network_full"]
-        away += given["recompute_share"] * hidden(sums, given, "full", "full")
+    shares = {"none": {}, "selective": {"selective": 1.0}, "full": {"full": given["recompute_share"]}}
+    for kind, share in shares[recompute].items():
+        network += share * sums[f"network_{kind}"]
+        away += share * hidden(sums, given, kind, kind)
     chunks = given["virtual_stages"] if chosen(given, "schedule") == "interleaved" else 1
     found = {f"{name}_time_s": layers * sums[f"bound_{name}"] for name in ("compute", "l2", "memory", "overhead")}
     return found | {
@@ -1233,6 +1249,7 @@ def operators(draw: st.DrawFn, count: int) -> tuple[list[int], list[float]]:
     number["count"] = draw(st.sampled_from([0.0, 1.0, 1.0, 3.0]))
     number |= {name: draw(st.sampled_from([0.0, 1.0, 7.0])) for name in ("launches", "backward_launches")}
     number |= {name: draw(AMOUNTS["B"]) for name in ("stored", "working")}
+    number["made"] = number["stored"] * draw(st.sampled_from([0.0, 0.5, 1.0]))
     number["weight"] = draw(st.sampled_from([0.0, 0.0, 4096.0]))
     number["trained"] = draw(st.sampled_from([0.0, 1.0, 1.0]))
     if kind == "gemm":
@@ -1257,6 +1274,8 @@ def operators(draw: st.DrawFn, count: int) -> tuple[list[int], list[float]]:
         "group": draw(st.integers(0, len(GROUPS) - 1)),
         "operation": draw(st.integers(0, len(OPERATIONS) - 1)),
         "recompute": draw(st.integers(0, len(RECOMPUTE_CLASSES) - 1)),
+        "module": draw(st.integers(0, len(RECOMPUTE_MODULES) - 1)),
+        "made_by": draw(st.integers(0, len(RECOMPUTE_MODULES) - 1)),
         "precision": draw(st.integers(0, len(PRECISIONS) - 1)),
         "beside": draw(st.integers(-1, count - 1)),
         "beside_pass": draw(st.sampled_from([TIME.forward, TIME.input_gradient, TIME.weight_gradient])),
@@ -1455,6 +1474,7 @@ SPECIAL.update(
         "calibration_own_copy": st.sampled_from([0.0, 1.0]),
         "calibration_activation_share": st.floats(0.5, 2.0),
         "calibration_attention_rows": st.sampled_from([16.0, 64.0, 128.0]),
+        "calibration_scan_efficiency": st.sampled_from([0.25, 1.0]),
         "calibration_half_message_B": st.sampled_from([0.0, 1e5, 1e7]),
         "link_in_network_reduction": SHARES,
         "outer_link_in_network_reduction": SHARES,
@@ -1476,6 +1496,7 @@ SPECIAL.update(
         **{f"{what}_offload": st.sampled_from([0.0, 0.0, 0.5, 1.0]) for what in ("weight", "activation", "optimizer")},
         "checkpoint_interval": st.sampled_from([1.0, 2.0, 4.0]),
         "recompute_share": st.sampled_from([0.0, 0.25, 1.0]),
+        **{f"recompute_{part}": st.sampled_from([0.0, 0.0, 0.25, 1.0]) for part in RECOMPUTE_MODULES[1:]},
         "tensor_overlap": SHARES,
         "overlap_slowdown": SHARES,
         "zero_stage": st.integers(0, 3).map(float),

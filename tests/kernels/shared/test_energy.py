@@ -24,6 +24,7 @@ from kernels.transformers.groups import G, Groups
 from kernels.transformers.network.sending import Sending, sent_J
 from kernels.transformers.operators import D, Formats
 from kernels.transformers.rates import Chip, Precisions, Rates
+from kernels.transformers.sums import Modules
 from sweeper.evidence.calibration import calibrations
 from sweeper.evidence.measured_kernels import LARGE
 from sweeper.evidence.measured_rows import MeasuredRow, read_rows
@@ -153,21 +154,24 @@ def test_narrow_formats_take_less_but_not_in_proportion() -> None:
 
 
 @QUICK
-@given(worked(), st.sampled_from([0.0, 1.0]))
-def test_work_of_places_is_the_sum_over_their_operators(table: dict[str, np.ndarray], early_stop: float) -> None:
+@given(worked(), st.sampled_from([0.0, 1.0]), st.sampled_from([0.0, 0.25, 1.0]))
+def test_work_of_places_is_the_sum_over_their_operators(
+    table: dict[str, np.ndarray], early_stop: float, share: float
+) -> None:
     sums = np.empty((6, 4 * KINDS))
     arrays = (table["operator_traits"], table["operator_dims"], table["operator_work"])
-    operator_energy.place_work.function(*arrays, early_stop, sums)
+    again = Modules(*[share] * len(Modules._fields))
+    operator_energy.place_work.function(*arrays, early_stop, again, sums)
     counts = np.maximum(table["operator_dims"][:, D.count], 0.0)
     both = (counts[:, None] * table["operator_work"]).sum(axis=0)
     assert sums[:, : 2 * KINDS].sum(axis=0) == pytest.approx(both, rel=CLOSE)
     forward, selective, full = (sums[:, at * KINDS : (at + 1) * KINDS] for at in (0, 2, 3))
-    assert np.all(selective <= full * (1.0 + CLOSE))
+    assert np.all(selective <= share * forward * (1.0 + CLOSE))
     assert np.all(full <= forward * (1.0 + CLOSE))
     parts = np.zeros_like(sums)
     for i in range(len(counts)):
         one = np.empty_like(sums)
-        operator_energy.place_work.function(*(array[i : i + 1] for array in arrays), early_stop, one)
+        operator_energy.place_work.function(*(array[i : i + 1] for array in arrays), early_stop, again, one)
         parts += one
     assert parts == pytest.approx(sums, rel=CLOSE)
 

@@ -11,21 +11,12 @@ from statistics import median
 
 import numpy as np
 
-from sweeper.evidence.measured import measured_point
-from sweeper.evidence.measured_rows import MeasuredPoint, is_rate, read_rows
+from sweeper.evidence.measured_rows import MeasuredPoint, is_rate
 from sweeper.evidence.predictions import evaluate, our_library
-from sweeper.evidence.registry import registry
-from sweeper.library.library import builtin_specs
+from sweeper.evidence.unseen.runs import TASKS, Run, runs
 from sweeper.words.system import ENTRY_DEFAULTS
 
 DEFAULT = str(ENTRY_DEFAULTS["calibration"])
-TASKS = {
-    "training": ("iteration_time_s", "layer_time_s", "tokens_per_s_per_chip"),
-    "inference": ("request_time_s", "time_to_first_token_s"),
-}
-"""Columns that runs of models were measured by."""
-MODELS = frozenset({"optimus", "nanotron", "training", "inference"})
-"""Layouts of runs of whole language models: kernels and layers by themselves take no part."""
 CONSTANTS = ("gemm_efficiency", "memory_efficiency", "link_efficiency", "outer_link_efficiency", "kernel_overhead")
 """Constants of which a stack that is left out gets the median of the others."""
 BAND = (0.05, 0.95)
@@ -43,20 +34,19 @@ class Band:
 
 def left_out_bands() -> dict[str, Band]:
     """The band of each task, over all bundled runs of models."""
-    points = _runs()
-    stacks = sorted({_stack(point) for point in points})
+    return {task: _band([run for run in runs(task) if _stack(run) != DEFAULT]) for task in TASKS}
+
+
+def _band(found: Sequence[Run]) -> Band:
+    """The band of runs, each predicted from all stacks but its own."""
+    stacks = sorted({_stack(run) for run in found})
     constants = {stack: _medians([other for other in stacks if other != stack]) for stack in stacks}
-    blank = [_without_calibration(point, constants[_stack(point)]) for point in points]
-    predicted = [value for value, _ in evaluate(blank, {})]
-    bands = {}
-    for task, answers in TASKS.items():
-        ratios: dict[str, list[float]] = {}
-        for point, value in zip(points, predicted, strict=True):
-            if point.answer in answers:
-                slower = value / point.measured if is_rate(point.answer) else point.measured / value
-                ratios.setdefault(_stack(point), []).append(slower)
-        bands[task] = band_of(list(ratios.values()))
-    return bands
+    predicted = evaluate([_without_calibration(run.point, constants[_stack(run)]) for run in found], {})
+    ratios: dict[str, list[float]] = {stack: [] for stack in stacks}
+    for run, (value, _) in zip(found, predicted, strict=True):
+        slower = value / run.point.measured if is_rate(run.point.answer) else run.point.measured / value
+        ratios[_stack(run)].append(slower)
+    return band_of(list(ratios.values()))
 
 
 def band_of(ratios: Sequence[Sequence[float]]) -> Band:
@@ -71,20 +61,9 @@ def band_of(ratios: Sequence[Sequence[float]]) -> Band:
     return Band(float(low), float(high), len(values), len(ratios))
 
 
-def _runs() -> list[MeasuredPoint]:
-    """Every bundled run of a model on a stack with a calibration."""
-    known, folder = registry(), builtin_specs() / "measurements"
-    answers = {answer for columns in TASKS.values() for answer in columns}
-    kept = (table for table in known["tables"] if table["layout"] in MODELS and not table.get("calculated"))
-    rows = ((table["layout"], row) for table in kept for row in read_rows(folder / table["file"]))
-    points = (measured_point(row, layout, known) for layout, row in rows)
-    runs = (point for point in points if isinstance(point, MeasuredPoint) and point.answer in answers)
-    return [run for run in runs if run.columns.get("calibration", DEFAULT) != DEFAULT and np.isfinite(run.measured)]
-
-
-def _stack(point: MeasuredPoint) -> str:
+def _stack(run: Run) -> str:
     """Software of a run: the first two words of its calibration's name, chip and framework."""
-    return "_".join(str(point.columns["calibration"]).split("_")[:2])
+    return "_".join(run.scored.calibration.split("_")[:2])
 
 
 def _medians(stacks: Sequence[str]) -> Mapping[str, float]:
