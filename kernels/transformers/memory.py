@@ -1,6 +1,6 @@
 """Memory of one chip that trains or serves a model, whether a point can run, and what a designer compares."""
 
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
@@ -216,6 +216,32 @@ def model_throughput(
     rate = tokens_per_iteration / iteration_time_s
     capacity = iteration_time_s * chips * format_peak_flops
     return rate, rate / chips, work_flops / capacity, hardware_flops / capacity
+
+
+class Bands(NamedTuple):
+    """Quantiles of measured over predicted time, by task; 0 where they are unknown."""
+
+    training_low: float
+    training_high: float
+    inference_low: float
+    inference_high: float
+
+
+@equation(
+    Output(
+        "iteration_time_low_s", "s", "faster than that were 5 % of measured runs, of those predicted to take as long"
+    ),
+    Output("iteration_time_high_s", "s", "slower than that were 5 % of them; unknown where nothing was measured"),
+    source="runs that the calibration was not fitted to: sweeper validate --unseen, sweeper calibrate uncalibrated",
+)
+def time_band(task: float, iteration_time_s: float, bands: Annotated[Bands, "calibration_{}"]) -> tuple[float, float]:
+    """The time times the quantiles that belong to its calibration."""
+    low, high = bands.training_low, bands.training_high
+    if task == INFERENCE:
+        low, high = bands.inference_low, bands.inference_high
+    if low <= 0.0 or high <= 0.0:
+        return np.nan, np.nan
+    return low * iteration_time_s, high * iteration_time_s
 
 
 @equation(

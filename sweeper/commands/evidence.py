@@ -1,7 +1,6 @@
 """Evidence: scores against measurements, fitted constants, published claims."""
 
 import sys
-from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -88,7 +87,8 @@ def validate(
 def calibrate_command(name: str, write_back: bool) -> None:
     """Fit the constants of a calibration (or of all) to the measured rows that the registry names for it.
 
-    `uncalibrated` shows how far off runs of left-out software stacks are without a calibration. Of the others it shows
+    `uncalibrated` shows the defaults of chips without a calibration: their constants, and how far off runs of left-out
+    software stacks are with them. Of the others it shows
     the constants with the interval of 90 % of resampled fits, errors in percent (of the fit itself, of rows left out
     of it, of sources left out of it), and the constants that are set by hand.
 
@@ -97,13 +97,16 @@ def calibrate_command(name: str, write_back: bool) -> None:
     """
     from sweeper.evidence.calibration import named, write_constants
     from sweeper.evidence.fitting import calibrate
-    from sweeper.evidence.tables import LEFT_OUT, fitted
-    from sweeper.evidence.unseen.stacks import DEFAULT, left_out_bands
+    from sweeper.evidence.tables import LEFT_OUT, default_rows, fitted
+    from sweeper.evidence.unseen.stacks import summary, write_defaults
+    from sweeper.library.default_calibration import DEFAULT
     from sweeper.views.text import listing
 
     if name == DEFAULT:
-        bands = {task: asdict(band) for task, band in left_out_bands().items()}
-        echo(bands, lambda: listing([{"task": task, **band} for task, band in bands.items()], LEFT_OUT))
+        found = summary()
+        echo(found, lambda: listing(default_rows(found), LEFT_OUT))
+        if write_back:
+            click.echo(f"wrote {write_defaults(found)}", err=True)
         return
     fits = [calibrate(calibration) for calibration in named(name)]
     summaries = {fit.calibration.name: fit.summary for fit in fits}

@@ -11,8 +11,23 @@ MEASURES = {"median_ape": "MEDIAN", "mean_ape": "MEAN", "p90_ape": "P90", "max_a
 """Statistics of relative errors in percent, and their headings."""
 
 
-LEFT_OUT = {"task": "TASK", "low": "P5", "high": "P95", "runs": "RUNS", "stacks": "STACKS LEFT OUT IN TURN"}
+LEFT_OUT = {"name": "DEFAULT", "task": "TASK", "low": "P5", "high": "P95", "runs": "RUNS",
+            "stacks": "STACKS LEFT OUT IN TURN", "constants": "CONSTANTS"}  # fmt: skip
 """Headings of the bands of measured over predicted time without a calibration."""
+
+
+def default_rows(found: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Defaults of chips without a calibration, a row for each task."""
+    return [
+        {
+            "name": name,
+            "task": task,
+            **band,
+            "constants": ", ".join(f"{n} {v:g}" for n, v in about["constants"].items()),
+        }
+        for name, about in found.items()
+        for task, band in about["bands"].items()
+    ]
 
 
 def in_percent(value: float | None) -> str:

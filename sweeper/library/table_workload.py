@@ -88,6 +88,7 @@ LAYOUTS = {
     ),
 }
 """Families of tables, by the key `family` of a workload; without the key it is the first."""
+USUAL_FAMILY = next(iter(LAYOUTS))
 assert (*LAYOUTS["operators"].words, "beside", "beside_pass") == Traits._fields
 assert tuple(LAYOUTS["calculon"].words) == calculon.Traits._fields
 
@@ -110,7 +111,7 @@ class OperatorTable:
     parameters: dict[str, float]
     definitions: Definitions
     operators: tuple[Operator, ...]
-    family: str = "operators"
+    family: str = USUAL_FAMILY
     partitions: Mapping[str, tuple[int, ...]] = field(default_factory=lambda: {USUAL_PARTITIONING: ()})
 
 
@@ -123,7 +124,7 @@ def read_table(entry: Entry) -> OperatorTable:
     symbols = {*parameters, *SPACE_SYMBOLS}
     definitions = body.read("definitions", read_definitions, symbols, SPACE_SYMBOLS, default=Definitions())
     known = {*symbols, *body.read("definitions", checks.mapping, "definitions", default={})}
-    family = body.read("family", checks.choice, "family", LAYOUTS, default="operators")
+    family = body.read("family", checks.choice, "family", LAYOUTS, default=USUAL_FAMILY)
     layout = LAYOUTS[family]
     absent = [name for name in layout.scalars if name not in known]
     if absent:

@@ -106,9 +106,13 @@ class Contents:
         models = {name: read_unit_model(self.study.library.find("unit_model", name)) for name in sorted(names)}
         return {UNIT_MODELS: json.dumps({name: model_hash(model) for name, model in models.items()})} if names else {}
 
+    def _uncalibrated_times(self) -> str:
+        calibrations = sorted({str(name) for grid in self.grids for name in values_of(grid, "calibration")})
+        return uncalibrated_times(self.study.library, calibrations)
+
     def schema(self, programs: Sequence[Program], metadata: dict[str, str]) -> pa.Schema:
         """Schema with unit, meaning, grade and sources of every column, given the programs that write the metrics."""
         metrics = [metric_field(name, programs, self.study.output.float32) for name in self.metrics]
         told = [standing_field(), *([] if self.mode.cuts_searches else [counts_field()])]
-        metadata = {**metadata, **self.unit_models, UNCALIBRATED_TIMES: uncalibrated_times(self.study.library)}
+        metadata = {**metadata, **self.unit_models, UNCALIBRATED_TIMES: self._uncalibrated_times()}
         return dataset_schema(self.axes, [*told, *self.mode.fields(metrics)], metadata)

@@ -1,16 +1,17 @@
 """Whose measurements stand behind a row: those of its own chip, those of another chip, or none."""
 
 import json
+from collections.abc import Iterable
 
 import numpy as np
 import pyarrow as pa
 
 from sweeper.engine.space import Points
 from sweeper.inputs.numbers import selector_of, values_of
+from sweeper.library.default_calibration import DEFAULT, is_default
 from sweeper.library.library import Library
 from sweeper.planning.schema import NAMES, field
 from sweeper.study.study import Study
-from sweeper.words.system import ENTRY_DEFAULTS
 
 STANDING = "standing"
 """Column of the dataset that says it."""
@@ -27,10 +28,15 @@ def standing_field() -> pa.Field:
     return field(STANDING, NAMES, "", ABOUT, "parameter")
 
 
-def uncalibrated_times(library: Library) -> str:
-    """The metadata: how far measured times lay from those predicted without a calibration, as JSON."""
-    values = library.find("calibration", ENTRY_DEFAULTS["calibration"]).values
-    return json.dumps({task: [values[f"{task}_{end}"].number for end in ("low", "high")] for task in TASKS})
+def uncalibrated_times(library: Library, calibrations: Iterable[str]) -> str:
+    """The metadata: how far measured times lay from those predicted by the defaults among some calibrations (by that of
+    all chips if none is), as JSON; the widest of them."""
+    entries = [entry for entry in (library.find("calibration", name) for name in calibrations) if is_default(entry)]
+    entries = entries or [library.find("calibration", DEFAULT)]
+    bands = {
+        task: [[entry.values[f"{task}_{end}"].number for entry in entries] for end in ("low", "high")] for task in TASKS
+    }
+    return json.dumps({task: [min(low), max(high)] for task, (low, high) in bands.items()})
 
 
 def standings(study: Study, points: Points) -> pa.Array:
@@ -46,6 +52,6 @@ def standings(study: Study, points: Points) -> pa.Array:
 
 def _standing(library: Library, chip: str, calibration: str) -> str:
     entry = library.find("calibration", calibration)
-    if "chip" not in entry.fits:
+    if "chip" not in entry.fits or is_default(entry):
         return UNCALIBRATED
     return CALIBRATED if entry.belongs_to(library.find("chip", chip)) else ELSEWHERE

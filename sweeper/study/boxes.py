@@ -1,10 +1,12 @@
 """Boxes: products of axes, read from their drafts."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sweeper.engine.space import Axis, Box
 from sweeper.errors import Place, Problems, SpecError
+from sweeper.library.default_calibration import DEFAULT, default_calibration
+from sweeper.library.table_workload import USUAL_FAMILY, OperatorTable
 from sweeper.reading import checks
 from sweeper.study.axes import Constants, axis_columns, columns_written, depends, read_axis
 from sweeper.study.box_checks import check_generated, check_joint, check_parameters, check_partitionings
@@ -51,10 +53,32 @@ def read_box(draft: BoxDraft, stock: Stock, problems: Problems) -> ReadBox:
     # What could not be read would contradict by its absence.
     overriding = frozenset(check_contradictions(draft, owners, stock, problems) if len(problems) == before else ())
     axes = [draft.read[name] for name in draft.written if name in draft.read]
+    axes = axes if "calibration" in owners else [with_calibration(axis, draft, stock) for axis in axes]
     box = Box((*(a for a in axes if not a.searched), *assumed.values(), *(a for a in axes if a.searched)))
     asked = {name: Asked(owner.place) for name, owner in owners.items()}
     asked |= {name: draft.assumed[name].asked for name in assumed}
     return ReadBox(box, asked, overriding)
+
+
+def with_calibration(axis: Axis, draft: BoxDraft, stock: Stock) -> Axis:
+    """An axis of chips with the default calibration of each, where a model of the box reads it; no change where all
+    chips have the default of all chips."""
+    workloads = (stock.workload(str(name)) for other in draft.read.values() for name in values_in(other, "workload"))
+    if "chip" not in axis.columns or not any(
+        isinstance(w, OperatorTable) and w.family == USUAL_FAMILY for w in workloads
+    ):
+        return axis
+    at = axis.columns.index("chip")
+    found = tuple(default_calibration(stock.library, str(row[at])) for row in axis.rows)
+    if set(found) == {DEFAULT}:
+        return axis
+    rows = tuple((*row, name) for row, name in zip(axis.rows, found, strict=True))
+    return replace(axis, columns=(*axis.columns, "calibration"), rows=rows)
+
+
+def values_in(axis: Axis, column: str) -> set[object]:
+    """Values of a column of an axis, if it has it."""
+    return {row[axis.columns.index(column)] for row in axis.rows} if column in axis.columns else set()
 
 
 def _owners(draft: BoxDraft, problems: Problems) -> dict[str, WrittenAxis]:

@@ -44,6 +44,8 @@ GRAPH_METRICS = {
 OPERATOR_METRICS = {
     "training": (
         "iteration_time_s",
+        "iteration_time_low_s",
+        "iteration_time_high_s",
         "tokens_per_s",
         "tokens_per_s_per_chip",
         "model_flops_utilisation",
@@ -70,6 +72,8 @@ OPERATOR_METRICS = {
     ),
     "inference": (
         "iteration_time_s",
+        "iteration_time_low_s",
+        "iteration_time_high_s",
         "time_to_first_token_s",
         "time_per_output_token_s",
         "request_time_s",
