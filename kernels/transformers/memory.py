@@ -135,7 +135,7 @@ def model_memory_need(
 
 
 @equation(
-    Output("system_reason", "", "why the system cannot run the point; see kernels.codes.REASONS"),
+    Output("mapping_reason", "", "why the mapping cannot run; see kernels.codes.REASONS"),
     Output("memory_headroom_B", "B", "memory capacity less the need; negative by what is missing"),
     source="capacity and divisibility",
 )
