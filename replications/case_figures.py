@@ -215,6 +215,13 @@ def moe_communication() -> pl.DataFrame:
     )
 
 
+def summit_times(study: str = "imec_experts_summit") -> pl.DataFrame:
+    """Seconds of a batch by GPUs, baseline and optimised, as many experts as tensor groups."""
+    line = pl.when(pl.col("sequence_parallel") == 1).then(pl.lit("optimised")).otherwise(pl.lit("baseline"))
+    rows = case_frame(study).filter(pl.col("workload_experts") == pl.col("data_parallel"))
+    return rows.select(line.alias("series"), pl.col("chips").alias("x"), pl.col("iteration_time_s").alias("y"))
+
+
 def topology_latency(column: str) -> pl.DataFrame:
     """Seconds by topology and number of GPUs."""
     return case_frame("imec_topologies").select(
@@ -273,6 +280,9 @@ CASES: dict[str, tuple[Panel, ...]] = {
         Curves("GPT-2 medium, 8 A100", "speed-up", "tensor parallelism", gain_by_split),
     ),
     "imec_moe": (Bars("MoE-139B, by network inside / between nodes", "compute = 1", moe_parts),),
+    "imec_experts_summit": (
+        Curves("6.7B with experts on Summit", "s per batch", "GPUs", summit_times, logarithmic="xy"),
+    ),
     "imec_topologies": (
         Bars("Llama2-70B, whole request", "s", lambda: topology_latency("request_time_s")),
         Bars("Prompt only", "s", lambda: topology_latency("time_to_first_token_s")),
