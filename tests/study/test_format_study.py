@@ -11,6 +11,7 @@ from kernels.codes import FORMAT_B, FORMATS
 from sweeper.planning.plan import make_plan
 from sweeper.running.execution import run
 from sweeper.views.frames import bundled_plan, frame_of
+from sweeper.views.lineage import coordinates
 from sweeper.views.report import answered
 
 STUDY = "llama_405b_formats"
@@ -38,18 +39,18 @@ def test_narrower_formats_are_faster_but_not_by_what_they_are_narrower(chip: str
     times = [float(rows()[chip, name]["iteration_time_s"]) for name in names]
     widths = [FORMAT_B[FORMATS.index(name)] for name in names]
     for wide, narrow, wide_B, narrow_B in zip(times, times[1:], widths, widths[1:], strict=False):
-        assert 1.1 < wide / narrow < wide_B / narrow_B
+        assert 1.0 < wide / narrow < wide_B / narrow_B
 
 
 def test_times_have_the_band_of_their_calibration() -> None:
-    found = bundled_plan(STUDY).study.library.find("calibration", "uncalibrated").values
-    low, high = (found[f"training_{end}"].number for end in ("low", "high"))
-    assert low < 1.0 < high
+    plan = bundled_plan(STUDY)
     for row in rows().values():
+        found = plan.study.library.find("calibration", str(coordinates(plan, row["point_id"])["calibration"])).values
+        low, high = (found[f"training_{end}"].number for end in ("low", "high"))
+        assert 0.0 < low < high
         if row["feasible"]:
-            time = row["iteration_time_s"]
-            assert row["iteration_time_low_s"] == pytest.approx(low * time)
-            assert row["iteration_time_high_s"] == pytest.approx(high * time)
+            ends = row["iteration_time_low_s"], row["iteration_time_high_s"]
+            assert ends == pytest.approx((low * row["iteration_time_s"], high * row["iteration_time_s"]))
 
 
 def test_what_is_kept_fits_and_keeps_the_chips_busy() -> None:
@@ -60,8 +61,17 @@ def test_what_is_kept_fits_and_keeps_the_chips_busy() -> None:
     assert frame.select((split == 1024).all()).item()
     tokens = 2048 * 8192 / 1024 / pl.col("iteration_time_s")
     assert frame.select(((pl.col("tokens_per_s_per_chip") / tokens - 1.0).abs() < 1e-12).all()).item()
-    assert frame.select(pl.col("model_flops_utilisation").is_between(0.3, 0.75).all()).item()
+    assert frame.select(pl.col("model_flops_utilisation").is_between(0.15, 0.75).all()).item()
     assert frame.select((pl.col("memory_need_B") > 40e9).all()).item()
+
+
+def test_no_winner_has_as_large_groups_as_were_tried() -> None:
+    """Larger ones would not have been faster. Stages end at what was published."""
+    tried = next(axis for axis in bundled_plan(STUDY).study.boxes[0].axes if "tensor_parallel" in axis.columns)
+    kept = frame_of(STUDY).filter("feasible")
+    for name in ("tensor_parallel", "context_parallel"):
+        at = tried.columns.index(name)
+        assert kept[name].max() < max(row[at] for row in tried.rows)
 
 
 def test_the_answer_is_a_table_with_a_row_for_each(tmp_path: Path) -> None:
