@@ -17,6 +17,8 @@ FORMATS = ("fp32", "tf32", "bf16", "fp16", "fp8", "int8", "fp4", "mxfp8", "mxfp4
 FORMAT_B = (4.0, 4.0, 2.0, 2.0, 1.0, 1.0, 0.5, 1.0 + 1.0 / 32.0, 0.5 + 1.0 / 32.0, 0.5 + 1.0 / 16.0)
 """Bytes of a number in each format, with its part of a scale of one byte: of 32 numbers (OCP Microscaling Formats MX
 v1.0, table 1) or of 16 (NVFP4, as NVIDIA describes it)."""
+FORMAT_BLOCK = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 32.0, 32.0, 16.0)
+"""Numbers that share a scale in each format; 0: it has none."""
 
 SCHEDULES = ("gpipe", "one_f_one_b", "interleaved", "zero_bubble_h1", "dual_pipe")
 """Pipeline schedules."""
@@ -118,7 +120,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
 Reasons = namedtuple(
     "Reasons",
     "feasible area_exceeded power_exceeded perimeter_exceeded no_compute no_cache no_memory no_network "
-    "chips_mismatch parallelism_mismatch too_many_stages too_many_replicas microbatch_indivisible "
+    "format_unsupported chips_mismatch parallelism_mismatch too_many_stages too_many_replicas microbatch_indivisible "
     "heads_indivisible experts_indivisible stages_indivisible sram_capacity offload_capacity memory_capacity "
     "die_exceeds_wafer link_beyond_reach die_exceeds_reticle shoreline_exceeded constraint_failed not_finite",
 )

@@ -70,22 +70,36 @@ def memory_parts() -> pl.DataFrame:
     )
 
 
+GENERATIONS = ("A100-HDR", "H100-NDR", "H100-NVS", "H200-NVS-L", "B200-NDR", "B200-NVS", "B200-NVS-L")
+"""Systems of `optimus_generations` in its order, by the names of Figure 5."""
+
+
+def generations(chunks: int = 1, gradients: str = "fp16", narrow: str = "all") -> pl.DataFrame:
+    """Rows of `optimus_generations` in the order of `GENERATIONS`: with so many chunks per stage, gradients in that
+    format, and `all` tensors or the `products` alone in the narrow format."""
+    chosen = (pl.col("virtual_stages") == chunks) & (pl.col("gradient_format") == gradients)
+    rows = case_frame("optimus_generations").filter(chosen).sort("point_id")
+    return rows.head(len(GENERATIONS)) if narrow == "all" else rows.tail(len(GENERATIONS))
+
+
+def generation_speeds(chunks: int = 1, gradients: str = "fp16", narrow: str = "all") -> dict[str, float]:
+    """Samples per second over those of A100, by the names of `GENERATIONS`."""
+    rows = generations(chunks, gradients, narrow)
+    rates = rows["batch_size"] / rows["iteration_time_s"]
+    return dict(zip(GENERATIONS, rates / rates[0], strict=True))
+
+
 def generation_parts() -> pl.DataFrame:
     """Time per sample relative to B200 with the large batch, by part, of plain 1F1B."""
-    frame = case_frame("optimus_generations").filter(pl.col("virtual_stages") == 1).sort("point_id")
+    frame = generations()
     per_sample = frame["iteration_time_s"] / frame["batch_size"]
     unit = float(per_sample[-1])
     other = pl.col("bubble_time_s") + pl.col("optimizer_time_s")
     network = pl.col("network_time_s") + pl.col("gradient_time_s") + pl.col("transfer_time_s")
     compute = pl.col("iteration_time_s") - other - network
-    name = pl.col("chip").str.split("_").list.first().str.to_uppercase()
-    outer = pl.when(pl.col("outer_link").str.starts_with("nvlink")).then(pl.lit("NVS")).otherwise(
-        pl.col("outer_link").str.strip_prefix("infiniband_").str.to_uppercase()
-    )  # fmt: skip
-    large = pl.when(pl.col("batch_size") > 1024).then(pl.lit("-L")).otherwise(pl.lit(""))
     parts = {"compute": compute, "communication": network, "bubble and optimizer": other}
     return frame.select(
-        pl.format("{}-{}{}", name, outer, large).alias("label"),
+        pl.Series("label", GENERATIONS),
         *((part / pl.col("batch_size") / unit).alias(title) for title, part in parts.items()),
     )
 
@@ -127,23 +141,22 @@ def latencies() -> pl.DataFrame:
     )
 
 
-def flash_gains(keys: tuple[str, ...]) -> pl.DataFrame:
-    """Points of `imec_flash_attention` by `keys`, with tokens per second stored and flash; infeasible ones left out."""
+def flash_gains(keys: tuple[str, ...], slow: bool = False) -> pl.DataFrame:
+    """Points of `imec_flash_attention` by `keys`, with tokens per second stored and flash; infeasible ones left out.
+    With `slow` stored scores move at the share of bandwidth that PyTorch's kernels have."""
     frame = case_frame("imec_flash_attention").filter("feasible")
-    kinds = {"stored": 0.0, "flash": 1.0}
-    stored, flash = (
-        frame.filter(pl.col("calibration_flash_attention") == kind).select(*keys, pl.col("tokens_per_s").alias(name))
-        for name, kind in kinds.items()
-    )
-    return flash.join(stored, on=list(keys), how="left", maintain_order="left")
+    flash, slowed = pl.col("calibration_flash_attention") == 1.0, pl.col("calibration_memory_efficiency").is_not_null()
+    kinds = {"stored": ~flash & (slowed if slow else ~slowed), "flash": flash}
+    kept, other = (frame.filter(kind).select(*keys, pl.col("tokens_per_s").alias(name)) for name, kind in kinds.items())
+    return other.join(kept, on=list(keys), how="left", maintain_order="left")
 
 
 FLASH_KEYS = ("workload", "chip", "sequence_length", "batch_size", "tensor_parallel")
 
 
-def gain_by_context() -> pl.DataFrame:
+def gain_by_context(slow: bool = False) -> pl.DataFrame:
     """Tokens per second with FlashAttention over those of stored scores at a context of 1024."""
-    frame = flash_gains(FLASH_KEYS).filter((pl.col("workload") != "gpt2_xl") & (pl.col("tensor_parallel") == 1))
+    frame = flash_gains(FLASH_KEYS, slow).filter((pl.col("workload") != "gpt2_xl") & (pl.col("tensor_parallel") == 1))
     base = pl.col("stored").filter(pl.col("sequence_length") == 1024).first().over("workload")
     return frame.select(
         pl.col("workload").alias("series"), pl.col("sequence_length").alias("x"), (pl.col("flash") / base).alias("y")
@@ -200,6 +213,13 @@ def moe_communication() -> pl.DataFrame:
         .with_columns(reduction_s=pl.col("network_time_s") - pl.col("all_to_all_s") + pl.col("gradient_time_s"))
         .with_columns(compute_s=pl.col("iteration_time_s") - pl.col("all_to_all_s") - pl.col("reduction_s"))
     )
+
+
+def summit_times(study: str = "imec_experts_summit") -> pl.DataFrame:
+    """Seconds of a batch by GPUs, baseline and optimised, as many experts as tensor groups."""
+    line = pl.when(pl.col("sequence_parallel") == 1).then(pl.lit("optimised")).otherwise(pl.lit("baseline"))
+    rows = case_frame(study).filter(pl.col("workload_experts") == pl.col("data_parallel"))
+    return rows.select(line.alias("series"), pl.col("chips").alias("x"), pl.col("iteration_time_s").alias("y"))
 
 
 def topology_latency(column: str) -> pl.DataFrame:
@@ -260,6 +280,9 @@ CASES: dict[str, tuple[Panel, ...]] = {
         Curves("GPT-2 medium, 8 A100", "speed-up", "tensor parallelism", gain_by_split),
     ),
     "imec_moe": (Bars("MoE-139B, by network inside / between nodes", "compute = 1", moe_parts),),
+    "imec_experts_summit": (
+        Curves("6.7B with experts on Summit", "s per batch", "GPUs", summit_times, logarithmic="xy"),
+    ),
     "imec_topologies": (
         Bars("Llama2-70B, whole request", "s", lambda: topology_latency("request_time_s")),
         Bars("Prompt only", "s", lambda: topology_latency("time_to_first_token_s")),

@@ -1,6 +1,6 @@
 """Memory of one chip that trains or serves a model, whether a point can run, and what a designer compares."""
 
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 import numpy as np
 
@@ -135,7 +135,7 @@ def model_memory_need(
 
 
 @equation(
-    Output("system_reason", "", "why the system cannot run the point; see kernels.codes.REASONS"),
+    Output("mapping_reason", "", "why the mapping cannot run; see kernels.codes.REASONS"),
     Output("memory_headroom_B", "B", "memory capacity less the need; negative by what is missing"),
     source="capacity and divisibility",
 )
@@ -216,32 +216,6 @@ def model_throughput(
     rate = tokens_per_iteration / iteration_time_s
     capacity = iteration_time_s * chips * format_peak_flops
     return rate, rate / chips, work_flops / capacity, hardware_flops / capacity
-
-
-class Bands(NamedTuple):
-    """Quantiles of measured over predicted time, by task; 0 where they are unknown."""
-
-    training_low: float
-    training_high: float
-    inference_low: float
-    inference_high: float
-
-
-@equation(
-    Output(
-        "iteration_time_low_s", "s", "faster than that were 5 % of measured runs, of those predicted to take as long"
-    ),
-    Output("iteration_time_high_s", "s", "slower than that were 5 % of them; unknown where nothing was measured"),
-    source="runs that the calibration was not fitted to: sweeper validate --unseen, sweeper calibrate uncalibrated",
-)
-def time_band(task: float, iteration_time_s: float, bands: Annotated[Bands, "calibration_{}"]) -> tuple[float, float]:
-    """The time times the quantiles that belong to its calibration."""
-    low, high = bands.training_low, bands.training_high
-    if task == INFERENCE:
-        low, high = bands.inference_low, bands.inference_high
-    if low <= 0.0 or high <= 0.0:
-        return np.nan, np.nan
-    return low * iteration_time_s, high * iteration_time_s
 
 
 @equation(

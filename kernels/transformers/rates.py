@@ -4,7 +4,7 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from kernels.codes import FORMAT_B, FORMATS
+from kernels.codes import FORMAT_B, FORMAT_BLOCK, FORMATS, REASON
 from kernels.equation import Output, compiled, equation
 
 FP32, TF32, BF16, FP16, FP8, INT8, FP4, MXFP8, MXFP4, NVFP4 = range(len(FORMATS))
@@ -42,7 +42,8 @@ class Rates(NamedTuple):
 
 
 class Peaks(NamedTuple):
-    """Peaks of a chip, of its matrix units by format: 16 bits, and others (0: it lacks the format)."""
+    """Peaks of a chip, of its matrix units by format: 16 bits, and others (0: it lacks the format); and the least count
+    of numbers for which these take a scale (0: none)."""
 
     peak_flops: float
     peak_fp32_flops: float
@@ -50,6 +51,7 @@ class Peaks(NamedTuple):
     peak_fp8_flops: float
     peak_int8_flops: float
     peak_fp4_flops: float
+    scale_block: float
     vector_flops: float
     exponentials_per_s: float
 
@@ -72,20 +74,20 @@ def vector_peak(peaks: Peaks) -> float:
 
 @compiled
 def peak_of(code: float, peaks: Peaks) -> float:
-    """Matrix peak in a format; one that the chip lacks runs at the rate of the next wider one, and fp32 on the vector
-    units."""
-    single = peaks.peak_fp32_flops if peaks.peak_fp32_flops > 0.0 else vector_peak(peaks)
-    eight = peaks.peak_fp8_flops if peaks.peak_fp8_flops > 0.0 else peaks.peak_flops
+    """Matrix peak in a format; 0 of one in which the chip does not compute. The vector units always take fp32."""
+    block = FORMAT_BLOCK[int(code)]
+    if block > 0.0 and not 0.0 < peaks.scale_block <= block:
+        return 0.0
     if code == FP32:
-        return single
+        return peaks.peak_fp32_flops if peaks.peak_fp32_flops > 0.0 else vector_peak(peaks)
     if code == TF32:
-        return peaks.peak_tf32_flops if peaks.peak_tf32_flops > 0.0 else single
+        return peaks.peak_tf32_flops
     if code == FP8 or code == MXFP8:
-        return eight
+        return peaks.peak_fp8_flops
     if code == INT8:
-        return peaks.peak_int8_flops if peaks.peak_int8_flops > 0.0 else eight
+        return peaks.peak_int8_flops
     if code == FP4 or code == MXFP4 or code == NVFP4:
-        return peaks.peak_fp4_flops if peaks.peak_fp4_flops > 0.0 else eight
+        return peaks.peak_fp4_flops
     return peaks.peak_flops
 
 
@@ -100,6 +102,16 @@ def product_share(code: float, shares: Efficiencies) -> float:
     """Share of the peak of a format that products attain."""
     narrow = FORMAT_B[int(code)] < FORMAT_B[BF16]
     return shares.gemm_efficiency * (shares.narrow_efficiency if narrow else 1.0)
+
+
+@equation(
+    Output("system_reason", "", "why the system cannot run the point; see kernels.codes.REASONS"),
+    source="a chip computes in the formats that it has a peak for",
+)
+def format_feasibility(precisions: Precisions, peaks: Annotated[Peaks, "chip_{}"], mapping_reason: float) -> float:
+    """Formats in which the chip does not compute come before what is wrong with the mapping."""
+    computes = peak_of(precisions.compute_format, peaks) > 0.0 and peak_of(precisions.attention_format, peaks) > 0.0
+    return mapping_reason if computes else float(REASON.format_unsupported)
 
 
 @equation(

@@ -72,9 +72,9 @@ def answer_of(asked: "Plan | DecisionPlan") -> Callable[[str], str]:
     from sweeper.planning.plan import Plan
 
     if isinstance(asked, Plan):
-        from sweeper.views.report import best_systems
+        from sweeper.views.report import answered, best_systems
 
-        return best_systems
+        return partial(answered, question=asked.study.answer) if asked.study.answer else best_systems
     from sweeper.placing.spread import spread
 
     return spread

@@ -19,6 +19,8 @@ CERTAIN = ("_s", "_B")
 energy that nobody knows, and are then null."""
 RATIO = "_per_B"
 """Ending of metrics that are infinite where nothing is moved, and then null."""
+BAND = ("_low_s", "_high_s")
+"""Endings of the ends of a band, which are null where no band is known."""
 SEARCHED_ONLY = "mapping_"
 """Beginning of metrics that are known only where a mapping is searched."""
 
@@ -30,7 +32,7 @@ def certain(metrics: Iterable[str], objectives: Iterable[str]) -> tuple[str, ...
 
 
 def _uncertain(metric: str) -> bool:
-    return metric.endswith(RATIO) or metric.startswith(SEARCHED_ONLY)
+    return metric.endswith((RATIO, *BAND)) or metric.startswith(SEARCHED_ONLY)
 
 
 def judged(values: Mapping[str, np.ndarray], names: Iterable[str]) -> np.ndarray:

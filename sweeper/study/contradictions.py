@@ -11,10 +11,6 @@ from sweeper.study.drafts import BoxDraft, WrittenAxis
 from sweeper.words.system import ROLES
 
 DIMENSIONS = ("dim_x", "dim_y", "dim_z")
-ALWAYS_SUPPORTED = ("bf16", "fp16")
-"""Formats that `peak_flops` is for; the others have a peak of their own, 0 where a chip does not support them."""
-UNSCALED = {"mxfp8": "fp8", "mxfp4": "fp4", "nvfp4": "fp4"}
-"""Formats with scales of blocks, which compute at the peak of another."""
 
 
 class Pair(NamedTuple):
@@ -42,12 +38,12 @@ def check_contradictions(
 ) -> Iterator[Place]:
     """Problems of a box that contradicts itself; yields the places of overrides that allow something in it."""
     problems.extend(_of_dimensions(draft, owners, stock))
-    for override, column, message in (*_of_entries(draft, stock), *_of_formats(draft, stock)):
-        if override in draft.overrides:
-            yield draft.overrides[override]
+    for column, message in _of_entries(draft, stock):
+        if column in draft.overrides:
+            yield draft.overrides[column]
         else:
             place = owners[column].place if column in owners else draft.node.place
-            problems.append(place.problem(f"{message}; say override: [{override}] if this is meant"))
+            problems.append(place.problem(f"{message}; say override: [{column}] if this is meant"))
 
 
 def _of_dimensions(draft: BoxDraft, owners: Mapping[str, WrittenAxis], stock: Stock) -> Iterator[Problem]:
@@ -68,8 +64,8 @@ def _of_dimensions(draft: BoxDraft, owners: Mapping[str, WrittenAxis], stock: St
             return
 
 
-def _of_entries(draft: BoxDraft, stock: Stock) -> Iterator[tuple[str, str, str]]:
-    """Override, column and message of entries that belong to others than those that the box names beside them."""
+def _of_entries(draft: BoxDraft, stock: Stock) -> Iterator[tuple[str, str]]:
+    """Column and message of entries that belong to others than those that the box names beside them."""
     for pair in PAIRS:
         if not draft.names(pair.part) or not draft.names(pair.of):
             continue
@@ -87,23 +83,9 @@ def _of_entries(draft: BoxDraft, stock: Stock) -> Iterator[tuple[str, str, str]]
             belongs = " or ".join(part.fits[of.kind])
             yield (
                 pair.override,
-                pair.override,
                 f"{pair.part} {part.name} goes with {pair.of} {belongs}, found {of.name}{more}",
             )
 
 
 def _entry(stock: Stock, role: str, name: str) -> Entry:
     return stock.library.find(ROLES[role], name)
-
-
-def _of_formats(draft: BoxDraft, stock: Stock) -> Iterator[tuple[str, str, str]]:
-    """Override, column and message of a format in which a chip cannot compute."""
-    for column in filter(draft.names, ("compute_format", "attention_format")):
-        for chip, number_format in draft.combinations(("chip", column)):
-            if not draft.names("chip") or number_format in ALWAYS_SUPPORTED:
-                continue
-            peak = f"peak_flops_{UNSCALED.get(str(number_format), number_format)}"
-            entry = stock.library.find("chip", str(chip))
-            if not draft.names(f"chip.{peak}") and entry.values[peak].number == 0.0:
-                yield "format", column, f"chip {chip} does not compute in {number_format}: its {peak} is 0"
-                return

@@ -14,7 +14,7 @@ from sweeper.words.columns import default
 
 MAX_BOXES = 10_000
 
-OVERRIDABLE = ("calibration", "memory", "technology", "node", "package", "fabric", "unit_model", "format")
+OVERRIDABLE = ("calibration", "memory", "technology", "node", "package", "fabric", "unit_model")
 """What a study may combine against what its entries say, if it says so under `override`."""
 
 

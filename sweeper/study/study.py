@@ -33,6 +33,7 @@ _KEYS = (
     "objective",
     "optimize",
     "output",
+    "answer",
 )
 
 
@@ -40,6 +41,7 @@ _KEYS = (
 class Study:
     """A study with all its names resolved; `workloads` are those that it names, by their canonical names.
 
+    `answer` is the question in SQL whose answer a run prints; "": the best systems.
     `asked` tells for every box where its columns are given, `places` where the columns stand that objectives, outputs,
     ranges and constraints name.
     """
@@ -54,6 +56,7 @@ class Study:
     path: Path
     packages: Mapping[str, PackageDesign] = field(default_factory=dict)
     optimize: Optimize | None = None
+    answer: str = ""
     asked: tuple[Mapping[str, Asked], ...] = ()
     places: Mapping[str, Place] = field(default_factory=dict)
 
@@ -78,6 +81,7 @@ def load_study(path: Path | str, library_dirs: Sequence[Path | str] = ()) -> Stu
     name = written.read("study", checks.name, "a study's name", default="")
     title = written.read("title", checks.text, "title", default="")
     written.read("description", checks.text, "description", default="")
+    answer = written.read("answer", checks.text, "answer", default="")
     drafts = list(read_drafts(root, written, stock, problems))
     read = [read_box(draft, stock, problems) for draft in drafts]
     boxes = [each.box for each in read]
@@ -105,6 +109,7 @@ def load_study(path: Path | str, library_dirs: Sequence[Path | str] = ()) -> Stu
         path,
         packages=stock.packages,
         optimize=optimize if output.mode == OPTIMIZED else None,
+        answer=answer,
         asked=tuple(each.asked for each in read),
         places=_places(written),
     )

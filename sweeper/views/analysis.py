@@ -87,11 +87,12 @@ def units(run: str | Path) -> dict[str, str]:
 
 
 def where(group: Group) -> pl.Expr:
-    """`group` as a boolean expression. An empty mapping holds every point."""
+    """`group` as a boolean expression. An empty mapping holds every point. Numbers need not be of a column's type."""
     if isinstance(group, pl.Expr):
         return group
-    terms = [pl.col(name).is_in(values if isinstance(values, list) else [values]) for name, values in group.items()]
-    return pl.all_horizontal(pl.lit(True), *terms)
+    listed = {name: values if isinstance(values, list) else [values] for name, values in group.items()}
+    either = ([pl.col(name) == value for value in values] for name, values in listed.items())
+    return pl.all_horizontal(pl.lit(True), *(pl.any_horizontal(pl.lit(False), *terms) for terms in either))
 
 
 def require(frame: Frame, *columns: Iterable[str]) -> None:

@@ -11,6 +11,7 @@ from sweeper.views.analysis import TIMES, best, feasible, infeasible_lines, read
 from sweeper.views.figures import breakdown_figure, heat_maps, pareto_figure
 from sweeper.views.labels import SYSTEM_COLUMNS, SYSTEM_ROWS
 from sweeper.views.marks import grades, standing_lines
+from sweeper.views.queries import ask
 from sweeper.views.rooflines import ROOFLINE, roofline_figure
 from sweeper.views.text import shown_table
 
@@ -50,6 +51,16 @@ def _best_systems(everything: pl.LazyFrame, directory: str) -> str:
     rows.sort(key=lambda row: str(row[0]))
     lines = [shown_table(("workload", "objective", "value", "grade", *told, *shown), rows)] if rows else []
     return "\n".join([*lines, *standing_lines(everything, directory), *infeasible_lines(everything)])
+
+
+def answered(directory: str, question: str) -> str:
+    """What a dataset answers to a question in SQL, as a table; then what it rests on, how many rows are infeasible, and
+    why."""
+    found = ask(directory, question)
+    with reading(directory):
+        everything = scan(directory)
+        table = shown_table(found.columns, found.iter_rows())
+        return "\n".join([table, *standing_lines(everything, directory), *infeasible_lines(everything)])
 
 
 def draw(directory: str) -> list[Path]:

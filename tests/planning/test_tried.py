@@ -47,6 +47,7 @@ def test_a_point_without_a_finite_number_cannot_run() -> None:
         ("system_price_usd", False),
         ("memory_intensity_flop_per_B", False),
         ("mapping_time_s", False),
+        ("iteration_time_low_s", False),
         ("utilisation", False),
     ],
 )

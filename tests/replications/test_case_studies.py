@@ -12,7 +12,7 @@ import pytest
 from replications.case_figures import (
     CASES,
     FLASH_KEYS,
-    MEASURED_FLASH,
+    GENERATIONS,
     bound_shares,
     case_frame,
     draw_case,
@@ -20,11 +20,16 @@ from replications.case_figures import (
     gain_by_batch,
     gain_by_context,
     gain_by_split,
+    generation_speeds,
     moe_communication,
     operator_frame,
     product_times,
+    summit_times,
 )
+from replications.case_gaps import context_ratios, gap_lines, request_time, token_parts
+from sweeper.evidence.tables import published_claims
 from sweeper.library.library import builtin_specs
+from tests.places import ROOT
 
 GIB = 2.0**30
 
@@ -123,62 +128,64 @@ def test_only_recomputation_fits_an_a100(model: str) -> None:
 # --- generations of GPUs: Optimus, section 5.2, Figure 5 ------------------------------------------------------------
 
 
-def speed(chip: str, outer: str, batch: int, chunks: int = 1) -> float:
-    """Samples per second over those of A100 with HDR, plain 1F1B unless said otherwise."""
-    frame = case_frame("optimus_generations").filter(pl.col("virtual_stages") == chunks)
-    rate = pl.col("batch_size") / pl.col("iteration_time_s")
-    chosen = pl.col("chip").str.starts_with(chip) & (pl.col("outer_link") == outer) & (pl.col("batch_size") == batch)
-    base = pl.col("chip").str.starts_with("a100")
-    return frame.select((rate.filter(chosen) / rate.filter(base)).alias("gain")).item()
-
-
 def test_every_generation_fits() -> None:
     assert case_frame("optimus_generations")["feasible"].all()
 
 
 def test_a100_to_h100() -> None:
     """About 4 times from A100 with HDR to H100 with NDR and FP8."""
-    assert speed("h100", "infiniband_ndr", 1024) == pytest.approx(4.0, rel=0.1)
-    assert speed("h100", "infiniband_ndr", 1024, chunks=12) == pytest.approx(4.0, rel=0.2)
+    assert generation_speeds()["H100-NDR"] == pytest.approx(4.0, rel=0.1)
+    assert generation_speeds(gradients="fp32")["H100-NDR"] == pytest.approx(4.0, rel=0.15)
+    assert generation_speeds(chunks=12)["H100-NDR"] == pytest.approx(4.0, rel=0.2)
 
 
 def test_nvlink_between_nodes() -> None:
-    """A further factor of 2 with NVLink switches between nodes. Ours is less, though a gain: our NDR loses less."""
-    disagrees(speed("h100", "nvlink4", 1024) / speed("h100", "infiniband_ndr", 1024), 2.0, 0.5, 0.85)
+    """A further factor of 2 with NVLink switches between nodes. With gradients in 32 bits ours is near that; in 16 bits
+    it is less, though a gain: our NDR loses less."""
+    half, single = (generation_speeds(gradients=word) for word in ("fp16", "fp32"))
+    disagrees(half["H100-NVS"] / half["H100-NDR"], 2.0, 0.5, 0.85)
+    assert single["H100-NVS"] / single["H100-NDR"] == pytest.approx(2.0, rel=0.15)
 
 
-def test_h200_with_a_large_batch() -> None:
+@pytest.mark.parametrize("gradients", ["fp16", "fp32"])
+def test_h200_with_a_large_batch(gradients: str) -> None:
     """A further factor of 3 from H200 with a batch of 4096. Ours gains what the bubble and the reduction cost before:
     the GPU computes no faster, so that a factor of 3 would need two thirds of the time to be lost with 1024.
 
     At least the bubble of eight stages shrinks, from 7 of 8 microbatches to 7 of 32.
     """
     bubble = (1 + 7 / 8) / (1 + 7 / 32)
-    disagrees(speed("h200", "nvlink4", 4096) / speed("h100", "nvlink4", 1024), 3.0, bubble / 3.0, 0.85)
+    speeds = generation_speeds(gradients=gradients)
+    disagrees(speeds["H200-NVS-L"] / speeds["H100-NVS"], 3.0, bubble / 3.0, 0.85)
 
 
-def test_b200() -> None:
+@pytest.mark.parametrize("gradients", ["fp16", "fp32"])
+def test_b200(gradients: str) -> None:
     """B200 with FP4 gives 3 times with NDR and 14 times with NVLink; over what is not said. Over H100 with NDR ours are
-    less than half of that; over A100, the one with NVLink is a quarter more than 14 times."""
-    ndr, nvs = speed("b200", "infiniband_ndr", 1024), speed("b200", "nvlink5", 1024)
-    over = speed("h100", "infiniband_ndr", 1024)
-    disagrees(ndr / over, 3.0, 0.5, 0.85)
-    disagrees(nvs / over, 14.0, 0.25, 0.5)
-    disagrees(nvs, 14.0, 1.15, 1.5)
+    about half of that; over A100, the one with NVLink is a quarter more than 14 times."""
+    speeds = generation_speeds(gradients=gradients)
+    disagrees(speeds["B200-NDR"] / speeds["H100-NDR"], 3.0, 0.5, 0.85)
+    disagrees(speeds["B200-NVS"] / speeds["H100-NDR"], 14.0, 0.25, 0.5)
+    disagrees(speeds["B200-NVS"], 14.0, 1.15, 1.5)
 
 
 def test_a100_to_b200() -> None:
-    """About 35 times in all, which the abstract calls NVIDIA's own trend. Ours are 30 times, 24 with short bubbles."""
-    assert speed("b200", "nvlink5", 4096) == pytest.approx(35.0, rel=0.2)
-    disagrees(speed("b200", "nvlink5", 4096, chunks=12), 35.0, 0.5, 0.85)
+    """About 35 times in all, which the abstract calls NVIDIA's own trend. Ours are 34 times with gradients in 32 bits,
+    31 in 16; short bubbles take a fifth of that away, and narrow products alone, as software has them, 40 %."""
+    assert generation_speeds(gradients="fp32")["B200-NVS-L"] == pytest.approx(35.0, rel=0.05)
+    assert generation_speeds()["B200-NVS-L"] == pytest.approx(35.0, rel=0.2)
+    disagrees(generation_speeds(chunks=12)["B200-NVS-L"], 35.0, 0.5, 0.85)
+    disagrees(generation_speeds(gradients="fp32", narrow="products")["B200-NVS-L"], 35.0, 0.5, 0.7)
 
 
-def test_order_of_generations() -> None:
+@pytest.mark.parametrize("narrow", ["all", "products"])
+@pytest.mark.parametrize("gradients", ["fp16", "fp32"])
+def test_order_of_generations(gradients: str, narrow: str) -> None:
     """Figure 5: each step of GPU, network and batch is a gain, but for B200 with NDR behind H200 with NVLink."""
-    steps = [("a100", "infiniband_hdr", 1024), ("h100", "infiniband_ndr", 1024), ("h100", "nvlink4", 1024),
-             ("h200", "nvlink4", 4096), ("b200", "nvlink5", 1024), ("b200", "nvlink5", 4096)]  # fmt: skip
-    gains = [speed(*step) for step in steps]
-    assert gains == sorted(gains)
+    speeds = generation_speeds(gradients=gradients, narrow=narrow)
+    rising = [speeds[name] for name in GENERATIONS if name != "B200-NDR"]
+    assert rising == sorted(rising)
+    assert speeds["H100-NDR"] < speeds["B200-NDR"] < speeds["H200-NVS-L"]
 
 
 # --- bounds of products: Optimus, section 6.1, Table 4 and Figure 8 -------------------------------------------------
@@ -294,20 +301,10 @@ def test_time_of_all_products() -> None:
 # --- memory technologies: Optimus, section 6.2, Figure 9 ------------------------------------------------------------
 
 
-def latency(chips: int, bandwidth: float, link: str = "nvlink3", chip: str = "a100") -> float:
-    frame = case_frame("optimus_memory_technology").filter(
-        pl.col("chips") == chips,
-        pl.col("memory_bandwidth_Bps") == bandwidth * 1e12,
-        pl.col("link") == link,
-        pl.col("chip").str.starts_with(chip),
-    )
-    return frame["request_time_s"].item()
-
-
 def test_latency_falls_with_memory_until_the_cache_limits() -> None:
     """Nearly linear up to HBM3 (2.6 TB/s), slower to HBM3E (4.8), no gain beyond: the cache binds. Ours is linear
     beside a fixed time, that of kernels and all-reduces, so that 4.3 times the bandwidth is worth 2.9 times."""
-    times = {bandwidth: latency(2, bandwidth) for bandwidth in (0.6, 1.0, 1.9, 2.6, 4.8, 6.8)}
+    times = {bandwidth: request_time(2, bandwidth) for bandwidth in (0.6, 1.0, 1.9, 2.6, 4.8, 6.8)}
     assert list(times.values()) == sorted(times.values(), reverse=True)
     slope = (times[0.6] - times[2.6]) / (1 / 0.6 - 1 / 2.6)
     fixed = times[0.6] - slope / 0.6
@@ -318,28 +315,11 @@ def test_latency_falls_with_memory_until_the_cache_limits() -> None:
     disagrees(times[0.6] / times[2.6], 2.6 / 0.6, 0.5, 0.85)
 
 
-def token_parts(chips: int, link: str) -> tuple[float, float]:
-    """Seconds of the collectives, and of what memory bounds, in a layer that generates a token with 1.9 TB/s."""
-    frame = operator_frame("optimus_memory_technology", phase="decode").filter(
-        pl.col("chips") == chips,
-        pl.col("link") == link,
-        pl.col("chip").str.starts_with("a100"),
-        pl.col("memory.bandwidth") == 1.9e12,
-        pl.col("layers") > 0.0,
-    )
-    time = pl.col("count") * pl.col("forward_s")
-    parts = frame.select(
-        time.filter(pl.col("type") == "collective").sum().alias("network"),
-        time.filter(pl.col("bound") == "memory").sum().alias("memory"),
-    )
-    return parts.row(0)
-
-
 def test_h100_with_the_same_memory_is_slightly_faster() -> None:
     """At HBM3E, H100 is slightly faster than A100's compute, by its cache and network, not by three times the compute.
     Ours, each with the constants of its own software: 10 to 20 %."""
     for chips in (2, 8):
-        gain = latency(chips, 4.8) / latency(chips, 4.8, "nvlink4", "h100")
+        gain = request_time(chips, 4.8) / request_time(chips, 4.8, "nvlink4", "h100")
         assert 1.0 < gain < 1.3
 
 
@@ -347,41 +327,39 @@ def test_faster_links_hardly_help() -> None:
     """NVLink 4 for NVLink 3 takes about 12 % off the communication. In ours a token's message of 10 KB costs latency,
     which the paper scales with the link, and a fitted constant does not."""
     for chips in (2, 8):
-        before, after = token_parts(chips, "nvlink3")[0], token_parts(chips, "nvlink4")[0]
+        before, after = (token_parts(chips, link)[0] for link in ("nvlink3", "nvlink4"))
         assert 0.0 <= 1.0 - after / before < 0.08  # stated: 0.12
-        assert 0.0 < 1.0 - latency(chips, 6.8, "nvlink4") / latency(chips, 6.8) < 0.02
+        assert 0.0 < 1.0 - request_time(chips, 6.8, "nvlink4") / request_time(chips, 6.8) < 0.02
 
 
 def test_communication_of_eight_gpus_against_memory() -> None:
-    """Communication of 8 GPUs is about 1.6 times the memory's time. Ours is less: what kernels cost of their own is
-    counted as such, where the paper has only the links to put it. It weighs more than with 2 GPUs, as stated."""
-    ratios = {chips: network / memory for chips in (2, 8) for network, memory in [token_parts(chips, "nvlink3")]}
-    assert ratios[8] > 1.8 * ratios[2]
-    assert 0.2 < ratios[8] < 0.8  # stated: 1.6
+    """Communication of 8 GPUs is about 1.6 times the memory's time. Ours is half of the memory's: what kernels cost of
+    their own is counted as such, where the paper has only the links to put it. With it, ours agrees. Communication
+    weighs more than with 2 GPUs, as stated."""
+    (two, memory, _), (eight, memory_of_eight, everything) = (token_parts(chips, "nvlink3") for chips in (2, 8))
+    assert eight / memory_of_eight > 1.8 * two / memory
+    disagrees(eight / memory_of_eight, 1.6, 0.25, 0.6)
+    assert everything / memory_of_eight - 1.0 == pytest.approx(1.6, rel=0.15)
 
 
 # --- FlashAttention: IMEC, sections IV.A and V.A, Figures 2, 5, 6 ---------------------------------------------------
 
 
-def context_gain(model: str, context: int) -> float:
-    return gain_by_context().filter(pl.col("series") == model, pl.col("x") == context)["y"].item()
-
-
 def test_flash_gain_by_context() -> None:
     """Section IV.A: 1.3 to 1.7 times over Megatron-LM at 1024, with an error within 8 %. Against the days that
-    FlashAttention reports, ours are 10 to 20 % low: our stored scores, with one fused softmax, are the faster."""
-    small, medium = MEASURED_FLASH.values()
-    ratios = [context_gain("gpt2_small", int(context)) / measured for context, measured in small]
-    ratios.append(context_gain("gpt2_medium", 1024) / medium[0][1])
-    assert len(ratios) == 4
-    assert min(ratios) > 0.75 and max(ratios) < 0.92  # stated: 0.92 to 1.08
+    FlashAttention reports, ours are 11 to 19 % low if stored scores move as large models of Megatron-LM move theirs,
+    and 16 to 22 % high if all moves as in PyTorch's kernels."""
+    large, kernels = context_ratios(), context_ratios(slow=True)
+    assert len(large) == len(kernels) == 4
+    assert min(large) > 0.75 and max(large) < 0.92  # stated: 0.92 to 1.08
+    assert min(kernels) > 1.08 and max(kernels) < 1.25
 
 
 def test_longer_contexts_are_slower_than_shorter_ones_but_gain_more() -> None:
     """Section IV.A: a context of 4096 with FlashAttention is still faster (1.3 to 1.4 times) than 1024 without, ours
     1.1 times; at equal context the gain grows, beyond 3 times at 4096, ours to 2.3 times."""
     for model in ("gpt2_small", "gpt2_medium"):
-        gains = [context_gain(model, context) for context in (1024, 2048, 4096)]
+        gains = gain_by_context().filter(pl.col("series") == model).sort("x")["y"].to_list()
         assert gains == sorted(gains, reverse=True)
         assert gains[-1] > 1.0
     equal = flash_gains(FLASH_KEYS).filter(pl.col("workload") == "gpt2_small").sort("sequence_length")
@@ -391,11 +369,12 @@ def test_longer_contexts_are_slower_than_shorter_ones_but_gain_more() -> None:
 
 
 def test_stored_scores_of_a_long_context_do_not_fit() -> None:
-    """GPT-2 medium with stored scores and a context of 4096 needs more than 40 GB for one sample."""
+    """GPT-2 medium with stored scores and a context of 4096 needs more than 40 GB for a sample, however fast it is."""
     frame = case_frame("imec_flash_attention").filter(~pl.col("feasible"))
-    assert frame.select("workload", "sequence_length", "calibration_flash_attention").rows() == [
-        ("gpt2_medium", 4096.0, 0.0)
-    ]
+    assert (
+        frame.select("workload", "sequence_length", "calibration_flash_attention").rows()
+        == [("gpt2_medium", 4096.0, 0.0)] * 2
+    )
 
 
 @pytest.mark.parametrize("chip", ["A100", "H100", "B200"])
@@ -470,6 +449,62 @@ def test_communication_of_experts() -> None:
     assert 2.0 < reduction[3] / exchange[3] < 5.0  # stated: 1
 
 
+# --- experts on Summit: IMEC, section IV.B, Figure 3 -----------------------------------------------------------------
+
+SUMMIT = ("imec_experts_summit", "imec_experts_summit_full")
+
+
+@pytest.mark.parametrize("study", SUMMIT)
+def test_every_run_on_summit_fits_its_16_gb(study: str) -> None:
+    """They were run; in ours with little to spare, which the microbatches show."""
+    frame = case_frame(study)
+    assert frame["feasible"].all()
+    assert frame["memory_need_B"].min() > 12e9
+    assert frame["microbatch"].max() < 16
+
+
+@pytest.mark.parametrize("study", SUMMIT)
+def test_optimised_runs_are_faster_and_more_so_where_links_are_shared(study: str) -> None:
+    """Figure 3 has two lines; its prediction, without the optimisations, lies between them."""
+    times = {name: summit_times(study).filter(pl.col("series") == name).sort("x") for name in ("baseline", "optimised")}
+    assert times["baseline"]["x"].to_list() == [32, 64, 128, 256]
+    gains = times["baseline"]["y"] / times["optimised"]["y"]
+    least, most = (1.2, 1.3) if study == SUMMIT[0] else (1.5, 1.7)
+    assert least < gains.min() and gains.max() < most
+
+
+@pytest.mark.parametrize("study", SUMMIT)
+def test_strong_scaling_on_summit_hardly_saturates(study: str) -> None:
+    """Stated: it tends to saturate. Ours: from 32 to 256 GPUs nearly 8 times, as a GPU sends as much whatever their
+    number, but for the share that stays on its node."""
+    times = summit_times(study).filter(pl.col("series") == "baseline").sort("x")["y"].to_list()
+    assert times == sorted(times, reverse=True)
+    assert times[0] / times[-1] == pytest.approx(8.0, rel=0.04)
+
+
+def test_the_share_of_the_repeated_collectives_is_what_the_study_says() -> None:
+    """One of the passes of all collectives: two forward and one backward."""
+    rows = case_frame(SUMMIT[0]).filter(pl.col("sequence_parallel") == 1)
+    frame = operator_frame(SUMMIT[0], tuple(rows["point_id"])).filter(pl.col("type") == "collective")
+    forward, backward = (pl.col("count") * pl.col("layers") * pl.col(f"{name}_s") for name in ("forward", "backward"))
+    each = frame.group_by("point_id", "group").agg((forward.sum() / (2.0 * forward + backward).sum()).alias("share"))
+    for group, column in (("tensor", "tensor_overlap"), ("expert", "expert_overlap")):
+        (stated,) = set(rows[column].to_list())
+        assert each.filter(pl.col("group") == group)["share"].to_list() == pytest.approx([stated] * 5, rel=1e-3)
+
+
+def test_what_the_optimisations_of_ted_gain() -> None:
+    """Singh et al. 2023, abstract: 26 % on 128 GPUs, 16 experts. Ours 25 % with 25 GB/s for every GPU, as IMEC states
+    the links, and 60 % where the GPUs of a node share them."""
+    found = {row["id"]: row for row in published_claims("imec")}
+    assert found["S1"]["within"]
+    assert found["S1"]["as_published"] == pytest.approx(1.26, rel=0.02)
+    disagrees(float(str(found["S1"]["full_physics"])), 1.26, 1.15, 1.4)
+    assert {name: row["within"] for name, row in found.items() if name != "S1"} == dict.fromkeys(
+        ("V1", "V2", "V3", "V4"), False
+    )
+
+
 # --- topologies: IMEC, section V.C, Figure 4 (inset) ----------------------------------------------------------------
 
 
@@ -520,6 +555,15 @@ def test_all_reduce_is_the_ring_of_the_closed_form() -> None:
         equation = 2.0 * message * 15 / (16 * 150e9) + 2 * 0.6e-6 * 15
         assert time == pytest.approx(equation, rel=1e-9)
         assert longer == pytest.approx(time / 0.8, rel=0.01)
+
+
+# --- what does not agree ---------------------------------------------------------------------------------------------
+
+
+def test_the_document_has_the_gaps_as_they_are() -> None:
+    """What `python -m replications.case_gaps` prints stands in docs/accuracy.md."""
+    document = (ROOT / "docs" / "accuracy.md").read_text().splitlines()
+    assert [line for line in gap_lines() if line not in document] == []
 
 
 # --- pictures -------------------------------------------------------------------------------------------------------

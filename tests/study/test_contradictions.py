@@ -62,14 +62,6 @@ TECHNOLOGIES = [
     ("gpu_n7", "paper_n5"),
     ("gpu_n7", "public_n3"),
 ]
-FORMATS = [
-    ("a100_sxm4_80gb", "hbm2e", "fp8"),
-    ("a100_sxm4_80gb", "hbm2e", "fp4"),
-    ("h100_sxm5_80gb", "hbm3_h100", "fp4"),
-    ("v100_sxm2_32gb", "hbm2", "int8"),
-    ("a100_sxm4_80gb", "hbm2e", "mxfp8"),
-    ("h100_sxm5_80gb", "hbm3_h100", "nvfp4"),
-]
 NODES = [("a100_sxm4_80gb", "hbm2e", "n5"), ("h100_sxm5_80gb", "hbm3_h100", "n7"), ("v100_sxm2_32gb", "hbm2", "n7")]
 DIMENSIONS = [
     {"dim_x": "4"},
@@ -84,19 +76,15 @@ DIMENSIONS = [
 PLANTED = [
     *({"chip": chip, "memory": memory} for chip, memory in MEMORIES),
     *({"chip": chip, "memory": memory, "calibration": name} for chip, memory, name in CALIBRATIONS),
-    *({"chip": chip, "memory": memory, "compute_format": name} for chip, memory, name in FORMATS),
     *(
         {"chip": chip, "memory": memory, "chip_cost": "package", "package": "chiplets", "node": node}
         for chip, memory, node in NODES
     ),
     {"chip": "h100_sxm5_80gb", "memory": "hbm3_h100", "package": "a100"},
-    {"chip": "a100_sxm4_80gb", "memory": "hbm2e", "attention_format": "fp8"},
     {"chip": "h200_sxm", "memory": "hbm3e", "package": "a100_catch"},
 ]
 OVERRIDES = {
     "calibration": "calibration",
-    "compute_format": "format",
-    "attention_format": "format",
     "node": "node",
     "package": "package",
 }

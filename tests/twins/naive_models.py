@@ -475,36 +475,33 @@ def decode_sums(**given: Any) -> Outputs:
 
 # rates and groups
 
-WIDER = {
-    "nvfp4": "fp4",
-    "mxfp4": "fp4",
-    "mxfp8": "fp8",
-    "fp4": "fp8",
-    "int8": "fp8",
-    "fp8": "half",
-    "fp16": "half",
-    "bf16": "half",
-    "tf32": "fp32",
-    "fp32": "vector",
-}
-"""The format whose units do the work of another where a chip has none for it."""
+PEAKS = {"bf16": "", "fp16": "", "mxfp8": "fp8_", "mxfp4": "fp4_", "nvfp4": "fp4_"}
+"""Of which units a format uses the peak, where they bear another name."""
+BLOCKS = {"mxfp8": 32, "mxfp4": 32, "nvfp4": 16}
+"""Numbers with a scale (OCP Microscaling Formats MX v1.0, table 1; NVIDIA on NVFP4)."""
+
+
+def format_peak(name: str, given: Mapping[str, float]) -> float:
+    """Peak of a chip in a format; 0 where it does not compute in it. fp32 may run on vector units."""
+    finest = given["chip_scale_block"]
+    if name in BLOCKS and (finest == 0 or finest > BLOCKS[name]):
+        return 0.0
+    peak = given[f"chip_peak_{PEAKS.get(name, name + '_')}flops"]
+    vector = given["chip_vector_flops"] or given["chip_peak_flops"]
+    return peak or (vector if name == "fp32" else 0.0)
+
+
+@twin
+def format_feasibility(**given: float) -> Outputs:
+    wanted = [format_peak(chosen(given, f"{products}_format"), given) for products in ("compute", "attention")]
+    return {"system_reason": given["mapping_reason"] if all(wanted) else float(REASONS.index("format_unsupported"))}
 
 
 @twin
 def attainable_rates(**given: float) -> Outputs:
-    peaks = {name: given[f"chip_peak_{name}_flops"] for name in ("fp32", "tf32", "fp8", "int8", "fp4")}
-    peaks["half"] = given["chip_peak_flops"]
-    peaks["vector"] = given["chip_vector_flops"] or given["chip_peak_flops"]
-
-    def peak(name: str) -> float:
-        found = chosen(given, name)
-        while not peaks.get(found):
-            found = WIDER[found]
-        return peaks[found]
-
-    linear, attention = peak("compute_format"), peak("attention_format")
+    linear, attention = (format_peak(chosen(given, f"{kind}_format"), given) for kind in ("compute", "attention"))
     halves = ("fp32", "tf32", "bf16", "fp16")
-    wide = linear if chosen(given, "compute_format") in halves else peaks["half"]
+    wide = linear if chosen(given, "compute_format") in halves else given["chip_peak_flops"]
     share = given["calibration_gemm_efficiency"]
     within = {
         name: share if chosen(given, name) in halves else share * given["calibration_narrow_efficiency"]
@@ -1132,7 +1129,7 @@ def model_feasibility(**given: float) -> Outputs:
         "memory_capacity": headroom < 0,
     }
     failed = [REASONS.index(name) for name in REASONS if fails.get(name)]
-    return {"system_reason": failed[0] if failed else 0, "memory_headroom_B": headroom}
+    return {"mapping_reason": failed[0] if failed else 0, "memory_headroom_B": headroom}
 
 
 @twin
@@ -1483,6 +1480,7 @@ SPECIAL.update(
         "chip_core_sram_B": st.sampled_from([64e3, 164e3, 228e3, 16e6]),
         "chip_l2_capacity_B": st.sampled_from([0.0, 4e6, 40e6]),
         "chip_l2_multicast": st.sampled_from([1.0, 2.0]),
+        "chip_scale_block": st.sampled_from([0.0, 16.0, 32.0]),
         "chip_l2_bandwidth_Bps": st.sampled_from([0.0, 1e12, 5.4e12]),
         "linear_flops": st.floats(1e12, 1e16),
         "attention_flops": st.floats(1e12, 1e16),

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from tests.twins.naive import FOR_EQUATION, RANGES, SPECIAL, Outputs, twin
 
 YEAR_s = 365 * 24 * 3600
+TASKS = ("training", "inference")
 
 
 @twin
@@ -152,6 +153,22 @@ def training_run(training_tokens: float, counted_tokens_per_s: float) -> Outputs
     return {"training_run_s": training_tokens / counted_tokens_per_s}
 
 
+def band_of(task: str, given: dict[str, float]) -> Outputs:
+    """A quantile of 0 was never found out."""
+    quantiles = {end: given[f"calibration_{task}_{end}"] or math.nan for end in ("low", "high")}
+    return {f"iteration_time_{end}_s": quantile * given["iteration_time_s"] for end, quantile in quantiles.items()}
+
+
+@twin
+def training_band(**given: float) -> Outputs:
+    return band_of("training", given)
+
+
+@twin
+def inference_band(**given: float) -> Outputs:
+    return band_of("inference", given)
+
+
 @twin
 def training_run_cost(training_run_s: float, facility_utilisation: float, **rates: float) -> Outputs:
     """The idle time between the working one belongs to the run."""
@@ -177,6 +194,7 @@ SPECIAL.update(
         "facility_interest_per_s": st.just(0.0) | st.floats(1e-12, 1e-8),
         "facility_maintenance_share_per_s": st.just(0.0) | st.floats(1e-12, 1e-8),
         "training_tokens": st.floats(1e6, 1e14),
+        **{f"calibration_{task}_{end}": st.just(0.0) | SHARE for task in TASKS for end in ("low", "high")},
     }
 )
 PRICE = st.just(0.0) | st.floats(1e-9, 1e3)

@@ -1,7 +1,7 @@
 """What a chip attains whose software is unknown, and how far off that may be: from measured runs of other stacks.
 
 The default of a generation has the medians of the constants that are fitted to its stacks. Bands come from leaving out
-each stack in turn: its runs are predicted with the medians of the others (of the generation, if there are any). A band is
+each stack in turn: its runs are predicted with the medians of the others (of the generation, if any). A band is
 from the 5 % to the 95 % quantile of measured over predicted time, in which every stack weighs the same. Software for
 which nothing is fitted counts as a stack by its source.
 """

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kernels.codes import FORMAT_B, FORMATS
+from kernels.codes import FORMAT_B, FORMATS, REASONS
 from tests.kernels.transformers.test_models import EXACT, evaluate, mapped
 
 GB200 = {"chip": "gb200_gpu", "memory": "hbm3e_gb200", "link": "nvlink5", "outer_link": "infiniband_xdr"}
@@ -111,3 +111,32 @@ def test_inputs_of_narrow_products_are_kept_narrow() -> None:
     assert bf16 == pytest.approx(8192.0 * (shared + 2.0 * (3 * hidden + inner)), rel=EXACT)
     result_B = 2.0 + narrow_B
     assert mxfp8 == pytest.approx(8192.0 * (shared + narrow_B * (2 * hidden + inner) + result_B * hidden), rel=EXACT)
+
+
+LACKED = [
+    ("a100_sxm4_80gb", "hbm2e", ("fp8", "fp4", "mxfp8", "mxfp4", "nvfp4")),
+    ("h100_sxm5_80gb", "hbm3_h100", ("fp4", "mxfp8", "mxfp4", "nvfp4")),
+    ("v100_sxm2_32gb", "hbm2", ("tf32", "int8", "fp8")),
+    ("mi355x_oam", "hbm3e_mi355x", ("nvfp4",)),
+    ("tpu_v7x_chip", "hbm3e_tpu_v7x", ("fp4", "mxfp8", "nvfp4")),
+    ("gb200_gpu", "hbm3e_gb200", ()),
+]
+
+
+@pytest.mark.parametrize("column", ["compute_format", "attention_format"])
+@pytest.mark.parametrize(("chip", "memory", "lacked"), LACKED, ids=[chip for chip, _, _ in LACKED])
+def test_a_format_that_the_chip_lacks_cannot_run(chip: str, memory: str, lacked: tuple[str, ...], column: str) -> None:
+    """Vendors' lists of formats; the scales of NVFP4 are those of NVIDIA alone. Anything may be stored."""
+    usual = {"compute_format": "bf16", "attention_format": "bf16"}
+    point = mapped("llama2_7b", task="inference", chip=chip, memory=memory, **usual)
+    names = ("bf16", "fp32", *lacked)
+    reasons = evaluate([point | {column: name} for name in names], ("infeasible_reason",))["infeasible_reason"]
+    assert [REASONS[int(code)] for code in reasons] == ["", "", *["format_unsupported"] * len(lacked)]
+    (stored,) = evaluate([point | {"weight_format": "nvfp4"}], ("infeasible_reason",))["infeasible_reason"]
+    assert stored == 0.0
+
+
+def test_a_chip_may_be_given_what_it_lacks() -> None:
+    point = mapped("llama2_7b", task="inference", chip="mi355x_oam", memory="hbm3e_mi355x", compute_format="nvfp4")
+    plain, scaled = evaluate([point, point | {"chip.scale_block": 16.0}], ("infeasible_reason",))["infeasible_reason"]
+    assert (REASONS[int(plain)], scaled) == ("format_unsupported", 0.0)
