@@ -99,7 +99,7 @@ def calibrate_command(name: str, write_back: bool) -> None:
     from sweeper.evidence.fitting import calibrate
     from sweeper.evidence.tables import LEFT_OUT, default_rows, fitted
     from sweeper.evidence.unseen.stacks import summary, write_defaults
-    from sweeper.library.default_calibration import DEFAULT
+    from sweeper.study.default_calibration import DEFAULT
     from sweeper.views.text import listing
 
     if name == DEFAULT:

@@ -16,8 +16,8 @@ from pydantic import BaseModel, model_validator
 from sweeper.errors import UsageFault, unknown
 from sweeper.evidence.measured import measured_point
 from sweeper.evidence.measured_rows import MeasuredPoint, MeasuredRow, read_rows
-from sweeper.evidence.predictions import our_library, settle
-from sweeper.evidence.registry import registry
+from sweeper.evidence.predictions import settle
+from sweeper.evidence.registry import our_library, registry
 from sweeper.evidence.statistics import error_statistics
 from sweeper.library.entries import DEFAULT_SOURCE
 from sweeper.library.library import builtin_specs

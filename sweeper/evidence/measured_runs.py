@@ -24,6 +24,7 @@ from sweeper.evidence.registry import (
     stack,
     stated,
     stated_columns,
+    without_stack,
 )
 
 
@@ -213,6 +214,7 @@ def training(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
     if "across slices" in sharding:
         columns["shard_group"] = positive(row, "accel_per_node") / tensor
     columns |= precision(row.get("precision", "")) | stated_columns(known, row)
+    columns = without_stack(columns)
     answer = "layer_time_s" if "ONE LAYER" in row.get("model", "") else "iteration_time_s"
     group = row.get("group", "") + (INFERRED if left_open else "")
     return MeasuredPoint(group, columns, answer, iteration_time_s(row, columns), open=left_open)
@@ -271,6 +273,7 @@ def inference(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
     split_columns(columns, tensor, pipe, 1.0)
     columns.update(task="inference", microbatch=batch, batch_size=batch, sequence_length=prompt, output_length=output)
     columns |= served_formats(row)
+    columns = without_stack(columns)
     for name, column in SERVED.items():
         if row.get(name):
             return MeasuredPoint(row.get("group", ""), columns, column, positive(row, name))

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache, reduce
+from functools import reduce
 from itertools import product
 from operator import or_
 from pathlib import Path
@@ -15,7 +15,7 @@ from sweeper.engine.evaluation import Evaluation
 from sweeper.engine.program import Program
 from sweeper.engine.space import Axis, Box, Factor
 from sweeper.evidence.measured_rows import ColumnValue, MeasuredPoint, is_rate
-from sweeper.library.library import Library, builtin_specs
+from sweeper.evidence.registry import our_library
 from sweeper.planning.columns import STRUCTURE
 from sweeper.planning.plan import Plan
 from sweeper.study.columns import Stock
@@ -129,12 +129,6 @@ def plan_of_points(points: Sequence[Mapping[str, ColumnValue]]) -> Plan:
 
 PARAMETER = free("", "a parameter of another workload", math.nan, limits=LENGTH)
 """What a point is given for a parameter that its workload does not have: nothing reads it."""
-
-
-@cache
-def our_library() -> Library:
-    """The library that measurements are scored with: ours."""
-    return Library.load([builtin_specs()])
 
 
 def unlike(name: str, value: ColumnValue, stock: Stock) -> ColumnValue:

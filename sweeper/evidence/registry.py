@@ -7,7 +7,8 @@ from typing import Any
 import yaml
 
 from sweeper.evidence.measured_rows import ColumnValue, MeasuredRow, Refusal, Unmodelled
-from sweeper.library.library import builtin_specs
+from sweeper.library.library import Library, builtin_specs
+from sweeper.study.default_calibration import DEFAULT, default_calibration
 
 
 @cache
@@ -16,6 +17,12 @@ def registry() -> dict[str, Any]:
     path = builtin_specs() / "measurements" / "measurements.yaml"
     known: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
     return known
+
+
+@cache
+def our_library() -> Library:
+    """The library that measurements are scored with: ours."""
+    return Library.load([builtin_specs()])
 
 
 def platform_entry(known: Mapping[str, Any], name: str) -> Mapping[str, Any]:
@@ -84,6 +91,14 @@ def stack(known: Mapping[str, Any], layout: str, row: MeasuredRow, keys: Iterabl
         if all(word.lower() in text for word in entry["words"]):
             return dict(entry["columns"])
     raise Unmodelled(f"no calibration for {text!r}", Refusal.WORD)
+
+
+def without_stack(columns: Mapping[str, ColumnValue]) -> dict[str, ColumnValue]:
+    """Columns of a run on software for which nothing is fitted: as a study would have them, with the default of the
+    chip's generation."""
+    if columns.get("calibration") != DEFAULT:
+        return dict(columns)
+    return {**columns, "calibration": default_calibration(our_library(), str(columns["chip"]))}
 
 
 def split_columns(

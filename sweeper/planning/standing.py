@@ -8,9 +8,9 @@ import pyarrow as pa
 
 from sweeper.engine.space import Points
 from sweeper.inputs.numbers import selector_of, values_of
-from sweeper.library.default_calibration import DEFAULT, is_default
 from sweeper.library.library import Library
 from sweeper.planning.schema import NAMES, field
+from sweeper.study.default_calibration import DEFAULT, is_default
 from sweeper.study.study import Study
 
 STANDING = "standing"

@@ -2,11 +2,13 @@
 
 from collections.abc import Mapping
 
+from kernels.codes import RECOMPUTE_MODULES
 from sweeper.errors import Problems, unknown
 from sweeper.library.graph_workload import OPTIMAL
 from sweeper.reading.nodes import Node
 from sweeper.study.columns import PARTITIONING, Stock
 from sweeper.study.drafts import BoxDraft, WrittenAxis
+from sweeper.words.columns import default
 from sweeper.words.system import GENERATED_FROM, OPTIONAL_ROLES, PLACEHOLDER
 
 
@@ -31,6 +33,28 @@ def check_joint(draft: BoxDraft, owners: Mapping[str, WrittenAxis], problems: Pr
             node = _value_node(owners["sharding"].node, "joint") if "sharding" in owners else draft.node
             message = f"sharding 'joint' needs partitioning {OPTIMAL!r}, found {partitioning!r} in {draft.title}"
             problems.append(node.problem(message))
+
+
+PARTS = tuple(f"recompute_{part}" for part in RECOMPUTE_MODULES[1:])
+READ_WITH: Mapping[str, tuple[str, tuple[float | str, ...]]] = {
+    **dict.fromkeys(("recompute_share", "checkpoint_interval"), ("recompute", ("full",))),
+    **dict.fromkeys(PARTS, ("recompute", ("selective",))),
+    "shard_group": ("zero_stage", (3.0,)),
+    "workload.nodes_per_token": ("expert_dispatch", ("per_chip",)),
+}
+"""Columns that count only where another column has one of some values."""
+
+
+def check_read_with(draft: BoxDraft, owners: Mapping[str, WrittenAxis], problems: Problems) -> None:
+    """What a box asks of a column counts somewhere: beside the choice that it belongs to."""
+    for column, (other, values) in READ_WITH.items():
+        if column not in owners:
+            continue
+        asked = [beside for value, beside in draft.combinations((column, other)) if value != default(column)]
+        if asked and not set(asked) & set(values):
+            wanted = " or ".join(f"{value:g}" if isinstance(value, float) else value for value in values)
+            message = f"nothing reads {column} in {draft.title}: it counts with {other}: {wanted} only"
+            problems.append(owners[column].problem(f"{message}; give that too, or leave {column} out"))
 
 
 def check_generated(draft: BoxDraft, owners: Mapping[str, WrittenAxis], problems: Problems) -> None:

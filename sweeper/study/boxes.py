@@ -5,13 +5,19 @@ from dataclasses import dataclass, replace
 
 from sweeper.engine.space import Axis, Box
 from sweeper.errors import Place, Problems, SpecError
-from sweeper.library.default_calibration import DEFAULT, default_calibration
 from sweeper.library.table_workload import USUAL_FAMILY, OperatorTable
 from sweeper.reading import checks
 from sweeper.study.axes import Constants, axis_columns, columns_written, depends, read_axis
-from sweeper.study.box_checks import check_generated, check_joint, check_parameters, check_partitionings
+from sweeper.study.box_checks import (
+    check_generated,
+    check_joint,
+    check_parameters,
+    check_partitionings,
+    check_read_with,
+)
 from sweeper.study.columns import REQUIRED, Stock, about
 from sweeper.study.contradictions import check_contradictions
+from sweeper.study.default_calibration import DEFAULT, default_calibration
 from sweeper.study.drafts import Asked, BoxDraft, WrittenAxis
 from sweeper.words.columns import DEFAULTS
 from sweeper.words.system import GENERATED_FROM
@@ -49,6 +55,8 @@ def read_box(draft: BoxDraft, stock: Stock, problems: Problems) -> ReadBox:
     check_partitionings(draft, owners, stock, problems)
     check_joint(draft, owners, problems)
     check_generated(draft, owners, problems)
+    if has_tables(draft, stock):
+        check_read_with(draft, owners, problems)
     check_parameters(draft, owners, stock, problems)
     # What could not be read would contradict by its absence.
     overriding = frozenset(check_contradictions(draft, owners, stock, problems) if len(problems) == before else ())
@@ -63,10 +71,7 @@ def read_box(draft: BoxDraft, stock: Stock, problems: Problems) -> ReadBox:
 def with_calibration(axis: Axis, draft: BoxDraft, stock: Stock) -> Axis:
     """An axis of chips with the default calibration of each, where a model of the box reads it; no change where all
     chips have the default of all chips."""
-    workloads = (stock.workload(str(name)) for other in draft.read.values() for name in values_in(other, "workload"))
-    if "chip" not in axis.columns or not any(
-        isinstance(w, OperatorTable) and w.family == USUAL_FAMILY for w in workloads
-    ):
+    if "chip" not in axis.columns or not has_tables(draft, stock):
         return axis
     at = axis.columns.index("chip")
     found = tuple(default_calibration(stock.library, str(row[at])) for row in axis.rows)
@@ -76,9 +81,10 @@ def with_calibration(axis: Axis, draft: BoxDraft, stock: Stock) -> Axis:
     return replace(axis, columns=(*axis.columns, "calibration"), rows=rows)
 
 
-def values_in(axis: Axis, column: str) -> set[object]:
-    """Values of a column of an axis, if it has it."""
-    return {row[axis.columns.index(column)] for row in axis.rows} if column in axis.columns else set()
+def has_tables(draft: BoxDraft, stock: Stock) -> bool:
+    """Whether a box has a model of the usual family of operator tables."""
+    workloads = map(stock.workload, dict.fromkeys(draft.names("workload")))
+    return any(isinstance(workload, OperatorTable) and workload.family == USUAL_FAMILY for workload in workloads)
 
 
 def _owners(draft: BoxDraft, problems: Problems) -> dict[str, WrittenAxis]:

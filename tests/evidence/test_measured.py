@@ -118,6 +118,36 @@ def test_a_training_run_becomes_the_columns_of_a_study() -> None:
         ({"recompute": "custom/full (see run_recipe.sh)"}, {"recompute": "full"}),
         ({"fsdp_or_zero": "distributed optimizer"}, {"zero_stage": 1.0}),
         ({"precision": "mxfp8"}, {"compute_format": "mxfp8"}),
+        (
+            {"recompute": "mla_up_proj+mlp"},
+            {
+                "recompute": "selective",
+                "recompute_latents": 1.0,
+                "recompute_feed_forward": 1.0,
+                "recompute_attention": 0.0,
+            },
+        ),
+        (
+            {
+                "group": "megatron-bridge-pretrain",
+                "model": "LLAMA3_70B",
+                "fsdp_or_zero": "fsdp64",
+                "accelerator": "GB200",
+                "recompute": "see recipe",
+                "framework": "Megatron-Bridge 26.04 NeMo Container",
+            },
+            {"recompute": "none", "activation_offload": 0.5, "gradient_format": "bf16"},
+        ),
+        (
+            {
+                "group": "megatron-bridge-pretrain",
+                "model": "Nemotron_3_Nano",
+                "accelerator": "GB300",
+                "framework": "Megatron-Bridge 26.08 NeMo Container",
+            },
+            {"calibration": "gb300_megatron_bridge_experts"},
+        ),
+        ({"framework": "somebody's own"}, {"calibration": "uncalibrated_ampere"}),
         ({"precision": "fp8-rowwise"}, {"compute_format": "fp8"}),
         ({"precision": "nvfp4"}, {"compute_format": "nvfp4"}),
         ({"accelerator": "GB200", "accel_per_node": "4"}, {"dim_x": 64.0, "dim_y": 1.0}),

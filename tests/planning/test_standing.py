@@ -9,13 +9,17 @@ from click.testing import CliRunner
 
 import sweeper
 from sweeper.cli import main
-from sweeper.evidence.unseen.stacks import band_of, left_out_bands
+from sweeper.evidence.unseen.stacks import band_of, summary
 from sweeper.library.library import Library, builtin_specs
 from sweeper.planning.plan import make_plan
 from sweeper.planning.standing import STANDING
+from sweeper.study.default_calibration import DEFAULT
 from sweeper.views.analysis import uncalibrated_times
 from sweeper.views.labels import workloads
 from tests.planning.test_unread import GRAPH, TRANSFORMER
+
+GENERATIONS = ("ampere", "hopper", "blackwell")
+"""Generations that have a default of their own."""
 
 
 def standing(tmp_path: Path, text: str) -> list[str]:
@@ -53,13 +57,45 @@ def test_graphs_read_no_calibration(tmp_path: Path) -> None:
     assert standing(tmp_path, GRAPH) == ["uncalibrated"]
 
 
-def test_the_default_quotes_the_bands_of_left_out_stacks() -> None:
-    values = Library.load([builtin_specs()]).find("calibration", "uncalibrated").values
-    for task, band in left_out_bands().items():
-        assert values[f"{task}_low"].number == pytest.approx(band.low, abs=0.005)
-        assert values[f"{task}_high"].number == pytest.approx(band.high, abs=0.005)
-        assert f"({band.runs}" in values[f"{task}_low"].source
-        assert band.low < 1.0 < band.high
+def test_defaults_quote_the_constants_and_bands_of_left_out_stacks() -> None:
+    library, found = Library.load([builtin_specs()]), summary()
+    assert found.keys() == {DEFAULT, *(f"{DEFAULT}_{name}" for name in GENERATIONS)}
+    for name, told in found.items():
+        values = library.find("calibration", name).values
+        for task, band in told["bands"].items():
+            assert values[f"{task}_low"].number == pytest.approx(band["low"], abs=0.005)
+            assert values[f"{task}_high"].number == pytest.approx(band["high"], abs=0.005)
+            assert band["low"] < 1.0 < band["high"]
+        for constant, value in told["constants"].items():
+            assert values[constant].number == pytest.approx(value, rel=1e-3)
+
+
+def test_a_chip_has_the_default_of_its_generation_where_a_study_names_none(tmp_path: Path) -> None:
+    table = (
+        "  systems: {columns: [chip, memory], rows: [[a100_sxm4_80gb, hbm2e], [h100_sxm5_80gb, hbm3_h100], "
+        "[b200_sxm6_180gb, hbm3e_b200], [mi300x_oam, hbm3_mi300x]]}\n"
+    )
+    path = tmp_path / "study.yaml"
+    path.write_text(TRANSFORMER.replace("  chip: a100_sxm4_80gb\n  memory: hbm2e\n", table))
+    plan = make_plan(path)
+    frame = pl.concat([pl.DataFrame(plan.evaluate(chunk)) for chunk in range(plan.chunk_count)]).sort("point_id")
+    named = ["uncalibrated_ampere", "uncalibrated_hopper", "uncalibrated_blackwell", "uncalibrated"]
+    assert [str(name) for name in frame["calibration"]] == named
+    assert [str(each) for each in frame[STANDING]] == ["uncalibrated"] * 4
+    library = Library.load([builtin_specs()])
+    for name, row in zip(named, frame.iter_rows(named=True), strict=True):
+        values = library.find("calibration", name).values
+        band = tuple(values[f"training_{end}"].number * row["iteration_time_s"] for end in ("low", "high"))
+        assert (row["iteration_time_low_s"], row["iteration_time_high_s"]) == pytest.approx(band)
+
+
+def test_a_calibration_that_is_named_is_taken_and_graphs_get_none(tmp_path: Path) -> None:
+    for text, expected in ((f"{TRANSFORMER}  calibration: uncalibrated\n", {"uncalibrated"}), (GRAPH, set())):
+        path = tmp_path / "study.yaml"
+        path.write_text(text)
+        (grid,) = make_plan(path).grids
+        given = grid.columns.get("calibration")
+        assert set(() if given is None else given.values) == expected
 
 
 def test_a_band_weighs_stacks_and_not_runs() -> None:

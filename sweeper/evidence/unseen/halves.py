@@ -15,7 +15,8 @@ import numpy as np
 from sweeper.evidence.calibration import Calibration, Sample
 from sweeper.evidence.fitting import Errors
 from sweeper.evidence.measured_rows import MeasuredPoint
-from sweeper.evidence.predictions import OtherConstants, evaluate, our_library, settle
+from sweeper.evidence.predictions import OtherConstants, evaluate, settle
+from sweeper.evidence.registry import our_library
 from sweeper.evidence.unseen.contrasts import speedups
 from sweeper.evidence.unseen.runs import Run, by_stack, errors_of, has_experts, runs
 from sweeper.words.columns import number_default

@@ -16,11 +16,12 @@ import numpy as np
 
 from sweeper.evidence.calibration import rounded, with_values
 from sweeper.evidence.measured_rows import MeasuredPoint, is_rate, source_of
-from sweeper.evidence.predictions import evaluate, our_library
+from sweeper.evidence.predictions import evaluate
+from sweeper.evidence.registry import our_library
 from sweeper.evidence.unseen.runs import TASKS, Run, runs
-from sweeper.library.default_calibration import DEFAULT, is_default
 from sweeper.library.entries import Entry
 from sweeper.library.library import builtin_specs
+from sweeper.study.default_calibration import DEFAULT, is_default
 
 CONSTANTS = (
     "gemm_efficiency",

@@ -1,0 +1,45 @@
+"""What a study asks of a column that counts beside another choice only is read, or a mistake."""
+
+from pathlib import Path
+
+import pytest
+
+from sweeper.errors import SpecError
+from sweeper.planning.plan import make_plan
+from tests.planning.test_unread import TRANSFORMER
+
+
+def problem(tmp_path: Path, lines: str) -> str:
+    path = tmp_path / "study.yaml"
+    path.write_text(f"{TRANSFORMER}{lines}")
+    try:
+        make_plan(path)
+    except SpecError as fault:
+        return str(fault)
+    return ""
+
+
+@pytest.mark.parametrize(
+    ("alone", "with_it", "words"),
+    [
+        ("  recompute_norms: 1\n", "  recompute: selective\n", "nothing reads recompute_norms in the study: it counts"),
+        ("  recompute_share: 0.5\n", "  recompute: full\n", "it counts with recompute: full only"),
+        ("  shard_group: 2\n", "  zero_stage: 3\n", "it counts with zero_stage: 3 only"),
+    ],
+)
+def test_it_counts_beside_a_choice(tmp_path: Path, alone: str, with_it: str, words: str) -> None:
+    told = problem(tmp_path, alone)
+    assert words in told
+    assert f":{TRANSFORMER.count(chr(10)) + 1}:" in told  # at the line that asks
+    assert words not in problem(tmp_path, alone + with_it)
+
+
+def test_one_row_of_a_search_is_enough(tmp_path: Path) -> None:
+    rows = "  how: {columns: [recompute, recompute_share], rows: [[none, 1], [full, 0.5]]}\n"
+    assert problem(tmp_path, rows) == ""
+    crossed = "  how: {columns: [recompute, recompute_share], rows: [[full, 1], [none, 0.5]]}\n"
+    assert "nothing reads recompute_share" in problem(tmp_path, crossed)
+
+
+def test_what_changes_nothing_may_be_said(tmp_path: Path) -> None:
+    assert problem(tmp_path, "  recompute_norms: 0\n  recompute: none\n") == ""
