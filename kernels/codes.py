@@ -47,7 +47,7 @@ OPERATOR_TYPES = ("gemm", "attention", "elementwise", "collective")
 PLACES = ("layer", "dense", "expert", "routed", "first", "last")
 """Where an operator stands: in every layer, in those without and with experts, in a layer's routed experts (spread over
 the expert group), on the first and on the last stage."""
-GROUPS = ("tensor", "context", "expert")
+GROUPS = ("tensor", "context", "expert", "expert_tensor")
 """Groups of chips that exchange tensors inside a layer."""
 RECOMPUTE_CLASSES = ("never", "full", "full_unless_last")
 """When the forward pass of an operator is repeated: never, under full recompute, or under full recompute unless the

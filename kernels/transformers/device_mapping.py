@@ -41,6 +41,7 @@ from kernels.transformers.groups import (
     alone,
     enter,
     part_of,
+    split_size,
 )
 
 AXES = 3
@@ -298,14 +299,13 @@ def parts(order: np.ndarray, parallelism: Parallelism) -> tuple[np.ndarray, np.n
     radices = np.empty((len(SPLIT_OF), 2 * len(MAPPED)), np.int64)
     inside = np.empty((len(SPLIT_OF), 2 * len(MAPPED)), np.bool_)
     for row in range(len(SPLIT_OF)):
-        split = SPLIT_OF[row]
-        left = int(parallelism[len(MAPPED) + split]) if split >= 0 else 0
+        left = [int(split_size(parallelism, split)) for split in range(len(SPLIT_RANKS))]
         for i in range(len(MAPPED)):
             digit = order[i]
-            near = size = int(parallelism[digit])
-            if split >= 0 and SPLIT_RANKS[split, digit]:
-                near = math.gcd(left, size)  # of 0, which stands for all: the size
-                left //= near
+            size, split = int(parallelism[digit]), SPLIT_OF[row, digit]
+            near = math.gcd(left[split], size) if split >= 0 else size  # of 0, which stands for all: the size
+            if split >= 0:
+                left[split] //= near
             radices[row, 2 * i], radices[row, 2 * i + 1] = near, size // near
             inside[row, 2 * i : 2 * i + 2] = DIGITS_INSIDE[row, digit]
     return radices, inside

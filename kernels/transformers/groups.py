@@ -34,12 +34,14 @@ and scatters on the number of ranks in NCCL's benchmarks on A100, H100 and B200 
 
 
 class Parallelism(NamedTuple):
-    """Sizes of the parallelisms, in the order of `MAPPED`, and of the groups of `SPLITS` (0: all ranks)."""
+    """Sizes of the parallelisms, in the order of `MAPPED`, of those of experts (chips that share one, 0: as a tensor
+    group; and over which they are spread), and of groups that share a sharded copy (0: all)."""
 
     tensor_parallel: float
     context_parallel: float
     pipeline_parallel: float
     data_parallel: float
+    expert_tensor_parallel: float
     expert_parallel: float
     shard_group: float
 
@@ -48,8 +50,10 @@ COPIES = ("context", "data")
 """Parallelisms whose chips hold the same weights, so that they reduce gradients together: replicas, and chips that
 share a sequence."""
 
-SPLITS = {"expert": ("data",), "shard": COPIES}
-"""Groups that take a part of the ranks of some parallelisms, the near ones; the far part tells their copies apart."""
+SPLITS = {"expert_tensor": ("tensor",), "expert": ("data",), "shard": COPIES}
+"""Groups that take a part of the ranks of some parallelisms, the near ones; the far part tells their copies apart, or,
+of tensor groups, where else experts are."""
+EXPERT_TENSOR, EXPERT, _ = range(len(SPLITS))
 
 PARTS = {
     **{name: {(name, "near")} for name in MAPPED},
@@ -61,7 +65,8 @@ the far one is 0 for all where nothing splits them."""
 MEMBERS = {
     "tensor": ("tensor",),
     "context": ("context",),
-    "expert": ("near_expert",),
+    "expert": ("far_expert_tensor", "near_expert"),
+    "expert_tensor": ("near_expert_tensor",),
     "data": COPIES,
     "expert_data": ("context", "far_expert"),
     "pipeline": ("pipeline",),
@@ -70,7 +75,7 @@ MEMBERS = {
 }
 """Groups and the parts of a rank in which their members differ; those in which operators exchange come first."""
 
-Groups = namedtuple("Groups", "tensor context expert data expert_data pipeline shard replica")
+Groups = namedtuple("Groups", "tensor context expert expert_tensor data expert_data pipeline shard replica")
 """Rows of `group_network`."""
 
 G = Groups(*range(len(Groups._fields)))
@@ -90,9 +95,17 @@ DIGITS_INSIDE = np.array(
 """Whether they differ in a digit: (row of `group_network`, parallelism, near and far)."""
 SPLIT_RANKS = np.array([[name in split for name in MAPPED] for split in SPLITS.values()])
 """Whether a split takes part of a parallelism: (split, parallelism)."""
-SPLIT_OF = np.array([max(i if part.endswith(of) else -1 for part in members for i, of in enumerate(SPLITS))
-                     for members in MEMBERS.values()])  # fmt: skip
-"""The split that a group has to do with, or -1: (row of `group_network`)."""
+SPLIT_OF = np.array(
+    [
+        [
+            max(i if part.partition("_")[2] == of and name in SPLITS[of] else -1
+                for part in members for i, of in enumerate(SPLITS))
+            for name in MAPPED
+        ]
+        for members in MEMBERS.values()
+    ]
+)  # fmt: skip
+"""The split of a parallelism with which a group has to do, or -1: (row of `group_network`, parallelism)."""
 PLACEMENTS = np.array(
     [
         [MAPPED.index(name) for name in order]
@@ -151,6 +164,17 @@ def shard_counts(zero_stage: float, group_extents: np.ndarray) -> tuple[float, f
 
 
 @compiled
+def split_size(parallelism: Parallelism, split: int) -> float:
+    """Ranks that a split takes; 0: all. Experts are spread over what their own tensor groups leave of a tensor group,
+    and over replicas."""
+    if split == EXPERT_TENSOR:
+        return parallelism.expert_tensor_parallel
+    if split == EXPERT and parallelism.expert_tensor_parallel > 0.0:
+        return parallelism.expert_parallel * parallelism.expert_tensor_parallel / parallelism.tensor_parallel
+    return parallelism.expert_parallel if split == EXPERT else parallelism.shard_group
+
+
+@compiled
 def ranks_over(parallelism: Parallelism, chips: float) -> bool:
     """Whether ranks are not as many as chips, or a split leaves some of them over."""
     ranks = 1.0
@@ -159,10 +183,10 @@ def ranks_over(parallelism: Parallelism, chips: float) -> bool:
     if ranks != chips:
         return True
     for split in range(len(SPLIT_RANKS)):
-        whole, part = 1.0, parallelism[len(MAPPED) + split]
+        whole, part = 1.0, split_size(parallelism, split)
         for i in range(len(MAPPED)):
             whole *= parallelism[i] if SPLIT_RANKS[split, i] else 1.0
-        if part > 0.0 and np.floor(whole / part) * part != whole:
+        if part > 0.0 and (np.floor(part) != part or np.floor(whole / part) * part != whole):
             return True
     return False
 
@@ -304,7 +328,7 @@ def lay_parts(order: np.ndarray, parallelism: Parallelism, dim: Extents) -> np.n
         for i in order:
             if SPLIT_RANKS[split, i]:
                 x, y, z = x * extents[i, 0], y * extents[i, 1], z * extents[i, 2]
-        along = lay(parallelism[len(MAPPED) + split], x, y, z)
+        along = lay(split_size(parallelism, split), x, y, z)
         near = len(MAPPED) + 2 * split
         extents[near, 0], extents[near, 1], extents[near, 2] = along
         extents[near + 1, 0], extents[near + 1, 1], extents[near + 1, 2] = x / along[0], y / along[1], z / along[2]

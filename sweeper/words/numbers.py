@@ -34,6 +34,7 @@ NUMBERS = vocabulary(
     output_length=Attribute("", "tokens generated per request", 1.0, LENGTH),
     context_parallel=whole("chips that share a sequence", CHIPS, 1.0),
     expert_parallel=whole("chips over which the experts are spread", CHIPS, 1.0),
+    expert_tensor_parallel=free("", "chips that share an expert; 0: as tensor_parallel", limits=CHIPS),
     virtual_stages=whole("model chunks per pipeline stage", LAYERS, 1.0),
     sequence_parallel=flag("1: norms are split over the tensor group"),
     zero_stage=count("0 to 3: states, gradients, weights sharded over replicas", ZERO_STAGE),

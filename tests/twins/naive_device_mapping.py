@@ -96,46 +96,41 @@ def taken(order: Sequence[str], sizes: dict[str, int], group: int) -> dict[str, 
 Label = Callable[[dict[str, int]], tuple[tuple[int, ...], tuple[int, ...]]]
 
 
-def memberships(sizes: dict[str, int], order: Sequence[str], experts: int, sharing: int) -> dict[str, Any]:
+def memberships(sizes: dict[str, int], order: Sequence[str], given: dict[str, Any]) -> dict[str, Any]:
     """By group: the digits of a rank in the group, with their sizes, and what tells the groups apart."""
     both = [name for name in order if name in COPIES]
-    near = {"expert": {**dict.fromkeys(both, 1), "data": math.gcd(experts, sizes["data"])}}
-    near["shard"] = taken(both, sizes, sharing)
+    sharing = int(given["expert_tensor_parallel"] or sizes["tensor"])
+    spread = int(given["expert_parallel"] * sharing / sizes["tensor"])
+    experts = {"tensor": math.gcd(sharing, sizes["tensor"]), "data": math.gcd(spread, sizes["data"])}
+    shards = taken(both, sizes, int(given["shard_group"] or math.prod(sizes[name] for name in COPIES)))
+
+    def group(near: dict[str, int], *inside: tuple[str, str]) -> tuple[list[int], Label]:
+        """A group whose members differ in some parts of a rank, of which each has a near and a far one."""
+        parts = [(name, side) for name in order for side in ("near", "far")]
+        close = {name: near.get(name, sizes[name]) for name in order}
+        extents = {(name, side): close[name] if side == "near" else sizes[name] // close[name] for name, side in parts}
+
+        def label(rank: dict[str, int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+            digits = {}
+            for name in order:
+                pair = walk([extents[name, "near"], extents[name, "far"]])[rank[name]]
+                digits |= {(name, side): digit for side, digit in zip(("near", "far"), pair, strict=True)}
+            members = tuple(digits[part] for part in parts if part in inside)
+            return members, tuple(digits[part] for part in parts if part not in inside)
+
+        return [extents[part] for part in parts if part in inside], label
 
     def whole(*names: str) -> tuple[list[int], Label]:
-        inside = [name for name in order if name in names]
-        outside = [name for name in order if name not in names]
-        return [sizes[name] for name in inside], lambda rank: (
-            tuple(rank[name] for name in inside),
-            tuple(rank[name] for name in outside),
-        )
-
-    def halves(part: dict[str, int], rank: dict[str, int]) -> tuple[list[int], list[int]]:
-        """Near and far part of the ranks of copies, which are walked like everything else."""
-        pairs = [walk([part[name], sizes[name] // part[name]])[rank[name]] for name in both]
-        return [near for near, _ in pairs], [far for _, far in pairs]
-
-    def low(part: dict[str, int]) -> tuple[list[int], Label]:
-        def label(rank: dict[str, int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-            inside, outside = halves(part, rank)
-            return tuple(inside), (*outside, *(rank[name] for name in order if name not in both))
-
-        return [part[name] for name in both], label
-
-    def high(part: dict[str, int]) -> tuple[list[int], Label]:
-        def label(rank: dict[str, int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-            outside, inside = halves(part, rank)
-            return tuple(inside), (*outside, *(rank[name] for name in order if name not in both))
-
-        return [sizes[name] // part[name] for name in both], label
+        return group({}, *((name, side) for name in names for side in ("near", "far")))
 
     return {
         **{name: whole(name) for name in MAPPED},
         "data": whole(*COPIES),
-        "expert": low(near["expert"]),
-        "expert_data": high(near["expert"]),
-        "shard": low(near["shard"]),
-        "replica": high(near["shard"]),
+        "expert": group(experts, ("tensor", "far"), ("data", "near")),
+        "expert_tensor": group(experts, ("tensor", "near")),
+        "expert_data": group(experts, ("context", "near"), ("context", "far"), ("data", "far")),
+        "shard": group(shards, *((name, "near") for name in both)),
+        "replica": group(shards, *((name, "far") for name in both)),
     }
 
 
@@ -144,11 +139,10 @@ def rings(given: dict[str, Any]) -> dict[str, list[list[Chip]]]:
     order = MAPPING_ORDERS[int(given["mapping_order"])]
     sizes = {name: int(given[f"{name}_parallel"]) for name in order}
     dims = [int(given[f"dim_{axis}"]) for axis in "xyz"]
-    sharing = int(given["shard_group"] or math.prod(sizes[name] for name in COPIES))
     ranks = [dict(zip(order, digits, strict=True)) for digits in walk([sizes[name] for name in order])]
     chips = walk(dims)
     found = {}
-    for group, (counts, label) in memberships(sizes, order, int(given["expert_parallel"]), sharing).items():
+    for group, (counts, label) in memberships(sizes, order, given).items():
         sequence = {digits: position for position, digits in enumerate(walk(counts))}
         groups: dict[Any, dict[int, Chip]] = defaultdict(dict)
         if len(ranks) <= len(chips):
@@ -175,8 +169,7 @@ def routed_group_network(**given: Any) -> Outputs:
     rates = [given[f"bandwidth_{axis}_Bps"] * share for axis, share in zip("xyz", efficiencies, strict=True)]
     hop_s = [given["hop_x_s"], given["hop_outer_s"], given["hop_outer_s"]]
     step_s = given["calibration_collective_step_s"]
-    sharing = int(given["shard_group"] or math.prod(sizes[name] for name in COPIES))
-    counts = memberships(sizes, order, int(given["expert_parallel"]), sharing)
+    counts = memberships(sizes, order, given)
     rows = {}
     for name, groups in rings(given).items():
         row = rows[name] = {

@@ -529,6 +529,12 @@ def part(kind: str, extent: float, whole: float, side: str, rate: float) -> Name
     return {}
 
 
+def replicas_of_experts(given: Named) -> float:
+    """Replicas over which experts are spread, besides the chips of a tensor group that do not share an expert."""
+    sharing = given["expert_tensor_parallel"] or given["tensor_parallel"]
+    return given["expert_parallel"] * sharing / given["tensor_parallel"]
+
+
 @twin
 def group_extents(**given: Any) -> Outputs:
     """Groups are laid one after the other on what earlier ones left; experts and shards within the replicas."""
@@ -540,10 +546,11 @@ def group_extents(**given: Any) -> Outputs:
     for name in order:
         laid[name] = place(given[f"{name}_parallel"], room)
         room = rest(room, laid[name])
-    laid["expert"] = place(given["expert_parallel"], laid["data"])
-    laid["expert_data"] = rest(laid["data"], laid["expert"])
+    laid["expert_tensor"] = place(given["expert_tensor_parallel"] or given["tensor_parallel"], laid["tensor"])
+    spread, elsewhere = place(replicas_of_experts(given), laid["data"]), rest(laid["tensor"], laid["expert_tensor"])
+    laid["expert"] = [here * there for here, there in zip(spread, elsewhere, strict=True)]
     copies = [math.prod(extents) for extents in zip(*(laid[name] for name in COPIES), strict=True)]
-    laid["data"], laid["expert_data"] = copies, rest(copies, laid["expert"])
+    laid["data"], laid["expert_data"] = copies, rest(copies, spread)
     laid["shard"] = place(given["shard_group"] or math.prod(copies), copies)
     laid["replica"] = rest(copies, laid["shard"])
     return {"group_extents": [[x, y * z] for x, y, z in (laid[name] for name in Groups._fields)]}
@@ -1117,7 +1124,9 @@ def model_feasibility(**given: float) -> Outputs:
     fails = {
         "chips_mismatch": given["linked_chips"] != given["chips"],
         "parallelism_mismatch": math.prod(ways) != given["chips"]
-        or not divides(given["expert_parallel"], given["data_parallel"])
+        or not divides(given["expert_tensor_parallel"] or 1, given["tensor_parallel"])
+        or not replicas_of_experts(given).is_integer()
+        or not divides(replicas_of_experts(given), given["data_parallel"])
         or not divides(given["shard_group"] or 1, math.prod(given[f"{name}_parallel"] for name in COPIES)),
         "too_many_stages": given["pipeline_parallel"] > given["layers"],
         "too_many_replicas": given["data_parallel"] > given["batch_size"],
@@ -1170,7 +1179,8 @@ UNITS_OF: dict[str, dict[str, str]] = {
     "operator_times": dict.fromkeys(TimeColumns._fields[:5], "s") | {"forward_flops": "flop", "backward_flops": "flop"}
     | {"forward_bytes": "B"},
     "operator_dims": {name: "B" for name in Dims._fields if name.endswith("bytes") or "message" in name}
-    | {name: "flop" for name in Dims._fields if name.endswith("flops")} | {"stored": "B", "working": "B"},
+    | {name: "flop" for name in Dims._fields if name.endswith("flops")}
+    | dict.fromkeys(("stored", "made", "working"), "B"),
     "place_sums": {name: "flop" if name.endswith("flops") else "s" for name in Sums._fields} | {"forward_bytes": "B"},
     "place_sizes": dict.fromkeys(("stored", "stored_selective", "working"), "B"),
     "group_network": {name: "B/s" for name in Group._fields if name.endswith("_Bps")}
@@ -1324,6 +1334,10 @@ def mappings(draw: st.DrawFn) -> dict[str, float]:
     divisors = st.sampled_from([d for d in range(1, left + 1) if left % d == 0])
     found |= {"expert_parallel": draw(divisors) if draw(st.integers(0, 9)) else 2 * left}
     found |= {"shard_group": draw(st.just(0) | divisors), "chips": chips}
+    tensor = int(found["tensor_parallel"])
+    found["expert_tensor_parallel"] = draw(st.sampled_from([0, *(d for d in range(1, tensor + 1) if tensor % d == 0)]))
+    if found["expert_tensor_parallel"]:
+        found["expert_parallel"] *= tensor // found["expert_tensor_parallel"]
     found |= {f"dim_{axis}": dim for axis, dim in zip("xyz", dims)} | {"context_exchange": draw(st.integers(0, 2))}
     kinds = st.integers(1, len(DIMENSION_KINDS) - 1)
     found |= {f"topology_kind_{axis}": draw(kinds) for axis in "xyz"}
@@ -1341,6 +1355,8 @@ def feasibilities(draw: st.DrawFn) -> dict[str, float]:
         return draw(st.integers(0, 7)) == 0
 
     found = draw(mappings())
+    if draw(st.integers(0, 2)) == 0:  # a group that fits, or not
+        found["expert_tensor_parallel"] = float(draw(st.integers(0, int(found["tensor_parallel"]))))
     for name, sharing in (("expert_parallel", 1.0), ("shard_group", found["context_parallel"])):
         if draw(st.integers(0, 2)) == 0:  # a group that fits, and may leave some replicas over
             found[name] = float(draw(st.integers(1, int(found["data_parallel"] * sharing))))

@@ -109,3 +109,47 @@ def test_ways_to_share_a_sequence_compute_the_same() -> None:
     )
     np.testing.assert_allclose(found["hardware_flops"], found["hardware_flops"][0], rtol=EXACT)
     assert list(found["infeasible_reason"]) == [0.0] * 3
+
+
+WANTED = ("expert_parameters_per_chip", "hardware_flops", "network_time_s", "mapping_reason", "layer_stored_B")
+
+
+def sharing(expert_tensor: float, experts: float, **changes: Any) -> dict[str, Any]:
+    """Mixtral on four tensor groups of four chips, sequences split over them."""
+    fixed = {"expert_tensor_parallel": expert_tensor, "expert_parallel": experts, "batch_size": 4.0, **MOE}
+    return mapped("mixtral_8x7b", 4, 1, 4, **{**fixed, "sequence_parallel": 1.0, **changes})
+
+
+def told(*points: dict[str, Any]) -> list[dict[str, float]]:
+    values = evaluate(list(points), WANTED)
+    return [{name: float(values[name][i]) for name in WANTED} for i in range(len(points))]
+
+
+def test_an_expert_is_shared_as_the_tensor_group_says_unless_a_study_does() -> None:
+    silent, said = told(sharing(0.0, 4.0), sharing(4.0, 4.0))
+    assert silent == said
+
+
+def test_whole_experts_are_spread_over_tensor_groups_first() -> None:
+    """Four groups of four hold eight experts: two quarters on each chip, or half an expert of every chip's own."""
+    shared, whole, halved = told(sharing(4.0, 4.0), sharing(1.0, 8.0), sharing(2.0, 8.0))
+    assert whole["mapping_reason"] == halved["mapping_reason"] == 0.0
+    one_expert = 3 * 4096 * 14336
+    assert shared["expert_parameters_per_chip"] == pytest.approx(32 * one_expert * 2 / 4, rel=EXACT)
+    assert whole["expert_parameters_per_chip"] == pytest.approx(32 * one_expert, rel=EXACT)  # 8 chips hold 8 experts
+    assert halved["expert_parameters_per_chip"] == pytest.approx(32 * one_expert / 2, rel=EXACT)
+    for each in (whole, halved):  # nothing is computed twice
+        assert each["hardware_flops"] == pytest.approx(shared["hardware_flops"], rel=1e-9)
+
+
+def test_whole_experts_gather_no_activations_of_a_tensor_group() -> None:
+    """Two experts per token: shared by four chips each gathers what the others hold, alone it takes its own part."""
+    inside = {"workload.experts_per_token": 2.0, "expert_overlap": 0.0}
+    shared, whole = told(sharing(4.0, 1.0, **inside), sharing(1.0, 4.0, **inside))
+    assert whole["network_time_s"] < shared["network_time_s"]
+
+
+@pytest.mark.parametrize(("expert_tensor", "experts"), [(3.0, 4.0), (1.0, 2.0), (2.0, 3.0), (1.0, 32.0)])
+def test_experts_fill_whole_tensor_groups(expert_tensor: float, experts: float) -> None:
+    (found,) = told(sharing(expert_tensor, experts))
+    assert found["mapping_reason"] != 0.0
