@@ -192,7 +192,8 @@ def place_work(
         count = operator_dims[i, D.count]
         if count <= 0.0:
             continue
-        selective, full = repeats(operator_traits[i, TRAIT.recompute], calibration_early_stop)
+        again = operator_dims[i, D.again]
+        selective, full = repeats(operator_traits[i, TRAIT.recompute], again, calibration_early_stop)
         s = place_work[operator_traits[i, TRAIT.place]]
         for kind in range(len(W)):
             forward, backward = count * operator_work[i, kind], count * operator_work[i, len(W) + kind]

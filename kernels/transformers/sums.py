@@ -24,9 +24,9 @@ Sums = namedtuple(
 collectives, of the host; operations; forward bytes; seconds of all passes and of the forward pass by their limits; of
 the collectives, those of the experts."""
 
-Sizes = namedtuple("Sizes", "weights stored stored_selective working trained")
-"""Columns of `place_sizes`: parameters; bytes stored for the backward pass, and without what selective recompute
-repeats; bytes alive only while an operator runs; parameters that are trained."""
+Sizes = namedtuple("Sizes", "weights stored stored_selective kept working trained")
+"""Columns of `place_sizes`: parameters; bytes stored for the backward pass, without what selective recompute repeats,
+and beside checkpoints under full recompute; bytes alive only while an operator runs; parameters that are trained."""
 
 S = Sums(*range(len(Sums._fields)))
 Z = Sizes(*range(len(Sizes._fields)))
@@ -54,9 +54,10 @@ class Depth(NamedTuple):
 
 
 @compiled
-def repeats(recompute: int, early_stop: float) -> tuple[float, float]:
-    """1 or 0: whether selective, and whether full recompute repeats the forward pass of an operator of a class."""
-    full = 0.0 if recompute == 0 or (recompute == 3 and early_stop > 0.0) else 1.0
+def repeats(recompute: int, again: float, early_stop: float) -> tuple[float, float]:
+    """Whether selective recompute repeats the forward pass of an operator of a class (1 or 0), and the share of it that
+    full recompute repeats."""
+    full = 0.0 if recompute == 0 or (recompute == 3 and early_stop > 0.0) else again
     return (1.0 if recompute == SELECTIVE_CLASS else 0.0), full
 
 
@@ -77,6 +78,7 @@ def place_sizes(operator_traits: np.ndarray, operator_dims: np.ndarray, place_si
         sizes[at, Z.weights] += count * dims[i, D.weight]
         sizes[at, Z.stored] += count * dims[i, D.stored]
         sizes[at, Z.stored_selective] += 0.0 if repeated else count * dims[i, D.stored]
+        sizes[at, Z.kept] += count * dims[i, D.kept]
         sizes[at, Z.working] += count * dims[i, D.working]
         sizes[at, Z.trained] += count * dims[i, D.weight] * dims[i, D.trained]
 
@@ -103,7 +105,7 @@ def place_sums(
         if count <= 0.0:
             continue
         s = sums[traits[i, TRAIT.place]]
-        selective, full = repeats(traits[i, TRAIT.recompute], calibration_early_stop)
+        selective, full = repeats(traits[i, TRAIT.recompute], dims[i, D.again], calibration_early_stop)
         s[S.host_forward] += count * times[i, TIME.forward_host]
         s[S.host_backward] += count * times[i, TIME.backward_host]
         s[S.host_selective] += count * times[i, TIME.forward_host] if selective > 0.0 else 0.0

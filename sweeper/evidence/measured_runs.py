@@ -56,6 +56,7 @@ def model_columns(row: MeasuredRow, known: Mapping[str, Any]) -> ColumnValues:
 NO_RECOMPUTE: ColumnValues = {"recompute": "none"}
 SELECTIVE: ColumnValues = {"recompute": "selective"}
 FULL: ColumnValues = {"recompute": "full"}
+PER_OPERATOR: ColumnValues = {**FULL, "operators_kept": 1.0}
 ANY_RECOMPUTE = (
     NO_RECOMPUTE,
     SELECTIVE,
@@ -68,7 +69,8 @@ RECOMPUTE: dict[str, Alternatives] = {
     "selective": (SELECTIVE,),
     "minimal": (SELECTIVE,),
     "custom/full (see run_recipe.sh)": (FULL,),
-    **dict.fromkeys(("", "unknown", "see recipe", "selective(per-op)"), ANY_RECOMPUTE),
+    "selective(per-op)": (PER_OPERATOR,),
+    **dict.fromkeys(("", "unknown", "see recipe"), ANY_RECOMPUTE),
 }
 """What the words of tables may mean; a blank does not say that nothing was repeated."""
 SHARDINGS = {
@@ -106,9 +108,10 @@ def precision(word: str) -> ColumnValues:
     return columns
 
 
-def recomputations(row: MeasuredRow) -> Alternatives:
-    """What a row may have recomputed, by our names. Raises Unmodelled for a word that is not known."""
-    word = row.get("recompute", "")
+def recomputations(row: MeasuredRow, selective: ColumnValue = "selective") -> Alternatives:
+    """What a row may have recomputed, by our names, in software that means `selective` by that word. Raises Unmodelled
+    for a word that is not known."""
+    word = str(selective) if row.get("recompute") == "selective" else row.get("recompute", "")
     if word not in RECOMPUTE:
         raise Unmodelled(f"recomputation {word!r}", Refusal.WORD)
     return RECOMPUTE[word]
@@ -173,7 +176,7 @@ def training(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
     left_open = settled_columns(
         columns,
         choices_of("microbatch", microbatches(row, batch / data)),
-        recomputations(row),
+        recomputations(row, columns.pop("selective", "selective")),
         choices_of("zero_stage", zero_stages(sharding, columns.get("zero_stage"), data)),
     )
     split = row.get("seq_parallel", "").lower() in ("yes", "true", "1")

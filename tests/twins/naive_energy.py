@@ -217,9 +217,9 @@ def summed(given: Named, prefix: str, early_stop: float) -> list[list[float]]:
     for op, work in zip(operator_table(given, f"{prefix}_dims"), given[f"{prefix}_work"], strict=True):
         forth, back = work[: len(Work._fields)], work[len(Work._fields) :]
         for name in ("forward", "backward", *again[RECOMPUTE_CLASSES[op["recompute"]]]):
-            total = found[PLACES[op["place"]]][name]
+            total, share = found[PLACES[op["place"]]][name], op["again"] if name == "full" else 1.0
             for i, amount in enumerate(back if name == "backward" else forth):
-                total[i] += max(op["count"], 0) * amount
+                total[i] += share * max(op["count"], 0) * amount
     return [[amount for name in PASSES for amount in sums[name]] for sums in found.values()]
 
 
