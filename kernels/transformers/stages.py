@@ -250,8 +250,8 @@ def layer_stored(
     checkpoint_interval: float,
     layers_per_stage: float,
 ) -> float:
-    """Everything, all but what selective recompute repeats, or checkpoints and results that are kept in the layers under
-    full recompute."""
+    """Everything, all but what selective recompute repeats, or checkpoints and kept results in the layers under full
+    recompute."""
     if again.recompute == FULL:
         share = again.recompute_share
         checkpoints_B = checkpoint_B / min(checkpoint_interval, layers_per_stage) + layer_sizes[Z.kept]

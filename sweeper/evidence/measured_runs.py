@@ -56,7 +56,7 @@ def model_columns(row: MeasuredRow, known: Mapping[str, Any]) -> ColumnValues:
 NO_RECOMPUTE: ColumnValues = {"recompute": "none"}
 SELECTIVE: ColumnValues = {"recompute": "selective"}
 FULL: ColumnValues = {"recompute": "full"}
-PER_OPERATOR: ColumnValues = {**FULL, "operators_kept": 1.0}
+PER_OPERATOR: ColumnValues = {**FULL, "calibration.operators_kept": 1.0}
 ANY_RECOMPUTE = (
     NO_RECOMPUTE,
     SELECTIVE,

@@ -39,7 +39,6 @@ NUMBERS = vocabulary(
     zero_stage=count("0 to 3: states, gradients, weights sharded over replicas", ZERO_STAGE),
     shard_group=free("", "replicas that share one sharded copy; 0: all", limits=CHIPS),
     recompute_share=fraction("share of a stage's layers to which full recompute applies", 1.0),
-    operators_kept=flag("1: full recompute keeps what attention and every second product give"),
     checkpoint_interval=whole("layers between the checkpoints of full recompute", LAYERS, 1.0),
     chunk_length=free("", "prompt tokens that one pass of a server takes beside decoding; 0: all", limits=LENGTH),
     lifetime=Attribute("s", "time over which the system's price is written off", 126144000.0, LIFE_S),

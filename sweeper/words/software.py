@@ -39,6 +39,7 @@ CALIBRATION = vocabulary(
     expert_launches=free("", "kernels launched for each local expert and product; 0: one for all", limits=RATIO),
     kept_gathers=fraction("1 if gathered inputs are kept for the backward pass"),
     early_stop=fraction("1 if recomputation skips a layer's last product"),
+    operators_kept=fraction("1 if full recompute keeps the results of attention and of every second product"),
     loss_traffic=free("B", "traffic per logit of the loss, both passes", 24.0, limits=PER_NUMBER_B),
     memory_reserve=free("B", "memory that runtime and libraries keep"),
     **{
