@@ -413,6 +413,7 @@ def test_slower_hardware_is_never_faster(column: str) -> None:
         ("outer_link_efficiency", 0.4, 0.8), ("attention_efficiency", 0.3, 0.6), ("kernel_overhead", 1e-5, 0.0),
         ("host_launch", 1e-5, 0.0), ("collective_launch", 1e-4, 0.0), ("collective_step", 1e-5, 0.0),
         ("half_message", 1e7, 0.0), ("collective_host", 1e-5, 0.0), ("transfer_host", 1e-4, 0.0),
+        ("iteration_host", 1e-2, 0.0),
         ("accumulation", 12.0, 0.0), ("optimizer_traffic", 76.0, 38.0), ("fused_elementwise", 0.0, 1.0),
         ("async_tensor", 0.0, 1.0), ("loss_traffic", 24.0, 12.0),
     ],
