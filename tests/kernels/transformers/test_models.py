@@ -343,9 +343,9 @@ def test_a_share_of_the_layers_is_recomputed(share: float) -> None:
 
 
 def test_kept_results_are_not_computed_again() -> None:
-    """The selective checkpoints of torchtitan on Llama 3 8B, in its source: of the products with weights keys, projection
-    and the second matrix up run again, of attention nothing; of products in 8 bits all but the last. Beside the
-    checkpoint stay queries, values, what attention gives and the first matrix up gives, and the layer's last product."""
+    """The selective checkpoints of torchtitan on Llama 3 8B, by its source: of the products keys, projection and the
+    second matrix up run again, of attention nothing; of products in 8 bits all but the last. Beside the checkpoint stay
+    queries, values, what attention and the first matrix up give, and the layer's last product."""
     p = numbers("llama3_8b")
     h, kv, wide, tokens = p["hidden"], p["kv_heads"] * p["head_size"], p["feed_forward"], p["sequence"]
     kept = {"recompute": "full", "calibration.operators_kept": 1.0, "calibration.early_stop": 1.0}
