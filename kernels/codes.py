@@ -99,6 +99,7 @@ NAMED_FORMATS = ("activation", "weight", "gradient", "cache", "compute")
 CHOICES: dict[str, tuple[str, ...]] = {
     "task": ("training", "inference"),
     "recompute": ("none", "selective", "full"),
+    "kept_results": ("none", "products", "attention", "projections", "attended", "operators"),
     "context_exchange": ("ring", "all_to_all", "all_gather"),
     "expert_dispatch": ("per_expert", "per_chip"),
     "schedule": SCHEDULES,

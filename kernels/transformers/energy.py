@@ -194,7 +194,8 @@ def place_work(
         if count <= 0.0:
             continue
         selective = share_of(operator_traits[i, TRAIT.module], modules)
-        full = repeats_of_full(operator_traits[i, TRAIT.recompute], calibration_early_stop)
+        again = operator_dims[i, D.again]
+        full = repeats_of_full(operator_traits[i, TRAIT.recompute], again, calibration_early_stop)
         s = place_work[operator_traits[i, TRAIT.place]]
         for kind in range(len(W)):
             forward, backward = count * operator_work[i, kind], count * operator_work[i, len(W) + kind]

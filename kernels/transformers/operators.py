@@ -37,7 +37,7 @@ Dims = namedtuple(
     "Dims",
     "count batch m n k weight heads kv_heads head_size value_size causal flops bytes input_gradient_flops "
     "input_gradient_bytes weight_gradient_flops weight_gradient_bytes launches backward_launches message "
-    "backward_message stored made working trained matrix_flops copies most_nodes",
+    "backward_message stored made kept again working trained matrix_flops copies most_nodes",
 )
 """Numbers of an operator.
 
@@ -46,10 +46,11 @@ chip (0: both operands are activations); attention has `m` queries, `n` keys, `b
 operator gives its flops and bytes, and `matrix_flops` if it is a fused chain with products in between; a collective
 its `message` and `backward_message` in bytes, and, if it brings each token to the chips of its `copies` experts once,
 at most to how many nodes (`most_nodes`, 0: all). `stored` are the bytes kept for the backward pass, `made` those that
-`made_by` makes anew, `working` those alive only while it runs. Of weights a share `trained` has gradients.
+`made_by` makes anew, `kept` those kept also under full recompute, which repeats a share `again`; `working` are alive
+only while it runs. Of weights a share `trained` has gradients.
 """
 
-ONES = ("count", "batch", "m", "n", "k", "heads", "kv_heads", "head_size", "value_size", "launches", "trained")
+ONES = ("count", "batch", "m", "n", "k", "heads", "kv_heads", "head_size", "value_size", "launches", "trained", "again")
 DEFAULTS = dict.fromkeys(Dims._fields, "0") | dict.fromkeys(ONES, "1") | {"backward_launches": "2"}
 """Numbers of an operator where its table names none."""
 

@@ -251,10 +251,11 @@ def layer_stored(
     checkpoint_interval: float,
     layers_per_stage: float,
 ) -> float:
-    """Everything, all but what selective recompute repeats, or checkpoints alone in the layers under full recompute."""
+    """Everything, all but what selective recompute repeats, or checkpoints and kept results in the layers under full
+    recompute."""
     if again.recompute == FULL:
         share = again.recompute_share
-        checkpoints_B = checkpoint_B / min(checkpoint_interval, layers_per_stage)
+        checkpoints_B = checkpoint_B / min(checkpoint_interval, layers_per_stage) + layer_sizes[Z.kept]
         return share * checkpoints_B + (1.0 - share) * layer_sizes[Z.stored]
     return layer_sizes[Z.stored_selective] if again.recompute == SELECTIVE else layer_sizes[Z.stored]
 

@@ -24,9 +24,9 @@ Sums = namedtuple(
 collectives, of the host; operations; forward bytes; seconds of all passes and of the forward pass by their limits; of
 the collectives, those of the experts."""
 
-Sizes = namedtuple("Sizes", "weights stored stored_selective working trained")
-"""Columns of `place_sizes`: parameters; bytes stored for the backward pass, and without what selective recompute
-repeats; bytes alive only while an operator runs; parameters that are trained."""
+Sizes = namedtuple("Sizes", "weights stored stored_selective kept working trained")
+"""Columns of `place_sizes`: parameters; bytes stored for the backward pass, without what selective recompute repeats,
+and beside checkpoints under full recompute; bytes alive only while an operator runs; parameters that are trained."""
 
 S = Sums(*range(len(Sums._fields)))
 Z = Sizes(*range(len(Sizes._fields)))
@@ -74,9 +74,9 @@ def share_of(module: int, modules: Modules) -> float:
 
 
 @compiled
-def repeats_of_full(recompute: int, early_stop: float) -> float:
-    """1 or 0: whether full recompute repeats the forward pass of an operator of a class."""
-    return 0.0 if recompute == NEVER or (recompute == UNLESS_LAST and early_stop > 0.0) else 1.0
+def repeats_of_full(recompute: int, again: float, early_stop: float) -> float:
+    """Share of the forward pass of an operator of a class that full recompute repeats."""
+    return 0.0 if recompute == NEVER or (recompute == UNLESS_LAST and early_stop > 0.0) else again
 
 
 @equation(
@@ -101,6 +101,7 @@ def place_sizes(
         sizes[at, Z.weights] += count * dims[i, D.weight]
         sizes[at, Z.stored] += count * dims[i, D.stored]
         sizes[at, Z.stored_selective] += count * (dims[i, D.stored] - made_B)
+        sizes[at, Z.kept] += count * dims[i, D.kept]
         sizes[at, Z.working] += count * dims[i, D.working]
         sizes[at, Z.trained] += count * dims[i, D.weight] * dims[i, D.trained]
 
@@ -129,7 +130,7 @@ def place_sums(
             continue
         s = sums[traits[i, TRAIT.place]]
         selective = share_of(traits[i, TRAIT.module], modules)
-        full = repeats_of_full(traits[i, TRAIT.recompute], calibration_early_stop)
+        full = repeats_of_full(traits[i, TRAIT.recompute], dims[i, D.again], calibration_early_stop)
         s[S.host_forward] += count * times[i, TIME.forward_host]
         s[S.host_backward] += count * times[i, TIME.backward_host]
         s[S.host_selective] += selective * count * times[i, TIME.forward_host]

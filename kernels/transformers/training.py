@@ -119,10 +119,16 @@ def optimizer(
     when=("task", ("training",)),
 )
 def training_iteration(
-    pipeline_time_s: float, gradient_time_s: float, optimizer_time_s: float, offload_optimizer_s: float
+    pipeline_time_s: float,
+    gradient_time_s: float,
+    optimizer_time_s: float,
+    offload_optimizer_s: float,
+    calibration_iteration_host_s: float,
 ) -> float:
-    """Pipeline, exposed gradient reduction, optimizer or the traffic of its offloaded state."""
-    return pipeline_time_s + gradient_time_s + max(optimizer_time_s, offload_optimizer_s)
+    """Pipeline, exposed gradient reduction, optimizer or the traffic of its offloaded state, and what the host does
+    meanwhile."""
+    update_s = max(optimizer_time_s, offload_optimizer_s)
+    return pipeline_time_s + gradient_time_s + update_s + calibration_iteration_host_s
 
 
 @equation(

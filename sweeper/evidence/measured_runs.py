@@ -66,6 +66,7 @@ def model_columns(row: MeasuredRow, known: Mapping[str, Any]) -> ColumnValues:
 NO_RECOMPUTE: ColumnValues = {"recompute": "none"}
 SELECTIVE: ColumnValues = {"recompute": "selective"}
 FULL: ColumnValues = {"recompute": "full"}
+PER_OPERATOR: ColumnValues = {**FULL, "kept_results": "operators"}
 ANY_RECOMPUTE = (
     NO_RECOMPUTE,
     SELECTIVE,
@@ -78,7 +79,8 @@ RECOMPUTE: dict[str, Alternatives] = {
     "selective": (SELECTIVE,),
     "minimal": (SELECTIVE,),
     "custom/full (see run_recipe.sh)": (FULL,),
-    **dict.fromkeys(("", "unknown", "see recipe", "selective(per-op)"), ANY_RECOMPUTE),
+    "selective(per-op)": (PER_OPERATOR,),
+    **dict.fromkeys(("", "unknown", "see recipe"), ANY_RECOMPUTE),
 }
 """What the words of tables may mean; a blank does not say that nothing was repeated."""
 SHARDINGS = {
@@ -127,10 +129,10 @@ MEGATRON_MODULES = {
 """Parts of a layer that Megatron-Core repeats, by its words."""
 
 
-def recomputations(row: MeasuredRow) -> Alternatives:
-    """What a row may have recomputed, by our names; parts of a layer are joined by plus signs. Raises Unmodelled for a
-    word that is not known."""
-    word = row.get("recompute", "")
+def recomputations(row: MeasuredRow, selective: ColumnValue = "selective") -> Alternatives:
+    """What a row may have recomputed, by our names, in software that means `selective` by that word; parts of a layer
+    are joined by plus signs. Raises Unmodelled for a word that is not known."""
+    word = str(selective) if row.get("recompute") == "selective" else row.get("recompute", "")
     if word in RECOMPUTE:
         return RECOMPUTE[word]
     parts = word.split("+")
@@ -198,7 +200,7 @@ def training(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
     left_open = settled_columns(
         columns,
         choices_of("microbatch", microbatches(row, batch / data)),
-        recomputations(row),
+        recomputations(row, columns.pop("selective", "selective")),
         choices_of("zero_stage", zero_stages(sharding, columns.get("zero_stage"), data)),
     )
     split = row.get("seq_parallel", "").lower() in ("yes", "true", "1")

@@ -37,7 +37,7 @@ def check_joint(draft: BoxDraft, owners: Mapping[str, WrittenAxis], problems: Pr
 
 PARTS = tuple(f"recompute_{part}" for part in RECOMPUTE_MODULES[1:])
 READ_WITH: Mapping[str, tuple[str, tuple[float | str, ...]]] = {
-    **dict.fromkeys(("recompute_share", "checkpoint_interval"), ("recompute", ("full",))),
+    **dict.fromkeys(("recompute_share", "checkpoint_interval", "kept_results"), ("recompute", ("full",))),
     **dict.fromkeys(PARTS, ("recompute", ("selective",))),
     "shard_group": ("zero_stage", (3.0,)),
     "workload.nodes_per_token": ("expert_dispatch", ("per_chip",)),

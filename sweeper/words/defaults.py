@@ -33,6 +33,7 @@ SWITCH_DEFAULTS = {
 CHOICE_DEFAULTS = {
     "task": "training",
     "recompute": "none",
+    "kept_results": "none",
     "context_exchange": "ring",
     "expert_dispatch": "per_expert",
     "schedule": "one_f_one_b",

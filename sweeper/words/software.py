@@ -20,6 +20,7 @@ CALIBRATION = vocabulary(
     own_copy=fraction("1 if gathers and scatters copy a chip's own piece"),
     collective_host=free("s", "time of the host per collective and member of its group"),
     transfer_host=free("s", "time of the host per message between pipeline stages"),
+    iteration_host=free("s", "time of the host per iteration beside which nothing runs"),
     extra_state=free("B", "further bytes kept per parameter, e.g. a second copy of gradients", limits=PER_NUMBER_B),
     activation_share=Attribute("", "memory taken for activations over what they occupy", 1.0, FACTOR),
     collective_launch=free("s", "fixed cost of a collective"),

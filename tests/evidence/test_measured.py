@@ -115,6 +115,8 @@ def test_a_training_run_becomes_the_columns_of_a_study() -> None:
         ({"vpp_chunks": "4"}, {"virtual_stages": 4.0, "schedule": "interleaved"}),
         ({"seq_parallel": "yes"}, {"sequence_parallel": 1.0}),
         ({"recompute": "minimal"}, {"recompute": "selective"}),
+        ({"recompute": "selective(per-op)"}, {"recompute": "full", "calibration.operators_kept": 1.0}),
+        ({"group": "torchtitan", "framework": "FSDP", "recompute": "selective"}, {"calibration.operators_kept": 1.0}),
         ({"recompute": "custom/full (see run_recipe.sh)"}, {"recompute": "full"}),
         ({"fsdp_or_zero": "distributed optimizer"}, {"zero_stage": 1.0}),
         ({"precision": "mxfp8"}, {"compute_format": "mxfp8"}),

@@ -216,7 +216,10 @@ def summed(given: Named, prefix: str, early_stop: float) -> list[list[float]]:
     full = {"never": 0.0, "full": 1.0, "full_unless_last": 0.0 if early_stop else 1.0}
     for op, work in zip(operator_table(given, f"{prefix}_dims"), given[f"{prefix}_work"], strict=True):
         forth, back = work[: len(Work._fields)], work[len(Work._fields) :]
-        times = {"selective": part_again(given, op["module"]), "full": full[RECOMPUTE_CLASSES[op["recompute"]]]}
+        times = {
+            "selective": part_again(given, op["module"]),
+            "full": full[RECOMPUTE_CLASSES[op["recompute"]]] * op["again"],
+        }
         for name in PASSES:
             total = found[PLACES[op["place"]]][name]
             for i, amount in enumerate(back if name == "backward" else forth):

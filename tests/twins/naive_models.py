@@ -409,12 +409,12 @@ def summed(given: Named, prefix: str, dims: str, asynchronous: bool, early_stop:
             continue
         add = found[PLACES[op["place"]]]
         repeat = RECOMPUTE_CLASSES[op["recompute"]]
-        again = repeat == "full" or (repeat == "full_unless_last" and not early_stop)
-        share = part_again(given, op["module"])
+        repeats = repeat == "full" or (repeat == "full_unless_last" and not early_stop)
+        again, share = (op["again"] if repeats else 0.0), part_again(given, op["module"])
         total = {name: op["count"] * value for name, value in time.items()}
         add["host_forward"] += total["forward_host"]
         add["host_backward"] += total["backward_host"]
-        add["host_full"] += total["forward_host"] if again else 0.0
+        add["host_full"] += again * total["forward_host"]
         add["host_selective"] += share * total["forward_host"]
         if OPERATOR_TYPES[op["type"]] == "collective":
             visible = {"forward": total["forward"], "input_gradient": total["input_gradient"]}
@@ -427,7 +427,7 @@ def summed(given: Named, prefix: str, dims: str, asynchronous: bool, early_stop:
             for kind in kinds:
                 add[f"{kind}_forward"] += visible["forward"]
                 add[f"{kind}_backward"] += visible["input_gradient"]
-                add[f"{kind}_full"] += visible["forward"] if again else 0.0
+                add[f"{kind}_full"] += again * visible["forward"]
                 add[f"{kind}_selective"] += share * visible["forward"]
             if GROUPS[op["group"]] == "tensor":
                 add["network_tensor"] += sum(visible.values())
@@ -439,9 +439,8 @@ def summed(given: Named, prefix: str, dims: str, asynchronous: bool, early_stop:
         add[f"forward_bound_{BOUNDS[bounds[0]]}"] += total["forward"]
         for name, bound in zip(passes, bounds, strict=True):
             add[f"bound_{BOUNDS[bound]}"] += total[name]
-        if again:
-            add["full"] += total["forward"]
-            add["full_flops"] += total["forward_flops"]
+        add["full"] += again * total["forward"]
+        add["full_flops"] += again * total["forward_flops"]
         add["selective"] += share * total["forward"]
         add["selective_flops"] += share * total["forward_flops"]
     return [[found[where][name] for name in Sums._fields] for where in PLACES]
@@ -454,6 +453,7 @@ def place_sizes(**given: Any) -> Outputs:
         if op["count"] > 0:
             add, kept = found[PLACES[op["place"]]], op["count"] * op["stored"]
             add["weights"] += op["count"] * op["weight"]
+            add["kept"] += op["count"] * op["kept"]
             add["working"] += op["count"] * op["working"]
             add["trained"] += op["count"] * op["weight"] * op["trained"]
             add["stored"] += kept
@@ -718,13 +718,14 @@ def sharded_layer(**given: Any) -> Outputs:
 
 @twin
 def layer_stored(**given: Any) -> Outputs:
-    """Under full recompute one checkpoint per interval of layers, in those layers to which it applies."""
+    """Under full recompute one checkpoint per interval of layers, and what is kept beside it, in those layers to which
+    it applies."""
     [sizes] = rows_of([given["layer_sizes"]], Sizes._fields)
     share, checkpoint_B = given["recompute_share"], given["checkpoint_B"]
     kept = {
         "none": sizes["stored"],
         "selective": sizes["stored_selective"],
-        "full": share * checkpoint_B / min(given["checkpoint_interval"], given["layers_per_stage"])
+        "full": share * (checkpoint_B / min(given["checkpoint_interval"], given["layers_per_stage"]) + sizes["kept"])
         + (1 - share) * sizes["stored"],
     }
     return {"layer_stored_B": kept[chosen(given, "recompute")]}
@@ -1180,9 +1181,9 @@ UNITS_OF: dict[str, dict[str, str]] = {
     | {"forward_bytes": "B"},
     "operator_dims": {name: "B" for name in Dims._fields if name.endswith("bytes") or "message" in name}
     | {name: "flop" for name in Dims._fields if name.endswith("flops")}
-    | dict.fromkeys(("stored", "made", "working"), "B"),
+    | dict.fromkeys(("stored", "made", "kept", "working"), "B"),
     "place_sums": {name: "flop" if name.endswith("flops") else "s" for name in Sums._fields} | {"forward_bytes": "B"},
-    "place_sizes": dict.fromkeys(("stored", "stored_selective", "working"), "B"),
+    "place_sizes": dict.fromkeys(("stored", "stored_selective", "kept", "working"), "B"),
     "group_network": {name: "B/s" for name in Group._fields if name.endswith("_Bps")}
     | {name: "s" for name in Group._fields if name.endswith("_s")},
 }  # fmt: skip
@@ -1255,8 +1256,9 @@ def operators(draw: st.DrawFn, count: int) -> tuple[list[int], list[float]]:
     number = {name: float(default) for name, default in DEFAULTS.items()}
     number["count"] = draw(st.sampled_from([0.0, 1.0, 1.0, 3.0]))
     number |= {name: draw(st.sampled_from([0.0, 1.0, 7.0])) for name in ("launches", "backward_launches")}
-    number |= {name: draw(AMOUNTS["B"]) for name in ("stored", "working")}
+    number |= {name: draw(AMOUNTS["B"]) for name in ("stored", "kept", "working")}
     number["made"] = number["stored"] * draw(st.sampled_from([0.0, 0.5, 1.0]))
+    number["again"] = draw(st.sampled_from([0.0, 0.25, 1.0]))
     number["weight"] = draw(st.sampled_from([0.0, 0.0, 4096.0]))
     number["trained"] = draw(st.sampled_from([0.0, 1.0, 1.0]))
     if kind == "gemm":

@@ -342,6 +342,35 @@ def test_a_share_of_the_layers_is_recomputed(share: float) -> None:
     np.testing.assert_allclose(stored[1]["layer_stored_B"], between, rtol=EXACT)
 
 
+def test_kept_results_are_not_computed_again() -> None:
+    """The selective checkpoints of torchtitan on Llama 3 8B, by its source: of the products keys, projection and the
+    second matrix up run again, of attention nothing; of products in 8 bits all but the last. Beside the checkpoint stay
+    queries, values, what attention and the first matrix up give, and the layer's last product."""
+    p = numbers("llama3_8b")
+    h, kv, wide, tokens = p["hidden"], p["kv_heads"] * p["head_size"], p["feed_forward"], p["sequence"]
+    kept = {"recompute": "full", "calibration.operators_kept": 1.0, "calibration.early_stop": 1.0}
+    cases = [{}, kept, kept | {"compute_format": "fp8"}]
+    columns = ("hardware_flops", "layer_stored_B")
+    found = evaluate([mapped("llama3_8b", batch_size=1.0, **case) for case in cases], columns)
+    none, some, narrow = found["hardware_flops"] / (2.0 * tokens * p["layers"])
+    assert some - none == pytest.approx(h * kv + h * h + h * wide, rel=EXACT)
+    assert narrow - none == pytest.approx(2 * h * kv + 2 * h * h + 2 * h * wide, rel=EXACT)
+    assert found["layer_stored_B"][1] == pytest.approx(2 * tokens * (h + h + kv + h + wide + h), rel=EXACT)
+    assert found["layer_stored_B"][2] == pytest.approx(2 * tokens * (h + h), rel=EXACT)
+
+
+def test_eager_gpt2_has_the_parameters_of_gpt2() -> None:
+    """GPT-2 of 124 million: Radford 2019; Hugging Face counts 124,439,808 with shared embeddings."""
+    found = evaluate(
+        [mapped("eager_gpt2", **{"workload.hidden": 768.0, "workload.layers": 12.0, "workload.heads": 12.0,
+                                 "workload.kv_heads": 12.0, "workload.head_size": 64.0,
+                                 "workload.feed_forward": 3072.0})],
+        ("dense_parameters_per_chip", "parameters"),
+    )  # fmt: skip
+    assert found["dense_parameters_per_chip"][0] == pytest.approx(124_439_808, rel=2e-5)
+    assert found["parameters"][0] == pytest.approx(124_439_808, rel=2e-5)
+
+
 def test_utilisation_is_a_share() -> None:
     for recompute in ("none", "selective", "full"):
         found = trained(recompute=recompute)
@@ -384,6 +413,7 @@ def test_slower_hardware_is_never_faster(column: str) -> None:
         ("outer_link_efficiency", 0.4, 0.8), ("attention_efficiency", 0.3, 0.6), ("kernel_overhead", 1e-5, 0.0),
         ("host_launch", 1e-5, 0.0), ("collective_launch", 1e-4, 0.0), ("collective_step", 1e-5, 0.0),
         ("half_message", 1e7, 0.0), ("collective_host", 1e-5, 0.0), ("transfer_host", 1e-4, 0.0),
+        ("iteration_host", 1e-2, 0.0),
         ("accumulation", 12.0, 0.0), ("optimizer_traffic", 76.0, 38.0), ("fused_elementwise", 0.0, 1.0),
         ("async_tensor", 0.0, 1.0), ("loss_traffic", 24.0, 12.0),
     ],
