@@ -47,9 +47,13 @@ PLACES = ("layer", "dense", "expert", "routed", "first", "last")
 the expert group), on the first and on the last stage."""
 GROUPS = ("tensor", "context", "expert")
 """Groups of chips that exchange tensors inside a layer."""
-RECOMPUTE_CLASSES = ("never", "full", "selective", "full_unless_last")
-"""When the forward pass of an operator is repeated: never, under full recompute, already under selective recompute, or
-under full recompute unless the software stops before a layer's last operators, whose results nothing needs."""
+RECOMPUTE_CLASSES = ("never", "full", "selective", "full_unless_last", "attended", "projected")
+"""When the forward pass of an operator is repeated: never; under full recompute; already under selective recompute;
+under full recompute unless the software stops before a layer's last operators, whose results nothing needs; as `full`,
+but not where what attention reads, or what is made of its result, is kept."""
+RECOMPUTE = ("none", "selective", "full", "keep_products", "keep_attention", "keep_projections")
+"""What runs again in the backward pass. The last three keep a layer's input and some results: those of all products with
+weights; what attention reads and makes; what it reads and what is projected from what it makes."""
 
 SWITCHES: dict[str, tuple[str, ...]] = {
     "overlap": ("none", "full"),
@@ -90,7 +94,7 @@ NAMED_FORMATS = ("activation", "weight", "gradient", "cache", "compute")
 
 CHOICES: dict[str, tuple[str, ...]] = {
     "task": ("training", "inference"),
-    "recompute": ("none", "selective", "full"),
+    "recompute": RECOMPUTE,
     "context_exchange": ("ring", "all_to_all", "all_gather"),
     "expert_dispatch": ("per_expert", "per_chip"),
     "schedule": SCHEDULES,

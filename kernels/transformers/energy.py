@@ -10,7 +10,7 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from kernels.codes import FORMAT_B, PLACES
+from kernels.codes import FORMAT_B, PLACES, RECOMPUTE
 from kernels.equation import Output, compiled, equation
 from kernels.shared.energy import TOTALS, relative_energy
 from kernels.transformers.attention import TILE, Attention, attention_backward_time, attention_time, score_count
@@ -44,9 +44,10 @@ from kernels.transformers.stages import (
     Updates,
     Widths,
     converted_B,
-    repeated,
+    mode_of,
+    share_again,
 )
-from kernels.transformers.sums import FIRST, LAST, ROUTED, Depth, Z, mix_layer, repeats
+from kernels.transformers.sums import FIRST, LAST, MODES, ROUTED, Depth, Z, mix_layer, repeats
 
 VECTOR = 10.0
 """Energy of an operation on the vector units over that of a bf16 matrix operation: each instruction is fetched and
@@ -61,9 +62,9 @@ of links and switches."""
 
 W = Work(*range(len(Work._fields)))
 
-PASSES = ("forward", "backward", "selective", "full")
+PASSES = ("forward", "backward", *RECOMPUTE[1:])
 """Passes whose work is summed by place: the first two, and what recomputation repeats."""
-FORWARD, BACKWARD, SELECTIVE_PASS, FULL_PASS = range(len(PASSES))
+FORWARD, BACKWARD, SELECTIVE_PASS = range(3)
 
 
 # operators
@@ -192,14 +193,14 @@ def place_work(
         count = operator_dims[i, D.count]
         if count <= 0.0:
             continue
-        selective, full = repeats(operator_traits[i, TRAIT.recompute], calibration_early_stop)
+        again = repeats(operator_traits[i], calibration_early_stop)
         s = place_work[operator_traits[i, TRAIT.place]]
         for kind in range(len(W)):
             forward, backward = count * operator_work[i, kind], count * operator_work[i, len(W) + kind]
             s[FORWARD * len(W) + kind] += forward
             s[BACKWARD * len(W) + kind] += backward
-            s[SELECTIVE_PASS * len(W) + kind] += selective * forward
-            s[FULL_PASS * len(W) + kind] += full * forward
+            for mode in range(MODES):
+                s[(SELECTIVE_PASS + mode) * len(W) + kind] += again[mode] * forward
 
 
 decode_place_work = place_work.of(
@@ -224,8 +225,8 @@ def whole_model(place_work: np.ndarray, depth: Depth, again: Recomputation) -> n
         for step in (FORWARD, BACKWARD):
             at = step * len(W) + kind
             total[step, kind] = depth.layers * layer[at] + place_work[FIRST, at] + place_work[LAST, at]
-        selective, full = layer[SELECTIVE_PASS * len(W) + kind], layer[FULL_PASS * len(W) + kind]
-        total[BACKWARD, kind] += depth.layers * repeated(again, selective, full)
+        share, repeated = share_again(again), layer[(SELECTIVE_PASS + mode_of(again)) * len(W) + kind]
+        total[BACKWARD, kind] += depth.layers * (share * repeated if share > 0.0 else 0.0)
     return total
 
 

@@ -4,7 +4,7 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from kernels.codes import CHOICES, SWITCHES
+from kernels.codes import RECOMPUTE, SWITCHES
 from kernels.equation import Output, compiled, equation
 from kernels.shared.memories import Offloaded, offloaded_B
 from kernels.transformers.collectives import ALL_GATHER, POINT_TO_POINT, REDUCE_SCATTER
@@ -12,7 +12,7 @@ from kernels.transformers.groups import G, Messaging, group_collective
 from kernels.transformers.schedules import BothWays, Passes
 from kernels.transformers.sums import DENSE, FIRST, LAST, LAYER, ROUTED, WITH_EXPERTS, Depth, S, Z
 
-SELECTIVE, FULL = CHOICES["recompute"].index("selective"), CHOICES["recompute"].index("full")
+SELECTIVE, FULL, KEEP_PRODUCTS = (RECOMPUTE.index(choice) for choice in ("selective", "full", "keep_products"))
 IGNORED, OVERLAPPED = (SWITCHES["gradient_all_reduce"].index(choice) for choice in ("ignored", "overlapped"))
 
 
@@ -104,11 +104,24 @@ def converted_B(weight_B: float, matrix_B: float) -> float:
 
 
 @compiled
-def repeated(again: Recomputation, selective: float, full: float) -> float:
-    """What recompute repeats in the mean layer: nothing, what it repeats under selective recompute, or under full."""
+def share_again(again: Recomputation) -> float:
+    """Share of the layers of which something runs again."""
     if again.recompute == FULL:
-        return again.recompute_share * full
-    return selective if again.recompute == SELECTIVE else 0.0
+        return again.recompute_share
+    return 1.0 if again.recompute > 0.0 else 0.0
+
+
+@compiled
+def mode_of(again: Recomputation) -> int:
+    """Where columns by what is recomputed have it, after the first; of nothing, the first, of which there is no share."""
+    return max(int(again.recompute) - 1, 0)
+
+
+@compiled
+def repeated(again: Recomputation, sums: np.ndarray, selective: int) -> float:
+    """What recompute repeats in the mean layer, by the columns of the sums that begin with selective recompute."""
+    share = share_again(again)
+    return share * sums[selective + mode_of(again)] if share > 0.0 else 0.0
 
 
 @compiled
@@ -139,11 +152,14 @@ def pass_times(sums: np.ndarray, again: Recomputation, hiding: Hiding) -> Passes
     Where the host launches kernels more slowly than the chip runs them, its time counts.
     """
     forward = with_collectives(hiding, sums[S.forward], sums[S.network_forward], sums[S.expert_forward])
-    all_again = with_collectives(hiding, sums[S.full], sums[S.network_full], sums[S.expert_full])
+    mode = mode_of(again)
+    device_s, traffic_s, expert_s = (sums[S.again_selective + mode], sums[S.network_selective + mode],
+                                     sums[S.expert_selective + mode])  # fmt: skip
     gradient = with_collectives(hiding, sums[S.input_gradient], sums[S.network_backward], sums[S.expert_backward])
-    gradient += repeated(again, sums[S.selective], all_again)
+    share = share_again(again)
+    gradient += share * with_collectives(hiding, device_s, traffic_s, expert_s) if share > 0.0 else 0.0
     weight = sums[S.weight_gradient]
-    host = sums[S.host_backward] + repeated(again, sums[S.host_selective], sums[S.host_full])
+    host = sums[S.host_backward] + repeated(again, sums, S.host_selective)
     late = max(host - gradient - weight, 0.0)
     return Passes(max(forward, sums[S.host_forward]), gradient + late, weight)
 
@@ -250,7 +266,10 @@ def layer_stored(
     checkpoint_interval: float,
     layers_per_stage: float,
 ) -> float:
-    """Everything, all but what selective recompute repeats, or checkpoints alone in the layers under full recompute."""
+    """Everything, all but what selective recompute repeats, checkpoints alone in the layers under full recompute, or
+    checkpoints and some results."""
+    if again.recompute >= KEEP_PRODUCTS:
+        return checkpoint_B + layer_sizes[Z.kept_products + int(again.recompute) - KEEP_PRODUCTS]
     if again.recompute == FULL:
         share = again.recompute_share
         checkpoints_B = checkpoint_B / min(checkpoint_interval, layers_per_stage)

@@ -5,33 +5,59 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kernels.codes import PLACES, RECOMPUTE_CLASSES
+from kernels.codes import PLACES, RECOMPUTE, RECOMPUTE_CLASSES
 from kernels.equation import Output, compiled, equation
 from kernels.transformers.groups import G
-from kernels.transformers.operators import COLLECTIVE, TIME, TRAIT, D
+from kernels.transformers.operators import ATTENTION, COLLECTIVE, ELEMENTWISE, TIME, TRAIT, D
 
 LAYER, DENSE, WITH_EXPERTS, ROUTED, FIRST, LAST = range(len(PLACES))
 
 Sums = namedtuple(
     "Sums",
-    "forward input_gradient weight_gradient selective full network_forward network_backward network_full "
-    "network_tensor host_forward host_backward host_selective host_full forward_flops backward_flops "
-    "selective_flops full_flops forward_bytes bound_compute bound_l2 bound_memory bound_overhead "
-    "forward_bound_compute forward_bound_l2 forward_bound_memory forward_bound_overhead "
-    "expert_forward expert_backward expert_full",
+    "forward input_gradient weight_gradient network_forward network_backward network_tensor host_forward "
+    "host_backward forward_flops backward_flops forward_bytes bound_compute bound_l2 bound_memory bound_overhead "
+    "forward_bound_compute forward_bound_l2 forward_bound_memory forward_bound_overhead expert_forward expert_backward "
+    "again_selective again_full again_keep_products again_keep_attention again_keep_projections "
+    "network_selective network_full network_keep_products network_keep_attention network_keep_projections "
+    "expert_selective expert_full expert_keep_products expert_keep_attention expert_keep_projections "
+    "host_selective host_full host_keep_products host_keep_attention host_keep_projections "
+    "flops_selective flops_full flops_keep_products flops_keep_attention flops_keep_projections",
 )
-"""Columns of `place_sums`: seconds on the chip of each pass without collectives, of what recompute repeats, of the
-collectives, of the host; operations; forward bytes; seconds of all passes and of the forward pass by their limits; of
-the collectives, those of the experts."""
+"""Columns of `place_sums`: seconds on the chip of each pass without collectives, of the collectives, of the host;
+operations; forward bytes; seconds of all passes and of the forward pass by their limits; of the collectives, those of
+the experts. Then by what is recomputed, in the order of its codes: seconds on the chip of what runs again, of its
+collectives, of those of the experts, of the host, and operations."""
 
-Sizes = namedtuple("Sizes", "weights stored stored_selective working trained")
+Sizes = namedtuple(
+    "Sizes", "weights stored stored_selective working trained kept_products kept_attention kept_projections"
+)
 """Columns of `place_sizes`: parameters; bytes stored for the backward pass, and without what selective recompute
-repeats; bytes alive only while an operator runs; parameters that are trained."""
+repeats; bytes alive only while an operator runs; parameters that are trained; bytes of the results that are kept where
+only some are, beside the input of a layer."""
 
 S = Sums(*range(len(Sums._fields)))
 Z = Sizes(*range(len(Sizes._fields)))
 
-SELECTIVE_CLASS = RECOMPUTE_CLASSES.index("selective")
+SELECTIVE_CLASS, LAST_CLASS = RECOMPUTE_CLASSES.index("selective"), RECOMPUTE_CLASSES.index("full_unless_last")
+
+REPEATING = {
+    "never": (),
+    "full": ("full", "keep_products", "keep_attention", "keep_projections"),
+    "selective": ("selective", "full", "keep_products", "keep_projections"),
+    "full_unless_last": ("full",),
+    "attended": ("full", "keep_products"),
+    "projected": ("full", "keep_products", "keep_attention"),
+}
+"""Under which recomputation an operator of a class runs again; under `keep_products` products with weights and collectives
+never do."""
+REPEATS = np.array(
+    [[[name in REPEATING[kind] and (name, kept) != ("keep_products", True) for name in RECOMPUTE[1:]]
+      for kind in RECOMPUTE_CLASSES] for kept in (False, True)],
+    np.float64,
+)  # fmt: skip
+"""1 or 0 by whether an operator is a product with weights or a collective, its class, and the code of what is recomputed,
+less 1."""
+MODES = len(RECOMPUTE) - 1
 
 BREAKDOWN = (
     Output("compute_time_s", "s", "time in which compute limits the chip, per iteration"),
@@ -54,10 +80,11 @@ class Depth(NamedTuple):
 
 
 @compiled
-def repeats(recompute: int, early_stop: float) -> tuple[float, float]:
-    """1 or 0: whether selective, and whether full recompute repeats the forward pass of an operator of a class."""
-    full = 0.0 if recompute == 0 or (recompute == 3 and early_stop > 0.0) else 1.0
-    return (1.0 if recompute == SELECTIVE_CLASS else 0.0), full
+def repeats(traits: np.ndarray, early_stop: float) -> np.ndarray:
+    """1 or 0 by what is recomputed: whether the forward pass of an operator is repeated."""
+    kind = traits[TRAIT.recompute]
+    core = traits[TRAIT.type] in (ELEMENTWISE, ATTENTION) or kind == SELECTIVE_CLASS
+    return REPEATS[0 if core else 1, 0 if kind == LAST_CLASS and early_stop > 0.0 else kind]
 
 
 @equation(
@@ -79,6 +106,9 @@ def place_sizes(operator_traits: np.ndarray, operator_dims: np.ndarray, place_si
         sizes[at, Z.stored_selective] += 0.0 if repeated else count * dims[i, D.stored]
         sizes[at, Z.working] += count * dims[i, D.working]
         sizes[at, Z.trained] += count * dims[i, D.weight] * dims[i, D.trained]
+        again = repeats(traits[i], 0.0)
+        for kept in range(3):
+            sizes[at, Z.kept_products + kept] += (1.0 - again[MODES - 3 + kept]) * count * dims[i, D.result]
 
 
 @equation(
@@ -103,11 +133,9 @@ def place_sums(
         if count <= 0.0:
             continue
         s = sums[traits[i, TRAIT.place]]
-        selective, full = repeats(traits[i, TRAIT.recompute], calibration_early_stop)
+        again = repeats(traits[i], calibration_early_stop)
         s[S.host_forward] += count * times[i, TIME.forward_host]
         s[S.host_backward] += count * times[i, TIME.backward_host]
-        s[S.host_selective] += count * times[i, TIME.forward_host] if selective > 0.0 else 0.0
-        s[S.host_full] += full * count * times[i, TIME.forward_host]
         forward, backward = count * times[i, TIME.forward], count * times[i, TIME.input_gradient]
         if traits[i, TRAIT.type] == COLLECTIVE:
             group, other = traits[i, TRAIT.group], traits[i, TRAIT.beside]
@@ -119,22 +147,24 @@ def place_sums(
             s[S.network_forward] += forward
             s[S.network_tensor] += forward + backward if group == G.tensor else 0.0
             s[S.network_backward] += backward
-            s[S.network_full] += full * forward
             if group == G.expert:
                 s[S.expert_forward] += forward
                 s[S.expert_backward] += backward
-                s[S.expert_full] += full * forward
+            for mode in range(MODES):
+                s[S.host_selective + mode] += again[mode] * count * times[i, TIME.forward_host]
+                s[S.network_selective + mode] += again[mode] * forward
+                s[S.expert_selective + mode] += again[mode] * forward if group == G.expert else 0.0
             continue
         weight = count * times[i, TIME.weight_gradient]
         s[S.forward] += forward
         s[S.input_gradient] += backward
         s[S.weight_gradient] += weight
-        s[S.full] += full * forward
-        s[S.selective] += forward if selective > 0.0 else 0.0
+        for mode in range(MODES):
+            s[S.again_selective + mode] += again[mode] * forward
+            s[S.host_selective + mode] += again[mode] * count * times[i, TIME.forward_host]
+            s[S.flops_selective + mode] += again[mode] * count * times[i, TIME.forward_flops]
         s[S.forward_flops] += count * times[i, TIME.forward_flops]
         s[S.backward_flops] += count * times[i, TIME.backward_flops]
-        s[S.full_flops] += full * count * times[i, TIME.forward_flops]
-        s[S.selective_flops] += count * times[i, TIME.forward_flops] if selective > 0.0 else 0.0
         s[S.forward_bytes] += count * times[i, TIME.forward_bytes]
         s[S.bound_compute + bounds[i, 0]] += forward
         s[S.forward_bound_compute + bounds[i, 0]] += forward

@@ -9,7 +9,6 @@ from kernels.transformers.collectives import ALL_GATHER, ALL_REDUCE, POINT_TO_PO
 from kernels.transformers.groups import G, Messaging, chips_of, group_at, group_collective, shard_counts
 from kernels.transformers.schedules import BothWays, Passes, Pipeline, chunks_of
 from kernels.transformers.stages import (
-    FULL,
     IGNORED,
     OVERLAPPED,
     Hiding,
@@ -18,7 +17,9 @@ from kernels.transformers.stages import (
     Widths,
     converted_B,
     hidden_s,
+    mode_of,
     repeated,
+    share_again,
 )
 from kernels.transformers.sums import BREAKDOWN, FIRST, LAST, S
 
@@ -73,14 +74,16 @@ def gradient_reduction(
     gradient_gather_s: float,
     tied_reduce_s: float,
     stage: Annotated[Passes, "stage_{}"],
+    calibration_late_reduction: float,
 ) -> tuple[float, float]:
-    """Overlap hides the reduction behind the backward pass of the last microbatch, and the gathering of new weights
-    behind the forward pass of the next one."""
+    """Overlap hides the reduction behind the backward pass of the last microbatch, unless the software begins it after
+    that, and the gathering of new weights behind the forward pass of the next one."""
     total = gradient_reduce_s + gradient_gather_s + tied_reduce_s
     if gradient_all_reduce == IGNORED:
         return total, 0.0
     if gradient_all_reduce == OVERLAPPED:
-        late = max(gradient_reduce_s - stage.input_gradient_s - stage.weight_gradient_s, 0.0)
+        beside_s = (1.0 - calibration_late_reduction) * (stage.input_gradient_s + stage.weight_gradient_s)
+        late = max(gradient_reduce_s - beside_s, 0.0)
         return total, late + max(gradient_gather_s - stage.forward_s, 0.0) + tied_reduce_s
     return total, total
 
@@ -143,9 +146,10 @@ def training_breakdown(
     sums = layer_sums
     hidden = hidden_s(hiding, sums[S.forward], sums[S.network_forward], sums[S.expert_forward])
     hidden += hidden_s(hiding, sums[S.input_gradient], sums[S.network_backward], sums[S.expert_backward])
-    if again.recompute == FULL:
-        network += again.recompute_share * layer_sums[S.network_full]
-        hidden += again.recompute_share * hidden_s(hiding, sums[S.full], sums[S.network_full], sums[S.expert_full])
+    network += repeated(again, sums, S.network_selective)
+    mode, share = mode_of(again), share_again(again)
+    traffic_s, expert_s = sums[S.network_selective + mode], sums[S.expert_selective + mode]
+    hidden += share * hidden_s(hiding, sums[S.again_selective + mode], traffic_s, expert_s) if share > 0.0 else 0.0
     return (
         n * layer_sums[S.bound_compute],
         n * layer_sums[S.bound_l2],
@@ -154,7 +158,7 @@ def training_breakdown(
         n * network,
         n * hidden,
         2.0 * pipeline.microbatches * chunks_of(pipeline) * stage_transfer_s,
-        n * repeated(again, layer_sums[S.selective], layer_sums[S.full]),
+        n * repeated(again, sums, S.again_selective),
     )
 
 
@@ -174,7 +178,7 @@ def training_hardware_flops(
 ) -> float:
     """Every chip of a stage executes the table; stages share the layers."""
     per_layer = layer_sums[S.forward_flops] + layer_sums[S.backward_flops]
-    per_layer += repeated(again, layer_sums[S.selective_flops], layer_sums[S.full_flops])
+    per_layer += repeated(again, layer_sums, S.flops_selective)
     ends = place_sums[FIRST, S.forward_flops] + place_sums[FIRST, S.backward_flops]
     ends += place_sums[LAST, S.forward_flops] + place_sums[LAST, S.backward_flops]
     return microbatches * (layers * per_layer + ends) * chips / pipeline_parallel

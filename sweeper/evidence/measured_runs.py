@@ -56,6 +56,9 @@ def model_columns(row: MeasuredRow, known: Mapping[str, Any]) -> ColumnValues:
 NO_RECOMPUTE: ColumnValues = {"recompute": "none"}
 SELECTIVE: ColumnValues = {"recompute": "selective"}
 FULL: ColumnValues = {"recompute": "full"}
+KEEP_PRODUCTS: ColumnValues = {"recompute": "keep_products"}
+KEEP_ATTENTION: ColumnValues = {"recompute": "keep_attention"}
+PROJECTIONS_AWAY: ColumnValues = {"recompute": "keep_projections", "activation_offload": 1.0}
 ANY_RECOMPUTE = (
     NO_RECOMPUTE,
     SELECTIVE,
@@ -66,8 +69,11 @@ RECOMPUTE: dict[str, Alternatives] = {
     "none": (NO_RECOMPUTE,),
     "full": (FULL,),
     "selective": (SELECTIVE,),
-    "minimal": (SELECTIVE,),
-    "custom/full (see run_recipe.sh)": (FULL,),
+    "minimal": (KEEP_PRODUCTS,),
+    "custom/full (see run_recipe.sh)": (KEEP_ATTENTION, FULL),
+    "custom: input, qkv, context": (KEEP_ATTENTION,),
+    "custom: input, qkv, out_proj on the host": (PROJECTIONS_AWAY,),
+    "some policy of MaxText": (KEEP_PRODUCTS, KEEP_ATTENTION, PROJECTIONS_AWAY, FULL),
     **dict.fromkeys(("", "unknown", "see recipe", "selective(per-op)"), ANY_RECOMPUTE),
 }
 """What the words of tables may mean; a blank does not say that nothing was repeated."""
@@ -187,8 +193,10 @@ def training(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
     if columns["virtual_stages"] != 1.0:
         columns["schedule"] = "interleaved"
     if "across slices" in sharding:
-        columns["shard_group"] = positive(row, "accel_per_node") / tensor
+        columns["shard_group"] = near / tensor
     columns |= precision(row.get("precision", ""))
+    if row.get("loss_chunks"):
+        columns["workload.loss_chunks"] = positive(row, "loss_chunks")
     answer = "layer_time_s" if "ONE LAYER" in row.get("model", "") else "iteration_time_s"
     group = row.get("group", "") + (INFERRED if left_open else "")
     return MeasuredPoint(group, columns, answer, iteration_time_s(row, columns), open=left_open)

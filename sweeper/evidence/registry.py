@@ -35,15 +35,15 @@ def model(known: Mapping[str, Any], name: str) -> dict[str, ColumnValue]:
 
 
 def stated(known: Mapping[str, Any], row: MeasuredRow) -> MeasuredRow:
-    """A row with what its source states elsewhere in cells that the table leaves blank. Raises Unmodelled for rows of
-    which it states that something is not known."""
+    """A row with what its source states elsewhere in cells that the table leaves blank, or that say where to see it.
+    Raises Unmodelled for rows of which it states that something is not known."""
     found: dict[str, str] = {}
     for entry in known["stated"]:
         if all(row.get(column, "").startswith(start) for column, start in entry["rows"].items()):
             if "refused" in entry:
                 raise Unmodelled(entry["refused"], Refusal.INCOMPLETE)
             found = {name: str(value) for name, value in entry["cells"].items()} | found
-    return {**row, **{name: value for name, value in found.items() if not row.get(name)}}
+    return {**row, **{name: value for name, value in found.items() if not row.get(name) or "see " in row[name]}}
 
 
 def platform(known: Mapping[str, Any], name: str) -> dict[str, ColumnValue]:
