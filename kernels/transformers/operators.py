@@ -45,7 +45,8 @@ chip (0: both operands are activations); attention has `m` queries, `n` keys, `b
 operator gives its flops and bytes, and `matrix_flops` if it is a fused chain with products in between; a collective
 its `message` and `backward_message` in bytes, and, if it brings each token to the chips of its `copies` experts once,
 how many nodes these are at most (`most_nodes`, 0: all). `stored` are the bytes kept for the backward pass, `working`
-those alive only while it runs, `result` those of what it makes where that may be kept alone. Of its weights a share `trained` has gradients: 0 where they are frozen.
+those alive only while it runs, `result` those of what it makes where that may be kept alone. Of its weights a share
+`trained` has gradients: 0 where they are frozen.
 """
 
 ONES = ("count", "batch", "m", "n", "k", "heads", "kv_heads", "head_size", "value_size", "launches", "trained")

@@ -113,7 +113,7 @@ def share_again(again: Recomputation) -> float:
 
 @compiled
 def mode_of(again: Recomputation) -> int:
-    """Where columns by what is recomputed have it, after the first; of nothing, the first, of which there is no share."""
+    """Where columns by what is recomputed have it, after the first; of nothing, the first, of which no share counts."""
     return max(int(again.recompute) - 1, 0)
 
 

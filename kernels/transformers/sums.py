@@ -48,15 +48,15 @@ REPEATING = {
     "attended": ("full", "keep_products"),
     "projected": ("full", "keep_products", "keep_attention"),
 }
-"""Under which recomputation an operator of a class runs again; under `keep_products` products with weights and collectives
-never do."""
+"""Under which recomputation an operator of a class runs again; products with weights and collectives never do under
+`keep_products`."""
 REPEATS = np.array(
     [[[name in REPEATING[kind] and (name, kept) != ("keep_products", True) for name in RECOMPUTE[1:]]
       for kind in RECOMPUTE_CLASSES] for kept in (False, True)],
     np.float64,
 )  # fmt: skip
-"""1 or 0 by whether an operator is a product with weights or a collective, its class, and the code of what is recomputed,
-less 1."""
+"""1 or 0 by whether an operator is a product with weights or a collective, its class, and the code of what is
+recomputed, less 1."""
 MODES = len(RECOMPUTE) - 1
 
 BREAKDOWN = (

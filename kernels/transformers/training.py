@@ -82,8 +82,8 @@ def gradient_reduction(
     if gradient_all_reduce == IGNORED:
         return total, 0.0
     if gradient_all_reduce == OVERLAPPED:
-        beside_s = (1.0 - calibration_late_reduction) * (stage.input_gradient_s + stage.weight_gradient_s)
-        late = max(gradient_reduce_s - beside_s, 0.0)
+        beside = 1.0 - calibration_late_reduction
+        late = max(gradient_reduce_s - beside * stage.input_gradient_s - beside * stage.weight_gradient_s, 0.0)
         return total, late + max(gradient_gather_s - stage.forward_s, 0.0) + tied_reduce_s
     return total, total
 

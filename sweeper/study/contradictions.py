@@ -4,8 +4,10 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from kernels.codes import RECOMPUTE
 from sweeper.errors import Place, Problem, Problems
 from sweeper.library.entries import Entry
+from sweeper.library.table_workload import OperatorTable
 from sweeper.study.columns import Stock
 from sweeper.study.drafts import BoxDraft, WrittenAxis
 from sweeper.words.system import ROLES
@@ -42,6 +44,7 @@ def check_contradictions(
 ) -> Iterator[Place]:
     """Problems of a box that contradicts itself; yields the places of overrides that allow something in it."""
     problems.extend(_of_dimensions(draft, owners, stock))
+    problems.extend(_of_recomputation(draft, owners, stock))
     for override, column, message in (*_of_entries(draft, stock), *_of_formats(draft, stock)):
         if override in draft.overrides:
             yield draft.overrides[override]
@@ -66,6 +69,17 @@ def _of_dimensions(draft: BoxDraft, owners: Mapping[str, WrittenAxis], stock: St
         if beyond:
             yield owners[beyond[0]].place.problem(f"topology {topology} has {count} dimensions; {beyond[0]} must be 1")
             return
+
+
+def _of_recomputation(draft: BoxDraft, owners: Mapping[str, WrittenAxis], stock: Stock) -> Iterator[Problem]:
+    """Blocks of Calculon repeat nothing, the core of attention, or everything: which results they keep is not given."""
+    if draft.names("recompute") and draft.names("workload"):
+        for workload, recompute in draft.combinations(("workload", "recompute")):
+            table = stock.workload(str(workload))
+            if isinstance(table, OperatorTable) and table.family == "calculon" and recompute not in RECOMPUTE[:3]:
+                choices = ", ".join(RECOMPUTE[:3])
+                yield owners["recompute"].place.problem(f"{workload} has no recompute {recompute}, but {choices}")
+                return
 
 
 def _of_entries(draft: BoxDraft, stock: Stock) -> Iterator[tuple[str, str, str]]:

@@ -171,6 +171,13 @@ def test_dimensions_hold_the_chips(tmp_path: Path, dimensions: dict[str, str]) -
     assert "the dimensions do not hold the chips" in found[0] or "must be 1" in found[0]
 
 
+@pytest.mark.parametrize(("workload", "mistaken"), [("calculon_gpt3_175b", True), ("gpt3_175b", False)])
+def test_blocks_of_calculon_keep_no_chosen_results(tmp_path: Path, workload: str, mistaken: bool) -> None:
+    found = mistakes(tmp_path, written({**AXES, "workload": workload, "recompute": "keep_products"}))
+    assert [message for message in found if "has no recompute keep_products" in message] == found
+    assert bool(found) is mistaken
+
+
 def test_a_table_of_dimensions_that_hold_the_chips_is_none(tmp_path: Path) -> None:
     axes = {name: value for name, value in AXES.items() if name not in ("chips", "dim_x", "topology")}
     table = "{columns: [chips, dim_x, dim_y, topology], rows: [[8, 8, 1, switch], [16, 8, 2, torus_2d]]}"

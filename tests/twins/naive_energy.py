@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from kernels.codes import DIMENSION_KINDS, FORMAT_B, GROUPS, OPERATIONS, OPERATOR_TYPES, PLACES, RECOMPUTE_CLASSES
+from kernels.codes import DIMENSION_KINDS, FORMAT_B, GROUPS, OPERATIONS, OPERATOR_TYPES, PLACES, RECOMPUTE
 from kernels.transformers.energy import PASSES, Work
 from kernels.transformers.groups import Groups
 from kernels.transformers.operators import PRECISIONS
@@ -28,6 +28,7 @@ from tests.twins.naive_models import (
     operand_widths,
     operator_table,
     product,
+    runs_again,
     shards_of,
     sizes_of,
     spread,
@@ -156,10 +157,11 @@ def of_attention(op: Named, given: Named) -> tuple[list[Any], list[Any]]:
         op["causal"], given["activation_B"], given["kv_B"], given["attention_flops"], given["exponentials_per_s"],
         given["attainable_memory_Bps"], int(given["chip_cores"]), given["chip_core_sram_B"],
     )  # fmt: skip
+    width = int(given["chip_matrix_width"])
     _, _, forth_B, forth = naive_attention.attention_time(
-        *shape, *rates, least_rows=int(given["calibration_attention_rows"])
+        *shape, *rates, least_rows=int(given["calibration_attention_rows"]), matrix_width=width
     )
-    _, _, back_B, back = naive_attention.attention_backward_time(*shape, *rates)
+    _, _, back_B, back = naive_attention.attention_backward_time(*shape, *rates, matrix_width=width)
     batch, heads, kv_heads, queries, context, head_size, value_size = shape
     hidden = queries * (queries - 1) / 2 if op["causal"] else 0
     read = -(-queries * heads // (kv_heads * QUERY_TILE)) * (1 - hidden / (queries * context))
@@ -212,11 +214,9 @@ def decode_work(**given: Any) -> Outputs:
 
 def summed(given: Named, prefix: str, early_stop: float) -> list[list[float]]:
     found = {place: {name: [0.0] * len(Work._fields) for name in PASSES} for place in PLACES}
-    again = {"never": (), "full": ("full",), "selective": ("selective", "full"),
-             "full_unless_last": () if early_stop else ("full",)}  # fmt: skip
     for op, work in zip(operator_table(given, f"{prefix}_dims"), given[f"{prefix}_work"], strict=True):
         forth, back = work[: len(Work._fields)], work[len(Work._fields) :]
-        for name in ("forward", "backward", *again[RECOMPUTE_CLASSES[op["recompute"]]]):
+        for name in ("forward", "backward", *(mode for mode in RECOMPUTE if runs_again(op, mode, bool(early_stop)))):
             total = found[PLACES[op["place"]]][name]
             for i, amount in enumerate(back if name == "backward" else forth):
                 total[i] += max(op["count"], 0) * amount
@@ -254,11 +254,12 @@ def totals(work: Mapping[str, float], times: float) -> Outputs:
 @twin
 def training_work(**given: Any) -> Outputs:
     microbatches = given["microbatches"]
-    again = {"none": {}, "selective": {"selective": 1.0}, "full": {"full": given["recompute_share"]}}
+    recompute = chosen(given, "recompute")
     both = ("forward", "backward")
     once = of_model(given["place_work"], given, both, both)
-    for name, share in again[chosen(given, "recompute")].items():
-        more = of_model(given["place_work"], given, (name,), ())
+    if recompute != "none":
+        more = of_model(given["place_work"], given, (recompute,), ())
+        share = given["recompute_share"] if recompute == "full" else 1.0
         once = {kind: amount + share * more[kind] for kind, amount in once.items()}
     work = {kind: microbatches * amount for kind, amount in once.items()}
     of = sizes_of(given["place_sizes"])

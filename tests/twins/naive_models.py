@@ -7,7 +7,7 @@ from the event simulator, in the domain in which the closed forms claim to be ex
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +24,7 @@ from kernels.codes import (
     OPERATOR_TYPES,
     PLACES,
     REASONS,
+    RECOMPUTE,
     RECOMPUTE_CLASSES,
     SCHEDULES,
     SWITCHES,
@@ -254,10 +255,11 @@ def of_attention(op: Named, given: Named) -> Passes:
         given["attainable_memory_Bps"], int(given["chip_cores"]), given["chip_core_sram_B"],
     )  # fmt: skip
     forth, back = (given["calibration_kernel_overhead_s"] * op[f"{p}launches"] for p in ("", "backward_"))
+    width = int(given["chip_matrix_width"])
     compute, memory, traffic, work = naive_attention.attention_time(
-        *shape, *rates, least_rows=int(given["calibration_attention_rows"])
+        *shape, *rates, least_rows=int(given["calibration_attention_rows"]), matrix_width=width
     )
-    again = naive_attention.attention_backward_time(*shape, *rates)
+    again = naive_attention.attention_backward_time(*shape, *rates, matrix_width=width)
     forward = roofline(compute, memory, traffic, forth)
     return Passes(forward, roofline(*again[:3], back), Cost(), work, again[3])
 
@@ -390,6 +392,24 @@ def decode_times(**given: Any) -> Outputs:
     return {"decode_times": times, "decode_bounds": bounds}
 
 
+def runs_again(op: Named, recompute: str, early_stop: bool) -> bool:
+    """Whether what an operator makes is not there any more when its layer's backward pass comes."""
+    kind, core = RECOMPUTE_CLASSES[op["recompute"]], OPERATOR_TYPES[op["type"]] in ("elementwise", "attention")
+    last = kind == "full_unless_last"
+    if recompute == "none" or kind == "never" or (last and early_stop):
+        return False
+    if recompute == "full":
+        return True
+    if last:
+        return False
+    if kind == "selective":
+        return recompute != "keep_attention"
+    if recompute == "keep_products":
+        return core
+    kept = {"selective": ("full", "attended", "projected"), "keep_attention": ("attended",)}
+    return kind not in kept.get(recompute, ("attended", "projected"))
+
+
 def summed(given: Named, prefix: str, dims: str, asynchronous: bool, early_stop: bool) -> list[list[float]]:
     """Operators of each place, by what happens to them."""
     found = {where: defaultdict[str, float](float) for where in PLACES}
@@ -399,13 +419,12 @@ def summed(given: Named, prefix: str, dims: str, asynchronous: bool, early_stop:
         if op["count"] <= 0:
             continue
         add = found[PLACES[op["place"]]]
-        repeat = RECOMPUTE_CLASSES[op["recompute"]]
-        again = repeat in ("full", "selective") or (repeat == "full_unless_last" and not early_stop)
+        modes = [mode for mode in RECOMPUTE if runs_again(op, mode, early_stop)]
         total = {name: op["count"] * value for name, value in time.items()}
         add["host_forward"] += total["forward_host"]
         add["host_backward"] += total["backward_host"]
-        add["host_full"] += total["forward_host"] if again else 0.0
-        add["host_selective"] += total["forward_host"] if repeat == "selective" else 0.0
+        for mode in modes:
+            add[f"host_{mode}"] += total["forward_host"]
         if OPERATOR_TYPES[op["type"]] == "collective":
             visible = {"forward": total["forward"], "input_gradient": total["input_gradient"]}
             if op["beside"] >= 0 and (asynchronous or GROUPS[op["group"]] == "context"):
@@ -417,7 +436,8 @@ def summed(given: Named, prefix: str, dims: str, asynchronous: bool, early_stop:
             for kind in kinds:
                 add[f"{kind}_forward"] += visible["forward"]
                 add[f"{kind}_backward"] += visible["input_gradient"]
-                add[f"{kind}_full"] += visible["forward"] if again else 0.0
+                for mode in modes:
+                    add[f"{kind}_{mode}"] += visible["forward"]
             if GROUPS[op["group"]] == "tensor":
                 add["network_tensor"] += sum(visible.values())
             continue
@@ -428,12 +448,9 @@ def summed(given: Named, prefix: str, dims: str, asynchronous: bool, early_stop:
         add[f"forward_bound_{BOUNDS[bounds[0]]}"] += total["forward"]
         for name, bound in zip(passes, bounds, strict=True):
             add[f"bound_{BOUNDS[bound]}"] += total[name]
-        if again:
-            add["full"] += total["forward"]
-            add["full_flops"] += total["forward_flops"]
-        if repeat == "selective":
-            add["selective"] += total["forward"]
-            add["selective_flops"] += total["forward_flops"]
+        for mode in modes:
+            add[f"again_{mode}"] += total["forward"]
+            add[f"flops_{mode}"] += total["forward_flops"]
     return [[found[where][name] for name in Sums._fields] for where in PLACES]
 
 
@@ -448,6 +465,9 @@ def place_sizes(**given: Any) -> Outputs:
             add["trained"] += op["count"] * op["weight"] * op["trained"]
             add["stored"] += kept
             add["stored_selective"] += 0.0 if RECOMPUTE_CLASSES[op["recompute"]] == "selective" else kept
+            for mode in ("keep_products", "keep_attention", "keep_projections"):
+                here = 0.0 if runs_again(op, mode, early_stop=False) else op["count"] * op["result"]
+                add[mode.replace("keep", "kept")] += here
     return {"place_sizes": [[found[where][name] for name in Sizes._fields] for where in PLACES]}
 
 
@@ -611,9 +631,12 @@ def exposed(compute_s: float, traffic_s: float, share: float, slowdown: float) -
     return traffic_s - hidden + slowdown * hidden
 
 
-def again(given: Named, selective: float, full: float) -> float:
-    """What is repeated in the mean layer: under full recompute in a share of the layers."""
-    return {"none": 0.0, "selective": selective, "full": given["recompute_share"] * full}[chosen(given, "recompute")]
+def again(given: Named, what: Callable[[str], float]) -> float:
+    """What is repeated in the mean layer, by what is recomputed: under full recompute in a share of the layers."""
+    recompute = chosen(given, "recompute")
+    if recompute == "none":
+        return 0.0
+    return (given["recompute_share"] if recompute == "full" else 1.0) * what(recompute)
 
 
 def hidden(sums: Named, given: Named, compute: str, kind: str) -> float:
@@ -632,9 +655,9 @@ def passes(sums: Named, given: Named) -> tuple[float, float, float]:
 
     forward = max(together("forward", "forward"), sums["host_forward"])
     gradient = together("input_gradient", "backward")
-    gradient += again(given, sums["selective"], together("full", "full"))
+    gradient += again(given, lambda mode: together(f"again_{mode}", mode))
     weight = sums["weight_gradient"]
-    launches = sums["host_backward"] + again(given, sums["host_selective"], sums["host_full"])
+    launches = sums["host_backward"] + again(given, lambda mode: sums[f"host_{mode}"])
     return forward, max(gradient, launches - weight), weight
 
 
@@ -702,7 +725,7 @@ def layer_stored(**given: Any) -> Outputs:
     """Under full recompute one checkpoint per interval of layers, in those layers to which it applies."""
     [sizes] = rows_of([given["layer_sizes"]], Sizes._fields)
     share, checkpoint_B = given["recompute_share"], given["checkpoint_B"]
-    kept = {
+    kept = {mode.replace("kept", "keep"): checkpoint_B + sizes[mode] for mode in sizes if mode.startswith("kept")} | {
         "none": sizes["stored"],
         "selective": sizes["stored_selective"],
         "full": share * checkpoint_B / min(given["checkpoint_interval"], given["layers_per_stage"])
@@ -814,6 +837,7 @@ def gradient_reduction(**given: Any) -> Outputs:
         visible = 0.0
     elif switch == "overlapped":  # gradients behind the last backward pass, new weights behind the next forward pass
         backward = given["stage_input_gradient_s"] + given["stage_weight_gradient_s"]
+        backward *= not given["calibration_late_reduction"]
         visible = max(reduce - backward, 0.0) + max(gather - given["stage_forward_s"], 0.0) + tied
     return {"gradient_all_reduce_s": total, "gradient_time_s": visible}
 
@@ -852,20 +876,18 @@ def training_iteration(**given: float) -> Outputs:
 @twin
 def training_breakdown(**given: Any) -> Outputs:
     [sums] = rows_of([given["layer_sums"]], Sums._fields)
-    recompute = chosen(given, "recompute")
     layers = given["microbatches"] * given["layers_per_stage"]
     network = sums["network_forward"] + sums["network_backward"]
     away = hidden(sums, given, "forward", "forward") + hidden(sums, given, "input_gradient", "backward")
-    if recompute == "full":
-        network += given["recompute_share"] * sums["network_full"]
-        away += given["recompute_share"] * hidden(sums, given, "full", "full")
+    network += again(given, lambda mode: sums[f"network_{mode}"])
+    away += again(given, lambda mode: hidden(sums, given, f"again_{mode}", mode))
     chunks = given["virtual_stages"] if chosen(given, "schedule") == "interleaved" else 1
     found = {f"{name}_time_s": layers * sums[f"bound_{name}"] for name in ("compute", "l2", "memory", "overhead")}
     return found | {
         "network_time_s": layers * network,
         "hidden_network_time_s": layers * away,
         "transfer_time_s": given["microbatches"] * chunks * 2 * given["stage_transfer_s"],
-        "recompute_time_s": layers * again(given, sums["selective"], sums["full"]),
+        "recompute_time_s": layers * again(given, lambda mode: sums[f"again_{mode}"]),
     }
 
 
@@ -878,7 +900,7 @@ def of_all_chips(given: Named, flops: float) -> float:
 def training_hardware_flops(**given: Any) -> Outputs:
     [layer] = rows_of([given["layer_sums"]], Sums._fields)
     ends = [places(given["place_sums"])[end] for end in ("first", "last")]
-    flops = given["layers"] * again(given, layer["selective_flops"], layer["full_flops"])
+    flops = given["layers"] * again(given, lambda mode: layer[f"flops_{mode}"])
     for count, sums in ((given["layers"], layer), (1, ends[0]), (1, ends[1])):
         flops += count * (sums["forward_flops"] + sums["backward_flops"])
     return {"hardware_flops": of_all_chips(given, flops)}
@@ -1026,12 +1048,13 @@ def state_memory(**given: float) -> Outputs:
         return {"weights_B": whole * given["weight_B"], "gradients_B": 0.0, "optimizer_B": 0.0}
     stage = given["zero_stage"]
     copies = 2 if chosen(given, "schedule") == "dual_pipe" else 1
-    layer = {"weights": 0.0, "trained": 0.0}  # gathered of sharded weights: two layers of them, the gradient of one
+    layer, gathered = {"weights": 0.0, "trained": 0.0}, given["calibration_gathered_layers"]
     if stage >= 3 and spread["dense"] > 1:
         [layer] = rows_of([given["layer_sizes"]], Sizes._fields)
     return {
-        "weights_B": given["weight_B"] * (copies * (part if stage >= 3 else whole) + 2 * layer["weights"]),
-        "gradients_B": given["gradient_B"] * (copies * (learning_part if stage >= 2 else learning) + layer["trained"])
+        "weights_B": given["weight_B"] * (copies * (part if stage >= 3 else whole) + gathered * layer["weights"]),
+        "gradients_B": given["gradient_B"]
+        * (copies * (learning_part if stage >= 2 else learning) + gathered / 2 * layer["trained"])
         + given["calibration_extra_state_B"] * learning,
         "optimizer_B": given["optimizer_state_B"] * (learning_part if stage >= 1 else learning),
     }
@@ -1052,6 +1075,8 @@ def activation_memory(**given: Any) -> Outputs:
         # the layers of an interval, of which the checkpoint is there already; the mean layer keeps what only some lack
         lacking = (layer["stored"] - given["layer_stored_B"]) / given["recompute_share"]
         alive = lacking * min(given["checkpoint_interval"], given["layers_per_stage"])
+    if chosen(given, "recompute").startswith("keep"):
+        alive = max(layer["stored"] - given["layer_stored_B"], 0.0)
     if given["activation_offload"]:
         alive = max(alive, 2 * given["layer_stored_B"])
     p, m = int(given["pipeline_parallel"]), int(given["microbatches"])
@@ -1064,7 +1089,7 @@ def activation_memory(**given: Any) -> Outputs:
     in_flight = {"first": flying(0) * given["layers_per_stage"], "last": flying(p - 1) * given["last_stage_layers"]}
     first = in_flight["first"] * here + flying(0) * ends["first"]["stored"] + alive
     last = in_flight["last"] * here + alive
-    with_loss = max(loss, layer["working"])
+    with_loss = max(loss - alive, layer["working"])  # the logits are gone when a layer is repeated
     stages = [(first, layer["working"], in_flight["first"]), (last, with_loss, in_flight["last"])]
     if p == 1:
         stages = [(first, with_loss, in_flight["first"])]
@@ -1157,9 +1182,10 @@ UNITS_OF: dict[str, dict[str, str]] = {
     "operator_times": dict.fromkeys(TimeColumns._fields[:5], "s") | {"forward_flops": "flop", "backward_flops": "flop"}
     | {"forward_bytes": "B"},
     "operator_dims": {name: "B" for name in Dims._fields if name.endswith("bytes") or "message" in name}
-    | {name: "flop" for name in Dims._fields if name.endswith("flops")} | {"stored": "B", "working": "B"},
-    "place_sums": {name: "flop" if name.endswith("flops") else "s" for name in Sums._fields} | {"forward_bytes": "B"},
-    "place_sizes": dict.fromkeys(("stored", "stored_selective", "working"), "B"),
+    | {name: "flop" for name in Dims._fields if name.endswith("flops")}
+    | dict.fromkeys(("stored", "working", "result"), "B"),
+    "place_sums": {name: "flop" if "flops" in name else "s" for name in Sums._fields} | {"forward_bytes": "B"},
+    "place_sizes": dict.fromkeys((*(f for f in Sizes._fields if f.startswith(("stored", "kept"))), "working"), "B"),
     "group_network": {name: "B/s" for name in Group._fields if name.endswith("_Bps")}
     | {name: "s" for name in Group._fields if name.endswith("_s")},
 }  # fmt: skip
@@ -1232,7 +1258,7 @@ def operators(draw: st.DrawFn, count: int) -> tuple[list[int], list[float]]:
     number = {name: float(default) for name, default in DEFAULTS.items()}
     number["count"] = draw(st.sampled_from([0.0, 1.0, 1.0, 3.0]))
     number |= {name: draw(st.sampled_from([0.0, 1.0, 7.0])) for name in ("launches", "backward_launches")}
-    number |= {name: draw(AMOUNTS["B"]) for name in ("stored", "working")}
+    number |= {name: draw(AMOUNTS["B"]) for name in ("stored", "working", "result")}
     number["weight"] = draw(st.sampled_from([0.0, 0.0, 4096.0]))
     number["trained"] = draw(st.sampled_from([0.0, 1.0, 1.0]))
     if kind == "gemm":
@@ -1463,6 +1489,9 @@ SPECIAL.update(
         "chip_core_sram_B": st.sampled_from([64e3, 164e3, 228e3, 16e6]),
         "chip_l2_capacity_B": st.sampled_from([0.0, 4e6, 40e6]),
         "chip_l2_multicast": st.sampled_from([1.0, 2.0]),
+        "chip_matrix_width": st.sampled_from([0.0, 0.0, 128.0, 256.0]),
+        "calibration_late_reduction": st.sampled_from([0.0, 1.0]),
+        "calibration_gathered_layers": st.sampled_from([0.5, 2.0]),
         "chip_l2_bandwidth_Bps": st.sampled_from([0.0, 1e12, 5.4e12]),
         "linear_flops": st.floats(1e12, 1e16),
         "attention_flops": st.floats(1e12, 1e16),

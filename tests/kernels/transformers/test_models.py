@@ -328,6 +328,20 @@ def test_recomputation_takes_time_and_gives_memory() -> None:
         assert np.all((ratio > 1.2) & (ratio <= 4 / 3))
 
 
+def test_what_is_kept_need_not_run_again() -> None:
+    """The more results of a layer are kept, the less time and the more memory; the head is never repeated."""
+    modes = ("full", "keep_projections", "keep_attention", "keep_products", "none")
+    runs = {mode: trained(recompute=mode) for mode in modes}
+    for less, more in pairwise(modes):
+        assert np.all(runs[less]["hardware_flops"] > runs[more]["hardware_flops"]), (less, more)
+    for mode in ("keep_projections", "keep_attention"):
+        assert np.all(runs[mode]["activations_B"] > runs["full"]["activations_B"])
+        assert np.all(runs[mode]["activations_B"] < runs["keep_products"]["activations_B"])
+    layers = evaluate([case | {"recompute": "keep_products"} for case in CASES], ("layer_stored_B",))
+    everything = evaluate([case | {"recompute": "none"} for case in CASES], ("layer_stored_B",))
+    assert np.all(layers["layer_stored_B"] < everything["layer_stored_B"])
+
+
 @pytest.mark.parametrize("share", [0.0, 0.25, 0.5])
 def test_a_share_of_the_layers_is_recomputed(share: float) -> None:
     """Time, work and stored activations lie between none (0) and full recompute (1), by the share."""
@@ -385,7 +399,7 @@ def test_slower_hardware_is_never_faster(column: str) -> None:
         ("host_launch", 1e-5, 0.0), ("collective_launch", 1e-4, 0.0), ("collective_step", 1e-5, 0.0),
         ("half_message", 1e7, 0.0), ("collective_host", 1e-5, 0.0), ("transfer_host", 1e-4, 0.0),
         ("accumulation", 12.0, 0.0), ("optimizer_traffic", 76.0, 38.0), ("fused_elementwise", 0.0, 1.0),
-        ("async_tensor", 0.0, 1.0), ("loss_traffic", 24.0, 12.0),
+        ("async_tensor", 0.0, 1.0), ("loss_traffic", 24.0, 12.0), ("late_reduction", 1.0, 0.0),
     ],
 )  # fmt: skip
 def test_worse_calibration_is_never_faster(name: str, slow: float, fast: float) -> None:
