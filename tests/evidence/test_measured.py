@@ -135,6 +135,7 @@ def test_a_training_run_becomes_the_columns_of_a_study() -> None:
                 "tp": "",
                 "pp": "",
                 "dp": "",
+                "global_batch_seq": "512",
             },
             {"recompute": "full", "workload.loss_chunks": 16.0, "shard_group": 256.0},
         ),

@@ -66,8 +66,8 @@ def attention_time(
 
 def forward_in_tiles(
     tile: int, least_rows: int, taken: int, batch: int, heads: int, kv_heads: int, queries: int, context: int,
-    head_size: int, value_size: int, masked: bool, element_B: float, kv_B: float, peak_flops: float, exponentials_per_s: float,
-    memory_Bps: float, cores: int, core_sram_B: float,
+    head_size: int, value_size: int, masked: bool, element_B: float, kv_B: float, peak_flops: float,
+    exponentials_per_s: float, memory_Bps: float, cores: int, core_sram_B: float,
 ) -> tuple[float, float, float]:  # fmt: skip
     width = head_size + value_size
     group = heads // kv_heads
