@@ -136,6 +136,7 @@ def test_a_training_run_becomes_the_columns_of_a_study() -> None:
                 "pp": "",
                 "dp": "",
                 "global_batch_seq": "512",
+                "seq_len": "32768",
             },
             {"recompute": "full", "workload.loss_chunks": 16.0, "shard_group": 256.0},
         ),

@@ -155,7 +155,7 @@ def test_narrow_formats_take_less_but_not_in_proportion() -> None:
 @QUICK
 @given(worked(), st.sampled_from([0.0, 1.0]))
 def test_work_of_places_is_the_sum_over_their_operators(table: dict[str, np.ndarray], early_stop: float) -> None:
-    sums = np.empty((6, 4 * KINDS))
+    sums = np.empty((6, len(operator_energy.PASSES) * KINDS))
     arrays = (table["operator_traits"], table["operator_dims"], table["operator_work"])
     operator_energy.place_work.function(*arrays, early_stop, sums)
     counts = np.maximum(table["operator_dims"][:, D.count], 0.0)
@@ -164,6 +164,8 @@ def test_work_of_places_is_the_sum_over_their_operators(table: dict[str, np.ndar
     forward, selective, full = (sums[:, at * KINDS : (at + 1) * KINDS] for at in (0, 2, 3))
     assert np.all(selective <= full * (1.0 + CLOSE))
     assert np.all(full <= forward * (1.0 + CLOSE))
+    for at in range(4, len(operator_energy.PASSES)):
+        assert np.all(sums[:, at * KINDS : (at + 1) * KINDS] <= forward * (1.0 + CLOSE))
     parts = np.zeros_like(sums)
     for i in range(len(counts)):
         one = np.empty_like(sums)
