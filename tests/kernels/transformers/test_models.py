@@ -332,9 +332,9 @@ def test_what_is_kept_need_not_run_again() -> None:
     """The more results of a layer are kept, the less time and the more memory; the head is never repeated."""
     modes = ("full", "keep_projections", "keep_attention", "keep_products", "none")
     runs = {mode: trained(recompute=mode) for mode in modes}
-    for less, more in pairwise(modes):
-        assert np.all(runs[less]["hardware_flops"] > runs[more]["hardware_flops"]), (less, more)
-    for mode in ("keep_projections", "keep_attention"):
+    for mode in ("keep_projections", "keep_attention"):  # which of them repeats more depends on the length of the text
+        for less, more in pairwise(("full", mode, "keep_products", "none")):
+            assert np.all(runs[less]["hardware_flops"] > runs[more]["hardware_flops"]), (less, more)
         assert np.all(runs[mode]["activations_B"] > runs["full"]["activations_B"])
         assert np.all(runs[mode]["activations_B"] < runs["keep_products"]["activations_B"])
     layers = evaluate([case | {"recompute": "keep_products"} for case in CASES], ("layer_stored_B",))
