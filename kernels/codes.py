@@ -51,9 +51,9 @@ RECOMPUTE_CLASSES = ("never", "full", "selective", "full_unless_last", "attended
 """When the forward pass of an operator is repeated: never; under full recompute; already under selective recompute;
 under full recompute unless the software stops before a layer's last operators, whose results nothing needs; as `full`,
 but not where what attention reads, or what is made of its result, is kept."""
-RECOMPUTE = ("none", "selective", "full", "keep_products", "keep_attention", "keep_projections")
-"""What runs again in the backward pass. The last three keep a layer's input and some results: those of all products
-with weights; what attention reads and makes; what it reads and what is projected from what it makes."""
+RECOMPUTE = ("none", "selective", "full", "keep_products", "keep_attention", "keep_projections", "keep_attended")
+"""What runs again in the backward pass. The last four keep a layer's input and some results: those of all products with
+weights; what attention reads and makes; what it reads and what is projected from what it makes; what it reads alone."""
 
 SWITCHES: dict[str, tuple[str, ...]] = {
     "overlap": ("none", "full"),

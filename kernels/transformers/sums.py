@@ -17,11 +17,13 @@ Sums = namedtuple(
     "forward input_gradient weight_gradient network_forward network_backward network_tensor host_forward "
     "host_backward forward_flops backward_flops forward_bytes bound_compute bound_l2 bound_memory bound_overhead "
     "forward_bound_compute forward_bound_l2 forward_bound_memory forward_bound_overhead expert_forward expert_backward "
-    "again_selective again_full again_keep_products again_keep_attention again_keep_projections "
+    "again_selective again_full again_keep_products again_keep_attention again_keep_projections again_keep_attended "
     "network_selective network_full network_keep_products network_keep_attention network_keep_projections "
+    "network_keep_attended "
     "expert_selective expert_full expert_keep_products expert_keep_attention expert_keep_projections "
-    "host_selective host_full host_keep_products host_keep_attention host_keep_projections "
-    "flops_selective flops_full flops_keep_products flops_keep_attention flops_keep_projections",
+    "expert_keep_attended "
+    "host_selective host_full host_keep_products host_keep_attention host_keep_projections host_keep_attended "
+    "flops_selective flops_full flops_keep_products flops_keep_attention flops_keep_projections flops_keep_attended",
 )
 """Columns of `place_sums`: seconds on the chip of each pass without collectives, of the collectives, of the host;
 operations; forward bytes; seconds of all passes and of the forward pass by their limits; of the collectives, those of
@@ -29,7 +31,8 @@ the experts. Then by what is recomputed, in the order of its codes: seconds on t
 collectives, of those of the experts, of the host, and operations."""
 
 Sizes = namedtuple(
-    "Sizes", "weights stored stored_selective working trained kept_products kept_attention kept_projections"
+    "Sizes",
+    "weights stored stored_selective working trained kept_products kept_attention kept_projections kept_attended",
 )
 """Columns of `place_sizes`: parameters; bytes stored for the backward pass, and without what selective recompute
 repeats; bytes alive only while an operator runs; parameters that are trained; bytes of the results that are kept where
@@ -42,11 +45,11 @@ SELECTIVE_CLASS, LAST_CLASS = RECOMPUTE_CLASSES.index("selective"), RECOMPUTE_CL
 
 REPEATING = {
     "never": (),
-    "full": ("full", "keep_products", "keep_attention", "keep_projections"),
-    "selective": ("selective", "full", "keep_products", "keep_projections"),
+    "full": ("full", "keep_products", "keep_attention", "keep_projections", "keep_attended"),
+    "selective": ("selective", "full", "keep_products", "keep_projections", "keep_attended"),
     "full_unless_last": ("full",),
     "attended": ("full", "keep_products"),
-    "projected": ("full", "keep_products", "keep_attention"),
+    "projected": ("full", "keep_products", "keep_attention", "keep_attended"),
 }
 """Under which recomputation an operator of a class runs again; products with weights and collectives never do under
 `keep_products`."""
@@ -58,6 +61,8 @@ REPEATS = np.array(
 """1 or 0 by whether an operator is a product with weights or a collective, its class, and the code of what is
 recomputed, less 1."""
 MODES = len(RECOMPUTE) - 1
+KEEPING = len(RECOMPUTE) - RECOMPUTE.index("keep_products")
+"""What may be recomputed, and in how many cases of it chosen results are kept."""
 
 BREAKDOWN = (
     Output("compute_time_s", "s", "time in which compute limits the chip, per iteration"),
@@ -107,8 +112,8 @@ def place_sizes(operator_traits: np.ndarray, operator_dims: np.ndarray, place_si
         sizes[at, Z.working] += count * dims[i, D.working]
         sizes[at, Z.trained] += count * dims[i, D.weight] * dims[i, D.trained]
         again = repeats(traits[i], 0.0)
-        for kept in range(3):
-            sizes[at, Z.kept_products + kept] += (1.0 - again[MODES - 3 + kept]) * count * dims[i, D.result]
+        for kept in range(KEEPING):
+            sizes[at, Z.kept_products + kept] += (1.0 - again[MODES - KEEPING + kept]) * count * dims[i, D.result]
 
 
 @equation(

@@ -58,7 +58,10 @@ SELECTIVE: ColumnValues = {"recompute": "selective"}
 FULL: ColumnValues = {"recompute": "full"}
 KEEP_PRODUCTS: ColumnValues = {"recompute": "keep_products"}
 KEEP_ATTENTION: ColumnValues = {"recompute": "keep_attention"}
-PROJECTIONS_AWAY: ColumnValues = {"recompute": "keep_projections", "activation_offload": 1.0}
+KEEP_PROJECTIONS: ColumnValues = {"recompute": "keep_projections"}
+KEEP_ATTENDED: ColumnValues = {"recompute": "keep_attended"}
+ON_THE_HOST: ColumnValues = {"activation_offload": 1.0}
+PROJECTIONS_AWAY: ColumnValues = KEEP_PROJECTIONS | ON_THE_HOST
 ANY_RECOMPUTE = (
     NO_RECOMPUTE,
     SELECTIVE,
@@ -70,6 +73,12 @@ RECOMPUTE: dict[str, Alternatives] = {
     "full": (FULL,),
     "selective": (SELECTIVE,),
     "minimal": (KEEP_PRODUCTS,),
+    "minimal_offloaded": (KEEP_PRODUCTS | ON_THE_HOST,),
+    "save_dot_except_mlp": (KEEP_PROJECTIONS,),
+    "save_dot_except_mlpwi": (KEEP_PROJECTIONS,),
+    "save_dot_with_context_except_mlp": (KEEP_ATTENTION,),
+    "save_qkv_proj": (KEEP_ATTENDED,),
+    "qkv_proj_offloaded": (KEEP_ATTENDED | ON_THE_HOST,),
     "custom/full (see run_recipe.sh)": (KEEP_ATTENTION, FULL),
     "custom: input, qkv, context": (KEEP_ATTENTION,),
     "custom: input, qkv, out_proj on the host": (PROJECTIONS_AWAY,),

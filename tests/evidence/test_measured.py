@@ -115,6 +115,8 @@ def test_a_training_run_becomes_the_columns_of_a_study() -> None:
         ({"vpp_chunks": "4"}, {"virtual_stages": 4.0, "schedule": "interleaved"}),
         ({"seq_parallel": "yes"}, {"sequence_parallel": 1.0}),
         ({"recompute": "minimal"}, {"recompute": "keep_products"}),
+        ({"recompute": "save_qkv_proj"}, {"recompute": "keep_attended"}),
+        ({"recompute": "minimal_offloaded"}, {"recompute": "keep_products", "activation_offload": 1.0}),
         (
             {"group": "tpu-recipes-v7x", "model": "llama3.1-70b", "recompute": "custom/full (see run_recipe.sh)"},
             {"recompute": "keep_attention"},

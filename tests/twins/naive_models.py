@@ -406,8 +406,13 @@ def runs_again(op: Named, recompute: str, early_stop: bool) -> bool:
         return recompute != "keep_attention"
     if recompute == "keep_products":
         return core
-    kept = {"selective": ("full", "attended", "projected"), "keep_attention": ("attended",)}
-    return kind not in kept.get(recompute, ("attended", "projected"))
+    kept = {
+        "selective": ("full", "attended", "projected"),
+        "keep_attention": ("attended",),
+        "keep_projections": ("attended", "projected"),
+        "keep_attended": ("attended",),
+    }
+    return kind not in kept[recompute]
 
 
 def summed(given: Named, prefix: str, dims: str, asynchronous: bool, early_stop: bool) -> list[list[float]]:
@@ -465,7 +470,7 @@ def place_sizes(**given: Any) -> Outputs:
             add["trained"] += op["count"] * op["weight"] * op["trained"]
             add["stored"] += kept
             add["stored_selective"] += 0.0 if RECOMPUTE_CLASSES[op["recompute"]] == "selective" else kept
-            for mode in ("keep_products", "keep_attention", "keep_projections"):
+            for mode in ("keep_products", "keep_attention", "keep_projections", "keep_attended"):
                 here = 0.0 if runs_again(op, mode, early_stop=False) else op["count"] * op["result"]
                 add[mode.replace("keep", "kept")] += here
     return {"place_sizes": [[found[where][name] for name in Sizes._fields] for where in PLACES]}

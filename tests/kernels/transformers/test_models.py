@@ -330,10 +330,10 @@ def test_recomputation_takes_time_and_gives_memory() -> None:
 
 def test_what_is_kept_need_not_run_again() -> None:
     """The more results of a layer are kept, the less time and the more memory; the head is never repeated."""
-    modes = ("full", "keep_projections", "keep_attention", "keep_products", "none")
+    modes = ("full", "keep_attended", "keep_projections", "keep_attention", "keep_products", "none")
     runs = {mode: trained(recompute=mode) for mode in modes}
     for mode in ("keep_projections", "keep_attention"):  # which of them repeats more depends on the length of the text
-        for less, more in pairwise(("full", mode, "keep_products", "none")):
+        for less, more in pairwise(("full", "keep_attended", mode, "keep_products", "none")):
             assert np.all(runs[less]["hardware_flops"] > runs[more]["hardware_flops"]), (less, more)
         assert np.all(runs[mode]["activations_B"] > runs["full"]["activations_B"])
         assert np.all(runs[mode]["activations_B"] < runs["keep_products"]["activations_B"])
