@@ -81,6 +81,9 @@ assert (*LAYOUTS["operators"].words, "beside", "beside_pass") == Traits._fields
 assert tuple(LAYOUTS["calculon"].words) == calculon.Traits._fields
 
 
+NOTHING = Expression("0")
+
+
 @dataclass(frozen=True)
 class Operator:
     """A row of the table: its words as codes, and its fields as expressions."""
@@ -101,6 +104,11 @@ class OperatorTable:
     operators: tuple[Operator, ...]
     family: str = "operators"
     partitions: Mapping[str, tuple[int, ...]] = field(default_factory=lambda: {USUAL_PARTITIONING: ()})
+
+    @property
+    def names_results(self) -> bool:
+        """Whether any operator says what it makes, so that chosen results can be kept."""
+        return any(operator.fields.get("result", NOTHING) != NOTHING for operator in self.operators)
 
 
 def read_table(entry: Entry) -> OperatorTable:

@@ -72,13 +72,15 @@ def _of_dimensions(draft: BoxDraft, owners: Mapping[str, WrittenAxis], stock: St
 
 
 def _of_recomputation(draft: BoxDraft, owners: Mapping[str, WrittenAxis], stock: Stock) -> Iterator[Problem]:
-    """Blocks of Calculon repeat nothing, the core of attention, or everything: which results they keep is not given."""
+    """Only a table that says what its operators make can keep some of it: not those of Calculon, or of LSTMs."""
     if draft.names("recompute") and draft.names("workload"):
         for workload, recompute in draft.combinations(("workload", "recompute")):
             table = stock.workload(str(workload))
-            if isinstance(table, OperatorTable) and table.family == "calculon" and recompute not in RECOMPUTE[:3]:
-                choices = ", ".join(RECOMPUTE[:3])
-                yield owners["recompute"].place.problem(f"{workload} has no recompute {recompute}, but {choices}")
+            if isinstance(table, OperatorTable) and not table.names_results and recompute not in RECOMPUTE[:3]:
+                advice = f"recompute may be {', '.join(RECOMPUTE[:3])}"
+                yield owners["recompute"].place.problem(
+                    f"operators of {workload} name no result that {recompute} could keep; {advice}"
+                )
                 return
 
 

@@ -171,10 +171,12 @@ def test_dimensions_hold_the_chips(tmp_path: Path, dimensions: dict[str, str]) -
     assert "the dimensions do not hold the chips" in found[0] or "must be 1" in found[0]
 
 
-@pytest.mark.parametrize(("workload", "mistaken"), [("calculon_gpt3_175b", True), ("gpt3_175b", False)])
-def test_blocks_of_calculon_keep_no_chosen_results(tmp_path: Path, workload: str, mistaken: bool) -> None:
+@pytest.mark.parametrize(
+    ("workload", "mistaken"), [("calculon_gpt3_175b", True), ("lstm_v100", True), ("gpt3_175b", False)]
+)
+def test_what_names_no_results_keeps_none(tmp_path: Path, workload: str, mistaken: bool) -> None:
     found = mistakes(tmp_path, written({**AXES, "workload": workload, "recompute": "keep_products"}))
-    assert [message for message in found if "has no recompute keep_products" in message] == found
+    assert [message for message in found if "name no result that keep_products could keep" in message] == found
     assert bool(found) is mistaken
 
 
