@@ -82,6 +82,12 @@ def score_count(queries: float, context: float, causal: float) -> float:
 
 
 @compiled
+def filled(extent: float, matrix_width: float) -> float:
+    """Extent of a product on a matrix unit, of which whole rows and columns are taken."""
+    return matrix_width * np.ceil(extent / matrix_width) if matrix_width > 0.0 else extent
+
+
+@compiled
 def scores_s(products_s: float, exponentials_s: float) -> float:
     """Seconds for a block of scores, of which products and exponentials would each take so long alone."""
     return max(products_s, exponentials_s) + (1.0 - OVERLAP) * min(products_s, exponentials_s)
@@ -131,7 +137,8 @@ def tiled_time(
         mean_blocks = min(blocks, (context - (queries - span) / 2.0) / keys + 0.5)
     padded = min(rows, least_rows * np.ceil(queries * group / least_rows))
     area = keys * padded * cores
-    block_s = scores_s(area * 2.0 * (head_size + value_size) / rates.attention_flops, area / rates.exponentials_per_s)
+    widths = filled(head_size, chip.matrix_width) + filled(value_size, chip.matrix_width)
+    block_s = scores_s(area * 2.0 * widths / rates.attention_flops, area / rates.exponentials_per_s)
 
     mean_s = FILL_S + mean_blocks * block_s
     longest_s = FILL_S + blocks * block_s
@@ -196,7 +203,7 @@ def tiled_backward_time(attention: Attention, rates: Rates, chip: Chip, tile: fl
     unequal = causal > 0.0 and key_blocks > 1.0
     if unequal:
         mean_steps = min(steps, scores / (context * rows) + 0.5 * (1.0 + keys / rows))
-    per_score = 2.0 * (3.0 * head_size + 2.0 * value_size)
+    per_score = 2.0 * (3.0 * filled(head_size, chip.matrix_width) + 2.0 * filled(value_size, chip.matrix_width))
     add_s = rows * head_size * SUM_B * cores / (SHARE * memory_Bps)
     area = rows * keys * cores
     step_s = scores_s(area * per_score / rates.attention_flops, area * 2.0 / rates.exponentials_per_s) + add_s

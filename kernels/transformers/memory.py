@@ -37,9 +37,11 @@ def state_memory(
     gradient_B: float,
     optimizer_state_B: float,
     calibration_extra_state_B: float,
+    calibration_gathered_layers: float,
 ) -> tuple[float, float, float]:
-    """ZeRO shards optimizer state (1), gradients (2) and weights (3) over the replicas; of sharded weights two gathered
-    layers live at a time, and the whole gradient of one. Frozen weights are weights alone."""
+    """ZeRO shards optimizer state (1), gradients (2) and weights (3) over the replicas; of sharded weights those in use
+    and those on their way live gathered (of `gathered_layers` layers), and the whole gradient of the first half of
+    them. Frozen weights are weights alone."""
     whole = parameters.dense + parameters.expert
     if task == INFERENCE:
         return whole * weight_B, 0.0, 0.0
@@ -52,8 +54,8 @@ def state_memory(
     gradients = (changing_part if zero_stage >= 2.0 else changing) * gradient_B * copies
     gradients += changing * calibration_extra_state_B
     if zero_stage >= 3.0 and shards > 1.0:
-        weights += 2.0 * layer_sizes[Z.weights] * weight_B
-        gradients += layer_sizes[Z.trained] * gradient_B
+        weights += calibration_gathered_layers * layer_sizes[Z.weights] * weight_B
+        gradients += 0.5 * calibration_gathered_layers * layer_sizes[Z.trained] * gradient_B
     return weights, gradients, changing_part * optimizer_state_B
 
 
@@ -76,9 +78,9 @@ def activation_memory(
     activation_offload: float,
     calibration_activation_share: float,
 ) -> tuple[float, float, float]:
-    """Under full recompute the layers of an interval live besides the checkpoints; two layers of
-    offloaded activations are on their way. The first stage holds the most
-    microbatches, the last one the logits."""
+    """What a layer lacks lives besides what is kept while it is repeated, under full recompute that of an interval; two
+    layers of offloaded activations are on their way. The first stage holds the most microbatches, the last one the
+    logits, which are gone when the first layer is repeated."""
     share = calibration_activation_share
     working = share * layer_sizes[Z.working]
     loss = share * (place_sizes[LAST, Z.stored] + place_sizes[LAST, Z.working])
@@ -87,14 +89,16 @@ def activation_memory(
     interval = min(checkpoint_interval, layers_per_stage)
     repeats = recompute.recompute == FULL and recompute.recompute_share > 0.0
     again = interval * (layer_sizes[Z.stored] - layer_stored_B) / recompute.recompute_share if repeats else 0.0
+    again = max(again, 0.0)  # what is kept may be more than what is stored of it
     again = max(again, 2.0 * layer_stored_B) if activation_offload > 0.0 else again
     kept = layer_stored_B * (1.0 - activation_offload)
     p = pipeline.pipeline_parallel
     of_first, of_last = in_flight(pipeline, 0.0), in_flight(pipeline, p - 1.0)
+    with_loss = max(loss - share * again, working)
     first = share * (of_first * (layers_per_stage * kept + place_sizes[FIRST, Z.stored]) + again)
     last = share * (of_last * last_stage_layers * kept + again)
-    if p == 1.0 or last + max(loss, working) > first + working:
-        return (first if p == 1.0 else last), max(loss, working), of_last * last_stage_layers
+    if p == 1.0 or last + with_loss > first + working:
+        return (first if p == 1.0 else last), with_loss, of_last * last_stage_layers
     return first, working, of_first * layers_per_stage
 
 

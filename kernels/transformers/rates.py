@@ -19,13 +19,15 @@ class Precisions(NamedTuple):
 
 class Chip(NamedTuple):
     """Cores, on-chip memory of each, and the cache that they share. `l2_multicast` is how often a byte that the cache
-    reads once is delivered; 0 in `l2_capacity_B` or `l2_bandwidth_Bps`: no such level."""
+    reads once is delivered; 0 in `l2_capacity_B` or `l2_bandwidth_Bps`: no such level. `matrix_width` are the rows of a
+    matrix unit that a product with fewer leaves idle; 0: it takes any."""
 
     cores: float
     core_sram_B: float
     l2_capacity_B: float
     l2_bandwidth_Bps: float
     l2_multicast: float
+    matrix_width: float
 
 
 class Rates(NamedTuple):

@@ -74,14 +74,16 @@ def gradient_reduction(
     gradient_gather_s: float,
     tied_reduce_s: float,
     stage: Annotated[Passes, "stage_{}"],
+    calibration_late_reduction: float,
 ) -> tuple[float, float]:
-    """Overlap hides the reduction behind the backward pass of the last microbatch, and the gathering of new weights
-    behind the forward pass of the next one."""
+    """Overlap hides the reduction behind the backward pass of the last microbatch, unless the software begins it after
+    that, and the gathering of new weights behind the forward pass of the next one."""
     total = gradient_reduce_s + gradient_gather_s + tied_reduce_s
     if gradient_all_reduce == IGNORED:
         return total, 0.0
     if gradient_all_reduce == OVERLAPPED:
-        late = max(gradient_reduce_s - stage.input_gradient_s - stage.weight_gradient_s, 0.0)
+        beside = 1.0 - calibration_late_reduction
+        late = max(gradient_reduce_s - beside * stage.input_gradient_s - beside * stage.weight_gradient_s, 0.0)
         return total, late + max(gradient_gather_s - stage.forward_s, 0.0) + tied_reduce_s
     return total, total
 

@@ -67,6 +67,12 @@ NO_RECOMPUTE: ColumnValues = {"recompute": "none"}
 SELECTIVE: ColumnValues = {"recompute": "selective"}
 FULL: ColumnValues = {"recompute": "full"}
 PER_OPERATOR: ColumnValues = {**FULL, "kept_results": "operators"}
+KEEP_PRODUCTS: ColumnValues = {**FULL, "kept_results": "products"}
+KEEP_ATTENTION: ColumnValues = {**FULL, "kept_results": "attention"}
+KEEP_PROJECTIONS: ColumnValues = {**FULL, "kept_results": "projections"}
+KEEP_ATTENDED: ColumnValues = {**FULL, "kept_results": "attended"}
+ON_THE_HOST: ColumnValues = {"activation_offload": 1.0}
+PROJECTIONS_AWAY: ColumnValues = KEEP_PROJECTIONS | ON_THE_HOST
 ANY_RECOMPUTE = (
     NO_RECOMPUTE,
     SELECTIVE,
@@ -77,8 +83,17 @@ RECOMPUTE: dict[str, Alternatives] = {
     "none": (NO_RECOMPUTE,),
     "full": (FULL,),
     "selective": (SELECTIVE,),
-    "minimal": (SELECTIVE,),
-    "custom/full (see run_recipe.sh)": (FULL,),
+    "minimal": (KEEP_PRODUCTS,),
+    "minimal_offloaded": (KEEP_PRODUCTS | ON_THE_HOST,),
+    "save_dot_except_mlp": (KEEP_PROJECTIONS,),
+    "save_dot_except_mlpwi": (KEEP_PROJECTIONS,),
+    "save_dot_with_context_except_mlp": (KEEP_ATTENTION,),
+    "save_qkv_proj": (KEEP_ATTENDED,),
+    "qkv_proj_offloaded": (KEEP_ATTENDED | ON_THE_HOST,),
+    "custom/full (see run_recipe.sh)": (KEEP_ATTENTION, FULL),
+    "custom: input, qkv, context": (KEEP_ATTENTION,),
+    "custom: input, qkv, out_proj on the host": (PROJECTIONS_AWAY,),
+    "some policy of MaxText": (KEEP_PRODUCTS, KEEP_ATTENTION, PROJECTIONS_AWAY, FULL),
     "selective(per-op)": (PER_OPERATOR,),
     **dict.fromkeys(("", "unknown", "see recipe"), ANY_RECOMPUTE),
 }
@@ -214,8 +229,10 @@ def training(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
     if columns["virtual_stages"] != 1.0:
         columns["schedule"] = "interleaved"
     if "across slices" in sharding:
-        columns["shard_group"] = positive(row, "accel_per_node") / tensor
+        columns["shard_group"] = near / tensor
     columns |= precision(row.get("precision", "")) | stated_columns(known, row)
+    if row.get("loss_chunks"):
+        columns["workload.loss_chunks"] = positive(row, "loss_chunks")
     columns = without_stack(columns)
     answer = "layer_time_s" if "ONE LAYER" in row.get("model", "") else "iteration_time_s"
     group = row.get("group", "") + (INFERRED if left_open else "")

@@ -41,8 +41,9 @@ def model(known: Mapping[str, Any], name: str) -> dict[str, ColumnValue]:
     return {}
 
 
-ELSEWHERE = ("", "see recipe")
-"""Words of cells that say nothing themselves."""
+def says_nothing(cell: str) -> bool:
+    """Whether a cell is blank, or says where to see it."""
+    return not cell or "see " in cell
 
 
 def stated_entries(known: Mapping[str, Any], row: MeasuredRow) -> list[Mapping[str, Any]]:
@@ -61,14 +62,15 @@ def starts(words: str | list[str]) -> str | tuple[str, ...]:
 
 
 def stated(known: Mapping[str, Any], row: MeasuredRow) -> MeasuredRow:
-    """A row with what its source states elsewhere in cells that the table leaves open. Raises Unmodelled for rows of
+    """A row with what its source states elsewhere in cells that the table leaves blank, or that
+    say where to see it. Raises Unmodelled for rows of
     which it states that something is not known."""
     found: dict[str, str] = {}
     for entry in stated_entries(known, row):
         if "refused" in entry:
             raise Unmodelled(entry["refused"], Refusal.INCOMPLETE)
         found = {name: str(value) for name, value in entry.get("cells", {}).items()} | found
-    return {**row, **{name: value for name, value in found.items() if row.get(name, "") in ELSEWHERE}}
+    return {**row, **{name: value for name, value in found.items() if says_nothing(row.get(name, ""))}}
 
 
 def stated_columns(known: Mapping[str, Any], row: MeasuredRow) -> dict[str, ColumnValue]:

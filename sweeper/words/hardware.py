@@ -27,6 +27,7 @@ CHIP = vocabulary(
     l2_capacity=free("B", "shared cache; 0: none"),
     l2_bandwidth=free("B/s", "bandwidth of the shared cache; 0: never binds"),
     l2_multicast=Attribute("", "cores that one fetch from the shared cache serves in products", 1.0, ARRAY),
+    matrix_width=free("", "rows and columns of a matrix unit that small heads leave idle; 0: none", limits=ARRAY),
 )
 """Numbers of a chip."""
 

@@ -44,6 +44,9 @@ CALIBRATION = vocabulary(
     expert_launches=free("", "kernels launched for each local expert and product; 0: one for all", limits=RATIO),
     kept_gathers=fraction("1 if gathered inputs are kept for the backward pass"),
     early_stop=fraction("1 if recomputation skips a layer's last product"),
+    gathered_layers=Attribute("", "layers of sharded weights that live gathered at a time", 2.0, RATIO),
+    late_reduction=fraction("1 if replicas reduce gradients after the last layer, beside nothing"),
+    window_rows=Attribute("", "queries of a tile of attention in a window", 128.0, ARRAY),
     loss_traffic=free("B", "traffic per logit of the loss, both passes", 24.0, limits=PER_NUMBER_B),
     memory_reserve=free("B", "memory that runtime and libraries keep"),
     **{

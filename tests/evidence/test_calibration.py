@@ -120,7 +120,7 @@ def test_small_times_are_found_from_anywhere() -> None:
 
 
 def test_tied_constants_are_one_number() -> None:
-    found = calibrations()["tpu_v5p_maxtext"]
+    found = calibrations()["deepep_low_latency"]
     assert found.tie
     assert found.constants["outer_link_efficiency"] == found.constants["link_efficiency"]
     constants = calibrate(found).summary["constants"]

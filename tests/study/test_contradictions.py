@@ -45,7 +45,7 @@ MEMORIES = [
     ("v100_sxm2_32gb", "hbm2e"),
 ]
 CALIBRATIONS = [
-    ("h100_sxm5_80gb", "hbm3_h100", "tpu_v5p_maxtext"),
+    ("h100_sxm5_80gb", "hbm3_h100", "tpu_maxtext"),
     ("h100_sxm5_80gb", "hbm3_h100", "a100_megatron_2022"),
     ("a100_sxm4_80gb", "hbm2e", "h100_llm_foundry"),
     ("a100_sxm4_80gb", "hbm2e", "h200_gemm_bf16"),
@@ -131,7 +131,7 @@ def test_a_part_of_another_chip_is_a_mistake_unless_it_is_meant(tmp_path: Path, 
         {"calibration": "a100_megatron_2022"},
         {"chip": "a100_half_die", "calibration": "a100_gemm_bf16"},
         {"chip": "h100_sxm5_80gb", "memory": "hbm3_h100", "calibration": "h100_nanotron", "compute_format": "fp8"},
-        {"chip": "tpu_v5p_chip", "memory": "hbm2e_tpu_v5p", "calibration": "tpu_v5p_maxtext"},
+        {"chip": "tpu_v5p_chip", "memory": "hbm2e_tpu_v5p", "calibration": "tpu_maxtext"},
         {"package": "a100"},
     ],
     ids=lambda planted: "-".join(planted.values()),

@@ -3,6 +3,7 @@
 Scores are counted pair by pair, extents found by trying them, makespans by handing out rounds, parts by listing them.
 """
 
+import itertools
 import math
 from collections.abc import Callable
 
@@ -29,6 +30,12 @@ def pairs(queries: int, context: int, causal: bool) -> int:
     return sum(context - (queries - 1 - i) if causal else context for i in range(queries))
 
 
+def whole(extent: int, matrix_width: int) -> int:
+    """Rows of as many matrix units as an extent needs some part of."""
+    units = next(n for n in itertools.count(1) if n * matrix_width >= extent) if matrix_width else 0
+    return units * matrix_width or extent
+
+
 def block_seconds(products_s: float, exponentials_s: float) -> float:
     """Both one after the other, less what is hidden."""
     return products_s + exponentials_s - HIDDEN * min(products_s, exponentials_s)
@@ -47,19 +54,20 @@ def schedule(tiles: int, mean_s: float, longest_s: float, cores: int, unequal: b
 def attention_time(
     batch: int, heads: int, kv_heads: int, queries: int, context: int, head_size: int, value_size: int, causal: float,
     element_B: float, kv_B: float, peak_flops: float, exponentials_per_s: float, memory_Bps: float, cores: int,
-    core_sram_B: float, least_rows: int = LEAST_ROWS,
+    core_sram_B: float, least_rows: int = LEAST_ROWS, matrix_width: int = 0,
 ) -> Result:  # fmt: skip
     masked = causal > 0
-    shape = (batch, heads, kv_heads, queries, context, head_size, value_size, masked, element_B, kv_B)
+    taken = whole(head_size, matrix_width) + whole(value_size, matrix_width)
+    shape = (taken, batch, heads, kv_heads, queries, context, head_size, value_size, masked, element_B, kv_B)
     chip = (peak_flops, exponentials_per_s, memory_Bps, cores, core_sram_B)
     found = fastest(lambda tile: forward_in_tiles(tile, least_rows, *shape, *chip), core_sram_B)
     return (*found, 2.0 * batch * heads * pairs(queries, context, masked) * (head_size + value_size))
 
 
 def forward_in_tiles(
-    tile: int, least_rows: int, batch: int, heads: int, kv_heads: int, queries: int, context: int, head_size: int,
-    value_size: int, masked: bool, element_B: float, kv_B: float, peak_flops: float, exponentials_per_s: float,
-    memory_Bps: float, cores: int, core_sram_B: float,
+    tile: int, least_rows: int, taken: int, batch: int, heads: int, kv_heads: int, queries: int, context: int,
+    head_size: int, value_size: int, masked: bool, element_B: float, kv_B: float, peak_flops: float,
+    exponentials_per_s: float, memory_Bps: float, cores: int, core_sram_B: float,
 ) -> tuple[float, float, float]:  # fmt: skip
     width = head_size + value_size
     group = heads // kv_heads
@@ -71,7 +79,7 @@ def forward_in_tiles(
     blocks = -(-context // keys)
     height = min(rows, next(n for n in range(least_rows, stacked + least_rows + 1, least_rows) if n >= stacked))
     scores = height * keys
-    block_s = block_seconds(2 * scores * width / (peak_flops / cores), scores / (exponentials_per_s / cores))
+    block_s = block_seconds(2 * scores * taken / (peak_flops / cores), scores / (exponentials_per_s / cores))
     mean_blocks = float(blocks)
     unequal = masked and row_tiles > 1
     if unequal:
@@ -96,13 +104,14 @@ def forward_in_tiles(
 def attention_backward_time(
     batch: int, heads: int, kv_heads: int, queries: int, context: int, head_size: int, value_size: int, causal: float,
     element_B: float, kv_B: float, peak_flops: float, exponentials_per_s: float, memory_Bps: float, cores: int,
-    core_sram_B: float,
+    core_sram_B: float, matrix_width: int = 0,
 ) -> Result:  # fmt: skip
     masked = causal > 0
     scores, products = pairs(queries, context, masked), (head_size, value_size, value_size, head_size, head_size)
+    taken = tuple(whole(extent, matrix_width) for extent in products)
     shape = (batch, heads, kv_heads, queries, context, head_size, value_size, masked, element_B, kv_B)
     chip = (peak_flops, exponentials_per_s, memory_Bps, cores, core_sram_B)
-    found = fastest(lambda tile: backward_in_tiles(tile, scores, products, *shape, *chip), core_sram_B)
+    found = fastest(lambda tile: backward_in_tiles(tile, scores, taken, *shape, *chip), core_sram_B)
     return (*found, 2.0 * batch * heads * scores * sum(products))
 
 

@@ -834,6 +834,7 @@ def gradient_reduction(**given: Any) -> Outputs:
         visible = 0.0
     elif switch == "overlapped":  # gradients behind the last backward pass, new weights behind the next forward pass
         backward = given["stage_input_gradient_s"] + given["stage_weight_gradient_s"]
+        backward *= not given["calibration_late_reduction"]
         visible = max(reduce - backward, 0.0) + max(gather - given["stage_forward_s"], 0.0) + tied
     return {"gradient_all_reduce_s": total, "gradient_time_s": visible}
 
@@ -1047,12 +1048,13 @@ def state_memory(**given: float) -> Outputs:
         return {"weights_B": whole * given["weight_B"], "gradients_B": 0.0, "optimizer_B": 0.0}
     stage = given["zero_stage"]
     copies = 2 if chosen(given, "schedule") == "dual_pipe" else 1
-    layer = {"weights": 0.0, "trained": 0.0}  # gathered of sharded weights: two layers of them, the gradient of one
+    layer, gathered = {"weights": 0.0, "trained": 0.0}, given["calibration_gathered_layers"]
     if stage >= 3 and spread["dense"] > 1:
         [layer] = rows_of([given["layer_sizes"]], Sizes._fields)
     return {
-        "weights_B": given["weight_B"] * (copies * (part if stage >= 3 else whole) + 2 * layer["weights"]),
-        "gradients_B": given["gradient_B"] * (copies * (learning_part if stage >= 2 else learning) + layer["trained"])
+        "weights_B": given["weight_B"] * (copies * (part if stage >= 3 else whole) + gathered * layer["weights"]),
+        "gradients_B": given["gradient_B"]
+        * (copies * (learning_part if stage >= 2 else learning) + gathered / 2 * layer["trained"])
         + given["calibration_extra_state_B"] * learning,
         "optimizer_B": given["optimizer_state_B"] * (learning_part if stage >= 1 else learning),
     }
@@ -1072,7 +1074,7 @@ def activation_memory(**given: Any) -> Outputs:
     if chosen(given, "recompute") == "full" and given["recompute_share"]:
         # the layers of an interval, of which the checkpoint is there already; the mean layer keeps what only some lack
         lacking = (layer["stored"] - given["layer_stored_B"]) / given["recompute_share"]
-        alive = lacking * min(given["checkpoint_interval"], given["layers_per_stage"])
+        alive = max(lacking * min(given["checkpoint_interval"], given["layers_per_stage"]), 0.0)
     if given["activation_offload"]:
         alive = max(alive, 2 * given["layer_stored_B"])
     p, m = int(given["pipeline_parallel"]), int(given["microbatches"])
@@ -1085,7 +1087,7 @@ def activation_memory(**given: Any) -> Outputs:
     in_flight = {"first": flying(0) * given["layers_per_stage"], "last": flying(p - 1) * given["last_stage_layers"]}
     first = in_flight["first"] * here + flying(0) * ends["first"]["stored"] + alive
     last = in_flight["last"] * here + alive
-    with_loss = max(loss, layer["working"])
+    with_loss = max(loss - alive, layer["working"])  # the logits are gone when a layer is repeated
     stages = [(first, layer["working"], in_flight["first"]), (last, with_loss, in_flight["last"])]
     if p == 1:
         stages = [(first, with_loss, in_flight["first"])]
@@ -1498,6 +1500,9 @@ SPECIAL.update(
         "chip_core_sram_B": st.sampled_from([64e3, 164e3, 228e3, 16e6]),
         "chip_l2_capacity_B": st.sampled_from([0.0, 4e6, 40e6]),
         "chip_l2_multicast": st.sampled_from([1.0, 2.0]),
+        "chip_matrix_width": st.sampled_from([0.0, 0.0, 128.0, 256.0]),
+        "calibration_late_reduction": st.sampled_from([0.0, 1.0]),
+        "calibration_gathered_layers": st.sampled_from([0.5, 2.0]),
         "chip_scale_block": st.sampled_from([0.0, 16.0, 32.0]),
         "chip_l2_bandwidth_Bps": st.sampled_from([0.0, 1e12, 5.4e12]),
         "linear_flops": st.floats(1e12, 1e16),

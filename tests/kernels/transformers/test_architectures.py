@@ -89,6 +89,26 @@ def test_adapters_of_a_higher_rank_take_longer() -> None:
     assert np.all(np.diff(found["memory_need_B"]) > 0.0)
 
 
+# products at both ends
+
+
+def test_chunks_of_logits_take_less_memory_and_the_head_once_more() -> None:
+    point = mapped("llama3_8b", 1, 1, 8, zero_stage=3.0)
+    whole, chunks = (one(point | {"workload.loss_chunks": count}, (*TRAINING, *SIZES)) for count in (1.0, 16.0))
+    again = 2 * 8 * 8192 * 4096 * 128256.0
+    assert chunks["hardware_flops"] - whole["hardware_flops"] == pytest.approx(8 * again, rel=1e-6)
+    assert chunks["work_flops"] == whole["work_flops"]
+    assert chunks["memory_need_B"] < whole["memory_need_B"]
+
+
+def test_looking_tokens_up_by_a_product_takes_two_passes_of_it() -> None:
+    point = mapped("llama3_8b", 4)
+    gathered, multiplied = (one(point | {"workload.one_hot_lookup": choice}) for choice in (0.0, 1.0))
+    product = 2 * 8 * 8192 * 4096 * 128256.0
+    assert multiplied["hardware_flops"] - gathered["hardware_flops"] == pytest.approx(2 * product, rel=1e-6)
+    assert multiplied["iteration_time_s"] > gathered["iteration_time_s"]
+
+
 # sliding windows
 
 WINDOWED: dict[str, Any] = {"workload.windowed_layers": 32.0}

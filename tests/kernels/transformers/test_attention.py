@@ -49,6 +49,7 @@ def cases(draw: st.DrawFn) -> dict[str, Any]:
         "memory_Bps": draw(st.floats(1e11, 2e13)),
         "cores": draw(st.integers(1, 1000)),
         "core_sram_B": float(draw(st.integers(1_000, 4_000_000))),
+        "matrix_width": draw(st.sampled_from([0, 0, 128, 256])),
     }
 
 
@@ -59,7 +60,7 @@ def run(name: str, case: dict[str, Any], least_rows: float = LEAST_ROWS) -> tupl
     number = {key: float(value) for key, value in case.items()}
     shape = attention.Attention(*(number[field] for field in attention.Attention._fields))
     rates = Rates(1.0, number["peak_flops"], 1.0, 1.0, number["exponentials_per_s"], number["memory_Bps"], 1.0)
-    chip = Chip(number["cores"], number["core_sram_B"], 0.0, 0.0, 1.0)
+    chip = Chip(number["cores"], number["core_sram_B"], 0.0, 0.0, 1.0, number.get("matrix_width", 0.0))
     result: tuple[float, float, float, float]
     if name == "attention_time":
         result = attention.attention_time(shape, rates, chip, least_rows)
@@ -145,6 +146,15 @@ def test_causal_mask_halves_long_sequences(name: str) -> None:
         assert masked[0] / full[0] == pytest.approx(0.5, rel=tolerance)
     one = SHAPE | H100 | {"queries": 1.0, "context": 4096.0}
     assert run("attention_time", one)[3] == run("attention_time", one | {"causal": 0.0})[3], "one query sees all"
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_small_heads_leave_half_of_a_wide_matrix_unit_idle(name: str) -> None:
+    case = SHAPE | H100 | {"queries": 131072.0, "context": 131072.0, "exponentials_per_s": math.inf}
+    fitting, wide = (run(name, case | {"matrix_width": width})[0] for width in (128.0, 256.0))
+    products_s = wide - fitting  # what sums of query gradients take is the same
+    assert products_s == pytest.approx(run(name, case)[3] / H100["peak_flops"], rel=0.02)
+    assert fitting == run(name, case)[0]
 
 
 def test_backward_has_five_products_instead_of_two() -> None:

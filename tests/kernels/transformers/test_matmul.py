@@ -37,7 +37,7 @@ class Gemm:
 
     def parts(self) -> tuple[float, float, float, float]:
         numbers = astuple(self)
-        product, chip = Product(*numbers[:7]), Chip(*numbers[9:], l2_multicast=1.0)
+        product, chip = Product(*numbers[:7]), Chip(*numbers[9:], l2_multicast=1.0, matrix_width=0.0)
         return gemm_time(product, self.peak_flops, self.memory_Bps, chip)
 
     def seconds(self) -> float:

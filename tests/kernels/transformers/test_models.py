@@ -328,6 +328,22 @@ def test_recomputation_takes_time_and_gives_memory() -> None:
         assert np.all((ratio > 1.2) & (ratio <= 4 / 3))
 
 
+def test_what_is_kept_need_not_run_again() -> None:
+    """The more results of a layer are kept, the less time and the more memory; the head is never repeated."""
+    chosen = ("attended", "projections", "attention", "products")
+    runs = {kept: trained(recompute="full", kept_results=kept) for kept in ("none", *chosen)}
+    runs["everything"] = trained(recompute="none")
+    for kept in ("projections", "attention"):  # which of them repeats more depends on the length of the text
+        for less, more in pairwise(("none", "attended", kept, "products", "everything")):
+            assert np.all(runs[less]["hardware_flops"] > runs[more]["hardware_flops"]), (less, more)
+        assert np.all(runs[kept]["activations_B"] > runs["none"]["activations_B"])
+        assert np.all(runs[kept]["activations_B"] < runs["products"]["activations_B"])
+    products = {"recompute": "full", "kept_results": "products"}
+    layers = evaluate([case | products for case in CASES], ("layer_stored_B",))
+    everything = evaluate([case | {"recompute": "none"} for case in CASES], ("layer_stored_B",))
+    assert np.all(layers["layer_stored_B"] < everything["layer_stored_B"])
+
+
 @pytest.mark.parametrize("share", [0.0, 0.25, 0.5])
 def test_a_share_of_the_layers_is_recomputed(share: float) -> None:
     """Time, work and stored activations lie between none (0) and full recompute (1), by the share."""
@@ -348,7 +364,7 @@ def test_kept_results_are_not_computed_again() -> None:
     queries, values, what attention and the first matrix up give, and the layer's last product."""
     p = numbers("llama3_8b")
     h, kv, wide, tokens = p["hidden"], p["kv_heads"] * p["head_size"], p["feed_forward"], p["sequence"]
-    kept = {"recompute": "full", "calibration.operators_kept": 1.0, "calibration.early_stop": 1.0}
+    kept = {"recompute": "full", "kept_results": "operators", "calibration.early_stop": 1.0}
     cases = [{}, kept, kept | {"compute_format": "fp8"}]
     columns = ("hardware_flops", "layer_stored_B")
     found = evaluate([mapped("llama3_8b", batch_size=1.0, **case) for case in cases], columns)
@@ -415,7 +431,7 @@ def test_slower_hardware_is_never_faster(column: str) -> None:
         ("half_message", 1e7, 0.0), ("collective_host", 1e-5, 0.0), ("transfer_host", 1e-4, 0.0),
         ("iteration_host", 1e-2, 0.0),
         ("accumulation", 12.0, 0.0), ("optimizer_traffic", 76.0, 38.0), ("fused_elementwise", 0.0, 1.0),
-        ("async_tensor", 0.0, 1.0), ("loss_traffic", 24.0, 12.0),
+        ("async_tensor", 0.0, 1.0), ("loss_traffic", 24.0, 12.0), ("late_reduction", 1.0, 0.0),
     ],
 )  # fmt: skip
 def test_worse_calibration_is_never_faster(name: str, slow: float, fast: float) -> None:
