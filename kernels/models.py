@@ -7,6 +7,7 @@ does.
 from kernels import calculon, chips, graphs, packages, transformers
 from kernels.equation import Equation, declared
 from kernels.shared import (
+    band,
     chip,
     dimensions,
     energy,
@@ -27,7 +28,7 @@ SHARED = (*declared(chip, network, price, feasibility, packages, metrics, owners
 
 MODELS: dict[str, tuple[Equation, ...]] = {
     "graph": (*SHARED, *declared(dimensions, graphs, energy)),
-    "operators": (*SHARED, *declared(transformers, tokens, energy)),
+    "operators": (*SHARED, *declared(transformers, tokens, band, energy)),
     "calculon": (*SHARED, *declared(calculon, rated_power)),
 }
 """The whole model, by family of workloads."""

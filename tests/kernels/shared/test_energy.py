@@ -235,7 +235,7 @@ def test_longer_messages_and_more_bytes_take_more(table: dict[str, np.ndarray], 
         work = np.empty((len(dims), 2 * KINDS))
         operator_energy.operator_work.function(
             table["operator_traits"], dims, Sending(network, np.full((len(G), 2), 1e-11)), rates,
-            Chip(132.0, 228e3, 5e7, 1e13, 1.0), Formats(2.0, 2.0, 4.0, 2.0, 2.0, 2.0, 2.0), Precisions(2.0, 2.0),
+            Chip(132.0, 228e3, 5e7, 1e13, 1.0, 0.0), Formats(2.0, 2.0, 4.0, 2.0, 2.0, 2.0, 2.0), Precisions(2.0, 2.0),
             64.0, 0.0, work,
         )  # fmt: skip
         found.append(work)
