@@ -129,6 +129,8 @@ COLLECTIVES = {
 }  # fmt: skip
 """Collectives by their names; a reduction to one rank is a broadcast backwards."""
 
+ALL_GATHER = COLLECTIVES["all_gather"]
+
 
 def operation_of(name: str) -> float:
     """A collective, by the first word of its name."""
@@ -153,9 +155,11 @@ def collective(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
     """Collectives inside a node: microseconds."""
     text = {**row, "library": "NCCL"}
     columns = platform(known, row.get("system", "")) | stack(known, "collective", text, ("system", "library"))
-    ranks, size = positive(row, "num_gpus"), positive(row, "size_bytes")
-    network_columns(columns, ranks, platform_entry(known, row.get("system", "")).get("island", 8.0))
-    columns |= collective_columns(operation_of(row.get("op_name", "")), size, ranks)
+    ranks, size, operation = positive(row, "num_gpus"), positive(row, "size_bytes"), operation_of(row.get("op_name", ""))
+    entry = platform_entry(known, row.get("system", ""))
+    network_columns(columns, ranks, entry.get("island", 8.0))
+    whole = size * ranks if operation == ALL_GATHER and entry.get("gathers") == "piece" else size
+    columns |= collective_columns(operation, whole, ranks)
     return MeasuredPoint(f"collective {by_size(size)} {row.get('system')}", columns, "layer_forward_s",
                 positive(row, "latency_us") * 1e-6)  # fmt: skip
 
@@ -163,7 +167,7 @@ def collective(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
 def message_of(row: MeasuredRow, operation: float, ranks: float) -> float:
     """Bytes as our collectives count them: the whole buffer of a gather or scatter, else what a rank holds or sends."""
     size, definition = positive(row, "message_bytes"), row.get("message_bytes_definition", "").lower()
-    gathers = operation in (1.0, 2.0)
+    gathers = operation in (COLLECTIVES["reduce_scatter"], ALL_GATHER)
     if "(n-1)/n of output" in definition:
         return size * ranks / (ranks - 1.0)
     if "gathered" in definition or "total" in definition or not definition:

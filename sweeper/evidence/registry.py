@@ -30,6 +30,8 @@ def platform_entry(known: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     for entry in known["platforms"]:
         if any(name.lower().startswith(alias.lower()) for alias in entry["names"]):
             return dict(entry)
+    if name.lower().startswith("unknown"):
+        raise Unmodelled("accelerator is not given", Refusal.INCOMPLETE)
     raise Unmodelled(f"unknown accelerator {name!r}", Refusal.ACCELERATOR)
 
 

@@ -73,12 +73,22 @@ def test_what_a_row_says_reaches_its_column(change: dict[str, str], expected: di
         assert found == (value if isinstance(value, str) else pytest.approx(value, rel=1e-12)), name
 
 
+@pytest.mark.parametrize(("system", "whole"), [("b60", 4.0), ("h100_sxm", 1.0)])
+@pytest.mark.parametrize("operation", ["all_gather", "reduce_scatter", "all_reduce"])
+def test_one_library_states_a_gather_by_what_a_rank_gives(system: str, whole: float, operation: str) -> None:
+    row = {"system": system, "op_name": operation, "num_gpus": "4", "size_bytes": "3000", "latency_us": "5"}
+    point = measured_point(row, "collective", registry())
+    assert isinstance(point, MeasuredPoint), point
+    assert point.columns["workload.message"] == (3000.0 * whole if operation == "all_gather" else 3000.0)
+
+
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
         ({"time_s": ""}, "message or time is not given"),
         ({"message_bytes": ""}, "message or time is not given"),
-        ({"accelerator": "unknown (likely A100)"}, "unknown accelerator"),
+        ({"accelerator": "unknown (likely A100)"}, "accelerator is not given"),
+        ({"accelerator": "abacus"}, "unknown accelerator"),
         ({"collective": "p2p: host->device"}, "collective 'p2p'"),
         ({"inter_bw_Bps_per_accel": "", "inter_node_net": "fast"}, "the network between hosts is not given"),
         ({"n_ranks": "9"}, "ranks do not fill hosts"),
