@@ -47,8 +47,7 @@ operator gives its flops and bytes, and `matrix_flops` if it is a fused chain wi
 its `message` and `backward_message` in bytes, and, if it brings each token to the chips of its `copies` experts once,
 at most to how many nodes (`most_nodes`, 0: all). `stored` are the bytes kept for the backward pass, `made` those that
 `made_by` makes anew, `kept` those kept also under full recompute, which repeats a share `again`; `working` are alive
-only while it runs. Of weights a share `trained` has gradients.
-"""
+only while it runs. Of weights a share `trained` has gradients."""
 
 ONES = ("count", "batch", "m", "n", "k", "heads", "kv_heads", "head_size", "value_size", "launches", "trained", "again")
 DEFAULTS = dict.fromkeys(Dims._fields, "0") | dict.fromkeys(ONES, "1") | {"backward_launches": "2"}

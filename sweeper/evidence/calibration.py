@@ -5,7 +5,7 @@ This is data: `calibrations` of specs/measurements/measurements.yaml.
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -15,10 +15,10 @@ from pydantic import BaseModel, model_validator
 
 from sweeper.errors import UsageFault, unknown
 from sweeper.evidence.measured import measured_point
-from sweeper.evidence.measured_rows import MeasuredPoint, MeasuredRow, read_rows
+from sweeper.evidence.measured_rows import RUNS, TASKS, MeasuredPoint, MeasuredRow, is_rate, read_rows
 from sweeper.evidence.predictions import settle
 from sweeper.evidence.registry import our_library, registry
-from sweeper.evidence.statistics import error_statistics
+from sweeper.evidence.statistics import Band, band_of, error_statistics
 from sweeper.library.entries import DEFAULT_SOURCE
 from sweeper.library.library import builtin_specs
 from sweeper.reading.expressions import Expression, ExpressionError
@@ -126,6 +126,20 @@ class Fit:
     """Predicted by constants fitted to the other sources; None if there is but one source."""
 
     @property
+    def bands(self) -> dict[str, Band]:
+        """Measured over predicted times of runs of whole models that were left out, by task: of other sources, each of
+        which weighs the same, where there are any."""
+        if not {self.calibration.layout_of(file) for file in self.calibration.files} <= RUNS:
+            return {}
+        errors = self.left_out if self.source_left_out is None else self.source_left_out
+        ratios: dict[str, dict[str, list[float]]] = {}
+        for point, source, error in zip(self.sample.points, self.sample.sources, errors, strict=True):
+            slower = 1.0 + error if is_rate(point.answer) else 1.0 / (1.0 + error)
+            task = next(task for task, answers in TASKS.items() if point.answer in answers)
+            ratios.setdefault(task, {}).setdefault(source, []).append(float(slower))
+        return {task: band_of(list(sources.values())) for task, sources in ratios.items()}
+
+    @property
     def summary(self) -> dict[str, Any]:
         """The fit as plain data."""
         constants = {
@@ -142,6 +156,7 @@ class Fit:
             "rows": len(self.sample.points),
             "sources": sources,
             "constants": constants,
+            "bands": {task: asdict(band) for task, band in self.bands.items()},
             "hand_set": constants_of(self.calibration.name)["hand_set"],
             "in_sample": error_statistics(self.in_sample),
             "left_out": error_statistics(self.left_out),
@@ -240,7 +255,7 @@ def holds(text: str, row: MeasuredRow) -> bool:
 
 
 def write_constants(fits: Iterable[Fit], folder: Path | None = None) -> list[Path]:
-    """Put fitted constants into the library files that define their calibrations; all else in them stays as it is.
+    """Put fitted constants and bands into the library files that define their calibrations; all else stays as it is.
 
     Gives the files. Raises UsageFault for an entry or a constant that is not written out there.
     """
@@ -248,6 +263,7 @@ def write_constants(fits: Iterable[Fit], folder: Path | None = None) -> list[Pat
     texts = {path: path.read_text(encoding="utf-8") for path in files}
     for fit in fits:
         values = {name: float(fit.values[at]) for name, at in fit.calibration.constants.items()}
+        values |= band_constants({task: asdict(band) for task, band in fit.bands.items()})
         for entry in (fit.calibration.name, *fit.calibration.also):
             path = next((path for path, text in texts.items() if re.search(rf"^{re.escape(entry)}:", text, re.M)), None)
             if path is None:
@@ -257,6 +273,11 @@ def write_constants(fits: Iterable[Fit], folder: Path | None = None) -> list[Pat
     for path in changed:
         path.write_text(texts[path], encoding="utf-8")
     return changed
+
+
+def band_constants(bands: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+    """Bands by task as the constants that say them."""
+    return {f"{task}_{end}": band[end] for task, band in bands.items() for end in ("low", "high")}
 
 
 def with_values(text: str, entry: str, values: Mapping[str, float]) -> str:

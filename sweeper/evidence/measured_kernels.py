@@ -155,7 +155,11 @@ def collective(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
     """Collectives inside a node: microseconds."""
     text = {**row, "library": "NCCL"}
     columns = platform(known, row.get("system", "")) | stack(known, "collective", text, ("system", "library"))
-    ranks, size, operation = positive(row, "num_gpus"), positive(row, "size_bytes"), operation_of(row.get("op_name", ""))
+    ranks, size, operation = (
+        positive(row, "num_gpus"),
+        positive(row, "size_bytes"),
+        operation_of(row.get("op_name", "")),
+    )
     entry = platform_entry(known, row.get("system", ""))
     network_columns(columns, ranks, entry.get("island", 8.0))
     whole = size * ranks if operation == ALL_GATHER and entry.get("gathers") == "piece" else size

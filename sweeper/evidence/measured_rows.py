@@ -33,6 +33,15 @@ def source_of(group: str) -> str:
     return group.removesuffix(INFERRED)
 
 
+RUNS = frozenset({"optimus", "nanotron", "training", "inference"})
+"""Layouts of measured runs of whole language models."""
+TASKS = {
+    "training": ("iteration_time_s", "layer_time_s", "tokens_per_s_per_chip"),
+    "inference": ("request_time_s", "time_to_first_token_s", "time_per_output_token_s"),
+}
+"""Columns that runs of models were measured by."""
+
+
 def is_rate(column: str) -> bool:
     """Whether more is better of a column that answers rows."""
     return column.startswith("tokens_per_s")

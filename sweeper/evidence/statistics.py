@@ -150,3 +150,29 @@ def balanced_accuracy(judged: Sequence[Scored]) -> float:
     """Mean of the shares of runs that fit and of runs that do not, which the memory model tells rightly."""
     told = {truth: [s.fits is truth for s in judged if s.feasible is truth] for truth in (True, False)}
     return float(np.mean([np.mean(rightly) for rightly in told.values()]))
+
+
+BAND = (0.05, 0.95)
+"""Quantiles between which a band lies."""
+
+
+@dataclass(frozen=True)
+class Band:
+    """Quantiles of measured over predicted time, of how many runs, and of how many parts (stacks, models) these are."""
+
+    low: float
+    high: float
+    runs: int
+    parts: int
+
+
+def band_of(ratios: Sequence[Sequence[float]]) -> Band:
+    """The band of ratios [part][run], each part with the same weight. What is predicted lies inside.
+
+    >>> band_of([[1.0], [1.0, 1.0, 2.0]])
+    Band(low=1.0, high=2.0, runs=4, parts=2)
+    """
+    values = np.concatenate([np.asarray(runs) for runs in ratios])
+    weights = np.concatenate([np.full(len(runs), 1.0 / len(runs)) for runs in ratios])
+    low, high = np.quantile(values, BAND, weights=weights, method="inverted_cdf")
+    return Band(min(float(low), 1.0), max(float(high), 1.0), len(values), len(ratios))

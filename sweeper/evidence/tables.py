@@ -12,7 +12,7 @@ MEASURES = {"median_ape": "MEDIAN", "mean_ape": "MEAN", "p90_ape": "P90", "max_a
 
 
 LEFT_OUT = {"name": "DEFAULT", "task": "TASK", "low": "P5", "high": "P95", "runs": "RUNS",
-            "stacks": "STACKS LEFT OUT IN TURN", "constants": "CONSTANTS"}  # fmt: skip
+            "parts": "STACKS LEFT OUT IN TURN", "constants": "CONSTANTS"}  # fmt: skip
 """Headings of the bands of measured over predicted time without a calibration."""
 
 
@@ -176,9 +176,13 @@ def fitted(fits: Mapping[str, Mapping[str, Any]]) -> str:
             if fit[kind] is not None
         ]
         title = f"{name}: {fit['rows']} rows"
+        bands = [
+            f"{task}: runs left out took {band['low']:.3f} to {band['high']:.3f} of the predicted time"
+            for task, band in fit["bands"].items()
+        ]
         hand = f"set by hand: {len(fit['hand_set'])}: {by_hand(fit['hand_set']) or '-'}"
         tables = listing(constants, heads), listing(errors, {"error": "ERROR (%)", **MEASURES})
-        blocks.append("\n".join([title, *tables, hand]))
+        blocks.append("\n".join([title, *tables, *bands, hand]))
     return "\n\n".join(blocks)
 
 

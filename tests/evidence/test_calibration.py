@@ -1,6 +1,7 @@
 """Fits recover the constants that made the rows, and how well they predict unseen rows is said honestly."""
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,7 +26,7 @@ from sweeper.evidence.calibration import (
 )
 from sweeper.evidence.fitting import FEW, FOLDS, Errors, calibrate
 from sweeper.evidence.measured import measured_point
-from sweeper.evidence.measured_rows import MeasuredPoint, read_rows
+from sweeper.evidence.measured_rows import RUNS, MeasuredPoint, read_rows
 from sweeper.evidence.predictions import Predictor, evaluate
 from sweeper.evidence.registry import registry
 from sweeper.evidence.scoreboard import score
@@ -254,8 +255,32 @@ def test_write_changes_the_numbers_and_nothing_else(calibration: Calibration, ex
     assert write_constants([exact], tmp_path) == []
     before, after = ours.read_text().splitlines(), copy.read_text().splitlines()
     changed = [new for old, new in zip(before, after, strict=True) if old != new]
-    assert len(changed) == len(TRUTH) * (1 + len(calibration.also))
-    assert all("0.62," in line or "0.55," in line or "0.4," in line for line in changed)
+    assert len(changed) == (len(TRUTH) + len(("low", "high"))) * (1 + len(calibration.also))
+    assert all(re.search("value: (0.62|0.55|0.4|1),", line) for line in changed)
+
+
+@pytest.mark.parametrize("answer", ["iteration_time_s", "tokens_per_s_per_chip"])
+def test_a_band_is_what_runs_of_other_sources_took(exact: Fit, answer: str) -> None:
+    """Every source weighs the same, and what is predicted lies inside, though all runs took longer."""
+    points = tuple(replace(exact.sample.points[0], answer=answer) for _ in range(6))
+    slower = np.array([1.1, 1.1, 1.1, 1.1, 1.1, 1.5])
+    errors = (slower if answer.startswith("tokens") else 1.0 / slower) - 1.0
+    fit = replace(exact, sample=Sample(points, (*"aaaaa", "b")), source_left_out=errors, left_out=np.zeros(6))
+    (found,) = fit.bands.values()
+    assert (found.low, found.runs, found.parts) == (1.0, 6, 2)
+    assert found.high == pytest.approx(1.5)
+    (alone,) = replace(fit, source_left_out=None).bands.values()
+    assert (alone.low, alone.high) == (1.0, 1.0)
+
+
+def test_every_stack_that_is_fitted_to_runs_has_a_band_around_what_is_predicted() -> None:
+    library = Library.load([builtin_specs()])
+    for name, found in calibrations().items():
+        values, tasks = library.find("calibration", name).values, ("training", "inference")
+        bands = [task for task in tasks if values[f"{task}_low"].grade == "measured"]
+        assert bool(bands) is all(found.layout_of(file) in RUNS for file in found.files), name
+        for task in bands:
+            assert values[f"{task}_low"].number <= 1.0 <= values[f"{task}_high"].number, name
 
 
 def test_command() -> None:
@@ -263,7 +288,8 @@ def test_command() -> None:
     assert found.exit_code == 0, found.output
     fit = json.loads(found.stdout)["a100_nsight"]
     assert fit.keys() == {"rows", "sources", "constants", "in_sample", "left_out", "left_out_by", "source_left_out",
-                          "hand_set"}  # fmt: skip
+                          "bands", "hand_set"}  # fmt: skip
+    assert fit["bands"] == {}  # kernels by themselves
     assert fit["hand_set"].keys() == {"memory_efficiency", "board_power"}  # stated, and inherited
     for constant in fit["constants"].values():
         assert constant.keys() == {"value", "low", "high", "unit"}

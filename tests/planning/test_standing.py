@@ -9,7 +9,8 @@ from click.testing import CliRunner
 
 import sweeper
 from sweeper.cli import main
-from sweeper.evidence.unseen.stacks import band_of, summary
+from sweeper.evidence.statistics import band_of
+from sweeper.evidence.unseen.stacks import summary
 from sweeper.library.library import Library, builtin_specs
 from sweeper.planning.plan import make_plan
 from sweeper.planning.standing import STANDING
@@ -101,7 +102,7 @@ def test_a_calibration_that_is_named_is_taken_and_graphs_get_none(tmp_path: Path
 def test_a_band_weighs_stacks_and_not_runs() -> None:
     many, few = [1.0] * 998 + [0.5, 3.0], [2.0]
     band = band_of([many, few])
-    assert (band.low, band.high, band.runs, band.stacks) == (1.0, 2.0, 1001, 2)
+    assert (band.low, band.high, band.runs, band.parts) == (1.0, 2.0, 1001, 2)
 
 
 def test_answers_and_pictures_say_that_times_are_uncalibrated(tmp_path: Path) -> None:

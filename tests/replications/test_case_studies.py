@@ -460,7 +460,7 @@ def test_every_run_on_summit_fits_its_16_gb(study: str) -> None:
     frame = case_frame(study)
     assert frame["feasible"].all()
     assert frame["memory_need_B"].min() > 12e9
-    assert frame["microbatch"].max() < 16
+    assert frame["microbatch"].max() < 32
 
 
 @pytest.mark.parametrize("study", SUMMIT)
@@ -487,15 +487,16 @@ def test_the_share_of_the_repeated_collectives_is_what_the_study_says() -> None:
     rows = case_frame(SUMMIT[0]).filter(pl.col("sequence_parallel") == 1)
     frame = operator_frame(SUMMIT[0], tuple(rows["point_id"])).filter(pl.col("type") == "collective")
     forward, backward = (pl.col("count") * pl.col("layers") * pl.col(f"{name}_s") for name in ("forward", "backward"))
-    each = frame.group_by("point_id", "group").agg((forward.sum() / (2.0 * forward + backward).sum()).alias("share"))
+    kind = pl.col("group").replace({"expert_tensor": "tensor"})
+    each = frame.group_by("point_id", kind).agg((forward.sum() / (2.0 * forward + backward).sum()).alias("share"))
     for group, column in (("tensor", "tensor_overlap"), ("expert", "expert_overlap")):
         (stated,) = set(rows[column].to_list())
         assert each.filter(pl.col("group") == group)["share"].to_list() == pytest.approx([stated] * 5, rel=1e-3)
 
 
 def test_what_the_optimisations_of_ted_gain() -> None:
-    """Singh et al. 2023, abstract: 26 % on 128 GPUs, 16 experts. Ours 25 % with 25 GB/s for every GPU, as IMEC states
-    the links, and 60 % where the GPUs of a node share them."""
+    """Singh et al. 2023, abstract: 26 % on 128 GPUs, 16 experts. Ours 26 % with 25 GB/s for every GPU, as IMEC states
+    the links, and 61 % where the GPUs of a node share them."""
     found = {row["id"]: row for row in published_claims("imec")}
     assert found["S1"]["within"]
     assert found["S1"]["as_published"] == pytest.approx(1.26, rel=0.02)

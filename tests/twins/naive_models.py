@@ -255,10 +255,11 @@ def of_attention(op: Named, given: Named) -> Passes:
         given["attainable_memory_Bps"], int(given["chip_cores"]), given["chip_core_sram_B"],
     )  # fmt: skip
     forth, back = (given["calibration_kernel_overhead_s"] * op[f"{p}launches"] for p in ("", "backward_"))
+    width = int(given["chip_matrix_width"])
     compute, memory, traffic, work = naive_attention.attention_time(
-        *shape, *rates, least_rows=int(given["calibration_attention_rows"])
+        *shape, *rates, least_rows=int(given["calibration_attention_rows"]), matrix_width=width
     )
-    again = naive_attention.attention_backward_time(*shape, *rates)
+    again = naive_attention.attention_backward_time(*shape, *rates, matrix_width=width)
     forward = roofline(compute, memory, traffic, forth)
     return Passes(forward, roofline(*again[:3], back), Cost(), work, again[3])
 

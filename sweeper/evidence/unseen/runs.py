@@ -7,19 +7,11 @@ from typing import Any
 from sweeper.evidence.baselines.efficiency import compared, with_baselines
 from sweeper.evidence.calibration import Calibration, calibrations_by_stack
 from sweeper.evidence.measured import measured_point
-from sweeper.evidence.measured_rows import MeasuredPoint, read_rows, source_of
+from sweeper.evidence.measured_rows import RUNS, TASKS, MeasuredPoint, read_rows, source_of
 from sweeper.evidence.registry import registry
 from sweeper.evidence.scoreboard import score
 from sweeper.evidence.statistics import Scored, answered, statistics
 from sweeper.library.library import builtin_specs
-
-LAYOUTS = frozenset({"optimus", "nanotron", "training", "inference"})
-"""Layouts of runs of whole language models: kernels and layers by themselves take no part."""
-TASKS = {
-    "training": ("iteration_time_s", "layer_time_s", "tokens_per_s_per_chip"),
-    "inference": ("request_time_s", "time_to_first_token_s", "time_per_output_token_s"),
-}
-"""Columns that runs of models were measured by."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +38,7 @@ class Run:
 def runs(task: str) -> list[Run]:
     """Bundled runs of a task with an answer. What repeats rows of a fit without being in it is left out."""
     known, folder, stacks = registry(), builtin_specs() / "measurements", calibrations_by_stack()
-    tables = [table for table in known["tables"] if table["layout"] in LAYOUTS and not table.get("calculated")]
+    tables = [table for table in known["tables"] if table["layout"] in RUNS and not table.get("calculated")]
     found: list[Run] = []
     for table in tables:
         file, layout = table["file"], table["layout"]

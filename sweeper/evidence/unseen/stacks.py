@@ -7,18 +7,17 @@ which nothing is fitted counts as a stack by its source.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-import numpy as np
-
-from sweeper.evidence.calibration import rounded, with_values
-from sweeper.evidence.measured_rows import MeasuredPoint, is_rate, source_of
+from sweeper.evidence.calibration import band_constants, rounded, with_values
+from sweeper.evidence.measured_rows import TASKS, MeasuredPoint, is_rate, source_of
 from sweeper.evidence.predictions import evaluate
 from sweeper.evidence.registry import our_library
-from sweeper.evidence.unseen.runs import TASKS, Run, runs
+from sweeper.evidence.statistics import Band, band_of
+from sweeper.evidence.unseen.runs import Run, runs
 from sweeper.library.entries import Entry
 from sweeper.library.library import builtin_specs
 from sweeper.study.default_calibration import DEFAULT, is_default
@@ -34,19 +33,8 @@ CONSTANTS = (
     "kernel_overhead",
 )
 """Constants of which a default has the median of its stacks."""
-BAND = (0.05, 0.95)
 LEAST = 2
 """Stacks of which there must be so many, to leave one out."""
-
-
-@dataclass(frozen=True)
-class Band:
-    """Quantiles of measured over predicted time, and on how much they stand."""
-
-    low: float
-    high: float
-    runs: int
-    stacks: int
 
 
 def defaults() -> list[Entry]:
@@ -102,18 +90,6 @@ def left_out_ratios(own: Sequence[Run], found: Sequence[Run]) -> list[list[float
     return list(ratios.values())
 
 
-def band_of(ratios: Sequence[Sequence[float]]) -> Band:
-    """The band of ratios [stack][run], each stack with the same weight.
-
-    >>> band_of([[1.0], [1.0, 1.0, 2.0]])
-    Band(low=1.0, high=2.0, runs=4, stacks=2)
-    """
-    values = np.concatenate([np.asarray(runs) for runs in ratios])
-    weights = np.concatenate([np.full(len(runs), 1.0 / len(runs)) for runs in ratios])
-    low, high = np.quantile(values, BAND, weights=weights, method="inverted_cdf")
-    return Band(float(low), float(high), len(values), len(ratios))
-
-
 def stack_of(run: Run) -> str:
     """Software of a run: the first two words of the calibration that is fitted to it, or that it has (chip and
     framework); or where it is from."""
@@ -156,7 +132,6 @@ def write_defaults(found: Mapping[str, Any], path: Path | None = None) -> Path:
     path = path or builtin_specs() / "calibrations" / "default.yaml"
     text = path.read_text(encoding="utf-8")
     for name, about in found.items():
-        bands = {f"{task}_{end}": band[end] for task, band in about["bands"].items() for end in ("low", "high")}
-        text = with_values(text, name, {**about["constants"], **bands})
+        text = with_values(text, name, {**about["constants"], **band_constants(about["bands"])})
     path.write_text(text, encoding="utf-8")
     return path
