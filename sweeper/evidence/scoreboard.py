@@ -4,6 +4,7 @@ import csv
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -141,6 +142,11 @@ def said(value: float | None) -> str:
     return repr(value) if value is not None and math.isfinite(value) else ""
 
 
+def baseline(name: str, scored: Scored) -> str:
+    """What a baseline says of a row."""
+    return said(scored.baselines.get(name))
+
+
 SAID: Mapping[str, Callable[[Scored], str]] = {
     "predicted": lambda s: "" if s.reason else said(s.predicted),
     "error": lambda s: "" if s.reason else said(s.error),
@@ -149,6 +155,6 @@ SAID: Mapping[str, Callable[[Scored], str]] = {
     "misfit": lambda s: "yes" if s.misfit else "",
     "inferred": lambda s: "yes" if s.inferred else "",
     "fitted_in": lambda s: "; ".join(s.fitted_in),
-    **{name: lambda s, name=name: said(s.baselines.get(name)) for name in BASELINES},  # type: ignore[misc]
+    **{name: partial(baseline, name) for name in BASELINES},
 }
 """What is said of a row beside its own columns; the baselines by their names."""

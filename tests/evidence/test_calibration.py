@@ -31,6 +31,7 @@ from sweeper.evidence.predictions import Predictor, evaluate
 from sweeper.evidence.registry import registry
 from sweeper.evidence.scoreboard import score
 from sweeper.library.library import Library, builtin_specs
+from sweeper.study.default_calibration import DEFAULT
 
 NAME = "a100_megatron_2022"
 TRUTH = {"gemm_efficiency": 0.62, "memory_efficiency": 0.55, "link_efficiency": 0.4}
@@ -271,6 +272,16 @@ def test_a_band_is_what_runs_of_other_sources_took(exact: Fit, answer: str) -> N
     assert found.high == pytest.approx(1.5)
     (alone,) = replace(fit, source_left_out=None).bands.values()
     assert (alone.low, alone.high) == (1.0, 1.0)
+
+
+def test_a_band_is_not_handed_on_to_software_that_nothing_is_fitted_to() -> None:
+    library = Library.load([builtin_specs()])
+    seen = {stack for found in calibrations().values() for stack in found.stacks}
+    others = [name for name in library.names("calibration") if name not in seen and not name.startswith(DEFAULT)]
+    assert "h100_paxml" in others
+    for name in others:
+        values = library.find("calibration", name).values
+        assert all(values[f"{task}_low"].number == 0.0 for task in ("training", "inference")), name
 
 
 def test_every_stack_that_is_fitted_to_runs_has_a_band_around_what_is_predicted() -> None:

@@ -10,6 +10,9 @@ from collections.abc import Iterator, Mapping
 from kernels.codes import DIMENSION_KINDS
 from tests.twins import naive_collectives as plain
 
+Group = Mapping[str, float]
+"""Extents, rates, latencies and kinds of the near and the far part of a group."""
+
 PROTOCOLS = ("LL", "LL128", "Simple")
 NVLINK = {"tree": (0.6, 1.25, 4.0), "ring": (0.6, 1.9, 3.4)}
 NETWORK = {"tree": (5.0, 8.5, 14.0), "ring": (2.7, 4.0, 14.0)}
@@ -23,20 +26,20 @@ def share_of(shape: str, protocol: str, nodes: int) -> float:
     return {"LL": 1 / 3.8, "LL128": 0.92 * (7 / 9 if nodes == 1 else 120 / 128), "Simple": 0.92}[protocol]
 
 
-def within_s(group: Mapping[str, float], shape: str, protocol: str) -> float:
+def within_s(group: Group, shape: str, protocol: str) -> float:
     """A step to another rank of the node."""
     further_us = NVLINK[shape][PROTOCOLS.index(protocol)] - NVLINK["ring"][0]
     return group["inner_latency_s"] + further_us * 1e-6
 
 
-def across_s(group: Mapping[str, float], shape: str, protocol: str) -> float:
+def across_s(group: Group, shape: str, protocol: str) -> float:
     """A step to another node; Simple needs a second message that tells of the first."""
     trips = 2 if protocol == "Simple" else 1
     further_us = NETWORK[shape][PROTOCOLS.index(protocol)] - trips * NETWORK["ring"][0]
     return trips * group["outer_latency_s"] + further_us * 1e-6
 
 
-def stream(load_B: float, piece_B: float, rate_Bps: float, group: Mapping[str, float], half_B: float) -> float:
+def stream(load_B: float, piece_B: float, rate_Bps: float, group: Group, half_B: float) -> float:
     """Chunks that each cost a fixed time c: half_B = 4 rate c, which is known at the rate inside a node."""
     chunk_s = half_B / 4 / (group["inner_Bps"] if group["inner"] > 1 else rate_Bps)
     return plain.seconds(load_B, piece_B, rate_Bps, 4 * rate_Bps * chunk_s)
@@ -47,7 +50,7 @@ def levels(nodes: int) -> int:
     return math.ceil(math.log2(nodes))
 
 
-def ring(op, S, group, half, protocol):  # type: ignore[no-untyped-def]
+def ring(op: str, S: float, group: Group, half: float, protocol: str) -> float:
     n, m = int(group["inner"]), int(group["outer"])
     inside, across = plain.rails(n, m)
     slower = [
@@ -70,7 +73,7 @@ def passes(ranks: int) -> float:
     return {2: 1.0, 3: 1.5}.get(ranks, 2.0)
 
 
-def tree(S, group, half, protocol):  # type: ignore[no-untyped-def]
+def tree(S: float, group: Group, half: float, protocol: str) -> float:
     n, m = int(group["inner"]), int(group["outer"])
     share = share_of("tree", protocol, m)
     streams = [stream(passes(n) * S, S, share * group["inner_Bps"], group, half)] if n > 1 else []
@@ -79,18 +82,18 @@ def tree(S, group, half, protocol):  # type: ignore[no-untyped-def]
     return max(streams) + 2 * sum(up)
 
 
-def node_switch(S, group, half):  # type: ignore[no-untyped-def]
+def node_switch(S: float, group: Group, half: float) -> float:
     return stream(S + S / group["inner"], S, group["reduction_share"] * group["inner_Bps"], group, half)
 
 
-def nvls(S, group, half):  # type: ignore[no-untyped-def]
+def nvls(S: float, group: Group, half: float) -> float:
     n, m = int(group["inner"]), int(group["outer"])
     streams = [node_switch(S, group, half) / (0.94 if m > 1 else 1)]
     streams += [stream(passes(m) * S / n, S / n, 0.92 * group["outer_Bps"], group, half)] if m > 1 else []
     return max(streams) + NVLS_US * 1e-6 + sum([across_s(group, "tree", "Simple")] * (2 * levels(m)))
 
 
-def collnet(S, group, half):  # type: ignore[no-untyped-def]
+def collnet(S: float, group: Group, half: float) -> float:
     n = int(group["inner"])
     streams = [stream(S / n, S / n, group["outer_reduction_share"] * group["outer_Bps"], group, half)]
     latency_us = COLLNET_US
@@ -102,7 +105,7 @@ def collnet(S, group, half):  # type: ignore[no-untyped-def]
     return max(streams) + latency_us * 1e-6
 
 
-def messages(S, group, half):  # type: ignore[no-untyped-def]
+def messages(S: float, group: Group, half: float) -> float:
     streams, hops_s = [], 0.0
     for side in ("inner", "outer"):
         extent = int(group[side])
@@ -113,7 +116,7 @@ def messages(S, group, half):  # type: ignore[no-untyped-def]
     return max(streams) + hops_s
 
 
-def ways(op, S, group, launch_s, half) -> Iterator[tuple[str, float]]:  # type: ignore[no-untyped-def]
+def ways(op: str, S: float, group: Group, launch_s: float, half: float) -> Iterator[tuple[str, float]]:
     """Every algorithm with every protocol that it can have here."""
     n, m = int(group["inner"]), int(group["outer"])
     kinds = [DIMENSION_KINDS[int(group[f"{side}_kind"])] for side in ("inner", "outer")]
@@ -131,9 +134,7 @@ def ways(op, S, group, launch_s, half) -> Iterator[tuple[str, float]]:  # type: 
         yield "library_collnet", launch_s + collnet(S, group, half)
 
 
-def seconds(
-    algorithm: str, operation: str, message_B: float, group: Mapping[str, float], launch_s: float, half_B: float
-) -> float:
+def seconds(algorithm: str, operation: str, message_B: float, group: Group, launch_s: float, half_B: float) -> float:
     """Twin of `library_time`; names instead of codes."""
     if group["inner"] * group["outer"] == 1 or message_B == 0:
         return 0.0
