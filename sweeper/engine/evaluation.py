@@ -11,7 +11,7 @@ import numpy as np
 from sweeper.engine.ahead import Kernel
 from sweeper.engine.folding import fold, folded
 from sweeper.engine.fuse import Loop, scratch_outputs
-from sweeper.engine.numbering import Combinations, Index, fast_parts, index_at, index_between
+from sweeper.engine.numbering import Combinations, Index, Listed, fast_parts, index_at, index_between, listed
 from sweeper.engine.program import InputColumn, Origin, Program, Stage
 from sweeper.engine.space import Domain
 
@@ -28,7 +28,7 @@ def input_values(program: Program, column: InputColumn, domain: Domain, where: C
     return column.build(values, where.count)
 
 
-FEW = 32
+FEW = 64
 """Numbers of an array whose content is always looked at."""
 MOST = 0.6
 """Share of the points from which on evaluating all of them takes no longer than finding each one's inputs."""
@@ -54,7 +54,7 @@ class Evaluation:
         self._distinct: dict[frozenset[str], Combinations] = {}
         self._folds: dict[int, np.ndarray] = {}
         self._indices: dict[tuple[frozenset[str] | None, Origin], Index] = {}
-        self._digits: tuple[np.ndarray, ...] = ()
+        self._listed: Listed | None = None
         self._likes: dict[str, np.ndarray] = {}
         self._count = math.prod(factor.size for factor in domain)
         self._at_points: dict[str, np.ndarray] = {}
@@ -65,7 +65,7 @@ class Evaluation:
 
     def restrict(self, points: np.ndarray) -> None:
         """From now on only these points of the domain are wanted."""
-        self._digits = np.unravel_index(points, [factor.size for factor in self.domain])
+        self._listed = listed(points, self.domain)
         self._count = len(points)
         self._at_points.clear()
         self._indices = {key: index for key, index in self._indices.items() if key[0] is not None}
@@ -81,10 +81,15 @@ class Evaluation:
         if name not in self.columns:
             source = self.program.inputs[name]
             if self._before is not None and name in self._before.columns and self.same(source.needs):
-                self.columns[name] = self._before.columns[name]
+                self._take(self._before, (name,))
             else:
                 self.columns[name] = input_values(self.program, source, self.domain, self.distinct(source.needs))
         return self.columns[name]
+
+    def _take(self, before: "Evaluation", names: Iterable[str]) -> None:
+        """Take columns from another evaluation, with what it knows of their content."""
+        self.columns.update((name, before.columns[name]) for name in names)
+        self._likes.update((name, before._likes[name]) for name in names if name in before._likes)
 
     def at_points(self, name: str) -> np.ndarray:
         """Entries of a column at the points that are wanted."""
@@ -97,7 +102,7 @@ class Evaluation:
 
     def crowded(self, needs: frozenset[str]) -> bool:
         """Whether some columns have more combinations than points are wanted."""
-        return bool(self._digits) and self.distinct(needs).count > self._count
+        return self._listed is not None and self.distinct(needs).count > self._count
 
     def same(self, needs: frozenset[str]) -> bool:
         """Whether some columns take the same combinations as before."""
@@ -126,7 +131,7 @@ class Evaluation:
         self._before = None
         for known in (self._at_points, self._indices, self._distinct, self._same):
             known.clear()
-        self._digits = ()
+        self._listed = None
         self.columns = {name: values for name, values in self.columns.items() if 2 * len(values) <= self._count}
         self._likes = {name: likes for name, likes in self._likes.items() if name in self.columns}
         self._folds = {stage: numbers for stage, numbers in self._folds.items() if 2 * len(numbers) <= self._count}
@@ -142,11 +147,10 @@ class Evaluation:
         if (needs, origin) not in self._indices:
             parent, folding = origin
             numbers = self._folds[folding] if folding >= 0 else None
-            if needs is None and self._digits:
-                index = index_at(self._digits, self.distinct(parent), numbers)
-            else:
-                child = Combinations(self.domain, None) if needs is None else self.distinct(needs)
-                index = index_between(child, self.distinct(parent), numbers)
+            child = Combinations(self.domain, None) if needs is None else self.distinct(needs)
+            index = index_between(child, self.distinct(parent), numbers)
+            if needs is None and self._listed is not None:
+                index = index_at(self._listed, index)
             self._indices[needs, origin] = index
         return self._indices[needs, origin]
 
@@ -187,8 +191,7 @@ class Evaluation:
             return
         before = self._before
         if before is not None and before.has(stage) and self.same(stage.needs):
-            self.columns.update((name, before.columns[name]) for name in stage.fusion.kept)
-            self._likes.update((name, before._likes[name]) for name in stage.fusion.kept if name in before._likes)
+            self._take(before, stage.fusion.kept)
             if stage.folds:
                 self._folds[stage.number] = before._folds[stage.number]
             return

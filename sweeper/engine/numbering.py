@@ -119,13 +119,32 @@ def index_between(child: Combinations, parent: Combinations, numbers: np.ndarray
     return Index(child.sizes, tuple(steps), numbers)
 
 
-def index_at(digits: Sequence[np.ndarray], parent: Combinations, numbers: np.ndarray | None = None) -> Index:
-    """For points given by their row of every factor, the combination of the parent that they belong to."""
-    index = np.zeros(len(digits[0]), np.uint32)
-    for digit, factor, size in zip(digits, parent.domain, parent.sizes, strict=True):
-        if size > 1:
-            index = index * np.uint32(size) + factor.numbers_of(None, parent.needs)[digit]
-    return Index((len(index),), (index,), numbers)
+@dataclass(frozen=True, eq=False)
+class Listed:
+    """Some points of a domain: where each lies in the slow parts of it, and where in the fast ones."""
+
+    slow: int
+    high: np.ndarray
+    low: np.ndarray
+
+    @property
+    def count(self) -> int:
+        """How many points."""
+        return len(self.high)
+
+
+def listed(points: np.ndarray, domain: Domain) -> Listed:
+    """Points by their numbers in a domain."""
+    sizes = [factor.size for factor in domain]
+    slow = fast_parts(sizes)
+    high, low = np.divmod(points, math.prod(sizes[slow:]))
+    return Listed(slow, high, low)
+
+
+def index_at(points: Listed, whole: Index) -> Index:
+    """The index of all points of a domain, at some of them."""
+    slow, fast = whole.halves(points.slow)
+    return Index((points.count,), (slow[points.high] + fast[points.low],), whole.numbers)
 
 
 def fast_parts(sizes: Sequence[int]) -> int:

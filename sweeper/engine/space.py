@@ -113,7 +113,10 @@ def _distinct(codes: list[np.ndarray], size: int) -> tuple[np.ndarray, np.ndarra
         key = key * (int(more.max(initial=0)) + 1) + more
         _, key = np.unique(key, return_inverse=True)
     _, rows, inverse = np.unique(key, return_index=True, return_inverse=True)
-    return rows, inverse
+    order = np.argsort(rows)
+    number = np.empty(len(rows), np.int64)
+    number[order] = np.arange(len(rows))
+    return rows[order], number[inverse]
 
 
 Domain = tuple[Factor, ...]

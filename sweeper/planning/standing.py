@@ -45,9 +45,12 @@ def standings(study: Study, points: Points) -> pa.Array:
     table = np.array(
         [STANDINGS.index(_standing(study.library, chip, entry)) for chip in chips for entry in calibrations], np.int32
     )
-    chip = points.taken(selector_of(points.grid, "chip"), len(calibrations) * np.arange(len(chips)))
-    calibration = points.taken(selector_of(points.grid, "calibration"), np.arange(len(calibrations)))
-    return pa.DictionaryArray.from_arrays(table[chip + calibration], pa.array(STANDINGS))
+    if len(calibrations) == 1:
+        codes = points.taken(selector_of(points.grid, "chip"), table)
+    else:
+        chip = points.taken(selector_of(points.grid, "chip"), len(calibrations) * np.arange(len(chips)))
+        codes = table[chip + points.taken(selector_of(points.grid, "calibration"), np.arange(len(calibrations)))]
+    return pa.DictionaryArray.from_arrays(codes, pa.array(STANDINGS), safe=False)
 
 
 def _standing(library: Library, chip: str, calibration: str) -> str:

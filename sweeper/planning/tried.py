@@ -38,13 +38,18 @@ def _uncertain(metric: str) -> bool:
 def judged(values: Mapping[str, np.ndarray], names: Iterable[str]) -> np.ndarray:
     """Reasons of points, `not_finite` for those that could run but have no finite number in one of some columns."""
     reasons = values["infeasible_reason"]
-    finite = np.logical_and.reduce([np.isfinite(values[name]) for name in names], initial=True)
-    return np.where((reasons == 0.0) & ~finite, float(REASON.not_finite), reasons)
+    for name in names:
+        finite = np.isfinite(values[name])
+        if not finite.all():
+            reasons = np.where((reasons == 0.0) & ~finite, float(REASON.not_finite), reasons)
+    return reasons
 
 
 def counted(reasons: np.ndarray) -> np.ndarray:
     """Points [search, reason] of reasons [search, point]."""
-    searches = len(reasons)
+    searches, points = reasons.shape
+    if not reasons.any():
+        return np.repeat([[points, *[0] * (len(REASONS) - 1)]], searches, axis=0)
     places = reasons.astype(np.int64)
     places += np.arange(searches)[:, None] * len(REASONS)
     return np.bincount(places.reshape(-1), minlength=searches * len(REASONS)).reshape(searches, len(REASONS))

@@ -13,7 +13,7 @@ import sweeper
 from kernels.numbering import write_cycle, write_digits
 from sweeper.engine.evaluation import Evaluation
 from sweeper.engine.folding import fold, folded, together
-from sweeper.engine.numbering import Combinations, Index, fast_parts, index_at, index_between, strides, total
+from sweeper.engine.numbering import Combinations, Index, fast_parts, index_at, index_between, listed, strides, total
 from sweeper.engine.space import Factor
 from tests.places import ROOT
 from tests.support.examples import compared, examples
@@ -84,19 +84,19 @@ def test_an_index_leads_to_the_combination_of_fewer_columns(seed: int) -> None:
     child, parent = Combinations(domain, wide), Combinations(domain, narrow)
     places = list(itertools.product(*(rows.tolist() for rows in child.rows)))
     assert len({codes_of(domain, wide, place) for place in places}) == child.count == len(places)
-    listed = [codes_of(domain, narrow, place) for place in itertools.product(*(r.tolist() for r in parent.rows))]
+    entries = [codes_of(domain, narrow, place) for place in itertools.product(*(r.tolist() for r in parent.rows))]
     index = index_between(child, parent)
-    assert [listed[at] for at in index.all] == [codes_of(domain, narrow, place) for place in places]
+    assert [entries[at] for at in index.all] == [codes_of(domain, narrow, place) for place in places]
     assert index.is_itself == (index.all.tolist() == list(range(child.count)))
     for slow in range(len(domain) + 1):
         before, behind = index.halves(slow)
         assert (before[:, None] + behind).reshape(-1).tolist() == index.all.tolist()
     every = list(itertools.product(*(range(factor.size) for factor in domain)))
     points = random.integers(0, len(every), 7)
-    digits = np.unravel_index(points, [factor.size for factor in domain])
     found = [codes_of(domain, narrow, every[point]) for point in points]
-    assert [listed[at] for at in index_at(digits, parent).all] == found
-    assert [listed[at] for at in index_between(Combinations(domain, None), parent).all[points]] == found
+    whole = index_between(Combinations(domain, None), parent)
+    assert [entries[at] for at in whole.all[points]] == found
+    assert [entries[at] for at in index_at(listed(points, domain), whole).all] == found
 
 
 def test_what_folding_numbered_is_looked_up() -> None:
@@ -105,7 +105,8 @@ def test_what_folding_numbered_is_looked_up() -> None:
     assert index.all.tolist() == [5, 6, 5, 7]
     assert not index.is_itself
     domain = (Factor({"a": np.arange(4)}, 4),)
-    assert index_at([np.array([3, 0])], Combinations(domain, frozenset("a")), numbers).all.tolist() == [7, 5]
+    whole = index_between(Combinations(domain, None), Combinations(domain, frozenset("a")), numbers)
+    assert index_at(listed(np.array([3, 0]), domain), whole).all.tolist() == [7, 5]
 
 
 def test_numbers_of_parts_in_mixed_radix() -> None:
