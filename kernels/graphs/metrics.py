@@ -4,7 +4,6 @@ import numpy as np
 
 from kernels.equation import Output, compiled, equation
 from kernels.graphs.loads import FLOPS
-from kernels.graphs.partition import TOTAL
 
 
 @equation(Output("work_flops", "flop", "operations of one iteration on all chips"), source="DFModel B.5, FLOP_total")
@@ -18,7 +17,7 @@ def work(graph_flops: float, layers: float, batch: float, microbatch: float) -> 
     source="DFModel B.4: what partitions compute after sharding",
 )
 def chip_work(
-    partition_loads: np.ndarray, partition_times: np.ndarray, partition_of: np.ndarray, stage_of: np.ndarray
+    partition_loads: np.ndarray, partition_total_s: np.ndarray, partition_of: np.ndarray, stage_of: np.ndarray
 ) -> float:
     """Work of the slowest pipeline stage that shares the graph; what the group does not split counts on every chip."""
     flops = np.zeros(stage_of.max() + 1)
@@ -29,7 +28,7 @@ def chip_work(
     for p in range(partition_loads.shape[0]):
         if stage[p] >= 0:
             flops[stage[p]] += partition_loads[p, FLOPS]
-            seconds[stage[p]] += partition_times[p, TOTAL]
+            seconds[stage[p]] += partition_total_s[p]
     return flops[np.argmax(seconds)]
 
 

@@ -30,8 +30,8 @@ LANES = np.full(CHANNEL_COUNT, SERIAL)
 LANES[BROADCAST_COLUMN] = COLUMN
 LANES[POINT_TO_POINT_ROW] = ROW
 
-COMPUTE, MEMORY, NETWORK, TOTAL, RESIDENT_MEMORY, RESIDENT_TOTAL = range(6)
-"""Columns of `partition_times`."""
+COMPUTE, MEMORY, RESIDENT, LOADING = range(4)
+"""Columns of `partition_busy_s`."""
 
 
 class Collective(NamedTuple):
@@ -154,6 +154,12 @@ def combined(compute_s: float, memory_s: float, network_s: float, overlap: float
     return compute_s + memory_s + network_s if overlap == 0.0 else max(compute_s, memory_s, network_s)
 
 
+@compiled
+def partition_s(busy_s: np.ndarray, p: int, memory: int, network_s: float, overlap: float) -> float:
+    """Time of a partition, and of loading it; `memory` says whether its weights are read or stay on chip."""
+    return combined(busy_s[p, COMPUTE], busy_s[p, memory], network_s, overlap) + busy_s[p, LOADING]
+
+
 @equation(
     Output("partition_network_s", "s", "time of the messages of each partition", ("partition",)),
     source="row and column traffic run side by side, in a partition as in a kernel",
@@ -169,59 +175,117 @@ def partition_network(kernel_network_s: np.ndarray, partition_of: np.ndarray, pa
 
 
 @equation(
-    Output("partition_times", "s", "each partition's compute, memory, network, total; resident memory, total",
-           ("partition", 6)),
+    Output("partition_busy_s", "s", "each partition's compute, memory, resident memory, and what loading it costs",
+           ("partition", 4)),
     source="DFModel B.4; weight and gradient traffic: B.8 change 2",
 )  # fmt: skip
-def partition_times(
+def partition_busy(
     partition_loads: np.ndarray,
     partition_compute_s: np.ndarray,
     partition_share: np.ndarray,
-    partition_network_s: np.ndarray,
     partitions: float,
     attainable_bandwidth_Bps: float,
-    overlap: float,
     weight_reads: float,
     gradient_traffic: float,
     reconfiguration_s: float,
-    partition_times: np.ndarray,
+    partition_busy_s: np.ndarray,
 ) -> None:
-    """Times of one microbatch; resident are those while weights and gradients stay on chip.
+    """Times of one microbatch apart from its messages; resident is memory while weights and gradients stay on chip.
 
     `gradient_traffic` is how many times a microbatch moves a gradient (0, 1: written, 2: read and written). A graph in
     one partition is never exchanged for another. Compute takes as much longer as a placed partition stays behind its
     bound.
     """
-    times = partition_times
     exchange = reconfiguration_s if partitions > 1.0 else 0.0
     for p in range(partition_loads.shape[0]):
         tensors_B = partition_loads[p, TENSORS]
         extra_B = weight_reads * partition_loads[p, WEIGHTS] + gradient_traffic * partition_loads[p, GRADIENTS]
-        compute_s, network_s = partition_compute_s[p] / partition_share[p], partition_network_s[p]
-        used = exchange if p < partitions else 0.0
-        resident_s = tensors_B / attainable_bandwidth_Bps
-        resident_total_s = combined(compute_s, resident_s, network_s, overlap) + used
-        memory_s, total_s = resident_s, resident_total_s
-        if extra_B != 0.0:
-            memory_s = (tensors_B + extra_B) / attainable_bandwidth_Bps
-            total_s = combined(compute_s, memory_s, network_s, overlap) + used
-        times[p, COMPUTE] = compute_s
-        times[p, MEMORY] = memory_s
-        times[p, NETWORK] = network_s
-        times[p, TOTAL] = total_s
-        times[p, RESIDENT_MEMORY] = resident_s
-        times[p, RESIDENT_TOTAL] = resident_total_s
+        partition_busy_s[p, COMPUTE] = partition_compute_s[p] / partition_share[p]
+        partition_busy_s[p, MEMORY] = (tensors_B + extra_B) / attainable_bandwidth_Bps
+        partition_busy_s[p, RESIDENT] = tensors_B / attainable_bandwidth_Bps
+        partition_busy_s[p, LOADING] = exchange if p < partitions else 0.0
+
+
+@equation(
+    Output("partition_total_s", "s", "time of each partition for one microbatch", ("partition",)),
+    source="DFModel B.4",
+)
+def partition_totals(
+    partition_busy_s: np.ndarray, partition_network_s: np.ndarray, overlap: float, partition_total_s: np.ndarray
+) -> None:
+    """Loading it, and what runs side by side or one after the other."""
+    for p in range(len(partition_busy_s)):
+        partition_total_s[p] = partition_s(partition_busy_s, p, MEMORY, partition_network_s[p], overlap)
 
 
 @equation(
     Output("partition_stage", "", "pipeline stage that has each partition", ("partition",), integer=True),
+    Output("graph_stages", "", "pipeline stages that share the graph"),
     source="a partition is that of its kernels",
 )
-def partition_stages(partition_of: np.ndarray, stage_of: np.ndarray, partition_stage: np.ndarray) -> None:
-    """Partitions without kernels take no time; they count to the first stage."""
-    partition_stage[:] = 0
+def partition_stages(partition_of: np.ndarray, stage_of: np.ndarray, partition_stage: np.ndarray) -> float:
+    """Only stages that have partitions are numbered: there are no more of them than of these. Partitions without
+    kernels take no time; they count to the first stage."""
+    partition_stage[:] = -1
     for i in range(len(partition_of)):
         partition_stage[partition_of[i]] = stage_of[i]
+    before = np.zeros(stage_of.max() + 2)
+    for p in range(len(partition_stage)):
+        before[partition_stage[p] + 1] = 1.0
+    before[0] = 0.0
+    before = before.cumsum()
+    for p in range(len(partition_stage)):
+        partition_stage[p] = before[partition_stage[p]] if partition_stage[p] >= 0 else 0
+    return before[-1]
+
+
+@equation(
+    Output("stage_busy_s", "s", "the same of every pipeline stage that shares the graph", ("partition", 4)),
+    source="DFModel B.4: the partitions of a chip one after the other",
+)
+def stage_busy(partition_busy_s: np.ndarray, partition_stage: np.ndarray, stage_busy_s: np.ndarray) -> None:
+    """Sums over the partitions of a stage; the rows of stages that there are not stay empty."""
+    stage_busy_s[:] = 0.0
+    for p in range(len(partition_busy_s)):
+        for column in range(partition_busy_s.shape[1]):
+            stage_busy_s[partition_stage[p], column] += partition_busy_s[p, column]
+
+
+class StageSums(NamedTuple):
+    """Sums over the partitions of a stage: messages; time, and what of it is backward; the same while weights stay on
+    chip."""
+
+    network_s: float
+    total_s: float
+    backward_s: float
+    resident_s: float
+    resident_backward_s: float
+
+
+@compiled
+def stage_sums(
+    at: int,
+    partition_busy_s: np.ndarray,
+    partition_network_s: np.ndarray,
+    partition_loads: np.ndarray,
+    partition_stage: np.ndarray,
+    overlap: float,
+) -> StageSums:
+    """What depends on both memory and messages, added up for every combination of the two; without a branch that a
+    processor would guess wrong."""
+    network = total = backward = resident = resident_backward = 0.0
+    for p in range(len(partition_busy_s)):
+        if partition_stage[p] != at:
+            continue
+        sent_s, share = partition_network_s[p], partition_loads[p, BACKWARD]
+        all_s = partition_s(partition_busy_s, p, MEMORY, sent_s, overlap)
+        resident_s = partition_s(partition_busy_s, p, RESIDENT, sent_s, overlap)
+        network += sent_s
+        total += all_s
+        resident += resident_s
+        backward += all_s * share if share > 0.0 else 0.0
+        resident_backward += resident_s * share if share > 0.0 else 0.0
+    return StageSums(network, total, backward, resident, resident_backward)
 
 
 @equation(
@@ -237,26 +301,24 @@ def partition_stages(partition_of: np.ndarray, stage_of: np.ndarray, partition_s
     source="DFModel B.4: the partitions of a chip one after the other",
 )
 def graph_times(
-    partition_times: np.ndarray, partition_loads: np.ndarray, partition_stage: np.ndarray
+    partition_busy_s: np.ndarray,
+    stage_busy_s: np.ndarray,
+    partition_network_s: np.ndarray,
+    partition_loads: np.ndarray,
+    partition_stage: np.ndarray,
+    graph_stages: float,
+    overlap: float,
 ) -> tuple[float, float, float, float, float, float, float, float, float]:
     """Sums over the partitions of each pipeline stage that shares the graph; those of the slowest stage."""
-    slowest = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
-    latency = 0.0
-    for at in range(partition_stage.max() + 1):
-        compute = memory = network = total = backward = resident_memory = resident = resident_backward = 0.0
-        for p in range(partition_times.shape[0]):
-            if partition_stage[p] == at:
-                compute += partition_times[p, COMPUTE]
-                memory += partition_times[p, MEMORY]
-                network += partition_times[p, NETWORK]
-                total += partition_times[p, TOTAL]
-                resident_memory += partition_times[p, RESIDENT_MEMORY]
-                resident += partition_times[p, RESIDENT_TOTAL]
-                if partition_loads[p, BACKWARD] > 0.0:
-                    backward += partition_times[p, TOTAL] * partition_loads[p, BACKWARD]
-                    resident_backward += partition_times[p, RESIDENT_TOTAL] * partition_loads[p, BACKWARD]
-        latency += total
-        if at == 0 or total > slowest[3] or np.isnan(total):
-            slowest = (compute, memory, network, total, backward, resident_memory, resident, resident_backward)
-    compute, memory, network, total, backward, resident_memory, resident, resident_backward = slowest
-    return compute, memory, network, total, backward, latency, resident_memory, resident, resident_backward
+    slowest = 0
+    sums = stage_sums(0, partition_busy_s, partition_network_s, partition_loads, partition_stage, overlap)
+    latency_s = sums.total_s
+    for at in range(1, int(graph_stages)):
+        its = stage_sums(at, partition_busy_s, partition_network_s, partition_loads, partition_stage, overlap)
+        latency_s += its.total_s
+        if its.total_s > sums.total_s or np.isnan(its.total_s):
+            slowest, sums = at, its
+    return (
+        stage_busy_s[slowest, COMPUTE], stage_busy_s[slowest, MEMORY], sums.network_s, sums.total_s, sums.backward_s,
+        latency_s, stage_busy_s[slowest, RESIDENT], sums.resident_s, sums.resident_backward_s,
+    )  # fmt: skip

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kernels.graphs.partition import COMPUTE, MEMORY, NETWORK, TOTAL, combined
+from kernels.graphs.partition import COMPUTE, MEMORY, partition_s
 from kernels.graphs.units import cut, sample_of
 from kernels.shared.demand import (
     BY_COLUMNS,
@@ -43,8 +43,8 @@ from sweeper.words.fabrics import FABRIC
 
 FABRIC_COLUMNS = {name: attribute_column("fabric", attribute) for name, attribute in FABRIC.items()}
 WANTED = (
-    *("kernel_shapes", "kernel_traits", "partition_of", "partition_times", "partition_share", "overlap"),
-    *("graph_time_s", *FABRIC_COLUMNS.values()),
+    *("kernel_shapes", "kernel_traits", "partition_of", "partition_share", "overlap", "graph_time_s"),
+    *("partition_busy_s", "partition_network_s", "partition_total_s", *FABRIC_COLUMNS.values()),
 )
 FEWER = 0.95
 """Units are taken away in steps until memory units and address generators suffice as well."""
@@ -134,11 +134,11 @@ def _fabric(plan: Plan, name: str, values: Values) -> Entry:
 
 def _simulated(partition: Partition, entry: Entry, values: Values, effort: Effort) -> SimulatedPartition:
     number, sites = partition.number, sites_of(entry)
-    times, expected = values["partition_times"][number], float(values["partition_share"][number])
+    total_s, expected = float(values["partition_total_s"][number]), float(values["partition_share"][number])
     rows = partition.cut(sites)
     bound = max(unit_cycles(row, sites) / pieces(row) for row in rows)
     names, units = tuple(kernel.name for kernel in partition.kernels), int(sum(map(pieces, rows)))
-    found = SimulatedPartition(number + 1, names, units, expected, None, float(times[TOTAL]), None, "")
+    found = SimulatedPartition(number + 1, names, units, expected, None, total_s, None, "")
     try:
         units, graph = _fitting(partition, entry)
     except DoesNotFit as fault:
@@ -147,14 +147,15 @@ def _simulated(partition: Partition, entry: Entry, values: Values, effort: Effor
     some = candidates(subject, graph, effort.candidates, effort.moves, effort.seed)
     pick = picked(entry, graph, subject, some, judge_named("schedule", entry))
     share = bound / pick.placement.rate.interval_cycles
-    return replace(found, units=units, simulated_share=share, simulated_total_s=_total(times, expected / share, values))
+    total_s = _total(values, number, expected / share)
+    return replace(found, units=units, simulated_share=share, simulated_total_s=total_s)
 
 
-def _total(times: np.ndarray, slower: float, values: Values) -> float:
+def _total(values: Values, number: int, slower: float) -> float:
     """Time of a partition whose compute takes so many times as long."""
-    parts, overlap = [float(times[i]) for i in (COMPUTE, MEMORY, NETWORK)], float(values["overlap"])
-    exchange = float(times[TOTAL]) - combined(*parts, overlap)
-    return float(combined(slower * parts[0], *parts[1:], overlap) + exchange)
+    busy_s, sent_s = values["partition_busy_s"].copy(), float(values["partition_network_s"][number])
+    busy_s[number, COMPUTE] *= slower
+    return float(partition_s(busy_s, number, MEMORY, sent_s, float(values["overlap"])))
 
 
 def _fitting(partition: Partition, entry: Entry) -> tuple[int, UnitGraph]:

@@ -319,7 +319,7 @@ RATES = [
         "grid_collectives": ALL,
         "published_grid_collectives": ALL[:2],
         "ideal_compute": ("attainable_flops",),
-        "partition_times": ("attainable_bandwidth_Bps", "partition_share"),
+        "partition_busy": ("attainable_bandwidth_Bps", "partition_share"),
         "live_budget": ("resident_microbatches",),
         "weight_reads": ("resident_microbatches",),
         "boundary_time": ("stage_link_Bps",),
@@ -341,7 +341,9 @@ GROWING = [
         "ideal_compute": ("partition_loads",),
         "allocated_compute": ("kernel_shapes", "unit_cycle_s"),
         "partition_network": ("kernel_network_s",),
-        "partition_times": inputs_but("partition_times", "attainable_bandwidth_Bps", "partition_share"),
+        "partition_busy": inputs_but("partition_busy", "attainable_bandwidth_Bps", "partition_share"),
+        "stage_busy": ("partition_busy_s",),
+        "partition_totals": ("partition_busy_s", "partition_network_s"),
         "weight_reads": ("weight_traffic", "chip_reconfiguration_s"),
         "live_budget": ("tensors_B",),
         "memory_need": BY_NAME["memory_need"].inputs,
@@ -372,7 +374,8 @@ GROWING = [
 SELECTED = [
     ("chip_peak_flops", "chip_cores", 1, ("chip_peak_flops",)),
     ("chip_peak_flops", "chip_rated_cores", 1, ("chip_rated_flops",)),
-    ("graph_times", "partition_times", 1, ("graph_time_s", "graph_latency_s")),
+    ("graph_times", "partition_busy_s", 1, ("graph_time_s", "graph_latency_s")),
+    ("graph_times", "partition_network_s", 1, ("graph_time_s", "graph_latency_s")),
     ("weights_fit", "chip_sram_capacity_B", 1, ("weights_fit",)),
     ("published_pipeline", "pass_time_s", 1, ("pipeline_time_s",)),
     ("published_pipeline", "microbatches", 1, ("pipeline_time_s",)),
@@ -593,13 +596,12 @@ def test_small_systems_need_no_links_or_switches(chips: int, links: int, ports: 
 @given(st.data())
 @FAST
 def test_no_work_takes_no_time(data: st.DataObject) -> None:
-    idle = {"partition_loads", "partition_compute_s", "partition_network_s", "reconfiguration_s"}
-    inputs = data.draw(inputs_of(BY_NAME["partition_times"], UNITS))
+    idle = {"partition_loads", "partition_compute_s", "reconfiguration_s"}
+    inputs = data.draw(inputs_of(BY_NAME["partition_busy"], UNITS))
     inputs |= {column: 0.0 * inputs[column] for column in idle}
-    times = evaluate("partition_times", inputs)["partition_times"]
-    assert not times.any()
+    assert not evaluate("partition_busy", inputs)["partition_busy_s"].any()
     inputs = data.draw(inputs_of(BY_NAME["graph_times"], UNITS))
-    inputs["partition_times"] = 0.0 * inputs["partition_times"]
+    inputs |= {name: 0.0 * inputs[name] for name in ("partition_busy_s", "stage_busy_s", "partition_network_s")}
     assert set(evaluate("graph_times", inputs).values()) == {0.0}
     for name, column in (
         ("boundary_time", "stage_boundary_B"),

@@ -863,8 +863,8 @@ def unamortised_gradient() -> Outputs:
 
 
 SERIAL, COLUMN, ROW = range(3)
-TIMES = ("compute", "memory", "network", "total", "resident memory", "resident total")
-"""Columns of `kernel_network_s` and `partition_times`."""
+BUSY = ("compute", "memory", "resident memory", "loading")
+"""Columns of `kernel_network_s` and `partition_busy_s`."""
 
 
 @twin
@@ -932,50 +932,90 @@ def partition_network(kernel_network_s: list[list[float]], partition_of: list[in
 
 @twin
 def partition_stages(partition_of: list[int], stage_of: list[int]) -> Outputs:
+    """Numbers among the stages that have partitions."""
     stages = dict(zip(partition_of, stage_of, strict=True))
-    return {"partition_stage": [stages[p] for p in range(len(stages))]}
+    numbered = sorted(set(stages.values()))
+    found = [numbered.index(stages[p]) for p in range(len(stages))]
+    return {"partition_stage": found, "graph_stages": len(numbered)}
 
 
 @twin
-def partition_times(**given: Any) -> Outputs:
-    """B.4."""
+def partition_busy(**given: Any) -> Outputs:
+    """B.4, without messages."""
     rows = []
-    columns = ("partition_loads", "partition_compute_s", "partition_share", "partition_network_s")
-    for load, bound, share, network in zip(*(given[name] for name in columns), strict=True):
-        compute = bound / share
+    columns = ("partition_loads", "partition_compute_s", "partition_share")
+    for load, bound, share in zip(*(given[name] for name in columns), strict=True):
         row = dict(zip(PARTITION_LOADS, load))
         weights = given["weight_reads"] * row["weights"] + given["gradient_traffic"] * row["gradients"]
-        exchange = given["reconfiguration_s"] if given["partitions"] > 1 else 0.0
-        times = {"compute": compute, "network": network}
-        for prefix, size in (("", row["tensors"] + weights), ("resident ", row["tensors"])):
-            memory = size / given["attainable_bandwidth_Bps"]
-            times[f"{prefix}memory"] = memory
-            times[f"{prefix}total"] = joined((compute, memory, network), given["overlap"]) + exchange
-        rows.append([times[name] for name in TIMES])
-    return {"partition_times": rows}
+        times = {
+            "compute": bound / share,
+            "memory": (row["tensors"] + weights) / given["attainable_bandwidth_Bps"],
+            "resident memory": row["tensors"] / given["attainable_bandwidth_Bps"],
+            "loading": given["reconfiguration_s"] if given["partitions"] > 1 else 0.0,
+        }
+        rows.append([times[name] for name in BUSY])
+    return {"partition_busy_s": rows}
+
+
+def total_of(busy: Sequence[float], network: float, overlap: float, memory: str = "memory") -> float:
+    """Time of one partition."""
+    times = dict(zip(BUSY, busy))
+    return joined((times["compute"], times[memory], network), overlap) + times["loading"]
+
+
+@twin
+def partition_totals(partition_busy_s: list[list[float]], partition_network_s: list[float], overlap: float) -> Outputs:
+    pairs = zip(partition_busy_s, partition_network_s, strict=True)
+    return {"partition_total_s": [total_of(busy, network, overlap) for busy, network in pairs]}
+
+
+@twin
+def stage_busy(partition_busy_s: list[list[float]], partition_stage: list[int]) -> Outputs:
+    """Rows for more stages than there are stay empty."""
+    found = []
+    for stage in range(len(partition_busy_s)):
+        mine = [row for row, its in zip(partition_busy_s, partition_stage, strict=True) if its == stage]
+        found.append([sum(row[i] for row in mine) for i in range(len(BUSY))])
+    return {"stage_busy_s": found}
 
 
 @twin
 def graph_times(
-    partition_times: list[list[float]], partition_loads: list[list[float]], partition_stage: list[int]
+    partition_busy_s: list[list[float]],
+    stage_busy_s: list[list[float]],
+    partition_network_s: list[float],
+    partition_loads: list[list[float]],
+    partition_stage: list[int],
+    graph_stages: float,
+    overlap: float,
 ) -> Outputs:
     """B.4: one chip runs its partitions one after the other; the stage that takes longest decides."""
     partitions_of_stage = {
-        stage: [p for p, its in enumerate(partition_stage) if its == stage] for stage in set(partition_stage)
+        stage: [p for p, its in enumerate(partition_stage) if its == stage] for stage in range(int(graph_stages))
     }
-    times = [dict(zip(TIMES, row)) for row in partition_times]
+    times = [
+        {
+            "network": network,
+            "total": total_of(busy, network, overlap),
+            "resident total": total_of(busy, network, overlap, "resident memory"),
+        }
+        for busy, network in zip(partition_busy_s, partition_network_s, strict=True)
+    ]
     backward = [dict(zip(PARTITION_LOADS, row))["backward"] for row in partition_loads]
 
     def total(stage: int, what: str, share: Sequence[float] | None = None) -> float:
         return sum(times[p][what] * (1.0 if share is None else share[p]) for p in partitions_of_stage[stage])
 
     slowest = max(sorted(partitions_of_stage), key=lambda stage: total(stage, "total"))
+    busy = dict(zip(BUSY, stage_busy_s[slowest]))
     return {
-        **{f"graph_{what}_time_s": total(slowest, what) for what in ("compute", "memory", "network")},
+        "graph_compute_time_s": busy["compute"],
+        "graph_memory_time_s": busy["memory"],
+        "graph_network_time_s": total(slowest, "network"),
         "graph_time_s": total(slowest, "total"),
         "graph_backward_time_s": total(slowest, "total", backward),
         "graph_latency_s": sum(row["total"] for row in times),
-        "resident_memory_time_s": total(slowest, "resident memory"),
+        "resident_memory_time_s": busy["resident memory"],
         "resident_graph_time_s": total(slowest, "resident total"),
         "resident_backward_time_s": total(slowest, "resident total", backward),
     }
@@ -1512,7 +1552,10 @@ BY_PARTITION: dict[str, Callable[[int], st.SearchStrategy[np.ndarray]]] = {
     "partition_loads": load_tables,
     "partition_compute_s": lambda rows: tables(rows, SECONDS),
     "partition_network_s": lambda rows: tables(rows, SECONDS),
-    "partition_times": lambda rows: tables(rows, *[SECONDS] * 3, _positive(1e-9, 1e3), *[SECONDS] * 2),
+    "partition_share": lambda rows: tables(rows, st.floats(0.05, 1.0)),
+    "partition_busy_s": lambda rows: tables(rows, _positive(1e-9, 1e3), *[SECONDS] * 3),
+    "stage_busy_s": lambda rows: tables(rows, *[SECONDS] * 4),
+    "partition_total_s": lambda rows: tables(rows, _positive(1e-9, 1e3)),
 }
 CHANNEL_COSTS = tables(len(CHANNELS), _from_zero(1e-15, 1e-6), SECONDS)
 BY_KERNEL: dict[str, Callable[[int], st.SearchStrategy[np.ndarray]]] = {
@@ -1531,13 +1574,18 @@ TOGETHER: list[tuple[frozenset[str], st.SearchStrategy[dict[str, Any]]]] = []
 @st.composite
 def stages_of_partitions(draw: st.DrawFn) -> dict[str, Any]:
     """Some partitions, in the order of the pipeline stages that have them."""
-    steps = draw(st.sampled_from([(0,), (0,), (0, 1, 2)]))
-    stages = list(accumulate(draw(st.sampled_from(steps)) for _ in range(draw(st.integers(1, 5)))))
-    return {"partition_stage": np.array(stages, np.int64), "partitions": float(len(stages))}
+    steps = draw(st.sampled_from([(0,), (0,), (0, 1)]))
+    stages = list(accumulate((draw(st.sampled_from(steps)) for _ in range(draw(st.integers(0, 4)))), initial=0))
+    return {
+        "partition_stage": np.array(stages, np.int64),
+        "partitions": float(len(stages)),
+        "graph_stages": float(stages[-1] + 1),
+    }
 
 
 FOR_EQUATION: dict[str, st.SearchStrategy[dict[str, Any]]] = {
-    "partition_times": st.fixed_dictionaries({"partitions": st.integers(1, 5).map(float)}),
+    "partition_busy": st.fixed_dictionaries({"partitions": st.integers(1, 5).map(float)}),
+    "stage_busy": stages_of_partitions(),
     "graph_times": stages_of_partitions(),
     "partition_loads": st.fixed_dictionaries(
         {
@@ -1611,7 +1659,7 @@ def call(equation: Equation, given: Mapping[str, Any], before: int = -1) -> Outp
             "operator": len(given.get("operator_traits", ())),
             "edge": len(given["graph_edges"]) if "graph_edges" in given else 0,
             "die": rows_of(given, "package_codes"),
-            "partition": rows_of(given, "partition_loads", "partition_demands")
+            "partition": rows_of(given, "partition_loads", "partition_demands", "partition_busy_s")
             or 1 + int(max(given.get("partition_of", (0,)))),
         }
         shape = tuple(lengths[part] if isinstance(part, str) else part for part in output.shape)

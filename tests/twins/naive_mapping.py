@@ -32,6 +32,7 @@ from tests.twins.naive import (
     joined,
     loaded,
     named_loads,
+    total_of,
     twin,
 )
 
@@ -194,9 +195,17 @@ def evaluated(given: Mapping[str, Any], partition_of: Sequence[int], exchanged: 
         if columns["unit_cycle_s"]
         else TWINS["ideal_compute"](columns["partition_loads"], columns["attainable_flops"])
     )
-    columns |= compute | TWINS["partition_network"](columns["kernel_network_s"], columns["partition_of"])
+    sent = TWINS["partition_network"](columns["kernel_network_s"], columns["partition_of"])
+    columns |= compute
     columns["partition_share"] = [1.0] * len(columns["partition_loads"])
-    return loads | TWINS["partition_times"](**columns)
+    return loads | sent | TWINS["partition_busy"](**columns)
+
+
+def totals(given: Mapping[str, Any], found: Mapping[str, Any], memory: str = "memory") -> list[float]:
+    """Time of every partition."""
+    overlap = named_chip(given["mapping_chip"])["overlap"]
+    pairs = zip(found["partition_busy_s"], found["partition_network_s"], strict=True)
+    return [total_of(busy, network, overlap, memory) for busy, network in pairs]
 
 
 def mapping_time(given: Mapping[str, Any], partition_of: Sequence[int], live_budget_B: float) -> float:
@@ -206,7 +215,7 @@ def mapping_time(given: Mapping[str, Any], partition_of: Sequence[int], live_bud
     if found is None or found["live_activations_B"] > live_budget_B * (1 + 1e-9):
         return math.inf
     resident = single and given["weights_fit"]
-    return sum(row[5 if resident else 3] for row in found["partition_times"])
+    return sum(totals(given, found, "resident memory" if resident else "memory"))
 
 
 def possible_mappings(given: Mapping[str, Any]) -> list[list[int]]:
@@ -299,16 +308,16 @@ def staged(given: Mapping[str, Any]) -> Iterator[tuple[list[int], float]]:
         found = evaluated(given, partition_of)
         if found is None:
             continue
-        totals = [row[3] for row in found["partition_times"]]
-        for cut in cuts(len(totals), count):
-            ends = [0, *cut, len(totals)]
+        times = totals(given, found)
+        for cut in cuts(len(times), count):
+            ends = [0, *cut, len(times)]
             slowest = 0.0
             for start, end in pairwise(ends):
                 message = 0.0
-                if 0 < end < len(totals):
+                if 0 < end < len(times):
                     size = cut_message(given, outputs, [i for i, part in enumerate(partition_of) if part < end])
                     message = size / given["stage_link_Bps"] + given["stage_hop_s"]
-                slowest = max(slowest, joined((sum(totals[start:end]), message), overlap))
+                slowest = max(slowest, joined((sum(times[start:end]), message), overlap))
             yield [sum(part >= behind for behind in cut) for part in partition_of], slowest
     everything = {**given, "weights_fit": TWINS["weights_fit"](**whole_graph(given))["weights_fit"]}
     for last in range(count):

@@ -10,11 +10,11 @@ Rows = Sequence[Sequence[float]]
 
 @twin
 def chip_work(
-    partition_loads: Rows, partition_times: Rows, partition_of: Sequence[int], stage_of: Sequence[int]
+    partition_loads: Rows, partition_total_s: Sequence[float], partition_of: Sequence[int], stage_of: Sequence[int]
 ) -> Outputs:
     """Stage by stage, the sums over its partitions; those without kernels take no time."""
     parts = {stage: {p for p, s in zip(partition_of, stage_of) if s == stage} for stage in range(max(stage_of) + 1)}
-    seconds = {stage: sum(partition_times[p][3] for p in sorted(mine)) for stage, mine in parts.items()}
+    seconds = {stage: sum(partition_total_s[p] for p in sorted(mine)) for stage, mine in parts.items()}
     slowest = max(seconds, key=seconds.__getitem__)
     return {"chip_graph_flops": math.fsum(partition_loads[p][0] for p in parts[slowest])}
 

@@ -191,8 +191,6 @@ def unit_share(partition_compute_s: list[float], partition_share: list[float]) -
     return {"unit_share": sum(partition_compute_s) / placed if placed else 1.0}
 
 
-SHARES = st.floats(0.05, 1.0)
-BY_PARTITION["partition_share"] = lambda rows: tables(rows, SHARES)
 AMOUNTS = st.one_of(st.just(0.0), st.floats(0.01, 8.0))
 BY_PARTITION["partition_demands"] = lambda rows: st.one_of(
     tables(rows, *[AMOUNTS] * len(DEMANDS)), tables(rows, *[st.just(0.0)] * len(DEMANDS))

@@ -11,7 +11,7 @@ import numpy as np
 
 from kernels.codes import REASONS, SHARDS
 from kernels.graphs.loads import SRAM, WEIGHTS
-from kernels.graphs.partition import COMPUTE, MEMORY, NETWORK, TOTAL
+from kernels.graphs.partition import COMPUTE, MEMORY
 from sweeper.engine.evaluation import Evaluation, evaluate
 from sweeper.engine.program import Values
 from sweeper.errors import UsageFault
@@ -22,7 +22,8 @@ from sweeper.views.lineage import coordinates
 from sweeper.words.columns import USUAL_PARTITIONING
 
 COLUMNS = (
-    *("kernel_shard", "output_B", "partition_of", "partition_loads", "partition_times", "graph_time_s"),
+    *("kernel_shard", "output_B", "partition_of", "partition_loads", "graph_time_s"),
+    *("partition_busy_s", "partition_network_s", "partition_total_s"),
     *("attainable_bandwidth_Bps", "chip_sram_capacity_B", "infeasible_reason"),
 )
 """What a mapping is read from."""
@@ -175,21 +176,22 @@ def _partitions(kernels: Iterable[PlacedKernel], values: Values) -> Iterator[Par
         members.setdefault(kernel.partition, []).append(kernel)
     capacity = float(values["chip_sram_capacity_B"])
     for number in sorted(members):
-        loads, times = values["partition_loads"][number - 1], values["partition_times"][number - 1]
-        parts = {"compute": times[COMPUTE], "memory": times[MEMORY], "network": times[NETWORK]}
+        loads, busy = values["partition_loads"][number - 1], values["partition_busy_s"][number - 1]
+        sent_s, total_s = (float(values[f"partition_{what}_s"][number - 1]) for what in ("network", "total"))
+        parts = {"compute": float(busy[COMPUTE]), "memory": float(busy[MEMORY]), "network": sent_s}
         need = float(loads[SRAM] + loads[WEIGHTS])
         yield Partition(
             number=number,
             stage=members[number][0].stage,
             kernels=tuple(kernel.name for kernel in members[number]),
-            compute_s=float(times[COMPUTE]),
-            memory_s=float(times[MEMORY]),
-            network_s=float(times[NETWORK]),
-            total_s=float(times[TOTAL]),
+            compute_s=parts["compute"],
+            memory_s=parts["memory"],
+            network_s=sent_s,
+            total_s=total_s,
             bottleneck=max(parts, key=parts.__getitem__) if any(parts.values()) else "none",
             sram_B=need if len(members[number]) > 1 else min(need, capacity),
             weights_B=float(loads[WEIGHTS]),
-            memory_B=float(times[MEMORY] * values["attainable_bandwidth_Bps"]),
+            memory_B=float(parts["memory"] * values["attainable_bandwidth_Bps"]),
         )
 
 

@@ -184,14 +184,26 @@ def test_kernel_by_kernel_needs_no_room_on_chip(graph: dict[str, Any]) -> None:
     assert loads_of(graph, PER_EDGE, partitionings(graph)["each"])["partition_sram_B"] == 0.0
 
 
+def in_sequence(columns: dict[str, Any], longest_s: float, overlap: float) -> dict[str, Any]:
+    """Columns of a single stage with all partitions, whose messages take up to so long."""
+    count = len(columns["partition_loads"])
+    found = evaluate("partition_busy", columns) | {
+        "partition_stage": np.zeros(count, np.int64),
+        "graph_stages": 1.0,
+        "overlap": overlap,
+        "partition_network_s": np.linspace(0.0, longest_s, count),
+    }
+    return found | evaluate("stage_busy", {**columns, **found})
+
+
 @given(st.data())
 @QUICK
 def test_times_do_not_depend_on_the_order_of_partitions(data: st.DataObject) -> None:
-    times = data.draw(inputs_of(BY_NAME["partition_times"], UNITS))
-    times |= evaluate("partition_times", times) | {"partition_stage": np.zeros(int(times["partitions"]), np.int64)}
+    times = data.draw(inputs_of(BY_NAME["partition_busy"], UNITS))
+    times |= in_sequence(times, data.draw(st.floats(0.0, 1.0)), data.draw(st.sampled_from([0.0, 1.0])))
     order = np.array(data.draw(st.permutations(range(len(times["partition_loads"])))))
     other = dict(times)
-    for name in ("partition_loads", "partition_times"):
+    for name in ("partition_loads", "partition_busy_s", "partition_network_s"):
         other[name] = times[name][order]
     one, two = evaluate("graph_times", times), evaluate("graph_times", other)
     for name, value in one.items():
@@ -201,11 +213,10 @@ def test_times_do_not_depend_on_the_order_of_partitions(data: st.DataObject) -> 
 @given(st.data())
 @QUICK
 def test_overlap_hides_all_but_the_slowest_and_never_slows_down(data: st.DataObject) -> None:
-    inputs = data.draw(inputs_of(BY_NAME["partition_times"], UNITS))
-    inputs |= {"reconfiguration_s": 0.0, "partition_stage": np.zeros(int(inputs["partitions"]), np.int64)}
+    inputs = data.draw(inputs_of(BY_NAME["partition_busy"], UNITS)) | {"reconfiguration_s": 0.0}
+    longest = data.draw(st.floats(0.0, 1e3))
     serial, hidden = (
-        evaluate("graph_times", {**inputs, **evaluate("partition_times", {**inputs, "overlap": overlap})})
-        for overlap in (0.0, 1.0)
+        evaluate("graph_times", {**inputs, **in_sequence(inputs, longest, overlap)}) for overlap in (0.0, 1.0)
     )
     parts = [serial[f"graph_{part}_time_s"] for part in ("compute", "memory", "network")]
     assert same(serial["graph_time_s"], sum(parts))
@@ -247,7 +258,7 @@ def compute_equation(columns: dict[str, Any]) -> str:
 def steps_of(columns: dict[str, Any]) -> tuple[str, ...]:
     """Equations that lead from the loads of kernels to the times of their graph."""
     loads = ("partition_loads", compute_equation(columns), "partition_network", "partition_stages")
-    return (*loads, "partition_times", "graph_times")
+    return (*loads, "partition_busy", "stage_busy", "graph_times")
 
 
 def timed(columns: dict[str, Any], partition_of: list[int]) -> dict[str, Any]:
@@ -314,12 +325,14 @@ def test_slots_without_kernels_change_nothing(columns: dict[str, Any]) -> None:
         "partition_share": np.ones(slots),
         "partition_network_s": np.full(slots, np.nan),
         "partition_stage": np.full(slots, -1),
-        "partition_times": np.full((slots, 6), np.nan),
+        "partition_busy_s": np.full((slots, 4), np.nan),
+        "stage_busy_s": np.full((slots, 4), np.nan),
     }
     for name in steps_of(columns):
         equation = BY_NAME[name]
         returned = equation(columns)
-        columns |= dict(zip((output.name for output in equation.scalars), returned or ()))
+        values = returned if isinstance(returned, tuple) else (returned,)
+        columns |= dict(zip((output.name for output in equation.scalars), values))
     for name in ("live_activations_B", "partition_sram_B", *(output.name for output in BY_NAME["graph_times"].outputs)):
         assert columns[name] == given_ones[name], name
 
