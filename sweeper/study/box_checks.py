@@ -40,6 +40,8 @@ READ_WITH: Mapping[str, tuple[str, tuple[float | str, ...]]] = {
     **dict.fromkeys(("recompute_share", "checkpoint_interval", "kept_results"), ("recompute", ("full",))),
     **dict.fromkeys(PARTS, ("recompute", ("selective",))),
     "shard_group": ("zero_stage", (3.0,)),
+    "gradient_bucket": ("zero_stage", (0.0, 1.0, 2.0)),
+    "parameter_bucket": ("zero_stage", (1.0, 2.0)),
     "workload.nodes_per_token": ("expert_dispatch", ("per_chip",)),
 }
 """Columns that count only where another column has one of some values."""

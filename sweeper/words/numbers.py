@@ -2,6 +2,7 @@
 
 from sweeper.words.attributes import Attribute, count, flag, fraction, free, vocabulary, whole
 from sweeper.words.ranges import (
+    BUCKET,
     CHIPS,
     DRAFT,
     EFFICIENCY,
@@ -38,6 +39,8 @@ NUMBERS = vocabulary(
     virtual_stages=whole("model chunks per pipeline stage", LAYERS, 1.0),
     sequence_parallel=flag("1: norms are split over the tensor group"),
     zero_stage=count("0 to 3: states, gradients, weights sharded over replicas", ZERO_STAGE),
+    gradient_bucket=count("parameters whose gradients one message reduces; 0: all", BUCKET),
+    parameter_bucket=count("parameters that one message gathers after an update; 0: all", BUCKET),
     shard_group=free("", "replicas that share one sharded copy; 0: all", limits=CHIPS),
     recompute_share=fraction("share of a stage's layers to which full recompute applies", 1.0),
     recompute_attention=fraction("share of layers in which selective recompute repeats the core of attention", 1.0),

@@ -25,6 +25,7 @@ def problem(tmp_path: Path, lines: str) -> str:
         ("  recompute_norms: 1\n", "  recompute: selective\n", "nothing reads recompute_norms in the study: it counts"),
         ("  recompute_share: 0.5\n", "  recompute: full\n", "it counts with recompute: full only"),
         ("  shard_group: 2\n", "  zero_stage: 3\n", "it counts with zero_stage: 3 only"),
+        ("  parameter_bucket: 4e7\n", "  zero_stage: 2\n", "it counts with zero_stage: 1 or 2 only"),
     ],
 )
 def test_it_counts_beside_a_choice(tmp_path: Path, alone: str, with_it: str, words: str) -> None:
@@ -32,6 +33,13 @@ def test_it_counts_beside_a_choice(tmp_path: Path, alone: str, with_it: str, wor
     assert words in told
     assert f":{TRANSFORMER.count(chr(10)) + 1}:" in told  # at the line that asks
     assert words not in problem(tmp_path, alone + with_it)
+
+
+def test_buckets_do_not_count_where_weights_are_sharded(tmp_path: Path) -> None:
+    told = problem(tmp_path, "  gradient_bucket: 4e7\n  parameter_bucket: 4e7\n  zero_stage: 3\n")
+    assert "nothing reads gradient_bucket in the study: it counts with zero_stage: 0 or 1 or 2 only" in told
+    assert "nothing reads parameter_bucket in the study: it counts with zero_stage: 1 or 2 only" in told
+    assert problem(tmp_path, "  gradient_bucket: 4e7\n  zero_stage: [0, 3]\n") == ""
 
 
 def test_one_row_of_a_search_is_enough(tmp_path: Path) -> None:

@@ -30,11 +30,12 @@ from kernels.codes import (
     SWITCHES,
 )
 from kernels.transformers.collectives import Group
+from kernels.transformers.frameworks.buckets import Kinds, Train
 from kernels.transformers.groups import Groups
 from kernels.transformers.operators import BOUNDS, DEFAULTS, PRECISIONS, TIME, Dims, Traits
 from kernels.transformers.operators import Times as TimeColumns
 from kernels.transformers.sums import Sizes, Sums
-from tests.twins import naive_attention, naive_collectives, naive_nccl
+from tests.twins import naive_attention, naive_buckets, naive_collectives, naive_nccl
 from tests.twins.event_simulator import Times, most_kept, order_of, simulate
 from tests.twins.naive import FOR_EQUATION, RANGES, SPECIAL, TOGETHER, Outputs, place, rest, twin
 from tests.twins.naive_matmul import candidates
@@ -811,19 +812,28 @@ def gradient_messages(**given: Any) -> Outputs:
     kinds = {"data": "dense", "expert_data": "expert"}
     parts = {group: given[f"trained_{kind}_parameters_per_chip"] for group, kind in kinds.items()}
     reduce, gather = 0.0, 0.0
+    trains = dict.fromkeys(Kinds._fields, [0.0] * len(Train._fields))
     if given["zero_stage"] == 3:
         shards = network["shard"]["inner"] * network["shard"]["outer"]
         reduce = collective(network["replica"], "all_reduce", given, parts["data"] * given["reduce_B"] / shards)
     else:
         for group, parameters in parts.items():
+            prefix = "expert_" if group == "expert_data" else ""
             operation = "reduce_scatter" if given["zero_stage"] else "all_reduce"
-            reduce += collective(network[group], operation, given, parameters * given["reduce_B"])
+            sizes = naive_buckets.filled(parameters, given["gradient_bucket"])
+            times = [collective(network[group], operation, given, float(n) * given["reduce_B"]) for n in sizes]
+            trains[f"{prefix}gradients"] = naive_buckets.described(sizes, times, given["gradient_bucket"])
+            reduce += math.fsum(times)
             if given["zero_stage"]:
-                gather += collective(network[group], "all_gather", given, parameters * given["weight_B"])
+                sizes = naive_buckets.filled(parameters, given["parameter_bucket"])
+                times = [collective(network[group], "all_gather", given, float(n) * given["weight_B"]) for n in sizes]
+                trains[f"{prefix}weights"] = naive_buckets.described(sizes, times, given["parameter_bucket"])
+                gather += math.fsum(times)
     tied = 0.0
     if given["pipeline_parallel"] > 1:
         tied = collective(network["pipeline"], "point_to_point", given, given["tied_B"])
-    return {"gradient_reduce_s": reduce, "gradient_gather_s": gather, "tied_reduce_s": tied}
+    found = {"gradient_reduce_s": reduce, "gradient_gather_s": gather, "tied_reduce_s": tied}
+    return {**found, "bucket_trains": [trains[name] for name in Kinds._fields]}
 
 
 @twin
@@ -836,7 +846,13 @@ def gradient_reduction(**given: Any) -> Outputs:
     elif switch == "overlapped":  # gradients behind the last backward pass, new weights behind the next forward pass
         backward = given["stage_input_gradient_s"] + given["stage_weight_gradient_s"]
         backward *= not given["calibration_late_reduction"]
-        visible = max(reduce - backward, 0.0) + max(gather - given["stage_forward_s"], 0.0) + tied
+        late, early = max(reduce - backward, 0.0), max(gather - given["stage_forward_s"], 0.0)
+        trains = dict(zip(Kinds._fields, rows_of(given["bucket_trains"], Train._fields), strict=True))
+        if given["gradient_bucket"] and given["zero_stage"] < 3:
+            late = naive_buckets.behind([trains["gradients"], trains["expert_gradients"]], backward)
+        if given["parameter_bucket"]:
+            early = naive_buckets.ahead([trains["weights"], trains["expert_weights"]], given["stage_forward_s"])
+        visible = late + early + tied
     return {"gradient_all_reduce_s": total, "gradient_time_s": visible}
 
 
@@ -1187,6 +1203,7 @@ UNITS_OF: dict[str, dict[str, str]] = {
     | dict.fromkeys(("stored", "made", "kept", "working"), "B"),
     "place_sums": {name: "flop" if name.endswith("flops") else "s" for name in Sums._fields} | {"forward_bytes": "B"},
     "place_sizes": dict.fromkeys(("stored", "stored_selective", "kept", "working"), "B"),
+    "bucket_trains": {"full_s": "s", "last_s": "s"},
     "group_network": {name: "B/s" for name in Group._fields if name.endswith("_Bps")}
     | {name: "s" for name in Group._fields if name.endswith("_s")},
 }  # fmt: skip
@@ -1197,6 +1214,7 @@ COLUMNS = {
     "place_sums": Sums._fields,
     "place_sizes": Sizes._fields,
     "group_network": Group._fields,
+    "bucket_trains": Train._fields,
 }
 ALIASES = {
     "decode_times": "operator_times",
@@ -1457,13 +1475,19 @@ FOR_EQUATION.update(
         "training_breakdown": full_recompute(),
         "training_hardware_flops": full_recompute(),
         "gradient_messages": st.fixed_dictionaries(
-            {f"{kind}_parameters_per_chip": st.floats(1e6, 1e9) for kind in ("dense", "expert")}
+            {
+                f"trained_{kind}_parameters_per_chip": st.floats(1e6, 1e9) | st.sampled_from([0.0, 6e7, 8e8])
+                for kind in ("dense", "expert")
+            }
+            | {f"{what}_bucket": st.sampled_from([0.0, 2e7, 33554432.0, 4e8]) for what in ("gradient", "parameter")}
         ),
         "gradient_reduction": st.fixed_dictionaries(
             {f"stage_{kind}_gradient_s": st.just(0.0) | st.floats(1e-5, 1e-3) for kind in ("input", "weight")}
             | {f"gradient_{kind}_s": st.just(0.0) | st.floats(1e-5, 1e-2) for kind in ("reduce", "gather")}
             | {"stage_forward_s": st.floats(1e-5, 1e-3), "tied_reduce_s": st.floats(0.0, 1e-3)}
             | {"gradient_all_reduce": st.sampled_from([0.0, 2.0, 2.0, 2.0, 3.0])}
+            | {f"{what}_bucket": st.sampled_from([0.0, 1e6, 1e6]) for what in ("gradient", "parameter")}
+            | {"bucket_trains": naive_buckets.trains(len(Kinds._fields))}
         ),
         "latencies": st.fixed_dictionaries(
             {f: st.integers(1, 16).map(float) for f in ("microbatches", "pipeline_parallel")}
