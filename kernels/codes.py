@@ -112,6 +112,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "weight_format": FORMATS,
     "gradient_format": FORMATS,
     "cache_format": FORMATS,
+    "launch": ("kernels", "graph"),
     "acceptance_law": ("geometric", "linear"),
     "kernel_parallelism": ("row_column", "column_row"),
     "mapping_order": tuple("_".join(order) for order in MAPPING_ORDERS),

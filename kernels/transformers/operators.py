@@ -26,7 +26,7 @@ from kernels.transformers.groups import (
     within_reach,
 )
 from kernels.transformers.matmul import Product, gemm_time
-from kernels.transformers.rates import Chip, Precisions, Rates
+from kernels.transformers.rates import Chip, Host, Precisions, Rates
 
 Traits = namedtuple("Traits", "type place group operation recompute module made_by precision beside beside_pass")
 """Codes of an operator. `module` is the part of a layer with which selective recompute repeats it, `made_by` the one
@@ -104,14 +104,11 @@ class Timed(NamedTuple):
 
 
 class KernelCosts(NamedTuple):
-    """What kernels cost beside their work: seconds of each on the chip and of its launch on the host, seconds of the
-    host per member of a collective, the rows that a tile of attention costs at least, the share of all rates that a
-    chain with products attains, and what it takes to convert an input of a product: bytes per element (0: one is read
-    and written once) and seconds per row."""
+    """What kernels cost beside their work: seconds of each on the chip, the rows that a tile of attention costs at
+    least, the share of all rates that a chain with products attains, and what it takes to convert an input of a
+    product: bytes per element (0: one is read and written once) and seconds per row."""
 
     kernel_overhead_s: float
-    host_launch_s: float
-    collective_host_s: float
     attention_rows: float
     scan_efficiency: float
     quantisation_B: float
@@ -361,6 +358,7 @@ def operator_times(
     chip: Annotated[Chip, "chip_{}"],
     formats: Formats,
     costs: Annotated[KernelCosts, "calibration_{}"],
+    host: Annotated[Host, "host_{}"],
     layer_network: np.ndarray,
     sender: Sender,
     operator_times: np.ndarray,
@@ -376,10 +374,10 @@ def operator_times(
         if d[D.count] <= 0.0:
             continue
         kind = traits[i, TRAIT.type]
-        times[i, TIME.forward_host] = costs.host_launch_s * d[D.launches]
-        times[i, TIME.backward_host] = costs.host_launch_s * d[D.backward_launches]
+        times[i, TIME.forward_host] = host.kernel_s * d[D.launches]
+        times[i, TIME.backward_host] = host.kernel_s * d[D.backward_launches]
         if kind == COLLECTIVE:
-            time_collective(traits, d, messaging, costs.collective_host_s, i, timed)
+            time_collective(traits, d, messaging, host.member_s, i, timed)
         elif kind == GEMM:
             time_product(traits[i, TRAIT.precision], d, rates, chip, formats, costs, i, timed)
         elif kind == ATTENTION:

@@ -46,6 +46,7 @@ CHOICE_DEFAULTS = {
     "weight_format": "bf16",
     "gradient_format": "fp32",
     "cache_format": "bf16",
+    "launch": "kernels",
     "acceptance_law": "geometric",
     "kernel_parallelism": "row_column",
     "mapping_order": "tensor_context_pipeline_data",

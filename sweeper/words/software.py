@@ -16,6 +16,7 @@ CALIBRATION = vocabulary(
     outer_link_efficiency=Attribute("", "attainable share of the other links", 0.8, EFFICIENCY),
     kernel_overhead=free("s", "serial cost of one kernel on the chip"),
     host_launch=free("s", "time the host needs to launch one kernel"),
+    graph_launch=free("s", "time the host needs to launch a captured graph of kernels"),
     load_latency=free("s", "time from a thread's load to its data in a stream of them; 0: hidden"),
     own_copy=fraction("1 if gathers and scatters copy a chip's own piece"),
     collective_host=free("s", "time of the host per collective and member of its group"),

@@ -241,7 +241,7 @@ def of_product(op: Named, given: Named) -> Passes:
     work = 2 * math.prod(size)
     if not weighted:
         inputs, weights = inputs._replace(seconds=both(inputs, weights)), weights._replace(seconds=0.0)
-    launch = given["calibration_host_launch_s"]
+    launch = given["host_kernel_s"]
     if weighted and not op["trained"]:  # frozen: nobody computes the second gradient
         host = (launch * op["launches"], launch * op["backward_launches"] / 2)
         return Passes(forward, inputs, weights._replace(seconds=0.0), work, work, host=host)
@@ -299,7 +299,7 @@ def of_collective(op: Named, given: Named, network: Mapping[str, Named]) -> Pass
     if op["copies"]:
         seconds = (dispatch(group, given, op, op["message"]), dispatch(group, given, op, op["backward_message"]))
     members = group["inner"] * group["outer"]
-    host = [given["calibration_collective_host_s"] * members if time else 0.0 for time in seconds]
+    host = [given["host_member_s"] * members if time else 0.0 for time in seconds]
     wire = frozenset({BOUNDS.index("network")})
     forward, backward = (Cost(time, wire) for time in seconds)
     return Passes(forward, backward, Cost(0.0, wire), host=(host[0], host[1]))
@@ -351,7 +351,7 @@ def evaluated(given: Named, dims: str, where: str) -> tuple[list[list[Any]], lis
             passes = of(op, given)
         host = passes.host
         if host is None:
-            each = given["calibration_host_launch_s"]
+            each = given["host_kernel_s"]
             host = (each * op["launches"], each * op["backward_launches"])
         row = {
             "forward": passes.forward.seconds,
@@ -766,7 +766,52 @@ def stage_times(**given: Any) -> Outputs:
         "stage_input_gradient_s": max(gradient, given["offload_backward_s"] - weight),
         "stage_weight_gradient_s": weight,
     }
-    return {name: given["layers_per_stage"] * value for name, value in layer.items()}
+    stage = {name: given["layers_per_stage"] * value for name, value in layer.items()}
+    backward = sum(stage[f"stage_{kind}_gradient_s"] for kind in ("input", "weight"))
+    stage["stage_input_gradient_s"] += max(given["host_pass_s"] - backward, 0.0)
+    return {**stage, "stage_forward_s": max(stage["stage_forward_s"], given["host_pass_s"])}
+
+
+@twin
+def launched_kernels(calibration_host_launch_s: float, calibration_collective_host_s: float) -> Outputs:
+    costs = {"host_kernel_s": calibration_host_launch_s, "host_member_s": calibration_collective_host_s}
+    return {**costs, "host_pass_s": 0.0}
+
+
+@twin
+def launched_graphs(calibration_graph_launch_s: float, graph_layers: float, layers_per_stage: float) -> Outputs:
+    """Layers are captured some at a time until none is left."""
+    left, spent = layers_per_stage, 0.0
+    while left > 0:
+        left -= graph_layers or left
+        spent += calibration_graph_launch_s
+    return {"host_kernel_s": 0.0, "host_member_s": 0.0, "host_pass_s": spent}
+
+
+def excess(host_s: float, chip_s: float) -> float:
+    """How long the chip waits for the host."""
+    return host_s - chip_s if host_s > chip_s else 0.0
+
+
+@twin
+def training_launches(**given: Any) -> Outputs:
+    [sums] = rows_of([given["layer_sums"]], Sums._fields)
+    n = given["layers_per_stage"]
+    silent = dict.fromkeys(("host_forward", "host_backward", "host_selective", "host_full"), 0.0)
+    forward, *backward = passes({**sums, **silent}, given)
+    launches = sums["host_backward"] + again(given, sums["host_selective"], sums["host_full"])
+    chip, host = (n * forward, n * sum(backward)), (n * sums["host_forward"], n * launches)
+    host = (host[0] + given["host_pass_s"], host[1] + given["host_pass_s"])
+    return {
+        "forward_host_load": host[0] / chip[0] if chip[0] else over_nothing(host[0]),
+        "backward_host_load": host[1] / chip[1] if chip[1] else over_nothing(host[1]),
+        "host_wait_time_s": given["microbatches"] * sum(map(excess, host, chip)),
+    }
+
+
+def over_nothing(amount: float) -> float:
+    """What IEEE arithmetic makes of a division by zero."""
+    return math.inf if amount > 0 else math.nan
 
 
 @twin
@@ -952,23 +997,44 @@ def required_rates(**given: Any) -> Outputs:
 # inference
 
 
-def serving_pass(layer: list[float], everything: list[list[float]], layers: float) -> tuple[float, float]:
+def serving_pass(
+    layer: list[float], everything: list[list[float]], layers: float, pass_s: float
+) -> tuple[float, float]:
     """Layers of a stage, where the host may be the slower one; and embedding and head."""
     [sums] = rows_of([layer], Sums._fields)
     ends = [places(everything)[end] for end in ("first", "last")]
     chip = sums["forward"] + sums["network_forward"]
-    return layers * max(chip, sums["host_forward"]), sum(end["forward"] + end["network_forward"] for end in ends)
+    layers_s = layers * max(chip, sums["host_forward"])
+    return max(layers_s, pass_s), sum(end["forward"] + end["network_forward"] for end in ends)
+
+
+STAGE = ("layers_per_stage", "host_pass_s")
+
+
+@twin
+def inference_launches(**given: Any) -> Outputs:
+    """Chip and host for the prompts, and for a token."""
+    loads, waits = [], []
+    for layer in ("layer_sums", "decode_layer_sums"):
+        [sums] = rows_of([given[layer]], Sums._fields)
+        chip = given["layers_per_stage"] * (sums["forward"] + sums["network_forward"])
+        host = given["layers_per_stage"] * sums["host_forward"] + given["host_pass_s"]
+        loads.append(host / chip if chip else over_nothing(host))
+        waits.append(excess(host, chip))
+    tokens = waits[0] + (given["output_length"] - 1) * waits[1]
+    found = dict(zip(("prefill_host_load", "decode_host_load"), loads, strict=True))
+    return {**found, "host_wait_time_s": given["microbatches"] * tokens}
 
 
 @twin
 def prefill_stage(**given: Any) -> Outputs:
-    layers, ends = serving_pass(given["layer_sums"], given["place_sums"], given["layers_per_stage"])
+    layers, ends = serving_pass(*(given[name] for name in ("layer_sums", "place_sums", *STAGE)))
     return {"prefill_stage_s": layers, "prefill_ends_s": ends}
 
 
 @twin
 def decode_stage(**given: Any) -> Outputs:
-    layers, ends = serving_pass(given["decode_layer_sums"], given["decode_sums"], given["layers_per_stage"])
+    layers, ends = serving_pass(*(given[name] for name in ("decode_layer_sums", "decode_sums", *STAGE)))
     return {"decode_stage_s": layers, "decode_ends_s": ends}
 
 

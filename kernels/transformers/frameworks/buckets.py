@@ -80,8 +80,8 @@ def served_s(busy_s: float, train: Train, done: float, until: float, pass_s: flo
     after the end of the pass, which is negative before it.
 
     Bucket k of F is full (F - k) full shares and the last share of the pass before its end, at r(k). Bucket after
-    bucket, the end is the longest of busy + n t and, where the network waits for bucket k, r(k) + (until - k + 1) t. That
-    is linear in k, so that only the first and the last bucket can be the longest.
+    bucket, the end is the longest of busy + n t and, where the network waits for bucket k, r(k) + (until - k + 1) t.
+    That is linear in k, so that only the first and the last bucket can be the longest.
     """
     count = until - done
     if count <= 0.0:
