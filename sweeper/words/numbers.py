@@ -41,7 +41,7 @@ NUMBERS = vocabulary(
     zero_stage=count("0 to 3: states, gradients, weights sharded over replicas", ZERO_STAGE),
     gradient_bucket=count("parameters whose gradients one message reduces; 0: all", BUCKET),
     parameter_bucket=count("parameters that one message gathers after an update; 0: all", BUCKET),
-    graph_layers=count("layers in a captured graph; 0: all of a stage", LAYERS),
+    captured_layers=count("layers in a captured graph; 0: all of a stage", LAYERS),
     shard_group=free("", "replicas that share one sharded copy; 0: all", limits=CHIPS),
     recompute_share=fraction("share of a stage's layers to which full recompute applies", 1.0),
     recompute_attention=fraction("share of layers in which selective recompute repeats the core of attention", 1.0),

@@ -779,11 +779,11 @@ def launched_kernels(calibration_host_launch_s: float, calibration_collective_ho
 
 
 @twin
-def launched_graphs(calibration_graph_launch_s: float, graph_layers: float, layers_per_stage: float) -> Outputs:
+def launched_graphs(calibration_graph_launch_s: float, captured_layers: float, layers_per_stage: float) -> Outputs:
     """Layers are captured some at a time until none is left."""
     left, spent = layers_per_stage, 0.0
     while left > 0:
-        left -= graph_layers or left
+        left -= captured_layers or left
         spent += calibration_graph_launch_s
     return {"host_kernel_s": 0.0, "host_member_s": 0.0, "host_pass_s": spent}
 

@@ -42,10 +42,10 @@ def launched_kernels(
 
 @equation(*HOST, source="a captured graph is launched whole: Gray 2019", when=("launch", ("graph",)))
 def launched_graphs(
-    calibration_graph_launch_s: float, graph_layers: float, layers_per_stage: float
+    calibration_graph_launch_s: float, captured_layers: float, layers_per_stage: float
 ) -> tuple[float, float, float]:
     """A graph for each pass through a stage, or several of some layers each; collectives are captured too."""
-    graphs = np.ceil(layers_per_stage / graph_layers) if graph_layers > 0.0 else 1.0
+    graphs = np.ceil(layers_per_stage / captured_layers) if captured_layers > 0.0 else 1.0
     return 0.0, 0.0, graphs * calibration_graph_launch_s
 
 
