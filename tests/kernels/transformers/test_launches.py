@@ -10,15 +10,15 @@ from sweeper.views.frames import frame_of
 from tests.kernels.transformers.test_models import EXACT, evaluate, mapped
 
 TRAINED = ("iteration_time_s", "stage_forward_s", "stage_input_gradient_s", "stage_weight_gradient_s",
-           "forward_host_load", "backward_host_load", "host_wait_time_s", "microbatches", "layers_per_stage")  # fmt: skip
+           "forward_host_load", "backward_host_load", "host_wait_time_s", "layers_per_stage")  # fmt: skip
 SERVED = ("iteration_time_s", "time_per_output_token_s", "time_to_first_token_s", "prefill_host_load",
           "decode_host_load", "host_wait_time_s")  # fmt: skip
 GRAPH = {"launch": "graph"}
 EAGER_S = {"calibration.host_launch": 26.35e-6}
 """Fitted to runs of nanotron in eager PyTorch."""
 BLOG_TOKENS_PER_S, ROW_TOKENS_PER_S = 25.5, 104.9
-"""Llama 2 7B on an A100, a request at a time: eager ("Accelerating Generative AI with PyTorch II: GPT, Fast", 2023), and
-with CUDA graphs (row I1166 of the measured inference)."""
+"""Llama 2 7B on an A100, a request at a time: eager ("Accelerating Generative AI with PyTorch II: GPT, Fast", 2023),
+and with CUDA graphs (row I1166 of the measured inference)."""
 
 
 def told(wanted: tuple[str, ...], *points: dict[str, Any]) -> list[dict[str, float]]:
