@@ -6,7 +6,7 @@ chips.
 """
 
 from collections import namedtuple
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 import numpy as np
 

@@ -26,8 +26,8 @@ the collectives, those of the experts."""
 
 Sizes = namedtuple("Sizes", "weights stored stored_selective kept working trained matrices")
 """Columns of `place_sizes`: parameters; bytes stored for the backward pass, without what selective recompute repeats,
-and beside checkpoints under full recompute; bytes alive only while an operator runs; parameters that are trained, and those of them
-in matrices of hidden layers."""
+and beside checkpoints under full recompute; bytes alive only while an operator runs; parameters that are trained, and
+those of them in matrices of hidden layers."""
 
 S = Sums(*range(len(Sums._fields)))
 Z = Sizes(*range(len(Sizes._fields)))

@@ -62,8 +62,10 @@ def gradient_messages(
 
 
 @equation(
-    Output("gradient_all_reduce_s", "s", "reduction of the gradients over the replicas, gathering of new weights, and the "
-           "exchange of matrices"),
+    Output(
+        "gradient_all_reduce_s", "s",
+        "reduction of the gradients over the replicas, gathering of new weights, and exchange of matrices",
+    ),
     Output("gradient_time_s", "s", "the part of it that nothing hides"),
     source="sum of its messages, less what runs beside the passes of a stage",
     when=("task", ("training",)),
@@ -165,7 +167,8 @@ def training_hardware_flops(
     per_layer += repeated(again, layer_sums[S.selective_flops], layer_sums[S.full_flops])
     ends = place_sums[FIRST, S.forward_flops] + place_sums[FIRST, S.backward_flops]
     ends += place_sums[LAST, S.forward_flops] + place_sums[LAST, S.backward_flops]
-    return microbatches * (layers * per_layer + ends) * chips / pipeline_parallel + update_flops * chips / pipeline_parallel
+    passes = microbatches * (layers * per_layer + ends) * chips / pipeline_parallel
+    return passes + update_flops * chips / pipeline_parallel
 
 
 @compiled

@@ -284,9 +284,8 @@ def training_work(**given: Any) -> Outputs:
     work["flops"] += given["update_flops"]
     work["l2_B"] += given["update_l2_B"]
     work["memory_B"] += given["update_memory_B"]
-    if chosen(given, "optimizer_traffic") == "per_iteration":
-        if given["matrix_B"] < given["weight_B"]:
-            work["memory_B"] += (everything + experts) * (given["weight_B"] + 2 * given["matrix_B"])
+    if chosen(given, "optimizer_traffic") == "per_iteration" and given["matrix_B"] < given["weight_B"]:
+        work["memory_B"] += (everything + experts) * (given["weight_B"] + 2 * given["matrix_B"])
 
     sent: list[tuple[float, str, str, float]] = []
     if chosen(given, "gradient_all_reduce") != "ignored":

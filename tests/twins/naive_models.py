@@ -695,7 +695,8 @@ def parameters_per_chip(**given: Any) -> Outputs:
     if given["pipeline_parallel"] == 1:
         stages = [stage(given["layers_per_stage"], "first", "last")]
     fullest = max(stages, key=lambda stage: sum(stage[:2]))
-    names = (f"{word}{kind}_parameters_per_chip" for word in ("", "trained_", "matrix_") for kind in ("dense", "expert"))
+    words, kinds = ("", "trained_", "matrix_"), ("dense", "expert")
+    names = (f"{word}{kind}_parameters_per_chip" for word in words for kind in kinds)
     return dict(zip(names, fullest, strict=True))
 
 
@@ -1455,7 +1456,10 @@ FOR_EQUATION.update(
         "activation_memory": pipelines_of_layers(),
         "required_rates": durations(),
         "state_memory": st.fixed_dictionaries(
-            {"zero_stage": st.sampled_from([0.0, 1.0, 2.0, 3.0, 3.0, 3.0]), "optimizer_state_B": st.sampled_from([8.0, 12.0])}
+            {
+                "zero_stage": st.sampled_from([0.0, 1.0, 2.0, 3.0, 3.0, 3.0]),
+                "optimizer_state_B": st.sampled_from([8.0, 12.0]),
+            }
         ),
         "training_breakdown": full_recompute(),
         "training_hardware_flops": full_recompute(),
@@ -1484,8 +1488,10 @@ SPECIAL.update(
         **{name: st.integers(0, len(found) - 1).map(float) for name, found in CHOICES.items()},
         **{
             f"{tensor}_B": WIDTHS
-            for tensor in ("activation", "weight", "gradient", "cache", "reduce", "input", "matrix", "attended", "kv",
-                           "moment")
+            for tensor in (
+                *("activation", "weight", "gradient", "cache", "reduce"),
+                *("input", "matrix", "attended", "kv", "moment"),
+            )
         },
         **{f"chip_peak_{name}_flops": st.just(0.0) | RANGES["flop/s"] for name in FORMATS},
         **{f"calibration_{name}_efficiency": st.floats(0.05, 1.0) for name in ("gemm", "unaligned", "memory")},

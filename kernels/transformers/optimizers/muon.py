@@ -26,7 +26,7 @@ from kernels.codes import PLACES
 from kernels.equation import Output, compiled, equation
 from kernels.transformers.collectives import ALL_GATHER, ALL_TO_ALL
 from kernels.transformers.groups import G, Messaging, group_collective, shard_counts
-from kernels.transformers.matmul import Product, l2_traffic_B, gemm_time
+from kernels.transformers.matmul import Product, gemm_time, l2_traffic_B
 from kernels.transformers.operators import TRAIT, D
 from kernels.transformers.rates import Chip
 from kernels.transformers.stages import at_ends
@@ -60,24 +60,24 @@ PLACE_MATRICES = Output(
 @compiled
 def orthogonalisation(rows: float, columns: float, flops: float, memory_Bps: float, chip: Chip) -> np.ndarray:
     """One matrix, without the cost of kernels. The second and third product also read what they add to."""
-    s, l = min(rows, columns), max(rows, columns)
+    short, long = min(rows, columns), max(rows, columns)
     w, sum_B = ELEMENT_B, 2.0 * ELEMENT_B
     found = np.zeros(len(M))
     for product in (
-        Product(1.0, s, s, l, w, w, w),
-        Product(1.0, s, s, s, w, w, sum_B),
-        Product(1.0, s, l, s, w, w, sum_B),
+        Product(1.0, short, short, long, w, w, w),
+        Product(1.0, short, short, short, w, w, sum_B),
+        Product(1.0, short, long, short, w, w, sum_B),
     ):
         compute_s, l2_s, memory_s, moved_B = gemm_time(product, flops, memory_Bps, chip)
         found[M.seconds] += STEPS * max(compute_s, l2_s, memory_s)
         found[M.flops] += STEPS * 2.0 * product.m * product.n * product.k
         found[M.l2_B] += STEPS * l2_traffic_B(product)
         found[M.memory_B] += STEPS * moved_B
-    around_B = AROUND_B * s * l
+    around_B = AROUND_B * short * long
     found[M.seconds] += around_B / memory_Bps
     found[M.l2_B] += around_B
     found[M.memory_B] += around_B
-    found[M.elements] = s * l
+    found[M.elements] = short * long
     return found
 
 
@@ -97,7 +97,8 @@ def place_matrices(
     calibration_host_launch_s: float,
     place_matrices: np.ndarray,
 ) -> None:
-    """Those that are trained, of hidden layers. A host that launches kernels more slowly than they run sets the pace."""
+    """Those that are trained, of hidden layers. A host that launches kernels more slowly than they run sets the
+    pace."""
     flops, host_s = chip_peak_flops * calibration_gemm_efficiency, KERNELS * calibration_host_launch_s
     place_matrices[:] = 0.0
     for i in range(len(operator_traits)):
