@@ -93,8 +93,13 @@ MAPPING_ORDERS = tuple(permutations(MAPPED))
 """All orders, nearest parallelism first. None is left out for having sizes like another's: which group gets the
 neighbouring chips matters even if both are as large."""
 
-NAMED_FORMATS = ("activation", "weight", "gradient", "cache", "compute")
-"""Tensors whose number format a mapping chooses, as `<tensor>_format`; the last are the operands of products."""
+NAMED_FORMATS = ("activation", "weight", "gradient", "cache", "compute", "moment")
+"""Tensors whose number format a mapping chooses, as `<tensor>_format`; `compute` are the operands of products, `moment`
+the running means that an optimizer keeps of gradients."""
+
+OPTIMIZERS = ("adam", "muon", "sgd_momentum")
+"""How gradients become updates: by two moments of each parameter, by one whose matrices are orthogonalised (embeddings,
+head and vectors as Adam does), or by one."""
 
 CHOICES: dict[str, tuple[str, ...]] = {
     "task": ("training", "inference"),
@@ -103,6 +108,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "context_exchange": ("ring", "all_to_all", "all_gather"),
     "expert_dispatch": ("per_expert", "per_chip"),
     "schedule": SCHEDULES,
+    "optimizer": OPTIMIZERS,
     "tensor_communication": ("all_reduce", "p2p_rs_ag", "rs_ag"),
     "tensor_overlap_style": ("none", "ring", "pipe"),
     "collective_algorithm": ALGORITHMS,
@@ -113,6 +119,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "gradient_format": FORMATS,
     "cache_format": FORMATS,
     "launch": ("kernels", "graph"),
+    "moment_format": FORMATS,
     "acceptance_law": ("geometric", "linear"),
     "kernel_parallelism": ("row_column", "column_row"),
     "mapping_order": tuple("_".join(order) for order in MAPPING_ORDERS),

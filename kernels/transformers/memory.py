@@ -1,6 +1,6 @@
 """Memory of one chip that trains or serves a model, whether a point can run, and what a designer compares."""
 
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from kernels.shared.feasibility import Layout, layout_reason
 from kernels.shared.memories import Capacity, Offloaded, memory_reason
 from kernels.transformers.groups import Parallelism, ranks_over, shard_counts
 from kernels.transformers.operators import INFERENCE
+from kernels.transformers.optimizers.moments import Moments, spared_B
 from kernels.transformers.schedules import Pipeline, in_flight, parameter_copies
 from kernels.transformers.stages import FULL, Recomputation
 from kernels.transformers.sums import FIRST, LAST, Z
@@ -17,6 +18,21 @@ from kernels.transformers.training import Parameters
 
 SWAPPED = CHOICES["context_exchange"].index("all_to_all")
 """Chips that share a sequence have all tokens of fewer heads."""
+
+
+class Stored(NamedTuple):
+    """Bytes of an element of weights, of gradients, and of weights as products read them."""
+
+    weight_B: float
+    gradient_B: float
+    matrix_B: float
+
+
+class Software(NamedTuple):
+    """What software keeps beside the state: further bytes per parameter, and layers of gathered weights."""
+
+    extra_state_B: float
+    gathered_layers: float
 
 
 @equation(
@@ -33,30 +49,31 @@ def state_memory(
     group_extents: np.ndarray,
     parameters: Annotated[Parameters, "{}_parameters_per_chip"],
     trained: Annotated[Parameters, "trained_{}_parameters_per_chip"],
-    weight_B: float,
-    gradient_B: float,
+    matrices: Annotated[Parameters, "matrix_{}_parameters_per_chip"],
+    moments: Moments,
+    stored: Stored,
     optimizer_state_B: float,
-    calibration_extra_state_B: float,
-    calibration_gathered_layers: float,
+    software: Annotated[Software, "calibration_{}"],
 ) -> tuple[float, float, float]:
     """ZeRO shards optimizer state (1), gradients (2) and weights (3) over the replicas; of sharded weights those in use
     and those on their way live gathered (of `gathered_layers` layers), and the whole gradient of the first half of
     them. Frozen weights are weights alone."""
     whole = parameters.dense + parameters.expert
     if task == INFERENCE:
-        return whole * weight_B, 0.0, 0.0
+        return whole * stored.weight_B, 0.0, 0.0
     shards, expert_shards = shard_counts(zero_stage, group_extents)
     part = parameters.dense / shards + parameters.expert / expert_shards
     copies = parameter_copies(schedule)
-    weights = (part if zero_stage >= 3.0 else whole) * weight_B * copies
+    weights = (part if zero_stage >= 3.0 else whole) * stored.weight_B * copies
     changing = trained.dense + trained.expert
     changing_part = trained.dense / shards + trained.expert / expert_shards
-    gradients = (changing_part if zero_stage >= 2.0 else changing) * gradient_B * copies
-    gradients += changing * calibration_extra_state_B
+    gradients = (changing_part if zero_stage >= 2.0 else changing) * stored.gradient_B * copies
+    gradients += changing * software.extra_state_B
     if zero_stage >= 3.0 and shards > 1.0:
-        weights += calibration_gathered_layers * layer_sizes[Z.weights] * weight_B
-        gradients += 0.5 * calibration_gathered_layers * layer_sizes[Z.trained] * gradient_B
-    return weights, gradients, changing_part * optimizer_state_B
+        weights += software.gathered_layers * layer_sizes[Z.weights] * stored.weight_B
+        gradients += 0.5 * software.gathered_layers * layer_sizes[Z.trained] * stored.gradient_B
+    matrix_part = matrices.dense / shards + matrices.expert / expert_shards
+    return weights, gradients, changing_part * optimizer_state_B - spared_B(moments, changing_part, matrix_part)
 
 
 @equation(

@@ -37,7 +37,7 @@ Dims = namedtuple(
     "Dims",
     "count batch m n k weight heads kv_heads head_size value_size causal flops bytes input_gradient_flops "
     "input_gradient_bytes weight_gradient_flops weight_gradient_bytes launches backward_launches message "
-    "backward_message stored made kept again working trained matrix_flops copies most_nodes",
+    "backward_message stored made kept again working trained matrix_flops copies most_nodes matrices paired",
 )
 """Numbers of an operator.
 
@@ -47,9 +47,10 @@ operator gives its flops and bytes, and `matrix_flops` if it is a fused chain wi
 its `message` and `backward_message` in bytes, and, if it brings each token to the chips of its `copies` experts once,
 at most to how many nodes (`most_nodes`, 0: all). `stored` are the bytes kept for the backward pass, `made` those that
 `made_by` makes anew, `kept` those kept also under full recompute, which repeats a share `again`; `working` are alive
-only while it runs. Of weights a share `trained` has gradients."""
+only while it runs. Of weights a share `trained` has gradients; they are `matrices` of k x n, which Muon cuts into one
+and two of `paired` columns (queries, keys, values)."""
 
-ONES = ("count", "batch", "m", "n", "k", "heads", "kv_heads", "head_size", "value_size", "launches", "trained", "again")
+ONES = "count batch m n k heads kv_heads head_size value_size launches trained again matrices".split()
 DEFAULTS = dict.fromkeys(Dims._fields, "0") | dict.fromkeys(ONES, "1") | {"backward_launches": "2"}
 """Numbers of an operator where its table names none."""
 
@@ -70,8 +71,7 @@ LINEAR, ATTENDING, WIDE = range(len(PRECISIONS))
 
 ALIGNED = 8.0
 """Products whose inner or last dimension is no multiple of this are slower: batched ones run on the vector units, those
-with weights at a calibrated share (16-byte rows of 2-byte elements: NVIDIA "Matrix Multiplication Background User's
-Guide", requirements of tensor cores)."""
+with weights at a calibrated share (16-byte rows: NVIDIA "Matrix Multiplication Background User's Guide")."""
 
 GEMM, ATTENTION, ELEMENTWISE, COLLECTIVE = range(len(OPERATOR_TYPES))
 

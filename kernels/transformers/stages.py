@@ -24,11 +24,10 @@ class Widths(NamedTuple):
 
 
 class StateTraffic(NamedTuple):
-    """Bytes of memory per parameter: to add a microbatch's gradient up, to unshard a weight, to update."""
+    """Bytes of memory per parameter: to add a microbatch's gradient up, to unshard a weight."""
 
     accumulation_B: float
     unshard_traffic_B: float
-    optimizer_traffic_B: float
 
 
 class Updates(NamedTuple):
@@ -215,18 +214,21 @@ def at_ends(
     Output("expert_parameters_per_chip", "", "routed-expert parameters of a stage on one chip"),
     Output("trained_dense_parameters_per_chip", "", "those of the first kind that are trained, not frozen"),
     Output("trained_expert_parameters_per_chip", "", "those of routed experts that are trained"),
+    Output("matrix_dense_parameters_per_chip", "", "trained ones of the first kind in matrices of hidden layers"),
+    Output("matrix_expert_parameters_per_chip", "", "those of routed experts"),
     source="sum over the operator table",
 )
 def parameters_per_chip(
     place_sizes: np.ndarray, depth: Depth, layers_per_stage: float, last_stage_layers: float, pipeline_parallel: float
-) -> tuple[float, float, float, float]:
+) -> tuple[float, float, float, float, float, float]:
     """Of the stage that holds the most: the first one has the embedding, the last one the head."""
     share, full, left, p = depth.expert_layers / depth.layers, layers_per_stage, last_stage_layers, pipeline_parallel
     dense, expert, last_dense, last_expert = at_ends(place_sizes, Z.weights, share, full, left, p)
     trained = at_ends(place_sizes, Z.trained, share, full, left, p)
+    matrices = at_ends(place_sizes, Z.matrices, share, full, left, p)
     if last_dense + last_expert > dense + expert:
-        return last_dense, last_expert, trained[2], trained[3]
-    return dense, expert, trained[0], trained[1]
+        return last_dense, last_expert, trained[2], trained[3], matrices[2], matrices[3]
+    return dense, expert, trained[0], trained[1], matrices[0], matrices[1]
 
 
 @equation(

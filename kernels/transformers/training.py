@@ -17,7 +17,7 @@ from kernels.transformers.frameworks.buckets import (
     train_of,
     train_s,
 )
-from kernels.transformers.groups import G, Messaging, chips_of, group_at, group_collective, shard_counts
+from kernels.transformers.groups import G, Messaging, chips_of, group_at, group_collective
 from kernels.transformers.schedules import BothWays, Passes, Pipeline, chunks_of
 from kernels.transformers.stages import (
     FULL,
@@ -28,7 +28,6 @@ from kernels.transformers.stages import (
     Recomputation,
     Sharded,
     Widths,
-    converted_B,
     hidden_s,
     repeated,
 )
@@ -88,17 +87,21 @@ def gradient_messages(
 
 
 @equation(
-    Output("gradient_all_reduce_s", "s", "reduction of the gradients over the replicas, and gathering of new weights"),
+    Output(
+        "gradient_all_reduce_s", "s",
+        "reduction of the gradients over the replicas, gathering of new weights, and exchange of matrices",
+    ),
     Output("gradient_time_s", "s", "the part of it that nothing hides"),
     source="sum of its messages, less what runs beside the passes of a stage; buckets: kernels.transformers.frameworks",
     when=("task", ("training",)),
-)
+)  # fmt: skip
 def gradient_reduction(
     gradient_all_reduce: float,
     zero_stage: float,
     gradient_reduce_s: float,
     gradient_gather_s: float,
     tied_reduce_s: float,
+    matrix_exchange_s: float,
     stage: Annotated[Passes, "stage_{}"],
     calibration_late_reduction: float,
     buckets: Buckets,
@@ -106,7 +109,7 @@ def gradient_reduction(
 ) -> tuple[float, float]:
     """Overlap hides the reduction behind the backward pass of the last microbatch, unless the software begins it after
     that, and the gathering of new weights behind the forward pass of the next one. Of buckets, one is exposed."""
-    total = gradient_reduce_s + gradient_gather_s + tied_reduce_s
+    total = gradient_reduce_s + gradient_gather_s + tied_reduce_s + matrix_exchange_s
     if gradient_all_reduce == IGNORED:
         return total, 0.0
     if gradient_all_reduce == OVERLAPPED:
@@ -120,35 +123,8 @@ def gradient_reduction(
         if buckets.parameter_bucket > 0.0:
             dense, expert = train_at(bucket_trains, K.weights), train_at(bucket_trains, K.expert_weights)
             early = outlasting_s(dense, expert, stage.forward_s)
-        return total, late + early + tied_reduce_s
+        return total, late + early + tied_reduce_s + matrix_exchange_s
     return total, total
-
-
-@equation(
-    Output("optimizer_time_s", "s", "reading and writing optimizer state, gradients and weights, per iteration"),
-    source="Adam: reads state and gradient, writes state and weight; gradient clipping reads the gradient once more; "
-    "weights are converted once per step: Transformer Engine's `is_first_microbatch`",
-    when=("task", ("training",)),
-)
-def optimizer(
-    optimizer_traffic: float,
-    zero_stage: float,
-    group_extents: np.ndarray,
-    parameters: Annotated[Parameters, "{}_parameters_per_chip"],
-    trained: Annotated[Parameters, "trained_{}_parameters_per_chip"],
-    calibration_optimizer_traffic_B: float,
-    attainable_memory_Bps: float,
-    weight_B: float,
-    matrix_B: float,
-) -> float:
-    """Sharded over the replicas from ZeRO stage 1; what products read in a narrower format is converted by everyone."""
-    if optimizer_traffic == 0.0:
-        return 0.0
-    shards, expert_shards = shard_counts(zero_stage, group_extents)
-    part = trained.dense / shards + trained.expert / expert_shards
-    moved_B = part * calibration_optimizer_traffic_B
-    moved_B += (parameters.dense + parameters.expert) * converted_B(weight_B, matrix_B)
-    return moved_B / attainable_memory_Bps
 
 
 @equation(
@@ -219,13 +195,15 @@ def training_hardware_flops(
     chips: float,
     pipeline_parallel: float,
     again: Recomputation,
+    update_flops: float,
 ) -> float:
-    """Every chip of a stage executes the table; stages share the layers."""
+    """Every chip of a stage executes the table and its part of the update; stages share the layers."""
     per_layer = layer_sums[S.forward_flops] + layer_sums[S.backward_flops]
     per_layer += repeated(again, layer_sums[S.selective_flops], layer_sums[S.full_flops])
     ends = place_sums[FIRST, S.forward_flops] + place_sums[FIRST, S.backward_flops]
     ends += place_sums[LAST, S.forward_flops] + place_sums[LAST, S.backward_flops]
-    return microbatches * (layers * per_layer + ends) * chips / pipeline_parallel
+    passes = microbatches * (layers * per_layer + ends) * chips / pipeline_parallel
+    return passes + update_flops * chips / pipeline_parallel
 
 
 @compiled

@@ -42,6 +42,7 @@ READ_WITH: Mapping[str, tuple[str, tuple[float | str, ...]]] = {
     "shard_group": ("zero_stage", (3.0,)),
     "gradient_bucket": ("zero_stage", (0.0, 1.0, 2.0)),
     "parameter_bucket": ("zero_stage", (1.0, 2.0)),
+    **dict.fromkeys(("optimizer", "moment_format"), ("task", ("training",))),
     "workload.nodes_per_token": ("expert_dispatch", ("per_chip",)),
 }
 """Columns that count only where another column has one of some values."""

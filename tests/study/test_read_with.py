@@ -51,3 +51,11 @@ def test_one_row_of_a_search_is_enough(tmp_path: Path) -> None:
 
 def test_what_changes_nothing_may_be_said(tmp_path: Path) -> None:
     assert problem(tmp_path, "  recompute_norms: 0\n  recompute: none\n") == ""
+
+
+@pytest.mark.parametrize("asked", ["optimizer: muon", "optimizer: [adam, sgd_momentum]", "moment_format: bf16"])
+def test_who_serves_updates_nothing(tmp_path: Path, asked: str) -> None:
+    column = asked.partition(":")[0]
+    serving = f"  {asked}\n  task: inference\n"
+    assert f"nothing reads {column} in the study: it counts with task: training only" in problem(tmp_path, serving)
+    assert problem(tmp_path, f"  {asked}\n") == ""

@@ -458,6 +458,9 @@ def place_sizes(**given: Any) -> Outputs:
             add["kept"] += op["count"] * op["kept"]
             add["working"] += op["count"] * op["working"]
             add["trained"] += op["count"] * op["weight"] * op["trained"]
+            if OPERATOR_TYPES[op["type"]] == "gemm" and PLACES[op["place"]] not in ("first", "last"):
+                products = op["k"] * op["n"] * op["matrices"]
+                add["matrices"] += op["count"] * op["trained"] * min(products, op["weight"])
             add["stored"] += kept
             add["stored_selective"] += kept - op["count"] * op["made"] * part_again(given, op["made_by"])
     return {"place_sizes": [[found[where][name] for name in Sizes._fields] for where in PLACES]}
@@ -687,13 +690,14 @@ def parameters_per_chip(**given: Any) -> Outputs:
         return layers * dense + sum(all_[end] for end in ends), layers * experts * all_["routed"]
 
     def stage(layers: float, *ends: str) -> tuple[float, ...]:
-        return (*of("weights", layers, ends), *of("trained", layers, ends))
+        return tuple(each for column in ("weights", "trained", "matrices") for each in of(column, layers, ends))
 
     stages = [stage(given["layers_per_stage"], "first"), stage(given["last_stage_layers"], "last")]
     if given["pipeline_parallel"] == 1:
         stages = [stage(given["layers_per_stage"], "first", "last")]
     fullest = max(stages, key=lambda stage: sum(stage[:2]))
-    names = (f"{word}{kind}_parameters_per_chip" for word in ("", "trained_") for kind in ("dense", "expert"))
+    words, kinds = ("", "trained_", "matrix_"), ("dense", "expert")
+    names = (f"{word}{kind}_parameters_per_chip" for word in words for kind in kinds)
     return dict(zip(names, fullest, strict=True))
 
 
@@ -883,9 +887,10 @@ def gradient_messages(**given: Any) -> Outputs:
 
 @twin
 def gradient_reduction(**given: Any) -> Outputs:
+    """Matrices are exchanged when all gradients are there, and before any weight is."""
     reduce, gather, tied = (given[name] for name in ("gradient_reduce_s", "gradient_gather_s", "tied_reduce_s"))
-    switch = chosen(given, "gradient_all_reduce")
-    visible = total = reduce + gather + tied
+    switch, exchange = chosen(given, "gradient_all_reduce"), given["matrix_exchange_s"]
+    visible = total = reduce + gather + tied + exchange
     if switch == "ignored":
         visible = 0.0
     elif switch == "overlapped":  # gradients behind the last backward pass, new weights behind the next forward pass
@@ -897,7 +902,7 @@ def gradient_reduction(**given: Any) -> Outputs:
             late = naive_buckets.behind([trains["gradients"], trains["expert_gradients"]], backward)
         if given["parameter_bucket"]:
             early = naive_buckets.ahead([trains["weights"], trains["expert_weights"]], given["stage_forward_s"])
-        visible = late + early + tied
+        visible = late + early + tied + exchange
     return {"gradient_all_reduce_s": total, "gradient_time_s": visible}
 
 
@@ -914,15 +919,6 @@ def conversion(given: Named) -> float:
     """Every weight of a chip is read as it is kept, and written twice as products read it, if that is narrower."""
     kept, read = given["weight_B"], given["matrix_B"]
     return (kept + 2 * read) * sum(given[f"{kind}_parameters_per_chip"] for kind in ("dense", "expert")) * (read < kept)
-
-
-@twin
-def optimizer(**given: float) -> Outputs:
-    """Each chip updates the parameters whose state it keeps."""
-    kept = {kind: given[f"trained_{kind}_parameters_per_chip"] / spread for kind, spread in shards_of(given).items()}
-    traffic = sum(kept.values()) * given["calibration_optimizer_traffic_B"] + conversion(given)
-    counted = chosen(given, "optimizer_traffic") == "per_iteration"
-    return {"optimizer_time_s": traffic / given["attainable_memory_Bps"] if counted else 0.0}
 
 
 @twin
@@ -965,7 +961,8 @@ def training_hardware_flops(**given: Any) -> Outputs:
     flops = given["layers"] * again(given, layer["selective_flops"], layer["full_flops"])
     for count, sums in ((given["layers"], layer), (1, ends[0]), (1, ends[1])):
         flops += count * (sums["forward_flops"] + sums["backward_flops"])
-    return {"hardware_flops": of_all_chips(given, flops)}
+    once = given["update_flops"] * (given["chips"] / given["pipeline_parallel"])
+    return {"hardware_flops": of_all_chips(given, flops) + once}
 
 
 @twin
@@ -1129,6 +1126,9 @@ def state_memory(**given: float) -> Outputs:
     learning_part = sum(given[f"trained_{kind}_parameters_per_chip"] / chips for kind, chips in spread.items())
     if chosen(given, "task") == "inference":
         return {"weights_B": whole * given["weight_B"], "gradients_B": 0.0, "optimizer_B": 0.0}
+    matrices = sum(given[f"matrix_{kind}_parameters_per_chip"] / chips for kind, chips in spread.items())
+    single = {"adam": 0.0, "muon": matrices, "sgd_momentum": learning_part}[chosen(given, "optimizer")]
+    moments, beside = 2 * learning_part - single, given["optimizer_state_B"] - 8  # two moments of 4 bytes
     stage = given["zero_stage"]
     copies = 2 if chosen(given, "schedule") == "dual_pipe" else 1
     layer, gathered = {"weights": 0.0, "trained": 0.0}, given["calibration_gathered_layers"]
@@ -1139,7 +1139,7 @@ def state_memory(**given: float) -> Outputs:
         "gradients_B": given["gradient_B"]
         * (copies * (learning_part if stage >= 2 else learning) + gathered / 2 * layer["trained"])
         + given["calibration_extra_state_B"] * learning,
-        "optimizer_B": given["optimizer_state_B"] * (learning_part if stage >= 1 else learning),
+        "optimizer_B": beside * learning_part + given["moment_B"] * moments,
     }
 
 
@@ -1351,6 +1351,8 @@ def operators(draw: st.DrawFn, count: int) -> tuple[list[int], list[float]]:
     if kind == "gemm":
         number |= {"batch": draw(st.sampled_from([1.0, 2.0, 5.0])), "m": draw(SIZES), "n": draw(SIZES)}
         number["k"] = draw(SIZES)
+        number["matrices"] = draw(st.sampled_from([0.25, 1.0, 1.0, 3.0]))
+        number["paired"] = number["n"] // draw(st.sampled_from([math.inf, math.inf, 4, 2]))
     elif kind == "attention":
         number |= {"batch": draw(st.sampled_from([1.0, 3.0])), "m": draw(SIZES), "kv_heads": draw(HEADS)}
         number["heads"] = number["kv_heads"] * draw(HEADS)
@@ -1537,7 +1539,12 @@ FOR_EQUATION.update(
         "pipeline_time": pipelines(),
         "activation_memory": pipelines_of_layers(),
         "required_rates": durations(),
-        "state_memory": st.fixed_dictionaries({"zero_stage": st.sampled_from([0.0, 1.0, 2.0, 3.0, 3.0, 3.0])}),
+        "state_memory": st.fixed_dictionaries(
+            {
+                "zero_stage": st.sampled_from([0.0, 1.0, 2.0, 3.0, 3.0, 3.0]),
+                "optimizer_state_B": st.sampled_from([8.0, 12.0]),
+            }
+        ),
         "training_breakdown": full_recompute(),
         "training_hardware_flops": full_recompute(),
         "gradient_messages": st.fixed_dictionaries(
@@ -1571,7 +1578,10 @@ SPECIAL.update(
         **{name: st.integers(0, len(found) - 1).map(float) for name, found in CHOICES.items()},
         **{
             f"{tensor}_B": WIDTHS
-            for tensor in ("activation", "weight", "gradient", "cache", "reduce", "input", "matrix", "attended", "kv")
+            for tensor in (
+                *("activation", "weight", "gradient", "cache", "reduce"),
+                *("input", "matrix", "attended", "kv", "moment"),
+            )
         },
         **{f"chip_peak_{name}_flops": st.just(0.0) | RANGES["flop/s"] for name in FORMATS},
         **{f"calibration_{name}_efficiency": st.floats(0.05, 1.0) for name in ("gemm", "unaligned", "memory")},
