@@ -1,6 +1,6 @@
 """Memory of one chip that trains or serves a model, whether a point can run, and what a designer compares."""
 
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
@@ -8,7 +8,7 @@ from kernels.codes import CHOICES, REASON
 from kernels.equation import Output, equation
 from kernels.shared.feasibility import Layout, layout_reason
 from kernels.shared.memories import Capacity, Offloaded, memory_reason
-from kernels.transformers.groups import Parallelism, ranks_over, shard_counts
+from kernels.transformers.groups import Parallelism, ranks_over, shard_counts, tensor_columns
 from kernels.transformers.operators import INFERENCE
 from kernels.transformers.schedules import Pipeline, in_flight, parameter_copies
 from kernels.transformers.stages import FULL, Recomputation
@@ -17,6 +17,14 @@ from kernels.transformers.training import Parameters
 
 SWAPPED = CHOICES["context_exchange"].index("all_to_all")
 """Chips that share a sequence have all tokens of fewer heads."""
+
+
+class Batch(NamedTuple):
+    """Samples of an iteration, those that pass the pipeline together, and how often a replica has some pass."""
+
+    batch_size: float
+    microbatch: float
+    microbatches: float
 
 
 @equation(
@@ -82,10 +90,10 @@ def activation_memory(
     layers of offloaded activations are on their way. The first stage holds the most microbatches, the last one the
     logits, which are gone when the first layer is repeated."""
     share = calibration_activation_share
-    working = share * layer_sizes[Z.working]
+    working, embedding = share * layer_sizes[Z.working], share * place_sizes[FIRST, Z.working]
     loss = share * (place_sizes[LAST, Z.stored] + place_sizes[LAST, Z.working])
     if task == INFERENCE:
-        return 0.0, max(working, loss), 0.0
+        return 0.0, max(working, embedding, loss), 0.0
     interval = min(checkpoint_interval, layers_per_stage)
     repeats = recompute.recompute == FULL and recompute.recompute_share > 0.0
     again = interval * (layer_sizes[Z.stored] - layer_stored_B) / recompute.recompute_share if repeats else 0.0
@@ -94,12 +102,14 @@ def activation_memory(
     kept = layer_stored_B * (1.0 - activation_offload)
     p = pipeline.pipeline_parallel
     of_first, of_last = in_flight(pipeline, 0.0), in_flight(pipeline, p - 1.0)
-    with_loss = max(loss - share * again, working)
+    with_loss, with_embedding = max(loss - share * again, working), max(embedding, working)
     first = share * (of_first * (layers_per_stage * kept + place_sizes[FIRST, Z.stored]) + again)
     last = share * (of_last * last_stage_layers * kept + again)
-    if p == 1.0 or last + with_loss > first + working:
-        return (first if p == 1.0 else last), with_loss, of_last * last_stage_layers
-    return first, working, of_first * layers_per_stage
+    if p == 1.0:
+        return first, max(with_loss, embedding), of_last * last_stage_layers
+    if last + with_loss > first + with_embedding:
+        return last, with_loss, of_last * last_stage_layers
+    return first, with_embedding, of_first * layers_per_stage
 
 
 @equation(
@@ -152,8 +162,7 @@ def model_feasibility(
     layers: float,
     heads: float,
     routed_experts: float,
-    batch_size: float,
-    microbatches: float,
+    batch: Batch,
     memory: Annotated[Capacity, "memory_{}"],
     offload: Annotated[Capacity, "offload_{}"],
 ) -> tuple[float, float]:
@@ -165,10 +174,13 @@ def model_feasibility(
     if routed_experts > 0.0 and np.floor(routed_experts / experts) != routed_experts / experts:
         reason = REASON.experts_indivisible
     sharers = parallelism.context_parallel if context_exchange == SWAPPED else 1.0
-    local_heads = heads / parallelism.tensor_parallel / sharers
+    local_heads = heads / tensor_columns(parallelism) / sharers
+    reason = REASON.grid_unsupported if parallelism.tensor_grid_rows == 0.0 else reason
     reason = REASON.heads_indivisible if np.floor(local_heads) != local_heads else reason
-    layout = Layout(chips, linked_chips, parallelism.pipeline_parallel, parallelism.data_parallel, microbatches)
-    reason = layout_reason(layout, not ranks_over(parallelism, chips), layers, batch_size, reason)
+    samples = batch.microbatch / max(parallelism.tensor_grid_rows, 1.0)
+    reason = REASON.microbatch_indivisible if np.floor(samples) != samples else reason
+    layout = Layout(chips, linked_chips, parallelism.pipeline_parallel, parallelism.data_parallel, batch.microbatches)
+    reason = layout_reason(layout, not ranks_over(parallelism, chips), layers, batch.batch_size, reason)
     return float(reason), headroom
 
 

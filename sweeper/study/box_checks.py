@@ -40,6 +40,7 @@ READ_WITH: Mapping[str, tuple[str, tuple[float | str, ...]]] = {
     **dict.fromkeys(("recompute_share", "checkpoint_interval", "kept_results"), ("recompute", ("full",))),
     **dict.fromkeys(PARTS, ("recompute", ("selective",))),
     "shard_group": ("zero_stage", (3.0,)),
+    "sequence_parallel": ("tensor_rows", (1.0,)),  # a grid splits norms and residuals anyway
     "workload.nodes_per_token": ("expert_dispatch", ("per_chip",)),
 }
 """Columns that count only where another column has one of some values."""
