@@ -87,13 +87,14 @@ def activation_memory(
     calibration_activation_share: float,
 ) -> tuple[float, float, float]:
     """What a layer lacks lives besides what is kept while it is repeated, under full recompute that of an interval; two
-    layers of offloaded activations are on their way. The first stage holds the most microbatches, the last one the
-    logits, which are gone when the first layer is repeated."""
+    layers of offloaded activations are on their way. The first stage holds the most microbatches and what the embedding
+    gathers, the last one the logits, which are gone when the first layer is repeated."""
     share = calibration_activation_share
-    working, embedding = share * layer_sizes[Z.working], share * place_sizes[FIRST, Z.working]
+    working = share * layer_sizes[Z.working]
+    with_embedding = max(share * place_sizes[FIRST, Z.working], working)
     loss = share * (place_sizes[LAST, Z.stored] + place_sizes[LAST, Z.working])
     if task == INFERENCE:
-        return 0.0, max(working, embedding, loss), 0.0
+        return 0.0, max(with_embedding, loss), 0.0
     interval = min(checkpoint_interval, layers_per_stage)
     repeats = recompute.recompute == FULL and recompute.recompute_share > 0.0
     again = interval * (layer_sizes[Z.stored] - layer_stored_B) / recompute.recompute_share if repeats else 0.0
@@ -102,11 +103,11 @@ def activation_memory(
     kept = layer_stored_B * (1.0 - activation_offload)
     p = pipeline.pipeline_parallel
     of_first, of_last = in_flight(pipeline, 0.0), in_flight(pipeline, p - 1.0)
-    with_loss, with_embedding = max(loss - share * again, working), max(embedding, working)
+    with_loss = max(loss - share * again, working)
     first = share * (of_first * (layers_per_stage * kept + place_sizes[FIRST, Z.stored]) + again)
     last = share * (of_last * last_stage_layers * kept + again)
     if p == 1.0:
-        return first, max(with_loss, embedding), of_last * last_stage_layers
+        return first, max(with_loss, with_embedding), of_last * last_stage_layers
     if last + with_loss > first + with_embedding:
         return last, with_loss, of_last * last_stage_layers
     return first, with_embedding, of_first * layers_per_stage
