@@ -47,8 +47,8 @@ OPERATOR_TYPES = ("gemm", "attention", "elementwise", "collective")
 PLACES = ("layer", "dense", "expert", "routed", "first", "last")
 """Where an operator stands: in every layer, in those without and with experts, in a layer's routed experts (spread over
 the expert group), on the first and on the last stage."""
-GROUPS = ("tensor", "context", "expert", "expert_tensor")
-"""Groups of chips that exchange tensors inside a layer."""
+GROUPS = ("tensor", "tensor_row", "tensor_column", "context", "expert", "expert_tensor")
+"""Groups of chips that exchange tensors inside a layer. Where a tensor group is no grid, it is its only row."""
 RECOMPUTE_CLASSES = ("never", "full", "full_unless_last")
 """When the forward pass of an operator is repeated: never, under full recompute, or under full recompute unless the
 software stops before a layer's last operators, whose results nothing needs."""
@@ -130,8 +130,9 @@ Reasons = namedtuple(
     "Reasons",
     "feasible area_exceeded power_exceeded perimeter_exceeded no_compute no_cache no_memory no_network "
     "format_unsupported chips_mismatch parallelism_mismatch too_many_stages too_many_replicas microbatch_indivisible "
-    "heads_indivisible experts_indivisible stages_indivisible sram_capacity offload_capacity memory_capacity "
-    "die_exceeds_wafer link_beyond_reach die_exceeds_reticle shoreline_exceeded constraint_failed not_finite",
+    "heads_indivisible grid_unsupported experts_indivisible stages_indivisible sram_capacity offload_capacity "
+    "memory_capacity die_exceeds_wafer link_beyond_reach die_exceeds_reticle shoreline_exceeded constraint_failed "
+    "not_finite",
 )
 """Why a point is infeasible, in the order in which the checks are made: what lies in a generated chip, then in the
 system, then in the package (these follow the order of `kernels.packages.layout.STATUS`), then in the study."""

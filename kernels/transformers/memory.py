@@ -8,7 +8,7 @@ from kernels.codes import CHOICES, REASON
 from kernels.equation import Output, equation
 from kernels.shared.feasibility import Layout, layout_reason
 from kernels.shared.memories import Capacity, Offloaded, memory_reason
-from kernels.transformers.groups import Parallelism, ranks_over, shard_counts
+from kernels.transformers.groups import Parallelism, ranks_over, shard_counts, tensor_columns
 from kernels.transformers.operators import INFERENCE
 from kernels.transformers.optimizers.moments import Moments, spared_B
 from kernels.transformers.schedules import Pipeline, in_flight, parameter_copies
@@ -33,6 +33,12 @@ class Software(NamedTuple):
 
     extra_state_B: float
     gathered_layers: float
+class Batch(NamedTuple):
+    """Samples of an iteration, those that pass the pipeline together, and how often a replica has some pass."""
+
+    batch_size: float
+    microbatch: float
+    microbatches: float
 
 
 @equation(
@@ -96,13 +102,14 @@ def activation_memory(
     calibration_activation_share: float,
 ) -> tuple[float, float, float]:
     """What a layer lacks lives besides what is kept while it is repeated, under full recompute that of an interval; two
-    layers of offloaded activations are on their way. The first stage holds the most microbatches, the last one the
-    logits, which are gone when the first layer is repeated."""
+    layers of offloaded activations are on their way. The first stage holds the most microbatches and what the embedding
+    gathers, the last one the logits, which are gone when the first layer is repeated."""
     share = calibration_activation_share
     working = share * layer_sizes[Z.working]
+    with_embedding = max(share * place_sizes[FIRST, Z.working], working)
     loss = share * (place_sizes[LAST, Z.stored] + place_sizes[LAST, Z.working])
     if task == INFERENCE:
-        return 0.0, max(working, loss), 0.0
+        return 0.0, max(with_embedding, loss), 0.0
     interval = min(checkpoint_interval, layers_per_stage)
     repeats = recompute.recompute == FULL and recompute.recompute_share > 0.0
     again = interval * (layer_sizes[Z.stored] - layer_stored_B) / recompute.recompute_share if repeats else 0.0
@@ -114,9 +121,11 @@ def activation_memory(
     with_loss = max(loss - share * again, working)
     first = share * (of_first * (layers_per_stage * kept + place_sizes[FIRST, Z.stored]) + again)
     last = share * (of_last * last_stage_layers * kept + again)
-    if p == 1.0 or last + with_loss > first + working:
-        return (first if p == 1.0 else last), with_loss, of_last * last_stage_layers
-    return first, working, of_first * layers_per_stage
+    if p == 1.0:
+        return first, max(with_loss, with_embedding), of_last * last_stage_layers
+    if last + with_loss > first + with_embedding:
+        return last, with_loss, of_last * last_stage_layers
+    return first, with_embedding, of_first * layers_per_stage
 
 
 @equation(
@@ -169,8 +178,7 @@ def model_feasibility(
     layers: float,
     heads: float,
     routed_experts: float,
-    batch_size: float,
-    microbatches: float,
+    batch: Batch,
     memory: Annotated[Capacity, "memory_{}"],
     offload: Annotated[Capacity, "offload_{}"],
 ) -> tuple[float, float]:
@@ -182,10 +190,13 @@ def model_feasibility(
     if routed_experts > 0.0 and np.floor(routed_experts / experts) != routed_experts / experts:
         reason = REASON.experts_indivisible
     sharers = parallelism.context_parallel if context_exchange == SWAPPED else 1.0
-    local_heads = heads / parallelism.tensor_parallel / sharers
+    local_heads = heads / tensor_columns(parallelism) / sharers
+    reason = REASON.grid_unsupported if parallelism.tensor_grid_rows == 0.0 else reason
     reason = REASON.heads_indivisible if np.floor(local_heads) != local_heads else reason
-    layout = Layout(chips, linked_chips, parallelism.pipeline_parallel, parallelism.data_parallel, microbatches)
-    reason = layout_reason(layout, not ranks_over(parallelism, chips), layers, batch_size, reason)
+    samples = batch.microbatch / max(parallelism.tensor_grid_rows, 1.0)
+    reason = REASON.microbatch_indivisible if np.floor(samples) != samples else reason
+    layout = Layout(chips, linked_chips, parallelism.pipeline_parallel, parallelism.data_parallel, batch.microbatches)
+    reason = layout_reason(layout, not ranks_over(parallelism, chips), layers, batch.batch_size, reason)
     return float(reason), headroom
 
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from kernels.codes import PLACES, RECOMPUTE_CLASSES, RECOMPUTE_MODULES
 from kernels.equation import Output, compiled, equation
-from kernels.transformers.groups import G
+from kernels.transformers.groups import OF_TENSOR, G
 from kernels.transformers.operators import COLLECTIVE, GEMM, TIME, TRAIT, D
 
 LAYER, DENSE, WITH_EXPERTS, ROUTED, FIRST, LAST = range(len(PLACES))
@@ -155,7 +155,7 @@ def place_sums(
                 forward = max(forward - beside, 0.0) if step == TIME.forward else forward
                 backward = max(backward - beside, 0.0) if step != TIME.forward else backward
             s[S.network_forward] += forward
-            s[S.network_tensor] += forward + backward if group == G.tensor else 0.0
+            s[S.network_tensor] += forward + backward if OF_TENSOR[group] else 0.0
             s[S.network_backward] += backward
             s[S.network_selective] += selective * forward
             s[S.network_full] += full * forward

@@ -43,6 +43,7 @@ READ_WITH: Mapping[str, tuple[str, tuple[float | str, ...]]] = {
     "gradient_bucket": ("zero_stage", (0.0, 1.0, 2.0)),
     "parameter_bucket": ("zero_stage", (1.0, 2.0)),
     **dict.fromkeys(("optimizer", "moment_format"), ("task", ("training",))),
+    "sequence_parallel": ("tensor_rows", (1.0,)),  # a grid splits norms and residuals anyway
     "workload.nodes_per_token": ("expert_dispatch", ("per_chip",)),
 }
 """Columns that count only where another column has one of some values."""

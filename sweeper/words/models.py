@@ -45,6 +45,10 @@ MODEL = vocabulary(
 TABLE_SCALARS = {
     "layers": ("", "transformer layers of the model"),
     "head_layers": ("", "layers for which the head counts where stages are balanced"),
+    "tensor_grid_rows": (
+        "",
+        "rows of the grid in which a tensor group lies; 0: the model has parts that no grid splits",
+    ),
     "expert_layers": ("", "layers with routed experts"),
     "heads": ("", "query heads"),
     "routed_experts": ("", "routed experts of a layer that has them"),

@@ -34,6 +34,7 @@ NUMBERS = vocabulary(
     sequence_length=free("", "tokens of a sample or prompt; 0: the model's own", limits=LENGTH),
     output_length=Attribute("", "tokens generated per request", 1.0, LENGTH),
     context_parallel=whole("chips that share a sequence", CHIPS, 1.0),
+    tensor_rows=whole("rows of the grid of chips in which a tensor group lies; 1: a row", CHIPS, 1.0),
     expert_parallel=whole("chips over which the experts are spread", CHIPS, 1.0),
     expert_tensor_parallel=free("", "chips that share an expert; 0: as tensor_parallel", limits=CHIPS),
     virtual_stages=whole("model chunks per pipeline stage", LAYERS, 1.0),

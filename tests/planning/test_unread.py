@@ -47,6 +47,7 @@ IGNORED = [
     ("graph", "schedule: [one_f_one_b, gpipe]"),
     ("graph", "collective_algorithm: [ring, best]"),
     ("graph", "context_parallel: [1, 2]"),
+    ("graph", "tensor_rows: 2"),
     ("graph", "batch_size: 64"),
     ("graph", "sequence_length: 4096"),
     ("graph", "output_length: [1, 100]"),

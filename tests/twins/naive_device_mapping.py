@@ -99,6 +99,7 @@ Label = Callable[[dict[str, int]], tuple[tuple[int, ...], tuple[int, ...]]]
 def memberships(sizes: dict[str, int], order: Sequence[str], given: dict[str, Any]) -> dict[str, Any]:
     """By group: the digits of a rank in the group, with their sizes, and what tells the groups apart."""
     both = [name for name in order if name in COPIES]
+    columns = {"tensor": math.gcd(sizes["tensor"] // int(given["tensor_grid_rows"] or 1), sizes["tensor"])}
     sharing = int(given["expert_tensor_parallel"] or sizes["tensor"])
     spread = int(given["expert_parallel"] * sharing / sizes["tensor"])
     experts = {"tensor": math.gcd(sharing, sizes["tensor"]), "data": math.gcd(spread, sizes["data"])}
@@ -126,6 +127,8 @@ def memberships(sizes: dict[str, int], order: Sequence[str], given: dict[str, An
     return {
         **{name: whole(name) for name in MAPPED},
         "data": whole(*COPIES),
+        "tensor_row": group(columns, ("tensor", "near")),
+        "tensor_column": group(columns, ("tensor", "far")),
         "expert": group(experts, ("tensor", "far"), ("data", "near")),
         "expert_tensor": group(experts, ("tensor", "near")),
         "expert_data": group(experts, ("context", "near"), ("context", "far"), ("data", "far")),

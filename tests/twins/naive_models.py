@@ -431,7 +431,7 @@ def summed(given: Named, prefix: str, dims: str, asynchronous: bool, early_stop:
                 add[f"{kind}_backward"] += visible["input_gradient"]
                 add[f"{kind}_full"] += again * visible["forward"]
                 add[f"{kind}_selective"] += share * visible["forward"]
-            if GROUPS[op["group"]] == "tensor":
+            if GROUPS[op["group"]] in ("tensor", "tensor_row", "tensor_column"):
                 add["network_tensor"] += sum(visible.values())
             continue
         passes = ("forward", "input_gradient", "weight_gradient")
@@ -540,6 +540,11 @@ def replicas_of_experts(given: Named) -> float:
     return given["expert_parallel"] * sharing / given["tensor_parallel"]
 
 
+def columns_of(given: Named) -> float:
+    """Chips in a row of a tensor group, which may be a grid."""
+    return given["tensor_parallel"] / (given["tensor_grid_rows"] or 1)
+
+
 @twin
 def group_extents(**given: Any) -> Outputs:
     """Groups are laid one after the other on what earlier ones left; experts and shards within the replicas."""
@@ -551,6 +556,8 @@ def group_extents(**given: Any) -> Outputs:
     for name in order:
         laid[name] = place(given[f"{name}_parallel"], room)
         room = rest(room, laid[name])
+    laid["tensor_row"] = place(columns_of(given), laid["tensor"])
+    laid["tensor_column"] = rest(laid["tensor"], laid["tensor_row"])
     laid["expert_tensor"] = place(given["expert_tensor_parallel"] or given["tensor_parallel"], laid["tensor"])
     spread, elsewhere = place(replicas_of_experts(given), laid["data"]), rest(laid["tensor"], laid["expert_tensor"])
     laid["expert"] = [here * there for here, there in zip(spread, elsewhere, strict=True)]
@@ -1151,7 +1158,8 @@ def activation_memory(**given: Any) -> Outputs:
     share = given["calibration_activation_share"]
     loss = ends["last"]["stored"] + ends["last"]["working"]
     if chosen(given, "task") == "inference":
-        return {"activations_B": 0.0, "working_B": share * max(layer["working"], loss), "in_flight_layers": 0.0}
+        most = max(layer["working"], ends["first"]["working"], loss)
+        return {"activations_B": 0.0, "working_B": share * most, "in_flight_layers": 0.0}
     here = given["layer_stored_B"] * (1 - given["activation_offload"])
     alive = 0.0
     if chosen(given, "recompute") == "full" and given["recompute_share"]:
@@ -1171,9 +1179,10 @@ def activation_memory(**given: Any) -> Outputs:
     first = in_flight["first"] * here + flying(0) * ends["first"]["stored"] + alive
     last = in_flight["last"] * here + alive
     with_loss = max(loss - alive, layer["working"])  # the logits are gone when a layer is repeated
-    stages = [(first, layer["working"], in_flight["first"]), (last, with_loss, in_flight["last"])]
+    with_table = max(layer["working"], ends["first"]["working"])  # an embedding that is gathered for a moment
+    stages = [(first, with_table, in_flight["first"]), (last, with_loss, in_flight["last"])]
     if p == 1:
-        stages = [(first, with_loss, in_flight["first"])]
+        stages = [(first, max(with_table, with_loss), in_flight["first"])]
     activations, working, layers = max(stages, key=lambda stage: stage[0] + stage[1])
     return {"activations_B": share * activations, "working_B": share * working, "in_flight_layers": layers}
 
@@ -1210,14 +1219,17 @@ def model_feasibility(**given: float) -> Outputs:
     fails = {
         "chips_mismatch": given["linked_chips"] != given["chips"],
         "parallelism_mismatch": math.prod(ways) != given["chips"]
+        or not divides(given["tensor_grid_rows"] or 1, given["tensor_parallel"])
         or not divides(given["expert_tensor_parallel"] or 1, given["tensor_parallel"])
         or not replicas_of_experts(given).is_integer()
         or not divides(replicas_of_experts(given), given["data_parallel"])
         or not divides(given["shard_group"] or 1, math.prod(given[f"{name}_parallel"] for name in COPIES)),
         "too_many_stages": given["pipeline_parallel"] > given["layers"],
         "too_many_replicas": given["data_parallel"] > given["batch_size"],
-        "microbatch_indivisible": not given["microbatches"].is_integer(),
-        "heads_indivisible": not divides(given["tensor_parallel"] * spread, given["heads"]),
+        "microbatch_indivisible": not given["microbatches"].is_integer()
+        or not divides(given["tensor_grid_rows"] or 1, given["microbatch"]),
+        "heads_indivisible": not divides(columns_of(given) * spread, given["heads"]),
+        "grid_unsupported": given["tensor_grid_rows"] == 0,
         "experts_indivisible": not divides(given["expert_parallel"], experts),
         "stages_indivisible": virtual > 1 and not divides(virtual * given["pipeline_parallel"], given["layers"]),
         "offload_capacity": given["offload_need_B"] > given["offload_capacity_B"] > 0,
@@ -1426,6 +1438,7 @@ def mappings(draw: st.DrawFn) -> dict[str, float]:
     found |= {"expert_parallel": draw(divisors) if draw(st.integers(0, 9)) else 2 * left}
     found |= {"shard_group": draw(st.just(0) | divisors), "chips": chips}
     tensor = int(found["tensor_parallel"])
+    found["tensor_grid_rows"] = draw(st.sampled_from([0, 1, *(d for d in range(1, tensor + 1) if tensor % d == 0)]))
     found["expert_tensor_parallel"] = draw(st.sampled_from([0, *(d for d in range(1, tensor + 1) if tensor % d == 0)]))
     if found["expert_tensor_parallel"]:
         found["expert_parallel"] *= tensor // found["expert_tensor_parallel"]
@@ -1448,6 +1461,9 @@ def feasibilities(draw: st.DrawFn) -> dict[str, float]:
     found = draw(mappings())
     if draw(st.integers(0, 2)) == 0:  # a group that fits, or not
         found["expert_tensor_parallel"] = float(draw(st.integers(0, int(found["tensor_parallel"]))))
+    if draw(st.integers(0, 3)) == 0:
+        found["tensor_grid_rows"] = float(draw(st.integers(0, int(found["tensor_parallel"]))))
+    found["microbatch"] = max(found["tensor_grid_rows"], 1.0) * draw(st.integers(1, 4)) + breaks()
     for name, sharing in (("expert_parallel", 1.0), ("shard_group", found["context_parallel"])):
         if draw(st.integers(0, 2)) == 0:  # a group that fits, and may leave some replicas over
             found[name] = float(draw(st.integers(1, int(found["data_parallel"] * sharing))))

@@ -96,7 +96,7 @@ def place_matrices(**given: Any) -> Outputs:
             times = op["count"] * op["trained"] * op["matrices"]
             for count, columns in ((times, op["n"] - 2 * op["paired"]), (2 * times, op["paired"])):
                 if count > 0 and columns > 0 and op["weight"] > 0:
-                    one = newton_schulz(given, op["k"], columns)
+                    one = newton_schulz(given, op["k"] / (given["tensor_grid_rows"] or 1), columns)
                     longest = max(longest, one, key=lambda matrix: matrix["seconds"])
                     memory = frozenset(count * moved for moved in one["memory_B"])
                     memory = either(total["memory_B"], memory)

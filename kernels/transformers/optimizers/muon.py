@@ -12,7 +12,7 @@ exchange it:
   FSDP's `FsdpMuon`, Microsoft's `dion`). Dealt out one after the other, matrices leave no owner more than its even part
   and a share of the longest (Graham 1969): the same form.
 
-What a tensor group splits is orthogonalised shard by shard, without messages: the default of Megatron Core
+What a tensor group splits, a grid both ways, is orthogonalised shard by shard, without messages: the default of Megatron Core
 (`--muon-tp-mode blockwise`), which also takes queries, keys and values apart but not the two halves of a gated
 feed-forward part.
 """
@@ -89,6 +89,7 @@ def orthogonalisation(rows: float, columns: float, flops: float, memory_Bps: flo
 def place_matrices(
     operator_traits: np.ndarray,
     operator_dims: np.ndarray,
+    tensor_grid_rows: float,
     chip_peak_flops: float,
     calibration_gemm_efficiency: float,
     attainable_memory_Bps: float,
@@ -109,7 +110,7 @@ def place_matrices(
         for count, columns in ((times, d[D.n] - 2.0 * d[D.paired]), (2.0 * times, d[D.paired])):
             if columns <= 0.0:
                 continue
-            one = orthogonalisation(d[D.k], columns, flops, attainable_memory_Bps, chip)
+            one = orthogonalisation(d[D.k] / max(tensor_grid_rows, 1.0), columns, flops, attainable_memory_Bps, chip)
             one[M.seconds] = max(one[M.seconds] + KERNELS * calibration_kernel_overhead_s, host_s)
             row = place_matrices[at]
             row[WHOLE:LONGEST] += count * one
