@@ -43,3 +43,36 @@ def test_one_row_of_a_search_is_enough(tmp_path: Path) -> None:
 
 def test_what_changes_nothing_may_be_said(tmp_path: Path) -> None:
     assert problem(tmp_path, "  recompute_norms: 0\n  recompute: none\n") == ""
+
+
+HYBRID = TRANSFORMER.replace("gpt3_175b", "qwen3_next_80b_a3b")
+
+
+@pytest.mark.parametrize(
+    ("study", "lines", "words"),
+    [
+        (TRANSFORMER, "  workload.scan_chunk: [64, 128]\n", "it has no recurrent layers with heads"),
+        (TRANSFORMER, "  workload.scan_delta: 1\n", "it has no recurrent layers with heads"),
+        (TRANSFORMER, "  workload.scan_layers: 8\n", "no layer has both"),
+        (TRANSFORMER, "  workload.scan_layers: 8\n  workload.attention_free_layers: 8\n", "it has no recurrent layers"),
+        (HYBRID, "  workload.scan_layers: [24, 40]\n", "40 recurrent layers"),
+        (HYBRID, "  workload.scan_layers: 36\n", ""),
+        (HYBRID, "  workload.scan_chunk: [64, 128]\n", ""),
+        (HYBRID, "  workload.scan_layers: [0, 36]\n  workload.scan_chunk: 128\n", ""),
+        (
+            TRANSFORMER,
+            "  workload.scan_layers: 8\n  workload.attention_free_layers: 8\n  workload.scan_heads: 96\n",
+            "",
+        ),
+    ],
+)
+def test_recurrent_layers_are_asked_of_models_that_have_some(
+    tmp_path: Path, study: str, lines: str, words: str
+) -> None:
+    path = tmp_path / "study.yaml"
+    path.write_text(f"{study}{lines}")
+    if not words:
+        assert make_plan(path).point_count >= 1
+        return
+    with pytest.raises(SpecError, match=words):
+        make_plan(path)
