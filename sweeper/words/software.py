@@ -38,7 +38,7 @@ CALIBRATION = vocabulary(
     quantisation_row=free("s", "time per row of an input that is quantised"),
     attention_rows=Attribute("", "rows that a tile of attention costs at least", 64.0, ARRAY),
     scan_efficiency=Attribute(
-        "", "share of all rates that a scan of a state-space layer attains, with its products", 1.0, EFFICIENCY
+        "", "share of all rates that a scan of a recurrent layer attains, with its products", 1.0, EFFICIENCY
     ),
     append_efficiency=fraction("share of memory bandwidth of writing the cache; 0: free"),
     query_conversion=free("B", "traffic per query element of converting it", limits=PER_NUMBER_B),

@@ -59,3 +59,36 @@ def test_who_serves_updates_nothing(tmp_path: Path, asked: str) -> None:
     serving = f"  {asked}\n  task: inference\n"
     assert f"nothing reads {column} in the study: it counts with task: training only" in problem(tmp_path, serving)
     assert problem(tmp_path, f"  {asked}\n") == ""
+
+
+HYBRID = TRANSFORMER.replace("gpt3_175b", "qwen3_next_80b_a3b")
+
+
+@pytest.mark.parametrize(
+    ("study", "lines", "words"),
+    [
+        (TRANSFORMER, "  workload.scan_chunk: [64, 128]\n", "it has no recurrent layers with heads"),
+        (TRANSFORMER, "  workload.scan_delta: 1\n", "it has no recurrent layers with heads"),
+        (TRANSFORMER, "  workload.scan_layers: 8\n", "no layer has both"),
+        (TRANSFORMER, "  workload.scan_layers: 8\n  workload.attention_free_layers: 8\n", "it has no recurrent layers"),
+        (HYBRID, "  workload.scan_layers: [24, 40]\n", "40 recurrent layers"),
+        (HYBRID, "  workload.scan_layers: 36\n", ""),
+        (HYBRID, "  workload.scan_chunk: [64, 128]\n", ""),
+        (HYBRID, "  workload.scan_layers: [0, 36]\n  workload.scan_chunk: 128\n", ""),
+        (
+            TRANSFORMER,
+            "  workload.scan_layers: 8\n  workload.attention_free_layers: 8\n  workload.scan_heads: 96\n",
+            "",
+        ),
+    ],
+)
+def test_recurrent_layers_are_asked_of_models_that_have_some(
+    tmp_path: Path, study: str, lines: str, words: str
+) -> None:
+    path = tmp_path / "study.yaml"
+    path.write_text(f"{study}{lines}")
+    if not words:
+        assert make_plan(path).point_count >= 1
+        return
+    with pytest.raises(SpecError, match=words):
+        make_plan(path)
