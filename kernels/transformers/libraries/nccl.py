@@ -4,15 +4,15 @@ A time is launch + steps in sequence + bytes over the busiest port / rate. NCCL 
 of flag with four of data, so that the receiver sees the data without a synchronisation: half of the rate, the shortest
 step. LL128 sends eight bytes of flag with 120. Simple sends chunks and synchronises: the whole rate, the longest step,
 and a ramp, as long messages are cut into chunks (`streamed`); its steps cross the network twice, for data and for word
-of it. The first two need a network that delivers in order, and LL128 links that deliver 128 bytes as one: NVLink does, a
-bus of the host (PCIe) does not. Sums in switches (NVLS, CollNet) use Simple only.
+of it. The first two need a network that delivers in order, LL128 also links that deliver 128 bytes as one: NVLink does,
+a bus of the host (PCIe) does not. Sums in switches (NVLS, CollNet) use Simple only.
 
 Numbers are those by which NCCL chooses (NVIDIA/nccl, src/graph/tuning.cc, 2.19 to 2.27: base and hardware latencies,
 shares of the rate); a step of LL around a ring is the latency of the link itself, the others are longer by `FURTHER_S`.
-NCCL's forms are kept too: a tree is a chain inside a node and a double binary tree between nodes. Sets that a bus of the
-host joins are one node: a tree through them has as many steps as a ring, and NCCL, which counts two buffers for every
-rank of a chain, does not choose it. We take the smallest time of all others as the time; NCCL, which predicts with its own
-constants for rates, may choose worse.
+NCCL's forms are kept too: a tree is a chain inside a node and a double binary tree between nodes. Sets that a bus of
+the host joins are one node: a tree through them has as many steps as a ring, and NCCL, which counts two buffers for
+every rank of a chain, does not choose it. We take the smallest time of all others as the time; NCCL, which predicts
+with its own constants for rates, may choose worse.
 """
 
 import numpy as np
@@ -50,10 +50,10 @@ FURTHER_S = np.array(
         [[0.0, 1.5e-6, 4.7e-6], [0.0, 0.9e-6, 3.0e-6]],
     ]
 )
-"""Seconds of a step beyond that of LL around a ring: (inner, outer or bus of the host, ring or tree, protocol). Hardware
-latencies of NCCL for NVLink (ring 0.6, 1.9, 3.4 us, tree 0.6, 1.25, 4.0), the network (2.7, 4.0, 14 and 5.0, 8.5, 14) and
-PCIe (1.0, 2.5, 5.7 and 1.0, 1.9, 4.0), less those of LL around a ring; of Simple over the network less two of them, as
-it crosses twice."""
+"""Seconds of a step beyond that of LL around a ring: (inner, outer or bus of the host, ring or tree, protocol).
+Hardware latencies of NCCL for NVLink (ring 0.6, 1.9, 3.4 us, tree 0.6, 1.25, 4.0), the network (2.7, 4.0, 14 and 5.0,
+8.5, 14) and PCIe (1.0, 2.5, 5.7 and 1.0, 1.9, 4.0), less those of LL around a ring; of Simple over the network less two
+of them, as it crosses twice."""
 
 CROSSINGS = np.array([1.0, 1.0, 2.0])
 """Times that a step of a protocol crosses the network."""

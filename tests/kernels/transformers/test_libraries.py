@@ -117,4 +117,6 @@ def test_a_bus_has_no_protocol_of_128_bytes() -> None:
     message_B = 1e6
     assert all_reduce(message_B, bus._replace(inner_host_bus=0.0)) < all_reduce(message_B, bus)
     steps_s = 2 * 1e-6
-    assert math.isclose(all_reduce(message_B, bus, "library_ring"), message_B / 3e10 + steps_s + 2 * 4.7e-6, rel_tol=1e-9)
+    assert math.isclose(
+        all_reduce(message_B, bus, "library_ring"), message_B / 3e10 + steps_s + 2 * 4.7e-6, rel_tol=1e-9
+    )
