@@ -322,7 +322,7 @@ def exchanging(given: Named, dims: str) -> list[list[float]]:
     for group in network.values():
         if group["outer"] == 1:  # of the second dimension's links it uses none
             group |= {"outer_Bps": group["inner_Bps"], "outer_latency_s": 0.0}
-            group |= {"outer_reduction_share": 0.0, "outer_ordered": 1.0}
+            group |= {"outer_reduction_share": 0.0, "outer_ordered": 1.0, "outer_host_bus": 0.0}
     return [[network[name][field] if name in used else 0.0 for field in Group._fields] for name in GROUPS]
 
 
