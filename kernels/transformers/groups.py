@@ -133,7 +133,7 @@ def group_at(group_network: np.ndarray, row: int) -> Group:
     n = group_network
     return Group(
         n[row, 0], n[row, 1], n[row, 2], n[row, 3], n[row, 4], n[row, 5], n[row, 6], n[row, 7], n[row, 8], n[row, 9],
-        n[row, 10], n[row, 11],
+        n[row, 10], n[row, 11], n[row, 12], n[row, 13],
     )  # fmt: skip
 
 
@@ -152,7 +152,7 @@ def within_reach(group: Group) -> Group:
         return group
     return Group(
         group.inner, group.outer, group.inner_Bps, group.inner_Bps, group.inner_latency_s, 0.0, group.inner_kind,
-        group.outer_kind, group.reduction_share, group.copied, 0.0, 1.0,
+        group.outer_kind, group.reduction_share, group.copied, 0.0, 1.0, group.inner_host_bus, 0.0,
     )  # fmt: skip
 
 
@@ -254,7 +254,7 @@ def group_collective(messaging: Messaging, row: int, operation: float, message_B
         summing = Group(
             group.inner, group.outer, share * group.inner_Bps, group.outer_Bps, group.inner_latency_s,
             group.outer_latency_s, group.inner_kind, group.outer_kind, share, group.copied,
-            group.outer_reduction_share, group.outer_ordered,
+            group.outer_reduction_share, group.outer_ordered, group.inner_host_bus, group.outer_host_bus,
         )  # fmt: skip
         time = min(time, collective_time(operation, IN_NETWORK_REDUCTION, message_B, summing, NVLS_S, half_B))
     if group.copied > 0.0 and (operation == REDUCE_SCATTER or operation == ALL_GATHER):
@@ -283,12 +283,14 @@ class LinkCalibration(NamedTuple):
 
 
 class Fabric(NamedTuple):
-    """What switches and networks do beyond carrying bytes: rates at which they sum, over those of the links, and
-    whether the network beyond the first dimension delivers in order."""
+    """What switches and networks do beyond carrying bytes: rates at which they sum, over those of the links, whether
+    the network beyond the first dimension delivers in order, and whether links are a bus of the host."""
 
     link_in_network_reduction: float
     outer_link_in_network_reduction: float
     outer_link_ordered: float
+    link_host_bus: float
+    outer_link_host_bus: float
 
 
 @compiled
@@ -299,7 +301,8 @@ def alone(dim: Extents, links: Links, fabric: Fabric, attained: LinkCalibration)
         1.0, 1.0, links.bandwidth_x_Bps * attained.link_efficiency, outer_Bps * attained.outer_link_efficiency,
         links.hop_x_s + step_s, links.hop_outer_s + step_s + attained.collective_outer_step_s, links.topology_kind_x,
         links.topology_kind_y, fabric.link_in_network_reduction, attained.own_copy,
-        fabric.outer_link_in_network_reduction, fabric.outer_link_ordered,
+        fabric.outer_link_in_network_reduction, fabric.outer_link_ordered, fabric.link_host_bus,
+        fabric.outer_link_host_bus,
     )  # fmt: skip
 
 
@@ -326,7 +329,7 @@ def reaching(chip: Group, inner: float, outer: float, dim: Extents) -> Group:
     return Group(
         inner, outer, chip.inner_Bps * inner_share, chip.outer_Bps * outer_share, chip.inner_latency_s,
         chip.outer_latency_s, inner_kind, outer_kind, chip.reduction_share, chip.copied,
-        chip.outer_reduction_share, chip.outer_ordered,
+        chip.outer_reduction_share, chip.outer_ordered, chip.inner_host_bus, chip.outer_host_bus,
     )  # fmt: skip
 
 

@@ -188,6 +188,8 @@ def routed_group_network(**given: Any) -> Outputs:
             "copied": given["calibration_own_copy"],
             "outer_reduction_share": given["outer_link_in_network_reduction"],
             "outer_ordered": given["outer_link_ordered"],
+            "inner_host_bus": given["link_host_bus"],
+            "outer_host_bus": given["outer_link_host_bus"],
         }
         size = math.prod(counts[name][0])
         if size == 1:

@@ -323,7 +323,7 @@ def exchanging(given: Named, dims: str) -> list[list[float]]:
     for group in network.values():
         if group["outer"] == 1:  # of the second dimension's links it uses none
             group |= {"outer_Bps": group["inner_Bps"], "outer_latency_s": 0.0}
-            group |= {"outer_reduction_share": 0.0, "outer_ordered": 1.0}
+            group |= {"outer_reduction_share": 0.0, "outer_ordered": 1.0, "outer_host_bus": 0.0}
     return [[network[name][field] if name in used else 0.0 for field in Group._fields] for name in GROUPS]
 
 
@@ -585,6 +585,8 @@ def group_network(**given: Any) -> Outputs:
         "copied": given["calibration_own_copy"],
         "outer_reduction_share": given["outer_link_in_network_reduction"],
         "outer_ordered": given["outer_link_ordered"],
+        "inner_host_bus": given["link_host_bus"],
+        "outer_host_bus": given["outer_link_host_bus"],
     }
     rows = []
     for inner, outside in given["group_extents"]:
@@ -1335,6 +1337,7 @@ def networks(draw: st.DrawFn) -> dict[str, Any]:
     common |= {"reduction_share": draw(st.sampled_from([0.0, 0.6])), "copied": draw(st.sampled_from([0.0, 1.0]))}
     common |= {"outer_reduction_share": draw(st.sampled_from([0.0, 0.5]))}
     common |= {"outer_ordered": draw(st.sampled_from([0.0, 1.0]))}
+    common |= {f"{side}_host_bus": draw(st.sampled_from([0.0, 1.0])) for side in ("inner", "outer")}
     extents = st.sampled_from([1.0, 1.0, 2.0, 3.0, 4.0, 8.0])
     rows = [{"inner": draw(extents), "outer": draw(extents), **common} for _ in Groups._fields]
     table = np.array([[row[name] for name in Group._fields] for row in rows])
@@ -1613,6 +1616,8 @@ SPECIAL.update(
         "link_in_network_reduction": SHARES,
         "outer_link_in_network_reduction": SHARES,
         "outer_link_ordered": st.sampled_from([0.0, 1.0]),
+        "link_host_bus": st.sampled_from([0.0, 1.0]),
+        "outer_link_host_bus": st.sampled_from([0.0, 1.0]),
         "chip_vector_flops": st.just(0.0) | RANGES["flop/s"],
         "chip_core_sram_B": st.sampled_from([64e3, 164e3, 228e3, 16e6]),
         "chip_l2_capacity_B": st.sampled_from([0.0, 4e6, 40e6]),

@@ -47,6 +47,7 @@ def inputs(kinds: tuple[int, ...], dims: tuple[int, ...], order: int = 0, **size
     found |= {"calibration_collective_step_s": 0.0, "calibration_own_copy": 0.0}
     found |= {"calibration_collective_outer_step_s": 0.0}
     found |= {"outer_link_in_network_reduction": 0.0, "outer_link_ordered": 1.0}
+    found |= {"link_host_bus": 0.0, "outer_link_host_bus": 0.0}
     found |= {(name if name in found else f"{name}_parallel"): size for name, size in sizes.items()}
     return {name: float(value) for name, value in found.items()}
 
