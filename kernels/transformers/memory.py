@@ -33,6 +33,8 @@ class Software(NamedTuple):
 
     extra_state_B: float
     gathered_layers: float
+
+
 class Batch(NamedTuple):
     """Samples of an iteration, those that pass the pipeline together, and how often a replica has some pass."""
 
