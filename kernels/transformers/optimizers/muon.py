@@ -12,8 +12,8 @@ exchange it:
   FSDP's `FsdpMuon`, Microsoft's `dion`). Dealt out one after the other, matrices leave no owner more than its even part
   and a share of the longest (Graham 1969): the same form.
 
-What a tensor group splits (a grid both ways) is orthogonalised shard by shard, without messages: the default of Megatron
-Core (`--muon-tp-mode blockwise`), which also takes queries, keys and values apart but not the two halves of a gated
+What a tensor group splits, a grid both ways, is orthogonalised shard by shard, without messages: the default of
+Megatron Core (`--muon-tp-mode blockwise`), which also takes queries, keys and values apart but not the two halves of a gated
 feed-forward part.
 """
 
