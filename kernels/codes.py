@@ -47,8 +47,8 @@ OPERATOR_TYPES = ("gemm", "attention", "elementwise", "collective")
 PLACES = ("layer", "dense", "expert", "routed", "first", "last")
 """Where an operator stands: in every layer, in those without and with experts, in a layer's routed experts (spread over
 the expert group), on the first and on the last stage."""
-GROUPS = ("tensor", "context", "expert", "expert_tensor")
-"""Groups of chips that exchange tensors inside a layer."""
+GROUPS = ("tensor", "tensor_row", "tensor_column", "context", "expert", "expert_tensor")
+"""Groups of chips that exchange tensors inside a layer. Where a tensor group is no grid, it is its only row."""
 RECOMPUTE_CLASSES = ("never", "full", "full_unless_last")
 """When the forward pass of an operator is repeated: never, under full recompute, or under full recompute unless the
 software stops before a layer's last operators, whose results nothing needs."""
@@ -93,8 +93,13 @@ MAPPING_ORDERS = tuple(permutations(MAPPED))
 """All orders, nearest parallelism first. None is left out for having sizes like another's: which group gets the
 neighbouring chips matters even if both are as large."""
 
-NAMED_FORMATS = ("activation", "weight", "gradient", "cache", "compute")
-"""Tensors whose number format a mapping chooses, as `<tensor>_format`; the last are the operands of products."""
+NAMED_FORMATS = ("activation", "weight", "gradient", "cache", "compute", "moment")
+"""Tensors whose number format a mapping chooses, as `<tensor>_format`; `compute` are the operands of products, `moment`
+the running means that an optimizer keeps of gradients."""
+
+OPTIMIZERS = ("adam", "muon", "sgd_momentum")
+"""How gradients become updates: by two moments of each parameter, by one whose matrices are orthogonalised (embeddings,
+head and vectors as Adam does), or by one."""
 
 CHOICES: dict[str, tuple[str, ...]] = {
     "task": ("training", "inference"),
@@ -103,6 +108,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "context_exchange": ("ring", "all_to_all", "all_gather"),
     "expert_dispatch": ("per_expert", "per_chip"),
     "schedule": SCHEDULES,
+    "optimizer": OPTIMIZERS,
     "tensor_communication": ("all_reduce", "p2p_rs_ag", "rs_ag"),
     "tensor_overlap_style": ("none", "ring", "pipe"),
     "collective_algorithm": ALGORITHMS,
@@ -112,6 +118,8 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "weight_format": FORMATS,
     "gradient_format": FORMATS,
     "cache_format": FORMATS,
+    "launch": ("kernels", "graph"),
+    "moment_format": FORMATS,
     "acceptance_law": ("geometric", "linear"),
     "kernel_parallelism": ("row_column", "column_row"),
     "mapping_order": tuple("_".join(order) for order in MAPPING_ORDERS),
@@ -122,8 +130,9 @@ Reasons = namedtuple(
     "Reasons",
     "feasible area_exceeded power_exceeded perimeter_exceeded no_compute no_cache no_memory no_network "
     "format_unsupported chips_mismatch parallelism_mismatch too_many_stages too_many_replicas microbatch_indivisible "
-    "heads_indivisible experts_indivisible stages_indivisible sram_capacity offload_capacity memory_capacity "
-    "die_exceeds_wafer link_beyond_reach die_exceeds_reticle shoreline_exceeded constraint_failed not_finite",
+    "heads_indivisible grid_unsupported experts_indivisible stages_indivisible sram_capacity offload_capacity "
+    "memory_capacity die_exceeds_wafer link_beyond_reach die_exceeds_reticle shoreline_exceeded constraint_failed "
+    "not_finite",
 )
 """Why a point is infeasible, in the order in which the checks are made: what lies in a generated chip, then in the
 system, then in the package (these follow the order of `kernels.packages.layout.STATUS`), then in the study."""

@@ -154,6 +154,26 @@ def test_fusion() -> None:
         assert (group["partition_sram_B"] <= group["chip_sram_capacity_B"]).all()
 
 
+def test_grids() -> None:
+    """What the guide says: large grids of chips beat rows of them, small ones do not; fewer bytes over one switch."""
+    plan = sweeper.plan(EXAMPLES / "grid_study.yaml")
+    assert (plan.point_count, plan.row_count) == (294, 14)
+    frame = pl.concat([pl.DataFrame(plan.evaluate(chunk)) for chunk in range(plan.chunk_count)])
+    assert frame["feasible"].all()
+    for topology, rows, grid_s, row_s in (("switch", 8, 18.5, 28.4), ("dgx_2", 32, 23.9, 26.8)):
+        here = frame.filter(pl.col("topology") == topology).sort("iteration_time_s")
+        best, row = (here.filter((pl.col("tensor_rows") > 1) == grid).row(0, named=True) for grid in (True, False))
+        assert best["tensor_rows"] == rows
+        assert [best["iteration_time_s"], row["iteration_time_s"]] == pytest.approx([grid_s, row_s], abs=0.05)
+        two = here.filter(pl.col("tensor_rows") == 2)["network_time_s"].item()
+        assert best["network_time_s"] < row["network_time_s"] < two
+    (eight, one) = (
+        frame.filter(pl.col("topology") == "switch", pl.col("tensor_rows") == rows, pl.col("microbatch") == 32)
+        for rows in (8, 1)
+    )
+    assert eight["network_time_s"].item() < 0.5 * one["network_time_s"].item()
+
+
 def call(*arguments: object) -> Result:
     return CliRunner().invoke(main, [str(argument) for argument in (*arguments, "--library", LIBRARY)])
 

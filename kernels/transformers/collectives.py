@@ -45,7 +45,8 @@ class Group(NamedTuple):
     """Where a group lies on the network: ranks along the two dimensions, what a rank can send along each (B/s), seconds
     of a hop, and kinds of the dimensions. `reduction_share` is the rate at which the inner switch sums, over that of
     the links (0: it does not), `outer_reduction_share` that of the outer switches; `outer_ordered` is 1 where the outer
-    network delivers in order; `copied` is 1 where a rank copies its own piece to the gathered buffer."""
+    network delivers in order; `copied` is 1 where a rank copies its own piece to the gathered buffer. `inner_host_bus`
+    and `outer_host_bus` are 1 for a dimension that is a bus of the host, as PCIe."""
 
     inner: float
     outer: float
@@ -59,6 +60,8 @@ class Group(NamedTuple):
     copied: float
     outer_reduction_share: float
     outer_ordered: float
+    inner_host_bus: float
+    outer_host_bus: float
 
 
 @compiled
@@ -308,7 +311,7 @@ def dispatched(message_B: float, copies: float, most_nodes: float, group: Group)
     `copies` experts: once to every set in which it has experts (`most_nodes` of them, if not 0), on the rank's own
     rail, and from there once to every rank that has one.
 
-    >>> dispatched(1.0, 8.0, 0.0, Group(1.0, 2.0, 1.0, 1.0, 0.0, 0.0, 2.0, 2.0, 0.0, 0.0, 0.0, 1.0))[0]
+    >>> dispatched(1.0, 8.0, 0.0, Group(1.0, 2.0, 1.0, 1.0, 0.0, 0.0, 2.0, 2.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0))[0]
     0.0
     """
     inner, outer = group.inner, group.outer

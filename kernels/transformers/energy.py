@@ -6,7 +6,7 @@ chips.
 """
 
 from collections import namedtuple
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 import numpy as np
 
@@ -15,8 +15,8 @@ from kernels.equation import Output, compiled, equation
 from kernels.shared.energy import TOTALS, relative_energy
 from kernels.transformers.attention import TILE, Attention, attention_backward_time, attention_time, score_count
 from kernels.transformers.collectives import ALL_GATHER, ALL_REDUCE, POINT_TO_POINT, REDUCE_SCATTER
-from kernels.transformers.groups import G, chips_of, shard_counts
-from kernels.transformers.matmul import Product, gemm_time
+from kernels.transformers.groups import G, chips_of
+from kernels.transformers.matmul import Product, gemm_time, l2_traffic_B
 from kernels.transformers.network.sending import Sending, dispatched_J, sent_J
 from kernels.transformers.operators import (
     ATTENDING,
@@ -33,6 +33,8 @@ from kernels.transformers.operators import (
     product_flops,
     products_of,
 )
+from kernels.transformers.optimizers.muon import exchange_of
+from kernels.transformers.optimizers.work import Update, Weights, weights_of
 from kernels.transformers.rates import Chip, Precisions, Rates, wide_format
 from kernels.transformers.schedules import Pipeline, chunks_of
 from kernels.transformers.stages import (
@@ -46,14 +48,11 @@ from kernels.transformers.stages import (
     converted_B,
     repeated,
 )
-from kernels.transformers.sums import FIRST, LAST, ROUTED, Depth, Modules, Z, mix_layer, repeats_of_full, share_of
+from kernels.transformers.sums import FIRST, LAST, Depth, Modules, Z, mix_layer, repeats_of_full, share_of
 
 VECTOR = 10.0
 """Energy of an operation on the vector units over that of a bf16 matrix operation: each instruction is fetched and
 decoded for two operations per lane. Assumed; such operators are limited by memory, which takes far more energy."""
-
-TILE_ROWS, TILE_COLUMNS = 256.0, 128.0
-"""Tile of a product for what it reads through the shared cache: the largest that libraries ship."""
 
 Work = namedtuple("Work", "flops l2_B memory_B network_J")
 """What is counted: operations, each in units of a bf16 one; bytes through the shared cache; bytes of memory; energy
@@ -72,10 +71,7 @@ FORWARD, BACKWARD, SELECTIVE_PASS, FULL_PASS = range(len(PASSES))
 @compiled
 def product_work(product: Product, peak_flops: float, memory_Bps: float, chip: Chip) -> tuple[float, float]:
     """Bytes through the shared cache and of memory of a batch of products."""
-    batch, m, n, k, a_B, b_B, c_B = product
-    memory_B = gemm_time(product, peak_flops, memory_Bps, chip)[3]
-    read_B = m * k * a_B * np.ceil(n / TILE_COLUMNS) + k * n * b_B * np.ceil(m / TILE_ROWS)
-    return batch * (read_B + m * n * c_B), memory_B
+    return l2_traffic_B(product), gemm_time(product, peak_flops, memory_Bps, chip)[3]
 
 
 @compiled
@@ -232,26 +228,6 @@ def whole_model(place_work: np.ndarray, depth: Depth, again: Recomputation) -> n
     return total
 
 
-class Weights(NamedTuple):
-    """Parameters of a whole model on one chip of every stage: of all layers, of routed experts, of layers without
-    these, and all but the routed experts."""
-
-    in_layers: float
-    expert: float
-    dense: float
-    everywhere: float
-
-
-@compiled
-def weights_of(place_sizes: np.ndarray, depth: Depth, column: int) -> Weights:
-    """Sums over the operator table, of all parameters or of those that are trained."""
-    layer = np.empty(place_sizes.shape[1])
-    mix_layer(place_sizes, depth, layer)
-    in_layers, expert = depth.layers * layer[column], depth.expert_layers * place_sizes[ROUTED, column]
-    dense = in_layers - expert
-    return Weights(in_layers, expert, dense, dense + place_sizes[FIRST, column] + place_sizes[LAST, column])
-
-
 @compiled
 def gradients_J(
     sending: Sending,
@@ -259,10 +235,15 @@ def gradients_J(
     microbatches: float,
     weights: Weights,
     trained: Weights,
+    update: Update,
     widths: Widths,
     sent: float,
 ) -> float:
-    """`sent` and the energy of what one chip of every stage sends to reduce gradients and to gather weights."""
+    """`sent` and the energy of what one chip of every stage sends to reduce gradients, to exchange matrices and to
+    gather weights."""
+    group, exchanged, times = exchange_of(zero_stage)
+    sent += times * sent_J(sending, group, exchanged, update.dense_message_B)
+    sent += times * sent_J(sending, G.expert_data, exchanged, update.expert_message_B)
     if zero_stage >= 3.0:
         for group, part, changing in (
             (G.shard, weights.dense, trained.dense),
@@ -295,7 +276,7 @@ def training_work(
     pipeline: Pipeline,
     updates: Updates,
     sending: Sending,
-    group_extents: np.ndarray,
+    update: Annotated[Update, "update_{}"],
     widths: Widths,
     boundary: Annotated[Boundary, "stage_{}"],
     traffic: Annotated[StateTraffic, "calibration_{}"],
@@ -308,14 +289,15 @@ def training_work(
     sharded = 1.0 if updates.zero_stage >= 3.0 else 0.0
     total[W.memory_B] += microbatches * trained.in_layers * traffic.accumulation_B
     total[W.memory_B] += microbatches * weights.in_layers * sharded * traffic.unshard_traffic_B
+    total[W.flops] += update.flops
+    total[W.l2_B] += update.l2_B
+    total[W.memory_B] += update.memory_B
     if updates.optimizer_traffic > 0.0:
-        shards, expert_shards = shard_counts(updates.zero_stage, group_extents)
-        part = trained.everywhere / shards + trained.expert / expert_shards
-        total[W.memory_B] += part * traffic.optimizer_traffic_B
         total[W.memory_B] += (weights.everywhere + weights.expert) * converted_B(widths.weight_B, updates.matrix_B)
     if updates.gradient_all_reduce != IGNORED:
         sent = total[W.network_J]
-        total[W.network_J] = gradients_J(sending, updates.zero_stage, microbatches, weights, trained, widths, sent)
+        zero_stage = updates.zero_stage
+        total[W.network_J] = gradients_J(sending, zero_stage, microbatches, weights, trained, update, widths, sent)
     if stages > 1.0:
         boundary_J = sent_J(sending, G.pipeline, POINT_TO_POINT, boundary.message_B)
         boundary_J += sent_J(sending, G.tensor, ALL_GATHER, boundary.gather_B)

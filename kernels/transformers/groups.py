@@ -34,13 +34,15 @@ and scatters on the number of ranks in NCCL's benchmarks on A100, H100 and B200 
 
 
 class Parallelism(NamedTuple):
-    """Sizes of the parallelisms, in the order of `MAPPED`, of those of experts (chips that share one, 0: as a tensor
-    group; and over which they are spread), and of groups that share a sharded copy (0: all)."""
+    """Sizes of the parallelisms, in the order of `MAPPED`, rows of the grid in which a tensor group lies (0: the model
+    has parts that no grid splits), sizes of those of experts (chips that share one, 0: as a tensor group; and over
+    which they are spread), and of groups that share a sharded copy (0: all)."""
 
     tensor_parallel: float
     context_parallel: float
     pipeline_parallel: float
     data_parallel: float
+    tensor_grid_rows: float
     expert_tensor_parallel: float
     expert_parallel: float
     shard_group: float
@@ -50,10 +52,10 @@ COPIES = ("context", "data")
 """Parallelisms whose chips hold the same weights, so that they reduce gradients together: replicas, and chips that
 share a sequence."""
 
-SPLITS = {"expert_tensor": ("tensor",), "expert": ("data",), "shard": COPIES}
+SPLITS = {"grid": ("tensor",), "expert_tensor": ("tensor",), "expert": ("data",), "shard": COPIES}
 """Groups that take a part of the ranks of some parallelisms, the near ones; the far part tells their copies apart, or,
-of tensor groups, where else experts are."""
-EXPERT_TENSOR, EXPERT, _ = range(len(SPLITS))
+of tensor groups, where else experts are, or the other rows of their grid."""
+GRID, EXPERT_TENSOR, EXPERT, _ = range(len(SPLITS))
 
 PARTS = {
     **{name: {(name, "near")} for name in MAPPED},
@@ -64,6 +66,8 @@ the far one is 0 for all where nothing splits them."""
 
 MEMBERS = {
     "tensor": ("tensor",),
+    "tensor_row": ("near_grid",),
+    "tensor_column": ("far_grid",),
     "context": ("context",),
     "expert": ("far_expert_tensor", "near_expert"),
     "expert_tensor": ("near_expert_tensor",),
@@ -75,7 +79,10 @@ MEMBERS = {
 }
 """Groups and the parts of a rank in which their members differ; those in which operators exchange come first."""
 
-Groups = namedtuple("Groups", "tensor context expert expert_tensor data expert_data pipeline shard replica")
+Groups = namedtuple(
+    "Groups",
+    "tensor tensor_row tensor_column context expert expert_tensor data expert_data pipeline shard replica",
+)
 """Rows of `group_network`."""
 
 G = Groups(*range(len(Groups._fields)))
@@ -84,6 +91,8 @@ assert Groups._fields[: len(GROUPS)] == GROUPS
 assert Parallelism._fields[: len(MAPPED)] == tuple(f"{name}_parallel" for name in MAPPED)
 
 
+OF_TENSOR = np.array([name in ("tensor", "tensor_row", "tensor_column") for name in MEMBERS])
+"""Whether what members of a group exchange is tensor parallelism's: (row of `group_network`)."""
 INSIDE = np.array([[part in members for part in PARTS] for members in MEMBERS.values()])
 """Whether members of a group differ in a part: (row of `group_network`, part)."""
 DIGITS_INSIDE = np.array(
@@ -124,7 +133,7 @@ def group_at(group_network: np.ndarray, row: int) -> Group:
     n = group_network
     return Group(
         n[row, 0], n[row, 1], n[row, 2], n[row, 3], n[row, 4], n[row, 5], n[row, 6], n[row, 7], n[row, 8], n[row, 9],
-        n[row, 10], n[row, 11],
+        n[row, 10], n[row, 11], n[row, 12], n[row, 13],
     )  # fmt: skip
 
 
@@ -143,7 +152,7 @@ def within_reach(group: Group) -> Group:
         return group
     return Group(
         group.inner, group.outer, group.inner_Bps, group.inner_Bps, group.inner_latency_s, 0.0, group.inner_kind,
-        group.outer_kind, group.reduction_share, group.copied, 0.0, 1.0,
+        group.outer_kind, group.reduction_share, group.copied, 0.0, 1.0, group.inner_host_bus, 0.0,
     )  # fmt: skip
 
 
@@ -164,9 +173,17 @@ def shard_counts(zero_stage: float, group_extents: np.ndarray) -> tuple[float, f
 
 
 @compiled
+def tensor_columns(parallelism: Parallelism) -> float:
+    """Chips in a row of the grid in which a tensor group lies."""
+    return parallelism.tensor_parallel / max(parallelism.tensor_grid_rows, 1.0)
+
+
+@compiled
 def split_size(parallelism: Parallelism, split: int) -> float:
     """Ranks that a split takes; 0: all. Experts are spread over what their own tensor groups leave of a tensor group,
     and over replicas."""
+    if split == GRID:
+        return tensor_columns(parallelism)
     if split == EXPERT_TENSOR:
         return parallelism.expert_tensor_parallel
     if split == EXPERT and parallelism.expert_tensor_parallel > 0.0:
@@ -237,7 +254,7 @@ def group_collective(messaging: Messaging, row: int, operation: float, message_B
         summing = Group(
             group.inner, group.outer, share * group.inner_Bps, group.outer_Bps, group.inner_latency_s,
             group.outer_latency_s, group.inner_kind, group.outer_kind, share, group.copied,
-            group.outer_reduction_share, group.outer_ordered,
+            group.outer_reduction_share, group.outer_ordered, group.inner_host_bus, group.outer_host_bus,
         )  # fmt: skip
         time = min(time, collective_time(operation, IN_NETWORK_REDUCTION, message_B, summing, NVLS_S, half_B))
     if group.copied > 0.0 and (operation == REDUCE_SCATTER or operation == ALL_GATHER):
@@ -266,12 +283,14 @@ class LinkCalibration(NamedTuple):
 
 
 class Fabric(NamedTuple):
-    """What switches and networks do beyond carrying bytes: rates at which they sum, over those of the links, and
-    whether the network beyond the first dimension delivers in order."""
+    """What switches and networks do beyond carrying bytes: rates at which they sum, over those of the links, whether
+    the network beyond the first dimension delivers in order, and whether links are a bus of the host."""
 
     link_in_network_reduction: float
     outer_link_in_network_reduction: float
     outer_link_ordered: float
+    link_host_bus: float
+    outer_link_host_bus: float
 
 
 @compiled
@@ -282,7 +301,8 @@ def alone(dim: Extents, links: Links, fabric: Fabric, attained: LinkCalibration)
         1.0, 1.0, links.bandwidth_x_Bps * attained.link_efficiency, outer_Bps * attained.outer_link_efficiency,
         links.hop_x_s + step_s, links.hop_outer_s + step_s + attained.collective_outer_step_s, links.topology_kind_x,
         links.topology_kind_y, fabric.link_in_network_reduction, attained.own_copy,
-        fabric.outer_link_in_network_reduction, fabric.outer_link_ordered,
+        fabric.outer_link_in_network_reduction, fabric.outer_link_ordered, fabric.link_host_bus,
+        fabric.outer_link_host_bus,
     )  # fmt: skip
 
 
@@ -309,7 +329,7 @@ def reaching(chip: Group, inner: float, outer: float, dim: Extents) -> Group:
     return Group(
         inner, outer, chip.inner_Bps * inner_share, chip.outer_Bps * outer_share, chip.inner_latency_s,
         chip.outer_latency_s, inner_kind, outer_kind, chip.reduction_share, chip.copied,
-        chip.outer_reduction_share, chip.outer_ordered,
+        chip.outer_reduction_share, chip.outer_ordered, chip.inner_host_bus, chip.outer_host_bus,
     )  # fmt: skip
 
 

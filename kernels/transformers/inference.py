@@ -19,13 +19,15 @@ def forward_flops(layer: np.ndarray, places: np.ndarray, layers: float) -> float
     Output("prefill_ends_s", "s", "embedding and head of that pass"),
     source="sum of the operators, or the host's time to launch them",
 )
-def prefill_stage(layer_sums: np.ndarray, place_sums: np.ndarray, layers_per_stage: float) -> tuple[float, float]:
+def prefill_stage(
+    layer_sums: np.ndarray, place_sums: np.ndarray, layers_per_stage: float, host_pass_s: float
+) -> tuple[float, float]:
     """Prompts of a microbatch run together."""
     layer, places = layer_sums, place_sums
     layer_s = max(layer[S.forward] + layer[S.network_forward], layer[S.host_forward])
     ends_s = places[FIRST, S.forward] + places[LAST, S.forward]
     ends_s += places[FIRST, S.network_forward] + places[LAST, S.network_forward]
-    return layers_per_stage * layer_s, ends_s
+    return max(layers_per_stage * layer_s, host_pass_s), ends_s
 
 
 decode_stage = prefill_stage.of(

@@ -49,6 +49,9 @@ SWEPT_TILES = 8.0
 ACCUMULATOR_B = 4.0
 """Partial sums have 32 bits."""
 
+L2_ROWS, L2_COLUMNS = 256.0, 128.0
+"""Tile of a product for what it reads through the shared cache: the largest that libraries ship."""
+
 PAIRED_TILE = 128.0 * 128.0
 """Largest tile, in elements, of which a core holds two."""
 
@@ -157,3 +160,11 @@ def gemm_time(product: Product, peak_flops: float, memory_Bps: float, chip: Chip
             if tiles >= cores:
                 break
     return best
+
+
+@compiled
+def l2_traffic_B(product: Product) -> float:
+    """Bytes of a batch of products through the shared cache."""
+    batch, m, n, k, a_B, b_B, c_B = product
+    read_B = m * k * a_B * np.ceil(n / L2_COLUMNS) + k * n * b_B * np.ceil(m / L2_ROWS)
+    return batch * (read_B + m * n * c_B)

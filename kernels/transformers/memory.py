@@ -1,6 +1,6 @@
 """Memory of one chip that trains or serves a model, whether a point can run, and what a designer compares."""
 
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
@@ -8,8 +8,9 @@ from kernels.codes import CHOICES, REASON
 from kernels.equation import Output, equation
 from kernels.shared.feasibility import Layout, layout_reason
 from kernels.shared.memories import Capacity, Offloaded, memory_reason
-from kernels.transformers.groups import Parallelism, ranks_over, shard_counts
+from kernels.transformers.groups import Parallelism, ranks_over, shard_counts, tensor_columns
 from kernels.transformers.operators import INFERENCE
+from kernels.transformers.optimizers.moments import Moments, spared_B
 from kernels.transformers.schedules import Pipeline, in_flight, parameter_copies
 from kernels.transformers.stages import FULL, Recomputation
 from kernels.transformers.sums import FIRST, LAST, Z
@@ -17,6 +18,29 @@ from kernels.transformers.training import Parameters
 
 SWAPPED = CHOICES["context_exchange"].index("all_to_all")
 """Chips that share a sequence have all tokens of fewer heads."""
+
+
+class Stored(NamedTuple):
+    """Bytes of an element of weights, of gradients, and of weights as products read them."""
+
+    weight_B: float
+    gradient_B: float
+    matrix_B: float
+
+
+class Software(NamedTuple):
+    """What software keeps beside the state: further bytes per parameter, and layers of gathered weights."""
+
+    extra_state_B: float
+    gathered_layers: float
+
+
+class Batch(NamedTuple):
+    """Samples of an iteration, those that pass the pipeline together, and how often a replica has some pass."""
+
+    batch_size: float
+    microbatch: float
+    microbatches: float
 
 
 @equation(
@@ -33,30 +57,31 @@ def state_memory(
     group_extents: np.ndarray,
     parameters: Annotated[Parameters, "{}_parameters_per_chip"],
     trained: Annotated[Parameters, "trained_{}_parameters_per_chip"],
-    weight_B: float,
-    gradient_B: float,
+    matrices: Annotated[Parameters, "matrix_{}_parameters_per_chip"],
+    moments: Moments,
+    stored: Stored,
     optimizer_state_B: float,
-    calibration_extra_state_B: float,
-    calibration_gathered_layers: float,
+    software: Annotated[Software, "calibration_{}"],
 ) -> tuple[float, float, float]:
     """ZeRO shards optimizer state (1), gradients (2) and weights (3) over the replicas; of sharded weights those in use
     and those on their way live gathered (of `gathered_layers` layers), and the whole gradient of the first half of
     them. Frozen weights are weights alone."""
     whole = parameters.dense + parameters.expert
     if task == INFERENCE:
-        return whole * weight_B, 0.0, 0.0
+        return whole * stored.weight_B, 0.0, 0.0
     shards, expert_shards = shard_counts(zero_stage, group_extents)
     part = parameters.dense / shards + parameters.expert / expert_shards
     copies = parameter_copies(schedule)
-    weights = (part if zero_stage >= 3.0 else whole) * weight_B * copies
+    weights = (part if zero_stage >= 3.0 else whole) * stored.weight_B * copies
     changing = trained.dense + trained.expert
     changing_part = trained.dense / shards + trained.expert / expert_shards
-    gradients = (changing_part if zero_stage >= 2.0 else changing) * gradient_B * copies
-    gradients += changing * calibration_extra_state_B
+    gradients = (changing_part if zero_stage >= 2.0 else changing) * stored.gradient_B * copies
+    gradients += changing * software.extra_state_B
     if zero_stage >= 3.0 and shards > 1.0:
-        weights += calibration_gathered_layers * layer_sizes[Z.weights] * weight_B
-        gradients += 0.5 * calibration_gathered_layers * layer_sizes[Z.trained] * gradient_B
-    return weights, gradients, changing_part * optimizer_state_B
+        weights += software.gathered_layers * layer_sizes[Z.weights] * stored.weight_B
+        gradients += 0.5 * software.gathered_layers * layer_sizes[Z.trained] * stored.gradient_B
+    matrix_part = matrices.dense / shards + matrices.expert / expert_shards
+    return weights, gradients, changing_part * optimizer_state_B - spared_B(moments, changing_part, matrix_part)
 
 
 @equation(
@@ -79,13 +104,14 @@ def activation_memory(
     calibration_activation_share: float,
 ) -> tuple[float, float, float]:
     """What a layer lacks lives besides what is kept while it is repeated, under full recompute that of an interval; two
-    layers of offloaded activations are on their way. The first stage holds the most microbatches, the last one the
-    logits, which are gone when the first layer is repeated."""
+    layers of offloaded activations are on their way. The first stage holds the most microbatches and what the embedding
+    gathers, the last one the logits, which are gone when the first layer is repeated."""
     share = calibration_activation_share
     working = share * layer_sizes[Z.working]
+    with_embedding = max(share * place_sizes[FIRST, Z.working], working)
     loss = share * (place_sizes[LAST, Z.stored] + place_sizes[LAST, Z.working])
     if task == INFERENCE:
-        return 0.0, max(working, loss), 0.0
+        return 0.0, max(with_embedding, loss), 0.0
     interval = min(checkpoint_interval, layers_per_stage)
     repeats = recompute.recompute == FULL and recompute.recompute_share > 0.0
     again = interval * (layer_sizes[Z.stored] - layer_stored_B) / recompute.recompute_share if repeats else 0.0
@@ -97,9 +123,11 @@ def activation_memory(
     with_loss = max(loss - share * again, working)
     first = share * (of_first * (layers_per_stage * kept + place_sizes[FIRST, Z.stored]) + again)
     last = share * (of_last * last_stage_layers * kept + again)
-    if p == 1.0 or last + with_loss > first + working:
-        return (first if p == 1.0 else last), with_loss, of_last * last_stage_layers
-    return first, working, of_first * layers_per_stage
+    if p == 1.0:
+        return first, max(with_loss, with_embedding), of_last * last_stage_layers
+    if last + with_loss > first + with_embedding:
+        return last, with_loss, of_last * last_stage_layers
+    return first, with_embedding, of_first * layers_per_stage
 
 
 @equation(
@@ -152,8 +180,7 @@ def model_feasibility(
     layers: float,
     heads: float,
     routed_experts: float,
-    batch_size: float,
-    microbatches: float,
+    batch: Batch,
     memory: Annotated[Capacity, "memory_{}"],
     offload: Annotated[Capacity, "offload_{}"],
 ) -> tuple[float, float]:
@@ -165,10 +192,13 @@ def model_feasibility(
     if routed_experts > 0.0 and np.floor(routed_experts / experts) != routed_experts / experts:
         reason = REASON.experts_indivisible
     sharers = parallelism.context_parallel if context_exchange == SWAPPED else 1.0
-    local_heads = heads / parallelism.tensor_parallel / sharers
+    local_heads = heads / tensor_columns(parallelism) / sharers
+    reason = REASON.grid_unsupported if parallelism.tensor_grid_rows == 0.0 else reason
     reason = REASON.heads_indivisible if np.floor(local_heads) != local_heads else reason
-    layout = Layout(chips, linked_chips, parallelism.pipeline_parallel, parallelism.data_parallel, microbatches)
-    reason = layout_reason(layout, not ranks_over(parallelism, chips), layers, batch_size, reason)
+    samples = batch.microbatch / max(parallelism.tensor_grid_rows, 1.0)
+    reason = REASON.microbatch_indivisible if np.floor(samples) != samples else reason
+    layout = Layout(chips, linked_chips, parallelism.pipeline_parallel, parallelism.data_parallel, batch.microbatches)
+    reason = layout_reason(layout, not ranks_over(parallelism, chips), layers, batch.batch_size, reason)
     return float(reason), headroom
 
 

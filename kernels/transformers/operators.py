@@ -26,7 +26,7 @@ from kernels.transformers.groups import (
     within_reach,
 )
 from kernels.transformers.matmul import Product, gemm_time
-from kernels.transformers.rates import Chip, Precisions, Rates
+from kernels.transformers.rates import Chip, Host, Precisions, Rates
 
 Traits = namedtuple("Traits", "type place group operation recompute module made_by precision beside beside_pass")
 """Codes of an operator. `module` is the part of a layer with which selective recompute repeats it, `made_by` the one
@@ -37,7 +37,7 @@ Dims = namedtuple(
     "Dims",
     "count batch m n k weight heads kv_heads head_size value_size causal flops bytes input_gradient_flops "
     "input_gradient_bytes weight_gradient_flops weight_gradient_bytes launches backward_launches message "
-    "backward_message stored made kept again working trained matrix_flops copies most_nodes",
+    "backward_message stored made kept again working trained matrix_flops copies most_nodes matrices paired",
 )
 """Numbers of an operator.
 
@@ -47,9 +47,10 @@ operator gives its flops and bytes, and `matrix_flops` if it is a fused chain wi
 its `message` and `backward_message` in bytes, and, if it brings each token to the chips of its `copies` experts once,
 at most to how many nodes (`most_nodes`, 0: all). `stored` are the bytes kept for the backward pass, `made` those that
 `made_by` makes anew, `kept` those kept also under full recompute, which repeats a share `again`; `working` are alive
-only while it runs. Of weights a share `trained` has gradients."""
+only while it runs. Of weights a share `trained` has gradients; they are `matrices` of k x n, which Muon cuts into one
+and two of `paired` columns (queries, keys, values)."""
 
-ONES = ("count", "batch", "m", "n", "k", "heads", "kv_heads", "head_size", "value_size", "launches", "trained", "again")
+ONES = "count batch m n k heads kv_heads head_size value_size launches trained again matrices".split()
 DEFAULTS = dict.fromkeys(Dims._fields, "0") | dict.fromkeys(ONES, "1") | {"backward_launches": "2"}
 """Numbers of an operator where its table names none."""
 
@@ -70,8 +71,7 @@ LINEAR, ATTENDING, WIDE = range(len(PRECISIONS))
 
 ALIGNED = 8.0
 """Products whose inner or last dimension is no multiple of this are slower: batched ones run on the vector units, those
-with weights at a calibrated share (16-byte rows of 2-byte elements: NVIDIA "Matrix Multiplication Background User's
-Guide", requirements of tensor cores)."""
+with weights at a calibrated share (16-byte rows: NVIDIA "Matrix Multiplication Background User's Guide")."""
 
 GEMM, ATTENTION, ELEMENTWISE, COLLECTIVE = range(len(OPERATOR_TYPES))
 
@@ -104,14 +104,11 @@ class Timed(NamedTuple):
 
 
 class KernelCosts(NamedTuple):
-    """What kernels cost beside their work: seconds of each on the chip and of its launch on the host, seconds of the
-    host per member of a collective, the rows that a tile of attention costs at least, the share of all rates that a
-    chain with products attains, and what it takes to convert an input of a product: bytes per element (0: one is read
-    and written once) and seconds per row."""
+    """What kernels cost beside their work: seconds of each on the chip, the rows that a tile of attention costs at
+    least, the share of all rates that a chain with products attains, and what it takes to convert an input of a
+    product: bytes per element (0: one is read and written once) and seconds per row."""
 
     kernel_overhead_s: float
-    host_launch_s: float
-    collective_host_s: float
     attention_rows: float
     scan_efficiency: float
     quantisation_B: float
@@ -361,6 +358,7 @@ def operator_times(
     chip: Annotated[Chip, "chip_{}"],
     formats: Formats,
     costs: Annotated[KernelCosts, "calibration_{}"],
+    host: Annotated[Host, "host_{}"],
     layer_network: np.ndarray,
     sender: Sender,
     operator_times: np.ndarray,
@@ -376,10 +374,10 @@ def operator_times(
         if d[D.count] <= 0.0:
             continue
         kind = traits[i, TRAIT.type]
-        times[i, TIME.forward_host] = costs.host_launch_s * d[D.launches]
-        times[i, TIME.backward_host] = costs.host_launch_s * d[D.backward_launches]
+        times[i, TIME.forward_host] = host.kernel_s * d[D.launches]
+        times[i, TIME.backward_host] = host.kernel_s * d[D.backward_launches]
         if kind == COLLECTIVE:
-            time_collective(traits, d, messaging, costs.collective_host_s, i, timed)
+            time_collective(traits, d, messaging, host.member_s, i, timed)
         elif kind == GEMM:
             time_product(traits[i, TRAIT.precision], d, rates, chip, formats, costs, i, timed)
         elif kind == ATTENTION:

@@ -1,4 +1,4 @@
-"""What a chip has for operators, and the rates that they can attain on it."""
+"""What a chip and its host have for operators, and the rates that they can attain on it."""
 
 from typing import Annotated, NamedTuple
 
@@ -28,6 +28,13 @@ class Chip(NamedTuple):
     l2_bandwidth_Bps: float
     l2_multicast: float
     matrix_width: float
+
+
+class Host(NamedTuple):
+    """Seconds of the host to launch a kernel, and per member of a collective."""
+
+    kernel_s: float
+    member_s: float
 
 
 class Rates(NamedTuple):

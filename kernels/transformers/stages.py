@@ -24,11 +24,10 @@ class Widths(NamedTuple):
 
 
 class StateTraffic(NamedTuple):
-    """Bytes of memory per parameter: to add a microbatch's gradient up, to unshard a weight, to update."""
+    """Bytes of memory per parameter: to add a microbatch's gradient up, to unshard a weight."""
 
     accumulation_B: float
     unshard_traffic_B: float
-    optimizer_traffic_B: float
 
 
 class Updates(NamedTuple):
@@ -133,20 +132,41 @@ def with_collectives(hiding: Hiding, device_s: float, traffic_s: float, expert_s
 
 
 @compiled
-def pass_times(sums: np.ndarray, again: Recomputation, hiding: Hiding) -> Passes:
-    """Forward, input-gradient (with what is recomputed) and weight-gradient time of one place.
-
-    Where the host launches kernels more slowly than the chip runs them, its time counts.
-    """
+def chip_passes(sums: np.ndarray, again: Recomputation, hiding: Hiding) -> Passes:
+    """Forward, input-gradient (with what is recomputed) and weight-gradient time of one place on the chip."""
     forward = with_collectives(hiding, sums[S.forward], sums[S.network_forward], sums[S.expert_forward])
     some_again = with_collectives(hiding, sums[S.selective], sums[S.network_selective], sums[S.expert_selective])
     all_again = with_collectives(hiding, sums[S.full], sums[S.network_full], sums[S.expert_full])
     gradient = with_collectives(hiding, sums[S.input_gradient], sums[S.network_backward], sums[S.expert_backward])
     gradient += repeated(again, some_again, all_again)
-    weight = sums[S.weight_gradient]
-    host = sums[S.host_backward] + repeated(again, sums[S.host_selective], sums[S.host_full])
-    late = max(host - gradient - weight, 0.0)
-    return Passes(max(forward, sums[S.host_forward]), gradient + late, weight)
+    return Passes(forward, gradient, sums[S.weight_gradient])
+
+
+@compiled
+def host_passes(sums: np.ndarray, again: Recomputation) -> BothWays:
+    """Time of the host to launch the kernels of one place, one after the other."""
+    backward = sums[S.host_backward] + repeated(again, sums[S.host_selective], sums[S.host_full])
+    return BothWays(sums[S.host_forward], backward)
+
+
+@compiled
+def waits(chip: Passes, host: BothWays) -> BothWays:
+    """How long the chip waits for launches that take the host longer than it takes itself."""
+    late = max(host.backward_s - chip.input_gradient_s - chip.weight_gradient_s, 0.0)
+    return BothWays(max(host.forward_s - chip.forward_s, 0.0), late)
+
+
+@compiled
+def launched(chip: Passes, host: BothWays) -> Passes:
+    """Passes whose launches take the host some time: it counts where the chip takes less."""
+    gradient_s = chip.input_gradient_s + waits(chip, host).backward_s
+    return Passes(max(chip.forward_s, host.forward_s), gradient_s, chip.weight_gradient_s)
+
+
+@compiled
+def pass_times(sums: np.ndarray, again: Recomputation, hiding: Hiding) -> Passes:
+    """Time of one place, where kernels are launched one after the other."""
+    return launched(chip_passes(sums, again, hiding), host_passes(sums, again))
 
 
 @equation(
@@ -194,18 +214,21 @@ def at_ends(
     Output("expert_parameters_per_chip", "", "routed-expert parameters of a stage on one chip"),
     Output("trained_dense_parameters_per_chip", "", "those of the first kind that are trained, not frozen"),
     Output("trained_expert_parameters_per_chip", "", "those of routed experts that are trained"),
+    Output("matrix_dense_parameters_per_chip", "", "trained ones of the first kind in matrices of hidden layers"),
+    Output("matrix_expert_parameters_per_chip", "", "those of routed experts"),
     source="sum over the operator table",
 )
 def parameters_per_chip(
     place_sizes: np.ndarray, depth: Depth, layers_per_stage: float, last_stage_layers: float, pipeline_parallel: float
-) -> tuple[float, float, float, float]:
+) -> tuple[float, float, float, float, float, float]:
     """Of the stage that holds the most: the first one has the embedding, the last one the head."""
     share, full, left, p = depth.expert_layers / depth.layers, layers_per_stage, last_stage_layers, pipeline_parallel
     dense, expert, last_dense, last_expert = at_ends(place_sizes, Z.weights, share, full, left, p)
     trained = at_ends(place_sizes, Z.trained, share, full, left, p)
+    matrices = at_ends(place_sizes, Z.matrices, share, full, left, p)
     if last_dense + last_expert > dense + expert:
-        return last_dense, last_expert, trained[2], trained[3]
-    return dense, expert, trained[0], trained[1]
+        return last_dense, last_expert, trained[2], trained[3], matrices[2], matrices[3]
+    return dense, expert, trained[0], trained[1], matrices[0], matrices[1]
 
 
 @equation(
@@ -285,7 +308,8 @@ def offload_traffic(
     Output("stage_forward_s", "s", "forward pass of one microbatch through the layers of a stage"),
     Output("stage_input_gradient_s", "s", "recomputation and gradient of inputs"),
     Output("stage_weight_gradient_s", "s", "gradient of weights, added to that of earlier microbatches"),
-    source="layers one after the other; gathers of sharded weights run beside the compute of the layer before",
+    source="layers one after the other; gathers of sharded weights run beside the compute of the layer before; the host"
+    " launches the graphs of a pass meanwhile",
 )
 def stage_times(
     layers_per_stage: float,
@@ -298,6 +322,7 @@ def stage_times(
     overlap_slowdown: float,
     calibration_accumulation_B: float,
     attainable_memory_Bps: float,
+    host_pass_s: float,
 ) -> tuple[float, float, float]:
     """The slower of compute and weight traffic governs a layer where they overlap; so does the second memory's link."""
     share = 1.0 if gradient_all_reduce == OVERLAPPED else 0.0
@@ -310,7 +335,9 @@ def stage_times(
     gradient = layer.input_gradient_s + unshard_s + late
     forward = max(forward, offload.forward_s)
     gradient += max(offload.backward_s - gradient - layer.weight_gradient_s - accumulation, 0.0)
-    return n * forward, n * gradient, n * (layer.weight_gradient_s + accumulation)
+    chip = Passes(n * forward, n * gradient, n * (layer.weight_gradient_s + accumulation))
+    whole = launched(chip, BothWays(host_pass_s, host_pass_s))
+    return whole.forward_s, whole.input_gradient_s, whole.weight_gradient_s
 
 
 @equation(

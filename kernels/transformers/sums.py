@@ -7,8 +7,8 @@ import numpy as np
 
 from kernels.codes import PLACES, RECOMPUTE_CLASSES, RECOMPUTE_MODULES
 from kernels.equation import Output, compiled, equation
-from kernels.transformers.groups import G
-from kernels.transformers.operators import COLLECTIVE, TIME, TRAIT, D
+from kernels.transformers.groups import OF_TENSOR, G
+from kernels.transformers.operators import COLLECTIVE, GEMM, TIME, TRAIT, D
 
 LAYER, DENSE, WITH_EXPERTS, ROUTED, FIRST, LAST = range(len(PLACES))
 
@@ -24,9 +24,10 @@ Sums = namedtuple(
 collectives, of the host; operations; forward bytes; seconds of all passes and of the forward pass by their limits; of
 the collectives, those of the experts."""
 
-Sizes = namedtuple("Sizes", "weights stored stored_selective kept working trained")
+Sizes = namedtuple("Sizes", "weights stored stored_selective kept working trained matrices")
 """Columns of `place_sizes`: parameters; bytes stored for the backward pass, without what selective recompute repeats,
-and beside checkpoints under full recompute; bytes alive only while an operator runs; parameters that are trained."""
+and beside checkpoints under full recompute; bytes alive only while an operator runs; parameters that are trained, and
+those of them in matrices of hidden layers."""
 
 S = Sums(*range(len(Sums._fields)))
 Z = Sizes(*range(len(Sizes._fields)))
@@ -79,6 +80,14 @@ def repeats_of_full(recompute: int, again: float, early_stop: float) -> float:
     return 0.0 if recompute == NEVER or (recompute == UNLESS_LAST and early_stop > 0.0) else again
 
 
+@compiled
+def matrix_parameters(kind: int, place: int, d: np.ndarray) -> float:
+    """Parameters of an operator in matrices of hidden layers: those of its product, without biases. Embeddings and head
+    are none."""
+    hidden = kind == GEMM and place != FIRST and place != LAST
+    return min(d[D.weight], d[D.matrices] * d[D.k] * d[D.n]) if hidden else 0.0
+
+
 @equation(
     Output("place_sizes", "parameters or B", "sums over the operators of each place", (len(PLACES), len(Z))),
     source="sum over the operator table",
@@ -104,6 +113,8 @@ def place_sizes(
         sizes[at, Z.kept] += count * dims[i, D.kept]
         sizes[at, Z.working] += count * dims[i, D.working]
         sizes[at, Z.trained] += count * dims[i, D.weight] * dims[i, D.trained]
+        matrices = matrix_parameters(traits[i, TRAIT.type], at, dims[i])
+        sizes[at, Z.matrices] += count * matrices * dims[i, D.trained]
 
 
 @equation(
@@ -144,7 +155,7 @@ def place_sums(
                 forward = max(forward - beside, 0.0) if step == TIME.forward else forward
                 backward = max(backward - beside, 0.0) if step != TIME.forward else backward
             s[S.network_forward] += forward
-            s[S.network_tensor] += forward + backward if group == G.tensor else 0.0
+            s[S.network_tensor] += forward + backward if OF_TENSOR[group] else 0.0
             s[S.network_backward] += backward
             s[S.network_selective] += selective * forward
             s[S.network_full] += full * forward

@@ -6,7 +6,18 @@ import numpy as np
 
 from kernels.equation import Output, compiled, equation
 from kernels.transformers.collectives import ALL_GATHER, ALL_REDUCE, POINT_TO_POINT, REDUCE_SCATTER
-from kernels.transformers.groups import G, Messaging, chips_of, group_at, group_collective, shard_counts
+from kernels.transformers.frameworks.buckets import (
+    Buckets,
+    K,
+    Kinds,
+    Train,
+    enter_train,
+    outlasting_s,
+    train_at,
+    train_of,
+    train_s,
+)
+from kernels.transformers.groups import G, Messaging, chips_of, group_at, group_collective
 from kernels.transformers.schedules import BothWays, Passes, Pipeline, chunks_of
 from kernels.transformers.stages import (
     FULL,
@@ -17,7 +28,6 @@ from kernels.transformers.stages import (
     Recomputation,
     Sharded,
     Widths,
-    converted_B,
     hidden_s,
     repeated,
 )
@@ -35,6 +45,9 @@ class Parameters(NamedTuple):
     Output("gradient_reduce_s", "s", "reduction of the gradients over the replicas"),
     Output("gradient_gather_s", "s", "gathering of new weights"),
     Output("tied_reduce_s", "s", "exchange of the gradient of tied weights between the ends of the pipeline"),
+    Output(
+        "bucket_trains", "", "per kind of bucket: how many, seconds, shares", (len(Kinds._fields), len(Train._fields))
+    ),
     source="ring or better all-reduce; ZeRO stages 1 and 2 reduce-scatter gradients and all-gather weights",
     when=("task", ("training",)),
 )
@@ -45,74 +58,73 @@ def gradient_messages(
     widths: Widths,
     pipeline_parallel: float,
     tied_B: float,
+    buckets: Buckets,
+    bucket_trains: np.ndarray,
 ) -> tuple[float, float, float]:
-    """Under ZeRO stage 3 only shard groups are left to reduce. Frozen weights have no gradients, and do not change."""
+    """Under ZeRO stage 3 only shard groups are left to reduce, in one message. Frozen weights have no gradients, and do
+    not change."""
     reduce, gather, shared = 0.0, 0.0, 0.0
+    bucket_trains[:] = 0.0
     if zero_stage >= 3.0:
         part_B = parameters.dense / chips_of(messaging.group_network, G.shard) * widths.reduce_B
         reduce = group_collective(messaging, G.replica, ALL_REDUCE, part_B)
     else:
         operation = REDUCE_SCATTER if zero_stage >= 1.0 else ALL_REDUCE
-        for group, part in ((G.data, parameters.dense), (G.expert_data, parameters.expert)):
-            reduce += group_collective(messaging, group, operation, part * widths.reduce_B)
+        for group, part, gradients, weights in (
+            (G.data, parameters.dense, K.gradients, K.weights),
+            (G.expert_data, parameters.expert, K.expert_gradients, K.expert_weights),
+        ):
+            train = train_of(messaging, group, operation, part, widths.reduce_B, buckets.gradient_bucket)
+            enter_train(bucket_trains, gradients, train)
+            reduce += train_s(train)
             if zero_stage >= 1.0:
-                gather += group_collective(messaging, group, ALL_GATHER, part * widths.weight_B)
+                train = train_of(messaging, group, ALL_GATHER, part, widths.weight_B, buckets.parameter_bucket)
+                enter_train(bucket_trains, weights, train)
+                gather += train_s(train)
     if pipeline_parallel > 1.0:
         shared = group_collective(messaging, G.pipeline, POINT_TO_POINT, tied_B)
     return reduce, gather, shared
 
 
 @equation(
-    Output("gradient_all_reduce_s", "s", "reduction of the gradients over the replicas, and gathering of new weights"),
+    Output(
+        "gradient_all_reduce_s", "s",
+        "reduction of the gradients over the replicas, gathering of new weights, and exchange of matrices",
+    ),
     Output("gradient_time_s", "s", "the part of it that nothing hides"),
-    source="sum of its messages, less what runs beside the passes of a stage",
+    source="sum of its messages, less what runs beside the passes of a stage; buckets: kernels.transformers.frameworks",
     when=("task", ("training",)),
-)
+)  # fmt: skip
 def gradient_reduction(
     gradient_all_reduce: float,
+    zero_stage: float,
     gradient_reduce_s: float,
     gradient_gather_s: float,
     tied_reduce_s: float,
+    matrix_exchange_s: float,
     stage: Annotated[Passes, "stage_{}"],
     calibration_late_reduction: float,
+    buckets: Buckets,
+    bucket_trains: np.ndarray,
 ) -> tuple[float, float]:
     """Overlap hides the reduction behind the backward pass of the last microbatch, unless the software begins it after
-    that, and the gathering of new weights behind the forward pass of the next one."""
-    total = gradient_reduce_s + gradient_gather_s + tied_reduce_s
+    that, and the gathering of new weights behind the forward pass of the next one. Of buckets, one is exposed."""
+    total = gradient_reduce_s + gradient_gather_s + tied_reduce_s + matrix_exchange_s
     if gradient_all_reduce == IGNORED:
         return total, 0.0
     if gradient_all_reduce == OVERLAPPED:
         beside = 1.0 - calibration_late_reduction
         late = max(gradient_reduce_s - beside * stage.input_gradient_s - beside * stage.weight_gradient_s, 0.0)
-        return total, late + max(gradient_gather_s - stage.forward_s, 0.0) + tied_reduce_s
+        early = max(gradient_gather_s - stage.forward_s, 0.0)
+        if buckets.gradient_bucket > 0.0 and zero_stage < 3.0:
+            backward_s = beside * (stage.input_gradient_s + stage.weight_gradient_s)
+            dense, expert = train_at(bucket_trains, K.gradients), train_at(bucket_trains, K.expert_gradients)
+            late = outlasting_s(dense, expert, backward_s)
+        if buckets.parameter_bucket > 0.0:
+            dense, expert = train_at(bucket_trains, K.weights), train_at(bucket_trains, K.expert_weights)
+            early = outlasting_s(dense, expert, stage.forward_s)
+        return total, late + early + tied_reduce_s + matrix_exchange_s
     return total, total
-
-
-@equation(
-    Output("optimizer_time_s", "s", "reading and writing optimizer state, gradients and weights, per iteration"),
-    source="Adam: reads state and gradient, writes state and weight; gradient clipping reads the gradient once more; "
-    "weights are converted once per step: Transformer Engine's `is_first_microbatch`",
-    when=("task", ("training",)),
-)
-def optimizer(
-    optimizer_traffic: float,
-    zero_stage: float,
-    group_extents: np.ndarray,
-    parameters: Annotated[Parameters, "{}_parameters_per_chip"],
-    trained: Annotated[Parameters, "trained_{}_parameters_per_chip"],
-    calibration_optimizer_traffic_B: float,
-    attainable_memory_Bps: float,
-    weight_B: float,
-    matrix_B: float,
-) -> float:
-    """Sharded over the replicas from ZeRO stage 1; what products read in a narrower format is converted by everyone."""
-    if optimizer_traffic == 0.0:
-        return 0.0
-    shards, expert_shards = shard_counts(zero_stage, group_extents)
-    part = trained.dense / shards + trained.expert / expert_shards
-    moved_B = part * calibration_optimizer_traffic_B
-    moved_B += (parameters.dense + parameters.expert) * converted_B(weight_B, matrix_B)
-    return moved_B / attainable_memory_Bps
 
 
 @equation(
@@ -183,13 +195,15 @@ def training_hardware_flops(
     chips: float,
     pipeline_parallel: float,
     again: Recomputation,
+    update_flops: float,
 ) -> float:
-    """Every chip of a stage executes the table; stages share the layers."""
+    """Every chip of a stage executes the table and its part of the update; stages share the layers."""
     per_layer = layer_sums[S.forward_flops] + layer_sums[S.backward_flops]
     per_layer += repeated(again, layer_sums[S.selective_flops], layer_sums[S.full_flops])
     ends = place_sums[FIRST, S.forward_flops] + place_sums[FIRST, S.backward_flops]
     ends += place_sums[LAST, S.forward_flops] + place_sums[LAST, S.backward_flops]
-    return microbatches * (layers * per_layer + ends) * chips / pipeline_parallel
+    passes = microbatches * (layers * per_layer + ends) * chips / pipeline_parallel
+    return passes + update_flops * chips / pipeline_parallel
 
 
 @compiled

@@ -161,7 +161,7 @@ def collective(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
         operation_of(row.get("op_name", "")),
     )
     entry = platform_entry(known, row.get("system", ""))
-    network_columns(columns, ranks, entry.get("island", 8.0))
+    network_columns(columns, ranks, *entry.get("levels", [8.0]))
     whole = size * ranks if operation == ALL_GATHER and entry.get("gathers") == "piece" else size
     columns |= collective_columns(operation, whole, ranks)
     return MeasuredPoint(f"collective {by_size(size)} {row.get('system')}", columns, "layer_forward_s",
@@ -236,7 +236,7 @@ def library_collective(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPo
     if floor:
         columns["calibration.collective_host"] = float(floor[1]) * 1e-6 / ranks
     message, whole = message_of(row, operation, ranks), entry.get("full_connection", 0.0)
-    network_columns(columns, max(ranks, whole), max(entry.get("island", inside), whole))
+    network_columns(columns, max(ranks, whole), *entry.get("levels", [max(inside, whole)]))
     columns |= collective_columns(operation, message, ranks) | {"data_parallel": max(ranks, whole) / ranks}
     group = f"collectives on {'one host' if hosts <= 1.0 else 'two hosts or more'} {by_size(message)}"
     return MeasuredPoint(group, columns, "layer_forward_s", positive(row, "time_s"))

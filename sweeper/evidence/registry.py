@@ -122,9 +122,18 @@ def nearest(chips: float, domain: float) -> float:
     return next(size for size in range(int(min(chips, domain)), 0, -1) if chips % size == 0) * 1.0
 
 
-def network_columns(columns: dict[str, ColumnValue], chips: float, per_node: float) -> None:
-    """Nodes of equal size in a cluster; a part of a node counts as a node."""
-    inside = min(chips, per_node)
-    if chips % inside:
-        raise Unmodelled(f"{chips:g} chips do not fill nodes of {inside:g}", Refusal.IMPOSSIBLE)
-    columns.update(chips=chips, dim_x=inside, dim_y=chips / inside)
+DIMENSIONS = ("dim_x", "dim_y", "dim_z")
+"""Columns of the extents of a network, from the chips outwards."""
+
+
+def network_columns(columns: dict[str, ColumnValue], chips: float, *levels: float) -> None:
+    """Nodes of equal size in a cluster, or more levels of a network, each with as many of the last as it joins at most;
+    a part of a node counts as a node."""
+    left = chips
+    for axis, joined in zip(DIMENSIONS, levels, strict=False):
+        inside = min(left, joined)
+        if left % inside:
+            raise Unmodelled(f"{left:g} chips do not fill nodes of {inside:g}", Refusal.IMPOSSIBLE)
+        columns[axis] = inside
+        left /= inside
+    columns.update({"chips": chips, DIMENSIONS[len(levels)]: left})

@@ -46,10 +46,11 @@ def evaluate(workload: OperatorTable, wanted: Wanted, base: Mapping[str, np.ndar
     if isinstance(wanted, str):
         return np.ascontiguousarray(np.broadcast_to(values[wanted], (n,)), np.float64)
     fields = np.empty((n, len(wanted), len(wanted[0])))
-    known: dict[str, np.ndarray] = {}
+    known = {each: each.evaluate(values) for each in dict.fromkeys(e for row in wanted for e in row)}
+    # most fields are defaults: one copy of all constants, then what varies, field by field
+    fields[:] = [[known[each] if each.constant else 0.0 for each in row] for row in wanted]
     for i, row in enumerate(wanted):
         for column, expression in enumerate(row):
-            if expression.text not in known:
-                known[expression.text] = expression.evaluate(values)
-            fields[:, i, column] = known[expression.text]
+            if not expression.constant:
+                fields[:, i, column] = known[expression]
     return fields

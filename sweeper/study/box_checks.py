@@ -1,6 +1,8 @@
 """What must hold between the axes of a box."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 from kernels.codes import RECOMPUTE_MODULES
 from sweeper.errors import Problems, unknown
@@ -40,6 +42,10 @@ READ_WITH: Mapping[str, tuple[str, tuple[float | str, ...]]] = {
     **dict.fromkeys(("recompute_share", "checkpoint_interval", "kept_results"), ("recompute", ("full",))),
     **dict.fromkeys(PARTS, ("recompute", ("selective",))),
     "shard_group": ("zero_stage", (3.0,)),
+    "gradient_bucket": ("zero_stage", (0.0, 1.0, 2.0)),
+    "parameter_bucket": ("zero_stage", (1.0, 2.0)),
+    **dict.fromkeys(("optimizer", "moment_format"), ("task", ("training",))),
+    "sequence_parallel": ("tensor_rows", (1.0,)),  # a grid splits norms and residuals anyway
     "workload.nodes_per_token": ("expert_dispatch", ("per_chip",)),
 }
 """Columns that count only where another column has one of some values."""
@@ -55,6 +61,49 @@ def check_read_with(draft: BoxDraft, owners: Mapping[str, WrittenAxis], problems
             wanted = " or ".join(f"{value:g}" if isinstance(value, float) else value for value in values)
             message = f"nothing reads {column} in {draft.title}: it counts with {other}: {wanted} only"
             problems.append(owners[column].problem(f"{message}; give that too, or leave {column} out"))
+
+
+SCANS = ("scan_layers", "scan_heads", "attention_free_layers")
+
+
+class _Scans(NamedTuple):
+    """What a box makes of a model's recurrent layers: whether it replaces a number of theirs, how many there are and
+    their heads, and how many layers have no attention."""
+
+    workload: str
+    replaces: bool
+    layers: float
+    heads: float
+    free: float
+
+
+def _scans(draft: BoxDraft, stock: Stock, column: str) -> Iterator[_Scans]:
+    """One for every value of a column that replaces a number of recurrent layers."""
+    given = [f"workload.{name}" for name in SCANS]
+    for workload, asked, *numbers in draft.combinations(("workload", column, *given)):
+        own = getattr(stock.workload(str(workload)), "parameters", {})
+        found = [
+            own.get(name, 0.0) if math.isnan(float(number)) else float(number)
+            for name, number in zip(SCANS, numbers, strict=True)
+        ]
+        yield _Scans(str(workload), asked != own.get(column.partition(".")[2]), *found)
+
+
+def check_scans(draft: BoxDraft, owners: Mapping[str, WrittenAxis], stock: Stock, problems: Problems) -> None:
+    """What a box asks of recurrent layers counts in some: they need heads, and layers without attention to stand in."""
+    for column, owner in owners.items():
+        if not column.startswith("workload.scan_") or owner.name not in draft.read:
+            continue
+        found = list(_scans(draft, stock, column))
+        for each in (each for each in found if each.layers > each.free):
+            message = f"{each.layers:g} recurrent layers of workload {each.workload!r} in {draft.title}, but"
+            advice = "no layer has both; give workload.attention_free_layers"
+            problems.append(owner.problem(f"{message} {each.free:g} without attention: {advice}"))
+            break
+        for workload in dict.fromkeys(each.workload for each in found if each.replaces):
+            if not any(each.layers * each.heads > 0 for each in found if each.workload == workload):
+                message = f"nothing reads {column} for workload {workload!r} in {draft.title}"
+                problems.append(owner.problem(f"{message}: it has no recurrent layers with heads; leave it out"))
 
 
 def check_generated(draft: BoxDraft, owners: Mapping[str, WrittenAxis], problems: Problems) -> None:

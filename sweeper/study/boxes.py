@@ -14,6 +14,7 @@ from sweeper.study.box_checks import (
     check_parameters,
     check_partitionings,
     check_read_with,
+    check_scans,
 )
 from sweeper.study.columns import REQUIRED, Stock, about
 from sweeper.study.contradictions import check_contradictions
@@ -57,6 +58,7 @@ def read_box(draft: BoxDraft, stock: Stock, problems: Problems) -> ReadBox:
     check_generated(draft, owners, problems)
     if has_tables(draft, stock):
         check_read_with(draft, owners, problems)
+        check_scans(draft, owners, stock, problems)
     check_parameters(draft, owners, stock, problems)
     # What could not be read would contradict by its absence.
     overriding = frozenset(check_contradictions(draft, owners, stock, problems) if len(problems) == before else ())

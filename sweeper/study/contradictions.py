@@ -8,6 +8,7 @@ from sweeper.errors import Place, Problem, Problems
 from sweeper.library.entries import Entry
 from sweeper.study.columns import Stock
 from sweeper.study.drafts import BoxDraft, WrittenAxis
+from sweeper.words.columns import default
 from sweeper.words.system import ROLES
 
 DIMENSIONS = ("dim_x", "dim_y", "dim_z")
@@ -38,6 +39,7 @@ def check_contradictions(
 ) -> Iterator[Place]:
     """Problems of a box that contradicts itself; yields the places of overrides that allow something in it."""
     problems.extend(_of_dimensions(draft, owners, stock))
+    problems.extend(_of_state(draft, owners))
     for column, message in _of_entries(draft, stock):
         if column in draft.overrides:
             yield draft.overrides[column]
@@ -61,6 +63,20 @@ def _of_dimensions(draft: BoxDraft, owners: Mapping[str, WrittenAxis], stock: St
         beyond = [name for name, extent in zip(DIMENSIONS[count:], extents[count:], strict=True) if extent != 1]
         if beyond:
             yield owners[beyond[0]].place.problem(f"topology {topology} has {count} dimensions; {beyond[0]} must be 1")
+            return
+
+
+STATE = ("optimizer_state", "optimizer", "moment_format")
+"""Who says how many bytes the state of an optimizer has: a number, or what it is made of."""
+
+
+def _of_state(draft: BoxDraft, owners: Mapping[str, WrittenAxis]) -> Iterator[Problem]:
+    """A state of so many bytes, and one of so many moments in a format, would be two answers to one question."""
+    for state, *made_of in draft.combinations(STATE):
+        said = [f"{name}: {value}" for name, value in zip(STATE[1:], made_of, strict=True) if value != default(name)]
+        if state != default(STATE[0]) and said:
+            message = f"optimizer_state is {state:g} B, but {' and '.join(said)} says what it is made of"
+            yield owners["optimizer_state"].problem(f"{message}; leave one of the two out")
             return
 
 

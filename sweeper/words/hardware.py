@@ -49,6 +49,7 @@ LINK = vocabulary(
     switch_energy=free("J/B", "energy per byte through a port"),
     in_network_reduction=free("", "share of the rate at which the switch sums; 0: it does not", limits=FACTOR),
     ordered=fraction("1 if messages arrive in order, as a library's protocols for small ones need", 1.0),
+    host_bus=fraction("1 if it is a bus of the host, as PCIe: what it joins is one node to a library"),
     all_reduce_traffic=Attribute("", "bytes sent per byte that is all-reduced", 2.0, FACTOR),
     gather_traffic=Attribute("", "bytes sent per byte that is gathered or scattered", 1.0, FACTOR),
     own_share=fraction("1 if a chip does not send its own share of a collective", 1.0),

@@ -2,6 +2,7 @@
 
 from sweeper.words.attributes import Attribute, count, flag, fraction, free, vocabulary, whole
 from sweeper.words.ranges import (
+    BUCKET,
     CHIPS,
     DRAFT,
     EFFICIENCY,
@@ -33,11 +34,15 @@ NUMBERS = vocabulary(
     sequence_length=free("", "tokens of a sample or prompt; 0: the model's own", limits=LENGTH),
     output_length=Attribute("", "tokens generated per request", 1.0, LENGTH),
     context_parallel=whole("chips that share a sequence", CHIPS, 1.0),
+    tensor_rows=whole("rows of the grid of chips in which a tensor group lies; 1: a row", CHIPS, 1.0),
     expert_parallel=whole("chips over which the experts are spread", CHIPS, 1.0),
     expert_tensor_parallel=free("", "chips that share an expert; 0: as tensor_parallel", limits=CHIPS),
     virtual_stages=whole("model chunks per pipeline stage", LAYERS, 1.0),
     sequence_parallel=flag("1: norms are split over the tensor group"),
     zero_stage=count("0 to 3: states, gradients, weights sharded over replicas", ZERO_STAGE),
+    gradient_bucket=count("parameters whose gradients one message reduces; 0: all", BUCKET),
+    parameter_bucket=count("parameters that one message gathers after an update; 0: all", BUCKET),
+    captured_layers=count("layers in a captured graph; 0: all of a stage", LAYERS),
     shard_group=free("", "replicas that share one sharded copy; 0: all", limits=CHIPS),
     recompute_share=fraction("share of a stage's layers to which full recompute applies", 1.0),
     recompute_attention=fraction("share of layers in which selective recompute repeats the core of attention", 1.0),

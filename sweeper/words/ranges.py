@@ -81,6 +81,8 @@ LENGTH: Range = (1.0, 1e12)
 """Tokens of a sequence, samples of a batch, sides of a product."""
 PER_NUMBER_B: Range = (1e-3, 1e6)
 """Bytes per parameter or element: many may share a bit."""
+BUCKET: Range = (1e3, 1e15)
+"""Parameters that travel together: a packet of them to more than any model has."""
 TOKENS: Range = (1.0, 1e18)
 """Tokens of a training run."""
 ZERO_STAGE: Range = (1.0, 3.0)

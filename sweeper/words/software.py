@@ -16,6 +16,7 @@ CALIBRATION = vocabulary(
     outer_link_efficiency=Attribute("", "attainable share of the other links", 0.8, EFFICIENCY),
     kernel_overhead=free("s", "serial cost of one kernel on the chip"),
     host_launch=free("s", "time the host needs to launch one kernel"),
+    graph_launch=free("s", "time the host needs to launch a captured graph of kernels"),
     load_latency=free("s", "time from a thread's load to its data in a stream of them; 0: hidden"),
     own_copy=fraction("1 if gathers and scatters copy a chip's own piece"),
     collective_host=free("s", "time of the host per collective and member of its group"),
@@ -37,7 +38,7 @@ CALIBRATION = vocabulary(
     quantisation_row=free("s", "time per row of an input that is quantised"),
     attention_rows=Attribute("", "rows that a tile of attention costs at least", 64.0, ARRAY),
     scan_efficiency=Attribute(
-        "", "share of all rates that a scan of a state-space layer attains, with its products", 1.0, EFFICIENCY
+        "", "share of all rates that a scan of a recurrent layer attains, with its products", 1.0, EFFICIENCY
     ),
     append_efficiency=fraction("share of memory bandwidth of writing the cache; 0: free"),
     query_conversion=free("B", "traffic per query element of converting it", limits=PER_NUMBER_B),

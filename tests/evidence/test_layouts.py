@@ -38,6 +38,7 @@ LINPACK = {
     "group": "top500-2018-11", "workload": "HPL", "accelerator": "NVIDIA Tesla V100 SXM2", "network": "Infiniband EDR",
     "n_accel": "64", "problem_n": "786432", "total_cores": "6000", "accel_cores": "5120", "time_s": "800",
 }  # fmt: skip
+GRADIENTS = {**LINPACK, "workload": "HPCG", "problem_n": "", "time_s": "", "measured_flops_per_s": "6.4e12"}
 FOURIER = {
     "group": "dtfft-v100", "workload": "FFT 3D c2c fwd/bwd", "accelerator": "V100-32GB", "n_accel": "4", "n_nodes": "1",
     "precision": "fp64", "problem_n": "1024", "notes": "dtFFT; printed", "time_s": "1.2",
@@ -146,6 +147,35 @@ def test_a_dense_system_takes_two_thirds_of_its_cube() -> None:
     assert sent_s == pytest.approx(words * 8 / (1e9 * 0.8), rel=0.01)
 
 
+def passes(points: float, levels: int) -> list[tuple[float, float]]:
+    """Points of every pass over a matrix in a multigrid cycle, and the vectors that are written with it: both sweeps of
+    a symmetric smoothing leave one."""
+    sweeps = [(points, 0.5), (points, 0.5)]
+    return sweeps if levels == 1 else [*sweeps, (points, 1.0), *passes(points / 8, levels - 1), *sweeps]
+
+
+def test_conjugate_gradients_read_the_matrix_in_every_pass() -> None:
+    """An iteration step by step: a product, three dot products and updates, and a cycle on four levels."""
+    found = point(GRADIENTS, "machine")
+    points = 256.0**3
+    walked = [(points, 1.0), *passes(points, 4)]
+    moved_B = sum(at * (27 * 12 + 2 * written * 8) for at, written in walked) + points * 8 * 3 * (2 + 3)
+    operations = sum(at * 2 * 27 for at, _ in walked) + points * 3 * (2 + 2)
+    assert found.measured == pytest.approx(64 * operations / 6.4e12, rel=1e-12)
+    free = {"outer_link.bandwidth": 1e18, "outer_link.latency": 0.0, "calibration.kernel_overhead": 0.0}
+    free |= {"calibration.collective_launch": 0.0}
+    assert seconds(GRADIENTS, "machine", **free) == pytest.approx(moved_B / (0.9e12 * 0.8), rel=1e-6)
+    faces_B = 6 * 8 * sum(count * (256 / edge) ** 2 for edge, count in ((1, 4), (2, 3), (4, 3), (8, 1)))
+    slow = {**free, "outer_link.bandwidth": 1e9}
+    sent_s = seconds(GRADIENTS, "machine", **slow) - seconds(GRADIENTS, "machine", **free)
+    assert sent_s == pytest.approx(faces_B / (1e9 * 0.8), rel=1e-3)
+
+
+def test_the_rate_of_conjugate_gradients_hardly_depends_on_the_cube() -> None:
+    eightfold = seconds(GRADIENTS, "machine", **{"workload.side": 512.0})
+    assert eightfold / 8 == pytest.approx(seconds(GRADIENTS, "machine"), rel=0.02)
+
+
 def test_bricks_are_exchanged_three_times() -> None:
     once = seconds(FOURIER, "machine")
     thrice = seconds({**FOURIER, "notes": "dtFFT (bricks); printed"}, "machine")
@@ -181,7 +211,9 @@ def test_products_with_a_one_hot_tensor_grow_with_the_square_of_the_tokens() -> 
         ("kernel", {**ATTENTION, "kernel": "attention_bwd"}, "kernel 'attention_bwd'"),
         ("kernel", {**PRODUCT, "precision": "fp6"}, "precision 'fp6'"),
         ("kernel", {**CHASE, "notes": ""}, "no cycles are given"),
-        ("machine", {**LINPACK, "workload": "HPCG"}, "HPCG is not modelled"),
+        ("machine", {**GRADIENTS, "accelerator": "", "processor": "SW26010"}, "no accelerator of the library"),
+        ("machine", {**GRADIENTS, "accel_cores": "2000"}, "most of the machine has no accelerators"),
+        ("machine", {**GRADIENTS, "measured_flops_per_s": ""}, "measured_flops_per_s is not given"),
         ("machine", {**LINPACK, "accelerator": "", "processor": "SW26010"}, "no accelerator of the library"),
         ("machine", {**LINPACK, "accel_cores": "2000"}, "most of the machine has no accelerators"),
         ("machine", {**LINPACK, "workload": "Graph500"}, "workload 'Graph500'"),
@@ -199,7 +231,7 @@ TABLES = {
     "measured_gemm.csv": ("kernel", 899, {"no shape is given": 55}),
     "measured_gemm_second.csv": ("kernel", 98, {}),
     "measured_moe_flash.csv": ("paper", 32, None),
-    "measured_hpc_dlrm.csv": ("machine", 204, None),
+    "measured_hpc_dlrm.csv": ("machine", 212, None),
 }
 """Layout, rows that are answered, and reasons of the others where few."""
 

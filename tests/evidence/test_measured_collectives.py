@@ -55,7 +55,7 @@ GATHER = {"collective": "all_gather", "message_bytes": "3000"}
         ({"algo": "CollNet/SHARP"}, {"collective_algorithm": "library_collnet"}),
         ({"accelerator": "V100-SXM2"}, {"calibration": "uncalibrated_nccl"}),
         ({**ONE_HOST, "intra_node_net": "PCIe4"}, {"link": "pcie4", "calibration": "uncalibrated_nccl"}),
-        ({**ONE_HOST, "accelerator": "L40S"}, {"dim_x": 2.0, "dim_y": 4.0, "calibration": "l40s_nccl"}),
+        ({**ONE_HOST, "accelerator": "L40S"}, {"dim_x": 2.0, "dim_y": 2.0, "dim_z": 2.0, "calibration": "l40s_nccl"}),
         ({**ONE_HOST, "accelerator": "MI300X", "n_ranks": "2"}, {"chips": 8.0, "dim_x": 8.0, "data_parallel": 4.0}),
         ({"accelerator": "GB200", "n_ranks": "8"}, {"dim_x": 8.0, "dim_y": 1.0, "calibration": "gb200_nccl"}),
         ({**GATHER, "message_bytes_definition": "total gathered buffer"}, {"workload.message": 3000.0}),

@@ -29,7 +29,7 @@ from sweeper.words.defaults import NAMED
 from sweeper.words.models import BLOCK_SCALARS, TABLE_SCALARS
 from tests.support.examples import compared, examples
 from tests.support.quick import quick
-from tests.twins import naive_energy, naive_mapping, naive_models, naive_packaging
+from tests.twins import naive_energy, naive_mapping, naive_models, naive_optimizers, naive_packaging
 from tests.twins.naive import (
     TWINS,
     Line,
@@ -73,6 +73,7 @@ ABSOLUTE = {
     "stage_gap": "stage_time_s",
     "other_stages_time_s": "pass_time_s",
     "gradient_time_s": "gradient_all_reduce_s",
+    "optimizer_B": "weights_B",
     "power_headroom_W": "average_power_W",
     "package_escapes_usd": "package_cost_usd",
     "package_scrap_usd": "package_cost_usd",
@@ -234,6 +235,7 @@ TABLE_UNITS = {
     "mapping_kernels": naive_mapping.KERNEL_UNITS,
     "mapping_chip": tuple(naive_mapping.CHIP_FIELDS.values()),
     **naive_energy.WORK_COLUMNS,
+    **naive_optimizers.COLUMN_UNITS,
     **naive_packaging.DIE_UNITS,
 }
 """Units of the columns of a table, or of the elements of an array."""
@@ -254,6 +256,11 @@ CONSTANT = frozenset(
         "decode_work",
         "graph_work",
         "generated_chip",
+        "state_memory",
+        "optimizer",
+        "update_work",
+        "place_matrices",
+        "orthogonalise",
     }
 )
 """Equations with a constant that has a unit."""

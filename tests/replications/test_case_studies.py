@@ -487,7 +487,7 @@ def test_the_share_of_the_repeated_collectives_is_what_the_study_says() -> None:
     rows = case_frame(SUMMIT[0]).filter(pl.col("sequence_parallel") == 1)
     frame = operator_frame(SUMMIT[0], tuple(rows["point_id"])).filter(pl.col("type") == "collective")
     forward, backward = (pl.col("count") * pl.col("layers") * pl.col(f"{name}_s") for name in ("forward", "backward"))
-    kind = pl.col("group").replace({"expert_tensor": "tensor"})
+    kind = pl.col("group").replace(dict.fromkeys(("tensor_row", "expert_tensor"), "tensor"))
     each = frame.group_by("point_id", kind).agg((forward.sum() / (2.0 * forward + backward).sum()).alias("share"))
     for group, column in (("tensor", "tensor_overlap"), ("expert", "expert_overlap")):
         (stated,) = set(rows[column].to_list())

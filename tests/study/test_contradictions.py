@@ -180,6 +180,25 @@ def test_an_override_of_a_box_holds_there_only(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "made_of",
+    [
+        {"optimizer": "muon"},
+        {"optimizer": "[adam, sgd_momentum]"},
+        {"moment_format": "bf16"},
+        {"optimizer": "muon", "moment_format": "[fp32, bf16]"},
+    ],
+)
+def test_a_state_has_so_many_bytes_or_is_made_of_something(tmp_path: Path, made_of: dict[str, str]) -> None:
+    text = written({**AXES, "batch_size": "8", "data_parallel": "8", **made_of, "optimizer_state": "8 B"})
+    (mistake,) = mistakes(tmp_path, text)
+    assert mistake.startswith(f"{line_of(text, 'optimizer_state')}: optimizer_state is 8 B, but ")
+    assert mistake.endswith("says what it is made of; leave one of the two out")
+    assert mistakes(tmp_path, text.replace("optimizer_state: 8 B", "optimizer_state: 12 B")) == []
+    alone = {"batch_size": "8", "data_parallel": "8", "optimizer_state": "8 B"}
+    assert mistakes(tmp_path, written({**AXES, **alone})) == []
+
+
+@pytest.mark.parametrize(
     ("extra", "objective", "message"),
     [
         ({"chip.price": "0 usd"}, "system_price_usd", "would count nothing for the chip"),

@@ -25,6 +25,7 @@ def problem(tmp_path: Path, lines: str) -> str:
         ("  recompute_norms: 1\n", "  recompute: selective\n", "nothing reads recompute_norms in the study: it counts"),
         ("  recompute_share: 0.5\n", "  recompute: full\n", "it counts with recompute: full only"),
         ("  shard_group: 2\n", "  zero_stage: 3\n", "it counts with zero_stage: 3 only"),
+        ("  parameter_bucket: 4e7\n", "  zero_stage: 2\n", "it counts with zero_stage: 1 or 2 only"),
     ],
 )
 def test_it_counts_beside_a_choice(tmp_path: Path, alone: str, with_it: str, words: str) -> None:
@@ -32,6 +33,13 @@ def test_it_counts_beside_a_choice(tmp_path: Path, alone: str, with_it: str, wor
     assert words in told
     assert f":{TRANSFORMER.count(chr(10)) + 1}:" in told  # at the line that asks
     assert words not in problem(tmp_path, alone + with_it)
+
+
+def test_buckets_do_not_count_where_weights_are_sharded(tmp_path: Path) -> None:
+    told = problem(tmp_path, "  gradient_bucket: 4e7\n  parameter_bucket: 4e7\n  zero_stage: 3\n")
+    assert "nothing reads gradient_bucket in the study: it counts with zero_stage: 0 or 1 or 2 only" in told
+    assert "nothing reads parameter_bucket in the study: it counts with zero_stage: 1 or 2 only" in told
+    assert problem(tmp_path, "  gradient_bucket: 4e7\n  zero_stage: [0, 3]\n") == ""
 
 
 def test_one_row_of_a_search_is_enough(tmp_path: Path) -> None:
@@ -43,3 +51,44 @@ def test_one_row_of_a_search_is_enough(tmp_path: Path) -> None:
 
 def test_what_changes_nothing_may_be_said(tmp_path: Path) -> None:
     assert problem(tmp_path, "  recompute_norms: 0\n  recompute: none\n") == ""
+
+
+@pytest.mark.parametrize("asked", ["optimizer: muon", "optimizer: [adam, sgd_momentum]", "moment_format: bf16"])
+def test_who_serves_updates_nothing(tmp_path: Path, asked: str) -> None:
+    column = asked.partition(":")[0]
+    serving = f"  {asked}\n  task: inference\n"
+    assert f"nothing reads {column} in the study: it counts with task: training only" in problem(tmp_path, serving)
+    assert problem(tmp_path, f"  {asked}\n") == ""
+
+
+HYBRID = TRANSFORMER.replace("gpt3_175b", "qwen3_next_80b_a3b")
+
+
+@pytest.mark.parametrize(
+    ("study", "lines", "words"),
+    [
+        (TRANSFORMER, "  workload.scan_chunk: [64, 128]\n", "it has no recurrent layers with heads"),
+        (TRANSFORMER, "  workload.scan_delta: 1\n", "it has no recurrent layers with heads"),
+        (TRANSFORMER, "  workload.scan_layers: 8\n", "no layer has both"),
+        (TRANSFORMER, "  workload.scan_layers: 8\n  workload.attention_free_layers: 8\n", "it has no recurrent layers"),
+        (HYBRID, "  workload.scan_layers: [24, 40]\n", "40 recurrent layers"),
+        (HYBRID, "  workload.scan_layers: 36\n", ""),
+        (HYBRID, "  workload.scan_chunk: [64, 128]\n", ""),
+        (HYBRID, "  workload.scan_layers: [0, 36]\n  workload.scan_chunk: 128\n", ""),
+        (
+            TRANSFORMER,
+            "  workload.scan_layers: 8\n  workload.attention_free_layers: 8\n  workload.scan_heads: 96\n",
+            "",
+        ),
+    ],
+)
+def test_recurrent_layers_are_asked_of_models_that_have_some(
+    tmp_path: Path, study: str, lines: str, words: str
+) -> None:
+    path = tmp_path / "study.yaml"
+    path.write_text(f"{study}{lines}")
+    if not words:
+        assert make_plan(path).point_count >= 1
+        return
+    with pytest.raises(SpecError, match=words):
+        make_plan(path)

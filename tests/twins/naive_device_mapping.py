@@ -99,6 +99,7 @@ Label = Callable[[dict[str, int]], tuple[tuple[int, ...], tuple[int, ...]]]
 def memberships(sizes: dict[str, int], order: Sequence[str], given: dict[str, Any]) -> dict[str, Any]:
     """By group: the digits of a rank in the group, with their sizes, and what tells the groups apart."""
     both = [name for name in order if name in COPIES]
+    columns = {"tensor": math.gcd(sizes["tensor"] // int(given["tensor_grid_rows"] or 1), sizes["tensor"])}
     sharing = int(given["expert_tensor_parallel"] or sizes["tensor"])
     spread = int(given["expert_parallel"] * sharing / sizes["tensor"])
     experts = {"tensor": math.gcd(sharing, sizes["tensor"]), "data": math.gcd(spread, sizes["data"])}
@@ -126,6 +127,8 @@ def memberships(sizes: dict[str, int], order: Sequence[str], given: dict[str, An
     return {
         **{name: whole(name) for name in MAPPED},
         "data": whole(*COPIES),
+        "tensor_row": group(columns, ("tensor", "near")),
+        "tensor_column": group(columns, ("tensor", "far")),
         "expert": group(experts, ("tensor", "far"), ("data", "near")),
         "expert_tensor": group(experts, ("tensor", "near")),
         "expert_data": group(experts, ("context", "near"), ("context", "far"), ("data", "far")),
@@ -185,6 +188,8 @@ def routed_group_network(**given: Any) -> Outputs:
             "copied": given["calibration_own_copy"],
             "outer_reduction_share": given["outer_link_in_network_reduction"],
             "outer_ordered": given["outer_link_ordered"],
+            "inner_host_bus": given["link_host_bus"],
+            "outer_host_bus": given["outer_link_host_bus"],
         }
         size = math.prod(counts[name][0])
         if size == 1:

@@ -29,7 +29,6 @@ from tests.twins.naive_models import (
     operator_table,
     part_again,
     product,
-    shards_of,
     sizes_of,
     spread,
     tables,
@@ -282,15 +281,17 @@ def training_work(**given: Any) -> Outputs:
     work["memory_B"] += microbatches * (learning + expert) * given["calibration_accumulation_B"]
     if fully:
         work["memory_B"] += microbatches * (common + experts) * given["calibration_unshard_traffic_B"]
-    if chosen(given, "optimizer_traffic") == "per_iteration":
-        spread = shards_of(given)
-        kept = whole / spread["dense"] + expert / spread["expert"]
-        work["memory_B"] += kept * given["calibration_optimizer_traffic_B"]
-        if given["matrix_B"] < given["weight_B"]:
-            work["memory_B"] += (everything + experts) * (given["weight_B"] + 2 * given["matrix_B"])
+    work["flops"] += given["update_flops"]
+    work["l2_B"] += given["update_l2_B"]
+    work["memory_B"] += given["update_memory_B"]
+    if chosen(given, "optimizer_traffic") == "per_iteration" and given["matrix_B"] < given["weight_B"]:
+        work["memory_B"] += (everything + experts) * (given["weight_B"] + 2 * given["matrix_B"])
 
     sent: list[tuple[float, str, str, float]] = []
     if chosen(given, "gradient_all_reduce") != "ignored":
+        times, dense, how = (2, "shard", "all_to_all") if fully else (1, "data", "all_gather")
+        for group, kind in ((dense, "dense"), ("expert_data", "expert")):
+            sent.append((times, group, how, given[f"update_{kind}_message_B"]))
         if fully:
             for group, weights, changing in (("shard", common, learning), ("expert_data", experts, expert)):
                 sent.append((2 * microbatches, group, "all_gather", weights * given["weight_B"]))

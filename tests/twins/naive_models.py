@@ -30,11 +30,12 @@ from kernels.codes import (
     SWITCHES,
 )
 from kernels.transformers.collectives import Group
+from kernels.transformers.frameworks.buckets import Kinds, Train
 from kernels.transformers.groups import Groups
 from kernels.transformers.operators import BOUNDS, DEFAULTS, PRECISIONS, TIME, Dims, Traits
 from kernels.transformers.operators import Times as TimeColumns
 from kernels.transformers.sums import Sizes, Sums
-from tests.twins import naive_attention, naive_collectives, naive_nccl
+from tests.twins import naive_attention, naive_buckets, naive_collectives, naive_nccl
 from tests.twins.event_simulator import Times, most_kept, order_of, simulate
 from tests.twins.naive import FOR_EQUATION, RANGES, SPECIAL, TOGETHER, Outputs, place, rest, twin
 from tests.twins.naive_matmul import candidates
@@ -240,7 +241,7 @@ def of_product(op: Named, given: Named) -> Passes:
     work = 2 * math.prod(size)
     if not weighted:
         inputs, weights = inputs._replace(seconds=both(inputs, weights)), weights._replace(seconds=0.0)
-    launch = given["calibration_host_launch_s"]
+    launch = given["host_kernel_s"]
     if weighted and not op["trained"]:  # frozen: nobody computes the second gradient
         host = (launch * op["launches"], launch * op["backward_launches"] / 2)
         return Passes(forward, inputs, weights._replace(seconds=0.0), work, work, host=host)
@@ -298,7 +299,7 @@ def of_collective(op: Named, given: Named, network: Mapping[str, Named]) -> Pass
     if op["copies"]:
         seconds = (dispatch(group, given, op, op["message"]), dispatch(group, given, op, op["backward_message"]))
     members = group["inner"] * group["outer"]
-    host = [given["calibration_collective_host_s"] * members if time else 0.0 for time in seconds]
+    host = [given["host_member_s"] * members if time else 0.0 for time in seconds]
     wire = frozenset({BOUNDS.index("network")})
     forward, backward = (Cost(time, wire) for time in seconds)
     return Passes(forward, backward, Cost(0.0, wire), host=(host[0], host[1]))
@@ -322,7 +323,7 @@ def exchanging(given: Named, dims: str) -> list[list[float]]:
     for group in network.values():
         if group["outer"] == 1:  # of the second dimension's links it uses none
             group |= {"outer_Bps": group["inner_Bps"], "outer_latency_s": 0.0}
-            group |= {"outer_reduction_share": 0.0, "outer_ordered": 1.0}
+            group |= {"outer_reduction_share": 0.0, "outer_ordered": 1.0, "outer_host_bus": 0.0}
     return [[network[name][field] if name in used else 0.0 for field in Group._fields] for name in GROUPS]
 
 
@@ -350,7 +351,7 @@ def evaluated(given: Named, dims: str, where: str) -> tuple[list[list[Any]], lis
             passes = of(op, given)
         host = passes.host
         if host is None:
-            each = given["calibration_host_launch_s"]
+            each = given["host_kernel_s"]
             host = (each * op["launches"], each * op["backward_launches"])
         row = {
             "forward": passes.forward.seconds,
@@ -430,7 +431,7 @@ def summed(given: Named, prefix: str, dims: str, asynchronous: bool, early_stop:
                 add[f"{kind}_backward"] += visible["input_gradient"]
                 add[f"{kind}_full"] += again * visible["forward"]
                 add[f"{kind}_selective"] += share * visible["forward"]
-            if GROUPS[op["group"]] == "tensor":
+            if GROUPS[op["group"]] in ("tensor", "tensor_row", "tensor_column"):
                 add["network_tensor"] += sum(visible.values())
             continue
         passes = ("forward", "input_gradient", "weight_gradient")
@@ -457,6 +458,9 @@ def place_sizes(**given: Any) -> Outputs:
             add["kept"] += op["count"] * op["kept"]
             add["working"] += op["count"] * op["working"]
             add["trained"] += op["count"] * op["weight"] * op["trained"]
+            if OPERATOR_TYPES[op["type"]] == "gemm" and PLACES[op["place"]] not in ("first", "last"):
+                products = op["k"] * op["n"] * op["matrices"]
+                add["matrices"] += op["count"] * op["trained"] * min(products, op["weight"])
             add["stored"] += kept
             add["stored_selective"] += kept - op["count"] * op["made"] * part_again(given, op["made_by"])
     return {"place_sizes": [[found[where][name] for name in Sizes._fields] for where in PLACES]}
@@ -536,6 +540,11 @@ def replicas_of_experts(given: Named) -> float:
     return given["expert_parallel"] * sharing / given["tensor_parallel"]
 
 
+def columns_of(given: Named) -> float:
+    """Chips in a row of a tensor group, which may be a grid."""
+    return given["tensor_parallel"] / (given["tensor_grid_rows"] or 1)
+
+
 @twin
 def group_extents(**given: Any) -> Outputs:
     """Groups are laid one after the other on what earlier ones left; experts and shards within the replicas."""
@@ -547,6 +556,8 @@ def group_extents(**given: Any) -> Outputs:
     for name in order:
         laid[name] = place(given[f"{name}_parallel"], room)
         room = rest(room, laid[name])
+    laid["tensor_row"] = place(columns_of(given), laid["tensor"])
+    laid["tensor_column"] = rest(laid["tensor"], laid["tensor_row"])
     laid["expert_tensor"] = place(given["expert_tensor_parallel"] or given["tensor_parallel"], laid["tensor"])
     spread, elsewhere = place(replicas_of_experts(given), laid["data"]), rest(laid["tensor"], laid["expert_tensor"])
     laid["expert"] = [here * there for here, there in zip(spread, elsewhere, strict=True)]
@@ -574,6 +585,8 @@ def group_network(**given: Any) -> Outputs:
         "copied": given["calibration_own_copy"],
         "outer_reduction_share": given["outer_link_in_network_reduction"],
         "outer_ordered": given["outer_link_ordered"],
+        "inner_host_bus": given["link_host_bus"],
+        "outer_host_bus": given["outer_link_host_bus"],
     }
     rows = []
     for inner, outside in given["group_extents"]:
@@ -686,13 +699,14 @@ def parameters_per_chip(**given: Any) -> Outputs:
         return layers * dense + sum(all_[end] for end in ends), layers * experts * all_["routed"]
 
     def stage(layers: float, *ends: str) -> tuple[float, ...]:
-        return (*of("weights", layers, ends), *of("trained", layers, ends))
+        return tuple(each for column in ("weights", "trained", "matrices") for each in of(column, layers, ends))
 
     stages = [stage(given["layers_per_stage"], "first"), stage(given["last_stage_layers"], "last")]
     if given["pipeline_parallel"] == 1:
         stages = [stage(given["layers_per_stage"], "first", "last")]
     fullest = max(stages, key=lambda stage: sum(stage[:2]))
-    names = (f"{word}{kind}_parameters_per_chip" for word in ("", "trained_") for kind in ("dense", "expert"))
+    words, kinds = ("", "trained_", "matrix_"), ("dense", "expert")
+    names = (f"{word}{kind}_parameters_per_chip" for word in words for kind in kinds)
     return dict(zip(names, fullest, strict=True))
 
 
@@ -765,7 +779,52 @@ def stage_times(**given: Any) -> Outputs:
         "stage_input_gradient_s": max(gradient, given["offload_backward_s"] - weight),
         "stage_weight_gradient_s": weight,
     }
-    return {name: given["layers_per_stage"] * value for name, value in layer.items()}
+    stage = {name: given["layers_per_stage"] * value for name, value in layer.items()}
+    backward = sum(stage[f"stage_{kind}_gradient_s"] for kind in ("input", "weight"))
+    stage["stage_input_gradient_s"] += max(given["host_pass_s"] - backward, 0.0)
+    return {**stage, "stage_forward_s": max(stage["stage_forward_s"], given["host_pass_s"])}
+
+
+@twin
+def launched_kernels(calibration_host_launch_s: float, calibration_collective_host_s: float) -> Outputs:
+    costs = {"host_kernel_s": calibration_host_launch_s, "host_member_s": calibration_collective_host_s}
+    return {**costs, "host_pass_s": 0.0}
+
+
+@twin
+def launched_graphs(calibration_graph_launch_s: float, captured_layers: float, layers_per_stage: float) -> Outputs:
+    """Layers are captured some at a time until none is left."""
+    left, spent = layers_per_stage, 0.0
+    while left > 0:
+        left -= captured_layers or left
+        spent += calibration_graph_launch_s
+    return {"host_kernel_s": 0.0, "host_member_s": 0.0, "host_pass_s": spent}
+
+
+def excess(host_s: float, chip_s: float) -> float:
+    """How long the chip waits for the host."""
+    return host_s - chip_s if host_s > chip_s else 0.0
+
+
+@twin
+def training_launches(**given: Any) -> Outputs:
+    [sums] = rows_of([given["layer_sums"]], Sums._fields)
+    n = given["layers_per_stage"]
+    silent = dict.fromkeys(("host_forward", "host_backward", "host_selective", "host_full"), 0.0)
+    forward, *backward = passes({**sums, **silent}, given)
+    launches = sums["host_backward"] + again(given, sums["host_selective"], sums["host_full"])
+    chip, host = (n * forward, n * sum(backward)), (n * sums["host_forward"], n * launches)
+    host = (host[0] + given["host_pass_s"], host[1] + given["host_pass_s"])
+    return {
+        "forward_host_load": host[0] / chip[0] if chip[0] else over_nothing(host[0]),
+        "backward_host_load": host[1] / chip[1] if chip[1] else over_nothing(host[1]),
+        "host_wait_time_s": given["microbatches"] * sum(map(excess, host, chip)),
+    }
+
+
+def over_nothing(amount: float) -> float:
+    """What IEEE arithmetic makes of a division by zero."""
+    return math.inf if amount > 0 else math.nan
 
 
 @twin
@@ -811,32 +870,48 @@ def gradient_messages(**given: Any) -> Outputs:
     kinds = {"data": "dense", "expert_data": "expert"}
     parts = {group: given[f"trained_{kind}_parameters_per_chip"] for group, kind in kinds.items()}
     reduce, gather = 0.0, 0.0
+    trains = dict.fromkeys(Kinds._fields, [0.0] * len(Train._fields))
     if given["zero_stage"] == 3:
         shards = network["shard"]["inner"] * network["shard"]["outer"]
         reduce = collective(network["replica"], "all_reduce", given, parts["data"] * given["reduce_B"] / shards)
     else:
         for group, parameters in parts.items():
+            prefix = "expert_" if group == "expert_data" else ""
             operation = "reduce_scatter" if given["zero_stage"] else "all_reduce"
-            reduce += collective(network[group], operation, given, parameters * given["reduce_B"])
+            sizes = naive_buckets.filled(parameters, given["gradient_bucket"])
+            times = [collective(network[group], operation, given, float(n) * given["reduce_B"]) for n in sizes]
+            trains[f"{prefix}gradients"] = naive_buckets.described(sizes, times, given["gradient_bucket"])
+            reduce += math.fsum(times)
             if given["zero_stage"]:
-                gather += collective(network[group], "all_gather", given, parameters * given["weight_B"])
+                sizes = naive_buckets.filled(parameters, given["parameter_bucket"])
+                times = [collective(network[group], "all_gather", given, float(n) * given["weight_B"]) for n in sizes]
+                trains[f"{prefix}weights"] = naive_buckets.described(sizes, times, given["parameter_bucket"])
+                gather += math.fsum(times)
     tied = 0.0
     if given["pipeline_parallel"] > 1:
         tied = collective(network["pipeline"], "point_to_point", given, given["tied_B"])
-    return {"gradient_reduce_s": reduce, "gradient_gather_s": gather, "tied_reduce_s": tied}
+    found = {"gradient_reduce_s": reduce, "gradient_gather_s": gather, "tied_reduce_s": tied}
+    return {**found, "bucket_trains": [trains[name] for name in Kinds._fields]}
 
 
 @twin
 def gradient_reduction(**given: Any) -> Outputs:
+    """Matrices are exchanged when all gradients are there, and before any weight is."""
     reduce, gather, tied = (given[name] for name in ("gradient_reduce_s", "gradient_gather_s", "tied_reduce_s"))
-    switch = chosen(given, "gradient_all_reduce")
-    visible = total = reduce + gather + tied
+    switch, exchange = chosen(given, "gradient_all_reduce"), given["matrix_exchange_s"]
+    visible = total = reduce + gather + tied + exchange
     if switch == "ignored":
         visible = 0.0
     elif switch == "overlapped":  # gradients behind the last backward pass, new weights behind the next forward pass
         backward = given["stage_input_gradient_s"] + given["stage_weight_gradient_s"]
         backward *= not given["calibration_late_reduction"]
-        visible = max(reduce - backward, 0.0) + max(gather - given["stage_forward_s"], 0.0) + tied
+        late, early = max(reduce - backward, 0.0), max(gather - given["stage_forward_s"], 0.0)
+        trains = dict(zip(Kinds._fields, rows_of(given["bucket_trains"], Train._fields), strict=True))
+        if given["gradient_bucket"] and given["zero_stage"] < 3:
+            late = naive_buckets.behind([trains["gradients"], trains["expert_gradients"]], backward)
+        if given["parameter_bucket"]:
+            early = naive_buckets.ahead([trains["weights"], trains["expert_weights"]], given["stage_forward_s"])
+        visible = late + early + tied + exchange
     return {"gradient_all_reduce_s": total, "gradient_time_s": visible}
 
 
@@ -853,15 +928,6 @@ def conversion(given: Named) -> float:
     """Every weight of a chip is read as it is kept, and written twice as products read it, if that is narrower."""
     kept, read = given["weight_B"], given["matrix_B"]
     return (kept + 2 * read) * sum(given[f"{kind}_parameters_per_chip"] for kind in ("dense", "expert")) * (read < kept)
-
-
-@twin
-def optimizer(**given: float) -> Outputs:
-    """Each chip updates the parameters whose state it keeps."""
-    kept = {kind: given[f"trained_{kind}_parameters_per_chip"] / spread for kind, spread in shards_of(given).items()}
-    traffic = sum(kept.values()) * given["calibration_optimizer_traffic_B"] + conversion(given)
-    counted = chosen(given, "optimizer_traffic") == "per_iteration"
-    return {"optimizer_time_s": traffic / given["attainable_memory_Bps"] if counted else 0.0}
 
 
 @twin
@@ -904,7 +970,8 @@ def training_hardware_flops(**given: Any) -> Outputs:
     flops = given["layers"] * again(given, layer["selective_flops"], layer["full_flops"])
     for count, sums in ((given["layers"], layer), (1, ends[0]), (1, ends[1])):
         flops += count * (sums["forward_flops"] + sums["backward_flops"])
-    return {"hardware_flops": of_all_chips(given, flops)}
+    once = given["update_flops"] * (given["chips"] / given["pipeline_parallel"])
+    return {"hardware_flops": of_all_chips(given, flops) + once}
 
 
 @twin
@@ -936,23 +1003,44 @@ def required_rates(**given: Any) -> Outputs:
 # inference
 
 
-def serving_pass(layer: list[float], everything: list[list[float]], layers: float) -> tuple[float, float]:
+def serving_pass(
+    layer: list[float], everything: list[list[float]], layers: float, pass_s: float
+) -> tuple[float, float]:
     """Layers of a stage, where the host may be the slower one; and embedding and head."""
     [sums] = rows_of([layer], Sums._fields)
     ends = [places(everything)[end] for end in ("first", "last")]
     chip = sums["forward"] + sums["network_forward"]
-    return layers * max(chip, sums["host_forward"]), sum(end["forward"] + end["network_forward"] for end in ends)
+    layers_s = layers * max(chip, sums["host_forward"])
+    return max(layers_s, pass_s), sum(end["forward"] + end["network_forward"] for end in ends)
+
+
+STAGE = ("layers_per_stage", "host_pass_s")
+
+
+@twin
+def inference_launches(**given: Any) -> Outputs:
+    """Chip and host for the prompts, and for a token."""
+    loads, waits = [], []
+    for layer in ("layer_sums", "decode_layer_sums"):
+        [sums] = rows_of([given[layer]], Sums._fields)
+        chip = given["layers_per_stage"] * (sums["forward"] + sums["network_forward"])
+        host = given["layers_per_stage"] * sums["host_forward"] + given["host_pass_s"]
+        loads.append(host / chip if chip else over_nothing(host))
+        waits.append(excess(host, chip))
+    tokens = waits[0] + (given["output_length"] - 1) * waits[1]
+    found = dict(zip(("prefill_host_load", "decode_host_load"), loads, strict=True))
+    return {**found, "host_wait_time_s": given["microbatches"] * tokens}
 
 
 @twin
 def prefill_stage(**given: Any) -> Outputs:
-    layers, ends = serving_pass(given["layer_sums"], given["place_sums"], given["layers_per_stage"])
+    layers, ends = serving_pass(*(given[name] for name in ("layer_sums", "place_sums", *STAGE)))
     return {"prefill_stage_s": layers, "prefill_ends_s": ends}
 
 
 @twin
 def decode_stage(**given: Any) -> Outputs:
-    layers, ends = serving_pass(given["decode_layer_sums"], given["decode_sums"], given["layers_per_stage"])
+    layers, ends = serving_pass(*(given[name] for name in ("decode_layer_sums", "decode_sums", *STAGE)))
     return {"decode_stage_s": layers, "decode_ends_s": ends}
 
 
@@ -1047,6 +1135,9 @@ def state_memory(**given: float) -> Outputs:
     learning_part = sum(given[f"trained_{kind}_parameters_per_chip"] / chips for kind, chips in spread.items())
     if chosen(given, "task") == "inference":
         return {"weights_B": whole * given["weight_B"], "gradients_B": 0.0, "optimizer_B": 0.0}
+    matrices = sum(given[f"matrix_{kind}_parameters_per_chip"] / chips for kind, chips in spread.items())
+    single = {"adam": 0.0, "muon": matrices, "sgd_momentum": learning_part}[chosen(given, "optimizer")]
+    moments, beside = 2 * learning_part - single, given["optimizer_state_B"] - 8  # two moments of 4 bytes
     stage = given["zero_stage"]
     copies = 2 if chosen(given, "schedule") == "dual_pipe" else 1
     layer, gathered = {"weights": 0.0, "trained": 0.0}, given["calibration_gathered_layers"]
@@ -1057,7 +1148,7 @@ def state_memory(**given: float) -> Outputs:
         "gradients_B": given["gradient_B"]
         * (copies * (learning_part if stage >= 2 else learning) + gathered / 2 * layer["trained"])
         + given["calibration_extra_state_B"] * learning,
-        "optimizer_B": given["optimizer_state_B"] * (learning_part if stage >= 1 else learning),
+        "optimizer_B": beside * learning_part + given["moment_B"] * moments,
     }
 
 
@@ -1069,7 +1160,8 @@ def activation_memory(**given: Any) -> Outputs:
     share = given["calibration_activation_share"]
     loss = ends["last"]["stored"] + ends["last"]["working"]
     if chosen(given, "task") == "inference":
-        return {"activations_B": 0.0, "working_B": share * max(layer["working"], loss), "in_flight_layers": 0.0}
+        most = max(layer["working"], ends["first"]["working"], loss)
+        return {"activations_B": 0.0, "working_B": share * most, "in_flight_layers": 0.0}
     here = given["layer_stored_B"] * (1 - given["activation_offload"])
     alive = 0.0
     if chosen(given, "recompute") == "full" and given["recompute_share"]:
@@ -1089,9 +1181,10 @@ def activation_memory(**given: Any) -> Outputs:
     first = in_flight["first"] * here + flying(0) * ends["first"]["stored"] + alive
     last = in_flight["last"] * here + alive
     with_loss = max(loss - alive, layer["working"])  # the logits are gone when a layer is repeated
-    stages = [(first, layer["working"], in_flight["first"]), (last, with_loss, in_flight["last"])]
+    with_table = max(layer["working"], ends["first"]["working"])  # an embedding that is gathered for a moment
+    stages = [(first, with_table, in_flight["first"]), (last, with_loss, in_flight["last"])]
     if p == 1:
-        stages = [(first, with_loss, in_flight["first"])]
+        stages = [(first, max(with_table, with_loss), in_flight["first"])]
     activations, working, layers = max(stages, key=lambda stage: stage[0] + stage[1])
     return {"activations_B": share * activations, "working_B": share * working, "in_flight_layers": layers}
 
@@ -1128,14 +1221,17 @@ def model_feasibility(**given: float) -> Outputs:
     fails = {
         "chips_mismatch": given["linked_chips"] != given["chips"],
         "parallelism_mismatch": math.prod(ways) != given["chips"]
+        or not divides(given["tensor_grid_rows"] or 1, given["tensor_parallel"])
         or not divides(given["expert_tensor_parallel"] or 1, given["tensor_parallel"])
         or not replicas_of_experts(given).is_integer()
         or not divides(replicas_of_experts(given), given["data_parallel"])
         or not divides(given["shard_group"] or 1, math.prod(given[f"{name}_parallel"] for name in COPIES)),
         "too_many_stages": given["pipeline_parallel"] > given["layers"],
         "too_many_replicas": given["data_parallel"] > given["batch_size"],
-        "microbatch_indivisible": not given["microbatches"].is_integer(),
-        "heads_indivisible": not divides(given["tensor_parallel"] * spread, given["heads"]),
+        "microbatch_indivisible": not given["microbatches"].is_integer()
+        or not divides(given["tensor_grid_rows"] or 1, given["microbatch"]),
+        "heads_indivisible": not divides(columns_of(given) * spread, given["heads"]),
+        "grid_unsupported": given["tensor_grid_rows"] == 0,
         "experts_indivisible": not divides(given["expert_parallel"], experts),
         "stages_indivisible": virtual > 1 and not divides(virtual * given["pipeline_parallel"], given["layers"]),
         "offload_capacity": given["offload_need_B"] > given["offload_capacity_B"] > 0,
@@ -1187,6 +1283,7 @@ UNITS_OF: dict[str, dict[str, str]] = {
     | dict.fromkeys(("stored", "made", "kept", "working"), "B"),
     "place_sums": {name: "flop" if name.endswith("flops") else "s" for name in Sums._fields} | {"forward_bytes": "B"},
     "place_sizes": dict.fromkeys(("stored", "stored_selective", "kept", "working"), "B"),
+    "bucket_trains": {"full_s": "s", "last_s": "s"},
     "group_network": {name: "B/s" for name in Group._fields if name.endswith("_Bps")}
     | {name: "s" for name in Group._fields if name.endswith("_s")},
 }  # fmt: skip
@@ -1197,6 +1294,7 @@ COLUMNS = {
     "place_sums": Sums._fields,
     "place_sizes": Sizes._fields,
     "group_network": Group._fields,
+    "bucket_trains": Train._fields,
 }
 ALIASES = {
     "decode_times": "operator_times",
@@ -1239,6 +1337,7 @@ def networks(draw: st.DrawFn) -> dict[str, Any]:
     common |= {"reduction_share": draw(st.sampled_from([0.0, 0.6])), "copied": draw(st.sampled_from([0.0, 1.0]))}
     common |= {"outer_reduction_share": draw(st.sampled_from([0.0, 0.5]))}
     common |= {"outer_ordered": draw(st.sampled_from([0.0, 1.0]))}
+    common |= {f"{side}_host_bus": draw(st.sampled_from([0.0, 1.0])) for side in ("inner", "outer")}
     extents = st.sampled_from([1.0, 1.0, 2.0, 3.0, 4.0, 8.0])
     rows = [{"inner": draw(extents), "outer": draw(extents), **common} for _ in Groups._fields]
     table = np.array([[row[name] for name in Group._fields] for row in rows])
@@ -1267,6 +1366,8 @@ def operators(draw: st.DrawFn, count: int) -> tuple[list[int], list[float]]:
     if kind == "gemm":
         number |= {"batch": draw(st.sampled_from([1.0, 2.0, 5.0])), "m": draw(SIZES), "n": draw(SIZES)}
         number["k"] = draw(SIZES)
+        number["matrices"] = draw(st.sampled_from([0.25, 1.0, 1.0, 3.0]))
+        number["paired"] = number["n"] // draw(st.sampled_from([math.inf, math.inf, 4, 2]))
     elif kind == "attention":
         number |= {"batch": draw(st.sampled_from([1.0, 3.0])), "m": draw(SIZES), "kv_heads": draw(HEADS)}
         number["heads"] = number["kv_heads"] * draw(HEADS)
@@ -1340,6 +1441,7 @@ def mappings(draw: st.DrawFn) -> dict[str, float]:
     found |= {"expert_parallel": draw(divisors) if draw(st.integers(0, 9)) else 2 * left}
     found |= {"shard_group": draw(st.just(0) | divisors), "chips": chips}
     tensor = int(found["tensor_parallel"])
+    found["tensor_grid_rows"] = draw(st.sampled_from([0, 1, *(d for d in range(1, tensor + 1) if tensor % d == 0)]))
     found["expert_tensor_parallel"] = draw(st.sampled_from([0, *(d for d in range(1, tensor + 1) if tensor % d == 0)]))
     if found["expert_tensor_parallel"]:
         found["expert_parallel"] *= tensor // found["expert_tensor_parallel"]
@@ -1362,6 +1464,9 @@ def feasibilities(draw: st.DrawFn) -> dict[str, float]:
     found = draw(mappings())
     if draw(st.integers(0, 2)) == 0:  # a group that fits, or not
         found["expert_tensor_parallel"] = float(draw(st.integers(0, int(found["tensor_parallel"]))))
+    if draw(st.integers(0, 3)) == 0:
+        found["tensor_grid_rows"] = float(draw(st.integers(0, int(found["tensor_parallel"]))))
+    found["microbatch"] = max(found["tensor_grid_rows"], 1.0) * draw(st.integers(1, 4)) + breaks()
     for name, sharing in (("expert_parallel", 1.0), ("shard_group", found["context_parallel"])):
         if draw(st.integers(0, 2)) == 0:  # a group that fits, and may leave some replicas over
             found[name] = float(draw(st.integers(1, int(found["data_parallel"] * sharing))))
@@ -1453,17 +1558,28 @@ FOR_EQUATION.update(
         "pipeline_time": pipelines(),
         "activation_memory": pipelines_of_layers(),
         "required_rates": durations(),
-        "state_memory": st.fixed_dictionaries({"zero_stage": st.sampled_from([0.0, 1.0, 2.0, 3.0, 3.0, 3.0])}),
+        "state_memory": st.fixed_dictionaries(
+            {
+                "zero_stage": st.sampled_from([0.0, 1.0, 2.0, 3.0, 3.0, 3.0]),
+                "optimizer_state_B": st.sampled_from([8.0, 12.0]),
+            }
+        ),
         "training_breakdown": full_recompute(),
         "training_hardware_flops": full_recompute(),
         "gradient_messages": st.fixed_dictionaries(
-            {f"{kind}_parameters_per_chip": st.floats(1e6, 1e9) for kind in ("dense", "expert")}
+            {
+                f"trained_{kind}_parameters_per_chip": st.floats(1e6, 1e9) | st.sampled_from([0.0, 6e7, 8e8])
+                for kind in ("dense", "expert")
+            }
+            | {f"{what}_bucket": st.sampled_from([0.0, 2e7, 33554432.0, 4e8]) for what in ("gradient", "parameter")}
         ),
         "gradient_reduction": st.fixed_dictionaries(
             {f"stage_{kind}_gradient_s": st.just(0.0) | st.floats(1e-5, 1e-3) for kind in ("input", "weight")}
             | {f"gradient_{kind}_s": st.just(0.0) | st.floats(1e-5, 1e-2) for kind in ("reduce", "gather")}
             | {"stage_forward_s": st.floats(1e-5, 1e-3), "tied_reduce_s": st.floats(0.0, 1e-3)}
             | {"gradient_all_reduce": st.sampled_from([0.0, 2.0, 2.0, 2.0, 3.0])}
+            | {f"{what}_bucket": st.sampled_from([0.0, 1e6, 1e6]) for what in ("gradient", "parameter")}
+            | {"bucket_trains": naive_buckets.trains(len(Kinds._fields))}
         ),
         "latencies": st.fixed_dictionaries(
             {f: st.integers(1, 16).map(float) for f in ("microbatches", "pipeline_parallel")}
@@ -1481,7 +1597,10 @@ SPECIAL.update(
         **{name: st.integers(0, len(found) - 1).map(float) for name, found in CHOICES.items()},
         **{
             f"{tensor}_B": WIDTHS
-            for tensor in ("activation", "weight", "gradient", "cache", "reduce", "input", "matrix", "attended", "kv")
+            for tensor in (
+                *("activation", "weight", "gradient", "cache", "reduce"),
+                *("input", "matrix", "attended", "kv", "moment"),
+            )
         },
         **{f"chip_peak_{name}_flops": st.just(0.0) | RANGES["flop/s"] for name in FORMATS},
         **{f"calibration_{name}_efficiency": st.floats(0.05, 1.0) for name in ("gemm", "unaligned", "memory")},
@@ -1497,6 +1616,8 @@ SPECIAL.update(
         "link_in_network_reduction": SHARES,
         "outer_link_in_network_reduction": SHARES,
         "outer_link_ordered": st.sampled_from([0.0, 1.0]),
+        "link_host_bus": st.sampled_from([0.0, 1.0]),
+        "outer_link_host_bus": st.sampled_from([0.0, 1.0]),
         "chip_vector_flops": st.just(0.0) | RANGES["flop/s"],
         "chip_core_sram_B": st.sampled_from([64e3, 164e3, 228e3, 16e6]),
         "chip_l2_capacity_B": st.sampled_from([0.0, 4e6, 40e6]),

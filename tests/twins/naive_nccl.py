@@ -15,6 +15,7 @@ Group = Mapping[str, float]
 
 PROTOCOLS = ("LL", "LL128", "Simple")
 NVLINK = {"tree": (0.6, 1.25, 4.0), "ring": (0.6, 1.9, 3.4)}
+PCIE = {"tree": (1.0, 1.9, 4.0), "ring": (1.0, 2.5, 5.7)}
 NETWORK = {"tree": (5.0, 8.5, 14.0), "ring": (2.7, 4.0, 14.0)}
 NVLS_US, COLLNET_US, COLLNET_CHAIN_US = 25.0, 30.0, 2.8
 
@@ -28,12 +29,20 @@ def share_of(shape: str, protocol: str, nodes: int) -> float:
 
 def within_s(group: Group, shape: str, protocol: str) -> float:
     """A step to another rank of the node."""
-    further_us = NVLINK[shape][PROTOCOLS.index(protocol)] - NVLINK["ring"][0]
-    return group["inner_latency_s"] + further_us * 1e-6
+    hardware = PCIE if group["inner_host_bus"] else NVLINK
+    return group["inner_latency_s"] + beyond_us(hardware, shape, protocol) * 1e-6
+
+
+def beyond_us(hardware: Mapping[str, tuple[float, ...]], shape: str, protocol: str) -> float:
+    """What a step takes beyond one of LL around a ring."""
+    return hardware[shape][PROTOCOLS.index(protocol)] - hardware["ring"][0]
 
 
 def across_s(group: Group, shape: str, protocol: str) -> float:
-    """A step to another node; Simple needs a second message that tells of the first."""
+    """A step to another node, where Simple needs a second message that tells of the first; or to GPUs of the same host
+    behind another port."""
+    if group["outer_host_bus"]:
+        return group["outer_latency_s"] + beyond_us(PCIE, shape, protocol) * 1e-6
     trips = 2 if protocol == "Simple" else 1
     further_us = NETWORK[shape][PROTOCOLS.index(protocol)] - trips * NETWORK["ring"][0]
     return trips * group["outer_latency_s"] + further_us * 1e-6
@@ -78,7 +87,8 @@ def tree(S: float, group: Group, half: float, protocol: str) -> float:
     share = share_of("tree", protocol, m)
     streams = [stream(passes(n) * S, S, share * group["inner_Bps"], group, half)] if n > 1 else []
     streams += [stream(passes(m) * S / n, S / n, share * group["outer_Bps"], group, half)] if m > 1 else []
-    up = [within_s(group, "tree", protocol)] * (n - 1) + [across_s(group, "tree", protocol)] * levels(m)
+    near, far = (m * (n - 1), m - 1) if m > 1 and group["outer_host_bus"] else (n - 1, levels(m))
+    up = [within_s(group, "tree", protocol)] * near + [across_s(group, "tree", protocol)] * far
     return max(streams) + 2 * sum(up)
 
 
@@ -121,7 +131,10 @@ def ways(op: str, S: float, group: Group, launch_s: float, half: float) -> Itera
     n, m = int(group["inner"]), int(group["outer"])
     kinds = [DIMENSION_KINDS[int(group[f"{side}_kind"])] for side in ("inner", "outer")]
     pairs = op == "all_reduce" and plain.both_switched(n, m, *kinds)
+    buses = {bool(group[f"{side}_host_bus"]) for side, extent in (("inner", n), ("outer", m)) if extent > 1}
     for protocol in PROTOCOLS:
+        if protocol == "LL128" and True in buses:
+            continue
         if protocol != "Simple" and m > 1 and not group["outer_ordered"]:
             continue
         ramp = half if protocol == "Simple" else 0.0
@@ -145,6 +158,8 @@ def seconds(algorithm: str, operation: str, message_B: float, group: Group, laun
         return launch_s + plain.seconds(message_B, message_B, slowest, half_B) + hops_s
     if operation == "all_to_all":
         return launch_s + messages(message_B, group, half_B) if algorithm == "library" else math.inf
-    told = None if algorithm == "library" else algorithm
+    joined = group["outer"] > 1 and group["outer_host_bus"]  # one node by several ports, in which NCCL takes no chain
+    chosen = {"library_ring", "library_nvls", "library_collnet"} | (set() if joined else {"library_tree"})
+    told = chosen if algorithm == "library" else {algorithm}
     found = ways(operation, message_B, group, launch_s, half_B)
-    return min((time for name, time in found if told in (None, name)), default=math.inf)
+    return min((time for name, time in found if name in told), default=math.inf)

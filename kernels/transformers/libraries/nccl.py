@@ -4,12 +4,15 @@ A time is launch + steps in sequence + bytes over the busiest port / rate. NCCL 
 of flag with four of data, so that the receiver sees the data without a synchronisation: half of the rate, the shortest
 step. LL128 sends eight bytes of flag with 120. Simple sends chunks and synchronises: the whole rate, the longest step,
 and a ramp, as long messages are cut into chunks (`streamed`); its steps cross the network twice, for data and for word
-of it. The first two need a network that delivers in order. Sums in switches (NVLS, CollNet) use Simple only.
+of it. The first two need a network that delivers in order, LL128 also links that deliver 128 bytes as one: NVLink does,
+a bus of the host (PCIe) does not. Sums in switches (NVLS, CollNet) use Simple only.
 
 Numbers are those by which NCCL chooses (NVIDIA/nccl, src/graph/tuning.cc, 2.19 to 2.27: base and hardware latencies,
 shares of the rate); a step of LL around a ring is the latency of the link itself, the others are longer by `FURTHER_S`.
-NCCL's forms are kept too: a tree is a chain inside a node and a double binary tree between nodes. We take the smallest
-time of all as the time; NCCL, which predicts with its own constants for rates, may choose worse.
+NCCL's forms are kept too: a tree is a chain inside a node and a double binary tree between nodes. Sets that a bus of
+the host joins are one node: a tree through them has as many steps as a ring, and NCCL, which counts two buffers for
+every rank of a chain, does not choose it. We take the smallest time of all others as the time; NCCL, which predicts
+with its own constants for rates, may choose worse.
 """
 
 import numpy as np
@@ -38,17 +41,19 @@ from kernels.transformers.collectives import (
 
 LL, LL128, SIMPLE = 0, 1, 2
 RING, TREE = 0, 1
-INNER, OUTER = 0, 1
+INNER, OUTER, BUS = 0, 1, 2
 
 FURTHER_S = np.array(
     [
         [[0.0, 1.3e-6, 2.8e-6], [0.0, 0.65e-6, 3.4e-6]],
         [[0.0, 1.3e-6, 8.6e-6], [2.3e-6, 5.8e-6, 8.6e-6]],
+        [[0.0, 1.5e-6, 4.7e-6], [0.0, 0.9e-6, 3.0e-6]],
     ]
 )
-"""Seconds of a step beyond that of LL around a ring: (inner or outer, ring or tree, protocol). Hardware latencies of
-NCCL for NVLink (ring 0.6, 1.9, 3.4 us, tree 0.6, 1.25, 4.0) and the network (2.7, 4.0, 14 and 5.0, 8.5, 14), less those
-of LL around a ring; of Simple over the network less two of them, as it crosses twice."""
+"""Seconds of a step beyond that of LL around a ring: (inner, outer or bus of the host, ring or tree, protocol).
+Hardware latencies of NCCL for NVLink (ring 0.6, 1.9, 3.4 us, tree 0.6, 1.25, 4.0), the network (2.7, 4.0, 14 and 5.0,
+8.5, 14) and PCIe (1.0, 2.5, 5.7 and 1.0, 1.9, 4.0), less those of LL around a ring; of Simple over the network less two
+of them, as it crosses twice."""
 
 CROSSINGS = np.array([1.0, 1.0, 2.0])
 """Times that a step of a protocol crosses the network."""
@@ -71,7 +76,9 @@ COLLNET_S, COLLNET_STEP_S = 30e-6, 2.8e-6
 def step_s(group: Group, side: int, shape: int, protocol: int) -> float:
     """Seconds of a step inside or between sets, in a ring or a tree."""
     if side == INNER:
-        return group.inner_latency_s + FURTHER_S[INNER, shape, protocol]
+        return group.inner_latency_s + FURTHER_S[BUS if group.inner_host_bus > 0.0 else INNER, shape, protocol]
+    if group.outer_host_bus > 0.0:
+        return group.outer_latency_s + FURTHER_S[BUS, shape, protocol]
     return CROSSINGS[protocol] * group.outer_latency_s + FURTHER_S[OUTER, shape, protocol]
 
 
@@ -114,14 +121,22 @@ def over_rails(load_B: float, message_B: float, rate_Bps: float, group: Group, h
 
 
 @compiled
+def joined(group: Group) -> bool:
+    """Whether a bus of the host joins several sets to one node."""
+    return group.outer > 1.0 and group.outer_host_bus > 0.0
+
+
+@compiled
 def tree(message_B: float, group: Group, half_B: float, protocol: int) -> float:
-    """All-reduce up and down two trees: a chain inside a set, a binary tree between sets."""
+    """All-reduce up and down two trees: a chain inside a set, a binary tree between sets, or one chain through all of
+    them if a bus of the host joins them."""
     inner, outer = group.inner, group.outer
     share = TREE_LL128_SHARE if protocol == LL128 and outer <= 1.0 else SHARES[TREE, protocol]
     inner_s = in_chunks(min(inner, 4.0) / 2.0 * message_B, message_B, share * group.inner_Bps, group, half_B)
-    steps_s = (inner - 1.0) * step_s(group, INNER, TREE, protocol)
+    chains, levels = (outer, outer - 1.0) if joined(group) else (1.0, doublings(outer))
+    steps_s = chains * (inner - 1.0) * step_s(group, INNER, TREE, protocol)
     outer_s = over_rails(between_B(message_B, group), message_B, share * group.outer_Bps, group, half_B)
-    steps_s += doublings(outer) * step_s(group, OUTER, TREE, protocol) if outer > 1.0 else 0.0
+    steps_s += levels * step_s(group, OUTER, TREE, protocol) if outer > 1.0 else 0.0
     return max(inner_s if inner > 1.0 else 0.0, outer_s) + 2.0 * steps_s
 
 
@@ -164,6 +179,12 @@ def messages(message_B: float, group: Group, half_B: float) -> float:
 
 
 @compiled
+def on_bus(group: Group) -> bool:
+    """Whether any step of a group goes over a bus of the host."""
+    return (group.inner > 1.0 and group.inner_host_bus > 0.0) or joined(group)
+
+
+@compiled
 def library_time(
     operation: float, algorithm: float, message_B: float, group: Group, launch_s: float, half_B: float
 ) -> float:
@@ -185,10 +206,12 @@ def library_time(
     fewest = LL if group.outer <= 1.0 or group.outer_ordered > 0.0 else SIMPLE
     time = np.inf
     for protocol in range(fewest, SIMPLE + 1):
+        if protocol == LL128 and on_bus(group):
+            continue
         ramp_B = half_B if protocol == SIMPLE else 0.0
         if free or algorithm == LIBRARY_RING:
             time = min(time, launch_s + around(operation, message_B, group, ramp_B, protocol))
-        if trees and (free or algorithm == LIBRARY_TREE):
+        if trees and (algorithm == LIBRARY_TREE or (free and not joined(group))):
             time = min(time, launch_s + tree(message_B, group, ramp_B, protocol))
     if trees and group.reduction_share > 0.0 and group.inner > 1.0 and (free or algorithm == LIBRARY_NVLS):
         time = min(time, nvls(message_B, group, half_B))

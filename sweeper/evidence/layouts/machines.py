@@ -1,4 +1,4 @@
-"""The layout of other workloads: dense solvers and Fourier transforms on whole machines, and recommendation models."""
+"""The layout of other workloads: solvers and Fourier transforms on whole machines, and recommendation models."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -25,17 +25,41 @@ MAJOR = 0.5
 """Share of a machine's cores from which its accelerators stand for it."""
 
 
+def check_accelerated(row: MeasuredRow) -> None:
+    """Raises Unmodelled for a machine whose rate is that of its processors."""
+    if positive(row, "accel_cores") < MAJOR * positive(row, "total_cores"):
+        raise Unmodelled("most of the machine has no accelerators", Refusal.METHOD)
+
+
 def linpack(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
     """A dense system on a grid of accelerators, each with a port of its own. Grids are not given: with a third as many
     rows as columns they send least of what `linpack` counts."""
     columns = layout_columns(row, known)
     chips, order = positive(row, "n_accel"), positive(row, "problem_n")
-    if positive(row, "accel_cores") < MAJOR * positive(row, "total_cores"):
-        raise Unmodelled("most of the machine has no accelerators", Refusal.METHOD)
+    check_accelerated(row)
     rows = nearest(chips, math.sqrt(chips / 3.0))
     split_columns(columns, chips / rows, 1.0, 1.0, rows, 1.0)
     columns |= {"workload": "linpack", "workload.n": order, "task": "inference"}
     return MeasuredPoint(f"HPL {columns['chip']}", columns, "layer_forward_s", positive(row, "time_s"))
+
+
+SIDE = 256.0
+"""Points along an edge of the cube of an accelerator where a list does not give it: some 7 GB of matrix, half of the
+memory of a V100. Twice as many change the rate by 2 %."""
+FLOPS = 12.0 + 27.0 * (2.0 + 10.0 * (1.0 + 1.0 / 8.0 + 1.0 / 64.0) + 4.0 / 512.0)
+"""Operations per point and iteration that HPCG counts: dot products and updates, the product, and a cycle on four
+levels (hpcg-benchmark 3.0, src/ReportResults.cpp)."""
+
+
+def conjugate_gradients(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
+    """HPCG on cubes of one size per accelerator: an iteration, from the rate of the machine."""
+    columns = layout_columns(row, known)
+    chips = positive(row, "n_accel")
+    check_accelerated(row)
+    split_columns(columns, chips, 1.0, 1.0, node=1.0)
+    columns |= {"workload": "hpcg", "workload.side": SIDE, "task": "inference"}
+    measured = chips * SIDE**3 * FLOPS / positive(row, "measured_flops_per_s")
+    return MeasuredPoint(f"HPCG {columns['chip']}", columns, "layer_forward_s", measured)
 
 
 WORDS_B = {"fp32 (single)": 8.0, "fp64": 16.0}
@@ -106,7 +130,7 @@ WORKLOADS: dict[str, Callable[[MeasuredRow, Mapping[str, Any]], MeasuredPoint]] 
     "HPL": linpack,
     "FFT 3D": fourier,
     "DLRM": recommendation,
-    "HPCG": refused("HPCG is not modelled"),
+    "HPCG": conjugate_gradients,
     "G-FFT": refused("a Fourier transform of one dimension on a whole machine is not modelled"),
 }
 """What reads a workload, by how its name begins."""

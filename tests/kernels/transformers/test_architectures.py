@@ -154,10 +154,10 @@ def test_the_scan_does_the_products_of_its_chunks() -> None:
     """Dao and Gu 2024, section 6: within a chunk C B' once per group and (L o C B') X per head; states B' X and C H."""
     p, batch = numbers("mamba2_2_7b"), 8.0
     found = one(mapped("mamba2_2_7b"))
-    s, q, n = p["sequence"], p["mamba_chunk"], p["mamba_state"]
-    inner = p["mamba_heads"] * p["mamba_head_size"]
-    scan = 2 * (q * n * p["mamba_groups"] + q * inner + 2 * n * inner)
-    products = 2 * (p["hidden"] * (2 * inner + 2 * n * p["mamba_groups"] + p["mamba_heads"]) + inner * p["hidden"])
+    s, q, n = p["sequence"], p["scan_chunk"], p["scan_key_size"]
+    inner = p["scan_heads"] * p["scan_value_size"]
+    scan = 2 * (q * n * p["scan_key_heads"] + q * inner + 2 * n * inner)
+    products = 2 * (p["hidden"] * (2 * inner + 2 * n * p["scan_key_heads"] + p["scan_heads"]) + inner * p["hidden"])
     forward = s * batch * (p["layers"] * (scan + products) + 2 * p["hidden"] * p["vocabulary"])
     assert found["hardware_flops"] == pytest.approx(3 * forward, rel=EXACT)
 
@@ -166,8 +166,8 @@ def test_a_state_does_not_grow_with_the_text() -> None:
     p = numbers("mamba2_2_7b")
     lengths = [mapped("mamba2_2_7b", task="inference", sequence_length=n, output_length=64.0) for n in (512.0, 65536.0)]
     found = evaluate(lengths, SERVING)
-    inner, n = p["mamba_heads"] * p["mamba_head_size"], p["mamba_state"]
-    kept = 8 * p["layers"] * (4 * inner * n + 4 * (inner + 2 * n * p["mamba_groups"]) * 2)
+    inner, n = p["scan_heads"] * p["scan_value_size"], p["scan_key_size"]
+    kept = 8 * p["layers"] * (4 * inner * n + 4 * (inner + 2 * n * p["scan_key_heads"]) * 2)
     np.testing.assert_allclose(found["cache_memory_B"], kept, rtol=EXACT)
     assert found["time_per_output_token_s"][0] == pytest.approx(found["time_per_output_token_s"][1], rel=EXACT)
 

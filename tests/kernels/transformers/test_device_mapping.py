@@ -37,7 +37,8 @@ X_BPS, Y_BPS, Z_BPS, HOP_X_S, HOP_OUTER_S = 8e9, 4e9, 2e9, 1e-6, 3e-6
 def inputs(kinds: tuple[int, ...], dims: tuple[int, ...], order: int = 0, **sizes: float) -> dict[str, float]:
     """Inputs of the equation: a network of up to three dimensions, and the sizes that are not 1."""
     found: dict[str, float] = {f"{name}_parallel": 1.0 for name in (*MAPPED, "expert")}
-    found |= {"expert_tensor_parallel": 0.0, "shard_group": 0.0, "mapping_order": order, "placement": 0.0}
+    found |= dict.fromkeys(("expert_tensor_parallel", "shard_group", "placement"), 0.0)
+    found |= {"tensor_grid_rows": 1.0, "mapping_order": order}
     for axis, kind, dim in zip("xyz", (*kinds, 0, 0), (*dims, 1, 1)):
         found |= {f"topology_kind_{axis}": kind, f"dim_{axis}": dim}
     found |= {"bandwidth_x_Bps": X_BPS, "bandwidth_y_Bps": Y_BPS, "bandwidth_z_Bps": Z_BPS}
@@ -46,6 +47,7 @@ def inputs(kinds: tuple[int, ...], dims: tuple[int, ...], order: int = 0, **size
     found |= {"calibration_collective_step_s": 0.0, "calibration_own_copy": 0.0}
     found |= {"calibration_collective_outer_step_s": 0.0}
     found |= {"outer_link_in_network_reduction": 0.0, "outer_link_ordered": 1.0}
+    found |= {"link_host_bus": 0.0, "outer_link_host_bus": 0.0}
     found |= {(name if name in found else f"{name}_parallel"): size for name, size in sizes.items()}
     return {name: float(value) for name, value in found.items()}
 

@@ -1,0 +1,1 @@
+"""Optimizers: what they keep of every parameter, and what an update takes."""
