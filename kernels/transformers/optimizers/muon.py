@@ -13,8 +13,8 @@ exchange it:
   and a share of the longest (Graham 1969): the same form.
 
 What a tensor group splits, a grid both ways, is orthogonalised shard by shard, without messages: the default of
-Megatron Core (`--muon-tp-mode blockwise`), which also takes queries, keys and values apart but not the two halves of a gated
-feed-forward part.
+Megatron Core (`--muon-tp-mode blockwise`), which also takes queries, keys and values apart but not the two halves of a
+gated feed-forward part.
 """
 
 from collections import namedtuple
