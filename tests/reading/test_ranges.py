@@ -22,7 +22,7 @@ from sweeper.study.study import load_study
 from sweeper.words.attributes import Attribute
 from sweeper.words.models import MODEL
 from sweeper.words.packages import DIE, LINK_ROW, PACKAGE
-from sweeper.words.ranges import BY_UNIT
+from sweeper.words.ranges import BUCKET, BY_UNIT
 from sweeper.words.system import ATTRIBUTES, NUMERIC
 
 HUGE = (1e19, 2.0**63, 1e31, 1e308)
@@ -237,7 +237,7 @@ def test_an_attribute_needs_a_range_that_holds_its_default(details: dict[str, ob
 
 def test_whole_numbers_are_exact_in_64_bits() -> None:
     assert max(attribute.range[1] for attribute in NUMERIC.values() if attribute.integer) < 2.0**53
-    assert {attribute.range[0] for attribute in NUMERIC.values() if attribute.integer} == {1.0}
+    assert {attribute.range[0] for attribute in NUMERIC.values() if attribute.integer} == {1.0, BUCKET[0]}
 
 
 def test_products_of_ten_numbers_stay_in_float64() -> None:

@@ -75,7 +75,7 @@ def newton_schulz(given: Named, rows: float, columns: float) -> dict[str, Any]:
         cache += NEWTON_SCHULZ_STEPS * through_cache(m, n, k, widths)
     seconds += around / given["attainable_memory_Bps"] + LAUNCHES * given["calibration_kernel_overhead_s"]
     return {
-        "seconds": max(seconds, LAUNCHES * given["calibration_host_launch_s"]),
+        "seconds": max(seconds, LAUNCHES * given["host_kernel_s"]),
         "flops": NEWTON_SCHULZ_STEPS * (4 * short**2 * long + 2 * short**3),
         "l2_B": cache + around,
         "memory_B": frozenset(around + moved for moved in traffic),
@@ -199,4 +199,9 @@ TRAFFIC = st.fixed_dictionaries({"calibration_optimizer_traffic_B": st.sampled_f
 """Never as much as what is not read and written: a difference of nothing has no digits."""
 
 FOR_EQUATION.update({"optimizer": TRAFFIC, "update_work": TRAFFIC})
-SPECIAL.update({"place_matrices": amounts(len(PLACES), COLUMN_UNITS["place_matrices"]).map(np.abs)})
+SPECIAL.update(
+    {
+        "place_matrices": amounts(len(PLACES), COLUMN_UNITS["place_matrices"]).map(np.abs),
+        "tensor_grid_rows": st.sampled_from([0.0, 1.0]),
+    }
+)

@@ -95,12 +95,12 @@ def place_matrices(
     attainable_memory_Bps: float,
     chip: Annotated[Chip, "chip_{}"],
     calibration_kernel_overhead_s: float,
-    calibration_host_launch_s: float,
+    host_kernel_s: float,
     place_matrices: np.ndarray,
 ) -> None:
     """Those that are trained, of hidden layers. A host that launches kernels more slowly than they run sets the
     pace."""
-    flops, host_s = chip_peak_flops * calibration_gemm_efficiency, KERNELS * calibration_host_launch_s
+    flops, host_s = chip_peak_flops * calibration_gemm_efficiency, KERNELS * host_kernel_s
     place_matrices[:] = 0.0
     for i in range(len(operator_traits)):
         d, at = operator_dims[i], operator_traits[i, TRAIT.place]

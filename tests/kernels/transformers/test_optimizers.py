@@ -166,6 +166,16 @@ def test_a_tensor_group_orthogonalises_shards() -> None:
     assert eight < one / 8
 
 
+@pytest.mark.parametrize("rows", [2, 4])
+def test_a_grid_orthogonalises_blocks(rows: int) -> None:
+    """Every chip has its own: rows of a matrix over the rows of the grid, columns over its columns."""
+    point = mapped("gpt2_small", 4 * rows, microbatch=float(rows), batch_size=float(rows), tensor_rows=float(rows))
+    adam, muon = found(("hardware_flops",), point, {**point, "optimizer": "muon"})["hardware_flops"]
+    matrices = 12 * (4 * [(768, 768)] + [(768, 3072), (3072, 768)])
+    blocks = [(height / rows, width / 4) for height, width in matrices]
+    assert muon - adam == pytest.approx(4 * rows * sum(itertools.starmap(newton_schulz, blocks)), rel=1e-9)
+
+
 def test_a_model_without_matrices_of_hidden_layers_has_nothing_to_orthogonalise() -> None:
     frozen = mapped("llama3_8b", optimizer="muon", **{"workload.lora_rank": 16.0, "workload.lora_qkv": 0.0})
     assert found(("orthogonalise_s",), frozen)["orthogonalise_s"][0] == 0.0
