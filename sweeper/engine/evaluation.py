@@ -28,8 +28,9 @@ def input_values(program: Program, column: InputColumn, domain: Domain, where: C
     return column.build(values, where.count)
 
 
-FEW = 64
-"""Numbers of an array whose content is always looked at."""
+FEW = 128
+"""Numbers of an array whose content is always looked at: no fewer than the network of all groups in which operators
+exchange has, on which the layers of a transformer depend."""
 MOST = 0.6
 """Share of the points from which on evaluating all of them takes no longer than finding each one's inputs."""
 
