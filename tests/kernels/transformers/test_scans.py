@@ -288,7 +288,8 @@ def test_a_long_text_hardly_slows_a_model_of_recurrent_layers() -> None:
 
 
 def test_kimi_linear_reads_long_prompts_faster_than_its_latent_attention_alone() -> None:
-    """The longer the prompt, the more; caches are three quarters smaller (arXiv:2510.26692, abstract: up to 75 %)."""
+    """Caches are three quarters smaller (arXiv:2510.26692, abstract: up to 75 %). Times follow from shares of layers:
+    the longer the prompt, the nearer to four, which is no check of a published speed."""
     chips: dict[str, Any] = {"chip": "h100_sxm5_80gb", "memory": "hbm3_h100", "link": "nvlink4",
                              "outer_link": "infiniband_ndr", "task": "inference", "batch_size": 1.0}  # fmt: skip
     latent = {"workload.attention_free_layers": 0.0, "workload.scan_layers": 0.0}
