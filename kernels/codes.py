@@ -60,7 +60,8 @@ BLOCK_RECOMPUTE_CLASSES = ("never", "full", "selective")
 """The same of the operators of a Calculon block; selective recompute repeats what it says."""
 
 SWITCHES: dict[str, tuple[str, ...]] = {
-    "overlap": ("none", "full"),
+    "overlap": ("none", "full", "streamed"),
+    "efficiencies": ("listed", "calibrated"),
     "weight_traffic": ("none", "per_microbatch"),
     "gradient_traffic": ("none", "write", "read_modify_write"),
     "optimizer_traffic": ("none", "per_iteration"),
@@ -144,7 +145,9 @@ REASONS = ("", *Reasons._fields[1:])
 FIRST_OF_PACKAGE = REASON.die_exceeds_wafer
 """The first reason that lies in the package."""
 
-KERNEL_TYPES = ("gemm", "batched_gemm", "elementwise")
+KERNEL_TYPES = ("gemm", "batched_gemm", "elementwise", "scan", "attention", "attention_backward")
+"""What kernels are: products of matrices, work on vectors (a scan goes through one dimension in order), and fused
+attention, forward and backward."""
 PHASES = ("forward", "backward", "update")
 SHARDS = ("none", "outer", "m", "k", "n")
 """Dimension of a kernel that the tensor-parallel group splits."""

@@ -1,11 +1,19 @@
 """The whole model: every equation that the engine may use, by family of workloads.
 
-The families are dataflow graphs of kernels, tables of operators (transformers), and tables that are read as Calculon
-does.
+The families are dataflow graphs of kernels, tables of operators (transformers), models whose layers are such graphs
+and all else such a table, and tables that are read as Calculon does.
 """
+
+from collections.abc import Iterable
+from dataclasses import replace
 
 from kernels import calculon, chips, graphs, packages, transformers
 from kernels.equation import Equation, declared
+from kernels.graphs import allocation, loads, mapping, partition, rates, sharding, units
+from kernels.graphs.pipeline import weights_fit, weights_resident
+from kernels.layers import pipeline as whole_layers
+from kernels.layers import rates as calibrated
+from kernels.layers import sums as layer_sums
 from kernels.shared import (
     band,
     chip,
@@ -19,6 +27,7 @@ from kernels.shared import (
     rated_power,
     tokens,
 )
+from kernels.transformers.rates import attainable_rates
 
 GENERATING = declared(chips)
 """Equations that generate a chip, where a study names what it is generated from."""
@@ -26,9 +35,33 @@ GENERATING = declared(chips)
 SHARED = (*declared(chip, network, price, feasibility, packages, metrics, ownership), *GENERATING)
 """Equations of every family."""
 
+
+
+def instead(own: Iterable[Equation], others: Iterable[Equation]) -> tuple[Equation, ...]:
+    """Equations, and those of the others that write none of their columns."""
+    mine = tuple(own)
+    written = {output.name for equation in mine for output in equation.outputs}
+    return (*mine, *(other for other in others if written.isdisjoint(output.name for output in other.outputs)))
+
+
+ON_CHIP = declared(allocation, loads, mapping, partition, rates, sharding, units)
+"""Equations of a graph on one chip of a tensor group: how it is split, cut and run."""
+
+LAYERS = (
+    *(replace(equation, when=None) for equation in declared(calibrated)),
+    *declared(whole_layers, layer_sums),
+    whole_layers.model_need,
+    *(layer_sums.layer_state, layer_sums.table_sizes, layer_sums.table_sums),
+)
+"""Equations of a layer that is a graph: it runs at calibrated rates, whatever the choice for other graphs."""
+
 MODELS: dict[str, tuple[Equation, ...]] = {
-    "graph": (*SHARED, *declared(dimensions, graphs, energy)),
+    "graph": (*SHARED, *declared(dimensions, graphs, energy), *declared(calibrated), attainable_rates),
     "operators": (*SHARED, *declared(transformers, tokens, band, energy)),
+    "layers": instead(
+        LAYERS,
+        (*SHARED, *declared(transformers, tokens, band, energy), *ON_CHIP, weights_fit, weights_resident),
+    ),
     "calculon": (*SHARED, *declared(calculon, rated_power)),
 }
 """The whole model, by family of workloads."""

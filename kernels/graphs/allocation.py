@@ -11,8 +11,7 @@ import numpy as np
 
 from kernels.codes import SWITCHES
 from kernels.equation import Output, compiled, equation
-from kernels.graphs.loads import FLOPS
-from kernels.graphs.sharding import ELEMENTWISE, TYPE
+from kernels.graphs.sharding import ELEMENTWISE, SCAN, TYPE
 
 INTEGER = float(SWITCHES["unit_allocation"].index("integer"))
 ROWS, DEPTH, COLUMNS = range(3)
@@ -32,7 +31,7 @@ class Units(NamedTuple):
 def kernel_cycles(shape: np.ndarray, kind: int, across: float, along: float, units: Units) -> float:
     """Cycles of a kernel on `across` x `along` units."""
     passes = np.ceil(shape[ROWS] / (across * units.chip_lanes))
-    if kind == ELEMENTWISE:
+    if kind == ELEMENTWISE or kind == SCAN:
         return passes * shape[COLUMNS]
     return passes * np.ceil(shape[COLUMNS] / (along * units.chip_stages)) * shape[DEPTH]
 
@@ -40,7 +39,7 @@ def kernel_cycles(shape: np.ndarray, kind: int, across: float, along: float, uni
 @compiled
 def units_needed(shape: np.ndarray, kind: int, cycles: float, units: Units) -> float:
     """Fewest units with which a kernel takes no more than so many cycles; infinite where none suffice."""
-    if kind == ELEMENTWISE:
+    if kind == ELEMENTWISE or kind == SCAN:
         passes = np.floor(cycles / shape[COLUMNS])
         return np.ceil(shape[ROWS] / (passes * units.chip_lanes)) if passes >= 1.0 else np.inf
     products = np.floor(cycles / shape[DEPTH])
@@ -99,10 +98,18 @@ def unit_cycle(chip_peak_flops: float, chip_cores: float, chip_lanes: float, chi
 
 
 @equation(COMPUTE, source="DFModel B.4, compute mode 1", when=("unit_allocation", ("ideal",)))
-def ideal_compute(partition_loads: np.ndarray, attainable_flops: float, partition_compute_s: np.ndarray) -> None:
-    """Units are shared out in proportion to work, without a remainder."""
-    for p in range(partition_loads.shape[0]):
-        partition_compute_s[p] = partition_loads[p, FLOPS] / attainable_flops
+def ideal_compute(
+    partition_of: np.ndarray, kernel_together_s: np.ndarray, kernel_alone_s: np.ndarray, partition_compute_s: np.ndarray
+) -> None:
+    """Units are shared out in proportion to work, without a remainder; a kernel alone has the chip for itself."""
+    partition_compute_s[:] = 0.0
+    members = np.zeros(len(partition_compute_s), np.int64)
+    for i in range(len(partition_of)):
+        partition_compute_s[partition_of[i]] += kernel_together_s[i]
+        members[partition_of[i]] += 1
+    for i in range(len(partition_of)):
+        if members[partition_of[i]] == 1:
+            partition_compute_s[partition_of[i]] = kernel_alone_s[i]
 
 
 @equation(COMPUTE, source="DFModel B.4, compute mode 2", when=("unit_allocation", ("integer",)))

@@ -20,7 +20,6 @@ from kernels.graphs.sharding import (
     PHASE,
     PRODUCED,
     PRODUCER,
-    TYPE,
     WANTED,
     WEIGHT,
     Graph,
@@ -68,7 +67,7 @@ def graph_flops(kernel_traits: np.ndarray, kernel_dims: np.ndarray) -> float:
     total = 0.0
     for i in range(kernel_traits.shape[0]):
         dims = kernel_dims[i]
-        total += kernel_flops(kernel_traits[i, TYPE], dims[OUTER] * dims[M], dims[K], dims[N])
+        total += kernel_flops(kernel_traits[i], dims[OUTER] * dims[M], dims[K], dims[N])
     return total
 
 
@@ -97,7 +96,7 @@ def kernel_loads(
         rows, depth, columns = local_shape(dims, shard, group.tensor_parallel)
         kernel_shapes[i, 0], kernel_shapes[i, 1], kernel_shapes[i, 2] = rows, depth, columns
         output_B[i] = rows * columns * group.word_B
-        loads[i, FLOPS] = kernel_flops(traits[TYPE], rows, depth, columns)
+        loads[i, FLOPS] = kernel_flops(traits, rows, depth, columns)
         loads[i, TENSORS] = dims[DRAM]
         loads[i, BACKWARD] = 0.0 if traits[PHASE] == FORWARD_PHASE else 1.0
         if traits[WEIGHT] == 1:

@@ -8,6 +8,7 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
+from kernels.codes import SWITCHES
 from kernels.equation import Output, compiled, equation
 from kernels.graphs.loads import (
     BACKWARD,
@@ -32,6 +33,8 @@ LANES[POINT_TO_POINT_ROW] = ROW
 
 COMPUTE, MEMORY, RESIDENT, LOADING = range(4)
 """Columns of `partition_busy_s`."""
+APART, BESIDE, STREAMED = range(len(SWITCHES["overlap"]))
+"""Choices of `overlap`."""
 
 
 class Collective(NamedTuple):
@@ -150,8 +153,10 @@ def weight_reads(
 
 @compiled
 def combined(compute_s: float, memory_s: float, network_s: float, overlap: float) -> float:
-    """Time of what runs side by side, or one after the other."""
-    return compute_s + memory_s + network_s if overlap == 0.0 else max(compute_s, memory_s, network_s)
+    """Time of what runs side by side, or one after the other; where it is streamed, messages follow the rest."""
+    if overlap == STREAMED:
+        return max(compute_s, memory_s) + network_s
+    return compute_s + memory_s + network_s if overlap == APART else max(compute_s, memory_s, network_s)
 
 
 @compiled
@@ -211,11 +216,27 @@ def partition_busy(
     source="DFModel B.4",
 )
 def partition_totals(
-    partition_busy_s: np.ndarray, partition_network_s: np.ndarray, overlap: float, partition_total_s: np.ndarray
+    partition_busy_s: np.ndarray,
+    partition_network_s: np.ndarray,
+    partition_overlap: np.ndarray,
+    partition_total_s: np.ndarray,
 ) -> None:
     """Loading it, and what runs side by side or one after the other."""
     for p in range(len(partition_busy_s)):
-        partition_total_s[p] = partition_s(partition_busy_s, p, MEMORY, partition_network_s[p], overlap)
+        partition_total_s[p] = partition_s(partition_busy_s, p, MEMORY, partition_network_s[p], partition_overlap[p])
+
+
+@equation(
+    Output("partition_overlap", "", "what runs side by side in each partition: a choice of `overlap`", ("partition",)),
+    source="kernels that share a chip stream their tensors; a collective needs the whole result of a kernel alone",
+)
+def partition_overlaps(partition_of: np.ndarray, overlap: float, partition_overlap: np.ndarray) -> None:
+    """Where it is streamed, only the messages of kernels that share a partition run beside compute and memory."""
+    members = np.zeros(len(partition_overlap))
+    for i in range(len(partition_of)):
+        members[partition_of[i]] += 1.0
+    for p in range(len(partition_overlap)):
+        partition_overlap[p] = BESIDE if overlap == STREAMED and members[p] > 1.0 else overlap
 
 
 @equation(
@@ -269,7 +290,7 @@ def stage_sums(
     partition_network_s: np.ndarray,
     partition_loads: np.ndarray,
     partition_stage: np.ndarray,
-    overlap: float,
+    partition_overlap: np.ndarray,
 ) -> StageSums:
     """What depends on both memory and messages, added up for every combination of the two; without a branch that a
     processor would guess wrong."""
@@ -278,8 +299,8 @@ def stage_sums(
         if partition_stage[p] != at:
             continue
         sent_s, share = partition_network_s[p], partition_loads[p, BACKWARD]
-        all_s = partition_s(partition_busy_s, p, MEMORY, sent_s, overlap)
-        resident_s = partition_s(partition_busy_s, p, RESIDENT, sent_s, overlap)
+        all_s = partition_s(partition_busy_s, p, MEMORY, sent_s, partition_overlap[p])
+        resident_s = partition_s(partition_busy_s, p, RESIDENT, sent_s, partition_overlap[p])
         network += sent_s
         total += all_s
         resident += resident_s
@@ -307,14 +328,14 @@ def graph_times(
     partition_loads: np.ndarray,
     partition_stage: np.ndarray,
     graph_stages: float,
-    overlap: float,
+    partition_overlap: np.ndarray,
 ) -> tuple[float, float, float, float, float, float, float, float, float]:
     """Sums over the partitions of each pipeline stage that shares the graph; those of the slowest stage."""
     slowest = 0
-    sums = stage_sums(0, partition_busy_s, partition_network_s, partition_loads, partition_stage, overlap)
+    sums = stage_sums(0, partition_busy_s, partition_network_s, partition_loads, partition_stage, partition_overlap)
     latency_s = sums.total_s
     for at in range(1, int(graph_stages)):
-        its = stage_sums(at, partition_busy_s, partition_network_s, partition_loads, partition_stage, overlap)
+        its = stage_sums(at, partition_busy_s, partition_network_s, partition_loads, partition_stage, partition_overlap)
         latency_s += its.total_s
         if its.total_s > sums.total_s or np.isnan(its.total_s):
             slowest, sums = at, its

@@ -9,13 +9,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kernels.codes import SWITCHES
+from kernels.codes import KERNEL_TYPES, SWITCHES
 from kernels.equation import Output, compiled, equation
 from kernels.graphs.elimination import eliminate
 
-TYPE, PHASE, WEIGHT, TILE, GRADIENT, FIXED, GIVEN = range(7)
+TYPE, PHASE, WEIGHT, TILE, GRADIENT, FIXED, GIVEN, CAUSAL = range(8)
 """Columns of `kernel_traits`."""
-OUTER, M, K, N, SPLIT_M, SPLIT_K, SPLIT_N, DRAM = range(8)
+OUTER, M, K, N, SPLIT_M, SPLIT_K, SPLIT_N, OPERATIONS_EACH, DRAM = range(9)
 """Leading columns of `kernel_dims`; the bytes of each channel of `kernels.codes.CHANNELS` follow."""
 
 PRODUCER, CONSUMER, OPERAND = range(3)
@@ -26,8 +26,20 @@ OPERATIONS, OUTPUT_B, WEIGHT_B = range(3)
 """Last axis of `option_loads`."""
 
 NONE, BY_OUTER, BY_M, BY_K, BY_N = range(5)
-GEMM, BATCHED_GEMM, ELEMENTWISE = range(3)
+GEMM, BATCHED_GEMM, ELEMENTWISE, SCAN, ATTENTION, ATTENTION_BACKWARD = range(len(KERNEL_TYPES))
 AS_PUBLISHED = (SWITCHES["sharding"].index("given"), SWITCHES["sharding"].index("least_bytes"))
+SPLITS = np.array(
+    [
+        # none, outer, m, k, n
+        [True, True, True, True, True],
+        [True, True, True, True, True],
+        [True, True, True, True, True],
+        [True, True, True, False, False],  # a scan goes through its columns in order
+        [True, True, False, False, False],  # attention by heads only
+        [True, True, False, False, False],
+    ]
+)
+"""Which splits a kernel of each type may have."""
 REPLICATED, ROWS, COLUMNS = range(3)
 """Layouts of a tensor over the group."""
 
@@ -66,10 +78,12 @@ WANTED = np.array(
 
 
 class Graph(NamedTuple):
-    """Tables of a graph: properties and dimensions of its kernels, and its edges, ordered by producer."""
+    """Tables of a graph: properties and dimensions of its kernels, operations of the matrix units in whose time one of
+    theirs is done, and its edges, ordered by producer."""
 
     kernel_traits: np.ndarray
     kernel_dims: np.ndarray
+    kernel_costs: np.ndarray
     graph_edges: np.ndarray
 
 
@@ -98,7 +112,7 @@ class Problem(NamedTuple):
 @compiled
 def operand_kind(traits: np.ndarray, operand: int, producer_outer: float) -> int:
     """Row of `WANTED` for one operand of a kernel; `producer_outer` is the outer dimension of the tensor's producer."""
-    if traits[TYPE] == ELEMENTWISE:
+    if traits[TYPE] >= ELEMENTWISE:
         return 0
     if traits[TILE] == BY_K:
         return 5 + min(operand, 1)
@@ -122,7 +136,7 @@ def allowed(traits: np.ndarray, dims: np.ndarray, choice: int) -> bool:
         return choice == BY_OUTER
     if choice == NONE:
         return traits[WEIGHT] == 0
-    return dims[OUTER + choice - 1] > 1.0 and traits[TILE] != choice
+    return SPLITS[traits[TYPE], choice] and dims[OUTER + choice - 1] > 1.0 and traits[TILE] != choice
 
 
 @compiled
@@ -136,9 +150,20 @@ def local_shape(dims: np.ndarray, choice: int, group: float) -> tuple[float, flo
 
 
 @compiled
-def kernel_flops(kind: int, rows: float, depth: float, columns: float) -> float:
-    """Two per multiply-add; one per element of an elementwise kernel (DFModel A.1)."""
-    return rows * columns if kind == ELEMENTWISE else 2.0 * rows * depth * columns
+def kernel_flops(traits: np.ndarray, rows: float, depth: float, columns: float) -> float:
+    """Two per multiply-add; one per element of a kernel on vectors (DFModel A.1).
+
+    Attention makes scores and sums of values over `depth` keys, its backward pass five products of that size for three
+    results (Dao 2023); a causal mask leaves out half of them.
+    """
+    kind = traits[TYPE]
+    if kind == ELEMENTWISE or kind == SCAN:
+        return rows * columns
+    products = 2.0 * rows * depth * columns
+    if kind == ATTENTION or kind == ATTENTION_BACKWARD:
+        products *= 2.0 if kind == ATTENTION else 5.0 / 3.0
+        products *= (depth + 1.0) / (2.0 * depth) if traits[CAUSAL] == 1 else 1.0
+    return products
 
 
 @compiled
@@ -178,7 +203,7 @@ def sharding_options(
             if last_resort or (group.tensor_parallel > 1.0 and allowed(traits, dims, choice)):
                 rows, depth, columns = local_shape(dims, choice, group.tensor_parallel)
                 option_codes[i, count] = choice
-                option_loads[i, count, OPERATIONS] = kernel_flops(traits[TYPE], rows, depth, columns)
+                option_loads[i, count, OPERATIONS] = kernel_flops(traits, rows, depth, columns) * graph.kernel_costs[i]
                 option_loads[i, count, OUTPUT_B] = rows * columns * group.word_B
                 option_loads[i, count, WEIGHT_B] = rows * depth * group.word_B if traits[WEIGHT] == 1 else 0.0
                 count += 1

@@ -26,6 +26,7 @@ def chip_peak_flops(
 @equation(
     Output("attainable_flops", "flop/s", "peak compute times the attainable share"),
     source="DFModel B.4, compute mode 1",
+    when=("efficiencies", ("listed",)),
 )
 def attainable_flops(chip_peak_flops: float, compute_efficiency: float) -> float:
     """Rate at which operators run."""
@@ -35,6 +36,7 @@ def attainable_flops(chip_peak_flops: float, compute_efficiency: float) -> float
 @equation(
     Output("attainable_bandwidth_Bps", "B/s", "memory bandwidth times the attainable share"),
     source="DFModel B.4; the share is 1 there",
+    when=("efficiencies", ("listed",)),
 )
 def attainable_bandwidth(memory_bandwidth_Bps: float, memory_efficiency: float) -> float:
     """Rate at which tensors move to and from memory."""

@@ -8,8 +8,9 @@ from kernels.equation import Equation
 from kernels.models import MODELS
 from sweeper.engine.program import InputColumn
 from sweeper.inputs.numbers import Surroundings
-from sweeper.inputs.workloads import graph_columns, table_columns
+from sweeper.inputs.workloads import graph_columns, layer_columns, table_columns
 from sweeper.library.graph_workload import Workload
+from sweeper.library.layered_workload import LayeredModel
 from sweeper.library.table_workload import OperatorTable
 from sweeper.words.metrics import CALCULON_METRICS, GRAPH_METRICS, OPERATOR_METRICS
 
@@ -41,8 +42,13 @@ def _graph(workload: Workload, partitioning: str) -> dict[str, int]:
     }
 
 
+def _layers(workload: LayeredModel, partitioning: str) -> dict[str, int]:
+    return {**_operators(workload, partitioning), **_graph(workload.graph, partitioning)}
+
+
 FAMILIES = {
     "graph": Family(MODELS["graph"], GRAPH_METRICS, graph_columns, _graph),
+    "layers": Family(MODELS["layers"], OPERATOR_METRICS, layer_columns, _layers),
     "operators": Family(MODELS["operators"], OPERATOR_METRICS, table_columns, _operators),
     "calculon": Family(MODELS["calculon"], CALCULON_METRICS, table_columns, _operators),
 }

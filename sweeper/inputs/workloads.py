@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from sweeper.inputs.numbers import NOTHING, Surroundings, array, constant, numbe
 from sweeper.library import graph_arrays, table_arrays
 from sweeper.library.entries import Value
 from sweeper.library.graph_workload import Workload
+from sweeper.library.layered_workload import LayeredModel, kernel_rows
 from sweeper.library.table_workload import DECODING, LAYOUTS, OperatorTable
 from sweeper.reading.expressions import Expression
 from sweeper.words.columns import WORKLOAD_PARAMETER, numeric
@@ -47,6 +49,19 @@ def graph_columns(
 
         return InputColumn(name, needs, built, "", "", made_of=made_of)
 
+    yield from structure_columns(workload, partitioning)
+    divisible = not workload.partitions[partitioning] and all(kernel.phase == "forward" for kernel in workload.kernels)
+    yield constant("divisible_graph", float(divisible), "", "1 if pipeline stages may share the graph")
+    symbols = graph_arrays.dimension_symbols(workload)
+    dimensions = remembered(lambda values, n: graph_arrays.dimensions(workload, values, n))
+    yield replace(depending("kernel_dims", symbols, dimensions), about="dimensions of every kernel", array=True)
+    for name, (column, unit, about) in graph_arrays.SCALARS.items():
+        expression = workload.scalars[name]
+        yield replace(depending(column, expression.symbols, scalar(expression)), unit=unit, about=about)
+
+
+def structure_columns(workload: Workload, partitioning: str) -> Iterable[InputColumn]:
+    """Kernels and edges of a graph, the order in which they are eliminated, and a partitioning written by hand."""
     edges = graph_arrays.edges(workload)
     scope, at_step, messages = graph_arrays.elimination(len(workload.kernels), edges)
     chosen = workload.partitions[partitioning]
@@ -62,17 +77,9 @@ def graph_columns(
         for name, unit in (("mapping_time_s", "s"), ("mapping_bound_s", "s"), ("mapping_gap", "")):
             yield constant(name, np.nan, unit, "known only where the mapping is searched", by_hand)
         yield constant("mapping_exact", 0.0, "", "1 if the mapping is proved to be the best", by_hand)
-    divisible = not chosen and all(kernel.phase == "forward" for kernel in workload.kernels)
-    yield constant("divisible_graph", float(divisible), "", "1 if pipeline stages may share the graph")
     yield array("elimination_scope", scope, "order of elimination")
     yield array("elimination_edges", at_step, "edges that each elimination settles")
     yield array("elimination_messages", messages, "earlier results that each elimination uses")
-    symbols = graph_arrays.dimension_symbols(workload)
-    dimensions = remembered(lambda values, n: graph_arrays.dimensions(workload, values, n))
-    yield replace(depending("kernel_dims", symbols, dimensions), about="dimensions of every kernel", array=True)
-    for name, (column, unit, about) in graph_arrays.SCALARS.items():
-        expression = workload.scalars[name]
-        yield replace(depending(column, expression.symbols, scalar(expression)), unit=unit, about=about)
 
 
 def scalar(expression: Expression) -> Callable[[dict[str, np.ndarray], int], np.ndarray]:
@@ -99,7 +106,8 @@ def symbols_of(workload: Workload | OperatorTable) -> frozenset[str]:
     """Parameters and columns of the study that the expressions of a workload name."""
     if isinstance(workload, OperatorTable):
         scalars = (table_arrays.base_symbols(workload, name) for name in LAYOUTS[workload.family].scalars)
-        return table_arrays.base_symbols(workload, table_arrays.rows(workload)).union(*scalars)
+        graph = kernel_rows(workload) if isinstance(workload, LayeredModel) else ()
+        return table_arrays.base_symbols(workload, (*table_arrays.rows(workload), *graph)).union(*scalars)
     scalars = (expression.symbols for expression in workload.scalars.values())
     return graph_arrays.dimension_symbols(workload).union(*scalars)
 
@@ -110,25 +118,34 @@ def needs_of(columns: Iterable[InputColumn]) -> tuple[frozenset[str], frozenset[
     return NOTHING.union(*(c.needs for c in listed)), NOTHING.union(*(c.made_of for c in listed))
 
 
+def evaluated_column(
+    workload: OperatorTable,
+    symbols: Mapping[str, InputColumn],
+    name: str,
+    wanted: table_arrays.Wanted,
+    decoding: float,
+    unit: str,
+    about: str,
+    sourced: bool,
+) -> InputColumn:
+    """What an operator table gives: one of its numbers, or rows of expressions."""
+    used = table_arrays.base_symbols(workload, wanted)
+    needs, made_of = needs_of(symbols[symbol] for symbol in used)
+
+    def build(values: Values, n: int) -> np.ndarray:
+        base = {symbol: symbols[symbol].build(values, n) for symbol in used}
+        return table_arrays.evaluate(workload, wanted, {**base, DECODING: np.array([decoding])}, n)
+
+    sources = dict.fromkeys(source for symbol in sorted(used) for source in symbols[symbol].sources)
+    listed = tuple(sources) if sourced and not needs else ()
+    return InputColumn(name, needs, build, unit, about, listed, made_of=made_of)
+
+
 def table_columns(
     around: Surroundings, workload: OperatorTable, partitioning: str, known: Mapping[str, InputColumn]
 ) -> Iterable[InputColumn]:
     """Arrays of a model's operator table and the numbers that it defines."""
-    symbols = {**known, **parameters(around, workload)}
-
-    def evaluated(
-        name: str, wanted: table_arrays.Wanted, decoding: float, unit: str, about: str, sourced: bool
-    ) -> InputColumn:
-        used = table_arrays.base_symbols(workload, wanted)
-        needs, made_of = needs_of(symbols[symbol] for symbol in used)
-
-        def build(values: Values, n: int) -> np.ndarray:
-            base = {symbol: symbols[symbol].build(values, n) for symbol in used}
-            return table_arrays.evaluate(workload, wanted, {**base, DECODING: np.array([decoding])}, n)
-
-        sources = dict.fromkeys(source for symbol in sorted(used) for source in symbols[symbol].sources)
-        listed = tuple(sources) if sourced and not needs else ()
-        return InputColumn(name, needs, build, unit, about, listed, made_of=made_of)
+    evaluated = partial(evaluated_column, workload, {**known, **parameters(around, workload)})
 
     yield array("operator_traits", table_arrays.traits(workload), "type, place and other codes of operators")
     rows = table_arrays.rows(workload)
@@ -142,3 +159,24 @@ def table_columns(
     if "model_flops_per_token" in LAYOUTS[workload.family].scalars:
         about = "operations per generated token, at the mean length of the cache"
         yield evaluated("model_flops_per_output_token", "model_flops_per_token", 1.0, "flop", about, True)
+
+
+def layer_columns(
+    around: Surroundings, workload: LayeredModel, partitioning: str, known: Mapping[str, InputColumn]
+) -> Iterable[InputColumn]:
+    """Those of the table of a model, and of the graph of its layers."""
+    yield from table_columns(around, workload, partitioning, known)
+    yield from structure_columns(workload.graph, partitioning)
+    evaluated = partial(evaluated_column, workload, {**known, **parameters(around, workload)})
+    about = "dimensions of every kernel"
+    yield replace(evaluated("kernel_dims", kernel_rows(workload), 0.0, "", about, False), array=True)
+    for name, expression in workload.graph.scalars.items():
+        column, unit, about = graph_arrays.SCALARS[name]
+        one = ((expression,),)
+        whole = evaluated(column, one, 0.0, unit, about, True)
+        yield replace(whole, build=first_of(whole.build))
+
+
+def first_of(build: Callable[[Values, int], np.ndarray]) -> Callable[[Values, int], np.ndarray]:
+    """A builder of the only field of the only row."""
+    return lambda values, n: np.ascontiguousarray(build(values, n)[:, 0, 0])

@@ -41,6 +41,7 @@ def traits(workload: Workload) -> np.ndarray:
                 kernel.gradient,
                 bool(kernel.split),
                 SHARDS.index(kernel.shard),
+                kernel.causal,
             )
             for kernel in workload.kernels
         ],
@@ -58,6 +59,7 @@ def dimension_expressions(kernel: Kernel) -> tuple[Expression, ...]:
         kernel.k,
         kernel.n,
         *(split.get(name, ONE) for name in ("m", "k", "n")),
+        kernel.operations,
         kernel.dram,
         *(by_channel.get(channel, ZERO) for channel in CHANNELS),
     )

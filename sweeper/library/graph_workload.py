@@ -4,8 +4,8 @@ A kernel of a workload entry may be a template with a `repeat`, which stands for
 `Workload` stand in a stable topological order: as written wherever the edges allow it.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
 
 from sweeper.errors import Problems, SpecError, brief, every, unknown
 from sweeper.library.entries import SCALAR_KEYS, Entry
@@ -30,6 +30,7 @@ class Kernel:
     `weight` says that the first operand is a weight, `tile` which dimension is streamed, `inputs` which kernels
     produce the operands, `shard` which dimension the tensor-parallel group split in the published mapping, `split`
     fixed divisors of dimensions that replace such sharding, `dram` further bytes of memory traffic per microbatch,
+    `operations` those of vector units for each element of the result, `causal` that attention is masked so,
     `collectives` bytes sent by channel, and `gradient` that the result is all-reduced over the replicas.
     """
 
@@ -46,6 +47,8 @@ class Kernel:
     shard: str
     split: tuple[tuple[str, Expression], ...]
     dram: Expression
+    operations: Expression
+    causal: bool
     collectives: tuple[tuple[str, Expression], ...]
     gradient: bool
 
@@ -78,11 +81,19 @@ def read_workload(entry: Entry) -> Workload:
     problems = Problems()
     parameters = _parameters(entry, problems)
     symbols = parameters.keys() | NUMBERS.keys()
-    scalars = _scalars(entry, symbols, parameters, problems)
+    scalars = read_scalars(entry, SCALAR_KEYS, symbols, parameters, problems)
+    return read_graph(entry, Workload(entry.name, parameters, scalars, (), {}), symbols, parameters, problems)
+
+
+def read_graph(
+    entry: Entry, bare: Workload, symbols: Set[str], known: Mapping[str, float], problems: Problems
+) -> Workload:
+    """A workload with the kernels and partitions of its entry, in expressions of these symbols, some of which are
+    known. Raises SpecError with all mistakes."""
     templates: list[KernelTemplate] = []
     with problems.collecting():
         nodes = checks.items(_body(entry, "kernels"), "kernels")
-        templates = every(nodes, lambda node: read_template(node, symbols, parameters))
+        templates = every(nodes, lambda node: read_template(node, symbols, known))
     # Edges to a kernel that could not be read would be reported as unknown: mend the kernels first.
     problems.raise_any()
     copies = sorted_copies(written_out(templates, problems), templates, problems)
@@ -101,7 +112,7 @@ def read_workload(entry: Entry) -> Workload:
             partitions[name] = _partition(node, kernels)
     problems.raise_any()
     counting = frozenset().union(*(template.counting for template in templates))
-    return Workload(entry.name, parameters, scalars, kernels, partitions, counting)
+    return replace(bare, kernels=kernels, partitions=partitions, counting=counting)
 
 
 def _body(entry: Entry, key: str) -> Node:
@@ -119,14 +130,15 @@ def _parameters(entry: Entry, problems: Problems) -> dict[str, float]:
     return {name: value.number for name, value in entry.values.items()}
 
 
-def _scalars(
-    entry: Entry, symbols: set[str], parameters: Mapping[str, float], problems: Problems
+def read_scalars(
+    entry: Entry, keys: Iterable[str], symbols: Set[str], known: Mapping[str, float], problems: Problems
 ) -> dict[str, Expression]:
+    """Numbers that an entry gives as expressions, or their defaults."""
     scalars: dict[str, Expression] = {}
-    for key in SCALAR_KEYS:
+    for key in keys:
         with problems.collecting():
             if key in entry.body or key not in _DEFAULTS:
-                scalars[key] = checks.amount(_body(entry, key), key, symbols, parameters)
+                scalars[key] = checks.amount(_body(entry, key), key, symbols, known)
             else:
                 scalars[key] = Expression(_DEFAULTS[key])
     return scalars

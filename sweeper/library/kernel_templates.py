@@ -3,7 +3,7 @@
 import heapq
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from itertools import product
@@ -27,7 +27,8 @@ _SPLITS = ("m", "k", "n")
 _REQUIRED = ("name", "type", "m", "n")
 _KEYS = (
     *_REQUIRED,
-    "phase", "outer", "k", "weight", "tile", "inputs", "shard", "split", "dram", "collectives", "gradient", "repeat",
+    "phase", "outer", "k", "weight", "tile", "inputs", "shard", "split", "dram", "operations", "causal", "collectives",
+    "gradient", "repeat",
 )  # fmt: skip
 _BRACES = re.compile(r"\{([^{}]*)\}")
 
@@ -60,7 +61,7 @@ class KernelCopy:
     inputs: tuple[tuple[str, Node], ...]
 
 
-def read_template(node: Node, symbols: set[str], parameters: Mapping[str, float]) -> KernelTemplate:
+def read_template(node: Node, symbols: Set[str], parameters: Mapping[str, float]) -> KernelTemplate:
     """Check the fields of one kernel. Raises SpecError with all its mistakes."""
     written = checks.fields(node, "a kernel", _KEYS, _REQUIRED)
     repeats, counting = written.read("repeat", _repeats, symbols, parameters, default=({}, frozenset()))
@@ -79,6 +80,7 @@ def read_template(node: Node, symbols: set[str], parameters: Mapping[str, float]
         "shard": written.read("shard", checks.choice, "shard", SHARDS, default="none"),
         "split": written.read("split", _split, names, known, default=()),
         "collectives": written.read("collectives", _collectives, names, known, default=()),
+        "causal": written.read("causal", checks.boolean, "causal", default=False),
         "gradient": written.read("gradient", checks.boolean, "gradient", default=False),
     }
     written.read("name", checks.text, "the name of a kernel", default="")
@@ -87,7 +89,7 @@ def read_template(node: Node, symbols: set[str], parameters: Mapping[str, float]
     return KernelTemplate(node, written["name"], fields, inputs, repeats, counting)
 
 
-_EXPRESSIONS = {"outer": "1", "m": "1", "k": "1", "n": "1", "dram": "0"}
+_EXPRESSIONS = {"outer": "1", "m": "1", "k": "1", "n": "1", "dram": "0", "operations": "1"}
 """Fields that are expressions, and what they are where they may be left out."""
 
 
@@ -96,7 +98,7 @@ def _inputs(node: Node) -> tuple[Node, ...]:
     return node.value if isinstance(node.value, tuple) else (node,)
 
 
-def _repeats(node: Node, symbols: set[str], parameters: Mapping[str, float]) -> tuple[dict[str, range], frozenset[str]]:
+def _repeats(node: Node, symbols: Set[str], parameters: Mapping[str, float]) -> tuple[dict[str, range], frozenset[str]]:
     """Ranges of the indices of a template, and the entry's parameters in them; both ends count and are expressions."""
     ranges: dict[str, range] = {}
     counting: set[str] = set()
@@ -126,12 +128,12 @@ def _end(node: Node, expression: Expression, parameters: Mapping[str, float]) ->
     return int(value)
 
 
-def _split(node: Node, names: set[str], known: Known) -> tuple[tuple[str, Expression], ...]:
+def _split(node: Node, names: Set[str], known: Known) -> tuple[tuple[str, Expression], ...]:
     divisors = checks.fields(node, "split", _SPLITS)
     return tuple((key, checks.amount(value, f"split of {key}", names, known)) for key, value in divisors.items())
 
 
-def _collectives(node: Node, names: set[str], known: Known) -> tuple[tuple[str, Expression], ...]:
+def _collectives(node: Node, names: Set[str], known: Known) -> tuple[tuple[str, Expression], ...]:
     bytes_by_channel: dict[str, Expression] = {}
     for item in checks.items(node, "collectives") if node.value != () else ():
         written = checks.fields(item, "a collective", ("channel", "bytes"), ("channel", "bytes"))

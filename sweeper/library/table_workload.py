@@ -81,6 +81,7 @@ class OperatorLayout:
 
 LAYOUTS = {
     "operators": OperatorLayout(WORDS, DEFAULTS, TABLE_SCALARS),
+    "layers": OperatorLayout(WORDS, DEFAULTS, TABLE_SCALARS),
     "calculon": OperatorLayout(
         {"type": OPERATOR_TYPES, "recompute": BLOCK_RECOMPUTE_CLASSES, "collective": calculon.COLLECTIVES},
         calculon.DEFAULTS,
@@ -90,6 +91,9 @@ LAYOUTS = {
 """Families of tables, by the key `family` of a workload; without the key it is the first."""
 USUAL_FAMILY = next(iter(LAYOUTS))
 assert (*LAYOUTS["operators"].words, "beside", "beside_pass") == Traits._fields
+LAYERED = "layers"
+TRANSFORMERS = ("operators", "layers")
+"""Families of tables that are read as transformers; in the second a graph of kernels stands for the layers."""
 assert tuple(LAYOUTS["calculon"].words) == calculon.Traits._fields
 
 
@@ -124,7 +128,8 @@ def read_table(entry: Entry) -> OperatorTable:
     symbols = {*parameters, *SPACE_SYMBOLS}
     definitions = body.read("definitions", read_definitions, symbols, SPACE_SYMBOLS, default=Definitions())
     known = {*symbols, *body.read("definitions", checks.mapping, "definitions", default={})}
-    family = body.read("family", checks.choice, "family", LAYOUTS, default=USUAL_FAMILY)
+    usual = LAYERED if "kernels" in entry.body else USUAL_FAMILY
+    family = body.read("family", checks.choice, "family", LAYOUTS, default=usual)
     layout = LAYOUTS[family]
     absent = [name for name in layout.scalars if name not in known]
     if absent:

@@ -1,11 +1,13 @@
 """The columns that a study may give, and how one value of each is read."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 
 from sweeper.errors import unknown
 from sweeper.library.curves import read_curves
+from sweeper.library.entries import Entry
 from sweeper.library.graph_workload import Workload, read_workload
+from sweeper.library.layered_workload import read_layers
 from sweeper.library.library import Library
 from sweeper.library.package_reader import read_package
 from sweeper.library.packages import PackageDesign
@@ -45,7 +47,7 @@ class Stock:
         """A workload by its canonical name. Raises SpecError with the mistakes of its entry."""
         if name not in self.workloads:
             entry = self.library.find("workload", name)
-            self.workloads[name] = read_table(entry) if "operators" in entry.body else read_workload(entry)
+            self.workloads[name] = reader_of(entry)(entry)
         return self.workloads[name]
 
     def package(self, name: str) -> PackageDesign:
@@ -68,6 +70,13 @@ class Stock:
         entries = (self.library.find("workload", name).values for name in self.workloads)
         units = (values[attribute.column].unit for values in entries if attribute.column in values)
         return replace(attribute, unit=next(units, ""))
+
+
+def reader_of(entry: Entry) -> Callable[[Entry], Workload | OperatorTable]:
+    """What reads a workload: a graph of kernels, a table of operators, or a model that has both."""
+    if "operators" not in entry.body:
+        return read_workload
+    return read_layers if "kernels" in entry.body else read_table
 
 
 def is_column(name: str) -> bool:

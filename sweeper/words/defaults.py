@@ -3,7 +3,8 @@
 from kernels.codes import CHOICES, SWITCHES
 
 SWITCH_DEFAULTS = {
-    "overlap": "full",
+    "overlap": "streamed",
+    "efficiencies": "calibrated",
     "weight_traffic": "per_microbatch",
     "gradient_traffic": "read_modify_write",
     "optimizer_traffic": "per_iteration",

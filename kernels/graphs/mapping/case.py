@@ -7,13 +7,16 @@ from numba.np.unsafe.ndarray import to_fixed_tuple
 
 from kernels.equation import Output, compiled, equation
 from kernels.graphs.allocation import INTEGER, Units
-from kernels.graphs.loads import BACKWARD, FLOPS, GRADIENTS, PER_EDGE, TENSORS, WEIGHTS
-from kernels.graphs.partition import COLUMN, ROW, SERIAL, Traffic
+from kernels.graphs.loads import BACKWARD, GRADIENTS, PER_EDGE, TENSORS, WEIGHTS
+from kernels.graphs.partition import BESIDE, COLUMN, ROW, SERIAL, STREAMED, Traffic
 from kernels.graphs.sharding import CONSUMER, PRODUCER
 
 
 class Chip(NamedTuple):
-    """Rates and capacities of chip and memory, and how often a microbatch moves weights, gradients and tensors."""
+    """Rates and capacities of chip and memory, and how often a microbatch moves weights, gradients and tensors.
+
+    `overlap` is that of kernels that share a partition; `follows` is 1 where the messages of a kernel alone follow it.
+    """
 
     rate_flops: float
     weight_reads: float
@@ -23,12 +26,14 @@ class Chip(NamedTuple):
     sram_B: float
     tiles: float
     overlap: float
+    follows: float
     weight_tiling: float
     reconfiguration_s: float
 
 
 KERNEL_NUMBERS = (
     "compute_s",
+    "alone_s",
     "serial_s",
     "column_s",
     "row_s",
@@ -39,7 +44,7 @@ KERNEL_NUMBERS = (
     "entering_B",
     "leaving_B",
 )
-"""Columns of `mapping_kernels`: seconds of compute and of messages in sequence, on columns and on rows; bytes moved
+"""Columns of `mapping_kernels`: seconds of compute, beside other kernels and alone, and of messages in sequence, on columns and on rows; bytes moved
 whatever the cut, kept where weights stay, of weights, of the output; bytes that enter and leave the graph."""
 KERNEL = np.dtype([(name, np.float64) for name in KERNEL_NUMBERS])
 
@@ -106,7 +111,8 @@ def mapping_chip(
         attainable_bandwidth_Bps,
         chip_sram_capacity_B,
         tiles,
-        overlap,
+        float(BESIDE) if overlap == STREAMED else overlap,
+        1.0 if overlap == STREAMED else 0.0,
         weight_tiling,
         reconfiguration_s,
     )
@@ -130,6 +136,8 @@ def chip_of(mapping_chip: np.ndarray) -> Chip:
 )
 def mapping_kernels(
     kernel_loads: np.ndarray,
+    kernel_together_s: np.ndarray,
+    kernel_alone_s: np.ndarray,
     kernel_network_s: np.ndarray,
     output_B: np.ndarray,
     graph_edges: np.ndarray,
@@ -152,7 +160,7 @@ def mapping_kernels(
     for i in range(kernels):
         load, row, messages = kernel_loads[i], rows[i], kernel_network_s[i]
         ends = chip.tensor_traffic != PER_EDGE and load[GRADIENTS] == 0.0
-        row.compute_s = load[FLOPS] / chip.rate_flops
+        row.compute_s, row.alone_s = kernel_together_s[i], kernel_alone_s[i]
         row.serial_s, row.column_s, row.row_s = messages[SERIAL], messages[COLUMN], messages[ROW]
         row.kept_B = chip.weight_reads * load[WEIGHTS] + chip.gradient_traffic * load[GRADIENTS]
         row.moved_B = load[TENSORS] + row.kept_B

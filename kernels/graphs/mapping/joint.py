@@ -10,7 +10,7 @@ are the candidates; where a graph has few shardings, all are.
 import numpy as np
 
 from kernels.equation import Output, compiled, equation
-from kernels.graphs.loads import FORWARD_PHASE, KERNEL_LOADS, PER_EDGE, ROOM
+from kernels.graphs.loads import FLOPS, FORWARD_PHASE, KERNEL_LOADS, PER_EDGE, ROOM
 from kernels.graphs.loads import graph_state as state_equation
 from kernels.graphs.loads import kernel_loads as loads_equation
 from kernels.graphs.mapping.bounds import least_network
@@ -71,7 +71,8 @@ def sharded_case(
     time_messages(loads, channel_costs, network)
     chip = chip_of(mapping_chip)
     fields = np.empty((kernels, len(KERNEL_NUMBERS)))
-    describe(loads, network, output, edges, mapping_chip, fields)
+    seconds = loads[:, FLOPS] * graph.kernel_costs / chip.rate_flops
+    describe(loads, seconds, seconds, network, output, edges, mapping_chip, fields)
     unstaged = np.zeros(kernels, np.int64)
     case = make_case(Arrays(fields, mapping_chip, shapes, graph.kernel_traits, loads, edges), unstaged, np.inf)
     weights, _, gradients, _, _, single = sum_state(loads, output, edges, unstaged, chip.tensor_traffic, chip.tiles)

@@ -9,9 +9,9 @@ import numpy as np
 from kernels.equation import compiled
 from kernels.graphs.allocation import bottleneck_cycles, fits
 from kernels.graphs.loads import ROOM, tiled_traffic
-from kernels.graphs.mapping.case import Case
+from kernels.graphs.mapping.case import Case, Chip
 from kernels.graphs.mapping.ideals import WORD, add, has
-from kernels.graphs.partition import combined
+from kernels.graphs.partition import APART, STREAMED, combined
 from kernels.graphs.sharding import CONSUMER
 
 (WORK, IN_SEQUENCE, ON_COLUMNS, ON_ROWS, MOVED, WEIGHT, WRITTEN, BUFFERED, ALIVE, SIZE) = range(10)
@@ -96,6 +96,12 @@ def compute_time(case: Case, members: np.ndarray, count: int, enough_s: float, l
 
 
 @compiled
+def overlap_of(chip: Chip, kernels: float) -> float:
+    """What runs side by side in a partition of so many kernels: a choice of `overlap`."""
+    return float(STREAMED) if chip.follows > 0.0 and kernels == 1.0 else chip.overlap
+
+
+@compiled
 def step_time(
     case: Case,
     inner: np.ndarray,
@@ -113,6 +119,7 @@ def step_time(
     """
     chip = case.chip
     count = after[SIZE] - before[SIZE]
+    overlap = overlap_of(chip, count)
     weight = after[WEIGHT] - before[WEIGHT]
     if count > case.units.chip_cores:
         return np.inf
@@ -120,7 +127,7 @@ def step_time(
     columns = after[ON_COLUMNS] - before[ON_COLUMNS]
     rows = after[ON_ROWS] - before[ON_ROWS]
     network = after[IN_SEQUENCE] - before[IN_SEQUENCE] + max(columns, rows)
-    if combined(compute, 0.0, network, chip.overlap) > limit_s:
+    if combined(compute, 0.0, network, overlap) > limit_s:
         return np.inf
     read = 0.0
     written = after[WRITTEN]
@@ -153,6 +160,8 @@ def step_time(
                 found += 1
     if count == 1.0:
         i = members[0]
+        if case.units.unit_cycle_s == 0.0:
+            compute = case.kernels[i].alone_s
         read += case.kernels[i].entering_B
         written += case.kernels[i].leaving_B
         moved = case.kernels[i].moved_B + tiled_traffic(read, written, weight, chip.sram_B, chip.weight_tiling)
@@ -160,10 +169,11 @@ def step_time(
         moved = after[MOVED] - before[MOVED] + read + written
     memory = moved / chip.bandwidth_Bps
     if case.units.unit_cycle_s > 0.0:
-        other = combined(0.0, memory, network, chip.overlap)
-        most = limit_s - chip.reconfiguration_s - (other if chip.overlap == 0.0 else 0.0)
-        compute = compute_time(case, members, found, other if chip.overlap != 0.0 else compute, most)
-    return combined(compute, memory, network, chip.overlap) + chip.reconfiguration_s
+        beside_s = memory if overlap == STREAMED else combined(0.0, memory, network, overlap)
+        after_s = network if overlap == STREAMED else (beside_s if overlap == APART else 0.0)
+        most = limit_s - chip.reconfiguration_s - after_s
+        compute = compute_time(case, members, found, compute if overlap == APART else beside_s, most)
+    return combined(compute, memory, network, overlap) + chip.reconfiguration_s
 
 
 @compiled
@@ -207,4 +217,6 @@ def alone(case: Case, weights_fit: float) -> float:
     compute = everything[WORK]
     if case.units.unit_cycle_s > 0.0:
         compute = compute_time(case, members, kernels, 0.0, np.inf)
-    return combined(compute, memory, network, case.chip.overlap)
+    elif kernels == 1:
+        compute = case.kernels[0].alone_s
+    return combined(compute, memory, network, overlap_of(case.chip, kernels))
