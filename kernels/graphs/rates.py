@@ -6,13 +6,35 @@ from kernels.equation import Output, equation
 from kernels.graphs.allocation import INTEGER
 from kernels.graphs.loads import FLOPS
 
+LISTED = ("efficiencies", ("listed",))
+
 COSTS = Output(
     "kernel_costs", "", "operations of the matrix units in whose time one of each kernel is done", ("kernel",)
 )
 ALONE = Output("kernel_alone_s", "s", "compute of each kernel that has the chip for itself, or its launch", ("kernel",))
 
 
-@equation(COSTS, source="DFModel A.1: elementwise kernels run as fast as products", when=("efficiencies", ("listed",)))
+@equation(
+    Output("attainable_flops", "flop/s", "peak compute times the attainable share"),
+    source="DFModel B.4, compute mode 1",
+    when=LISTED,
+)
+def attainable_flops(chip_peak_flops: float, compute_efficiency: float) -> float:
+    """Rate at which operators run."""
+    return chip_peak_flops * compute_efficiency
+
+
+@equation(
+    Output("attainable_bandwidth_Bps", "B/s", "memory bandwidth times the attainable share"),
+    source="DFModel B.4; the share is 1 there",
+    when=LISTED,
+)
+def attainable_bandwidth(memory_bandwidth_Bps: float, memory_efficiency: float) -> float:
+    """Rate at which tensors move to and from memory."""
+    return memory_bandwidth_Bps * memory_efficiency
+
+
+@equation(COSTS, source="DFModel A.1: elementwise kernels run as fast as products", when=LISTED)
 def equal_costs(kernel_traits: np.ndarray, kernel_costs: np.ndarray) -> None:
     """Any operation counts as one of a product."""
     kernel_costs[: len(kernel_traits)] = 1.0
@@ -36,7 +58,7 @@ def kernel_together(
         kernel_together_s[i] = kernel_loads[i, FLOPS] * kernel_costs[i] / rate_flops
 
 
-@equation(ALONE, source="DFModel B.4: the same alone and among others", when=("efficiencies", ("listed",)))
+@equation(ALONE, source="DFModel B.4: the same alone and among others", when=LISTED)
 def alone_as_together(kernel_together_s: np.ndarray, kernel_alone_s: np.ndarray) -> None:
     """Nothing is lost to tiles or launches."""
     for i in range(len(kernel_alone_s)):

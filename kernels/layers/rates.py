@@ -13,9 +13,9 @@ from kernels.graphs.sharding import (
     ELEMENTWISE,
     OPERATIONS_EACH,
     SCAN,
+    SPLIT_M,
     TYPE,
     WEIGHT,
-    K,
     M,
 )
 from kernels.transformers.attention import Attention, attention_backward_time, attention_time
@@ -52,10 +52,16 @@ def costs_by_kind(kernel_traits: np.ndarray, kernel_dims: np.ndarray, rates: Rat
 
 
 @compiled
+def outer_of(shape: np.ndarray, dims: np.ndarray) -> float:
+    """How many of a kernel's outer ones a chip has."""
+    return max(shape[0] / np.ceil(dims[M] / dims[SPLIT_M]), 1.0)
+
+
+@compiled
 def product_s(shape: np.ndarray, dims: np.ndarray, word_B: float, weight: bool, rates: Rates, chip: Chip) -> float:
     """Seconds of a product in the tiles of a library: of every outer one, or of one that all outer ones share."""
     rows, depth, columns = shape
-    each = 1.0 if weight else max(rows / dims[M], 1.0)
+    each = 1.0 if weight else outer_of(shape, dims)
     product = Product(each, rows / each, columns, depth, word_B, word_B, word_B)
     compute_s, l2_s, memory_s, _ = gemm_time(product, rates.linear_flops, rates.attainable_memory_Bps, chip)
     return max(compute_s, l2_s, memory_s)
@@ -68,7 +74,8 @@ def attention_s(
 ) -> float:  # fmt: skip
     """Seconds of fused attention over the heads of a chip."""
     rows, depth, columns = shape
-    heads, size = rows / dims[M], dims[M] / GRADIENTS if backward else dims[M]
+    heads = outer_of(shape, dims)
+    size = rows / heads / GRADIENTS if backward else rows / heads
     case = Attention(1.0, heads, heads, columns, depth, size, size, causal, word_B, word_B)
     if backward:
         compute_s, memory_s, _, _ = attention_backward_time(case, rates, chip)
@@ -106,6 +113,6 @@ def calibrated_alone(
                 shape, dims, float(traits[CAUSAL]), word_B, backward, rates, chip, calibration_attention_rows
             )
             alone_s = max(alone_s, tiled_s)
-        elif tiled and kind != ELEMENTWISE and kind != SCAN and dims[K] > 0.0:
+        elif tiled and kind != ELEMENTWISE and kind != SCAN:
             alone_s = max(alone_s, product_s(shape, dims, word_B, traits[WEIGHT] == 1, rates, chip))
         kernel_alone_s[i] = alone_s + calibration_kernel_overhead_s

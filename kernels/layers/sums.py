@@ -51,10 +51,14 @@ def kernel_sizes(
     stored_activations_B: float,
     word_B: float,
     expert_layers: float,
+    context_parallel: float,
+    tensor_rows: float,
     place_sizes: np.ndarray,
 ) -> None:
-    """What a layer keeps under selective recompute is all of it: fused attention keeps no scores. Layers with experts
-    are no graphs of kernels."""
+    """What a layer keeps under selective recompute is all of it: fused attention keeps no scores.
+
+    A graph of kernels has no experts, and is split over a row of chips only: elsewhere it is not known what it keeps.
+    """
     place_sizes[:] = 0.0
     for place in (FIRST, LAST):
         for column in range(len(Z)):
@@ -62,7 +66,7 @@ def kernel_sizes(
     sizes = place_sizes[LAYER]
     sizes[Z.weights] = sizes[Z.trained] = sizes[Z.matrices] = parameters_B / word_B
     sizes[Z.stored] = sizes[Z.stored_selective] = stored_activations_B
-    if expert_layers > 0.0:
+    if expert_layers > 0.0 or context_parallel > 1.0 or tensor_rows > 1.0:
         sizes[:] = np.nan
 
 

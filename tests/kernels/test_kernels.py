@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import kernels
 import tests.twins.naive_device_mapping
 import tests.twins.naive_generator
+import tests.twins.naive_layers
 import tests.twins.naive_ownership
 import tests.twins.naive_roofline
 import tests.twins.naive_serving
@@ -199,6 +200,11 @@ WORKLOAD_COLUMNS = {
     | UNIT_MODEL
     | {"partitions", "divisible_graph"},
     "operators": TABLE_SCALARS.keys() | OPERATOR_ARRAYS | {"model_flops_per_output_token"},
+    "layers": TABLE_SCALARS.keys()
+    | OPERATOR_ARRAYS
+    | GRAPH_ARRAYS
+    | UNIT_MODEL
+    | {"model_flops_per_output_token", "partitions", "word_B", "tiles"},
     "calculon": BLOCK_SCALARS.keys() | {"operator_traits", "operator_dims"} | CURVES,
 }
 """What a workload of each family gives."""
@@ -228,7 +234,7 @@ DIMENSIONS = {
 }  # fmt: skip
 LOAD_UNITS = ["flop", "B", "B", "B", ""]
 TABLE_UNITS = {
-    "kernel_loads": [*LOAD_UNITS, *["B"] * 7, *[""] * 7],
+    "kernel_loads": [*LOAD_UNITS, *["B"] * len(CHANNELS), *[""] * len(CHANNELS)],
     "partition_loads": [*LOAD_UNITS, "B"],
     "channel_costs": ["s/B", "s"],
     "costs_in_use": ["s/B", "s"],
@@ -266,7 +272,7 @@ CONSTANT = frozenset(
 """Equations with a constant that has a unit."""
 OWN_UNITS = frozenset({"package_units"})
 """Equations whose tables have units of their own (test_package_invariants.py)."""
-BYTES_OF_DIMS = np.array([1.0] * 7 + [0.0] + [0.0] * 7) == 0.0
+BYTES_OF_DIMS = np.array([1.0] * DRAM + [0.0] + [0.0] * len(CHANNELS)) == 0.0
 
 
 def rescaled(name: str, value: Any, factors: dict[str, float]) -> Any:
@@ -325,7 +331,7 @@ RATES = [
         "published_all_to_all": ALL,
         "grid_collectives": ALL,
         "published_grid_collectives": ALL[:2],
-        "ideal_compute": ("attainable_flops",),
+        "kernel_together": ("attainable_flops", "chip_peak_flops"),
         "partition_busy": ("attainable_bandwidth_Bps", "partition_share"),
         "live_budget": ("resident_microbatches",),
         "weight_reads": ("resident_microbatches",),
@@ -345,7 +351,8 @@ GROWING = [
         "world_all_to_all": ("hop_x_s", "hop_outer_s"),
         "channel_costs": BY_NAME["channel_costs"].inputs,
         "kernel_network": BY_NAME["kernel_network"].inputs,
-        "ideal_compute": ("partition_loads",),
+        "ideal_compute": ("kernel_together_s", "kernel_alone_s"),
+        "kernel_together": ("kernel_loads", "kernel_costs"),
         "allocated_compute": ("kernel_shapes", "unit_cycle_s"),
         "partition_network": ("kernel_network_s",),
         "partition_busy": inputs_but("partition_busy", "attainable_bandwidth_Bps", "partition_share"),
@@ -701,8 +708,9 @@ def test_rated_peak_of_a_chip_with_a_given_peak() -> None:
 def test_weights_that_do_not_fit_do_not_stay_on_chip() -> None:
     weights_B, capacity_B = 2 * 1000.0 * 1000.0, 1e6
     columns: dict[str, Any] = {
-        "kernel_traits": np.array([[0, 0, 1, 0, 0, 0, 0]], np.int64),
-        "kernel_dims": np.array([[1.0, 1000.0, 1000.0, 64.0, 1.0, 1.0, 1.0, *[0.0] * 8]]),
+        "kernel_traits": np.array([[0, 0, 1, 0, 0, 0, 0, 0]], np.int64),
+        "kernel_dims": np.array([[1.0, 1000.0, 1000.0, 64.0, 1.0, 1.0, 1.0, 1.0, *[0.0] * (1 + len(CHANNELS))]]),
+        "kernel_costs": np.ones(1),
         "kernel_shard": np.zeros(1, np.int64),
         "graph_edges": np.zeros((0, 3), np.int64),
         "partition_of": np.zeros(1, np.int64),

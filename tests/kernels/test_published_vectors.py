@@ -33,7 +33,7 @@ def assert_printed(got: float, printed: str) -> None:
 # the model, put together by name
 
 PUBLISHED = {
-    "overlap": "full", "weight_traffic": "none", "gradient_traffic": "none", "optimizer_traffic": "none",
+    "overlap": "full", "efficiencies": "listed", "weight_traffic": "none", "gradient_traffic": "none", "optimizer_traffic": "none",
     "tensor_traffic": "per_edge", "capacity_model": "weights_and_activations", "sharding": "given",
     "pipeline_bubble": "published", "pipeline_transfer": "per_iteration", "gradient_all_reduce": "amortised",
     "all_to_all_model": "published", "latency": "ignored", "process_grid_network": "topology_free",
@@ -161,7 +161,7 @@ def graph(
     names = ("elimination_scope", "elimination_edges", "elimination_messages")
     return {
         "kernel_traits": np.array(codes, np.int64),
-        "kernel_dims": np.array([[*row, *[0.0] * (15 - len(row))] for row in dims]),
+        "kernel_dims": np.array([[*row[:7], 1.0, *row[7:], *[0.0] * (15 - len(row))] for row in dims]),
         "graph_edges": array,
         "partition_of": np.array([part_of[i + 1] for i in range(len(rows))], np.int64),
         "partitions": float(len(members)),

@@ -356,7 +356,7 @@ def needs(consumer: Kernel, shard: str, operand: int, producer_outer: float) -> 
     """
     if shard == "none":
         return "replicated"
-    if consumer["type"] == "elementwise":
+    if not consumer["type"].endswith("gemm"):
         return {"outer": "rows", "m": "rows", "n": "columns", "k": "replicated"}[shard]
     if consumer["tile"] == "k":
         axes = ("m", "k") if operand == 0 else ("n", "k")
@@ -374,8 +374,8 @@ def read_kernels(kernel_traits: Sequence[Sequence[int]], kernel_dims: Sequence[S
     """The arrays of a graph as one dictionary per kernel."""
     found = []
     for codes, numbers in zip(kernel_traits, kernel_dims):
-        kind, phase, weight, tile, gradient, fixed, shard = codes
-        outer, m, k, n, split_m, split_k, split_n, dram, *sent = numbers
+        kind, phase, weight, tile, gradient, fixed, shard, causal = codes
+        outer, m, k, n, split_m, split_k, split_n, operations, dram, *sent = numbers
         found.append(
             {
                 "type": KERNEL_TYPES[kind],
@@ -390,6 +390,8 @@ def read_kernels(kernel_traits: Sequence[Sequence[int]], kernel_dims: Sequence[S
                 "k": k,
                 "n": n,
                 "dram": dram,
+                "operations": operations,
+                "causal": bool(causal),
                 "split": {"m": split_m, "k": split_k, "n": split_n},
                 "sent": dict(zip(CHANNELS, sent)),
             }
@@ -406,7 +408,8 @@ def choices(kernel: Kernel, group: float) -> list[str]:
         return ["none"]
     if kernel["outer"] > 1:
         return ["outer"]
-    found = [dimension for dimension in "kmn" if kernel[dimension] > 1 and kernel["tile"] != dimension]
+    dimensions = {"scan": "m", "attention": "", "attention_backward": ""}.get(kernel["type"], "kmn")
+    found = [dimension for dimension in dimensions if kernel[dimension] > 1 and kernel["tile"] != dimension]
     return found if found and kernel["weight"] else [*found, "none"]
 
 
@@ -421,8 +424,13 @@ def local(kernel: Kernel, shard: str, group: float) -> tuple[float, float, float
 
 
 def flops(kernel: Kernel, rows: float, depth: float, columns: float) -> float:
-    """A.1."""
-    return rows * columns if kernel["type"] == "elementwise" else 2 * rows * depth * columns
+    """Two per multiply-add, one per element of what works on vectors. Attention: scores and sums of values, two products;
+    backward five, of which a third of the rows of its three results each; of a causal mask, keys up to each query's."""
+    if kernel["type"] in ("elementwise", "scan"):
+        return rows * columns
+    products = {"attention": 2, "attention_backward": 5 / 3}.get(kernel["type"], 1)
+    seen = (1 + depth) / 2 if products != 1 and kernel["causal"] else depth
+    return products * 2 * rows * seen * columns
 
 
 def output_bytes(kernel: Kernel, shard: str, group: float, word: float) -> float:
@@ -567,10 +575,10 @@ def sharding_options(**given: Any) -> Outputs:
     group, word, edges = given["tensor_parallel"], given["word_B"], given["graph_edges"]
     options = [choices(kernel, group) for kernel in kernels]
     loads, layouts = [], []
-    for kernel, names in zip(kernels, options):
+    for kernel, names, cost in zip(kernels, options, given["kernel_costs"]):
         sizes = [
             [
-                flops(kernel, *local(kernel, s, group)),
+                flops(kernel, *local(kernel, s, group)) * cost,
                 output_bytes(kernel, s, group, word),
                 weight_bytes(kernel, s, group, word),
             ]
@@ -916,7 +924,9 @@ def weight_reads(weight_traffic: float, resident_microbatches: float, chip_recon
 
 def joined(parts: Sequence[float], overlap: float) -> float:
     """Time of what runs together."""
-    return max(parts) if SWITCHES["overlap"][int(overlap)] == "full" else sum(parts)
+    *before, last = parts
+    ways = {"none": sum(parts), "full": max(parts), "streamed": max(before) + last}
+    return ways[SWITCHES["overlap"][int(overlap)]]
 
 
 @twin
@@ -964,9 +974,38 @@ def total_of(busy: Sequence[float], network: float, overlap: float, memory: str 
 
 
 @twin
-def partition_totals(partition_busy_s: list[list[float]], partition_network_s: list[float], overlap: float) -> Outputs:
-    pairs = zip(partition_busy_s, partition_network_s, strict=True)
-    return {"partition_total_s": [total_of(busy, network, overlap) for busy, network in pairs]}
+def partition_totals(
+    partition_busy_s: list[list[float]], partition_network_s: list[float], partition_overlap: list[float]
+) -> Outputs:
+    rows = zip(partition_busy_s, partition_network_s, partition_overlap, strict=True)
+    return {"partition_total_s": [total_of(busy, network, overlap) for busy, network, overlap in rows]}
+
+
+@twin
+def partition_overlaps(partition_of: list[int], overlap: float) -> Outputs:
+    """Alone or not, but for streams: those need company."""
+    counts = [partition_of.count(p) for p in range(max(partition_of) + 1)]
+    streamed = SWITCHES["overlap"][int(overlap)] == "streamed"
+    full = SWITCHES["overlap"].index("full")
+    return {"partition_overlap": [full if streamed and count > 1 else int(overlap) for count in counts]}
+
+
+@twin
+def equal_costs(kernel_traits: list[list[int]]) -> Outputs:
+    return {"kernel_costs": [1.0] * len(kernel_traits)}
+
+
+@twin
+def kernel_together(**given: Any) -> Outputs:
+    whole = SWITCHES["unit_allocation"][int(given["unit_allocation"])] == "integer"
+    rate = given["chip_peak_flops" if whole else "attainable_flops"]
+    work = [row["flops"] for row in named_loads(given["kernel_loads"])]
+    return {"kernel_together_s": [flop * cost / rate for flop, cost in zip(work, given["kernel_costs"], strict=True)]}
+
+
+@twin
+def alone_as_together(kernel_together_s: list[float]) -> Outputs:
+    return {"kernel_alone_s": kernel_together_s}
 
 
 @twin
@@ -987,7 +1026,7 @@ def graph_times(
     partition_loads: list[list[float]],
     partition_stage: list[int],
     graph_stages: float,
-    overlap: float,
+    partition_overlap: list[float],
 ) -> Outputs:
     """B.4: one chip runs its partitions one after the other; the stage that takes longest decides."""
     partitions_of_stage = {
@@ -999,7 +1038,7 @@ def graph_times(
             "total": total_of(busy, network, overlap),
             "resident total": total_of(busy, network, overlap, "resident memory"),
         }
-        for busy, network in zip(partition_busy_s, partition_network_s, strict=True)
+        for busy, network, overlap in zip(partition_busy_s, partition_network_s, partition_overlap, strict=True)
     ]
     backward = [dict(zip(PARTITION_LOADS, row))["backward"] for row in partition_loads]
 
@@ -1439,18 +1478,21 @@ def kernel_rows(draw: st.DrawFn, phases: Sequence[str]) -> tuple[list[int], list
     """Traits and dimensions of one kernel."""
     kind = draw(st.sampled_from(KERNEL_TYPES))
     phase = draw(st.sampled_from(phases))
-    fixed = draw(st.integers(0, 9)) == 0
+    fixed = draw(st.integers(0, 9)) == 0 and not kind.startswith("attention")
     outer = draw(st.sampled_from([1.0, 1.0, 1.0, 3.0, 8.0]))
     m, n = draw(SIZES), draw(SIZES)
-    k = 1.0 if kind == "elementwise" else draw(SIZES)
+    k = 1.0 if kind in ("elementwise", "scan") else draw(SIZES)
+    m = 3.0 * m if kind == "attention_backward" else m  # three gradients
     tile = draw(st.sampled_from(["none", "none", "m", "k", "n"]))
     splits = [draw(st.sampled_from([1.0, 2.0, 32.0])) for _ in range(3)] if fixed else [1.0] * 3
     dram = draw(st.sampled_from([0.0, 0.0, 4096.0]))
     sent = [draw(st.sampled_from([0.0, 0.0, 0.0, 0.0, 512.0, 1e6])) for _ in CHANNELS]
     weight = kind == "gemm" and draw(st.booleans())
-    numbers = [outer, m, k, n, *splits, dram, *sent]
+    operations = draw(st.sampled_from([1.0, 1.0, 8.0]))
+    numbers = [outer, m, k, n, *splits, operations, dram, *sent]
     codes = [KERNEL_TYPES.index(kind), PHASES.index(phase), int(weight), SHARDS.index(tile)]
     codes += [int(phase == "update" and draw(st.booleans())), int(fixed), 0]
+    codes.append(int(kind.startswith("attention") and draw(st.booleans())))
     [kernel] = read_kernels([codes], [numbers])
     codes[6] = SHARDS.index(draw(st.sampled_from(choices(kernel, 8.0))))
     return codes, numbers
@@ -1530,7 +1572,8 @@ def option_tables(draw: st.DrawFn) -> dict[str, Any]:
 
 def loaded(graph: Mapping[str, Any], **scalars: float) -> dict[str, Any]:
     """A random graph with the loads of its kernels, by the equation: they suit each other."""
-    columns = {"word_B": 2.0, "sharding": 0.0, "tensor_parallel": 4.0, **graph, **scalars}
+    costs = np.ones(len(graph["kernel_traits"]))
+    columns = {"word_B": 2.0, "sharding": 0.0, "tensor_parallel": 4.0, "kernel_costs": costs, **graph, **scalars}
     found = call(graph_loads.kernel_loads, {name: columns[name] for name in graph_loads.kernel_loads.inputs})
     return {**columns, **found}
 
@@ -1555,11 +1598,15 @@ BY_PARTITION: dict[str, Callable[[int], st.SearchStrategy[np.ndarray]]] = {
     "partition_share": lambda rows: tables(rows, st.floats(0.05, 1.0)),
     "partition_busy_s": lambda rows: tables(rows, _positive(1e-9, 1e3), *[SECONDS] * 3),
     "stage_busy_s": lambda rows: tables(rows, *[SECONDS] * 4),
+    "partition_overlap": lambda rows: tables(rows, st.sampled_from([0.0, 1.0, 2.0])),
     "partition_total_s": lambda rows: tables(rows, _positive(1e-9, 1e3)),
 }
 CHANNEL_COSTS = tables(len(CHANNELS), _from_zero(1e-15, 1e-6), SECONDS)
 BY_KERNEL: dict[str, Callable[[int], st.SearchStrategy[np.ndarray]]] = {
-    "kernel_network_s": lambda rows: tables(rows, *[SECONDS] * 3)
+    "kernel_network_s": lambda rows: tables(rows, *[SECONDS] * 3),
+    "kernel_costs": lambda rows: tables(rows, st.sampled_from([1.0, 1.0, 2.0, 32.0])),
+    "kernel_together_s": lambda rows: tables(rows, SECONDS),
+    "kernel_alone_s": lambda rows: tables(rows, SECONDS),
 }
 """Random arrays with a row for every partition, and for every kernel."""
 

@@ -14,12 +14,13 @@ from hypothesis import strategies as st
 
 from kernels.codes import KERNEL_TYPES, SWITCHES
 from kernels.graphs import loads as graph_loads
-from kernels.graphs import pipeline, sharding
+from kernels.graphs import pipeline, rates, sharding
 from kernels.graphs.mapping.case import mapping_chip as chip_equation
 from kernels.graphs.mapping.case import mapping_kernels as kernels_equation
 from kernels.graphs.mapping.partitions import free_partition as free_equation
 from kernels.models import EQUATIONS
 from tests.twins.naive import (
+    BY_KERNEL,
     FOR_EQUATION,
     KERNEL_LOADS,
     SPECIAL,
@@ -32,6 +33,7 @@ from tests.twins.naive import (
     joined,
     loaded,
     named_loads,
+    tables,
     total_of,
     twin,
 )
@@ -47,14 +49,21 @@ def unit_cycle(chip_peak_flops: float, chip_cores: float, chip_lanes: float, chi
 
 
 @twin
-def ideal_compute(partition_loads: list[list[float]], attainable_flops: float) -> Outputs:
-    return {"partition_compute_s": [load[0] / attainable_flops for load in partition_loads]}
+def ideal_compute(
+    partition_of: list[int], kernel_together_s: list[float], kernel_alone_s: list[float]
+) -> Outputs:
+    found = []
+    for p in range(max(partition_of) + 1):
+        members = [i for i, part in enumerate(partition_of) if part == p]
+        times = kernel_alone_s if len(members) == 1 else kernel_together_s
+        found.append(sum(times[i] for i in members))
+    return {"partition_compute_s": found}
 
 
 def cycles_on(shape: Sequence[float], kind: str, a: int, b: int, lanes: float, stages: float) -> float:
     """Cycles of a kernel on a x b units: passes over the rows, passes over the columns, the length of a product."""
     rows, depth, columns = shape
-    if kind == "elementwise":
+    if kind in ("elementwise", "scan"):
         return math.ceil(rows / (a * b * lanes)) * columns
     return math.ceil(rows / (a * lanes)) * math.ceil(columns / (b * stages)) * depth
 
@@ -92,8 +101,8 @@ def allocated_compute(**given: Any) -> Outputs:
 # the problem
 
 INPUTS = {equation.name: equation.inputs for equation in EQUATIONS}
-KERNEL_FIELDS = ("compute", "serial", "column", "row", "moved", "kept", "weight", "output", "entering", "leaving")
-KERNEL_UNITS = ("s", "s", "s", "s", *["B"] * 6)
+KERNEL_FIELDS = ("compute", "alone", "serial", "column", "row", "moved", "kept", "weight", "output", "entering", "leaving")
+KERNEL_UNITS = ("s", "s", "s", "s", "s", *["B"] * 6)
 CHIP_FIELDS = {
     "rate_flops": "flop/s",
     "weight_reads": "",
@@ -103,6 +112,7 @@ CHIP_FIELDS = {
     "chip_sram_capacity_B": "B",
     "tiles": "",
     "overlap": "",
+    "follows": "",
     "weight_tiling": "",
     "reconfiguration_s": "s",
     "chip_cores": "",
@@ -123,6 +133,8 @@ def mapping_chip(**given: Any) -> Outputs:
     whole_units = SWITCHES["unit_allocation"][int(given["unit_allocation"])] == "integer"
     known = dict(given) | {"rate_flops": given["chip_peak_flops" if whole_units else "attainable_flops"]}
     known["unit_cycle_s"] *= whole_units
+    known["follows"] = int(SWITCHES["overlap"][int(given["overlap"])] == "streamed")
+    known["overlap"] = SWITCHES["overlap"].index("full") if known["follows"] else given["overlap"]
     return {"mapping_chip": [known[name] for name in CHIP_FIELDS]}
 
 
@@ -137,7 +149,8 @@ def mapping_kernels(**given: Any) -> Outputs:
         kept = chip["weight_reads"] * load["weights"] + chip["gradient_traffic"] * load["gradients"]
         tensor = per_tensor and not load["gradients"]
         row = dict(zip(("serial", "column", "row"), given["kernel_network_s"][i]))
-        row |= {"compute": load["flops"] / chip["rate_flops"], "weight": load["weights"], "output": output}
+        row |= {"compute": given["kernel_together_s"][i], "alone": given["kernel_alone_s"][i]}
+        row |= {"weight": load["weights"], "output": output}
         row |= {"kept": kept, "moved": kept + load["tensors"]}
         row |= {"entering": output * (tensor and i not in fed), "leaving": output * (tensor and i not in read)}
         rows.append([row[name] for name in KERNEL_FIELDS])
@@ -184,7 +197,8 @@ def evaluated(given: Mapping[str, Any], partition_of: Sequence[int], exchanged: 
     columns |= {"partition_of": list(partition_of), "partitions": 2.0 if exchanged else max(partition_of) + 1.0}
     columns["output_B"] = [field["output"] for field in fields]
     columns["kernel_network_s"] = [[field["serial"], field["column"], field["row"]] for field in fields]
-    columns["attainable_flops"] = columns["rate_flops"]
+    columns["kernel_together_s"] = [field["compute"] for field in fields]
+    columns["kernel_alone_s"] = [field["alone"] for field in fields]
     loads = TWINS["partition_loads"](**columns)
     fullest = max(list(partition_of).count(p) for p in partition_of)
     if loads["partition_sram_B"] > columns["chip_sram_capacity_B"] or fullest > columns["chip_cores"]:
@@ -193,19 +207,22 @@ def evaluated(given: Mapping[str, Any], partition_of: Sequence[int], exchanged: 
     compute = (
         TWINS["allocated_compute"](**columns)
         if columns["unit_cycle_s"]
-        else TWINS["ideal_compute"](columns["partition_loads"], columns["attainable_flops"])
+        else TWINS["ideal_compute"](
+            columns["partition_of"], columns["kernel_together_s"], columns["kernel_alone_s"]
+        )
     )
     sent = TWINS["partition_network"](columns["kernel_network_s"], columns["partition_of"])
     columns |= compute
     columns["partition_share"] = [1.0] * len(columns["partition_loads"])
-    return loads | sent | TWINS["partition_busy"](**columns)
+    streamed = SWITCHES["overlap"].index("streamed") if columns["follows"] else columns["overlap"]
+    beside = TWINS["partition_overlaps"](columns["partition_of"], streamed)
+    return loads | sent | beside | TWINS["partition_busy"](**columns)
 
 
 def totals(given: Mapping[str, Any], found: Mapping[str, Any], memory: str = "memory") -> list[float]:
     """Time of every partition."""
-    overlap = named_chip(given["mapping_chip"])["overlap"]
-    pairs = zip(found["partition_busy_s"], found["partition_network_s"], strict=True)
-    return [total_of(busy, network, overlap, memory) for busy, network in pairs]
+    rows = zip(found["partition_busy_s"], found["partition_network_s"], found["partition_overlap"], strict=True)
+    return [total_of(busy, network, overlap, memory) for busy, network, overlap in rows]
 
 
 def mapping_time(given: Mapping[str, Any], partition_of: Sequence[int], live_budget_B: float) -> float:
@@ -367,6 +384,9 @@ def sharded(given: Mapping[str, Any], codes: Sequence[int]) -> dict[str, Any]:
     columns = {**given, "kernel_shard": list(codes), "stage_of": [0] * len(codes), "live_budget_B": math.inf}
     columns |= TWINS["kernel_loads"](**columns)
     columns |= TWINS["kernel_network"](columns["kernel_loads"], columns["channel_costs"])
+    rate = named_chip(given["mapping_chip"])["rate_flops"]
+    columns |= TWINS["kernel_together"](**columns | {"attainable_flops": rate, "chip_peak_flops": rate, "unit_allocation": 0})
+    columns |= TWINS["alone_as_together"](columns["kernel_together_s"])
     columns |= TWINS["mapping_kernels"](**columns)
     columns |= named_chip(given["mapping_chip"])
     for name in ("graph_state", "weights_fit"):
@@ -446,7 +466,11 @@ def chips(draw: st.DrawFn, graph: Mapping[str, Any]) -> dict[str, Any]:
 def mappings(draw: st.DrawFn, most: int = 5, stages: st.SearchStrategy[float] | None = None) -> dict[str, Any]:
     """A graph on a chip, and all that a mapping is chosen by. `stages`: how many are to share the graph."""
     graph = loaded(draw(graphs(most)), tensor_parallel=draw(st.sampled_from([1.0, 4.0])))
+    graph["kernel_costs"] = draw(BY_KERNEL["kernel_costs"](len(graph["kernel_traits"])))
     columns = graph | draw(chips(graph))
+    columns |= call(rates.kernel_together, {name: columns[name] for name in rates.kernel_together.inputs})
+    longer = draw(tables(len(graph["kernel_traits"]), st.sampled_from([1.0, 1.0, 1.5, 3.0])))
+    columns["kernel_alone_s"] = columns["kernel_together_s"] * longer
     if stages is not None:
         columns["stages_per_graph"] = draw(stages)
     before = (graph_loads.graph_state, pipeline.weights_fit, chip_equation, kernels_equation)

@@ -5,8 +5,7 @@ from itertools import product
 
 from hypothesis import strategies as st
 
-from kernels.codes import SWITCHES
-from tests.twins.naive import FOR_EQUATION, SPECIAL, Outputs, twin
+from tests.twins.naive import FOR_EQUATION, SPECIAL, Outputs, joined, twin
 
 
 @twin
@@ -31,8 +30,7 @@ def pipeline_latency(
 def pipeline_rate(
     pass_time_s: float, transfer_per_pass_s: float, overlap: float, microbatch: float, data_parallel: float
 ) -> Outputs:
-    parts = (pass_time_s, transfer_per_pass_s)
-    beat = sum(parts) if SWITCHES["overlap"][int(overlap)] == "none" else max(parts)
+    beat = joined((pass_time_s, transfer_per_pass_s), overlap)
     return {"pipeline_samples_per_s": data_parallel * (microbatch / beat) if beat else math.inf}
 
 

@@ -145,7 +145,7 @@ def test_a_tensor_that_crosses_is_written_once_and_read_once_per_partition(graph
     found = loads_of(graph, PER_TENSOR, partitionings(graph)["each"])["tensors"].sum()
     reads = sum(size[u] for u, _ in {(u, v) for u, v, _ in edges})
     writes = sum(size[u] for u in {u for u, _, _ in edges})
-    explicit = graph["kernel_dims"][:, 7].sum()
+    explicit = graph["kernel_dims"][:, DRAM].sum()
     assert same(found, reads + writes + ends_of(graph) + explicit)
 
 
@@ -173,7 +173,7 @@ def test_one_partition_moves_only_what_kernels_ask_for(graph: dict[str, Any], te
         single = partitionings(graph)["single"]
         found = loads_of(graph, tensor_traffic, single, weight_tiling=tiling, chip_sram_capacity_B=8.0)
         waiting = waiting_of(graph, single) if tensor_traffic == PER_TENSOR and len(single) > 1 else 0.0
-        assert same(found["tensors"], [graph["kernel_dims"][:, 7].sum() + waiting])
+        assert same(found["tensors"], [graph["kernel_dims"][:, DRAM].sum() + waiting])
     assert found["live_activations_B"] == 0.0
 
 

@@ -1,0 +1,204 @@
+"""Layers as graphs of kernels again, in plain Python: how fast kernels run, and what becomes of their sums."""
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+
+from kernels.codes import CHANNELS, PHASES
+from kernels.layers import rates as layer_rates
+from kernels.transformers.sums import Sizes, Sums
+from tests.twins import naive_attention
+from tests.twins.naive import (
+    BUSY,
+    FOR_EQUATION,
+    PARTITION_LOADS,
+    SPECIAL,
+    TWINS,
+    Outputs,
+    joined,
+    named_loads,
+    read_kernels,
+    twin,
+)
+from tests.twins.naive_models import collective, groups, places, product, sizes_of
+
+
+@twin
+def calibrated_rates(linear_flops: float, attainable_memory_Bps: float) -> Outputs:
+    return {"attainable_flops": linear_flops, "attainable_bandwidth_Bps": attainable_memory_Bps}
+
+
+@twin
+def costs_by_kind(**given: Any) -> Outputs:
+    """How much longer than an operation of a product."""
+    linear = given["linear_flops"]
+    found = []
+    for kernel in read_kernels(given["kernel_traits"], given["kernel_dims"]):
+        vectors = linear * kernel["operations"] / given["vector_flops"]
+        attends = linear / given["attention_flops"]
+        others = {"elementwise": vectors, "scan": vectors, "attention": attends, "attention_backward": attends}
+        found.append(others.get(kernel["type"], 1.0))
+    return {"kernel_costs": found}
+
+
+def in_tiles(kernel: Mapping[str, Any], shape: Sequence[float], given: Mapping[str, Any]) -> float:
+    """Seconds of a product or of attention, as the twins of these say."""
+    rows, depth, columns = shape
+    each = max(rows / math.ceil(kernel["m"] / kernel["split"]["m"]), 1.0)
+    word = given["word_B"]
+    if kernel["type"].endswith("gemm"):
+        each = 1.0 if kernel["weight"] else each
+        return product(dict(given), each, rows / each, columns, depth, (word, word, word), given["linear_flops"], 0.0).seconds
+    backward = kernel["type"] == "attention_backward"
+    size = rows / each / (3 if backward else 1)
+    sizes = [1, int(each), int(each), int(columns), int(depth), int(size), int(size)]
+    rates = (
+        float(kernel["causal"]), word, word, given["attention_flops"], given["exponentials_per_s"],
+        given["attainable_memory_Bps"], int(given["chip_cores"]), given["chip_core_sram_B"],
+    )  # fmt: skip
+    width = int(given["chip_matrix_width"])
+    if backward:
+        return max(naive_attention.attention_backward_time(*sizes, *rates, matrix_width=width)[:2])
+    least = int(given["calibration_attention_rows"])
+    return max(naive_attention.attention_time(*sizes, *rates, least_rows=least, matrix_width=width)[:2])
+
+
+@twin
+def calibrated_alone(**given: Any) -> Outputs:
+    """Work on vectors has no tiles, and neither has a chip of which no core is known."""
+    kernels = read_kernels(given["kernel_traits"], given["kernel_dims"])
+    found = []
+    for kernel, shape, seconds in zip(kernels, given["kernel_shapes"], given["kernel_together_s"], strict=True):
+        tiled = given["chip_core_sram_B"] > 0 and kernel["type"] not in ("elementwise", "scan")
+        longest = max(seconds, in_tiles(kernel, shape, given)) if tiled else seconds
+        found.append(longest + given["calibration_kernel_overhead_s"])
+    return {"kernel_alone_s": found}
+
+
+@twin
+def tensor_channels(**given: Any) -> Outputs:
+    """A line through the times of a byte and of a gigabyte."""
+    group = groups(given["layer_network"])["tensor_row"]
+    rows = {channel: [0.0, 0.0] for channel in CHANNELS}
+    for channel, row in rows.items():
+        operation = channel.removesuffix("_tensor")
+        if operation != channel:
+            least, most = (collective(group, operation, given, size) for size in (1.0, 1e9))
+            row[:] = [(most - least) / (1e9 - 1), least]
+    return {"channel_costs": list(rows.values())}
+
+
+@twin
+def layer_reads(weight_traffic: float, chip_reconfiguration_s: float) -> Outputs:
+    return {"weight_reads": weight_traffic, "reconfiguration_s": chip_reconfiguration_s}
+
+
+@twin
+def whole_layers(layers_per_stage: float) -> Outputs:
+    return {
+        "repeats_per_stage": layers_per_stage,
+        "stages_per_graph": 1.0,
+        "stage_link_Bps": math.inf,
+        "stage_hop_s": 0.0,
+    }
+
+
+@twin
+def model_need(**given: float) -> Outputs:
+    found = TWINS["model_memory_need"](**given)
+    return {"model_need_B": found["memory_need_B"], "offload_need_B": found["offload_need_B"]}
+
+
+@twin
+def layer_memory(model_need_B: float, live_activations_B: float) -> Outputs:
+    return {"memory_need_B": math.fsum([model_need_B, live_activations_B])}
+
+
+@twin
+def layer_budget(model_need_B: float, memory_capacity_B: float, tensors_B: float) -> Outputs:
+    room = memory_capacity_B - model_need_B
+    return {"live_budget_B": tensors_B if room <= 0 else min(room, tensors_B)}
+
+
+@twin
+def layer_state(**given: Any) -> Outputs:
+    found = TWINS["graph_state"](**given)
+    found["layer_gradients_B"] = found.pop("gradients_B")
+    return found
+
+
+@twin
+def table_sizes(**given: Any) -> Outputs:
+    return {"table_sizes": TWINS["place_sizes"](**given)["place_sizes"]}
+
+
+@twin
+def table_sums(**given: Any) -> Outputs:
+    return {"table_sums": TWINS["place_sums"](**given)["place_sums"]}
+
+
+@twin
+def kernel_sizes(**given: Any) -> Outputs:
+    table = sizes_of(given["table_sizes"])
+    plain = given["expert_layers"] == 0 and given["context_parallel"] == 1 and given["tensor_rows"] == 1
+    weights, stored = given["parameters_B"] / given["word_B"], given["stored_activations_B"]
+    layer = defaultdict[str, float](float, dict.fromkeys(("weights", "trained", "matrices"), weights))
+    layer |= dict.fromkeys(("stored", "stored_selective"), stored)
+    if not plain:
+        layer |= dict.fromkeys(Sizes._fields, math.nan)
+    nothing = defaultdict[str, float](float)
+    found = {name: nothing for name in table} | {"first": table["first"], "last": table["last"], "layer": layer}
+    return {"place_sizes": [[found[where][name] for name in Sizes._fields] for where in table]}
+
+
+@twin
+def kernel_sums(**given: Any) -> Outputs:
+    """Partition by partition: what the chip does, what it waits for, and which pass that belongs to."""
+    table = places(given["table_sums"])
+    layer = defaultdict[str, float](float)
+    phases = [PHASES[codes[1]] for codes in given["kernel_traits"]]
+    work = [row["flops"] for row in named_loads(given["kernel_loads"])]
+    memory = "resident memory" if given["weights_resident"] else "memory"
+    for p, row in enumerate(given["partition_busy_s"]):
+        busy, load = dict(zip(BUSY, row)), dict(zip(PARTITION_LOADS, given["partition_loads"][p]))
+        overlap, network = given["partition_overlap"][p], given["partition_network_s"][p]
+        with_messages = joined((busy["compute"], busy[memory], network), overlap)
+        without = joined((busy["compute"], busy[memory], 0.0), overlap)
+        device, sent = without + busy["loading"], with_messages - without
+        mine = [i for i, part in enumerate(given["partition_of"]) if part == p]
+        all_work = sum(work[i] for i in mine)
+        updating = sum(work[i] for i in mine if phases[i] == "update") / all_work if all_work else 0.0
+        back = load["backward"]
+        bound = "compute" if busy["compute"] >= busy[memory] else "memory"
+        launches = given["host_kernel_s"] if device > 0 else 0.0
+        moved = load["tensors"] + load["weights"]
+        for name, share, amount in (
+            ("forward", 1 - back, device),
+            ("input_gradient", back - updating, device),
+            ("weight_gradient", updating, device),
+            ("network_forward", 1 - back, sent),
+            ("network_backward", back, sent),
+            ("network_tensor", 1.0, sent),
+            ("host_forward", 1 - back, launches),
+            ("host_backward", back, launches),
+            ("forward_flops", 1 - back, load["flops"]),
+            ("backward_flops", back, load["flops"]),
+            ("forward_bytes", 1 - back, moved),
+            (f"bound_{bound}", 1.0, device),
+            (f"forward_bound_{bound}", 1 - back, device),
+        ):
+            layer[name] += share * amount
+    for again, once in (
+        ("full", "forward"),
+        ("network_full", "network_forward"),
+        ("host_full", "host_forward"),
+        ("full_flops", "forward_flops"),
+    ):
+        layer[again] = layer[once]
+    nothing = defaultdict[str, float](float)
+    found = {name: nothing for name in table} | {"first": table["first"], "last": table["last"], "layer": layer}
+    return {"place_sums": [[found[where][name] for name in Sums._fields] for where in table]}
