@@ -26,8 +26,8 @@ struct Point {
 };
 
 inline double memory_need_B(const Point& p) {
-    double state = p.parameters_B + p.gradients_B;
-    if (p.gradients_B > 0.0) state += p.parameters_B / p.word_B * p.optimizer_state_B;
+    double state = p.parameters_B + p.graph_gradients_B;
+    if (p.graph_gradients_B > 0.0) state += p.parameters_B / p.word_B * p.optimizer_state_B;
     const double in_flight = std::min(p.pipeline_parallel * p.resident_microbatches, p.microbatches / p.steps);
     const double stays = p.resident_B + p.repeats_per_stage * (state + in_flight * p.stored_activations_B);
     return stays + p.resident_microbatches * p.live_activations_B;
@@ -48,14 +48,14 @@ inline double infeasible_reason(const Point& p) {
 }
 
 inline double iteration_time_s(const Point& p) {
-    const double transfer = (p.gradients_B > 0.0 ? 2.0 : 1.0) * p.boundary_time_s;
+    const double transfer = (p.graph_gradients_B > 0.0 ? 2.0 : 1.0) * p.boundary_time_s;
     const double steady = p.overlap == 0.0 ? p.pass_time_s + transfer : std::max(p.pass_time_s, transfer);
     const double filling = p.other_stages_time_s + (p.pipeline_parallel - 1.0) * transfer;
     const double pipeline = p.microbatches * steady + p.steps * p.resident_microbatches * filling;
     const double all_reduce =
-        p.repeats_per_stage * (p.gradients_B * p.all_reduce_data_s_per_B + p.all_reduce_data_latency_s);
+        p.repeats_per_stage * (p.graph_gradients_B * p.all_reduce_data_s_per_B + p.all_reduce_data_latency_s);
     const double exposed = p.steps * std::max(all_reduce - p.pass_backward_time_s, 0.0);
-    const double gradient = p.gradients_B <= 0.0 ? 0.0 : exposed;
+    const double gradient = p.graph_gradients_B <= 0.0 ? 0.0 : exposed;
     return pipeline + gradient + p.optimizer_time_s;
 }
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 from kernels import calculon, chips, graphs, packages, transformers
 from kernels.equation import Equation, declared
 from kernels.graphs import allocation, loads, mapping, partition, rates, sharding, units
+from kernels.graphs.metrics import chip_work, roofline
 from kernels.graphs.pipeline import weights_fit, weights_resident
 from kernels.layers import pipeline as whole_layers
 from kernels.layers import rates as calibrated
@@ -44,14 +45,15 @@ def instead(own: Iterable[Equation], others: Iterable[Equation]) -> tuple[Equati
     return (*mine, *(other for other in others if written.isdisjoint(output.name for output in other.outputs)))
 
 
-ON_CHIP = declared(allocation, loads, mapping, partition, rates, sharding, units)
+ON_CHIP = (
+    *declared(allocation, loads, mapping, partition, rates, sharding, units),
+    *(weights_fit, weights_resident, chip_work, roofline),
+)
 """Equations of a graph on one chip of a tensor group: how it is split, cut and run."""
 
 LAYERS = (
     *(replace(equation, when=None) for equation in declared(calibrated)),
     *declared(whole_layers, layer_sums),
-    whole_layers.model_need,
-    *(layer_sums.layer_state, layer_sums.table_sizes, layer_sums.table_sums),
 )
 """Equations of a layer that is a graph: it runs at calibrated rates, whatever the choice for other graphs."""
 
@@ -60,7 +62,7 @@ MODELS: dict[str, tuple[Equation, ...]] = {
     "operators": (*SHARED, *declared(transformers, tokens, band, energy)),
     "layers": instead(
         LAYERS,
-        (*SHARED, *declared(transformers, tokens, band, energy), *ON_CHIP, weights_fit, weights_resident),
+        (*SHARED, *declared(transformers, tokens, band, energy), *ON_CHIP),
     ),
     "calculon": (*SHARED, *declared(calculon, rated_power)),
 }

@@ -126,7 +126,7 @@ def kernel_loads(
 @equation(
     Output("all_weights_B", "B", "weights of every kernel of a stage on one chip, forward and backward copies"),
     Output("parameters_B", "B", "weights of the forward kernels on one chip: the parameters of one repeat"),
-    Output("gradients_B", "B", "weight gradients of one repeat on one chip"),
+    Output("graph_gradients_B", "B", "weight gradients of one repeat on one chip"),
     Output("stored_activations_B", "B", "tensors that the backward pass needs, one repeat and one microbatch"),
     Output("tensors_B", "B", "every tensor between two kernels, on one chip, once for each that reads it"),
     Output("single_sram_B", "B", "on-chip need of weights and buffers of the whole graph as one partition"),

@@ -20,7 +20,7 @@ def published_state(resident_B: float, all_weights_B: float, repeats_per_stage: 
 def training_state(
     resident_B: float,
     parameters_B: float,
-    gradients_B: float,
+    graph_gradients_B: float,
     stored_activations_B: float,
     repeats_per_stage: float,
     pipeline_parallel: float,
@@ -32,8 +32,8 @@ def training_state(
 ) -> float:
     """Parameters, gradients, optimizer state, and the activations stored for the microbatches in flight (1F1B: at most
     one per stage, or as many as pass a partition together)."""
-    state = parameters_B + gradients_B
-    if gradients_B > 0.0:
+    state = parameters_B + graph_gradients_B
+    if graph_gradients_B > 0.0:
         state += parameters_B / word_B * optimizer_state_B
     in_flight = min(pipeline_parallel * resident_microbatches, microbatches / steps)
     return resident_B + repeats_per_stage * (state + in_flight * stored_activations_B)

@@ -39,14 +39,14 @@ def weights_fit(
     repeats_per_stage: float,
     all_weights_B: float,
     single_sram_B: float,
-    gradients_B: float,
+    graph_gradients_B: float,
     gradient_traffic: float,
     chip_sram_capacity_B: float,
 ) -> float:
     """Weights of all repeats of a stage, the buffers of the repeat at work, and gradients where they count."""
     need = single_sram_B + (repeats_per_stage - 1.0) * all_weights_B
     if gradient_traffic > 0.0:
-        need += repeats_per_stage * gradients_B
+        need += repeats_per_stage * graph_gradients_B
     return 1.0 if need <= chip_sram_capacity_B * ROOM else 0.0
 
 
@@ -122,9 +122,9 @@ TRANSFER = (
 
 
 @equation(*TRANSFER, source="forward and backward message", when=("pipeline_transfer", ("per_microbatch",)))
-def transfer_per_microbatch(boundary_time_s: float, gradients_B: float) -> tuple[float, float]:
+def transfer_per_microbatch(boundary_time_s: float, graph_gradients_B: float) -> tuple[float, float]:
     """Each microbatch crosses each boundary forward and, in training, backward."""
-    return (2.0 if gradients_B > 0.0 else 1.0) * boundary_time_s, 0.0
+    return (2.0 if graph_gradients_B > 0.0 else 1.0) * boundary_time_s, 0.0
 
 
 @equation(*TRANSFER, source="DFModel A.3, p2p", when=("pipeline_transfer", ("per_iteration",)))
@@ -189,30 +189,30 @@ def no_gradient_time() -> float:
 @equation(EXPOSED, source="ring all-reduce per iteration", when=("gradient_all_reduce", ("exposed",)))
 def exposed_gradient_time(
     steps: float,
-    gradients_B: float,
+    graph_gradients_B: float,
     repeats_per_stage: float,
     all_reduce_data_s_per_B: float,
     all_reduce_data_latency_s: float,
 ) -> float:
     """One all-reduce per repeat, after the last microbatch of every step."""
-    if gradients_B <= 0.0:
+    if graph_gradients_B <= 0.0:
         return 0.0
-    return steps * repeats_per_stage * (gradients_B * all_reduce_data_s_per_B + all_reduce_data_latency_s)
+    return steps * repeats_per_stage * (graph_gradients_B * all_reduce_data_s_per_B + all_reduce_data_latency_s)
 
 
 @equation(EXPOSED, source="DFModel B.8, change 4", when=("gradient_all_reduce", ("overlapped",)))
 def overlapped_gradient_time(
     steps: float,
-    gradients_B: float,
+    graph_gradients_B: float,
     repeats_per_stage: float,
     all_reduce_data_s_per_B: float,
     all_reduce_data_latency_s: float,
     pass_backward_time_s: float,
 ) -> float:
     """The all-reduce hides behind the backward pass of a step's last microbatch, except for what exceeds it."""
-    if gradients_B <= 0.0:
+    if graph_gradients_B <= 0.0:
         return 0.0
-    all_reduce = repeats_per_stage * (gradients_B * all_reduce_data_s_per_B + all_reduce_data_latency_s)
+    all_reduce = repeats_per_stage * (graph_gradients_B * all_reduce_data_s_per_B + all_reduce_data_latency_s)
     return steps * max(all_reduce - pass_backward_time_s, 0.0)
 
 
@@ -223,7 +223,7 @@ def overlapped_gradient_time(
 def optimizer_time(
     optimizer_traffic: float,
     steps: float,
-    gradients_B: float,
+    graph_gradients_B: float,
     parameters_B: float,
     repeats_per_stage: float,
     optimizer_state_B: float,
@@ -231,7 +231,7 @@ def optimizer_time(
     attainable_bandwidth_Bps: float,
 ) -> float:
     """In every step state is read and written, gradients read, weights written; nothing without gradients."""
-    if optimizer_traffic == 0.0 or gradients_B <= 0.0:
+    if optimizer_traffic == 0.0 or graph_gradients_B <= 0.0:
         return 0.0
     parameters = repeats_per_stage * parameters_B / word_B
     return steps * parameters * (2.0 * optimizer_state_B + 2.0 * word_B) / attainable_bandwidth_Bps

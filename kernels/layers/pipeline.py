@@ -7,7 +7,6 @@ from kernels.graphs.loads import ALL_GATHER_TENSOR, ALL_REDUCE_TENSOR, ALL_TO_AL
 from kernels.graphs.sharding import PER_BYTE, PER_CALL
 from kernels.transformers.collectives import ALL_GATHER, ALL_REDUCE, ALL_TO_ALL
 from kernels.transformers.groups import G, Sender, group_collective, messaging_over
-from kernels.transformers.memory import model_memory_need
 
 EMPTY_B, LARGE_B = 1.0, 1e9
 """Messages whose times give the latency of a collective and its time per byte."""
@@ -54,21 +53,14 @@ def whole_layers(layers_per_stage: float) -> tuple[float, float, float, float]:
     return layers_per_stage, 1.0, np.inf, 0.0
 
 
-model_need = model_memory_need.of(
-    "model_need",
-    Output("model_need_B", "B", "main memory that one chip needs, without tensors between partitions"),
-    Output("offload_need_B", "B", "second memory that one chip needs"),
-)
-"""Memory of one chip but for tensors that only one microbatch keeps, between the partitions of a layer."""
-
-
 @equation(
     Output("memory_need_B", "B", "main memory that one chip needs"),
+    Output("offload_need_B", "B", "second memory that one chip needs"),
     source="DFModel B.3, DRAM constraint: tensors alive between partitions",
 )
-def layer_memory(model_need_B: float, live_activations_B: float) -> float:
+def layer_memory(model_need_B: float, model_away_B: float, live_activations_B: float) -> tuple[float, float]:
     """One microbatch is in one layer at a time."""
-    return model_need_B + live_activations_B
+    return model_need_B + live_activations_B, model_away_B
 
 
 @equation(

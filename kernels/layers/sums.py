@@ -7,39 +7,14 @@ import numpy as np
 from kernels.codes import PHASES, PLACES
 from kernels.equation import Output, compiled, equation
 from kernels.graphs.loads import BACKWARD, FLOPS, TENSORS, WEIGHTS
-from kernels.graphs.loads import graph_state as graph_state_equation
 from kernels.graphs.partition import COMPUTE, LOADING, MEMORY, RESIDENT, combined
 from kernels.graphs.sharding import PHASE
 from kernels.transformers.operators import COMPUTE as BY_COMPUTE
 from kernels.transformers.operators import MEMORY as BY_MEMORY
 from kernels.transformers.rates import Host
 from kernels.transformers.sums import FIRST, LAST, LAYER, S, Z
-from kernels.transformers.sums import place_sizes as table_sizes_equation
-from kernels.transformers.sums import place_sums as table_sums_equation
 
 FORWARD, _, UPDATE = range(len(PHASES))
-
-layer_state = graph_state_equation.of(
-    "layer_state",
-    Output("all_weights_B", "B", "weights of every kernel of a layer on one chip, forward and backward copies"),
-    Output("parameters_B", "B", "weights of the forward kernels on one chip: the parameters of a layer"),
-    Output("layer_gradients_B", "B", "weight gradients of a layer on one chip"),
-    Output("stored_activations_B", "B", "tensors that the backward pass needs, one layer and one microbatch"),
-    Output("tensors_B", "B", "every tensor between two kernels, on one chip, once for each that reads it"),
-    Output("single_sram_B", "B", "on-chip need of weights and buffers of the whole layer as one partition"),
-)
-"""What a chip keeps of a layer."""
-
-table_sizes = table_sizes_equation.of(
-    "table_sizes",
-    Output("table_sizes", "parameters or B", "sums over the operators of each place", (len(PLACES), len(Z))),
-)
-table_sums = table_sums_equation.of(
-    "table_sums",
-    Output("table_sums", "s, flop or B", "sums over the operators of each place", (len(PLACES), len(S))),
-)
-"""Sums over the table of the same model: embedding and head are read from them."""
-
 
 @equation(
     Output("place_sizes", "parameters or B", "sums over the kernels of each place", (len(PLACES), len(Z))),

@@ -166,6 +166,14 @@ def model_memory_need(
     return need, away + offloaded.activation * in_flight_layers * layer_stored_B
 
 
+model_need = model_memory_need.of(
+    "model_need",
+    Output("model_need_B", "B", "main memory that one chip needs, without tensors between partitions"),
+    Output("model_away_B", "B", "second memory that one chip needs"),
+)
+"""The same of a model whose layers are graphs of kernels, but for tensors between the partitions of a layer."""
+
+
 @equation(
     Output("mapping_reason", "", "why the mapping cannot run; see kernels.codes.REASONS"),
     Output("memory_headroom_B", "B", "memory capacity less the need; negative by what is missing"),

@@ -182,6 +182,16 @@ def place_sums(
         s[S.bound_compute + bounds[i, 2]] += weight
 
 
+table_sizes = place_sizes.of(
+    "table_sizes",
+    Output("table_sizes", "parameters or B", "sums over the operators of each place", (len(PLACES), len(Z))),
+)
+table_sums = place_sums.of(
+    "table_sums",
+    Output("table_sums", "s, flop or B", "sums over the operators of each place", (len(PLACES), len(S))),
+)
+"""The same where layers are graphs of kernels: embedding and head are read from them."""
+
 decode_sums = place_sums.of(
     "decode_sums",
     Output("decode_sums", "s, flop or B", "sums over the operators of each place", (len(PLACES), len(S))),

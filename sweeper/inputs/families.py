@@ -12,7 +12,7 @@ from sweeper.inputs.workloads import graph_columns, layer_columns, table_columns
 from sweeper.library.graph_workload import Workload
 from sweeper.library.layered_workload import LayeredModel
 from sweeper.library.table_workload import OperatorTable
-from sweeper.words.metrics import CALCULON_METRICS, GRAPH_METRICS, OPERATOR_METRICS
+from sweeper.words.metrics import CALCULON_METRICS, GRAPH_METRICS, LAYER_METRICS, OPERATOR_METRICS
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ def _layers(workload: LayeredModel, partitioning: str) -> dict[str, int]:
 
 FAMILIES = {
     "graph": Family(MODELS["graph"], GRAPH_METRICS, graph_columns, _graph),
-    "layers": Family(MODELS["layers"], OPERATOR_METRICS, layer_columns, _layers),
+    "layers": Family(MODELS["layers"], LAYER_METRICS, layer_columns, _layers),
     "operators": Family(MODELS["operators"], OPERATOR_METRICS, table_columns, _operators),
     "calculon": Family(MODELS["calculon"], CALCULON_METRICS, table_columns, _operators),
 }

@@ -95,6 +95,18 @@ OPERATOR_METRICS = {
         *LAST_METRICS,
     ),
 }
+LAYER_METRICS = {
+    "training": tuple(
+        dict.fromkeys(
+            (
+                *OPERATOR_METRICS["training"],
+                *("partitions", "mapping_exact", "mapping_gap"),
+                *(f"graph_{part}time_s" for part in ("compute_", "memory_", "network_", "")),
+                *("memory_intensity_flop_per_B", "network_intensity_flop_per_B", "attained_flops"),
+            )
+        )
+    )
+}
 CALCULON_METRICS = {
     "calculon": (
         "iteration_time_s",

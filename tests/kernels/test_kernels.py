@@ -20,8 +20,9 @@ import tests.twins.naive_ownership
 import tests.twins.naive_roofline
 import tests.twins.naive_serving
 import tests.twins.naive_units  # noqa: F401 - registers its twins
-from kernels.codes import DIMENSION_KINDS, SWITCHES
+from kernels.codes import CHANNELS, DIMENSION_KINDS, SWITCHES
 from kernels.equation import Equation
+from kernels.graphs.sharding import DRAM
 from kernels.models import EQUATIONS, GENERATING, MODELS
 from kernels.shared.demand import UnitModel
 from sweeper.inputs.packages import PACKAGE_TABLES
@@ -362,7 +363,7 @@ GROWING = [
         "live_budget": ("tensors_B",),
         "memory_need": BY_NAME["memory_need"].inputs,
         "boundary_time": ("stage_boundary_B", "cut_boundary_B", "stage_hop_s", "pipeline_parallel"),
-        "transfer_per_microbatch": ("boundary_time_s", "gradients_B"),
+        "transfer_per_microbatch": ("boundary_time_s", "graph_gradients_B"),
         "published_transfer": ("stage_boundary_B", "layers"),
         "one_forward_one_backward": (
             "pass_time_s",
@@ -374,7 +375,7 @@ GROWING = [
             "pipeline_parallel",
         ),
         "exposed_gradient_time": BY_NAME["exposed_gradient_time"].inputs,
-        "overlapped_gradient_time": ("gradients_B", "all_reduce_data_s_per_B", "all_reduce_data_latency_s"),
+        "overlapped_gradient_time": ("graph_gradients_B", "all_reduce_data_s_per_B", "all_reduce_data_latency_s"),
         "optimizer_time": ("parameters_B", "optimizer_state_B", "repeats_per_stage"),
         "iteration": BY_NAME["iteration"].inputs,
         "published_state": BY_NAME["published_state"].inputs,
@@ -622,9 +623,9 @@ def test_no_work_takes_no_time(data: st.DataObject) -> None:
         ("transfer_per_microbatch", "boundary_time_s"),
         ("published_transfer", "stage_boundary_B"),
         ("optimizer_time", "parameters_B"),
-        ("optimizer_time", "gradients_B"),
-        ("overlapped_gradient_time", "gradients_B"),
-        ("exposed_gradient_time", "gradients_B"),
+        ("optimizer_time", "graph_gradients_B"),
+        ("overlapped_gradient_time", "graph_gradients_B"),
+        ("exposed_gradient_time", "graph_gradients_B"),
         ("work", "graph_flops"),
     ):
         inputs = {**data.draw(inputs_of(BY_NAME[name], UNITS)), "cut_boundary_B": 0.0}

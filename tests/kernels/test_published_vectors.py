@@ -287,8 +287,8 @@ def test_H1_all_reduce(kind: str, gigabytes_per_s: float, nanoseconds: str) -> N
 def test_H1_gradient_all_reduce_spread_over_microbatches() -> None:
     columns = network(["ring"] * 3, [8, 64, 2], 50 * GIGA) | parallel(8, 64, 2) | LLM | gpt3("each")
     rate = solve(columns, "amortised_gradient_s_per_B")
-    assert solve(columns, "gradients_B") == 655.36e6 * 2 + 163.84e6 * 4
-    assert_printed(rate * solve(columns, "gradients_B") / NANO, "25600")
+    assert solve(columns, "graph_gradients_B") == 655.36e6 * 2 + 163.84e6 * 4
+    assert_printed(rate * solve(columns, "graph_gradients_B") / NANO, "25600")
 
 
 @pytest.mark.parametrize(

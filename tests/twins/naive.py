@@ -728,7 +728,7 @@ def graph_state(
     return {
         "all_weights_B": max(sum(load[i]["weights"] for i in stage) for stage in stages),
         "parameters_B": max(sum(load[i]["weights"] for i in stage if i in forward) for stage in stages),
-        "gradients_B": max(sum(load[i]["gradients"] for i in stage) for stage in stages),
+        "graph_gradients_B": max(sum(load[i]["gradients"] for i in stage) for stage in stages),
         "stored_activations_B": max(sum(output_B[i] for i in stage if i in stored) for stage in stages),
         "tensors_B": sum(output_B[u] for u, _, _ in graph_edges),
         "single_sram_B": sum(row["weights"] for row in load) + buffers,
@@ -1082,7 +1082,7 @@ def repeats_per_stage(layers: float, pipeline_parallel: float, divisible_graph: 
 def weights_fit(**given: float) -> Outputs:
     """The repeat at work needs its buffers, each of the others its weights, and all their gradients if these count."""
     repeats = given["repeats_per_stage"]
-    gradients = given["gradients_B"] * repeats if given["gradient_traffic"] else 0.0
+    gradients = given["graph_gradients_B"] * repeats if given["gradient_traffic"] else 0.0
     need = math.fsum([given["single_sram_B"], given["all_weights_B"] * (repeats - 1), gradients])
     return {"weights_fit": int(need <= given["chip_sram_capacity_B"] * (1 + 1e-9))}
 
@@ -1124,8 +1124,8 @@ def stage_link(**given: float) -> Outputs:
 
 
 @twin
-def transfer_per_microbatch(boundary_time_s: float, gradients_B: float) -> Outputs:
-    messages = ["activations", "their gradients"] if gradients_B > 0 else ["activations"]
+def transfer_per_microbatch(boundary_time_s: float, graph_gradients_B: float) -> Outputs:
+    messages = ["activations", "their gradients"] if graph_gradients_B > 0 else ["activations"]
     return {"transfer_per_pass_s": sum(boundary_time_s for _ in messages), "transfer_per_iteration_s": 0.0}
 
 
@@ -1175,9 +1175,9 @@ def no_gradient_time() -> Outputs:
 
 def gradient_all_reduce(given: Mapping[str, float]) -> float:
     """All-reduce of one step: the gradients of each repeat are a message of their own."""
-    if given["gradients_B"] == 0:
+    if given["graph_gradients_B"] == 0:
         return 0.0
-    once = given["gradients_B"] * given["all_reduce_data_s_per_B"] + given["all_reduce_data_latency_s"]
+    once = given["graph_gradients_B"] * given["all_reduce_data_s_per_B"] + given["all_reduce_data_latency_s"]
     return given["repeats_per_stage"] * once
 
 
@@ -1196,7 +1196,7 @@ def optimizer_time(**given: float) -> Outputs:
     """Per parameter and step: state in and out, gradient in, weight out."""
     parameters = given["repeats_per_stage"] * given["parameters_B"] / given["word_B"]
     moved = parameters * 2 * (given["optimizer_state_B"] + given["word_B"])
-    works = given["optimizer_traffic"] == 1 and given["gradients_B"] > 0
+    works = given["optimizer_traffic"] == 1 and given["graph_gradients_B"] > 0
     return {"optimizer_time_s": given["steps"] * moved / given["attainable_bandwidth_Bps"] if works else 0.0}
 
 
@@ -1224,8 +1224,8 @@ def published_state(resident_B: float, all_weights_B: float, repeats_per_stage: 
 @twin
 def training_state(**given: float) -> Outputs:
     """B.8, change 2."""
-    per_repeat = given["parameters_B"] + given["gradients_B"]
-    if given["gradients_B"] > 0:
+    per_repeat = given["parameters_B"] + given["graph_gradients_B"]
+    if given["graph_gradients_B"] > 0:
         per_repeat += given["parameters_B"] / given["word_B"] * given["optimizer_state_B"]
     stages_deep = given["pipeline_parallel"] * given["resident_microbatches"]
     in_flight = min(stages_deep, given["microbatches"] / given["steps"])

@@ -110,25 +110,18 @@ def whole_layers(layers_per_stage: float) -> Outputs:
 @twin
 def model_need(**given: float) -> Outputs:
     found = TWINS["model_memory_need"](**given)
-    return {"model_need_B": found["memory_need_B"], "offload_need_B": found["offload_need_B"]}
+    return {"model_need_B": found["memory_need_B"], "model_away_B": found["offload_need_B"]}
 
 
 @twin
-def layer_memory(model_need_B: float, live_activations_B: float) -> Outputs:
-    return {"memory_need_B": math.fsum([model_need_B, live_activations_B])}
+def layer_memory(model_need_B: float, model_away_B: float, live_activations_B: float) -> Outputs:
+    return {"memory_need_B": math.fsum([model_need_B, live_activations_B]), "offload_need_B": model_away_B}
 
 
 @twin
 def layer_budget(model_need_B: float, memory_capacity_B: float, tensors_B: float) -> Outputs:
     room = memory_capacity_B - model_need_B
     return {"live_budget_B": tensors_B if room <= 0 else min(room, tensors_B)}
-
-
-@twin
-def layer_state(**given: Any) -> Outputs:
-    found = TWINS["graph_state"](**given)
-    found["layer_gradients_B"] = found.pop("gradients_B")
-    return found
 
 
 @twin

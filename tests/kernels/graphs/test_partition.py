@@ -91,7 +91,7 @@ def test_work_and_messages_do_not_depend_on_the_partitioning(graph: dict[str, An
         for name in PARTITION_LOADS:
             if name not in moving:
                 assert same(found[name].sum(), whole[name].sum()), name
-        for column, amount in zip((2, 3), ("all_weights_B", "gradients_B")):
+        for column, amount in zip((2, 3), ("all_weights_B", "graph_gradients_B")):
             together = found["kernel_loads"][:, column].sum()
             assert same(found["partition_loads"][:, column].sum(), together)
             assert found[amount] <= together * (1 + 1e-12)
