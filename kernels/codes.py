@@ -145,9 +145,9 @@ REASONS = ("", *Reasons._fields[1:])
 FIRST_OF_PACKAGE = REASON.die_exceeds_wafer
 """The first reason that lies in the package."""
 
-KERNEL_TYPES = ("gemm", "batched_gemm", "elementwise", "scan", "attention", "attention_backward")
-"""What kernels are: products of matrices, work on vectors (a scan goes through one dimension in order), and fused
-attention, forward and backward."""
+KERNEL_TYPES = ("gemm", "batched_gemm", "elementwise", "scan", "gather", "attention", "attention_backward")
+"""What kernels are: products of matrices, work on vectors (a scan goes through one dimension in order), rows picked
+from a table, and fused attention, forward and backward."""
 PHASES = ("forward", "backward", "update")
 SHARDS = ("none", "outer", "m", "k", "n")
 """Dimension of a kernel that the tensor-parallel group splits."""

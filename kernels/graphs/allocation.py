@@ -11,7 +11,7 @@ import numpy as np
 
 from kernels.codes import SWITCHES
 from kernels.equation import Output, compiled, equation
-from kernels.graphs.sharding import ELEMENTWISE, SCAN, TYPE
+from kernels.graphs.sharding import PRODUCTS, TYPE
 
 INTEGER = float(SWITCHES["unit_allocation"].index("integer"))
 ROWS, DEPTH, COLUMNS = range(3)
@@ -31,18 +31,18 @@ class Units(NamedTuple):
 def kernel_cycles(shape: np.ndarray, kind: int, across: float, along: float, units: Units) -> float:
     """Cycles of a kernel on `across` x `along` units."""
     passes = np.ceil(shape[ROWS] / (across * units.chip_lanes))
-    if kind == ELEMENTWISE or kind == SCAN:
+    if PRODUCTS[kind] == 0.0:
         return passes * shape[COLUMNS]
-    return passes * np.ceil(shape[COLUMNS] / (along * units.chip_stages)) * shape[DEPTH]
+    return passes * np.ceil(shape[COLUMNS] / (along * units.chip_stages)) * (PRODUCTS[kind] * shape[DEPTH])
 
 
 @compiled
 def units_needed(shape: np.ndarray, kind: int, cycles: float, units: Units) -> float:
     """Fewest units with which a kernel takes no more than so many cycles; infinite where none suffice."""
-    if kind == ELEMENTWISE or kind == SCAN:
+    if PRODUCTS[kind] == 0.0:
         passes = np.floor(cycles / shape[COLUMNS])
         return np.ceil(shape[ROWS] / (passes * units.chip_lanes)) if passes >= 1.0 else np.inf
-    products = np.floor(cycles / shape[DEPTH])
+    products = np.floor(cycles / (PRODUCTS[kind] * shape[DEPTH]))
     fewest = np.inf
     row_passes = 1.0
     while row_passes <= products:

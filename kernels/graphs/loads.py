@@ -14,12 +14,14 @@ from kernels.graphs.sharding import (
     BY_K,
     CONSUMER,
     DRAM,
+    GATHER,
     GRADIENT,
     OPERAND,
     OUTER,
     PHASE,
     PRODUCED,
     PRODUCER,
+    TYPE,
     WANTED,
     WEIGHT,
     Graph,
@@ -98,6 +100,8 @@ def kernel_loads(
         output_B[i] = rows * columns * group.word_B
         loads[i, FLOPS] = kernel_flops(traits, rows, depth, columns)
         loads[i, TENSORS] = dims[DRAM]
+        if traits[TYPE] == GATHER:  # a chip reads the rows that it has of the table
+            loads[i, TENSORS] += output_B[i] * depth / dims[K]
         loads[i, BACKWARD] = 0.0 if traits[PHASE] == FORWARD_PHASE else 1.0
         if traits[WEIGHT] == 1:
             loads[i, WEIGHTS] = rows * depth * group.word_B

@@ -26,8 +26,11 @@ OPERATIONS, OUTPUT_B, WEIGHT_B = range(3)
 """Last axis of `option_loads`."""
 
 NONE, BY_OUTER, BY_M, BY_K, BY_N = range(5)
-GEMM, BATCHED_GEMM, ELEMENTWISE, SCAN, ATTENTION, ATTENTION_BACKWARD = range(len(KERNEL_TYPES))
+GEMM, BATCHED_GEMM, ELEMENTWISE, SCAN, GATHER, ATTENTION, ATTENTION_BACKWARD = range(len(KERNEL_TYPES))
 AS_PUBLISHED = (SWITCHES["sharding"].index("given"), SWITCHES["sharding"].index("least_bytes"))
+PRODUCTS = np.array([1.0, 1.0, 0.0, 0.0, 0.0, 2.0, 5.0 / 3.0])
+"""Products of a kernel of each type, each of its rows, inner dimension and columns; 0: it works on vectors. Attention
+makes scores and sums of values, its backward pass five products for results that are three times as large (Dao 2023)."""
 SPLITS = np.array(
     [
         # none, outer, m, k, n
@@ -35,6 +38,7 @@ SPLITS = np.array(
         [True, True, True, True, True],
         [True, True, True, True, True],
         [True, True, True, False, False],  # a scan goes through its columns in order
+        [True, True, True, True, True],
         [True, True, False, False, False],  # attention by heads only
         [True, True, False, False, False],
     ]
@@ -151,19 +155,15 @@ def local_shape(dims: np.ndarray, choice: int, group: float) -> tuple[float, flo
 
 @compiled
 def kernel_flops(traits: np.ndarray, rows: float, depth: float, columns: float) -> float:
-    """Two per multiply-add; one per element of a kernel on vectors (DFModel A.1).
-
-    Attention makes scores and sums of values over `depth` keys, its backward pass five products of that size for three
-    results (Dao 2023); a causal mask leaves out half of them.
-    """
+    """Two per multiply-add; one per element of a kernel on vectors (DFModel A.1), none where rows are picked. A causal
+    mask leaves out about half of the `depth` keys of attention."""
     kind = traits[TYPE]
+    if kind == GATHER:
+        return 0.0
     if kind == ELEMENTWISE or kind == SCAN:
         return rows * columns
-    products = 2.0 * rows * depth * columns
-    if kind == ATTENTION or kind == ATTENTION_BACKWARD:
-        products *= 2.0 if kind == ATTENTION else 5.0 / 3.0
-        products *= (depth + 1.0) / (2.0 * depth) if traits[CAUSAL] == 1 else 1.0
-    return products
+    keys = (depth + 1.0) / 2.0 if traits[CAUSAL] == 1 else depth
+    return PRODUCTS[kind] * 2.0 * rows * keys * columns
 
 
 @compiled

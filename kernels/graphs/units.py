@@ -13,7 +13,7 @@ from kernels.equation import Output, compiled, equation
 from kernels.graphs.allocation import COLUMNS as TOKENS
 from kernels.graphs.allocation import DEPTH
 from kernels.graphs.allocation import ROWS as OUTPUTS
-from kernels.graphs.sharding import ELEMENTWISE, TYPE, WEIGHT
+from kernels.graphs.sharding import PRODUCTS, TYPE, WEIGHT
 from kernels.shared.demand import (
     BY_COLUMNS,
     BY_INNER,
@@ -52,7 +52,7 @@ def sample_of(kernel_shapes: np.ndarray, kernel_traits: np.ndarray, cycles: floa
     together = min(SAMPLE_ROWS, tokens)
     for i in range(len(operators)):
         shape, operator = kernel_shapes[i], operators[i]
-        vectors = kernel_traits[i, TYPE] == ELEMENTWISE
+        vectors = PRODUCTS[kernel_traits[i, TYPE]] == 0.0
         operator[ROWS] = min(together, shape[TOKENS])
         operator[COLUMNS] = np.ceil(shape[OUTPUTS] * (shape[TOKENS] / tokens) * (together / operator[ROWS]))
         operator[INNER] = 0.0 if vectors else shape[DEPTH]

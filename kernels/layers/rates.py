@@ -9,8 +9,10 @@ from kernels.graphs.rates import ALONE, COSTS
 from kernels.graphs.sharding import (
     ATTENTION,
     ATTENTION_BACKWARD,
+    BATCHED_GEMM,
     CAUSAL,
     ELEMENTWISE,
+    GEMM,
     OPERATIONS_EACH,
     SCAN,
     SPLIT_M,
@@ -113,6 +115,6 @@ def calibrated_alone(
                 shape, dims, float(traits[CAUSAL]), word_B, backward, rates, chip, calibration_attention_rows
             )
             alone_s = max(alone_s, tiled_s)
-        elif tiled and kind != ELEMENTWISE and kind != SCAN:
+        elif tiled and (kind == GEMM or kind == BATCHED_GEMM):
             alone_s = max(alone_s, product_s(shape, dims, word_B, traits[WEIGHT] == 1, rates, chip))
         kernel_alone_s[i] = alone_s + calibration_kernel_overhead_s

@@ -73,7 +73,7 @@ def calibrated_alone(**given: Any) -> Outputs:
     kernels = read_kernels(given["kernel_traits"], given["kernel_dims"])
     found = []
     for kernel, shape, seconds in zip(kernels, given["kernel_shapes"], given["kernel_together_s"], strict=True):
-        tiled = given["chip_core_sram_B"] > 0 and kernel["type"] not in ("elementwise", "scan")
+        tiled = given["chip_core_sram_B"] > 0 and kernel["type"] not in ("elementwise", "scan", "gather")
         longest = max(seconds, in_tiles(kernel, shape, given)) if tiled else seconds
         found.append(longest + given["calibration_kernel_overhead_s"])
     return {"kernel_alone_s": found}

@@ -63,9 +63,10 @@ def ideal_compute(
 def cycles_on(shape: Sequence[float], kind: str, a: int, b: int, lanes: float, stages: float) -> float:
     """Cycles of a kernel on a x b units: passes over the rows, passes over the columns, the length of a product."""
     rows, depth, columns = shape
-    if kind in ("elementwise", "scan"):
+    if kind in ("elementwise", "scan", "gather"):
         return math.ceil(rows / (a * b * lanes)) * columns
-    return math.ceil(rows / (a * lanes)) * math.ceil(columns / (b * stages)) * depth
+    products = {"attention": 2, "attention_backward": 5 / 3}.get(kind, 1)
+    return math.ceil(rows / (a * lanes)) * math.ceil(columns / (b * stages)) * depth * products
 
 
 def fewest_cycles(
