@@ -1,6 +1,6 @@
 """How fast kernels of a graph run: each kind at the rate of the units that do it, as operators of transformers do."""
 
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
@@ -29,6 +29,14 @@ GRADIENTS = 3.0
 """Results of the backward pass of attention, stacked: gradients of queries, keys and values."""
 
 
+class Array(NamedTuple):
+    """Peak of a chip, columns of the arrays of its cores, and rate of its vector units (0: unknown)."""
+
+    peak_flops: float
+    stages: float
+    vector_flops: float
+
+
 @equation(
     Output("attainable_flops", "flop/s", "attainable rate of products"),
     Output("attainable_bandwidth_Bps", "B/s", "attainable memory bandwidth"),
@@ -41,14 +49,22 @@ def calibrated_rates(linear_flops: float, attainable_memory_Bps: float) -> tuple
 
 
 @equation(COSTS, source="vector units do what is no product; attention at its calibrated share", when=CALIBRATED)
-def costs_by_kind(kernel_traits: np.ndarray, kernel_dims: np.ndarray, rates: Rates, kernel_costs: np.ndarray) -> None:
+def costs_by_kind(
+    kernel_traits: np.ndarray,
+    kernel_dims: np.ndarray,
+    rates: Rates,
+    chip: Annotated[Array, "chip_{}"],
+    kernel_costs: np.ndarray,
+) -> None:
     """Products of attention that stand by themselves run as other products do. A kernel on vectors has its own count of
-    operations for each element."""
+    operations for each element; where the library tells no rate of vector units, it takes one column of every array,
+    one operation a cycle (DFModel B.4, mode 2)."""
+    vector_flops = chip.vector_flops if chip.vector_flops > 0.0 else chip.peak_flops / (2.0 * chip.stages)
     for i in range(len(kernel_traits)):
         kind = kernel_traits[i, TYPE]
         kernel_costs[i] = 1.0
         if kind == ELEMENTWISE or kind == SCAN:
-            kernel_costs[i] = kernel_dims[i, OPERATIONS_EACH] * (rates.linear_flops / rates.vector_flops)
+            kernel_costs[i] = kernel_dims[i, OPERATIONS_EACH] * (rates.linear_flops / vector_flops)
         elif kind == ATTENTION or kind == ATTENTION_BACKWARD:
             kernel_costs[i] = rates.linear_flops / rates.attention_flops
 

@@ -456,7 +456,7 @@ def conversion(
     source: Kernel, producer: str, consumer: Kernel, shard: str, operand: int, sharding: float
 ) -> str | None:
     """Collective that brings the producer's output into the layout that the consumer wants."""
-    kind = consumer["type"]
+    kind = consumer["type"] if consumer["type"].endswith("gemm") else "elementwise"
     if kind != "elementwise" and consumer["tile"] == "k":
         kind = "streams_k"
     elif kind == "batched_gemm":
@@ -1678,7 +1678,7 @@ def inputs_of(draw: st.DrawFn, equation: Equation, units: Mapping[str, str]) -> 
         elif name in BY_PARTITION:
             found[name] = draw(BY_PARTITION[name](int(found["partitions"]) if "partitions" in found else 3))
         elif name in BY_KERNEL:
-            found[name] = draw(BY_KERNEL[name](len(found["kernel_traits"])))
+            found[name] = draw(BY_KERNEL[name](rows_of(found, "kernel_traits", *BY_KERNEL) or 3))
         else:
             found[name] = draw(SPECIAL[name] if name in SPECIAL else RANGES[units[name]])
     if equation.name == "chip_peak_flops" and draw(st.booleans()):
@@ -1706,7 +1706,7 @@ def call(equation: Equation, given: Mapping[str, Any], before: int = -1) -> Outp
     buffers = {}
     for output in equation.arrays:
         lengths = {
-            "kernel": rows_of(given, "kernel_traits", "kernel_loads", "option_codes"),
+            "kernel": rows_of(given, "kernel_traits", "kernel_loads", "option_codes", *BY_KERNEL),
             "operator": len(given.get("operator_traits", ())),
             "edge": len(given["graph_edges"]) if "graph_edges" in given else 0,
             "die": rows_of(given, "package_codes"),

@@ -38,7 +38,8 @@ def costs_by_kind(**given: Any) -> Outputs:
     linear = given["linear_flops"]
     found = []
     for kernel in read_kernels(given["kernel_traits"], given["kernel_dims"]):
-        vectors = linear * kernel["operations"] / given["vector_flops"]
+        column = given["chip_peak_flops"] / given["chip_stages"] / 2
+        vectors = linear * kernel["operations"] / (given["chip_vector_flops"] or column)
         attends = linear / given["attention_flops"]
         others = {"elementwise": vectors, "scan": vectors, "attention": attends, "attention_backward": attends}
         found.append(others.get(kernel["type"], 1.0))

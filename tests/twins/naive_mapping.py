@@ -442,7 +442,8 @@ def chips(draw: st.DrawFn, graph: Mapping[str, Any]) -> dict[str, Any]:
     found["chip_peak_flops"] = 2 * cells * float(random.uniform(1e3, 2e3))
     found["attainable_flops"] = found["chip_peak_flops"] * draw(st.sampled_from([0.9, 1.0]))
     found["unit_cycle_s"] = 2 * cells / found["chip_peak_flops"]
-    work_s = float(loads[:, KERNEL_LOADS.index("flops")].sum()) / found["chip_peak_flops"]
+    work = float(loads[:, KERNEL_LOADS.index("flops")].sum())
+    work_s = max(work, 1.0) / found["chip_peak_flops"]  # gathers have none
     weights = float(loads[:, KERNEL_LOADS.index("weights")].sum())
     moved = float(outputs.sum()) + weights
     found["attainable_bandwidth_Bps"] = (

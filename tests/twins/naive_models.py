@@ -1300,6 +1300,8 @@ ALIASES = {
     "decode_times": "operator_times",
     "decode_dims": "operator_dims",
     "decode_sums": "place_sums",
+    "table_sums": "place_sums",
+    "table_sizes": "place_sizes",
     "layer_sums": "place_sums",
     "layer_sizes": "place_sizes",
     "decode_layer_sums": "place_sums",
@@ -1590,9 +1592,9 @@ RANGES["1/s"] = st.just(0.0) | st.floats(1e9, 1e16)
 WIDTHS = st.sampled_from([0.5, 1.0, 2.0, 4.0])
 SPECIAL.update(
     {
-        **{name: sum_tables() for name in ("place_sums", "decode_sums")},
+        **{name: sum_tables() for name in ("place_sums", "decode_sums", "table_sums")},
         **{name: sum_tables().map(lambda sums: sums[0]) for name in ("layer_sums", "decode_layer_sums")},
-        "place_sizes": sum_tables("place_sizes"),
+        **{name: sum_tables("place_sizes") for name in ("place_sizes", "table_sizes")},
         "layer_sizes": sum_tables("place_sizes").map(lambda sizes: sizes[0]),
         **{name: st.integers(0, len(found) - 1).map(float) for name, found in CHOICES.items()},
         **{
