@@ -46,6 +46,13 @@ def read_layers(entry: Entry) -> LayeredModel:
     )
 
 
+def graph_of(workload: Workload | OperatorTable) -> Workload | None:
+    """The graph of kernels that a workload is, or has as its layer; None of other tables."""
+    if isinstance(workload, LayeredModel):
+        return workload.graph
+    return workload if isinstance(workload, Workload) else None
+
+
 def kernel_rows(model: LayeredModel) -> tuple[tuple[Expression, ...], ...]:
     """Expressions of every kernel, in the columns of `kernel_dims`."""
     return tuple(dimension_expressions(kernel) for kernel in model.graph.kernels)

@@ -15,7 +15,7 @@ from kernels.graphs.partition import COMPUTE, MEMORY
 from sweeper.engine.evaluation import Evaluation, evaluate
 from sweeper.engine.program import Values
 from sweeper.errors import UsageFault
-from sweeper.library.graph_workload import Workload
+from sweeper.library.layered_workload import graph_of
 from sweeper.planning.columns import STRUCTURE
 from sweeper.planning.plan import Plan
 from sweeper.views.lineage import coordinates
@@ -112,8 +112,8 @@ def graph_map_of(plan: Plan, point_id: int) -> GraphMap:
     Raises UsageFault if the workload there is no graph of kernels, IndexError for a number outside the study.
     """
     point = coordinates(plan, point_id)
-    workload = plan.study.workloads[str(point["workload"])]
-    if not isinstance(workload, Workload):
+    workload = graph_of(plan.study.workloads[str(point["workload"])])
+    if workload is None:
         raise UsageFault(f"point {point_id}: {point['workload']} is not a graph of kernels, so there is no map of it")
     objective = plan.study.objectives[0].column if plan.study.objectives else "iteration_time_s"
     values = values_at(plan, point_id, (*COLUMNS, objective), OPTIONAL)
