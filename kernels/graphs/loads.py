@@ -16,6 +16,7 @@ from kernels.graphs.sharding import (
     DRAM,
     GATHER,
     GRADIENT,
+    KEPT_EACH_B,
     OPERAND,
     OUTER,
     PHASE,
@@ -99,7 +100,7 @@ def kernel_loads(
         kernel_shapes[i, 0], kernel_shapes[i, 1], kernel_shapes[i, 2] = rows, depth, columns
         output_B[i] = rows * columns * group.word_B
         loads[i, FLOPS] = kernel_flops(traits, rows, depth, columns)
-        loads[i, TENSORS] = dims[DRAM]
+        loads[i, TENSORS] = dims[DRAM] + rows * columns * dims[KEPT_EACH_B]
         if traits[TYPE] == GATHER:  # a chip reads the rows that it has of the table
             loads[i, TENSORS] += output_B[i] * depth / dims[K]
         loads[i, BACKWARD] = 0.0 if traits[PHASE] == FORWARD_PHASE else 1.0
@@ -137,6 +138,8 @@ def kernel_loads(
     source="DFModel B.3; where pipeline stages share a graph, the largest of any stage",
 )
 def graph_state(
+    kernel_dims: np.ndarray,
+    kernel_shapes: np.ndarray,
     kernel_loads: np.ndarray,
     output_B: np.ndarray,
     graph_edges: np.ndarray,
@@ -144,7 +147,8 @@ def graph_state(
     tensor_traffic: float,
     tiles: float,
 ) -> tuple[float, float, float, float, float, float]:
-    """What a chip keeps of the graph, whatever its partitions. A kernel alone needs no buffers."""
+    """What a chip keeps of the graph, whatever its partitions: tensors that the backward pass reads, and what forward
+    kernels keep for it besides, such as masks of dropout. A kernel alone needs no buffers."""
     kernels = stage_of.shape[0]
     sums = np.zeros((stage_of.max() + 1, 4))
     tensors = 0.0
@@ -156,6 +160,7 @@ def graph_state(
         at[ALL_WEIGHTS] += kernel_loads[i, WEIGHTS]
         if kernel_loads[i, BACKWARD] == 0.0:
             at[PARAMETERS] += kernel_loads[i, WEIGHTS]
+            at[STORED] += kernel_shapes[i, 0] * kernel_shapes[i, 2] * kernel_dims[i, KEPT_EACH_B]
         at[ALL_GRADIENTS] += kernel_loads[i, GRADIENTS]
     for e in range(graph_edges.shape[0]):
         producer, consumer = graph_edges[e, PRODUCER], graph_edges[e, CONSUMER]

@@ -15,7 +15,7 @@ from kernels.graphs.elimination import eliminate
 
 TYPE, PHASE, WEIGHT, TILE, GRADIENT, FIXED, GIVEN, CAUSAL = range(8)
 """Columns of `kernel_traits`."""
-OUTER, M, K, N, SPLIT_M, SPLIT_K, SPLIT_N, OPERATIONS_EACH, DRAM = range(9)
+OUTER, M, K, N, SPLIT_M, SPLIT_K, SPLIT_N, OPERATIONS_EACH, KEPT_EACH_B, DRAM = range(10)
 """Leading columns of `kernel_dims`; the bytes of each channel of `kernels.codes.CHANNELS` follow."""
 
 PRODUCER, CONSUMER, OPERAND = range(3)

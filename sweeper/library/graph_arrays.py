@@ -60,6 +60,7 @@ def dimension_expressions(kernel: Kernel) -> tuple[Expression, ...]:
         kernel.n,
         *(split.get(name, ONE) for name in ("m", "k", "n")),
         kernel.operations,
+        kernel.kept,
         kernel.dram,
         *(by_channel.get(channel, ZERO) for channel in CHANNELS),
     )

@@ -30,7 +30,8 @@ class Kernel:
     `weight` says that the first operand is a weight, `tile` which dimension is streamed, `inputs` which kernels
     produce the operands, `shard` which dimension the tensor-parallel group split in the published mapping, `split`
     fixed divisors of dimensions that replace such sharding, `dram` further bytes of memory traffic per microbatch,
-    `operations` those of vector units for each element of the result, `causal` that attention is masked so,
+    `operations` those of vector units for each element of the result, `kept` bytes that the backward pass reads for each
+    of them besides the result, `causal` that attention is masked so,
     `collectives` bytes sent by channel, and `gradient` that the result is all-reduced over the replicas.
     """
 
@@ -48,6 +49,7 @@ class Kernel:
     split: tuple[tuple[str, Expression], ...]
     dram: Expression
     operations: Expression
+    kept: Expression
     causal: bool
     collectives: tuple[tuple[str, Expression], ...]
     gradient: bool

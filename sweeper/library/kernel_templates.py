@@ -27,7 +27,7 @@ _SPLITS = ("m", "k", "n")
 _REQUIRED = ("name", "type", "m", "n")
 _KEYS = (
     *_REQUIRED,
-    "phase", "outer", "k", "weight", "tile", "inputs", "shard", "split", "dram", "operations", "causal", "collectives",
+    "phase", "outer", "k", "weight", "tile", "inputs", "shard", "split", "dram", "operations", "kept", "causal", "collectives",
     "gradient", "repeat",
 )  # fmt: skip
 _BRACES = re.compile(r"\{([^{}]*)\}")
@@ -89,7 +89,7 @@ def read_template(node: Node, symbols: Set[str], parameters: Mapping[str, float]
     return KernelTemplate(node, written["name"], fields, inputs, repeats, counting)
 
 
-_EXPRESSIONS = {"outer": "1", "m": "1", "k": "1", "n": "1", "dram": "0", "operations": "1"}
+_EXPRESSIONS = {"outer": "1", "m": "1", "k": "1", "n": "1", "dram": "0", "operations": "1", "kept": "0"}
 """Fields that are expressions, and what they are where they may be left out."""
 
 

@@ -375,7 +375,7 @@ def read_kernels(kernel_traits: Sequence[Sequence[int]], kernel_dims: Sequence[S
     found = []
     for codes, numbers in zip(kernel_traits, kernel_dims):
         kind, phase, weight, tile, gradient, fixed, shard, causal = codes
-        outer, m, k, n, split_m, split_k, split_n, operations, dram, *sent = numbers
+        outer, m, k, n, split_m, split_k, split_n, operations, kept, dram, *sent = numbers
         found.append(
             {
                 "type": KERNEL_TYPES[kind],
@@ -391,6 +391,7 @@ def read_kernels(kernel_traits: Sequence[Sequence[int]], kernel_dims: Sequence[S
                 "n": n,
                 "dram": dram,
                 "operations": operations,
+                "kept": kept,
                 "causal": bool(causal),
                 "split": {"m": split_m, "k": split_k, "n": split_n},
                 "sent": dict(zip(CHANNELS, sent)),
@@ -684,7 +685,7 @@ def kernel_loads(**given: Any) -> Outputs:
 
     for i, (kernel, shard, (rows, depth, columns)) in enumerate(zip(kernels, shards, shapes)):
         load[i]["flops"] = flops(kernel, rows, depth, columns)
-        load[i]["tensors"] = kernel["dram"]
+        load[i]["tensors"] = kernel["dram"] + kernel["kept"] * rows * columns
         if kernel["type"] == "gather":
             load[i]["tensors"] += out[i] * depth / kernel["k"]  # of the rows asked for, those of this chip
         load[i]["weights"] = weight_bytes(kernel, shard, group, word)
@@ -715,6 +716,8 @@ def named_loads(kernel_loads: Sequence[Sequence[float]]) -> list[dict[str, float
 
 @twin
 def graph_state(
+    kernel_dims: list[list[float]],
+    kernel_shapes: list[list[float]],
     kernel_loads: list[list[float]],
     output_B: list[float],
     graph_edges: list[Edge],
@@ -728,12 +731,15 @@ def graph_state(
     load = named_loads(kernel_loads)
     forward = {i for i, row in enumerate(load) if not row["backward"]}
     stored = {u for u, v, _ in graph_edges if u in forward and v not in forward}
+    masks = {i: kernel_dims[i][8] * kernel_shapes[i][0] * kernel_shapes[i][2] for i in forward}
     stages = [[i for i, stage in enumerate(stage_of) if stage == one] for one in sorted(set(stage_of))]
     return {
         "all_weights_B": max(sum(load[i]["weights"] for i in stage) for stage in stages),
         "parameters_B": max(sum(load[i]["weights"] for i in stage if i in forward) for stage in stages),
         "graph_gradients_B": max(sum(load[i]["gradients"] for i in stage) for stage in stages),
-        "stored_activations_B": max(sum(output_B[i] for i in stage if i in stored) for stage in stages),
+        "stored_activations_B": max(
+            sum(output_B[i] * (i in stored) + masks.get(i, 0.0) for i in stage) for stage in stages
+        ),
         "tensors_B": sum(output_B[u] for u, _, _ in graph_edges),
         "single_sram_B": sum(row["weights"] for row in load) + buffers,
     }
@@ -1493,7 +1499,8 @@ def kernel_rows(draw: st.DrawFn, phases: Sequence[str]) -> tuple[list[int], list
     sent = [draw(st.sampled_from([0.0, 0.0, 0.0, 0.0, 512.0, 1e6])) for _ in CHANNELS]
     weight = kind == "gemm" and draw(st.booleans())
     operations = draw(st.sampled_from([1.0, 1.0, 8.0]))
-    numbers = [outer, m, k, n, *splits, operations, dram, *sent]
+    kept = draw(st.sampled_from([0.0, 0.0, 1.0]))
+    numbers = [outer, m, k, n, *splits, operations, kept, dram, *sent]
     codes = [KERNEL_TYPES.index(kind), PHASES.index(phase), int(weight), SHARDS.index(tile)]
     codes += [int(phase == "update" and draw(st.booleans())), int(fixed), 0]
     codes.append(int(kind.startswith("attention") and draw(st.booleans())))

@@ -75,7 +75,7 @@ def sharded_case(
     describe(loads, seconds, seconds, network, output, edges, mapping_chip, fields)
     unstaged = np.zeros(kernels, np.int64)
     case = make_case(Arrays(fields, mapping_chip, shapes, graph.kernel_traits, loads, edges), unstaged, np.inf)
-    weights, _, gradients, _, _, single = sum_state(loads, output, edges, unstaged, chip.tensor_traffic, chip.tiles)
+    weights, _, gradients, _, _, single = sum_state(graph.kernel_dims, shapes, loads, output, edges, unstaged, chip.tensor_traffic, chip.tiles)
     fit = fit_on_chip(repeats_per_stage, weights, single, gradients, chip.gradient_traffic, chip.sram_B)
     return case, fit
 
