@@ -161,7 +161,7 @@ def graph(
     names = ("elimination_scope", "elimination_edges", "elimination_messages")
     return {
         "kernel_traits": np.array(codes, np.int64),
-        "kernel_dims": np.array([[*row[:7], 1.0, *row[7:], *[0.0] * (15 - len(row))] for row in dims]),
+        "kernel_dims": np.array([[*row[:7], 1.0, 0.0, *row[7:], *[0.0] * (15 - len(row))] for row in dims]),
         "graph_edges": array,
         "partition_of": np.array([part_of[i + 1] for i in range(len(rows))], np.int64),
         "partitions": float(len(members)),

@@ -345,7 +345,9 @@ def staged(given: Mapping[str, Any]) -> Iterator[tuple[list[int], float]]:
 def whole_graph(given: Mapping[str, Any]) -> dict[str, Any]:
     """What decides whether the whole graph on one chip keeps its weights there."""
     chip = named_chip(given["mapping_chip"])
-    columns = {**given, **chip, "stage_of": [0] * len(given["kernel_loads"]), "repeats_per_stage": 1.0}
+    kernels = len(given["kernel_loads"])
+    columns = {**given, **chip, "stage_of": [0] * kernels, "repeats_per_stage": 1.0}
+    columns |= {"kernel_dims": np.zeros((kernels, 9)).tolist()}  # what is kept besides is no weight
     columns["output_B"] = [row[KERNEL_FIELDS.index("output")] for row in given["mapping_kernels"]]
     columns |= TWINS["graph_state"](**{name: columns[name] for name in INPUTS["graph_state"]})
     return {name: columns[name] for name in INPUTS["weights_fit"]}
