@@ -146,8 +146,9 @@ FIRST_OF_PACKAGE = REASON.die_exceeds_wafer
 
 KERNEL_TYPES = ("gemm", "batched_gemm", "elementwise")
 PHASES = ("forward", "backward", "update")
-SHARDS = ("none", "outer", "m", "k", "n")
-"""Dimension of a kernel that the tensor-parallel group splits."""
+SHARDS = ("none", "outer", "m", "k", "n", "k_to_rows", "k_to_columns")
+"""Dimension of a kernel that the tensor-parallel group splits. The partial sums of a split k are all-reduced, or
+reduce-scattered to rows or to columns."""
 
 CHANNELS = (
     "all_reduce_tensor",
@@ -157,5 +158,6 @@ CHANNELS = (
     "all_to_all_world",
     "broadcast_column",
     "point_to_point_row",
+    "reduce_scatter_tensor",
 )
 """Collective x group pairs whose bytes a partition accumulates; row = first network dimension, column = second."""

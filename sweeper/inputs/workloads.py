@@ -48,7 +48,6 @@ def graph_columns(
         return InputColumn(name, needs, built, "", "", made_of=made_of)
 
     edges = graph_arrays.edges(workload)
-    scope, at_step, messages = graph_arrays.elimination(len(workload.kernels), edges)
     chosen = workload.partitions[partitioning]
     yield array("kernel_traits", graph_arrays.traits(workload), "type, phase and flags of every kernel")
     yield array("graph_edges", edges, "producer, consumer, operand")
@@ -64,9 +63,12 @@ def graph_columns(
         yield constant("mapping_exact", 0.0, "", "1 if the mapping is proved to be the best", by_hand)
     divisible = not chosen and all(kernel.phase == "forward" for kernel in workload.kernels)
     yield constant("divisible_graph", float(divisible), "", "1 if pipeline stages may share the graph")
-    yield array("elimination_scope", scope, "order of elimination")
-    yield array("elimination_edges", at_step, "edges that each elimination settles")
-    yield array("elimination_messages", messages, "earlier results that each elimination uses")
+    published = graph_arrays.published_order(len(workload.kernels), edges)
+    for prefix, order in (("elimination", published), ("sharing", graph_arrays.sharing_order(workload))):
+        yield array(f"{prefix}_factors", order.factors, "what choices cost together")
+        yield array(f"{prefix}_scope", order.scope, "order of elimination")
+        yield array(f"{prefix}_edges", order.edges, "what each elimination settles")
+        yield array(f"{prefix}_messages", order.messages, "earlier results that each elimination uses")
     symbols = graph_arrays.dimension_symbols(workload)
     dimensions = remembered(lambda values, n: graph_arrays.dimensions(workload, values, n))
     yield replace(depending("kernel_dims", symbols, dimensions), about="dimensions of every kernel", array=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from sweeper.errors import Problems, SpecError, brief, every, unknown
 from sweeper.library.entries import SCALAR_KEYS, Entry
-from sweeper.library.kernel_templates import KernelTemplate, read_template, sorted_copies, written_out
+from sweeper.library.kernel_templates import KernelCopy, KernelTemplate, read_template, sorted_copies, written_out
 from sweeper.reading import checks
 from sweeper.reading.expressions import Expression
 from sweeper.reading.nodes import Node, error
@@ -30,7 +30,9 @@ class Kernel:
     `weight` says that the first operand is a weight, `tile` which dimension is streamed, `inputs` which kernels
     produce the operands, `shard` which dimension the tensor-parallel group split in the published mapping, `split`
     fixed divisors of dimensions that replace such sharding, `dram` further bytes of memory traffic per microbatch,
-    `collectives` bytes sent by channel, and `gradient` that the result is all-reduced over the replicas.
+    `collectives` bytes sent by channel, and `gradient` that the result is all-reduced over the replicas. `reduces` is
+    the dimension over which a norm or softmax adds up, and `of` the forward kernel whose weight the kernel shares, or
+    makes the gradient of.
     """
 
     name: str
@@ -48,6 +50,8 @@ class Kernel:
     dram: Expression
     collectives: tuple[tuple[str, Expression], ...]
     gradient: bool
+    reduces: str
+    of: int | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,8 +92,15 @@ def read_workload(entry: Entry) -> Workload:
     copies = sorted_copies(written_out(templates, problems), templates, problems)
     problems.raise_any()
     number = {copy.name: index for index, copy in enumerate(copies)}
+    shared = {copy.name: _of(copy, copies, number, parameters, problems) for copy in copies if copy.of}
+    problems.raise_any()
     kernels = tuple(
-        Kernel(name=copy.name, inputs=tuple(number[name] for name, _ in copy.inputs if name in number), **copy.fields)
+        Kernel(
+            name=copy.name,
+            inputs=tuple(number[name] for name, _ in copy.inputs if name in number),
+            of=shared.get(copy.name),
+            **copy.fields,
+        )
         for copy in copies
     )
     partitions = {KERNEL_BY_KERNEL: tuple(range(len(kernels))), SINGLE: (0,) * len(kernels), OPTIMAL: ()}
@@ -102,6 +113,38 @@ def read_workload(entry: Entry) -> Workload:
     problems.raise_any()
     counting = frozenset().union(*(template.counting for template in templates))
     return Workload(entry.name, parameters, scalars, kernels, partitions, counting)
+
+
+def _of(
+    copy: KernelCopy,
+    copies: Sequence[KernelCopy],
+    number: Mapping[str, int],
+    parameters: Mapping[str, float],
+    problems: Problems,
+) -> int | None:
+    """Number of the forward kernel whose weight a kernel shares; what does not share it is a problem."""
+    node = copy.template.of or copy.template.node
+    with problems.collecting():
+        if copy.of not in number:
+            raise error(node, unknown("kernel", copy.of, number))
+        forward = copies[number[copy.of]]
+        if not forward.fields["weight"] or forward.fields["phase"] != "forward":
+            raise error(node, f"{copy.of!r} is no forward kernel with a weight")
+        known = {**dict.fromkeys(NUMBERS, 1.0), **parameters}
+        weight, own = _weight_shape(forward, known), _weight_shape(copy, known)
+        if own != weight:
+            sizes = "; ".join(f"{rows:g} x {columns:g}" for rows, columns in (weight, own))
+            raise error(node, f"{copy.name!r} and {copy.of!r} do not share a weight, theirs are: {sizes}")
+        return number[copy.of]
+    return None
+
+
+def _weight_shape(copy: KernelCopy, known: Mapping[str, float]) -> tuple[float, float]:
+    """Rows and columns of a kernel's weight, as the forward kernel has them: a backward kernel uses it transposed; the
+    gradient, activation times gradient of the result, is transposed too."""
+    outer, m, k, n = (float(copy.fields[name].evaluate(known)) for name in ("outer", "m", "k", "n"))
+    shapes = {"forward": (outer * m, k), "backward": (k, outer * m), "update": (n, outer * m)}
+    return shapes[copy.fields["phase"]]
 
 
 def _body(entry: Entry, key: str) -> Node:

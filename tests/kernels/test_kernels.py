@@ -19,8 +19,9 @@ import tests.twins.naive_ownership
 import tests.twins.naive_roofline
 import tests.twins.naive_serving
 import tests.twins.naive_units  # noqa: F401 - registers its twins
-from kernels.codes import DIMENSION_KINDS, SWITCHES
+from kernels.codes import CHANNELS, DIMENSION_KINDS, SWITCHES
 from kernels.equation import Equation
+from kernels.graphs.elimination import Order
 from kernels.models import EQUATIONS, GENERATING, MODELS
 from kernels.shared.demand import UnitModel
 from sweeper.inputs.packages import PACKAGE_TABLES
@@ -29,7 +30,7 @@ from sweeper.words.defaults import NAMED
 from sweeper.words.models import BLOCK_SCALARS, TABLE_SCALARS
 from tests.support.examples import compared, examples
 from tests.support.quick import quick
-from tests.twins import naive_energy, naive_mapping, naive_models, naive_optimizers, naive_packaging
+from tests.twins import naive_energy, naive_mapping, naive_models, naive_optimizers, naive_packaging, naive_sharding
 from tests.twins.naive import (
     TWINS,
     Line,
@@ -41,7 +42,6 @@ from tests.twins.naive import (
     links_and_ports,
     plain,
     routes,
-    seconds,
     systems,
     table_costs,
     units_of_columns,
@@ -156,9 +156,12 @@ def leaves(value: Any) -> Iterator[Iterable[float]]:
 def check_choice(name: str, inputs: dict[str, Any], shard: np.ndarray, cost: float) -> None:
     """The chosen options cost what the equation says."""
     lists = plain(inputs)
-    own, between = table_costs(lists, bytes_only(lists) if name == "least_bytes_sharding" else seconds(lists))
     taken = [codes[:count].index(code) for codes, count, code in
              zip(lists["option_codes"], lists["option_counts"], shard.tolist())]  # fmt: skip
+    if name == "least_time_sharding":
+        assert_same(naive_sharding.table_cost(lists, taken), cost)
+        return
+    own, between = table_costs(lists, bytes_only(lists))
     total = math.fsum(own(i, x) for i, x in enumerate(taken))
     total += math.fsum(between(e, taken[u], taken[v]) for e, (u, v, _) in enumerate(lists["graph_edges"]))
     assert_same(total, cost)
@@ -188,7 +191,7 @@ def test_every_column_has_one_writer_under_every_assumption(family: str, generat
 
 GRAPH_ARRAYS = {
     *("kernel_traits", "kernel_dims", "graph_edges", "partition_of"),
-    *("elimination_scope", "elimination_edges", "elimination_messages"),
+    *(f"{prefix}_{name}" for prefix in ("elimination", "sharing") for name in Order._fields),
 }
 OPERATOR_ARRAYS = {"operator_traits", "operator_dims", "decode_dims"}
 CURVES = frozenset({"efficiency_curves"})
@@ -228,7 +231,7 @@ DIMENSIONS = {
 }  # fmt: skip
 LOAD_UNITS = ["flop", "B", "B", "B", ""]
 TABLE_UNITS = {
-    "kernel_loads": [*LOAD_UNITS, *["B"] * 7, *[""] * 7],
+    "kernel_loads": [*LOAD_UNITS, *["B"] * len(CHANNELS), *[""] * len(CHANNELS)],
     "partition_loads": [*LOAD_UNITS, "B"],
     "channel_costs": ["s/B", "s"],
     "costs_in_use": ["s/B", "s"],
@@ -701,8 +704,8 @@ def test_rated_peak_of_a_chip_with_a_given_peak() -> None:
 def test_weights_that_do_not_fit_do_not_stay_on_chip() -> None:
     weights_B, capacity_B = 2 * 1000.0 * 1000.0, 1e6
     columns: dict[str, Any] = {
-        "kernel_traits": np.array([[0, 0, 1, 0, 0, 0, 0]], np.int64),
-        "kernel_dims": np.array([[1.0, 1000.0, 1000.0, 64.0, 1.0, 1.0, 1.0, *[0.0] * 8]]),
+        "kernel_traits": np.array([[0, 0, 1, 0, 0, 0, 0, 0]], np.int64),
+        "kernel_dims": np.array([[1.0, 1000.0, 1000.0, 64.0, 1.0, 1.0, 1.0, 0.0, *[0.0] * len(CHANNELS)]]),
         "kernel_shard": np.zeros(1, np.int64),
         "graph_edges": np.zeros((0, 3), np.int64),
         "partition_of": np.zeros(1, np.int64),
@@ -711,7 +714,7 @@ def test_weights_that_do_not_fit_do_not_stay_on_chip() -> None:
     columns |= {"tensor_parallel": 1.0, "tensor_traffic": 1.0, "word_B": 2.0, "tiles": 1.0, "sharding": 0.0}
     columns |= {"partitions": 1.0, "repeats_per_stage": 1.0, "chip_sram_capacity_B": capacity_B}
     columns |= {"gradient_traffic": 0.0}
-    for name in ("kernel_loads", "graph_state", "weights_fit"):
+    for name in ("published_conversions", "kernel_loads", "graph_state", "weights_fit"):
         columns |= evaluate(name, columns)
     assert columns["all_weights_B"] == weights_B > capacity_B
     assert evaluate("weights_resident", columns)["weights_resident"] == 0.0
