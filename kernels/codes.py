@@ -149,8 +149,9 @@ KERNEL_TYPES = ("gemm", "batched_gemm", "elementwise", "scan", "gather", "attent
 """What kernels are: products of matrices, work on vectors (a scan goes through one dimension in order), rows picked
 from a table, and fused attention, forward and backward."""
 PHASES = ("forward", "backward", "update")
-SHARDS = ("none", "outer", "m", "k", "n")
-"""Dimension of a kernel that the tensor-parallel group splits."""
+SHARDS = ("none", "outer", "m", "k", "n", "k_to_rows", "k_to_columns")
+"""Dimension of a kernel that the tensor-parallel group splits. The partial sums of a split k are all-reduced, or
+reduce-scattered to rows or to columns."""
 
 CHANNELS = (
     "all_reduce_tensor",
@@ -160,5 +161,6 @@ CHANNELS = (
     "all_to_all_world",
     "broadcast_column",
     "point_to_point_row",
+    "reduce_scatter_tensor",
 )
 """Collective x group pairs whose bytes a partition accumulates; row = first network dimension, column = second."""

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from kernels import calculon, chips, graphs, packages, transformers
 from kernels.equation import Equation, declared
-from kernels.graphs import allocation, loads, mapping, partition, rates, sharding, units
+from kernels.graphs import allocation, conversions, elimination, loads, mapping, partition, rates, sharding, units
 from kernels.graphs.metrics import chip_work, roofline
 from kernels.graphs.pipeline import weights_fit, weights_resident
 from kernels.layers import pipeline as whole_layers
@@ -46,7 +46,7 @@ def instead(own: Iterable[Equation], others: Iterable[Equation]) -> tuple[Equati
 
 
 ON_CHIP = (
-    *declared(allocation, loads, mapping, partition, rates, sharding, units),
+    *declared(allocation, conversions, elimination, loads, mapping, partition, rates, sharding, units),
     *(weights_fit, weights_resident, chip_work, roofline),
 )
 """Equations of a graph on one chip of a tensor group: how it is split, cut and run."""

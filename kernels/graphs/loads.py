@@ -10,20 +10,18 @@ import numpy as np
 
 from kernels.codes import CHANNELS, SWITCHES
 from kernels.equation import Output, compiled, equation
+from kernels.graphs.conversions import CHANNEL, FORWARD_PHASE, PAYER
 from kernels.graphs.sharding import (
-    BY_K,
+    CHANNEL_COUNT,
     CONSUMER,
     DRAM,
     GATHER,
     GRADIENT,
     KEPT_EACH_B,
-    OPERAND,
     OUTER,
     PHASE,
-    PRODUCED,
     PRODUCER,
     TYPE,
-    WANTED,
     WEIGHT,
     Graph,
     Group,
@@ -32,14 +30,14 @@ from kernels.graphs.sharding import (
     N,
     kernel_flops,
     local_shape,
-    operand_kind,
-    relayout,
-    rules_of,
+    result_bytes,
+    summed,
+    tensor_bytes,
 )
 
-CHANNEL_COUNT = len(CHANNELS)
-ALL_REDUCE_TENSOR, ALL_GATHER_TENSOR, ALL_TO_ALL_TENSOR, ALL_REDUCE_DATA = range(4)
-ALL_TO_ALL_WORLD, BROADCAST_COLUMN, POINT_TO_POINT_ROW = range(4, CHANNEL_COUNT)
+ALL_REDUCE_DATA, ALL_TO_ALL_WORLD, BROADCAST_COLUMN, POINT_TO_POINT_ROW = (
+    CHANNELS.index(name) for name in ("all_reduce_data", "all_to_all_world", "broadcast_column", "point_to_point_row")
+)
 
 FLOPS, TENSORS, WEIGHTS, GRADIENTS, BACKWARD, SRAM = range(6)
 PARTITION_LOADS = 6
@@ -54,7 +52,6 @@ ALL_WEIGHTS, PARAMETERS, ALL_GRADIENTS, STORED = range(4)
 
 ROOM = 1.0 + 1e-9
 """What a need may exceed a capacity by: sums of many tensors round."""
-FORWARD_PHASE = 0
 PER_EDGE = float(SWITCHES["tensor_traffic"].index("per_edge"))
 FREE, REPEATS_TRAFFIC, LEAST_TRAFFIC = (
     float(SWITCHES["weight_tiling"].index(choice)) for choice in ("free", "repeats_traffic", "least_traffic")
@@ -83,26 +80,26 @@ def graph_flops(kernel_traits: np.ndarray, kernel_dims: np.ndarray) -> float:
 def kernel_loads(
     graph: Graph,
     kernel_shard: np.ndarray,
+    edge_sends: np.ndarray,
     group: Group,
     kernel_loads: np.ndarray,
     kernel_shapes: np.ndarray,
     output_B: np.ndarray,
 ) -> None:
-    """Loads of one microbatch. A re-layout is charged to the kernel that produces the tensor."""
+    """Loads of one microbatch."""
     loads = kernel_loads
     loads[:] = 0.0
-    rules = rules_of(group.sharding)
     for i in range(graph.kernel_traits.shape[0]):
         traits = graph.kernel_traits[i]
         dims = graph.kernel_dims[i]
         shard = kernel_shard[i]
         rows, depth, columns = local_shape(dims, shard, group.tensor_parallel)
         kernel_shapes[i, 0], kernel_shapes[i, 1], kernel_shapes[i, 2] = rows, depth, columns
-        output_B[i] = rows * columns * group.word_B
+        output_B[i] = result_bytes(rows, columns, shard, group)
         loads[i, FLOPS] = kernel_flops(traits, rows, depth, columns)
         loads[i, TENSORS] = dims[DRAM] + rows * columns * dims[KEPT_EACH_B]
         if traits[TYPE] == GATHER:  # a chip reads the rows that it has of the table
-            loads[i, TENSORS] += output_B[i] * depth / dims[K]
+            loads[i, TENSORS] += rows * columns * group.word_B * depth / dims[K]
         loads[i, BACKWARD] = 0.0 if traits[PHASE] == FORWARD_PHASE else 1.0
         if traits[WEIGHT] == 1:
             loads[i, WEIGHTS] = rows * depth * group.word_B
@@ -114,18 +111,17 @@ def kernel_loads(
             loads[i, GRADIENTS] = output_B[i]
             loads[i, BYTES + ALL_REDUCE_DATA] += output_B[i]
             loads[i, CALLS + ALL_REDUCE_DATA] += 1.0
-        if shard == BY_K:
-            loads[i, BYTES + ALL_REDUCE_TENSOR] += output_B[i]
-            loads[i, CALLS + ALL_REDUCE_TENSOR] += 1.0
-    edges = graph.graph_edges
-    for e in range(edges.shape[0]):
-        producer, consumer = edges[e, PRODUCER], edges[e, CONSUMER]
-        dims = graph.kernel_dims[producer]
-        kind = operand_kind(graph.kernel_traits[consumer], edges[e, OPERAND], dims[OUTER])
-        step = relayout(PRODUCED[kernel_shard[producer]], WANTED[rules, kind, kernel_shard[consumer]])
-        if step > 0:
-            loads[producer, BYTES + step] += dims[OUTER] * dims[M] * dims[N] * group.word_B
-            loads[producer, CALLS + step] += 1.0
+        channel, sent_B = summed(traits, dims, shard, output_B[i], group)
+        if channel >= 0:
+            loads[i, BYTES + channel] += sent_B
+            loads[i, CALLS + channel] += 1.0
+    for e in range(graph.graph_edges.shape[0]):
+        channel = edge_sends[e, CHANNEL]
+        if channel >= 0:
+            payer = edge_sends[e, PAYER]
+            sent_B = tensor_bytes(graph.kernel_dims[graph.graph_edges[e, PRODUCER]], group.word_B)
+            loads[payer, BYTES + channel] += sent_B
+            loads[payer, CALLS + channel] += 1.0
 
 
 @equation(

@@ -15,13 +15,12 @@ from kernels.graphs.loads import (
     BROADCAST_COLUMN,
     BYTES,
     CALLS,
-    CHANNEL_COUNT,
     GRADIENTS,
     POINT_TO_POINT_ROW,
     TENSORS,
     WEIGHTS,
 )
-from kernels.graphs.sharding import PER_BYTE, PER_CALL
+from kernels.graphs.sharding import CHANNEL_COUNT, PER_BYTE, PER_CALL
 
 SERIAL, COLUMN, ROW = range(3)
 """Columns of `kernel_network_s`: what follows the other, and traffic of a process grid's columns and rows."""
@@ -95,7 +94,7 @@ def channel_costs(
     point_to_point_row: Annotated[Collective, "point_to_point_row_{}"],
     channel_costs: np.ndarray,
 ) -> None:
-    """The latency of an amortised gradient is not counted."""
+    """The latency of an amortised gradient is not counted. A reduce-scatter takes as long as an all-gather."""
     table = (
         all_reduce_tensor,
         all_gather_tensor,
@@ -104,6 +103,7 @@ def channel_costs(
         all_to_all_world,
         broadcast_column,
         point_to_point_row,
+        all_gather_tensor,
     )
     for channel in range(CHANNEL_COUNT):
         channel_costs[channel, PER_BYTE] = table[channel].s_per_B

@@ -1,19 +1,14 @@
-"""How the tensor-parallel group splits every kernel of a graph: the least total cost, exactly.
-
-A kernel's choice costs work and collectives of its own; an edge costs a re-layout when the producer leaves the tensor
-otherwise than the consumer wants it. The sum over kernels and edges is minimised exactly by eliminating one kernel
-after the other (DFModel B.8, stage 1, whose solver needs seconds).
-"""
+"""How the tensor-parallel group may split every kernel of a graph: what each choice computes, keeps and sends, in which
+layout it leaves its result, and in which it wants its operands."""
 
 from typing import NamedTuple
 
 import numpy as np
 
-from kernels.codes import KERNEL_TYPES, SWITCHES
+from kernels.codes import CHANNELS, KERNEL_TYPES, SHARDS, SWITCHES
 from kernels.equation import Output, compiled, equation
-from kernels.graphs.elimination import eliminate
 
-TYPE, PHASE, WEIGHT, TILE, GRADIENT, FIXED, GIVEN, CAUSAL = range(8)
+TYPE, PHASE, WEIGHT, TILE, GRADIENT, FIXED, GIVEN, REDUCES, CAUSAL = range(9)
 """Columns of `kernel_traits`."""
 OUTER, M, K, N, SPLIT_M, SPLIT_K, SPLIT_N, OPERATIONS_EACH, KEPT_EACH_B, DRAM = range(10)
 """Leading columns of `kernel_dims`; the bytes of each channel of `kernels.codes.CHANNELS` follow."""
@@ -22,10 +17,14 @@ PRODUCER, CONSUMER, OPERAND = range(3)
 """Columns of `graph_edges`."""
 PER_BYTE, PER_CALL = range(2)
 """Columns of `channel_costs`."""
-OPERATIONS, OUTPUT_B, WEIGHT_B = range(3)
-"""Last axis of `option_loads`."""
+OPERATIONS, OUTPUT_B, WEIGHT_B, REDUCED_B, SCATTERED_B = range(5)
+"""Last axis of `option_loads`; the last two are bytes that are all-reduced, and reduce-scattered."""
+CHANNEL_COUNT = len(CHANNELS)
+ALL_REDUCE, ALL_GATHER, ALL_TO_ALL = range(3)
+REDUCE_SCATTER = CHANNELS.index("reduce_scatter_tensor")
 
-NONE, BY_OUTER, BY_M, BY_K, BY_N = range(5)
+OPTIONS = len(SHARDS)
+NONE, BY_OUTER, BY_M, BY_K, BY_N, K_TO_ROWS, K_TO_COLUMNS = range(OPTIONS)
 GEMM, BATCHED_GEMM, ELEMENTWISE, SCAN, GATHER, ATTENTION, ATTENTION_BACKWARD = range(len(KERNEL_TYPES))
 AS_PUBLISHED = (SWITCHES["sharding"].index("given"), SWITCHES["sharding"].index("least_bytes"))
 PRODUCTS = np.array([1.0, 1.0, 0.0, 0.0, 0.0, 2.0, 5.0 / 3.0])
@@ -43,15 +42,21 @@ SPLITS = np.array(
         [True, True, False, False, False],
     ]
 )
-"""Which splits a kernel of each type may have."""
-REPLICATED, ROWS, COLUMNS = range(3)
-"""Layouts of a tensor over the group."""
+"""Which dimensions of a kernel of each type may be split."""
+REPLICATED, ROWS, COLUMNS, ROWS_AND_COLUMNS = range(4)
+"""Layouts of a tensor over the group; the last is what readers of rows and readers of columns are provided."""
+LAYOUTS = 4
 
-PREFERENCE = np.array([BY_OUTER, BY_K, BY_M, BY_N, NONE])
+PREFERENCE = np.array([BY_OUTER, BY_K, K_TO_ROWS, K_TO_COLUMNS, BY_M, BY_N, NONE])
 """Among equal costs the earlier choice wins: split work before replicated work."""
 
-PRODUCED = np.array([REPLICATED, ROWS, ROWS, REPLICATED, COLUMNS])
-"""Layout in which a kernel leaves its output, by its shard choice (after the all-reduce of a K split)."""
+DIVIDED = np.array([NONE, BY_OUTER, BY_M, BY_K, BY_N, BY_K, BY_K])
+"""Dimension that a shard choice divides."""
+PRODUCED = np.array([REPLICATED, ROWS, ROWS, REPLICATED, COLUMNS, ROWS, COLUMNS])
+"""Layout in which a kernel leaves its output, by its shard choice (after the partial sums of a K split are added)."""
+
+STATISTICS = 2.0
+"""Numbers of a reduced row that chips exchange: a maximum and a sum (softmax), a mean and a variance (norm)."""
 
 PUBLISHED, PHYSICAL = range(2)
 """Rules of layout: DFModel A.4 as coded, or what the operands of a matrix product need."""
@@ -78,7 +83,7 @@ WANTED = np.array(
         ],
     ]
 )
-"""Layout that a consumer wants, by rules, kind of operand and its shard choice."""
+"""Layout that a consumer wants, by rules, kind of operand and the dimension that its shard choice divides."""
 
 
 class Graph(NamedTuple):
@@ -97,20 +102,6 @@ class Group(NamedTuple):
     tensor_parallel: float
     sharding: float
     word_B: float
-
-
-class Problem(NamedTuple):
-    """Choices open to every kernel, what they and the edges between them load, and the order of elimination."""
-
-    option_codes: np.ndarray
-    option_counts: np.ndarray
-    option_loads: np.ndarray
-    edge_layouts: np.ndarray
-    edge_bytes: np.ndarray
-    graph_edges: np.ndarray
-    elimination_scope: np.ndarray
-    elimination_edges: np.ndarray
-    elimination_messages: np.ndarray
 
 
 @compiled
@@ -132,25 +123,68 @@ def rules_of(sharding: float) -> int:
 
 
 @compiled
-def allowed(traits: np.ndarray, dims: np.ndarray, choice: int) -> bool:
-    """Whether a kernel may be split so (DFModel A.4): never a dimension of one or a streamed one; outer if it can."""
+def allowed(traits: np.ndarray, dims: np.ndarray, choice: int, rules: int) -> bool:
+    """Whether a kernel may be split so (DFModel A.4): never a dimension of one or a streamed one; outer if it can.
+
+    Physically, partial sums may stay scattered, and what has no weight to replicate streams its own tokens on each
+    chip if it treats them one by one: sequence parallelism (Korthikanti et al. 2022, arXiv:2205.05198).
+    """
     if traits[FIXED] == 1:
         return choice == NONE
     if dims[OUTER] > 1.0:
         return choice == BY_OUTER
     if choice == NONE:
         return traits[WEIGHT] == 0
-    return SPLITS[traits[TYPE], choice] and dims[OUTER + choice - 1] > 1.0 and traits[TILE] != choice
+    divided = DIVIDED[choice]
+    if choice != divided and (rules == PUBLISHED or dims[M if choice == K_TO_ROWS else N] <= 1.0):
+        return False
+    streams_own = rules == PHYSICAL and traits[TYPE] == ELEMENTWISE and traits[WEIGHT] == 0
+    open_to = SPLITS[traits[TYPE], divided] and dims[OUTER + divided - 1] > 1.0
+    return open_to and (streams_own or traits[TILE] != divided)
 
 
 @compiled
 def local_shape(dims: np.ndarray, choice: int, group: float) -> tuple[float, float, float]:
     """Rows (outer x m), reduction length and columns that one chip holds."""
-    depth = np.ceil(dims[K] / (group if choice == BY_K else dims[SPLIT_K]))
-    columns = np.ceil(dims[N] / (group if choice == BY_N else dims[SPLIT_N]))
-    if choice == BY_OUTER:
+    divided = DIVIDED[choice]
+    depth = np.ceil(dims[K] / (group if divided == BY_K else dims[SPLIT_K]))
+    columns = np.ceil(dims[N] / (group if divided == BY_N else dims[SPLIT_N]))
+    if divided == BY_OUTER:
         return np.ceil(dims[OUTER] / group) * dims[M], depth, columns
-    return dims[OUTER] * np.ceil(dims[M] / (group if choice == BY_M else dims[SPLIT_M])), depth, columns
+    return dims[OUTER] * np.ceil(dims[M] / (group if divided == BY_M else dims[SPLIT_M])), depth, columns
+
+
+@compiled
+def result_bytes(rows: float, columns: float, choice: int, group: Group) -> float:
+    """Result of rows x columns that a chip keeps: of partial sums that are scattered, its part."""
+    if choice == K_TO_ROWS:
+        rows = np.ceil(rows / group.tensor_parallel)
+    elif choice == K_TO_COLUMNS:
+        columns = np.ceil(columns / group.tensor_parallel)
+    return rows * columns * group.word_B
+
+
+@compiled
+def tensor_bytes(dims: np.ndarray, word_B: float) -> float:
+    """Result of a kernel, all chips together."""
+    return dims[OUTER] * dims[M] * dims[N] * word_B
+
+
+@compiled
+def summed(traits: np.ndarray, dims: np.ndarray, choice: int, result_B: float, group: Group) -> tuple[int, float]:
+    """Channel and bytes of what chips add up inside a kernel; -1: nothing.
+
+    That is the partial sums of a K split, and physically the statistics of every row that a norm or softmax reduces
+    over the dimension that is split.
+    """
+    if choice == BY_K:
+        return ALL_REDUCE, result_B
+    if DIVIDED[choice] == BY_K:
+        return REDUCE_SCATTER, tensor_bytes(dims, group.word_B)
+    if choice != NONE and choice == traits[REDUCES] and rules_of(group.sharding) == PHYSICAL:
+        reduced_rows = dims[OUTER] * dims[N if choice == BY_M else M]
+        return ALL_REDUCE, STATISTICS * reduced_rows * group.word_B
+    return -1, 0.0
 
 
 @compiled
@@ -167,18 +201,19 @@ def kernel_flops(traits: np.ndarray, rows: float, depth: float, columns: float) 
 
 
 @compiled
-def relayout(produced: int, wanted: int) -> int:
-    """0: nothing to do; 1: all-gather; 2: all-to-all."""
-    if produced == REPLICATED or produced == wanted:
-        return 0
-    return 1 if wanted == REPLICATED else 2
+def wanted_layout(graph: Graph, edge: int, choice: int, rules: int) -> int:
+    """Layout in which the consumer of an edge wants its tensor when it is split so."""
+    producer, consumer = graph.graph_edges[edge, PRODUCER], graph.graph_edges[edge, CONSUMER]
+    operand = graph.graph_edges[edge, OPERAND]
+    kind = operand_kind(graph.kernel_traits[consumer], operand, graph.kernel_dims[producer, OUTER])
+    return WANTED[rules, kind, DIVIDED[choice]]
 
 
 @equation(
-    Output("option_codes", "", "shard choices open to every kernel, in order of preference", ("kernel", 5), True),
+    Output("option_codes", "", "shard choices open to every kernel, in order of preference", ("kernel", OPTIONS), True),
     Output("option_counts", "", "how many choices are open to every kernel", ("kernel",), True),
-    Output("option_loads", "", "operations, output and weight bytes of one chip, by kernel, choice", ("kernel", 5, 3)),
-    Output("edge_layouts", "", "re-layout of every edge, by choice of producer and consumer", ("edge", 5, 5), True),
+    Output("option_loads", "", "operations, bytes of one chip: output, weight, reduced", ("kernel", OPTIONS, 5)),
+    Output("edge_wants", "", "layout wanted of every edge, by choice of its consumer", ("edge", OPTIONS), True),
     Output("edge_bytes", "B", "full tensor of every edge, all chips", ("edge",)),
     source="DFModel A.4",
 )
@@ -188,11 +223,11 @@ def sharding_options(
     option_codes: np.ndarray,
     option_counts: np.ndarray,
     option_loads: np.ndarray,
-    edge_layouts: np.ndarray,
+    edge_wants: np.ndarray,
     edge_bytes: np.ndarray,
 ) -> None:
     """What each choice costs, before any rate is known; -1 where there is none. In a group of one nothing is split."""
-    option_codes[:], option_loads[:], edge_layouts[:] = -1, -1.0, -1
+    option_codes[:], option_loads[:], edge_wants[:] = -1, -1.0, -1
     rules = rules_of(group.sharding)
     for i in range(graph.kernel_traits.shape[0]):
         traits = graph.kernel_traits[i]
@@ -200,128 +235,22 @@ def sharding_options(
         count = 0
         for choice in PREFERENCE:
             last_resort = choice == NONE and count == 0
-            if last_resort or (group.tensor_parallel > 1.0 and allowed(traits, dims, choice)):
+            if last_resort or (group.tensor_parallel > 1.0 and allowed(traits, dims, choice, rules)):
                 rows, depth, columns = local_shape(dims, choice, group.tensor_parallel)
+                result_B = result_bytes(rows, columns, choice, group)
+                channel, sent_B = summed(traits, dims, choice, result_B, group)
+                loads = option_loads[i, count]
+                loads[OPERATIONS] = kernel_flops(traits, rows, depth, columns) * graph.kernel_costs[i]
+                loads[OUTPUT_B] = result_B
+                loads[WEIGHT_B] = rows * depth * group.word_B if traits[WEIGHT] == 1 else 0.0
+                loads[REDUCED_B] = sent_B if channel == ALL_REDUCE else 0.0
+                loads[SCATTERED_B] = sent_B if channel == REDUCE_SCATTER else 0.0
                 option_codes[i, count] = choice
-                option_loads[i, count, OPERATIONS] = kernel_flops(traits, rows, depth, columns) * graph.kernel_costs[i]
-                option_loads[i, count, OUTPUT_B] = rows * columns * group.word_B
-                option_loads[i, count, WEIGHT_B] = rows * depth * group.word_B if traits[WEIGHT] == 1 else 0.0
                 count += 1
         option_counts[i] = count
     edges = graph.graph_edges
     for e in range(edges.shape[0]):
-        producer, consumer = edges[e, PRODUCER], edges[e, CONSUMER]
-        dims = graph.kernel_dims[producer]
-        edge_bytes[e] = dims[OUTER] * dims[M] * dims[N] * group.word_B
-        kind = operand_kind(graph.kernel_traits[consumer], edges[e, OPERAND], dims[OUTER])
-        for x in range(option_counts[producer]):
-            for y in range(option_counts[consumer]):
-                wanted = WANTED[rules, kind, option_codes[consumer, y]]
-                edge_layouts[e, x, y] = relayout(PRODUCED[option_codes[producer, x]], wanted)
-
-
-class Costs(NamedTuple):
-    """What is minimised: by kernel, costs of an operation, of a byte of its output and of a byte of its weight; that of
-    reading a byte of an operand; costs per byte and per call (rows) of all-reduce, all-gather and all-to-all."""
-
-    loads: np.ndarray
-    read: float
-    channels: np.ndarray
-
-
-@compiled
-def optimise(problem: Problem, costs: Costs, tie_cost: float, shard: np.ndarray) -> float:
-    """Least cost of sharding a graph; returns the cost.
-
-    Among equal costs the least work wins, if `tie_cost` per operation is less than any difference that matters.
-    """
-    load_costs, read_cost, channel_costs = costs
-    codes, counts = problem.option_codes, problem.option_counts
-    loads, graph_edges = problem.option_loads, problem.graph_edges
-    kernels = codes.shape[0]
-    edges = graph_edges.shape[0]
-    option_cost = np.empty((kernels, 5))
-    with_ties = np.empty((kernels, 5))
-    edge_cost = np.empty((edges, 5, 5))
-    for i in range(kernels):
-        for x in range(counts[i]):
-            cost = 0.0
-            for load in range(3):
-                cost += loads[i, x, load] * load_costs[i, load]
-            if codes[i, x] == BY_K:
-                cost += loads[i, x, OUTPUT_B] * channel_costs[0, PER_BYTE] + channel_costs[0, PER_CALL]
-            option_cost[i, x] = cost
-            with_ties[i, x] = cost + loads[i, x, OPERATIONS] * tie_cost
-    for e in range(edges):
-        producer = graph_edges[e, PRODUCER]
-        for x in range(counts[producer]):
-            read = loads[producer, x, OUTPUT_B] * read_cost
-            for y in range(counts[graph_edges[e, CONSUMER]]):
-                layout = problem.edge_layouts[e, x, y]
-                moved = 0.0
-                if layout > 0:
-                    moved = problem.edge_bytes[e] * channel_costs[layout, PER_BYTE] + channel_costs[layout, PER_CALL]
-                edge_cost[e, x, y] = read + moved
-    eliminate(
-        with_ties,
-        edge_cost,
-        counts,
-        problem.elimination_scope,
-        problem.elimination_edges,
-        problem.elimination_messages,
-        shard,
-    )
-    total = 0.0
-    for i in range(kernels):
-        total += option_cost[i, shard[i]]
-    for e in range(edges):
-        total += edge_cost[e, shard[graph_edges[e, PRODUCER]], shard[graph_edges[e, CONSUMER]]]
-    for i in range(kernels):
-        shard[i] = codes[i, shard[i]]
-    return total
-
-
-SHARD = Output("kernel_shard", "", "dimension of each kernel that the tensor-parallel group splits", ("kernel",), True)
-TIE_B = 1e-3
-"""What all operations together weigh against communicated bytes: enough to settle ties only."""
-COST = Output("sharding_cost", "", "what the chosen sharding minimises: bytes or seconds; 0 when given")
-
-
-@equation(SHARD, COST, source="DFModel C.1: sharding found by its solver", when=("sharding", ("given",)))
-def given_sharding(kernel_traits: np.ndarray, tensor_parallel: float, kernel_shard: np.ndarray) -> float:
-    """The sharding that the workload gives; nothing is split in a group of one."""
-    for i in range(kernel_traits.shape[0]):
-        kernel_shard[i] = kernel_traits[i, GIVEN] if tensor_parallel > 1.0 else NONE
-    return 0.0
-
-
-@equation(SHARD, COST, source="DFModel B.2, solved exactly as B.8 stage 1", when=("sharding", ("least_bytes",)))
-def least_bytes_sharding(problem: Problem, kernel_shard: np.ndarray) -> float:
-    """Fewest bytes communicated, whatever the network; among equals the least replicated work."""
-    work = 0.0
-    for i in range(problem.option_codes.shape[0]):
-        work += problem.option_loads[i, : problem.option_counts[i], OPERATIONS].sum()
-    free = np.zeros((problem.option_codes.shape[0], 3))
-    each = np.zeros((3, 2))
-    each[:, PER_BYTE] = 1.0
-    return optimise(problem, Costs(free, 0.0, each), TIE_B / work if work > 0.0 else 0.0, kernel_shard)
-
-
-@equation(SHARD, COST, source="DFModel B.8 stage 1, change 1", when=("sharding", ("least_time",)))
-def least_time_sharding(
-    problem: Problem,
-    attainable_flops: float,
-    attainable_bandwidth_Bps: float,
-    weight_reads: float,
-    channel_costs: np.ndarray,
-    kernel_shard: np.ndarray,
-) -> float:
-    """Least time of compute, memory and network together, on this chip and this network.
-
-    The three add up, as they do kernel by kernel without overlap; with overlap this is an objective, not the time.
-    """
-    seconds = np.empty((problem.option_codes.shape[0], 3))
-    seconds[:, OPERATIONS] = 1.0 / attainable_flops
-    seconds[:, OUTPUT_B] = 1.0 / attainable_bandwidth_Bps
-    seconds[:, WEIGHT_B] = weight_reads / attainable_bandwidth_Bps
-    return optimise(problem, Costs(seconds, 1.0 / attainable_bandwidth_Bps, channel_costs), 0.0, kernel_shard)
+        edge_bytes[e] = tensor_bytes(graph.kernel_dims[edges[e, PRODUCER]], group.word_B)
+        consumer = edges[e, CONSUMER]
+        for y in range(option_counts[consumer]):
+            edge_wants[e, y] = wanted_layout(graph, e, option_codes[consumer, y], rules)

@@ -3,9 +3,9 @@
 import numpy as np
 
 from kernels.equation import Output, equation
-from kernels.graphs.loads import ALL_GATHER_TENSOR, ALL_REDUCE_TENSOR, ALL_TO_ALL_TENSOR, CHANNEL_COUNT
-from kernels.graphs.sharding import PER_BYTE, PER_CALL
-from kernels.transformers.collectives import ALL_GATHER, ALL_REDUCE, ALL_TO_ALL
+from kernels.graphs import sharding
+from kernels.graphs.sharding import CHANNEL_COUNT, PER_BYTE, PER_CALL
+from kernels.transformers.collectives import ALL_GATHER, ALL_REDUCE, ALL_TO_ALL, REDUCE_SCATTER
 from kernels.transformers.groups import G, Sender, group_collective, messaging_over
 
 EMPTY_B, LARGE_B = 1.0, 1e9
@@ -21,9 +21,10 @@ def tensor_channels(layer_network: np.ndarray, sender: Sender, channel_costs: np
     messaging = messaging_over(layer_network, sender)
     channel_costs[:] = 0.0
     for channel, operation in (
-        (ALL_REDUCE_TENSOR, ALL_REDUCE),
-        (ALL_GATHER_TENSOR, ALL_GATHER),
-        (ALL_TO_ALL_TENSOR, ALL_TO_ALL),
+        (sharding.ALL_REDUCE, ALL_REDUCE),
+        (sharding.ALL_GATHER, ALL_GATHER),
+        (sharding.ALL_TO_ALL, ALL_TO_ALL),
+        (sharding.REDUCE_SCATTER, REDUCE_SCATTER),
     ):
         empty_s = group_collective(messaging, G.tensor_row, operation, EMPTY_B)
         large_s = group_collective(messaging, G.tensor_row, operation, LARGE_B)

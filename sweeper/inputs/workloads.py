@@ -63,7 +63,6 @@ def graph_columns(
 def structure_columns(workload: Workload, partitioning: str) -> Iterable[InputColumn]:
     """Kernels and edges of a graph, the order in which they are eliminated, and a partitioning written by hand."""
     edges = graph_arrays.edges(workload)
-    scope, at_step, messages = graph_arrays.elimination(len(workload.kernels), edges)
     chosen = workload.partitions[partitioning]
     yield array("kernel_traits", graph_arrays.traits(workload), "type, phase and flags of every kernel")
     yield array("graph_edges", edges, "producer, consumer, operand")
@@ -77,9 +76,12 @@ def structure_columns(workload: Workload, partitioning: str) -> Iterable[InputCo
         for name, unit in (("mapping_time_s", "s"), ("mapping_bound_s", "s"), ("mapping_gap", "")):
             yield constant(name, np.nan, unit, "known only where the mapping is searched", by_hand)
         yield constant("mapping_exact", 0.0, "", "1 if the mapping is proved to be the best", by_hand)
-    yield array("elimination_scope", scope, "order of elimination")
-    yield array("elimination_edges", at_step, "edges that each elimination settles")
-    yield array("elimination_messages", messages, "earlier results that each elimination uses")
+    published = graph_arrays.published_order(len(workload.kernels), edges)
+    for prefix, order in (("elimination", published), ("sharing", graph_arrays.sharing_order(workload))):
+        yield array(f"{prefix}_factors", order.factors, "what choices cost together")
+        yield array(f"{prefix}_scope", order.scope, "order of elimination")
+        yield array(f"{prefix}_edges", order.edges, "what each elimination settles")
+        yield array(f"{prefix}_messages", order.messages, "earlier results that each elimination uses")
 
 
 def scalar(expression: Expression) -> Callable[[dict[str, np.ndarray], int], np.ndarray]:

@@ -1,18 +1,31 @@
-"""A workload's operator graph as arrays: dimensions per mapping, edges, partitions, and an order of elimination."""
+"""A workload's operator graph as arrays: dimensions per mapping, edges, and what a sharding is chosen by."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import combinations
 
 import numpy as np
 
 from kernels.codes import CHANNELS, KERNEL_TYPES, PHASES, SHARDS
+from kernels.graphs.elimination import (
+    EDGE,
+    INPUT_GRADIENT,
+    PROVIDED,
+    PUBLISHED_EDGE,
+    SAME_WEIGHT,
+    SERVED,
+    WEIGHT_GRADIENT,
+    Order,
+)
 from kernels.graphs.sharding import DRAM
 from sweeper.library.graph_workload import Kernel, Workload
 from sweeper.reading.expressions import Expression
 
-Edge = tuple[int, int, int]
-"""Producer, consumer and operand of a tensor."""
+Factor = tuple[int, int, int, int]
+"""Two variables, what they cost together, and of which edge."""
+
+SHARED_WEIGHTS = {"forward": SAME_WEIGHT, "backward": INPUT_GRADIENT, "update": WEIGHT_GRADIENT}
+"""How a kernel of each phase shares the weight of another."""
 
 SCALARS = {
     "layers": ("layers", "", "repeats of the graph through the model"),
@@ -41,6 +54,7 @@ def traits(workload: Workload) -> np.ndarray:
                 kernel.gradient,
                 bool(kernel.split),
                 SHARDS.index(kernel.shard),
+                SHARDS.index(kernel.reduces),
                 kernel.causal,
             )
             for kernel in workload.kernels
@@ -91,15 +105,57 @@ def edges(workload: Workload) -> np.ndarray:
     return np.array(tensors, np.int64).reshape(-1, 3)
 
 
-def elimination(kernels: int, graph_edges: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Order in which `kernels.graphs.sharding.eliminate` removes kernels, least fill-in first, as its three tables."""
-    return _elimination(kernels, tuple((int(a), int(b), int(c)) for a, b, c in graph_edges))
+def published_order(kernels: int, graph_edges: np.ndarray) -> Order:
+    """As published, every edge costs something of its own; the variables are the kernels."""
+    factors = [(int(u), int(v), PUBLISHED_EDGE, e) for e, (u, v, _) in enumerate(graph_edges)]
+    return order_of(kernels, factors)
+
+
+def sharing_order(workload: Workload) -> Order:
+    """Physically, several readers of a tensor in one pass share what they are provided with: a variable of its own.
+    Kernels that share a weight must split it alike."""
+    kernels = workload.kernels
+    weights = [
+        (kernel.of, i, SHARED_WEIGHTS[kernel.phase]) for i, kernel in enumerate(kernels) if kernel.of is not None
+    ]
+    return shared_order([kernel.phase == "forward" for kernel in kernels], edges(workload), weights)
+
+
+def shared_order(
+    forward: Sequence[bool], graph_edges: np.ndarray, weights: Iterable[tuple[int, int, int]] = ()
+) -> Order:
+    """The same of a graph, by which kernels run forward, its edges, and which kernels share a weight and how."""
+    readings: dict[tuple[int, bool], list[tuple[int, int]]] = {}
+    for e, (producer, consumer, _) in enumerate(graph_edges.tolist()):
+        readings.setdefault((producer, forward[consumer]), []).append((e, consumer))
+    variables = len(forward)
+    factors: list[Factor] = []
+    for (producer, _), readers in readings.items():
+        (e, consumer), several = readers[0], len(readers) > 1
+        factors.append((producer, variables, PROVIDED, e) if several else (producer, consumer, EDGE, e))
+        if several:
+            factors += [(variables, consumer, SERVED, e) for e, consumer in readers]
+            variables += 1
+    factors += [(first, second, how, 0) for first, second, how in weights]
+    return order_of(variables, factors)
+
+
+def order_of(variables: int, factors: Sequence[Factor]) -> Order:
+    """Factors, and the order in which `kernels.graphs.elimination` removes variables, as tables."""
+    return Order(np.array(factors, np.int64).reshape(-1, 4), *elimination(variables, factors))
+
+
+def elimination(
+    variables: int, factors: np.ndarray | Sequence[Sequence[int]]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Order in which variables are eliminated, least fill-in first. A factor begins with its two variables."""
+    return _elimination(variables, tuple((int(first), int(second)) for first, second, *_ in factors))
 
 
 @lru_cache
-def _elimination(kernels: int, graph_edges: tuple[Edge, ...]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _elimination(kernels: int, factors: tuple[tuple[int, int], ...]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     neighbours: list[set[int]] = [set() for _ in range(kernels)]
-    for producer, consumer, _ in graph_edges:
+    for producer, consumer in factors:
         neighbours[producer].add(consumer)
         neighbours[consumer].add(producer)
     step_of: dict[int, int] = {}
@@ -119,7 +175,7 @@ def _elimination(kernels: int, graph_edges: tuple[Edge, ...]) -> tuple[np.ndarra
         for i in scope:
             neighbours[i] |= set(scope) - {i}
             neighbours[i].discard(kernel)
-    return _tables(order, scopes, messages, step_of, graph_edges)
+    return _tables(order, scopes, messages, step_of, factors)
 
 
 def _fill(neighbours: list[set[int]], kernel: int) -> int:
@@ -131,11 +187,11 @@ def _tables(
     scopes: list[list[int]],
     messages: list[list[int]],
     step_of: Mapping[int, int],
-    graph_edges: tuple[Edge, ...],
+    factors: tuple[tuple[int, int], ...],
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     width = max((len(scope) for scope in scopes), default=0)
     at_step: list[list[tuple[int, int, int]]] = [[] for _ in order]
-    for edge, (producer, consumer, _) in enumerate(graph_edges):
+    for edge, (producer, consumer) in enumerate(factors):
         step = min(step_of[producer], step_of[consumer])
         is_producer = order[step] == producer
         other = consumer if is_producer else producer

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from sweeper.errors import Problems, SpecError, brief, every, unknown
 from sweeper.library.entries import SCALAR_KEYS, Entry
-from sweeper.library.kernel_templates import KernelTemplate, read_template, sorted_copies, written_out
+from sweeper.library.kernel_templates import KernelCopy, KernelTemplate, read_template, sorted_copies, written_out
 from sweeper.reading import checks
 from sweeper.reading.expressions import Expression
 from sweeper.reading.nodes import Node, error
@@ -32,7 +32,9 @@ class Kernel:
     fixed divisors of dimensions that replace such sharding, `dram` further bytes of memory traffic per microbatch,
     `operations` those of vector units for each element of the result, `kept` bytes that the backward pass reads for each
     of them besides the result, `causal` that attention is masked so,
-    `collectives` bytes sent by channel, and `gradient` that the result is all-reduced over the replicas.
+    `collectives` bytes sent by channel, and `gradient` that the result is all-reduced over the replicas. `reduces` is
+    the dimension over which a norm or softmax adds up, and `of` the forward kernel whose weight the kernel shares, or
+    makes the gradient of.
     """
 
     name: str
@@ -53,6 +55,8 @@ class Kernel:
     causal: bool
     collectives: tuple[tuple[str, Expression], ...]
     gradient: bool
+    reduces: str
+    of: int | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,8 +105,15 @@ def read_graph(
     copies = sorted_copies(written_out(templates, problems), templates, problems)
     problems.raise_any()
     number = {copy.name: index for index, copy in enumerate(copies)}
+    shared = {copy.name: _of(copy, copies, number, known, problems) for copy in copies if copy.of}
+    problems.raise_any()
     kernels = tuple(
-        Kernel(name=copy.name, inputs=tuple(number[name] for name, _ in copy.inputs if name in number), **copy.fields)
+        Kernel(
+            name=copy.name,
+            inputs=tuple(number[name] for name, _ in copy.inputs if name in number),
+            of=shared.get(copy.name),
+            **copy.fields,
+        )
         for copy in copies
     )
     partitions = {KERNEL_BY_KERNEL: tuple(range(len(kernels))), SINGLE: (0,) * len(kernels), OPTIMAL: ()}
@@ -115,6 +126,42 @@ def read_graph(
     problems.raise_any()
     counting = frozenset().union(*(template.counting for template in templates))
     return replace(bare, kernels=kernels, partitions=partitions, counting=counting)
+
+
+def _of(
+    copy: KernelCopy,
+    copies: Sequence[KernelCopy],
+    number: Mapping[str, int],
+    parameters: Mapping[str, float],
+    problems: Problems,
+) -> int | None:
+    """Number of the forward kernel whose weight a kernel shares; what does not share it is a problem."""
+    node = copy.template.of or copy.template.node
+    with problems.collecting():
+        if copy.of not in number:
+            raise error(node, unknown("kernel", copy.of, number))
+        forward = copies[number[copy.of]]
+        if not forward.fields["weight"] or forward.fields["phase"] != "forward":
+            raise error(node, f"{copy.of!r} is no forward kernel with a weight")
+        known = {**dict.fromkeys(NUMBERS, 1.0), **parameters}
+        weight, own = _weight_shape(forward, known), _weight_shape(copy, known)
+        if own != weight:
+            sizes = "; ".join(f"{rows:g} x {columns:g}" for rows, columns in (weight, own))
+            raise error(node, f"{copy.name!r} and {copy.of!r} do not share a weight, theirs are: {sizes}")
+        return number[copy.of]
+    return None
+
+
+def _weight_shape(copy: KernelCopy, known: Mapping[str, float]) -> tuple[float, float]:
+    """Rows and columns of a kernel's weight, as the forward kernel has them: a backward kernel uses it transposed; the
+    gradient, activation times gradient of the result, is transposed too."""
+    phase = copy.fields["phase"]
+    outer, m, other = (float(copy.fields[name].evaluate(known)) for name in ("outer", "m", _OTHER[phase]))
+    return (outer * m, other) if phase == "forward" else (other, outer * m)
+
+
+_OTHER = {"forward": "k", "backward": "k", "update": "n"}
+"""Which dimension of a kernel the other one of its weight is."""
 
 
 def _body(entry: Entry, key: str) -> Node:

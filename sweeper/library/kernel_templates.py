@@ -24,11 +24,12 @@ Known = Mapping[str, float | np.ndarray]
 
 _TILES = ("none", "m", "k", "n")
 _SPLITS = ("m", "k", "n")
+_REDUCED = ("none", "m", "n")
 _REQUIRED = ("name", "type", "m", "n")
 _KEYS = (
     *_REQUIRED,
     "phase", "outer", "k", "weight", "tile", "inputs", "shard", "split", "dram", "operations", "kept", "causal", "collectives",
-    "gradient", "repeat",
+    "gradient", "repeat", "reduces", "of",
 )  # fmt: skip
 _BRACES = re.compile(r"\{([^{}]*)\}")
 
@@ -41,6 +42,7 @@ class KernelTemplate:
     name: Node
     fields: dict[str, Any]
     inputs: tuple[Node, ...]
+    of: Node | None
     repeats: dict[str, range]
     counting: frozenset[str]
     """Parameters in the ends of its repeats."""
@@ -53,12 +55,14 @@ class KernelTemplate:
 
 @dataclass(frozen=True, eq=False)
 class KernelCopy:
-    """A kernel whose inputs are still names; an input outside the repeats of its template is left out."""
+    """A kernel whose inputs are still names, as is the one whose weight it shares; an input outside the repeats of its
+    template is left out."""
 
     name: str
     template: KernelTemplate
     fields: dict[str, Any]
     inputs: tuple[tuple[str, Node], ...]
+    of: str
 
 
 def read_template(node: Node, symbols: Set[str], parameters: Mapping[str, float]) -> KernelTemplate:
@@ -82,11 +86,15 @@ def read_template(node: Node, symbols: Set[str], parameters: Mapping[str, float]
         "collectives": written.read("collectives", _collectives, names, known, default=()),
         "causal": written.read("causal", checks.boolean, "causal", default=False),
         "gradient": written.read("gradient", checks.boolean, "gradient", default=False),
+        "reduces": written.read("reduces", checks.choice, "reduces", _REDUCED, default="none"),
     }
     written.read("name", checks.text, "the name of a kernel", default="")
     inputs = written.read("inputs", _inputs, default=())
+    of = written.read("of", _kernel_name, default=None)
     written.problems.raise_any()
-    return KernelTemplate(node, written["name"], fields, inputs, repeats, counting)
+    if fields["reduces"] != "none" and fields["type"] != "elementwise":
+        raise error(written["reduces"], "only elementwise kernels reduce: a product sums over k")
+    return KernelTemplate(node, written["name"], fields, inputs, of, repeats, counting)
 
 
 _EXPRESSIONS = {"outer": "1", "m": "1", "k": "1", "n": "1", "dram": "0", "operations": "1", "kept": "0"}
@@ -96,6 +104,11 @@ _EXPRESSIONS = {"outer": "1", "m": "1", "k": "1", "n": "1", "dram": "0", "operat
 def _inputs(node: Node) -> tuple[Node, ...]:
     checks.texts(node, "inputs")
     return node.value if isinstance(node.value, tuple) else (node,)
+
+
+def _kernel_name(node: Node) -> Node:
+    checks.text(node, "the kernel whose weight it shares")
+    return node
 
 
 def _repeats(node: Node, symbols: Set[str], parameters: Mapping[str, float]) -> tuple[dict[str, range], frozenset[str]]:
@@ -156,7 +169,8 @@ def written_out(templates: Sequence[KernelTemplate], problems: Problems) -> list
                     first = copies[name].template.name
                     raise error(template.name, f"duplicate kernel {brief(name)} (first at line {first.line})")
                 inputs = tuple((_substituted(node, values), node) for node in template.inputs)
-                copies[name] = KernelCopy(name, template, _bound(template.fields, values), inputs)
+                of = _substituted(template.of, values) if template.of else ""
+                copies[name] = KernelCopy(name, template, _bound(template.fields, values), inputs, of)
                 if len(copies) > MAX_KERNELS:
                     raise error(template.node, f"more than {MAX_KERNELS} kernels; a workload has at most so many")
     return list(copies.values())

@@ -22,6 +22,7 @@ import tests.twins.naive_serving
 import tests.twins.naive_units  # noqa: F401 - registers its twins
 from kernels.codes import CHANNELS, DIMENSION_KINDS, SWITCHES
 from kernels.equation import Equation
+from kernels.graphs.elimination import Order
 from kernels.graphs.sharding import DRAM
 from kernels.models import EQUATIONS, GENERATING, MODELS
 from kernels.shared.demand import UnitModel
@@ -31,7 +32,7 @@ from sweeper.words.defaults import NAMED
 from sweeper.words.models import BLOCK_SCALARS, TABLE_SCALARS
 from tests.support.examples import compared, examples
 from tests.support.quick import quick
-from tests.twins import naive_energy, naive_mapping, naive_models, naive_optimizers, naive_packaging
+from tests.twins import naive_energy, naive_mapping, naive_models, naive_optimizers, naive_packaging, naive_sharding
 from tests.twins.naive import (
     TWINS,
     Line,
@@ -43,7 +44,6 @@ from tests.twins.naive import (
     links_and_ports,
     plain,
     routes,
-    seconds,
     systems,
     table_costs,
     units_of_columns,
@@ -158,9 +158,12 @@ def leaves(value: Any) -> Iterator[Iterable[float]]:
 def check_choice(name: str, inputs: dict[str, Any], shard: np.ndarray, cost: float) -> None:
     """The chosen options cost what the equation says."""
     lists = plain(inputs)
-    own, between = table_costs(lists, bytes_only(lists) if name == "least_bytes_sharding" else seconds(lists))
     taken = [codes[:count].index(code) for codes, count, code in
              zip(lists["option_codes"], lists["option_counts"], shard.tolist())]  # fmt: skip
+    if name == "least_time_sharding":
+        assert_same(naive_sharding.table_cost(lists, taken), cost)
+        return
+    own, between = table_costs(lists, bytes_only(lists))
     total = math.fsum(own(i, x) for i, x in enumerate(taken))
     total += math.fsum(between(e, taken[u], taken[v]) for e, (u, v, _) in enumerate(lists["graph_edges"]))
     assert_same(total, cost)
@@ -190,7 +193,7 @@ def test_every_column_has_one_writer_under_every_assumption(family: str, generat
 
 GRAPH_ARRAYS = {
     *("kernel_traits", "kernel_dims", "graph_edges", "partition_of"),
-    *("elimination_scope", "elimination_edges", "elimination_messages"),
+    *(f"{prefix}_{name}" for prefix in ("elimination", "sharing") for name in Order._fields),
 }
 OPERATOR_ARRAYS = {"operator_traits", "operator_dims", "decode_dims"}
 CURVES = frozenset({"efficiency_curves"})
@@ -720,7 +723,7 @@ def test_weights_that_do_not_fit_do_not_stay_on_chip() -> None:
     columns |= {"tensor_parallel": 1.0, "tensor_traffic": 1.0, "word_B": 2.0, "tiles": 1.0, "sharding": 0.0}
     columns |= {"partitions": 1.0, "repeats_per_stage": 1.0, "chip_sram_capacity_B": capacity_B}
     columns |= {"gradient_traffic": 0.0}
-    for name in ("kernel_loads", "graph_state", "weights_fit"):
+    for name in ("published_conversions", "kernel_loads", "graph_state", "weights_fit"):
         columns |= evaluate(name, columns)
     assert columns["all_weights_B"] == weights_B > capacity_B
     assert evaluate("weights_resident", columns)["weights_resident"] == 0.0

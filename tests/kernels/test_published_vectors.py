@@ -15,9 +15,8 @@ import pytest
 from kernels.codes import CHANNELS, DIMENSION_KINDS, KERNEL_TYPES, PHASES, SHARDS, SWITCHES
 from kernels.graphs.loads import BYTES
 from kernels.models import MODELS
-from sweeper.library.graph_arrays import elimination
 from tests.places import DATA
-from tests.twins.naive import call, edge_array
+from tests.twins.naive import call, edge_array, orders
 
 GIGA, NANO = 1e9, 1e-9
 SINGLE_PRECISION = 2e-7
@@ -151,6 +150,7 @@ def graph(
             gradient,
             fixed,
             SHARDS.index(shard),
+            SHARDS.index("none"),
         )
         for kind, phase, weight, tile, gradient, fixed, shard in rows
     ]
@@ -158,15 +158,16 @@ def graph(
     members = each[parts] if isinstance(parts, str) else parts
     part_of = {i: part for part, group in enumerate(members) for i in group}
     array = edge_array(sorted(edges))
-    names = ("elimination_scope", "elimination_edges", "elimination_messages")
     return {
         "kernel_traits": np.array(codes, np.int64),
-        "kernel_dims": np.array([[*row[:7], 1.0, 0.0, *row[7:], *[0.0] * (15 - len(row))] for row in dims]),
+        "kernel_dims": np.array(
+            [[*row[:7], 1.0, 0.0, *row[7:], *[0.0] * (8 + len(CHANNELS) - len(row))] for row in dims]
+        ),
         "graph_edges": array,
         "partition_of": np.array([part_of[i + 1] for i in range(len(rows))], np.int64),
         "partitions": float(len(members)),
         "stage_of": np.zeros(len(rows), np.int64),
-        **dict(zip(names, elimination(len(rows), array))),
+        **orders([phase == "forward" for _, phase, *_ in rows], array, ()),
     }
 
 

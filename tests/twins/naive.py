@@ -21,7 +21,10 @@ import sweeper  # noqa: F401  # must come before kernels: it says where their ma
 from kernels.codes import CHANNELS, DIMENSION_KINDS, KERNEL_TYPES, NAMED_FORMATS, PHASES, REASONS, SHARDS, SWITCHES
 from kernels.equation import Equation
 from kernels.graphs import loads as graph_loads
-from sweeper.library.graph_arrays import SCALARS, elimination
+from kernels.graphs.conversions import published_conversions as published_equation
+from kernels.graphs.conversions import shared_conversions as shared_equation
+from kernels.graphs.elimination import INPUT_GRADIENT, SAME_WEIGHT, WEIGHT_GRADIENT, Order
+from sweeper.library.graph_arrays import SCALARS, published_order, shared_order
 from sweeper.words.models import TABLE_SCALARS
 from sweeper.words.numbers import NUMBERS
 from sweeper.words.system import ATTRIBUTES, ROLES
@@ -336,6 +339,7 @@ Edge = tuple[int, int, int]
 Bytes = tuple[float, float]
 
 PRODUCED = {"none": "replicated", "outer": "rows", "m": "rows", "k": "replicated", "n": "columns"}
+PRODUCED |= {"k_to_rows": "rows", "k_to_columns": "columns"}
 """A.4: layout in which a kernel leaves its output, by its shard."""
 
 WANTED = {
@@ -346,6 +350,16 @@ WANTED = {
     "streams_k": {"outer": "rows", "m": "rows", "k": "columns", "n": "rows", "none": "replicated"},
 }
 """A.4: layout that a kernel wants of an operand, by its shard."""
+
+
+def divided(shard: str) -> str:
+    """Dimension that a shard divides."""
+    return shard.removesuffix("_to_rows").removesuffix("_to_columns")
+
+
+def is_published(sharding: float) -> bool:
+    """Whether a choice of the switch goes by the published rules."""
+    return SWITCHES["sharding"][int(sharding)] in ("given", "least_bytes")
 
 
 def needs(consumer: Kernel, shard: str, operand: int, producer_outer: float) -> str:
@@ -374,7 +388,7 @@ def read_kernels(kernel_traits: Sequence[Sequence[int]], kernel_dims: Sequence[S
     """The arrays of a graph as one dictionary per kernel."""
     found = []
     for codes, numbers in zip(kernel_traits, kernel_dims):
-        kind, phase, weight, tile, gradient, fixed, shard, causal = codes
+        kind, phase, weight, tile, gradient, fixed, shard, reduces, causal = codes
         outer, m, k, n, split_m, split_k, split_n, operations, kept, dram, *sent = numbers
         found.append(
             {
@@ -385,6 +399,7 @@ def read_kernels(kernel_traits: Sequence[Sequence[int]], kernel_dims: Sequence[S
                 "gradient": bool(gradient),
                 "fixed": bool(fixed),
                 "shard": SHARDS[shard],
+                "reduces": SHARDS[reduces],
                 "outer": outer,
                 "m": m,
                 "k": k,
@@ -400,17 +415,22 @@ def read_kernels(kernel_traits: Sequence[Sequence[int]], kernel_dims: Sequence[S
     return found
 
 
-def choices(kernel: Kernel, group: float) -> list[str]:
+def choices(kernel: Kernel, group: float, sharding: float = 0.0) -> list[str]:
     """A.4: how a kernel may be split, split work first (and k first of all, as the published solver did).
 
-    A kernel that nothing splits stays whole.
+    A kernel that nothing splits stays whole. Physically each chip may stream its own tokens through what treats them
+    one by one and has no weight, and partial sums may be scattered over rows or columns, if there are several.
     """
     if kernel["fixed"] or group == 1:
         return ["none"]
     if kernel["outer"] > 1:
         return ["outer"]
+    physical = not is_published(sharding)
+    streamed = "" if physical and kernel["type"] == "elementwise" and not kernel["weight"] else kernel["tile"]
     dimensions = {"scan": "m", "attention": "", "attention_backward": ""}.get(kernel["type"], "kmn")
-    found = [dimension for dimension in dimensions if kernel[dimension] > 1 and kernel["tile"] != dimension]
+    found = [dimension for dimension in dimensions if kernel[dimension] > 1 and streamed != dimension]
+    if physical and "k" in found:
+        found[1:1] = [f"k_to_{name}" for name, size in (("rows", "m"), ("columns", "n")) if kernel[size] > 1]
     return found if found and kernel["weight"] else [*found, "none"]
 
 
@@ -418,7 +438,7 @@ def local(kernel: Kernel, shard: str, group: float) -> tuple[float, float, float
     """Rows, reduction length and columns that one chip holds."""
     size = {}
     for dimension in ("m", "k", "n"):
-        divisor = group if shard == dimension else kernel["split"][dimension]
+        divisor = group if divided(shard) == dimension else kernel["split"][dimension]
         size[dimension] = math.ceil(kernel[dimension] / divisor)
     outer = math.ceil(kernel["outer"] / group) if shard == "outer" else kernel["outer"]
     return outer * size["m"], size["k"], size["n"]
@@ -439,6 +459,8 @@ def flops(kernel: Kernel, rows: float, depth: float, columns: float) -> float:
 def output_bytes(kernel: Kernel, shard: str, group: float, word: float) -> float:
     """Output that one chip holds."""
     rows, _, columns = local(kernel, shard, group)
+    rows = math.ceil(rows / group) if shard == "k_to_rows" else rows
+    columns = math.ceil(columns / group) if shard == "k_to_columns" else columns
     return rows * columns * word
 
 
@@ -453,18 +475,33 @@ def whole_bytes(kernel: Kernel, word: float) -> float:
     return kernel["outer"] * kernel["m"] * kernel["n"] * word
 
 
-def conversion(
-    source: Kernel, producer: str, consumer: Kernel, shard: str, operand: int, sharding: float
-) -> str | None:
-    """Collective that brings the producer's output into the layout that the consumer wants."""
+def summed(kernel: Kernel, shard: str, group: float, word: float, sharding: float) -> tuple[str, float] | None:
+    """Collective and bytes of what chips add up: partial sums of a split k, and physically two numbers for every row
+    that a norm or softmax reduces over the dimension that is split."""
+    if shard == "k":
+        return "all_reduce_tensor", output_bytes(kernel, shard, group, word)
+    if divided(shard) == "k":
+        return "reduce_scatter_tensor", whole_bytes(kernel, word)
+    if is_published(sharding) or shard == "none" or shard != kernel["reduces"]:
+        return None
+    return "all_reduce_tensor", 2 * kernel["outer"] * {"m": kernel["n"], "n": kernel["m"]}[shard] * word
+
+
+def wants(source: Kernel, consumer: Kernel, shard: str, operand: int, sharding: float) -> str:
+    """Layout in which a kernel that is split so wants a tensor."""
+    if not is_published(sharding):
+        return needs(consumer, divided(shard), operand, source["outer"])
     kind = consumer["type"] if consumer["type"].endswith("gemm") else "elementwise"
     if kind != "elementwise" and consumer["tile"] == "k":
         kind = "streams_k"
     elif kind == "batched_gemm":
         kind = "first" if operand == 0 else "second"
-    as_published = SWITCHES["sharding"][int(sharding)] in ("given", "least_bytes")
-    want = WANTED[kind][shard] if as_published else needs(consumer, shard, operand, source["outer"])
-    have = PRODUCED[producer]
+    return WANTED[kind][divided(shard)]
+
+
+def conversion(source: Kernel, producer: str, consumer: Kernel, shard: str, operand: int) -> str | None:
+    """As published: the collective that brings the producer's output into the layout that the consumer wants."""
+    want, have = wants(source, consumer, shard, operand, 0.0), PRODUCED[producer]
     if have in ("replicated", want):
         return None
     return "all_gather" if want == "replicated" else "all_to_all"
@@ -483,6 +520,12 @@ class Prices:
     all_to_all: Bytes
     sharding: float = 0.0
     weight: float = 0.0
+    reduce_scatter: Bytes = (0.0, 0.0)
+
+    def channel(self, name: str) -> Bytes:
+        """Price of a channel over the group."""
+        found: Bytes = getattr(self, name.removesuffix("_tensor"))
+        return found
 
 
 def choice_cost(kernel: Kernel, shard: str, prices: Prices) -> float:
@@ -490,23 +533,25 @@ def choice_cost(kernel: Kernel, shard: str, prices: Prices) -> float:
     size = output_bytes(kernel, shard, prices.group, prices.word)
     cost = flops(kernel, *local(kernel, shard, prices.group)) * prices.flop + size * prices.memory
     cost += weight_bytes(kernel, shard, prices.group, prices.word) * prices.weight
-    if shard == "k":
-        cost += size * prices.all_reduce[0] + prices.all_reduce[1]
+    added = summed(kernel, shard, prices.group, prices.word, prices.sharding)
+    if added is not None:
+        per_byte, per_call = prices.channel(added[0])
+        cost += added[1] * per_byte + per_call
     return cost
 
 
 def edge_cost(producer: Kernel, shard: str, consumer: Kernel, target: str, operand: int, prices: Prices) -> float:
     """Cost of an edge: reading the producer's output, and its re-layout."""
     cost = output_bytes(producer, shard, prices.group, prices.word) * prices.memory
-    step = conversion(producer, shard, consumer, target, operand, prices.sharding)
+    step = conversion(producer, shard, consumer, target, operand)
     if step is not None:
-        per_byte, per_call = prices.all_gather if step == "all_gather" else prices.all_to_all
+        per_byte, per_call = prices.channel(step)
         cost += whole_bytes(producer, prices.word) * per_byte + per_call
     return cost
 
 
 def sharding_cost(kernels: Sequence[Kernel], edges: Sequence[Edge], shards: Sequence[str], prices: Prices) -> float:
-    """Cost of one assignment."""
+    """Cost of one assignment, as published."""
     own = [choice_cost(kernel, shard, prices) for kernel, shard in zip(kernels, shards)]
     return math.fsum(own) + math.fsum(
         edge_cost(kernels[u], shards[u], kernels[v], shards[v], operand, prices) for u, v, operand in edges
@@ -544,7 +589,7 @@ def least_total(
 
 
 def least_sharding(kernels: Sequence[Kernel], edges: Sequence[Edge], prices: Prices) -> tuple[float, list[str]]:
-    """Stage 1 by enumeration."""
+    """Stage 1 by enumeration, as published."""
     return least_total(
         [choices(kernel, prices.group) for kernel in kernels],
         lambda i, shard: choice_cost(kernels[i], shard, prices),
@@ -564,6 +609,7 @@ def given_sharding(kernel_traits: list[list[int]], tensor_parallel: float) -> Ou
 
 
 STEPS = (None, "all_gather", "all_to_all")
+LAYOUTS = ("replicated", "rows", "columns")
 
 
 def padded(row: Sequence[Any], length: int) -> list[Any]:
@@ -576,28 +622,31 @@ def sharding_options(**given: Any) -> Outputs:
     """A.4, for every kernel and every edge; places of choices that a kernel does not have stay as they were."""
     kernels = read_kernels(given["kernel_traits"], given["kernel_dims"])
     group, word, edges = given["tensor_parallel"], given["word_B"], given["graph_edges"]
-    options = [choices(kernel, group) for kernel in kernels]
-    loads, layouts = [], []
+    rules = given["sharding"]
+    options = [choices(kernel, group, rules) for kernel in kernels]
+    loads, wanted = [], []
     for kernel, names, cost in zip(kernels, options, given["kernel_costs"]):
-        sizes = [
-            [
-                flops(kernel, *local(kernel, s, group)) * cost,
-                output_bytes(kernel, s, group, word),
-                weight_bytes(kernel, s, group, word),
-            ]
-            for s in names
-        ]
-        loads.append([*sizes, *[[-1] * 3] * (5 - len(sizes))])
+        sizes = []
+        for s in names:
+            channel, size = summed(kernel, s, group, word, rules) or ("", 0.0)
+            sizes.append(
+                [
+                    flops(kernel, *local(kernel, s, group)) * cost,
+                    output_bytes(kernel, s, group, word),
+                    weight_bytes(kernel, s, group, word),
+                    size if channel == "all_reduce_tensor" else 0.0,
+                    size if channel == "reduce_scatter_tensor" else 0.0,
+                ]
+            )
+        loads.append([*sizes, *[[-1] * 5] * (len(SHARDS) - len(sizes))])
     for u, v, operand in edges:
-        rules = given["sharding"]
-        steps = [[conversion(kernels[u], x, kernels[v], y, operand, rules) for y in options[v]] for x in options[u]]
-        rows = [padded([STEPS.index(step) for step in row], 5) for row in steps]
-        layouts.append([*rows, *[[-1] * 5] * (5 - len(rows))])
+        layouts = [wants(kernels[u], kernels[v], y, operand, rules) for y in options[v]]
+        wanted.append(padded([LAYOUTS.index(layout) for layout in layouts], len(SHARDS)))
     return {
-        "option_codes": [padded(codes_of(names), 5) for names in options],
+        "option_codes": [padded(codes_of(names), len(SHARDS)) for names in options],
         "option_counts": [len(names) for names in options],
         "option_loads": loads,
-        "edge_layouts": layouts,
+        "edge_wants": wanted,
         "edge_bytes": [whole_bytes(kernels[u], word) for u, _, _ in edges],
     }
 
@@ -605,22 +654,23 @@ def sharding_options(**given: Any) -> Outputs:
 def table_costs(
     given: Mapping[str, Any], prices: Prices
 ) -> tuple[Callable[[int, int], float], Callable[[int, int, int], float]]:
-    """Cost of a choice of a kernel, and of the choices at both ends of an edge, from the tables of options."""
+    """Cost of a choice of a kernel, and as published of those at both ends of an edge, from the tables of options."""
+    readers = [sum(u == i for u, _, _ in given["graph_edges"]) for i in range(len(given["option_codes"]))]
 
     def own(i: int, x: int) -> float:
-        work, size, weight = given["option_loads"][i][x]
-        cost = work * prices.flop + size * prices.memory + weight * prices.weight
-        if SHARDS[given["option_codes"][i][x]] == "k":
-            cost += size * prices.all_reduce[0] + prices.all_reduce[1]
+        work, size, weight, reduced, scattered = given["option_loads"][i][x]
+        cost = work * prices.flop + size * prices.memory * (1 + readers[i]) + weight * prices.weight
+        for sent, (per_byte, per_call) in ((reduced, prices.all_reduce), (scattered, prices.reduce_scatter)):
+            cost += sent * per_byte + per_call if sent > 0 else 0.0
         return cost
 
     def between(e: int, x: int, y: int) -> float:
-        cost = given["option_loads"][given["graph_edges"][e][0]][x][1] * prices.memory
-        step = STEPS[given["edge_layouts"][e][x][y]]
-        if step is not None:
-            per_byte, per_call = prices.all_gather if step == "all_gather" else prices.all_to_all
-            cost += given["edge_bytes"][e] * per_byte + per_call
-        return cost
+        have = PRODUCED[SHARDS[given["option_codes"][given["graph_edges"][e][0]][x]]]
+        want = LAYOUTS[given["edge_wants"][e][y]]
+        if have in ("replicated", want):
+            return 0.0
+        per_byte, per_call = prices.all_gather if want == "replicated" else prices.all_to_all
+        return float(given["edge_bytes"][e] * per_byte + per_call)
 
     return own, between
 
@@ -634,25 +684,22 @@ def solved(given: Mapping[str, Any], prices: Prices) -> Outputs:
 
 def bytes_only(given: Mapping[str, Any]) -> Prices:
     """B.2: every byte sent costs one."""
-    return Prices(0.0, 0.0, 0.0, 0.0, (1.0, 0.0), (1.0, 0.0), (1.0, 0.0))
+    each = (1.0, 0.0)
+    return Prices(0.0, 0.0, 0.0, 0.0, each, each, each, reduce_scatter=each)
 
 
 def seconds(given: Mapping[str, Any]) -> Prices:
     """B.8, change 1: time on this chip and this network."""
     byte = 1 / given["attainable_bandwidth_Bps"]
     reduce, collect, exchange = ((row[0], row[1]) for row in given["channel_costs"][:3])
-    reads = given["weight_reads"] * byte
-    return Prices(0.0, 0.0, 1 / given["attainable_flops"], byte, reduce, collect, exchange, weight=reads)
+    scatter = tuple(given["channel_costs"][CHANNELS.index("reduce_scatter_tensor")])
+    work, reads = 1 / given["attainable_flops"], given["weight_reads"] * byte
+    return Prices(0.0, 0.0, work, byte, reduce, collect, exchange, weight=reads, reduce_scatter=scatter)
 
 
 @twin
 def least_bytes_sharding(**given: Any) -> Outputs:
     return solved(given, bytes_only(given))
-
-
-@twin
-def least_time_sharding(**given: Any) -> Outputs:
-    return solved(given, seconds(given))
 
 
 # one chip
@@ -671,7 +718,7 @@ def graph_flops(kernel_traits: list[list[int]], kernel_dims: list[list[float]]) 
 
 @twin
 def kernel_loads(**given: Any) -> Outputs:
-    """A.4 and B.4: every kernel alone, then the re-layout of every edge, which its producer pays."""
+    """A.4 and B.4: every kernel alone, then the conversions of tensors, by who pays."""
     kernels = read_kernels(given["kernel_traits"], given["kernel_dims"])
     shards = [SHARDS[code] for code in given["kernel_shard"]]
     group, word = given["tensor_parallel"], given["word_B"]
@@ -696,17 +743,29 @@ def kernel_loads(**given: Any) -> Outputs:
         if kernel["gradient"]:
             load[i]["gradients"] = out[i]
             send(i, "all_reduce_data", out[i])
-        if shard == "k":
-            send(i, "all_reduce_tensor", out[i])
-    for u, v, operand in given["graph_edges"]:
-        step = conversion(kernels[u], shards[u], kernels[v], shards[v], operand, given["sharding"])
-        if step is not None:
-            send(u, f"{step}_tensor", whole_bytes(kernels[u], word))
+        added = summed(kernel, shard, group, word, given["sharding"])
+        if added is not None:
+            send(i, *added)
+    for (u, _, _), (channel, payer) in zip(given["graph_edges"], given["edge_sends"]):
+        if channel >= 0:
+            send(payer, CHANNELS[channel], whole_bytes(kernels[u], word))
     return {
         "kernel_loads": [[row[name] for name in KERNEL_LOADS] for row in load],
         "kernel_shapes": [list(shape) for shape in shapes],
         "output_B": out,
     }
+
+
+@twin
+def published_conversions(**given: Any) -> Outputs:
+    """A.4: every edge for itself."""
+    kernels = read_kernels(given["kernel_traits"], given["kernel_dims"])
+    shards = [SHARDS[code] for code in given["kernel_shard"]]
+    found = []
+    for u, v, operand in given["graph_edges"]:
+        step = conversion(kernels[u], shards[u], kernels[v], shards[v], operand)
+        found.append([CHANNELS.index(f"{step}_tensor") if step else -1, u])
+    return {"edge_sends": found}
 
 
 def named_loads(kernel_loads: Sequence[Sequence[float]]) -> list[dict[str, float]]:
@@ -888,7 +947,8 @@ BUSY = ("compute", "memory", "resident memory", "loading")
 @twin
 def channel_costs(**given: float) -> Outputs:
     """Rates by channel; what the gradients of an iteration cost every microbatch has no latency."""
-    names = {"all_reduce_data": ("amortised_gradient_s_per_B", None)}
+    names: dict[str, tuple[str, str | None]] = {"all_reduce_data": ("amortised_gradient_s_per_B", None)}
+    names["reduce_scatter_tensor"] = ("all_gather_tensor_s_per_B", "all_gather_tensor_latency_s")
     found = []
     for channel in CHANNELS:
         per_byte, per_call = names.get(channel, (f"{channel}_s_per_B", f"{channel}_latency_s"))
@@ -1480,6 +1540,8 @@ def systems(draw: st.DrawFn) -> dict[str, float]:
     return {name: float(value) for name, value in found.items()}
 
 
+PHYSICAL = float(SWITCHES["sharding"].index("least_time"))
+"""A choice of the switch that goes by the physical rules."""
 SIZES = st.sampled_from([1.0, 1.0, 2.0, 5.0, 8.0, 64.0, 1000.0])
 
 
@@ -1502,10 +1564,11 @@ def kernel_rows(draw: st.DrawFn, phases: Sequence[str]) -> tuple[list[int], list
     kept = draw(st.sampled_from([0.0, 0.0, 1.0]))
     numbers = [outer, m, k, n, *splits, operations, kept, dram, *sent]
     codes = [KERNEL_TYPES.index(kind), PHASES.index(phase), int(weight), SHARDS.index(tile)]
-    codes += [int(phase == "update" and draw(st.booleans())), int(fixed), 0]
+    reduces = draw(st.sampled_from(["none", "m", "n"])) if kind == "elementwise" else "none"
+    codes += [int(phase == "update" and draw(st.booleans())), int(fixed), 0, SHARDS.index(reduces)]
     codes.append(int(kind.startswith("attention") and draw(st.booleans())))
     [kernel] = read_kernels([codes], [numbers])
-    codes[6] = SHARDS.index(draw(st.sampled_from(choices(kernel, 8.0))))
+    codes[6] = SHARDS.index(draw(st.sampled_from(choices(kernel, 8.0, PHYSICAL))))
     return codes, numbers
 
 
@@ -1528,6 +1591,25 @@ def edge_array(edges: Sequence[Edge]) -> np.ndarray:
 
 
 @st.composite
+def shared_weights(draw: st.DrawFn, forward: Sequence[bool]) -> list[tuple[int, int, int]]:
+    """Kernels that share the weight of a forward kernel, and how: as it is, transposed, or its gradient."""
+    pairs = [(u, v) for u, runs_forward in enumerate(forward) if runs_forward for v in range(len(forward)) if u != v]
+    taken = draw(st.lists(st.sampled_from(pairs), max_size=2)) if pairs and draw(st.booleans()) else []
+    return [
+        (u, v, SAME_WEIGHT if forward[v] else draw(st.sampled_from([INPUT_GRADIENT, WEIGHT_GRADIENT])))
+        for u, v in taken
+    ]
+
+
+def orders(
+    forward: Sequence[bool], edges: np.ndarray, weights: Sequence[tuple[int, int, int]]
+) -> dict[str, np.ndarray]:
+    """What is minimised over and in which order, as published and physically, as the columns of a study."""
+    found = {"elimination": published_order(len(forward), edges), "sharing": shared_order(forward, edges, weights)}
+    return {f"{prefix}_{name}": table for prefix, order in found.items() for name, table in order._asdict().items()}
+
+
+@st.composite
 def graphs(draw: st.DrawFn, most: int = 6) -> dict[str, Any]:
     """A graph with a sharding, a partitioning and pipeline stages of whole partitions, as equations read them."""
     kernels = draw(st.integers(1, most))
@@ -1546,7 +1628,7 @@ def graphs(draw: st.DrawFn, most: int = 6) -> dict[str, Any]:
     steps = draw(st.sampled_from([(0,), (0,), (0, 1, 2)]))
     stages = list(accumulate(draw(st.sampled_from(steps)) for _ in names))
     array = edge_array(edges)
-    scope, at_step, messages = elimination(kernels, array)
+    forward = [i < kernels - backward for i in range(kernels)]
     return {
         "kernel_traits": np.array([codes for codes, _ in rows], np.int64),
         "kernel_dims": np.array([numbers for _, numbers in rows]),
@@ -1555,9 +1637,7 @@ def graphs(draw: st.DrawFn, most: int = 6) -> dict[str, Any]:
         "partition_of": np.array([names.index(part) for part in partition_of], np.int64),
         "stage_of": np.array([stages[names.index(part)] for part in partition_of], np.int64),
         "partitions": float(len(names)),
-        "elimination_scope": scope,
-        "elimination_edges": at_step,
-        "elimination_messages": messages,
+        **orders(forward, array, draw(shared_weights(forward))),
     }
 
 
@@ -1567,26 +1647,37 @@ def option_tables(draw: st.DrawFn) -> dict[str, Any]:
     kernels = draw(st.integers(1, 5))
     edges = draw(edge_lists(kernels))
     array = edge_array(edges)
+    most = len(SHARDS)
     counts = [draw(st.integers(1, 5)) for _ in range(kernels)]
     random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    names = ("elimination_scope", "elimination_edges", "elimination_messages")
+    forward = sorted((draw(st.booleans()) for _ in range(kernels)), reverse=True)
+    loads = np.floor(random.uniform(1.0, 1e9, (kernels, most, 5)))
+    loads[:, :, 3:] *= random.integers(0, 2, (kernels, most, 2))
     return {
-        "option_codes": np.array([padded(draw(st.permutations(range(5)))[:count], 5) for count in counts], np.int64),
+        "option_codes": np.array(
+            [padded(draw(st.permutations(range(most)))[:count], most) for count in counts], np.int64
+        ),
         "option_counts": np.array(counts, np.int64),
-        "option_loads": np.floor(random.uniform(1.0, 1e9, (kernels, 5, 3))),
-        "edge_layouts": random.integers(0, 3, (len(edges), 5, 5)),
+        "option_loads": loads,
+        "edge_wants": random.integers(0, 3, (len(edges), most)),
         "edge_bytes": np.floor(random.uniform(1.0, 1e9, len(edges))),
         "graph_edges": array,
-        **dict(zip(names, elimination(kernels, array))),
+        **orders(forward, array, draw(shared_weights(forward))),
     }
 
 
 def loaded(graph: Mapping[str, Any], **scalars: float) -> dict[str, Any]:
-    """A random graph with the loads of its kernels, by the equation: they suit each other."""
-    costs = np.ones(len(graph["kernel_traits"]))
-    columns = {"word_B": 2.0, "sharding": 0.0, "tensor_parallel": 4.0, "kernel_costs": costs, **graph, **scalars}
+    """A random graph with its conversions and the loads of its kernels, by the equations: they suit each other."""
+    own = {"kernel_costs": np.ones(len(graph["kernel_traits"])), "channel_costs": EACH}
+    columns = {"word_B": 2.0, "sharding": 0.0, "tensor_parallel": 4.0, **own, **graph, **scalars}
+    conversions = published_equation if is_published(columns["sharding"]) else shared_equation
+    columns |= call(conversions, {name: columns[name] for name in conversions.inputs})
     found = call(graph_loads.kernel_loads, {name: columns[name] for name in graph_loads.kernel_loads.inputs})
     return {**columns, **found}
+
+
+EACH = np.ones((len(CHANNELS), 2))
+"""Every byte and every call costs the same."""
 
 
 def tables(rows: int, *columns: st.SearchStrategy[float]) -> st.SearchStrategy[np.ndarray]:
@@ -1622,8 +1713,8 @@ BY_KERNEL: dict[str, Callable[[int], st.SearchStrategy[np.ndarray]]] = {
 """Random arrays with a row for every partition, and for every kernel."""
 
 GRAPH_ARRAYS = ("kernel_traits", "kernel_dims", "kernel_shard", "graph_edges", "partition_of", "stage_of")
-LOADED = ("kernel_loads", "kernel_shapes", "output_B")
-ELIMINATION = ("elimination_scope", "elimination_edges", "elimination_messages")
+LOADED = ("edge_sends", "kernel_loads", "kernel_shapes", "output_B")
+ELIMINATION = tuple(f"{prefix}_{name}" for prefix in ("elimination", "sharing") for name in Order._fields)
 GRAPH_COLUMNS = frozenset({*GRAPH_ARRAYS, *LOADED, *ELIMINATION})
 TOGETHER: list[tuple[frozenset[str], st.SearchStrategy[dict[str, Any]]]] = []
 """Columns that are drawn together because they must suit each other; `naive_models` adds to it."""
@@ -1676,7 +1767,9 @@ def inputs_of(draw: st.DrawFn, equation: Equation, units: Mapping[str, str]) -> 
         found |= draw(option_tables())
     elif (wanted - found.keys()) & GRAPH_COLUMNS:
         group, word = draw(st.sampled_from([1.0, 2.0, 4.0, 8.0, 8.0])), draw(SPECIAL["word_B"])
-        found |= loaded(draw(graphs()), tensor_parallel=group, word_B=word, sharding=draw(SPECIAL["sharding"]))
+        graph, rules = draw(graphs()), draw(SPECIAL["sharding"])
+        found |= loaded(graph, tensor_parallel=group, word_B=word, sharding=rules)
+        del found["channel_costs"]
     for name in equation.inputs:
         if name in found:
             continue

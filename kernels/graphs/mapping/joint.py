@@ -7,10 +7,15 @@ least value over all shardings is found exactly by elimination: a proved bound. 
 are the candidates; where a graph has few shardings, all are.
 """
 
+from typing import Annotated
+
 import numpy as np
 
 from kernels.equation import Output, compiled, equation
-from kernels.graphs.loads import FLOPS, FORWARD_PHASE, KERNEL_LOADS, PER_EDGE, ROOM
+from kernels.graphs.conversions import FORWARD_PHASE
+from kernels.graphs.conversions import shared_conversions as conversions_equation
+from kernels.graphs.elimination import COST, SHARD, Costs, Order, Problem, alike, optimise
+from kernels.graphs.loads import FLOPS, KERNEL_LOADS, PER_EDGE, ROOM
 from kernels.graphs.loads import graph_state as state_equation
 from kernels.graphs.loads import kernel_loads as loads_equation
 from kernels.graphs.mapping.bounds import least_network
@@ -23,20 +28,15 @@ from kernels.graphs.partition import kernel_network as network_equation
 from kernels.graphs.pipeline import weights_fit as fit_equation
 from kernels.graphs.sharding import (
     CONSUMER,
-    COST,
     GRADIENT,
     OPERATIONS,
     OUTPUT_B,
     PHASE,
     PRODUCER,
-    SHARD,
     WEIGHT,
     WEIGHT_B,
-    Costs,
     Graph,
     Group,
-    Problem,
-    optimise,
 )
 
 MOST_SHARDINGS = 4096
@@ -45,6 +45,7 @@ MOST_SHARDINGS = 4096
 SHARES = np.array([1.0, 0.75, 0.5, 0.25, 0.0])
 """Shares of compute in the sums that are tried; memory has such a share of the rest, network what is left."""
 
+convert = conversions_equation.function
 load_kernels = loads_equation.function
 sum_state = state_equation.function
 time_messages = network_equation.function
@@ -66,7 +67,9 @@ def sharded_case(
     loads = np.empty((kernels, KERNEL_LOADS))
     shapes = np.empty((kernels, 3))
     output = np.empty(kernels)
-    load_kernels(graph, kernel_shard, group, loads, shapes, output)
+    sends = np.empty((edges.shape[0], 2), np.int64)
+    convert(graph, kernel_shard, group.word_B, channel_costs, sends)
+    load_kernels(graph, kernel_shard, sends, group, loads, shapes, output)
     network = np.empty((kernels, 3))
     time_messages(loads, channel_costs, network)
     chip = chip_of(mapping_chip)
@@ -75,7 +78,9 @@ def sharded_case(
     describe(loads, seconds, seconds, network, output, edges, mapping_chip, fields)
     unstaged = np.zeros(kernels, np.int64)
     case = make_case(Arrays(fields, mapping_chip, shapes, graph.kernel_traits, loads, edges), unstaged, np.inf)
-    weights, _, gradients, _, _, single = sum_state(graph.kernel_dims, shapes, loads, output, edges, unstaged, chip.tensor_traffic, chip.tiles)
+    weights, _, gradients, _, _, single = sum_state(
+        graph.kernel_dims, shapes, loads, output, edges, unstaged, chip.tensor_traffic, chip.tiles
+    )
     fit = fit_on_chip(repeats_per_stage, weights, single, gradients, chip.gradient_traffic, chip.sram_B)
     return case, fit
 
@@ -136,6 +141,7 @@ def weigh(trial: int, trials: int) -> tuple[float, float, float]:
 @compiled
 def search_shardings(
     problem: Problem,
+    order: Order,
     graph: Graph,
     group: Group,
     channel_costs: np.ndarray,
@@ -166,6 +172,8 @@ def search_shardings(
     best = np.inf
     best_bound = np.inf
     bound = 0.0
+    found = False
+    copy(problem.option_codes[:, 0], kernel_shard)
     for trial in range(trials):
         if every:
             numbered_sharding(problem, trial, shard)
@@ -173,16 +181,18 @@ def search_shardings(
             compute, memory, network = weigh(trial, trials)
             load_costs[:] = always * (memory / chip.bandwidth_Bps)
             load_costs[:, OPERATIONS] = compute / chip.rate_flops
-            least = optimise(problem, Costs(load_costs, 0.0, channel_costs * network), 0.0, shard)
+            least = optimise(problem, order, Costs(load_costs, 0.0, channel_costs * network), 0.0, shard)
             if chip.overlap == 0.0 or trial < trials - 1:
                 bound = max(bound, least)
+        if not alike(order.factors, shard):
+            continue
         case, fit = sharded_case(graph, shard, group, channel_costs, mapping_chip, repeats_per_stage)
         if combined(case.kernels["compute_s"].sum(), 0.0, least_network(case), chip.overlap) >= best:
             continue
         time, proved = best_partition(case, fit, partition_of)
         best_bound = min(best_bound, proved)
-        if time < best or trial == 0:
-            best = time
+        if time < best or not found:
+            best, found = time, True
             copy(shard, kernel_shard)
     return best, best_bound if every else bound
 
@@ -197,6 +207,7 @@ def search_shardings(
 )
 def joint_sharding(
     problem: Problem,
+    order: Annotated[Order, "sharing_{}"],
     graph: Graph,
     group: Group,
     channel_costs: np.ndarray,
@@ -207,7 +218,7 @@ def joint_sharding(
     """The sharding whose best partition takes least time. It is chosen for the graph on one pipeline stage, and without
     regard to the memory that tensors between partitions need."""
     best, bound = search_shardings(
-        problem, graph, group, channel_costs, mapping_chip, repeats_per_stage, MOST_SHARDINGS, kernel_shard
+        problem, order, graph, group, channel_costs, mapping_chip, repeats_per_stage, MOST_SHARDINGS, kernel_shard
     )
     return best, min(bound, best)
 

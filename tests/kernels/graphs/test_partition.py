@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from kernels.codes import SHARDS, SWITCHES
+from kernels.codes import CHANNELS, SHARDS, SWITCHES
 from kernels.models import EQUATIONS
 from tests.support.examples import compared, examples
 from tests.support.quick import quick
@@ -342,9 +342,9 @@ def test_slots_without_kernels_change_nothing(columns: dict[str, Any]) -> None:
 
 def lone(tiling: float, sram: float, tensor_traffic: float = PER_EDGE) -> float:
     """Traffic of the second of two products, each alone: 64 x 64 in and out, a weight of 64 x 64, in words of 2 B."""
-    row = [1.0, 64.0, 64.0, 64.0, 1.0, 1.0, 1.0, *[0.0] * 8]
+    row = [1.0, 64.0, 64.0, 64.0, 1.0, 1.0, 1.0, 0.0, *[0.0] * len(CHANNELS)]
     pair = {
-        "kernel_traits": np.array([[0, 0, 1, 0, 0, 1, 0]] * 2, np.int64),
+        "kernel_traits": np.array([[0, 0, 1, 0, 0, 1, 0, 0]] * 2, np.int64),
         "kernel_dims": np.array([row] * 2),
         "kernel_shard": np.zeros(2, np.int64),
         "stage_of": np.zeros(2, np.int64),
@@ -518,9 +518,9 @@ def test_stages_that_share_a_graph_are_never_in_one_partition(columns: dict[str,
 
 def test_a_tensor_lives_from_its_producers_partition_to_its_last_consumers() -> None:
     """Three kernels in a chain, each alone: the middle one has both tensors, in and out, in memory."""
-    row = [1.0, 64.0, 1.0, 64.0, 1.0, 1.0, 1.0, *[0.0] * 8]
+    row = [1.0, 64.0, 1.0, 64.0, 1.0, 1.0, 1.0, 0.0, *[0.0] * len(CHANNELS)]
     chain = {
-        "kernel_traits": np.array([[2, 0, 0, 0, 0, 1, 0]] * 3, np.int64),
+        "kernel_traits": np.array([[2, 0, 0, 0, 0, 1, 0, 0]] * 3, np.int64),
         "kernel_dims": np.array([row] * 3),
         "kernel_shard": np.zeros(3, np.int64),
         "stage_of": np.zeros(3, np.int64),

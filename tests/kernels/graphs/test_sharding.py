@@ -10,25 +10,28 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernels.codes import SHARDS
-from kernels.graphs.elimination import eliminate
-from kernels.graphs.sharding import (
-    PHYSICAL,
-    WANTED,
+from kernels.codes import CHANNELS, SHARDS
+from kernels.graphs.elimination import (
+    INPUT_GRADIENT,
+    SAME_WEIGHT,
+    WEIGHT_GRADIENT,
     Costs,
+    Order,
     Problem,
-    allowed,
+    eliminate,
     least_bytes_sharding,
-    operand_kind,
     optimise,
-    sharding_options,
 )
-from sweeper.library.graph_arrays import dimensions, edges, elimination, traits
+from kernels.graphs.loads import BYTES as SENT
+from kernels.graphs.loads import FLOPS, WEIGHTS
+from kernels.graphs.sharding import PHYSICAL, PUBLISHED, WANTED, allowed, operand_kind, sharding_options
+from sweeper.library.graph_arrays import dimensions, edges, elimination, published_order, sharing_order, traits
 from sweeper.library.graph_workload import Workload, read_workload
 from sweeper.library.library import Library, builtin_specs
 from tests.places import DATA
 from tests.support.examples import compared
 from tests.support.quick import quick
+from tests.twins.naive import PHYSICAL as PHYSICAL_RULES
 from tests.twins.naive import (
     Edge,
     Kernel,
@@ -38,15 +41,21 @@ from tests.twins.naive import (
     choices,
     edge_array,
     edge_lists,
+    flops,
     graphs,
+    is_published,
     least_sharding,
+    loaded,
+    local,
     option_tables,
+    orders,
     plain,
     read_kernels,
     table_costs,
 )
 from tests.twins.naive import least_total as enumerated
 from tests.twins.naive import sharding_cost as total_cost
+from tests.twins.naive_sharding import least_physical, physical_cost, weights_of
 
 THOROUGH = compared()
 WORK = st.integers(0, 50).map(float)
@@ -54,7 +63,7 @@ BYTES = Prices(2.0, 8.0, 0.0, 0.0, (1.0, 0.0), (1.0, 0.0), (1.0, 0.0))
 
 
 def price_lists() -> st.SearchStrategy[Prices]:
-    """Whole-numbered prices: sums are exact, so ties are ties."""
+    """Whole-numbered prices by the published rules: sums are exact, so ties are ties."""
     pair = st.tuples(WORK, WORK)
     return st.builds(
         Prices,
@@ -65,23 +74,26 @@ def price_lists() -> st.SearchStrategy[Prices]:
         pair,
         pair,
         pair,
-        st.sampled_from([0.0, 2.0]),
-        WORK,
+        weight=WORK,
+        reduce_scatter=pair,
     )
+
+
+def table_of(prices: Prices) -> np.ndarray:
+    """Costs of all channels; of those between other chips none."""
+    return np.array([getattr(prices, name.removesuffix("_tensor"), (0.0, 0.0)) for name in CHANNELS])
 
 
 def solve(graph: dict[str, Any], prices: Prices) -> tuple[float, np.ndarray]:
     """Least cost and shards by the compiled kernels."""
+    prefix = "elimination" if is_published(prices.sharding) else "sharing"
     columns = {**graph, "word_B": prices.word, "tensor_parallel": prices.group, "sharding": prices.sharding}
     options = call(sharding_options, {name: columns[name] for name in sharding_options.inputs})
     shard = np.full(len(graph["kernel_traits"]), -1, np.int64)
     cost = optimise(
-        Problem(*options.values(), graph["graph_edges"], *elimination(len(shard), graph["graph_edges"])),
-        Costs(
-            np.full((len(shard), 3), (prices.flop, prices.memory, prices.weight)),
-            prices.memory,
-            np.array([prices.all_reduce, prices.all_gather, prices.all_to_all]),
-        ),
+        Problem(*options.values(), graph["graph_edges"]),
+        Order(*(graph[f"{prefix}_{name}"] for name in Order._fields)),
+        Costs(np.full((len(shard), 3), (prices.flop, prices.memory, prices.weight)), prices.memory, table_of(prices)),
         0.0,
         shard,
     )
@@ -150,7 +162,7 @@ def test_equal_costs_go_to_the_earlier_option(tables: tuple[list[int], np.ndarra
 def test_among_equal_bytes_the_least_work_wins(columns: dict[str, Any]) -> None:
     """Bytes and operations are small whole numbers here, so that there are ties."""
     columns["edge_bytes"] %= 3.0
-    columns["option_loads"] %= [1000.0, 3.0, 3.0]
+    columns["option_loads"] %= [1000.0, 3.0, 3.0, 3.0, 3.0]
     counts, codes, lists = columns["option_counts"], columns["option_codes"], plain(columns)
     own, between = table_costs(lists, bytes_only(lists))
     assignments = list(itertools.product(*map(range, counts)))
@@ -230,8 +242,9 @@ def test_sharding_is_the_cheapest_allowed_one(graph: dict[str, Any], prices: Pri
 def test_allowed_choices_are_those_of_the_rules(graph: dict[str, Any]) -> None:
     [kernel] = read_kernels(graph["kernel_traits"].tolist(), graph["kernel_dims"].tolist())
     row, dims = graph["kernel_traits"][0], graph["kernel_dims"][0]
-    found = {SHARDS[code] for code in range(5) if allowed(row, dims, code)}
-    assert (found or {"none"}) == set(choices(kernel, 8.0))
+    for rules, sharding in ((PUBLISHED, 0.0), (PHYSICAL, 2.0)):
+        found = {SHARDS[code] for code in range(len(SHARDS)) if allowed(row, dims, code, rules)}
+        assert (found or {"none"}) == set(choices(kernel, 8.0, sharding))
 
 
 @given(graphs(6), price_lists(), st.sampled_from(["flop", "memory", "all_reduce", "all_gather", "all_to_all"]))
@@ -245,7 +258,7 @@ def test_dearer_collectives_never_make_the_optimum_cheaper(graph: dict[str, Any]
 
 def matmul(m: float, k: float, n: float) -> tuple[list[int], list[float]]:
     """A product with a weight, its columns streamed."""
-    return [0, 0, 1, SHARDS.index("n"), 0, 0, 0], [1.0, m, k, n, 1.0, 1.0, 1.0, 0.0, *[0.0] * 7]
+    return [0, 0, 1, SHARDS.index("n"), 0, 0, 0, 0], [1.0, m, k, n, 1.0, 1.0, 1.0, 0.0, *[0.0] * len(CHANNELS)]
 
 
 def test_megatron_pairs_a_column_with_a_row_split() -> None:
@@ -255,6 +268,7 @@ def test_megatron_pairs_a_column_with_a_row_split() -> None:
         "kernel_traits": np.array([codes for codes, _ in rows], np.int64),
         "kernel_dims": np.array([numbers for _, numbers in rows]),
         "graph_edges": edge_array([(0, 1, 0)]),
+        **orders([True, True], edge_array([(0, 1, 0)]), ()),
     }
     cost, shard = solve(graph, BYTES)
     assert [SHARDS[code] for code in shard] == ["m", "k"]
@@ -272,9 +286,196 @@ def test_group_of_one_splits_nothing_and_sends_nothing() -> None:
         "kernel_traits": np.array([codes, codes], np.int64),
         "kernel_dims": np.array([numbers, numbers]),
         "graph_edges": edge_array([(0, 1, 0)]),
+        **orders([True, True], edge_array([(0, 1, 0)]), ()),
     }
     cost, shard = solve(graph, Prices(**{**vars(BYTES), "group": 1.0}))
     assert (cost, shard.tolist()) == (0.0, [0, 0])
+
+
+# sharding by the physical rules
+
+
+def random_prices(random: np.random.Generator) -> Prices:
+    """Whole-numbered prices of every channel on their own: sums are exact."""
+    pairs = [tuple(map(float, random.integers(0, 60, 2))) for _ in range(4)]
+    group = float(random.choice([2.0, 4.0, 8.0]))
+    work, memory, weight = map(float, random.integers(0, 20, 3))
+    return Prices(
+        2.0, group, work, memory, pairs[0], pairs[1], pairs[2], PHYSICAL_RULES, weight=weight, reduce_scatter=pairs[3]
+    )
+
+
+def random_graph(random: np.random.Generator, prices: Prices) -> dict[str, Any]:
+    """A small graph of both passes: tensors with several readers, K splits, norms, weights that kernels share."""
+    kernels = int(random.integers(2, 6))
+    forward = int(random.integers(1, kernels + 1))
+    rows = [random_kernel(random, i < forward) for i in range(kernels)]
+    pairs = [(u, v) for v in range(kernels) for u in range(v) if random.random() < 0.6]
+    found = [(u, v, operand) for v in range(kernels) for operand, u in enumerate(u for u, w in pairs if w == v)]
+    flags = [i < forward for i in range(kernels)]
+    weights = []
+    for u in range(forward):
+        for v in (w for w in range(kernels) if w != u and random.random() < 0.15):
+            weights.append(
+                (u, v, SAME_WEIGHT if v < forward else int(random.integers(INPUT_GRADIENT, WEIGHT_GRADIENT + 1)))
+            )
+    array = edge_array(sorted(found))
+    return {
+        "kernel_traits": np.array([codes for codes, _ in rows], np.int64),
+        "kernel_dims": np.array([numbers for _, numbers in rows]),
+        "graph_edges": array,
+        **orders(flags, array, weights),
+    }
+
+
+def random_kernel(random: np.random.Generator, forward: bool) -> tuple[list[int], list[float]]:
+    kind = int(random.integers(0, 3))
+    sizes = [float(random.choice([1.0, 2.0, 3.0, 8.0])) for _ in range(3)]
+    outer = float(random.choice([1.0, 1.0, 1.0, 1.0, 4.0]))
+    codes = [kind, 0 if forward else int(random.integers(1, 3)), int(kind == 0 and random.random() < 0.5)]
+    codes += [int(random.choice([0, 0, 2, 3, 4])), 0, int(random.random() < 0.05), 0]
+    codes.append(int(random.choice([0, 2, 4])) if kind == 2 else 0)
+    m, k, n = sizes[0], 1.0 if kind == 2 else sizes[1], sizes[2]
+    return codes, [outer, m, k, n, 1.0, 1.0, 1.0, 0.0, *[0.0] * len(CHANNELS)]
+
+
+def test_sharding_is_the_cheapest_of_all_by_the_physical_rules() -> None:
+    """1,000 random graphs against an enumeration that knows no variables of what is provided."""
+    several = suited = 0
+    for seed in range(1000):
+        random = np.random.default_rng(seed)
+        prices = random_prices(random)
+        graph = random_graph(random, prices)
+        lists = plain(graph)
+        found, weights = (
+            read_kernels(lists["kernel_traits"], lists["kernel_dims"]),
+            weights_of(lists["sharing_factors"]),
+        )
+        cost, shard = solve(graph, prices)
+        names = [SHARDS[code] for code in shard]
+        want, _ = least_physical(found, lists["graph_edges"], prices, weights)
+        assert cost == want, seed
+        assert physical_cost(found, lists["graph_edges"], names, prices, weights) == cost, seed
+        several += len(graph["sharing_scope"]) > len(found)
+        suited += len(weights) > 0 and math.isfinite(cost)
+    assert several > 300 and suited > 100
+
+
+def test_loads_are_charged_what_was_minimised() -> None:
+    """The optimum is the cost of what `kernel_loads` says that kernels compute, write and send, and of reading."""
+    for seed in range(300):
+        random = np.random.default_rng(seed)
+        prices = random_prices(random)
+        graph = random_graph(random, prices)
+        cost, shard = solve(graph, prices)
+        columns = graph | {"kernel_shard": shard, "channel_costs": table_of(prices)}
+        found = loaded(columns, word_B=prices.word, tensor_parallel=prices.group, sharding=prices.sharding)
+        loads, sent = found["kernel_loads"], len(CHANNELS)
+        recomputed = float(
+            loads[:, FLOPS].sum() * prices.flop
+            + loads[:, WEIGHTS].sum() * prices.weight
+            + found["output_B"].sum() * prices.memory
+            + found["output_B"][graph["graph_edges"][:, 0]].sum() * prices.memory
+            + (loads[:, SENT : SENT + sent].sum(axis=0) @ columns["channel_costs"][:, 0])
+            + (loads[:, SENT + sent :].sum(axis=0) @ columns["channel_costs"][:, 1])
+        )
+        assert math.isinf(cost) or math.isclose(recomputed, cost, rel_tol=1e-12), seed
+
+
+def with_readers(readers: int, backward: int = 0) -> dict[str, Any]:
+    """A norm whose result so many products read, and so many in the backward pass."""
+    norm = [2, 0, 0, 4, 0, 0, 0, 2], [1.0, 512.0, 1.0, 64.0, 1.0, 1.0, 1.0, 0.0, *[0.0] * len(CHANNELS)]
+    codes, numbers = matmul(2048.0, 512.0, 64.0)
+    later = [codes[0], 1, *codes[2:]]
+    found = [(0, i + 1, 0) for i in range(readers + backward)]
+    return {
+        "kernel_traits": np.array([norm[0], *[codes] * readers, *[later] * backward], np.int64),
+        "kernel_dims": np.array([norm[1], *[numbers] * (readers + backward)]),
+        "graph_edges": edge_array(found),
+        **orders([True] * (1 + readers) + [False] * backward, edge_array(found), ()),
+    }
+
+
+GATHERED = Prices(2.0, 4.0, 64.0, 0.0, (2.0, 6.0), (1.0, 3.0), (1.0, 3.0), 2.0, reduce_scatter=(1.0, 3.0))
+"""Work is so dear that nothing is replicated."""
+
+
+def network_cost(graph: dict[str, Any], prices: Prices) -> float:
+    """What the optimum spends on messages."""
+    cost, shard = solve(graph, prices)
+    lists = plain(graph)
+    found = read_kernels(lists["kernel_traits"], lists["kernel_dims"])
+    work = sum(flops(kernel, *local(kernel, SHARDS[code], prices.group)) for kernel, code in zip(found, shard))
+    return cost - work * prices.flop
+
+
+@pytest.mark.parametrize("readers", [2, 3, 6])
+def test_readers_of_a_pass_share_one_conversion(readers: int) -> None:
+    """Q, K and V cost the all-gather that Q alone does; the backward pass gathers the stored activation again."""
+    gather = 512 * 64 * 2 + 3
+    one = network_cost(with_readers(1), GATHERED)
+    assert one == gather
+    assert math.isclose(network_cost(with_readers(readers), GATHERED), one, rel_tol=1e-9)
+    assert math.isclose(network_cost(with_readers(readers, 2), GATHERED), 2 * one, rel_tol=1e-9)
+
+
+def chain_of_megatron(streams: str) -> dict[str, Any]:
+    """Two products with a norm on either side, whose tokens are streamed."""
+    norm = (
+        [2, 0, 0, SHARDS.index(streams), 0, 0, 0, 2],
+        [1.0, 512.0, 1.0, 64.0, 1.0, 1.0, 1.0, 0.0, *[0.0] * len(CHANNELS)],
+    )
+    rows = [norm, matmul(2048.0, 512.0, 64.0), matmul(512.0, 2048.0, 64.0), norm]
+    found = edge_array([(0, 1, 0), (1, 2, 0), (2, 3, 0)])
+    return {
+        "kernel_traits": np.array([codes for codes, _ in rows], np.int64),
+        "kernel_dims": np.array([numbers for _, numbers in rows]),
+        "graph_edges": found,
+        **orders([True] * 4, found, ()),
+    }
+
+
+def test_sequence_parallelism_is_found() -> None:
+    """Norms split by tokens, an all-gather before the first product, a reduce-scatter after the second: together the
+    bytes of one all-reduce, and no norm is computed twice (Korthikanti et al. 2022)."""
+    graph = chain_of_megatron("n")
+    _, shard = solve(graph, GATHERED)
+    assert [SHARDS[code] for code in shard] == ["n", "m", "k_to_columns", "n"]
+    assert network_cost(graph, GATHERED) == 2 * (512 * 64 * 2 + 3)
+
+
+def test_a_norm_split_over_its_features_exchanges_its_statistics() -> None:
+    """Two numbers of every token; a norm of its own tokens exchanges none."""
+    graph = with_readers(0)
+    lists = plain(graph)
+    [kernel] = read_kernels(lists["kernel_traits"], lists["kernel_dims"])
+    tokens, features = (physical_cost([kernel], [], [shard], GATHERED) for shard in ("n", "m"))
+    assert features - tokens == 2 * (2 * 64 * 2) + 6
+    assert SHARDS[solve(graph, GATHERED)[1][0]] == "n"
+
+
+def test_kernels_that_share_a_weight_split_it_alike() -> None:
+    """A product, its input gradient and its weight gradient: m goes with k and n, k with m and m."""
+    forward = matmul(512.0, 128.0, 64.0)
+    backward = [0, 1, 1, SHARDS.index("n"), 0, 0, 0, 0], matmul(128.0, 512.0, 64.0)[1]
+    update = [1, 2, 0, SHARDS.index("k"), 1, 0, 0, 0], matmul(128.0, 64.0, 512.0)[1]
+    rows = [forward, backward, update]
+    shared = [(0, 1, INPUT_GRADIENT), (0, 2, WEIGHT_GRADIENT)]
+    graph: dict[str, Any] = {
+        "kernel_traits": np.array([codes for codes, _ in rows], np.int64),
+        "kernel_dims": np.array([numbers for _, numbers in rows]),
+        "graph_edges": edge_array([]),
+        **orders([True, False, False], edge_array([]), shared),
+    }
+    dear = 1e12
+    for reduce in (0.0, dear):  # of partial sums; one of the two products has some, and the smaller ones are cheaper
+        prices = Prices(2.0, 4.0, 1.0, 0.0, (reduce, 0.0), (1.0, 0.0), (1.0, 0.0), 2.0, reduce_scatter=(reduce, 0.0))
+        found = [SHARDS[code] for code in solve(graph, prices)[1]]
+        if reduce:
+            assert found == ["m", "k", "n"]
+        assert found[0][0] + found[1][0] + found[2] in ("mkn", "kmm")
+    apart = graph | orders([True, False, False], edge_array([]), ())
+    assert [SHARDS[code] for code in solve(apart, prices)[1]][:2] == ["m", "m"]
 
 
 # GPT-3 with 1T parameters: DFModel H10
@@ -285,6 +486,10 @@ def gpt3_1t() -> Workload:
     return read_workload(Library([builtin_specs()]).find("workload", "gpt3_1t"))
 
 
+def named(prefix: str, order: Order) -> dict[str, np.ndarray]:
+    return {f"{prefix}_{name}": table for name, table in order._asdict().items()}
+
+
 def arrays_of(workload: Workload) -> dict[str, np.ndarray]:
     numbers = {name: np.ones(1) for name in ("microbatch", "tensor_parallel", "pipeline_parallel", "data_parallel")}
     symbols = {**numbers, **{name: np.full(1, value) for name, value in workload.parameters.items()}}
@@ -292,6 +497,8 @@ def arrays_of(workload: Workload) -> dict[str, np.ndarray]:
         "kernel_traits": traits(workload),
         "kernel_dims": dimensions(workload, symbols, 1)[0],
         "graph_edges": edges(workload),
+        **named("elimination", published_order(len(workload.kernels), edges(workload))),
+        **named("sharing", sharing_order(workload)),
     }
 
 
@@ -335,7 +542,7 @@ def test_a_product_has_what_it_needs_in_the_wanted_layout(shard: str, operand: i
     extents = {"m": 4, "k": 6, "n": 8}
     group = 2
     axes = (("m", "k"), ("n", "k") if streams else ("k", "n"))[operand]
-    traits = np.array([1, 0, 0, 2 if not streams else 3, 0, 0, 0], np.int64)
+    traits = np.array([1, 0, 0, 2 if not streams else 3, 0, 0, 0, 0], np.int64)
     layout = WANTED[PHYSICAL, operand_kind(traits, operand, 1.0), SHARDS.index(shard)]
     for chip in range(group):
         held = []
@@ -353,7 +560,7 @@ def test_a_product_has_what_it_needs_in_the_wanted_layout(shard: str, operand: i
 
 def test_a_weight_shared_by_all_heads_needs_the_whole_input() -> None:
     """Q, K, V are split by heads and each head reads every feature: their input must be whole on every chip."""
-    gemm = np.array([0, 0, 1, 4, 0, 0, 0], np.int64)
+    gemm = np.array([0, 0, 1, 4, 0, 0, 0, 0], np.int64)
     assert WANTED[PHYSICAL, operand_kind(gemm, 0, 1.0), SHARDS.index("outer")] == 0
     assert WANTED[PHYSICAL, operand_kind(gemm, 0, 8.0), SHARDS.index("outer")] == 1
 
@@ -373,9 +580,6 @@ def test_places_without_an_option_do_not_matter(left_over: float) -> None:
     options = call(sharding_options, {name: graph[name] for name in sharding_options.inputs})
     for i, count in enumerate(options["option_counts"]):
         options["option_loads"][i, count:] = left_over
-    scope = dict(
-        zip(("elimination_scope", "elimination_edges", "elimination_messages"), elimination(2, graph["graph_edges"]))
-    )
-    columns = graph | options | scope
+    columns = graph | options | orders([True, True], graph["graph_edges"], ())
     found = call(least_bytes_sharding, {name: columns[name] for name in least_bytes_sharding.inputs})
     assert found["sharding_cost"] == 1024 * 512 * 2
