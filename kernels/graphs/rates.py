@@ -5,6 +5,7 @@ import numpy as np
 from kernels.equation import Output, equation
 from kernels.graphs.allocation import INTEGER
 from kernels.graphs.loads import FLOPS
+from kernels.graphs.sharding import FREE
 
 LISTED = ("efficiencies", ("listed",))
 
@@ -32,6 +33,15 @@ def attainable_flops(chip_peak_flops: float, compute_efficiency: float) -> float
 def attainable_bandwidth(memory_bandwidth_Bps: float, memory_efficiency: float) -> float:
     """Rate at which tensors move to and from memory."""
     return memory_bandwidth_Bps * memory_efficiency
+
+
+@equation(
+    Output("token_split", "", "whether kernels on vectors are split over tokens: kernels.graphs.sharding.FREE, ..."),
+    source="whatever takes least",
+)
+def free_tokens() -> float:
+    """A graph is split in any way."""
+    return float(FREE)
 
 
 @equation(COSTS, source="DFModel A.1: elementwise kernels run as fast as products", when=LISTED)

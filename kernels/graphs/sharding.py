@@ -58,6 +58,8 @@ PRODUCED = np.array([REPLICATED, ROWS, ROWS, REPLICATED, COLUMNS, ROWS, COLUMNS]
 STATISTICS = 2.0
 """Numbers of a reduced row that chips exchange: a maximum and a sum (softmax), a mean and a variance (norm)."""
 
+FREE, NEVER, ALWAYS = range(3)
+"""Values of `token_split`."""
 PUBLISHED, PHYSICAL = range(2)
 """Rules of layout: DFModel A.4 as coded, or what the operands of a matrix product need."""
 
@@ -97,11 +99,13 @@ class Graph(NamedTuple):
 
 
 class Group(NamedTuple):
-    """The tensor-parallel group that splits kernels: its chips, the choice of the switch, and bytes of an element."""
+    """The tensor-parallel group that splits kernels: its chips, the choice of the switch, bytes of an element, and
+    whether kernels on vectors are split over what they stream, such as tokens."""
 
     tensor_parallel: float
     sharding: float
     word_B: float
+    token_split: float
 
 
 @compiled
@@ -120,6 +124,16 @@ def operand_kind(traits: np.ndarray, operand: int, producer_outer: float) -> int
 def rules_of(sharding: float) -> int:
     """Rules of layout behind a choice of the switch `sharding`: those of the two published choices, or physical."""
     return PUBLISHED if sharding == AS_PUBLISHED[0] or sharding == AS_PUBLISHED[1] else PHYSICAL
+
+
+@compiled
+def by_tokens(traits: np.ndarray, choice: int, token_split: float) -> bool:
+    """Whether a split is in the manner of tensor parallelism alone (Shoeybi 2019: vectors are not split over tokens, and
+    partial sums are reduced), of sequence parallelism (Korthikanti 2022: what works on vectors is split), or free."""
+    vectors = traits[TYPE] == ELEMENTWISE
+    if token_split == NEVER:
+        return choice == DIVIDED[choice] and not (vectors and choice == BY_N)
+    return not (token_split == ALWAYS and vectors and choice == NONE)
 
 
 @compiled
@@ -235,7 +249,8 @@ def sharding_options(
         count = 0
         for choice in PREFERENCE:
             last_resort = choice == NONE and count == 0
-            if last_resort or (group.tensor_parallel > 1.0 and allowed(traits, dims, choice, rules)):
+            ways = rules == PUBLISHED or by_tokens(traits, choice, group.token_split)
+            if last_resort or (group.tensor_parallel > 1.0 and ways and allowed(traits, dims, choice, rules)):
                 rows, depth, columns = local_shape(dims, choice, group.tensor_parallel)
                 result_B = result_bytes(rows, columns, choice, group)
                 channel, sent_B = summed(traits, dims, choice, result_B, group)

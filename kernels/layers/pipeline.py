@@ -33,6 +33,15 @@ def tensor_channels(layer_network: np.ndarray, sender: Sender, channel_costs: np
 
 
 @equation(
+    Output("token_split", "", "whether kernels on vectors are split over tokens: kernels.graphs.sharding.FREE, ..."),
+    source="Korthikanti 2022: sequence parallelism",
+)
+def token_split(sequence_parallel: float) -> float:
+    """As the mapping says of all of the model."""
+    return float(sharding.ALWAYS) if sequence_parallel > 0.0 else float(sharding.NEVER)
+
+
+@equation(
     Output("weight_reads", "", "times that a microbatch reads a weight"),
     Output("reconfiguration_s", "s", "loading a partition onto the chip, per microbatch"),
     source="microbatches pass a layer one after the other",

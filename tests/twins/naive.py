@@ -415,7 +415,21 @@ def read_kernels(kernel_traits: Sequence[Sequence[int]], kernel_dims: Sequence[S
     return found
 
 
-def choices(kernel: Kernel, group: float, sharding: float = 0.0) -> list[str]:
+def choices(kernel: Kernel, group: float, sharding: float = 0.0, token_split: float = 0.0) -> list[str]:
+    """How a kernel may be split: as A.4 says, or of these what tensor parallelism alone (1) or sequence parallelism (2)
+    does with tokens. If nothing is left, it stays whole."""
+    found = possible(kernel, group, sharding)
+    vectors = kernel["type"] == "elementwise"
+    if is_published(sharding) or group == 1:
+        return found
+    if token_split == 1:
+        found = [shard for shard in found if shard == divided(shard) and not (vectors and shard == "n")]
+    if token_split == 2 and vectors:
+        found = [shard for shard in found if shard != "none"]
+    return found or ["none"]
+
+
+def possible(kernel: Kernel, group: float, sharding: float) -> list[str]:
     """A.4: how a kernel may be split, split work first (and k first of all, as the published solver did).
 
     A kernel that nothing splits stays whole. Physically each chip may stream its own tokens through what treats them
@@ -623,7 +637,7 @@ def sharding_options(**given: Any) -> Outputs:
     kernels = read_kernels(given["kernel_traits"], given["kernel_dims"])
     group, word, edges = given["tensor_parallel"], given["word_B"], given["graph_edges"]
     rules = given["sharding"]
-    options = [choices(kernel, group, rules) for kernel in kernels]
+    options = [choices(kernel, group, rules, given["token_split"]) for kernel in kernels]
     loads, wanted = [], []
     for kernel, names, cost in zip(kernels, options, given["kernel_costs"]):
         sizes = []
@@ -1061,6 +1075,11 @@ def partition_overlaps(partition_of: list[int], overlap: float) -> Outputs:
 
 
 @twin
+def free_tokens() -> Outputs:
+    return {"token_split": 0.0}
+
+
+@twin
 def equal_costs(kernel_traits: list[list[int]]) -> Outputs:
     return {"kernel_costs": [1.0] * len(kernel_traits)}
 
@@ -1494,6 +1513,7 @@ RANGES: dict[str, st.SearchStrategy[float]] = {
 
 SPECIAL: dict[str, st.SearchStrategy[float]] = {
     "word_B": st.sampled_from([1.0, 2.0, 4.0, 8.0]),
+    "token_split": st.sampled_from([0.0, 0.0, 1.0, 2.0]),
     "optimizer_state_B": st.sampled_from([0.0, 8.0, 12.0, 16.0]),
     "iteration_time_s": _positive(1e-6, 1e6),
     "partitions": _whole(1, 3),
@@ -1668,7 +1688,7 @@ def option_tables(draw: st.DrawFn) -> dict[str, Any]:
 
 def loaded(graph: Mapping[str, Any], **scalars: float) -> dict[str, Any]:
     """A random graph with its conversions and the loads of its kernels, by the equations: they suit each other."""
-    own = {"kernel_costs": np.ones(len(graph["kernel_traits"])), "channel_costs": EACH}
+    own = {"kernel_costs": np.ones(len(graph["kernel_traits"])), "channel_costs": EACH, "token_split": 0.0}
     columns = {"word_B": 2.0, "sharding": 0.0, "tensor_parallel": 4.0, **own, **graph, **scalars}
     conversions = published_equation if is_published(columns["sharding"]) else shared_equation
     columns |= call(conversions, {name: columns[name] for name in conversions.inputs})

@@ -94,6 +94,11 @@ def tensor_channels(**given: Any) -> Outputs:
 
 
 @twin
+def token_split(sequence_parallel: float) -> Outputs:
+    return {"token_split": 2.0 if sequence_parallel else 1.0}
+
+
+@twin
 def layer_reads(weight_traffic: float, chip_reconfiguration_s: float) -> Outputs:
     return {"weight_reads": weight_traffic, "reconfiguration_s": chip_reconfiguration_s}
 
