@@ -269,7 +269,7 @@ CONSTANT = frozenset(
 """Equations with a constant that has a unit."""
 OWN_UNITS = frozenset({"package_units"})
 """Equations whose tables have units of their own (test_package_invariants.py)."""
-BYTES_OF_DIMS = np.array([1.0] * 7 + [0.0] + [0.0] * 7) == 0.0
+BYTES_OF_DIMS = np.array([1.0] * 7 + [0.0] + [0.0] * len(CHANNELS)) == 0.0
 
 
 def rescaled(name: str, value: Any, factors: dict[str, float]) -> Any:
@@ -284,7 +284,7 @@ def rescaled(name: str, value: Any, factors: dict[str, float]) -> Any:
     if units is not None:
         return value * np.array([factor(unit) for unit in units])
     if name == "option_loads":
-        scaled = value * np.array([factors["flop"], factors["B"], factors["B"]])
+        scaled = value * np.array([factors["flop"], *[factors["B"]] * 4])
         return np.where(value == -1.0, value, scaled)
     if name not in UNITS:
         return value

@@ -413,7 +413,7 @@ def sharding_alone() -> Outputs:
 
 
 @st.composite
-def chips(draw: st.DrawFn, graph: Mapping[str, Any]) -> dict[str, Any]:
+def chip_of(draw: st.DrawFn, graph: Mapping[str, Any]) -> dict[str, Any]:
     """A chip on which compute, memory and network of a graph are of the same order, and not everything fits."""
     random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     loads, outputs = graph["kernel_loads"], graph["output_B"]
@@ -451,11 +451,21 @@ def chips(draw: st.DrawFn, graph: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
+GROUPS = st.sampled_from([1.0, 4.0])
+"""Chips that split a graph."""
+
+
 @st.composite
-def mappings(draw: st.DrawFn, most: int = 5, stages: st.SearchStrategy[float] | None = None) -> dict[str, Any]:
-    """A graph on a chip, and all that a mapping is chosen by. `stages`: how many are to share the graph."""
-    graph = loaded(draw(graphs(most)), tensor_parallel=draw(st.sampled_from([1.0, 4.0])))
-    columns = graph | draw(chips(graph))
+def mappings(
+    draw: st.DrawFn,
+    most: int = 5,
+    stages: st.SearchStrategy[float] | None = None,
+    chips: st.SearchStrategy[float] = GROUPS,
+) -> dict[str, Any]:
+    """A graph on a chip, and all that a mapping is chosen by. `stages`: how many are to share the graph; `chips`: how
+    many split it."""
+    graph = loaded(draw(graphs(most)), tensor_parallel=draw(chips))
+    columns = graph | draw(chip_of(graph))
     if stages is not None:
         columns["stages_per_graph"] = draw(stages)
     before = (graph_loads.graph_state, pipeline.weights_fit, chip_equation, kernels_equation)
@@ -465,9 +475,9 @@ def mappings(draw: st.DrawFn, most: int = 5, stages: st.SearchStrategy[float] | 
 
 
 @st.composite
-def shardable(draw: st.DrawFn, most: int = 3) -> dict[str, Any]:
-    """A small graph of which no sharding is known; of so many kernels at most."""
-    columns = draw(mappings(most))
+def shardable(draw: st.DrawFn, most: int = 3, chips: st.SearchStrategy[float] = GROUPS) -> dict[str, Any]:
+    """A small graph of which no sharding is known; of so many kernels at most, on so many chips."""
+    columns = draw(mappings(most, chips=chips))
     columns |= {"sharding": float(SWITCHES["sharding"].index("joint"))}
     columns |= call(sharding.sharding_options, {name: columns[name] for name in sharding.sharding_options.inputs})
     each = columns["kernel_network_s"].max() / max(columns["output_B"].max(), 1.0)
