@@ -148,6 +148,11 @@ def _of(
         if own != weight:
             sizes = "; ".join(f"{rows:g} x {columns:g}" for rows, columns in (weight, own))
             raise error(node, f"{copy.name!r} and {copy.of!r} do not share a weight, theirs are: {sizes}")
+        sharing = [other for other in copies if other.of == copy.of]
+        sides = [_sides(other, known) for other in (forward, *sharing)]
+        if not frozenset.intersection(*sides) and any(sides):
+            names = ", ".join(other.name for other in sharing)
+            raise error(node, f"no split is open to all that share the weight of {copy.of!r}: {names}")
         return number[copy.of]
     return None
 
@@ -162,6 +167,21 @@ def _weight_shape(copy: KernelCopy, known: Mapping[str, float]) -> tuple[float, 
 
 _OTHER = {"forward": "k", "backward": "k", "update": "n"}
 """Which dimension of a kernel the other one of its weight is."""
+
+
+_SIDES = {"forward": "mk", "backward": "km", "update": "nm"}
+"""Dimensions by which a kernel of each phase divides the rows and the columns of the forward kernel's weight."""
+
+
+def _sides(copy: KernelCopy, known: Mapping[str, float]) -> frozenset[str]:
+    """Sides of a weight that a split of the kernel may divide: not by a streamed dimension; copies of m go first."""
+    dimensions = dict(zip(("rows", "columns"), _SIDES[copy.fields["phase"]]))
+    copied = copy.fields["outer"].evaluate(known) > 1
+    return frozenset(
+        side
+        for side, dimension in dimensions.items()
+        if not copy.fields["split"] and (dimension == "m" if copied else copy.fields["tile"] != dimension)
+    )
 
 
 def _body(entry: Entry, key: str) -> Node:

@@ -23,7 +23,7 @@ import tests.twins.naive_units  # noqa: F401 - registers its twins
 from kernels.codes import CHANNELS, DIMENSION_KINDS, SWITCHES
 from kernels.equation import Equation
 from kernels.graphs.elimination import Order
-from kernels.graphs.sharding import DRAM
+from kernels.graphs.sharding import DRAM, KEPT_EACH_B
 from kernels.models import EQUATIONS, GENERATING, MODELS
 from kernels.shared.demand import UnitModel
 from sweeper.inputs.packages import PACKAGE_TABLES
@@ -276,7 +276,7 @@ CONSTANT = frozenset(
 """Equations with a constant that has a unit."""
 OWN_UNITS = frozenset({"package_units"})
 """Equations whose tables have units of their own (test_package_invariants.py)."""
-BYTES_OF_DIMS = np.array([1.0] * DRAM + [0.0] + [0.0] * len(CHANNELS)) == 0.0
+BYTES_OF_DIMS = np.arange(DRAM + 1 + len(CHANNELS)) >= KEPT_EACH_B
 
 
 def rescaled(name: str, value: Any, factors: dict[str, float]) -> Any:
@@ -291,7 +291,7 @@ def rescaled(name: str, value: Any, factors: dict[str, float]) -> Any:
     if units is not None:
         return value * np.array([factor(unit) for unit in units])
     if name == "option_loads":
-        scaled = value * np.array([factors["flop"], factors["B"], factors["B"]])
+        scaled = value * np.array([factors["flop"], *[factors["B"]] * 4])
         return np.where(value == -1.0, value, scaled)
     if name not in UNITS:
         return value

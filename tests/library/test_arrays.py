@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sweeper.library.graph_arrays import edges, elimination
+from kernels.graphs.elimination import EDGE, INPUT_GRADIENT, PROVIDED, SERVED, WEIGHT_GRADIENT
+from sweeper.library.graph_arrays import edges, elimination, published_order, sharing_order
 from sweeper.library.graph_workload import read_workload
 from sweeper.library.library import Library
 from tests.support.small_specs import FILES, write_files
@@ -16,6 +17,60 @@ def test_edges_say_which_operand_of_its_consumer_a_tensor_is(tmp_path: Path) -> 
     """`step_i` takes `first`, then the step before it, as the workload lists them."""
     workload = read_workload(Library.load([write_files(tmp_path, FILES)]).find("workload", "toy"))
     assert edges(workload).tolist() == [[0, 1, 0], [0, 2, 0], [0, 3, 0], [1, 2, 1], [2, 3, 1], [3, 4, 0]]
+
+
+SHARED = """\
+trained:
+  source: invented
+  grade: assumed
+  parameters: {inner: 64, outer_size: 16, word: 2 B}
+  layers: 1
+  batch: 8
+  word: word
+  kernels:
+    - {name: norm, type: elementwise, reduces: m, m: inner, n: microbatch, tile: n}
+    - {name: up, type: gemm, outer: 2, m: outer_size, k: inner, n: microbatch, weight: true, tile: n, inputs: [norm]}
+    - {name: gate, type: gemm, m: outer_size, k: inner, n: microbatch, weight: true, tile: n, inputs: [norm]}
+    - {name: grad, type: elementwise, phase: backward, m: 2*outer_size, n: microbatch, inputs: [up]}
+    - {name: up_b, type: gemm, phase: backward, of: up, m: inner, k: 2*outer_size, n: 8, weight: true, inputs: [grad]}
+    - name: up_w
+      type: batched_gemm
+      phase: update
+      of: up
+      m: inner
+      k: microbatch
+      n: 2*outer_size
+      tile: k
+      gradient: true
+      inputs: [norm, grad]
+"""
+
+
+def test_readers_of_a_pass_are_provided_together_and_weights_are_shared(tmp_path: Path) -> None:
+    """The norm is read twice forward, once in the backward pass; its two variables come after the kernels."""
+    files = {**FILES, "workloads/more.yaml": SHARED}
+    workload = read_workload(Library.load([write_files(tmp_path, files)]).find("workload", "trained"))
+    names = [kernel.name for kernel in workload.kernels]
+    norm, up, gate, grad, up_b, up_w = (names.index(name) for name in ("norm", "up", "gate", "grad", "up_b", "up_w"))
+    found = edges(workload).tolist()
+    physical, published = sharing_order(workload), published_order(len(names), edges(workload))
+
+    def e(producer: int, consumer: int) -> int:
+        return [edge[:2] for edge in found].index([producer, consumer])
+
+    by_norm, by_grad = len(names), len(names) + 1
+    assert sorted(physical.factors.tolist()) == sorted(
+        [
+            [norm, by_norm, PROVIDED, e(norm, up)], [by_norm, up, SERVED, e(norm, up)],
+            [by_norm, gate, SERVED, e(norm, gate)],
+            [norm, up_w, EDGE, e(norm, up_w)], [up, grad, EDGE, e(up, grad)],
+            [grad, by_grad, PROVIDED, e(grad, up_b)], [by_grad, up_b, SERVED, e(grad, up_b)],
+            [by_grad, up_w, SERVED, e(grad, up_w)],
+            [up, up_b, INPUT_GRADIENT, 0], [up, up_w, WEIGHT_GRADIENT, 0],
+        ]
+    )  # fmt: skip
+    assert published.factors[:, :2].tolist() == [edge[:2] for edge in found]
+    assert len(physical.scope) == len(names) + 2
 
 
 @pytest.mark.parametrize("seed", range(8))

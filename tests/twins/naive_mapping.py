@@ -436,7 +436,7 @@ def sharding_alone() -> Outputs:
 
 
 @st.composite
-def chips(draw: st.DrawFn, graph: Mapping[str, Any]) -> dict[str, Any]:
+def chip_of(draw: st.DrawFn, graph: Mapping[str, Any]) -> dict[str, Any]:
     """A chip on which compute, memory and network of a graph are of the same order, and not everything fits."""
     random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     loads, outputs = graph["kernel_loads"], graph["output_B"]
@@ -475,12 +475,22 @@ def chips(draw: st.DrawFn, graph: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
+GROUPS = st.sampled_from([1.0, 4.0])
+"""Chips that split a graph."""
+
+
 @st.composite
-def mappings(draw: st.DrawFn, most: int = 5, stages: st.SearchStrategy[float] | None = None) -> dict[str, Any]:
-    """A graph on a chip, and all that a mapping is chosen by. `stages`: how many are to share the graph."""
-    graph = loaded(draw(graphs(most)), tensor_parallel=draw(st.sampled_from([1.0, 4.0])))
+def mappings(
+    draw: st.DrawFn,
+    most: int = 5,
+    stages: st.SearchStrategy[float] | None = None,
+    chips: st.SearchStrategy[float] = GROUPS,
+) -> dict[str, Any]:
+    """A graph on a chip, and all that a mapping is chosen by. `stages`: how many are to share the graph; `chips`: how
+    many split it."""
+    graph = loaded(draw(graphs(most)), tensor_parallel=draw(chips))
     graph["kernel_costs"] = draw(BY_KERNEL["kernel_costs"](len(graph["kernel_traits"])))
-    columns = graph | draw(chips(graph))
+    columns = graph | draw(chip_of(graph))
     columns |= call(rates.kernel_together, {name: columns[name] for name in rates.kernel_together.inputs})
     longer = draw(tables(len(graph["kernel_traits"]), st.sampled_from([1.0, 1.0, 1.5, 3.0])))
     columns["kernel_alone_s"] = columns["kernel_together_s"] * longer
@@ -493,9 +503,9 @@ def mappings(draw: st.DrawFn, most: int = 5, stages: st.SearchStrategy[float] | 
 
 
 @st.composite
-def shardable(draw: st.DrawFn, most: int = 3) -> dict[str, Any]:
-    """A small graph of which no sharding is known; of so many kernels at most."""
-    columns = draw(mappings(most))
+def shardable(draw: st.DrawFn, most: int = 3, chips: st.SearchStrategy[float] = GROUPS) -> dict[str, Any]:
+    """A small graph of which no sharding is known; of so many kernels at most, on so many chips."""
+    columns = draw(mappings(most, chips=chips))
     columns |= {"sharding": float(SWITCHES["sharding"].index("joint"))}
     columns |= call(sharding.sharding_options, {name: columns[name] for name in sharding.sharding_options.inputs})
     each = columns["kernel_network_s"].max() / max(columns["output_B"].max(), 1.0)

@@ -1,20 +1,27 @@
 """Sharding and partition together where there are too many shardings to try all: what is proved then is true."""
 
-from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
 from kernels.graphs.loads import GRADIENTS, TENSORS, WEIGHTS
 from kernels.graphs.mapping.case import CHIP_FIELDS, Chip, chip_of
 from kernels.graphs.mapping.joint import MOST_SHARDINGS, joint_sharding, moved_always, search_shardings
 from kernels.graphs.sharding import OUTPUT_B, WEIGHT_B
-from tests.support.examples import compared
+from tests.support.examples import compared, examples
 from tests.support.quick import quick
 from tests.twins.naive import plain
-from tests.twins.naive_mapping import evaluated, mappings, possible_mappings, shardable, sharded_time
+from tests.twins.naive_mapping import (
+    evaluated,
+    mappings,
+    possible_mappings,
+    possible_shardings,
+    shardable,
+    sharded_time,
+)
 
 
 def search(columns: dict[str, Any], most_shardings: float) -> tuple[list[int], float, float]:
@@ -30,11 +37,23 @@ def search(columns: dict[str, Any], most_shardings: float) -> tuple[list[int], f
 def test_no_mapping_beats_what_is_proved_of_candidates(columns: dict[str, Any]) -> None:
     """The bound of few candidates holds for every partition of every sharding, and what is found is one of these."""
     given = plain(columns)
-    options = [codes[:count] for codes, count in zip(given["option_codes"], given["option_counts"])]
     shard, time, bound = search(columns, 0)
-    times = {codes: sharded_time(given, codes) for codes in product(*options)}
+    times = {codes: sharded_time(given, codes) for codes in possible_shardings(given)}
+    assume(times)
     assert bound <= min(times.values()) * (1 + 1e-9)
     assert time == pytest.approx(times[tuple(shard)], rel=1e-9)
+
+
+@examples(200)
+@given(quick(shardable(4, st.just(4.0))))
+def test_sharding_and_partition_are_the_best_of_all_on_four_chips(columns: dict[str, Any]) -> None:
+    """By brute force over both: readers that share a conversion, scattered sums, norms, weights split alike."""
+    given = plain(columns)
+    times = {codes: sharded_time(given, codes) for codes in possible_shardings(given)}
+    assume(times)
+    shard, time, bound = search(columns, MOST_SHARDINGS)
+    assert time == bound == pytest.approx(min(times.values()), rel=1e-9)
+    assert times[tuple(shard)] == pytest.approx(time, rel=1e-9)
 
 
 @compared()
