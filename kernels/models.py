@@ -14,6 +14,7 @@ from kernels.shared import (
     feasibility,
     metrics,
     network,
+    one_phase,
     ownership,
     price,
     rated_power,
@@ -27,7 +28,7 @@ SHARED = (*declared(chip, network, price, feasibility, packages, metrics, owners
 """Equations of every family."""
 
 MODELS: dict[str, tuple[Equation, ...]] = {
-    "graph": (*SHARED, *declared(dimensions, graphs, energy)),
+    "graph": (*SHARED, *declared(dimensions, one_phase, graphs, energy)),
     "operators": (*SHARED, *declared(transformers, tokens, band, energy)),
     "calculon": (*SHARED, *declared(calculon, rated_power)),
 }

@@ -36,7 +36,7 @@ PUBLISHED = {
     "overlap": "full", "weight_traffic": "none", "gradient_traffic": "none", "optimizer_traffic": "none",
     "tensor_traffic": "per_edge", "capacity_model": "weights_and_activations", "sharding": "given",
     "pipeline_bubble": "published", "pipeline_transfer": "per_iteration", "gradient_all_reduce": "amortised",
-    "all_to_all_model": "published", "latency": "ignored", "process_grid_network": "topology_free",
+    "all_reduce_model": "two_phases", "all_to_all_model": "published", "latency": "ignored", "process_grid_network": "topology_free",
     "outer_links": "per_chip", "placement": "tensor_pipeline_data", "weight_tiling": "free", "unit_allocation": "ideal",
     "chip_cost": "listed",
     "voltage_floor": "fewer_units",
