@@ -1,12 +1,12 @@
 """All-reduces as the newest generation of the published model has them, in one phase.
 
-Half of a reduce-scatter and an all-gather, and every group with the high-bandwidth domain for itself: a chip of a domain
-of 64 has 7 others to share kernels with, and 63 others that are its replicas.
+Half of a reduce-scatter and an all-gather, and every group with the high-bandwidth domain for itself: a chip of a
+domain of 64 has 7 others to share kernels with, and 63 others that are its replicas.
 """
 
 from typing import Annotated
 
-from kernels.equation import Output, equation
+from kernels.equation import equation
 from kernels.shared.dimensions import DATA, TENSOR, Extents, Links, all_gather, busiest_link_all_to_all, farthest
 from kernels.shared.network import lay
 

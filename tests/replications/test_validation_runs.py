@@ -1,8 +1,8 @@
 """DFModel's validation runs (Figures 6 to 8), row by row, and the runs whose solver stopped, kernel by kernel.
 
-16 runs whose results its artefact printed, of three generations of its model. Twelve are closed forms and agree. In four the
-model chose how many whole units each kernel gets, and its solver was interrupted: of these every kernel's printed time
-is ours plus a whole number of passes over the units that the best allocation does not need.
+16 runs whose results its artefact printed, of three generations of its model. Twelve are closed forms and agree. In
+four the model chose how many whole units each kernel gets, and its solver was stopped: of these every kernel's printed
+time is ours plus a whole number of passes over the units that the best allocation does not need.
 """
 
 import csv
@@ -47,7 +47,7 @@ def ours() -> dict[Key, Mapping[str, np.ndarray]]:
     plan = Plan(sweeper.load(builtin_specs() / "studies" / "dfmodel_validation.yaml"))
     found = {}
     for point in range(plan.point_count):
-        at = {name: value for name, value in coordinates(plan, point).items()}
+        at = coordinates(plan, point)
         shape = (f"{at.get(name, 1):.0f}" for name in ("pipeline_parallel", "data_parallel", "dim_x"))
         found[key_of(str(at["workload"]), *shape)] = values_at(plan, point, COLUMNS, ())
     return found

@@ -287,7 +287,9 @@ def data_collectives(**given: float) -> Outputs:
 def tensor_collectives_in_one_phase(**given: float) -> Outputs:
     """A.3, latest source: an all-reduce takes as long as an all-gather."""
     found = tensor_collectives(**given)
-    return found | {f"all_reduce_tensor_{what}": found[f"all_gather_tensor_{what}"] for what in ("s_per_B", "latency_s")}
+    return found | {
+        f"all_reduce_tensor_{what}": found[f"all_gather_tensor_{what}"] for what in ("s_per_B", "latency_s")
+    }
 
 
 @twin
