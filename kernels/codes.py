@@ -71,6 +71,7 @@ SWITCHES: dict[str, tuple[str, ...]] = {
     "pipeline_bubble": ("published", "one_f_one_b"),
     "pipeline_transfer": ("per_iteration", "per_microbatch"),
     "gradient_all_reduce": ("ignored", "amortised", "overlapped", "exposed", "bytes_as_nanoseconds"),
+    "all_reduce_model": ("two_phases", "one_phase"),
     "all_to_all_model": ("published", "busiest_link"),
     "latency": ("ignored", "included"),
     "process_grid_network": ("topology_free", "topology_aware"),

@@ -23,6 +23,7 @@ from kernels.shared import (
     feasibility,
     metrics,
     network,
+    one_phase,
     ownership,
     price,
     rated_power,
@@ -58,7 +59,7 @@ LAYERS = (
 """Equations of a layer that is a graph: it runs at calibrated rates, whatever the choice for other graphs."""
 
 MODELS: dict[str, tuple[Equation, ...]] = {
-    "graph": (*SHARED, *declared(dimensions, graphs, energy), *declared(calibrated), attainable_rates),
+    "graph": (*SHARED, *declared(dimensions, one_phase, graphs, energy, calibrated), attainable_rates),
     "operators": (*SHARED, *declared(transformers, tokens, band, energy)),
     "layers": instead(
         LAYERS,

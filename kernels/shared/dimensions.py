@@ -125,15 +125,21 @@ def busiest_link_all_to_all(links: Links, group: Extents) -> float:
     return time
 
 
-@equation(
+TENSOR = (
     Output("all_reduce_tensor_s_per_B", "s/B", "all-reduce over the tensor-parallel group, per byte of the tensor"),
     Output("all_reduce_tensor_latency_s", "s", "its latency"),
     Output("all_gather_tensor_s_per_B", "s/B", "all-gather over the tensor-parallel group, per byte gathered"),
     Output("all_gather_tensor_latency_s", "s", "its latency"),
     Output("all_to_all_tensor_s_per_B", "s/B", "re-layout over the tensor-parallel group, per byte of the tensor"),
     Output("all_to_all_tensor_latency_s", "s", "its latency"),
-    source=LINEAR,
 )
+DATA = (
+    Output("all_reduce_data_s_per_B", "s/B", "all-reduce over the data-parallel group, per byte of the tensor"),
+    Output("all_reduce_data_latency_s", "s", "its latency"),
+)
+
+
+@equation(*TENSOR, source=LINEAR, when=("all_reduce_model", ("two_phases",)))
 def tensor_collectives(
     links: Links, tensor: Annotated[Extents, "tensor_{}"]
 ) -> tuple[float, float, float, float, float, float]:
@@ -144,11 +150,7 @@ def tensor_collectives(
     return 2.0 * rate, 2.0 * latency, rate, latency, exchange / pairs, farthest(links, tensor)
 
 
-@equation(
-    Output("all_reduce_data_s_per_B", "s/B", "all-reduce over the data-parallel group, per byte of the tensor"),
-    Output("all_reduce_data_latency_s", "s", "its latency"),
-    source=LINEAR,
-)
+@equation(*DATA, source=LINEAR, when=("all_reduce_model", ("two_phases",)))
 def data_collectives(links: Links, data: Annotated[Extents, "data_{}"]) -> tuple[float, float]:
     """All-reduce among replicas."""
     rate, latency = all_gather(links, data)

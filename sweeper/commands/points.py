@@ -24,16 +24,23 @@ def plan_with(study: str, library: tuple[str, ...], point_id: int) -> Any:
 def explain(study: str, point_id: int, library: tuple[str, ...]) -> None:
     """Print a point as a hand calculation: what is given, then every equation with inputs, units and source.
 
+    Of a graph of kernels the mapping follows: how each kernel is split, what it computes, moves and sends, the
+    partitions, and what is proved.
+
     \b
     Example: sweeper explain dse80 12345
     """
+    from sweeper.views.graph_map.partitions import mapping_of, mapping_row
+    from sweeper.views.graph_map.text import mapped
     from sweeper.views.lineage import explain as lineage_of
     from sweeper.views.lineage import operator_names
     from sweeper.views.narrative import hand_calculation
 
     plan = plan_with(study, library, point_id)
     rows = lineage_of(plan, point_id)
-    echo(rows, lambda: hand_calculation(rows, operator_names(plan, point_id)))
+    found = mapping_of(plan, point_id)
+    mapping = [] if found is None else [mapping_row(found)]
+    echo([*rows, *mapping], lambda: "\n".join([hand_calculation(rows, operator_names(plan, point_id)), *mapped(found)]))
 
 
 @command("map")
@@ -57,7 +64,8 @@ def map_command(
     candidates: int,
     seed: int,
 ) -> None:
-    """Show how the graph of a point is mapped: on-chip partitions, their times, what limits each, and what is proved.
+    """Show how the graph of a point is mapped: on-chip partitions, their times, what limits each, what is proved, and
+    how each kernel is split, what it computes, moves and sends, and who pays for that.
 
     Draws the fused graph as Graphviz DOT and as SVG: <study>_<point>.dot and .svg. With --simulate partitions are cut
     into units as unit_placement: rules and learned take them to be, placed, routed and simulated.
@@ -68,11 +76,11 @@ def map_command(
     from sweeper.views.graph_map.drawing import draw_graph_map
     from sweeper.views.graph_map.partitions import as_json as plain
     from sweeper.views.graph_map.partitions import graph_map_of
-    from sweeper.views.graph_map.text import dot, text
+    from sweeper.views.graph_map.text import dot, kernel_tables, text
 
     plan = plan_with(study, library, point_id)
     graph_map = graph_map_of(plan, point_id)
-    found, tables = plain(graph_map), [text(graph_map)]
+    found, tables = plain(graph_map), [text(graph_map), kernel_tables(graph_map)]
     if simulate:
         from sweeper.ranking import simulated
 

@@ -29,7 +29,7 @@ FITTING = ("chip", "memory", "node", "template", "fabric")
 """Kinds of entries of which another may say which ones it belongs to."""
 _BODY = {
     "topology": ("dimensions",),
-    "workload": ("parameters", *SCALAR_KEYS, "kernels", "partitions", *TABLE_KEYS),
+    "workload": ("parameters", *SCALAR_KEYS, "kernels", "shards", "partitions", *TABLE_KEYS),
     "assumptions": ("values",),
     "calibration": ("efficiency_curves",),
     "node": ("yield_model",),
@@ -39,7 +39,7 @@ _BODY = {
 }
 _WITH_PARAMETERS = frozenset({"workload", "package"})
 """Kinds whose entries name their own numbers, under `parameters`."""
-_MERGED = frozenset({"parameters", "partitions", "values", "definitions"})
+_MERGED = frozenset({"parameters", "partitions", "shards", "values", "definitions"})
 """Body keys whose mappings are merged with those of the extended entry; other keys replace it."""
 
 _NUMBER_KEYS = ("value", "low", "high", "distribution", "source", "grade")
@@ -198,8 +198,9 @@ def _add(draft: _EntryDraft, definition: Definition, problems: Problems) -> None
         with problems.collecting():
             draft.numbers[key] = _number(node, _Number(node, definition, source, draft.grade), below)
     if "kernels" in written:
-        # They are partitions of the kernels that are replaced.
+        # They are partitions and splits of the kernels that are replaced.
         draft.body.pop("partitions", None)
+        draft.body.pop("shards", None)
     for key in _BODY.get(kind, ()):
         if key in written:
             draft.body[key] = _merged(draft.body.get(key), written[key]) if key in _MERGED else written[key]

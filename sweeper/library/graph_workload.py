@@ -7,6 +7,7 @@ A kernel of a workload entry may be a template with a `repeat`, which stands for
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
+from kernels.codes import SHARDS
 from sweeper.errors import Problems, SpecError, brief, every, unknown
 from sweeper.library.entries import SCALAR_KEYS, Entry
 from sweeper.library.kernel_templates import KernelCopy, KernelTemplate, read_template, sorted_copies, written_out
@@ -116,6 +117,7 @@ def read_graph(
         )
         for copy in copies
     )
+    kernels = _resharded(kernels, entry, problems)
     partitions = {KERNEL_BY_KERNEL: tuple(range(len(kernels))), SINGLE: (0,) * len(kernels), OPTIMAL: ()}
     body = checks.Fields(entry.body, problems)
     for name, node in body.read("partitions", checks.named, "partitions", default={}).items():
@@ -182,6 +184,19 @@ def _sides(copy: KernelCopy, known: Mapping[str, float]) -> frozenset[str]:
         for side, dimension in dimensions.items()
         if not copy.fields["split"] and (dimension == "m" if copied else copy.fields["tile"] != dimension)
     )
+
+
+def _resharded(kernels: tuple[Kernel, ...], entry: Entry, problems: Problems) -> tuple[Kernel, ...]:
+    """Kernels with the splits that `shards` gives by their names, as of another run of the same graph."""
+    written = checks.Fields(entry.body, problems).read("shards", checks.named, "shards", default={})
+    names = {kernel.name for kernel in kernels}
+    shards: dict[str, str] = {}
+    for name, node in written.items():
+        with problems.collecting():
+            if name not in names:
+                raise error(node, unknown("kernel", name, names))
+            shards[name] = checks.choice(node, "shard", SHARDS)
+    return tuple(replace(kernel, shard=shards.get(kernel.name, kernel.shard)) for kernel in kernels)
 
 
 def _body(entry: Entry, key: str) -> Node:

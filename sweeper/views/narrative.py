@@ -38,8 +38,14 @@ def quantity(row: LineageRow) -> str:
     if row["column"] in NAMED and not isinstance(value, str):
         return NAMED[row["column"]][int(value)]
     if isinstance(value, list):
-        return "(table)"
+        return _size(value)
     return f"{show(value)} {row['unit']}".rstrip()
+
+
+def _size(values: Sequence[Any]) -> str:
+    """An array by its size; those of graphs are told kernel by kernel under MAPPING, those of operators in a table."""
+    widths = {len(value) for value in values if isinstance(value, list)}
+    return f"({len(values)} x {widths.pop()} table)" if len(widths) == 1 else f"({len(values)} values)"
 
 
 def given_line(row: LineageRow) -> str:

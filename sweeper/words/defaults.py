@@ -14,6 +14,7 @@ SWITCH_DEFAULTS = {
     "pipeline_bubble": "one_f_one_b",
     "pipeline_transfer": "per_microbatch",
     "gradient_all_reduce": "overlapped",
+    "all_reduce_model": "two_phases",
     "all_to_all_model": "busiest_link",
     "latency": "included",
     "process_grid_network": "topology_aware",

@@ -1,6 +1,7 @@
 """Figures 19 and 22 of DFModel: on-chip against main memory, compute tiles against memory tiles."""
 
 import csv
+import math
 
 import polars as pl
 import pytest
@@ -8,6 +9,8 @@ import pytest
 import sweeper
 from sweeper.library.library import builtin_specs
 from sweeper.planning.plan import Plan
+from sweeper.views.graph_map.partitions import values_at
+from sweeper.views.lineage import coordinates
 from tests.places import DATA
 
 
@@ -57,6 +60,54 @@ def test_3d_memory_logs(tiles: pl.DataFrame) -> None:
             )["utilisation"]
             assert 0.0 <= ours / float(row["util_log"]) - 1.0 <= worst
     assert not above
+
+
+TILES, TILE = 90, 23
+"""The run with stacked memory streams the 2,048 tokens in 90 tiles of 23, 2,070 in all: its solver may choose more."""
+NOT_THE_BEST = {"q": (5, 3), "mha1": (24, 13), "mha2": (5, 3)}
+"""Passes of a kernel's units per tile in that run, and the fewest."""
+
+
+def fewest_passes(rows: float, cores: int, lanes: int = 32, stages: int = 6) -> int:
+    """Passes over lanes x stages cells of units that a tile takes, rows and columns dealt out to whole units."""
+    across = range(1, cores + 1)
+    return min(math.ceil(rows / (a * lanes)) * math.ceil(TILE / (cores // a * stages)) for a in across)
+
+
+def test_why_a_log_is_a_tenth_below_ours() -> None:
+    """3D, 0.8 of the tiles computing: 0.814 where ideal units reach 0.910. A tile of 23 tokens leaves a column of the
+    units' six empty, whole units round every kernel up, and three kernels have passes that the best allocation does not
+    need: Q takes 72 ms where K and V take 43. With these passes ours is the logged utilisation."""
+    plan = Plan(sweeper.load(builtin_specs() / "studies" / "memory_3d.yaml"))
+    point = next(
+        i for i in range(plan.point_count)
+        if (coordinates(plan, i)["memory"], coordinates(plan, i)["chip.cores"]) == ("stacked_3d", 1664.0)
+    )  # fmt: skip
+    wanted = ("kernel_shapes", "partition_busy_s", "unit_cycle_s", "chip_graph_flops", "chip_peak_flops")
+    values = values_at(plan, point, wanted, ())
+    printed_s = {
+        row["kernel"]: 1e-9 * float(row["ns"]) for row in table("dfmodel_kernel_logs.csv") if row["run"] == "3D 0.8"
+    }
+    products, others_s, more = {}, 0.0, TILES * TILE / 2048.0
+    for (name, seconds), (rows, depth, _), busy in zip(
+        printed_s.items(), values["kernel_shapes"], values["partition_busy_s"], strict=True
+    ):
+        if depth == 1:
+            assert seconds >= 0.999999 * more * busy[1]
+            others_s += seconds
+            continue
+        best = fewest_passes(rows, 1664)
+        passes = NOT_THE_BEST.get(name, (best, best))
+        assert passes[1] == best
+        products[name] = TILES * passes[0] * depth * values["unit_cycle_s"]
+        # what exceeds it is solver slack, and of ffn0 the pieces of its weight, 9,088 instead of 301
+        assert 0.999999 < seconds / products[name] < 1.004
+    total_s = sum(products.values()) + others_s
+    assert total_s == pytest.approx(sum(printed_s.values()), rel=1.5e-3)
+    utilisation = values["chip_graph_flops"] / values["chip_peak_flops"] / total_s
+    assert utilisation == pytest.approx(0.8141845648560107, rel=1.5e-3)
+    others = sum(products[name] * (1.0 - NOT_THE_BEST[name][1] / NOT_THE_BEST[name][0]) for name in NOT_THE_BEST)
+    assert 0.05 < others / total_s < 0.07  # what the three kernels cost; the rest is tiles and whole units
 
 
 def test_faster_memory_wants_more_compute(tiles: pl.DataFrame) -> None:

@@ -287,6 +287,23 @@ def data_collectives(**given: float) -> Outputs:
 
 
 @twin
+def tensor_collectives_in_one_phase(**given: float) -> Outputs:
+    """A.3, latest source: an all-reduce takes as long as an all-gather."""
+    found = tensor_collectives(**given)
+    return found | {
+        f"all_reduce_tensor_{what}": found[f"all_gather_tensor_{what}"] for what in ("s_per_B", "latency_s")
+    }
+
+
+@twin
+def data_collectives_in_one_phase(**given: float) -> Outputs:
+    """The same among replicas, which have each dimension for themselves."""
+    placed = place(given["data_parallel"], [given[f"dim_{axis}"] for axis in "xyz"])
+    rate, latency = gather(lines(given | {f"data_{axis}": float(n) for axis, n in zip("xyz", placed)}, "data"))
+    return {"all_reduce_data_s_per_B": rate, "all_reduce_data_latency_s": latency}
+
+
+@twin
 def world_all_to_all(**given: float) -> Outputs:
     seconds, latency = exchange(lines(given, "dim"))
     return {"all_to_all_world_s_per_B": seconds, "all_to_all_world_latency_s": latency}

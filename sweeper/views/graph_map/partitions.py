@@ -3,7 +3,7 @@
 `graph_map_of` reads the values of the point; `sweeper.views.graph_map.text` writes them, `.drawing` draws them.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -18,13 +18,16 @@ from sweeper.errors import UsageFault
 from sweeper.library.layered_workload import graph_of
 from sweeper.planning.columns import STRUCTURE
 from sweeper.planning.plan import Plan
+from sweeper.views.graph_map.kernels import ALONE, SENT, KernelLoad, kernel_loads_of
 from sweeper.views.lineage import coordinates
 from sweeper.words.columns import USUAL_PARTITIONING
+from sweeper.words.defaults import SWITCH_DEFAULTS
 
 COLUMNS = (
     *("kernel_shard", "output_B", "partition_of", "partition_loads", "graph_time_s"),
     *("partition_busy_s", "partition_network_s", "partition_total_s"),
     *("attainable_bandwidth_Bps", "chip_sram_capacity_B", "infeasible_reason"),
+    *SENT,
 )
 """What a mapping is read from."""
 
@@ -78,8 +81,9 @@ class Partition:
 
 @dataclass(frozen=True)
 class GraphMap:
-    """The mapping of one point. The last three say what the search for it proved, where there was one: the sum that it
-    minimised, the least that any mapping can reach, and whether this one is known to be the best."""
+    """The mapping of one point. `mapping_*` say what the search for it proved, where there was one: the sum that it
+    minimised, the least that any mapping can reach, and whether this one is known to be the best. `loads` is what each
+    kernel takes by itself."""
 
     study: str
     point_id: int
@@ -97,6 +101,7 @@ class GraphMap:
     mapping_time_s: float | None
     mapping_bound_s: float | None
     mapping_exact: bool | None
+    loads: tuple[KernelLoad, ...] = ()
 
     @property
     def gap(self) -> float | None:
@@ -148,20 +153,46 @@ def graph_map_of(plan: Plan, point_id: int) -> GraphMap:
         mapping_time_s=searched_s,
         mapping_bound_s=_number(values, "mapping_bound_s"),
         mapping_exact=None if searched_s is None else bool(_number(values, "mapping_exact")),
+        loads=kernel_loads_of(
+            [(kernel.name, kernel.type, kernel.shard, kernel.partition) for kernel in kernels],
+            values,
+            _alone(plan, point_id, values["kernel_shard"]),
+            _choice(point, "gradient_all_reduce"),
+        ),
     )
 
 
-def values_at(plan: Plan, point_id: int, wanted: Iterable[str], optional: Iterable[str]) -> Values:
-    """Columns at a point; of the optional ones those that its equations know."""
+def mapping_of(plan: Plan, point_id: int) -> GraphMap | None:
+    """The mapping at a point; None of a workload that is no graph of kernels."""
+    workload = plan.study.workloads[str(coordinates(plan, point_id)["workload"])]
+    return graph_map_of(plan, point_id) if isinstance(workload, Workload) else None
+
+
+def _alone(plan: Plan, point_id: int, kernel_shard: np.ndarray) -> Values | None:
+    """What the kernels take as partitions of their own; None if they would then be split otherwise."""
+    if _choice(coordinates(plan, point_id), "sharding") == "joint":
+        return None  # it is chosen together with the partitions
+    alone = values_at(plan, point_id, ALONE, (), partitioning=USUAL_PARTITIONING)
+    return alone if np.array_equal(alone["kernel_shard"], kernel_shard) else None
+
+
+def values_at(plan: Plan, point_id: int, wanted: Iterable[str], optional: Iterable[str], **replaced: str) -> Values:
+    """Columns at a point, of the optional ones those that its equations know; under other choices of its equations
+    where some are replaced."""
     grid = plan.grid_of(point_id)
     point = coordinates(plan, point_id)
-    structure = {name: str(point[name]) for name in STRUCTURE if name in point}
+    structure = {name: str(point[name]) for name in STRUCTURE if name in point} | replaced
     columns = tuple(dict.fromkeys(wanted))
     known = plan.columns.program(grid, structure, columns)
     columns += tuple(name for name in optional if name in known.outputs or name in known.inputs)
     program = plan.columns.program(grid, structure, columns)
     values = evaluate(Evaluation(program, grid.listing(np.array([point_id - grid.offset]))), columns)
     return {name: value[0] for name, value in values.items()}
+
+
+def _choice(point: Mapping[str, float | str], switch: str) -> str:
+    """What a point chooses, by its axes or by default."""
+    return str(point.get(switch, SWITCH_DEFAULTS[switch]))
 
 
 def _number(values: Values, name: str) -> float | None:
@@ -198,3 +229,10 @@ def _partitions(kernels: Iterable[PlacedKernel], values: Values) -> Iterator[Par
 def as_json(graph_map: GraphMap) -> dict[str, Any]:
     """A mapping as plain data, units in the names."""
     return {**asdict(graph_map), "gap": graph_map.gap}
+
+
+def mapping_row(graph_map: GraphMap) -> dict[str, Any]:
+    """A mapping as a row beside those of `sweeper.views.lineage.explain`."""
+    about = "how the graph is mapped: kernels, tensors, partitions, loads, and what is proved"
+    told = {"column": "mapping", "value": as_json(graph_map), "unit": "", "about": about, "kind": "mapping"}
+    return {**told, "source": "", "grade": "", "reads": []}

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
+from sweeper.views.graph_map.kernels import KernelLoad
 from sweeper.views.graph_map.partitions import GraphMap, Partition, PlacedKernel
 from sweeper.views.text import aligned
 
@@ -28,7 +29,45 @@ def text(graph_map: GraphMap) -> str:
     if graph_map.infeasible_reason:
         lines.append(f"infeasible: {graph_map.infeasible_reason}")
     lines.append(f"graph time {_ms(graph_map.graph_time_s)} ms, {graph_map.objective} {graph_map.objective_value:.6g}")
-    return "\n".join([*lines, proof(graph_map)])
+    return "\n".join([*lines, *certificate(graph_map), proof(graph_map)])
+
+
+KERNEL_HEADS = (
+    *("KERNEL", "TYPE", "SHARD", "PARTITION", "GFLOP", "RESULT", "WEIGHTS", "COMPUTE ms", "MEMORY ms", "NETWORK ms"),
+)
+MESSAGE_HEADS = ("KERNEL", "COLLECTIVE", "BYTES", "TIME ms", "PAID BY")
+ABOUT_KERNELS = "kernels, one microbatch on one chip; compute and memory as if each were a partition of its own"
+ABOUT_MESSAGES = "messages; a re-layout is sent by the kernel that produces the tensor"
+
+
+def kernel_tables(graph_map: GraphMap) -> str:
+    """What each kernel takes by itself: its split, work and times, and what it sends at whose cost."""
+    loads = graph_map.loads
+    sent = [
+        (load.name, each.channel, size_text(each.bytes_B), _short(each.seconds_s), each.paid_by)
+        for load in loads
+        for each in load.messages
+    ]
+    tables = [ABOUT_KERNELS, aligned([KERNEL_HEADS, *map(_kernel_row, loads)], right=range(3, 10))]
+    tables += [ABOUT_MESSAGES, aligned([MESSAGE_HEADS, *sent], right=(2, 3))] if sent else ["no kernel sends a message"]
+    return "\n".join(tables)
+
+
+def mapped(graph_map: GraphMap | None) -> Iterator[str]:
+    """The section of a hand calculation about a mapping, where there is one."""
+    if graph_map is not None:
+        yield from ("", "MAPPING", text(graph_map), kernel_tables(graph_map))
+
+
+def _kernel_row(load: KernelLoad) -> tuple[str, ...]:
+    sizes = (size_text(size) if size else "" for size in (load.result_B, load.weights_B))
+    times = (_short(seconds) for seconds in (load.compute_s, load.memory_s, load.network_s))
+    return load.name, load.type, load.shard, str(load.partition), f"{1e-9 * load.flops:.4g}", *sizes, *times
+
+
+def _short(seconds: float | None) -> str:
+    """Milliseconds in four digits; a dash where it is not known, nothing for no time."""
+    return "-" if seconds is None else f"{1e3 * seconds:.4g}" if seconds else ""
 
 
 def heading(graph_map: GraphMap) -> str:
@@ -49,6 +88,14 @@ def proof(graph_map: GraphMap) -> str:
         return f"proved optimal: {SCOPE} takes less than {_ms(graph_map.mapping_time_s)} ms"
     bound = f"{SCOPE} takes less than {_ms(graph_map.mapping_bound_s)} ms"
     return f"best found {_ms(graph_map.mapping_time_s)} ms, {bound}: gap {100.0 * (graph_map.gap or 0.0):.2f} %"
+
+
+def certificate(graph_map: GraphMap) -> Iterator[str]:
+    """Time, bound and gap of a mapping that was searched for, and whether it is proved to be the best."""
+    if graph_map.mapping_time_s is not None and graph_map.mapping_bound_s is not None:
+        bounds = f"time {_ms(graph_map.mapping_time_s)} ms, bound {_ms(graph_map.mapping_bound_s)} ms"
+        proved = "proved" if graph_map.mapping_exact else "not proved"
+        yield f"certificate: {bounds}, gap {100.0 * (graph_map.gap or 0.0):.2f} %, {proved}"
 
 
 def ranges(names: Iterable[str], order: list[str]) -> str:
