@@ -36,8 +36,11 @@ WORD_B = 8.0
 """Bytes of a number of a dense system."""
 BLOCK = 384.0
 """Columns of a block of a solver on accelerators (an estimate; lists do not say)."""
-OVERSTATED = 1.5
-"""Peak of a machine, over that of its accelerators and processors, from which one of the two is not what it had."""
+AT_ODDS = 1.5
+"""How many times the listed peak of a machine may be that of its accelerators and processors, or the other way round,
+before one of the two is not what it had."""
+GIB = 2.0**30 / 1e9
+"""Bytes of memory per byte by which accelerators are sold."""
 
 
 def processor_entry(row: MeasuredRow, known: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -63,18 +66,19 @@ def linpack(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
 
     A matrix that the memory of the accelerators does not hold lies in that of their hosts. The processors then have a
     part of every update, and blocks are as wide as it takes to bring a column of the matrix and take it back while the
-    product runs. Refused is a machine whose list gives it a peak that what it lists cannot have."""
+    product runs. Refused is a machine whose list gives it another peak than that of what it lists."""
     columns = layout_columns(row, known)
     chips, order = positive(row, "n_accel"), positive(row, "problem_n")
     check_accelerated(row)
     peak = our_library().find("chip", str(columns["chip"])).values["peak_flops"].number
     processors = processors_flops(row, known)
-    if positive(row, "peak_flops_per_s") > OVERSTATED * (chips * peak + processors):
-        raise Unmodelled("the listed peak is more than that of the listed chips", Refusal.IMPOSSIBLE)
+    listed = positive(row, "peak_flops_per_s") / (chips * peak + processors)
+    if not 1.0 / AT_ODDS < listed < AT_ODDS:
+        raise Unmodelled("the listed peak is not that of the listed chips", Refusal.IMPOSSIBLE)
     rows = nearest(chips, math.sqrt(chips))
     split_columns(columns, chips / rows, 1.0, 1.0, rows, 1.0)
     columns |= {"workload": "linpack", "workload.n": order, "workload.k": BLOCK, "task": "inference"}
-    if WORD_B * order**2 > chips * our_library().find("memory", str(columns["memory"])).values["capacity"].number:
+    if WORD_B * order**2 > chips * GIB * our_library().find("memory", str(columns["memory"])).values["capacity"].number:
         together = peak + processors / chips
         host_Bps = our_library().find("link", processor_entry(row, known)["host_link"]).values["bandwidth"].number
         hidden = WORD_B * together / (2.0 * host_Bps)
