@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from sweeper.evidence.measured_rows import ColumnValue, MeasuredPoint, MeasuredRow, Refusal, Unmodelled, positive
-from sweeper.evidence.registry import nearest, network_columns, our_library, platform, split_columns, stack
+from sweeper.evidence.registry import network_columns, our_library, platform, split_columns, stack
 
 KEYS = ("group", "workload", "model", "accelerator", "network", "processor")
 """Columns whose words tell which software and which network it was."""
@@ -61,8 +61,21 @@ def processors_flops(row: MeasuredRow, known: Mapping[str, Any]) -> float:
     return cores * float(clock[1]) * 1e9 * float(processor_entry(row, known)["flops_per_clock"])
 
 
+def grid(chips: float) -> tuple[float, float]:
+    """Rows and columns of the largest grid of at most so many chips that is up to twice as wide as high; of equal ones
+    the squarest.
+
+    >>> grid(480.0), grid(332.0)
+    ((20.0, 24.0), (15.0, 22.0))
+    """
+    most = math.isqrt(int(chips))
+    least = min(most, math.ceil(math.sqrt(chips / 2.0)))
+    rows = max(range(most, least - 1, -1), key=lambda rows: rows * (chips // rows))
+    return float(rows), chips // rows
+
+
 def linpack(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
-    """A dense system on a grid of accelerators as square as it can be, each with a port of its own.
+    """A dense system on a grid of accelerators, each with a port of its own.
 
     A matrix that the memory of the accelerators does not hold lies in that of their hosts. The processors then have a
     part of every update, and blocks are as wide as it takes to bring a column of the matrix and take it back while the
@@ -75,8 +88,8 @@ def linpack(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
     listed = positive(row, "peak_flops_per_s") / (chips * peak + processors)
     if not 1.0 / AT_ODDS < listed < AT_ODDS:
         raise Unmodelled("the listed peak is not that of the listed chips", Refusal.IMPOSSIBLE)
-    rows = nearest(chips, math.sqrt(chips))
-    split_columns(columns, chips / rows, 1.0, 1.0, rows, 1.0)
+    rows, across = grid(chips)
+    split_columns(columns, across, 1.0, 1.0, rows, 1.0)
     columns |= {"workload": "linpack", "workload.n": order, "workload.k": BLOCK, "task": "inference"}
     if WORD_B * order**2 > chips * GIB * our_library().find("memory", str(columns["memory"])).values["capacity"].number:
         together = peak + processors / chips
