@@ -61,6 +61,14 @@ def processors_flops(row: MeasuredRow, known: Mapping[str, Any]) -> float:
     return cores * float(clock[1]) * 1e9 * float(processor_entry(row, known)["flops_per_clock"])
 
 
+def check_listed_peak(row: MeasuredRow, known: Mapping[str, Any], accelerators_flops: float) -> None:
+    """Raises Unmodelled for a machine whose listed peak, if there is one, is not that of what is listed."""
+    if row.get("peak_flops_per_s"):
+        listed = positive(row, "peak_flops_per_s") / (accelerators_flops + processors_flops(row, known))
+        if not 1.0 / AT_ODDS < listed < AT_ODDS:
+            raise Unmodelled("the listed peak is not that of the listed chips", Refusal.IMPOSSIBLE)
+
+
 def grid(chips: float) -> tuple[float, float]:
     """Rows and columns of the largest grid of at most so many chips that is up to twice as wide as high; of equal ones
     the squarest.
@@ -84,18 +92,15 @@ def linpack(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
     chips, order = positive(row, "n_accel"), positive(row, "problem_n")
     check_accelerated(row)
     peak = our_library().find("chip", str(columns["chip"])).values["peak_flops"].number
-    processors = processors_flops(row, known)
-    listed = positive(row, "peak_flops_per_s") / (chips * peak + processors)
-    if not 1.0 / AT_ODDS < listed < AT_ODDS:
-        raise Unmodelled("the listed peak is not that of the listed chips", Refusal.IMPOSSIBLE)
+    check_listed_peak(row, known, chips * peak)
     rows, across = grid(chips)
     split_columns(columns, across, 1.0, 1.0, rows, 1.0)
     columns |= {"workload": "linpack", "workload.n": order, "workload.k": BLOCK, "task": "inference"}
     if WORD_B * order**2 > chips * GIB * our_library().find("memory", str(columns["memory"])).values["capacity"].number:
-        together = peak + processors / chips
+        together = peak + processors_flops(row, known) / chips
         host_Bps = our_library().find("link", processor_entry(row, known)["host_link"]).values["bandwidth"].number
         hidden = WORD_B * together / (2.0 * host_Bps)
-        columns |= {"chip.peak_flops": together, "workload.k": BLOCK * max(1.0, math.ceil(hidden / BLOCK))}
+        columns |= {"chip.peak_flops": together, "workload.k": BLOCK * math.ceil(hidden / BLOCK)}
     return MeasuredPoint(f"HPL {columns['chip']}", columns, "layer_forward_s", positive(row, "time_s"))
 
 
