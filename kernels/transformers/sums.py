@@ -131,8 +131,8 @@ def place_sums(
     modules: Annotated[Modules, "recompute_{}"],
     place_sums: np.ndarray,
 ) -> None:
-    """A training pass, or that over a prompt. Asynchronous collectives count by what exceeds the pass beside them, which
-    several share; those of a ring of context parallelism are so in every software."""
+    """A training pass, or that over a prompt. Asynchronous collectives count by what exceeds the pass beside them, that
+    several may share; those of a ring of context parallelism are so in every software."""
     traits, dims, times, bounds, sums = operator_traits, operator_dims, operator_times, operator_bounds, place_sums
     sums[:] = 0.0
     filled_s = np.zeros((len(traits), 3))  # of every pass, by collectives beside it

@@ -37,19 +37,27 @@ class Run:
         return source_of(self.scored.group) if self.calibration is None else self.calibration.name
 
 
+MACHINES = "machine"
+"""Layout of workloads that are no language models."""
+REPEATED = "time_s"
+"""A time that stands twice in a table of machines is one run, listed under several names."""
+
+
 def runs(task: str) -> list[Run]:
     """Bundled runs of language models of a task with an answer."""
     return with_rivals(runs_in(lambda table: table["layout"] in RUNS, lambda point: point.answer in TASKS[task]))
 
 
 def machine_runs() -> list[Run]:
-    """Bundled runs of other workloads to which a calibration is fitted, with the system that they ran on."""
-    stacks = by_stack([run for run in runs_in(lambda table: table["layout"] == MACHINES) if run.calibration]).values()
-    return with_rivals([replace(run, system=name) for stack in stacks for run, name in zip(stack, systems(stack))])
-
-
-MACHINES = "machine"
-"""Layout of workloads that are no language models."""
+    """Bundled runs of other workloads to which a calibration is fitted, with the system that they ran on: rows that
+    share the source or the time of one of them are of the same."""
+    found: list[Run] = []
+    for stack in by_stack(runs_in(lambda table: table["layout"] == MACHINES)).values():
+        calibration = stack[0].calibration
+        if calibration is not None:
+            names = connected([run.scored.row for run in stack], (calibration.source, REPEATED))
+            found += [replace(run, system=name) for run, name in zip(stack, names, strict=True)]
+    return with_rivals(found)
 
 
 def runs_in(
@@ -78,15 +86,6 @@ def with_rivals(found: Sequence[Run]) -> list[Run]:
     return [replace(run, scored=s) for run, s in zip(found, with_baselines([run.scored for run in found]), strict=True)]
 
 
-def systems(stack: Sequence[Run]) -> list[str]:
-    """The system of every run of a stack: rows that share the source, or the time, of one of them are of the same."""
-    return connected([run.scored.row for run in stack], (stack[0].calibration.source, REPEATED))
-
-
-REPEATED = "time_s"
-"""A time that stands twice in a table of machines is one run, listed under several names."""
-
-
 def connected(rows: Sequence[Mapping[str, str]], columns: Sequence[str]) -> list[str]:
     """A name for every row, the same for rows that share what stands in one of some columns, or are linked by others
     that do; blank cells link nothing. It is the least of what stands in their first column.
@@ -95,15 +94,16 @@ def connected(rows: Sequence[Mapping[str, str]], columns: Sequence[str]) -> list
     >>> connected(rows, ("a", "b"))
     ['x', 'x', 'x', 'z']
     """
-    names, before = [row[columns[0]] for row in rows], []
-    while names != before:
+    names = [row[columns[0]] for row in rows]
+    while True:
         before = names
         for column in columns:
             least: dict[str, str] = {}
             for row, name in zip(rows, names, strict=True):
                 least[row[column]] = min(name, least.get(row[column], name))
             names = [least[row[column]] if row[column] else name for row, name in zip(rows, names, strict=True)]
-    return names
+        if names == before:
+            return names
 
 
 def by_stack(found: Sequence[Run]) -> dict[str, list[Run]]:

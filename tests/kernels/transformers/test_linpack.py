@@ -26,7 +26,9 @@ def solver(rows: int, columns: int, **others: Any) -> Point:
     """On a grid of chips with a port each."""
     chips = float(rows * columns)
     found = IDEAL | {"chips": chips, "dim_x": 1.0, "dim_y": chips, "tensor_parallel": float(columns)}
-    return found | {"context_parallel": float(rows)} | {name.replace("__", "."): value for name, value in others.items()}
+    return (
+        found | {"context_parallel": float(rows)} | {name.replace("__", "."): value for name, value in others.items()}
+    )
 
 
 def seconds(*points: Point) -> list[float]:
