@@ -143,7 +143,7 @@ def read_table(entry: Entry) -> OperatorTable:
         for node in checks.items(body["operators"], "operators"):
             with problems.collecting():
                 operators += _operators(node, known, layout, values)
-        _check_beside(operators, body["operators"])
+        _check_names(operators, body["operators"])
     problems.raise_any()
     return OperatorTable(entry.name, parameters, definitions, tuple(operators), family)
 
@@ -182,9 +182,12 @@ def _beside(node: Node) -> tuple[Node, str]:
     return operator, checks.choice(during, "pass", PASSES)
 
 
-def _check_beside(operators: Iterable[Operator], node: Node) -> None:
-    """An asynchronous collective runs beside an operator of the table."""
+def _check_names(operators: Iterable[Operator], node: Node) -> None:
+    """Every operator has a name of its own, and an asynchronous collective runs beside one of the table."""
     names = [operator.name for operator in operators]
+    twice = next((name for at, name in enumerate(names) if name in names[:at]), None)
+    if twice is not None:
+        raise error(node, f"operator {twice!r} stands twice; a repeat needs its index in the name, as in \"update_{{i}}\"")
     for operator in operators:
         if operator.beside is not None and operator.beside[0] not in names:
             raise error(node, unknown("operator", operator.beside[0], names))
