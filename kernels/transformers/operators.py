@@ -37,18 +37,19 @@ Dims = namedtuple(
     "Dims",
     "count batch m n k weight heads kv_heads head_size value_size causal flops bytes input_gradient_flops "
     "input_gradient_bytes weight_gradient_flops weight_gradient_bytes launches backward_launches message "
-    "backward_message stored made kept again working trained matrix_flops copies most_nodes matrices paired",
+    "backward_message stored made kept again working trained matrix_flops copies most_nodes matrices paired "
+    "operand result",
 )
 """Numbers of an operator.
 
-`count` is how often it stands in its place; a product is `batch` times (m x k)(k x n) with `weight` parameters per
-chip (0: both operands are activations); attention has `m` queries, `n` keys, `batch` samples; an elementwise
-operator gives its flops and bytes, and `matrix_flops` if it is a fused chain with products in between; a collective
-its `message` and `backward_message` in bytes, and, if it brings each token to the chips of its `copies` experts once,
-at most to how many nodes (`most_nodes`, 0: all). `stored` are the bytes kept for the backward pass, `made` those that
-`made_by` makes anew, `kept` those kept also under full recompute, which repeats a share `again`; `working` are alive
-only while it runs. Of weights a share `trained` has gradients; they are `matrices` of k x n, which Muon cuts into one
-and two of `paired` columns (queries, keys, values)."""
+`count` is how often it stands in its place; a product is `batch` times (m x k)(k x n) with `weight` parameters per chip
+(0: both operands are activations); outside of models' formats it reads `operand` bytes of an element and moves `result`
+bytes of one of its result; attention has `m` queries, `n` keys, `batch` samples; an elementwise operator gives its
+flops and bytes, and `matrix_flops` if products stand between them; a collective its `message` and `backward_message` in
+bytes, and, if it brings each token to the chips of its `copies` experts once, to how many nodes at most (`most_nodes`,
+0: all). `stored` bytes are kept for the backward pass, `made` of them made anew by `made_by`, `kept` also under full
+recompute, which repeats a share `again`; `working` live only while it runs. Of weights a share `trained` has gradients;
+they are `matrices` of k x n, which Muon cuts into one and two of `paired` columns (queries, keys, values)."""
 
 ONES = "count batch m n k heads kv_heads head_size value_size launches trained again matrices".split()
 DEFAULTS = dict.fromkeys(Dims._fields, "0") | dict.fromkeys(ONES, "1") | {"backward_launches": "2"}
@@ -151,10 +152,11 @@ def operands_B(precision: int, formats: Formats) -> tuple[float, float]:
 @compiled
 def products_of(d: np.ndarray, precision: int, formats: Formats) -> tuple[Product, Product, Product]:
     """Y = XW and its gradients dX = dY W^T and dW = X^T dY, where W may be an activation."""
-    x_B, w_B = operands_B(precision, formats)
-    y_B = formats.activation_B
+    (x_B, w_B), y_B = operands_B(precision, formats), formats.activation_B
     if d[D.weight] <= 0.0:
         w_B = x_B
+    if d[D.operand] > 0.0:
+        x_B, w_B, y_B = d[D.operand], d[D.operand], d[D.result]
     dw_B = formats.gradient_B if d[D.weight] > 0.0 else y_B
     batch, m, n, k = d[D.batch], d[D.m], d[D.n], d[D.k]
     return (

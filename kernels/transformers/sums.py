@@ -131,10 +131,11 @@ def place_sums(
     modules: Annotated[Modules, "recompute_{}"],
     place_sums: np.ndarray,
 ) -> None:
-    """A training pass, or that over a prompt. Asynchronous collectives count by what exceeds the pass beside them;
-    those of a ring of context parallelism are so in every software."""
+    """A training pass, or that over a prompt. Asynchronous collectives count by what exceeds the pass beside them, that
+    several may share; those of a ring of context parallelism are so in every software."""
     traits, dims, times, bounds, sums = operator_traits, operator_dims, operator_times, operator_bounds, place_sums
     sums[:] = 0.0
+    filled_s = np.zeros((len(traits), 3))  # of every pass, by collectives beside it
     for i in range(len(traits)):
         count = dims[i, D.count]
         if count <= 0.0:
@@ -151,7 +152,8 @@ def place_sums(
             group, other = traits[i, TRAIT.group], traits[i, TRAIT.beside]
             if other >= 0 and (calibration_async_tensor > 0.0 or group == G.context):
                 step = traits[i, TRAIT.beside_pass]
-                beside = dims[other, D.count] * times[other, step]
+                beside = max(dims[other, D.count] * times[other, step] - filled_s[other, step], 0.0)
+                filled_s[other, step] += forward if step == TIME.forward else backward
                 forward = max(forward - beside, 0.0) if step == TIME.forward else forward
                 backward = max(backward - beside, 0.0) if step != TIME.forward else backward
             s[S.network_forward] += forward

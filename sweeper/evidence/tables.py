@@ -205,6 +205,7 @@ def unseen(board: Mapping[str, Any]) -> str:
         return {"name": name, **entry, **measures, **rivals}
 
     stacks = [line(name, entry) for name, entry in board["stacks"].items()]
+    machines = [line(name, entry) for name, entry in board["machines"].items()]
     groups = [line(name, entry) for name, entry in board["groups"].items()]
     gains = [
         {**found, **{of: f"{found[of]:.3f}" for of in GAINS}, **{m: in_percent(found[m]) for m in MEASURES}}
@@ -213,6 +214,9 @@ def unseen(board: Mapping[str, Any]) -> str:
     alone = "; ".join(f"{name} ({count} rows)" for name, count in board["left_out"].items()) or "none"
     blocks = (
         (UNSEEN, table(stacks, {"name": "STACK", "constants": "CONSTANTS", **heads, "spearman": "RANK", **against})),
+        ("Other workloads: halves of the systems of a stack.",
+         table(machines, {"name": "STACK", "constants": "CONSTANTS", **heads, "models": "SYSTEMS", "spearman": "RANK",
+                          **against})),
         ("By table and kind of model.", table(groups, {"name": "RUNS", **heads, "spearman": "RANK", **against})),
         ("How many times as fast as in 16 bits a run is, and errors of what is predicted of that.",
          table(gains, {"source": "SOURCE", "chip": "CHIP", "format": "FORMAT", "pairs": "PAIRS", **GAINS, **MEASURES})),

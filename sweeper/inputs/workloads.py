@@ -6,6 +6,7 @@ from functools import partial
 
 import numpy as np
 
+from kernels.codes import SWITCHES
 from sweeper.engine.program import InputColumn, Values
 from sweeper.inputs.numbers import NOTHING, Surroundings, array, constant, number
 from sweeper.library import graph_arrays, table_arrays
@@ -37,7 +38,7 @@ def graph_columns(
 ) -> Iterable[InputColumn]:
     """Arrays of the workload's graph and the numbers that it gives as expressions."""
     numbers = {name: known[attribute.column] for name, attribute in NUMBERS.items()}
-    numbers |= parameters(around, workload)
+    numbers |= {name: known[name] for name in SWITCHES} | parameters(around, workload)
 
     def depending(
         name: str, symbols: frozenset[str], build: Callable[[dict[str, np.ndarray], int], np.ndarray]

@@ -7,7 +7,7 @@ A kernel of a workload entry may be a template with a `repeat`, which stands for
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
-from kernels.codes import SHARDS
+from kernels.codes import SHARDS, SWITCHES
 from sweeper.errors import Problems, SpecError, brief, every, unknown
 from sweeper.library.entries import SCALAR_KEYS, Entry
 from sweeper.library.kernel_templates import KernelCopy, KernelTemplate, read_template, sorted_copies, written_out
@@ -20,6 +20,8 @@ from sweeper.words.numbers import NUMBERS
 KERNEL_BY_KERNEL = USUAL_PARTITIONING
 SINGLE = "single"
 OPTIMAL = "optimal"
+COLUMNS = {name: attribute.about for name, attribute in NUMBERS.items()} | dict.fromkeys(SWITCHES, "a switch")
+"""Columns that expressions may name, and what they are; a switch is the number of its choice, from 0."""
 BUILTIN_PARTITIONS = (KERNEL_BY_KERNEL, SINGLE, OPTIMAL)
 """Partitions of every workload: each kernel alone, all kernels together, and the best for every system."""
 
@@ -64,7 +66,7 @@ class Kernel:
 class Workload:
     """A graph of kernels that a model repeats `layers` times for `batch` samples.
 
-    The `scalars` are expressions in the parameters and in the names of `sweeper.words.numbers.NUMBERS`: besides
+    The `scalars` are expressions in the parameters and in the names of `COLUMNS`: besides
     `layers` and `batch`, `word` is bytes per element, `steps` optimizer steps that share a batch, `stage_boundary`
     bytes per microbatch between pipeline stages, `tiles` slices per tensor, `resident` bytes that every chip keeps
     besides weights and activations. `partitions` gives each kernel's partition, by partitioning; nothing for the one
@@ -87,7 +89,7 @@ def read_workload(entry: Entry) -> Workload:
     """The workload of a library entry. Raises SpecError with all its mistakes."""
     problems = Problems()
     parameters = _parameters(entry, problems)
-    symbols = parameters.keys() | NUMBERS.keys()
+    symbols = parameters.keys() | COLUMNS.keys()
     scalars = read_scalars(entry, SCALAR_KEYS, symbols, parameters, problems)
     return read_graph(entry, Workload(entry.name, parameters, scalars, (), {}), symbols, parameters, problems)
 
@@ -208,8 +210,8 @@ def _body(entry: Entry, key: str) -> Node:
 
 def _parameters(entry: Entry, problems: Problems) -> dict[str, float]:
     """Parameters by name in SI; their names must not hide other names."""
-    for name in sorted(entry.values.keys() & NUMBERS.keys()):
-        message = f"{name!r} is a column of the mapping ({NUMBERS[name].about}); choose another name"
+    for name in sorted(entry.values.keys() & COLUMNS.keys()):
+        message = f"{name!r} is a column of the mapping ({COLUMNS[name]}); choose another name"
         problems.append(entry.body["parameters"].key_problem(name, message))
     return {name: value.number for name, value in entry.values.items()}
 

@@ -3,7 +3,7 @@
 import heapq
 import math
 import re
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from itertools import product
@@ -68,10 +68,9 @@ class KernelCopy:
 def read_template(node: Node, symbols: Set[str], parameters: Mapping[str, float]) -> KernelTemplate:
     """Check the fields of one kernel. Raises SpecError with all its mistakes."""
     written = checks.fields(node, "a kernel", _KEYS, _REQUIRED)
-    repeats, counting = written.read("repeat", _repeats, symbols, parameters, default=({}, frozenset()))
+    repeats, counting = written.read("repeat", read_repeats, symbols, parameters, default=({}, frozenset()))
     names = symbols | repeats.keys()
-    indices = np.meshgrid(*(np.array(values, np.float64) for values in repeats.values()), sparse=True)
-    known = {**parameters, **dict(zip(repeats, indices))}
+    known = {**parameters, **index_values(repeats)}
     fields: dict[str, Any] = {
         "type": written.read("type", checks.choice, "type of kernel", KERNEL_TYPES, default=""),
         "phase": written.read("phase", checks.choice, "phase", PHASES, default="forward"),
@@ -111,7 +110,20 @@ def _kernel_name(node: Node) -> Node:
     return node
 
 
-def _repeats(node: Node, symbols: Set[str], parameters: Mapping[str, float]) -> tuple[dict[str, range], frozenset[str]]:
+def index_values(repeats: Mapping[str, range]) -> dict[str, np.ndarray]:
+    """All values of the indices, such that those of several broadcast."""
+    values = (np.array(numbers, np.float64) for numbers in repeats.values())
+    return dict(zip(repeats, np.meshgrid(*values, sparse=True)))
+
+
+def index_choices(repeats: Mapping[str, range]) -> list[dict[str, int]]:
+    """Values of the indices of every copy; of one copy without any where there are none."""
+    return [dict(zip(repeats, numbers)) for numbers in product(*repeats.values())]
+
+
+def read_repeats(
+    node: Node, symbols: Collection[str], parameters: Mapping[str, float]
+) -> tuple[dict[str, range], frozenset[str]]:
     """Ranges of the indices of a template, and the entry's parameters in them; both ends count and are expressions."""
     ranges: dict[str, range] = {}
     counting: set[str] = set()
@@ -162,21 +174,20 @@ def written_out(templates: Sequence[KernelTemplate], problems: Problems) -> list
     copies: dict[str, KernelCopy] = {}
     for template in templates:
         with problems.collecting():
-            for indices in product(*template.repeats.values()):
-                values = dict(zip(template.repeats, indices))
-                name = _substituted(template.name, values)
+            for values in index_choices(template.repeats):
+                name = numbered(template.name, values)
                 if name in copies:
                     first = copies[name].template.name
                     raise error(template.name, f"duplicate kernel {brief(name)} (first at line {first.line})")
-                inputs = tuple((_substituted(node, values), node) for node in template.inputs)
-                of = _substituted(template.of, values) if template.of else ""
+                inputs = tuple((numbered(node, values), node) for node in template.inputs)
+                of = numbered(template.of, values) if template.of else ""
                 copies[name] = KernelCopy(name, template, _bound(template.fields, values), inputs, of)
                 if len(copies) > MAX_KERNELS:
                     raise error(template.node, f"more than {MAX_KERNELS} kernels; a workload has at most so many")
     return list(copies.values())
 
 
-def _substituted(node: Node, values: Mapping[str, int]) -> str:
+def numbered(node: Node, values: Mapping[str, int], what: str = "the name of a kernel") -> str:
     """A name with the indices in braces put in: `mlp_{i-1}` -> `mlp_3`."""
 
     def number(match: re.Match[str]) -> str:
@@ -192,7 +203,7 @@ def _substituted(node: Node, values: Mapping[str, int]) -> str:
     if "{" in name or "}" in name:
         raise error(node, f"unbalanced braces in {brief(node.text)}")
     if not checks.is_name(name):
-        raise error(node, checks.misnamed(name, "the name of a kernel"))
+        raise error(node, checks.misnamed(name, what))
     return name
 
 

@@ -24,6 +24,7 @@ from kernels.codes import (
 from kernels.transformers.operators import DEFAULTS, PRECISIONS, Traits
 from sweeper.errors import Problems, unknown
 from sweeper.library.entries import Entry
+from sweeper.library.kernel_templates import index_choices, index_values, numbered, read_repeats
 from sweeper.reading import checks
 from sweeper.reading.definitions import Definitions, read_definitions
 from sweeper.reading.expressions import Expression
@@ -56,6 +57,9 @@ DECODING = "decoding"
 
 CHIP_NUMBERS = ("chip.cores", "chip.frequency", "chip.core_sram", "chip.l2_capacity", "chip.l2_bandwidth")
 """Numbers of a chip that expressions may use: what a probe of its memory is laid out by."""
+
+NO_PARAMETERS: Mapping[str, float] = {}
+"""What the ends of a repeat may name: how many operators there are does not depend on a point."""
 
 SPACE_SYMBOLS = frozenset(
     {
@@ -143,39 +147,52 @@ def read_table(entry: Entry) -> OperatorTable:
     with problems.collecting():
         for node in checks.items(body["operators"], "operators"):
             with problems.collecting():
-                operators.append(_operator(node, known, layout, values))
-        _check_beside(operators, body["operators"])
+                operators += _operators(node, known, layout, values)
+        _check_names(operators, body["operators"])
     problems.raise_any()
     return OperatorTable(entry.name, parameters, definitions, tuple(operators), family)
 
 
-def _operator(
+def _operators(
     node: Node, symbols: Collection[str], layout: OperatorLayout, values: Mapping[str, np.ndarray]
-) -> Operator:
-    written = checks.fields(node, "an operator", ("name", *layout.words, *layout.fields, "beside"), ("name", "type"))
+) -> list[Operator]:
+    """The operators that an entry of the table stands for: one, or one for every value of its indices."""
+    keys = ("name", *layout.words, *layout.fields, "beside", "repeat")
+    written = checks.fields(node, "an operator", keys, ("name", "type"))
+    repeats, _ = written.read("repeat", read_repeats, symbols, NO_PARAMETERS, default=({}, frozenset()))
+    known, names = {**values, **index_values(repeats)}, {*symbols, *repeats}
     inherited = {TRAINED: TRAINED} if TRAINED in symbols and TRAINED in layout.fields else {}
     defaults = {**layout.fields, **inherited}
-    operator = Operator(
-        checks.name(written["name"], "the name of an operator"),
-        {key: written.read(key, checks.position, key, allowed, default=0) for key, allowed in layout.words.items()},
-        written.read("beside", _beside, default=None),
-        {
-            key: written.read(key, checks.amount, key, symbols, values, default=Expression(default))
-            for key, default in defaults.items()
-        },
-    )
+    words = {key: written.read(key, checks.position, key, allowed, default=0) for key, allowed in layout.words.items()}
+    fields = {
+        key: written.read(key, checks.amount, key, names, known, default=Expression(default))
+        for key, default in defaults.items()
+    }
+    beside = written.read("beside", _beside, default=None)
     written.problems.raise_any()
-    return operator
+    return [
+        Operator(
+            numbered(written["name"], at, "the name of an operator"),
+            words,
+            None if beside is None else (numbered(beside[0], at, "an operator"), beside[1]),
+            {key: value.bind(at) for key, value in fields.items()},
+        )
+        for at in index_choices(repeats)
+    ]
 
 
-def _beside(node: Node) -> tuple[str, str]:
+def _beside(node: Node) -> tuple[Node, str]:
     operator, during = checks.sized(node, "beside", 2, "words; need [operator, pass]")
-    return checks.text(operator, "an operator"), checks.choice(during, "pass", PASSES)
+    checks.text(operator, "an operator")
+    return operator, checks.choice(during, "pass", PASSES)
 
 
-def _check_beside(operators: Iterable[Operator], node: Node) -> None:
-    """An asynchronous collective runs beside an operator of the table."""
+def _check_names(operators: Iterable[Operator], node: Node) -> None:
+    """Every operator has a name of its own, and an asynchronous collective runs beside one of the table."""
     names = [operator.name for operator in operators]
+    twice = next((name for at, name in enumerate(names) if name in names[:at]), None)
+    if twice is not None:
+        raise error(node, f"operator {twice!r} stands twice; a repeat needs its index in the name, as in \"update_{{i}}\"")
     for operator in operators:
         if operator.beside is not None and operator.beside[0] not in names:
             raise error(node, unknown("operator", operator.beside[0], names))

@@ -15,8 +15,10 @@ from sweeper.evidence.baselines.ideals import (
     product_s,
     prompts_s,
     request_s,
+    solver_s,
     token_s,
     tokens_per_s,
+    transform_s,
 )
 from sweeper.evidence.measured_rows import MeasuredPoint, read_rows
 from sweeper.evidence.scoreboard import score
@@ -90,6 +92,12 @@ def test_a_large_message_takes_what_a_rank_sends_and_small_ones_take_one_time(op
     message = {"workload.operation": operation, "tensor_parallel": 4.0, "link_bandwidth_Bps": 1e9}
     assert collective_s({**message, "workload.message": 2e9}) == pytest.approx(2.0 * sent)
     assert collective_s({**message, "workload.message": 1e6}) == collective_s({**message, "workload.message": 8.0})
+
+
+def test_a_solver_takes_two_thirds_of_the_cube_and_a_transform_reads_and_writes_three_times() -> None:
+    machine = {"chips": 10.0, "format_peak_flops": 1e12, "memory_bandwidth_Bps": 1e9, "workload.n": 3e4}
+    assert solver_s(machine) == pytest.approx(2 / 3 * 2.7e13 / 1e13)
+    assert transform_s(machine | {"workload.n": 100.0, "workload.word": 16.0}) == pytest.approx(6 * 1.6e7 / 1e10)
 
 
 def test_the_constant_is_the_median_efficiency_of_all_rows_of_a_kind_on_a_chip() -> None:

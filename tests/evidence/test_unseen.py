@@ -11,7 +11,7 @@ from sweeper.evidence.statistics import Ideal, Scored
 from sweeper.evidence.unseen import halves as by_halves
 from sweeper.evidence.unseen.contrasts import speedups
 from sweeper.evidence.unseen.halves import by_other_half, first_guess, halves, unseen
-from sweeper.evidence.unseen.runs import Run, by_stack, errors_of
+from sweeper.evidence.unseen.runs import Run, by_stack, connected, errors_of, machine_runs
 
 STACK = Calibration(name="h100_dgxc", files=[], fit=["gemm_efficiency"])
 
@@ -87,3 +87,23 @@ def test_rates_gain_the_other_way_round() -> None:
 
     (found,) = speedups([rate(100.0), rate(150.0, compute_format="mxfp8")])
     assert found["measured"] == pytest.approx(1.5)
+
+
+def listed(system: str, time: str, measured: float = 1.0) -> dict[str, str]:
+    return {"system": system, "time_s": time, "measured": str(measured)}
+
+
+def test_rows_that_share_a_system_or_a_time_are_of_one_system() -> None:
+    rows = [listed("b", "1"), listed("c", "1"), listed("c", "2"), listed("a", "2"), listed("d", ""), listed("e", "")]
+    assert connected(rows, ("system", "time_s")) == ["a", "a", "a", "a", "d", "e"]
+    assert connected(rows, ("system",)) == ["b", "c", "c", "a", "d", "e"]
+
+
+def test_machines_are_dealt_out_by_system() -> None:
+    """Dense solvers, transforms and recommendation: every run has a system, and no time stands in two of them."""
+    found = by_stack(machine_runs())
+    assert {"p100_hpl", "v100_hpl", "v100_staged_fft", "a100_dlrm", "v100_dlrm"} == set(found)
+    for stack in found.values():
+        assert all(run.model == run.system != "" for run in stack)
+        times = {(run.scored.row["time_s"], run.system) for run in stack if run.scored.row["time_s"]}
+        assert len(times) == len({time for time, _ in times})

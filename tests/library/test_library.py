@@ -9,6 +9,8 @@ from sweeper.errors import SpecError
 from sweeper.library.entries import Value
 from sweeper.library.graph_workload import read_workload
 from sweeper.library.library import FOLDERS, Library, builtin_specs
+from sweeper.library.table_arrays import traits
+from sweeper.library.table_workload import OperatorTable, read_table
 from sweeper.reading.expressions import Expression
 from sweeper.study.columns import Stock
 from sweeper.words.system import ATTRIBUTES, GRADES
@@ -156,6 +158,52 @@ class TestWorkload:
         workload = read_workload(Library.load([write_files(tmp_path, files)]).find("workload", "wide"))
         assert workload.parameters == {"hidden": 128, "samples": 32, "word": 2}
         assert len(workload.kernels) == 5
+
+
+    def test_expressions_may_name_switches(self, tmp_path: Path) -> None:
+        traffic = "  kernels:\n  - {name: a, type: gemm, m: 8, n: 8, dram: 64 * tensor_traffic}\n"
+        head = "w:\n  source: s\n  grade: assumed\n  layers: 1\n  batch: 1\n  word: 2\n"
+        library = Library.load([write_files(tmp_path, {"workloads/w.yaml": head + traffic})])
+        (kernel,) = read_workload(library.find("workload", "w")).kernels
+        assert [kernel.dram.evaluate({"tensor_traffic": choice}) for choice in (0, 1)] == [0, 64]
+        hidden = head + "  parameters: {overlap: 1}\n" + traffic
+        library = Library.load([write_files(tmp_path, {"workloads/w.yaml": hidden})])
+        with pytest.raises(SpecError, match="'overlap' is a column of the mapping"):
+            read_workload(library.find("workload", "w"))
+
+
+class TestOperatorTable:
+    """Operators of a table, of which one entry may stand for several."""
+
+    def read(self, folder: Path, operators: str) -> OperatorTable:
+        text = f"mine:\n  extends: linpack\n  source: s\n  grade: assumed\n  operators:\n{operators}"
+        library = Library.load([builtin_specs(), write_files(folder, {"workloads/mine.yaml": text})])
+        return read_table(library.find("workload", "mine"))
+
+    def test_repeats_are_written_out(self, tmp_path: Path) -> None:
+        table = self.read(
+            tmp_path,
+            '  - {name: "a_{i}", repeat: {i: [0, 2]}, type: gemm, m: 8 * (i + 1)}\n'
+            '  - {name: "b_{i}", repeat: {i: [1, 2]}, type: collective, message: n, beside: ["a_{i-1}", forward]}\n',
+        )
+        assert [operator.name for operator in table.operators] == ["a_0", "a_1", "a_2", "b_1", "b_2"]
+        assert [operator.fields["m"].evaluate({}) for operator in table.operators[:3]] == [8, 16, 24]
+        assert [operator.beside for operator in table.operators[2:]] == [None, ("a_0", "forward"), ("a_1", "forward")]
+        assert traits(table)[:, -2].tolist() == [-1, -1, -1, 0, 1]
+
+    @pytest.mark.parametrize(
+        ("operator", "words"),
+        [
+            ('{name: "a_{i}", repeat: {i: [0, n]}, type: gemm}', "unknown name 'n'"),
+            ("{name: a, repeat: {i: [0, 1]}, type: gemm}", "operator 'a' stands twice"),
+            ('{name: "a_{i}", repeat: {k: [0, 1]}, type: gemm}', "'k' cannot name an index"),
+            ('{name: "a_{i}", repeat: {i: [0, 1]}, type: gemm, m: i - 1}', "gives -1"),
+            ('{name: "a_{i}", repeat: {i: [0, 1]}, type: collective, beside: ["b_{i}", forward]}', "unknown operator"),
+        ],
+    )
+    def test_mistakes_are_named(self, tmp_path: Path, operator: str, words: str) -> None:
+        with pytest.raises(SpecError, match=words):
+            self.read(tmp_path, f"  - {operator}\n")
 
 
 class TestBuiltin:

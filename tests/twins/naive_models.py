@@ -219,6 +219,8 @@ def of_product(op: Named, given: Named) -> Passes:
         share = given["calibration_unaligned_efficiency"]
         flops = flops * share if weighted else min(flops, given["vector_flops"])
     (x, w), y = operand_widths(op, given), given["activation_B"]
+    if op["operand"] > 0:  # numbers in a format that models do not have
+        x, w, y = op["operand"], op["operand"], op["result"]
     dw = given["gradient_B"] if weighted else y
     forth, back = (given["calibration_kernel_overhead_s"] * op[f"{p}launches"] for p in ("", "backward_"))
     size = [op[name] for name in ("batch", "m", "n", "k")]
@@ -406,6 +408,7 @@ def summed(given: Named, prefix: str, dims: str, asynchronous: bool, early_stop:
     found = {where: defaultdict[str, float](float) for where in PLACES}
     operators = operator_table(given, dims)
     times = rows_of(given[f"{prefix}_times"], TimeColumns._fields)
+    spare = {(at, name): op["count"] * times[at][name] for at, op in enumerate(operators) for name in times[at]}
     for op, time, bounds in zip(operators, times, given[f"{prefix}_bounds"], strict=True):
         if op["count"] <= 0:
             continue
@@ -422,9 +425,10 @@ def summed(given: Named, prefix: str, dims: str, asynchronous: bool, early_stop:
             visible = {"forward": total["forward"], "input_gradient": total["input_gradient"]}
             if op["beside"] >= 0 and (asynchronous or GROUPS[op["group"]] == "context"):
                 during = TimeColumns._fields[op["beside_pass"]]
-                other = operators[op["beside"]]["count"] * times[op["beside"]][during]
                 name = "forward" if during == "forward" else "input_gradient"
-                visible[name] = visible[name] - other if visible[name] > other else 0.0
+                hidden = min(visible[name], spare[op["beside"], during])
+                spare[op["beside"], during] -= hidden
+                visible[name] -= hidden
             kinds = ["network", "expert"] if GROUPS[op["group"]] == "expert" else ["network"]
             for kind in kinds:
                 add[f"{kind}_forward"] += visible["forward"]
@@ -1280,7 +1284,7 @@ UNITS_OF: dict[str, dict[str, str]] = {
     | {"forward_bytes": "B"},
     "operator_dims": {name: "B" for name in Dims._fields if name.endswith("bytes") or "message" in name}
     | {name: "flop" for name in Dims._fields if name.endswith("flops")}
-    | dict.fromkeys(("stored", "made", "kept", "working"), "B"),
+    | dict.fromkeys(("stored", "made", "kept", "working", "operand", "result"), "B"),
     "place_sums": {name: "flop" if name.endswith("flops") else "s" for name in Sums._fields} | {"forward_bytes": "B"},
     "place_sizes": dict.fromkeys(("stored", "stored_selective", "kept", "working"), "B"),
     "bucket_trains": {"full_s": "s", "last_s": "s"},
@@ -1369,6 +1373,7 @@ def operators(draw: st.DrawFn, count: int) -> tuple[list[int], list[float]]:
         number |= {"batch": draw(st.sampled_from([1.0, 2.0, 5.0])), "m": draw(SIZES), "n": draw(SIZES)}
         number["k"] = draw(SIZES)
         number["matrices"] = draw(st.sampled_from([0.25, 1.0, 1.0, 3.0]))
+        number |= draw(st.sampled_from([{}, {}, {"operand": 8.0, "result": 16.0}]))
         number["paired"] = number["n"] // draw(st.sampled_from([math.inf, math.inf, 4, 2]))
     elif kind == "attention":
         number |= {"batch": draw(st.sampled_from([1.0, 3.0])), "m": draw(SIZES), "kv_heads": draw(HEADS)}

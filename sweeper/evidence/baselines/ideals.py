@@ -94,6 +94,16 @@ def attention_s(v: Values) -> float:
     return roofline_s(4.0 * v["batch_size"] * heads * size * pairs, v["batch_size"] * moved_B, v)
 
 
+def solver_s(v: Values) -> float:
+    """A dense system: two thirds of the cube of its order, all chips at their peak."""
+    return float(2.0 / 3.0 * v["workload.n"] ** 3 / (v["chips"] * v["format_peak_flops"]))
+
+
+def transform_s(v: Values) -> float:
+    """A cube of points read and written in each of three directions by all chips."""
+    return float(6.0 * v["workload.n"] ** 3 * v["workload.word"] / (v["chips"] * v["memory_bandwidth_Bps"]))
+
+
 def small_message(v: Values) -> bool:
     """Whether what it costs to start decides the time of a collective."""
     return float(v.get("workload.message", math.inf)) <= LARGE_MESSAGE_B
@@ -130,18 +140,22 @@ KERNELS = {
     "single_gemm": Rule("products", PEAKS, product_s),
     "single_attention": Rule("attention", PEAKS, attention_s),
     "single_collective": Rule("collectives", PEAKS, collective_s),
+    "linpack": Rule("solvers", PEAKS, solver_s),
+    "fft_3d": Rule("transforms", PEAKS, transform_s),
 }
-"""Single kernels, by workload."""
+"""Single kernels, and workloads that are timed as one, by workload."""
 MEASURES = {"layer_forward_s": "", "energy_J": "energy of ", "average_power_W": "power of "}
 """Columns that answer kernels, and how their kind is called; energy goes with time, and power is one number."""
 
-OTHERS = frozenset({"linpack", "fft_3d", "dlrm_criteo", "feed_forward_layer"})
+OTHERS = frozenset({"dlrm_criteo", "feed_forward_layer"})
 """Workloads that are no language models, of which each has an efficiency of its own."""
 RUN = ("workload", *(f"workload.{size}" for size in ("hidden", "layers", "heads", "feed_forward", "experts")))
 MODELS = {
     "single_gemm": ("workload.n", "workload.k"),
     "single_attention": ("workload.heads", "workload.kv_heads", "workload.head_size"),
     "single_collective": ("workload.operation", "tensor_parallel"),
+    "linpack": ("workload.n", "chips"),
+    "fft_3d": ("workload.n", "workload.exchanges", "chips"),
 }
 """Columns that say which model, or which shape of a kernel, a row is of; of runs those of `RUN`."""
 

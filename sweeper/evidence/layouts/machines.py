@@ -1,11 +1,12 @@
 """The layout of other workloads: solvers and Fourier transforms on whole machines, and recommendation models."""
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from sweeper.evidence.measured_rows import ColumnValue, MeasuredPoint, MeasuredRow, Refusal, Unmodelled, positive
-from sweeper.evidence.registry import nearest, network_columns, platform, split_columns, stack
+from sweeper.evidence.registry import network_columns, our_library, platform, split_columns, stack
 
 KEYS = ("group", "workload", "model", "accelerator", "network", "processor")
 """Columns whose words tell which software and which network it was."""
@@ -31,15 +32,75 @@ def check_accelerated(row: MeasuredRow) -> None:
         raise Unmodelled("most of the machine has no accelerators", Refusal.METHOD)
 
 
+WORD_B = 8.0
+"""Bytes of a number of a dense system."""
+BLOCK = 384.0
+"""Columns of a block of a solver on accelerators (an estimate; lists do not say)."""
+AT_ODDS = 1.5
+"""How many times the listed peak of a machine may be that of its accelerators and processors, or the other way round,
+before one of the two is not what it had."""
+GIB = 2.0**30 / 1e9
+"""Bytes of memory per byte by which accelerators are sold."""
+
+
+def processor_entry(row: MeasuredRow, known: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What the registry says of the processors of a machine."""
+    name = row.get("processor", "")
+    entry = next((each for each in known["processors"] if any(word in name for word in each["words"])), None)
+    if entry is None:
+        raise Unmodelled(f"unknown processor {name!r}", Refusal.ACCELERATOR)
+    return dict(entry)
+
+
+def processors_flops(row: MeasuredRow, known: Mapping[str, Any]) -> float:
+    """Peak of the processors of a machine in 64 bits: cores, clock, and what a core does in one."""
+    clock = re.search(r"([\d.]+) ?GHz", row.get("processor", ""))
+    if clock is None:
+        raise Unmodelled("the clock of its processors is not given", Refusal.INCOMPLETE)
+    cores = positive(row, "total_cores") - positive(row, "accel_cores")
+    return cores * float(clock[1]) * 1e9 * float(processor_entry(row, known)["flops_per_clock"])
+
+
+def check_listed_peak(row: MeasuredRow, known: Mapping[str, Any], accelerators_flops: float) -> None:
+    """Raises Unmodelled for a machine whose listed peak, if there is one, is not that of what is listed."""
+    if row.get("peak_flops_per_s"):
+        listed = positive(row, "peak_flops_per_s") / (accelerators_flops + processors_flops(row, known))
+        if not 1.0 / AT_ODDS < listed < AT_ODDS:
+            raise Unmodelled("the listed peak is not that of the listed chips", Refusal.IMPOSSIBLE)
+
+
+def grid(chips: float) -> tuple[float, float]:
+    """Rows and columns of the largest grid of at most so many chips that is up to twice as wide as high; of equal ones
+    the squarest.
+
+    >>> grid(480.0), grid(332.0)
+    ((20.0, 24.0), (15.0, 22.0))
+    """
+    most = math.isqrt(int(chips))
+    least = min(most, math.ceil(math.sqrt(chips / 2.0)))
+    rows = max(range(most, least - 1, -1), key=lambda rows: rows * (chips // rows))
+    return float(rows), chips // rows
+
+
 def linpack(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
-    """A dense system on a grid of accelerators, each with a port of its own. Grids are not given: with a third as many
-    rows as columns they send least of what `linpack` counts."""
+    """A dense system on a grid of accelerators, each with a port of its own.
+
+    A matrix that the memory of the accelerators does not hold lies in that of their hosts. The processors then have a
+    part of every update, and blocks are as wide as it takes to bring a column of the matrix and take it back while the
+    product runs. Refused is a machine whose list gives it another peak than that of what it lists."""
     columns = layout_columns(row, known)
     chips, order = positive(row, "n_accel"), positive(row, "problem_n")
     check_accelerated(row)
-    rows = nearest(chips, math.sqrt(chips / 3.0))
-    split_columns(columns, chips / rows, 1.0, 1.0, rows, 1.0)
-    columns |= {"workload": "linpack", "workload.n": order, "task": "inference"}
+    peak = our_library().find("chip", str(columns["chip"])).values["peak_flops"].number
+    check_listed_peak(row, known, chips * peak)
+    rows, across = grid(chips)
+    split_columns(columns, across, 1.0, 1.0, rows, 1.0)
+    columns |= {"workload": "linpack", "workload.n": order, "workload.k": BLOCK, "task": "inference"}
+    if WORD_B * order**2 > chips * GIB * our_library().find("memory", str(columns["memory"])).values["capacity"].number:
+        together = peak + processors_flops(row, known) / chips
+        host_Bps = our_library().find("link", processor_entry(row, known)["host_link"]).values["bandwidth"].number
+        hidden = WORD_B * together / (2.0 * host_Bps)
+        columns |= {"chip.peak_flops": together, "workload.k": BLOCK * math.ceil(hidden / BLOCK)}
     return MeasuredPoint(f"HPL {columns['chip']}", columns, "layer_forward_s", positive(row, "time_s"))
 
 

@@ -1,4 +1,4 @@
-"""Runs of language models, each predicted by constants that were fitted without its model.
+"""Runs, each predicted by constants that were fitted without its model, or without its system.
 
 The models of a stack (a calibration of the registry, with the rows that it is fitted to) are cut into two halves; what
 is fitted to one answers the other. A fit starts from nothing: its first guess is the stated default, and what tables
@@ -18,7 +18,7 @@ from sweeper.evidence.measured_rows import MeasuredPoint
 from sweeper.evidence.predictions import OtherConstants, evaluate, settle
 from sweeper.evidence.registry import our_library
 from sweeper.evidence.unseen.contrasts import speedups
-from sweeper.evidence.unseen.runs import Run, by_stack, errors_of, has_experts, runs
+from sweeper.evidence.unseen.runs import Run, by_stack, errors_of, has_experts, machine_runs, runs
 from sweeper.words.columns import number_default
 from sweeper.words.software import CALIBRATION
 from sweeper.words.system import ENTRY_DEFAULTS
@@ -29,7 +29,7 @@ ROUNDS = 4
 
 def unseen_board(task: str = "training") -> dict[str, Any]:
     """Everything that is said of runs whose models no constant was fitted to: by stack, by table and of all, dense
-    models and those with experts, and what narrow formats gain."""
+    models and those with experts, and what narrow formats gain; and of other workloads by stack."""
     found = runs(task)
     told = unseen(found)
     kinds = {
@@ -38,13 +38,19 @@ def unseen_board(task: str = "training") -> dict[str, Any]:
     }
     files = {run.file: [each for each in told if each.file == run.file] for run in told}
     return {
-        "stacks": {
-            name: {"constants": 0 if (stack := rows[0].calibration) is None else len(stack.fit), **errors_of(rows)}
-            for name, rows in by_stack(told).items()
-        },
+        "stacks": errors_by_stack(told),
+        "machines": errors_by_stack(unseen(machine_runs())),
         "groups": {name: errors_of(rows) for name, rows in {**files, **kinds, "all": told}.items() if rows},
         "left_out": {name: len(rows) for name, rows in by_stack(found).items() if name not in by_stack(told)},
         "speedups": speedups(told),
+    }
+
+
+def errors_by_stack(told: Sequence[Run]) -> dict[str, Any]:
+    """Errors of runs, and how many constants are fitted, by stack."""
+    return {
+        name: {"constants": 0 if (stack := rows[0].calibration) is None else len(stack.fit), **errors_of(rows)}
+        for name, rows in by_stack(told).items()
     }
 
 

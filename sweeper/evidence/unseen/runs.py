@@ -1,6 +1,7 @@
-"""Measured runs of language models, with what the model says of them and which stack they belong to."""
+"""Measured runs of language models and of whole machines, with what the model says of them and which stack they belong
+to."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,18 +17,19 @@ from sweeper.library.library import builtin_specs
 
 @dataclass(frozen=True)
 class Run:
-    """A measured run of a model: the file that it is from, what is said of it, the point that stands for it, and the
-    calibration that is fitted to it."""
+    """A measured run of a model: the file that it is from, what is said of it, the point that stands for it, the
+    calibration that is fitted to it, and of a workload that is no language model the system that it ran on."""
 
     file: str
     scored: Scored
     point: MeasuredPoint
     calibration: Calibration | None
+    system: str = ""
 
     @property
     def model(self) -> Hashable:
-        """Dimensions of its model."""
-        return None if self.scored.ideal is None else self.scored.ideal.model
+        """Dimensions of its model, or its system."""
+        return self.system or (None if self.scored.ideal is None else self.scored.ideal.model)
 
     @property
     def stack(self) -> str:
@@ -35,22 +37,73 @@ class Run:
         return source_of(self.scored.group) if self.calibration is None else self.calibration.name
 
 
+MACHINES = "machine"
+"""Layout of workloads that are no language models."""
+REPEATED = "time_s"
+"""A time that stands twice in a table of machines is one run, listed under several names."""
+
+
 def runs(task: str) -> list[Run]:
-    """Bundled runs of a task with an answer. What repeats rows of a fit without being in it is left out."""
-    known, folder, stacks = registry(), builtin_specs() / "measurements", calibrations_by_stack()
-    tables = [table for table in known["tables"] if table["layout"] in RUNS and not table.get("calculated")]
+    """Bundled runs of language models of a task with an answer."""
+    return with_rivals(runs_in(lambda table: table["layout"] in RUNS, lambda point: point.answer in TASKS[task]))
+
+
+def machine_runs() -> list[Run]:
+    """Bundled runs of other workloads to which a calibration is fitted, with the system that they ran on: rows that
+    share the source or the time of one of them are of the same."""
     found: list[Run] = []
-    for table in tables:
+    for stack in by_stack(runs_in(lambda table: table["layout"] == MACHINES)).values():
+        calibration = stack[0].calibration
+        if calibration is not None:
+            names = connected([run.scored.row for run in stack], (calibration.source, REPEATED))
+            found += [replace(run, system=name) for run, name in zip(stack, names, strict=True)]
+    return with_rivals(found)
+
+
+def runs_in(
+    taken: Callable[[Mapping[str, Any]], bool], wanted: Callable[[MeasuredPoint], bool] = lambda _: True
+) -> list[Run]:
+    """Measured runs of some tables with an answer. What repeats rows of a fit without being in it is left out."""
+    known, folder, stacks = registry(), builtin_specs() / "measurements", calibrations_by_stack()
+    found: list[Run] = []
+    for table in known["tables"]:
+        if not taken(table) or table.get("calculated"):
+            continue
         file, layout = table["file"], table["layout"]
         rows = read_rows(folder / file)
         for row, scored in zip(rows, score(rows, layout, table=file), strict=True):
             point = measured_point(row, layout, known)
-            if not isinstance(point, MeasuredPoint) or point.answer not in TASKS[task] or not answered([scored]):
+            if not isinstance(point, MeasuredPoint) or not wanted(point) or not answered([scored]):
                 continue
             fits = [c for c in stacks.get(scored.calibration, []) if file in c.files and c.takes(row, point)]
             if fits or not scored.fitted_in:
                 found.append(Run(file, scored, point, fits[0] if fits else None))
+    return found
+
+
+def with_rivals(found: Sequence[Run]) -> list[Run]:
+    """Runs with what the baselines say of them."""
     return [replace(run, scored=s) for run, s in zip(found, with_baselines([run.scored for run in found]), strict=True)]
+
+
+def connected(rows: Sequence[Mapping[str, str]], columns: Sequence[str]) -> list[str]:
+    """A name for every row, the same for rows that share what stands in one of some columns, or are linked by others
+    that do; blank cells link nothing. It is the least of what stands in their first column.
+
+    >>> rows = [{"a": "x", "b": "1"}, {"a": "y", "b": "1"}, {"a": "y", "b": ""}, {"a": "z", "b": ""}]
+    >>> connected(rows, ("a", "b"))
+    ['x', 'x', 'x', 'z']
+    """
+    names = [row[columns[0]] for row in rows]
+    while True:
+        before = names
+        for column in columns:
+            least: dict[str, str] = {}
+            for row, name in zip(rows, names, strict=True):
+                least[row[column]] = min(name, least.get(row[column], name))
+            names = [least[row[column]] if row[column] else name for row, name in zip(rows, names, strict=True)]
+        if names == before:
+            return names
 
 
 def by_stack(found: Sequence[Run]) -> dict[str, list[Run]]:
