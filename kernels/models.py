@@ -9,6 +9,7 @@ from kernels.equation import Equation, declared
 from kernels.shared import (
     band,
     chip,
+    contention,
     dimensions,
     energy,
     feasibility,
@@ -27,7 +28,7 @@ SHARED = (*declared(chip, network, price, feasibility, packages, metrics, owners
 """Equations of every family."""
 
 MODELS: dict[str, tuple[Equation, ...]] = {
-    "graph": (*SHARED, *declared(dimensions, graphs, energy)),
+    "graph": (*SHARED, *declared(contention, dimensions, graphs, energy)),
     "operators": (*SHARED, *declared(transformers, tokens, band, energy)),
     "calculon": (*SHARED, *declared(calculon, rated_power)),
 }

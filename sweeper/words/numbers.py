@@ -11,6 +11,7 @@ from sweeper.words.ranges import (
     LAYERS,
     LENGTH,
     LIFE_S,
+    OVERSUBSCRIPTION,
     PER_NUMBER_B,
     TOKENS,
     ZERO_STAGE,
@@ -21,6 +22,10 @@ NUMBERS = vocabulary(
     dim_x=whole("chips along the first network dimension", CHIPS),
     dim_y=whole("extent of the second network dimension", CHIPS, 1.0),
     dim_z=whole("extent of the third network dimension", CHIPS, 1.0),
+    oversubscription_y=Attribute(
+        "", "rate of the chips below a switch of the second dimension over that leading out", 1.0, OVERSUBSCRIPTION
+    ),
+    oversubscription_z=Attribute("", "the same of the third dimension", 1.0, OVERSUBSCRIPTION),
     tensor_parallel=whole("chips that share each kernel", CHIPS, 1.0),
     pipeline_parallel=whole("pipeline stages", CHIPS, 1.0),
     data_parallel=whole("replicas of the model", CHIPS, 1.0),
