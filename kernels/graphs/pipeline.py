@@ -221,7 +221,7 @@ def overlapped_gradient_time(
         return 0.0
     all_reduce = repeats_per_stage * (gradients_B * all_reduce_data_s_per_B + all_reduce_data_latency_s)
     sent_s = pass_network_time_s * pass_backward_time_s / pass_time_s if pass_time_s > 0.0 else 0.0
-    idle_s = 0.0 if overlap == 0.0 else max(pass_backward_time_s - sent_s, 0.0)
+    idle_s = 0.0 if overlap == 0.0 else pass_backward_time_s
     waiting = waiting_s(all_reduce, pass_backward_time_s, Sending(sent_s, idle_s), beside)
     return steps * (max(all_reduce - pass_backward_time_s, 0.0) + waiting)
 

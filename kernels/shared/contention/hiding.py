@@ -27,10 +27,10 @@ def waiting_s(reduce_s: float, pass_s: float, sending: Sending, beside: Beside) 
     the pass when they have no more time to spare; a reduction that ends early delays that part of the pass only.
     """
     whole = beside.tensor_beside_data == 1.0 and beside.data_beside_tensor == 1.0
-    if whole or reduce_s <= 0.0 or sending.sent_s <= 0.0:
+    sent_s = min(sending.sent_s, pass_s)
+    if whole or reduce_s <= 0.0 or sent_s <= 0.0:
         return 0.0
-    slowed_s = sending.sent_s / beside.tensor_beside_data
-    late_s = max(slowed_s - sending.sent_s - sending.idle_s, 0.0)
+    slowed_s, idle_s = sent_s / beside.tensor_beside_data, min(sending.idle_s, pass_s - sent_s)
+    late_s = max(slowed_s - sent_s - idle_s, 0.0)
     hidden_s = pass_s + late_s - (1.0 - beside.data_beside_tensor) * slowed_s
-    delayed_s = min(reduce_s / hidden_s, 1.0) * late_s if hidden_s > 0.0 else late_s
-    return delayed_s + max(reduce_s - hidden_s, 0.0) - max(reduce_s - pass_s, 0.0)
+    return min(reduce_s / hidden_s, 1.0) * late_s + max(reduce_s - hidden_s, 0.0) - max(reduce_s - pass_s, 0.0)
