@@ -45,7 +45,9 @@ def check_contradictions(
         if column in draft.overrides:
             yield draft.overrides[column]
         else:
-            problems.append(_place(draft, owners, column).problem(f"{message}; say override: [{column}] if this is meant"))
+            problems.append(
+                _place(draft, owners, column).problem(f"{message}; say override: [{column}] if this is meant")
+            )
 
 
 def _place(draft: BoxDraft, owners: Mapping[str, WrittenAxis], column: str) -> Place:

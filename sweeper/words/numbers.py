@@ -75,6 +75,7 @@ NUMBERS = vocabulary(
     expert_overlap=fraction("share of the experts' exchange hidden by compute"),
     expert_imbalance=Attribute("", "tokens of the busiest chip's experts over the mean", 1.0, IMBALANCE),
     overlap_slowdown=fraction("compute lost per hidden second of traffic"),
+    network_static_share=fraction("share of their power that links and switches draw whatever they carry"),
     speculated_tokens=count("drafted tokens in a row that a pass verifies", DRAFT),
     acceptance_rate=fraction("probability that a drafted token is accepted", 0.8),
     draft_time=free("s", "time of one pass of the draft model"),
