@@ -17,7 +17,8 @@ import sweeper
 from kernels.codes import FORMAT_B
 from kernels.models import MODELS
 from kernels.shared import energy
-from kernels.shared.price import Parts, PerRate, Rates, of_network
+from kernels.shared.price import Parts, PerRate, of_network
+from kernels.shared.price import Rates as LinkRates
 from kernels.transformers import energy as operator_energy
 from kernels.transformers.collectives import ALL_GATHER, ALL_REDUCE, REDUCE_SCATTER, Group
 from kernels.transformers.energy import W
@@ -424,7 +425,7 @@ POWERED = st.tuples(*[st.floats(1.0, 1e6)] * 3, *[st.floats(1e9, 1e12)] * 2, *[s
 
 def used(static_share: float, work_J: float, network_J: float, time_s: float, net: tuple[float, ...]) -> list[float]:
     """Static, dynamic and used power of 64 boards of 100 W without work, and their efficiency."""
-    parts, rates, each = Parts(*net[:3], net[0]), Rates(*net[3:5]), PerRate(*net[5:])
+    parts, rates, each = Parts(*net[:3], net[0]), LinkRates(*net[3:5]), PerRate(*net[5:])
     done = energy.used_power.function(
         64.0, 100.0, work_J + network_J, network_J, time_s, 1e15, static_share, parts, rates, each
     )
@@ -448,7 +449,7 @@ def test_used_power_is_the_energy_over_the_time(
 def test_a_network_at_full_rate_draws_the_same_whatever_its_static_share(
     share: float, time_s: float, net: tuple[float, ...]
 ) -> None:
-    full_W = of_network(Parts(*net[:3], net[0]), Rates(*net[3:5]), PerRate(*net[5:]))
+    full_W = of_network(Parts(*net[:3], net[0]), LinkRates(*net[3:5]), PerRate(*net[5:]))
     _, _, power, _ = used(share, 0.0, full_W * time_s, time_s, net)
     assert power == pytest.approx(6400.0 + full_W, rel=1e-9)
     assert used(share, 0.0, 0.0, time_s, net)[2] == pytest.approx(6400.0 + share * full_W, rel=1e-9)
