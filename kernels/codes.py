@@ -76,6 +76,7 @@ SWITCHES: dict[str, tuple[str, ...]] = {
     "latency": ("ignored", "included"),
     "process_grid_network": ("topology_free", "topology_aware"),
     "outer_links": ("per_chip", "shared"),
+    "contention": ("none", "max_min"),
     "placement": ("tensor_pipeline_data", "tensor_data_pipeline"),
     "weight_tiling": ("free", "repeats_traffic", "least_traffic"),
     "unit_allocation": ("ideal", "integer"),

@@ -18,6 +18,7 @@ from kernels.layers import sums as layer_sums
 from kernels.shared import (
     band,
     chip,
+    contention,
     dimensions,
     energy,
     feasibility,
@@ -59,7 +60,7 @@ LAYERS = (
 """Equations of a layer that is a graph: it runs at calibrated rates, whatever the choice for other graphs."""
 
 MODELS: dict[str, tuple[Equation, ...]] = {
-    "graph": (*SHARED, *declared(dimensions, one_phase, graphs, energy, calibrated), attainable_rates),
+    "graph": (*SHARED, *declared(contention, dimensions, one_phase, graphs, energy, calibrated), attainable_rates),
     "operators": (*SHARED, *declared(transformers, tokens, band, energy)),
     "layers": instead(
         LAYERS,

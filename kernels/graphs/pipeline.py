@@ -6,7 +6,8 @@ import numpy as np
 
 from kernels.equation import Output, equation
 from kernels.graphs.loads import ROOM
-from kernels.graphs.partition import combined
+from kernels.graphs.partition import APART, combined
+from kernels.shared.contention.hiding import Beside, Sending, waiting_s
 from kernels.shared.dimensions import Extents
 
 
@@ -101,17 +102,18 @@ def stage_pass(
 def stage_link(
     pipeline: Annotated[Extents, "pipeline_{}"],
     rate_Bps: Annotated[Extents, "bandwidth_{}_Bps"],
+    share: Annotated[Extents, "pipeline_share_{}"],
     hop_x_s: float,
     hop_outer_s: float,
 ) -> tuple[float, float]:
     """The slowest link among the dimensions along which stages follow each other."""
     bandwidth = np.inf
     if pipeline.x > 1.0:
-        bandwidth = rate_Bps.x
+        bandwidth = share.x * rate_Bps.x
     if pipeline.y > 1.0:
-        bandwidth = min(bandwidth, rate_Bps.y)
+        bandwidth = min(bandwidth, share.y * rate_Bps.y)
     if pipeline.z > 1.0:
-        bandwidth = min(bandwidth, rate_Bps.z)
+        bandwidth = min(bandwidth, share.z * rate_Bps.z)
     return bandwidth, hop_outer_s if pipeline.y * pipeline.z > 1.0 else hop_x_s
 
 
@@ -207,13 +209,21 @@ def overlapped_gradient_time(
     repeats_per_stage: float,
     all_reduce_data_s_per_B: float,
     all_reduce_data_latency_s: float,
+    pass_time_s: float,
     pass_backward_time_s: float,
+    pass_network_time_s: float,
+    overlap: float,
+    beside: Beside,
 ) -> float:
-    """The all-reduce hides behind the backward pass of a step's last microbatch, except for what exceeds it."""
+    """The all-reduce hides behind the backward pass of a step's last microbatch, except for what exceeds it, or what
+    messages wait for it with which it shares links: these are taken to be spread evenly over both passes."""
     if graph_gradients_B <= 0.0:
         return 0.0
     all_reduce = repeats_per_stage * (graph_gradients_B * all_reduce_data_s_per_B + all_reduce_data_latency_s)
-    return steps * max(all_reduce - pass_backward_time_s, 0.0)
+    sent_s = pass_network_time_s * pass_backward_time_s / pass_time_s if pass_time_s > 0.0 else 0.0
+    idle_s = 0.0 if overlap == APART else pass_backward_time_s
+    waiting = waiting_s(all_reduce, pass_backward_time_s, Sending(sent_s, idle_s), beside)
+    return steps * (max(all_reduce - pass_backward_time_s, 0.0) + waiting)
 
 
 @equation(

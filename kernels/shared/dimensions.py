@@ -88,6 +88,15 @@ class Links(NamedTuple):
 
 
 @compiled
+def at_share(links: Links, share: Extents) -> Links:
+    """Links of which a chip has a share of the rate only."""
+    return Links(
+        links.topology_kind_x, links.topology_kind_y, links.topology_kind_z, share.x * links.bandwidth_x_Bps,
+        share.y * links.bandwidth_y_Bps, share.z * links.bandwidth_z_Bps, links.hop_x_s, links.hop_outer_s,
+    )  # fmt: skip
+
+
+@compiled
 def slowest_outer(links: Links, dim: Extents) -> float:
     """What a chip sends along the slowest of the outer dimensions that a network has."""
     return min(links.bandwidth_y_Bps, links.bandwidth_z_Bps) if dim.z > 1.0 else links.bandwidth_y_Bps
@@ -141,9 +150,10 @@ DATA = (
 
 @equation(*TENSOR, source=LINEAR, when=("all_reduce_model", ("two_phases",)))
 def tensor_collectives(
-    links: Links, tensor: Annotated[Extents, "tensor_{}"]
+    links: Links, tensor: Annotated[Extents, "tensor_{}"], share: Annotated[Extents, "tensor_share_{}"]
 ) -> tuple[float, float, float, float, float, float]:
     """Collectives among the chips that share a kernel. An all-reduce is a reduce-scatter and an all-gather."""
+    links = at_share(links, share)
     rate, latency = all_gather(links, tensor)
     pairs = (tensor.x * tensor.y * tensor.z) ** 2
     exchange = busiest_link_all_to_all(links, tensor)
@@ -151,9 +161,11 @@ def tensor_collectives(
 
 
 @equation(*DATA, source=LINEAR, when=("all_reduce_model", ("two_phases",)))
-def data_collectives(links: Links, data: Annotated[Extents, "data_{}"]) -> tuple[float, float]:
+def data_collectives(
+    links: Links, data: Annotated[Extents, "data_{}"], share: Annotated[Extents, "data_share_{}"]
+) -> tuple[float, float]:
     """All-reduce among replicas."""
-    rate, latency = all_gather(links, data)
+    rate, latency = all_gather(at_share(links, share), data)
     return 2.0 * rate, 2.0 * latency
 
 
@@ -164,9 +176,11 @@ WORLD = (
 
 
 @equation(*WORLD, source="load of the busiest link, dimension-ordered", when=("all_to_all_model", ("busiest_link",)))
-def world_all_to_all(links: Links, world: Annotated[Extents, "dim_{}"]) -> tuple[float, float]:
+def world_all_to_all(
+    links: Links, world: Annotated[Extents, "dim_{}"], share: Annotated[Extents, "world_share_{}"]
+) -> tuple[float, float]:
     """Every chip sends one message to every other chip."""
-    return busiest_link_all_to_all(links, world), farthest(links, world)
+    return busiest_link_all_to_all(at_share(links, share), world), farthest(links, world)
 
 
 @equation(*WORLD, source="DFModel A.3, fitted to its logs", when=("all_to_all_model", ("published",)))

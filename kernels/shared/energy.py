@@ -9,10 +9,13 @@ Constants belong to a board (`specs/calibrations/power.yaml`); those of a board 
 rated power and peak. What is the same for all boards stands here, with its source.
 """
 
+from typing import Annotated
+
 import numpy as np
 
 from kernels.codes import SWITCH
 from kernels.equation import Output, compiled, equation
+from kernels.shared.price import Parts, PerRate, Rates, of_network
 
 ACCUMULATION = 0.3
 """Share of the energy of a bf16 operation that does not depend on the width of its operands: sums have 32 bits in
@@ -122,3 +125,29 @@ def board_power(
     headroom = room - each_J / iteration_time_s
     idle_J = idle_power_W * time_s
     return time_s, iteration_time_s / time_s, headroom, power, chips * idle_J, chips * idle_J + dynamic_energy_J
+
+
+@equation(
+    Output("static_power_W", "W", "power of the system without work: boards, and the share of links and switches"),
+    Output("dynamic_power_W", "W", "mean power of the work: operations, caches, memories, links and switches"),
+    Output("used_power_W", "W", "mean power of the system by its use: static and dynamic"),
+    Output("used_power_efficiency_flops_per_W", "flop/s/W", "attained compute rate per power by use"),
+    source="links and switches draw a share of their power at full rate whatever they carry, the rest by the byte",
+)
+def used_power(
+    chips: float,
+    idle_power_W: float,
+    dynamic_energy_J: float,
+    network_energy_J: float,
+    power_limited_time_s: float,
+    work_flops: float,
+    network_static_share: float,
+    parts: Parts,
+    rates: Rates,
+    energy: Annotated[PerRate, "{}_energy_J_per_B"],
+) -> tuple[float, float, float, float]:
+    """At the power-limited clocks. Without a static share of the network this is `energy_J` over the time."""
+    static = chips * idle_power_W + network_static_share * of_network(parts, rates, energy)
+    dynamic = (dynamic_energy_J - network_static_share * network_energy_J) / power_limited_time_s
+    power = static + dynamic
+    return static, dynamic, power, work_flops / power_limited_time_s / power

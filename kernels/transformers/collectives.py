@@ -46,7 +46,8 @@ class Group(NamedTuple):
     of a hop, and kinds of the dimensions. `reduction_share` is the rate at which the inner switch sums, over that of
     the links (0: it does not), `outer_reduction_share` that of the outer switches; `outer_ordered` is 1 where the outer
     network delivers in order; `copied` is 1 where a rank copies its own piece to the gathered buffer. `inner_host_bus`
-    and `outer_host_bus` are 1 for a dimension that is a bus of the host, as PCIe."""
+    and `outer_host_bus` are 1 for a dimension that is a bus of the host, as PCIe. `outer_exchange_share` is what
+    messages that do not stay with neighbours get of the outer rate."""
 
     inner: float
     outer: float
@@ -62,6 +63,7 @@ class Group(NamedTuple):
     outer_ordered: float
     inner_host_bus: float
     outer_host_bus: float
+    outer_exchange_share: float
 
 
 @compiled
@@ -100,6 +102,12 @@ def gather_load(kind: float, extent: float) -> float:
 def exchange_load(kind: float, extent: float) -> float:
     """Bytes per byte of the send buffer on the busiest link, as if over all ports, if each rank sends to each other."""
     return all_to_all_load(kind, extent) * links(kind, extent) / extent if extent > 1.0 else 0.0
+
+
+@compiled
+def exchange_Bps(group: Group) -> float:
+    """Outer rate of messages to ranks that may be far away."""
+    return group.outer_exchange_share * group.outer_Bps
 
 
 @compiled
@@ -219,9 +227,9 @@ def recursive_halving_doubling(operation: float, message_B: float, group: Group,
     inner, outer = group.inner, group.outer
     if operation == ALL_TO_ALL:
         inside = bruck(message_B, inner, group.inner_Bps, group.inner_latency_s, half_B)
-        return inside + bruck(message_B, outer, group.outer_Bps, group.outer_latency_s, half_B)
+        return inside + bruck(message_B, outer, exchange_Bps(group), group.outer_latency_s, half_B)
     inside = halving(message_B, inner, group.inner_Bps, group.inner_latency_s, half_B)
-    outside = halving(message_B / inner, outer, group.outer_Bps, group.outer_latency_s, half_B)
+    outside = halving(message_B / inner, outer, exchange_Bps(group), group.outer_latency_s, half_B)
     return phases(operation) * (inside + outside)
 
 
@@ -233,7 +241,7 @@ def direct(operation: float, message_B: float, group: Group, half_B: float) -> f
     """
     piece = message_B / (group.inner * group.outer)
     inner_s = streamed(exchange_load(group.inner_kind, group.inner) * message_B, piece, group.inner_Bps, half_B)
-    outer_s = streamed(exchange_load(group.outer_kind, group.outer) * message_B, piece, group.outer_Bps, half_B)
+    outer_s = streamed(exchange_load(group.outer_kind, group.outer) * message_B, piece, exchange_Bps(group), half_B)
     return phases(operation) * (max(inner_s, outer_s) + farthest_s(group))
 
 
@@ -249,7 +257,7 @@ def hierarchical(operation: float, message_B: float, group: Group, half_B: float
     if operation == ALL_TO_ALL:
         inside = streamed(exchange_load(group.inner_kind, inner) * message_B, rail_B, group.inner_Bps, half_B)
         exchanged_B = exchange_load(group.outer_kind, outer) * message_B
-        outside = streamed(exchanged_B, message_B / outer, group.outer_Bps, half_B)
+        outside = streamed(exchanged_B, message_B / outer, exchange_Bps(group), half_B)
         return inside + outside + farthest_s(group)
     inside = streamed(gather_load(group.inner_kind, inner) * message_B, rail_B, group.inner_Bps, half_B)
     outside = streamed(gather_load(group.outer_kind, outer) * rail_B, rail_B / outer, group.outer_Bps, half_B)
@@ -285,7 +293,7 @@ def torus_2d(operation: float, message_B: float, group: Group, half_B: float) ->
     x_B, y_B = way_B / inner, way_B / outer
     if operation == ALL_TO_ALL:
         first = streamed(exchange_load(group.inner_kind, inner) * way_B, x_B, group.inner_Bps, half_B)
-        other = streamed(exchange_load(group.outer_kind, outer) * way_B, y_B, group.outer_Bps, half_B)
+        other = streamed(exchange_load(group.outer_kind, outer) * way_B, y_B, exchange_Bps(group), half_B)
         hops_x_s = diameter(group.inner_kind, inner) * group.inner_latency_s
         hops_s = max(hops_x_s, diameter(group.outer_kind, outer) * group.outer_latency_s)
         return 2.0 * (max(first, other) + hops_s)
@@ -311,7 +319,7 @@ def dispatched(message_B: float, copies: float, most_nodes: float, group: Group)
     `copies` experts: once to every set in which it has experts (`most_nodes` of them, if not 0), on the rank's own
     rail, and from there once to every rank that has one.
 
-    >>> dispatched(1.0, 8.0, 0.0, Group(1.0, 2.0, 1.0, 1.0, 0.0, 0.0, 2.0, 2.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0))[0]
+    >>> dispatched(1.0, 8.0, 0.0, Group(1.0, 2.0, 1.0, 1.0, 0.0, 0.0, 2.0, 2.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 1.0))[0]
     0.0
     """
     inner, outer = group.inner, group.outer
@@ -332,7 +340,7 @@ def dispatch_time(
         return 0.0
     inner_B, outer_B = dispatched(message_B, copies, most_nodes, group)
     inner_s = streamed(inner_B, inner_B / max(group.inner - 1.0, 1.0), group.inner_Bps, half_B)
-    outer_s = streamed(outer_B, outer_B / max(group.outer - 1.0, 1.0), group.outer_Bps, half_B)
+    outer_s = streamed(outer_B, outer_B / max(group.outer - 1.0, 1.0), exchange_Bps(group), half_B)
     return launch_s + max(inner_s, outer_s) + farthest_s(group)
 
 

@@ -339,7 +339,7 @@ def routed_network(dim: Extents, links: Links, attained: LinkCalibration) -> Net
 def lying(chip: Group, inside: bool, size: float, rate_Bps: float, latency_s: float, kind: float) -> Group:
     """A group with all its members along the first dimension, or all along the others."""
     share, copied = chip.reduction_share, chip.copied
-    network = chip.outer_reduction_share, chip.outer_ordered, chip.inner_host_bus, chip.outer_host_bus
+    network = chip.outer_reduction_share, chip.outer_ordered, chip.inner_host_bus, chip.outer_host_bus, 1.0
     if inside:
         outer = chip.outer_Bps, chip.outer_latency_s, chip.outer_kind
         return Group(size, 1.0, rate_Bps, outer[0], latency_s, outer[1], kind, outer[2], share, copied, *network)

@@ -133,7 +133,7 @@ def group_at(group_network: np.ndarray, row: int) -> Group:
     n = group_network
     return Group(
         n[row, 0], n[row, 1], n[row, 2], n[row, 3], n[row, 4], n[row, 5], n[row, 6], n[row, 7], n[row, 8], n[row, 9],
-        n[row, 10], n[row, 11], n[row, 12], n[row, 13],
+        n[row, 10], n[row, 11], n[row, 12], n[row, 13], n[row, 14],
     )  # fmt: skip
 
 
@@ -152,7 +152,7 @@ def within_reach(group: Group) -> Group:
         return group
     return Group(
         group.inner, group.outer, group.inner_Bps, group.inner_Bps, group.inner_latency_s, 0.0, group.inner_kind,
-        group.outer_kind, group.reduction_share, group.copied, 0.0, 1.0, group.inner_host_bus, 0.0,
+        group.outer_kind, group.reduction_share, group.copied, 0.0, 1.0, group.inner_host_bus, 0.0, 1.0,
     )  # fmt: skip
 
 
@@ -253,8 +253,8 @@ def group_collective(messaging: Messaging, row: int, operation: float, message_B
     if group.outer <= 1.0 and share > 0.0 and operation == ALL_REDUCE and algorithm == BEST:
         summing = Group(
             group.inner, group.outer, share * group.inner_Bps, group.outer_Bps, group.inner_latency_s,
-            group.outer_latency_s, group.inner_kind, group.outer_kind, share, group.copied,
-            group.outer_reduction_share, group.outer_ordered, group.inner_host_bus, group.outer_host_bus,
+            group.outer_latency_s, group.inner_kind, group.outer_kind, share, group.copied, group.outer_reduction_share,
+            group.outer_ordered, group.inner_host_bus, group.outer_host_bus, group.outer_exchange_share,
         )  # fmt: skip
         time = min(time, collective_time(operation, IN_NETWORK_REDUCTION, message_B, summing, NVLS_S, half_B))
     if group.copied > 0.0 and (operation == REDUCE_SCATTER or operation == ALL_GATHER):
@@ -299,10 +299,9 @@ def alone(dim: Extents, links: Links, fabric: Fabric, attained: LinkCalibration)
     outer_Bps, step_s = slowest_outer(links, dim), attained.collective_step_s
     return Group(
         1.0, 1.0, links.bandwidth_x_Bps * attained.link_efficiency, outer_Bps * attained.outer_link_efficiency,
-        links.hop_x_s + step_s, links.hop_outer_s + step_s + attained.collective_outer_step_s, links.topology_kind_x,
-        links.topology_kind_y, fabric.link_in_network_reduction, attained.own_copy,
-        fabric.outer_link_in_network_reduction, fabric.outer_link_ordered, fabric.link_host_bus,
-        fabric.outer_link_host_bus,
+        links.hop_x_s + step_s, links.hop_outer_s + step_s + attained.collective_outer_step_s,
+        links.topology_kind_x, links.topology_kind_y, fabric.link_in_network_reduction, attained.own_copy,
+        *fabric[1:], 1.0,
     )  # fmt: skip
 
 
@@ -322,14 +321,14 @@ def part_of(kind: float, extent: float, whole: float) -> tuple[float, float]:
 
 
 @compiled
-def reaching(chip: Group, inner: float, outer: float, dim: Extents) -> Group:
-    """A group that reaches so far along the first dimension, and over the others together."""
+def reaching(chip: Group, inner: float, outer: float, dim: Extents, shares: np.ndarray) -> Group:
+    """A group that reaches so far along the first dimension, and over the others together, at shares of its rates."""
     inner_kind, inner_share = part_of(chip.inner_kind, inner, dim.x)
     outer_kind, outer_share = part_of(chip.outer_kind, outer, dim.y * dim.z)
     return Group(
-        inner, outer, chip.inner_Bps * inner_share, chip.outer_Bps * outer_share, chip.inner_latency_s,
-        chip.outer_latency_s, inner_kind, outer_kind, chip.reduction_share, chip.copied,
-        chip.outer_reduction_share, chip.outer_ordered, chip.inner_host_bus, chip.outer_host_bus,
+        inner, outer, chip.inner_Bps * inner_share * shares[0], chip.outer_Bps * outer_share * shares[1],
+        chip.inner_latency_s, chip.outer_latency_s, inner_kind, outer_kind, chip.reduction_share, chip.copied,
+        chip.outer_reduction_share, chip.outer_ordered, chip.inner_host_bus, chip.outer_host_bus, shares[2],
     )  # fmt: skip
 
 
@@ -388,6 +387,7 @@ def group_extents(
 @equation(NETWORK, source="what is left of a chip's links to the members", when=("device_mapping", ("dimensions",)))
 def group_network(
     group_extents: np.ndarray,
+    group_shares: np.ndarray,
     dim: Annotated[Extents, "dim_{}"],
     links: Links,
     fabric: Fabric,
@@ -397,4 +397,4 @@ def group_network(
     """Rates of every group where it lies."""
     chip = alone(dim, links, fabric, attained)
     for row in range(len(group_extents)):
-        enter(group_network, row, reaching(chip, group_extents[row, 0], group_extents[row, 1], dim))
+        enter(group_network, row, reaching(chip, group_extents[row, 0], group_extents[row, 1], dim, group_shares[row]))

@@ -5,6 +5,7 @@ from typing import Annotated, NamedTuple
 import numpy as np
 
 from kernels.equation import Output, compiled, equation
+from kernels.shared.contention.hiding import Beside, Sending, waiting_s
 from kernels.transformers.collectives import ALL_GATHER, ALL_REDUCE, POINT_TO_POINT, REDUCE_SCATTER
 from kernels.transformers.frameworks.buckets import (
     Buckets,
@@ -87,6 +88,19 @@ def gradient_messages(
 
 
 @equation(
+    Output("backward_sent_s", "s", "messages inside the layers of a stage, in one backward pass"),
+    Output("backward_idle_s", "s", "the part of them that compute hides"),
+    source="sums over the operators of a layer",
+    when=("task", ("training",)),
+)
+def backward_messages(layer_sums: np.ndarray, layers_per_stage: float, hiding: Hiding) -> tuple[float, float]:
+    """What is hidden has time to spare."""
+    sent_s = layer_sums[S.network_backward]
+    idle_s = hidden_s(hiding, layer_sums[S.input_gradient], sent_s, layer_sums[S.expert_backward])
+    return layers_per_stage * sent_s, layers_per_stage * idle_s
+
+
+@equation(
     Output(
         "gradient_all_reduce_s", "s",
         "reduction of the gradients over the replicas, gathering of new weights, and exchange of matrices",
@@ -106,9 +120,12 @@ def gradient_reduction(
     calibration_late_reduction: float,
     buckets: Buckets,
     bucket_trains: np.ndarray,
+    sending: Annotated[Sending, "backward_{}"],
+    shares: Beside,
 ) -> tuple[float, float]:
     """Overlap hides the reduction behind the backward pass of the last microbatch, unless the software begins it after
-    that, and the gathering of new weights behind the forward pass of the next one. Of buckets, one is exposed."""
+    that, and the gathering of new weights behind the forward pass of the next one. Of buckets, one is exposed. What
+    shares links with the messages inside layers waits for them, and they for it."""
     total = gradient_reduce_s + gradient_gather_s + tied_reduce_s + matrix_exchange_s
     if gradient_all_reduce == IGNORED:
         return total, 0.0
@@ -123,6 +140,8 @@ def gradient_reduction(
         if buckets.parameter_bucket > 0.0:
             dense, expert = train_at(bucket_trains, K.weights), train_at(bucket_trains, K.expert_weights)
             early = outlasting_s(dense, expert, stage.forward_s)
+        if beside > 0.0:
+            late += waiting_s(gradient_reduce_s, stage.input_gradient_s + stage.weight_gradient_s, sending, shares)
         return total, late + early + tied_reduce_s + matrix_exchange_s
     return total, total
 

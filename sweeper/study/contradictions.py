@@ -40,12 +40,19 @@ def check_contradictions(
     """Problems of a box that contradicts itself; yields the places of overrides that allow something in it."""
     problems.extend(_of_dimensions(draft, owners, stock))
     problems.extend(_of_state(draft, owners))
+    problems.extend(_of_contention(draft, owners, stock))
     for column, message in _of_entries(draft, stock):
         if column in draft.overrides:
             yield draft.overrides[column]
         else:
-            place = owners[column].place if column in owners else draft.node.place
-            problems.append(place.problem(f"{message}; say override: [{column}] if this is meant"))
+            problems.append(
+                _place(draft, owners, column).problem(f"{message}; say override: [{column}] if this is meant")
+            )
+
+
+def _place(draft: BoxDraft, owners: Mapping[str, WrittenAxis], column: str) -> Place:
+    """Where a box says something of a column, or the box."""
+    return owners[column].place if column in owners else draft.node.place
 
 
 def _of_dimensions(draft: BoxDraft, owners: Mapping[str, WrittenAxis], stock: Stock) -> Iterator[Problem]:
@@ -78,6 +85,24 @@ def _of_state(draft: BoxDraft, owners: Mapping[str, WrittenAxis]) -> Iterator[Pr
             message = f"optimizer_state is {state:g} B, but {' and '.join(said)} says what it is made of"
             yield owners["optimizer_state"].problem(f"{message}; leave one of the two out")
             return
+
+
+OVERSUBSCRIPTION = {"oversubscription_y": 1, "oversubscription_z": 2}
+"""Numbers of levels of switches, and the dimension of each."""
+
+
+def _of_contention(draft: BoxDraft, owners: Mapping[str, WrittenAxis], stock: Stock) -> Iterator[Problem]:
+    """Only switches are oversubscribed; links that routed groups share are not counted twice."""
+    for name, axis in OVERSUBSCRIPTION.items():
+        for topology, number in draft.combinations(("topology", name)) if draft.names("topology") else ():
+            kinds = stock.library.find("topology", str(topology)).dimensions
+            if number != 1 and kinds[axis : axis + 1] != ("switch",):
+                message = f"topology {topology} has no switch in dimension {axis + 1}: {name} must be 1"
+                yield _place(draft, owners, name).problem(message)
+                break
+    if ("max_min", "routed") in draft.combinations(("contention", "device_mapping")):
+        message = "device_mapping: routed counts the links that groups share by itself: leave contention out"
+        yield _place(draft, owners, "contention").problem(message)
 
 
 def _of_entries(draft: BoxDraft, stock: Stock) -> Iterator[tuple[str, str]]:

@@ -19,6 +19,7 @@ SWITCH_DEFAULTS = {
     "latency": "included",
     "process_grid_network": "topology_aware",
     "outer_links": "shared",
+    "contention": "none",
     "placement": "tensor_pipeline_data",
     "weight_tiling": "least_traffic",
     "unit_allocation": "ideal",

@@ -11,6 +11,7 @@ from sweeper.words.ranges import (
     LAYERS,
     LENGTH,
     LIFE_S,
+    OVERSUBSCRIPTION,
     PER_NUMBER_B,
     TOKENS,
     ZERO_STAGE,
@@ -21,6 +22,10 @@ NUMBERS = vocabulary(
     dim_x=whole("chips along the first network dimension", CHIPS),
     dim_y=whole("extent of the second network dimension", CHIPS, 1.0),
     dim_z=whole("extent of the third network dimension", CHIPS, 1.0),
+    oversubscription_y=Attribute(
+        "", "rate of the chips below a switch of the second dimension over that leading out", 1.0, OVERSUBSCRIPTION
+    ),
+    oversubscription_z=Attribute("", "the same of the third dimension", 1.0, OVERSUBSCRIPTION),
     tensor_parallel=whole("chips that share each kernel", CHIPS, 1.0),
     pipeline_parallel=whole("pipeline stages", CHIPS, 1.0),
     data_parallel=whole("replicas of the model", CHIPS, 1.0),
@@ -70,6 +75,7 @@ NUMBERS = vocabulary(
     expert_overlap=fraction("share of the experts' exchange hidden by compute"),
     expert_imbalance=Attribute("", "tokens of the busiest chip's experts over the mean", 1.0, IMBALANCE),
     overlap_slowdown=fraction("compute lost per hidden second of traffic"),
+    network_static_share=fraction("share of their power that links and switches draw whatever they carry"),
     speculated_tokens=count("drafted tokens in a row that a pass verifies", DRAFT),
     acceptance_rate=fraction("probability that a drafted token is accepted", 0.8),
     draft_time=free("s", "time of one pass of the draft model"),

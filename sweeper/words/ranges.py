@@ -58,6 +58,8 @@ SHORT_OF_ALL: Range = (1e-12, 0.99)
 """Shares that leave something."""
 RATIO: Range = (1e-6, 1e6)
 """One number over another of its kind."""
+OVERSUBSCRIPTION: Range = (1.0, 1000.0)
+"""What can be sent into a network over what it carries on."""
 IMBALANCE: Range = (1.0, 1e6)
 """The largest of some numbers over their mean."""
 OVERHEAD: Range = (1.0, 100.0)

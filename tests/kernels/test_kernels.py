@@ -13,6 +13,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import kernels
+import tests.twins.naive_contention
 import tests.twins.naive_device_mapping
 import tests.twins.naive_generator
 import tests.twins.naive_layers
@@ -343,7 +344,6 @@ RATES = [
         "published_transfer": ("stage_link_Bps",),
         "optimizer_time": ("attainable_bandwidth_Bps",),
         "efficiency": ("iteration_time_s", "system_price_usd", "system_power_W"),
-        "overlapped_gradient_time": ("pass_backward_time_s",),
     }.items()
     for column in columns
 ]
@@ -440,6 +440,7 @@ def network(
     sizes = [*extents, *[1] * (3 - len(extents))]
     found |= {f"{group}_{axis}": float(extent) for axis, extent in zip("xyz", sizes)}
     found |= {"bandwidth_x_Bps": inner, "bandwidth_y_Bps": outer, "bandwidth_z_Bps": outer}
+    found |= {f"{of}_share_{axis}": 1.0 for of in ("tensor", "data", "world") for axis in "xyz"}
     return found | {"hop_x_s": 1.0, "hop_outer_s": 2.0}
 
 
@@ -521,6 +522,7 @@ def test_outer_dimensions_may_change_places(system: dict[str, float], outer: flo
     assume(system["topology_kind_z"] != 0)
     columns = {**system, "bandwidth_x_Bps": 1e9, "bandwidth_y_Bps": outer, "bandwidth_z_Bps": outer}
     columns |= {"hop_x_s": 1.0, "hop_outer_s": 2.0}
+    columns |= {f"{of}_share_{axis}": 1.0 for of in ("tensor", "data", "world") for axis in "xyz"}
     swapped = dict(columns)
     for group in ("topology_kind", "dim", "tensor", "data"):
         swapped[f"{group}_y"], swapped[f"{group}_z"] = columns[f"{group}_z"], columns[f"{group}_y"]

@@ -132,6 +132,15 @@ def test_the_message_tells_which_family_reads_it(tmp_path: Path) -> None:
             plan_of(tmp_path, f"{GRAPH}  {line}\n")
 
 
+@pytest.mark.parametrize("study", STUDIES.values(), ids=STUDIES)
+def test_oversubscription_is_read_where_links_are_shared(tmp_path: Path, study: str) -> None:
+    nodes = study.replace("topology: torus_2d", "topology: dgx_2").replace("topology: switch", "topology: dgx_2")
+    nodes = nodes.replace("dim_x: 64", "dim_x: 8\n  dim_y: 8")
+    with pytest.raises(SpecError, match="nothing reads it for workload"):
+        plan_of(tmp_path, f"{nodes}  oversubscription_y: 2\n")
+    assert plan_of(tmp_path, f"{nodes}  oversubscription_y: [1, 2]\n  contention: max_min\n").point_count == 2
+
+
 def test_the_message_tells_which_columns_would_read_it(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match=r"only columns that the study does not keep, such as .*system_price_usd"):
         plan_of(tmp_path, f"{GRAPH}  chip.price: [1000 usd, 2000 usd]\noutput: {{columns: [iteration_time_s]}}\n")

@@ -199,6 +199,27 @@ def test_a_state_has_so_many_bytes_or_is_made_of_something(tmp_path: Path, made_
 
 
 @pytest.mark.parametrize(
+    ("extra", "at", "message"),
+    [
+        ({"oversubscription_y": "2"}, "oversubscription_y", "topology switch has no switch in dimension 2"),
+        (
+            {"topology": "zionex", "dim_x": "4", "dim_y": "2", "oversubscription_y": "[1, 2]"},
+            "oversubscription_y",
+            "topology zionex has no switch in dimension 2",
+        ),
+        ({"device_mapping": "[dimensions, routed]"}, "contention", "device_mapping: routed counts the links"),
+    ],
+)
+def test_only_what_shares_links_is_asked_to(tmp_path: Path, extra: dict[str, str], at: str, message: str) -> None:
+    axes = {**AXES, "batch_size": "8", "data_parallel": "8", "contention": "max_min", **extra}
+    text = written(axes)
+    (mistake,) = mistakes(tmp_path, text)
+    assert mistake.startswith(f"{line_of(text, at)}: {message}")
+    rail = {"topology": "rail", "dim_x": "2", "dim_y": "2", "dim_z": "2", "oversubscription_z": "2"}
+    assert mistakes(tmp_path, written({**AXES, **rail, "data_parallel": "8", "contention": "max_min"})) == []
+
+
+@pytest.mark.parametrize(
     ("extra", "objective", "message"),
     [
         ({"chip.price": "0 usd"}, "system_price_usd", "would count nothing for the chip"),

@@ -169,13 +169,13 @@ class Line:
     hop_s: float
 
 
-def lines(given: Mapping[str, float], group: str) -> list[Line]:
-    """The three dimensions of a group."""
+def lines(given: Mapping[str, float], group: str, share: str) -> list[Line]:
+    """The three dimensions of a group, with the share of their rates that it has."""
     return [
         Line(
             DIMENSION_KINDS[int(given[f"topology_kind_{axis}"])],
             int(given[f"{group}_{axis}"]),
-            given[f"bandwidth_{axis}_Bps"],
+            given[f"bandwidth_{axis}_Bps"] * given[f"{share}_share_{axis}"],
             given["hop_x_s" if axis == "x" else "hop_outer_s"],
         )
         for axis in "xyz"
@@ -266,7 +266,7 @@ def exchange(network: Sequence[Line]) -> tuple[float, float]:
 
 @twin
 def tensor_collectives(**given: float) -> Outputs:
-    network = lines(given, "tensor")
+    network = lines(given, "tensor", "tensor")
     rate, latency = gather(network)
     pairwise, hops = exchange(network)
     chips = math.prod(line.extent for line in network)
@@ -282,7 +282,7 @@ def tensor_collectives(**given: float) -> Outputs:
 
 @twin
 def data_collectives(**given: float) -> Outputs:
-    rate, latency = gather(lines(given, "data"))
+    rate, latency = gather(lines(given, "data", "data"))
     return {"all_reduce_data_s_per_B": 2 * rate, "all_reduce_data_latency_s": 2 * latency}
 
 
@@ -305,7 +305,7 @@ def data_collectives_in_one_phase(**given: float) -> Outputs:
 
 @twin
 def world_all_to_all(**given: float) -> Outputs:
-    seconds, latency = exchange(lines(given, "dim"))
+    seconds, latency = exchange(lines(given, "dim", "world"))
     return {"all_to_all_world_s_per_B": seconds, "all_to_all_world_latency_s": latency}
 
 
@@ -1224,7 +1224,9 @@ def stage_link(**given: float) -> Outputs:
     used = [axis for axis in "xyz" if given[f"pipeline_{axis}"] > 1]
     hop = given["hop_outer_s"] if {"y", "z"} & set(used) else given["hop_x_s"]
     return {
-        "stage_link_Bps": min((given[f"bandwidth_{axis}_Bps"] for axis in used), default=math.inf),
+        "stage_link_Bps": min(
+            (given[f"bandwidth_{axis}_Bps"] * given[f"pipeline_share_{axis}"] for axis in used), default=math.inf
+        ),
         "stage_hop_s": hop,
     }
 
@@ -1294,7 +1296,27 @@ def exposed_gradient_time(**given: float) -> Outputs:
 
 @twin
 def overlapped_gradient_time(**given: float) -> Outputs:
-    return {"gradient_time_s": given["steps"] * max(0.0, gradient_all_reduce(given) - given["pass_backward_time_s"])}
+    """Messages are spread over a pass by its time; where compute hides them, what is left of a pass is to spare."""
+    reduced, backward = gradient_all_reduce(given), given["pass_backward_time_s"]
+    sent = given["pass_network_time_s"] * (backward / given["pass_time_s"] if given["pass_time_s"] else 0.0)
+    idle = backward if SWITCHES["overlap"][int(given["overlap"])] == "full" else 0.0
+    return {"gradient_time_s": given["steps"] * outlasting(reduced, backward, sent, idle, given)}
+
+
+def outlasting(reduced: float, a_pass: float, sent: float, idle: float, given: Mapping[str, float]) -> float:
+    """Time from the end of a pass by itself to that of pass and reduction, when both share links.
+
+    While both send, the reduction does `slow` of a second's work in a second, and the messages of the pass take
+    `stretched` instead of `sent`; of the pass, no more than what is left can be idle."""
+    if reduced <= 0:
+        return 0.0
+    sent = min(sent, a_pass)
+    slow, stretched = given["data_beside_tensor"], sent / given["tensor_beside_data"]
+    late = max(stretched - sent - min(idle, a_pass - sent), 0.0)
+    done = (a_pass + late - stretched) + slow * stretched
+    if reduced >= done:
+        return late + reduced - done
+    return late * reduced / done
 
 
 @twin
@@ -1540,6 +1562,8 @@ SPECIAL: dict[str, st.SearchStrategy[float]] = {
     "tiles": st.sampled_from([1.0, 2.0, 2048.0]),
     **{f"{what}_efficiency": _positive(0.01, 1.0) for what in ("compute", "memory", "link")},
     **{name: _whole(0, len(choices) - 1) for name, choices in SWITCHES.items()},
+    **{f"{of}_share_{axis}": _positive(0.01, 1.0) for of in ("tensor", "pipeline", "data", "world") for axis in "xyz"},
+    **{name: _positive(0.1, 1.0) for name in ("tensor_beside_data", "data_beside_tensor")},
     "memory_capacity_B": _positive(1e12, 1e15),
     "chip_sram_capacity_B": _positive(1e12, 1e15),
     **{f"links_{parts}": _whole(0, 10**6) for parts in ("x", "outer")},

@@ -350,6 +350,10 @@ TWINS: dict[str, Callable[..., float]] = {
 }
 
 
+FAR = ("recursive_halving_doubling", "direct")
+"""Algorithms whose messages go to others than neighbours, whatever the operation."""
+
+
 def collective_time(
     operation: str,
     algorithm: str,
@@ -357,7 +361,7 @@ def collective_time(
     inner: int,
     outer: int,
     inner_Bps: float,
-    outer_Bps: float,
+    outer_Bps: float | tuple[float, float],
     inner_latency_s: float,
     outer_latency_s: float,
     launch_s: float,
@@ -365,17 +369,23 @@ def collective_time(
     kind_inner: str,
     kind_outer: str,
 ) -> float:
-    """Twin of the kernel of the same name; names instead of codes."""
+    """Twin of the kernel of the same name; names instead of codes. Where outer messages to neighbours and to others
+    have different rates, these are a pair."""
     assert operation in OPERATIONS
     assert algorithm in ALGORITHMS
     assert {kind_inner, kind_outer} <= set(DIMENSION_KINDS)
     if inner * outer == 1 or message_B == 0:
         return 0.0
+    outer_Bps, far_Bps = outer_Bps if isinstance(outer_Bps, tuple) else (outer_Bps, outer_Bps)
     if operation == "point_to_point":
         crossed = [(inner_Bps, inner_latency_s)] * (inner > 1) + [(outer_Bps, outer_latency_s)] * (outer > 1)
         slowest = min(rate for rate, _ in crossed)
         return launch_s + seconds(message_B, message_B, slowest, half_B) + sum(hop for _, hop in crossed)
-    case = (operation, message_B, inner, outer, inner_Bps, outer_Bps, inner_latency_s, outer_latency_s, half_B)
-    case = (*case, kind_inner, kind_outer)
     any_of = tuple(name for name in TWINS if name != "in_network_reduction")
-    return launch_s + min(TWINS[name](*case) for name in (any_of if algorithm == "best" else (algorithm,)))
+    times = []
+    for name in any_of if algorithm == "best" else (algorithm,):
+        far = name in FAR or (operation == "all_to_all" and name != "ring")
+        rates = (inner_Bps, far_Bps if far else outer_Bps)
+        case = (operation, message_B, inner, outer, *rates, inner_latency_s, outer_latency_s, half_B)
+        times.append(TWINS[name](*case, kind_inner, kind_outer))
+    return launch_s + min(times)

@@ -190,6 +190,7 @@ def routed_group_network(**given: Any) -> Outputs:
             "outer_ordered": given["outer_link_ordered"],
             "inner_host_bus": given["link_host_bus"],
             "outer_host_bus": given["outer_link_host_bus"],
+            "outer_exchange_share": 1.0,
         }
         size = math.prod(counts[name][0])
         if size == 1:

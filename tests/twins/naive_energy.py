@@ -370,6 +370,23 @@ def board_power(**given: float) -> Outputs:
 
 
 @twin
+def used_power(**given: float) -> Outputs:
+    """What is drawn without work, and what the work takes on average."""
+    static, always = given["chips"] * given["idle_power_W"], given["network_static_share"]
+    for parts, link in (("x", "link"), ("outer", "outer_link")):
+        for what, of in (("links", ""), ("ports", "_switch")):
+            rate_Bps = given[f"{what}_{parts}"] * given[f"{link}_bandwidth_Bps"]
+            static += always * rate_Bps * given[f"{link}{of}_energy_J_per_B"]
+    dynamic = (given["dynamic_energy_J"] - always * given["network_energy_J"]) / given["power_limited_time_s"]
+    return {
+        "static_power_W": static,
+        "dynamic_power_W": dynamic,
+        "used_power_W": static + dynamic,
+        "used_power_efficiency_flops_per_W": given["work_flops"] / given["power_limited_time_s"] / (static + dynamic),
+    }
+
+
+@twin
 def board_energy_per_token(energy_J: float, tokens_per_iteration: float) -> Outputs:
     return {"board_energy_per_token_J": energy_J / tokens_per_iteration}
 

@@ -37,7 +37,7 @@ from kernels.transformers.operators import Times as TimeColumns
 from kernels.transformers.sums import Sizes, Sums
 from tests.twins import naive_attention, naive_buckets, naive_collectives, naive_nccl
 from tests.twins.event_simulator import Times, most_kept, order_of, simulate
-from tests.twins.naive import FOR_EQUATION, RANGES, SPECIAL, TOGETHER, Outputs, place, rest, twin
+from tests.twins.naive import FOR_EQUATION, RANGES, SPECIAL, TOGETHER, Outputs, outlasting, place, rest, twin
 from tests.twins.naive_matmul import candidates
 
 Named = dict[str, Any]
@@ -88,7 +88,8 @@ def collective(group: Named, operation: str, given: Mapping[str, Any], message_B
 
     def one(algorithm: str, share: float, launch_s: float) -> float:
         return naive_collectives.collective_time(
-            operation, algorithm, message_B, inner, outer, share * group["inner_Bps"], group["outer_Bps"],
+            operation, algorithm, message_B, inner, outer, share * group["inner_Bps"],
+            (group["outer_Bps"], group["outer_exchange_share"] * group["outer_Bps"]),
             group["inner_latency_s"], group["outer_latency_s"], launch_s, given["calibration_half_message_B"],
             DIMENSION_KINDS[int(group["inner_kind"])], DIMENSION_KINDS[int(group["outer_kind"])],
         )  # fmt: skip
@@ -130,7 +131,8 @@ def dispatch(group: Named, given: Named, op: Named, message_B: float) -> float:
         return 0.0
     seconds, hops = [], 0.0
     for side, (sent_B, far) in spread(group, op, message_B).items():
-        piece_B, rate = sent_B / max(group[side] - 1, 1), group[f"{side}_Bps"]
+        piece_B = sent_B / max(group[side] - 1, 1)
+        rate = group[f"{side}_Bps"] * (group["outer_exchange_share"] if side == "outer" else 1.0)
         seconds.append(naive_collectives.seconds(sent_B, piece_B, rate, given["calibration_half_message_B"]))
         hops += far * group[f"{side}_latency_s"]
     return given["calibration_collective_launch_s"] + max(seconds) + hops
@@ -326,6 +328,7 @@ def exchanging(given: Named, dims: str) -> list[list[float]]:
         if group["outer"] == 1:  # of the second dimension's links it uses none
             group |= {"outer_Bps": group["inner_Bps"], "outer_latency_s": 0.0}
             group |= {"outer_reduction_share": 0.0, "outer_ordered": 1.0, "outer_host_bus": 0.0}
+            group |= {"outer_exchange_share": 1.0}
     return [[network[name][field] if name in used else 0.0 for field in Group._fields] for name in GROUPS]
 
 
@@ -593,11 +596,13 @@ def group_network(**given: Any) -> Outputs:
         "outer_host_bus": given["outer_link_host_bus"],
     }
     rows = []
-    for inner, outside in given["group_extents"]:
-        row = {**common, "inner": inner, "outer": outside}
+    for (inner, outside), (near, far, exchanged) in zip(given["group_extents"], given["group_shares"], strict=True):
+        row = {**common, "inner": inner, "outer": outside, "outer_exchange_share": exchanged}
         beyond = given["dim_y"] * given["dim_z"]
         for side, extent, whole in (("inner", inner, given["dim_x"]), ("outer", outside, beyond)):
             row |= part(DIMENSION_KINDS[int(common[f"{side}_kind"])], extent, whole, side, common[f"{side}_Bps"])
+        row["inner_Bps"] *= near
+        row["outer_Bps"] *= far
         rows.append(row)
     return {"group_network": [[row[field] for field in Group._fields] for row in rows]}
 
@@ -899,6 +904,14 @@ def gradient_messages(**given: Any) -> Outputs:
 
 
 @twin
+def backward_messages(**given: Any) -> Outputs:
+    sums = dict(zip(Sums._fields, given["layer_sums"], strict=True))
+    away = hidden(sums, given, "input_gradient", "backward")
+    layers = given["layers_per_stage"]
+    return {"backward_sent_s": layers * sums["network_backward"], "backward_idle_s": layers * away}
+
+
+@twin
 def gradient_reduction(**given: Any) -> Outputs:
     """Matrices are exchanged when all gradients are there, and before any weight is."""
     reduce, gather, tied = (given[name] for name in ("gradient_reduce_s", "gradient_gather_s", "tied_reduce_s"))
@@ -913,6 +926,9 @@ def gradient_reduction(**given: Any) -> Outputs:
         trains = dict(zip(Kinds._fields, rows_of(given["bucket_trains"], Train._fields), strict=True))
         if given["gradient_bucket"] and given["zero_stage"] < 3:
             late = naive_buckets.behind([trains["gradients"], trains["expert_gradients"]], backward)
+        if not given["calibration_late_reduction"]:
+            alone = max(reduce - backward, 0.0)
+            late += outlasting(reduce, backward, given["backward_sent_s"], given["backward_idle_s"], given) - alone
         if given["parameter_bucket"]:
             early = naive_buckets.ahead([trains["weights"], trains["expert_weights"]], given["stage_forward_s"])
         visible = late + early + tied + exchange
@@ -1344,12 +1360,20 @@ def networks(draw: st.DrawFn) -> dict[str, Any]:
     common |= {"outer_reduction_share": draw(st.sampled_from([0.0, 0.5]))}
     common |= {"outer_ordered": draw(st.sampled_from([0.0, 1.0]))}
     common |= {f"{side}_host_bus": draw(st.sampled_from([0.0, 1.0])) for side in ("inner", "outer")}
+    common |= {"outer_exchange_share": draw(st.sampled_from([1.0, 1.0, 0.4]))}
     extents = st.sampled_from([1.0, 1.0, 2.0, 3.0, 4.0, 8.0])
     rows = [{"inner": draw(extents), "outer": draw(extents), **common} for _ in Groups._fields]
     table = np.array([[row[name] for name in Group._fields] for row in rows])
     return {"group_network": table, "group_extents": table[:, :2]} | dict.fromkeys(
         ("layer_network", "decode_network"), table[: len(GROUPS)]
     )
+
+
+@st.composite
+def shares(draw: st.DrawFn) -> dict[str, Any]:
+    """What groups keep of their rates."""
+    each = st.sampled_from([1.0, 1.0, 0.5, 0.125])
+    return {"group_shares": np.array([[draw(each) for _ in range(3)] for _ in Groups._fields])}
 
 
 SIZES = st.sampled_from([1.0, 7.0, 8.0, 64.0, 129.0, 512.0, 1000.0])
@@ -1555,6 +1579,7 @@ def full_recompute() -> st.SearchStrategy[dict[str, float]]:
 TOGETHER += [
     (frozenset({"operator_traits", "operator_dims", "decode_dims"}), tables()),
     (frozenset({"group_network", "group_extents", "layer_network", "decode_network"}), networks()),
+    (frozenset({"group_shares"}), shares()),
     (frozenset({"layers_per_stage", "expert_layers", "head_layers"}), depths()),
 ]
 FOR_EQUATION.update(

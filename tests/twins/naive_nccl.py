@@ -121,7 +121,8 @@ def messages(S: float, group: Group, half: float) -> float:
         extent = int(group[side])
         if extent > 1:
             load, links, far = plain.exchange(DIMENSION_KINDS[int(group[f"{side}_kind"])], extent)
-            streams.append(stream(load * links * S / extent, S, group[f"{side}_Bps"], group, half))
+            rate = group[f"{side}_Bps"] * (group["outer_exchange_share"] if side == "outer" else 1.0)
+            streams.append(stream(load * links * S / extent, S, rate, group, half))
             hops_s += far * group[f"{side}_latency_s"]
     return max(streams) + hops_s
 

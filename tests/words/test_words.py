@@ -75,10 +75,11 @@ def test_numbers_of_a_study_have_the_values_that_nothing_says() -> None:
     """What is silent is one: one chip shares, one stage, one replica; zero is what is not there."""
     ones = ("tensor_parallel", "pipeline_parallel", "data_parallel", "context_parallel", "expert_parallel",
             "microbatch", "virtual_stages", "dim_y", "dim_z", "batch_size", "output_length",
-            "resident_microbatches", "recompute_share", "checkpoint_interval", "tree_width")  # fmt: skip
+            "resident_microbatches", "recompute_share", "checkpoint_interval", "tree_width",
+            "oversubscription_y", "oversubscription_z")  # fmt: skip
     zeros = ("sequence_parallel", "zero_stage", "draw", "speculated_tokens", "draft_time", "weight_offload",
              "activation_offload", "optimizer_offload", "tensor_overlap", "overlap_slowdown", "sequence_length",
-             "shard_group", "chunk_length", "offload_capacity", "data_overlap")  # fmt: skip
+             "shard_group", "network_static_share", "chunk_length", "offload_capacity", "data_overlap")  # fmt: skip
     assert {name: DEFAULTS[name] for name in ones} == dict.fromkeys(ones, 1.0)
     assert {name: DEFAULTS[name] for name in zeros} == dict.fromkeys(zeros, 0.0)
     assert [name for name in NUMBERS if NUMBERS[name].default is None] == ["chips", "dim_x"]

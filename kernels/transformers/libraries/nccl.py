@@ -30,6 +30,7 @@ from kernels.transformers.collectives import (
     LIBRARY_TREE,
     POINT_TO_POINT,
     Group,
+    exchange_Bps,
     exchange_load,
     farthest_s,
     neighbour_load,
@@ -174,7 +175,7 @@ def messages(message_B: float, group: Group, half_B: float) -> float:
     inner_B = exchange_load(group.inner_kind, group.inner) * message_B
     outer_B = exchange_load(group.outer_kind, group.outer) * message_B
     inner_s = in_chunks(inner_B, message_B, group.inner_Bps, group, half_B)
-    outer_s = in_chunks(outer_B, message_B, group.outer_Bps, group, half_B) if group.outer > 1.0 else 0.0
+    outer_s = in_chunks(outer_B, message_B, exchange_Bps(group), group, half_B) if group.outer > 1.0 else 0.0
     return max(inner_s, outer_s) + farthest_s(group)
 
 

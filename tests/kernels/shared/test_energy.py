@@ -17,6 +17,8 @@ import sweeper
 from kernels.codes import FORMAT_B
 from kernels.models import MODELS
 from kernels.shared import energy
+from kernels.shared.price import Parts, PerRate, of_network
+from kernels.shared.price import Rates as LinkRates
 from kernels.transformers import energy as operator_energy
 from kernels.transformers.collectives import ALL_GATHER, ALL_REDUCE, REDUCE_SCATTER, Group
 from kernels.transformers.energy import W
@@ -416,3 +418,38 @@ def test_power_of_attention_was_not_fitted() -> None:
     rows = scored("attention_power")
     assert len(rows) > 2000
     assert median(abs(s.error) for s in rows) <= 0.35
+
+
+POWERED = st.tuples(*[st.floats(1.0, 1e6)] * 3, *[st.floats(1e9, 1e12)] * 2, *[st.floats(1e-12, 1e-9)] * 4)
+
+
+def used(static_share: float, work_J: float, network_J: float, time_s: float, net: tuple[float, ...]) -> list[float]:
+    """Static, dynamic and used power of 64 boards of 100 W without work, and their efficiency."""
+    parts, rates, each = Parts(*net[:3], net[0]), LinkRates(*net[3:5]), PerRate(*net[5:])
+    done = energy.used_power.function(
+        64.0, 100.0, work_J + network_J, network_J, time_s, 1e15, static_share, parts, rates, each
+    )
+    return list(done)
+
+
+@QUICK
+@given(st.floats(0.0, 1e9), st.floats(0.0, 1e9), st.floats(1e-3, 1e3), POWERED)
+def test_used_power_is_the_energy_over_the_time(
+    work_J: float, network_J: float, time_s: float, net: tuple[float, ...]
+) -> None:
+    static, dynamic, power, efficiency = used(0.0, work_J, network_J, time_s, net)
+    *_, energy_J = energy.board_power.function(work_J + network_J, time_s, 64.0, 100.0, math.nan)
+    assert static == 6400.0 and power == static + dynamic
+    assert power == pytest.approx(energy_J / time_s, rel=CLOSE)
+    assert efficiency == pytest.approx(1e15 / time_s / power)
+
+
+@QUICK
+@given(st.floats(0.0, 1.0), st.floats(1e-3, 1e3), POWERED)
+def test_a_network_at_full_rate_draws_the_same_whatever_its_static_share(
+    share: float, time_s: float, net: tuple[float, ...]
+) -> None:
+    full_W = of_network(Parts(*net[:3], net[0]), LinkRates(*net[3:5]), PerRate(*net[5:]))
+    _, _, power, _ = used(share, 0.0, full_W * time_s, time_s, net)
+    assert power == pytest.approx(6400.0 + full_W, rel=1e-9)
+    assert used(share, 0.0, 0.0, time_s, net)[2] == pytest.approx(6400.0 + share * full_W, rel=1e-9)

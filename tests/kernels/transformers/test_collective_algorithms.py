@@ -59,7 +59,7 @@ def group_of(case: dict[str, Any]) -> Group:
     """Where the group of a case lies."""
     known = {f"{side}_kind": DIMENSION_KINDS.index(case[f"kind_{side}"]) for side in ("inner", "outer")}
     known |= {"reduction_share": 0.0, "copied": 0.0, "outer_reduction_share": 0.0, "outer_ordered": 1.0}
-    known |= {"inner_host_bus": 0.0, "outer_host_bus": 0.0}
+    known |= {"inner_host_bus": 0.0, "outer_host_bus": 0.0, "outer_exchange_share": 1.0}
     return Group(*(float({**case, **known}[field]) for field in Group._fields))
 
 

@@ -60,7 +60,8 @@ def network(*args: Any, **kwargs: float) -> np.ndarray:
 def plain_network(columns: dict[str, float]) -> np.ndarray:
     """`group_network` of the mapping along dimensions."""
     extents: dict[str, Any] = call(laid.group_extents, columns)
-    return call(laid.group_network, {**columns, **extents})["group_network"]
+    whole = {"group_shares": np.ones((len(Groups._fields), 3))}
+    return call(laid.group_network, {**columns, **extents, **whole})["group_network"]
 
 
 def row(table: np.ndarray, name: str) -> dict[str, float]:

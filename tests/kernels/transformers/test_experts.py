@@ -14,7 +14,7 @@ MOE: dict[str, Any] = {"microbatch": 1.0, "sequence_length": 4096.0, "zero_stage
 
 
 def group(inner: float, outer: float) -> Group:
-    return Group(inner, outer, 450e9, 50e9, 1e-6, 5e-6, SWITCH, SWITCH, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0)
+    return Group(inner, outer, 450e9, 50e9, 1e-6, 5e-6, SWITCH, SWITCH, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 1.0)
 
 
 def mixture(**changes: Any) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from tests.twins.naive_models import networks
 LIBRARIES = [name for name in ALGORITHMS if name.startswith("library")]
 GROUPS = networks().map(lambda drawn: group_at(drawn["group_network"], G.tensor))
 MESSAGES = st.floats(1.0, 1e10)
-H100 = Group(8.0, 1.0, 4e11, 5e10, 6e-7, 2.7e-6, 2.0, 2.0, 0.85, 0.0, 0.0, 1.0, 0.0, 0.0)
+H100 = Group(8.0, 1.0, 4e11, 5e10, 6e-7, 2.7e-6, 2.0, 2.0, 0.85, 0.0, 0.0, 1.0, 0.0, 0.0, 1.0)
 
 
 def seconds(algorithm: str, operation: str, message_B: float, group: Group, launch_s: float, half_B: float) -> float:
@@ -98,7 +98,7 @@ def test_switches_of_the_network_send_every_byte_of_a_rail_once() -> None:
     assert all_reduce(8e9, group._replace(outer_reduction_share=0.0), "library_collnet") == np.inf
 
 
-PCIE = Group(2.0, 4.0, 3e10, 1e10, 1e-6, 1e-6, 2.0, 2.0, 0.0, 0.0, 0.0, 1.0, 1.0, 1.0)
+PCIE = Group(2.0, 4.0, 3e10, 1e10, 1e-6, 1e-6, 2.0, 2.0, 0.0, 0.0, 0.0, 1.0, 1.0, 1.0, 1.0)
 
 
 def test_pairs_that_the_bus_of_a_host_joins_are_one_node_without_a_tree() -> None:
