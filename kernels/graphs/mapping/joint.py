@@ -4,8 +4,8 @@ The time of a mapping is a sum of maxima, so that the sharding of least time ker
 under the best partition. For any shares a + b + c = 1, however, `a` times all work plus `b` times the memory traffic
 that every partition has plus `c` times all messages is a time that no partition can beat where they overlap, and its
 least value over all shardings is found exactly by elimination: a proved bound. Shardings that are least for some shares
-are the candidates, and with them those that the other choices of `sharding` give, so that none of these is better; where
-a graph has few shardings, all are.
+are the candidates, and with them those that the other choices of `sharding` give, so that none of these is better;
+where a graph has few shardings, all are.
 """
 
 import numpy as np

@@ -23,7 +23,14 @@ from kernels.graphs.mapping.joint import (
     sharded_case,
 )
 from kernels.graphs.mapping.partitions import best_partition
-from kernels.graphs.sharding import OUTPUT_B, WEIGHT_B, given_sharding, least_bytes_sharding, least_time_sharding
+from kernels.graphs.sharding import (
+    GIVEN,
+    OUTPUT_B,
+    WEIGHT_B,
+    given_sharding,
+    least_bytes_sharding,
+    least_time_sharding,
+)
 from sweeper.engine.evaluation import Evaluation, evaluate
 from sweeper.planning.plan import Plan
 from tests.support.examples import compared, examples
@@ -163,6 +170,16 @@ def test_no_other_choice_is_better_on_a_layer(layer: dict[str, Any], seed: int) 
     columns["attainable_flops"] *= rate
     columns["channel_costs"] = columns["channel_costs"] / link
     check_never_worse(columns)
+
+
+def test_a_given_sharding_that_kernels_cannot_have_is_no_candidate(layer: dict[str, Any]) -> None:
+    """The best of many choices, where only the first is open."""
+    best = other_choices(layer)[2]
+    columns = layer | {"kernel_traits": layer["kernel_traits"].copy(), "option_counts": np.ones_like(best)}
+    columns["kernel_traits"][:, GIVEN] = best
+    shard, time, _ = search(columns, 0)
+    assert shard == layer["option_codes"][:, 0].tolist()
+    assert time > search(layer, 0)[1]
 
 
 GRID = """
