@@ -3,11 +3,10 @@
 import numpy as np
 
 from kernels.equation import compiled
-from kernels.graphs.mapping.case import Case, edge_starts
-from kernels.graphs.mapping.ideals import all_ideals, ascending, copy, predecessors
-from kernels.graphs.mapping.paths import MOST_IDEALS, partition_path
+from kernels.graphs.mapping.case import Case
+from kernels.graphs.mapping.core import Core, in_group
 from kernels.graphs.partition import combined
-from kernels.graphs.sharding import CONSUMER, PRODUCER
+from kernels.graphs.sharding import CONSUMER
 
 
 @compiled
@@ -31,52 +30,14 @@ def least_memory(case: Case) -> float:
 
 
 @compiled
-def without_sinks(case: Case, sinks: np.ndarray) -> Case:
-    """The graph less what nothing follows: whatever remains costs no more than it does in the whole graph."""
-    kept = np.flatnonzero(~sinks)
-    number = np.full(sinks.shape[0], -1, np.int64)
-    number[kept] = np.arange(kept.shape[0])
-    edge_count = 0
-    edges = np.empty_like(case.edges)
-    for e in range(case.edges.shape[0]):
-        if number[case.edges[e, CONSUMER]] >= 0:
-            copy(case.edges[e], edges[edge_count])
-            edges[edge_count, PRODUCER] = number[case.edges[e, PRODUCER]]
-            edges[edge_count, CONSUMER] = number[case.edges[e, CONSUMER]]
-            edge_count += 1
-    edges = edges[:edge_count]
-    return Case(
-        case.kernels[kept],
-        case.backward[kept],
-        case.group_of[kept],
-        case.shapes[kept],
-        case.traits[kept],
-        edges,
-        edge_starts(edges, kept.shape[0]),
-        case.chip,
-        case.units,
-        case.per_edge,
-        case.live_budget_B,
-    )
-
-
-@compiled
-def relaxed_bound(case: Case) -> float:
+def relaxed_bound(case: Case, core: Core) -> float:
     """Time that no partition into several parts can beat: all work at full rate, the least traffic, all messages, or
-    the best of the graph without sinks."""
-    bound = combined(case.kernels["compute_s"].sum(), least_memory(case), least_network(case), case.chip.overlap)
-    sinks = np.ones(case.kernels.shape[0], np.bool_)
-    for e in range(case.edges.shape[0]):
-        sinks[case.edges[e, PRODUCER]] = False
-    if sinks.all():
-        return bound
-    core = without_sinks(case, sinks)
-    order = ascending(core.group_of)
-    ideals = all_ideals(predecessors(core.edges, core.group_of), order, MOST_IDEALS)
-    if ideals.shape[0] == 0:
-        return bound
-    partition_of = np.empty(core.kernels.shape[0], np.int64)
-    return max(bound, partition_path(core, ideals, np.inf, partition_of))
+    what the graph takes at least however its loose kernels run."""
+    whole = combined(case.kernels["compute_s"].sum(), least_memory(case), least_network(case), case.chip.overlap)
+    if core.ideals.shape[0] == 0:
+        return whole
+    first = (case.group_of == 0).astype(np.float64)
+    return max(whole, in_group(core, 0, 0, first) + core.later_s[0])
 
 
 @compiled

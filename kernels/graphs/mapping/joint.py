@@ -4,7 +4,8 @@ The time of a mapping is a sum of maxima, so that the sharding of least time ker
 under the best partition. For any shares a + b + c = 1, however, `a` times all work plus `b` times the memory traffic
 that every partition has plus `c` times all messages is a time that no partition can beat where they overlap, and its
 least value over all shardings is found exactly by elimination: a proved bound. Shardings that are least for some shares
-are the candidates; where a graph has few shardings, all are.
+are the candidates, and with them those that the other choices of `sharding` give, so that none of these is better;
+where a graph has few shardings, all are.
 """
 
 from typing import Annotated
@@ -14,7 +15,18 @@ import numpy as np
 from kernels.equation import Output, compiled, equation
 from kernels.graphs.conversions import FORWARD_PHASE
 from kernels.graphs.conversions import shared_conversions as conversions_equation
-from kernels.graphs.elimination import COST, SHARD, Costs, Order, Problem, alike, optimise
+from kernels.graphs.elimination import (
+    COST,
+    SHARD,
+    Costs,
+    Order,
+    Problem,
+    alike,
+    given_sharding,
+    least_bytes_sharding,
+    least_time_sharding,
+    optimise,
+)
 from kernels.graphs.loads import FLOPS, KERNEL_LOADS, PER_EDGE, ROOM
 from kernels.graphs.loads import graph_state as state_equation
 from kernels.graphs.loads import kernel_loads as loads_equation
@@ -51,6 +63,9 @@ sum_state = state_equation.function
 time_messages = network_equation.function
 describe = kernels_equation.function
 fit_on_chip = fit_equation.function
+as_given = given_sharding.function
+of_least_bytes = least_bytes_sharding.function
+of_least_time = least_time_sharding.function
 
 
 @compiled
@@ -118,11 +133,16 @@ def moved_always(kernel_traits: np.ndarray, graph_edges: np.ndarray, chip: Chip,
 
 
 @compiled
-def numbered_sharding(problem: Problem, number: int, shard: np.ndarray) -> None:
-    """Write one of all shardings."""
-    for i in range(shard.shape[0]):
-        shard[i] = problem.option_codes[i, number % problem.option_counts[i]]
-        number //= problem.option_counts[i]
+def every_sharding(problem: Problem, shardings: int) -> np.ndarray:
+    """All shardings, one in a row."""
+    kernels = problem.option_counts.shape[0]
+    found = np.empty((shardings, kernels), np.int64)
+    for number in range(shardings):
+        rest = number
+        for i in range(kernels):
+            found[number, i] = problem.option_codes[i, rest % problem.option_counts[i]]
+            rest //= problem.option_counts[i]
+    return found
 
 
 @compiled
@@ -139,6 +159,66 @@ def weigh(trial: int, trials: int) -> tuple[float, float, float]:
 
 
 @compiled
+def is_open(problem: Problem, shard: np.ndarray) -> bool:
+    """Whether every kernel may be split as a sharding has it."""
+    for i in range(shard.shape[0]):
+        if not (problem.option_codes[i, : problem.option_counts[i]] == shard[i]).any():
+            return False
+    return True
+
+
+@compiled
+def is_new(shardings: np.ndarray, count: int, shard: np.ndarray) -> bool:
+    """Whether a sharding is not among the first ones."""
+    for n in range(count):
+        if (shardings[n] == shard).all():
+            return False
+    return True
+
+
+@compiled
+def some_shardings(
+    problem: Problem,
+    order: Order,
+    graph: Graph,
+    group: Group,
+    channel_costs: np.ndarray,
+    chip: Chip,
+    attainable_flops: float,
+    always: np.ndarray,
+) -> tuple[np.ndarray, float]:
+    """Candidates, one in a row, and a time that no mapping with any sharding can beat.
+
+    `always` is how often all partitions move a kernel's output and weight (`moved_always`). The first three trials are
+    the other choices of `sharding`.
+    """
+    kernels = problem.option_counts.shape[0]
+    others, weighings = 3, SHARES.shape[0] ** 2 + 1
+    found = np.empty((others + weighings, kernels), np.int64)
+    load_costs = np.empty((kernels, 3))
+    count = 0
+    bound = 0.0
+    for trial in range(-others, weighings):
+        shard = found[count]
+        if trial == -3:
+            of_least_time(problem, order, attainable_flops, chip.bandwidth_Bps, chip.weight_reads, channel_costs, shard)
+        elif trial == -2:
+            of_least_bytes(problem, order, shard)
+        elif trial == -1:
+            as_given(graph.kernel_traits, group.tensor_parallel, shard)
+        else:
+            compute, memory, network = weigh(trial, weighings)
+            load_costs[:] = always * (memory / chip.bandwidth_Bps)
+            load_costs[:, OPERATIONS] = compute / chip.rate_flops
+            least = optimise(problem, order, Costs(load_costs, 0.0, channel_costs * network), 0.0, shard)
+            if chip.overlap == 0.0 or trial < weighings - 1:
+                bound = max(bound, least)
+        if is_new(found, count, shard) and is_open(problem, shard) and alike(order.factors, shard):
+            count += 1
+    return found[:count], bound
+
+
+@compiled
 def search_shardings(
     problem: Problem,
     order: Order,
@@ -146,6 +226,7 @@ def search_shardings(
     group: Group,
     channel_costs: np.ndarray,
     mapping_chip: np.ndarray,
+    attainable_flops: float,
     repeats_per_stage: float,
     most_shardings: float,
     kernel_shard: np.ndarray,
@@ -161,39 +242,32 @@ def search_shardings(
         shardings *= counts[i]
         least_weights += problem.option_loads[i, : counts[i], WEIGHT_B].min()
     every = shardings <= most_shardings
-    trials = int(shardings) if every else SHARES.shape[0] ** 2 + 1
-    always = np.zeros((kernels, 3))
-    if kernels > 1 and least_weights > chip.sram_B * ROOM:
-        # with no sharding can the whole graph be one partition; a kernel alone always can
-        moved_always(graph.kernel_traits, graph.graph_edges, chip, always)
-    load_costs = np.empty((kernels, 3))
-    shard = np.empty(kernels, np.int64)
+    if every:
+        candidates, bound = every_sharding(problem, int(shardings)), 0.0
+    else:
+        always = np.zeros((kernels, 3))
+        if kernels > 1 and least_weights > chip.sram_B * ROOM:
+            # with no sharding can the whole graph be one partition; a kernel alone always can
+            moved_always(graph.kernel_traits, graph.graph_edges, chip, always)
+        candidates, bound = some_shardings(
+            problem, order, graph, group, channel_costs, chip, attainable_flops, always
+        )
     partition_of = np.empty(kernels, np.int64)
     best = np.inf
     best_bound = np.inf
-    bound = 0.0
-    found = False
     copy(problem.option_codes[:, 0], kernel_shard)
-    for trial in range(trials):
-        if every:
-            numbered_sharding(problem, trial, shard)
-        else:
-            compute, memory, network = weigh(trial, trials)
-            load_costs[:] = always * (memory / chip.bandwidth_Bps)
-            load_costs[:, OPERATIONS] = compute / chip.rate_flops
-            least = optimise(problem, order, Costs(load_costs, 0.0, channel_costs * network), 0.0, shard)
-            if chip.overlap == 0.0 or trial < trials - 1:
-                bound = max(bound, least)
-        if not alike(order.factors, shard):
+    found = False
+    for n in range(candidates.shape[0]):
+        if not alike(order.factors, candidates[n]):
             continue
-        case, fit = sharded_case(graph, shard, group, channel_costs, mapping_chip, repeats_per_stage)
+        case, fit = sharded_case(graph, candidates[n], group, channel_costs, mapping_chip, repeats_per_stage)
         if combined(case.kernels["compute_s"].sum(), 0.0, least_network(case), chip.overlap) >= best:
             continue
         time, proved = best_partition(case, fit, partition_of)
         best_bound = min(best_bound, proved)
         if time < best or not found:
             best, found = time, True
-            copy(shard, kernel_shard)
+            copy(candidates[n], kernel_shard)
     return best, best_bound if every else bound
 
 
@@ -212,13 +286,23 @@ def joint_sharding(
     group: Group,
     channel_costs: np.ndarray,
     mapping_chip: np.ndarray,
+    attainable_flops: float,
     repeats_per_stage: float,
     kernel_shard: np.ndarray,
 ) -> tuple[float, float]:
     """The sharding whose best partition takes least time. It is chosen for the graph on one pipeline stage, and without
     regard to the memory that tensors between partitions need."""
     best, bound = search_shardings(
-        problem, order, graph, group, channel_costs, mapping_chip, repeats_per_stage, MOST_SHARDINGS, kernel_shard
+        problem,
+        order,
+        graph,
+        group,
+        channel_costs,
+        mapping_chip,
+        attainable_flops,
+        repeats_per_stage,
+        MOST_SHARDINGS,
+        kernel_shard,
     )
     return best, min(bound, best)
 

@@ -8,6 +8,7 @@ from kernels.equation import Output, compiled, equation
 from kernels.graphs.loads import ROOM
 from kernels.graphs.mapping.bounds import gap, relaxed_bound
 from kernels.graphs.mapping.case import Arrays, Case, make_case
+from kernels.graphs.mapping.core import core_of, least_left, loose_kernels
 from kernels.graphs.mapping.ideals import (
     WORD,
     add,
@@ -18,8 +19,8 @@ from kernels.graphs.mapping.ideals import (
     predecessors,
     some_ideals,
 )
-from kernels.graphs.mapping.paths import MOST_IDEALS, TIE, partition_path
-from kernels.graphs.mapping.steps import alone
+from kernels.graphs.mapping.paths import MOST_IDEALS, TIE, least_rest, partition_path, path_over
+from kernels.graphs.mapping.steps import alone, ideal_table
 from kernels.graphs.sharding import CONSUMER
 
 
@@ -51,12 +52,36 @@ def good_partition(case: Case, before: np.ndarray, partition_of: np.ndarray) -> 
     For graphs with too many ideals: the best over some of them, then over those near its cuts, and so on.
     """
     time = np.inf
-    better = partition_path(case, some_ideals(before, MOST_IDEALS // 4), np.inf, partition_of)
+    better = path_over(case, some_ideals(before, MOST_IDEALS // 4), partition_of)
     while better < time * (1.0 - 2.0 * TIE):
         time = better
         nearby = nearby_ideals(before, cuts_of(partition_of), MOST_IDEALS // 4)
-        better = partition_path(case, nearby, np.inf, partition_of)
+        better = path_over(case, nearby, partition_of)
     return better
+
+
+@compiled
+def several_partitions(case: Case, partition_of: np.ndarray) -> tuple[float, float]:
+    """Write the best partition found into several parts; returns its time and one that no such partition can beat.
+
+    A good mapping among few ideals bounds the search among all, which is not begun where it is as good as can be.
+    """
+    before = predecessors(case.edges, case.group_of)
+    core = core_of(case, loose_kernels(case))
+    bound = relaxed_bound(case, core)
+    known = path_over(case, some_ideals(before, 4 * case.kernels.shape[0]), partition_of)
+    if known <= bound * (1.0 + 2.0 * TIE):
+        return known, known
+    ideals = all_ideals(before, ascending(case.group_of), MOST_IDEALS)
+    if ideals.shape[0] == 0:
+        time = good_partition(case, before, partition_of)
+        return time, min(bound, time)
+    table = ideal_table(case, ideals)
+    rest = least_rest(case, table)
+    if core.ideals.shape[0] > 0:
+        rest = np.maximum(rest, least_left(case, core, ideals))
+    time = min(partition_path(case, ideals, table, rest, known * (1.0 + 2.0 * TIE), partition_of), known)
+    return time, time
 
 
 @compiled
@@ -72,18 +97,7 @@ def best_partition(case: Case, weights_fit: float, partition_of: np.ndarray) -> 
     if single < np.inf and case.units.unit_cycle_s == 0.0:
         partition_of[:] = 0
         return single, single
-    before = predecessors(case.edges, case.group_of)
-    ideals = all_ideals(before, ascending(case.group_of), MOST_IDEALS)
-    exact = ideals.shape[0] > 0
-    if exact:
-        # a good mapping among few bounds the search among all
-        few = some_ideals(before, 4 * case.kernels.shape[0])
-        known = partition_path(case, few, np.inf, partition_of)
-        time = min(partition_path(case, ideals, known * (1.0 + 2.0 * TIE), partition_of), known)
-        bound = time
-    else:
-        time = good_partition(case, before, partition_of)
-        bound = min(relaxed_bound(case), time)
+    time, bound = several_partitions(case, partition_of)
     if single <= time * (1.0 + TIE):
         partition_of[:] = 0
         return single, min(bound, single)

@@ -10,7 +10,7 @@ import numpy as np
 from kernels.equation import compiled
 from kernels.graphs.loads import ROOM
 from kernels.graphs.mapping.case import Case
-from kernels.graphs.mapping.ideals import has
+from kernels.graphs.mapping.ideals import has, within
 from kernels.graphs.mapping.steps import IN_SEQUENCE, MOVED, SIZE, WEIGHT, WORK, crossing, ideal_table, step_time
 from kernels.graphs.partition import combined
 
@@ -21,10 +21,39 @@ TIE = 1e-12
 
 
 @compiled
+def group_ends(case: Case) -> np.ndarray:
+    """How many kernels have run when each group has."""
+    ends = np.zeros(case.group_of.max() + 1)
+    for i in range(case.group_of.shape[0]):
+        ends[case.group_of[i] :] += 1.0
+    return ends
+
+
+@compiled
+def end_of(ends: np.ndarray, size: float) -> float:
+    """How large an ideal that a partition leads to may be: no partition goes on into the next group."""
+    return ends[min(np.searchsorted(ends, size, side="right"), ends.shape[0] - 1)]
+
+
+@compiled
+def least_rest(case: Case, table: np.ndarray) -> np.ndarray:
+    """Time that the way from each ideal to the last takes at least: work, messages in sequence and bytes that every cut
+    moves."""
+    last = table[-1]
+    rest = np.empty(table.shape[0])
+    for a in range(rest.shape[0]):
+        moved_s = (last[MOVED] - table[a, MOVED]) / case.chip.bandwidth_Bps
+        messages_s = last[IN_SEQUENCE] - table[a, IN_SEQUENCE]
+        rest[a] = combined(last[WORK] - table[a, WORK], moved_s, messages_s, case.chip.overlap)
+    return rest
+
+
+@compiled
 def shortest_paths(
     case: Case,
     ideals: np.ndarray,
     table: np.ndarray,
+    rest: np.ndarray,
     start: int,
     known_s: float,
     time: np.ndarray,
@@ -32,16 +61,12 @@ def shortest_paths(
 ) -> None:
     """Least time from one ideal to every larger one that partitions can reach; infinite where there is no way.
 
-    Paths that cannot reach the last ideal in less than `known_s` are left out. `previous` gets the ideal before each on
-    the best path; among equal paths the one with fewest steps.
+    Paths that cannot reach the last ideal in less than `known_s` are left out, where `rest` is what is left from each
+    ideal at least. `previous` gets the ideal before each on the best path; among equal paths the one with fewest steps.
     """
     count, words = ideals.shape
     kernels = case.kernels.shape[0]
-    group_end = np.zeros(case.group_of.max() + 1)
-    for i in range(kernels):
-        group_end[case.group_of[i]] += 1.0
-    for group in range(1, group_end.shape[0]):
-        group_end[group] += group_end[group - 1]
+    ends = group_ends(case)
     steps = np.zeros(count, np.int64)
     producers = np.empty(kernels, np.int64)
     members = np.empty(kernels, np.int64)
@@ -57,33 +82,25 @@ def shortest_paths(
     time[start] = 0.0
     for a in range(start, count):
         reached = time[a]
-        rest = combined(work[-1] - work[a], moving[-1] - moving[a], messages[-1] - messages[a], case.chip.overlap)
-        if reached == np.inf or reached + rest > known_s:
+        if reached == np.inf or reached + rest[a] > known_s:
             continue
-        end = kernels + 0.0
-        for g in range(group_end.shape[0]):
-            if group_end[g] > size[a]:
-                end = group_end[g]
-                break
+        end = end_of(ends, size[a])
         producer_count = -1
         for b in range(a + 1, count):
             if size[b] > end:
                 break
+            limit = min(time[b] * (1.0 + TIE), known_s - rest[b]) - reached
             compute = work[b] - work[a]
             memory = moving[b] - moving[a]
             network = messages[b] - messages[a]
             least = max(compute, memory, network) if side_by_side else compute + memory + network
             too_large = weight[b] - weight[a] > case.chip.sram_B * ROOM and size[b] > size[a] + 1.0
-            if too_large or reached + least > time[b] * (1.0 + TIE):
+            if too_large or least > limit:
                 continue
             nested = size[b] > size[a]
             for w in range(words):
                 nested = nested and ideals[a, w] & ~ideals[b, w] == np.uint64(0)
             if not nested:
-                continue
-            rest = combined(work[-1] - work[b], moving[-1] - moving[b], messages[-1] - messages[b], case.chip.overlap)
-            limit = min(time[b] * (1.0 + TIE), known_s - rest) - reached
-            if least > limit:
                 continue
             if producer_count < 0:
                 producer_count = crossing(case, ideals[a], producers)
@@ -98,13 +115,42 @@ def shortest_paths(
 
 
 @compiled
-def partition_path(case: Case, ideals: np.ndarray, known_s: float, partition_of: np.ndarray) -> float:
-    """Write the best partition over the given ideals; returns its time, infinite if none takes less than `known_s`."""
+def times_to_end(case: Case, ideals: np.ndarray) -> np.ndarray:
+    """Least time from every ideal to the last; infinite where there is no way."""
     count = ideals.shape[0]
     table = ideal_table(case, ideals)
+    ends = group_ends(case)
+    producers = np.empty(case.kernels.shape[0], np.int64)
+    members = np.empty(case.kernels.shape[0], np.int64)
+    time = np.full(count, np.inf)
+    time[-1] = 0.0
+    for a in range(count - 2, -1, -1):
+        end = end_of(ends, table[a, SIZE])
+        producer_count = crossing(case, ideals[a], producers)
+        for b in range(a + 1, count):
+            if table[b, SIZE] > end:
+                break
+            too_large = table[b, WEIGHT] - table[a, WEIGHT] > case.chip.sram_B * ROOM
+            if time[b] >= time[a] or (too_large and table[b, SIZE] > table[a, SIZE] + 1.0):
+                continue
+            if table[b, SIZE] > table[a, SIZE] and within(ideals[a], ideals[b]):
+                limit = time[a] - time[b]
+                step = step_time(
+                    case, ideals[a], ideals[b], table[a], table[b], producers, producer_count, limit, members
+                )
+                time[a] = min(time[a], step + time[b])
+    return time
+
+
+@compiled
+def partition_path(
+    case: Case, ideals: np.ndarray, table: np.ndarray, rest: np.ndarray, known_s: float, partition_of: np.ndarray
+) -> float:
+    """Write the best partition over the given ideals; returns its time, infinite if none takes less than `known_s`."""
+    count = ideals.shape[0]
     time = np.empty(count)
     previous = np.empty(count, np.int64)
-    shortest_paths(case, ideals, table, np.int64(0), known_s, time, previous)
+    shortest_paths(case, ideals, table, rest, np.int64(0), known_s, time, previous)
     if time[-1] == np.inf:
         return np.inf
     at = count - 1
@@ -120,3 +166,10 @@ def partition_path(case: Case, ideals: np.ndarray, known_s: float, partition_of:
                 partition_of[i] = steps
         at = previous[at]
     return time[count - 1]
+
+
+@compiled
+def path_over(case: Case, ideals: np.ndarray, partition_of: np.ndarray) -> float:
+    """Write the best partition over the given ideals; returns its time."""
+    table = ideal_table(case, ideals)
+    return partition_path(case, ideals, table, least_rest(case, table), np.inf, partition_of)

@@ -75,8 +75,9 @@ def optimal_stages(
     table = ideal_table(case, ideals)
     between = np.empty((count, count))
     previous = np.empty(count, np.int64)
+    rest = np.zeros(count)
     for a in range(count):
-        shortest_paths(case, ideals, table, a, np.inf, between[a], previous)
+        shortest_paths(case, ideals, table, rest, a, np.inf, between[a], previous)
     single = table[-1, WEIGHT] + (table[-1, BUFFERED] if stage_of.shape[0] > 1 else 0.0)
     gradients = arrays.kernel_loads[:, GRADIENTS].sum()
     fit = fit_on_chip(1.0, table[-1, WEIGHT], single, gradients, case.chip.gradient_traffic, case.chip.sram_B)
