@@ -249,9 +249,7 @@ def search_shardings(
         if kernels > 1 and least_weights > chip.sram_B * ROOM:
             # with no sharding can the whole graph be one partition; a kernel alone always can
             moved_always(graph.kernel_traits, graph.graph_edges, chip, always)
-        candidates, bound = some_shardings(
-            problem, order, graph, group, channel_costs, chip, attainable_flops, always
-        )
+        candidates, bound = some_shardings(problem, order, graph, group, channel_costs, chip, attainable_flops, always)
     partition_of = np.empty(kernels, np.int64)
     best = np.inf
     best_bound = np.inf

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import tests.twins.naive_layers  # noqa: F401 - registers random inputs
 from kernels.codes import KERNEL_TYPES, PLACES, REASONS
 from kernels.graphs.partition import BESIDE, COMPUTE, LOADING, MEMORY, RESIDENT, combined
 from kernels.graphs.sharding import TYPE
