@@ -39,7 +39,6 @@ SHARED = (*declared(chip, network, price, feasibility, packages, metrics, owners
 """Equations of every family."""
 
 
-
 def instead(own: Iterable[Equation], others: Iterable[Equation]) -> tuple[Equation, ...]:
     """Equations, and those of the others that write none of their columns."""
     mine = tuple(own)

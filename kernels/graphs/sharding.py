@@ -29,7 +29,7 @@ GEMM, BATCHED_GEMM, ELEMENTWISE, SCAN, GATHER, ATTENTION, ATTENTION_BACKWARD = r
 AS_PUBLISHED = (SWITCHES["sharding"].index("given"), SWITCHES["sharding"].index("least_bytes"))
 PRODUCTS = np.array([1.0, 1.0, 0.0, 0.0, 0.0, 2.0, 5.0 / 3.0])
 """Products of a kernel of each type, each of its rows, inner dimension and columns; 0: it works on vectors. Attention
-makes scores and sums of values, its backward pass five products for results that are three times as large (Dao 2023)."""
+makes scores and sums of values, its backward pass five products for results three times as large (Dao 2023)."""
 SPLITS = np.array(
     [
         # none, outer, m, k, n
@@ -130,7 +130,7 @@ def rules_of(sharding: float) -> int:
 
 @compiled
 def by_tokens(traits: np.ndarray, choice: int, token_split: float) -> bool:
-    """Whether a split is in the manner of tensor parallelism alone (Shoeybi 2019: vectors are not split over tokens, and
+    """Whether a split is in the manner of tensor parallelism alone (Shoeybi 2019: vectors are not split over tokens,
     partial sums are reduced), of sequence parallelism (Korthikanti 2022: what works on vectors is split), or free."""
     vectors = traits[TYPE] == ELEMENTWISE
     if token_split == NEVER:

@@ -16,6 +16,7 @@ from kernels.transformers.sums import FIRST, LAST, LAYER, S, Z
 
 FORWARD, _, UPDATE = range(len(PHASES))
 
+
 @equation(
     Output("place_sizes", "parameters or B", "sums over the kernels of each place", (len(PLACES), len(Z))),
     source="sum over the kernels of the layer; embedding and head from the operator table",

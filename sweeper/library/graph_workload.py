@@ -33,8 +33,8 @@ class Kernel:
     `weight` says that the first operand is a weight, `tile` which dimension is streamed, `inputs` which kernels
     produce the operands, `shard` which dimension the tensor-parallel group split in the published mapping, `split`
     fixed divisors of dimensions that replace such sharding, `dram` further bytes of memory traffic per microbatch,
-    `operations` those of vector units for each element of the result, `kept` bytes that the backward pass reads for each
-    of them besides the result, `causal` that attention is masked so,
+    `operations` those of vector units for each element of the result, `kept` bytes that the backward pass reads for
+    each of them besides the result, `causal` that attention is masked so,
     `collectives` bytes sent by channel, and `gradient` that the result is all-reduced over the replicas. `reduces` is
     the dimension over which a norm or softmax adds up, and `of` the forward kernel whose weight the kernel shares, or
     makes the gradient of. `carried` are kernels whose results of the previous repeat of the graph it reads too.

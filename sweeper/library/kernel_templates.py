@@ -28,8 +28,8 @@ _REDUCED = ("none", "m", "n")
 _REQUIRED = ("name", "type", "m", "n")
 _KEYS = (
     *_REQUIRED,
-    "phase", "outer", "k", "weight", "tile", "inputs", "shard", "split", "dram", "operations", "kept", "causal", "collectives",
-    "gradient", "repeat", "reduces", "of", "carried",
+    "phase", "outer", "k", "weight", "tile", "inputs", "shard", "split", "dram", "operations", "kept", "causal",
+    "collectives", "gradient", "repeat", "reduces", "of", "carried",
 )  # fmt: skip
 _BRACES = re.compile(r"\{([^{}]*)\}")
 

@@ -56,4 +56,3 @@ def graph_of(workload: Workload | OperatorTable) -> Workload | None:
 def kernel_rows(model: LayeredModel) -> tuple[tuple[Expression, ...], ...]:
     """Expressions of every kernel, in the columns of `kernel_dims`."""
     return tuple(dimension_expressions(kernel) for kernel in model.graph.kernels)
-

@@ -32,7 +32,8 @@ def assert_printed(got: float, printed: str) -> None:
 # the model, put together by name
 
 PUBLISHED = {
-    "overlap": "full", "efficiencies": "listed", "weight_traffic": "none", "gradient_traffic": "none", "optimizer_traffic": "none",
+    "overlap": "full", "efficiencies": "listed", "weight_traffic": "none", "gradient_traffic": "none",
+    "optimizer_traffic": "none",
     "tensor_traffic": "per_edge", "capacity_model": "weights_and_activations", "sharding": "given",
     "pipeline_bubble": "published", "pipeline_transfer": "per_iteration", "gradient_all_reduce": "amortised",
     "all_reduce_model": "two_phases", "all_to_all_model": "published", "latency": "ignored",

@@ -476,8 +476,8 @@ def local(kernel: Kernel, shard: str, group: float) -> tuple[float, float, float
 
 
 def flops(kernel: Kernel, rows: float, depth: float, columns: float) -> float:
-    """Two per multiply-add, one per element of what works on vectors. Attention: scores and sums of values, two products;
-    backward five, of which a third of the rows of its three results each; of a causal mask, keys up to each query's."""
+    """Two per multiply-add, one per element of what works on vectors. Attention: scores and sums of values, two
+    products; backward five, of which a third of the rows of its three results each; of a causal mask, keys up to each query's."""
     if kernel["type"] == "gather":
         return 0.0
     if kernel["type"] in ("elementwise", "scan"):

@@ -5,18 +5,12 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-from hypothesis import strategies as st
-
 from kernels.codes import CHANNELS, PHASES
-from kernels.layers import rates as layer_rates
 from kernels.transformers.sums import Sizes, Sums
 from tests.twins import naive_attention
 from tests.twins.naive import (
     BUSY,
-    FOR_EQUATION,
     PARTITION_LOADS,
-    SPECIAL,
     TWINS,
     Outputs,
     joined,
@@ -53,7 +47,9 @@ def in_tiles(kernel: Mapping[str, Any], shape: Sequence[float], given: Mapping[s
     word = given["word_B"]
     if kernel["type"].endswith("gemm"):
         each = 1.0 if kernel["weight"] else each
-        return product(dict(given), each, rows / each, columns, depth, (word, word, word), given["linear_flops"], 0.0).seconds
+        return product(
+            dict(given), each, rows / each, columns, depth, (word, word, word), given["linear_flops"], 0.0
+        ).seconds
     backward = kernel["type"] == "attention_backward"
     size = rows / each / (3 if backward else 1)
     sizes = [1, int(each), int(each), int(columns), int(depth), int(size), int(size)]
@@ -150,7 +146,7 @@ def kernel_sizes(**given: Any) -> Outputs:
     if not plain:
         layer |= dict.fromkeys(Sizes._fields, math.nan)
     nothing = defaultdict[str, float](float)
-    found = {name: nothing for name in table} | {"first": table["first"], "last": table["last"], "layer": layer}
+    found = dict.fromkeys(table, nothing) | {"first": table["first"], "last": table["last"], "layer": layer}
     return {"place_sizes": [[found[where][name] for name in Sizes._fields] for where in table]}
 
 
@@ -199,5 +195,5 @@ def kernel_sums(**given: Any) -> Outputs:
     ):
         layer[again] = layer[once]
     nothing = defaultdict[str, float](float)
-    found = {name: nothing for name in table} | {"first": table["first"], "last": table["last"], "layer": layer}
+    found = dict.fromkeys(table, nothing) | {"first": table["first"], "last": table["last"], "layer": layer}
     return {"place_sums": [[found[where][name] for name in Sums._fields] for where in table]}

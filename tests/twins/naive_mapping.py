@@ -50,9 +50,7 @@ def unit_cycle(chip_peak_flops: float, chip_cores: float, chip_lanes: float, chi
 
 
 @twin
-def ideal_compute(
-    partition_of: list[int], kernel_together_s: list[float], kernel_alone_s: list[float]
-) -> Outputs:
+def ideal_compute(partition_of: list[int], kernel_together_s: list[float], kernel_alone_s: list[float]) -> Outputs:
     found = []
     for p in range(max(partition_of) + 1):
         members = [i for i, part in enumerate(partition_of) if part == p]
@@ -103,7 +101,19 @@ def allocated_compute(**given: Any) -> Outputs:
 # the problem
 
 INPUTS = {equation.name: equation.inputs for equation in EQUATIONS}
-KERNEL_FIELDS = ("compute", "alone", "serial", "column", "row", "moved", "kept", "weight", "output", "entering", "leaving")
+KERNEL_FIELDS = (
+    "compute",
+    "alone",
+    "serial",
+    "column",
+    "row",
+    "moved",
+    "kept",
+    "weight",
+    "output",
+    "entering",
+    "leaving",
+)
 KERNEL_UNITS = ("s", "s", "s", "s", "s", *["B"] * 6)
 CHIP_FIELDS = {
     "rate_flops": "flop/s",
@@ -209,9 +219,7 @@ def evaluated(given: Mapping[str, Any], partition_of: Sequence[int], exchanged: 
     compute = (
         TWINS["allocated_compute"](**columns)
         if columns["unit_cycle_s"]
-        else TWINS["ideal_compute"](
-            columns["partition_of"], columns["kernel_together_s"], columns["kernel_alone_s"]
-        )
+        else TWINS["ideal_compute"](columns["partition_of"], columns["kernel_together_s"], columns["kernel_alone_s"])
     )
     sent = TWINS["partition_network"](columns["kernel_network_s"], columns["partition_of"])
     columns |= compute
@@ -390,7 +398,9 @@ def sharded(given: Mapping[str, Any], codes: Sequence[int]) -> dict[str, Any]:
     columns |= TWINS["kernel_loads"](**columns)
     columns |= TWINS["kernel_network"](columns["kernel_loads"], columns["channel_costs"])
     rate = named_chip(given["mapping_chip"])["rate_flops"]
-    columns |= TWINS["kernel_together"](**columns | {"attainable_flops": rate, "chip_peak_flops": rate, "unit_allocation": 0})
+    columns |= TWINS["kernel_together"](
+        **columns | {"attainable_flops": rate, "chip_peak_flops": rate, "unit_allocation": 0}
+    )
     columns |= TWINS["alone_as_together"](columns["kernel_together_s"])
     columns |= TWINS["mapping_kernels"](**columns)
     columns |= named_chip(given["mapping_chip"])

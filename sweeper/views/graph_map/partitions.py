@@ -165,7 +165,7 @@ def graph_map_of(plan: Plan, point_id: int) -> GraphMap:
 def mapping_of(plan: Plan, point_id: int) -> GraphMap | None:
     """The mapping at a point; None of a workload that is no graph of kernels."""
     workload = plan.study.workloads[str(coordinates(plan, point_id)["workload"])]
-    return graph_map_of(plan, point_id) if isinstance(workload, Workload) else None
+    return None if graph_of(workload) is None else graph_map_of(plan, point_id)
 
 
 def _alone(plan: Plan, point_id: int, kernel_shard: np.ndarray) -> Values | None:

@@ -1,6 +1,5 @@
 """Sharding and partition together where there are too many shardings to try all: what is proved then is true."""
 
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +11,9 @@ from hypothesis import strategies as st
 
 import sweeper
 from kernels.codes import SWITCHES
+from kernels.graphs.elimination import given_sharding, least_bytes_sharding, least_time_sharding
 from kernels.graphs.loads import GRADIENTS, TENSORS, WEIGHTS
 from kernels.graphs.mapping.case import CHIP_FIELDS, Chip, chip_of
-from kernels.graphs.elimination import given_sharding, least_bytes_sharding, least_time_sharding
 from kernels.graphs.mapping.joint import (
     MOST_SHARDINGS,
     is_open,

@@ -8,6 +8,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from kernels.codes import CHANNELS, SHARDS, SWITCHES
+from kernels.graphs.sharding import DRAM
 from kernels.models import EQUATIONS
 from tests.support.examples import compared, examples
 from tests.support.quick import quick
