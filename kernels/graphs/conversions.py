@@ -11,6 +11,7 @@ from kernels.equation import Output, compiled, equation
 from kernels.graphs.sharding import (
     ALL_GATHER,
     ALL_TO_ALL,
+    CARRIED,
     CONSUMER,
     PER_BYTE,
     PER_CALL,
@@ -27,12 +28,12 @@ from kernels.graphs.sharding import (
 
 FORWARD_PHASE = 0
 CHANNEL, PAYER = range(2)
-"""Columns of `edge_sends`."""
+"""Columns of `read_sends`."""
 SENDS = Output(
-    "edge_sends",
+    "read_sends",
     "",
-    "channel of the conversion charged to every edge, -1: none, and which kernel pays",
-    ("edge", 2),
+    "channel of the conversion charged to every read, -1: none, and which kernel pays",
+    ("read", 2),
     True,
 )
 
@@ -68,15 +69,15 @@ def conversion(produced: int, wanted: int, tensor_B: float, channels: np.ndarray
 
 
 @equation(SENDS, source="DFModel A.4", when=("sharding", ("given", "least_bytes")))
-def published_conversions(graph: Graph, kernel_shard: np.ndarray, edge_sends: np.ndarray) -> None:
-    """Every edge for itself, paid by the kernel that produces the tensor."""
-    edges = graph.graph_edges
-    for e in range(edges.shape[0]):
-        producer, consumer = edges[e, PRODUCER], edges[e, CONSUMER]
+def published_conversions(graph: Graph, kernel_shard: np.ndarray, read_sends: np.ndarray) -> None:
+    """Every edge for itself, paid by the kernel that produces the tensor; nothing between repeats of the graph."""
+    reads = graph.tensor_reads
+    for e in range(reads.shape[0]):
+        producer, consumer = reads[e, PRODUCER], reads[e, CONSUMER]
         wanted = wanted_layout(graph, e, kernel_shard[consumer], PUBLISHED)
         step = relayout(PRODUCED[kernel_shard[producer]], wanted)
-        edge_sends[e, CHANNEL] = step if step > 0 else -1
-        edge_sends[e, PAYER] = producer
+        read_sends[e, CHANNEL] = step if step > 0 and reads[e, CARRIED] == 0 else -1
+        read_sends[e, PAYER] = producer
 
 
 @equation(
@@ -85,24 +86,24 @@ def published_conversions(graph: Graph, kernel_shard: np.ndarray, edge_sends: np
     when=("sharding", ("least_time", "joint")),
 )
 def shared_conversions(
-    graph: Graph, kernel_shard: np.ndarray, word_B: float, channel_costs: np.ndarray, edge_sends: np.ndarray
+    graph: Graph, kernel_shard: np.ndarray, word_B: float, channel_costs: np.ndarray, read_sends: np.ndarray
 ) -> None:
-    """Charged to the first edge of a tensor and a pass, and paid by the producer; in the other pass by its first
-    reader. Edges are ordered by producer and consumer."""
-    edges, traits = graph.graph_edges, graph.kernel_traits
-    first = np.full(2, -1)  # edge that pays for the readers of the producer's pass, and of the other
-    for e in range(edges.shape[0]):
-        producer, consumer = edges[e, PRODUCER], edges[e, CONSUMER]
-        if e == 0 or edges[e - 1, PRODUCER] != producer:
+    """Charged to the first read of a tensor and a pass, and paid by the producer; in the other pass by its first
+    reader. Reads are ordered by producer and consumer."""
+    reads, traits = graph.tensor_reads, graph.kernel_traits
+    first = np.full(2, -1)  # read that pays for the readers of the producer's pass, and of the other
+    for e in range(reads.shape[0]):
+        producer, consumer = reads[e, PRODUCER], reads[e, CONSUMER]
+        if e == 0 or reads[e - 1, PRODUCER] != producer:
             first[:] = -1
         own_pass = (traits[producer, PHASE] == FORWARD_PHASE) == (traits[consumer, PHASE] == FORWARD_PHASE)
-        edge_sends[e, CHANNEL] = -1
-        edge_sends[e, PAYER] = producer if own_pass else consumer
+        read_sends[e, CHANNEL] = -1
+        read_sends[e, PAYER] = producer if own_pass else consumer
         reading = 0 if own_pass else 1
         if first[reading] < 0:
             first[reading] = e
         wanted = wanted_layout(graph, e, kernel_shard[consumer], PHYSICAL)
         tensor_B = tensor_bytes(graph.kernel_dims[producer], word_B)
         channel, _ = conversion(PRODUCED[kernel_shard[producer]], wanted, tensor_B, channel_costs)
-        if channel == ALL_GATHER or edge_sends[first[reading], CHANNEL] < 0:
-            edge_sends[first[reading], CHANNEL] = channel
+        if channel == ALL_GATHER or read_sends[first[reading], CHANNEL] < 0:
+            read_sends[first[reading], CHANNEL] = channel

@@ -12,6 +12,7 @@ from kernels.equation import Output, compiled, equation
 from kernels.graphs.conversions import conversion, relayout, sent
 from kernels.graphs.sharding import (
     ALL_REDUCE,
+    CARRIED,
     CHANNEL_COUNT,
     COLUMNS,
     DIVIDED,
@@ -34,7 +35,7 @@ from kernels.graphs.sharding import (
 )
 
 FIRST, SECOND, KIND, INDEX = range(4)
-"""Columns of factors: two variables, what they cost together, and of which edge."""
+"""Columns of factors: two variables, what they cost together, and of which read."""
 PUBLISHED_EDGE, EDGE, PROVIDED, SERVED, SAME_WEIGHT, INPUT_GRADIENT, WEIGHT_GRADIENT = range(7)
 """Kinds of factors: as published a producer and a reader; a producer and its only reader; a producer and what it
 provides to several; what is provided and a reader; a forward kernel and another that uses its weight, uses it
@@ -52,14 +53,14 @@ TRANSPOSED = np.array([REPLICATED, COLUMNS, ROWS])
 
 
 class Problem(NamedTuple):
-    """Choices open to every kernel, what they load, and in which layout they want the tensor of every edge."""
+    """Choices open to every kernel, what they load, and in which layout they want what they read."""
 
     option_codes: np.ndarray
     option_counts: np.ndarray
     option_loads: np.ndarray
-    edge_wants: np.ndarray
-    edge_bytes: np.ndarray
-    graph_edges: np.ndarray
+    read_wants: np.ndarray
+    read_bytes: np.ndarray
+    tensor_reads: np.ndarray
 
 
 class Order(NamedTuple):
@@ -182,15 +183,15 @@ def factor_cost(problem: Problem, factor: np.ndarray, x: int, y: int, channels: 
     first, second, kind, edge = factor[FIRST], factor[SECOND], factor[KIND], factor[INDEX]
     codes = problem.option_codes
     if kind == PUBLISHED_EDGE:
-        step = relayout(PRODUCED[codes[first, x]], problem.edge_wants[edge, y])
-        return sent(problem.edge_bytes[edge], step, channels) if step > 0 else 0.0
+        step = relayout(PRODUCED[codes[first, x]], problem.read_wants[edge, y])
+        return sent(problem.read_bytes[edge], step, channels) if step > 0 else 0.0
     if kind == EDGE:
-        wanted = problem.edge_wants[edge, y]
-        return conversion(PRODUCED[codes[first, x]], wanted, problem.edge_bytes[edge], channels)[1]
+        wanted = problem.read_wants[edge, y]
+        return conversion(PRODUCED[codes[first, x]], wanted, problem.read_bytes[edge], channels)[1]
     if kind == PROVIDED:
-        return conversion(PRODUCED[codes[first, x]], y, problem.edge_bytes[edge], channels)[1]
+        return conversion(PRODUCED[codes[first, x]], y, problem.read_bytes[edge], channels)[1]
     if kind == SERVED:
-        wanted = problem.edge_wants[edge, y]
+        wanted = problem.read_wants[edge, y]
         suits = x == REPLICATED or x == wanted or (x == ROWS_AND_COLUMNS and wanted != REPLICATED)
     else:
         suits = weight_layout(SAME_WEIGHT, codes[first, x]) == weight_layout(kind, codes[second, y])
@@ -208,8 +209,9 @@ def optimise(problem: Problem, order: Order, costs: Costs, tie_cost: float, shar
     counts = np.full(variables, LAYOUTS)
     counts[:kernels] = problem.option_counts
     readers = np.zeros(kernels)
-    for e in range(problem.graph_edges.shape[0]):
-        readers[problem.graph_edges[e, PRODUCER]] += 1.0
+    for e in range(problem.tensor_reads.shape[0]):
+        if problem.tensor_reads[e, CARRIED] == 0:
+            readers[problem.tensor_reads[e, PRODUCER]] += 1.0
     option_cost = np.zeros((variables, OPTIONS))
     with_ties = np.zeros((variables, OPTIONS))
     together = np.empty((factors.shape[0], OPTIONS, OPTIONS))

@@ -80,7 +80,7 @@ def graph_flops(kernel_traits: np.ndarray, kernel_dims: np.ndarray) -> float:
 def kernel_loads(
     graph: Graph,
     kernel_shard: np.ndarray,
-    edge_sends: np.ndarray,
+    read_sends: np.ndarray,
     group: Group,
     kernel_loads: np.ndarray,
     kernel_shapes: np.ndarray,
@@ -115,11 +115,11 @@ def kernel_loads(
         if channel >= 0:
             loads[i, BYTES + channel] += sent_B
             loads[i, CALLS + channel] += 1.0
-    for e in range(graph.graph_edges.shape[0]):
-        channel = edge_sends[e, CHANNEL]
+    for e in range(graph.tensor_reads.shape[0]):
+        channel = read_sends[e, CHANNEL]
         if channel >= 0:
-            payer = edge_sends[e, PAYER]
-            sent_B = tensor_bytes(graph.kernel_dims[graph.graph_edges[e, PRODUCER]], group.word_B)
+            payer = read_sends[e, PAYER]
+            sent_B = tensor_bytes(graph.kernel_dims[graph.tensor_reads[e, PRODUCER]], group.word_B)
             loads[payer, BYTES + channel] += sent_B
             loads[payer, CALLS + channel] += 1.0
 

@@ -13,8 +13,8 @@ TYPE, PHASE, WEIGHT, TILE, GRADIENT, FIXED, GIVEN, REDUCES, CAUSAL = range(9)
 OUTER, M, K, N, SPLIT_M, SPLIT_K, SPLIT_N, OPERATIONS_EACH, KEPT_EACH_B, DRAM = range(10)
 """Leading columns of `kernel_dims`; the bytes of each channel of `kernels.codes.CHANNELS` follow."""
 
-PRODUCER, CONSUMER, OPERAND = range(3)
-"""Columns of `graph_edges`."""
+PRODUCER, CONSUMER, OPERAND, CARRIED = range(4)
+"""Columns of `graph_edges` and of `tensor_reads`; the last is of these alone."""
 PER_BYTE, PER_CALL = range(2)
 """Columns of `channel_costs`."""
 OPERATIONS, OUTPUT_B, WEIGHT_B, REDUCED_B, SCATTERED_B = range(5)
@@ -90,12 +90,14 @@ WANTED = np.array(
 
 class Graph(NamedTuple):
     """Tables of a graph: properties and dimensions of its kernels, operations of the matrix units in whose time one of
-    theirs is done, and its edges, ordered by producer."""
+    theirs is done, its edges, ordered by producer, and what kernels read: tensors of edges, and those that the previous
+    repeat of the graph leaves."""
 
     kernel_traits: np.ndarray
     kernel_dims: np.ndarray
     kernel_costs: np.ndarray
     graph_edges: np.ndarray
+    tensor_reads: np.ndarray
 
 
 class Group(NamedTuple):
@@ -215,10 +217,10 @@ def kernel_flops(traits: np.ndarray, rows: float, depth: float, columns: float) 
 
 
 @compiled
-def wanted_layout(graph: Graph, edge: int, choice: int, rules: int) -> int:
-    """Layout in which the consumer of an edge wants its tensor when it is split so."""
-    producer, consumer = graph.graph_edges[edge, PRODUCER], graph.graph_edges[edge, CONSUMER]
-    operand = graph.graph_edges[edge, OPERAND]
+def wanted_layout(graph: Graph, read: int, choice: int, rules: int) -> int:
+    """Layout in which a kernel that is split so wants a tensor that it reads."""
+    producer, consumer = graph.tensor_reads[read, PRODUCER], graph.tensor_reads[read, CONSUMER]
+    operand = graph.tensor_reads[read, OPERAND]
     kind = operand_kind(graph.kernel_traits[consumer], operand, graph.kernel_dims[producer, OUTER])
     return WANTED[rules, kind, DIVIDED[choice]]
 
@@ -227,8 +229,8 @@ def wanted_layout(graph: Graph, edge: int, choice: int, rules: int) -> int:
     Output("option_codes", "", "shard choices open to every kernel, in order of preference", ("kernel", OPTIONS), True),
     Output("option_counts", "", "how many choices are open to every kernel", ("kernel",), True),
     Output("option_loads", "", "operations, bytes of one chip: output, weight, reduced", ("kernel", OPTIONS, 5)),
-    Output("edge_wants", "", "layout wanted of every edge, by choice of its consumer", ("edge", OPTIONS), True),
-    Output("edge_bytes", "B", "full tensor of every edge, all chips", ("edge",)),
+    Output("read_wants", "", "layout wanted of every tensor read, by choice of its reader", ("read", OPTIONS), True),
+    Output("read_bytes", "B", "full tensor of every read, all chips", ("read",)),
     source="DFModel A.4",
 )
 def sharding_options(
@@ -237,11 +239,11 @@ def sharding_options(
     option_codes: np.ndarray,
     option_counts: np.ndarray,
     option_loads: np.ndarray,
-    edge_wants: np.ndarray,
-    edge_bytes: np.ndarray,
+    read_wants: np.ndarray,
+    read_bytes: np.ndarray,
 ) -> None:
     """What each choice costs, before any rate is known; -1 where there is none. In a group of one nothing is split."""
-    option_codes[:], option_loads[:], edge_wants[:] = -1, -1.0, -1
+    option_codes[:], option_loads[:], read_wants[:] = -1, -1.0, -1
     rules = rules_of(group.sharding)
     for i in range(graph.kernel_traits.shape[0]):
         traits = graph.kernel_traits[i]
@@ -263,9 +265,9 @@ def sharding_options(
                 option_codes[i, count] = choice
                 count += 1
         option_counts[i] = count
-    edges = graph.graph_edges
-    for e in range(edges.shape[0]):
-        edge_bytes[e] = tensor_bytes(graph.kernel_dims[edges[e, PRODUCER]], group.word_B)
-        consumer = edges[e, CONSUMER]
+    reads = graph.tensor_reads
+    for e in range(reads.shape[0]):
+        read_bytes[e] = tensor_bytes(graph.kernel_dims[reads[e, PRODUCER]], group.word_B)
+        consumer = reads[e, CONSUMER]
         for y in range(option_counts[consumer]):
-            edge_wants[e, y] = wanted_layout(graph, e, option_codes[consumer, y], rules)
+            read_wants[e, y] = wanted_layout(graph, e, option_codes[consumer, y], rules)

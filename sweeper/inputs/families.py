@@ -37,7 +37,7 @@ def _operators(workload: OperatorTable, partitioning: str) -> dict[str, int]:
 def _graph(workload: Workload, partitioning: str) -> dict[str, int]:
     return {
         "kernel": len(workload.kernels),
-        "edge": sum(len(kernel.inputs) for kernel in workload.kernels),
+        "read": sum(len(kernel.inputs) + len(kernel.carried) for kernel in workload.kernels),
         "partition": max(workload.partitions[partitioning], default=len(workload.kernels) - 1) + 1,
     }
 

@@ -66,7 +66,9 @@ def structure_columns(workload: Workload, partitioning: str) -> Iterable[InputCo
     edges = graph_arrays.edges(workload)
     chosen = workload.partitions[partitioning]
     yield array("kernel_traits", graph_arrays.traits(workload), "type, phase and flags of every kernel")
+    reads = graph_arrays.reads(workload)
     yield array("graph_edges", edges, "producer, consumer, operand")
+    yield array("tensor_reads", reads, "producer, consumer, operand, and whether the previous repeat produced it")
     if chosen:
         # otherwise equations write these columns
         by_hand = ((f"partitioning {partitioning} of {workload.name}", "assumed"),)
@@ -77,7 +79,7 @@ def structure_columns(workload: Workload, partitioning: str) -> Iterable[InputCo
         for name, unit in (("mapping_time_s", "s"), ("mapping_bound_s", "s"), ("mapping_gap", "")):
             yield constant(name, np.nan, unit, "known only where the mapping is searched", by_hand)
         yield constant("mapping_exact", 0.0, "", "1 if the mapping is proved to be the best", by_hand)
-    published = graph_arrays.published_order(len(workload.kernels), edges)
+    published = graph_arrays.published_order(len(workload.kernels), reads)
     for prefix, order in (("elimination", published), ("sharing", graph_arrays.sharing_order(workload))):
         yield array(f"{prefix}_factors", order.factors, "what choices cost together")
         yield array(f"{prefix}_scope", order.scope, "order of elimination")

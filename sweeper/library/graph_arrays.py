@@ -22,7 +22,7 @@ from sweeper.library.graph_workload import Kernel, Workload
 from sweeper.reading.expressions import Expression
 
 Factor = tuple[int, int, int, int]
-"""Two variables, what they cost together, and of which edge."""
+"""Two variables, what they cost together, and of which read."""
 
 SHARED_WEIGHTS = {"forward": SAME_WEIGHT, "backward": INPUT_GRADIENT, "update": WEIGHT_GRADIENT}
 """How a kernel of each phase shares the weight of another."""
@@ -105,9 +105,19 @@ def edges(workload: Workload) -> np.ndarray:
     return np.array(tensors, np.int64).reshape(-1, 3)
 
 
-def published_order(kernels: int, graph_edges: np.ndarray) -> Order:
+def reads(workload: Workload) -> np.ndarray:
+    """The same, with what the previous repeat of the graph produced: operands that follow the others, marked by a 1."""
+    tensors = [(*edge, 0) for edge in edges(workload).tolist()]
+    for consumer, kernel in enumerate(workload.kernels):
+        first = len(kernel.inputs)
+        tensors += [(producer, consumer, first + i, 1) for i, producer in enumerate(kernel.carried)]
+    return np.array(sorted(tensors), np.int64).reshape(-1, 4)
+
+
+def published_order(kernels: int, tensor_reads: np.ndarray) -> Order:
     """As published, every edge costs something of its own; the variables are the kernels."""
-    factors = [(int(u), int(v), PUBLISHED_EDGE, e) for e, (u, v, _) in enumerate(graph_edges)]
+    read = enumerate(tensor_reads.tolist())
+    factors = [(u, v, PUBLISHED_EDGE, e) for e, (u, v, _, carried) in read if not carried]
     return order_of(kernels, factors)
 
 
@@ -118,15 +128,15 @@ def sharing_order(workload: Workload) -> Order:
     weights = [
         (kernel.of, i, SHARED_WEIGHTS[kernel.phase]) for i, kernel in enumerate(kernels) if kernel.of is not None
     ]
-    return shared_order([kernel.phase == "forward" for kernel in kernels], edges(workload), weights)
+    return shared_order([kernel.phase == "forward" for kernel in kernels], reads(workload), weights)
 
 
 def shared_order(
-    forward: Sequence[bool], graph_edges: np.ndarray, weights: Iterable[tuple[int, int, int]] = ()
+    forward: Sequence[bool], tensor_reads: np.ndarray, weights: Iterable[tuple[int, int, int]] = ()
 ) -> Order:
-    """The same of a graph, by which kernels run forward, its edges, and which kernels share a weight and how."""
+    """The same of a graph, by which kernels run forward, what they read, and which kernels share a weight and how."""
     readings: dict[tuple[int, bool], list[tuple[int, int]]] = {}
-    for e, (producer, consumer, _) in enumerate(graph_edges.tolist()):
+    for e, (producer, consumer, *_) in enumerate(tensor_reads.tolist()):
         readings.setdefault((producer, forward[consumer]), []).append((e, consumer))
     variables = len(forward)
     factors: list[Factor] = []

@@ -37,7 +37,7 @@ class Kernel:
     each of them besides the result, `causal` that attention is masked so,
     `collectives` bytes sent by channel, and `gradient` that the result is all-reduced over the replicas. `reduces` is
     the dimension over which a norm or softmax adds up, and `of` the forward kernel whose weight the kernel shares, or
-    makes the gradient of.
+    makes the gradient of. `carried` are kernels whose results of the previous repeat of the graph it reads too.
     """
 
     name: str
@@ -59,6 +59,7 @@ class Kernel:
     collectives: tuple[tuple[str, Expression], ...]
     gradient: bool
     reduces: str
+    carried: tuple[int, ...]
     of: int | None
 
 
@@ -108,12 +109,14 @@ def read_graph(
     copies = sorted_copies(written_out(templates, problems), templates, problems)
     problems.raise_any()
     number = {copy.name: index for index, copy in enumerate(copies)}
+    carried = {copy.name: _carried(copy, copies, number, problems) for copy in copies}
     shared = {copy.name: _of(copy, copies, number, known, problems) for copy in copies if copy.of}
     problems.raise_any()
     kernels = tuple(
         Kernel(
             name=copy.name,
             inputs=tuple(number[name] for name, _ in copy.inputs if name in number),
+            carried=carried[copy.name],
             of=shared.get(copy.name),
             **copy.fields,
         )
@@ -130,6 +133,22 @@ def read_graph(
     problems.raise_any()
     counting = frozenset().union(*(template.counting for template in templates))
     return replace(bare, kernels=kernels, partitions=partitions, counting=counting)
+
+
+def _carried(
+    copy: KernelCopy, copies: Sequence[KernelCopy], number: Mapping[str, int], problems: Problems
+) -> tuple[int, ...]:
+    """Numbers of the kernels whose results of the previous repeat a kernel reads; others of its pass."""
+    found = []
+    for name, node in copy.carried:
+        with problems.collecting():
+            if name not in number:
+                raise error(node, unknown("kernel", name, number))
+            passes = {copies[number[each]].fields["phase"] == "forward" for each in (name, copy.name)}
+            if name == copy.name or len(passes) > 1:
+                raise error(node, f"{copy.name!r} cannot carry on {name!r}: only another kernel of the same pass")
+            found.append(number[name])
+    return tuple(found)
 
 
 def _of(

@@ -29,7 +29,7 @@ _REQUIRED = ("name", "type", "m", "n")
 _KEYS = (
     *_REQUIRED,
     "phase", "outer", "k", "weight", "tile", "inputs", "shard", "split", "dram", "operations", "kept", "causal",
-    "collectives", "gradient", "repeat", "reduces", "of",
+    "collectives", "gradient", "repeat", "reduces", "of", "carried",
 )  # fmt: skip
 _BRACES = re.compile(r"\{([^{}]*)\}")
 
@@ -42,6 +42,7 @@ class KernelTemplate:
     name: Node
     fields: dict[str, Any]
     inputs: tuple[Node, ...]
+    carried: tuple[Node, ...]
     of: Node | None
     repeats: dict[str, range]
     counting: frozenset[str]
@@ -62,6 +63,7 @@ class KernelCopy:
     template: KernelTemplate
     fields: dict[str, Any]
     inputs: tuple[tuple[str, Node], ...]
+    carried: tuple[tuple[str, Node], ...]
     of: str
 
 
@@ -89,11 +91,12 @@ def read_template(node: Node, symbols: Set[str], parameters: Mapping[str, float]
     }
     written.read("name", checks.text, "the name of a kernel", default="")
     inputs = written.read("inputs", _inputs, default=())
+    carried = written.read("carried", _inputs, default=())
     of = written.read("of", _kernel_name, default=None)
     written.problems.raise_any()
     if fields["reduces"] != "none" and fields["type"] != "elementwise":
         raise error(written["reduces"], "only elementwise kernels reduce: a product sums over k")
-    return KernelTemplate(node, written["name"], fields, inputs, of, repeats, counting)
+    return KernelTemplate(node, written["name"], fields, inputs, carried, of, repeats, counting)
 
 
 _EXPRESSIONS = {"outer": "1", "m": "1", "k": "1", "n": "1", "dram": "0", "operations": "1", "kept": "0"}
@@ -179,9 +182,12 @@ def written_out(templates: Sequence[KernelTemplate], problems: Problems) -> list
                 if name in copies:
                     first = copies[name].template.name
                     raise error(template.name, f"duplicate kernel {brief(name)} (first at line {first.line})")
-                inputs = tuple((numbered(node, values), node) for node in template.inputs)
+                inputs, carried = (
+                    tuple((numbered(node, values), node) for node in nodes)
+                    for nodes in (template.inputs, template.carried)
+                )
                 of = numbered(template.of, values) if template.of else ""
-                copies[name] = KernelCopy(name, template, _bound(template.fields, values), inputs, of)
+                copies[name] = KernelCopy(name, template, _bound(template.fields, values), inputs, carried, of)
                 if len(copies) > MAX_KERNELS:
                     raise error(template.node, f"more than {MAX_KERNELS} kernels; a workload has at most so many")
     return list(copies.values())

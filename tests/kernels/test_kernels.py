@@ -166,7 +166,7 @@ def check_choice(name: str, inputs: dict[str, Any], shard: np.ndarray, cost: flo
         return
     own, between = table_costs(lists, bytes_only(lists))
     total = math.fsum(own(i, x) for i, x in enumerate(taken))
-    total += math.fsum(between(e, taken[u], taken[v]) for e, (u, v, _) in enumerate(lists["graph_edges"]))
+    total += math.fsum(between(e, taken[u], taken[v]) for e, (u, v, *_) in enumerate(lists["tensor_reads"]))
     assert_same(total, cost)
 
 
@@ -193,7 +193,7 @@ def test_every_column_has_one_writer_under_every_assumption(family: str, generat
 
 
 GRAPH_ARRAYS = {
-    *("kernel_traits", "kernel_dims", "graph_edges", "partition_of"),
+    *("kernel_traits", "kernel_dims", "graph_edges", "tensor_reads", "partition_of"),
     *(f"{prefix}_{name}" for prefix in ("elimination", "sharing") for name in Order._fields),
 }
 OPERATOR_ARRAYS = {"operator_traits", "operator_dims", "decode_dims"}
@@ -719,6 +719,7 @@ def test_weights_that_do_not_fit_do_not_stay_on_chip() -> None:
         "kernel_costs": np.ones(1),
         "kernel_shard": np.zeros(1, np.int64),
         "graph_edges": np.zeros((0, 3), np.int64),
+        "tensor_reads": np.zeros((0, 4), np.int64),
         "partition_of": np.zeros(1, np.int64),
         "stage_of": np.zeros(1, np.int64),
     }

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from kernels.graphs.elimination import EDGE, INPUT_GRADIENT, PROVIDED, SERVED, WEIGHT_GRADIENT
-from sweeper.library.graph_arrays import edges, elimination, published_order, sharing_order
+from sweeper.library.graph_arrays import edges, elimination, published_order, reads, sharing_order
 from sweeper.library.graph_workload import read_workload
 from sweeper.library.library import Library
 from tests.support.small_specs import FILES, write_files
@@ -53,7 +53,7 @@ def test_readers_of_a_pass_are_provided_together_and_weights_are_shared(tmp_path
     names = [kernel.name for kernel in workload.kernels]
     norm, up, gate, grad, up_b, up_w = (names.index(name) for name in ("norm", "up", "gate", "grad", "up_b", "up_w"))
     found = edges(workload).tolist()
-    physical, published = sharing_order(workload), published_order(len(names), edges(workload))
+    physical, published = sharing_order(workload), published_order(len(names), reads(workload))
 
     def e(producer: int, consumer: int) -> int:
         return [edge[:2] for edge in found].index([producer, consumer])

@@ -670,7 +670,7 @@ def padded(row: Sequence[Any], length: int) -> list[Any]:
 def sharding_options(**given: Any) -> Outputs:
     """A.4, for every kernel and every edge; places of choices that a kernel does not have stay as they were."""
     kernels = read_kernels(given["kernel_traits"], given["kernel_dims"])
-    group, word, edges = given["tensor_parallel"], given["word_B"], given["graph_edges"]
+    group, word, edges = given["tensor_parallel"], given["word_B"], given["tensor_reads"]
     rules = given["sharding"]
     options = [choices(kernel, group, rules, given["token_split"]) for kernel in kernels]
     loads, wanted = [], []
@@ -688,15 +688,15 @@ def sharding_options(**given: Any) -> Outputs:
                 ]
             )
         loads.append([*sizes, *[[-1] * 5] * (len(SHARDS) - len(sizes))])
-    for u, v, operand in edges:
+    for u, v, operand, _ in edges:
         layouts = [wants(kernels[u], kernels[v], y, operand, rules) for y in options[v]]
         wanted.append(padded([LAYOUTS.index(layout) for layout in layouts], len(SHARDS)))
     return {
         "option_codes": [padded(codes_of(names), len(SHARDS)) for names in options],
         "option_counts": [len(names) for names in options],
         "option_loads": loads,
-        "edge_wants": wanted,
-        "edge_bytes": [whole_bytes(kernels[u], word) for u, _, _ in edges],
+        "read_wants": wanted,
+        "read_bytes": [whole_bytes(kernels[u], word) for u, *_ in edges],
     }
 
 
@@ -704,7 +704,10 @@ def table_costs(
     given: Mapping[str, Any], prices: Prices
 ) -> tuple[Callable[[int, int], float], Callable[[int, int, int], float]]:
     """Cost of a choice of a kernel, and as published of those at both ends of an edge, from the tables of options."""
-    readers = [sum(u == i for u, _, _ in given["graph_edges"]) for i in range(len(given["option_codes"]))]
+    readers = [
+        sum(u == i and not carried for u, _, _, carried in given["tensor_reads"])
+        for i in range(len(given["option_codes"]))
+    ]
 
     def own(i: int, x: int) -> float:
         work, size, weight, reduced, scattered = given["option_loads"][i][x]
@@ -714,12 +717,14 @@ def table_costs(
         return cost
 
     def between(e: int, x: int, y: int) -> float:
-        have = PRODUCED[SHARDS[given["option_codes"][given["graph_edges"][e][0]][x]]]
-        want = LAYOUTS[given["edge_wants"][e][y]]
+        if given["tensor_reads"][e][3]:
+            return 0.0
+        have = PRODUCED[SHARDS[given["option_codes"][given["tensor_reads"][e][0]][x]]]
+        want = LAYOUTS[given["read_wants"][e][y]]
         if have in ("replicated", want):
             return 0.0
         per_byte, per_call = prices.all_gather if want == "replicated" else prices.all_to_all
-        return float(given["edge_bytes"][e] * per_byte + per_call)
+        return float(given["read_bytes"][e] * per_byte + per_call)
 
     return own, between
 
@@ -727,7 +732,7 @@ def table_costs(
 def solved(given: Mapping[str, Any], prices: Prices) -> Outputs:
     own, between = table_costs(given, prices)
     options = [range(count) for count in given["option_counts"]]
-    cost, taken = least_total(options, own, between, given["graph_edges"])
+    cost, taken = least_total(options, own, between, [tuple(read[:3]) for read in given["tensor_reads"]])
     return {"kernel_shard": [given["option_codes"][i][x] for i, x in enumerate(taken)], "sharding_cost": cost}
 
 
@@ -795,7 +800,7 @@ def kernel_loads(**given: Any) -> Outputs:
         added = summed(kernel, shard, group, word, given["sharding"])
         if added is not None:
             send(i, *added)
-    for (u, _, _), (channel, payer) in zip(given["graph_edges"], given["edge_sends"]):
+    for (u, *_), (channel, payer) in zip(given["tensor_reads"], given["read_sends"]):
         if channel >= 0:
             send(payer, CHANNELS[channel], whole_bytes(kernels[u], word))
     return {
@@ -811,10 +816,10 @@ def published_conversions(**given: Any) -> Outputs:
     kernels = read_kernels(given["kernel_traits"], given["kernel_dims"])
     shards = [SHARDS[code] for code in given["kernel_shard"]]
     found = []
-    for u, v, operand in given["graph_edges"]:
-        step = conversion(kernels[u], shards[u], kernels[v], shards[v], operand)
+    for u, v, operand, carried in given["tensor_reads"]:
+        step = None if carried else conversion(kernels[u], shards[u], kernels[v], shards[v], operand)
         found.append([CHANNELS.index(f"{step}_tensor") if step else -1, u])
-    return {"edge_sends": found}
+    return {"read_sends": found}
 
 
 def named_loads(kernel_loads: Sequence[Sequence[float]]) -> list[dict[str, float]]:
@@ -1681,12 +1686,33 @@ def shared_weights(draw: st.DrawFn, forward: Sequence[bool]) -> list[tuple[int, 
     ]
 
 
+def reads_of(edges: np.ndarray, carried: Sequence[tuple[int, int]] = ()) -> np.ndarray:
+    """What kernels read: the tensors of edges, and of the previous repeat those that pairs of kernels carry."""
+    read = [(u, v, operand, 0) for u, v, operand in edges.tolist()]
+    read += [(u, v, 8 + i, 1) for i, (u, v) in enumerate(carried)]
+    return np.array(sorted(read), np.int64).reshape(-1, 4)
+
+
+@st.composite
+def carriers(draw: st.DrawFn, forward: Sequence[bool]) -> list[tuple[int, int]]:
+    """Kernels that read what another of their pass left in the previous repeat of the graph."""
+    count = len(forward)
+    pairs = [(u, v) for u in range(count) for v in range(count) if u != v and forward[u] == forward[v]]
+    return draw(st.lists(st.sampled_from(pairs), max_size=2, unique=True)) if pairs and draw(st.booleans()) else []
+
+
 def orders(
-    forward: Sequence[bool], edges: np.ndarray, weights: Sequence[tuple[int, int, int]]
+    forward: Sequence[bool],
+    edges: np.ndarray,
+    weights: Sequence[tuple[int, int, int]],
+    carried: Sequence[tuple[int, int]] = (),
 ) -> dict[str, np.ndarray]:
-    """What is minimised over and in which order, as published and physically, as the columns of a study."""
-    found = {"elimination": published_order(len(forward), edges), "sharing": shared_order(forward, edges, weights)}
-    return {f"{prefix}_{name}": table for prefix, order in found.items() for name, table in order._asdict().items()}
+    """What kernels read, what is minimised over, and in which order, as published and physically, as the columns of a
+    study."""
+    read = reads_of(edges, carried)
+    found = {"elimination": published_order(len(forward), read), "sharing": shared_order(forward, read, weights)}
+    columns = {f"{prefix}_{name}": table for prefix, order in found.items() for name, table in order._asdict().items()}
+    return columns | {"tensor_reads": read}
 
 
 @st.composite
@@ -1717,7 +1743,7 @@ def graphs(draw: st.DrawFn, most: int = 6) -> dict[str, Any]:
         "partition_of": np.array([names.index(part) for part in partition_of], np.int64),
         "stage_of": np.array([stages[names.index(part)] for part in partition_of], np.int64),
         "partitions": float(len(names)),
-        **orders(forward, array, draw(shared_weights(forward))),
+        **orders(forward, array, draw(shared_weights(forward)), draw(carriers(forward))),
     }
 
 
@@ -1733,22 +1759,25 @@ def option_tables(draw: st.DrawFn) -> dict[str, Any]:
     forward = sorted((draw(st.booleans()) for _ in range(kernels)), reverse=True)
     loads = np.floor(random.uniform(1.0, 1e9, (kernels, most, 5)))
     loads[:, :, 3:] *= random.integers(0, 2, (kernels, most, 2))
+    ordered = orders(forward, array, draw(shared_weights(forward)), draw(carriers(forward)))
+    reads = len(ordered["tensor_reads"])
     return {
         "option_codes": np.array(
             [padded(draw(st.permutations(range(most)))[:count], most) for count in counts], np.int64
         ),
         "option_counts": np.array(counts, np.int64),
         "option_loads": loads,
-        "edge_wants": random.integers(0, 3, (len(edges), most)),
-        "edge_bytes": np.floor(random.uniform(1.0, 1e9, len(edges))),
+        "read_wants": random.integers(0, 3, (reads, most)),
+        "read_bytes": np.floor(random.uniform(1.0, 1e9, reads)),
         "graph_edges": array,
-        **orders(forward, array, draw(shared_weights(forward))),
+        **ordered,
     }
 
 
 def loaded(graph: Mapping[str, Any], **scalars: float) -> dict[str, Any]:
     """A random graph with its conversions and the loads of its kernels, by the equations: they suit each other."""
     own = {"kernel_costs": np.ones(len(graph["kernel_traits"])), "channel_costs": EACH, "token_split": 0.0}
+    own["tensor_reads"] = reads_of(graph["graph_edges"])
     columns = {"word_B": 2.0, "sharding": 0.0, "tensor_parallel": 4.0, **own, **graph, **scalars}
     conversions = published_equation if is_published(columns["sharding"]) else shared_equation
     columns |= call(conversions, {name: columns[name] for name in conversions.inputs})
@@ -1792,8 +1821,16 @@ BY_KERNEL: dict[str, Callable[[int], st.SearchStrategy[np.ndarray]]] = {
 }
 """Random arrays with a row for every partition, and for every kernel."""
 
-GRAPH_ARRAYS = ("kernel_traits", "kernel_dims", "kernel_shard", "graph_edges", "partition_of", "stage_of")
-LOADED = ("edge_sends", "kernel_loads", "kernel_shapes", "output_B")
+GRAPH_ARRAYS = (
+    "kernel_traits",
+    "kernel_dims",
+    "kernel_shard",
+    "graph_edges",
+    "tensor_reads",
+    "partition_of",
+    "stage_of",
+)
+LOADED = ("read_sends", "kernel_loads", "kernel_shapes", "output_B")
 ELIMINATION = tuple(f"{prefix}_{name}" for prefix in ("elimination", "sharing") for name in Order._fields)
 GRAPH_COLUMNS = frozenset({*GRAPH_ARRAYS, *LOADED, *ELIMINATION})
 TOGETHER: list[tuple[frozenset[str], st.SearchStrategy[dict[str, Any]]]] = []
@@ -1888,7 +1925,7 @@ def call(equation: Equation, given: Mapping[str, Any], before: int = -1) -> Outp
         lengths = {
             "kernel": rows_of(given, "kernel_traits", "kernel_loads", "option_codes", *BY_KERNEL),
             "operator": len(given.get("operator_traits", ())),
-            "edge": len(given["graph_edges"]) if "graph_edges" in given else 0,
+            "read": len(given["tensor_reads"]) if "tensor_reads" in given else 0,
             "die": rows_of(given, "package_codes"),
             "partition": rows_of(given, "partition_loads", "partition_demands", "partition_busy_s")
             or 1 + int(max(given.get("partition_of", (0,)))),

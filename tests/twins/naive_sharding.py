@@ -21,7 +21,6 @@ from tests.twins.naive import (
     PHYSICAL,
     PRODUCED,
     Bytes,
-    Edge,
     Kernel,
     Outputs,
     Prices,
@@ -37,6 +36,8 @@ from tests.twins.naive import (
     whole_bytes,
 )
 
+Read = tuple[int, int, int] | tuple[int, int, int, int]
+"""Producer, reader and operand, and whether the previous repeat of the graph produced it."""
 Shared = tuple[int, int, int]
 """A forward kernel, one that shares its weight, and how."""
 
@@ -50,10 +51,10 @@ class Reading:
     edges: tuple[int, ...]
 
 
-def readings(forward: Sequence[bool], edges: Sequence[Edge]) -> list[Reading]:
+def readings(forward: Sequence[bool], edges: Sequence[Read]) -> list[Reading]:
     """Every tensor's readers by pass, each in order."""
     found: dict[tuple[int, bool], list[int]] = {}
-    for e, (u, v, _) in enumerate(edges):
+    for e, (u, v, *_) in enumerate(edges):
         found.setdefault((u, forward[v]), []).append(e)
     return [
         Reading(u, u if forward[u] == side else edges[members[0]][1], tuple(members))
@@ -98,7 +99,7 @@ def weights_of(sharing_factors: Sequence[Sequence[int]]) -> list[Shared]:
 
 def physical_cost(
     kernels: Sequence[Kernel],
-    edges: Sequence[Edge],
+    edges: Sequence[Read],
     shards: Sequence[str],
     prices: Prices,
     weights: Sequence[Shared] = (),
@@ -107,13 +108,12 @@ def physical_cost(
     if not alike(shards, weights):
         return math.inf
     cost = [choice_cost(kernel, shard, prices) for kernel, shard in zip(kernels, shards)]
-    cost += [output_bytes(kernels[u], shards[u], prices.group, prices.word) * prices.memory for u, _, _ in edges]
+    cost += [output_bytes(kernels[u], shards[u], prices.group, prices.word) * prices.memory
+             for u, _, _, *carried in edges if not any(carried)]  # fmt: skip
     for reading in readings([kernel["phase"] == "forward" for kernel in kernels], edges):
         source = kernels[reading.producer]
-        wanted = {
-            wants(source, kernels[v], shards[v], operand, PHYSICAL)
-            for _, v, operand in map(edges.__getitem__, reading.edges)
-        }
+        ends = [edges[e] for e in reading.edges]
+        wanted = {wants(source, kernels[v], shards[v], operand, PHYSICAL) for _, v, operand, *_ in ends}
         have = PRODUCED[shards[reading.producer]]
         size = whole_bytes(source, prices.word)
         cost.append(serve(have, wanted, size, prices.all_gather, prices.all_to_all)[1])
@@ -156,7 +156,7 @@ def least_sum(options: Sequence[Sequence[Any]], terms: Sequence[Term]) -> tuple[
 
 
 def least_physical(
-    kernels: Sequence[Kernel], edges: Sequence[Edge], prices: Prices, weights: Sequence[Shared] = ()
+    kernels: Sequence[Kernel], edges: Sequence[Read], prices: Prices, weights: Sequence[Shared] = ()
 ) -> tuple[float, list[str]]:
     """The least cost of all assignments, and one that has it."""
     options = [choices(kernel, prices.group, PHYSICAL) for kernel in kernels]
@@ -164,10 +164,10 @@ def least_physical(
 
 
 def _terms(
-    kernels: Sequence[Kernel], edges: Sequence[Edge], prices: Prices, weights: Sequence[Shared]
+    kernels: Sequence[Kernel], edges: Sequence[Read], prices: Prices, weights: Sequence[Shared]
 ) -> Iterator[Term]:
     for i, kernel in enumerate(kernels):
-        read = sum(u == i for u, _, _ in edges)
+        read = sum(u == i and not any(carried) for u, _, _, *carried in edges)
 
         def own(shard: str, kernel: Kernel = kernel, read: int = read) -> float:
             size = output_bytes(kernel, shard, prices.group, prices.word)
@@ -177,13 +177,13 @@ def _terms(
     for reading in readings([kernel["phase"] == "forward" for kernel in kernels], edges):
         ends = [edges[e] for e in reading.edges]
 
-        def served(have: str, *shards: str, reading: Reading = reading, ends: Sequence[Edge] = ends) -> float:
+        def served(have: str, *shards: str, reading: Reading = reading, ends: Sequence[Read] = ends) -> float:
             source = kernels[reading.producer]
-            wanted = {wants(source, kernels[v], s, operand, PHYSICAL) for (_, v, operand), s in zip(ends, shards)}
+            wanted = {wants(source, kernels[v], s, operand, PHYSICAL) for (_, v, operand, *_), s in zip(ends, shards)}
             size = whole_bytes(source, prices.word)
             return serve(PRODUCED[have], wanted, size, prices.all_gather, prices.all_to_all)[1]
 
-        yield (reading.producer, *(v for _, v, _ in ends)), served
+        yield (reading.producer, *(v for _, v, *_ in ends)), served
     for u, v, how in weights:
         yield (u, v), lambda x, y, how=how: 0.0 if cut(SAME_WEIGHT, x) == cut(how, y) else math.inf
 
@@ -196,7 +196,7 @@ def shared_conversions(**given: Any) -> Outputs:
     """The first edge of a reading carries what serves all of it."""
     kernels = read_kernels(given["kernel_traits"], given["kernel_dims"])
     shards = [SHARDS[code] for code in given["kernel_shard"]]
-    edges = given["graph_edges"]
+    edges = given["tensor_reads"]
     gather, exchange = (
         given["channel_costs"][CHANNELS.index(f"{name}_tensor")] for name in ("all_gather", "all_to_all")
     )
@@ -204,14 +204,14 @@ def shared_conversions(**given: Any) -> Outputs:
     for reading in readings([kernel["phase"] == "forward" for kernel in kernels], edges):
         source = kernels[reading.producer]
         ends = [edges[e] for e in reading.edges]
-        wanted = {wants(source, kernels[v], shards[v], operand, PHYSICAL) for _, v, operand in ends}
+        wanted = {wants(source, kernels[v], shards[v], operand, PHYSICAL) for _, v, operand, _ in ends}
         have, size = PRODUCED[shards[reading.producer]], whole_bytes(source, given["word_B"])
         channel, _ = serve(have, wanted, size, gather, exchange)
-        for e, (u, v, _) in zip(reading.edges, ends):
+        for e, (u, v, *_) in zip(reading.edges, ends):
             first = e == reading.edges[0] and channel is not None
             own_pass = reading.payer == u
             found[e] = [CHANNELS.index(channel) if first and channel else -1, u if own_pass else v]
-    return {"edge_sends": found}
+    return {"read_sends": found}
 
 
 def table_readings(given: Mapping[str, Any]) -> list[tuple[int, list[int]]]:
@@ -221,8 +221,8 @@ def table_readings(given: Mapping[str, Any]) -> list[tuple[int, list[int]]]:
         if kind == SERVED:
             groups.setdefault(first, []).append(e)
     together = list(groups.values())
-    together += [[e] for e in range(len(given["graph_edges"])) if not any(e in group for group in groups.values())]
-    return [(given["graph_edges"][group[0]][0], group) for group in together]
+    together += [[e] for e in range(len(given["tensor_reads"])) if not any(e in group for group in groups.values())]
+    return [(given["tensor_reads"][group[0]][0], group) for group in together]
 
 
 def table_terms(given: Mapping[str, Any]) -> list[Term]:
@@ -234,11 +234,11 @@ def table_terms(given: Mapping[str, Any]) -> list[Term]:
     for producer, group in table_readings(given):
 
         def served(x: int, *options: int, producer: int = producer, group: Sequence[int] = group) -> float:
-            wanted = {LAYOUTS[given["edge_wants"][e][y]] for e, y in zip(group, options)}
+            wanted = {LAYOUTS[given["read_wants"][e][y]] for e, y in zip(group, options)}
             have = PRODUCED[SHARDS[codes[producer][x]]]
-            return serve(have, wanted, given["edge_bytes"][group[0]], prices.all_gather, prices.all_to_all)[1]
+            return serve(have, wanted, given["read_bytes"][group[0]], prices.all_gather, prices.all_to_all)[1]
 
-        terms.append(((producer, *(given["graph_edges"][e][1] for e in group)), served))
+        terms.append(((producer, *(given["tensor_reads"][e][1] for e in group)), served))
     for u, v, how in weights_of(given["sharing_factors"]):
 
         def suit(x: int, y: int, u: int = u, v: int = v, how: int = how) -> float:

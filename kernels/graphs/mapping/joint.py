@@ -82,7 +82,7 @@ def sharded_case(
     loads = np.empty((kernels, KERNEL_LOADS))
     shapes = np.empty((kernels, 3))
     output = np.empty(kernels)
-    sends = np.empty((edges.shape[0], 2), np.int64)
+    sends = np.empty((graph.tensor_reads.shape[0], 2), np.int64)
     convert(graph, kernel_shard, group.word_B, channel_costs, sends)
     load_kernels(graph, kernel_shard, sends, group, loads, shapes, output)
     network = np.empty((kernels, 3))

@@ -25,7 +25,7 @@ from kernels.graphs.elimination import (
 from kernels.graphs.loads import BYTES as SENT
 from kernels.graphs.loads import FLOPS, WEIGHTS
 from kernels.graphs.sharding import PHYSICAL, PUBLISHED, WANTED, allowed, operand_kind, sharding_options
-from sweeper.library.graph_arrays import dimensions, edges, elimination, published_order, sharing_order, traits
+from sweeper.library.graph_arrays import dimensions, edges, elimination, published_order, reads, sharing_order, traits
 from sweeper.library.graph_workload import Workload, read_workload
 from sweeper.library.library import Library, builtin_specs
 from tests.places import DATA
@@ -51,6 +51,7 @@ from tests.twins.naive import (
     orders,
     plain,
     read_kernels,
+    reads_of,
     table_costs,
 )
 from tests.twins.naive import least_total as enumerated
@@ -59,6 +60,8 @@ from tests.twins.naive_sharding import least_physical, physical_cost, weights_of
 
 THOROUGH = compared()
 WORK = st.integers(0, 50).map(float)
+UNSPLIT = [1.0, 1.0, 1.0, 1.0, 0.0, 0.0, *[0.0] * len(CHANNELS)]
+"""Last of the dimensions of a kernel: divisors, operations and bytes of an element, bytes of memory and of channels."""
 BYTES = Prices(2.0, 8.0, 0.0, 0.0, (1.0, 0.0), (1.0, 0.0), (1.0, 0.0))
 
 
@@ -88,10 +91,11 @@ def solve(graph: dict[str, Any], prices: Prices) -> tuple[float, np.ndarray]:
     """Least cost and shards by the compiled kernels."""
     prefix = "elimination" if is_published(prices.sharding) else "sharing"
     columns = {**graph, "word_B": prices.word, "tensor_parallel": prices.group, "sharding": prices.sharding}
+    columns |= {"kernel_costs": np.ones(len(graph["kernel_traits"])), "token_split": 0.0}
     options = call(sharding_options, {name: columns[name] for name in sharding_options.inputs})
     shard = np.full(len(graph["kernel_traits"]), -1, np.int64)
     cost = optimise(
-        Problem(*options.values(), graph["graph_edges"]),
+        Problem(*options.values(), graph["tensor_reads"]),
         Order(*(graph[f"{prefix}_{name}"] for name in Order._fields)),
         Costs(np.full((len(shard), 3), (prices.flop, prices.memory, prices.weight)), prices.memory, table_of(prices)),
         0.0,
@@ -161,12 +165,12 @@ def test_equal_costs_go_to_the_earlier_option(tables: tuple[list[int], np.ndarra
 @THOROUGH
 def test_among_equal_bytes_the_least_work_wins(columns: dict[str, Any]) -> None:
     """Bytes and operations are small whole numbers here, so that there are ties."""
-    columns["edge_bytes"] %= 3.0
+    columns["read_bytes"] %= 3.0
     columns["option_loads"] %= [1000.0, 3.0, 3.0, 3.0, 3.0]
     counts, codes, lists = columns["option_counts"], columns["option_codes"], plain(columns)
     own, between = table_costs(lists, bytes_only(lists))
     assignments = list(itertools.product(*map(range, counts)))
-    edges = [tuple(edge[:2]) for edge in lists["graph_edges"]]
+    edges = [tuple(read[:2]) for read in lists["tensor_reads"]]
     work, cost = (
         [sum(of(i, x) for i, x in enumerate(each)) for each in assignments]
         for of in (lambda i, x: columns["option_loads"][i, x, 0], own)
@@ -258,7 +262,7 @@ def test_dearer_collectives_never_make_the_optimum_cheaper(graph: dict[str, Any]
 
 def matmul(m: float, k: float, n: float) -> tuple[list[int], list[float]]:
     """A product with a weight, its columns streamed."""
-    return [0, 0, 1, SHARDS.index("n"), 0, 0, 0, 0], [1.0, m, k, n, 1.0, 1.0, 1.0, 0.0, *[0.0] * len(CHANNELS)]
+    return [0, 0, 1, SHARDS.index("n"), 0, 0, 0, 0, 0], [1.0, m, k, n, *UNSPLIT]
 
 
 def test_megatron_pairs_a_column_with_a_row_split() -> None:
@@ -320,11 +324,13 @@ def random_graph(random: np.random.Generator, prices: Prices) -> dict[str, Any]:
                 (u, v, SAME_WEIGHT if v < forward else int(random.integers(INPUT_GRADIENT, WEIGHT_GRADIENT + 1)))
             )
     array = edge_array(sorted(found))
+    same_pass = [(u, v) for u in range(kernels) for v in range(kernels) if u != v and flags[u] == flags[v]]
+    carried = [pair for pair in same_pass if random.random() < 0.1]
     return {
         "kernel_traits": np.array([codes for codes, _ in rows], np.int64),
         "kernel_dims": np.array([numbers for _, numbers in rows]),
         "graph_edges": array,
-        **orders(flags, array, weights),
+        **orders(flags, array, weights, carried),
     }
 
 
@@ -334,9 +340,9 @@ def random_kernel(random: np.random.Generator, forward: bool) -> tuple[list[int]
     outer = float(random.choice([1.0, 1.0, 1.0, 1.0, 4.0]))
     codes = [kind, 0 if forward else int(random.integers(1, 3)), int(kind == 0 and random.random() < 0.5)]
     codes += [int(random.choice([0, 0, 2, 3, 4])), 0, int(random.random() < 0.05), 0]
-    codes.append(int(random.choice([0, 2, 4])) if kind == 2 else 0)
+    codes += [int(random.choice([0, 2, 4])) if kind == 2 else 0, 0]
     m, k, n = sizes[0], 1.0 if kind == 2 else sizes[1], sizes[2]
-    return codes, [outer, m, k, n, 1.0, 1.0, 1.0, 0.0, *[0.0] * len(CHANNELS)]
+    return codes, [outer, m, k, n, *UNSPLIT]
 
 
 def test_sharding_is_the_cheapest_of_all_by_the_physical_rules() -> None:
@@ -353,9 +359,9 @@ def test_sharding_is_the_cheapest_of_all_by_the_physical_rules() -> None:
         )
         cost, shard = solve(graph, prices)
         names = [SHARDS[code] for code in shard]
-        want, _ = least_physical(found, lists["graph_edges"], prices, weights)
+        want, _ = least_physical(found, lists["tensor_reads"], prices, weights)
         assert cost == want, seed
-        assert physical_cost(found, lists["graph_edges"], names, prices, weights) == cost, seed
+        assert physical_cost(found, lists["tensor_reads"], names, prices, weights) == cost, seed
         several += len(graph["sharing_scope"]) > len(found)
         suited += len(weights) > 0 and math.isfinite(cost)
     assert several > 300 and suited > 100
@@ -384,7 +390,7 @@ def test_loads_are_charged_what_was_minimised() -> None:
 
 def with_readers(readers: int, backward: int = 0) -> dict[str, Any]:
     """A norm whose result so many products read, and so many in the backward pass."""
-    norm = [2, 0, 0, 4, 0, 0, 0, 2], [1.0, 512.0, 1.0, 64.0, 1.0, 1.0, 1.0, 0.0, *[0.0] * len(CHANNELS)]
+    norm = [2, 0, 0, 4, 0, 0, 0, 2, 0], [1.0, 512.0, 1.0, 64.0, *UNSPLIT]
     codes, numbers = matmul(2048.0, 512.0, 64.0)
     later = [codes[0], 1, *codes[2:]]
     found = [(0, i + 1, 0) for i in range(readers + backward)]
@@ -422,8 +428,8 @@ def test_readers_of_a_pass_share_one_conversion(readers: int) -> None:
 def chain_of_megatron(streams: str) -> dict[str, Any]:
     """Two products with a norm on either side, whose tokens are streamed."""
     norm = (
-        [2, 0, 0, SHARDS.index(streams), 0, 0, 0, 2],
-        [1.0, 512.0, 1.0, 64.0, 1.0, 1.0, 1.0, 0.0, *[0.0] * len(CHANNELS)],
+        [2, 0, 0, SHARDS.index(streams), 0, 0, 0, 2, 0],
+        [1.0, 512.0, 1.0, 64.0, *UNSPLIT],
     )
     rows = [norm, matmul(2048.0, 512.0, 64.0), matmul(512.0, 2048.0, 64.0), norm]
     found = edge_array([(0, 1, 0), (1, 2, 0), (2, 3, 0)])
@@ -457,8 +463,8 @@ def test_a_norm_split_over_its_features_exchanges_its_statistics() -> None:
 def test_kernels_that_share_a_weight_split_it_alike() -> None:
     """A product, its input gradient and its weight gradient: m goes with k and n, k with m and m."""
     forward = matmul(512.0, 128.0, 64.0)
-    backward = [0, 1, 1, SHARDS.index("n"), 0, 0, 0, 0], matmul(128.0, 512.0, 64.0)[1]
-    update = [1, 2, 0, SHARDS.index("k"), 1, 0, 0, 0], matmul(128.0, 64.0, 512.0)[1]
+    backward = [0, 1, 1, SHARDS.index("n"), 0, 0, 0, 0, 0], matmul(128.0, 512.0, 64.0)[1]
+    update = [1, 2, 0, SHARDS.index("k"), 1, 0, 0, 0, 0], matmul(128.0, 64.0, 512.0)[1]
     rows = [forward, backward, update]
     shared = [(0, 1, INPUT_GRADIENT), (0, 2, WEIGHT_GRADIENT)]
     graph: dict[str, Any] = {
@@ -497,7 +503,8 @@ def arrays_of(workload: Workload) -> dict[str, np.ndarray]:
         "kernel_traits": traits(workload),
         "kernel_dims": dimensions(workload, symbols, 1)[0],
         "graph_edges": edges(workload),
-        **named("elimination", published_order(len(workload.kernels), edges(workload))),
+        "tensor_reads": reads(workload),
+        **named("elimination", published_order(len(workload.kernels), reads(workload))),
         **named("sharing", sharing_order(workload)),
     }
 
@@ -542,7 +549,7 @@ def test_a_product_has_what_it_needs_in_the_wanted_layout(shard: str, operand: i
     extents = {"m": 4, "k": 6, "n": 8}
     group = 2
     axes = (("m", "k"), ("n", "k") if streams else ("k", "n"))[operand]
-    traits = np.array([1, 0, 0, 2 if not streams else 3, 0, 0, 0, 0], np.int64)
+    traits = np.array([1, 0, 0, 2 if not streams else 3, 0, 0, 0, 0, 0], np.int64)
     layout = WANTED[PHYSICAL, operand_kind(traits, operand, 1.0), SHARDS.index(shard)]
     for chip in range(group):
         held = []
@@ -560,7 +567,7 @@ def test_a_product_has_what_it_needs_in_the_wanted_layout(shard: str, operand: i
 
 def test_a_weight_shared_by_all_heads_needs_the_whole_input() -> None:
     """Q, K, V are split by heads and each head reads every feature: their input must be whole on every chip."""
-    gemm = np.array([0, 0, 1, 4, 0, 0, 0, 0], np.int64)
+    gemm = np.array([0, 0, 1, 4, 0, 0, 0, 0, 0], np.int64)
     assert WANTED[PHYSICAL, operand_kind(gemm, 0, 1.0), SHARDS.index("outer")] == 0
     assert WANTED[PHYSICAL, operand_kind(gemm, 0, 8.0), SHARDS.index("outer")] == 1
 
@@ -576,6 +583,9 @@ def test_places_without_an_option_do_not_matter(left_over: float) -> None:
         "word_B": 2.0,
         "tensor_parallel": 8.0,
         "sharding": 1.0,
+        "kernel_costs": np.ones(2),
+        "token_split": 0.0,
+        "tensor_reads": reads_of(edge_array([(0, 1, 0)])),
     }
     options = call(sharding_options, {name: graph[name] for name in sharding_options.inputs})
     for i, count in enumerate(options["option_counts"]):
