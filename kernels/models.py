@@ -9,9 +9,11 @@ from dataclasses import replace
 
 from kernels import calculon, chips, graphs, packages, transformers
 from kernels.equation import Equation, declared
-from kernels.graphs import allocation, conversions, elimination, loads, mapping, partition, rates, sharding, units
+from kernels.graphs import allocation, conversions, elimination, loads, mapping, partition, sharding, units
 from kernels.graphs.metrics import chip_work, roofline
 from kernels.graphs.pipeline import weights_fit, weights_resident
+from kernels.graphs.rates import kernel_together
+from kernels.layers import links
 from kernels.layers import pipeline as whole_layers
 from kernels.layers import rates as calibrated
 from kernels.layers import sums as layer_sums
@@ -47,8 +49,8 @@ def instead(own: Iterable[Equation], others: Iterable[Equation]) -> tuple[Equati
 
 
 ON_CHIP = (
-    *declared(allocation, conversions, elimination, loads, mapping, partition, rates, sharding, units),
-    *(weights_fit, weights_resident, chip_work, roofline),
+    *declared(allocation, conversions, elimination, loads, mapping, partition, sharding, units),
+    *(kernel_together, weights_fit, weights_resident, chip_work, roofline),
 )
 """Equations of a graph on one chip of a tensor group: how it is split, cut and run."""
 
@@ -59,7 +61,10 @@ LAYERS = (
 """Equations of a layer that is a graph: it runs at calibrated rates, whatever the choice for other graphs."""
 
 MODELS: dict[str, tuple[Equation, ...]] = {
-    "graph": (*SHARED, *declared(contention, dimensions, one_phase, graphs, energy, calibrated), attainable_rates),
+    "graph": instead(
+        (*declared(contention, dimensions, one_phase, graphs, energy, calibrated, links), attainable_rates),
+        SHARED,
+    ),
     "operators": (*SHARED, *declared(transformers, tokens, band, energy)),
     "layers": instead(
         LAYERS,

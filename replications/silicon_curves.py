@@ -2,8 +2,9 @@
 
     python -m replications.silicon_curves
 
-The paper prints power = 3e-7 X^2 ? 4.3e-4 X + 0.04 in kW for X TFLOP/s; the sign is lost in print, and is a plus. Of price
-it says that the trend is alike and shows nothing. Neither curve is used: chips have the price and power of their entries.
+The paper prints power = 3e-7 X^2 ? 4.3e-4 X + 0.04 in kW for X TFLOP/s; the sign is lost in print, and is a plus. Of
+price it says that the trend is alike and shows nothing. Neither curve is used: chips have the price and power of their
+entries.
 """
 
 from typing import NamedTuple

@@ -11,6 +11,7 @@ import numpy as np
 from kernels.codes import SWITCHES
 from kernels.equation import Output, compiled, equation
 from kernels.graphs.loads import (
+    ALL_REDUCE_DATA,
     BACKWARD,
     BROADCAST_COLUMN,
     BYTES,
@@ -92,9 +93,11 @@ def channel_costs(
     all_to_all_world: Annotated[Collective, "all_to_all_world_{}"],
     broadcast_column: Annotated[Collective, "broadcast_column_{}"],
     point_to_point_row: Annotated[Collective, "point_to_point_row_{}"],
+    collective_launch_s: float,
     channel_costs: np.ndarray,
 ) -> None:
-    """The latency of an amortised gradient is not counted. A reduce-scatter takes as long as an all-gather."""
+    """The latency of an amortised gradient is not counted. A reduce-scatter takes as long as an all-gather. What takes
+    no time, in a group of one, is not launched."""
     table = (
         all_reduce_tensor,
         all_gather_tensor,
@@ -107,7 +110,8 @@ def channel_costs(
     )
     for channel in range(CHANNEL_COUNT):
         channel_costs[channel, PER_BYTE] = table[channel].s_per_B
-        channel_costs[channel, PER_CALL] = table[channel].latency_s
+        launch_s = collective_launch_s if table[channel].s_per_B > 0.0 and channel != ALL_REDUCE_DATA else 0.0
+        channel_costs[channel, PER_CALL] = table[channel].latency_s + launch_s
 
 
 @equation(

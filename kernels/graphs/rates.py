@@ -6,7 +6,9 @@ from kernels.equation import Output, equation
 from kernels.graphs.allocation import INTEGER
 from kernels.graphs.loads import FLOPS
 from kernels.graphs.sharding import FREE
+from kernels.shared.network import LINK_SHARES
 
+LAUNCH = Output("collective_launch_s", "s", "fixed cost of a collective")
 LISTED = ("efficiencies", ("listed",))
 
 COSTS = Output(
@@ -42,6 +44,18 @@ def attainable_bandwidth(memory_bandwidth_Bps: float, memory_efficiency: float) 
 def free_tokens() -> float:
     """A graph is split in any way."""
     return float(FREE)
+
+
+@equation(*LINK_SHARES, source="one share of all links", when=LISTED)
+def listed_link_shares(link_efficiency: float) -> tuple[float, float]:
+    """As the study says."""
+    return link_efficiency, link_efficiency
+
+
+@equation(LAUNCH, source="DFModel A.3: a collective takes hops and bytes", when=LISTED)
+def free_launches() -> float:
+    """Nothing is launched."""
+    return 0.0
 
 
 @equation(COSTS, source="DFModel A.1: elementwise kernels run as fast as products", when=LISTED)

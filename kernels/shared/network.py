@@ -69,6 +69,18 @@ def linked_chips(kind: Annotated[Extents, "topology_kind_{}"], dim: Annotated[Ex
     return 0.0 if unlinked else dim.x * dim.y * dim.z
 
 
+LINK_SHARES = (
+    Output("link_share", "", "attainable share of the links of the first dimension"),
+    Output("outer_link_share", "", "attainable share of the other links"),
+)
+
+
+@equation(*LINK_SHARES, source="one share of all links")
+def link_shares(link_efficiency: float) -> tuple[float, float]:
+    """As the study says."""
+    return link_efficiency, link_efficiency
+
+
 RATES = (
     Output("bandwidth_x_Bps", "B/s", "attainable one-direction rate of a chip in the first dimension"),
     Output("bandwidth_y_Bps", "B/s", "the same in the second dimension"),
@@ -78,11 +90,11 @@ RATES = (
 
 @equation(*RATES, source="DFModel D.2", when=("outer_links", ("per_chip",)))
 def links_per_chip(
-    link_bandwidth_Bps: float, outer_link_bandwidth_Bps: float, link_efficiency: float
+    link_bandwidth_Bps: float, outer_link_bandwidth_Bps: float, link_share: float, outer_link_share: float
 ) -> tuple[float, float, float]:
     """Every chip has links of its own in every dimension, as the published times assume."""
-    outer = outer_link_bandwidth_Bps * link_efficiency
-    return link_bandwidth_Bps * link_efficiency, outer, outer
+    outer = outer_link_bandwidth_Bps * outer_link_share
+    return link_bandwidth_Bps * link_share, outer, outer
 
 
 @equation(
@@ -93,19 +105,20 @@ def links_per_chip(
 def links_shared(
     link_bandwidth_Bps: float,
     outer_link_bandwidth_Bps: float,
-    link_efficiency: float,
+    link_share: float,
+    outer_link_share: float,
     topology_kind_y: float,
     topology_kind_z: float,
     dim_x: float,
     dim_y: float,
 ) -> tuple[float, float, float]:
     """The chips of a group share the outer links that the price counts; in a torus or mesh every chip has its own."""
-    outer = outer_link_bandwidth_Bps * link_efficiency
+    outer = outer_link_bandwidth_Bps * outer_link_share
     grouped_y = topology_kind_y == SWITCH or topology_kind_y == FULLY_CONNECTED
     grouped_z = topology_kind_z == SWITCH or topology_kind_z == FULLY_CONNECTED
     along_y = outer / dim_x if grouped_y else outer
     along_z = outer / (dim_x * dim_y) if grouped_z else outer
-    return link_bandwidth_Bps * link_efficiency, along_y, along_z
+    return link_bandwidth_Bps * link_share, along_y, along_z
 
 
 HOPS = (

@@ -1,4 +1,4 @@
-"""Figure 9 of DFModel: power over rate, printed as a polynomial, and price, of which it says that the trend is alike."""
+"""Figure 9 of DFModel: power over rate, printed as a polynomial, and price, whose trend is said to be alike."""
 
 import pytest
 

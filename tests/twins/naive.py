@@ -130,20 +130,38 @@ def outer_extents(**given: float) -> Outputs:
 
 
 @twin
-def links_per_chip(link_bandwidth_Bps: float, outer_link_bandwidth_Bps: float, link_efficiency: float) -> Outputs:
-    inner, outer = (rate * link_efficiency for rate in (link_bandwidth_Bps, outer_link_bandwidth_Bps))
+def link_shares(link_efficiency: float) -> Outputs:
+    return {"link_share": link_efficiency, "outer_link_share": link_efficiency}
+
+
+@twin
+def listed_link_shares(link_efficiency: float) -> Outputs:
+    return {"link_share": link_efficiency, "outer_link_share": link_efficiency}
+
+
+@twin
+def free_launches() -> Outputs:
+    return {"collective_launch_s": 0.0}
+
+
+@twin
+def links_per_chip(
+    link_bandwidth_Bps: float, outer_link_bandwidth_Bps: float, link_share: float, outer_link_share: float
+) -> Outputs:
+    inner, outer = link_share * link_bandwidth_Bps, outer_link_share * outer_link_bandwidth_Bps
     return {"bandwidth_x_Bps": inner, "bandwidth_y_Bps": outer, "bandwidth_z_Bps": outer}
 
 
 @twin
 def links_shared(**given: float) -> Outputs:
     """All chips of a dimension together have the links that B.6 counts where it counts fewer than one per chip."""
-    found = links_per_chip(*(given[name] for name in ("link_bandwidth_Bps", "outer_link_bandwidth_Bps")), 1.0)
+    names = ("link_bandwidth_Bps", "outer_link_bandwidth_Bps", "link_share", "outer_link_share")
+    found = links_per_chip(*(given[name] for name in names))
     sharing = {"y": int(given["dim_x"]), "z": int(given["dim_x"]) * int(given["dim_y"])}
     for axis, chips in sharing.items():
         if DIMENSION_KINDS[int(given[f"topology_kind_{axis}"])] in ("switch", "fully_connected"):
             found[f"bandwidth_{axis}_Bps"] /= chips
-    return {name: rate * given["link_efficiency"] for name, rate in found.items()}
+    return found
 
 
 @twin
@@ -988,7 +1006,8 @@ def channel_costs(**given: float) -> Outputs:
     found = []
     for channel in CHANNELS:
         per_byte, per_call = names.get(channel, (f"{channel}_s_per_B", f"{channel}_latency_s"))
-        found.append([given[per_byte], given[per_call] if per_call else 0.0])
+        launched = given["collective_launch_s"] if per_call and given[per_byte] else 0.0
+        found.append([given[per_byte], given[per_call] + launched if per_call else 0.0])
     return {"channel_costs": found}
 
 

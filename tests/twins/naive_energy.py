@@ -393,6 +393,8 @@ def board_energy_per_token(energy_J: float, tokens_per_iteration: float) -> Outp
 
 # random inputs
 
+SPECIAL["power_limited_time_s"] = st.floats(1e-6, 1e6)
+SPECIAL["network_static_share"] = st.just(0.0) | st.floats(1e-3, 1.0)
 RANGES["J"] = st.just(0.0) | st.floats(1e-9, 1e15)
 RANGES["J/flop"] = st.just(0.0) | st.floats(1e-14, 1e-9)
 

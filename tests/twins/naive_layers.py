@@ -22,6 +22,16 @@ from tests.twins.naive_models import collective, groups, places, product, sizes_
 
 
 @twin
+def calibrated_link_shares(calibration_link_efficiency: float, calibration_outer_link_efficiency: float) -> Outputs:
+    return {"link_share": calibration_link_efficiency, "outer_link_share": calibration_outer_link_efficiency}
+
+
+@twin
+def calibrated_launches(calibration_collective_launch_s: float) -> Outputs:
+    return {"collective_launch_s": calibration_collective_launch_s}
+
+
+@twin
 def calibrated_rates(linear_flops: float, attainable_memory_Bps: float) -> Outputs:
     return {"attainable_flops": linear_flops, "attainable_bandwidth_Bps": attainable_memory_Bps}
 

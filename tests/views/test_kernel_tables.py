@@ -1,6 +1,7 @@
 """What a mapping tells of each kernel: its split, work, bytes and messages, and who pays for them."""
 
 import json
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -126,6 +127,9 @@ def test_the_certificate_is_told_in_words() -> None:
     proved = text(mapped("table6_sn10_optimal", 0)).splitlines()
     assert proved[-2] == "certificate: time 3.9988 ms, bound 3.9988 ms, gap 0.00 %, proved"
     assert not any(line.startswith("certificate") for line in text(mapped("table6_sn10", 0)).splitlines())
+    found = mapped("table6_sn10_optimal", 0)
+    short = replace(found, mapping_bound_s=0.5 * found.mapping_time_s, mapping_exact=False)
+    assert "certificate: time 3.9988 ms, bound 1.9994 ms, gap 100.00 %, not proved" in text(short)
 
 
 def test_explain_tells_the_mapping() -> None:

@@ -5,6 +5,7 @@ import numpy as np
 from kernels.equation import compiled
 from kernels.graphs.mapping.case import Case
 from kernels.graphs.mapping.core import Core, in_group
+from kernels.graphs.mapping.crossing import least_exchange
 from kernels.graphs.partition import combined
 from kernels.graphs.sharding import CONSUMER
 
@@ -33,9 +34,11 @@ def least_memory(case: Case) -> float:
 def relaxed_bound(case: Case, core: Core) -> float:
     """Time that no partition into several parts can beat: all work at full rate, the least traffic, all messages, or
     what the graph takes at least however its loose kernels run."""
-    whole = combined(case.kernels["compute_s"].sum(), least_memory(case), least_network(case), case.chip.overlap)
+    compute, memory, network = case.kernels["compute_s"].sum(), least_memory(case), least_network(case)
     if core.ideals.shape[0] == 0:
-        return whole
+        memory += least_exchange(case) / case.chip.bandwidth_Bps
+        return combined(compute, memory, network, case.chip.overlap)
+    whole = combined(compute, memory, network, case.chip.overlap)
     first = (case.group_of == 0).astype(np.float64)
     return max(whole, in_group(core, 0, 0, first) + core.later_s[0])
 

@@ -44,9 +44,9 @@ KERNEL_NUMBERS = (
     "entering_B",
     "leaving_B",
 )
-"""Columns of `mapping_kernels`: seconds of compute, beside other kernels and alone, and of messages in sequence, on columns
-and on rows; bytes moved whatever the cut, kept where weights stay, of weights, of the output; bytes that enter and leave
-the graph."""
+"""Columns of `mapping_kernels`: seconds of compute, beside other kernels and alone, and of messages in sequence, on
+columns and on rows; bytes moved whatever the cut, kept where weights stay, of weights, of the output; bytes that enter
+and leave the graph."""
 KERNEL = np.dtype([(name, np.float64) for name in KERNEL_NUMBERS])
 
 

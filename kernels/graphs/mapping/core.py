@@ -132,6 +132,7 @@ def weighed(case: Case, compute: float, memory: float, network: float) -> Case:
     kernels = case.kernels.copy()
     for i in range(kernels.shape[0]):
         kernels[i].compute_s *= compute
+        kernels[i].alone_s *= compute
         kernels[i].serial_s *= network
         kernels[i].column_s *= network
         kernels[i].row_s *= network
@@ -152,6 +153,7 @@ def weighed(case: Case, compute: float, memory: float, network: float) -> Case:
             chip.bandwidth_Bps / memory,
             chip.sram_B,
             chip.tiles,
+            0.0,
             0.0,
             chip.weight_tiling,
             chip.reconfiguration_s,
