@@ -40,7 +40,7 @@ def exchange(case: Case, members: np.ndarray, counted: np.ndarray) -> Case:
             count += 1
     of = case.chip
     chip = Chip(
-        of.rate_flops, of.weight_reads, of.gradient_traffic, of.tensor_traffic, 1.0, of.sram_B, of.tiles, 0.0,
+        of.rate_flops, of.weight_reads, of.gradient_traffic, of.tensor_traffic, 1.0, of.sram_B, of.tiles, 0.0, 0.0,
         of.weight_tiling, 0.0,
     )  # fmt: skip
     units = Units(case.units.chip_cores, case.units.chip_lanes, case.units.chip_stages, 0.0)
