@@ -789,7 +789,7 @@ def kernel_loads(**given: Any) -> Outputs:
         load[i]["flops"] = flops(kernel, rows, depth, columns)
         load[i]["tensors"] = kernel["dram"] + kernel["kept"] * rows * columns
         if kernel["type"] == "gather":
-            load[i]["tensors"] += out[i] * depth / kernel["k"]  # of the rows asked for, those of this chip
+            load[i]["tensors"] += rows * columns * word * depth / kernel["k"]  # of the rows asked for, those of this chip
         load[i]["weights"] = weight_bytes(kernel, shard, group, word)
         load[i]["backward"] = float(kernel["phase"] != "forward")
         for channel, size in kernel["sent"].items():
