@@ -28,12 +28,18 @@ class Units(NamedTuple):
 
 
 @compiled
+def cycles_each(shape: np.ndarray, kind: int) -> float:
+    """Whole cycles of one pass of a unit over the inner dimension."""
+    return np.ceil(PRODUCTS[kind] * shape[DEPTH])
+
+
+@compiled
 def kernel_cycles(shape: np.ndarray, kind: int, across: float, along: float, units: Units) -> float:
     """Cycles of a kernel on `across` x `along` units."""
     passes = np.ceil(shape[ROWS] / (across * units.chip_lanes))
     if PRODUCTS[kind] == 0.0:
         return passes * shape[COLUMNS]
-    return passes * np.ceil(shape[COLUMNS] / (along * units.chip_stages)) * (PRODUCTS[kind] * shape[DEPTH])
+    return passes * np.ceil(shape[COLUMNS] / (along * units.chip_stages)) * cycles_each(shape, kind)
 
 
 @compiled
@@ -42,7 +48,7 @@ def units_needed(shape: np.ndarray, kind: int, cycles: float, units: Units) -> f
     if PRODUCTS[kind] == 0.0:
         passes = np.floor(cycles / shape[COLUMNS])
         return np.ceil(shape[ROWS] / (passes * units.chip_lanes)) if passes >= 1.0 else np.inf
-    products = np.floor(cycles / (PRODUCTS[kind] * shape[DEPTH]))
+    products = np.floor(cycles / cycles_each(shape, kind))
     fewest = np.inf
     row_passes = 1.0
     while row_passes <= products:

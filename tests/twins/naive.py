@@ -307,7 +307,7 @@ def data_collectives(**given: float) -> Outputs:
 @twin
 def tensor_collectives_in_one_phase(**given: float) -> Outputs:
     """A.3, latest source: an all-reduce takes as long as an all-gather."""
-    found = tensor_collectives(**given)
+    found = tensor_collectives(**given | dict.fromkeys((f"tensor_share_{axis}" for axis in "xyz"), 1.0))
     return found | {
         f"all_reduce_tensor_{what}": found[f"all_gather_tensor_{what}"] for what in ("s_per_B", "latency_s")
     }
@@ -317,7 +317,8 @@ def tensor_collectives_in_one_phase(**given: float) -> Outputs:
 def data_collectives_in_one_phase(**given: float) -> Outputs:
     """The same among replicas, which have each dimension for themselves."""
     placed = place(given["data_parallel"], [given[f"dim_{axis}"] for axis in "xyz"])
-    rate, latency = gather(lines(given | {f"data_{axis}": float(n) for axis, n in zip("xyz", placed)}, "data"))
+    alone = {f"data_share_{axis}": 1.0 for axis in "xyz"} | {f"data_{axis}": float(n) for axis, n in zip("xyz", placed)}
+    rate, latency = gather(lines(given | alone, "data", "data"))
     return {"all_reduce_data_s_per_B": rate, "all_reduce_data_latency_s": latency}
 
 

@@ -6,6 +6,7 @@ is what the search must find, so that they certify it.
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
 from itertools import pairwise, product
 from typing import Any
 
@@ -64,8 +65,8 @@ def cycles_on(shape: Sequence[float], kind: str, a: int, b: int, lanes: float, s
     rows, depth, columns = shape
     if kind in ("elementwise", "scan", "gather"):
         return math.ceil(rows / (a * b * lanes)) * columns
-    products = {"attention": 2, "attention_backward": 5 / 3}.get(kind, 1)
-    return math.ceil(rows / (a * lanes)) * math.ceil(columns / (b * stages)) * depth * products
+    products = {"attention": 2, "attention_backward": Fraction(5, 3)}.get(kind, 1)
+    return math.ceil(rows / (a * lanes)) * math.ceil(columns / (b * stages)) * math.ceil(int(depth) * products)
 
 
 def fewest_cycles(
