@@ -27,7 +27,7 @@ def exchange(case: Case, members: np.ndarray, counted: np.ndarray) -> Case:
     kernels = case.kernels[kept]
     for i in range(kept.shape[0]):
         of = kernels[i]
-        of.compute_s, of.serial_s, of.column_s, of.row_s = 0.0, 0.0, 0.0, 0.0
+        of.compute_s, of.alone_s, of.serial_s, of.column_s, of.row_s = 0.0, 0.0, 0.0, 0.0, 0.0
         of.moved_B, of.kept_B, of.entering_B, of.leaving_B = 0.0, 0.0, 0.0, 0.0
         of.output_B *= 1.0 if counted[kept[i]] else 0.0
     edges = np.empty_like(case.edges)
@@ -40,7 +40,7 @@ def exchange(case: Case, members: np.ndarray, counted: np.ndarray) -> Case:
             count += 1
     of = case.chip
     chip = Chip(
-        of.rate_flops, of.weight_reads, of.gradient_traffic, of.tensor_traffic, 1.0, of.sram_B, of.tiles, 0.0,
+        of.rate_flops, of.weight_reads, of.gradient_traffic, of.tensor_traffic, 1.0, of.sram_B, of.tiles, 0.0, 0.0,
         of.weight_tiling, 0.0,
     )  # fmt: skip
     units = Units(case.units.chip_cores, case.units.chip_lanes, case.units.chip_stages, 0.0)
