@@ -54,6 +54,8 @@ class Instance:
     reconfiguration_s: float
     live_budget_B: float
     tiling: str
+    alone_s: tuple[float, ...] = ()  # computing without other kernels on the chip; empty: no longer than among others
+    streamed: bool = False  # with overlap, messages of a kernel that is alone in its partition follow it
 
     @property
     def kernels(self) -> int:
@@ -190,9 +192,13 @@ def partition_s(instance: Instance, place: Sequence[int], alone: bool) -> float:
         sum(seconds[i] for i in members(place))
         for seconds in (instance.flops_s, instance.network_s, instance.column_s, instance.row_s)
     )
-    memory = memory_B(instance, place, alone) / instance.bandwidth_Bps
-    parts = (compute, memory, network + max(column, row))
-    return (max(parts) if instance.overlap else sum(parts)) + (0.0 if alone else instance.reconfiguration_s)
+    if instance.alone_s and len(members(place)) == 1:
+        compute = instance.alone_s[members(place)[0]]
+    memory, sent = memory_B(instance, place, alone) / instance.bandwidth_Bps, network + max(column, row)
+    time = max(compute, memory, sent) if instance.overlap else compute + memory + sent
+    if instance.overlap and instance.streamed and len(members(place)) == 1:
+        time = max(compute, memory) + sent
+    return time + (0.0 if alone else instance.reconfiguration_s)
 
 
 # all partitions
@@ -592,6 +598,14 @@ def instances(draw: st.DrawFn, most_kernels: int = 9, **settings: Any) -> Instan
     """Instances of 1 to `most_kernels` kernels; settings replace fields of them."""
     chosen = arbitrary(lambda values: draw(st.sampled_from(values)), draw(st.integers(1, most_kernels)))
     return replace(chosen, **settings)
+
+
+@st.composite
+def streams(draw: st.DrawFn, most_kernels: int = 7) -> Instance:
+    """Instances whose kernels are slower alone than among others, and wait there for their messages."""
+    chosen = draw(instances(most_kernels, overlap=True, streamed=draw(st.booleans())))
+    longer = [draw(st.sampled_from([1.0, 1.0, 1.5, 3.0])) for _ in range(chosen.kernels)]
+    return replace(chosen, alone_s=tuple(own * more for own, more in zip(chosen.flops_s, longer)))
 
 
 def medium_instance(rng: np.random.Generator) -> tuple[Instance, int]:

@@ -496,7 +496,8 @@ def local(kernel: Kernel, shard: str, group: float) -> tuple[float, float, float
 
 def flops(kernel: Kernel, rows: float, depth: float, columns: float) -> float:
     """Two per multiply-add, one per element of what works on vectors. Attention: scores and sums of values, two
-    products; backward five, of which a third of the rows of its three results each; of a causal mask, keys up to each query's."""
+    products; backward five, of which a third of the rows of its three results each; of a causal mask, keys up to
+    each query's."""
     if kernel["type"] == "gather":
         return 0.0
     if kernel["type"] in ("elementwise", "scan"):
@@ -789,7 +790,8 @@ def kernel_loads(**given: Any) -> Outputs:
         load[i]["flops"] = flops(kernel, rows, depth, columns)
         load[i]["tensors"] = kernel["dram"] + kernel["kept"] * rows * columns
         if kernel["type"] == "gather":
-            load[i]["tensors"] += rows * columns * word * depth / kernel["k"]  # of the rows asked for, those of this chip
+            # of the rows asked for, those of this chip
+            load[i]["tensors"] += rows * columns * word * depth / kernel["k"]
         load[i]["weights"] = weight_bytes(kernel, shard, group, word)
         load[i]["backward"] = float(kernel["phase"] != "forward")
         for channel, size in kernel["sent"].items():

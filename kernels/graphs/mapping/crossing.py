@@ -27,7 +27,7 @@ def exchange(case: Case, members: np.ndarray, counted: np.ndarray) -> Case:
     kernels = case.kernels[kept]
     for i in range(kept.shape[0]):
         of = kernels[i]
-        of.compute_s, of.serial_s, of.column_s, of.row_s = 0.0, 0.0, 0.0, 0.0
+        of.compute_s, of.alone_s, of.serial_s, of.column_s, of.row_s = 0.0, 0.0, 0.0, 0.0, 0.0
         of.moved_B, of.kept_B, of.entering_B, of.leaving_B = 0.0, 0.0, 0.0, 0.0
         of.output_B *= 1.0 if counted[kept[i]] else 0.0
     edges = np.empty_like(case.edges)

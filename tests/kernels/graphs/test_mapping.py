@@ -21,6 +21,7 @@ from kernels.graphs.mapping.ideals import all_ideals, ascending, predecessors, s
 from kernels.graphs.mapping.partitions import best_partition
 from kernels.graphs.mapping.paths import MOST_IDEALS, least_rest, path_over, times_to_end
 from kernels.graphs.mapping.steps import ideal_table
+from kernels.graphs.sharding import CAUSAL
 from sweeper.planning.plan import Plan
 from tests.support.examples import examples
 from tests.twins.mapping_oracle import (
@@ -34,6 +35,7 @@ from tests.twins.mapping_oracle import (
     random_instance,
     solve_mip,
     sram_need_B,
+    streams,
 )
 
 SAME = {"rel": 1e-9, "abs": 1e-12}
@@ -55,6 +57,7 @@ def case_of(instance: Instance) -> Case:
         [
             (
                 instance.flops_s[i],
+                (instance.alone_s or instance.flops_s)[i],
                 instance.network_s[i],
                 instance.column_s[i],
                 instance.row_s[i],
@@ -74,13 +77,19 @@ def case_of(instance: Instance) -> Case:
         [
             *(1.0, instance.weight_reads, instance.gradient_moves),
             SWITCHES["tensor_traffic"].index("per_tensor" if instance.per_tensor else "per_edge"),
-            *(instance.bandwidth_Bps, instance.sram_B, instance.tiles, float(instance.overlap)),
+            *(
+                instance.bandwidth_Bps,
+                instance.sram_B,
+                instance.tiles,
+                float(instance.overlap),
+                float(instance.streamed),
+            ),
             SWITCHES["weight_tiling"].index(instance.tiling),
             *(instance.reconfiguration_s, instance.units, 1.0, 1.0, 0.0),
         ]
     )
     stages = np.zeros(kernels, np.int64)
-    arrays = Arrays(fields, chip, np.ones((kernels, 3)), np.zeros((kernels, 7), np.int64), loads, edges)
+    arrays = Arrays(fields, chip, np.ones((kernels, 3)), np.zeros((kernels, CAUSAL + 1), np.int64), loads, edges)
     return make_case(arrays, stages, instance.live_budget_B)
 
 
@@ -137,6 +146,13 @@ def test_equals_highs() -> None:
         assert bound <= best.time_s * (1 + 1e-6) <= optimum.time_s * (1 + 2e-6)
         assert optimum.time_s <= best.time_s * (1 + (1e-6 if exact else 0.05))
     assert proved >= 28
+
+
+@given(streams())
+@examples(200)
+def test_kernels_that_wait_alone_are_mapped_best(instance: Instance) -> None:
+    """Slower alone than among others, and followed by their messages there."""
+    check(instance, brute_force(instance).time_s)
 
 
 @given(

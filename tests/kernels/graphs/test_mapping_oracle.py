@@ -76,6 +76,14 @@ BY_HAND = [
     ("fused", graph(2, (0, 1)), (0, 0), 2),
     # Alone, kernel 0 reads and writes 8 B, kernel 1 too.
     ("cut", graph(2, (0, 1)), (0, 1), 2 + 4 * 8),
+    ("alone, streamed", graph(1, overlap=True, streamed=True, network_s=(3.0,), alone_s=(5.0,)), (0,), 5 + 3),
+    ("alone, overlap", graph(1, overlap=True, network_s=(3.0,), alone_s=(5.0,)), (0,), 5),
+    (
+        "together, streamed",
+        graph(2, (0, 1), overlap=True, streamed=True, network_s=(3.0,) * 2, alone_s=(5.0,) * 2),
+        (0, 0),
+        6,
+    ),
     ("cut, overlap", graph(2, (0, 1), overlap=True), (0, 1), 4 * 8),
     ("cut, per edge: no ends", graph(2, (0, 1), **PER_EDGE), (0, 1), 2 + 2 * 8),
     ("reconfiguration of each of two", graph(2, (0, 1), reconfiguration_s=5.0), (0, 1), 2 + 4 * 8 + 10),
