@@ -296,6 +296,8 @@ WORKLOAD_CASES = [
     Case("weight of none", "tile: n", "of: step_1", 21, "'step_1' is no forward kernel with a weight", WORKLOADS),
     Case("other weight", "tile: n", "of: first", 21, "do not share a weight, theirs are: 64 x 64; 1 x 64", WORKLOADS),
     Case("weight split apart", "tile: n", "of: first\n      k: hidden", 21, "no split is open to all", WORKLOADS),
+    Case("carried from none", "tile: n", "carried: [frist]", 21, "did you mean 'first'?", WORKLOADS),
+    Case("carried from a pass", "tile: n", "carried: [first]", 21, "only another kernel of the same pass", WORKLOADS),
     Case("cycle", "{name: first, ", "{name: first, inputs: [last], ", 9, "the inputs form a cycle", WORKLOADS),
     Case("empty repeat", "{i: [1, 3]}", "{i: [3, 1]}", 11, "3 is greater than 1", WORKLOADS),
     Case("huge repeat", "{i: [1, 3]}", "{i: [1, 999999]}", 11, "999999 kernels; a workload has at most", WORKLOADS),

@@ -450,6 +450,18 @@ def test_sequence_parallelism_is_found() -> None:
     assert network_cost(graph, GATHERED) == 2 * (512 * 64 * 2 + 3)
 
 
+def test_a_layer_does_not_scatter_its_last_sums_for_nothing() -> None:
+    """A layer that is repeated: its first product needs whole tokens, which the layer before left scattered."""
+    graph = chain_of_megatron("n")
+    alone = network_cost(graph, GATHERED)
+    edges = graph["graph_edges"]
+    joined = graph | orders([True] * 4, edges, (), [(3, 0)])
+    assert network_cost(joined, GATHERED) == alone  # split by tokens at both ends
+    cheap = Prices(**{**vars(GATHERED), "flop": 0.0})  # nothing is lost by working on whole tensors
+    assert network_cost(graph, cheap) == 512 * 64 * 2 + 3
+    assert network_cost(joined, cheap) == 2 * (512 * 64 * 2 + 3)
+
+
 def test_a_norm_split_over_its_features_exchanges_its_statistics() -> None:
     """Two numbers of every token; a norm of its own tokens exchanges none."""
     graph = with_readers(0)
