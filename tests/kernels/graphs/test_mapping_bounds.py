@@ -98,7 +98,7 @@ def with_core(instance: Instance) -> tuple[Case, Core]:
 def test_what_loose_kernels_cost_is_added_where_times_add_up(seed: int) -> None:
     """On a chip with room for every partition: the whole time, to the last byte."""
     room = {"sram_B": 1e9, "reconfiguration_s": 0.0, "live_budget_B": math.inf}
-    instance = with_gradients(3, seed, overlap=False, column_s=(0.0,) * 9, **room)
+    instance = with_gradients(3, seed, overlap=False, column_s=(0.0,) * 9, row_s=(0.0,) * 9, **room)
     case, core = with_core(instance)
     ideals = all_ideals(predecessors(case.edges, case.group_of), ascending(case.group_of), MOST_IDEALS)
     left = in_group(core, 0, 0, (case.group_of == 0).astype(float)) + core.later_s[0]
