@@ -187,7 +187,9 @@ def _check_names(operators: Iterable[Operator], node: Node) -> None:
     names = [operator.name for operator in operators]
     twice = next((name for at, name in enumerate(names) if name in names[:at]), None)
     if twice is not None:
-        raise error(node, f"operator {twice!r} stands twice; a repeat needs its index in the name, as in \"update_{{i}}\"")
+        raise error(
+            node, f'operator {twice!r} stands twice; a repeat needs its index in the name, as in "update_{{i}}"'
+        )
     for operator in operators:
         if operator.beside is not None and operator.beside[0] not in names:
             raise error(node, unknown("operator", operator.beside[0], names))

@@ -159,7 +159,6 @@ class TestWorkload:
         assert workload.parameters == {"hidden": 128, "samples": 32, "word": 2}
         assert len(workload.kernels) == 5
 
-
     def test_expressions_may_name_switches(self, tmp_path: Path) -> None:
         traffic = "  kernels:\n  - {name: a, type: gemm, m: 8, n: 8, dram: 64 * tensor_traffic}\n"
         head = "w:\n  source: s\n  grade: assumed\n  layers: 1\n  batch: 1\n  word: 2\n"
