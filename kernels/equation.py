@@ -147,7 +147,7 @@ def declared(*modules: ModuleType) -> tuple[Equation, ...]:
 
     >>> from kernels.shared import chip
     >>> [equation.name for equation in declared(chip)]
-    ['chip_peak_flops']
+    ['chip_peak_flops', 'attainable_flops', 'attainable_bandwidth']
     """
     return tuple(
         value

@@ -18,23 +18,16 @@ ALONE = Output("kernel_alone_s", "s", "compute of each kernel that has the chip 
 
 
 @equation(
-    Output("attainable_flops", "flop/s", "peak compute times the attainable share"),
+    Output("attainable_flops", "flop/s", "attainable rate of products"),
+    Output("attainable_bandwidth_Bps", "B/s", "attainable memory bandwidth"),
     source="DFModel B.4, compute mode 1",
     when=LISTED,
 )
-def attainable_flops(chip_peak_flops: float, compute_efficiency: float) -> float:
-    """Rate at which operators run."""
-    return chip_peak_flops * compute_efficiency
-
-
-@equation(
-    Output("attainable_bandwidth_Bps", "B/s", "memory bandwidth times the attainable share"),
-    source="DFModel B.4; the share is 1 there",
-    when=LISTED,
-)
-def attainable_bandwidth(memory_bandwidth_Bps: float, memory_efficiency: float) -> float:
-    """Rate at which tensors move to and from memory."""
-    return memory_bandwidth_Bps * memory_efficiency
+def listed_rates(
+    chip_peak_flops: float, compute_efficiency: float, memory_bandwidth_Bps: float, memory_efficiency: float
+) -> tuple[float, float]:
+    """One share of the peak for all kernels, and one of the memory."""
+    return chip_peak_flops * compute_efficiency, memory_bandwidth_Bps * memory_efficiency
 
 
 @equation(

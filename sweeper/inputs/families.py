@@ -10,7 +10,7 @@ from sweeper.engine.program import InputColumn
 from sweeper.inputs.numbers import Surroundings
 from sweeper.inputs.workloads import graph_columns, layer_columns, table_columns
 from sweeper.library.graph_workload import Workload
-from sweeper.library.layered_workload import LayeredModel
+from sweeper.library.layers.model import LayeredModel
 from sweeper.library.table_workload import OperatorTable
 from sweeper.words.metrics import CALCULON_METRICS, GRAPH_METRICS, LAYER_METRICS, OPERATOR_METRICS
 

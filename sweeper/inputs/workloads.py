@@ -12,7 +12,7 @@ from sweeper.inputs.numbers import NOTHING, Surroundings, array, constant, numbe
 from sweeper.library import graph_arrays, table_arrays
 from sweeper.library.entries import Value
 from sweeper.library.graph_workload import Workload
-from sweeper.library.layered_workload import LayeredModel, kernel_rows
+from sweeper.library.layers.model import LayeredModel, kernel_rows
 from sweeper.library.table_workload import DECODING, LAYOUTS, OperatorTable
 from sweeper.reading.expressions import Expression
 from sweeper.words.columns import WORKLOAD_PARAMETER, numeric

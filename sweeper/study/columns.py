@@ -7,7 +7,7 @@ from sweeper.errors import unknown
 from sweeper.library.curves import read_curves
 from sweeper.library.entries import Entry
 from sweeper.library.graph_workload import Workload, read_workload
-from sweeper.library.layered_workload import read_layers
+from sweeper.library.layers.model import read_layers
 from sweeper.library.library import Library
 from sweeper.library.package_reader import read_package
 from sweeper.library.packages import PackageDesign

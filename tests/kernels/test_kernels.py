@@ -336,6 +336,8 @@ RATES = [
     for equation, columns in {
         "tensor_collectives": ALL,
         "data_collectives": ALL,
+        "tensor_collectives_in_one_phase": ALL,
+        "data_collectives_in_one_phase": ALL,
         "world_all_to_all": ALL,
         "published_all_to_all": ALL,
         "grid_collectives": ALL,

@@ -44,7 +44,7 @@ PUBLISHED = {
     "cache_network": "shared_ports",
     "memory_devices": "perimeter_limited",
     "generated_counts": "whole",
-    "device_mapping": "dimensions", "unit_placement": "ideal",
+    "device_mapping": "dimensions", "unit_placement": "ideal", "contention": "none",
 }  # fmt: skip
 """Assumptions of the published study."""
 UNKNOWN_THEN = {

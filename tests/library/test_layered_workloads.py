@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from sweeper.errors import SpecError
-from sweeper.library.layered_workload import LayeredModel, graph_of, kernel_rows, read_layers
+from sweeper.library.layers.model import LayeredModel, graph_of, kernel_rows, read_layers
 from sweeper.library.library import Library, builtin_specs
 from sweeper.library.table_workload import read_table
 from sweeper.study.columns import Stock

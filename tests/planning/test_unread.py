@@ -39,7 +39,8 @@ axes:
   pipeline_parallel: 8
   batch_size: 64
 """
-STUDIES = {"graph": GRAPH, "transformer": TRANSFORMER}
+LAYERS = TRANSFORMER.replace("gpt3_175b", "gpt3_1t_layers")
+STUDIES = {"graph": GRAPH, "transformer": TRANSFORMER, "layers": LAYERS}
 
 IGNORED = [
     ("graph", "recompute: [none, full]"),
@@ -72,9 +73,9 @@ IGNORED = [
     ("graph", "device_mapping: routed"),
     ("graph", "voltage_floor: throttled"),
     ("graph", "launch: graph"),
-    ("graph", "calibration: h100_gemm_bf16"),
-    ("graph", "calibration.gemm_efficiency: [0.5, 0.6]"),
-    ("graph", "chip.vector_flops: [1 Tflop/s, 2 Tflop/s]"),
+    ("graph", "compute_efficiency: 0.5"),
+    ("graph", "memory_efficiency: [0.5, 0.9]"),
+    ("graph", "link_efficiency: 0.5"),
     ("graph", "memory.energy: 0.05 J/GB\noutput: {columns: [iteration_time_s]}"),
     ("transformer", "resident_microbatches: [1, 2]"),
     ("transformer", "compute_efficiency: 0.5"),
@@ -94,6 +95,25 @@ IGNORED = [
     ("transformer", "training_tokens: 1e12\noutput: {columns: [iteration_time_s]}"),
     ("transformer", "chip.price: [1000 usd, 2000 usd]\noutput: {columns: [iteration_time_s]}"),
     ("transformer", "chip.reconfiguration: [1 us, 2 us]"),
+    ("layers", "resident_microbatches: [1, 2]"),
+    ("layers", "efficiencies: listed"),
+    ("layers", "compute_efficiency: 0.5"),
+    ("layers", "capacity_model: weights_and_activations"),
+    ("layers", "pipeline_bubble: [one_f_one_b, published]"),
+    ("layers", "all_reduce_model: one_phase"),
+    ("layers", "speculated_tokens: 4"),
+]
+READ = [
+    ("graph", "calibration: h100_gemm_bf16"),
+    ("graph", "calibration.gemm_efficiency: [0.5, 0.6]"),
+    ("graph", "chip.vector_flops: [1 Tflop/s, 2 Tflop/s]"),
+    ("graph", "efficiencies: listed\n  compute_efficiency: [0.5, 0.9]"),
+    ("layers", "overlap: [none, full, streamed]"),
+    ("layers", "partitioning: [kernel_by_kernel, single, optimal]"),
+    ("layers", "recompute: [none, full]"),
+    ("layers", "sequence_parallel: [0, 1]"),
+    ("layers", "chip.sram_capacity: [10 MB, 20 MB]"),
+    ("layers", "calibration.gemm_efficiency: [0.5, 0.6]"),
 ]
 
 
@@ -114,6 +134,18 @@ def test_what_nothing_reads_is_a_mistake_where_it_stands(tmp_path: Path, study: 
     workload = base.partition("workload: ")[2].partition("\n")[0]
     assert problem.message.startswith(column)
     assert f"but nothing reads it for workload {workload}" in problem.message
+
+
+@pytest.mark.parametrize(("study", "line"), READ)
+def test_what_is_read_is_no_mistake(tmp_path: Path, study: str, line: str) -> None:
+    assert plan_of(tmp_path, f"{STUDIES[study]}  {line}\n").point_count == line.rpartition(":")[2].count(",") + 1
+
+
+def test_calibrated_shares_are_unread_where_the_listed_are_chosen(tmp_path: Path) -> None:
+    listed = f"{GRAPH}  efficiencies: listed\n"
+    assert plan_of(tmp_path, f"{listed}  compute_efficiency: 0.5\n").point_count == 1
+    with pytest.raises(SpecError, match="only under other choices or entries of the library"):
+        plan_of(tmp_path, f"{listed}  calibration.gemm_efficiency: [0.5, 0.6]\n")
 
 
 @pytest.mark.parametrize("study", STUDIES.values(), ids=STUDIES)

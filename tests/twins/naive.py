@@ -1119,6 +1119,14 @@ def partition_overlaps(partition_of: list[int], overlap: float) -> Outputs:
 
 
 @twin
+def listed_rates(**given: float) -> Outputs:
+    return {
+        "attainable_flops": given["compute_efficiency"] * given["chip_peak_flops"],
+        "attainable_bandwidth_Bps": given["memory_efficiency"] * given["memory_bandwidth_Bps"],
+    }
+
+
+@twin
 def free_tokens() -> Outputs:
     return {"token_split": 0.0}
 

@@ -24,8 +24,8 @@ from tests.twins.naive_models import (
     Named,
     chosen,
     groups,
+    moved_widths,
     narrowed,
-    operand_widths,
     operator_table,
     part_again,
     product,
@@ -134,7 +134,7 @@ def of_product(op: Named, given: Named) -> tuple[list[Any], list[Any]]:
     if op["n"] % ALIGNED or op["k"] % ALIGNED:
         share = given["calibration_unaligned_efficiency"]
         peak = peak * share if op["weight"] else min(peak, given["vector_flops"])
-    (x, w), y = operand_widths(op, given), given["activation_B"]
+    x, w, y = moved_widths(op, given)
     dw = given["gradient_B"] if op["weight"] else y
     b, m, n, k = (op[name] for name in ("batch", "m", "n", "k"))
     shapes = [((m, n, k), (x, w, y)), ((m, k, n), (x, w, y)), ((k, n, m), (x, x, dw))]

@@ -202,6 +202,13 @@ def operand_widths(op: Named, given: Named) -> tuple[float, float]:
     return x, w if op["weight"] > 0 else x
 
 
+def moved_widths(op: Named, given: Named) -> tuple[float, float, float]:
+    """Bytes that move of an element of X, W and Y; numbers in a format that models do not have say it themselves."""
+    if op["operand"] > 0:
+        return op["operand"], op["operand"], op["result"]
+    return *operand_widths(op, given), given["activation_B"]
+
+
 def narrowed(op: Named, given: Named) -> tuple[float, float, float]:
     """Bytes moved to convert X, dY, and to transpose both."""
     x, _ = operand_widths(op, given)
@@ -220,9 +227,7 @@ def of_product(op: Named, given: Named) -> Passes:
     if op["n"] % ALIGNED or op["k"] % ALIGNED:
         share = given["calibration_unaligned_efficiency"]
         flops = flops * share if weighted else min(flops, given["vector_flops"])
-    (x, w), y = operand_widths(op, given), given["activation_B"]
-    if op["operand"] > 0:  # numbers in a format that models do not have
-        x, w, y = op["operand"], op["operand"], op["result"]
+    x, w, y = moved_widths(op, given)
     dw = given["gradient_B"] if weighted else y
     forth, back = (given["calibration_kernel_overhead_s"] * op[f"{p}launches"] for p in ("", "backward_"))
     size = [op[name] for name in ("batch", "m", "n", "k")]

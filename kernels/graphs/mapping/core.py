@@ -33,12 +33,15 @@ class Loose(NamedTuple):
 class Core(NamedTuple):
     """A graph without its loose kernels: which are left, their ideals, and the ideal (its number) behind each group.
 
+    `number_of` is what each kernel is there, `last` for loose ones.
+
     Row r of `to_end_s` is the time from each ideal to the end; what loose kernels take counts with the weights in row r
     of `weights`. `later_s` is what the groups after each take at least.
     """
 
     loose: Loose
     number_of: np.ndarray
+    last: int
     ideals: np.ndarray
     first_of_size: np.ndarray
     end_of: np.ndarray
@@ -181,7 +184,7 @@ def core_of(case: Case, loose: np.ndarray) -> Core:
     weights, to_end = np.zeros((rows, 3)), np.empty((rows, count))
     first_of_size = np.zeros(core.kernels.shape[0] + 2, np.int64)
     ends, later = np.zeros(groups, np.int64), np.zeros(groups)
-    found = Core(rest, number_of, ideals, first_of_size, ends, weights, to_end, later)
+    found = Core(rest, number_of, core.kernels.shape[0] - 1, ideals, first_of_size, ends, weights, to_end, later)
     if count == 0:
         return found
     table = ideal_table(core, ideals)
@@ -229,7 +232,6 @@ def least_left(case: Case, core: Core, ideals: np.ndarray) -> np.ndarray:
     """Time from every ideal of the graph to the end at least."""
     kernels = case.kernels.shape[0]
     ends = group_ends(case)
-    last = core.first_of_size.shape[0] - 3
     part = np.zeros(core.ideals.shape[1], np.uint64)
     waiting = np.zeros(kernels)
     left = np.zeros(ideals.shape[0])
@@ -239,7 +241,7 @@ def least_left(case: Case, core: Core, ideals: np.ndarray) -> np.ndarray:
         for i in range(kernels):
             if has(ideals[a], i):
                 done += 1
-                if core.number_of[i] < last:
+                if core.number_of[i] < core.last:
                     add(part, core.number_of[i])
                     size += 1
         if done == kernels:

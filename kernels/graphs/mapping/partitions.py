@@ -6,6 +6,7 @@ import numpy as np
 
 from kernels.equation import Output, compiled, equation
 from kernels.graphs.loads import ROOM
+from kernels.graphs.mapping.alike import counted_bound
 from kernels.graphs.mapping.bounds import gap, relaxed_bound
 from kernels.graphs.mapping.case import Arrays, Case, make_case
 from kernels.graphs.mapping.core import core_of, least_left, loose_kernels
@@ -75,6 +76,8 @@ def several_partitions(case: Case, partition_of: np.ndarray) -> tuple[float, flo
     ideals = all_ideals(before, ascending(case.group_of), MOST_IDEALS)
     if ideals.shape[0] == 0:
         time = good_partition(case, before, partition_of)
+        if time > bound and case.chip.overlap != 0.0 and core.ideals.shape[0] > 0 and not case.per_edge:
+            bound = max(bound, counted_bound(case, core))
         return time, min(bound, time)
     table = ideal_table(case, ideals)
     rest = least_rest(case, table)

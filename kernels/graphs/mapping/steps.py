@@ -4,6 +4,8 @@ What is additive over kernels is kept per ideal and subtracted; only tensors tha
 step by step.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from kernels.equation import compiled
@@ -95,6 +97,15 @@ def compute_time(case: Case, members: np.ndarray, count: int, enough_s: float, l
     return cycle_s * bottleneck_cycles(members, count, shapes, traits, case.units)
 
 
+class Held(NamedTuple):
+    """What a partition moves to and from memory, holds on chip, and keeps alive; and how many kernels were listed."""
+
+    moved_B: float
+    room_B: float
+    alive_B: float
+    listed: int
+
+
 @compiled
 def overlap_of(chip: Chip, kernels: float) -> float:
     """What runs side by side in a partition of so many kernels: a choice of `overlap`."""
@@ -102,7 +113,7 @@ def overlap_of(chip: Chip, kernels: float) -> float:
 
 
 @compiled
-def step_time(
+def step_bytes(
     case: Case,
     inner: np.ndarray,
     outer: np.ndarray,
@@ -110,25 +121,15 @@ def step_time(
     after: np.ndarray,
     producers: np.ndarray,
     producer_count: int,
-    limit_s: float,
     members: np.ndarray,
-) -> float:
-    """Time of the partition between two ideals; infinite if it does not fit on the chip or is longer than `limit_s`.
+) -> Held:
+    """Bytes of the partition between two ideals. Its kernels are listed where one is alone, or units are whole.
 
     `before` and `after` are their rows of the table, `producers` those that cross the first cut.
     """
     chip = case.chip
     count = after[SIZE] - before[SIZE]
-    overlap = overlap_of(chip, count)
     weight = after[WEIGHT] - before[WEIGHT]
-    if count > case.units.chip_cores:
-        return np.inf
-    compute = after[WORK] - before[WORK]
-    columns = after[ON_COLUMNS] - before[ON_COLUMNS]
-    rows = after[ON_ROWS] - before[ON_ROWS]
-    network = after[IN_SEQUENCE] - before[IN_SEQUENCE] + max(columns, rows)
-    if combined(compute, 0.0, network, overlap) > limit_s:
-        return np.inf
     read = 0.0
     written = after[WRITTEN]
     buffered = after[BUFFERED] - before[BUFFERED]
@@ -150,8 +151,6 @@ def step_time(
         written -= still_written
         buffered -= still_buffered - was_buffered
         alive -= still_alive
-    if alive > case.live_budget_B * ROOM or (count > 1.0 and weight + buffered > chip.sram_B * ROOM):
-        return np.inf
     found = 0
     if case.units.unit_cycle_s > 0.0 or count == 1.0:
         for i in range(case.kernels.shape[0]):
@@ -160,19 +159,49 @@ def step_time(
                 found += 1
     if count == 1.0:
         i = members[0]
-        if case.units.unit_cycle_s == 0.0:
-            compute = case.kernels[i].alone_s
         read += case.kernels[i].entering_B
         written += case.kernels[i].leaving_B
         moved = case.kernels[i].moved_B + tiled_traffic(read, written, weight, chip.sram_B, chip.weight_tiling)
     else:
         moved = after[MOVED] - before[MOVED] + read + written
-    memory = moved / chip.bandwidth_Bps
+    return Held(moved, weight + buffered, alive, found)
+
+
+@compiled
+def step_time(
+    case: Case,
+    inner: np.ndarray,
+    outer: np.ndarray,
+    before: np.ndarray,
+    after: np.ndarray,
+    producers: np.ndarray,
+    producer_count: int,
+    limit_s: float,
+    members: np.ndarray,
+) -> float:
+    """Time of the partition between two ideals; infinite if it does not fit on the chip or is longer than `limit_s`."""
+    chip = case.chip
+    count = after[SIZE] - before[SIZE]
+    overlap = overlap_of(chip, count)
+    if count > case.units.chip_cores:
+        return np.inf
+    compute = after[WORK] - before[WORK]
+    columns = after[ON_COLUMNS] - before[ON_COLUMNS]
+    rows = after[ON_ROWS] - before[ON_ROWS]
+    network = after[IN_SEQUENCE] - before[IN_SEQUENCE] + max(columns, rows)
+    if combined(compute, 0.0, network, overlap) > limit_s:
+        return np.inf
+    held = step_bytes(case, inner, outer, before, after, producers, producer_count, members)
+    if held.alive_B > case.live_budget_B * ROOM or (count > 1.0 and held.room_B > chip.sram_B * ROOM):
+        return np.inf
+    memory = held.moved_B / chip.bandwidth_Bps
     if case.units.unit_cycle_s > 0.0:
         beside_s = memory if overlap == STREAMED else combined(0.0, memory, network, overlap)
         after_s = network if overlap == STREAMED else (beside_s if overlap == APART else 0.0)
         most = limit_s - chip.reconfiguration_s - after_s
-        compute = compute_time(case, members, found, compute if overlap == APART else beside_s, most)
+        compute = compute_time(case, members, held.listed, compute if overlap == APART else beside_s, most)
+    elif count == 1.0:
+        compute = case.kernels[members[0]].alone_s
     return combined(compute, memory, network, overlap) + chip.reconfiguration_s
 
 

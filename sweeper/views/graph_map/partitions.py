@@ -15,7 +15,7 @@ from kernels.graphs.partition import COMPUTE, MEMORY
 from sweeper.engine.evaluation import Evaluation, evaluate
 from sweeper.engine.program import Values
 from sweeper.errors import UsageFault
-from sweeper.library.layered_workload import graph_of
+from sweeper.library.layers.model import graph_of
 from sweeper.planning.columns import STRUCTURE
 from sweeper.planning.plan import Plan
 from sweeper.views.graph_map.kernels import ALONE, SENT, KernelLoad, kernel_loads_of

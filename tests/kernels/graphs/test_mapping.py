@@ -3,7 +3,6 @@
 import math
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -14,13 +13,8 @@ from hypothesis import strategies as st
 import sweeper
 from kernels.codes import SWITCHES
 from kernels.graphs.loads import BACKWARD, KERNEL_LOADS
-from kernels.graphs.mapping.bounds import relaxed_bound
 from kernels.graphs.mapping.case import Arrays, Case, make_case
-from kernels.graphs.mapping.core import core_of, least_left, loose_kernels
-from kernels.graphs.mapping.ideals import all_ideals, ascending, predecessors, some_ideals
 from kernels.graphs.mapping.partitions import best_partition
-from kernels.graphs.mapping.paths import MOST_IDEALS, least_rest, path_over, times_to_end
-from kernels.graphs.mapping.steps import ideal_table
 from kernels.graphs.sharding import CAUSAL
 from sweeper.planning.plan import Plan
 from tests.support.examples import examples
@@ -174,71 +168,6 @@ def test_more_partitions_never_cost_time(instance: Instance) -> None:
     assert ours == pytest.approx(times[-1], **SAME)
 
 
-@given(instances(9, live_budget_B=math.inf))
-@examples(200)
-def test_bounds_of_large_graphs_hold(instance: Instance) -> None:
-    """What is proved of a graph with too many ideals is true of small ones, and few ideals give a valid mapping."""
-    best = brute_force(instance).time_s
-    several = min(
-        (evaluate(instance, a) for a in [brute_force(instance).assignment] if a and max(a) > 0), default=math.inf
-    )
-    case = case_of(instance)
-    everything = np.zeros(instance.kernels, np.bool_)
-    for loose in (loose_kernels(case), everything):
-        assert relaxed_bound(case, core_of(case, loose)) <= several * (1 + 1e-9)
-    partition_of = np.empty(instance.kernels, np.int64)
-    before = predecessors(case.edges, case.group_of)
-    for most in (instance.kernels + 1, 3 * instance.kernels):
-        time = path_over(case, some_ideals(before, most), partition_of)
-        if time < math.inf and max(partition_of) > 0:
-            assert evaluate(instance, partition_of.tolist()) == pytest.approx(time, **SAME)
-        assert time >= best * (1 - 1e-9)
-
-
-@given(instances(9))
-@examples(300)
-def test_the_way_to_the_end_is_no_shorter_than_what_is_left(instance: Instance) -> None:
-    """From every ideal, so that a search that trusts in it loses no best path."""
-    case = case_of(instance)
-    ideals = all_ideals(predecessors(case.edges, case.group_of), ascending(case.group_of), MOST_IDEALS)
-    way = times_to_end(case, ideals)
-    table = ideal_table(case, ideals)
-    assert (least_rest(case, table) <= way * (1 + 1e-9)).all()
-    core = core_of(case, loose_kernels(case))
-    if len(core.ideals):
-        assert (least_left(case, core, ideals) <= way * (1 + 1e-9)).all()
-    several = path_over(case, ideals, np.empty(instance.kernels, np.int64))
-    assert way[0] == pytest.approx(several, **SAME)
-
-
-def loose(kernels: int, gradients: int, **values: Any) -> Instance:
-    """A chain of two groups, each backward kernel with a weight gradient that reads a forward output, too."""
-    chain = [(i, i + 1) for i in range(kernels - 1) if i != gradients - 1]
-    reads = [e for i in range(gradients) for e in ((i, kernels + i), (gradients + i, kernels + i))]
-    count = kernels + gradients
-    plain = random_instance(np.random.default_rng(1), count, units=count, live_budget_B=math.inf, tiles=1)
-    return replace(
-        plain,
-        edges=tuple(sorted((*chain, *reads))),
-        column_s=(0.0,) * count,
-        forward=tuple(i < gradients for i in range(count)),
-        gradient=tuple(i >= kernels for i in range(count)),
-        gradient_B=tuple(float(i >= kernels) for i in range(count)),
-        **values,
-    )
-
-
-def test_what_loose_kernels_cost_is_added_where_times_add_up() -> None:
-    """On a chip with room for every partition: the whole time, to the last byte."""
-    instance = loose(6, 3, overlap=False, per_tensor=True, sram_B=1e9, reconfiguration_s=0.0, weight_reads=1.0)
-    case = case_of(instance)
-    core = core_of(case, loose_kernels(case))
-    assert loose_kernels(case).tolist() == [False] * 6 + [True] * 3
-    partition_of = np.empty(9, np.int64)
-    ideals = all_ideals(predecessors(case.edges, case.group_of), ascending(case.group_of), MOST_IDEALS)
-    assert relaxed_bound(case, core) == pytest.approx(path_over(case, ideals, partition_of), **SAME)
-
-
 # published mappings, through the whole engine
 
 
@@ -324,33 +253,6 @@ def test_gpt3_175b_on_sn10(tmp_path: Path) -> None:
         assert best["mapping_exact"] == 1
     assert utilisation("ring", "optimal") == pytest.approx(0.77629, abs=1e-5)
     assert utilisation("torus_2d", "optimal") == pytest.approx(0.89994, abs=1e-5)
-
-
-GAPS = """
-study: gaps
-title: Graphs with too many ideals to look at all, on the chip they are shipped for
-axes: {chip: sn30, memory: ddr4, link: pcie5, topology: torus_2d, overlap: [none, full], partitioning: optimal}
-boxes:
-  - axes: {workload: mixtral_8x7b_experts, chips: 32, dim_x: 4, dim_y: 8, tensor_parallel: 4, pipeline_parallel: 8}
-  - axes:
-      workload: llama3_70b_2_layers_training
-      chips: 64
-      dim_x: 8
-      dim_y: 8
-      tensor_parallel: 8
-      pipeline_parallel: 8
-      chip.sram_capacity: [200 MB, 640 MB]
-  - axes: {workload: dlrm_793b, chips: 1024, dim_x: 32, dim_y: 32, data_parallel: 1024, link: nvlink4}
-output: {mode: all, columns: COLUMNS}
-""".replace("COLUMNS", COLUMNS)
-
-
-@pytest.mark.slow
-def test_large_graphs_are_within_five_percent_of_their_bound(tmp_path: Path) -> None:
-    rows = study(GAPS, tmp_path / "gaps.yaml")
-    assert rows.height == 8
-    assert (rows["mapping_exact"] == 0).any()
-    assert rows["mapping_gap"].max() <= 0.05
 
 
 JOINT = """

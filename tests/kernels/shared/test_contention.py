@@ -2,14 +2,17 @@
 
 import math
 from collections.abc import Sequence
+from pathlib import Path
 from random import Random
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
+import sweeper
 from kernels.codes import DIMENSION_KINDS
 from kernels.shared.contention.fair_shares import fair_shares
 from kernels.shared.contention.groups import MOST_CHIPS, Digits, Span, exchange_share, fair_share
@@ -240,3 +243,36 @@ def test_nothing_waits_on_links_of_its_own() -> None:
     assert waiting_s(3.0, 2.0, Sending(1.0, 0.0), Beside(1.0, 1.0)) == 0.0
     assert waiting_s(0.0, 2.0, Sending(1.0, 0.0), Beside(0.5, 0.5)) == 0.0
     assert waiting_s(3.0, 2.0, Sending(0.0, 0.0), Beside(0.5, 0.5)) == 0.0
+
+
+# in a study
+
+TORUS = """\
+study: torus
+axes:
+  workload: gpt3_1t
+  chip: h100_sxm
+  memory: hbm3
+  link: nvlink4
+  topology: torus_2d
+  chips: 1024
+  dim_x: 32
+  dim_y: 32
+  tensor_parallel: 8
+  pipeline_parallel: 8
+  data_parallel: 16
+  latency: ignored
+  contention: [none, max_min]
+output: {columns: [transfer_time_s, network_time_s, iteration_time_s, data_share_y, tensor_share_x, pipeline_share_x]}
+"""
+
+
+def test_stages_that_lie_interleaved_take_as_much_longer(tmp_path: Path) -> None:
+    """Tensor groups of 8 lie side by side, so that 8 chains of stages share every link along x, 2 rings one along y."""
+    path = tmp_path / "torus.yaml"
+    path.write_text(TORUS)
+    alone, shared = pl.DataFrame(sweeper.plan(path).evaluate(0)).to_dicts()
+    assert shared["transfer_time_s"] == 8.0 * alone["transfer_time_s"]
+    assert shared["network_time_s"] == alone["network_time_s"]
+    assert shared["iteration_time_s"] > alone["iteration_time_s"]
+    assert (shared["tensor_share_x"], shared["pipeline_share_x"], shared["data_share_y"]) == (1.0, 0.125, 0.5)

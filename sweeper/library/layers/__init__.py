@@ -1,0 +1,1 @@
+"""Models whose layers are graphs of kernels."""

@@ -1,0 +1,161 @@
+"""Times that no mapping can beat: true of graphs that are small enough to know, close on those that are not."""
+
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kernels.graphs.mapping.alike import counted_bound
+from kernels.graphs.mapping.bounds import relaxed_bound
+from kernels.graphs.mapping.case import Case
+from kernels.graphs.mapping.core import Core, core_of, in_group, least_left, loose_kernels
+from kernels.graphs.mapping.ideals import all_ideals, ascending, predecessors, some_ideals
+from kernels.graphs.mapping.paths import MOST_IDEALS, least_rest, path_over, times_to_end
+from kernels.graphs.mapping.steps import ideal_table
+from tests.kernels.graphs.test_mapping import COLUMNS, SAME, case_of, study
+from tests.support.examples import examples
+from tests.twins.mapping_oracle import Instance, brute_force, evaluate, instances, random_instance
+
+
+@given(instances(9, live_budget_B=math.inf))
+@examples(200)
+def test_bounds_of_large_graphs_hold(instance: Instance) -> None:
+    """What is proved of a graph with too many ideals is true of small ones, and few ideals give a valid mapping."""
+    best = brute_force(instance).time_s
+    several = min(
+        (evaluate(instance, a) for a in [brute_force(instance).assignment] if a and max(a) > 0), default=math.inf
+    )
+    case = case_of(instance)
+    everything = np.zeros(instance.kernels, np.bool_)
+    for loose in (loose_kernels(case), everything):
+        assert relaxed_bound(case, core_of(case, loose)) <= several * (1 + 1e-9)
+    partition_of = np.empty(instance.kernels, np.int64)
+    before = predecessors(case.edges, case.group_of)
+    for most in (instance.kernels + 1, 3 * instance.kernels):
+        time = path_over(case, some_ideals(before, most), partition_of)
+        if time < math.inf and max(partition_of) > 0:
+            assert evaluate(instance, partition_of.tolist()) == pytest.approx(time, **SAME)
+        assert time >= best * (1 - 1e-9)
+
+
+@given(instances(9))
+@examples(300)
+def test_the_way_to_the_end_is_no_shorter_than_what_is_left(instance: Instance) -> None:
+    """From every ideal, so that a search that trusts in it loses no best path."""
+    case = case_of(instance)
+    ideals = all_ideals(predecessors(case.edges, case.group_of), ascending(case.group_of), MOST_IDEALS)
+    way = times_to_end(case, ideals)
+    table = ideal_table(case, ideals)
+    assert (least_rest(case, table) <= way * (1 + 1e-9)).all()
+    core = core_of(case, loose_kernels(case))
+    if len(core.ideals):
+        assert (least_left(case, core, ideals) <= way * (1 + 1e-9)).all()
+    several = path_over(case, ideals, np.empty(instance.kernels, np.int64))
+    assert way[0] == pytest.approx(several, **SAME)
+
+
+def with_gradients(layers: int, seed: int = 1, **values: Any) -> Instance:
+    """A forward and a backward chain, and for each layer a weight gradient that reads a result of both; every other
+    backward kernel reads that of the forward one, too. Numbers are random, but gradients alike as in equal layers."""
+    random = np.random.default_rng(seed)
+    count = 3 * layers
+    forward = [(i, i + 1) for i in range(layers - 1)]
+    backward = [(i + layers, i + 1 + layers) for i in range(layers - 1)]
+    reads = [edge for i in range(layers) for edge in ((layers - 1 - i, 2 * layers + i), (layers + i, 2 * layers + i))]
+    stored = [(layers - 1 - i, layers + i) for i in range(0, layers, 2)]
+    chain = random_instance(random, 2 * layers, units=count, per_tensor=True)
+    of_gradient = random_instance(random, 1)
+
+    def alike(name: str) -> tuple[float, ...]:
+        return (*getattr(chain, name), *getattr(of_gradient, name) * layers)
+
+    numbers = ("flops_s", "network_s", "column_s", "row_s", "dram_B", "weight_B", "output_B")
+    plain = replace(
+        chain,
+        **{name: alike(name) for name in numbers},
+        edges=tuple(sorted((*forward, *backward, *stored, *reads))),
+        forward=tuple(i < layers for i in range(count)),
+        gradient=tuple(i >= 2 * layers for i in range(count)),
+        gradient_B=tuple(float(i >= 2 * layers) for i in range(count)),
+    )
+    return replace(plain, **values)
+
+
+def with_core(instance: Instance) -> tuple[Case, Core]:
+    """An instance as the optimiser reads it, and what it knows of it without its weight gradients."""
+    case = case_of(instance)
+    found = loose_kernels(case)
+    assert found.tolist() == list(instance.gradient)
+    return case, core_of(case, found)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_loose_kernels_cost_is_added_where_times_add_up(seed: int) -> None:
+    """On a chip with room for every partition: the whole time, to the last byte."""
+    room = {"sram_B": 1e9, "reconfiguration_s": 0.0, "live_budget_B": math.inf}
+    instance = with_gradients(3, seed, overlap=False, column_s=(0.0,) * 9, row_s=(0.0,) * 9, **room)
+    case, core = with_core(instance)
+    ideals = all_ideals(predecessors(case.edges, case.group_of), ascending(case.group_of), MOST_IDEALS)
+    left = in_group(core, 0, 0, (case.group_of == 0).astype(float)) + core.later_s[0]
+    assert left == pytest.approx(times_to_end(case, ideals)[0], **SAME)
+
+
+@given(st.integers(0, 2**32 - 1), st.sampled_from([1.0, 0.7, 0.3]))
+@examples(150)
+def test_alike_kernels_counted_are_no_better_than_told_apart(seed: int, room: float) -> None:
+    """Which of them run where is left open, so that no way through the graph is shorter than what is proved."""
+    instance = with_gradients(3, seed, overlap=True)
+    instance = replace(instance, sram_B=instance.sram_B * room)
+    case, core = with_core(instance)
+    ideals = all_ideals(predecessors(case.edges, case.group_of), ascending(case.group_of), MOST_IDEALS)
+    assert counted_bound(case, core) <= times_to_end(case, ideals)[0] * (1 + 1e-9)
+
+
+GAPS = """
+study: gaps
+title: Graphs with too many ideals to look at all, on the chip they are shipped for
+axes: {chip: sn30, memory: ddr4, overlap: [none, full], partitioning: optimal}
+boxes:
+  - axes:
+      workload: mixtral_8x7b_experts
+      chips: 32
+      dim_x: 4
+      dim_y: 8
+      tensor_parallel: 4
+      pipeline_parallel: 8
+      topology: torus_2d
+      link: pcie5
+  - axes:
+      workload: llama3_70b_2_layers_training
+      chips: 64
+      dim_x: 8
+      dim_y: 8
+      tensor_parallel: 8
+      pipeline_parallel: 8
+      topology: torus_2d
+      link: pcie5
+      chip.sram_capacity: [200 MB, 640 MB]
+  # alike weight gradients, which have not all room beside the exchange of embeddings
+  - axes:
+      workload: dlrm_793b
+      chips: 1024
+      dim_x: 32
+      dim_y: 32
+      data_parallel: 1024
+      topology: [torus_2d, dragonfly]
+      link: [pcie5, nvlink4]
+output: {mode: all, columns: COLUMNS}
+""".replace("COLUMNS", COLUMNS)
+
+
+@pytest.mark.slow
+def test_large_graphs_are_within_five_percent_of_their_bound(tmp_path: Path) -> None:
+    rows = study(GAPS, tmp_path / "gaps.yaml")
+    assert rows.height == 14
+    assert (rows["mapping_exact"] == 0).any()
+    assert rows["mapping_gap"].max() <= 0.05
