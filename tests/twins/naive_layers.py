@@ -5,11 +5,14 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from hypothesis import strategies as st
+
 from kernels.codes import CHANNELS, PHASES
 from kernels.transformers.sums import Sizes, Sums
 from tests.twins import naive_attention
 from tests.twins.naive import (
     BUSY,
+    FOR_EQUATION,
     PARTITION_LOADS,
     TWINS,
     Outputs,
@@ -207,3 +210,13 @@ def kernel_sums(**given: Any) -> Outputs:
     nothing = defaultdict[str, float](float)
     found = dict.fromkeys(table, nothing) | {"first": table["first"], "last": table["last"], "layer": layer}
     return {"place_sums": [[found[where][name] for name in Sums._fields] for where in table]}
+
+
+ONE_OR_MORE = st.sampled_from([1.0, 1.0, 1.0, 2.0])
+FOR_EQUATION["kernel_sizes"] = st.fixed_dictionaries(
+    {
+        "expert_layers": st.sampled_from([0.0, 0.0, 0.0, 4.0]),
+        "context_parallel": ONE_OR_MORE,
+        "tensor_rows": ONE_OR_MORE,
+    }
+)
