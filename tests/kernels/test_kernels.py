@@ -720,7 +720,7 @@ def test_rated_peak_of_a_chip_with_a_given_peak() -> None:
 def test_weights_that_do_not_fit_do_not_stay_on_chip() -> None:
     weights_B, capacity_B = 2 * 1000.0 * 1000.0, 1e6
     columns: dict[str, Any] = {
-        "kernel_traits": np.array([[0, 0, 1, 0, 0, 0, 0, 0]], np.int64),
+        "kernel_traits": np.array([[0, 0, 1, 0, 0, 0, 0, 0, 0]], np.int64),
         "kernel_dims": np.array([[1.0, 1000.0, 1000.0, 64.0, 1.0, 1.0, 1.0, 1.0, *[0.0] * (2 + len(CHANNELS))]]),
         "kernel_costs": np.ones(1),
         "kernel_shard": np.zeros(1, np.int64),
