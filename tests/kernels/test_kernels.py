@@ -731,7 +731,7 @@ def test_weights_that_do_not_fit_do_not_stay_on_chip() -> None:
     }
     columns |= {"tensor_parallel": 1.0, "tensor_traffic": 1.0, "word_B": 2.0, "tiles": 1.0, "sharding": 0.0}
     columns |= {"partitions": 1.0, "repeats_per_stage": 1.0, "chip_sram_capacity_B": capacity_B}
-    columns |= {"gradient_traffic": 0.0}
+    columns |= {"gradient_traffic": 0.0, "token_split": 0.0, "kernel_costs": np.ones(1)}
     for name in ("published_conversions", "kernel_loads", "graph_state", "weights_fit"):
         columns |= evaluate(name, columns)
     assert columns["all_weights_B"] == weights_B > capacity_B
