@@ -211,4 +211,4 @@ def test_families_know_the_lengths_of_their_arrays(tmp_path: Path) -> None:
     }
     parts = {name: size["partition"] for name, size in sizes.items()}
     assert parts == {"halves": 2, "kernel_by_kernel": 5, "single": 1, "optimal": 5}  # chosen: one each at most
-    assert {(size["kernel"], size["edge"]) for size in sizes.values()} == {(5, 6)}
+    assert {(size["kernel"], size["read"]) for size in sizes.values()} == {(5, 6)}

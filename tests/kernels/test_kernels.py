@@ -725,7 +725,7 @@ def test_rated_peak_of_a_chip_with_a_given_peak() -> None:
 def test_weights_that_do_not_fit_do_not_stay_on_chip() -> None:
     weights_B, capacity_B = 2 * 1000.0 * 1000.0, 1e6
     columns: dict[str, Any] = {
-        "kernel_traits": np.array([[0, 0, 1, 0, 0, 0, 0, 0]], np.int64),
+        "kernel_traits": np.array([[0, 0, 1, 0, 0, 0, 0, 0, 0]], np.int64),
         "kernel_dims": np.array([[1.0, 1000.0, 1000.0, 64.0, 1.0, 1.0, 1.0, 1.0, *[0.0] * (2 + len(CHANNELS))]]),
         "kernel_costs": np.ones(1),
         "kernel_shard": np.zeros(1, np.int64),
@@ -736,7 +736,7 @@ def test_weights_that_do_not_fit_do_not_stay_on_chip() -> None:
     }
     columns |= {"tensor_parallel": 1.0, "tensor_traffic": 1.0, "word_B": 2.0, "tiles": 1.0, "sharding": 0.0}
     columns |= {"partitions": 1.0, "repeats_per_stage": 1.0, "chip_sram_capacity_B": capacity_B}
-    columns |= {"gradient_traffic": 0.0}
+    columns |= {"gradient_traffic": 0.0, "token_split": 0.0, "kernel_costs": np.ones(1)}
     for name in ("published_conversions", "kernel_loads", "graph_state", "weights_fit"):
         columns |= evaluate(name, columns)
     assert columns["all_weights_B"] == weights_B > capacity_B

@@ -153,6 +153,7 @@ def graph(
             fixed,
             SHARDS.index(shard),
             SHARDS.index("none"),
+            0,
         )
         for kind, phase, weight, tile, gradient, fixed, shard in rows
     ]

@@ -345,7 +345,7 @@ def lone(tiling: float, sram: float, tensor_traffic: float = PER_EDGE) -> float:
     """Traffic of the second of two products, each alone: 64 x 64 in and out, a weight of 64 x 64, in words of 2 B."""
     row = [1.0, 64.0, 64.0, 64.0, 1.0, 1.0, 1.0, 0.0, *[0.0] * len(CHANNELS)]
     pair = {
-        "kernel_traits": np.array([[0, 0, 1, 0, 0, 1, 0, 0]] * 2, np.int64),
+        "kernel_traits": np.array([[0, 0, 1, 0, 0, 1, 0, 0, 0]] * 2, np.int64),
         "kernel_dims": np.array([row] * 2),
         "kernel_shard": np.zeros(2, np.int64),
         "stage_of": np.zeros(2, np.int64),
@@ -521,7 +521,7 @@ def test_a_tensor_lives_from_its_producers_partition_to_its_last_consumers() -> 
     """Three kernels in a chain, each alone: the middle one has both tensors, in and out, in memory."""
     row = [1.0, 64.0, 1.0, 64.0, 1.0, 1.0, 1.0, 0.0, *[0.0] * len(CHANNELS)]
     chain = {
-        "kernel_traits": np.array([[2, 0, 0, 0, 0, 1, 0, 0]] * 3, np.int64),
+        "kernel_traits": np.array([[2, 0, 0, 0, 0, 1, 0, 0, 0]] * 3, np.int64),
         "kernel_dims": np.array([row] * 3),
         "kernel_shard": np.zeros(3, np.int64),
         "stage_of": np.zeros(3, np.int64),

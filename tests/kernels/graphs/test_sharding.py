@@ -469,6 +469,9 @@ def test_a_norm_split_over_its_features_exchanges_its_statistics() -> None:
     [kernel] = read_kernels(lists["kernel_traits"], lists["kernel_dims"])
     tokens, features = (physical_cost([kernel], [], [shard], GATHERED) for shard in ("n", "m"))
     assert features - tokens == 2 * (2 * 64 * 2) + 6
+    by_features = graph | {"kernel_shard": np.array([SHARDS.index("m")], np.int64)}
+    sent_B = loaded(by_features, sharding=GATHERED.sharding)["kernel_loads"][0, SENT]
+    assert sent_B == 2 * 64 * 2
     assert SHARDS[solve(graph, GATHERED)[1][0]] == "n"
 
 
