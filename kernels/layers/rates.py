@@ -5,6 +5,7 @@ from typing import Annotated, NamedTuple
 import numpy as np
 
 from kernels.equation import Output, compiled, equation
+from kernels.graphs.allocation import INTEGER
 from kernels.graphs.rates import ALONE, COSTS
 from kernels.graphs.sharding import (
     ATTENTION,
@@ -54,15 +55,20 @@ def costs_by_kind(
     kernel_dims: np.ndarray,
     rates: Rates,
     chip: Annotated[Array, "chip_{}"],
+    unit_allocation: float,
     kernel_costs: np.ndarray,
 ) -> None:
-    """Products of attention that stand by themselves run as other products do. A kernel on vectors has its own count of
+    """Where units are allocated whole, their cycles say it instead.
+
+    Products of attention that stand by themselves run as other products do. A kernel on vectors has its own count of
     operations for each element; where the library tells no rate of vector units, it takes one column of every array,
     one operation a cycle (DFModel B.4, mode 2)."""
     vector_flops = chip.vector_flops if chip.vector_flops > 0.0 else chip.peak_flops / (2.0 * chip.stages)
     for i in range(len(kernel_traits)):
         kind = kernel_traits[i, TYPE]
         kernel_costs[i] = 1.0
+        if unit_allocation == INTEGER:
+            continue
         if kind == ELEMENTWISE or kind == SCAN:
             kernel_costs[i] = kernel_dims[i, OPERATIONS_EACH] * (rates.linear_flops / vector_flops)
         elif kind == ATTENTION or kind == ATTENTION_BACKWARD:

@@ -164,7 +164,7 @@ axes:
   dim_x: 8
   tensor_parallel: 8
   partitioning: [{partitioning}]
-output: {{columns: [utilisation, iteration_time_s, parameters_B, gradients_B]}}
+output: {{columns: [utilisation, iteration_time_s, parameters_B, graph_gradients_B]}}
 """
 
 
@@ -197,7 +197,7 @@ def test_llama3_70b_sharded_as_megatron_does(tmp_path: Path) -> None:
     given, least = pl.DataFrame(plan.evaluate(0)).sort("sharding").to_dicts()
     assert (given["sharding"], least["sharding"]) == ("given", "least_time")
     for row in (given, least):
-        assert row["parameters_B"] * 8 == row["gradients_B"] * 8 == layers * 2 * 855_638_016
+        assert row["parameters_B"] * 8 == row["graph_gradients_B"] * 8 == layers * 2 * 855_638_016
     tensor_B = 8192 * 8192 * 2
     assert given["graph_network_time_s"] == pytest.approx(layers * 4 * 2 * 7 / 8 * tensor_B / 450e9, rel=1e-12)
     assert least["graph_time_s"] < given["graph_time_s"]
