@@ -11,6 +11,7 @@ from kernels import calculon, chips, graphs, packages, transformers
 from kernels.equation import Equation, declared
 from kernels.graphs import allocation, conversions, elimination, loads, mapping, partition, sharding, units
 from kernels.graphs.metrics import chip_work, roofline
+from kernels.graphs.partition import AMORTISED
 from kernels.graphs.pipeline import weights_fit, weights_resident
 from kernels.graphs.rates import kernel_together
 from kernels.layers import links
@@ -49,7 +50,8 @@ def instead(own: Iterable[Equation], others: Iterable[Equation]) -> tuple[Equati
 
 
 ON_CHIP = (
-    *declared(allocation, conversions, elimination, loads, mapping, partition, sharding, units),
+    *declared(allocation, conversions, elimination, loads, mapping, sharding, units),
+    *(equation for equation in declared(partition) if AMORTISED not in equation.outputs),
     *(kernel_together, weights_fit, weights_resident, chip_work, roofline),
 )
 """Equations of a graph on one chip of a tensor group: how it is split, cut and run."""

@@ -130,6 +130,40 @@ def without(case: Case, loose: np.ndarray, number_of: np.ndarray) -> Case:
 
 
 @compiled
+def in_company(case: Case) -> Case:
+    """The same graph where a kernel alone takes no longer than among others: every partition takes at most as long, and
+    one that gets another kernel never less."""
+    kernels, chip = case.kernels.copy(), case.chip
+    for i in range(kernels.shape[0]):
+        kernels[i].alone_s = kernels[i].compute_s
+    return Case(
+        kernels,
+        case.backward,
+        case.group_of,
+        case.shapes,
+        case.traits,
+        case.edges,
+        case.first_edge,
+        Chip(
+            chip.rate_flops,
+            chip.weight_reads,
+            chip.gradient_traffic,
+            chip.tensor_traffic,
+            chip.bandwidth_Bps,
+            chip.sram_B,
+            chip.tiles,
+            chip.overlap,
+            0.0,
+            chip.weight_tiling,
+            chip.reconfiguration_s,
+        ),
+        case.units,
+        case.per_edge,
+        case.live_budget_B,
+    )
+
+
+@compiled
 def weighed(case: Case, compute: float, memory: float, network: float) -> Case:
     """The same graph where so much of each time adds up; for shares of one in all that is no more than the longest."""
     kernels = case.kernels.copy()

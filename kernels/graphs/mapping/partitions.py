@@ -9,7 +9,7 @@ from kernels.graphs.loads import ROOM
 from kernels.graphs.mapping.alike import counted_bound
 from kernels.graphs.mapping.bounds import gap, relaxed_bound
 from kernels.graphs.mapping.case import Arrays, Case, make_case
-from kernels.graphs.mapping.core import core_of, least_left, loose_kernels
+from kernels.graphs.mapping.core import core_of, in_company, least_left, loose_kernels
 from kernels.graphs.mapping.ideals import (
     WORD,
     add,
@@ -68,8 +68,9 @@ def several_partitions(case: Case, partition_of: np.ndarray) -> tuple[float, flo
     A good mapping among few ideals bounds the search among all, which is not begun where it is as good as can be.
     """
     before = predecessors(case.edges, case.group_of)
-    core = core_of(case, loose_kernels(case))
-    bound = relaxed_bound(case, core)
+    easier = in_company(case)
+    core = core_of(easier, loose_kernels(case))
+    bound = relaxed_bound(easier, core)
     known = path_over(case, some_ideals(before, 4 * case.kernels.shape[0]), partition_of)
     if known <= bound * (1.0 + 2.0 * TIE):
         return known, known
@@ -77,13 +78,17 @@ def several_partitions(case: Case, partition_of: np.ndarray) -> tuple[float, flo
     if ideals.shape[0] == 0:
         time = good_partition(case, before, partition_of)
         if time > bound and case.chip.overlap != 0.0 and core.ideals.shape[0] > 0 and not case.per_edge:
-            bound = max(bound, counted_bound(case, core))
+            bound = max(bound, counted_bound(easier, core))
         return time, min(bound, time)
     table = ideal_table(case, ideals)
     rest = least_rest(case, table)
     if core.ideals.shape[0] > 0:
         rest = np.maximum(rest, least_left(case, core, ideals))
-    time = min(partition_path(case, ideals, table, rest, known * (1.0 + 2.0 * TIE), partition_of), known)
+    found = np.empty_like(partition_of)
+    time = partition_path(case, ideals, table, rest, known * (1.0 + 2.0 * TIE), found)
+    if time > known:
+        return known, known
+    copy(found, partition_of)
     return time, time
 
 
