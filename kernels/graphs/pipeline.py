@@ -6,7 +6,7 @@ import numpy as np
 
 from kernels.equation import Output, equation
 from kernels.graphs.loads import ROOM
-from kernels.graphs.partition import APART, combined
+from kernels.graphs.partition import BESIDE, combined
 from kernels.shared.contention.hiding import Beside, Sending, waiting_s
 from kernels.shared.dimensions import Extents
 
@@ -221,7 +221,7 @@ def overlapped_gradient_time(
         return 0.0
     all_reduce = repeats_per_stage * (graph_gradients_B * all_reduce_data_s_per_B + all_reduce_data_latency_s)
     sent_s = pass_network_time_s * pass_backward_time_s / pass_time_s if pass_time_s > 0.0 else 0.0
-    idle_s = 0.0 if overlap == APART else pass_backward_time_s
+    idle_s = pass_backward_time_s if overlap == BESIDE else 0.0
     waiting = waiting_s(all_reduce, pass_backward_time_s, Sending(sent_s, idle_s), beside)
     return steps * (max(all_reduce - pass_backward_time_s, 0.0) + waiting)
 

@@ -276,6 +276,8 @@ CONSTANT = frozenset(
         "decode_work",
         "graph_work",
         "generated_chip",
+        "calibrated_alone",
+        "tensor_channels",
         "state_memory",
         "optimizer",
         "update_work",

@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from kernels.codes import CHANNELS, PHASES
+from kernels.codes import CHANNELS, PHASES, SWITCHES
 from kernels.transformers.sums import Sizes, Sums
 from tests.twins import naive_attention
 from tests.twins.naive import (
@@ -49,7 +49,8 @@ def costs_by_kind(**given: Any) -> Outputs:
         vectors = linear * kernel["operations"] / (given["chip_vector_flops"] or column)
         attends = linear / given["attention_flops"]
         others = {"elementwise": vectors, "scan": vectors, "attention": attends, "attention_backward": attends}
-        found.append(others.get(kernel["type"], 1.0))
+        whole = SWITCHES["unit_allocation"][int(given["unit_allocation"])] == "integer"
+        found.append(1.0 if whole else others.get(kernel["type"], 1.0))
     return {"kernel_costs": found}
 
 

@@ -502,6 +502,8 @@ def mappings(
     graph = loaded(draw(graphs(most)), tensor_parallel=draw(chips))
     graph["kernel_costs"] = draw(BY_KERNEL["kernel_costs"](len(graph["kernel_traits"])))
     columns = graph | draw(chip_of(graph))
+    if columns["unit_allocation"] == SWITCHES["unit_allocation"].index("integer"):
+        columns["kernel_costs"] = np.ones(len(graph["kernel_traits"]))  # cycles say it
     columns |= call(rates.kernel_together, {name: columns[name] for name in rates.kernel_together.inputs})
     longer = draw(tables(len(graph["kernel_traits"]), st.sampled_from([1.0, 1.0, 1.5, 3.0])))
     columns["kernel_alone_s"] = columns["kernel_together_s"] * longer

@@ -133,7 +133,7 @@ def samples(given: dict[str, Any]) -> Iterator[Operator]:
     tokens = max(shape[2] for shape in given["kernel_shapes"])
     together = min(TOKENS, tokens)
     for shape, traits in zip(given["kernel_shapes"], given["kernel_traits"]):
-        vectors = KERNEL_TYPES[traits[0]] == "elementwise"
+        vectors = KERNEL_TYPES[traits[0]] in ("elementwise", "scan", "gather")
         rows = min(together, shape[2])
         columns = math.ceil(shape[0] * (shape[2] / tokens) * (together / rows))
         cycles = given["fabric_activation_cycles"] if vectors else 0.0
