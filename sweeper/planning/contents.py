@@ -9,8 +9,10 @@ import pyarrow as pa
 
 from sweeper.engine.program import Program
 from sweeper.engine.space import Grid
+from sweeper.errors import SpecError
 from sweeper.inputs.families import FAMILIES, family_of
 from sweeper.inputs.numbers import values_of
+from sweeper.library.table_workload import LAYERED
 from sweeper.library.unit_models import model_hash, read_unit_model
 from sweeper.planning.modes import MODES, Mode
 from sweeper.planning.schema import axis_columns, dataset_schema, metric_field
@@ -67,6 +69,11 @@ class Contents:
         """Metrics of a study that does not choose: those that all its families and tasks share."""
         kinds = {family_of(workload) for workload in self.study.workloads.values()}
         tasks = {str(task) for grid in self.grids for task in values_of(grid, "task")}
+        for kind in kinds:
+            own = FAMILIES[kind].metrics
+            for task in sorted(tasks - own.keys()) if tasks & own.keys() or kind == LAYERED else ():
+                message = f"task: {task}: workloads of the family {kind} know {' and '.join(own)} only"
+                raise SpecError([self.study.place("task").problem(message)])
         known = {key: names for kind in kinds for key, names in FAMILIES[kind].metrics.items() if key in {kind, *tasks}}
         first, *others = (known[key] for key in sorted(known))
         shared = [name for name in first if all(name in other for other in others)]
