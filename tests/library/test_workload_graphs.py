@@ -187,7 +187,8 @@ def test_mapped(tmp_path: Path) -> None:
 
 
 def test_llama3_70b_sharded_as_megatron_does(tmp_path: Path) -> None:
-    """The given split needs two all-reduces of a layer's forward and two of its backward pass and nothing else."""
+    """The given split needs two all-reduces of a layer's forward and two of its backward pass and nothing else; at the
+    calibrated share of links, each launched."""
     layers, columns = 2, "graph_network_time_s, graph_time_s"
     path = tmp_path / "sharded.yaml"
     text = STUDY.format(workloads="llama3_70b_2_layers_training", partitioning="kernel_by_kernel")
@@ -199,5 +200,6 @@ def test_llama3_70b_sharded_as_megatron_does(tmp_path: Path) -> None:
     for row in (given, least):
         assert row["parameters_B"] * 8 == row["graph_gradients_B"] * 8 == layers * 2 * 855_638_016
     tensor_B = 8192 * 8192 * 2
-    assert given["graph_network_time_s"] == pytest.approx(layers * 4 * 2 * 7 / 8 * tensor_B / 450e9, rel=1e-12)
+    all_reduce_s = 5e-6 + 2 * 7 / 8 * tensor_B / (0.8 * 450e9)
+    assert given["graph_network_time_s"] == pytest.approx(layers * 4 * all_reduce_s, rel=1e-12)
     assert least["graph_time_s"] < given["graph_time_s"]

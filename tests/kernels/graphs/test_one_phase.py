@@ -24,11 +24,11 @@ def evaluate(name: str, columns: dict[str, Any]) -> dict[str, Any]:
 
 
 def network(kind: str, fast: float, slow: float) -> dict[str, float]:
-    """Links of a network of two dimensions of one kind."""
+    """Links of a network of two dimensions of one kind, which groups have for themselves."""
     code = float(DIMENSION_KINDS.index(kind))
     found = {"topology_kind_x": code, "topology_kind_y": code, "topology_kind_z": 0.0}
     rates = {"bandwidth_x_Bps": fast, "bandwidth_y_Bps": slow, "bandwidth_z_Bps": slow}
-    return {**found, **rates, "hop_x_s": 1e-7, "hop_outer_s": 1e-6}
+    return {**found, **rates, "hop_x_s": 1e-7, "hop_outer_s": 1e-6, **evaluate("unshared", {})}
 
 
 @given(KINDS, POWERS, POWERS, RATES, RATES)

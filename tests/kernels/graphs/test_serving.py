@@ -123,13 +123,14 @@ def test_full_physics_of_serving() -> None:
 
 
 def test_prompts_read_and_write_memory_with_full_physics() -> None:
-    """Fused: weights once (a head of keys and values on two chips at 16), the cache written once, nothing else."""
+    """Fused: weights once (a head of keys and values on two chips at 16), the cache written once, nothing else; at the
+    share of the rated bandwidth that chips without a calibration attain."""
     full = evaluated("serving_llama3_8b_full").filter(pl.col("partitioning") == "single", microbatch=4096)
     for row in full.to_dicts():
         split, heads_split = row["tensor_parallel"], min(row["tensor_parallel"], 8)
         weights = (2 * 4096 * 4096 + 3 * 4096 * 14336) / split + 2 * 4096 * 1024 / heads_split
         cache = 2 * 4096 * 1024 / heads_split
-        assert row["graph_memory_time_s"] * 1638.4e9 == pytest.approx(2 * (weights + cache), rel=1e-12)
+        assert row["graph_memory_time_s"] * 0.8 * 1638.4e9 == pytest.approx(2 * (weights + cache), rel=1e-12)
 
 
 # Figure 21

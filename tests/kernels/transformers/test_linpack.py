@@ -77,7 +77,7 @@ GRAPH: Point = {
 
 def drawn(column: str, **others: float | str) -> float:
     """The first 64 block steps as DFModel draws them: a time of the graph."""
-    point = GRAPH | {"workload": "hpl_1m", "tensor_parallel": 1024.0} | others
+    point = GRAPH | {"workload": "hpl_1m", "tensor_parallel": 1024.0, "efficiencies": "listed"} | others
     return float(evaluate([point], [column])[column][0])
 
 
