@@ -8,17 +8,20 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from kernels.codes import CHANNELS, SHARDS, SWITCHES
-from kernels.graphs.sharding import DRAM
+from kernels.graphs.loads import KERNEL_LOADS
+from kernels.graphs.sharding import DRAM, KEPT_EACH_B
 from kernels.models import EQUATIONS
 from tests.support.examples import compared, examples
 from tests.support.quick import quick
 from tests.twins.naive import (
+    BY_PARTITION,
     PARTITION_LOADS,
     TWINS,
     call,
     graphs,
     inputs_of,
     loaded,
+    local,
     output_bytes,
     plain,
     read_kernels,
@@ -31,6 +34,7 @@ UNITS = units_of_columns(EQUATIONS)
 QUICK = examples(100)
 PER_EDGE, PER_TENSOR = 0.0, 1.0
 FREE, REPEATS_TRAFFIC, LEAST_TRAFFIC = (float(i) for i in range(len(SWITCHES["weight_tiling"])))
+APART, BESIDE, STREAMED = (float(i) for i in range(len(SWITCHES["overlap"])))
 SCALARS = {"sharding": 0.0, "word_B": 2.0, "tiles": 4.0, "tensor_parallel": 4.0}
 CHIP = {"weight_tiling": FREE, "chip_sram_capacity_B": 1e6}
 
@@ -105,6 +109,17 @@ def outputs_of(graph: dict[str, Any]) -> list[float]:
             for kernel, shard in zip(kernels, shards)]  # fmt: skip
 
 
+def explicit_of(graph: dict[str, Any]) -> float:
+    """Bytes that kernels move by themselves: of their own, what they keep of each result, what gathers read."""
+    kernels = read_kernels(graph["kernel_traits"].tolist(), graph["kernel_dims"].tolist())
+    moved = 0.0
+    for kernel, code in zip(kernels, graph["kernel_shard"]):
+        rows, depth, columns = local(kernel, SHARDS[code], SCALARS["tensor_parallel"])
+        read = SCALARS["word_B"] * depth / kernel["k"] if kernel["type"] == "gather" else 0.0
+        moved += kernel["dram"] + rows * columns * (kernel["kept"] + read)
+    return moved
+
+
 def ends_of(graph: dict[str, Any]) -> float:
     """Bytes of tensors that enter or leave the graph, gradients left out."""
     fed = {v for _, v, _ in graph["graph_edges"].tolist()}
@@ -146,8 +161,7 @@ def test_a_tensor_that_crosses_is_written_once_and_read_once_per_partition(graph
     found = loads_of(graph, PER_TENSOR, partitionings(graph)["each"])["tensors"].sum()
     reads = sum(size[u] for u, _ in {(u, v) for u, v, _ in edges})
     writes = sum(size[u] for u in {u for u, _, _ in edges})
-    explicit = graph["kernel_dims"][:, DRAM].sum()
-    assert same(found, reads + writes + ends_of(graph) + explicit)
+    assert same(found, reads + writes + ends_of(graph) + explicit_of(graph))
 
 
 def merged(partition_of: list[int], at: int) -> list[int]:
@@ -174,7 +188,7 @@ def test_one_partition_moves_only_what_kernels_ask_for(graph: dict[str, Any], te
         single = partitionings(graph)["single"]
         found = loads_of(graph, tensor_traffic, single, weight_tiling=tiling, chip_sram_capacity_B=8.0)
         waiting = waiting_of(graph, single) if tensor_traffic == PER_TENSOR and len(single) > 1 else 0.0
-        assert same(found["tensors"], [graph["kernel_dims"][:, DRAM].sum() + waiting])
+        assert same(found["tensors"], [explicit_of(graph) + waiting])
     assert found["live_activations_B"] == 0.0
 
 
@@ -191,7 +205,7 @@ def in_sequence(columns: dict[str, Any], longest_s: float, overlap: float) -> di
     found = evaluate("partition_busy", columns) | {
         "partition_stage": np.zeros(count, np.int64),
         "graph_stages": 1.0,
-        "overlap": overlap,
+        "partition_overlap": np.full(count, overlap),
         "partition_network_s": np.linspace(0.0, longest_s, count),
     }
     return found | evaluate("stage_busy", {**columns, **found})
@@ -201,10 +215,11 @@ def in_sequence(columns: dict[str, Any], longest_s: float, overlap: float) -> di
 @QUICK
 def test_times_do_not_depend_on_the_order_of_partitions(data: st.DataObject) -> None:
     times = data.draw(inputs_of(BY_NAME["partition_busy"], UNITS))
-    times |= in_sequence(times, data.draw(st.floats(0.0, 1.0)), data.draw(st.sampled_from([0.0, 1.0])))
+    times |= in_sequence(times, data.draw(st.floats(0.0, 1.0)), APART)
     order = np.array(data.draw(st.permutations(range(len(times["partition_loads"])))))
     other = dict(times)
-    for name in ("partition_loads", "partition_busy_s", "partition_network_s"):
+    times["partition_overlap"] = data.draw(BY_PARTITION["partition_overlap"](len(order)))
+    for name in ("partition_loads", "partition_busy_s", "partition_network_s", "partition_overlap"):
         other[name] = times[name][order]
     one, two = evaluate("graph_times", times), evaluate("graph_times", other)
     for name, value in one.items():
@@ -216,13 +231,16 @@ def test_times_do_not_depend_on_the_order_of_partitions(data: st.DataObject) -> 
 def test_overlap_hides_all_but_the_slowest_and_never_slows_down(data: st.DataObject) -> None:
     inputs = data.draw(inputs_of(BY_NAME["partition_busy"], UNITS)) | {"reconfiguration_s": 0.0}
     longest = data.draw(st.floats(0.0, 1e3))
-    serial, hidden = (
-        evaluate("graph_times", {**inputs, **in_sequence(inputs, longest, overlap)}) for overlap in (0.0, 1.0)
+    serial, streamed, hidden = (
+        evaluate("graph_times", {**inputs, **in_sequence(inputs, longest, overlap)})
+        for overlap in (APART, STREAMED, BESIDE)
     )
     parts = [serial[f"graph_{part}_time_s"] for part in ("compute", "memory", "network")]
     assert same(serial["graph_time_s"], sum(parts))
-    assert max(parts) * (1 - 1e-12) <= hidden["graph_time_s"] <= serial["graph_time_s"] * (1 + 1e-12)
-    for found in (serial, hidden):
+    assert max(parts) * (1 - 1e-12) <= hidden["graph_time_s"] <= streamed["graph_time_s"] * (1 + 1e-12)
+    assert max(parts[:2]) + parts[2] <= streamed["graph_time_s"] * (1 + 1e-12)
+    assert streamed["graph_time_s"] <= serial["graph_time_s"] * (1 + 1e-12)
+    for found in (serial, streamed, hidden):
         assert found["resident_graph_time_s"] <= found["graph_time_s"] * (1 + 1e-12)
         assert found["graph_backward_time_s"] <= found["graph_time_s"] * (1 + 1e-12)
         assert same(found["graph_latency_s"], found["graph_time_s"])
@@ -258,8 +276,8 @@ def compute_equation(columns: dict[str, Any]) -> str:
 
 def steps_of(columns: dict[str, Any]) -> tuple[str, ...]:
     """Equations that lead from the loads of kernels to the times of their graph."""
-    loads = ("partition_loads", compute_equation(columns), "partition_network", "partition_stages")
-    return (*loads, "partition_busy", "stage_busy", "graph_times")
+    loads = ("partition_loads", compute_equation(columns), "partition_network", "partition_overlaps")
+    return (*loads, "partition_stages", "partition_busy", "stage_busy", "graph_times")
 
 
 def timed(columns: dict[str, Any], partition_of: list[int]) -> dict[str, Any]:
@@ -276,6 +294,11 @@ def time_of(columns: dict[str, Any], partition_of: list[int]) -> float:
     return found["resident_graph_time_s" if found["weights_resident"] else "graph_latency_s"]
 
 
+def computed(columns: dict[str, Any], factor: float) -> dict[str, Any]:
+    """Compute of each kernel on cells so many times as fast."""
+    return {name: columns[name] / factor for name in ("kernel_together_s", "kernel_alone_s")}
+
+
 RATE_OF: dict[str, tuple[str, ...]] = {
     "memory": ("attainable_bandwidth_Bps",),
     "compute": ("chip_peak_flops", "attainable_flops"),
@@ -290,6 +313,7 @@ def test_a_better_chip_never_takes_longer(columns: dict[str, Any], what: str, fa
     better["unit_cycle_s"] /= factor if what == "compute" else 1.0
     better["kernel_network_s"] = columns["kernel_network_s"] / (factor if what == "network" else 1.0)
     better["chip_sram_capacity_B"] *= factor if what == "sram" else 1.0
+    better |= computed(columns, factor if what == "compute" else 1.0)
     for partition_of in partitionings(columns).values():
         assert time_of(better, partition_of) <= time_of(columns, partition_of) * (1 + 1e-12)
 
@@ -304,8 +328,8 @@ def may_join(columns: dict[str, Any], partition_of: list[int], at: int) -> bool:
 @QUICK
 def test_joining_neighbours_never_costs_time(columns: dict[str, Any], data: st.DataObject) -> None:
     """Where they overlap, with units shared out without remainder: the slowest of sums is no more than the sum of the
-    slowest; joined tensors stay on chip."""
-    columns |= {"unit_allocation": 0.0, "overlap": 1.0}
+    slowest; joined tensors stay on chip, and messages that followed a kernel alone run beside."""
+    columns |= {"unit_allocation": 0.0, "overlap": data.draw(st.sampled_from([BESIDE, STREAMED]))}
     partition_of = partitionings(columns)[data.draw(st.sampled_from(["random", "each"]))]
     assume(max(partition_of) > 0)
     at = data.draw(st.integers(0, max(partition_of) - 1))
@@ -325,6 +349,7 @@ def test_slots_without_kernels_change_nothing(columns: dict[str, Any]) -> None:
         "partition_compute_s": np.full(slots, np.nan),
         "partition_share": np.ones(slots),
         "partition_network_s": np.full(slots, np.nan),
+        "partition_overlap": np.full(slots, np.nan),
         "partition_stage": np.full(slots, -1),
         "partition_busy_s": np.full((slots, 4), np.nan),
         "stage_busy_s": np.full((slots, 4), np.nan),
@@ -343,7 +368,7 @@ def test_slots_without_kernels_change_nothing(columns: dict[str, Any]) -> None:
 
 def lone(tiling: float, sram: float, tensor_traffic: float = PER_EDGE) -> float:
     """Traffic of the second of two products, each alone: 64 x 64 in and out, a weight of 64 x 64, in words of 2 B."""
-    row = [1.0, 64.0, 64.0, 64.0, 1.0, 1.0, 1.0, 0.0, *[0.0] * len(CHANNELS)]
+    row = [1.0, 64.0, 64.0, 64.0, 1.0, 1.0, 1.0, *[0.0] * (3 + len(CHANNELS))]
     pair = {
         "kernel_traits": np.array([[0, 0, 1, 0, 0, 1, 0, 0, 0]] * 2, np.int64),
         "kernel_dims": np.array([row] * 2),
@@ -387,6 +412,9 @@ def test_the_best_order_of_tiles_is_between_the_others(graph: dict[str, Any], sr
 def test_whole_units_are_never_faster_than_all_cells_at_work(data: st.DataObject) -> None:
     columns = data.draw(mappings(6))
     columns |= evaluate("partition_loads", columns) | {"attainable_flops": columns["chip_peak_flops"]}
+    columns |= evaluate("equal_costs", columns)  # cycles say what a kernel takes
+    columns |= evaluate("kernel_together", columns)
+    columns |= evaluate("alone_as_together", columns)
     fluid = evaluate("ideal_compute", columns)["partition_compute_s"]
     whole = evaluate("allocated_compute", columns)["partition_compute_s"]
     assert np.all(fluid <= whole * (1 + 1e-12))
@@ -430,6 +458,7 @@ def test_the_best_mapping_of_a_better_chip_is_never_slower(columns: dict[str, An
         ("reconfiguration_s", "reconfiguration", 0.5),
     ):
         better[name] = columns[name] * (by if helps == what else 1.0)
+    better |= computed(columns, 2.0 if what == "compute" else 1.0)
     for name in ("weights_fit", "mapping_chip", "mapping_kernels", "free_partition"):
         better |= evaluate(name, better)
     # without room for any mapping the budget is not looked at: only compare where both have one
@@ -452,7 +481,7 @@ def test_the_bound_of_a_large_graph_holds_for_any_partition(data: st.DataObject)
     """More ideals than are looked at: the mapping is possible, and no partition beats the bound."""
     columns = data.draw(mappings(1))
     kernels = 15
-    for name in ("kernel_traits", "kernel_dims", "kernel_shard", "stage_of"):
+    for name in ("kernel_traits", "kernel_dims", "kernel_shard", "kernel_costs", "stage_of"):
         columns[name] = np.repeat(columns[name], kernels, axis=0)
     joined_edges = [[u, kernels - 1, u] for u in range(kernels - 1)]
     columns["graph_edges"] = np.array(joined_edges, np.int64)
@@ -461,6 +490,8 @@ def test_the_bound_of_a_large_graph_holds_for_any_partition(data: st.DataObject)
     columns["kernel_network_s"] = np.repeat(columns["kernel_network_s"], kernels, axis=0) * random.random((kernels, 1))
     columns |= {"chip_cores": 16.0, "live_budget_B": math.inf, "sharding_bound_s": math.inf, "reconfiguration_s": 0.0}
     columns |= evaluate("unit_cycle", columns)
+    columns |= evaluate("kernel_together", columns)
+    columns["kernel_alone_s"] = columns["kernel_together_s"] * random.choice([1.0, 1.5, 3.0], kernels)
     weights = columns["kernel_loads"][:, 2].sum()
     columns["chip_sram_capacity_B"] = (weights + columns["output_B"].sum()) * data.draw(
         st.sampled_from([0.3, 1.0, 4.0])
@@ -484,13 +515,17 @@ def test_the_bound_of_a_large_graph_holds_for_any_partition(data: st.DataObject)
 
 
 def test_more_stages_than_kernels() -> None:
-    """Empty stages keep nothing."""
-    loads = np.zeros((1, 19))
+    """Empty stages keep nothing; a kernel keeps its mask."""
+    loads = np.zeros((1, KERNEL_LOADS))
     loads[0, 2] = 7.0
     columns: dict[str, Any] = {"kernel_loads": loads, "output_B": np.ones(1)}
+    columns |= {"kernel_dims": np.zeros((1, DRAM + 1 + len(CHANNELS))), "kernel_shapes": np.array([[3.0, 1.0, 5.0]])}
+    columns["kernel_dims"][0, KEPT_EACH_B] = 2.0
     columns["graph_edges"] = np.zeros((0, 3), np.int64)
     columns |= {"stage_of": np.array([2]), "tensor_traffic": PER_TENSOR, "tiles": 1.0}
-    assert evaluate("graph_state", columns)["all_weights_B"] == 7.0
+    found = evaluate("graph_state", columns)
+    assert found["all_weights_B"] == 7.0
+    assert found["stored_activations_B"] == 3.0 * 5.0 * 2.0
 
 
 @given(mappings(4, st.just(2.0)))
@@ -519,7 +554,7 @@ def test_stages_that_share_a_graph_are_never_in_one_partition(columns: dict[str,
 
 def test_a_tensor_lives_from_its_producers_partition_to_its_last_consumers() -> None:
     """Three kernels in a chain, each alone: the middle one has both tensors, in and out, in memory."""
-    row = [1.0, 64.0, 1.0, 64.0, 1.0, 1.0, 1.0, 0.0, *[0.0] * len(CHANNELS)]
+    row = [1.0, 64.0, 1.0, 64.0, 1.0, 1.0, 1.0, *[0.0] * (3 + len(CHANNELS))]
     chain = {
         "kernel_traits": np.array([[2, 0, 0, 0, 0, 1, 0, 0, 0]] * 3, np.int64),
         "kernel_dims": np.array([row] * 3),
