@@ -10,8 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import sweeper
-from kernels.codes import SWITCHES
-from kernels.graphs.elimination import given_sharding, least_bytes_sharding, least_time_sharding
+from kernels.graphs.elimination import alike, given_sharding, least_bytes_sharding, least_time_sharding
 from kernels.graphs.loads import GRADIENTS, TENSORS, WEIGHTS
 from kernels.graphs.mapping.case import CHIP_FIELDS, Chip, chip_of
 from kernels.graphs.mapping.joint import (
@@ -106,11 +105,12 @@ def test_what_several_partitions_always_move_is_the_least_that_any_moves(columns
 
 
 def best_of(columns: dict[str, Any], shard: np.ndarray) -> float:
-    """Least time of a mapping under a sharding; infinite under one that is not open to all kernels."""
-    problem, graph, group, *rates = (
+    """Least time of a mapping under a sharding; infinite under one that is not open to all kernels, or that splits a
+    weight in two ways."""
+    problem, order, graph, group, *rates = (
         parameter.value(columns | {"kernel_shard": shard}) for parameter in joint_sharding.parameters
     )
-    if not is_open(problem, shard):
+    if not (is_open(problem, shard) and alike(order.factors, shard)):
         return np.inf
     channel_costs, mapping_chip, _, repeats = rates[:4]
     case, fit = sharded_case(graph, shard, group, channel_costs, mapping_chip, repeats)
@@ -152,7 +152,7 @@ def layer(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     path.write_text(LAYER)
     plan = Plan(sweeper.load(path))
     (grid,) = plan.grids
-    wanted = sorted({*joint_sharding.inputs, *least_time_sharding.inputs})
+    wanted = sorted({*joint_sharding.inputs, *least_bytes_sharding.inputs, *least_time_sharding.inputs})
     structure = {"workload": "gpt3_175b_forward", "sharding": "joint", "partitioning": "optimal"}
     program = plan.columns.program(grid, structure, wanted)
     return {
@@ -178,7 +178,9 @@ def test_no_other_choice_is_better_on_a_layer(layer: dict[str, Any], seed: int) 
     chip[Chip._fields.index("rate_flops")] *= rate
     chip[Chip._fields.index("bandwidth_Bps")] *= bandwidth
     chip[Chip._fields.index("sram_B")] *= sram
-    chip[Chip._fields.index("overlap")] = SWITCHES["overlap"].index(random.choice(["none", "full"]))
+    # none, full, streamed
+    beside, follows = random.choice([(0.0, 0.0), (1.0, 0.0), (1.0, 1.0)])
+    chip[Chip._fields.index("overlap")], chip[Chip._fields.index("follows")] = beside, follows
     columns["attainable_flops"] *= rate
     columns["channel_costs"] = columns["channel_costs"] / link
     check_never_worse(columns)
