@@ -29,6 +29,8 @@ axes:
   link: nvlink4
   outer_link: infiniband_ndr
   outer_links: {outer_links}
+  efficiencies: listed
+  overlap: full
 output:
   columns: [graph_flops, work_flops, parameters_B, all_to_all_world_s_per_B, all_to_all_world_latency_s,
             graph_compute_time_s, graph_memory_time_s, graph_network_time_s, graph_time_s, iteration_time_s,
@@ -142,15 +144,17 @@ def test_fusion() -> None:
     whole = best.filter(pl.col("chip_sram_capacity_B") == 400 * 2**20)
     assert set(whole["partitions"]) == {1}
     assert whole["graph_memory_time_s"].to_list() == pytest.approx(
-        [2 * (9 * width**2 + width) / bandwidth for bandwidth in whole["memory_bandwidth_Bps"]], rel=1e-12
+        [2 * (9 * width**2 + width) / (0.8 * bandwidth) for bandwidth in whole["memory_bandwidth_Bps"]], rel=1e-12
     )
-    assert whole["graph_time_s"].to_list() == pytest.approx([(products + elementwise) / 1350e12] * 4, rel=1e-12)
+    # shares of the default calibration; a core whose array is not known does one operation on vectors in two of products
+    seconds = products / (0.75 * 1500e12) + elementwise / (1500e12 / 2)
+    assert whole["graph_time_s"].to_list() == pytest.approx([seconds] * 4, rel=1e-12)
     keys = ["chip_sram_capacity_B", "chip_reconfiguration_s", "memory_bandwidth_Bps"]
     both = best.join(apart, on=keys, suffix="_apart")
     assert (both["graph_time_s"] < both["graph_time_s_apart"]).all()
     for _, group in best.group_by(keys[1:]):
         group = group.sort("chip_sram_capacity_B")
-        assert group["graph_time_s"].is_sorted(descending=True)
+        assert (group["graph_time_s"].diff().drop_nulls() <= 1e-12).all()
         assert (group["partition_sram_B"] <= group["chip_sram_capacity_B"]).all()
 
 

@@ -44,7 +44,7 @@ def test_constants_are_what_has_one_value_in_the_whole_study(tmp_path: Path) -> 
     constants = plan(tmp_path, TWO_BOXES).contents.constants
     assert {"chip", "microbatch"}.isdisjoint(constants)
     told = {name: constants[name] for name in ("memory", "chips", "overlap", "tensor_parallel")}
-    assert told == {"memory": "dram", "chips": 8.0, "overlap": "full", "tensor_parallel": 1.0}
+    assert told == {"memory": "dram", "chips": 8.0, "overlap": "streamed", "tensor_parallel": 1.0}
     schema = plan(tmp_path, TWO_BOXES).schema
     assert json.loads(schema.metadata[b"sweeper.constants"]) == constants
 

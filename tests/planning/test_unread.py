@@ -155,7 +155,7 @@ def test_the_studies_are_heard_without_it(tmp_path: Path, study: str) -> None:
 
 def test_the_message_tells_which_family_reads_it(tmp_path: Path) -> None:
     for line, words in (
-        ("zero_stage: [0, 1]", "no equation of the family graph does, those of operators do"),
+        ("zero_stage: [0, 1]", "no equation of the family graph does, those of layers and operators do"),
         ("optimizer_sharding: 1", "those of calculon do"),
         ("sequence_length: 4096", "those of operators do"),
         ("voltage_floor: throttled", "only under other choices or entries of the library"),
@@ -273,8 +273,8 @@ def test_no_built_in_study_raises_a_false_alarm(path: Path) -> None:
 def test_a_range_to_optimize_over_must_be_read_too(tmp_path: Path) -> None:
     text = f"{GRAPH}objective: {{minimise: iteration_time_s}}\noptimize:\n  ranges:\n    NAME: [0.5, 0.9]\n"
     assert plan_of(tmp_path, text.replace("NAME: [0.5, 0.9]", "link.bandwidth: [100 GB/s, 400 GB/s]")).point_count == 1
-    with pytest.raises(SpecError, match=r"nothing reads calibration\.gemm_efficiency in box 1") as caught:
-        plan_of(tmp_path, text.replace("NAME", "calibration.gemm_efficiency"))
+    with pytest.raises(SpecError, match=r"nothing reads calibration\.scan_efficiency in box 1") as caught:
+        plan_of(tmp_path, text.replace("NAME", "calibration.scan_efficiency"))
     assert [(problem.line, problem.column) for problem in caught.value.problems] == [(len(GRAPH.splitlines()) + 4, 5)]
 
 

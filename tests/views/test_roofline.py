@@ -120,6 +120,7 @@ axes:
   dim_y: 192
   tensor_parallel: 4
   pipeline_parallel: 192
+  efficiencies: listed
 output: {mode: all, columns: [attained_flops, graph_time_s, graph_compute_time_s, attainable_flops]}
 """
 
