@@ -156,8 +156,8 @@ output: {mode: all, columns: COLUMNS}
 
 @pytest.mark.slow
 def test_large_graphs_are_near_their_bound(tmp_path: Path) -> None:
-    """Within 5 %, but for experts side by side: they hardly have room on chip, and what must then be exchanged is not
-    in their bound."""
+    """Within 5 %, but for experts side by side, which hardly have room on chip: 10 %. A cut behind three whole experts
+    takes 3 % less than the one found, and what any cut exchanges is not in the bound."""
     rows = study(GAPS, tmp_path / "gaps.yaml")
     assert rows.height == 14
     assert (rows["mapping_exact"] == 0).any()
