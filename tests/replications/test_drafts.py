@@ -53,7 +53,7 @@ def test_the_studies_quote_the_drafts_times(passes: pl.DataFrame, sequences: pl.
         for size in ("68m", "70b")
     )
     assert sequences["draft_time_s"].unique().sort().to_list() == pytest.approx([small, 841.8938912821e-6, large])
-    assert trees["draft_time_s"].unique().sort().to_list() == pytest.approx([13.8456e-6, 593.9209e-6, 5427.2e-6])
+    assert trees["draft_time_s"].unique().sort().to_list() == pytest.approx([38.288e-6, 742.4e-6, 6784e-6])
 
 
 def per_s(frame: pl.DataFrame, **point: float | str) -> dict[float, float]:
