@@ -45,12 +45,12 @@ def test_a_larger_domain_is_never_slower(of: str, request: pytest.FixtureRequest
 
 
 def test_what_a_domain_of_8_leaves_to_gain(published: dict[int, float], physical: dict[int, float]) -> None:
-    """As published 6 %; with degrees searched and every chip in one group at a time 7 %. Without a domain a model that
-    may choose its degrees loses less: it need not send what is shared over the rails in eight."""
+    """As published 6 %; with degrees searched, every chip in one group at a time and calibrated shares 16 %. Without a
+    domain a model that may choose its degrees loses less: it need not send what is shared over the rails in eight."""
     assert published[8] / published[256] == pytest.approx(1.062, abs=1e-3)
-    assert physical[8] / physical[256] == pytest.approx(1.065, abs=1e-3)
+    assert physical[8] / physical[256] == pytest.approx(1.158, abs=1e-3)
     assert published[1] / published[8] == pytest.approx(1.780, abs=1e-3)
-    assert physical[1] / physical[8] == pytest.approx(1.700, abs=1e-3)
+    assert physical[1] / physical[8] == pytest.approx(1.698, abs=1e-3)
 
 
 DEGREES = ["tensor_parallel", "pipeline_parallel", "data_parallel"]
@@ -67,10 +67,11 @@ def test_three_sweeps_on_4096_chips() -> None:
 
 
 def test_full_physics_agrees_where_the_published_model_is_fastest() -> None:
-    """Within 2 %, and both have their best at 16 stages or more; they part where all-reduces are long."""
+    """Both have their best at 16 stages or more; with the shares of a calibration (0.75 of the peak instead of all of
+    it) full physics takes a third longer there, and they part where all-reduces are long."""
     pairs = evaluated("calculon_comparison").join(evaluated("calculon_comparison_full"), on=DEGREES, suffix="_full")
     pairs = pairs.filter("feasible").with_columns(ratio=pl.col("iteration_time_s_full") / pl.col("iteration_time_s"))
     best = pairs.sort("iteration_time_s").row(0, named=True)
-    assert (best["pipeline_parallel"], best["ratio"]) == (16, pytest.approx(1.0127, abs=2e-3))
+    assert (best["pipeline_parallel"], best["ratio"]) == (16, pytest.approx(1.318, abs=2e-3))
     wide = pairs.filter(tensor_parallel=32)["ratio"]
-    assert wide.max() < 0.8
+    assert wide.max() < 0.95 * best["ratio"]
