@@ -1,7 +1,7 @@
 """The innermost loops of a search, compiled by Numba from generated source, against the same maths written in C++.
 
-Measured are the stages that run once per point, on the inputs that they get in a search of dse80: Numba's as the
-engine calls them, and one C++ loop over the same arrays (inner_kernel.cpp).
+Measured are the stages that run once per point, on the inputs that they get in a search of dse80_dense: Numba's as
+the engine calls them, and one C++ loop over the same arrays (inner_kernel.cpp).
 """
 
 import ctypes
@@ -66,16 +66,12 @@ class Inner:
 
 
 def measure(directory: Path, quick: bool) -> list[Row]:
-    """The first LLM box of dse80, and a tile of dse80_dense; `quick` only the former, with one set of C++ flags."""
+    """A tile of dse80_dense, whose model is a table of operators; `quick` with one set of C++ flags."""
     compiler = gxx()
     if compiler is None:
         raise NotMeasured("there is no g++ on this machine, so C++ cannot be compared with")
-    if quick:
-        return _compare(directory, compiler, "dse80", inner(shipped("dse80")), 1, ((STRICT,),))
-    rows = []
-    for name in ("dse80", "dse80_dense"):
-        rows += _compare(directory, compiler, name, inner(shipped(name)), 15, ((STRICT,), ()))
-    return rows
+    rounds, contractions = (1, ((STRICT,),)) if quick else (15, ((STRICT,), ()))
+    return _compare(directory, compiler, "dse80_dense", inner(shipped("dse80_dense")), rounds, contractions)
 
 
 def inner(plan: Plan) -> Inner:

@@ -10,7 +10,7 @@ from sweeper.planning.plan import Plan
 WORKLOADS = ("megatron_1t", "gpt3_1t_layers")
 CHIPS = {"h100_sxm5_80gb", "a100_sxm4_80gb", "tpu_v4_chip"}
 LEAST_MAPPINGS = 20
-MOST_APART = {"iteration_time_s": 0.10, "memory_need_B": 0.15}
+MOST_APART = {"iteration_time_s": 0.02, "memory_need_B": 0.015}
 
 
 @pytest.fixture(scope="module")
