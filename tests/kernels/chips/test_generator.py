@@ -849,7 +849,7 @@ def test_a_study_may_replace_what_is_generated(tmp_path: Path, rates: tuple[floa
     """Bandwidth and peak as given, also for all that reads them; what they came from as generated."""
     rows = [[f"{rate!r} B/s", f"{rate!r} flop/s"] for rate in rates]
     named = {"template": V100[0], "stack": V100[2], "outer_lane": V100[3]}
-    found = evaluate(tmp_path, rows, ["memory.bandwidth", "chip.peak_flops"], **named)
+    found = evaluate(tmp_path, rows, ["memory.bandwidth", "chip.peak_flops"], efficiencies="listed", **named)
     for rate, row in zip(rates, found.to_dicts(), strict=True):
         assert row["memory_bandwidth_Bps"] == row["attainable_bandwidth_Bps"] == rate
         assert row["chip_given_peak_flops"] == row["chip_peak_flops"] == rate
