@@ -15,17 +15,22 @@ from types import ModuleType
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 from numba import njit
+from numba.core.dispatcher import Dispatcher
 
 JIT = {"cache": True, "error_model": "numpy", "fastmath": False, "nogil": True, "no_cfunc_wrapper": True}
 """Compilation of every kernel: IEEE semantics, so that all machines and all factorings give the same bits. Nobody takes
 the address of one, and its wrapper for that would take a tenth of the compilation."""
 
 compiled = njit(**JIT)
+"""A function that other kernels call."""
 
 borrowing = njit(**JIT, _nrt=False)
 """The same for functions that get arrays and neither make, return nor keep any. References are not counted in them:
-each field that is taken from a record of arrays would be counted by two atomic steps, which take more time than most of
-what is done with it."""
+each array that is passed on, or taken from a record, would be counted by two atomic steps, which take more time than
+most of what is done with it."""
+
+allocating = njit(**JIT, _nrt=True)
+"""The same for equations that make arrays while they work: these are counted, whoever calls."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +113,8 @@ class Equation:
 def equation(
     *outputs: Output, source: str, when: tuple[str, tuple[str, ...]] | None = None, lengthy: bool = False
 ) -> Callable[[Callable[..., Any]], Equation]:
-    """Compile a function and declare it as an equation.
+    """Compile a function and declare it as an equation. Its caller owns all memory that it sees: it is `borrowing`,
+    unless it says that it is `allocating`.
 
     Several equations may write the same column if their `when` clauses exclude each other: a switch then chooses
     the equation, and the columns that only the other choice reads are not evaluated at all.
@@ -128,7 +134,8 @@ def equation(
     def declare(function: Callable[..., Any]) -> Equation:
         hints = get_type_hints(function, include_extras=True)
         parameters = tuple(_parameter(name, hints[name]) for name in inspect.signature(function).parameters)
-        return Equation(function.__name__, compiled(function), parameters, outputs, source, when, lengthy)
+        kernel = function if isinstance(function, Dispatcher) else borrowing(function)
+        return Equation(function.__name__, kernel, parameters, outputs, source, when, lengthy)
 
     return declare
 

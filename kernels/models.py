@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from kernels import calculon, chips, graphs, packages, transformers
 from kernels.equation import Equation, declared
-from kernels.graphs import allocation, conversions, elimination, loads, mapping, partition, sharding, units
+from kernels.graphs import allocation, conversions, elimination, loads, mapping, partition, sharding, stage_times, units
 from kernels.graphs.metrics import chip_work, roofline
 from kernels.graphs.partition import AMORTISED
 from kernels.graphs.pipeline import weights_fit, weights_resident
@@ -51,7 +51,7 @@ def instead(own: Iterable[Equation], others: Iterable[Equation]) -> tuple[Equati
 
 ON_CHIP = (
     *declared(allocation, conversions, elimination, loads, mapping, sharding, units),
-    *(equation for equation in declared(partition) if AMORTISED not in equation.outputs),
+    *(equation for equation in declared(partition, stage_times) if AMORTISED not in equation.outputs),
     *(kernel_together, weights_fit, weights_resident, chip_work, roofline),
 )
 """Equations of a graph on one chip of a tensor group: how it is split, cut and run."""

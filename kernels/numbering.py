@@ -65,3 +65,16 @@ def write_taken(values: np.ndarray, slow: np.ndarray, fast: np.ndarray, taken: n
         at = slow[k]
         for j in range(many):
             taken[k * many + j] = values[at + fast[j]]
+
+
+@compiled
+def write_sums(slow: np.ndarray, fast: np.ndarray, high: np.ndarray, low: np.ndarray, sums: np.ndarray) -> None:
+    """Write the sum of a slow and a fast part for listed pairs of them.
+
+    >>> sums = np.empty(3, np.int64)
+    >>> write_sums(np.array([0, 10]), np.array([1, 2]), np.array([1, 0, 1]), np.array([0, 1, 1]), sums)
+    >>> sums.tolist()
+    [11, 2, 12]
+    """
+    for i in range(len(sums)):
+        sums[i] = slow[high[i]] + fast[low[i]]

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kernels.codes import SWITCHES
-from kernels.equation import Output, compiled, equation
+from kernels.equation import Output, allocating, compiled, equation
 from kernels.graphs.sharding import PRODUCTS, TYPE
 
 INTEGER = float(SWITCHES["unit_allocation"].index("integer"))
@@ -104,6 +104,7 @@ def unit_cycle(chip_peak_flops: float, chip_cores: float, chip_lanes: float, chi
 
 
 @equation(COMPUTE, source="DFModel B.4, compute mode 1", when=("unit_allocation", ("ideal",)))
+@allocating
 def ideal_compute(
     partition_of: np.ndarray, kernel_together_s: np.ndarray, kernel_alone_s: np.ndarray, partition_compute_s: np.ndarray
 ) -> None:
@@ -119,6 +120,7 @@ def ideal_compute(
 
 
 @equation(COMPUTE, source="DFModel B.4, compute mode 2", when=("unit_allocation", ("integer",)))
+@allocating
 def allocated_compute(
     partition_of: np.ndarray,
     kernel_shapes: np.ndarray,

@@ -7,7 +7,7 @@ parallelism: Korthikanti et al. 2022, arXiv:2205.05198, section 4.2.2).
 
 import numpy as np
 
-from kernels.equation import Output, compiled, equation
+from kernels.equation import Output, allocating, compiled, equation
 from kernels.graphs.sharding import (
     ALL_GATHER,
     ALL_TO_ALL,
@@ -85,6 +85,7 @@ def published_conversions(graph: Graph, kernel_shard: np.ndarray, read_sends: np
     source="one conversion for the readers of a pass: an all-gather if any needs it, which serves all",
     when=("sharding", ("least_time", "joint")),
 )
+@allocating
 def shared_conversions(
     graph: Graph, kernel_shard: np.ndarray, word_B: float, channel_costs: np.ndarray, read_sends: np.ndarray
 ) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from kernels.equation import Output, compiled, equation
+from kernels.equation import Output, allocating, compiled, equation
 from kernels.graphs.conversions import conversion, relayout, sent
 from kernels.graphs.sharding import (
     ALL_REDUCE,
@@ -257,6 +257,7 @@ def given_sharding(kernel_traits: np.ndarray, tensor_parallel: float, kernel_sha
 
 
 @equation(SHARD, COST, source="DFModel B.2, solved exactly as B.8 stage 1", when=("sharding", ("least_bytes",)))
+@allocating
 def least_bytes_sharding(
     problem: Problem, order: Annotated[Order, "elimination_{}"], kernel_shard: np.ndarray
 ) -> float:
@@ -271,6 +272,7 @@ def least_bytes_sharding(
 
 
 @equation(SHARD, COST, source="DFModel B.8 stage 1, change 1", when=("sharding", ("least_time",)))
+@allocating
 def least_time_sharding(
     problem: Problem,
     order: Annotated[Order, "sharing_{}"],

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kernels.codes import CHANNELS, SWITCHES
-from kernels.equation import Output, compiled, equation
+from kernels.equation import Output, allocating, compiled, equation
 from kernels.graphs.conversions import CHANNEL, FORWARD_PHASE, PAYER
 from kernels.graphs.sharding import (
     CHANNEL_COUNT,
@@ -133,6 +133,7 @@ def kernel_loads(
     Output("single_sram_B", "B", "on-chip need of weights and buffers of the whole graph as one partition"),
     source="DFModel B.3; where pipeline stages share a graph, the largest of any stage",
 )
+@allocating
 def graph_state(
     kernel_dims: np.ndarray,
     kernel_shapes: np.ndarray,
@@ -288,6 +289,7 @@ def stream_ends(cut: Cut, streams: Streams) -> None:
     Output("partition_sram_B", "B", "largest on-chip need of a partition of several kernels"),
     source="DFModel B.3, B.4, B.8 stage 2; multi-consumer tensors: B.8 change 3",
 )
+@allocating
 def partition_loads(
     cut: Cut,
     partitions: float,

@@ -9,10 +9,9 @@ from typing import Annotated, NamedTuple
 import numpy as np
 
 from kernels.codes import SWITCHES
-from kernels.equation import Output, compiled, equation
+from kernels.equation import Output, allocating, compiled, equation
 from kernels.graphs.loads import (
     ALL_REDUCE_DATA,
-    BACKWARD,
     BROADCAST_COLUMN,
     BYTES,
     CALLS,
@@ -173,6 +172,7 @@ def partition_s(busy_s: np.ndarray, p: int, memory: int, network_s: float, overl
     Output("partition_network_s", "s", "time of the messages of each partition", ("partition",)),
     source="row and column traffic run side by side, in a partition as in a kernel",
 )
+@allocating
 def partition_network(kernel_network_s: np.ndarray, partition_of: np.ndarray, partition_network_s: np.ndarray) -> None:
     """Sums over the kernels of a partition; the longer of its columns and rows follows what is in sequence."""
     sent_s = np.zeros((len(partition_network_s), kernel_network_s.shape[1]))
@@ -234,6 +234,7 @@ def partition_totals(
     Output("partition_overlap", "", "what runs side by side in each partition: a choice of `overlap`", ("partition",)),
     source="kernels that share a chip stream their tensors; a collective needs the whole result of a kernel alone",
 )
+@allocating
 def partition_overlaps(partition_of: np.ndarray, overlap: float, partition_overlap: np.ndarray) -> None:
     """Where it is streamed, only the messages of kernels that share a partition run beside compute and memory."""
     members = np.zeros(len(partition_overlap))
@@ -241,109 +242,3 @@ def partition_overlaps(partition_of: np.ndarray, overlap: float, partition_overl
         members[partition_of[i]] += 1.0
     for p in range(len(partition_overlap)):
         partition_overlap[p] = BESIDE if overlap == STREAMED and members[p] > 1.0 else overlap
-
-
-@equation(
-    Output("partition_stage", "", "pipeline stage that has each partition", ("partition",), integer=True),
-    Output("graph_stages", "", "pipeline stages that share the graph"),
-    source="a partition is that of its kernels",
-)
-def partition_stages(partition_of: np.ndarray, stage_of: np.ndarray, partition_stage: np.ndarray) -> float:
-    """Only stages that have partitions are numbered: there are no more of them than of these. Partitions without
-    kernels take no time; they count to the first stage."""
-    partition_stage[:] = -1
-    for i in range(len(partition_of)):
-        partition_stage[partition_of[i]] = stage_of[i]
-    before = np.zeros(stage_of.max() + 2)
-    for p in range(len(partition_stage)):
-        before[partition_stage[p] + 1] = 1.0
-    before[0] = 0.0
-    before = before.cumsum()
-    for p in range(len(partition_stage)):
-        partition_stage[p] = before[partition_stage[p]] if partition_stage[p] >= 0 else 0
-    return before[-1]
-
-
-@equation(
-    Output("stage_busy_s", "s", "the same of every pipeline stage that shares the graph", ("partition", 4)),
-    source="DFModel B.4: the partitions of a chip one after the other",
-)
-def stage_busy(partition_busy_s: np.ndarray, partition_stage: np.ndarray, stage_busy_s: np.ndarray) -> None:
-    """Sums over the partitions of a stage; the rows of stages that there are not stay empty."""
-    stage_busy_s[:] = 0.0
-    for p in range(len(partition_busy_s)):
-        for column in range(partition_busy_s.shape[1]):
-            stage_busy_s[partition_stage[p], column] += partition_busy_s[p, column]
-
-
-class StageSums(NamedTuple):
-    """Sums over the partitions of a stage: messages; time, and what of it is backward; the same while weights stay on
-    chip."""
-
-    network_s: float
-    total_s: float
-    backward_s: float
-    resident_s: float
-    resident_backward_s: float
-
-
-@compiled
-def stage_sums(
-    at: int,
-    partition_busy_s: np.ndarray,
-    partition_network_s: np.ndarray,
-    partition_loads: np.ndarray,
-    partition_stage: np.ndarray,
-    partition_overlap: np.ndarray,
-) -> StageSums:
-    """What depends on both memory and messages, added up for every combination of the two; without a branch that a
-    processor would guess wrong."""
-    network = total = backward = resident = resident_backward = 0.0
-    for p in range(len(partition_busy_s)):
-        if partition_stage[p] != at:
-            continue
-        sent_s, share = partition_network_s[p], partition_loads[p, BACKWARD]
-        all_s = partition_s(partition_busy_s, p, MEMORY, sent_s, partition_overlap[p])
-        resident_s = partition_s(partition_busy_s, p, RESIDENT, sent_s, partition_overlap[p])
-        network += sent_s
-        total += all_s
-        resident += resident_s
-        backward += all_s * share if share > 0.0 else 0.0
-        resident_backward += resident_s * share if share > 0.0 else 0.0
-    return StageSums(network, total, backward, resident, resident_backward)
-
-
-@equation(
-    Output("graph_compute_time_s", "s", "compute of one microbatch through the graph, on its slowest chip"),
-    Output("graph_memory_time_s", "s", "memory traffic of the same"),
-    Output("graph_network_time_s", "s", "network traffic of the same"),
-    Output("graph_time_s", "s", "time of one microbatch through the graph, on its slowest chip"),
-    Output("graph_backward_time_s", "s", "the part of it in partitions with backward kernels"),
-    Output("graph_latency_s", "s", "time through the whole graph, over all stages that share it"),
-    Output("resident_memory_time_s", "s", "memory traffic when weights stay on chip"),
-    Output("resident_graph_time_s", "s", "time when weights stay on chip"),
-    Output("resident_backward_time_s", "s", "backward part when weights stay on chip"),
-    source="DFModel B.4: the partitions of a chip one after the other",
-)
-def graph_times(
-    partition_busy_s: np.ndarray,
-    stage_busy_s: np.ndarray,
-    partition_network_s: np.ndarray,
-    partition_loads: np.ndarray,
-    partition_stage: np.ndarray,
-    graph_stages: float,
-    partition_overlap: np.ndarray,
-) -> tuple[float, float, float, float, float, float, float, float, float]:
-    """Sums over the partitions of each pipeline stage that shares the graph; those of the slowest stage."""
-    slowest = 0
-    sums = stage_sums(0, partition_busy_s, partition_network_s, partition_loads, partition_stage, partition_overlap)
-    latency_s = sums.total_s
-    for at in range(1, int(graph_stages)):
-        its = stage_sums(at, partition_busy_s, partition_network_s, partition_loads, partition_stage, partition_overlap)
-        latency_s += its.total_s
-        if its.total_s > sums.total_s or np.isnan(its.total_s):
-            slowest, sums = at, its
-    return (
-        stage_busy_s[slowest, COMPUTE], stage_busy_s[slowest, MEMORY], sums.network_s, sums.total_s, sums.backward_s,
-        latency_s, stage_busy_s[slowest, RESIDENT], sums.resident_s, sums.resident_backward_s,
-    )  # fmt: skip

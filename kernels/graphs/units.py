@@ -9,7 +9,7 @@ from typing import Annotated
 
 import numpy as np
 
-from kernels.equation import Output, compiled, equation
+from kernels.equation import Output, allocating, compiled, equation
 from kernels.graphs.allocation import COLUMNS as TOKENS
 from kernels.graphs.allocation import DEPTH
 from kernels.graphs.allocation import ROWS as OUTPUTS
@@ -92,6 +92,7 @@ def cut(operators: np.ndarray, count: int, sites: Sites) -> None:
            ("partition", len(DEMANDS))),
     source="operators cut as sweeper.placing does it; Prabhakar et al., Plasticine, ISCA 2017",
 )  # fmt: skip
+@allocating
 def partition_demands(
     partition_of: np.ndarray,
     kernel_shapes: np.ndarray,

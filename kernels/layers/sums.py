@@ -5,7 +5,7 @@ from typing import Annotated
 import numpy as np
 
 from kernels.codes import PHASES, PLACES
-from kernels.equation import Output, compiled, equation
+from kernels.equation import Output, allocating, compiled, equation
 from kernels.graphs.loads import BACKWARD, FLOPS, TENSORS, WEIGHTS
 from kernels.graphs.partition import COMPUTE, LOADING, MEMORY, RESIDENT, combined
 from kernels.graphs.sharding import PHASE
@@ -63,6 +63,7 @@ def update_shares(partition_of: np.ndarray, kernel_traits: np.ndarray, kernel_lo
     Output("place_sums", "s, flop or B", "sums over the kernels of each place", (len(PLACES), len(S))),
     source="DFModel B.4: the partitions of a layer one after the other; embedding and head from the operator table",
 )
+@allocating
 def kernel_sums(
     table_sums: np.ndarray,
     kernel_traits: np.ndarray,

@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from kernels.equation import Output, compiled, equation
+from kernels.equation import Output, allocating, compiled, equation
 from kernels.packages.area import cover, size_die
 from kernels.packages.assembly import compounded, mount, step_price, step_yield, unit_test_price
 from kernels.packages.layout import (
@@ -208,6 +208,7 @@ def equal_unit(
 
 
 @equation(Output("package_dies", "", "results of every die of the package", ("die", len(RESULTS))), source=SOURCE)
+@allocating
 def package_units(
     package_codes: np.ndarray,
     package_links: np.ndarray,

@@ -25,7 +25,7 @@ from typing import Annotated, NamedTuple
 import numpy as np
 
 from kernels.codes import FULLY_CONNECTED, MAPPED, MAPPING_ORDERS, MESH, RING, SWITCH
-from kernels.equation import compiled, equation
+from kernels.equation import allocating, compiled, equation
 from kernels.shared.dimensions import Extents, Links
 from kernels.transformers.collectives import Group
 from kernels.transformers.collectives import links as links_of
@@ -353,6 +353,7 @@ def lying(chip: Group, inside: bool, size: float, rate_Bps: float, latency_s: fl
     when=("device_mapping", ("routed",)),
     lengthy=True,
 )
+@allocating
 def routed_group_network(
     mapping_order: float,
     parallelism: Parallelism,
@@ -367,8 +368,7 @@ def routed_group_network(
 
     A group's ring is entered as the inner level if most of its hops lie along the first dimension, else as the outer
     one, with all its members there. Its kind is a ring, whose rate collectives take as it stands. A group along one
-    switch or full connection keeps that kind: any two of its members can talk, which other algorithms make use of.
-    Ranks for which there are no chips send nothing: their groups have a rate of 0.
+    switch or full connection keeps that kind: any two of its members can talk. Ranks without chips have a rate of 0.
     """
     chip = alone(dim, links, fabric, attained)
     network = routed_network(dim, links, attained)

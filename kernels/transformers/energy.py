@@ -11,7 +11,7 @@ from typing import Annotated
 import numpy as np
 
 from kernels.codes import FORMAT_B, PLACES
-from kernels.equation import Output, compiled, equation
+from kernels.equation import Output, allocating, compiled, equation
 from kernels.shared.energy import TOTALS, relative_energy
 from kernels.transformers.attention import TILE, Attention, attention_backward_time, attention_time, score_count
 from kernels.transformers.collectives import ALL_GATHER, ALL_REDUCE, POINT_TO_POINT, REDUCE_SCATTER
@@ -267,6 +267,7 @@ def gradients_J(
     source="sums over the operator table; weights that are gathered, reduced, accumulated and updated beside it",
     when=("task", ("training",)),
 )
+@allocating
 def training_work(
     place_work: np.ndarray,
     place_sizes: np.ndarray,
@@ -311,6 +312,7 @@ def training_work(
     source="sums over the operator table, for the prompts and all generated tokens of a batch",
     when=("task", ("inference",)),
 )
+@allocating
 def inference_work(
     place_work: np.ndarray,
     decode_place_work: np.ndarray,

@@ -11,7 +11,7 @@ from typing import Annotated, NamedTuple
 import numpy as np
 
 from kernels.codes import FULLY_CONNECTED, GROUPS, MAPPED, MESH, RING
-from kernels.equation import Output, compiled, equation
+from kernels.equation import Output, allocating, borrowing, compiled, equation
 from kernels.shared.dimensions import Extents, Links, slowest_outer
 from kernels.shared.network import lay
 from kernels.transformers.collectives import (
@@ -229,11 +229,10 @@ class Sender(NamedTuple):
     calibration_half_message_B: float
 
 
-@compiled
+@borrowing
 def messaging_over(group_network: np.ndarray, sender: Sender) -> Messaging:
     """A library that sends over a network."""
-    algorithm, launch_s, half_B = sender
-    return Messaging(group_network, algorithm, launch_s, half_B)
+    return Messaging(group_network, sender[0], sender[1], sender[2])
 
 
 @compiled
@@ -370,6 +369,7 @@ LAID = (EXTENTS, NETWORK)
     source="groups fill the network from the first dimension: tensor, context, then expert within data, pipeline",
     when=("device_mapping", ("dimensions",)),
 )
+@allocating
 def group_extents(
     placement: float, parallelism: Parallelism, dim: Annotated[Extents, "dim_{}"], group_extents: np.ndarray
 ) -> None:

@@ -226,8 +226,8 @@ def layer_network(
     """Mappings that differ in other groups only, such as replicas and stages, are alike from here on."""
     layer_network[:] = 0.0
     for i in range(len(operator_traits)):
-        if operator_traits[i, TRAIT.type] == COLLECTIVE and operator_dims[i, D.count] > 0.0:
-            row = operator_traits[i, TRAIT.group]
+        collective, row = operator_traits[i, TRAIT.type] == COLLECTIVE, operator_traits[i, TRAIT.group]
+        if collective and operator_dims[i, D.count] > 0.0 and chips_of(layer_network, row) == 0.0:
             enter(layer_network, row, within_reach(group_at(group_network, row)))
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, NamedTuple
 import numpy as np
 
 from kernels.codes import PLACES, RECOMPUTE_CLASSES, RECOMPUTE_MODULES
-from kernels.equation import Output, compiled, equation
+from kernels.equation import Output, allocating, compiled, equation
 from kernels.transformers.groups import OF_TENSOR, G
 from kernels.transformers.operators import COLLECTIVE, GEMM, TIME, TRAIT, D
 
@@ -121,6 +121,7 @@ def place_sizes(
     Output("place_sums", "s, flop or B", "sums over the operators of each place", (len(PLACES), len(S))),
     source="sum over the operator table",
 )
+@allocating
 def place_sums(
     operator_traits: np.ndarray,
     operator_dims: np.ndarray,

@@ -11,6 +11,7 @@ import numpy as np
 from sweeper.engine.ahead import Kernel
 from sweeper.engine.folding import fold, folded
 from sweeper.engine.fuse import Loop, scratch_outputs
+from sweeper.engine.memory import room
 from sweeper.engine.numbering import Combinations, Index, Listed, fast_parts, index_at, index_between, listed
 from sweeper.engine.program import InputColumn, Origin, Program, Stage
 from sweeper.engine.space import Domain
@@ -147,11 +148,13 @@ class Evaluation:
         """For every combination of some columns (None: every point), where its entry lies among those of an origin."""
         if (needs, origin) not in self._indices:
             parent, folding = origin
-            numbers = self._folds[folding] if folding >= 0 else None
-            child = Combinations(self.domain, None) if needs is None else self.distinct(needs)
-            index = index_between(child, self.distinct(parent), numbers)
-            if needs is None and self._listed is not None:
-                index = index_at(self._listed, index)
+            if folding >= 0:
+                index = replace(self.index(needs, (parent, -1)), numbers=self._folds[folding])
+            else:
+                child = Combinations(self.domain, None) if needs is None else self.distinct(needs)
+                index = index_between(child, self.distinct(parent))
+                if needs is None and self._listed is not None:
+                    index = index_at(self._listed, index)
             self._indices[needs, origin] = index
         return self._indices[needs, origin]
 
@@ -229,7 +232,7 @@ class Evaluation:
 
         def buffer(name: str, *leading: int) -> np.ndarray:
             kind = np.int64 if program.outputs[name].integer else np.float64
-            return np.empty((*leading, *program.shapes[name]), kind)
+            return room((*leading, *program.shapes[name]), kind)
 
         arguments = [
             column[0] if argument.access == "constant" else column

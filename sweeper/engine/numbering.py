@@ -7,16 +7,21 @@ fast ones add together are two short lists.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 
-from kernels.numbering import write_taken
+from kernels.numbering import write_sums, write_taken
+from sweeper.engine.memory import room
 from sweeper.engine.space import Domain
 
 SLOW = 16
 """A step of the outer loop of a stage costs about as much as so many of the inner one."""
+
+
+NOTHING = np.zeros(1, np.uint32)
+"""What no part adds."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,15 +58,19 @@ class Index:
     sizes: tuple[int, ...]
     steps: tuple[np.ndarray | None, ...]
     numbers: np.ndarray | None = None
+    _halves: dict[int, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict, repr=False)
 
     def halves(self, slow: int) -> tuple[np.ndarray, np.ndarray]:
         """What the first `slow` parts add, and what the others do."""
-        return total(self.sizes[:slow], self.steps[:slow]), total(self.sizes[slow:], self.steps[slow:])
+        if slow not in self._halves:
+            parts = total(self.sizes[:slow], self.steps[:slow]), total(self.sizes[slow:], self.steps[slow:])
+            self._halves[slow] = parts
+        return self._halves[slow]
 
     @property
     def all(self) -> np.ndarray:
         """Where every combination lies."""
-        index = total(self.sizes, self.steps)
+        index = self.halves(0)[1]
         return index if self.numbers is None else self.numbers[index]
 
     def taken(self, values: np.ndarray) -> np.ndarray:
@@ -69,7 +78,7 @@ class Index:
         if values.ndim > 1:
             return values[self.all]
         listed = values if self.numbers is None else values[self.numbers]
-        taken, bits = np.empty(math.prod(self.sizes), listed.dtype), f"u{listed.itemsize}"
+        taken, bits = room(math.prod(self.sizes), listed.dtype), f"u{listed.itemsize}"
         write_taken(listed.view(bits), *self.halves(fast_parts(self.sizes)), taken.view(bits))
         return taken
 
@@ -93,10 +102,10 @@ def total(sizes: Sequence[int], steps: Sequence[np.ndarray | None]) -> np.ndarra
     >>> total((2, 3), (np.array([0, 10], np.uint32), np.array([0, 1, 2], np.uint32))).tolist()
     [0, 1, 2, 10, 11, 12]
     """
-    index = np.zeros(1, np.uint32)
+    index = NOTHING
     for size, step in zip(sizes, steps, strict=True):
         if step is not None:
-            index = (index[:, None] + step).reshape(-1)
+            index = step if index is NOTHING else (index[:, None] + step).reshape(-1)
         elif size > 1:
             index = np.repeat(index, size)
     return index
@@ -110,13 +119,13 @@ def strides(sizes: Sequence[int]) -> list[int]:
     return found[::-1]
 
 
-def index_between(child: Combinations, parent: Combinations, numbers: np.ndarray | None = None) -> Index:
+def index_between(child: Combinations, parent: Combinations) -> Index:
     """For every combination of the child, the combination of fewer columns, the parent, that it belongs to."""
     steps = [
         factor.numbers_of(child.needs, parent.needs) * np.uint32(stride) if size > 1 else None
         for factor, size, stride in zip(child.domain, parent.sizes, strides(parent.sizes), strict=True)
     ]
-    return Index(child.sizes, tuple(steps), numbers)
+    return Index(child.sizes, tuple(steps))
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,13 +147,14 @@ def listed(points: np.ndarray, domain: Domain) -> Listed:
     sizes = [factor.size for factor in domain]
     slow = fast_parts(sizes)
     high, low = np.divmod(points, math.prod(sizes[slow:]))
-    return Listed(slow, high, low)
+    return Listed(slow, high.astype(np.uint32), low.astype(np.uint32))
 
 
 def index_at(points: Listed, whole: Index) -> Index:
     """The index of all points of a domain, at some of them."""
-    slow, fast = whole.halves(points.slow)
-    return Index((points.count,), (slow[points.high] + fast[points.low],), whole.numbers)
+    sums = np.empty(points.count, np.uint32)
+    write_sums(*whole.halves(points.slow), points.high, points.low, sums)
+    return Index((points.count,), (sums,))
 
 
 def fast_parts(sizes: Sequence[int]) -> int:

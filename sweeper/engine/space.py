@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from kernels.numbering import write_cycle, write_digits
+from sweeper.engine.memory import room
 
 FACTORS = 4096
 """Factors that a grid remembers."""
@@ -260,8 +261,15 @@ class Points:
         first = int(self.numbers[0]) % (repeats * len(by_row)) if len(by_row) > 1 else 0
         known, content = self.grid.taken, (column, by_row.tobytes())
         if content not in known or known[content][0] != (first, len(self.numbers)):
-            taken, bits = np.empty(len(self.numbers), by_row.dtype), f"u{by_row.itemsize}"
-            write_cycle(by_row.copy().view(bits), repeats, first, taken.view(bits))  # compiled once for all kinds
+            taken, bits = room(len(self.numbers), by_row.dtype), f"u{by_row.itemsize}"
+            done = min(repeats * len(by_row), len(taken))
+            write_cycle(
+                by_row.copy().view(bits), repeats, first, taken[:done].view(bits)
+            )  # compiled once for all kinds
+            while done < len(taken):
+                more = min(done, len(taken) - done)
+                taken[done : done + more] = taken[:more]
+                done += more
             known[content] = (first, len(taken)), taken
         return known[content][1]
 

@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from kernels.codes import REASONS
+from sweeper.engine.memory import room
 from sweeper.engine.program import Program
 from sweeper.engine.space import Grid, Points
 from sweeper.inputs.numbers import selector_of, values_of
@@ -28,9 +29,7 @@ ALWAYS = (
 
 
 def joined(parts: Sequence[np.ndarray]) -> np.ndarray:
-    """Arrays one after the other, in memory of Arrow's pool. NumPy gives large arrays back to the system and gets other
-    pages for the next ones, which takes several times as long as writing them; the pool takes the same pages again.
-    What is no number, such as text, has its memory elsewhere.
+    """Arrays one after the other.
 
     >>> joined([np.array([1.0, 2.0]), np.array([3.0])]).tolist()
     [1.0, 2.0, 3.0]
@@ -40,8 +39,7 @@ def joined(parts: Sequence[np.ndarray]) -> np.ndarray:
     kind, count = np.result_type(*parts), sum(map(len, parts))
     if kind.hasobject:
         return np.concatenate(parts)
-    memory: np.ndarray = np.frombuffer(pa.allocate_buffer(count * kind.itemsize), kind, count)
-    return np.concatenate(parts, out=memory)
+    return np.concatenate(parts, out=room(count, kind))
 
 
 def axis_columns(grids: Sequence[Grid], hidden: Collection[str]) -> dict[str, list[float | str]]:

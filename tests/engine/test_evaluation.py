@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from kernels.numbering import write_cycle, write_digits
 from sweeper.engine.evaluation import FEW, Evaluation
 from sweeper.engine.folding import fold, folded, together
 from sweeper.engine.numbering import Combinations, Index, fast_parts, index_at, index_between, listed, strides, total
-from sweeper.engine.space import Factor
+from sweeper.engine.space import Axis, Box, Factor, Points, grids
 from tests.places import ROOT
 from tests.support.examples import compared, examples
 
@@ -112,8 +113,28 @@ def test_what_folding_numbered_is_looked_up() -> None:
     assert index.all.tolist() == [5, 6, 5, 7]
     assert not index.is_itself
     domain = (Factor({"a": np.arange(4)}, 4),)
-    whole = index_between(Combinations(domain, None), Combinations(domain, frozenset("a")), numbers)
-    assert index_at(listed(np.array([3, 0]), domain), whole).all.tolist() == [7, 5]
+    whole = index_between(Combinations(domain, None), Combinations(domain, frozenset("a")))
+    some = replace(index_at(listed(np.array([3, 0]), domain), whole), numbers=numbers)
+    assert some.all.tolist() == [7, 5]
+
+
+@given(st.lists(st.integers(1, 5), min_size=1, max_size=4), st.data())
+@examples(40)
+def test_points_have_what_belongs_to_their_values(sizes: list[int], data: st.DataObject) -> None:
+    """Runs of points that begin and end anywhere, and points here and there."""
+    axes = tuple(
+        Axis(f"a{k}", (f"a{k}",), tuple((float(v),) for v in range(size)), False) for k, size in enumerate(sizes)
+    )
+    (grid,) = grids([Box(tuple(axes))])
+    first = data.draw(st.integers(0, grid.points - 1))
+    until = data.draw(st.integers(first + 1, grid.points))
+    some = data.draw(st.lists(st.integers(0, grid.points - 1), unique=True).map(sorted))
+    for numbers in (np.arange(first, until), np.array(some, np.int64)):
+        points = Points(grid, numbers)
+        for k, size in enumerate(sizes):
+            by_value = np.arange(size) ** 2
+            assert points.taken(f"a{k}", by_value).tolist() == by_value[grid.digits(numbers)[k]].tolist()
+        assert points.taken("of_no_axis", np.array([7.0])).tolist() == [7.0] * len(numbers)
 
 
 def test_numbers_of_parts_in_mixed_radix() -> None:

@@ -374,6 +374,7 @@ GROWING = [
         "partition_network": ("kernel_network_s",),
         "partition_busy": inputs_but("partition_busy", "attainable_bandwidth_Bps", "partition_share"),
         "stage_busy": ("partition_busy_s",),
+        "stage_quiet": ("partition_busy_s",),
         "partition_totals": ("partition_busy_s", "partition_network_s"),
         "weight_reads": ("weight_traffic", "chip_reconfiguration_s"),
         "live_budget": ("tensors_B",),
@@ -634,7 +635,8 @@ def test_no_work_takes_no_time(data: st.DataObject) -> None:
     inputs |= {column: 0.0 * inputs[column] for column in idle}
     assert not evaluate("partition_busy", inputs)["partition_busy_s"].any()
     inputs = data.draw(inputs_of(BY_NAME["graph_times"], UNITS))
-    inputs |= {name: 0.0 * inputs[name] for name in ("partition_busy_s", "stage_busy_s", "partition_network_s")}
+    times = ("partition_busy_s", "stage_busy_s", "stage_quiet_s", "partition_network_s")
+    inputs |= {name: 0.0 * inputs[name] for name in times}
     assert set(evaluate("graph_times", inputs).values()) == {0.0}
     for name, column in (
         ("boundary_time", "stage_boundary_B"),

@@ -1160,44 +1160,63 @@ def stage_busy(partition_busy_s: list[list[float]], partition_stage: list[int]) 
 
 
 @twin
-def graph_times(
-    partition_busy_s: list[list[float]],
-    stage_busy_s: list[list[float]],
-    partition_network_s: list[float],
-    partition_loads: list[list[float]],
-    partition_stage: list[int],
-    graph_stages: float,
-    partition_overlap: list[float],
-) -> Outputs:
+def partitions_by_messages(kernel_loads: list[list[float]], partition_of: list[int]) -> Outputs:
+    """A kernel that has bytes or calls of any channel sends."""
+    sending = {p for p, row in zip(partition_of, kernel_loads, strict=True) if any(row[-2 * len(CHANNELS) :])}
+    every = range(max(partition_of) + 1)
+    lists = {"sending_partitions": sorted(sending), "quiet_partitions": [p for p in every if p not in sending]}
+    return {name: [*found, *[-1] * (len(every) - len(found))] for name, found in lists.items()}
+
+
+QUIET = ("total", "backward", "resident total", "resident backward")
+"""Columns of `stage_quiet_s`."""
+
+
+def stage_totals(given: Mapping[str, Any], stage: int, listed: Sequence[int], network_s: Sequence[float]) -> Outputs:
+    """Sums over those of some partitions that are of a stage."""
+    found = dict.fromkeys((*QUIET, "network"), 0.0)
+    for p in listed:
+        if p >= 0 and given["partition_stage"][p] == stage:
+            share = dict(zip(PARTITION_LOADS, given["partition_loads"][p]))["backward"]
+            busy, overlap = given["partition_busy_s"][p], given["partition_overlap"][p]
+            found["network"] += network_s[p]
+            for kind, memory in (("", "memory"), ("resident ", "resident memory")):
+                total = total_of(busy, network_s[p], overlap, memory)
+                found[f"{kind}total"] += total
+                found[f"{kind}backward"] += total * share
+    return found
+
+
+@twin
+def stage_quiet(**given: Any) -> Outputs:
+    """B.4 without messages, for partitions that have none."""
+    rows = [[0.0] * len(QUIET) for _ in given["partition_busy_s"]]
+    for stage in range(int(given["graph_stages"])):
+        sums = stage_totals(given, stage, given["quiet_partitions"], [0.0] * len(rows))
+        rows[stage] = [sums[name] for name in QUIET]
+    return {"stage_quiet_s": rows}
+
+
+@twin
+def graph_times(**given: Any) -> Outputs:
     """B.4: one chip runs its partitions one after the other; the stage that takes longest decides."""
-    partitions_of_stage = {
-        stage: [p for p, its in enumerate(partition_stage) if its == stage] for stage in range(int(graph_stages))
-    }
-    times = [
-        {
-            "network": network,
-            "total": total_of(busy, network, overlap),
-            "resident total": total_of(busy, network, overlap, "resident memory"),
-        }
-        for busy, network, overlap in zip(partition_busy_s, partition_network_s, partition_overlap, strict=True)
-    ]
-    backward = [dict(zip(PARTITION_LOADS, row))["backward"] for row in partition_loads]
-
-    def total(stage: int, what: str, share: Sequence[float] | None = None) -> float:
-        return sum(times[p][what] * (1.0 if share is None else share[p]) for p in partitions_of_stage[stage])
-
-    slowest = max(sorted(partitions_of_stage), key=lambda stage: total(stage, "total"))
-    busy = dict(zip(BUSY, stage_busy_s[slowest]))
+    stages = []
+    for stage in range(int(given["graph_stages"])):
+        sums = stage_totals(given, stage, given["sending_partitions"], given["partition_network_s"])
+        quiet = dict(zip(QUIET, given["stage_quiet_s"][stage]))
+        stages.append({name: value + quiet.get(name, 0.0) for name, value in sums.items()})
+    slowest = max(range(len(stages)), key=lambda stage: stages[stage]["total"])
+    busy, sums = dict(zip(BUSY, given["stage_busy_s"][slowest])), stages[slowest]
     return {
         "graph_compute_time_s": busy["compute"],
         "graph_memory_time_s": busy["memory"],
-        "graph_network_time_s": total(slowest, "network"),
-        "graph_time_s": total(slowest, "total"),
-        "graph_backward_time_s": total(slowest, "total", backward),
-        "graph_latency_s": sum(row["total"] for row in times),
+        "graph_network_time_s": sums["network"],
+        "graph_time_s": sums["total"],
+        "graph_backward_time_s": sums["backward"],
+        "graph_latency_s": sum(each["total"] for each in stages),
         "resident_memory_time_s": busy["resident memory"],
-        "resident_graph_time_s": total(slowest, "resident total"),
-        "resident_backward_time_s": total(slowest, "resident total", backward),
+        "resident_graph_time_s": sums["resident total"],
+        "resident_backward_time_s": sums["resident backward"],
     }
 
 
@@ -1820,6 +1839,7 @@ BY_PARTITION: dict[str, Callable[[int], st.SearchStrategy[np.ndarray]]] = {
     "partition_share": lambda rows: tables(rows, st.floats(0.05, 1.0)),
     "partition_busy_s": lambda rows: tables(rows, _positive(1e-9, 1e3), *[SECONDS] * 3),
     "stage_busy_s": lambda rows: tables(rows, *[SECONDS] * 4),
+    "stage_quiet_s": lambda rows: tables(rows, *[SECONDS] * 4),
     "partition_overlap": lambda rows: tables(rows, st.sampled_from([0.0, 1.0, 2.0])),
     "partition_total_s": lambda rows: tables(rows, _positive(1e-9, 1e3)),
 }
@@ -1850,19 +1870,24 @@ TOGETHER: list[tuple[frozenset[str], st.SearchStrategy[dict[str, Any]]]] = []
 
 @st.composite
 def stages_of_partitions(draw: st.DrawFn) -> dict[str, Any]:
-    """Some partitions, in the order of the pipeline stages that have them."""
+    """Some partitions, in the order of the pipeline stages that have them; some of them send."""
     steps = draw(st.sampled_from([(0,), (0,), (0, 1)]))
     stages = list(accumulate((draw(st.sampled_from(steps)) for _ in range(draw(st.integers(0, 4)))), initial=0))
+    sends = [draw(st.booleans()) for _ in stages]
+    sending, quiet = ([p for p, its in enumerate(sends) if its == which] for which in (True, False))
     return {
         "partition_stage": np.array(stages, np.int64),
         "partitions": float(len(stages)),
         "graph_stages": float(stages[-1] + 1),
+        "sending_partitions": np.array([*sending, *[-1] * len(quiet)], np.int64),
+        "quiet_partitions": np.array([*quiet, *[-1] * len(sending)], np.int64),
     }
 
 
 FOR_EQUATION: dict[str, st.SearchStrategy[dict[str, Any]]] = {
     "partition_busy": st.fixed_dictionaries({"partitions": st.integers(1, 5).map(float)}),
     "stage_busy": stages_of_partitions(),
+    "stage_quiet": stages_of_partitions(),
     "graph_times": stages_of_partitions(),
     "partition_loads": st.fixed_dictionaries(
         {

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numba.np.unsafe.ndarray import to_fixed_tuple
 
-from kernels.equation import Output, compiled, equation
+from kernels.equation import Output, allocating, compiled, equation
 from kernels.graphs.allocation import INTEGER, Units
 from kernels.graphs.loads import BACKWARD, GRADIENTS, PER_EDGE, TENSORS, WEIGHTS
 from kernels.graphs.partition import BESIDE, COLUMN, ROW, SERIAL, STREAMED, Traffic
@@ -135,6 +135,7 @@ def chip_of(mapping_chip: np.ndarray) -> Chip:
     Output("mapping_kernels", "", "what the mapping must know of every kernel", ("kernel", len(KERNEL_NUMBERS))),
     source="DFModel B.8 stage 2: constants of the problem once the sharding is known",
 )
+@allocating
 def mapping_kernels(
     kernel_loads: np.ndarray,
     kernel_together_s: np.ndarray,

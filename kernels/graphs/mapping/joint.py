@@ -12,7 +12,7 @@ from typing import Annotated
 
 import numpy as np
 
-from kernels.equation import Output, compiled, equation
+from kernels.equation import Output, allocating, compiled, equation
 from kernels.graphs.conversions import FORWARD_PHASE
 from kernels.graphs.conversions import shared_conversions as conversions_equation
 from kernels.graphs.elimination import (
@@ -277,6 +277,7 @@ def search_shardings(
     when=("sharding", ("joint",)),
     lengthy=True,
 )
+@allocating
 def joint_sharding(
     problem: Problem,
     order: Annotated[Order, "sharing_{}"],

@@ -4,7 +4,7 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from kernels.equation import Output, compiled, equation
+from kernels.equation import Output, allocating, compiled, equation
 from kernels.graphs.loads import ROOM
 from kernels.graphs.mapping.alike import counted_bound
 from kernels.graphs.mapping.bounds import gap, relaxed_bound
@@ -140,6 +140,7 @@ def most_alive(case: Case, partition_of: np.ndarray) -> float:
     source="DFModel B.8 stage 2, as a shortest path over order ideals",
     lengthy=True,
 )
+@allocating
 def free_partition(
     arrays: Arrays, stage_of: np.ndarray, weights_fit: float, free_partition_of: np.ndarray
 ) -> tuple[float, float, float]:
@@ -159,6 +160,7 @@ def free_partition(
     source="DFModel B.3, DRAM constraint",
     lengthy=True,
 )
+@allocating
 def optimal_partition(
     arrays: Arrays,
     stage_of: np.ndarray,

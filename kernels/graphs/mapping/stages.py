@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kernels.equation import Output, compiled, equation
+from kernels.equation import Output, allocating, compiled, equation
 from kernels.graphs.loads import GRADIENTS
 from kernels.graphs.mapping.bounds import gap, least_network
 from kernels.graphs.mapping.case import Arrays, make_case
@@ -54,6 +54,7 @@ def cut(times: np.ndarray, messages: np.ndarray, overlap: float, stages: int, cu
     source="DFModel B.1: the slowest of compute, network and messages is least; stages partitioned by B.8 stage 2",
     lengthy=True,
 )
+@allocating
 def optimal_stages(
     arrays: Arrays, stages_per_graph: float, stage_link_Bps: float, stage_hop_s: float, stage_of: np.ndarray
 ) -> tuple[float, float, float]:

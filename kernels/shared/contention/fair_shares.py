@@ -5,7 +5,7 @@ from typing import Annotated, NamedTuple
 import numpy as np
 
 from kernels.codes import MESH, RING
-from kernels.equation import Output, compiled, equation
+from kernels.equation import Output, allocating, compiled, equation
 from kernels.shared.contention.groups import MOST_CHIPS, Digits, Span, beside, fair_share
 from kernels.shared.contention.routes import AXES, Wires
 from kernels.shared.dimensions import Extents
@@ -100,6 +100,7 @@ def along(wires: Wires, digits: Digits) -> tuple[float, float, float]:
 
 
 @equation(*SHARES, source=SOURCE, when=("contention", ("max_min",)), lengthy=True)
+@allocating
 def fair_shares(
     kind: Annotated[Extents, "topology_kind_{}"],
     dim: Annotated[Extents, "dim_{}"],

@@ -8,7 +8,7 @@ from typing import Annotated
 import numpy as np
 
 from kernels.codes import MAPPED
-from kernels.equation import Output, compiled, equation
+from kernels.equation import Output, allocating, compiled, equation
 from kernels.shared.contention.fair_shares import BESIDE, SOURCE, Oversubscription, unfolded
 from kernels.shared.contention.groups import (
     MOST_CHIPS,
@@ -104,6 +104,7 @@ def share_left(wires: Wires, digits: Digits, span: Span, kind: float, whole: flo
 
 
 @equation(SHARES, *BESIDE, source=SOURCE, when=("contention", ("max_min",)), lengthy=True)
+@allocating
 def group_fair_shares(
     placement: float,
     parallelism: Parallelism,

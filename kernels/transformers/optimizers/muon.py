@@ -23,7 +23,7 @@ from typing import Annotated
 import numpy as np
 
 from kernels.codes import PLACES
-from kernels.equation import Output, compiled, equation
+from kernels.equation import Output, allocating, compiled, equation
 from kernels.transformers.collectives import ALL_GATHER, ALL_TO_ALL
 from kernels.transformers.groups import G, Messaging, group_collective, shard_counts
 from kernels.transformers.matmul import Product, gemm_time, l2_traffic_B
@@ -86,6 +86,7 @@ def orthogonalisation(rows: float, columns: float, flops: float, memory_Bps: flo
     source="Jordan 2024: five steps of Newton-Schulz; products as in kernels.transformers.matmul",
     when=("optimizer", ("muon",)),
 )
+@allocating
 def place_matrices(
     operator_traits: np.ndarray,
     operator_dims: np.ndarray,
@@ -168,6 +169,7 @@ def exchange_of(zero_stage: float) -> tuple[int, float, float]:
     Output("matrix_message_expert_B", "B", "the same of routed experts"),
     source="Liu 2025, section 2.3; Graham 1969",
 )
+@allocating
 def orthogonalise(
     place_matrices: np.ndarray, depth: Depth, layers_per_stage: float, zero_stage: float, group_extents: np.ndarray
 ) -> tuple[float, float, float]:

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kernels.equation import Output, compiled, equation
+from kernels.equation import Output, allocating, compiled, equation
 from kernels.transformers.groups import shard_counts
 from kernels.transformers.optimizers.moments import Moments, update_B
 from kernels.transformers.optimizers.muon import COMMON, EXPERT, WHOLE, M, busiest, exchanged_B, matrices_of
@@ -58,6 +58,7 @@ def executed(row: np.ndarray, column: int, sharers: float, stages: float, zero_s
     source="as kernels.transformers.optimizers times it",
     when=("task", ("training",)),
 )
+@allocating
 def update_work(
     place_matrices: np.ndarray,
     place_sizes: np.ndarray,

@@ -207,8 +207,12 @@ def in_sequence(columns: dict[str, Any], longest_s: float, overlap: float) -> di
         "graph_stages": 1.0,
         "partition_overlap": np.full(count, overlap),
         "partition_network_s": np.linspace(0.0, longest_s, count),
+        "sending_partitions": np.array([*range(1, count), -1]),
+        "quiet_partitions": np.array([0, *[-1] * (count - 1)]),
     }
-    return found | evaluate("stage_busy", {**columns, **found})
+    for name in ("stage_busy", "stage_quiet"):
+        found |= evaluate(name, {**columns, **found})
+    return found
 
 
 @given(st.data())
@@ -219,8 +223,13 @@ def test_times_do_not_depend_on_the_order_of_partitions(data: st.DataObject) -> 
     order = np.array(data.draw(st.permutations(range(len(times["partition_loads"])))))
     other = dict(times)
     times["partition_overlap"] = data.draw(BY_PARTITION["partition_overlap"](len(order)))
+    times |= evaluate("stage_quiet", times)
     for name in ("partition_loads", "partition_busy_s", "partition_network_s", "partition_overlap"):
         other[name] = times[name][order]
+    sending = [p for p in range(len(order)) if order[p] > 0]
+    other["sending_partitions"] = np.array([*sending, -1])
+    other["quiet_partitions"] = np.array([p for p in range(len(order)) if order[p] == 0] + [-1] * len(sending))
+    other |= evaluate("stage_quiet", other)
     one, two = evaluate("graph_times", times), evaluate("graph_times", other)
     for name, value in one.items():
         assert same(two[name], value), name
@@ -277,7 +286,8 @@ def compute_equation(columns: dict[str, Any]) -> str:
 def steps_of(columns: dict[str, Any]) -> tuple[str, ...]:
     """Equations that lead from the loads of kernels to the times of their graph."""
     loads = ("partition_loads", compute_equation(columns), "partition_network", "partition_overlaps")
-    return (*loads, "partition_stages", "partition_busy", "stage_busy", "graph_times")
+    stages = ("partition_stages", "partitions_by_messages", "stage_busy", "stage_quiet")
+    return (*loads, "partition_busy", *stages, "graph_times")
 
 
 def timed(columns: dict[str, Any], partition_of: list[int]) -> dict[str, Any]:
@@ -353,6 +363,9 @@ def test_slots_without_kernels_change_nothing(columns: dict[str, Any]) -> None:
         "partition_stage": np.full(slots, -1),
         "partition_busy_s": np.full((slots, 4), np.nan),
         "stage_busy_s": np.full((slots, 4), np.nan),
+        "stage_quiet_s": np.full((slots, 4), np.nan),
+        "sending_partitions": np.full(slots, -2),
+        "quiet_partitions": np.full(slots, -2),
     }
     for name in steps_of(columns):
         equation = BY_NAME[name]
