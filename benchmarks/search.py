@@ -1,10 +1,14 @@
-"""How fast a search runs from chunk number to rows: points per second of one core, with the kernels compiled."""
+"""How fast a search runs from chunk number to rows: points per second of one core, with the kernels compiled; and a Pareto
+front by itself."""
 
 from pathlib import Path
+
+import numpy as np
 
 from benchmarks.studies import points_of, shipped, spread, warm
 from benchmarks.table import Row, Target
 from benchmarks.timing import medians
+from kernels.pareto import pareto
 from sweeper.planning.plan import Plan
 
 TARGET = Target(1e6, at_least=True)
@@ -12,6 +16,9 @@ TRANSFORMER = Target(5e6, at_least=True)
 LLAMA = Path(__file__).with_name("llama.yaml")
 """Forty million mappings of Llama 3 70B, with the project's own physics."""
 POINTS = 5e6
+FRONT_S = Target(5.0, at_least=False)
+CLOUD, DEPTH = 1_000_000, 0.2
+"""Random points beyond an eighth of a sphere, and how far beyond on average: the nearer, the more are on the front."""
 
 
 def measure(directory: Path, quick: bool) -> list[Row]:
@@ -22,7 +29,19 @@ def measure(directory: Path, quick: bool) -> list[Row]:
         _rate(small, list(range(small.chunk_count)), rounds, TARGET),
         _rate(dense, [0] if quick else spread(dense, POINTS), rounds, TARGET),
         _rate(llama, [0] if quick else spread(llama, 4 * POINTS), rounds, TRANSFORMER),
+        _front(CLOUD // 100 if quick else CLOUD, rounds),
     ]
+
+
+def _front(points: int, rounds: int) -> Row:
+    """Non-dominated points of three objectives."""
+    random = np.random.default_rng(0)
+    towards = np.abs(random.normal(size=(points, 3)))
+    far = 1.0 + random.exponential(DEPTH, points)
+    scores = towards / np.linalg.norm(towards, axis=1, keepdims=True) * far[:, None]
+    front = len(pareto(scores, np.zeros(points)))
+    (seconds,) = medians([lambda: pareto(scores, np.zeros(points))], rounds)
+    return Row("Pareto front of three objectives", seconds, "s CPU", FRONT_S, f"{front:,} of {points:,} points")
 
 
 def _rate(plan: Plan, chunks: list[int], rounds: int, target: Target) -> Row:
