@@ -1,5 +1,6 @@
-"""How fast a search runs from chunk number to rows: points per second of one core, with the kernels compiled; and a Pareto
-front by itself."""
+"""How fast a search runs from chunk number to rows: points per second of one core, with the kernels compiled.
+
+The front of a Pareto search is timed by itself."""
 
 from pathlib import Path
 
