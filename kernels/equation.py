@@ -22,10 +22,15 @@ the address of one, and its wrapper for that would take a tenth of the compilati
 
 compiled = njit(**JIT)
 
-borrowing = njit(**JIT, _nrt=False)
+BORROWING = {**JIT, "_nrt": False}
 """The same for functions that get arrays and neither make, return nor keep any. References are not counted in them:
 each field that is taken from a record of arrays would be counted by two atomic steps, which take more time than most of
-what is done with it."""
+what is done with it. What they call borrows too, unless it says otherwise."""
+
+borrowing = njit(**BORROWING)
+
+_counting = njit(**JIT, _nrt=True)
+"""For equations, which may make arrays: the loops that call them borrow."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +133,7 @@ def equation(
     def declare(function: Callable[..., Any]) -> Equation:
         hints = get_type_hints(function, include_extras=True)
         parameters = tuple(_parameter(name, hints[name]) for name in inspect.signature(function).parameters)
-        return Equation(function.__name__, compiled(function), parameters, outputs, source, when, lengthy)
+        return Equation(function.__name__, _counting(function), parameters, outputs, source, when, lengthy)
 
     return declare
 
