@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from llvmlite.binding import parse_bitcode  # type: ignore[import-untyped]
 from numba.core import caching, codegen, dispatcher
 from numba.core.environment import lookup_environment
 
@@ -28,6 +29,8 @@ class Library(codegen.JITCodeLibrary):
 
     has_code = False
     """Whether there is machine code of it."""
+    _bitcode = b""
+    """Of what was loaded with its machine code, until somebody links it, which few do."""
 
     def get_pointer_to_function(self, name: str) -> int:
         """Address of a function; 0 if it is not in here."""
@@ -67,18 +70,34 @@ class Library(codegen.JITCodeLibrary):
             if environment is not None:
                 self._codegen.set_env(variable.name, environment)
 
+    def _get_module_for_linking(self) -> Any:
+        if self._bitcode:
+            self._shared_module, self._bitcode = parse_bitcode(self._bitcode), b""
+        return super()._get_module_for_linking()
+
     def serialize_using_object_code(self) -> tuple[str, str, Any]:
-        """What is kept of it on disk: bitcode, and the machine code if there is any."""
-        kept: tuple[str, str, Any] = (
-            super().serialize_using_object_code() if self.has_code else self.serialize_using_bitcode()
-        )
-        return kept
+        """What is kept of it on disk: bitcode, and machine code with what it defines if there is any."""
+        if not self.has_code:
+            return self.name, "bitcode", self._final_module.as_bitcode()
+        name, kind, (code, bitcode) = super().serialize_using_object_code()
+        symbols = [*self._final_module.functions, *self._final_module.global_variables]
+        defined = [symbol.name for symbol in symbols if not symbol.is_declaration]
+        return name, kind, (code, bitcode, defined)
 
     @classmethod
     def _unserialize(cls, codegen: Any, state: tuple[str, str, Any]) -> "Library":
-        self: Library = super()._unserialize(codegen, state)
-        if self._object_caching_enabled:  # it brings machine code
+        name, kind, data = state
+        self: Library
+        if kind == "bitcode":
+            self = super()._unserialize(codegen, state)
+        else:
+            code, bitcode, defined = data
+            self = codegen.create_library(name)
+            self.enable_object_caching()
+            self._set_compiled_object(code)
+            self._bitcode = bitcode
             self._make_code()
+            codegen._engine._defined_symbols.update(defined)
         return self
 
 

@@ -51,11 +51,21 @@ print(part(values, 1), code(part), said(part, values, -1))
 print(len(whole.signatures), whole.stats.cache_misses.total(), part.stats.cache_misses.total())
 """
 
+LOADED_FIRST = """
+import sweeper, sys
+sys.path.insert(0, sys.argv[1])
+import numpy as np
+from kept_in_parts import part, whole
 
-def answers(folder: Path) -> list[str]:
+values = np.array([1.0, 2.5])
+print(part(values, 1), whole(values), part.stats.cache_hits.total(), whole.stats.cache_misses.total())
+"""
+
+
+def answers(folder: Path, code: str = CODE) -> list[str]:
     """What a process says that calls the functions, with the cache that earlier ones left."""
     variables = {**os.environ, "PYTHONPATH": str(ROOT), "SWEEPER_CACHE_DIR": str(folder / "cache")}
-    command = [sys.executable, "-c", CODE, str(folder)]
+    command = [sys.executable, "-c", code, str(folder)]
     found = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
     assert not found.returncode, found.stderr
     return found.stdout.splitlines()
@@ -79,6 +89,14 @@ def test_what_was_kept_for_callers_serves_new_callers(tmp_path: Path) -> None:
     again = answers(tmp_path)
     assert again[:3] == first[:3]
     assert again[3] == "1 1 0"
+
+
+def test_what_was_loaded_for_python_serves_callers_too(tmp_path: Path) -> None:
+    (tmp_path / "kept_in_parts.py").write_text(MODULE)
+    answers(tmp_path)
+    for kept in (tmp_path / "cache").rglob("*whole*"):
+        kept.unlink()
+    assert answers(tmp_path, LOADED_FIRST) == ["3.5 5.5 1 1"]
 
 
 def test_numba_is_as_we_found_it() -> None:
