@@ -24,10 +24,11 @@ the address of one, and its wrapper for that would take a tenth of the compilati
 compiled = njit(**JIT)
 """A function that other kernels call."""
 
-borrowing = njit(**JIT, _nrt=False)
+BORROWING = {**JIT, "_nrt": False}
+borrowing = njit(**BORROWING)
 """The same for functions that get arrays and neither make, return nor keep any. References are not counted in them:
 each array that is passed on, or taken from a record, would be counted by two atomic steps, which take more time than
-most of what is done with it."""
+most of what is done with it. What they call borrows too, unless it says otherwise."""
 
 allocating = njit(**JIT, _nrt=True)
 """The same for equations that make arrays while they work: these are counted, whoever calls."""

@@ -11,10 +11,9 @@ import numpy as np
 from sweeper.engine.ahead import Kernel
 from sweeper.engine.folding import fold, folded
 from sweeper.engine.fuse import Loop, scratch_outputs
-from sweeper.engine.memory import room
 from sweeper.engine.numbering import Combinations, Index, Listed, fast_parts, index_at, index_between, listed
 from sweeper.engine.program import InputColumn, Origin, Program, Stage
-from sweeper.engine.space import Domain
+from sweeper.engine.space import Domain, room
 
 
 def input_values(program: Program, column: InputColumn, domain: Domain, where: Combinations) -> np.ndarray:

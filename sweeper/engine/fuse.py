@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numba import typeof
 
-from kernels.equation import JIT, Equation, Parameter
+from kernels.equation import BORROWING, Equation, Parameter
 from sweeper.engine.ahead import Kernel
 from sweeper.engine.numba_cache import is_compiled
 from sweeper.engine.stages import is_known, load_stage
@@ -138,7 +138,7 @@ def _indices(fusion: Fusion) -> list[str]:
 def _signature(fusion: Fusion, scratch: Sequence[str]) -> str:
     names = ["m", "n", *_indices(fusion), *(f"a_{argument.name}" for argument in fusion.arguments)]
     names += [f"b_{name}" for name in scratch] + [f"o_{name}" for name in fusion.kept]
-    options = ", ".join(f"{name}={value!r}" for name, value in {**JIT, "_nrt": False}.items())
+    options = ", ".join(f"{name}={value!r}" for name, value in BORROWING.items())
     return f"@njit({options})\ndef stage({', '.join(names)}):\n"
 
 

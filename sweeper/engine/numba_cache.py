@@ -1,4 +1,4 @@
-"""What we change in Numba's cache, and all that we use of Numba's private parts (`numba.core.caching` of 0.68).
+"""What we change in Numba's cache: with `numba_code` all that we use of Numba's private parts (of 0.68).
 
 Numba unpickles whatever lies in its cache files, so that a damaged one ends the process with a traceback and a planted
 one runs code in it. Here nothing is unpickled before it is known to be what a process of this user has written:
@@ -34,6 +34,7 @@ from numba.core.compiler_lock import global_compiler_lock
 from numba.core.serialize import dumps
 
 from sweeper.engine.cache import cache_dir, secret_path
+from sweeper.engine.numba_code import compiling, forget_inner
 from sweeper.engine.own_files import ADVICE, own_directory, read_own, write_own
 from sweeper.engine.turns import Turns
 from sweeper.errors import EnvironmentFault
@@ -82,9 +83,9 @@ class VerifiedFiles:
         self._save_index(index | {key: (number, hashlib.sha256(data).digest())})
 
     @property
-    def exist(self) -> bool:
-        """Whether anything was ever saved."""
-        return self._index_path.exists()
+    def has_entry(self) -> bool:
+        """Whether something was saved that Python can call."""
+        return not all(inner for *_, inner in self._index())
 
     def flush(self) -> None:
         """Forget everything."""
@@ -98,7 +99,7 @@ class VerifiedFiles:
     def _data_path(self, number: int) -> Path:
         return self._folder / f"{self._base}.{number}.nbc"
 
-    def _index(self) -> dict[Hashable, tuple[int, bytes]]:
+    def _index(self) -> dict[Any, tuple[int, bytes]]:
         """Number and digest of the data file of every overload; empty if there is no index of ours."""
         content = read_own(self._index_path) or b""
         genuine = hmac.compare_digest(content[:DIGEST_B], self._sign(content[DIGEST_B:]))
@@ -113,9 +114,9 @@ class VerifiedFiles:
 
 
 def is_compiled(function: Any) -> bool:
-    """Whether a compiled function is in the cache for some types of arguments, or cannot be."""
+    """Whether a compiled function is in the cache, for calls from Python with some types, or cannot be."""
     files = getattr(function._cache, "_cache_file", None)
-    return files is None or bool(files.exist)
+    return files is None or bool(files.has_entry)
 
 
 @cache
@@ -144,9 +145,11 @@ def _in_turn(compile_now: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any
 
     def compile_in_turn(self: Any, signature: Any) -> Any:
         # Numba's own lock comes first wherever both are taken, so that threads cannot wait for each other.
-        with global_compiler_lock:
+        with global_compiler_lock, compiling():
+            types = tuple(sigutils.normalize_signature(signature)[0])
+            forget_inner(self.overloads, types)
             files = getattr(self._cache, "_cache_file", None)
-            if files is None or tuple(sigutils.normalize_signature(signature)[0]) in self.overloads:
+            if files is None or types in self.overloads:
                 return compile_now(self, signature)
             key = self._cache._index_key(signature, self.targetctx.codegen())
             with TURNS.turn(f"{self.py_func.__module__}.{self.py_func.__name__}", lambda: files.holds(key)):

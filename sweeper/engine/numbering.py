@@ -13,8 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from kernels.numbering import write_sums, write_taken
-from sweeper.engine.memory import room
-from sweeper.engine.space import Domain
+from sweeper.engine.space import Domain, room
 
 SLOW = 16
 """A step of the outer loop of a stage costs about as much as so many of the inner one."""

@@ -12,12 +12,25 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from kernels.numbering import write_cycle, write_digits
-from sweeper.engine.memory import room
 
 FACTORS = 4096
 """Factors that a grid remembers."""
+
+
+def room(shape: int | tuple[int, ...], kind: Any = np.float64) -> np.ndarray:
+    """An array to be written, in memory of Arrow's pool. NumPy gives large arrays back to the system and gets other
+    pages for the next ones, which takes as long as writing them; the pool takes the same pages again.
+
+    >>> room((2, 3), np.int32).shape
+    (2, 3)
+    """
+    kind, count = np.dtype(kind), int(np.prod(shape))
+    found: np.ndarray = np.frombuffer(pa.allocate_buffer(count * kind.itemsize), kind, count)
+    return found.reshape(shape)
+
 
 Row = tuple[float | str, ...]
 """Values of the columns of an axis that vary together."""

@@ -7,9 +7,8 @@ import numpy as np
 import pyarrow as pa
 
 from kernels.codes import REASONS
-from sweeper.engine.memory import room
 from sweeper.engine.program import Program
-from sweeper.engine.space import Grid, Points
+from sweeper.engine.space import Grid, Points, room
 from sweeper.inputs.numbers import selector_of, values_of
 from sweeper.words.columns import engine_column, numeric
 from sweeper.words.defaults import NAMED_DEFAULTS

@@ -126,17 +126,24 @@ def no_matrices(layers: float, place_matrices: np.ndarray) -> None:
 
 
 @compiled
+def take_longest(row: np.ndarray, place: np.ndarray) -> None:
+    """The longest matrix of a place. (Copying a slice would take a second to compile: its error has a text.)"""
+    for column in range(LONGEST, 2 * len(M)):
+        row[column] = place[column]
+
+
+@compiled
 def matrices_of(place_matrices: np.ndarray, depth: Depth, layers: float) -> np.ndarray:
     """Those of some layers and the longest of them, in a row for common matrices and one for routed experts."""
     found = np.zeros((2, 2 * len(M)))
     for i in range(len(M)):
         share = depth.expert_layers / depth.layers
         found[COMMON, i], found[EXPERT, i], _, _ = at_ends(place_matrices, i, share, layers, 0.0, 2.0)
-    found[COMMON, LONGEST:] = place_matrices[LAYER, LONGEST:]
+    take_longest(found[COMMON], place_matrices[LAYER])
     for at in (DENSE, WITH_EXPERTS):
         if place_matrices[at, LONGEST + M.seconds] > found[COMMON, LONGEST + M.seconds]:
-            found[COMMON, LONGEST:] = place_matrices[at, LONGEST:]
-    found[EXPERT, LONGEST:] = place_matrices[ROUTED, LONGEST:]
+            take_longest(found[COMMON], place_matrices[at])
+    take_longest(found[EXPERT], place_matrices[ROUTED])
     return found
 
 
