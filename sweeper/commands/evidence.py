@@ -129,7 +129,7 @@ def claims_command(name: str, check: bool) -> None:
     from sweeper.views.text import listing
 
     rows = published_claims(name)
-    shown = ("id", "claim", "published", "as_published", "full_physics", "within", "verdict")
+    shown = ("id", "claim", "published", "as_published", "full_physics", "within", "verdict", "why")
     columns = {name: name.replace("_", " ").upper() for name in shown}
     outside = [str(row["id"]) for row in rows if not row["within"]]
 

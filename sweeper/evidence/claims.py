@@ -48,7 +48,8 @@ class Figure(BaseModel, extra="forbid", frozen=True):
 class Claim(BaseModel, extra="forbid", frozen=True):
     """A comparison of two sets of points (or one point's value), with the figures published for it, by id.
 
-    `where` restricts both sides; `cells` is how many points `group` (and `versus`) must select.
+    `where` restricts both sides; `cells` is how many points `group` (and `versus`) must select. `causes` are the
+    differences between the two studies that move the figures most, if full physics does.
     """
 
     claim: str
@@ -59,6 +60,7 @@ class Claim(BaseModel, extra="forbid", frozen=True):
     versus: Points | None = None
     cells: list[int]
     figures: dict[str, Figure]
+    causes: list[str] = []
 
     @property
     def sides(self) -> list[Points]:
@@ -127,7 +129,8 @@ def claims(name: str, as_published: Datasets, full_physics: Datasets) -> list[di
     `as_published` and `full_physics` are datasets of the same points under the publisher's assumptions and under ours.
     Keys: `id`, `claim`, `source`, `published`, `as_published`, `full_physics` (None where the dataset is not given or
     no feasible point is left), `tolerance` (half-width, in the figure's unit), `within` (as_published meets the
-    figure), `changes` (it does, and full_physics does not; None if either is None) and `verdict`, the same in words.
+    figure), `changes` (it does, and full_physics does not; None if either is None), `verdict`, the same in words, and
+    `why`, the causes of a change.
     ValueError if a given dataset does not hold the points that a claim is about.
     """
     file = published(name)
@@ -137,10 +140,11 @@ def claims(name: str, as_published: Datasets, full_physics: Datasets) -> list[di
     for claim in file.claims:
         dataset = claim.dataset or default
         for key, figure in claim.figures.items():
-            before = _measure(key, claim, figure.value, ours.get(dataset))
-            after = _measure(key, claim, figure.value, full.get(dataset))
+            before = measure(key, claim, figure.value, ours.get(dataset))
+            after = measure(key, claim, figure.value, full.get(dataset))
             row = {"id": key, "claim": f"{claim.claim}, {file.quantities[figure.value]}", "source": claim.source}
-            rows.append(row | _judge(figure.published, file.tolerance.around(figure.published), before, after))
+            judged = _judge(figure.published, file.tolerance.around(figure.published), before, after)
+            rows.append(row | judged | {"why": ", ".join(claim.causes) if judged["changes"] else ""})
     return rows
 
 
@@ -148,7 +152,7 @@ def _by_name(datasets: Datasets, default: str) -> Mapping[str, pl.DataFrame]:
     return {default: datasets} if isinstance(datasets, pl.DataFrame) else datasets
 
 
-def _measure(key: str, claim: Claim, value: str, dataset: pl.DataFrame | None) -> Measured:
+def measure(key: str, claim: Claim, value: str, dataset: pl.DataFrame | None) -> Measured:
     """The figure `key` of `claim` in `dataset`. ValueError if a side selects another number of points than stated."""
     if dataset is None:
         return Measured()

@@ -8,6 +8,7 @@ study has to give it.
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 
 import numpy as np
 
@@ -166,8 +167,27 @@ def _advice(columns: Columns, grid: Grid, name: str, deaf: Reading) -> str:
     readers = _readers(columns, name)
     if family in readers:
         return f"only other workloads of the family {family} read it; leave it out here"
-    others = f", those of {' and '.join(readers)} do" if readers else ""
+    others = ""
+    if readers:
+        others = f", those of {' and '.join(readers)} do (such as {listed(_like(columns, deaf, readers))})"
     return f"no equation of the family {family} does{others}; leave it out here"
+
+
+def _like(columns: Columns, deaf: Reading, families: Sequence[str]) -> list[str]:
+    """Of each of some families the workload whose name is most like that of one that ignores a column."""
+    library = columns.study.library
+    stock, like, found = Stock(library), SequenceMatcher(b=deaf.workload), dict[str, str]()
+
+    def likeness(name: str) -> float:
+        like.set_seq1(name)
+        return like.ratio()
+
+    for name in sorted(library.names("workload"), key=likeness, reverse=True):
+        with suppress(SpecError):
+            found.setdefault(family_of(stock.workload(name)), name)
+        if found.keys() >= set(families):
+            break
+    return [found[family] for family in families if family in found]
 
 
 def _reads_alone(columns: Columns, grid: Grid, reading: Reading, metric: str) -> frozenset[str]:

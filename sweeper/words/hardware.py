@@ -21,7 +21,9 @@ CHIP = vocabulary(
         for name in ("fp32", "tf32", "fp8", "int8", "fp4")
     },
     scale_block=free("", "least numbers that share a scale (MX formats: 32, NVFP4: 16); 0: no scales", limits=UNITS),
-    vector_flops=free("flop/s", "peak of the vector units; 0: as the matrix units", column="vector_flops"),
+    vector_flops=free(
+        "flop/s", "peak of the vector units; 0: a column of each array in graphs, else the peak", column="vector_flops"
+    ),
     exponentials=free("1/s", "exponentials per second; 0: free"),
     core_sram=free("B", "scratchpad or L1 of one core"),
     l2_capacity=free("B", "shared cache; 0: none"),

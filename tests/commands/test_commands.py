@@ -66,7 +66,7 @@ def test_what_is_unknown_is_null() -> None:
 def test_a_figure_outside_its_tolerance_fails_the_check(
     monkeypatch: pytest.MonkeyPatch, within: bool | None, exit_code: int
 ) -> None:
-    keys = ("claim", "published", "as_published", "full_physics", "verdict", "changes")
+    keys = ("claim", "published", "as_published", "full_physics", "verdict", "changes", "why")
     good, other = ({"id": name, **dict.fromkeys(keys, ""), "within": True} for name in ("good", "other"))
     monkeypatch.setattr("sweeper.evidence.tables.published_claims", lambda name: [good, {**other, "within": within}])
     asked = CliRunner().invoke(main, ["claims", "dfmodel", "--check"])

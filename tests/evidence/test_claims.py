@@ -104,6 +104,7 @@ def test_the_fft_claims_change_when_the_h100_gets_all_its_cores() -> None:
     for key, ratio in corrected.items():
         assert rows[key]["full_physics"] == pytest.approx(ratio, abs=0.005)
     assert rows["F2util"]["verdict"] == "reproduced; full physics gives 2.746 (-14.8%)"
+    assert {key: row["why"] for key, row in rows.items() if row["why"]} == dict.fromkeys(corrected, "all_to_all_model")
 
 
 def test_a_reversed_comparison_is_called_so() -> None:

@@ -12,8 +12,10 @@ from kernels.codes import KERNEL_TYPES
 from kernels.graphs.sharding import K, M, N
 from sweeper.library import graph_arrays as graph
 from sweeper.library.graph_workload import Workload, read_workload
+from sweeper.library.layers.model import graph_of
 from sweeper.library.library import Library, builtin_specs
-from tests.places import DATA
+from sweeper.study.columns import Stock
+from tests.places import DATA, ROOT
 
 GRAPHS = {
     "gpt3_175b_layers": 72,
@@ -148,6 +150,21 @@ def test_unet() -> None:
     assert [[given.kernels[i].name for i in kernel.inputs] for kernel in skips] == [
         [f"down_b_{level}", f"up_{level}"] for level in (4, 3, 2, 1)
     ]
+
+
+def test_norms_say_over_what_they_reduce() -> None:
+    """Of every graph of the library and of the examples, so that a split of that dimension is paid."""
+    library = Library.load([ROOT / "examples" / "my_library", builtin_specs()])
+    read = Stock(library)
+    graphs = {name: graph_of(read.workload(name)) for name in library.names("workload")}
+    norms = {
+        f"{name}: {kernel.name}": kernel.reduces
+        for name, found in graphs.items()
+        for kernel in (found.kernels if found else ())
+        if kernel.type == "elementwise" and any(word in kernel.name for word in ("norm", "ln", "softmax", "top_k"))
+    }
+    assert len(norms) > 100
+    assert [name for name, dimension in norms.items() if dimension != "m"] == []
 
 
 STUDY = """\

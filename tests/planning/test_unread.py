@@ -155,7 +155,15 @@ def test_the_studies_are_heard_without_it(tmp_path: Path, study: str) -> None:
 
 def test_the_message_tells_which_family_reads_it(tmp_path: Path) -> None:
     for line, words in (
-        ("zero_stage: [0, 1]", "no equation of the family graph does, those of layers and operators do"),
+        (
+            "zero_stage: [0, 1]",
+            r"no equation of the family graph does, those of layers and operators do \(such as .*\)",
+        ),
+        (
+            "recompute: full",
+            r"those of layers and operators and calculon do \(such as gpt3_1t_layers, gpt3_13b, calculon_",
+        ),
+        ("sequence_parallel: 1", r"those of layers do \(such as gpt3_1t_layers\)"),
         ("optimizer_sharding: 1", "those of calculon do"),
         ("sequence_length: 4096", "those of operators do"),
         ("voltage_floor: throttled", "only under other choices or entries of the library"),

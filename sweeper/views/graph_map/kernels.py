@@ -23,7 +23,8 @@ PAID_BY_ITERATION = ("overlapped", "exposed")
 class Message:
     """What a kernel sends: the channel of `kernels.codes.CHANNELS`, its bytes, its time where the kernel pays for it,
     and who pays: the kernel, the iteration (gradients after the last microbatch), or nobody (a group of one chip, or a
-    choice that leaves it out). A re-layout is sent by the kernel that produces the tensor."""
+    choice that leaves it out). A re-layout is sent by the kernel that produces the tensor; for
+    readers in another pass, of a stored activation, by the first of them, but by the producer under published rules."""
 
     channel: str
     bytes_B: float

@@ -37,7 +37,9 @@ KERNEL_HEADS = (
 )
 MESSAGE_HEADS = ("KERNEL", "COLLECTIVE", "BYTES", "TIME ms", "PAID BY")
 ABOUT_KERNELS = "kernels, one microbatch on one chip; compute and memory as if each were a partition of its own"
-ABOUT_MESSAGES = "messages; a re-layout is sent by the kernel that produces the tensor"
+ABOUT_MESSAGES = (
+    "messages; a re-layout is sent by the producer; for another pass by its first reader (published: the producer)"
+)
 
 
 def kernel_tables(graph_map: GraphMap) -> str:
