@@ -4,8 +4,9 @@ The families are dataflow graphs of kernels, tables of operators (transformers),
 and all else such a table, and tables that are read as Calculon does.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import NamedTuple
 
 from kernels import calculon, chips, graphs, packages, transformers
 from kernels.equation import Equation, declared
@@ -14,7 +15,7 @@ from kernels.graphs.metrics import chip_work, roofline
 from kernels.graphs.partition import AMORTISED
 from kernels.graphs.pipeline import weights_fit, weights_resident
 from kernels.graphs.rates import kernel_together
-from kernels.layers import links
+from kernels.layers import links, relaxed
 from kernels.layers import pipeline as whole_layers
 from kernels.layers import rates as calibrated
 from kernels.layers import sums as layer_sums
@@ -76,5 +77,42 @@ MODELS: dict[str, tuple[Equation, ...]] = {
 }
 """The whole model, by family of workloads."""
 
-EQUATIONS: tuple[Equation, ...] = tuple(dict.fromkeys(equation for family in MODELS.values() for equation in family))
+
+class Relaxation(NamedTuple):
+    """Equations that stand in for lengthy ones, so that no point is worse in some columns than it really is.
+
+    That holds under some choices of switches. `hope_holds` and `room_is_certain` tell of a point whether it does there,
+    and whether the reason why it cannot run is the same; a reason that the stand-ins find is always the same.
+    """
+
+    equations: tuple[Equation, ...]
+    under: Mapping[str, tuple[str, ...]]
+    columns: frozenset[str]
+
+
+ALONE = {
+    "unit_allocation": ("ideal",),
+    "unit_placement": ("ideal",),
+    "contention": ("none",),
+    "sharding": ("given", "least_bytes", "least_time"),
+}
+"""Choices under which partitions and messages do not depend on each other."""
+BY_TIME = frozenset({"iteration_time_s", "utilisation", "samples_per_s", "cost_efficiency_flops_per_usd"})
+MAPPED = (relaxed.unstaged, relaxed.passes_apart, relaxed.hoped_loads)
+RELAXED = {
+    "graph": Relaxation((*MAPPED, relaxed.hope_of_graphs), ALONE, BY_TIME),
+    "layers": Relaxation((*MAPPED, relaxed.hope_of_layers), ALONE, BY_TIME),
+}
+"""What a search evaluates before it looks for mappings, by family of workloads."""
+UNRELAXED = (relaxed.nothing_hoped,)
+"""What it evaluates besides where there is nothing to look for."""
+HOPED = (relaxed.HOPE.name, relaxed.ROOMY.name)
+
+EQUATIONS: tuple[Equation, ...] = tuple(
+    dict.fromkeys(
+        equation
+        for family in (*MODELS.values(), *(relaxation.equations for relaxation in RELAXED.values()), UNRELAXED)
+        for equation in family
+    )
+)
 """Every equation."""

@@ -1,66 +1,51 @@
 """The least-cost sharding of a graph, exactly, by eliminating one variable after the other.
 
 A kernel's choice costs work and collectives of its own; a tensor costs a conversion when its producer leaves it
-otherwise than a reader wants it. The sum over all is minimised (DFModel B.8, stage 1, whose solver needs seconds).
+otherwise than a reader wants it. The sum over all is minimised (DFModel B.8, stage 1, whose solver needs seconds), for
+several systems side by side: arrays end in a lane for each.
 """
 
 from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from kernels.equation import Output, allocating, compiled, equation
-from kernels.graphs.conversions import conversion, relayout, sent
+from kernels.abreast import abreast
+from kernels.equation import Output, allocating, borrowing, compiled, equation
+from kernels.graphs.factors import (
+    CHEAPEST,
+    EXCHANGED,
+    FIRST,
+    GATHERED,
+    INDEX,
+    NEVER,
+    SECOND,
+    Choices,
+    Problem,
+    choices,
+    factor_step,
+)
 from kernels.graphs.sharding import (
+    ALL_GATHER,
     ALL_REDUCE,
+    ALL_TO_ALL,
     CARRIED,
     CHANNEL_COUNT,
-    COLUMNS,
-    DIVIDED,
     GIVEN,
-    LAYOUTS,
     NONE,
     OPERATIONS,
     OPTIONS,
     OUTPUT_B,
     PER_BYTE,
-    PRODUCED,
+    PER_CALL,
     PRODUCER,
     REDUCE_SCATTER,
     REDUCED_B,
-    REPLICATED,
-    ROWS,
-    ROWS_AND_COLUMNS,
     SCATTERED_B,
     WEIGHT_B,
 )
 
-FIRST, SECOND, KIND, INDEX = range(4)
-"""Columns of factors: two variables, what they cost together, and of which read."""
-PUBLISHED_EDGE, EDGE, PROVIDED, SERVED, SAME_WEIGHT, INPUT_GRADIENT, WEIGHT_GRADIENT = range(7)
-"""Kinds of factors: as published a producer and a reader; a producer and its only reader; a producer and what it
-provides to several; what is provided and a reader; a forward kernel and another that uses its weight, uses it
-transposed, or makes its gradient."""
-
-WEIGHT_SPLIT = np.array(
-    [
-        [REPLICATED, ROWS, ROWS, COLUMNS, REPLICATED],  # the weight as it is, (outer x m) x k
-        [REPLICATED, COLUMNS, COLUMNS, ROWS, REPLICATED],  # transposed: the product has its columns in rows
-    ]
-)
-"""How a product has its weight, as rows or columns of the forward kernel's: by its use and the dimension it divides."""
-TRANSPOSED = np.array([REPLICATED, COLUMNS, ROWS])
-"""Layout of a matrix by that of its transpose."""
-
-
-class Problem(NamedTuple):
-    """Choices open to every kernel, what they load, and in which layout they want what they read."""
-
-    option_codes: np.ndarray
-    option_counts: np.ndarray
-    option_loads: np.ndarray
-    read_wants: np.ndarray
-    read_bytes: np.ndarray
-    tensor_reads: np.ndarray
+LANES = np.int64(32)
+"""Systems that are solved side by side. (A literal would have its readers compiled anew.)"""
 
 
 class Order(NamedTuple):
@@ -73,172 +58,278 @@ class Order(NamedTuple):
     messages: np.ndarray
 
 
-@compiled
-def eliminate(
-    option_cost: np.ndarray,
-    edge_cost: np.ndarray,
-    option_counts: np.ndarray,
-    elimination_scope: np.ndarray,
-    elimination_edges: np.ndarray,
-    elimination_messages: np.ndarray,
-    best: np.ndarray,
-) -> float:
-    """Minimise the sum of `option_cost[i, x_i]` and `edge_cost[e, x_u, x_v]`; write the chosen options to `best`.
+class Terms(NamedTuple):
+    """Costs [row, lane], and in which row those of a variable's choice [variable, x] and of two together [factor, x, y]
+    stand."""
 
-    Kernel i has `option_counts[i]` options. Row s of `elimination_scope` is (kernel, width, scope...); of
-    `elimination_edges` (count, then edge, whether the kernel is its producer, position of the other end in the scope);
-    of `elimination_messages` (count, then step, positions of that step's scope, -1 for the kernel itself). Returns the
-    least cost. Ties go to the earlier option.
-    """
-    kernels = option_cost.shape[0]
-    offset = np.empty(kernels + 1, np.int64)
-    offset[0] = 0
-    for step in range(kernels):
+    costs: np.ndarray
+    option_at: np.ndarray
+    factor_at: np.ndarray
+
+
+class Tables(NamedTuple):
+    """Least costs [row, lane] of what is eliminated, by the choices of its scope, and the choices behind them; where
+    the rows of each step begin."""
+
+    least: np.ndarray
+    argument: np.ndarray
+    offset: np.ndarray
+
+
+class Row(NamedTuple):
+    """What is at work for one row of a table: choices of the scope; of every message the row for the first choice of
+    the variable, and how far apart those of its choices are; the cost of one choice, by lane."""
+
+    digits: np.ndarray
+    start: np.ndarray
+    stride: np.ndarray
+    cost: np.ndarray
+
+
+@borrowing
+def add(total: np.ndarray, rows: np.ndarray, at: int) -> None:
+    """Add a row to a total, lane by lane."""
+    for lane in range(total.shape[0]):
+        total[lane] += rows[at, lane]
+
+
+@borrowing
+def keep_less(cost: np.ndarray, x: int, tables: Tables, row: int) -> None:
+    """Keep a cost and its choice where it is less than the least so far."""
+    least, argument = tables.least, tables.argument
+    for lane in range(cost.shape[0]):
+        if cost[lane] < least[row, lane]:
+            least[row, lane] = cost[lane]
+            argument[row, lane] = x
+
+
+@borrowing
+def find_messages(order: Order, counts: np.ndarray, step: int, tables: Tables, at_row: Row) -> None:
+    """Find where the messages to a row lie."""
+    width = order.scope.shape[1] - 2
+    for j in range(order.messages[step, 0]):
+        at = 1 + j * (width + 1)
+        source = order.messages[step, at]
+        index, each = 0, 0
+        for q in range(order.scope[source, 1]):
+            position, count = order.messages[step, at + 1 + q], counts[order.scope[source, 2 + q]]
+            index = index * count + (0 if position < 0 else at_row.digits[position])
+            each = each * count + (1 if position < 0 else 0)
+        at_row.start[j], at_row.stride[j] = tables.offset[source] + index, each
+
+
+@borrowing
+def eliminate_one(terms: Terms, order: Order, counts: np.ndarray, step: int, tables: Tables, at_row: Row) -> None:
+    """Fill the table of one step: least costs over its variable, by the choices of its scope."""
+    variable, wide = order.scope[step, 0], order.scope[step, 1]
+    at_row.digits[:] = 0
+    for row in range(tables.offset[step], tables.offset[step + 1]):
+        find_messages(order, counts, step, tables, at_row)
+        for x in range(counts[variable]):
+            for lane in range(at_row.cost.shape[0]):
+                at_row.cost[lane] = terms.costs[terms.option_at[variable, x], lane]
+            for j in range(order.edges[step, 0]):
+                factor, is_first = order.edges[step, 1 + 3 * j], order.edges[step, 2 + 3 * j] == 1
+                other = at_row.digits[order.edges[step, 3 + 3 * j]]
+                at = terms.factor_at[factor, x, other] if is_first else terms.factor_at[factor, other, x]
+                add(at_row.cost, terms.costs, at)
+            for j in range(order.messages[step, 0]):
+                add(at_row.cost, tables.least, at_row.start[j] + x * at_row.stride[j])
+            keep_less(at_row.cost, x, tables, row)
+        for j in range(wide - 1, -1, -1):
+            at_row.digits[j] += 1
+            if at_row.digits[j] < counts[order.scope[step, 2 + j]]:
+                break
+            at_row.digits[j] = 0
+
+
+@compiled
+def empty_tables(scope: np.ndarray, counts: np.ndarray, lanes: int) -> Tables:
+    """Tables of all steps, without a choice."""
+    offset = np.zeros(scope.shape[0] + 1, np.int64)
+    for step in range(scope.shape[0]):
         size = 1
-        for j in range(elimination_scope[step, 1]):
-            size *= option_counts[elimination_scope[step, 2 + j]]
+        for j in range(scope[step, 1]):
+            size *= counts[scope[step, 2 + j]]
         offset[step + 1] = offset[step] + size
-    table = np.empty(offset[kernels])
-    argument = np.zeros(offset[kernels], np.int64)
-    width = elimination_scope.shape[1] - 2
-    digits = np.empty(width + 1, np.int64)
-    total = 0.0
-    for step in range(kernels):
-        kernel = elimination_scope[step, 0]
-        wide = elimination_scope[step, 1]
-        digits[:] = 0
-        for row in range(offset[step], offset[step + 1]):
-            least = np.inf
-            for x in range(option_counts[kernel]):
-                cost = option_cost[kernel, x]
-                for j in range(elimination_edges[step, 0]):
-                    edge = elimination_edges[step, 1 + 3 * j]
-                    other = digits[elimination_edges[step, 3 + 3 * j]]
-                    forward = elimination_edges[step, 2 + 3 * j] == 1
-                    cost += edge_cost[edge, x, other] if forward else edge_cost[edge, other, x]
-                for j in range(elimination_messages[step, 0]):
-                    at = 1 + j * (width + 1)
-                    source = elimination_messages[step, at]
-                    index = 0
-                    for q in range(elimination_scope[source, 1]):
-                        position = elimination_messages[step, at + 1 + q]
-                        digit = x if position < 0 else digits[position]
-                        index = index * option_counts[elimination_scope[source, 2 + q]] + digit
-                    cost += table[offset[source] + index]
-                if cost < least:
-                    least = cost
-                    argument[row] = x
-            table[row] = least
-            for j in range(wide - 1, -1, -1):
-                digits[j] += 1
-                if digits[j] < option_counts[elimination_scope[step, 2 + j]]:
-                    break
-                digits[j] = 0
-        if wide == 0:
-            total += table[offset[step]]
-    for step in range(kernels - 1, -1, -1):
-        index = 0
-        for j in range(elimination_scope[step, 1]):
-            other = elimination_scope[step, 2 + j]
-            index = index * option_counts[other] + best[other]
-        best[elimination_scope[step, 0]] = argument[offset[step] + index]
+    return Tables(np.full((offset[-1], lanes), np.inf), np.zeros((offset[-1], lanes), np.int64), offset)
+
+
+@compiled
+def empty_row(scope: np.ndarray, lanes: int) -> Row:
+    """Room for a row of any table."""
+    steps, columns = scope.shape
+    return Row(np.empty(columns, np.int64), np.empty(steps, np.int64), np.empty(steps, np.int64), np.empty(lanes))
+
+
+@compiled
+def eliminate(terms: Terms, order: Order, counts: np.ndarray, best: np.ndarray) -> np.ndarray:
+    """Minimise the sum of all terms; write the chosen options to `best` [variable, lane].
+
+    Variable i has `counts[i]` options. Row s of `order.scope` is (variable, width, scope...); of `edges` (count, then
+    factor, whether the variable is its first, position of the other in the scope); of `messages` (count, then step,
+    positions of that step's scope, -1 for the variable itself). Returns the least costs. Ties go to the earlier option.
+    """
+    variables, lanes = best.shape
+    scope = order.scope
+    tables, at_row = empty_tables(scope, counts, lanes), empty_row(scope, lanes)
+    total = np.zeros(lanes)
+    for step in range(variables):
+        eliminate_one(terms, order, counts, step, tables, at_row)
+        if scope[step, 1] == 0:
+            add(total, tables.least, tables.offset[step])
+    for step in range(variables - 1, -1, -1):
+        for lane in range(lanes):
+            index = 0
+            for j in range(scope[step, 1]):
+                other = scope[step, 2 + j]
+                index = index * counts[other] + best[other, lane]
+            best[scope[step, 0], lane] = tables.argument[tables.offset[step] + index, lane]
     return total
 
 
-@compiled
-def weight_layout(kind: int, choice: int) -> int:
-    """How a choice of a kernel that shares a weight splits this weight, as the forward kernel sees it.
-
-    The gradient is the activation times the gradient of the result: k x (outer x m), the weight transposed.
-    """
-    if kind == WEIGHT_GRADIENT:
-        return TRANSPOSED[PRODUCED[choice]]
-    return WEIGHT_SPLIT[1 if kind == INPUT_GRADIENT else 0, DIVIDED[choice]]
-
-
 class Costs(NamedTuple):
-    """What is minimised: by kernel, costs of an operation, of a byte of its output and of a byte of its weight; that of
-    reading a byte of an operand; costs per byte and per call of every channel."""
+    """What is minimised, by system: of every kernel, costs of an operation, of a byte of its output and of one of its
+    weight; that of reading a byte of an operand; costs per byte and per call of every channel."""
 
     loads: np.ndarray
-    read: float
+    read: np.ndarray
     channels: np.ndarray
 
 
+@borrowing
+def send(size_B: float, channel: int, channels: np.ndarray, costs: np.ndarray, at: int) -> None:
+    """Add the cost of one collective to a row, lane by lane."""
+    for lane in range(costs.shape[1]):
+        costs[at, lane] += size_B * channels[lane, channel, PER_BYTE] + channels[lane, channel, PER_CALL]
+
+
+@borrowing
+def option_costs(problem: Problem, costs: Costs, readers: np.ndarray, rows: np.ndarray) -> None:
+    """Write what the options of all kernels cost by themselves, one after the other."""
+    loads = problem.option_loads
+    row = 0
+    for i in range(loads.shape[0]):
+        for x in range(problem.option_counts[i]):
+            read_B = readers[i] * loads[i, x, OUTPUT_B]
+            for lane in range(rows.shape[1]):
+                cost = read_B * costs.read[lane]
+                for load in range(REDUCED_B):
+                    cost += loads[i, x, load] * costs.loads[lane, i, load]
+                rows[row, lane] = cost
+            if loads[i, x, REDUCED_B] > 0.0:
+                send(loads[i, x, REDUCED_B], ALL_REDUCE, costs.channels, rows, row)
+            if loads[i, x, SCATTERED_B] > 0.0:
+                send(loads[i, x, SCATTERED_B], REDUCE_SCATTER, costs.channels, rows, row)
+            row += 1
+
+
+@borrowing
+def step_costs(read_bytes: np.ndarray, channels: np.ndarray, rows: np.ndarray) -> None:
+    """Write what every step between two choices costs: nothing, never, then the others by read."""
+    rows[:] = 0.0
+    rows[1] = np.inf
+    for e in range(read_bytes.shape[0]):
+        gathered, exchanged, cheapest = step_row(GATHERED, e), step_row(EXCHANGED, e), step_row(CHEAPEST, e)
+        send(read_bytes[e], ALL_GATHER, channels, rows, gathered)
+        send(read_bytes[e], ALL_TO_ALL, channels, rows, exchanged)
+        for lane in range(rows.shape[1]):
+            less = rows[exchanged, lane] <= rows[gathered, lane]
+            rows[cheapest, lane] = rows[exchanged, lane] if less else rows[gathered, lane]
+
+
+@borrowing
+def step_row(step: int, read: int) -> int:
+    """Row of a step among those that `step_costs` writes."""
+    if step == NEVER:
+        return 1
+    return 2 + 3 * read + step - GATHERED if step >= GATHERED else 0
+
+
+class Places(NamedTuple):
+    """Rows of `Terms`, for all systems alike, and how many there are of the options of kernels."""
+
+    option_at: np.ndarray
+    factor_at: np.ndarray
+    options: int
+
+
 @compiled
-def alike(factors: np.ndarray, shard: np.ndarray) -> bool:
-    """Whether kernels that share a weight split it alike, under the shard choice of every kernel."""
+def places(problem: Problem, factors: np.ndarray, of: Choices) -> Places:
+    """Rows of the options one after the other, then those of `step_costs`; what is provided costs nothing by itself."""
+    kernels = problem.option_counts.shape[0]
+    options = problem.option_counts.sum()
+    option_at = np.full(of.codes.shape, options)
+    row = 0
+    for i in range(kernels):
+        for x in range(problem.option_counts[i]):
+            option_at[i, x] = row
+            row += 1
+    factor_at = np.full((factors.shape[0], OPTIONS, OPTIONS), options)
     for f in range(factors.shape[0]):
-        kind = factors[f, KIND]
-        if kind > SERVED:
-            forward, other = shard[factors[f, FIRST]], shard[factors[f, SECOND]]
-            if weight_layout(SAME_WEIGHT, forward) != weight_layout(kind, other):
-                return False
-    return True
+        first, second = factors[f, FIRST], factors[f, SECOND]
+        for x in range(of.counts[first]):
+            for y in range(of.counts[second]):
+                step = factor_step(problem, factors[f], of.codes[first, x], of.codes[second, y])
+                factor_at[f, x, y] = options + step_row(step, factors[f, INDEX])
+    return Places(option_at, factor_at, options)
 
 
 @compiled
-def factor_cost(problem: Problem, factor: np.ndarray, x: int, y: int, channels: np.ndarray) -> float:
-    """Cost of two variables together: the conversion between them, or nothing if they suit each other."""
-    first, second, kind, edge = factor[FIRST], factor[SECOND], factor[KIND], factor[INDEX]
-    codes = problem.option_codes
-    if kind == PUBLISHED_EDGE:
-        step = relayout(PRODUCED[codes[first, x]], problem.read_wants[edge, y])
-        return sent(problem.read_bytes[edge], step, channels) if step > 0 else 0.0
-    if kind == EDGE:
-        wanted = problem.read_wants[edge, y]
-        return conversion(PRODUCED[codes[first, x]], wanted, problem.read_bytes[edge], channels)[1]
-    if kind == PROVIDED:
-        return conversion(PRODUCED[codes[first, x]], y, problem.read_bytes[edge], channels)[1]
-    if kind == SERVED:
-        wanted = problem.read_wants[edge, y]
-        suits = x == REPLICATED or x == wanted or (x == ROWS_AND_COLUMNS and wanted != REPLICATED)
-    else:
-        suits = weight_layout(SAME_WEIGHT, codes[first, x]) == weight_layout(kind, codes[second, y])
-    return 0.0 if suits else np.inf
+def read_by(tensor_reads: np.ndarray, kernels: int) -> np.ndarray:
+    """How many kernels of the same repeat read the result of each."""
+    readers = np.zeros(kernels)
+    for e in range(tensor_reads.shape[0]):
+        if tensor_reads[e, CARRIED] == 0:
+            readers[tensor_reads[e, PRODUCER]] += 1.0
+    return readers
+
+
+@borrowing
+def chosen_cost(factors: np.ndarray, own: np.ndarray, terms: Terms, best: np.ndarray, total: np.ndarray) -> None:
+    """Write what the chosen options cost, `own` being what the options of kernels cost by themselves."""
+    options = own.shape[0]
+    for lane in range(total.shape[0]):
+        cost = 0.0
+        for i in range(best.shape[0]):
+            at = terms.option_at[i, best[i, lane]]
+            cost += own[at, lane] if at < options else 0.0
+        for f in range(factors.shape[0]):
+            at = terms.factor_at[f, best[factors[f, FIRST], lane], best[factors[f, SECOND], lane]]
+            cost += terms.costs[at, lane]
+        total[lane] = cost
 
 
 @compiled
-def optimise(problem: Problem, order: Order, costs: Costs, tie_cost: float, shard: np.ndarray) -> float:
-    """Least cost of sharding a graph; returns the cost.
+def optimise(problem: Problem, order: Order, costs: Costs, tie_cost: float, shard: np.ndarray) -> np.ndarray:
+    """Least costs of sharding a graph on every system; writes the choices to `shard` [system, kernel].
 
     Among equal costs the least work wins, if `tie_cost` per operation is less than any difference that matters.
     """
-    codes, loads, factors = problem.option_codes, problem.option_loads, order.factors
-    kernels, variables = codes.shape[0], order.scope.shape[0]
-    counts = np.full(variables, LAYOUTS)
-    counts[:kernels] = problem.option_counts
-    readers = np.zeros(kernels)
-    for e in range(problem.tensor_reads.shape[0]):
-        if problem.tensor_reads[e, CARRIED] == 0:
-            readers[problem.tensor_reads[e, PRODUCER]] += 1.0
-    option_cost = np.zeros((variables, OPTIONS))
-    with_ties = np.zeros((variables, OPTIONS))
-    together = np.empty((factors.shape[0], OPTIONS, OPTIONS))
-    for i in range(kernels):
-        for x in range(counts[i]):
-            cost = readers[i] * loads[i, x, OUTPUT_B] * costs.read
-            for load in range(REDUCED_B):
-                cost += loads[i, x, load] * costs.loads[i, load]
-            if loads[i, x, REDUCED_B] > 0.0:
-                cost += sent(loads[i, x, REDUCED_B], ALL_REDUCE, costs.channels)
-            if loads[i, x, SCATTERED_B] > 0.0:
-                cost += sent(loads[i, x, SCATTERED_B], REDUCE_SCATTER, costs.channels)
-            option_cost[i, x] = cost
-            with_ties[i, x] = cost + loads[i, x, OPERATIONS] * tie_cost
-    for f in range(factors.shape[0]):
-        for x in range(counts[factors[f, FIRST]]):
-            for y in range(counts[factors[f, SECOND]]):
-                together[f, x, y] = factor_cost(problem, factors[f], x, y, costs.channels)
-    best = np.empty(variables, np.int64)
-    eliminate(with_ties, together, counts, order.scope, order.edges, order.messages, best)
-    total = 0.0
-    for i in range(kernels):
-        total += option_cost[i, best[i]]
-    for f in range(factors.shape[0]):
-        total += together[f, best[factors[f, FIRST]], best[factors[f, SECOND]]]
-    for i in range(kernels):
-        shard[i] = codes[i, best[i]]
+    systems, kernels = shard.shape
+    variables, loads = order.scope.shape[0], problem.option_loads
+    of = choices(problem, order.factors, variables)
+    at = places(problem, order.factors, of)
+    readers = read_by(problem.tensor_reads, kernels)
+    total = np.empty(systems)
+    for first in range(0, systems, LANES):
+        last = min(first + LANES, systems)
+        its = Costs(costs.loads[first:last], costs.read[first:last], costs.channels[first:last])
+        own = np.empty((at.options, last - first))
+        option_costs(problem, its, readers, own)
+        rows = np.empty((at.options + 2 + 3 * problem.read_bytes.shape[0], last - first))
+        step_costs(problem.read_bytes, its.channels, rows[at.options :])
+        for i in range(kernels):
+            for x in range(problem.option_counts[i]):
+                row = at.option_at[i, x]
+                rows[row] = own[row] + loads[i, x, OPERATIONS] * tie_cost
+        terms = Terms(rows, at.option_at, at.factor_at)
+        best = np.empty((variables, last - first), np.int64)
+        eliminate(terms, order, of.counts, best)
+        chosen_cost(order.factors, own, terms, best, total[first:last])
+        for lane in range(last - first):
+            for i in range(kernels):
+                shard[first + lane, i] = problem.option_codes[i, best[i, lane]]
     return total
 
 
@@ -265,30 +356,33 @@ def least_bytes_sharding(
     work = 0.0
     for i in range(problem.option_codes.shape[0]):
         work += problem.option_loads[i, : problem.option_counts[i], OPERATIONS].sum()
-    free = np.zeros((problem.option_codes.shape[0], 3))
-    each = np.zeros((CHANNEL_COUNT, 2))
-    each[:, PER_BYTE] = 1.0
-    return optimise(problem, order, Costs(free, 0.0, each), TIE_B / work if work > 0.0 else 0.0, kernel_shard)
+    each = np.zeros((1, CHANNEL_COUNT, 2))
+    each[0, :, PER_BYTE] = 1.0
+    costs = Costs(np.zeros((1, problem.option_codes.shape[0], 3)), np.zeros(1), each)
+    return optimise(problem, order, costs, TIE_B / work if work > 0.0 else 0.0, kernel_shard.reshape(1, -1))[0]
 
 
-@equation(SHARD, COST, source="DFModel B.8 stage 1, change 1", when=("sharding", ("least_time",)))
+@abreast("attainable_flops", "attainable_bandwidth_Bps", "weight_reads", "channel_costs")
+@equation(SHARD, COST, source="DFModel B.8 stage 1, change 1", when=("sharding", ("least_time",)), lengthy=True)
 @allocating
 def least_time_sharding(
     problem: Problem,
     order: Annotated[Order, "sharing_{}"],
-    attainable_flops: float,
-    attainable_bandwidth_Bps: float,
-    weight_reads: float,
+    attainable_flops: np.ndarray,
+    attainable_bandwidth_Bps: np.ndarray,
+    weight_reads: np.ndarray,
     channel_costs: np.ndarray,
     kernel_shard: np.ndarray,
-) -> float:
-    """Least time of compute, memory and network together, on this chip and this network.
+) -> np.ndarray:
+    """Least time of compute, memory and network together, on these chips and these networks.
 
     The three add up, as they do kernel by kernel without overlap; with overlap this is an objective, not the time.
     """
-    seconds = np.empty((problem.option_codes.shape[0], 3))
-    seconds[:, OPERATIONS] = 1.0 / attainable_flops
-    seconds[:, OUTPUT_B] = 1.0 / attainable_bandwidth_Bps
-    seconds[:, WEIGHT_B] = weight_reads / attainable_bandwidth_Bps
+    systems, kernels = kernel_shard.shape
+    seconds = np.empty((systems, kernels, 3))
+    for system in range(systems):
+        seconds[system, :, OPERATIONS] = 1.0 / attainable_flops[system]
+        seconds[system, :, OUTPUT_B] = 1.0 / attainable_bandwidth_Bps[system]
+        seconds[system, :, WEIGHT_B] = weight_reads[system] / attainable_bandwidth_Bps[system]
     costs = Costs(seconds, 1.0 / attainable_bandwidth_Bps, channel_costs)
     return optimise(problem, order, costs, 0.0, kernel_shard)

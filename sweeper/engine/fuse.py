@@ -8,7 +8,8 @@ bound by their gathers, not by arithmetic.) The generated module lies in the ker
 that every study with the same stage shares one compilation.
 
 Compiling a loop takes as long as calling its equations from Python some ten thousand times, which gives the same bits.
-So they are called one by one until a stage has run often enough, and always if one is declared lengthy.
+So they are called one by one until a stage has run often enough, and always if one is declared lengthy. An equation
+that takes many combinations abreast is called once for all that agree in what does not vary.
 """
 
 import math
@@ -20,6 +21,7 @@ from typing import Any
 import numpy as np
 from numba import typeof
 
+from kernels.abreast import Abreast, one_of
 from kernels.equation import BORROWING, Equation, Parameter
 from sweeper.engine.ahead import Kernel
 from sweeper.engine.numba_cache import is_compiled
@@ -87,7 +89,9 @@ class Loop:
 
     def __call__(self, m: int, n: int, *operands: Any) -> None:
         self.expect(m * n)
-        if self._calls < self._worth:
+        if isinstance(self._fusion.equations[0], Abreast):
+            _abreast(self._fusion.equations[0], self._fusion, m, n, *operands)
+        elif self._calls < self._worth:
             _one_by_one(_applied, self._fusion, m, n, *operands)
         else:
             self.compiled()(m, n, *operands)
@@ -113,7 +117,7 @@ class Loop:
 
         def noted(equation: Equation, values: dict[str, Any]) -> tuple[float, ...]:
             function = equation.function.py_func
-            types = tuple(typeof(parameter.value(values)) for parameter in equation.parameters)
+            types = tuple(typeof(parameter.value(one_of(equation, values))) for parameter in equation.parameters)
             found.append(Kernel("", function.__module__, function.__name__, types))
             return (np.float64(0.0),) * len(equation.scalars)
 
@@ -190,7 +194,7 @@ def _loop(fusion: Fusion) -> str:
     return HEADER + _imports(fusion) + "\n" + _signature(fusion, scratch) + loop
 
 
-def _applied(equation: Equation, values: dict[str, Any]) -> tuple[float, ...]:
+def _applied(equation: Equation, values: dict[str, Any]) -> tuple[Any, ...]:
     """Scalar outputs of an equation."""
     results = equation(values)
     return results if len(equation.scalars) > 1 else (results,)
@@ -219,8 +223,48 @@ def _one_by_one(
             written[name][t] = values[name]
 
 
-def _place(argument: Argument, lists: dict[str, Any], t: int, k: int, j: int) -> Any:
-    """Where the entry of an input lies at combination t, the j-th of those that share slow parts with the k-th."""
+def _abreast(equation: Abreast, fusion: Fusion, m: int, n: int, *operands: Any) -> None:
+    """A call for all combinations whose other inputs are the same entries."""
+    indices, count = _indices(fusion), len(fusion.arguments)
+    lists = dict(zip(indices, operands))
+    columns = dict(zip((argument.name for argument in fusion.arguments), operands[len(indices) :]))
+    written = dict(zip((*scratch_outputs(fusion), *fusion.kept), operands[len(indices) + count :]))
+    t = np.arange(m * n)
+    places = {
+        argument.name: np.zeros_like(t) if argument.access == "constant" else _place(argument, lists, t, t // n, t % n)
+        for argument in fusion.arguments
+    }
+    entries = {
+        argument.name: np.asarray(columns[argument.name])[None]
+        if argument.access == "constant"
+        else columns[argument.name]
+        for argument in fusion.arguments
+    }
+    for rows in _together([place for name, place in places.items() if not equation.spread(name)], m * n):
+        values = {
+            name: entries[name][place[rows]] if equation.spread(name) else entries[name][place[rows[0]]]
+            for name, place in places.items()
+        }
+        for output in equation.arrays:
+            buffer = written[output.name]
+            values[output.name] = np.empty((len(rows), *buffer.shape[output.name in fusion.kept :]), buffer.dtype)
+        values.update(zip((output.name for output in equation.scalars), equation.many(values)))
+        for name in fusion.kept:
+            written[name][rows] = values[name]
+
+
+def _together(keys: Sequence[np.ndarray], count: int) -> Sequence[np.ndarray]:
+    """Numbers of `count` combinations, those together that agree in all keys."""
+    order = np.lexsort(keys) if keys else np.arange(count)
+    differ = np.zeros(max(count - 1, 0), bool)
+    for key in keys:
+        differ |= np.diff(key[order]) != 0
+    return np.split(order, np.flatnonzero(differ) + 1)
+
+
+def _place(argument: Argument, lists: dict[str, Any], t: Any, k: Any, j: Any) -> Any:
+    """Where the entry of an input lies at combination t, the j-th of those that share slow parts with the k-th; for
+    numbers of combinations, or arrays of them."""
     if argument.access == "own":
         return t
     at = lists[f"u{argument.index}"][k] + lists[f"w{argument.index}"][j]

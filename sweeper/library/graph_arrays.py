@@ -7,7 +7,8 @@ from itertools import combinations
 import numpy as np
 
 from kernels.codes import CHANNELS, KERNEL_TYPES, PHASES, SHARDS
-from kernels.graphs.elimination import (
+from kernels.graphs.elimination import Order
+from kernels.graphs.factors import (
     EDGE,
     INPUT_GRADIENT,
     PROVIDED,
@@ -15,7 +16,6 @@ from kernels.graphs.elimination import (
     SAME_WEIGHT,
     SERVED,
     WEIGHT_GRADIENT,
-    Order,
 )
 from kernels.graphs.sharding import DRAM
 from sweeper.library.graph_workload import Kernel, Workload

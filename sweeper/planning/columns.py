@@ -1,13 +1,14 @@
 """Columns of a study's points: one program for each combination of structural values, evaluated over any domain."""
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from kernels.models import EQUATIONS
+from kernels.equation import Equation
+from kernels.models import EQUATIONS, HOPED, RELAXED, UNRELAXED, instead
 from sweeper.engine.evaluation import Evaluation, evaluate, evaluate_feasible
 from sweeper.engine.program import InputColumn, Program, build_program
 from sweeper.engine.space import Domain, Factor, Grid
@@ -85,6 +86,32 @@ class Columns:
             self._programs[key] = self._built(grid, complete, wanted, trials)
         return self._programs[key]
 
+    def hopes(self, grid: Grid, domain: Domain, wanted: Sequence[str]) -> bool:
+        """Whether some points of a domain that are searched have lengthy equations for which others stand in. With the
+        columns `HOPED` these are evaluated instead."""
+        if grid.searched == 1:
+            return False
+        names = frozenset(STRUCTURE).intersection(grid.columns)
+        structures = itertools.product(*(factor.split(names) for factor in domain))
+        return any(
+            self._stand_ins(grid, _named(grid, (codes for codes, _, _ in parts)), wanted) != UNRELAXED
+            for parts in structures
+        )
+
+    def _stand_ins(self, grid: Grid, structure: Mapping[str, str], wanted: Sequence[str]) -> tuple[Equation, ...]:
+        """Equations that stand in for lengthy ones behind some columns."""
+        relaxation = RELAXED.get(family_of(self.study.workloads[structure["workload"]]))
+        if relaxation is None or not relaxation.columns.issuperset({*wanted} - {"infeasible_reason"}):
+            return UNRELAXED
+        chosen = switches(self.around(grid), structure)
+        if any(chosen[name] not in choices for name, choices in relaxation.under.items()):
+            return UNRELAXED
+        written = {output.name for equation in relaxation.equations for output in equation.outputs}
+        program = self.program(grid, structure, tuple(wanted))
+        equations = [equation for stage in program.stages for equation in stage.fusion.equations if equation.lengthy]
+        lengthy = any(output.name in written for equation in equations for output in equation.outputs)
+        return relaxation.equations if lengthy else UNRELAXED
+
     def impossible(self, grid: Grid, structure: Mapping[str, str], program: Program) -> list[str]:
         """What is wrong with the sizes of a workload that are the same at all points of a box."""
         return list(impossible_amounts(self.around(grid), self.study.workloads[structure["workload"]], program.inputs))
@@ -103,9 +130,13 @@ class Columns:
             inputs = {**inputs, **trials.inputs(inputs)}
         package = self.study.packages.get(structure["package"])
         values = {name: _numbers(grid, name) for name in grid.columns if around.varies(name)}
+        equations: Iterable[Equation] = equations_of(around, family.equations)
+        if {*HOPED} <= {*wanted}:
+            true = [name for name in wanted if name not in HOPED]
+            equations = instead(self._stand_ins(grid, structure, true), equations)
         return build_program(
             wanted,
-            equations_of(around, family.equations),
+            equations,
             {**inputs, **package_columns(around, structure, inputs)},
             switches(around, structure),
             {**family.sizes(workload, structure["partitioning"]), "die": len(package.dies) if package else 0},

@@ -1,7 +1,8 @@
 """Modes of output: how the points of a chunk become rows, and what that means for chunks and columns. One table."""
 
+import math
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple, Protocol
@@ -9,8 +10,10 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import pyarrow as pa
 
+from kernels.models import HOPED
 from kernels.pareto import pareto
 from kernels.reduce import top_k
+from sweeper.engine.search.best_first import best_first
 from sweeper.engine.space import Grid
 from sweeper.planning.bands import FEASIBLE_SHARE, band_fields, bands
 from sweeper.planning.columns import Columns
@@ -160,17 +163,50 @@ class _Kept(NamedTuple):
 
 def _search(columns: Columns, wanted: Wanted, grid: Grid, tile: Ranges, whole: bool) -> _Kept:
     """What the search keeps of a tile; `whole` tiles have whole searches."""
-    points, values, reasons = columns.feasible(grid, grid.slice(tile), wanted.searched_columns)
+    output, domain = wanted.study.output, grid.slice(tile)
+    rows = math.prod(factor.size for factor in domain) // grid.searched if whole else 1
+    if MODES[output.mode].best_first and columns.hopes(grid, domain, wanted.searched_columns):
+        scores, reasons = _hopeful(columns, wanted, grid, tile, rows)
+    else:
+        scores, reasons = _judged_scores(wanted, *columns.feasible(grid, domain, wanted.searched_columns))
+    kept = _kept(output, scores.reshape(rows, -1, scores.shape[-1]), reasons.reshape(rows, -1))
+    counts = counted(reasons.reshape(rows, -1))
+    return _Kept(grid.ranges_first(tile) + kept, scores[kept], reasons[kept], counts)
+
+
+def _judged_scores(
+    wanted: Wanted, points: np.ndarray, values: Mapping[str, np.ndarray], reasons: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Scores [point, objective], NaN where a point cannot run, and reasons, given columns of the points that can, and
+    reasons of all."""
     objectives = wanted.study.objectives
     at = points if len(points) < len(reasons) else slice(None)
     reasons[at] = judged(values, (objective.column for objective in objectives))
-    rows = len(reasons) // grid.searched if whole else 1
     scores = np.full((len(reasons), len(objectives)), np.nan)
     for i, objective in enumerate(objectives):
         scores[at, i] = objective.sign * values[objective.column]
-    kept = _kept(wanted.study.output, scores.reshape(rows, -1, scores.shape[-1]), reasons.reshape(rows, -1))
-    counts = counted(reasons.reshape(rows, -1))
-    return _Kept(grid.ranges_first(tile) + kept, scores[kept], reasons[kept], counts)
+    return scores, reasons
+
+
+def _hopeful(columns: Columns, wanted: Wanted, grid: Grid, tile: Ranges, rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """The same of a tile of so many searches, scores only of points that they may keep."""
+    points, values, reasons = columns.feasible(grid, grid.slice(tile), (*wanted.searched_columns, *HOPED))
+    objective, first = wanted.study.objectives[0], grid.ranges_first(tile)
+    holds, certain = (values[name] == 1.0 for name in HOPED)
+    score = objective.sign * values[objective.column]
+    hopes, unsure = np.zeros(len(reasons)), np.zeros(len(reasons), bool)
+    hopes[points] = np.where(holds & np.isfinite(score), score, -np.inf)
+    unsure[points] = ~certain
+
+    def evaluated(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        found = columns.feasible(grid, grid.listing(first + numbers), wanted.searched_columns)
+        scores, its = _judged_scores(wanted, *found)
+        return scores[:, 0], its
+
+    output = wanted.study.output
+    most = MODES[output.mode].kept(output, len(reasons) // rows)
+    scores, reasons = best_first(hopes, reasons, unsure, rows, most, evaluated)
+    return scores[:, None], reasons
 
 
 def _best_of(output: StudyOutput, parts: Sequence[_Kept]) -> np.ndarray:
@@ -220,6 +256,7 @@ class Mode:
     `kept(output, points)`: rows that a search over so many points leaves at most. `cuts_searches`: a chunk may hold a
     part of a search, since every point is a row anyway. `many_points_a_row`: searched axes have no value in a row.
     `fields`: what a row has for the metrics. `rows_per_chunk`: swept combinations in a chunk, where that is fixed.
+    `best_first`: the best by one objective are kept, so that lengthy equations are needed for those alone.
     """
 
     rows: Callable[[Columns, Wanted, Grid, Ranges], Rows]
@@ -228,13 +265,14 @@ class Mode:
     many_points_a_row: bool = False
     fields: Callable[[list[pa.Field]], list[pa.Field]] = lambda metrics: metrics
     rows_per_chunk: int | None = None
+    best_first: bool = False
 
 
 MODES = {
     "all": Mode(every_point, cuts_searches=True),
     "feasible": Mode(feasible_points, cuts_searches=True),
-    "best": Mode(winners),
-    "top_k": Mode(winners, lambda output, points: min(output.top_k, points)),
+    "best": Mode(winners, best_first=True),
+    "top_k": Mode(winners, lambda output, points: min(output.top_k, points), best_first=True),
     "pareto": Mode(winners, lambda output, points: points),
     "bands": Mode(quantiles, many_points_a_row=True, fields=band_fields),
     "optimized": Mode(best_designs, fields=search_fields, rows_per_chunk=OPTIMIZED_ROWS),

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from kernels.models import HOPED
 from kernels.shared.demand import UnitModel
 from sweeper.engine.ahead import Ahead, Kernel, others
 from sweeper.engine.cache import COMPILERS
@@ -176,6 +177,7 @@ class Plan:
             for wanted in (self.contents.searched_columns, self.contents.all_columns)
             for program in self._programs(wanted)
         ]
+        programs += [self.columns.program(*place, self._searched(*place)) for place in structures(self.grids)]
         return {
             "study": self.name,
             "output": [output.mode, output.float32, output.top_k, *self.contents.metrics],
@@ -199,6 +201,13 @@ class Plan:
     def _programs(self, wanted: Sequence[str]) -> list[Program]:
         """Programs for some columns, one for each combination of structural values."""
         return [self.columns.program(grid, structure, wanted) for grid, structure in structures(self.grids)]
+
+    def _searched(self, grid: Grid, structure: dict[str, str]) -> tuple[str, ...]:
+        """Columns that are evaluated at every point of a search."""
+        wanted = self.contents.searched_columns
+        domain = with_structure(grid.listing(np.zeros(1, np.int64)), grid, structure)
+        hopes = self.contents.mode.best_first and self.columns.hopes(grid, domain, wanted)
+        return (*wanted, *HOPED) if hopes else wanted
 
     def check(self) -> None:
         """Raise SpecError if the study is too large to number, asks for a column that cannot be in its dataset or gives
@@ -253,7 +262,7 @@ class Plan:
         for grid, structure in structures(self.grids):
             numbers = np.zeros(1, np.int64)
             domain = with_structure(grid.listing(numbers), grid, structure)
-            for wanted in dict.fromkeys((self.contents.searched_columns, self.contents.all_columns)):
+            for wanted in dict.fromkeys((self._searched(grid, structure), self.contents.all_columns)):
                 trials, at = None, domain
                 if self.study.optimize is not None:
                     names = self.study.optimize.columns(grid.columns)

@@ -31,6 +31,35 @@ def test_compiled_or_one_by_one(study: str, monkeypatch: pytest.MonkeyPatch) -> 
         assert np.array_equal(values, one_by_one[name], equal_nan=values.dtype.kind == "f"), name
 
 
+ABREAST = """
+study: abreast
+title: A graph whose sharding is found for many systems, some of which have the same options
+override: memory
+assumptions: full_physics
+axes: {workload: gpt3_175b_forward, chip: [sn30, h100_sxm], memory: hbm3, memory.bandwidth: [1 TB/s, 2 TB/s, 5 TB/s],
+       link: [pcie5, nvlink4], topology: ring, chips: 8, dim_x: 8, tensor_parallel: 8, microbatch: [1, 2]}
+output: {mode: all}
+"""
+
+
+def test_abreast_or_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "abreast.yaml").write_text(ABREAST)
+    groups: list[np.ndarray] = []
+    together = fuse._together
+    monkeypatch.setattr(fuse, "_together", lambda *given: groups.extend(found := together(*given)) or found)
+    plan = sweeper.plan(tmp_path / "abreast.yaml")
+    wanted = plan.contents.all_columns
+    (grid,) = plan.grids
+    tile = grid.slice([(0, len(axis.rows)) for axis in grid.axes])
+    abreast = plan.columns.over(grid, tile, wanted)
+    assert len(groups) > 1
+    assert max(map(len, groups)) > 1
+    monkeypatch.setattr(fuse, "_together", lambda keys, count: np.split(np.arange(count), count))
+    alone = sweeper.Plan(plan.study).columns.over(grid, tile, wanted)
+    for name, values in abreast.items():
+        assert np.array_equal(values, alone[name], equal_nan=True), name
+
+
 @pytest.fixture
 def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Sources of the loops that are compiled, in a cache without any."""

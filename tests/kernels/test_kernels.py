@@ -113,7 +113,8 @@ def test_every_equation_has_a_twin_and_every_twin_an_equation() -> None:
 def test_no_equation_is_forgotten() -> None:
     """A module that no family has, or an equation made of one of another module, would not be evaluated, silently."""
     modules = [import_module(part.name) for part in pkgutil.walk_packages(kernels.__path__, "kernels.")]
-    equations = {id(value): value for module in modules for value in vars(module).values() if type(value) is Equation}
+    values = [value for module in modules for value in vars(module).values()]
+    equations = {id(value): value for value in values if isinstance(value, Equation)}
     assert {value.name for value in equations.values()} == {equation.name for equation in EQUATIONS}
     unconditional = {replace(value, when=None) for value in equations.values() if value.when}
     assert equations.keys() == {id(equation) for equation in EQUATIONS if equation not in unconditional}

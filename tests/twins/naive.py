@@ -23,7 +23,8 @@ from kernels.equation import Equation
 from kernels.graphs import loads as graph_loads
 from kernels.graphs.conversions import published_conversions as published_equation
 from kernels.graphs.conversions import shared_conversions as shared_equation
-from kernels.graphs.elimination import INPUT_GRADIENT, SAME_WEIGHT, WEIGHT_GRADIENT, Order
+from kernels.graphs.elimination import Order
+from kernels.graphs.factors import INPUT_GRADIENT, SAME_WEIGHT, WEIGHT_GRADIENT
 from sweeper.library.graph_arrays import SCALARS, published_order, shared_order
 from sweeper.words.models import TABLE_SCALARS
 from sweeper.words.numbers import NUMBERS

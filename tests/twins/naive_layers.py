@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from kernels.codes import CHANNELS, PHASES, SWITCHES
+from kernels.codes import CHANNELS, PHASES, SCHEDULES, SWITCHES
 from kernels.transformers.sums import Sizes, Sums
 from tests.twins import naive_attention
 from tests.twins.naive import (
@@ -211,6 +211,58 @@ def kernel_sums(**given: Any) -> Outputs:
     nothing = defaultdict[str, float](float)
     found = dict.fromkeys(table, nothing) | {"first": table["first"], "last": table["last"], "layer": layer}
     return {"place_sums": [[found[where][name] for name in Sums._fields] for where in table]}
+
+
+@twin
+def unstaged(kernel_traits: Sequence[Sequence[int]]) -> Outputs:
+    return {"stage_of": [0] * len(kernel_traits), "cut_boundary_B": 0.0, "stage_time_s": 0.0, "stage_gap": 0.0}
+
+
+@twin
+def passes_apart(**given: Any) -> Outputs:
+    """What is backward, or comes after that, stands apart if anything else is there, and all has no room together."""
+    backward = {i for i, load in enumerate(named_loads(given["kernel_loads"])) if load["backward"]}
+    for producer, reader, _ in given["graph_edges"]:
+        if producer in backward:
+            backward.add(reader)
+    kernels = range(len(given["kernel_loads"]))
+    enough = len(kernels) <= given["chip_cores"] and given["single_sram_B"] <= given["chip_sram_capacity_B"] * (
+        1 + 1e-9
+    )
+    apart = len(kernels) > 1 and not enough and 0 < len(backward) < len(kernels)
+    return {"partition_of": [int(apart and i in backward) for i in kernels], "partitions": 2.0 if apart else 1.0}
+
+
+@twin
+def hoped_loads(**given: Any) -> Outputs:
+    return {**TWINS["partition_loads"](**given), "live_activations_B": 0.0, "partition_sram_B": 0.0}
+
+
+FOR_EQUATION["hoped_loads"] = FOR_EQUATION["partition_loads"]
+
+
+@twin
+def hope_of_graphs(**given: Any) -> Outputs:
+    most = given["state_B"] + given["tensors_B"] * given["resident_microbatches"]
+    return {
+        "hope_holds": float(given["stages_per_graph"] == 1.0),
+        "room_is_certain": float(most <= given["memory_capacity_B"]),
+    }
+
+
+@twin
+def hope_of_layers(**given: Any) -> Outputs:
+    in_order = SCHEDULES[int(given["schedule"])] in ("gpipe", "one_f_one_b", "interleaved")
+    most = given["model_need_B"] + given["tensors_B"]
+    return {
+        "hope_holds": float(in_order and not given["tensor_overlap"]),
+        "room_is_certain": float(most <= given["memory_capacity_B"]),
+    }
+
+
+@twin
+def nothing_hoped() -> Outputs:
+    return {"hope_holds": 1.0, "room_is_certain": 1.0}
 
 
 ONE_OR_MORE = st.sampled_from([1.0, 1.0, 1.0, 2.0])

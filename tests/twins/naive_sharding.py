@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kernels.codes import CHANNELS, SHARDS
-from kernels.graphs.elimination import INPUT_GRADIENT, SAME_WEIGHT, SERVED, WEIGHT_GRADIENT
+from kernels.graphs.factors import INPUT_GRADIENT, SAME_WEIGHT, SERVED, WEIGHT_GRADIENT
 from tests.twins.naive import (
     LAYOUTS,
     PHYSICAL,

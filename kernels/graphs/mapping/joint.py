@@ -20,13 +20,12 @@ from kernels.graphs.elimination import (
     SHARD,
     Costs,
     Order,
-    Problem,
-    alike,
     given_sharding,
     least_bytes_sharding,
     least_time_sharding,
     optimise,
 )
+from kernels.graphs.factors import Problem, alike
 from kernels.graphs.loads import FLOPS, KERNEL_LOADS, PER_EDGE, ROOM
 from kernels.graphs.loads import graph_state as state_equation
 from kernels.graphs.loads import kernel_loads as loads_equation
@@ -194,28 +193,34 @@ def some_shardings(
     """
     kernels = problem.option_counts.shape[0]
     others, weighings = 3, SHARES.shape[0] ** 2 + 1
-    found = np.empty((others + weighings, kernels), np.int64)
-    load_costs = np.empty((kernels, 3))
+    tried = np.empty((others + weighings, kernels), np.int64)
+    channels = np.empty((weighings, *channel_costs.shape))
+    seconds = np.empty((weighings, kernels, 3))
+    for trial in range(weighings):
+        compute, memory, network = weigh(trial, weighings)
+        seconds[trial] = always * (memory / chip.bandwidth_Bps)
+        seconds[trial, :, OPERATIONS] = compute / chip.rate_flops
+        channels[trial] = channel_costs * network
+    of_least_time(
+        problem,
+        order,
+        np.full(1, attainable_flops),
+        np.full(1, chip.bandwidth_Bps),
+        np.full(1, chip.weight_reads),
+        channel_costs.reshape(1, *channel_costs.shape),
+        tried[:1],
+    )
+    of_least_bytes(problem, order, tried[1])
+    as_given(graph.kernel_traits, group.tensor_parallel, tried[2])
+    least = optimise(problem, order, Costs(seconds, np.zeros(weighings), channels), 0.0, tried[others:])
+    found = np.empty_like(tried)
     count = 0
-    bound = 0.0
-    for trial in range(-others, weighings):
-        shard = found[count]
-        if trial == -3:
-            of_least_time(problem, order, attainable_flops, chip.bandwidth_Bps, chip.weight_reads, channel_costs, shard)
-        elif trial == -2:
-            of_least_bytes(problem, order, shard)
-        elif trial == -1:
-            as_given(graph.kernel_traits, group.tensor_parallel, shard)
-        else:
-            compute, memory, network = weigh(trial, weighings)
-            load_costs[:] = always * (memory / chip.bandwidth_Bps)
-            load_costs[:, OPERATIONS] = compute / chip.rate_flops
-            least = optimise(problem, order, Costs(load_costs, 0.0, channel_costs * network), 0.0, shard)
-            if chip.overlap == 0.0 or trial < weighings - 1:
-                bound = max(bound, least)
-        if is_new(found, count, shard) and is_open(problem, shard) and alike(order.factors, shard):
+    for trial in range(others + weighings):
+        if is_new(found, count, tried[trial]) and is_open(problem, tried[trial]) and alike(order.factors, tried[trial]):
+            copy(tried[trial], found[count])
             count += 1
-    return found[:count], bound
+    bounds = least if chip.overlap == 0.0 else least[: weighings - 1]
+    return found[:count], max(bounds.max(), 0.0)
 
 
 @compiled

@@ -10,7 +10,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import sweeper
-from kernels.graphs.elimination import alike, given_sharding, least_bytes_sharding, least_time_sharding
+from kernels.graphs.elimination import given_sharding, least_bytes_sharding, least_time_sharding
+from kernels.graphs.factors import alike
 from kernels.graphs.loads import GRADIENTS, TENSORS, WEIGHTS
 from kernels.graphs.mapping.case import CHIP_FIELDS, Chip, chip_of
 from kernels.graphs.mapping.joint import (

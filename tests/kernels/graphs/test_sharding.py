@@ -3,6 +3,7 @@
 import csv
 import itertools
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,19 +13,23 @@ from hypothesis import strategies as st
 
 from kernels.codes import CHANNELS, SHARDS
 from kernels.graphs.elimination import (
-    INPUT_GRADIENT,
-    SAME_WEIGHT,
-    WEIGHT_GRADIENT,
+    LANES,
     Costs,
     Order,
-    Problem,
+    Terms,
     eliminate,
     least_bytes_sharding,
     optimise,
+    option_costs,
+    places,
+    read_by,
+    step_costs,
 )
+from kernels.graphs.factors import INPUT_GRADIENT, SAME_WEIGHT, WEIGHT_GRADIENT, Choices, Problem
+from kernels.graphs.factors import choices as choices_of
 from kernels.graphs.loads import BYTES as SENT
 from kernels.graphs.loads import FLOPS, WEIGHTS
-from kernels.graphs.sharding import PHYSICAL, PUBLISHED, WANTED, allowed, operand_kind, sharding_options
+from kernels.graphs.sharding import LAYOUTS, PHYSICAL, PUBLISHED, WANTED, allowed, operand_kind, sharding_options
 from sweeper.library.graph_arrays import dimensions, edges, elimination, published_order, reads, sharing_order, traits
 from sweeper.library.graph_workload import Workload, read_workload
 from sweeper.library.library import Library, builtin_specs
@@ -87,21 +92,28 @@ def table_of(prices: Prices) -> np.ndarray:
     return np.array([getattr(prices, name.removesuffix("_tensor"), (0.0, 0.0)) for name in CHANNELS])
 
 
-def solve(graph: dict[str, Any], prices: Prices) -> tuple[float, np.ndarray]:
-    """Least cost and shards by the compiled kernels."""
+def problem_of(graph: dict[str, Any], prices: Prices) -> tuple[Problem, Order]:
+    """What is minimised, in a group of this size by these rules."""
     prefix = "elimination" if is_published(prices.sharding) else "sharing"
     columns = {**graph, "word_B": prices.word, "tensor_parallel": prices.group, "sharding": prices.sharding}
     columns |= {"kernel_costs": np.ones(len(graph["kernel_traits"])), "token_split": 0.0}
     options = call(sharding_options, {name: columns[name] for name in sharding_options.inputs})
-    shard = np.full(len(graph["kernel_traits"]), -1, np.int64)
-    cost = optimise(
-        Problem(*options.values(), graph["tensor_reads"]),
-        Order(*(graph[f"{prefix}_{name}"] for name in Order._fields)),
-        Costs(np.full((len(shard), 3), (prices.flop, prices.memory, prices.weight)), prices.memory, table_of(prices)),
-        0.0,
-        shard,
-    )
-    return cost, shard
+    order = Order(*(graph[f"{prefix}_{name}"] for name in Order._fields))
+    return Problem(*options.values(), graph["tensor_reads"]), order
+
+
+def costs_at(kernels: int, systems: Sequence[Prices]) -> Costs:
+    """Prices as what kernels cost."""
+    loads = [np.full((kernels, 3), (prices.flop, prices.memory, prices.weight)) for prices in systems]
+    read, channels = [prices.memory for prices in systems], [table_of(prices) for prices in systems]
+    return Costs(np.array(loads), np.array(read), np.array(channels))
+
+
+def solve(graph: dict[str, Any], prices: Prices) -> tuple[float, np.ndarray]:
+    """Least cost and shards by the compiled kernels."""
+    shard = np.full((1, len(graph["kernel_traits"])), -1, np.int64)
+    (cost,) = optimise(*problem_of(graph, prices), costs_at(shard.shape[1], [prices]), 0.0, shard)
+    return cost, shard[0]
 
 
 # elimination on tables of random costs
@@ -126,9 +138,12 @@ def run_elimination(
     """Least cost and options by the compiled kernel. What is no option would cost less than any option."""
     kernels = len(counts)
     own = np.where(np.arange(5) < np.array(counts)[:, None], own, -1e6)
-    best = np.full(kernels, -1, np.int64)
-    least = eliminate(own, between, np.array(counts, np.int64), *elimination(kernels, edge_array(found)), best)
-    return least, best.tolist()
+    best = np.full((kernels, 1), -1, np.int64)
+    order = Order(edge_array(found), *elimination(kernels, edge_array(found)))
+    option_at, factor_at = np.arange(own.size).reshape(own.shape), own.size + np.arange(between.size)
+    terms = Terms(np.append(own, between)[:, None], option_at, factor_at.reshape(between.shape))
+    (least,) = eliminate(terms, order, np.array(counts, np.int64), best)
+    return least, best[:, 0].tolist()
 
 
 @given(cost_tables())
@@ -332,6 +347,57 @@ def random_graph(random: np.random.Generator, prices: Prices) -> dict[str, Any]:
         "graph_edges": array,
         **orders(flags, array, weights, carried),
     }
+
+
+def every_choice(problem: Problem, variables: int) -> Choices:
+    """Choices of kernels, and all layouts of what is provided."""
+    kernels, most = problem.option_codes.shape
+    counts = np.append(problem.option_counts, np.full(variables - kernels, LAYOUTS))
+    return Choices(counts, np.tile(np.arange(most), (variables, 1)))
+
+
+def eliminated(problem: Problem, order: Order, of: Choices, costs: Costs) -> tuple[np.ndarray, np.ndarray]:
+    """Least costs, and options of the kernels [kernel, system]."""
+    at, systems = places(problem, order.factors, of), len(costs.read)
+    rows = np.empty((at.options + 2 + 3 * len(problem.read_bytes), systems))
+    option_costs(problem, costs, read_by(problem.tensor_reads, len(problem.option_counts)), rows)
+    step_costs(problem.read_bytes, costs.channels, rows[at.options :])
+    best = np.empty((len(order.scope), systems), np.int64)
+    least = eliminate(Terms(rows, at.option_at, at.factor_at), order, of.counts, best)
+    return least, best[: len(problem.option_counts)]
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_layouts_that_are_left_out_change_nothing(seed: int) -> None:
+    """Sums of any prices, rounded: the same least costs and the same choices, bit by bit."""
+    random = np.random.default_rng(seed)
+    systems = [random_prices(random) for _ in range(4)]
+    graph = random_graph(random, systems[0])
+    problem, order = problem_of(graph, systems[0])
+    costs = Costs(*(each * random.uniform(0.9, 1.1, each.shape) for each in costs_at(len(order.scope), systems)))
+    some = choices_of(problem, order.factors, len(order.scope))
+    (least, best), (want, chosen) = (
+        eliminated(problem, order, of, costs) for of in (some, every_choice(problem, len(order.scope)))
+    )
+    assert least.tolist() == want.tolist()
+    assert np.isinf(want).any() or best.tolist() == chosen.tolist()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_systems_side_by_side_are_as_one_by_one(seed: int) -> None:
+    """More of them than lanes, with rates that have nothing in common."""
+    random = np.random.default_rng(seed)
+    systems = [random_prices(random) for _ in range(LANES + 3)]
+    graph = random_graph(random, systems[0])
+    problem, order = problem_of(graph, systems[0])
+    kernels = len(graph["kernel_traits"])
+    costs = Costs(*(each * random.uniform(0.5, 2.0, each.shape) for each in costs_at(kernels, systems)))
+    shard = np.empty((len(systems), kernels), np.int64)
+    together = optimise(problem, order, costs, 0.0, shard)
+    for i in range(len(systems)):
+        alone = np.empty((1, kernels), np.int64)
+        assert optimise(problem, order, Costs(*(each[i : i + 1] for each in costs)), 0.0, alone) == together[i]
+        assert alone[0].tolist() == shard[i].tolist()
 
 
 def random_kernel(random: np.random.Generator, forward: bool) -> tuple[list[int], list[float]]:
