@@ -9,6 +9,7 @@ import pytest
 
 from kernels.codes import REASONS
 from kernels.models import HOPED
+from sweeper.engine.search import best_first
 from sweeper.engine.space import Axis, Box, Domain, Grid, grids
 from sweeper.planning import chunks, modes
 from sweeper.planning.chunks import Chunks
@@ -117,7 +118,8 @@ def searches(boxes: Sequence[Grid], table: Table, certain: Sequence[str] = ()) -
 
 @pytest.fixture(params=[None, 1, 3, 7], ids=lambda limit: f"tiles of {limit or 'any size'}")
 def cut(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tiles and chunks of a few points."""
+    """Tiles and chunks of a few points, and no more points looked at than promise most."""
+    monkeypatch.setattr(best_first, "FIRST", 1)
     if request.param is not None:
         monkeypatch.setattr(modes, "TILE_POINTS", request.param)
         monkeypatch.setattr(chunks, "CHUNK_POINTS", 2 * request.param + 1)
