@@ -89,8 +89,6 @@ class Columns:
     def hopes(self, grid: Grid, domain: Domain, wanted: Sequence[str]) -> bool:
         """Whether some points of a domain that are searched have lengthy equations for which others stand in. With the
         columns `HOPED` these are evaluated instead."""
-        if grid.searched == 1:
-            return False
         names = frozenset(STRUCTURE).intersection(grid.columns)
         structures = itertools.product(*(factor.split(names) for factor in domain))
         return any(

@@ -138,6 +138,8 @@ def _searches(grid: Grid, ranges: Ranges) -> Iterator[tuple[Ranges, list[Ranges]
 
 def winners(columns: Columns, wanted: Wanted, grid: Grid, ranges: Ranges) -> Rows:
     """The points that every search keeps."""
+    if grid.searched == 1:
+        return _only_points(columns, wanted, grid, ranges)
     numbers, counts = [], []
     for _, tiles in _searches(grid, ranges):
         kept = [_search(columns, wanted, grid, tile, len(tiles) == 1) for tile in tiles]
@@ -150,6 +152,19 @@ def winners(columns: Columns, wanted: Wanted, grid: Grid, ranges: Ranges) -> Row
     of_search = np.searchsorted(np.unique(searches), searches)
     values[INFEASIBLE_COUNTS] = np.array([told(each) for each in tried], object)[of_search]
     return Rows(points, values, tried.sum(axis=0))
+
+
+def _only_points(columns: Columns, wanted: Wanted, grid: Grid, ranges: Ranges) -> Rows:
+    """The same of searches of one point each, which they keep whatever it is: it is evaluated once."""
+
+    def evaluated(tile: Ranges) -> Rows:
+        values = columns.over(grid, grid.slice(tile), wanted.all_columns)
+        counts = counted(judged(values, (objective.column for objective in wanted.study.objectives))[:, None])
+        values["infeasible_reason"] = judged(values, wanted.certain_columns)
+        values[INFEASIBLE_COUNTS] = np.array([told(each) for each in counts], object)
+        return Rows(np.arange(len(counts)), values, counts.sum(axis=0))
+
+    return _tiled(grid, ranges, evaluated)
 
 
 class _Kept(NamedTuple):
