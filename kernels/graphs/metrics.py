@@ -1,5 +1,4 @@
-"""Work of a graph, on all chips, also for its energy, and on the slowest one; its intensities: where it stands on the
-roofline."""
+"""Work of a graph, on all chips, for its energy too, and on the slowest one; its intensities, for the roofline."""
 
 import numpy as np
 
