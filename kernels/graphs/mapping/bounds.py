@@ -39,8 +39,19 @@ def relaxed_bound(case: Case, core: Core) -> float:
         memory += least_exchange(case) / case.chip.bandwidth_Bps
         return combined(compute, memory, network, case.chip.overlap)
     whole = combined(compute, memory, network, case.chip.overlap)
-    first = (case.group_of == 0).astype(np.float64)
-    return max(whole, in_group(core, 0, 0, first) + core.later_s[0])
+    return max(whole, least_by_group(case, core).sum())
+
+
+@compiled
+def least_by_group(case: Case, core: Core) -> np.ndarray:
+    """Time that every group takes at least, by its core; 0 where nothing is known of it."""
+    least = np.zeros(case.group_of.max() + 1)
+    start = 0
+    for group in range(least.shape[0]):
+        if core.ideals.shape[0] > 0:
+            least[group] = in_group(core, start, group, (case.group_of == group).astype(np.float64))
+            start = core.end_of[group]
+    return least
 
 
 @compiled

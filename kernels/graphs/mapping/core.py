@@ -13,6 +13,7 @@ import numpy as np
 from kernels.equation import compiled
 from kernels.graphs.allocation import Units
 from kernels.graphs.mapping.case import Case, Chip, edge_starts
+from kernels.graphs.mapping.filling import filling_times, settled
 from kernels.graphs.mapping.ideals import add, all_ideals, ascending, copy, has, predecessors, within
 from kernels.graphs.mapping.paths import MOST_IDEALS, group_ends, times_to_end
 from kernels.graphs.mapping.steps import IN_SEQUENCE, SIZE, WORK, ideal_table
@@ -208,7 +209,9 @@ def core_of(case: Case, loose: np.ndarray) -> Core:
     With overlap the first rows are the core alone, then all compute, and all messages.
     """
     number_of = np.empty(loose.shape[0], np.int64)
-    core = without(case, loose, number_of)
+    core = without(in_company(case), loose, number_of)
+    filling = np.zeros(core.kernels.shape[0])
+    filling[:-1] = filling_times(case)[~loose]
     most = MOST_IDEALS if loose.any() else np.int64(0)
     ideals = all_ideals(predecessors(core.edges, core.group_of), ascending(core.group_of), most)
     count = ideals.shape[0]
@@ -227,7 +230,7 @@ def core_of(case: Case, loose: np.ndarray) -> Core:
     sizes = group_ends(core)
     for group in range(groups):
         ends[group] = first_of_size[int(sizes[group])]
-    to_end[0] = times_to_end(core, ideals)
+    to_end[0] = times_to_end(settled(core, filling), ideals)
     if rows == 1:
         weights[0] = 1.0
     else:
@@ -236,7 +239,8 @@ def core_of(case: Case, loose: np.ndarray) -> Core:
         to_end[2] = table[-1, IN_SEQUENCE] - table[:, IN_SEQUENCE]
         weights[3:] = MEANS
         for n in range(MEANS.shape[0]):
-            to_end[3 + n] = times_to_end(weighed(core, MEANS[n, 0], MEANS[n, 1], MEANS[n, 2]), ideals)
+            mean = weighed(core, MEANS[n, 0], MEANS[n, 1], MEANS[n, 2])
+            to_end[3 + n] = times_to_end(settled(mean, filling), ideals)
     for group in range(groups - 2, -1, -1):
         start = ends[group]
         members = (case.group_of == group + 1).astype(np.float64)

@@ -6,10 +6,11 @@ import numpy as np
 
 from kernels.equation import Output, compiled, equation
 from kernels.graphs.loads import ROOM
-from kernels.graphs.mapping.alike import counted_bound
-from kernels.graphs.mapping.bounds import gap, relaxed_bound
+from kernels.graphs.mapping.alike import most_alike
+from kernels.graphs.mapping.bounds import gap, least_by_group, relaxed_bound
 from kernels.graphs.mapping.case import Arrays, Case, make_case
-from kernels.graphs.mapping.core import core_of, in_company, least_left, loose_kernels
+from kernels.graphs.mapping.core import Core, core_of, least_left, loose_kernels
+from kernels.graphs.mapping.counted import MOST_COUNTED, counted_graph, counted_mapping
 from kernels.graphs.mapping.ideals import (
     WORD,
     add,
@@ -47,18 +48,48 @@ def cuts_of(partition_of: np.ndarray) -> np.ndarray:
 
 
 @compiled
-def good_partition(case: Case, before: np.ndarray, partition_of: np.ndarray) -> float:
+def good_partition(case: Case, before: np.ndarray, known: float, partition_of: np.ndarray) -> float:
     """Write a partition that no move of two kernels at a cut improves; returns its time.
 
-    For graphs with too many ideals: the best over some of them, then over those near its cuts, and so on.
+    For graphs with too many ideals: the best over some of them, unless a better one is `known`, then over those near
+    its cuts, and so on.
     """
     time = np.inf
-    better = path_over(case, some_ideals(before, MOST_IDEALS // 4), partition_of)
+    found = np.empty_like(partition_of)
+    better = path_over(case, some_ideals(before, MOST_IDEALS // 4), found)
+    if better < known:
+        copy(found, partition_of)
+    better = min(better, known)
     while better < time * (1.0 - 2.0 * TIE):
         time = better
         nearby = nearby_ideals(before, cuts_of(partition_of), MOST_IDEALS // 4)
         better = path_over(case, nearby, partition_of)
     return better
+
+
+@compiled
+def among_many(
+    case: Case,
+    before: np.ndarray,
+    loose: np.ndarray,
+    core: Core,
+    known: float,
+    bound: float,
+    partition_of: np.ndarray,
+) -> tuple[float, float]:
+    """Write a good partition of a graph with too many ideals to look at all, where one that takes `known` is given and
+    none takes less than `bound`; returns its time and one that no partition into several parts can beat."""
+    graph = counted_graph(case, most_alike(case, loose), MOST_COUNTED)
+    if graph.ideals.shape[0] > 0 and not case.per_edge:
+        guess, found = np.empty_like(partition_of), np.empty_like(partition_of)
+        bound = max(bound, counted_mapping(case, graph, least_by_group(case, core), guess))
+        time = path_over(case, cuts_of(guess), found) if guess.min() >= 0 else np.inf
+        if time < known:
+            known = time
+            copy(found, partition_of)
+    if known > bound * (1.0 + 2.0 * TIE):
+        known = good_partition(case, before, known, partition_of)
+    return known, min(bound, known)
 
 
 @compiled
@@ -68,18 +99,15 @@ def several_partitions(case: Case, partition_of: np.ndarray) -> tuple[float, flo
     A good mapping among few ideals bounds the search among all, which is not begun where it is as good as can be.
     """
     before = predecessors(case.edges, case.group_of)
-    easier = in_company(case)
-    core = core_of(easier, loose_kernels(case))
-    bound = relaxed_bound(easier, core)
+    loose = loose_kernels(case)
+    core = core_of(case, loose)
+    bound = relaxed_bound(case, core)
     known = path_over(case, some_ideals(before, 4 * case.kernels.shape[0]), partition_of)
     if known <= bound * (1.0 + 2.0 * TIE):
         return known, known
     ideals = all_ideals(before, ascending(case.group_of), MOST_IDEALS)
     if ideals.shape[0] == 0:
-        time = good_partition(case, before, partition_of)
-        if time > bound and case.chip.overlap != 0.0 and core.ideals.shape[0] > 0 and not case.per_edge:
-            bound = max(bound, counted_bound(easier, core))
-        return time, min(bound, time)
+        return among_many(case, before, loose, core, known, bound, partition_of)
     table = ideal_table(case, ideals)
     rest = least_rest(case, table)
     if core.ideals.shape[0] > 0:
