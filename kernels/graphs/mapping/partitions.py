@@ -7,7 +7,8 @@ import numpy as np
 from kernels.equation import Output, compiled, equation
 from kernels.graphs.loads import ROOM
 from kernels.graphs.mapping.alike import most_alike
-from kernels.graphs.mapping.bounds import gap, least_by_group, relaxed_bound
+from kernels.graphs.mapping.bounds import exchange_bound, gap, least_by_group, relaxed_bound
+from kernels.graphs.mapping.branches import alike_branches
 from kernels.graphs.mapping.case import Arrays, Case, make_case
 from kernels.graphs.mapping.core import Core, core_of, least_left, loose_kernels
 from kernels.graphs.mapping.counted import MOST_COUNTED, counted_graph, counted_mapping
@@ -22,6 +23,7 @@ from kernels.graphs.mapping.ideals import (
     some_ideals,
 )
 from kernels.graphs.mapping.paths import MOST_IDEALS, TIE, least_rest, partition_path, path_over
+from kernels.graphs.mapping.search import best_first, without_buffers
 from kernels.graphs.mapping.steps import alone, ideal_table
 from kernels.graphs.sharding import CONSUMER
 
@@ -68,6 +70,16 @@ def good_partition(case: Case, before: np.ndarray, known: float, partition_of: n
 
 
 @compiled
+def better_of(case: Case, guess: np.ndarray, known: float, partition_of: np.ndarray) -> float:
+    """Write the partition over the cuts of a guess where it is one and takes less than `known`; returns the lesser."""
+    found = np.empty_like(guess)
+    time = path_over(case, cuts_of(guess), found) if guess.min() >= 0 else np.inf
+    if time < known:
+        copy(found, partition_of)
+    return min(time, known)
+
+
+@compiled
 def among_many(
     case: Case,
     before: np.ndarray,
@@ -79,17 +91,22 @@ def among_many(
 ) -> tuple[float, float]:
     """Write a good partition of a graph with too many ideals to look at all, where one that takes `known` is given and
     none takes less than `bound`; returns its time and one that no partition into several parts can beat."""
+    enough = 1.0 + 2.0 * TIE
+    guess = np.empty_like(partition_of)
     graph = counted_graph(case, most_alike(case, loose), MOST_COUNTED)
     if graph.ideals.shape[0] > 0 and not case.per_edge:
-        guess, found = np.empty_like(partition_of), np.empty_like(partition_of)
         bound = max(bound, counted_mapping(case, graph, least_by_group(case, core), guess))
-        time = path_over(case, cuts_of(guess), found) if guess.min() >= 0 else np.inf
-        if time < known:
-            known = time
-            copy(found, partition_of)
-    if known > bound * (1.0 + 2.0 * TIE):
+        known = better_of(case, guess, known, partition_of)
+    if known > bound * enough:
+        branches = alike_branches(case, before)
+        if (branches.twin >= 0).any():
+            bound = max(bound, best_first(without_buffers(case), before, branches, known, guess))
+            known = better_of(case, guess, known, partition_of)
+    if known > bound * enough and core.ideals.shape[0] == 0:
+        bound = max(bound, exchange_bound(case))
+    if known > bound * enough:
         known = good_partition(case, before, known, partition_of)
-    return known, min(bound, known)
+    return known, bound if known > bound * enough else known
 
 
 @compiled
