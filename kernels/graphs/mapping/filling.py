@@ -45,28 +45,3 @@ def filling_times(case: Case) -> np.ndarray:
             network = of.serial_s + max(of.column_s, of.row_s)
             times[i] = combined(compute, memory_alone(case, i), network, overlap_of(case.chip, 1.0))
     return times
-
-
-@compiled
-def settled(case: Case, times: np.ndarray) -> Case:
-    """The same graph where each kernel that fills the chip takes no less than its time, by computing longer."""
-    kernels = case.kernels.copy()
-    for i in np.flatnonzero(times):
-        of = kernels[i]
-        beside = 0.0
-        if case.chip.overlap == 0.0:
-            beside = memory_alone(case, i) + of.serial_s + max(of.column_s, of.row_s)
-        of.alone_s = max(times[i] - beside, of.alone_s)
-    return Case(
-        kernels,
-        case.backward,
-        case.group_of,
-        case.shapes,
-        case.traits,
-        case.edges,
-        case.first_edge,
-        case.chip,
-        case.units,
-        case.per_edge,
-        case.live_budget_B,
-    )

@@ -80,23 +80,29 @@ def better_of(case: Case, guess: np.ndarray, known: float, partition_of: np.ndar
 
 
 @compiled
+def among_few(case: Case, before: np.ndarray, partition_of: np.ndarray) -> float:
+    """Write the best partition over few ideals; returns its time."""
+    return path_over(case, some_ideals(before, 4 * case.kernels.shape[0]), partition_of)
+
+
+@compiled
 def among_many(
-    case: Case,
-    before: np.ndarray,
-    loose: np.ndarray,
-    core: Core,
-    known: float,
-    bound: float,
-    partition_of: np.ndarray,
+    case: Case, before: np.ndarray, loose: np.ndarray, core: Core, bound: float, partition_of: np.ndarray
 ) -> tuple[float, float]:
-    """Write a good partition of a graph with too many ideals to look at all, where one that takes `known` is given and
-    none takes less than `bound`; returns its time and one that no partition into several parts can beat."""
+    """Write a good partition of a graph with too many ideals to look at all, of which none takes less than `bound`;
+    returns its time and one that no partition into several parts can beat. It ends where the two are the same."""
     enough = 1.0 + 2.0 * TIE
+    known = np.inf
     guess = np.empty_like(partition_of)
     graph = counted_graph(case, most_alike(case, loose), MOST_COUNTED)
     if graph.ideals.shape[0] > 0 and not case.per_edge:
         bound = max(bound, counted_mapping(case, graph, least_by_group(case, core), guess))
         known = better_of(case, guess, known, partition_of)
+    if known > bound * enough:
+        few = among_few(case, before, guess)
+        if few < known:
+            known = few
+            copy(guess, partition_of)
     if known > bound * enough:
         branches = alike_branches(case, before)
         if (branches.twin >= 0).any():
@@ -119,12 +125,12 @@ def several_partitions(case: Case, partition_of: np.ndarray) -> tuple[float, flo
     loose = loose_kernels(case)
     core = core_of(case, loose)
     bound = relaxed_bound(case, core)
-    known = path_over(case, some_ideals(before, 4 * case.kernels.shape[0]), partition_of)
-    if known <= bound * (1.0 + 2.0 * TIE):
-        return known, known
     ideals = all_ideals(before, ascending(case.group_of), MOST_IDEALS)
     if ideals.shape[0] == 0:
-        return among_many(case, before, loose, core, known, bound, partition_of)
+        return among_many(case, before, loose, core, bound, partition_of)
+    known = among_few(case, before, partition_of)
+    if known <= bound * (1.0 + 2.0 * TIE):
+        return known, known
     table = ideal_table(case, ideals)
     rest = least_rest(case, table)
     if core.ideals.shape[0] > 0:
