@@ -12,9 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from kernels.equation import compiled
-from kernels.graphs.loads import ROOM
+from kernels.graphs.loads import ROOM, tiled_traffic
 from kernels.graphs.mapping.case import Case, edge_starts
-from kernels.graphs.mapping.filling import filling_times
 from kernels.graphs.mapping.ideals import add, all_ideals, ascending, copy, has, predecessors, within
 from kernels.graphs.mapping.paths import MOST_IDEALS, end_of, group_ends
 from kernels.graphs.mapping.steps import (
@@ -26,8 +25,10 @@ from kernels.graphs.mapping.steps import (
     WORK,
     crossing,
     ideal_table,
+    overlap_of,
     step_bytes,
 )
+from kernels.graphs.partition import combined
 from kernels.graphs.sharding import CONSUMER, PRODUCER
 
 MEANS = np.array(
@@ -151,6 +152,43 @@ def without(case: Case, loose: np.ndarray, number_of: np.ndarray) -> Case:
         # by edge, what waits for a loose kernel would be alive until the end
         np.inf if case.per_edge else case.live_budget_B,
     )
+
+
+@compiled
+def fills(case: Case, i: int) -> bool:
+    """Whether a kernel leaves no room for another."""
+    return case.kernels[i].weight_B > case.chip.sram_B * ROOM
+
+
+@compiled
+def memory_alone(case: Case, i: int) -> float:
+    """Memory time of a kernel alone: it reads all its operands, and writes its output for all readers."""
+    of, chip = case.kernels[i], case.chip
+    read, written = of.entering_B, of.leaving_B
+    readers = case.first_edge[i + 1] - case.first_edge[i]
+    written += of.output_B * (readers if case.per_edge else min(readers, 1))
+    last = -1
+    for e in range(case.edges.shape[0]):
+        p = case.edges[e, PRODUCER]
+        if case.edges[e, CONSUMER] == i and (case.per_edge or p != last):
+            read += case.kernels[p].output_B
+            last = p
+    return (
+        of.moved_B + tiled_traffic(read, written, of.weight_B, chip.sram_B, chip.weight_tiling)
+    ) / chip.bandwidth_Bps
+
+
+@compiled
+def filling_times(case: Case) -> np.ndarray:
+    """Time of every kernel that fills the chip, at least; 0 for the others."""
+    times = np.zeros(case.kernels.shape[0])
+    for i in range(times.shape[0]):
+        if fills(case, i):
+            of = case.kernels[i]
+            compute = of.compute_s if case.units.unit_cycle_s > 0.0 else of.alone_s
+            network = of.serial_s + max(of.column_s, of.row_s)
+            times[i] = combined(compute, memory_alone(case, i), network, overlap_of(case.chip, 1.0))
+    return times
 
 
 @compiled
