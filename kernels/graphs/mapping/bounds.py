@@ -31,16 +31,30 @@ def least_memory(case: Case) -> float:
 
 
 @compiled
+def least_by_group(case: Case, core: Core) -> np.ndarray:
+    """Time that every group takes at least, by its core; 0 where nothing is known of it."""
+    least = np.zeros(case.group_of.max() + 1)
+    start = 0
+    for group in range(least.shape[0]):
+        if core.ideals.shape[0] > 0:
+            least[group] = in_group(core, start, group, (case.group_of == group).astype(np.float64))
+            start = core.end_of[group]
+    return least
+
+
+@compiled
 def relaxed_bound(case: Case, core: Core) -> float:
     """Time that no partition into several parts can beat: all work at full rate, the least traffic, all messages, or
     what the graph takes at least however its loose kernels run."""
     compute, memory, network = case.kernels["compute_s"].sum(), least_memory(case), least_network(case)
-    if core.ideals.shape[0] == 0:
-        memory += least_exchange(case) / case.chip.bandwidth_Bps
-        return combined(compute, memory, network, case.chip.overlap)
-    whole = combined(compute, memory, network, case.chip.overlap)
-    first = (case.group_of == 0).astype(np.float64)
-    return max(whole, in_group(core, 0, 0, first) + core.later_s[0])
+    return max(combined(compute, memory, network, case.chip.overlap), least_by_group(case, core).sum())
+
+
+@compiled
+def exchange_bound(case: Case) -> float:
+    """The same with what small parts of the graph exchange at least."""
+    memory = least_memory(case) + least_exchange(case) / case.chip.bandwidth_Bps
+    return combined(case.kernels["compute_s"].sum(), memory, least_network(case), case.chip.overlap)
 
 
 @compiled

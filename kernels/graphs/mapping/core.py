@@ -3,7 +3,8 @@
 Kernels that nothing follows, such as weight gradients, may run at any time after what they read. They make order ideals
 numerous, and hardly change the best way through the rest of the graph, its core, whose ideals are few. The way to the
 end is found for the core alone, and what the loose kernels take at least is added: in full where times add up; where
-they overlap, in a mean of compute, memory and network, which is no longer than the longest of them.
+they overlap, in a mean of compute, memory and network, which is no longer than the longest of them. What a loose kernel
+counts so may be more than it computes; only by that a partition may take less than the core in it computes.
 """
 
 from typing import NamedTuple
@@ -11,15 +12,39 @@ from typing import NamedTuple
 import numpy as np
 
 from kernels.equation import compiled
-from kernels.graphs.allocation import Units
-from kernels.graphs.mapping.case import Case, Chip, edge_starts
+from kernels.graphs.loads import ROOM, tiled_traffic
+from kernels.graphs.mapping.case import Case, edge_starts
 from kernels.graphs.mapping.ideals import add, all_ideals, ascending, copy, has, predecessors, within
-from kernels.graphs.mapping.paths import MOST_IDEALS, group_ends, times_to_end
-from kernels.graphs.mapping.steps import IN_SEQUENCE, SIZE, WORK, ideal_table
+from kernels.graphs.mapping.paths import MOST_IDEALS, end_of, group_ends
+from kernels.graphs.mapping.steps import (
+    IN_SEQUENCE,
+    ON_COLUMNS,
+    ON_ROWS,
+    SIZE,
+    WEIGHT,
+    WORK,
+    crossing,
+    ideal_table,
+    overlap_of,
+    step_bytes,
+)
+from kernels.graphs.partition import combined
 from kernels.graphs.sharding import CONSUMER, PRODUCER
 
-MEANS = np.array([(0.0, 1.0, 0.0), (0.5, 0.5, 0.0), (0.75, 0.25, 0.0), (0.25, 0.75, 0.0), (0.0, 0.5, 0.5)])
-"""Weights of compute, memory and network in the means that are tried."""
+MEANS = np.array(
+    [
+        (0.0, 0.0, 0.0),
+        (1.0, 0.0, 0.0),
+        (0.0, 1.0, 0.0),
+        (0.0, 0.0, 1.0),
+        (0.875, 0.125, 0.0),
+        (0.75, 0.25, 0.0),
+        (0.5, 0.5, 0.0),
+        (0.25, 0.75, 0.0),
+        (0.0, 0.5, 0.5),
+    ]
+)
+"""Weights of compute, memory and network in the means that are tried; those of the first are the core alone."""
 
 
 class Loose(NamedTuple):
@@ -130,83 +155,110 @@ def without(case: Case, loose: np.ndarray, number_of: np.ndarray) -> Case:
 
 
 @compiled
-def in_company(case: Case) -> Case:
-    """The same graph where a kernel alone takes no longer than among others: every partition takes at most as long, and
-    one that gets another kernel never less."""
-    kernels, chip = case.kernels.copy(), case.chip
-    for i in range(kernels.shape[0]):
-        kernels[i].alone_s = kernels[i].compute_s
-    return Case(
-        kernels,
-        case.backward,
-        case.group_of,
-        case.shapes,
-        case.traits,
-        case.edges,
-        case.first_edge,
-        Chip(
-            chip.rate_flops,
-            chip.weight_reads,
-            chip.gradient_traffic,
-            chip.tensor_traffic,
-            chip.bandwidth_Bps,
-            chip.sram_B,
-            chip.tiles,
-            chip.overlap,
-            0.0,
-            chip.weight_tiling,
-            chip.reconfiguration_s,
-        ),
-        case.units,
-        case.per_edge,
-        case.live_budget_B,
-    )
+def fills(case: Case, i: int) -> bool:
+    """Whether a kernel leaves no room for another."""
+    return case.kernels[i].weight_B > case.chip.sram_B * ROOM
 
 
 @compiled
-def weighed(case: Case, compute: float, memory: float, network: float) -> Case:
-    """The same graph where so much of each time adds up; for shares of one in all that is no more than the longest."""
-    kernels = case.kernels.copy()
-    for i in range(kernels.shape[0]):
-        kernels[i].compute_s *= compute
-        kernels[i].alone_s *= compute
-        kernels[i].serial_s *= network
-        kernels[i].column_s *= network
-        kernels[i].row_s *= network
-    chip = case.chip
-    return Case(
-        kernels,
-        case.backward,
-        case.group_of,
-        case.shapes,
-        case.traits,
-        case.edges,
-        case.first_edge,
-        Chip(
-            chip.rate_flops,
-            chip.weight_reads,
-            chip.gradient_traffic,
-            chip.tensor_traffic,
-            chip.bandwidth_Bps / memory,
-            chip.sram_B,
-            chip.tiles,
-            0.0,
-            0.0,
-            chip.weight_tiling,
-            chip.reconfiguration_s,
-        ),
-        Units(case.units.chip_cores, case.units.chip_lanes, case.units.chip_stages, 0.0),
-        case.per_edge,
-        case.live_budget_B,
-    )
+def memory_alone(case: Case, i: int) -> float:
+    """Memory time of a kernel alone: it reads all its operands, and writes its output for all readers."""
+    of, chip = case.kernels[i], case.chip
+    read, written = of.entering_B, of.leaving_B
+    readers = case.first_edge[i + 1] - case.first_edge[i]
+    written += of.output_B * (readers if case.per_edge else min(readers, 1))
+    last = -1
+    for e in range(case.edges.shape[0]):
+        p = case.edges[e, PRODUCER]
+        if case.edges[e, CONSUMER] == i and (case.per_edge or p != last):
+            read += case.kernels[p].output_B
+            last = p
+    return (
+        of.moved_B + tiled_traffic(read, written, of.weight_B, chip.sram_B, chip.weight_tiling)
+    ) / chip.bandwidth_Bps
+
+
+@compiled
+def filling_times(case: Case) -> np.ndarray:
+    """Time of every kernel that fills the chip, at least; 0 for the others."""
+    times = np.zeros(case.kernels.shape[0])
+    for i in range(times.shape[0]):
+        if fills(case, i):
+            of = case.kernels[i]
+            compute = of.compute_s if case.units.unit_cycle_s > 0.0 else of.alone_s
+            network = of.serial_s + max(of.column_s, of.row_s)
+            times[i] = combined(compute, memory_alone(case, i), network, overlap_of(case.chip, 1.0))
+    return times
+
+
+@compiled
+def gains(of: Loose, members: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """By row of weights, how much more than they compute, move and send some loose kernels count at most."""
+    most = np.zeros(weights.shape)
+    for i in np.flatnonzero(members):
+        for row in range(weights.shape[0]):
+            counts = weights[row, 0] * of.compute_s[i] + weights[row, 1] * of.memory_s[i]
+            counts += weights[row, 2] * of.network_s[i]
+            most[row, 0] += max(counts - of.compute_s[i], 0.0)
+            most[row, 1] += max(counts - of.memory_s[i], 0.0)
+            most[row, 2] += max(counts - of.network_s[i], 0.0)
+    return most
+
+
+@compiled
+def at_least(weights: np.ndarray, most: np.ndarray, compute: float, memory: float, network: float) -> float:
+    """Time of a partition of the core at least, less what the loose kernels beside it count: a mean of its times, or
+    the longest less what is gained (`gains`)."""
+    mean = weights[0] * compute + weights[1] * memory + weights[2] * network
+    return max(mean, compute - most[0], memory - most[1], network - most[2])
+
+
+@compiled
+def fill_times(
+    core: Case,
+    ideals: np.ndarray,
+    table: np.ndarray,
+    filling: np.ndarray,
+    weights: np.ndarray,
+    most: np.ndarray,
+    to_end: np.ndarray,
+) -> None:
+    """Write for each row of weights the least time from every ideal to the last.
+
+    `filling` is the time of kernels that fill the chip; `most` what loose kernels of each group gain. A kernel alone is
+    as if others were beside it; whole units are not counted, since others may take what is left over.
+    """
+    chip = core.chip
+    ends = group_ends(core)
+    producers, members = np.empty(core.kernels.shape[0], np.int64), np.empty(core.kernels.shape[0], np.int64)
+    to_end[:] = np.inf
+    to_end[:, -1] = 0.0
+    for a in range(ideals.shape[0] - 2, -1, -1):
+        end = end_of(ends, table[a, SIZE])
+        gained = most[np.searchsorted(ends, table[a, SIZE], side="right")]
+        producer_count = crossing(core, ideals[a], producers)
+        for b in range(a + 1, ideals.shape[0]):
+            if table[b, SIZE] > end:
+                break
+            count = table[b, SIZE] - table[a, SIZE]
+            too_large = table[b, WEIGHT] - table[a, WEIGHT] > chip.sram_B * ROOM and count > 1.0
+            if count == 0.0 or too_large or count > core.units.chip_cores or not within(ideals[a], ideals[b]):
+                continue
+            held = step_bytes(core, ideals[a], ideals[b], table[a], table[b], producers, producer_count, members)
+            if held.alive_B > core.live_budget_B * ROOM or (count > 1.0 and held.room_B > chip.sram_B * ROOM):
+                continue
+            compute, memory = table[b, WORK] - table[a, WORK], held.moved_B / chip.bandwidth_Bps
+            network = table[b, IN_SEQUENCE] - table[a, IN_SEQUENCE]
+            network += max(table[b, ON_COLUMNS] - table[a, ON_COLUMNS], table[b, ON_ROWS] - table[a, ON_ROWS])
+            fills = filling[members[0]] if count == 1.0 else 0.0
+            for row in range(weights.shape[0]):
+                lasts = fills if fills > 0.0 else at_least(weights[row], gained[row], compute, memory, network)
+                to_end[row, a] = min(to_end[row, a], lasts + chip.reconfiguration_s + to_end[row, b])
 
 
 @compiled
 def core_of(case: Case, loose: np.ndarray) -> Core:
-    """What is known of a graph without its loose kernels; no ideals if there are too many, or no such kernels.
-
-    With overlap the first rows are the core alone, then all compute, and all messages.
-    """
+    """What is known of a graph without its loose kernels; no ideals if there are too many, or no such kernels."""
     number_of = np.empty(loose.shape[0], np.int64)
     core = without(case, loose, number_of)
     most = MOST_IDEALS if loose.any() else np.int64(0)
@@ -214,10 +266,10 @@ def core_of(case: Case, loose: np.ndarray) -> Core:
     count = ideals.shape[0]
     groups = case.group_of.max() + 1
     rest = least_of_loose(case, loose)
-    rows = 1 if case.chip.overlap == 0.0 else 3 + MEANS.shape[0]
-    weights, to_end = np.zeros((rows, 3)), np.empty((rows, count))
+    weights = np.ones((1, 3)) if case.chip.overlap == 0.0 else MEANS.copy()
     first_of_size = np.zeros(core.kernels.shape[0] + 2, np.int64)
     ends, later = np.zeros(groups, np.int64), np.zeros(groups)
+    to_end = np.empty((weights.shape[0], count))
     found = Core(rest, number_of, core.kernels.shape[0] - 1, ideals, first_of_size, ends, weights, to_end, later)
     if count == 0:
         return found
@@ -225,18 +277,13 @@ def core_of(case: Case, loose: np.ndarray) -> Core:
     for n in range(count):
         first_of_size[int(table[n, SIZE]) + 1] = n + 1
     sizes = group_ends(core)
+    gained = np.zeros((groups + 1, weights.shape[0], 3))
     for group in range(groups):
         ends[group] = first_of_size[int(sizes[group])]
-    to_end[0] = times_to_end(core, ideals)
-    if rows == 1:
-        weights[0] = 1.0
-    else:
-        weights[1, 0], weights[2, 2] = 1.0, 1.0
-        to_end[1] = table[-1, WORK] - table[:, WORK]
-        to_end[2] = table[-1, IN_SEQUENCE] - table[:, IN_SEQUENCE]
-        weights[3:] = MEANS
-        for n in range(MEANS.shape[0]):
-            to_end[3 + n] = times_to_end(weighed(core, MEANS[n, 0], MEANS[n, 1], MEANS[n, 2]), ideals)
+        gained[group] = gains(rest, loose & (case.group_of == group), weights)
+    filling = np.zeros(core.kernels.shape[0])
+    filling[:-1] = filling_times(case)[~loose]
+    fill_times(core, ideals, table, filling, weights, gained, to_end)
     for group in range(groups - 2, -1, -1):
         start = ends[group]
         members = (case.group_of == group + 1).astype(np.float64)

@@ -6,10 +6,12 @@ import numpy as np
 
 from kernels.equation import Output, allocating, compiled, equation
 from kernels.graphs.loads import ROOM
-from kernels.graphs.mapping.alike import counted_bound
-from kernels.graphs.mapping.bounds import gap, relaxed_bound
+from kernels.graphs.mapping.alike import most_alike
+from kernels.graphs.mapping.bounds import exchange_bound, gap, least_by_group, relaxed_bound
+from kernels.graphs.mapping.branches import alike_branches
 from kernels.graphs.mapping.case import Arrays, Case, make_case
-from kernels.graphs.mapping.core import core_of, in_company, least_left, loose_kernels
+from kernels.graphs.mapping.core import Core, core_of, least_left, loose_kernels
+from kernels.graphs.mapping.counted import MOST_COUNTED, counted_graph, counted_mapping
 from kernels.graphs.mapping.ideals import (
     WORD,
     add,
@@ -21,6 +23,7 @@ from kernels.graphs.mapping.ideals import (
     some_ideals,
 )
 from kernels.graphs.mapping.paths import MOST_IDEALS, TIE, least_rest, partition_path, path_over
+from kernels.graphs.mapping.search import best_first, without_buffers
 from kernels.graphs.mapping.steps import alone, ideal_table
 from kernels.graphs.sharding import CONSUMER
 
@@ -47,18 +50,69 @@ def cuts_of(partition_of: np.ndarray) -> np.ndarray:
 
 
 @compiled
-def good_partition(case: Case, before: np.ndarray, partition_of: np.ndarray) -> float:
+def good_partition(case: Case, before: np.ndarray, known: float, partition_of: np.ndarray) -> float:
     """Write a partition that no move of two kernels at a cut improves; returns its time.
 
-    For graphs with too many ideals: the best over some of them, then over those near its cuts, and so on.
+    For graphs with too many ideals: the best over some of them, unless a better one is `known`, then over those near
+    its cuts, and so on.
     """
     time = np.inf
-    better = path_over(case, some_ideals(before, MOST_IDEALS // 4), partition_of)
+    found = np.empty_like(partition_of)
+    better = path_over(case, some_ideals(before, MOST_IDEALS // 4), found)
+    if better < known:
+        copy(found, partition_of)
+    better = min(better, known)
     while better < time * (1.0 - 2.0 * TIE):
         time = better
         nearby = nearby_ideals(before, cuts_of(partition_of), MOST_IDEALS // 4)
         better = path_over(case, nearby, partition_of)
     return better
+
+
+@compiled
+def better_of(case: Case, guess: np.ndarray, known: float, partition_of: np.ndarray) -> float:
+    """Write the partition over the cuts of a guess where it is one and takes less than `known`; returns the lesser."""
+    found = np.empty_like(guess)
+    time = path_over(case, cuts_of(guess), found) if guess.min() >= 0 else np.inf
+    if time < known:
+        copy(found, partition_of)
+    return min(time, known)
+
+
+@compiled
+def among_few(case: Case, before: np.ndarray, partition_of: np.ndarray) -> float:
+    """Write the best partition over few ideals; returns its time."""
+    return path_over(case, some_ideals(before, 4 * case.kernels.shape[0]), partition_of)
+
+
+@compiled
+def among_many(
+    case: Case, before: np.ndarray, loose: np.ndarray, core: Core, bound: float, partition_of: np.ndarray
+) -> tuple[float, float]:
+    """Write a good partition of a graph with too many ideals to look at all, of which none takes less than `bound`;
+    returns its time and one that no partition into several parts can beat. It ends where the two are the same."""
+    enough = 1.0 + 2.0 * TIE
+    known = np.inf
+    guess = np.empty_like(partition_of)
+    graph = counted_graph(case, most_alike(case, loose), MOST_COUNTED)
+    if graph.ideals.shape[0] > 0 and not case.per_edge:
+        bound = max(bound, counted_mapping(case, graph, least_by_group(case, core), guess))
+        known = better_of(case, guess, known, partition_of)
+    if known > bound * enough:
+        few = among_few(case, before, guess)
+        if few < known:
+            known = few
+            copy(guess, partition_of)
+    if known > bound * enough:
+        branches = alike_branches(case, before)
+        if (branches.twin >= 0).any():
+            bound = max(bound, best_first(without_buffers(case), before, branches, known, guess))
+            known = better_of(case, guess, known, partition_of)
+    if known > bound * enough and core.ideals.shape[0] == 0:
+        bound = max(bound, exchange_bound(case))
+    if known > bound * enough:
+        known = good_partition(case, before, known, partition_of)
+    return known, bound if known > bound * enough else known
 
 
 @compiled
@@ -68,18 +122,15 @@ def several_partitions(case: Case, partition_of: np.ndarray) -> tuple[float, flo
     A good mapping among few ideals bounds the search among all, which is not begun where it is as good as can be.
     """
     before = predecessors(case.edges, case.group_of)
-    easier = in_company(case)
-    core = core_of(easier, loose_kernels(case))
-    bound = relaxed_bound(easier, core)
-    known = path_over(case, some_ideals(before, 4 * case.kernels.shape[0]), partition_of)
-    if known <= bound * (1.0 + 2.0 * TIE):
-        return known, known
+    loose = loose_kernels(case)
+    core = core_of(case, loose)
+    bound = relaxed_bound(case, core)
     ideals = all_ideals(before, ascending(case.group_of), MOST_IDEALS)
     if ideals.shape[0] == 0:
-        time = good_partition(case, before, partition_of)
-        if time > bound and case.chip.overlap != 0.0 and core.ideals.shape[0] > 0 and not case.per_edge:
-            bound = max(bound, counted_bound(easier, core))
-        return time, min(bound, time)
+        return among_many(case, before, loose, core, bound, partition_of)
+    known = among_few(case, before, partition_of)
+    if known <= bound * (1.0 + 2.0 * TIE):
+        return known, known
     table = ideal_table(case, ideals)
     rest = least_rest(case, table)
     if core.ideals.shape[0] > 0:

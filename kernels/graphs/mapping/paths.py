@@ -11,7 +11,17 @@ from kernels.equation import compiled
 from kernels.graphs.loads import ROOM
 from kernels.graphs.mapping.case import Case
 from kernels.graphs.mapping.ideals import has, within
-from kernels.graphs.mapping.steps import IN_SEQUENCE, MOVED, SIZE, WEIGHT, WORK, crossing, ideal_table, step_time
+from kernels.graphs.mapping.steps import (
+    IN_SEQUENCE,
+    MOVED,
+    SIZE,
+    WEIGHT,
+    WORK,
+    WRITTEN,
+    crossing,
+    ideal_table,
+    step_time,
+)
 from kernels.graphs.partition import combined
 
 MOST_IDEALS = np.int64(6000)
@@ -37,12 +47,12 @@ def end_of(ends: np.ndarray, size: float) -> float:
 
 @compiled
 def least_rest(case: Case, table: np.ndarray) -> np.ndarray:
-    """Time that the way from each ideal to the last takes at least: work, messages in sequence and bytes that every cut
-    moves."""
+    """Time that the way from each ideal to the last takes at least: work, messages in sequence, bytes that every cut
+    moves, and what was written for readers that are left."""
     last = table[-1]
     rest = np.empty(table.shape[0])
     for a in range(rest.shape[0]):
-        moved_s = (last[MOVED] - table[a, MOVED]) / case.chip.bandwidth_Bps
+        moved_s = (last[MOVED] - table[a, MOVED] + table[a, WRITTEN]) / case.chip.bandwidth_Bps
         messages_s = last[IN_SEQUENCE] - table[a, IN_SEQUENCE]
         rest[a] = combined(last[WORK] - table[a, WORK], moved_s, messages_s, case.chip.overlap)
     return rest

@@ -171,10 +171,10 @@ def test_more_partitions_never_cost_time(instance: Instance) -> None:
 # published mappings, through the whole engine
 
 
-def study(text: str, path: Path) -> pl.DataFrame:
+def study(text: str, path: Path, *libraries: Path) -> pl.DataFrame:
     """Rows of a study given as text."""
     path.write_text(text)
-    plan = Plan(sweeper.load(path))
+    plan = Plan(sweeper.load(path, libraries))
     return pl.concat([pl.DataFrame(plan.evaluate(chunk)) for chunk in range(plan.chunk_count)])
 
 
