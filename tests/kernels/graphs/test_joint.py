@@ -168,7 +168,7 @@ def test_no_other_choice_is_better_on_small_graphs(columns: dict[str, Any]) -> N
     check_never_worse(columns)
 
 
-@examples(1500)
+@examples(2000)
 @given(st.integers(0, 2**32 - 1))
 def test_no_other_choice_is_better_on_a_layer(layer: dict[str, Any], seed: int) -> None:
     """The forward pass of a layer on chips, memories and links of any rate and size."""
