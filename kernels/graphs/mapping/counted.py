@@ -27,7 +27,7 @@ from kernels.graphs.mapping.alike import (
 from kernels.graphs.mapping.case import Case
 from kernels.graphs.mapping.core import least_of_loose, without
 from kernels.graphs.mapping.ideals import all_ideals, ascending, has, predecessors, within
-from kernels.graphs.mapping.paths import end_of, group_ends
+from kernels.graphs.mapping.paths import TIE, end_of, group_ends
 from kernels.graphs.mapping.steps import (
     IN_SEQUENCE,
     ON_COLUMNS,
@@ -76,9 +76,10 @@ class States(NamedTuple):
 class Way(NamedTuple):
     """The best way to the end of a group, by state and number of alike kernels that have run: its time, the ideal and
     the row behind the next partition, and how many alike kernels it holds, with fresh operands and with earlier ones,
-    besides those that the row names."""
+    besides those that the row names. Among equal ways it is the one of fewest partitions (`steps`)."""
 
     time_s: np.ndarray
+    steps: np.ndarray
     ideal: np.ndarray
     row: np.ndarray
     fresh: np.ndarray
@@ -236,8 +237,10 @@ def improve(
                     overlap_of(chip, size),
                 )
                 through = lasts + chip.reconfiguration_s + way.time_s[target, run + more]
-                if through < way.time_s[row, run]:
-                    way.time_s[row, run] = through
+                steps = way.steps[target, run + more] + 1
+                shorter = through < way.time_s[row, run] * (1.0 - TIE)
+                if shorter or (through <= way.time_s[row, run] * (1.0 + TIE) and steps < way.steps[row, run]):
+                    way.time_s[row, run], way.steps[row, run] = through, steps
                     way.ideal[row, run], way.row[row, run] = ideal, target
                     way.fresh[row, run], way.apart[row, run] = fresh, apart
 
@@ -248,6 +251,7 @@ def no_way(rows: int, numbers: int) -> Way:
     shape = (rows, numbers)
     return Way(
         np.full(shape, np.inf),
+        np.zeros(shape, np.int64),
         np.zeros(shape, np.int64),
         np.zeros(shape, np.int64),
         np.zeros(shape, np.int64),
