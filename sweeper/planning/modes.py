@@ -24,8 +24,8 @@ from sweeper.study.output import StudyOutput
 from sweeper.study.study import Study
 
 TILE_POINTS = 1 << 18
-"""Points evaluated at a time: enough that Python between the kernels costs little, and few enough that arrays of a graph
-at every one of them fit. Four times as many make scalars half as fast again, and take four times the memory of arrays."""
+"""Points evaluated at a time: enough that Python between the kernels costs little, and few enough that arrays of a
+graph at every one of them fit. Four times as many make scalars half as fast again, and take four times the memory."""
 KNOWN_DESIGNS = 3
 """Last designs found in a chunk, from which its next search also starts."""
 OPTIMIZED_ROWS = 8
