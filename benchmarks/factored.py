@@ -9,17 +9,18 @@ from benchmarks.studies import shipped
 from benchmarks.table import Row
 from benchmarks.timing import medians
 from sweeper.engine.space import Domain, Grid
-from sweeper.planning.modes import TILE_POINTS
 from sweeper.planning.plan import Plan
 
+COMPARED = 1 << 16
+"""Points of a box that are compared: point by point the arrays of their graphs take 30 kB each."""
 Slices = Sequence[tuple[Grid, Domain]]
 Columns = dict[str, np.ndarray]
 
 
 def measure(directory: Path, quick: bool) -> list[Row]:
-    """The chips of dse80 whose mappings need no search, and one tile of dse80_dense, as a worker evaluates it; `quick`
-    only a few of the former, since every loop over points alone takes the compiler half a minute."""
-    limit = 2000 if quick else TILE_POINTS
+    """The chips of dse80 whose mappings need no search, and a part of dse80_dense; `quick` only a few of the former,
+    since every loop over points alone takes the compiler half a minute."""
+    limit = 2000 if quick else COMPARED
     rounds = 1 if quick else 3
     small = shipped("dse80")
     rows = _compare(small, [_first_tile(small.grids[0], limit)], rounds, search=False)

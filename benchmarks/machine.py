@@ -7,7 +7,7 @@ import subprocess
 from importlib.metadata import version
 from pathlib import Path
 
-from sweeper.engine.cache import source_hash
+from sweeper.engine.compilation.cache import source_hash
 
 PACKAGES = ("numba", "llvmlite", "numpy", "pyarrow", "polars", "ray")
 

@@ -1,7 +1,7 @@
 """The mapping optimiser: against the published solver's time, against HiGHS, by size of the graph, and in a sweep.
 
-A mapping is the partition of a sharded graph on a chip, with its bound: equations `free_partition` and
-`optimal_partition`, timed alone. Everything that they read is evaluated before.
+A mapping is the partition of a sharded graph on a chip, with its bound: the equations of
+`kernels.graphs.mapping.partitions`, timed alone. Everything that they read is evaluated before.
 """
 
 import statistics
@@ -17,13 +17,15 @@ from benchmarks.mapping_mip import Solved, solve
 from benchmarks.studies import points_of, warm
 from benchmarks.table import Row, Target
 from benchmarks.timing import cpu_s
+from kernels.equation import declared
+from kernels.graphs.mapping import partitions
 from kernels.graphs.mapping.case import Arrays, Case, make_case
 from kernels.graphs.mapping.ideals import all_ideals, predecessors
-from kernels.graphs.mapping.partitions import free_partition, optimal_partition
 from sweeper.engine.evaluation import Evaluation, evaluate
 from sweeper.planning.columns import STRUCTURE
 from sweeper.planning.plan import Plan
 
+MAPPING = declared(partitions)
 PUBLISHED_S, PUBLISHED_CORES = 262.7, 72
 """Time of the published solver for this mapping: README of the DFModel artefact (Gurobi 10.0.3, stopped at a gap of
 0.001, on 72 cores of Xeon E7-8890 v3). Cited; not measured here."""
@@ -86,9 +88,9 @@ class Problem:
     values: dict[str, Any]
 
     def map(self) -> Mapping:
-        """Both equations, as a study runs them."""
+        """Its equations, as a study runs them."""
         found = dict(self.values)
-        for each in (free_partition, optimal_partition):
+        for each in MAPPING:
             found |= {output.name: np.empty(len(found["stage_of"]), np.int64) for output in each.arrays}
             found |= zip((output.name for output in each.scalars), each(found), strict=True)
         return Mapping(
@@ -120,8 +122,8 @@ def problem(plan: Plan, *others: str) -> Problem:
     """The mapping of the first point of a plan."""
     grid = plan.grids[0]
     structure = {name: str(grid.columns[name].values[0]) for name in STRUCTURE if name in grid.columns}
-    written = {output.name for each in (free_partition, optimal_partition) for output in each.outputs}
-    wanted = sorted({*free_partition.inputs, *optimal_partition.inputs, *others} - written)
+    written = {output.name for each in MAPPING for output in each.outputs}
+    wanted = sorted({*(name for each in MAPPING for name in each.inputs), *others} - written)
     program = plan.columns.program(grid, structure, wanted)
     values = evaluate(Evaluation(program, grid.listing(np.zeros(1, np.int64))), wanted)
     return Problem({name: entries[0] for name, entries in values.items()})

@@ -14,7 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sweeper.engine.cache import configure
+from sweeper.engine.compilation.cache import configure
 from sweeper.errors import EnvironmentFault as _Fault
 
 try:

@@ -5,7 +5,7 @@ import platform
 from importlib.metadata import version
 from typing import Any
 
-from sweeper.engine.cache import kernel_hash
+from sweeper.engine.compilation.cache import kernel_hash
 
 PACKAGES = ("sweeper", "ray", "numba", "llvmlite", "numpy", "pyarrow", "polars", "pydantic", "pint")
 

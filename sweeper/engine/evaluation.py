@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sweeper.engine.ahead import Kernel
+from sweeper.engine.compilation.ahead import Kernel
 from sweeper.engine.folding import fold, folded
 from sweeper.engine.fuse import Loop, scratch_outputs
 from sweeper.engine.numbering import Combinations, Index, Listed, fast_parts, index_at, index_between, listed

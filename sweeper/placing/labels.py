@@ -18,8 +18,8 @@ from kernels.placement.annealing import Prices
 from kernels.placement.features import VERSION, Features
 from kernels.placement.simulation import STUCK
 from kernels.placement.summary import SUMMARY
-from sweeper.engine.cache import COMPILERS
-from sweeper.engine.sources import closure, code_digest
+from sweeper.engine.compilation.cache import COMPILERS
+from sweeper.engine.compilation.sources import closure, code_digest
 from sweeper.errors import Place, SpecError
 from sweeper.library.entries import Entry
 from sweeper.placing.account import ENDINGS

@@ -8,8 +8,8 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from sweeper.engine.compilation.sources import closure, code_digest
 from sweeper.engine.program import Program
-from sweeper.engine.sources import closure, code_digest
 from sweeper.engine.space import Grid
 from sweeper.inputs.numbers import values_of
 from sweeper.study.study import Study
@@ -17,7 +17,9 @@ from sweeper.words.system import OPTIONAL_ROLES, ROLES
 
 ROOMS = ("engine", "inputs", "planning", "study", "library", "reading", "words")
 """Rooms whose modules decide what is evaluated, and how."""
-BESIDE = frozenset({"sweeper.engine.cache", "sweeper.engine.sources", "sweeper.planning.identity"})
+BESIDE = frozenset(
+    {"sweeper.engine.compilation.cache", "sweeper.engine.compilation.sources", "sweeper.planning.identity"}
+)
 """Modules of these rooms that decide nothing about the bytes."""
 NUMBERS_ONLY = ("kernels.codes", "kernels.draws", "kernels.equation", "kernels.reduce")
 """Kernels that every evaluation uses."""

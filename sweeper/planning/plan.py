@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from kernels.models import HOPED
 from kernels.shared.demand import UnitModel
-from sweeper.engine.ahead import Ahead, Kernel, others
-from sweeper.engine.cache import COMPILERS
+from sweeper.engine.compilation.ahead import Ahead, processors
+from sweeper.engine.compilation.cache import COMPILERS
 from sweeper.engine.evaluation import Evaluation, evaluate
 from sweeper.engine.fuse import WORTH
 from sweeper.engine.program import Program, UnknownColumn
@@ -300,15 +300,11 @@ class Plan:
 
 
 def _ahead(first: Sequence[tuple[Program, Domain]]) -> AbstractContextManager[Callable[[], str]]:
-    """Other processors compile what programs need, if there are any and something has never been compiled."""
-    if others() == 0 or all(stage.run.is_ready for program, _ in first for stage in program.stages):
+    """Other processes compile what programs need, if there are several processors and something was never compiled."""
+    if processors() == 1 or all(stage.run.is_ready for program, _ in first for stage in program.stages):
         return nullcontext(str)
-    groups, seen = [], set[Kernel]()
-    for program, at in first:
-        group = [kernel for kernel in dict.fromkeys(Evaluation(program, at).kernels()) if kernel not in seen]
-        seen.update(group)
-        groups.append(group)
-    return Ahead(groups, others())
+    kernels = (kernel for program, at in first for kernel in Evaluation(program, at).kernels())
+    return Ahead(kernels, processors())
 
 
 def make_plan(study: Study | str | Path, library_dirs: Iterable[str | Path] = ()) -> Plan:

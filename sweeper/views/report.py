@@ -4,7 +4,7 @@ from pathlib import Path
 
 import polars as pl
 
-from sweeper.engine.cache import source_hash
+from sweeper.engine.compilation.cache import source_hash
 from sweeper.errors import UsageFault
 from sweeper.planning.standing import STANDING
 from sweeper.views.analysis import TIMES, best, feasible, infeasible_lines, reading, scan

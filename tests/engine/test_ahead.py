@@ -3,7 +3,6 @@
 import io
 import pickle
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +12,8 @@ from numba.core.dispatcher import Dispatcher
 
 import sweeper
 from sweeper.engine import fuse
-from sweeper.engine.ahead import DONE, LENGTH_B, Ahead, Kernel, compile_kernel, serve
+from sweeper.engine.compilation.ahead import DONE, LENGTH_B, Ahead, Kernel, compile_kernel, serve
+from sweeper.engine.compilation.numba_cache import TURNS
 from sweeper.engine.evaluation import Evaluation
 from sweeper.planning.plan import Plan
 from tests.places import ROOT
@@ -72,19 +72,43 @@ def test_a_server_answers_for_every_kernel_whether_it_compiles_or_not() -> None:
     assert told.getvalue() == 3 * DONE
 
 
-def test_processes_compile_the_last_kernel_of_a_group_first_and_end_by_themselves(tmp_path: Path) -> None:
-    groups = [[FITS, FITS._replace(name="no_such_equation")], [FITS]]
-    ahead = Ahead(groups, 2)
-    assert [kernel.name for kernel in ahead._waiting] == ["no_such_equation", FITS.name, FITS.name]
+def test_processes_compile_every_kernel_once_and_end_by_themselves() -> None:
+    ahead = Ahead([FITS, FITS._replace(name="no_such_equation"), FITS], 3)
+    assert [kernel.name for kernel in ahead._waiting.values()] == [FITS.name, "no_such_equation"]
     with ahead:
         assert [process.wait() for process in ahead._processes] == [0, 0]
-        assert ahead._waiting == []
+        assert ahead._waiting == {}
+
+
+def test_what_is_needed_now_is_compiled_next_and_by_others() -> None:
+    """It is in the cache, or was tried, when `leave` returns, and nothing is waited for that nobody will compile."""
+    kernels = [FITS._replace(name=f"no_such_equation_{i}") for i in range(200)]
+    last = kernels[-1]
+    with Ahead(kernels, 1) as told:
+        assert TURNS.leave is not None
+        TURNS.leave(*last.key)
+        waiting = told()
+        assert waiting.startswith("compiling kernels")
+        TURNS.leave("nobody.asked_for_it", ())
+    assert TURNS.leave is None
+    assert int(waiting.split()[-3]) < len(kernels) - 1
+
+
+def test_nobody_waits_for_processes_that_have_died() -> None:
+    kernels = [FITS._replace(name=f"no_such_equation_{i}") for i in range(1000)]
+    ahead = Ahead(kernels, 2)
+    with ahead:
+        for process in ahead._processes:
+            process.kill()
+        assert TURNS.leave is not None
+        TURNS.leave(*kernels[-1].key)
+        assert ahead._working == 0
 
 
 def test_leaving_ends_the_processes_at_once() -> None:
-    ahead = Ahead([[FITS] * 1000], 1)
+    ahead = Ahead([FITS._replace(name=f"no_such_equation_{i}") for i in range(1000)], 1)
     with ahead as told:
         assert told().startswith("compiling kernels")
     assert told() == ""
     assert [process.returncode for process in ahead._processes] == [-9]
-    assert ahead._waiting == []
+    assert ahead._waiting == {}

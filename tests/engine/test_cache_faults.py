@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from sweeper.engine import cache, own_files, turns
-from sweeper.engine.turns import Turns
+from sweeper.engine.compilation import cache, own_files, turns
+from sweeper.engine.compilation.turns import Turns
 from sweeper.errors import EnvironmentFault
 from tests.places import ROOT
 from tests.support.cache_user import ANSWER
@@ -109,7 +109,7 @@ def test_a_spoilt_secret_is_replaced_and_all_compiled_again(warm: Path) -> None:
 def test_all_processes_have_one_secret_even_where_files_have_no_second_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from sweeper.engine import numba_cache
+    from sweeper.engine.compilation import numba_cache
 
     def made() -> bytes:
         return numba_cache._secret.__wrapped__(tmp_path / "key")
@@ -258,11 +258,11 @@ def test_other_kernels_are_compiled_meanwhile(tmp_path: Path, caplog: pytest.Log
 
 
 def test_numba_is_as_we_found_it() -> None:
-    """If this fails, read `numba.core.caching` and `numba.core.dispatcher` anew, then mend `engine.numba_cache`."""
+    """If this fails, read `numba.core.caching` and `numba.core.dispatcher` anew, then mend `numba_cache`."""
     from numba.core import caching, dispatcher
 
     from kernels.shared.dimensions import doublings
-    from sweeper.engine.numba_cache import OwnLocator, VerifiedFiles
+    from sweeper.engine.compilation.numba_cache import OwnLocator, VerifiedFiles
 
     kept: Any = doublings
     assert isinstance(kept._cache._cache_file, VerifiedFiles)
@@ -278,4 +278,4 @@ def test_numba_is_as_we_found_it() -> None:
     found = inspect.getsource(dispatcher.Dispatcher)
     assert found.count("load_overload") == found.count("save_overload") == 1
     assert "existing = self.overloads.get(tuple(args))\n" in found
-    assert dispatcher.Dispatcher.compile.__module__ == "sweeper.engine.numba_cache"
+    assert dispatcher.Dispatcher.compile.__module__ == "sweeper.engine.compilation.numba_cache"

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from sweeper.engine import cache as kernel_cache
+from sweeper.engine.compilation import cache as kernel_cache
 from tests.places import ROOT
 
 

@@ -100,7 +100,7 @@ def test_what_was_loaded_for_python_serves_callers_too(tmp_path: Path) -> None:
 
 
 def test_numba_is_as_we_found_it() -> None:
-    """If this fails, read `numba.core.codegen` and `numba.core.dispatcher` anew, then mend `engine.numba_code`."""
+    """If this fails, read `numba.core.codegen` and `numba.core.dispatcher` anew, then mend `numba_code`."""
     made = inspect.getsource(codegen.CPUCodeLibrary.finalize)
     assert made.index("_optimize_final_module()") < made.index("_finalize_final_module()")
     assert "self._codegen._add_module(" in inspect.getsource(codegen.CPUCodeLibrary._finalize_final_module)

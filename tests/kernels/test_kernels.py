@@ -61,7 +61,7 @@ SHARDINGS = frozenset({"least_bytes_sharding", "least_time_sharding"})
 """Equations that may choose among equally good shardings."""
 MAPPINGS = {
     "free_partition": naive_mapping.check_free_mapping,
-    "optimal_partition": naive_mapping.check_mapping,
+    "limited_partition": naive_mapping.check_limited_mapping,
     "optimal_stages": naive_mapping.check_stages,
     "joint_sharding": naive_mapping.check_sharding,
     "package_units": naive_packaging.check_units,

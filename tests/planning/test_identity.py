@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import sweeper
-from sweeper.engine import sources
+from sweeper.engine.compilation import sources
 from sweeper.planning import schema
 from sweeper.study.study import Study
 from tests.places import ROOT

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 import sweeper  # noqa: F401 - before numba and kernels
-from sweeper.engine.cache import cache_dir, generated_dir
+from sweeper.engine.compilation.cache import cache_dir, generated_dir
 
 SIDES = (1.0, 2.5, 3.0)
 ANSWER = [6.0, 4.0, 8.0, 3.0, 2.0, 12.5, 18.0, 6.0, 37.5, 54.0]
@@ -39,8 +39,8 @@ class Use:
 
 def use() -> Use:
     """Evaluate all tiny kernels, loaded anew: nothing of an earlier use in this process is known any more."""
+    from sweeper.engine.compilation.stages import load_stage
     from sweeper.engine.fuse import Argument, Fusion, Loop
-    from sweeper.engine.stages import load_stage
 
     sys.modules.pop("tests.support.tiny_kernels", None)
     load_stage.cache_clear()
@@ -114,7 +114,7 @@ def damage(count: int) -> list[str]:
 
 def forge() -> list[str]:
     """Plant an index signed with another secret, a genuine one in a wrong place, and byte code beside a stage."""
-    from sweeper.engine import numba_cache
+    from sweeper.engine.compilation import numba_cache
 
     marker = cache_dir() / "executed"
     use()
@@ -159,7 +159,7 @@ def forge() -> list[str]:
 def main(task: str, *arguments: str) -> None:
     """See the module."""
     if task == "hold":
-        from sweeper.engine.turns import Turns
+        from sweeper.engine.compilation.turns import Turns
 
         with Turns(cache_dir()).turn("tests.support.tiny_kernels.doubled", lambda: False):
             print("ready", flush=True)

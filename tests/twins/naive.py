@@ -1960,7 +1960,7 @@ def call(equation: Equation, given: Mapping[str, Any], before: int = -1) -> Outp
     buffers = {}
     for output in equation.arrays:
         lengths = {
-            "kernel": rows_of(given, "kernel_traits", "kernel_loads", "option_codes", *BY_KERNEL),
+            "kernel": rows_of(given, "kernel_traits", "kernel_loads", "option_codes", "free_partition_of", *BY_KERNEL),
             "operator": len(given.get("operator_traits", ())),
             "read": len(given["tensor_reads"]) if "tensor_reads" in given else 0,
             "die": rows_of(given, "package_codes"),

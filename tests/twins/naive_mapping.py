@@ -14,11 +14,12 @@ import numpy as np
 from hypothesis import strategies as st
 
 from kernels.codes import CHANNELS, KERNEL_TYPES, SHARDS, SWITCHES
+from kernels.equation import declared
 from kernels.graphs import loads as graph_loads
 from kernels.graphs import pipeline, rates, sharding
+from kernels.graphs.mapping import partitions as partition_equations
 from kernels.graphs.mapping.case import mapping_chip as chip_equation
 from kernels.graphs.mapping.case import mapping_kernels as kernels_equation
-from kernels.graphs.mapping.partitions import free_partition as free_equation
 from kernels.models import EQUATIONS
 from tests.twins import naive_sharding
 from tests.twins.naive import (
@@ -255,27 +256,49 @@ def possible_mappings(given: Mapping[str, Any]) -> list[list[int]]:
 
 
 @twin
+def unlimited() -> Outputs:
+    return {"unlimited_B": math.inf}
+
+
+def least_of(given: Mapping[str, Any], live_budget_B: float) -> float:
+    """Time of the best of all mappings whose tensors have room."""
+    return min(mapping_time(given, partition_of, live_budget_B) for partition_of in possible_mappings(given))
+
+
+@twin
 def free_partition(**given: Any) -> Outputs:
     """The least of all where tensors between partitions have room. Which one is not said: there are ties."""
-    least = min(mapping_time(given, partition_of, math.inf) for partition_of in possible_mappings(given))
+    least = least_of(given, given["unlimited_B"])
     return {"free_partition_of": ANY, "free_time_s": least, "free_bound_s": least, "free_alive_B": ANY}
 
 
 @twin
+def binding_limit(live_budget_B: float, free_alive_B: float) -> Outputs:
+    """A limit is looked at where the best of all does not keep it."""
+    return {"limit_B": live_budget_B if free_alive_B > live_budget_B * (1 + 1e-9) else math.nan}
+
+
+@twin
+def limited_partition(**given: Any) -> Outputs:
+    """The least of all that have room, if that is a question."""
+    least = math.inf if math.isnan(given["limit_B"]) else least_of(given, given["limit_B"])
+    return {"limited_partition_of": ANY, "limited_time_s": least, "limited_bound_s": least, "limited_alive_B": ANY}
+
+
+@twin
 def optimal_partition(**given: Any) -> Outputs:
-    """The least of all that have room in memory; where none has, of all."""
-    possible = possible_mappings(given)
-    least = min(mapping_time(given, partition_of, given["live_budget_B"]) for partition_of in possible)
-    proved = math.isfinite(least) and given["stage_gap"] <= 1e-9
-    if not math.isfinite(least):
-        least = min(mapping_time(given, partition_of, math.inf) for partition_of in possible)
-    bound = min(least, given["sharding_bound_s"])
+    """The one with room where there is one, else the one of all."""
+    which = "limited" if math.isfinite(given["limited_time_s"]) else "free"
+    partition_of, least, bound = (given[f"{which}_{name}"] for name in ("partition_of", "time_s", "bound_s"))
+    bound = min(bound, given["sharding_bound_s"])
+    without_room = which == "free" and not math.isnan(given["limit_B"])
+    proved = given["stage_gap"] <= 1e-9 and not without_room and least <= bound * (1 + 1e-9)
     return {
-        "partition_of": ANY,
-        "partitions": ANY,
+        "partition_of": partition_of,
+        "partitions": max(partition_of) + 1,
         "mapping_time_s": least,
         "mapping_bound_s": bound,
-        "mapping_exact": int(proved and least <= bound * (1 + 1e-9)),
+        "mapping_exact": int(proved),
         "mapping_gap": least / bound - 1 if least > bound else 0.0,
     }
 
@@ -298,13 +321,23 @@ def check_free_mapping(given: Mapping[str, Any], found: Mapping[str, Any]) -> No
     assert close(there["live_activations_B"], found["free_alive_B"])
 
 
+def check_limited_mapping(given: Mapping[str, Any], found: Mapping[str, Any]) -> None:
+    """The mapping that was found, if any, is possible, has room and takes the time that was said."""
+    if math.isfinite(found["limited_time_s"]):
+        partition_of = found["limited_partition_of"].tolist()
+        assert partition_of in possible_mappings(given)
+        assert close(mapping_time(given, partition_of, given["limit_B"]), found["limited_time_s"])
+
+
 def check_mapping(given: Mapping[str, Any], found: Mapping[str, Any]) -> None:
-    """The mapping that was found is possible and takes the time that was said."""
+    """The mapping that was chosen is possible, the best of those with room or, where none has, of all."""
     partition_of = found["partition_of"].tolist()
     assert partition_of in possible_mappings(given)
     assert found["partitions"] == max(partition_of) + 1
-    times = [mapping_time(given, partition_of, budget) for budget in (given["live_budget_B"], math.inf)]
-    assert any(close(time, found["mapping_time_s"]) for time in times), times
+    times = [least_of(given, budget) for budget in (given["live_budget_B"], math.inf)]
+    least = next((time for time in times if math.isfinite(time)), math.inf)
+    assert close(least, found["mapping_time_s"])
+    assert close(mapping_time(given, partition_of, math.inf), least)
 
 
 # stages
@@ -486,6 +519,8 @@ def chip_of(draw: st.DrawFn, graph: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
+MAPPING = declared(partition_equations)[:-1]
+"""Equations before the one that chooses a mapping."""
 GROUPS = st.sampled_from([1.0, 4.0])
 """Chips that split a graph."""
 
@@ -510,7 +545,7 @@ def mappings(
     if stages is not None:
         columns["stages_per_graph"] = draw(stages)
     before = (graph_loads.graph_state, pipeline.weights_fit, chip_equation, kernels_equation)
-    for equation in (*before, free_equation):
+    for equation in (*before, *MAPPING):
         columns |= call(equation, {name: columns[name] for name in equation.inputs})
     return columns
 
@@ -539,5 +574,6 @@ FOR_EQUATION["allocated_compute"] = st.fixed_dictionaries(
 FOR_EQUATION["joint_sharding"] = shardable()
 FOR_EQUATION["mapping_kernels"] = mappings()
 FOR_EQUATION["free_partition"] = mappings()
+FOR_EQUATION["limited_partition"] = mappings()
 FOR_EQUATION["optimal_partition"] = mappings()
 FOR_EQUATION["optimal_stages"] = mappings(4, st.sampled_from([1.0, 2.0, 3.0]))

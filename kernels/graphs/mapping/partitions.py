@@ -28,13 +28,12 @@ from kernels.graphs.mapping.steps import alone, ideal_table
 from kernels.graphs.sharding import CONSUMER
 
 
-class Free(NamedTuple):
+class Mapped(NamedTuple):
     """What `free_partition` finds."""
 
     partition_of: np.ndarray
     time_s: float
     bound_s: float
-    alive_B: float
 
 
 @compiled
@@ -184,6 +183,15 @@ def most_alive(case: Case, partition_of: np.ndarray) -> float:
 
 
 @equation(
+    Output("unlimited_B", "B", "room for tensors between partitions where memory has no limit"),
+    source="a study of which no limit is known yet",
+)
+def unlimited() -> float:
+    """No limit."""
+    return np.inf
+
+
+@equation(
     Output("free_partition_of", "", "partition of every kernel if memory had no limit", ("kernel",), True),
     Output("free_time_s", "s", "time of one microbatch over these partitions"),
     Output("free_bound_s", "s", "time that no partition of this sharding and these stages can beat"),
@@ -193,12 +201,35 @@ def most_alive(case: Case, partition_of: np.ndarray) -> float:
 )
 @allocating
 def free_partition(
-    arrays: Arrays, stage_of: np.ndarray, weights_fit: float, free_partition_of: np.ndarray
+    arrays: Arrays, stage_of: np.ndarray, weights_fit: float, unlimited_B: float, free_partition_of: np.ndarray
 ) -> tuple[float, float, float]:
-    """The partition of least time where only on-chip memory and compute units are limited."""
-    case = make_case(arrays, stage_of, np.inf)
+    """The partition of least time where tensors between partitions have this room, on-chip memory and compute units are
+    limited; none of infinite time where the room is not a number."""
+    if np.isnan(unlimited_B):
+        free_partition_of[:] = 0
+        return np.inf, np.inf, np.inf
+    case = make_case(arrays, stage_of, unlimited_B)
     time, bound = best_partition(case, weights_fit, free_partition_of)
     return time, bound, most_alive(case, free_partition_of)
+
+
+@equation(
+    Output("limit_B", "B", "room for tensors between partitions where it is a limit, else no number"),
+    source="DFModel B.3, DRAM constraint",
+)
+def binding_limit(live_budget_B: float, free_alive_B: float) -> float:
+    """Whether memory limits what is alive between the partitions that would be best."""
+    return live_budget_B if free_alive_B > live_budget_B * ROOM else np.nan
+
+
+limited_partition = free_partition.of(
+    "limited_partition",
+    Output("limited_partition_of", "", "partition of every kernel where memory is a limit", ("kernel",), True),
+    Output("limited_time_s", "s", "time of one microbatch over these partitions, infinite where none has room"),
+    Output("limited_bound_s", "s", "time that no such partition can beat"),
+    Output("limited_alive_B", "B", "largest sum of tensors alive between these partitions"),
+    unlimited_B="limit_B",
+)
 
 
 @equation(
@@ -209,33 +240,20 @@ def free_partition(
     Output("mapping_exact", "", "1 if the mapping is proved to be the best"),
     Output("mapping_gap", "", "time of the mapping over its bound, less one"),
     source="DFModel B.3, DRAM constraint",
-    lengthy=True,
 )
-@allocating
 def optimal_partition(
-    arrays: Arrays,
-    stage_of: np.ndarray,
-    weights_fit: float,
-    live_budget_B: float,
+    limit_B: float,
     sharding_bound_s: float,
     stage_gap: float,
-    free: Annotated[Free, "free_{}"],
+    free: Annotated[Mapped, "free_{}"],
+    limited: Annotated[Mapped, "limited_{}"],
     partition_of: np.ndarray,
 ) -> tuple[float, float, float, float, float]:
     """The partition of least time whose tensors have room in memory; where none has, the best without that limit."""
-    copy(free.partition_of, partition_of)
-    time = free.time_s
-    bound = free.bound_s
-    proved = stage_gap <= 1e-9
-    if free.alive_B > live_budget_B * ROOM:
-        case = make_case(arrays, stage_of, live_budget_B)
-        limited, limited_bound = best_partition(case, weights_fit, partition_of)
-        if limited < np.inf:
-            time = limited
-            bound = limited_bound
-        else:
-            copy(free.partition_of, partition_of)
-            proved = False
+    is_limited = limited.time_s < np.inf
+    copy(limited.partition_of if is_limited else free.partition_of, partition_of)
+    time, bound = (limited.time_s, limited.bound_s) if is_limited else (free.time_s, free.bound_s)
+    proved = stage_gap <= 1e-9 and (is_limited or np.isnan(limit_B))
     bound = min(bound, sharding_bound_s)
     exact = 1.0 if proved and time <= bound * (1.0 + 1e-9) else 0.0
     return partition_of.max() + 1.0, time, bound, exact, gap(time, bound)

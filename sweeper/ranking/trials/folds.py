@@ -15,8 +15,8 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 import pyarrow as pa
 
-from sweeper.engine.cache import COMPILERS
-from sweeper.engine.sources import closure, code_digest
+from sweeper.engine.compilation.cache import COMPILERS
+from sweeper.engine.compilation.sources import closure, code_digest
 from sweeper.errors import UsageFault, unknown
 from sweeper.planning.schema import ENCODING, NAMES, field
 from sweeper.ranking.dataset import Decisions, read_decisions

@@ -12,8 +12,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sweeper.engine.cache import secret_path
-from sweeper.engine.own_files import own_directory, read_own, write_own
+from sweeper.engine.compilation.cache import secret_path
+from sweeper.engine.compilation.own_files import own_directory, read_own, write_own
 
 
 class Reading(NamedTuple):

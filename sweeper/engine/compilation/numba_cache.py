@@ -1,4 +1,5 @@
-"""What we change in Numba's cache: with `numba_code` all that we use of Numba's private parts (of 0.68).
+"""What we change in Numba's cache: with `numba_code` and `numba_time` all that we use of its private
+parts (of 0.68).
 
 Numba unpickles whatever lies in its cache files, so that a damaged one ends the process with a traceback and a planted
 one runs code in it. Here nothing is unpickled before it is known to be what a process of this user has written:
@@ -33,10 +34,11 @@ from numba.core import caching, dispatcher, sigutils
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.serialize import dumps
 
-from sweeper.engine.cache import cache_dir, secret_path
-from sweeper.engine.numba_code import compiling, forget_inner
-from sweeper.engine.own_files import ADVICE, own_directory, read_own, write_own
-from sweeper.engine.turns import Turns
+from sweeper.engine.compilation.cache import cache_dir, secret_path
+from sweeper.engine.compilation.numba_code import compiling, forget_inner, is_inner
+from sweeper.engine.compilation.numba_time import rarely_collecting
+from sweeper.engine.compilation.own_files import ADVICE, own_directory, read_own, write_own
+from sweeper.engine.compilation.turns import Turns
 from sweeper.errors import EnvironmentFault
 
 SECRET_B = DIGEST_B = 32
@@ -145,14 +147,17 @@ def _in_turn(compile_now: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any
 
     def compile_in_turn(self: Any, signature: Any) -> Any:
         # Numba's own lock comes first wherever both are taken, so that threads cannot wait for each other.
-        with global_compiler_lock, compiling():
+        with global_compiler_lock, compiling(), rarely_collecting():
             types = tuple(sigutils.normalize_signature(signature)[0])
             forget_inner(self.overloads, types)
             files = getattr(self._cache, "_cache_file", None)
             if files is None or types in self.overloads:
                 return compile_now(self, signature)
             key = self._cache._index_key(signature, self.targetctx.codegen())
-            with TURNS.turn(f"{self.py_func.__module__}.{self.py_func.__name__}", lambda: files.holds(key)):
+            name = f"{self.py_func.__module__}.{self.py_func.__name__}"
+            if TURNS.leave and not is_inner() and not files.holds(key):
+                TURNS.leave(name, types)
+            with TURNS.turn(name, lambda: files.holds(key)):
                 return compile_now(self, signature)
 
     return compile_in_turn

@@ -15,7 +15,7 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
-from sweeper.engine.own_files import own_directory
+from sweeper.engine.compilation.own_files import own_directory
 from sweeper.errors import EnvironmentFault
 
 COMPILERS = ("numba", "llvmlite", "numpy")
@@ -24,7 +24,7 @@ COMPILERS = ("numba", "llvmlite", "numpy")
 X86_64_V3 = frozenset({"avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe"})
 """Flags of /proc/cpuinfo that the portable target x86-64-v3 needs beyond the older levels."""
 
-LOCATORS = "sweeper.engine.numba_cache.OwnLocator,IPythonCacheLocator,ZipCacheLocator"
+LOCATORS = "sweeper.engine.compilation.numba_cache.OwnLocator,IPythonCacheLocator,ZipCacheLocator"
 """Numba's setting by which it imports our changes of its cache; the others serve functions without a file."""
 
 FORMAT = "verified files 3"

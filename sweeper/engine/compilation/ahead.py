@@ -1,10 +1,13 @@
 """Kernels compiled ahead by other processes, so that all processors take part in it.
 
-The process that evaluates compiles, or loads, each kernel when it comes to it. The others begin with those that it will
-need last, of the part of a study that it comes to first, and meet it in the middle. What somebody compiles nobody else
-does (`turns`), so it makes no difference to any result who was faster, or whether the others were there at all.
+The process that evaluates loads each kernel when it comes to it. One that is not compiled yet is the next that another
+process compiles: whoever compiles takes half a gigabyte of memory that it gives back by ending only. What none of them
+compiles, because it was not foreseen or they have died, the process that evaluates compiles itself. What somebody
+compiles nobody else does (`turns`), so it makes no difference to any result who was faster, or whether the others were
+there at all.
 """
 
+import gc
 import logging
 import os
 import pickle
@@ -12,14 +15,14 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from importlib import import_module
 from types import TracebackType
 from typing import IO, Any, NamedTuple
 
-from sweeper.engine.numba_cache import TURNS
-from sweeper.engine.stages import load_stage
+from sweeper.engine.compilation.numba_cache import TURNS
+from sweeper.engine.compilation.stages import load_stage, stage_name
 
 LENGTH_B = 8
 """Bytes that say how long the next kernel's pickle is."""
@@ -46,20 +49,29 @@ class Kernel(NamedTuple):
         """Numba's function."""
         return load_stage(self.source) if self.source else getattr(import_module(self.module), self.name).function
 
+    @property
+    def key(self) -> tuple[str, tuple[Any, ...]]:
+        """Full name of the function, and its types."""
+        module = stage_name(self.source) if self.source else self.module
+        return f"{module}.{self.name}", self.types
+
 
 class Ahead:
-    """Context manager: other processes compile kernels, given in groups in the order in which they will be needed."""
+    """Context manager: other processes compile kernels, given in the order in which they will be needed."""
 
-    def __init__(self, groups: Iterable[Sequence[Kernel]], processes: int) -> None:
-        self._waiting = [kernel for group in groups for kernel in reversed(group)]
+    def __init__(self, kernels: Iterable[Kernel], processes: int) -> None:
+        self._waiting = {kernel.key: kernel for kernel in kernels}
         self._count = len(self._waiting)
         self._processes = [self._started() for _ in range(min(processes, MOST, self._count))]
-        self._lock = threading.Lock()
+        self._working = len(self._processes)
+        self._compiled_now: set[Any] = set()
+        self._changed = threading.Condition()
         self._begun = self._noted = time.monotonic()
 
     def __enter__(self) -> Callable[[], str]:
         """Start the processes; gives what tells in words how far they are, nothing once no kernel waits."""
         TURNS.helpers.update(process.pid for process in self._processes)
+        TURNS.leave = self._leave
         for process in self._processes:
             threading.Thread(target=self._feed, args=(process,), daemon=True).start()
         return self._told
@@ -67,7 +79,8 @@ class Ahead:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        with self._lock:
+        TURNS.leave = None
+        with self._changed:
             self._waiting.clear()
         for process in self._processes:
             process.kill()
@@ -79,30 +92,54 @@ class Ahead:
         # of a session of its own: Ctrl-C is for the process that evaluates
         return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
 
+    def _leave(self, name: str, types: tuple[Any, ...]) -> None:
+        """Leave a kernel to others if it waits for them: it is the next, and they have tried it when this returns."""
+        key = name, types
+        with self._changed:
+            if key in self._waiting:
+                self._waiting = {key: self._waiting.pop(key), **self._waiting}
+            self._changed.wait_for(
+                lambda: self._working == 0 or not (key in self._waiting or key in self._compiled_now)
+            )
+
     def _feed(self, process: "subprocess.Popen[bytes]") -> None:
         """Hand one kernel after the other to a process, until none is left or it has died."""
         assert process.stdin is not None
-        assert process.stdout is not None
         with suppress(OSError):
-            while (kernel := self._next()) is not None:
-                data = pickle.dumps(kernel)
-                process.stdin.write(len(data).to_bytes(LENGTH_B, "big") + data)
-                process.stdin.flush()
-                if process.stdout.read(len(DONE)) != DONE:
-                    break
+            while (kernel := self._next()) is not None and self._tried(process, kernel):
                 self._tell()
             process.stdin.close()
+        with self._changed:
+            self._working -= 1
+            self._changed.notify_all()
+
+    def _tried(self, process: "subprocess.Popen[bytes]", kernel: Kernel) -> bool:
+        """Hand a kernel to a process and wait for it; whether it answered."""
+        assert process.stdin is not None
+        assert process.stdout is not None
+        data = pickle.dumps(kernel)
+        try:
+            process.stdin.write(len(data).to_bytes(LENGTH_B, "big") + data)
+            process.stdin.flush()
+            return process.stdout.read(len(DONE)) == DONE
+        finally:
+            with self._changed:
+                self._compiled_now.discard(kernel.key)
+                self._changed.notify_all()
 
     def _next(self) -> Kernel | None:
-        with self._lock:
-            return self._waiting.pop(0) if self._waiting else None
+        with self._changed:
+            for key in self._waiting:
+                self._compiled_now.add(key)
+                return self._waiting.pop(key)
+        return None
 
     def _told(self) -> str:
         seen = self._count - len(self._waiting)
         return f"compiling kernels, which are kept for later runs: {seen} of {self._count}" if self._waiting else ""
 
     def _tell(self) -> None:
-        with self._lock:
+        with self._changed:
             now = time.monotonic()
             if now - self._begun < FIRST_NOTE_S or now - self._noted < NOTE_S or not self._waiting:
                 return
@@ -110,9 +147,9 @@ class Ahead:
         log.warning(text)
 
 
-def others() -> int:
-    """Processors beside the one that this process runs on."""
-    return len(os.sched_getaffinity(0)) - 1
+def processors() -> int:
+    """Processors that this process may run on."""
+    return len(os.sched_getaffinity(0))
 
 
 def serve(asked: IO[bytes], told: IO[bytes], compile_now: Callable[[Kernel], None]) -> None:
@@ -132,4 +169,5 @@ def compile_kernel(kernel: Kernel) -> None:
 
 if __name__ == "__main__":
     log.disabled = True
+    gc.freeze()  # what was imported stays
     serve(sys.stdin.buffer, sys.stdout.buffer, compile_kernel)

@@ -12,8 +12,8 @@ from functools import cache
 from pathlib import Path
 from types import ModuleType
 
-from sweeper.engine.cache import generated_dir
-from sweeper.engine.own_files import own_directory, read_own, write_own
+from sweeper.engine.compilation.cache import generated_dir
+from sweeper.engine.compilation.own_files import own_directory, read_own, write_own
 
 
 @cache
@@ -35,8 +35,13 @@ def is_known(source: str) -> bool:
     return _path(source).exists()
 
 
+def stage_name(source: str) -> str:
+    """Name of a generated module."""
+    return f"stage_{hashlib.sha256(source.encode()).hexdigest()[:24]}"
+
+
 def _path(source: str) -> Path:
-    return _folder() / f"stage_{hashlib.sha256(source.encode()).hexdigest()[:24]}.py"
+    return _folder() / f"{stage_name(source)}.py"
 
 
 @cache

@@ -130,6 +130,7 @@ def forget_inner(overloads: dict[tuple[Any, ...], Any], types: tuple[Any, ...]) 
 def _flags(self: Any, flags: Any) -> Any:
     """Flags of a compilation."""
     flags.no_cpython_wrapper |= is_inner()
+    flags.no_cfunc_wrapper = True
     return flags
 
 

@@ -16,8 +16,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-from sweeper.engine.own_files import ADVICE, is_own
+from sweeper.engine.compilation.own_files import ADVICE, is_own
 from sweeper.errors import EnvironmentFault
 
 LOOK_S = 0.1
@@ -54,6 +55,8 @@ class Turns:
         self._noted = -NOTE_S
         self.helpers: set[int] = set()
         """Processes that compile for this one: waiting for them is not worth telling."""
+        self.leave: Callable[[str, tuple[Any, ...]], None] | None = None
+        """Leaves a kernel, by its name and types, to those processes if they would compile it anyway."""
 
     @contextmanager
     def turn(self, kernel: str, done: Callable[[], bool]) -> Iterator[None]:

@@ -1,0 +1,1 @@
+"""How kernels become machine code, by whom, and where it is kept."""

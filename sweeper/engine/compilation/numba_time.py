@@ -1,0 +1,69 @@
+"""What Numba's compiler does over and over, done once or not at all (`numba.core` of 0.68): a quarter of its time.
+
+- The flags of a compilation are a part of the key under which it looks up whatever it has specialised, and all of their
+  thirty values are asked for, one by one, each time that two keys are compared.
+- Around each of several hundred thousand calls into LLVM it makes two events, which nobody listens to.
+- A function is compiled anew for every constant that it is called with. Ours are inlined anyway where that pays.
+- It makes millions of objects that live until it is done, and Python's collector of garbage looks at all of them each
+  time that some hundreds have been added.
+"""
+
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+from llvmlite.binding.ffi import lib  # type: ignore[import-untyped]
+from numba.core import dispatcher
+from numba.core.targetconfig import TargetConfig
+from numba.core.types.misc import unliteral
+
+FEW_COLLECTIONS = (50_000, 20, 100)
+"""Thresholds of the collector while something is compiled."""
+
+
+@contextmanager
+def rarely_collecting() -> Iterator[None]:
+    """Inside, garbage is collected rarely. May be entered again inside; who does holds Numba's lock."""
+    usual = gc.get_threshold()
+    gc.set_threshold(*FEW_COLLECTIONS)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*usual)
+
+
+@cache
+def _defaults(kind: type[TargetConfig]) -> dict[str, Any]:
+    return {name: option.default for name, option in kind.options.items()}
+
+
+def _values(self: TargetConfig) -> dict[str, Any]:
+    """All values by name."""
+    return _defaults(type(self)) | self._values  # type: ignore[arg-type]
+
+
+def _hash(self: TargetConfig) -> int:
+    """Numba's is that of the names, which are the same for all that it compares."""
+    return hash(TargetConfig)
+
+
+def _general(call_template: Callable[..., Any]) -> Callable[..., Any]:
+    """`_DispatcherBase.get_call_template`, to which constants of a call are numbers like others."""
+
+    def general(self: Any, args: tuple[Any, ...], kws: dict[str, Any]) -> Any:
+        if self.py_func.__module__.startswith("numba."):
+            return call_template(self, args, kws)
+        kws = {name: unliteral(kind) for name, kind in kws.items()}
+        return call_template(self, tuple(map(unliteral, args)), kws)
+
+    return general
+
+
+dispatcher._DispatcherBase.get_call_template = _general(  # type: ignore[method-assign]
+    dispatcher._DispatcherBase.get_call_template
+)
+TargetConfig.values = _values  # type: ignore[method-assign]
+TargetConfig.__hash__ = _hash  # type: ignore[method-assign]
+lib._lock._cblist.clear()
