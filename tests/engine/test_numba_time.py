@@ -2,6 +2,8 @@
 
 import gc
 import inspect
+import subprocess
+import sys
 
 from numba import njit
 from numba.core import dispatcher
@@ -55,6 +57,16 @@ def test_garbage_is_collected_as_usual_after_a_compilation() -> None:
         assert one_more(1.0) == 2.0
     assert seen == [FEW_COLLECTIONS] * 3
     assert gc.get_threshold() == usual
+
+
+def test_no_process_that_evaluates_carries_linear_algebra() -> None:
+    code = (
+        "import sweeper, sys; from kernels.shared.feasibility import bought_feasibility; "
+        "bought_feasibility.function(1.0, 2.0); print('scipy.linalg' in sys.modules); "
+        "import numpy, scipy.linalg; print(scipy.linalg.det(numpy.eye(2)))"
+    )
+    found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert found.stdout.split() == ["False", "1.0"]
 
 
 def test_numba_is_as_we_found_it() -> None:

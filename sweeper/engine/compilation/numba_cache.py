@@ -36,7 +36,7 @@ from numba.core.serialize import dumps
 
 from sweeper.engine.compilation.cache import cache_dir, secret_path
 from sweeper.engine.compilation.numba_code import compiling, forget_inner, is_inner
-from sweeper.engine.compilation.numba_time import rarely_collecting
+from sweeper.engine.compilation.numba_time import rarely_collecting, without_algebra
 from sweeper.engine.compilation.own_files import ADVICE, own_directory, read_own, write_own
 from sweeper.engine.compilation.turns import Turns
 from sweeper.errors import EnvironmentFault
@@ -148,6 +148,7 @@ def _in_turn(compile_now: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any
     def compile_in_turn(self: Any, signature: Any) -> Any:
         # Numba's own lock comes first wherever both are taken, so that threads cannot wait for each other.
         with global_compiler_lock, compiling(), rarely_collecting():
+            without_algebra()
             types = tuple(sigutils.normalize_signature(signature)[0])
             forget_inner(self.overloads, types)
             files = getattr(self._cache, "_cache_file", None)

@@ -4,14 +4,18 @@
   thirty values are asked for, one by one, each time that two keys are compared.
 - Around each of several hundred thousand calls into LLVM it makes two events, which nobody listens to.
 - A function is compiled anew for every constant that it is called with. Ours are inlined anyway where that pays.
+- Before its first function it imports scipy.linalg to see whether there are routines of linear algebra: no kernel calls
+  any, and every process that evaluates would carry thirty megabytes of them.
 - It makes millions of objects that live until it is done, and Python's collector of garbage looks at all of them each
   time that some hundreds have been added.
 """
 
 import gc
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
+from importlib import import_module
 from typing import Any
 
 from llvmlite.binding.ffi import lib  # type: ignore[import-untyped]
@@ -19,6 +23,7 @@ from numba.core import dispatcher
 from numba.core.targetconfig import TargetConfig
 from numba.core.types.misc import unliteral
 
+ALGEBRA = "scipy.linalg"
 FEW_COLLECTIONS = (50_000, 20, 100)
 """Thresholds of the collector while something is compiled."""
 
@@ -32,6 +37,15 @@ def rarely_collecting() -> Iterator[None]:
         yield
     finally:
         gc.set_threshold(*usual)
+
+
+@cache
+def without_algebra() -> None:
+    """Have Numba see no linear algebra, unless somebody has imported it; others may import it later."""
+    if ALGEBRA not in sys.modules:
+        sys.modules[ALGEBRA] = None  # type: ignore[assignment]
+        import_module("numba.np.arraymath")
+        del sys.modules[ALGEBRA]
 
 
 @cache
