@@ -92,7 +92,7 @@ class Problem:
         found = dict(self.values)
         for each in MAPPING:
             found |= {output.name: np.empty(len(found["stage_of"]), np.int64) for output in each.arrays}
-            found |= zip((output.name for output in each.scalars), np.atleast_1d(each(found)), strict=True)
+            found |= zip((output.name for output in each.scalars), np.atleast_1d(each(found)).tolist(), strict=True)
         return Mapping(
             found["partition_of"], found["mapping_time_s"], found["mapping_exact"] == 1.0, found["mapping_gap"]
         )
