@@ -241,6 +241,7 @@ limited_partition = free_partition.of(
     Output("mapping_gap", "", "time of the mapping over its bound, less one"),
     source="DFModel B.3, DRAM constraint",
 )
+@allocating
 def optimal_partition(
     limit_B: float,
     sharding_bound_s: float,
