@@ -21,7 +21,7 @@ from tests.support.examples import examples
 
 DSE80 = ROOT / "specs" / "studies" / "dse80.yaml"
 MOST_SOLVES = 300
-"""Evaluations of `free_partition`, and of `optimal_partition`, that the language models on dataflow chips may take."""
+"""Evaluations of `free_partition`, and of `limited_partition`, that the language models on dataflow chips may take."""
 
 # the search itself
 
@@ -191,7 +191,7 @@ def test_random_studies_have_the_rows_of_evaluating_all(
 def test_dse80_has_the_rows_of_evaluating_all(monkeypatch: pytest.MonkeyPatch) -> None:
     """Chunk by chunk, and few mappings are looked for."""
     plan = sweeper.plan(DSE80)
-    solved = {"free_partition": 0, "optimal_partition": 0}
+    solved = {"free_partition": 0, "limited_partition": 0}
     called = Evaluation._called
 
     def counted(self: Evaluation, stage: Any, sizes: Any, *given: Any) -> Any:

@@ -29,7 +29,7 @@ from kernels.graphs.sharding import CONSUMER
 
 
 class Mapped(NamedTuple):
-    """What `free_partition` finds."""
+    """What `free_partition` and `limited_partition` find."""
 
     partition_of: np.ndarray
     time_s: float
@@ -184,7 +184,7 @@ def most_alive(case: Case, partition_of: np.ndarray) -> float:
 
 @equation(
     Output("unlimited_B", "B", "room for tensors between partitions where memory has no limit"),
-    source="a study of which no limit is known yet",
+    source="DFModel B.8 stage 2 without the DRAM constraint of B.3",
 )
 def unlimited() -> float:
     """No limit."""
@@ -203,8 +203,8 @@ def unlimited() -> float:
 def free_partition(
     arrays: Arrays, stage_of: np.ndarray, weights_fit: float, unlimited_B: float, free_partition_of: np.ndarray
 ) -> tuple[float, float, float]:
-    """The partition of least time where tensors between partitions have this room, on-chip memory and compute units are
-    limited; none of infinite time where the room is not a number."""
+    """The partition of least time where tensors between partitions have this room (B), on-chip memory and compute units
+    are limited. Where the room is NaN nothing is asked, and time and bound are infinite."""
     if np.isnan(unlimited_B):
         free_partition_of[:] = 0
         return np.inf, np.inf, np.inf

@@ -105,20 +105,22 @@ class Ahead:
     def _feed(self, process: "subprocess.Popen[bytes]") -> None:
         """Hand one kernel after the other to a process, until none is left or it has died."""
         assert process.stdin is not None
-        with suppress(OSError):
-            while (kernel := self._next()) is not None and self._tried(process, kernel):
-                self._tell()
-            process.stdin.close()
-        with self._changed:
-            self._working -= 1
-            self._changed.notify_all()
+        try:
+            with suppress(OSError):
+                while (kernel := self._next()) is not None and self._tried(process, kernel):
+                    self._tell()
+                process.stdin.close()
+        finally:
+            with self._changed:
+                self._working -= 1
+                self._changed.notify_all()
 
     def _tried(self, process: "subprocess.Popen[bytes]", kernel: Kernel) -> bool:
         """Hand a kernel to a process and wait for it; whether it answered."""
         assert process.stdin is not None
         assert process.stdout is not None
-        data = pickle.dumps(kernel)
         try:
+            data = pickle.dumps(kernel)
             process.stdin.write(len(data).to_bytes(LENGTH_B, "big") + data)
             process.stdin.flush()
             return process.stdout.read(len(DONE)) == DONE

@@ -1,5 +1,4 @@
-"""What we change in Numba's cache: with `numba_code` and `numba_time` all that we use of its private
-parts (of 0.68).
+"""What we change in Numba's cache: with `numba_code` and `numba_time` all that we use of its private parts (of 0.68).
 
 Numba unpickles whatever lies in its cache files, so that a damaged one ends the process with a traceback and a planted
 one runs code in it. Here nothing is unpickled before it is known to be what a process of this user has written:
@@ -156,8 +155,9 @@ def _in_turn(compile_now: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any
                 return compile_now(self, signature)
             key = self._cache._index_key(signature, self.targetctx.codegen())
             name = f"{self.py_func.__module__}.{self.py_func.__name__}"
-            if TURNS.leave and not is_inner() and not files.holds(key):
-                TURNS.leave(name, types)
+            leave = TURNS.leave  # another thread may end it
+            if leave is not None and not is_inner() and not files.holds(key):
+                leave(name, types)
             with TURNS.turn(name, lambda: files.holds(key)):
                 return compile_now(self, signature)
 

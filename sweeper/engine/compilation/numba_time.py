@@ -1,11 +1,11 @@
-"""What Numba's compiler does over and over, done once or not at all (`numba.core` of 0.68): a quarter of its time.
+"""What Numba's compiler does over and over, done once or not at all (`numba.core` of 0.68).
 
 - The flags of a compilation are a part of the key under which it looks up whatever it has specialised, and all of their
   thirty values are asked for, one by one, each time that two keys are compared.
 - Around each of several hundred thousand calls into LLVM it makes two events, which nobody listens to.
 - A function is compiled anew for every constant that it is called with. Ours are inlined anyway where that pays.
 - Before its first function it imports scipy.linalg to see whether there are routines of linear algebra: no kernel calls
-  any, and every process that evaluates would carry thirty megabytes of them.
+  any, and every process that evaluates would carry them.
 - It makes millions of objects that live until it is done, and Python's collector of garbage looks at all of them each
   time that some hundreds have been added.
 """
@@ -41,11 +41,17 @@ def rarely_collecting() -> Iterator[None]:
 
 @cache
 def without_algebra() -> None:
-    """Have Numba see no linear algebra, unless somebody has imported it; others may import it later."""
+    """Have Numba see no linear algebra, unless somebody has imported it; others may import it later.
+
+    A function of somebody else that is compiled in the same process and calls `np.dot` is then refused by Numba, which
+    asks for SciPy: `import scipy.linalg` before sweeper compiles its first kernel is what helps.
+    """
     if ALGEBRA not in sys.modules:
         sys.modules[ALGEBRA] = None  # type: ignore[assignment]
-        import_module("numba.np.arraymath")
-        del sys.modules[ALGEBRA]
+        try:
+            import_module("numba.np.arraymath")
+        finally:
+            del sys.modules[ALGEBRA]
 
 
 @cache
