@@ -4,6 +4,7 @@ import gc
 import inspect
 import subprocess
 import sys
+from typing import Any
 
 from numba import njit
 from numba.core import dispatcher
@@ -28,6 +29,18 @@ def several(x: float) -> float:
 def test_a_function_is_compiled_once_for_all_constants() -> None:
     assert several(4.0) == 36.0
     assert len(times.overloads) == 1
+
+
+def test_a_function_that_belongs_to_no_module_is_compiled() -> None:
+    text: dict[str, Any] = {}
+    exec("def twice(x):\n    return 2 * x", text)
+    twice = njit(text["twice"])
+
+    @njit
+    def called(x: float) -> Any:
+        return twice(x)
+
+    assert called(4.0) == 8.0
 
 
 def test_flags_are_the_same_where_all_of_their_values_are() -> None:

@@ -73,7 +73,7 @@ def _general(call_template: Callable[..., Any]) -> Callable[..., Any]:
     """`_DispatcherBase.get_call_template`, to which constants of a call are numbers like others."""
 
     def general(self: Any, args: tuple[Any, ...], kws: dict[str, Any]) -> Any:
-        if self.py_func.__module__.startswith("numba."):
+        if str(self.py_func.__module__).startswith("numba."):  # what was executed as text has no module
             return call_template(self, args, kws)
         kws = {name: unliteral(kind) for name, kind in kws.items()}
         return call_template(self, tuple(map(unliteral, args)), kws)
