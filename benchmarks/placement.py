@@ -15,7 +15,7 @@ from benchmarks.studies import points_of, variant
 from benchmarks.table import NotMeasured, Row, Target
 from benchmarks.timing import cpu_s, medians
 from kernels.placement.annealing import Schedule
-from kernels.placement.judging.candidates import Subject, by_rules, by_schedule
+from kernels.placement.judging.candidates import Subject, by_networks, by_rules, by_schedule
 from kernels.placement.judging.estimate import by_estimate
 from kernels.placement.judging.network import Network
 from kernels.placement.judging.refining import refined
@@ -28,7 +28,7 @@ from sweeper.ranking.dataset import read_decisions
 from sweeper.ranking.measures import rank
 from sweeper.ranking.models import MEMBERS
 from sweeper.ranking.recipe import OURS
-from sweeper.ranking.search import REFINING, by_networks, candidates, subject_of
+from sweeper.ranking.search import REFINING, candidates, subject_of
 from sweeper.running.execution import run
 
 STUDY = builtin_specs() / "studies" / "placements.yaml"
@@ -59,6 +59,7 @@ def measure(directory: Path, quick: bool) -> list[Row]:
         moving(some[:2] if quick else some[:8], 200 if quick else MOVES),
         ranking(study, some, 2 if quick else 6),
         placing(replace(study, units=FULL, drawings=study.drawings[-1:]), 1 if quick else 4),
+        *shortlisting(1 if quick else 8),
         *sweeping(directory, quick),
     ]
 
@@ -115,8 +116,8 @@ def judging(some: list[Drawn], count: int, network: Network) -> list[Row]:
     judges: dict[str, tuple[Any, Target | None]] = {
         "rules": (by_rules, None),
         "schedule": (by_schedule, None),
-        "our network": (lambda subject, at: by_networks(one, subject, at), ACCURATE),
-        f"{len(every)} networks": (lambda subject, at: by_networks(every, subject, at), None),
+        "our network": (lambda subject, at: by_networks(subject, one, at), ACCURATE),
+        f"{len(every)} networks": (lambda subject, at: by_networks(subject, every, at), None),
     }
     works = [
         lambda judge=judge: [judge(each.subject, at) for each, at in zip(some, sites)] for judge, _ in judges.values()
@@ -168,6 +169,33 @@ def placing(study: DecisionStudy, count: int) -> Row:
     placed()
     note = f"{MOVES:,} moves, up to {units} units"
     return Row("a placement: anneal, route, judge", medians([placed], 3)[0] / count, "s", SECOND, note)
+
+
+def shortlisting(count: int) -> Iterator[Row]:
+    """What a simulation takes, briefly and to the end, in annealed candidates of the studies of searches."""
+    study = load_decisions(builtin_specs() / "studies" / "placements_full.yaml")
+    (fabric,) = study.fabrics
+    some = list(drawn(study, count))
+    moves = range(len(study.moves)) if count > 1 else range(1)
+    sites: list[list[np.ndarray]] = [[] for _ in some]
+
+    def annealed() -> None:
+        for each, found in zip(some, sites):
+            found[:] = [candidates(each.subject, each.graph.units, 1, study.moves[i])[0] for i in moves]
+            by_rules(each.subject, np.array(found))
+
+    def simulated(what: str) -> None:
+        for each, found in zip(some, sites):
+            for at in found:
+                getattr(Placement(fabric, each.graph.units, at), what)
+
+    works = [annealed, lambda: simulated("brief_cycles"), lambda: simulated("rate")]
+    for work in works:
+        work()
+    once, briefly, steadily = medians(works, 3)
+    note = f"{count} graphs of {study.name}"
+    yield Row("a brief simulation: time / of an annealed candidate", briefly / once, "", note=note)
+    yield Row("a simulation to the end: time / of an annealed candidate", steadily / once, "", note=note)
 
 
 def sweeping(directory: Path, quick: bool) -> Iterator[Row]:

@@ -3,10 +3,10 @@
 A tree goes from the source along its row first and then along columns, on virtual channel 0, or along its column first
 and then along rows, on channel 1. In either order no stream ever turns back into the first dimension, so that bursts
 cannot wait for each other in a circle (Dally and Towles, chapter 14); parts that streams of one tree share are passed
-once. Which order each takes is negotiated as in PathFinder (McMurchie and Ebeling, FPGA 1995): in every round each
-stream is taken off and put on the cheaper of its two trees, where a link costs more the more load it has beyond what
-others have, now and in former rounds. At the end the streams of a link take the lane with the least load, the
-largest ones first.
+once. Which order each takes is negotiated: in every round each stream is taken off and put on the cheaper of its two
+trees, until none wants another one. As every stream pays by how much it makes links dearer, the price of all links
+together falls with every change, so that rounds come to an end (a game with a potential: Rosenthal, International
+Journal of Game Theory 2, 1973). Then the streams of a link take the lane with the least load, the largest ones first.
 """
 
 from typing import NamedTuple
@@ -30,9 +30,7 @@ from kernels.placement.fabric import (
 from kernels.placement.pipeline import Hops, Sinks, Streams
 
 ROUNDS = 8
-"""Rounds of negotiation."""
-HISTORY = 0.5
-"""How much a link's price grows per round in which it has more load than all links have on average."""
+"""Rounds of negotiation at most."""
 
 
 class Trees(NamedTuple):
@@ -50,6 +48,20 @@ class Trees(NamedTuple):
 OUT, IN = -1, -2
 
 
+class Branches(NamedTuple):
+    """The same of hops of any number of trees, on the way to be chosen from."""
+
+    parent: np.ndarray
+    link: np.ndarray
+    sink: np.ndarray
+
+
+@compiled
+def no_branches(count: int) -> Branches:
+    """Room for so many hops."""
+    return Branches(np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count, np.int64))
+
+
 @borrowing
 def next_link(fabric: Fabric, here: int, there: int, channel: int) -> int:
     """Link on the way to another site: along the row first on channel 0, along the column first on channel 1."""
@@ -64,28 +76,25 @@ def next_link(fabric: Fabric, here: int, there: int, channel: int) -> int:
 
 @borrowing
 def tree(
-    fabric: Fabric, source: int, sites: np.ndarray, channel: int, parent: np.ndarray, link: np.ndarray, sink: np.ndarray
+    fabric: Fabric, source: int, sites: np.ndarray, channel: int, hops: Branches, start: int, place: np.ndarray
 ) -> int:
-    """Write the tree of a stream from a source to sites, numbered from 0 on; returns its number of hops.
+    """Write the tree of a stream from a source to sites, its hops numbered from `start` on; returns where they end.
 
-    `sink` is the position among the sites. Links that ways have in common are one hop.
+    `hops.sink` is the position among the sites. Links that ways have in common are one hop. `place` [link] tells the
+    hop of a link, and holds no number from `start` on before.
     """
-    parent[0], link[0], sink[0] = -1, OUT, -1
-    count = 1
+    hops.parent[start], hops.link[start], hops.sink[start] = -1, OUT, -1
+    count = start + 1
     for i in range(len(sites)):
-        here, at = source, 0
+        here, at = source, start
         while here != sites[i]:
             way = next_link(fabric, here, sites[i], channel)
-            known = -1
-            for hop in range(1, count):
-                if link[hop] == way:
-                    known = hop
-            if known < 0:
-                parent[count], link[count], sink[count] = at, way, -1
-                known = count
+            if place[way] < start:
+                hops.parent[count], hops.link[count], hops.sink[count] = at, way, -1
+                place[way] = count
                 count += 1
-            at, here = known, neighbour(fabric, here, way % 4)
-        parent[count], link[count], sink[count] = at, IN, i
+            at, here = place[way], neighbour(fabric, here, way % 4)
+        hops.parent[count], hops.link[count], hops.sink[count] = at, IN, i
         count += 1
     return count
 
@@ -97,44 +106,61 @@ def longest(fabric: Fabric) -> int:
 
 
 @compiled
-def route(fabric: Fabric, site: np.ndarray, streams: Streams, sinks: Sinks, rounds: int) -> Trees:
-    """Negotiated trees of streams whose actors are at sites; a stream within its own site has no hops."""
+def both_trees(fabric: Fabric, site: np.ndarray, streams: Streams, sinks: Sinks) -> tuple[Branches, np.ndarray]:
+    """Trees of all streams in either order, and where that of a stream [channel, stream] begins and ends."""
     many = len(streams.source)
-    most = len(sinks.actor) * longest(fabric) + many
-    parent, link, sink = np.empty((3, most), np.int64)
-    spare = np.empty((2, 3, most), np.int64)
-    load, past = np.zeros(links(fabric)), np.zeros(links(fabric))
-    channel = np.zeros(many, np.int64)
-    for number in range(rounds + 1):
+    hops = no_branches(2 * (len(sinks.actor) * longest(fabric) + many))
+    first, count = np.zeros((2, many + 1), np.int64), 0
+    for channel in range(2):
+        place = np.full(links(fabric), -1)
+        first[channel, 0] = count
         for stream in range(many):
             source, sites = ends(site, streams, sinks, stream)
-            if not travels(source, sites):
-                continue
-            if number > 0:
-                count = tree(fabric, source, sites, channel[stream], spare[0, 0], spare[0, 1], spare[0, 2])
-                add_load(spare[0, 1, :count], -streams.flits[stream], load)
-            costs = np.empty(2)
-            for order in range(2):
-                count = tree(fabric, source, sites, order, spare[order, 0], spare[order, 1], spare[order, 2])
-                costs[order] = price(spare[order, 1, :count], streams.flits[stream], load, past)
-            channel[stream] = 1 if costs[1] < costs[0] else 0
-            count = tree(fabric, source, sites, channel[stream], spare[0, 0], spare[0, 1], spare[0, 2])
-            add_load(spare[0, 1, :count], streams.flits[stream], load)
-        used = load > 0.0
-        if used.any():
-            mean = load[used].mean()
-            past += HISTORY * np.maximum(load / mean - 1.0, 0.0)
-    first, total = np.zeros(many + 1, np.int64), 0
+            if travels(source, sites):
+                count = tree(fabric, source, sites, channel, hops, count, place)
+            first[channel, stream + 1] = count
+    return hops, first
+
+
+@compiled
+def route(fabric: Fabric, site: np.ndarray, streams: Streams, sinks: Sinks) -> Trees:
+    """Negotiated trees of streams whose actors are at sites; a stream within its own site has no hops."""
+    many = len(streams.source)
+    hops, first = both_trees(fabric, site, streams, sinks)
+    channel = np.zeros(many, np.int64)
+    negotiated(hops.link, first, streams.flits, np.zeros(links(fabric)), channel)
+    begin, total = np.zeros(many + 1, np.int64), 0
     for stream in range(many):
-        source, sites = ends(site, streams, sinks, stream)
-        if travels(source, sites):
-            count = tree(fabric, source, sites, channel[stream], parent[total:], link[total:], sink[total:])
-            for hop in range(total, total + count):
-                parent[hop] += total if parent[hop] >= 0 else 0
-                sink[hop] += streams.first_sink[stream] if sink[hop] >= 0 else 0
-            total += count
-        first[stream + 1] = total
-    return Trees(parent[:total].copy(), link[:total].copy(), sink[:total].copy(), first, channel)
+        total += first[channel[stream], stream + 1] - first[channel[stream], stream]
+        begin[stream + 1] = total
+    taken = no_branches(total)
+    for stream in range(many):
+        low, at = first[channel[stream], stream], begin[stream]
+        for hop in range(begin[stream + 1] - at):
+            parent, sink = hops.parent[low + hop], hops.sink[low + hop]
+            taken.parent[at + hop] = parent - low + at if parent >= 0 else -1
+            taken.link[at + hop] = hops.link[low + hop]
+            taken.sink[at + hop] = sink + streams.first_sink[stream] if sink >= 0 else -1
+    return Trees(taken.parent, taken.link, taken.sink, begin, channel)
+
+
+@borrowing
+def negotiated(link: np.ndarray, first: np.ndarray, flits: np.ndarray, load: np.ndarray, channel: np.ndarray) -> None:
+    """Write the virtual channel that every stream takes, of the two whose hops begin at `first` [channel, stream], and
+    the load of every link, which must be 0 before."""
+    for number in range(ROUNDS):
+        settled = True
+        for stream in range(len(flits)):
+            one = link[first[0, stream] : first[0, stream + 1]]
+            other = link[first[1, stream] : first[1, stream + 1]]
+            if number > 0:
+                add_load(other if channel[stream] else one, -flits[stream], load)
+            cheaper = 1 if price(other, flits[stream], load) < price(one, flits[stream], load) else 0
+            settled &= cheaper == channel[stream]
+            channel[stream] = cheaper
+            add_load(other if cheaper else one, flits[stream], load)
+        if number > 0 and settled:
+            break
 
 
 @compiled
@@ -159,13 +185,27 @@ def add_load(way: np.ndarray, flits: float, load: np.ndarray) -> None:
 
 
 @borrowing
-def price(way: np.ndarray, flits: float, load: np.ndarray, past: np.ndarray) -> float:
-    """What a tree costs: each link its price of former rounds times the load that it would have."""
+def price(way: np.ndarray, flits: float, load: np.ndarray) -> float:
+    """What a tree costs: for each link, by how much its price grows."""
     cost = 0.0
     for each in way:
         if each >= 0:
-            cost += (1.0 + past[each]) * (load[each] + flits)
+            cost += growth(load[each], flits)
     return cost
+
+
+@borrowing
+def growth(load: float, flits: float) -> float:
+    """By how much the price of a link grows with some more load: it is the eighth power of the load, since it is the
+    busiest link that decides."""
+    return eighth(load + flits) - eighth(load)
+
+
+@borrowing
+def eighth(value: float) -> float:
+    """Eighth power."""
+    square = value * value
+    return square * square * square * square
 
 
 @compiled
@@ -183,7 +223,11 @@ def hops_of(fabric: Fabric, site: np.ndarray, streams: Streams, sinks: Sinks, tr
                 start, many = port_in(fabric, site[sinks.actor[trees.sink[hop]]], 0), fabric.ports
             else:
                 start, many = lane(fabric, way, 0), fabric.lanes
-            resource[hop] = start + np.argmin(busy[start : start + many])
-            busy[resource[hop]] += streams.flits[stream]
+            least = start
+            for each in range(start + 1, start + many):
+                if busy[each] < busy[least]:
+                    least = each
+            resource[hop] = least
+            busy[least] += streams.flits[stream]
             channel[hop] = trees.channel[stream]
     return Hops(trees.parent, resource, channel, trees.sink, trees.first)

@@ -6,8 +6,10 @@ done with the one before, as the segments that it reads from are done with this 
 buffer for d samples, when the reader is done with the sample d before. As bursts wait in front of a full buffer, up to
 where an earlier buffer is read, a segment that waits for room has begun already.
 
-How long a sample takes a segment is what its busiest server, lane or port has to do for it, and what other segments
-have to do there meanwhile. So times and overlaps are found in turns.
+How long a sample takes a segment is what its busiest server, lane, port or queue has to do for it, and what other
+segments have to do there meanwhile. A burst has a place in a queue from when it begins to come until its tail has gone
+on, so that no queue takes more than its places in the time of a hop and of a burst. Times and overlaps are found in
+turns.
 
 Source: samples as tokens of a timed event graph, whose rate follows from its circles: Baccelli, Cohen, Olsder and
 Quadrat, Synchronization and Linearity (1992), chapter 2. That overlaps lengthen times is ours.
@@ -26,9 +28,18 @@ TURNS = 6
 """How often overlaps are counted; each time, durations go half of the way to what follows."""
 
 
+class Uses(NamedTuple):
+    """What segments do: the row of everything that is used (-1: not used), cycles of a burst [row, segment], and how
+    many rows there are."""
+
+    row: np.ndarray
+    cycles: np.ndarray
+    rows: np.ndarray
+
+
 class Segments(NamedTuple):
-    """Segment of every actor; cycles [segment, resource] of a burst on every server, lane or port that two or more
-    segments use; and cycles of a burst of each segment alone."""
+    """Segment of every actor; cycles [segment, resource] of a burst on every server, lane, port or place of a queue
+    where segments may slow each other down; and cycles of a burst of each segment alone."""
 
     of: np.ndarray
     shared: np.ndarray
@@ -78,24 +89,68 @@ def segment_of_actors(line: Pipeline) -> tuple[np.ndarray, int]:
     return of, count
 
 
+@borrowing
+def use(uses: Uses, key: int, segment: int, cycles: float) -> None:
+    """Count what a segment does on something."""
+    if uses.row[key] < 0:
+        uses.row[key] = uses.rows[0]
+        uses.rows[0] += 1
+    uses.cycles[uses.row[key], segment] += cycles
+
+
+@compiled
+def uses_of(line: Pipeline, of: np.ndarray, segments: int) -> Uses:
+    """Cycles of a burst of every segment on every server, lane and port, and room for queues."""
+    hops = line.hops
+    keys, most = line.servers + 3 * line.setting.resources, len(of) + 2 * len(hops.resource)
+    uses = Uses(np.full(keys, -1), np.zeros((most, segments)), np.zeros(1, np.int64))
+    for actor in range(len(of)):
+        use(uses, line.actors.server[actor], of[actor], line.actors.work[actor])
+    for hop in range(len(hops.resource)):
+        stream = line.links.stream_of_hop[hop]
+        use(uses, line.servers + hops.resource[hop], of[line.streams.source[stream]], line.streams.flits[stream])
+    return uses
+
+
+@borrowing
+def use_queues(uses: Uses, line: Pipeline, of: np.ndarray) -> None:
+    """Count how long a place is taken in the queues behind resources, one for each virtual channel."""
+    first, hops = line.servers + line.setting.resources, line.hops
+    for hop in range(len(hops.resource)):
+        if hops.sink[hop] < 0:
+            stream = line.links.stream_of_hop[hop]
+            queue = first + 2 * hops.resource[hop] + hops.channel[hop]
+            cycles = (line.streams.flits[stream] + line.setting.hop_cycles) / line.setting.queue
+            use(uses, queue, of[line.streams.source[stream]], cycles)
+
+
 @compiled
 def segments(line: Pipeline) -> Segments:
     """The segments of a pipeline, and what they have to do."""
     of, count = segment_of_actors(line)
-    load = np.zeros((line.servers + line.setting.resources, count))
-    for actor in range(len(of)):
-        load[line.actors.server[actor], of[actor]] += line.actors.work[actor]
-    for hop in range(len(line.hops.resource)):
-        stream = line.links.stream_of_hop[hop]
-        load[line.servers + line.hops.resource[hop], of[line.streams.source[stream]]] += line.streams.flits[stream]
+    uses = uses_of(line, of, count)
+    use_queues(uses, line, of)
+    return apart(of, uses)
+
+
+@compiled
+def apart(of: np.ndarray, uses: Uses) -> Segments:
+    """What segments do alone, and on what several use. What takes no longer for all of them than each needs alone slows
+    nobody down, and is left out."""
+    load = uses.cycles[: uses.rows[0]]
+    count = load.shape[1]
     alone, rows = np.zeros(count), 0
-    for resource in range(len(load)):
-        users = 0
+    for used in range(len(load)):
         for segment in range(count):
-            alone[segment] = max(alone[segment], load[resource, segment])
-            users += 1 if load[resource, segment] > 0.0 else 0
-        if users > 1:
-            load[rows] = load[resource]
+            alone[segment] = max(alone[segment], load[used, segment])
+    for used in range(len(load)):
+        total, least = 0.0, np.inf
+        for segment in range(count):
+            if load[used, segment] > 0.0:
+                total += load[used, segment]
+                least = min(least, alone[segment])
+        if total > least:
+            load[rows] = load[used]
             rows += 1
     return Segments(of, load[:rows].T.copy(), alone)
 
@@ -195,6 +250,7 @@ def schedule(line: Pipeline) -> Schedule:
     for _ in range(TURNS):
         follow(between, pace, begin, end)
         count_overlaps(begin, end, pace, overlap)
+        settled = True
         for one in range(count):
             busy[:] = 0.0
             for other in range(count):
@@ -204,7 +260,10 @@ def schedule(line: Pipeline) -> Schedule:
             for i in range(len(busy)):
                 if parts.shared[one, i] > 0.0:
                     most = max(most, busy[i])
+            settled &= most == pace[one]
             pace[one] += (most - pace[one]) / 2.0
+        if settled:
+            break
     follow(between, pace, begin, end)
     half = SAMPLES // 2
     interval = parts.shared.sum(0).max() if parts.shared.shape[1] else 0.0

@@ -34,17 +34,21 @@ STEADY, UNSTEADY, STUCK = range(3)
 
 WINDOW = 4
 """Samples over which the rate is measured, twice: it is steady when both measurements agree."""
+BRIEF = 4
+"""Samples after which a rate is told roughly, from the second half of them."""
 AGREEMENT = 1e-3
 """How far two measurements of a steady rate differ, at most, relative to it."""
 
 
 class Rate(NamedTuple):
-    """Cycles between samples in the steady state, how the simulation ended, and events and samples until then."""
+    """Cycles between samples in the steady state, how the simulation ended, events and samples until then, and cycles
+    between samples as they were when BRIEF were complete."""
 
     interval_cycles: float
     ending: int
     events: int
     samples: int
+    brief_cycles: float
 
 
 class State(NamedTuple):
@@ -350,7 +354,7 @@ def simulate(line: Pipeline) -> Rate:
     state, setting, bound = at_rest(line), line.setting, busiest_cycles(line)
     times = np.zeros(setting.samples + 1, np.int64)
     done = np.zeros((setting.samples + 1, len(line.actors.work)), np.int64)
-    complete = 0
+    complete, brief = 0, np.inf
     for server in range(line.servers):
         mark(state, SERVER, server)
     settle(line, state)
@@ -373,8 +377,10 @@ def simulate(line: Pipeline) -> Rate:
                 early = interval_cycles(times, done, setting.bursts, complete - 2 * WINDOW, complete - WINDOW)
                 # Somebody who is far ahead may not have fired at all: that is no rate yet.
                 if abs(late - early) <= AGREEMENT * late < np.inf:
-                    return Rate(max(late, bound), STEADY, state.events[ALL], complete)
+                    return Rate(max(late, bound), STEADY, state.events[ALL], complete, brief)
+            elif complete == BRIEF:
+                brief = max(interval_cycles(times, done, setting.bursts, BRIEF // 2, BRIEF), bound)
     if complete < setting.samples:
-        return Rate(np.inf, STUCK, state.events[ALL], complete)
+        return Rate(np.inf, STUCK, state.events[ALL], complete, brief)
     late = interval_cycles(times, done, setting.bursts, complete // 2, complete)
-    return Rate(max(late, bound), UNSTEADY, state.events[ALL], complete)
+    return Rate(max(late, bound), UNSTEADY, state.events[ALL], complete, brief)

@@ -5,6 +5,7 @@ import numpy as np
 from kernels.equation import compiled
 from kernels.placement.features import Features, features
 from kernels.placement.pipeline import Pipeline
+from kernels.placement.routing import eighth
 from kernels.placement.schedule import schedule
 
 SUMMARY = (
@@ -34,12 +35,15 @@ SUMMARY = (
     ("depth_min", "least room, in bursts, of a buffer that is read whole"),
     ("depth_mean", "mean room, in bursts, of a buffer that is read whole"),
     ("schedule", "cycles between samples as they pass buffers that are read whole"),
+    ("wait_max", "cycles that a burst waits in queues on the way where it waits longest"),
+    ("wait_mean", "cycles that a burst waits in queues on the mean way"),
+    ("taken_max", "cycles of a burst that a place is taken in the fullest queue"),
+    ("taken_norm", "8-norm of how long a place is taken in the streams' fullest queues"),
 )
 """Names and meanings of the numbers; loads and cycles are relative to those of a burst at the bound."""
 
 PEAK, SCHEDULE = (position for position, (name, _) in enumerate(SUMMARY) if name in ("peak", "schedule"))
 NEAR = 0.9
-POWER = 8.0
 
 
 @compiled
@@ -66,6 +70,8 @@ def summary(seen: Features, interval: float) -> np.ndarray:
     if whole.any():
         found[23], found[24] = seen.sink[whole, 1].min(), seen.sink[whole, 1].mean()
     found[25] = interval
+    found[26], found[27] = seen.sink[:, 9].max(), seen.sink[:, 9].mean()
+    found[28], found[29] = seen.stream[:, 4].max(), norm(seen.stream[:, 4])
     return found
 
 
@@ -81,4 +87,7 @@ def sight(line: Pipeline, lanes: int, bound_cycles: float) -> tuple[Features, np
 @compiled
 def norm(values: np.ndarray) -> float:
     """The 8-norm: a maximum that others near it raise."""
-    return (values**POWER).sum() ** (1.0 / POWER)
+    total = 0.0
+    for value in values:
+        total += eighth(value)
+    return total**0.125

@@ -50,7 +50,11 @@ def sizes(pairs: Sequence[str], option: str) -> dict[str, int]:
     help="Who picks: rules, schedule, a model.",
 )
 @click.option(
-    "--shortlist", type=click.IntRange(min=1), default=4, show_default=True, help="Placements that are simulated."
+    "--shortlist",
+    type=click.IntRange(min=1),
+    default=8,
+    show_default=True,
+    help="Placements that are simulated, most of them briefly.",
 )
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the placer.")
 @click.option(

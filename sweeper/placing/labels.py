@@ -31,6 +31,8 @@ from sweeper.words.fabrics import PLACEMENTS
 
 LABEL = "share_of_bound"
 """Column that cost models learn: what a placement attains of the rate at the bound."""
+BRIEF = "brief_share_of_bound"
+"""Column that tells it roughly, as a short simulation does."""
 NODES = ("kind", "task", "stage", "unit")
 """Whole numbers of actors: kind of the unit, what is done, stage of the pipeline, and the unit itself."""
 KERNELS = [
@@ -57,6 +59,7 @@ def _columns() -> Iterator[pa.Field]:
     yield field("bound_cycles", real, "", "cycles of a sample at the bound", _METRIC)
     yield field("interval_cycles", real, "", "simulated cycles of a sample", _METRIC)
     yield field(LABEL, real, "", "simulated rate over that at the bound", _METRIC)
+    yield field(BRIEF, real, "", "the same after a few samples", _METRIC)
     yield field("samples", count, "", "samples that were simulated", _METRIC)
     yield field("events", count, "", "events that were simulated", _METRIC)
     for name, about in SUMMARY:
@@ -202,6 +205,7 @@ def _row(study: DecisionStudy, fabric: Entry, graph: DrawnGraph, number: int, de
         "bound_cycles": bound,
         "interval_cycles": rate.interval_cycles if flows else None,
         LABEL: bound / rate.interval_cycles if flows else None,
+        BRIEF: bound / rate.brief_cycles if flows else None,
         "samples": rate.samples,
         "events": rate.events,
         **dict(zip((name for name, _ in SUMMARY), told.tolist())),

@@ -10,8 +10,8 @@ from kernels.placement.fabric import Fabric, kind_of, links, resources
 from kernels.placement.features import Features
 from kernels.placement.order import by_place
 from kernels.placement.pipeline import Pipeline, Setting, pipeline
-from kernels.placement.routing import ROUNDS, Trees, hops_of, route
-from kernels.placement.simulation import Rate, simulate
+from kernels.placement.routing import Trees, hops_of, route
+from kernels.placement.simulation import BRIEF, Rate, simulate
 from kernels.placement.summary import sight
 from sweeper.library.entries import Entry
 from sweeper.placing.cutting import DoesNotFit, Units
@@ -81,7 +81,7 @@ class Placement:
     def trees(self) -> Trees:
         """Negotiated ways."""
         graph = self.ordered
-        return route(self.fabric, self.site[graph.unit], graph.streams, graph.sinks, ROUNDS)
+        return route(self.fabric, self.site[graph.unit], graph.streams, graph.sinks)
 
     @cached_property
     def line(self) -> Pipeline:
@@ -96,7 +96,14 @@ class Placement:
     def rate(self) -> Rate:
         """How fast samples flow, simulated."""
         rate = simulate(self.line)
-        return rate._replace(interval_cycles=rate.interval_cycles / TICKS)
+        return rate._replace(interval_cycles=rate.interval_cycles / TICKS, brief_cycles=rate.brief_cycles / TICKS)
+
+    @cached_property
+    def brief_cycles(self) -> float:
+        """Cycles between samples after a few: that of `rate`, in a fraction of its time."""
+        return float(
+            simulate(self.line._replace(setting=self.line.setting._replace(samples=BRIEF))).brief_cycles / TICKS
+        )
 
     def sight(self, bound_cycles: float) -> tuple[Features, np.ndarray]:
         """What a cost model sees, and its summary."""

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -12,7 +12,7 @@ from kernels.placement.features import ACTOR, GROUP, PAIR, SINK, STREAM, VERSION
 from kernels.placement.judging.network import Nodes
 from kernels.placement.summary import PEAK, SCHEDULE, SUMMARY
 from sweeper.errors import UsageFault
-from sweeper.placing.labels import LABEL, NODES
+from sweeper.placing.labels import BRIEF, LABEL, NODES
 from sweeper.running.folders import folder
 from sweeper.running.store import RESOLVED
 from sweeper.views.analysis import reading, scan
@@ -50,15 +50,20 @@ class Table:
         return Table(np.concatenate(rows) if rows else self.rows[:0], np.cumsum([0, *(len(each) for each in rows)]))
 
 
+Columns = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+
+
 @dataclass(frozen=True, eq=False)
 class Decisions:
-    """Placements with their features, and their labels: the share of the bound that each attains.
+    """Placements with their features, and their labels: the share of the bound that each attains, and that which a
+    short simulation sees.
 
     `graph` numbers the graphs, over all fabrics; `block` is the kind of each.
     """
 
     point: np.ndarray
     label: np.ndarray
+    brief: np.ndarray
     graph: np.ndarray
     block: np.ndarray
     summary: np.ndarray
@@ -66,6 +71,11 @@ class Decisions:
 
     def __len__(self) -> int:
         return len(self.label)
+
+    @property
+    def columns(self) -> Columns:
+        """All but the tables."""
+        return self.point, self.label, self.brief, self.graph, self.block, self.summary
 
     @cached_property
     def peak(self) -> np.ndarray:
@@ -81,7 +91,8 @@ class Decisions:
         """Some of the decisions."""
         at = np.asarray(decisions)
         tables = {name: table.taken(at) for name, table in self.tables.items()}
-        return Decisions(self.point[at], self.label[at], self.graph[at], self.block[at], self.summary[at], tables)
+        point, label, brief, graph, block, summary = (column[at] for column in self.columns)
+        return Decisions(point, label, brief, graph, block, summary, tables)
 
     def features(self) -> Iterator[tuple[Nodes, Features]]:
         """What a network sees of each decision."""
@@ -114,6 +125,7 @@ def read_decisions(directory: str) -> Decisions:
     return Decisions(
         data["point_id"].to_numpy(),
         data[LABEL].to_numpy(),
+        data[BRIEF].to_numpy(),
         graph,
         data["block"].cast(str).to_numpy(),
         data.select(SUMMARIES).to_numpy(),
@@ -132,9 +144,8 @@ def _table(column: Any, name: str) -> Table:
 def joined(parts: Sequence[Decisions]) -> Decisions:
     """Decisions of several datasets, whose graphs are all different."""
     starts = np.cumsum([0, *(int(part.graph.max()) + 1 for part in parts[:-1])])
-    columns = [[getattr(part, name) for part in parts] for name in ("point", "label", "block", "summary")]
-    point, label, block, summary = (np.concatenate(each) for each in columns)
-    graph = np.concatenate([part.graph + start for part, start in zip(parts, starts)])
-    return Decisions(point, label, graph, block, summary, {
-        name: Table.of_all([part.tables[name] for part in parts]) for name in parts[0].tables
-    })  # fmt: skip
+    apart = [replace(part, graph=part.graph + start) for part, start in zip(parts, starts)]
+    tables = {name: Table.of_all([part.tables[name] for part in parts]) for name in parts[0].tables}
+    columns = zip(*(part.columns for part in apart))
+    point, label, brief, graph, block, summary = map(np.concatenate, columns)
+    return Decisions(point, label, brief, graph, block, summary, tables)

@@ -27,13 +27,13 @@ def initial(key: Any, decisions: Decisions, recipe: Recipe) -> Network:
     keys, scales = iter(jax.random.split(key, 32)), scales_of(decisions)
     width, rounds = recipe.width, recipe.rounds
     kind, task, stage = (embedding(next(keys), many, wide) for many, wide in zip((KINDS, len(TASKS), STAGES), WIDE))
-    entering = {name: count + (sum(WIDE) if name == "actor" else 0) for name, count in WIDTHS.items()}
+    entering = {"actor": WIDTHS["actor"] + sum(WIDE), "stream": WIDTHS["stream"], "group": WIDTHS["group"]}
     inputs = {name: layer(next(keys), count, width) for name, count in entering.items()}
     told = {
-        "stream_message": 2 * width,
-        "group_message": 2 * width,
-        "sink_message": 2 * width,
-        "reader_message": 2 * width,
+        "stream_message": WIDTHS["pair"] + width,
+        "group_message": WIDTHS["pair"] + width,
+        "sink_message": WIDTHS["sink"] + width,
+        "reader_message": WIDTHS["sink"] + width,
         "group": 3 * width,
         "stream": 5 * width,
         "actor": 4 * width,
@@ -45,10 +45,8 @@ def initial(key: Any, decisions: Decisions, recipe: Recipe) -> Network:
         task,
         stage,
         inputs["actor"],
-        inputs["sink"],
         inputs["stream"],
         inputs["group"],
-        inputs["pair"],
         turns,
         layer(next(keys), 6 * width + len(SUMMARIES), 64),
         layer(next(keys), 64, 32),
@@ -77,9 +75,8 @@ def log_shares(network: Network, batch: Batch, many: int) -> Any:
         network.task[batch["node_task"]],
         network.stage[jnp.minimum(batch["node_stage"], STAGES - 1)],
     )
-    sink = through(network.sink, scaled("sink"))
     stream, group = through(network.stream, scaled("stream")), through(network.group, scaled("group"))
-    pair = through(network.pair, scaled("pair"))
+    sink, pair = scaled("sink"), scaled("pair")
     actors, streams, groups = len(actor), len(stream), len(group)
     source, reader, of_sink = batch["source"], batch["sink_reader"], batch["sink_stream"]
     pair_group, pair_stream = batch["pair_group"], batch["pair_stream"]

@@ -5,15 +5,13 @@ A model is led to where it is wrong by what it picks, so what it prefers is simu
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from kernels.placement.annealing import Schedule
 from kernels.placement.fabric import resources
-from kernels.placement.judging.candidates import Subject, annealed, by_network, by_rules, by_schedule
-from kernels.placement.judging.network import Network
+from kernels.placement.judging.candidates import Subject, annealed, by_networks, by_rules, by_schedule
 from kernels.placement.judging.refining import refined
 from kernels.placement.pipeline import Setting
 from sweeper.library.entries import Entry
@@ -26,6 +24,9 @@ CONGESTION = (0.0, 0.001, 0.01, 0.1)
 
 REFINING = (0.02, 0.001)
 """First and last temperature of a search under the estimate, in multiples of the first interval."""
+
+FINISHED = 2
+"""Candidates of a shortlist that are simulated until their rate is steady."""
 
 UNLEARNED = {"rules": by_rules, "schedule": by_schedule}
 """Judges that learned nothing: the busiest unit or lane, and the schedule of samples."""
@@ -45,13 +46,7 @@ def judge_named(name: str, fabric: Entry) -> Judge:
     if name in UNLEARNED:
         return Judge(name, UNLEARNED[name])
     model = load(name, fabric, tuple(UNLEARNED))
-    return Judge(model.name, partial(by_networks, model.networks), model)
-
-
-def by_networks(networks: tuple[Network, ...], subject: Subject, sites: np.ndarray) -> np.ndarray:
-    """What networks predict, the mean of their logarithms."""
-    found = [np.log(by_network(subject, network, sites)[0]) for network in networks]
-    return np.asarray(np.exp(np.mean(found, axis=0)))
+    return Judge(model.name, lambda subject, sites: by_networks(subject, model.networks, sites), model)
 
 
 def subject_of(entry: Entry, graph: UnitGraph, bound_cycles: float) -> Subject:
@@ -103,10 +98,15 @@ class Pick:
 def picked(
     entry: Entry, graph: UnitGraph, subject: Subject, sites: np.ndarray, judge: Judge, shortlist: int = 1
 ) -> Pick:
-    """The fastest, as simulated, of so many candidates that are thought to be fastest; of equals the first."""
+    """The fastest, as simulated, of so many candidates that are thought to be fastest; of equals the first.
+
+    All of them are simulated briefly, and to the end those FINISHED that were fastest then.
+    """
     shares = judge.shares(subject, sites)
     best = np.argsort(-shares, kind="stable")[:shortlist].tolist()
     some = [Pick(Placement(entry, graph, sites[i]), i, float(shares[i]), len(best)) for i in best]
+    if len(some) > FINISHED:
+        some = sorted(some, key=lambda pick: pick.placement.brief_cycles)[:FINISHED]
     return min(some, key=lambda pick: pick.placement.rate.interval_cycles) if len(some) > 1 else some[0]
 
 
@@ -126,5 +126,6 @@ def pick_text(found: dict[str, Any]) -> str:
     known = f" ({found['hash'][:12]})" if "hash" in found else ""
     outside = "" if found.get("covered", True) else "; it lies outside the range of the model's training"
     share = f"{found['predicted_share_of_bound']:.1%}"
-    by = f"{found['simulated']} of {found['candidates']} simulated, chosen by {found['model']}{known}"
+    ended = f", {FINISHED} of them to the end" if found["simulated"] > FINISHED else ""
+    by = f"{found['simulated']} of {found['candidates']} simulated{ended}, chosen by {found['model']}{known}"
     return f"the fastest of {by}, which expects {share} of the bound{outside}"

@@ -126,16 +126,17 @@ def padded(rows: np.ndarray, size: int, value: int) -> np.ndarray:
 
 
 def epochs(decisions: Decisions, recipe: Recipe) -> list[np.ndarray]:
-    """Batches of all epochs: some decisions of one graph stay together, so that they can be ranked."""
+    """Batches of all epochs: some decisions of one graph stay together, so that they can be ranked. Those of a graph
+    that has too few come twice."""
     random = np.random.default_rng(recipe.seed)
     members = [np.flatnonzero(decisions.graph == number) for number in np.unique(decisions.graph)]
     batches: list[np.ndarray] = []
     for _ in range(recipe.epochs):
         some = [
-            shuffled[start : start + recipe.decisions]
+            np.resize(shuffled[start : start + recipe.decisions], recipe.decisions)
             for each in members
             for shuffled in (random.permutation(each),)
-            for start in range(0, len(each) - recipe.decisions + 1, recipe.decisions)
+            for start in range(0, max(len(each) - recipe.decisions, 0) + 1, recipe.decisions)
         ]
         order = random.permutation(len(some))
         batches += [

@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import jax
@@ -10,7 +9,8 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from kernels.placement.judging.candidates import by_network, by_rules, by_schedule
+from kernels.placement.judging.candidates import Subject, by_networks, by_rules, by_schedule, seen_at
+from kernels.placement.judging.network import share_of_bound
 from sweeper.cli import main
 from sweeper.errors import UsageFault
 from sweeper.library.library import Library, builtin_specs
@@ -23,7 +23,7 @@ from sweeper.ranking.models import GROUPED, MODELS, PROTOCOLS, RANDOM
 from sweeper.ranking.network import OURS, learned, log_shares, shares
 from sweeper.ranking.recipe import Recipe
 from sweeper.ranking.rules import calibrated, rules, tuned_rules
-from sweeper.ranking.search import Judge, by_networks, candidates, judge_named, picked, subject_of, told
+from sweeper.ranking.search import Judge, candidates, judge_named, picked, subject_of, told
 from sweeper.ranking.training import Batches, predicted, trained
 from sweeper.ranking.trees import boosted, single
 from sweeper.ranking.trees import shares as tree_shares
@@ -133,7 +133,7 @@ def test_the_network_of_the_paper_sees_what_it_is_let_see(sight: str, decisions:
     longer[:, 3] += 5.0
     table = type(decisions.tables["sink"])(longer, decisions.tables["sink"].first)
     tables = {**decisions.tables, "sink": table}
-    other = Decisions(*(getattr(decisions, n) for n in ("point", "label", "graph", "block", "summary")), tables)
+    other = Decisions(*decisions.columns, tables)
     same = np.allclose(predicted(learner, network, other, many=9), found)
     assert same == (not seen.route_features)
 
@@ -169,7 +169,7 @@ def test_a_kept_network_is_the_same_network(directory: str, decisions: Decisions
     assert not read.covers(decisions.summary + 1e6).any()
     text = path.read_text()
     for change, words in (
-        (text.replace('"features": 3', '"features": 0'), "features of version 0"),
+        (text.replace('"features": 4', '"features": 0'), "features of version 0"),
         (text.replace('"sha256": "', '"sha256": "0'), "is damaged"),
         (text[:100], "is no cost model"),
     ):
@@ -197,11 +197,23 @@ def test_a_network_is_trained_kept_and_picks(directory: str, tmp_path: Path, mon
     place = [*asked, "--out", str(tmp_path), "--model", str(path)]
     done = CliRunner().invoke(main, place)
     assert done.exit_code == 0, done.output
-    assert f"4 of 5 simulated, chosen by mine ({kept.load(str(path)).hash[:12]}), which expects" in done.output
+    known = f"mine ({kept.load(str(path)).hash[:12]}), which expects"
+    assert f"5 of 5 simulated, 2 of them to the end, chosen by {known}" in done.output
     assert not list(tmp_path.glob("*_folds*"))  # nothing was asked to be compared
     refused = CliRunner().invoke(main, [*place, "--fabric", "plasticine"])
     assert refused.exit_code == 2
     assert "mine was trained on plasticine_narrow, not on plasticine: train it with" in refused.output
+
+
+@pytest.mark.parametrize("name", kept.names())
+def test_a_model_of_the_library_knows_its_fabrics_as_they_are(name: str) -> None:
+    """Nobody may change features or a fabric without training it again."""
+    fabrics = {fabric for part in kept.load(name).training for fabric in part.fabrics}
+    assert fabrics
+    for fabric in fabrics:
+        model = kept.load(name, LIBRARY.find("fabric", fabric))
+        assert sum(part.decisions for part in model.training) >= 6000
+        assert model.source.startswith("sweeper fit-placement ")
 
 
 def test_candidates_are_judged_as_they_would_be_one_by_one(decisions: Decisions, tmp_path: Path) -> None:
@@ -213,15 +225,20 @@ def test_candidates_are_judged_as_they_would_be_one_by_one(decisions: Decisions,
     subject = subject_of(entry, graph.units, bound)
     sites = candidates(subject, graph.units, 6, 50)
     network = learned(decisions, SMALL)
-    _, summaries = by_network(subject, network, sites)
-    for site, summary, rule, timed in zip(sites, summaries, by_rules(subject, sites), by_schedule(subject, sites)):
+    for site, rule, timed in zip(sites, by_rules(subject, sites), by_schedule(subject, sites)):
         assert timed <= rule
         placement = Placement(entry, graph.units, site)
-        assert np.allclose(placement.sight(bound)[1], summary)
+        assert np.allclose(placement.sight(bound)[1], seen_at(subject, site)[2])
         assert rule >= bound / placement.rate.interval_cycles - 1e-9
     model = kept.trained_on("mine", (network, network), decisions, (TRAINING,))
-    pick = picked(entry, graph.units, subject, sites, Judge("mine", partial(by_networks, model.networks), model))
-    assert pick.predicted == pytest.approx(by_network(subject, network, sites)[0].max())
+
+    def judged(subject: Subject, sites: np.ndarray) -> np.ndarray:
+        return by_networks(subject, model.networks, sites)
+
+    pick = picked(entry, graph.units, subject, sites, Judge("mine", judged, model))
+    one_by_one = [share_of_bound(network, *seen_at(subject, site)) for site in sites]
+    assert judged(subject, sites) == pytest.approx(np.array(one_by_one))
+    assert pick.predicted == pytest.approx(max(one_by_one))
     assert np.array_equal(pick.placement.site, sites[pick.number])
     words = told(pick, Judge("mine", by_rules, model), 6, bound)
     assert (words["model"], words["hash"], words["covered"]) == ("mine", model.hash, True)

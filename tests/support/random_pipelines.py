@@ -8,7 +8,7 @@ from kernels.placement.annealing import scattered
 from kernels.placement.fabric import Fabric, resources
 from kernels.placement.order import by_place
 from kernels.placement.pipeline import Actors, Hops, Pipeline, Setting, Sinks, Streams, pipeline
-from kernels.placement.routing import ROUNDS, Trees, hops_of, route
+from kernels.placement.routing import Trees, hops_of, route
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Placed:
     @property
     def trees(self) -> Trees:
         """Negotiated ways."""
-        return route(self.fabric, self.site, self.streams, self.sinks, ROUNDS)
+        return route(self.fabric, self.site, self.streams, self.sinks)
 
     @property
     def hops(self) -> Hops:

@@ -56,7 +56,7 @@ class Hop(NamedTuple):
 @dataclass(frozen=True)
 class Graph:
     """A placed and routed graph; the cycles of a burst at the bound; the number of the first resource that is a port
-    and no lane; and its schedule: segment of every actor, interval, paces, overlaps."""
+    and no lane; its schedule: segment of every actor, interval, paces, overlaps; cycles of a hop; places of a queue."""
 
     actors: Sequence[Actor]
     sinks: Sequence[Sink]
@@ -66,6 +66,8 @@ class Graph:
     first_port: int
     segment: Sequence[int]
     schedule: tuple[float, Sequence[float], Sequence[Sequence[float]]]
+    hop_cycles: int
+    queue: int
 
     @cached_property
     def passing(self) -> dict[int, list[int]]:
@@ -103,11 +105,7 @@ class Graph:
 
     def way(self, sink: int) -> list[int]:
         """Resources between a sink and the source of its stream."""
-        hop, found = self.leaf.get(sink), []
-        while hop is not None:
-            found.append(hop.resource)
-            hop = self.hops[hop.parent] if hop.parent >= 0 else None
-        return found
+        return [hop.resource for hop in self.hops_to(sink)]
 
     def tree(self, stream: int) -> list[int]:
         """Resources on all ways of a stream."""
@@ -125,6 +123,75 @@ class Graph:
     def others(self, resource: int, stream: int) -> list[int]:
         """Streams other than one that pass a resource."""
         return [other for other in self.passing[resource] if other != stream]
+
+    def met(self, one: Hop, other: Hop) -> float:
+        """What part of a sample of another stream flows while one has a sample."""
+        own, segment = (self.segment[self.streams[hop.stream].source] for hop in (one, other))
+        return self.schedule[2][own][segment]
+
+    def pace(self, hop: Hop) -> float:
+        """Cycles of a burst of a hop's segment."""
+        return self.schedule[1][self.segment[self.streams[hop.stream].source]]
+
+    def came_from(self, hop: Hop) -> tuple[int, int] | None:
+        """The queue in which bursts wait for a hop; before the first hop there is none."""
+        before = self.hops[hop.parent] if hop.parent >= 0 else None
+        return (before.resource, before.channel) if before else None
+
+    def least(self, hop: Hop) -> float:
+        """How long a burst is behind a hop that waits for nobody."""
+        return self.streams[hop.stream].flits + self.hop_cycles if hop.sink < 0 else 0.0
+
+    def wait(self, hop: Hop, kept: Sequence[float]) -> float:
+        """Cycles that a burst waits for a hop: for those who pass, and for those who keep the places behind it."""
+        there = [(i, other) for i, other in enumerate(self.hops) if other.resource == hop.resource and other is not hop]
+        passing = [
+            self.met(hop, other)
+            / self.pace(hop)
+            * self.streams[other.stream].flits
+            * self.streams[other.stream].flits
+            / 2
+            for _, other in there
+            if hop.parent < 0 or self.came_from(other) != self.came_from(hop)
+        ]
+        keeping = [
+            self.met(hop, other) / self.pace(hop) * kept[i] * kept[i] / 2 / self.queue
+            for i, other in there
+            if hop.sink < 0 and other.channel == hop.channel
+        ]
+        return sum(passing) + sum(keeping)
+
+    @cached_property
+    def kept(self) -> list[float]:
+        """How long bursts keep their places behind hops, found in two turns."""
+        kept = [self.least(hop) for hop in self.hops]
+        for _ in range(2):
+            longer = []
+            for number, hop in enumerate(self.hops):
+                waits = [self.wait(after, kept) for after in self.hops if after.parent == number]
+                least = self.least(hop)
+                longer.append(max(least, min(self.pace(hop), least + max(waits))) if hop.sink < 0 else 0.0)
+            kept = longer
+        return kept
+
+    def taken(self, hop: Hop) -> float:
+        """How long a place behind a hop is taken while a burst of its segment passes."""
+        if hop.sink >= 0:
+            return 0.0
+        there = [
+            (i, each)
+            for i, each in enumerate(self.hops)
+            if (each.resource, each.channel) == (hop.resource, hop.channel)
+        ]
+        return sum(self.met(hop, each) * self.kept[i] for i, each in there) / self.queue
+
+    def hops_to(self, sink: int) -> list[Hop]:
+        """Hops on the way to a sink, the last one first."""
+        hop, found = self.leaf.get(sink), []
+        while hop is not None:
+            found.append(hop)
+            hop = self.hops[hop.parent] if hop.parent >= 0 else None
+        return found
 
 
 def actor_row(graph: Graph, actor: int) -> Row:
@@ -155,6 +222,9 @@ def sink_row(graph: Graph, sink: int) -> Row:
             (graph.busy([each for each in graph.beside(resource, stream) if each != stream]) for resource in way),
             default=0.0,
         ),
+        "latency": len(way) * graph.hop_cycles / graph.unit,
+        "wait": sum(graph.kept[graph.hops.index(hop)] - graph.least(hop) for hop in graph.hops_to(sink)) / graph.unit,
+        "taken": max(map(graph.taken, graph.hops_to(sink)), default=0.0) / graph.unit,
     }
 
 
@@ -166,6 +236,7 @@ def stream_row(graph: Graph, stream: int) -> Row:
         "sinks": len(graph.streams[stream].sinks),
         "hops": len(tree),
         "busiest": max(map(graph.load, tree), default=0.0),
+        "taken": max((graph.taken(hop) for hop in graph.hops if hop.stream == stream), default=0.0) / graph.unit,
     }
 
 
@@ -178,6 +249,13 @@ def group_row(graph: Graph, streams: frozenset[int]) -> Row:
         "resources": len(resources),
         "ports": sum(resource >= graph.first_port for resource in resources),
         "channel": max(graph.busy(graph.beside(resources[0], stream)) for stream in streams),
+        "taken": max(
+            sum(kept for hop, kept in zip(graph.hops, graph.kept) if (hop.resource, hop.channel) == (resource, channel))
+            for resource in resources
+            for channel in (0, 1)
+        )
+        / graph.queue
+        / graph.unit,
     }
 
 
@@ -196,6 +274,8 @@ def pair_row(graph: Graph, streams: frozenset[int], stream: int) -> Row:
         "together": sum(
             graph.schedule[2][own[0]][segment] * graph.busy([other]) for segment, other in zip(beside, streams)
         ),
+        "kept": graph.kept[graph.hops.index(here)] / graph.unit,
+        "taken": graph.taken(here) / graph.unit,
     }
 
 
@@ -247,6 +327,10 @@ def summary(graph: Graph) -> Row:
         "depth_min": min(whole, default=0.0),
         "depth_mean": mean(whole),
         "schedule": graph.schedule[0] / graph.unit,
+        "wait_max": max(row["wait"] for row in on_way),
+        "wait_mean": mean([row["wait"] for row in on_way]),
+        "taken_max": max(stream_row(graph, stream)["taken"] for stream in streams),
+        "taken_norm": norm([stream_row(graph, stream)["taken"] for stream in streams]),
     }
 
 

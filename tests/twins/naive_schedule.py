@@ -9,13 +9,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import ceil, inf
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tests.twins.naive_features import Actor, Hop, Sink, Stream
 
 SAMPLES, TURNS = 16, 6
 STEADY = 12
 """The sample, counted from 0, for which overlaps are counted."""
+
+
+Key = tuple[str, Any]
+"""What segments use: a kind, and which one."""
 
 
 class Boundary(NamedTuple):
@@ -28,13 +32,15 @@ class Boundary(NamedTuple):
 
 @dataclass(frozen=True)
 class Timed:
-    """A placed and routed graph whose samples have so many bursts."""
+    """A placed and routed graph whose samples have so many bursts; cycles of a hop, and places of a queue."""
 
     actors: Sequence[Actor]
     sinks: Sequence[Sink]
     streams: Sequence[Stream]
     hops: Sequence[Hop]
     bursts: int
+    hop_cycles: int
+    queue: int
 
     @cached_property
     def read_as_they_come(self) -> list[tuple[int, int, int]]:
@@ -69,14 +75,18 @@ class Timed:
         return range(max(self.segment) + 1)
 
     @cached_property
-    def loads(self) -> list[Mapping[tuple[str, int], float]]:
-        """Cycles of a burst of every segment, by server, and by lane or port."""
-        found = [defaultdict[tuple[str, int], float](float) for _ in self.segments]
+    def loads(self) -> list[Mapping[Key, float]]:
+        """Cycles of a burst of every segment, by server, by lane or port, and by queue: there a burst has one of the
+        places while a hop and a burst take."""
+        found = [defaultdict[Key, float](float) for _ in self.segments]
         for number, actor in enumerate(self.actors):
             found[self.segment[number]]["server", actor.server] += actor.work
         for hop in self.hops:
             stream = self.streams[hop.stream]
             found[self.segment[stream.source]]["resource", hop.resource] += stream.flits
+            if hop.sink < 0:
+                busy = (stream.flits + self.hop_cycles) / self.queue
+                found[self.segment[stream.source]]["queue", (hop.resource, hop.channel)] += busy
         return found
 
     def held(self, actor: int) -> float:
@@ -157,7 +167,7 @@ class Timed:
         intervals = [(begins[-1][g] - begins[-1 - half][g]) / half for g in self.segments]
         return max([self.busiest, *intervals]), pace, overlaps
 
-    def busy(self, overlaps: Sequence[float], key: tuple[str, int]) -> float:
+    def busy(self, overlaps: Sequence[float], key: Key) -> float:
         """What a server or lane has to do while segments overlap one so far."""
         return sum(part * load.get(key, 0.0) for part, load in zip(overlaps, self.loads))
 

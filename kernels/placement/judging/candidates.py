@@ -1,5 +1,6 @@
 """Many placements of one graph: annealed in a batch, and judged by the busiest part or by a network."""
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -11,10 +12,10 @@ from kernels.placement.features import Features
 from kernels.placement.judging.network import Network, Nodes, share_of_bound
 from kernels.placement.order import by_place
 from kernels.placement.pipeline import Actors, Pipeline, Setting, Sinks, Streams, pipeline
-from kernels.placement.routing import ROUNDS, hops_of, route
+from kernels.placement.routing import hops_of, route
 from kernels.placement.schedule import schedule
 from kernels.placement.simulation import busiest_cycles
-from kernels.placement.summary import SUMMARY, sight
+from kernels.placement.summary import sight
 
 
 class Subject(NamedTuple):
@@ -49,7 +50,7 @@ def routed(subject: Subject, site: np.ndarray) -> tuple[np.ndarray, Pipeline]:
     """The order of actors, and the graph on its lanes."""
     at = site[subject.unit]
     order, actors, streams, sinks = by_place(at, subject.role, subject.actors, subject.streams, subject.sinks)
-    trees = route(subject.fabric, at[order], streams, sinks, ROUNDS)
+    trees = route(subject.fabric, at[order], streams, sinks)
     hops = hops_of(subject.fabric, at[order], streams, sinks, trees)
     return order, pipeline(actors, streams, sinks, hops, subject.setting)
 
@@ -85,10 +86,11 @@ def by_schedule(subject: Subject, sites: np.ndarray) -> np.ndarray:
 
 
 @compiled
-def by_network(subject: Subject, network: Network, sites: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Shares of the bound of candidates as a network predicts them, and their summaries."""
-    found, told = np.empty(len(sites)), np.empty((len(sites), len(SUMMARY)))
+def by_networks(subject: Subject, networks: tuple[Network, ...], sites: np.ndarray) -> np.ndarray:
+    """Shares of the bound of candidates as networks predict them, the mean of their logarithms."""
+    found = np.zeros(len(sites))
     for number in range(len(sites)):
-        nodes, seen, told[number] = seen_at(subject, sites[number])
-        found[number] = share_of_bound(network, nodes, seen, told[number])
-    return found, told
+        nodes, seen, told = seen_at(subject, sites[number])
+        for network in networks:
+            found[number] += math.log(share_of_bound(network, nodes, seen, told))
+    return np.exp(found / len(networks))

@@ -65,10 +65,8 @@ class Network(NamedTuple):
     task: np.ndarray
     stage: np.ndarray
     actor: Layer
-    sink: Layer
     stream: Layer
     group: Layer
-    pair: Layer
     rounds: Round
     first: Layer
     second: Layer
@@ -85,25 +83,26 @@ class Nodes(NamedTuple):
 
 
 @borrowing
-def add_product(found: np.ndarray, values: np.ndarray, weight: np.ndarray, start: int) -> None:
-    """Add values [n, k], times the weights from row `start` on, to what was found [n, outputs]."""
+def add_product(found: np.ndarray, values: np.ndarray, weight: np.ndarray) -> None:
+    """Add values [n, k], times weights [k, outputs], to what was found [n, outputs].
+
+    Four rows and two columns at a time, so that what is loaded is used several times.
+    """
+    rows, inputs = values.shape[0] // 4 * 4, values.shape[1] // 2 * 2
+    for i in range(0, rows, 4):
+        for k in range(0, inputs, 2):
+            a, b, c, d = values[i, k], values[i + 1, k], values[i + 2, k], values[i + 3, k]
+            e, f, g, h = values[i, k + 1], values[i + 1, k + 1], values[i + 2, k + 1], values[i + 3, k + 1]
+            for j in range(found.shape[1]):
+                one, two = weight[k, j], weight[k + 1, j]
+                found[i, j] += a * one + e * two
+                found[i + 1, j] += b * one + f * two
+                found[i + 2, j] += c * one + g * two
+                found[i + 3, j] += d * one + h * two
     for i in range(values.shape[0]):
-        for k in range(values.shape[1]):
-            value = values[i, k]
-            if value != 0.0:
-                for j in range(found.shape[1]):
-                    found[i, j] += value * weight[start + k, j]
-
-
-@borrowing
-def add_gathered(found: np.ndarray, values: np.ndarray, at: np.ndarray, weight: np.ndarray, start: int) -> None:
-    """The same of the rows `at` of values."""
-    for i in range(len(at)):
-        for k in range(values.shape[1]):
-            value = values[at[i], k]
-            if value != 0.0:
-                for j in range(found.shape[1]):
-                    found[i, j] += value * weight[start + k, j]
+        for k in range(inputs if i < rows else 0, values.shape[1]):
+            for j in range(found.shape[1]):
+                found[i, j] += values[i, k] * weight[k, j]
 
 
 @borrowing
@@ -122,56 +121,64 @@ def biased(rows: int, bias: np.ndarray) -> np.ndarray:
     return found
 
 
-@borrowing
-def pool(messages: np.ndarray, sender: np.ndarray, receiver: np.ndarray, most: np.ndarray, mean: np.ndarray) -> None:
-    """Largest and mean message, none of them below 0, that each receiver gets; 0 where it gets none.
-
-    Message i is row sender[i] and goes to receiver[i]. What is written must be 0 before.
-    """
-    width = messages.shape[1]
-    for i in range(len(sender)):
-        for j in range(width):
-            value = messages[sender[i], j]
-            most[receiver[i], j] = max(most[receiver[i], j], value)
-            mean[receiver[i], j] += value
-        mean[receiver[i], width] += 1.0
-    for i in range(len(mean)):
-        for j in range(width):
-            mean[i, j] /= max(mean[i, width], 1.0)
+@compiled
+def most_told(messages: np.ndarray, receiver: np.ndarray, receivers: int) -> np.ndarray:
+    """Largest message, none of them below 0, that each receiver gets; 0 where it gets none. Message i goes to
+    receiver[i]."""
+    most = np.zeros((receivers, messages.shape[1]))
+    for i in range(len(receiver)):
+        for j in range(messages.shape[1]):
+            most[receiver[i], j] = max(most[receiver[i], j], messages[i, j])
+    return most
 
 
 @compiled
-def pooled(
-    messages: np.ndarray, sender: np.ndarray, receiver: np.ndarray, receivers: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Largest and mean message that each receiver gets."""
-    width = messages.shape[1]
-    most, mean = np.zeros((receivers, width)), np.zeros((receivers, width + 1))
-    pool(messages, sender, receiver, most, mean)
-    return most, mean[:, :width]
+def mean_told(messages: np.ndarray, receiver: np.ndarray, receivers: int) -> np.ndarray:
+    """Mean message that each receiver gets; 0 where it gets none."""
+    mean, many = np.zeros((receivers, messages.shape[1])), np.zeros(receivers)
+    for i in range(len(receiver)):
+        many[receiver[i]] += 1.0
+        for j in range(messages.shape[1]):
+            mean[receiver[i], j] += messages[i, j]
+    for i in range(receivers):
+        part = 1.0 / max(many[i], 1.0)
+        for j in range(messages.shape[1]):
+            mean[i, j] *= part
+    return mean
 
 
 @compiled
 def scaled(values: np.ndarray, scale: np.ndarray) -> np.ndarray:
     """Features as they enter."""
-    return (np.log1p(STEEP * np.maximum(values, 0.0)) - scale[0]) / scale[1]
+    return (np.log(1.0 + STEEP * np.maximum(values, 0.0)) - scale[0]) / scale[1]
 
 
 @compiled
 def entered(values: np.ndarray, scale: np.ndarray, layer: Layer) -> np.ndarray:
     """First states."""
     found = biased(len(values), layer.bias)
-    add_product(found, scaled(values, scale), layer.weight, 0)
+    add_product(found, scaled(values, scale), layer.weight)
     rectify(found)
     return found
+
+
+@compiled
+def add_told(found: np.ndarray, states: np.ndarray, at: np.ndarray, weight: np.ndarray) -> None:
+    """Add the row `at` of states, times weights, to each row of what was found."""
+    told = np.zeros((len(states), found.shape[1]))
+    add_product(told, states, weight)
+    for i in range(len(at)):
+        for j in range(found.shape[1]):
+            found[i, j] += told[at[i], j]
 
 
 @compiled
 def edge_messages(edge: np.ndarray, states: np.ndarray, at: np.ndarray, layer: Layer, number: int) -> np.ndarray:
     """What nodes, a row `at` for every edge, tell along edges in a round."""
     found = biased(len(edge), layer.bias[number])
-    add_product(found, edge, layer.weight[number], 0)
-    add_gathered(found, states, at, layer.weight[number], edge.shape[1])
+    weight, known = layer.weight[number], edge.shape[1]
+    add_product(found, edge, weight[:known])
+    add_told(found, states, at, weight[known:])
     rectify(found)
     return found
 
@@ -179,14 +186,14 @@ def edge_messages(edge: np.ndarray, states: np.ndarray, at: np.ndarray, layer: L
 @compiled
 def first_states(network: Network, nodes: Nodes, seen: Features) -> np.ndarray:
     """First states of actors, with the embeddings of what they are."""
-    found = biased(len(seen.actor), network.actor.bias)
-    add_product(found, scaled(seen.actor, network.scales.actor), network.actor.weight, 0)
-    start = seen.actor.shape[1]
-    add_gathered(found, network.kind, nodes.kind, network.actor.weight, start)
-    start += network.kind.shape[1]
-    add_gathered(found, network.task, nodes.task, network.actor.weight, start)
-    start += network.task.shape[1]
-    add_gathered(found, network.stage, np.minimum(nodes.stage, STAGES - 1), network.actor.weight, start)
+    found, weight = biased(len(seen.actor), network.actor.bias), network.actor.weight
+    known = scaled(seen.actor, network.scales.actor)
+    kind, task = known.shape[1], known.shape[1] + network.kind.shape[1]
+    stage = task + network.task.shape[1]
+    add_product(found, known, weight[:kind])
+    add_told(found, network.kind, nodes.kind, weight[kind:task])
+    add_told(found, network.task, nodes.task, weight[task:stage])
+    add_told(found, network.stage, np.minimum(nodes.stage, STAGES - 1), weight[stage:])
     rectify(found)
     return found
 
@@ -199,10 +206,10 @@ def updated(
     width = states.shape[1]
     found = biased(len(states), layer.bias[number])
     weight = layer.weight[number]
-    add_product(found, states, weight, 0)
-    add_product(found, most, weight, width)
-    add_product(found, mean, weight, 2 * width)
-    add_product(found, other, weight, 3 * width)
+    add_product(found, states, weight[:width])
+    add_product(found, most, weight[width : 2 * width])
+    add_product(found, mean, weight[2 * width : 3 * width])
+    add_product(found, other, weight[3 * width :])
     rectify(found)
     return states + found
 
@@ -211,30 +218,27 @@ def updated(
 def share_of_bound(network: Network, nodes: Nodes, seen: Features, summary: np.ndarray) -> float:
     """Predicted rate over that at the bound, never above that of the busiest part."""
     actor = first_states(network, nodes, seen)
-    sink = entered(seen.sink, network.scales.sink, network.sink)
+    sink = scaled(seen.sink, network.scales.sink)
     stream = entered(seen.stream, network.scales.stream, network.stream)
     group = entered(seen.group, network.scales.group, network.group)
-    pair = entered(seen.pair, network.scales.pair, network.pair)
+    pair = scaled(seen.pair, network.scales.pair)
     actors, streams, groups = len(actor), len(stream), len(group)
-    every_sink, every_stream, every_pair = np.arange(len(sink)), np.arange(streams), np.arange(len(pair))
     source = np.empty(streams, np.int64)
     source[seen.sink_stream] = seen.sink_source
     rounds, width = network.rounds, actor.shape[1]
     for number in range(len(rounds.actor.bias)):
         told = edge_messages(pair, stream, seen.pair_stream, rounds.stream_message, number)
-        most, mean = pooled(told, every_pair, seen.pair_group, groups)
+        most, mean = most_told(told, seen.pair_group, groups), mean_told(told, seen.pair_group, groups)
         group = updated(group, most, mean, np.empty((groups, 0)), rounds.group, number)
         told = edge_messages(pair, group, seen.pair_group, rounds.group_message, number)
-        most, mean = pooled(told, every_pair, seen.pair_stream, streams)
+        most, mean = most_told(told, seen.pair_stream, streams), mean_told(told, seen.pair_stream, streams)
         told = edge_messages(sink, actor, seen.sink_reader, rounds.sink_message, number)
-        read, _ = pooled(told, every_sink, seen.sink_stream, streams)
         ends = np.empty((streams, 2 * width))
-        ends[:, :width], ends[:, width:] = actor[source], read
+        ends[:, :width], ends[:, width:] = actor[source], most_told(told, seen.sink_stream, streams)
         stream = updated(stream, most, mean, ends, rounds.stream, number)
         told = edge_messages(sink, stream, seen.sink_stream, rounds.reader_message, number)
-        most, mean = pooled(told, every_sink, seen.sink_reader, actors)
-        made, _ = pooled(stream, every_stream, source, actors)
-        actor = updated(actor, most, mean, made, rounds.actor, number)
+        most, mean = most_told(told, seen.sink_reader, actors), mean_told(told, seen.sink_reader, actors)
+        actor = updated(actor, most, mean, most_told(stream, source, actors), rounds.actor, number)
     found = np.zeros((1, 6 * width + len(summary)))
     at = 0
     for states in (actor, stream, group):
@@ -246,11 +250,11 @@ def share_of_bound(network: Network, nodes: Nodes, seen: Features, summary: np.n
     found[0, at:] = scaled(summary, network.scales.summary)
     for layer in (network.first, network.second):
         result = biased(1, layer.bias)
-        add_product(result, found, layer.weight, 0)
+        add_product(result, found, layer.weight)
         rectify(result)
         found = result
     result = biased(1, network.last.bias)
-    add_product(result, found, network.last.weight, 0)
+    add_product(result, found, network.last.weight)
     peak = max(summary[PEAK], 1.0)
     late = max(math.log(max(summary[SCHEDULE], peak) / peak), LATE)
     behind = np.logaddexp(0.0, result[0, 0] + math.log(math.expm1(late)))

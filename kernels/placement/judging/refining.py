@@ -13,7 +13,17 @@ from kernels.equation import borrowing, compiled
 from kernels.placement.annealing import Schedule, affected, board_of, pick, sites_of, swap, touching
 from kernels.placement.fabric import Fabric, links
 from kernels.placement.judging.candidates import Subject
-from kernels.placement.judging.estimate import MARKS, Loads, Outline, interval_of, no_loads, outline, passes, put
+from kernels.placement.judging.estimate import (
+    MARKS,
+    Loads,
+    Outline,
+    interval_of,
+    no_loads,
+    outline,
+    passes,
+    put,
+    put_all,
+)
 
 WIRE = 0.1
 """Price of the mean load of links."""
@@ -56,7 +66,7 @@ def refined(subject: Subject, site: np.ndarray, schedule: Schedule, key: np.uint
     units, loads = len(site), no_loads(fabric, known)
     board = board_of(fabric, site)
     first, streams = touching(known.nets, units)
-    mark = put_on(fabric, known, np.arange(len(known.segment)), board.site, loads, 0)
+    mark = put_all(fabric, known, board.site, loads)
     sites = [sites_of(fabric, kind) for kind in range(3)]
     seen = np.zeros(len(known.segment), np.bool_)
     found, order = np.empty((2, len(known.segment)), np.int64)

@@ -2,10 +2,12 @@
 
 A dataset of labels has, for every graph, many annealed placements. The first ones tell how much room a graph leaves,
 and are then put aside: the best of them over their mean. The others are what a search finds, one after the other; of
-the first so many a judge picks one, or several of which the fastest is taken when they are simulated. An oracle takes
-the fastest of all. As a model takes longer to judge a candidate than rules do, it is given fewer of them.
+the first so many a judge picks one, or a shortlist that is simulated briefly, of which the best are simulated to the
+end and the fastest is taken, as `sweeper place` does. An oracle takes the fastest of all. As a judge takes longer than
+rules do, above all to simulate a shortlist, it is given fewer candidates.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -18,6 +20,7 @@ from sweeper.ranking.dataset import Decisions, read_decisions
 from sweeper.ranking.kept import CostNetworks, load, training_of
 from sweeper.ranking.measures import DRAWS, interval, members, relative_errors
 from sweeper.ranking.network import shares
+from sweeper.ranking.search import FINISHED
 from sweeper.views.text import shown_table
 
 RULES, SCHEDULE, ORACLE = "rules", "schedule", "oracle"
@@ -25,11 +28,12 @@ PROBES = 16
 """Placements of a graph that tell how much room it leaves."""
 ROOM = 0.1
 """Least room of a graph that is asked about: the best of its probes over their mean, less one."""
-FEWER = 0.75
-"""Candidates of a judge for each one of the rules."""
-COUNTS = (12, 24, 48)
+BRIEFLY, STEADILY = 1.2, 4.2
+"""Time of a simulation, briefly and to the end, in annealed candidates: as `python -m benchmarks --only placement`
+measures it."""
+COUNTS = (24, 48)
 """Candidates of the rules."""
-SHORTLISTS = (1, 4)
+SHORTLISTS = (1, 8)
 """Placements that are simulated, of which the fastest is taken."""
 
 Judged = Callable[[Decisions], np.ndarray]
@@ -54,27 +58,35 @@ def judge(name: str, directory: str) -> Judged:
 
 @dataclass(frozen=True, eq=False)
 class Search:
-    """Placements of one graph in the order in which a search found them: simulated shares of the bound, and the shares
-    that each judge says."""
+    """Placements of one graph in the order in which a search found them: simulated shares of the bound, the same as a
+    short simulation sees them, and the shares that each judge says."""
 
     label: np.ndarray
+    brief: np.ndarray
     judged: Mapping[str, np.ndarray]
 
     def picks(self, who: str, count: int, shortlist: int = 1) -> np.ndarray:
-        """Which of the first so many a judge prefers; the oracle knows the labels."""
+        """Which of the first so many a judge prefers, and simulates to the end; the oracle knows the labels."""
         liked = (self.label if who == ORACLE else self.judged[who])[:count]
-        return np.argsort(-liked, kind="stable")[:shortlist]
+        best = np.argsort(-liked, kind="stable")[:shortlist]
+        return best[np.argsort(-self.brief[best], kind="stable")[:FINISHED]] if shortlist > FINISHED else best
 
     def gain(self, who: str, count: int, shortlist: int = 1) -> float:
         """How much faster than the pick of the rules, among `count`, that of a judge is, who saw fewer; or of the
-        oracle that saw as many as judges do."""
-        found = self.label[self.picks(who, seen(count), shortlist)].max()
+        oracle that saw as many as a judge with a long shortlist."""
+        few = seen(count, max(SHORTLISTS) if who == ORACLE else shortlist)
+        found = self.label[self.picks(who, few, shortlist)].max()
         return float(found / self.label[self.picks(RULES, count)[0]] - 1.0)
 
 
-def seen(count: int) -> int:
-    """Candidates of a judge where rules have so many."""
-    return max(int(count * FEWER), 1)
+def seen(count: int, shortlist: int) -> int:
+    """Candidates of a judge where rules have so many: simulations take time, but for one, which rules need as well.
+
+    >>> seen(48, 1), seen(48, 8)
+    (48, 34)
+    """
+    briefly = shortlist if shortlist > FINISHED else 0
+    return max(count - math.ceil(BRIEFLY * briefly + STEADILY * (min(shortlist, FINISHED) - 1)), 1)
 
 
 def refuse_known(model: CostNetworks, directory: str, decisions: Decisions) -> None:
@@ -111,7 +123,11 @@ def searches_in(directory: str, names: Sequence[str]) -> tuple[list[Search], int
     chosen = [at for at in groups if room_of(decisions.label[at[:PROBES]]) >= ROOM]
     judged = {name: judge(name, directory)(decisions) for name in {RULES: None, **dict.fromkeys(names)}}
     searches = [
-        Search(decisions.label[at[PROBES:]], {name: values[at[PROBES:]] for name, values in judged.items()})
+        Search(
+            decisions.label[at[PROBES:]],
+            decisions.brief[at[PROBES:]],
+            {name: values[at[PROBES:]] for name, values in judged.items()},
+        )
         for at in chosen
     ]
     return searches, len(groups)
@@ -124,7 +140,6 @@ def compared(directories: Mapping[str, str], names: Sequence[str]) -> dict[str, 
     parts = {name: searches for name, (searches, _) in found.items()} | ({"all": every} if len(found) > 1 else {})
     return {
         "room": ROOM,
-        "candidates_of_a_judge": FEWER,
         "graphs": {name: {"drawn": drawn, "with_room": len(searches)} for name, (searches, drawn) in found.items()},
         "gains": [
             row
@@ -144,12 +159,14 @@ def _gains(part: str, searches: Sequence[Search], names: Sequence[str], count: i
     rows = []
     for who, shortlist in (*product(names, SHORTLISTS), (ORACLE, 1)):
         gain = np.array([search.gain(who, count, shortlist) for search in searches])
+        few = seen(count, max(SHORTLISTS) if who == ORACLE else shortlist)
         rows.append(
             {
                 "graphs": part,
                 "candidates": count,
                 "judge": who,
-                "simulated": seen(count) if who == ORACLE else shortlist,
+                "seen": few,
+                "simulated": few if who == ORACLE else shortlist,
                 "gain": float(gain.mean()),
                 "gain_interval": interval(gain[drawn].mean(1)),
                 "of_oracle": float(gain.mean() / most.mean()) if most.mean() > 0.0 else None,
@@ -162,7 +179,7 @@ def _gains(part: str, searches: Sequence[Search], names: Sequence[str], count: i
 
 def _error_of_pick(searches: Sequence[Search], who: str, count: int) -> float:
     """Mean relative error of what a judge expects of its picks, which it chose for being good."""
-    at = [search.picks(who, seen(count))[0] for search in searches]
+    at = [search.picks(who, count)[0] for search in searches]
     said = np.array([search.judged[who][i] for search, i in zip(searches, at)])
     return float(relative_errors(said, np.array([search.label[i] for search, i in zip(searches, at)])).mean())
 
@@ -173,10 +190,21 @@ def text(found: dict[str, Any]) -> str:
         f"{name}: {each['with_room']} of {each['drawn']} graphs leave room of {found['room']:.0%} and more"
         for name, each in found["graphs"].items()
     ]
-    titles = ("graphs", "candidates", "judge", "simulated", "gain", "", "of the oracle's", "slower", "error of picks")
+    titles = (
+        "graphs",
+        "candidates",
+        "judge",
+        "seen",
+        "simulated",
+        "gain",
+        "",
+        "of the oracle's",
+        "slower",
+        "error of picks",
+    )
     rows = [
         (
-            row["graphs"], row["candidates"], row["judge"], row["simulated"], f"{row['gain']:.1%}",
+            row["graphs"], row["candidates"], row["judge"], row["seen"], row["simulated"], f"{row['gain']:.1%}",
             "{:.1%} to {:.1%}".format(*row["gain_interval"]),
             "" if row["of_oracle"] is None else f"{row['of_oracle']:.0%}", row["slower_than_rules"],
             "" if row["error_of_pick"] is None else f"{row['error_of_pick']:.1%}",

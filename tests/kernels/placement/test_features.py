@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -90,6 +91,8 @@ def as_graph(line: Pipeline, lanes: int, bound_cycles: float) -> Graph:
         lanes,
         plan.segment.tolist(),
         (plan.interval, plan.pace.tolist(), plan.overlap.tolist()),
+        line.setting.hop_cycles,
+        line.setting.queue,
     )
 
 
@@ -187,7 +190,7 @@ def test_cycles_are_relative_to_the_bound_and_nothing_else_is(seed: int, bound_c
     factor = 2.0**double  # no division by it rounds
     once, longer = seen(placed, bound_cycles), seen(placed, bound_cycles * factor)
     cycles = {"work", "server_load", "startup", "flits", "busiest", "foreign", "load", "blocking", "channel", "pace"}
-    cycles |= {"together"}
+    cycles |= {"together", "latency", "wait", "taken", "kept"}
     for names, before, after in zip((ACTOR, SINK, STREAM, GROUP, PAIR), once[:5], longer[:5]):
         shrunk = np.array([factor if name in cycles else 1.0 for name in names])
         assert np.array_equal(before, after * shrunk)
@@ -227,6 +230,11 @@ def two_on_a_lane() -> Pipeline:
     )
 
 
+def approx(rows: list[list[float]]) -> Any:
+    """Rows of an array, to the last digits."""
+    return pytest.approx(np.array(rows), rel=1e-12, abs=0.0)
+
+
 def test_of_two_streams_on_a_lane_all_is_seen() -> None:
     found = sight(two_on_a_lane(), 2, 30.0)[0]  # a burst at the bound takes 10 cycles
     assert found.actor.tolist() == [
@@ -235,15 +243,19 @@ def test_of_two_streams_on_a_lane_all_is_seen() -> None:
         [0.2, 0.2, 0.3, 4.0, 1.5],
         [0.4, 0.4, 0.0, 2.0, 0.4],  # behind buffers that are read whole: a segment of its own
     ]
-    assert found.sink.tolist() == [
-        [0.6, 3.0, 0.0, 3.0, 1.5, 1.8, 2.0, 0.0],
-        [0.9, 12.0, 1.0, 3.0, 0.9, 0.0, 0.0, 0.0],
-        [0.9, 4.0, 0.0, 3.0, 1.5, 1.2, 2.0, 0.0],
-        [0.1, 6.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0],
-    ]
-    assert found.stream.tolist() == [[0.6, 1.0, 3.0, 1.5], [0.9, 2.0, 5.0, 1.5], [0.1, 1.0, 0.0, 0.0]]
-    assert found.group.tolist() == [[1.5, 2.0, 2.0, 1.0, 0.9]]
-    assert found.pair.tolist() == [[0.6, 0.6, 2.0, 1.5], [0.9, 0.9, 2.0, 1.5]]
+    assert found.sink == approx(
+        [
+            [0.6, 3.0, 0.0, 3.0, 1.5, 1.8, 2.0, 0.0, 0.3, 0.54, 0.485],
+            [0.9, 12.0, 1.0, 3.0, 0.9, 0.0, 0.0, 0.0, 0.3, 0.12, 0.56],
+            [0.9, 4.0, 0.0, 3.0, 1.5, 1.2, 2.0, 0.0, 0.3, 0.24, 0.56],
+            [0.1, 6.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0],
+        ]
+    )
+    # Before lane 0 and port 2 the first stream waits for half of the second one's 9 cycles in 9 of 15, 2.7 cycles; the
+    # second one for half of 6 in 6 of 15, 1.2. It keeps one of two places for these, its own cycles and a hop.
+    assert found.stream == approx([[0.6, 1.0, 3.0, 1.5, 0.485], [0.9, 2.0, 5.0, 1.5, 0.56], [0.1, 1.0, 0.0, 0.0, 0.0]])
+    assert found.group == approx([[1.5, 2.0, 2.0, 1.0, 0.9, 0.56]])
+    assert found.pair == approx([[0.6, 0.6, 2.0, 1.5, 0.97, 0.485], [0.9, 0.9, 2.0, 1.5, 1.12, 0.56]])
     assert [own.tolist() for own in found[5:8]] == [[0, 1, 1, 2], [2, 3, 2, 3], [0, 1, 1, 2]]
     assert pairs(found) == [(0, 0), (0, 1)]
 
@@ -283,5 +295,9 @@ def test_of_two_streams_on_a_lane_these_are_the_numbers() -> None:
             "depth_min": 6,
             "depth_mean": 9.0,
             "schedule": 1.5,
+            "wait_max": 0.54,
+            "wait_mean": 0.225,
+            "taken_max": 0.56,
+            "taken_norm": (0.485**8 + 0.56**8) ** 0.125,
         }
     )

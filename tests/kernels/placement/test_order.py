@@ -52,7 +52,7 @@ class Listing:
         for source, flits, own in self.streams:
             streams.append(Stream(source, flits, range(len(sinks), len(sinks) + len(own))))
             sinks.extend(own)
-        return Graph(self.actors, sinks, streams, [], 1.0, 0, [], (1.0, [], []))
+        return Graph(self.actors, sinks, streams, [], 1.0, 0, [], (1.0, [], []), 1, 1)
 
 
 @st.composite

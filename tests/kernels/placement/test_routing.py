@@ -21,7 +21,7 @@ from kernels.placement.fabric import (
     port_out,
     resources,
 )
-from kernels.placement.routing import IN, OUT, hops_of, longest, route, tree
+from kernels.placement.routing import IN, OUT, Branches, hops_of, longest, no_branches, route, tree
 from tests.support.examples import examples
 from tests.support.random_pipelines import random_placed
 
@@ -44,6 +44,12 @@ def walked(fabric: Fabric, source: int, parent: list[int], link: list[int], hop:
     return [*way[1:], here]
 
 
+def grown(fabric: Fabric, source: int, ends: np.ndarray, channel: int) -> tuple[int, Branches]:
+    """Hops of a tree, and the tree."""
+    hops = no_branches(len(ends) * longest(fabric) + 1)
+    return tree(fabric, source, ends, channel, hops, 0, np.full(links(fabric), -1)), hops
+
+
 @given(FABRICS, st.data())
 @examples(60)
 def test_a_tree_reaches_every_sink_by_a_shortest_way_and_passes_no_link_twice(
@@ -52,8 +58,7 @@ def test_a_tree_reaches_every_sink_by_a_shortest_way_and_passes_no_link_twice(
     sites = st.integers(0, fabric.rows * fabric.columns - 1)
     source, ends = data.draw(sites), np.array(data.draw(st.lists(sites, min_size=1, max_size=6, unique=True)))
     for channel in (0, 1):
-        parent, link, sink = np.empty((3, len(ends) * longest(fabric) + 1), np.int64)
-        count = tree(fabric, source, ends, channel, parent, link, sink)
+        count, (parent, link, sink) = grown(fabric, source, ends, channel)
         parents, ways = parent[:count].tolist(), link[:count].tolist()
         assert all(before < hop for hop, before in enumerate(parents))
         assert max(Counter(way for way in ways if way >= 0).values(), default=1) == 1
@@ -79,8 +84,7 @@ def test_streams_take_the_tree_that_they_have_negotiated(seed: int) -> None:
         if (ends == placed.site[source]).all():
             assert trees.first[stream] == trees.first[stream + 1]
             continue
-        parent, link, sink = np.empty((3, len(ends) * longest(placed.fabric) + 1), np.int64)
-        count = tree(placed.fabric, placed.site[source], ends, trees.channel[stream], parent, link, sink)
+        count, (_, link, sink) = grown(placed.fabric, placed.site[source], ends, trees.channel[stream])
         assert trees.link[own].tolist() == link[:count].tolist()
         assert trees.sink[own][sink[:count] >= 0].tolist() == list(
             range(*placed.streams.first_sink[stream : stream + 2])
@@ -92,8 +96,30 @@ def test_negotiation_keeps_streams_apart_that_could_share_a_way() -> None:
     placed = random_placed(1)
     streams = placed.streams._replace(source=np.array([0, 0]), flits=np.array([4, 4]), first_sink=np.array([0, 1, 2]))
     sinks = placed.sinks._replace(actor=np.array([1, 1]), depth=np.ones(2, np.int64), whole=np.zeros(2, np.bool_))
-    alone = route(fabric, np.array([0, 5]), streams, sinks, 0)
+    alone = route(fabric, np.array([0, 5]), streams, sinks)
     assert sorted(alone.channel.tolist()) == [0, 1]
+
+
+@given(SEEDS)
+@examples(80)
+def test_no_stream_wants_another_way_when_all_have_one(seed: int) -> None:
+    """The eighth powers of the loads of links add up to no less if one stream takes its other way."""
+    placed = random_placed(seed)
+    streams, sinks, trees = placed.streams, placed.sinks, placed.trees
+    flits, passed, other = streams.flits.tolist(), list[list[int]](), list[list[int]]()
+    for stream, source in enumerate(placed.site[streams.source]):
+        ends = placed.site[sinks.actor[slice(*streams.first_sink[stream : stream + 2])]]
+        passed.append([link for link in trees.link[slice(*trees.first[stream : stream + 2])].tolist() if link >= 0])
+        count, hops = grown(placed.fabric, source, ends, 1 - trees.channel[stream])
+        other.append([link for link in hops.link[:count].tolist() if link >= 0] if passed[-1] else [])
+    load = Counter[int]()
+    for own, cycles in zip(passed, flits):
+        load.update(dict.fromkeys(own, cycles))
+    for own, instead, cycles in zip(passed, other, flits):
+        changed = load.copy()
+        changed.subtract(dict.fromkeys(own, cycles))
+        changed.update(dict.fromkeys(instead, cycles))
+        assert sum(each**8 for each in changed.values()) >= sum(each**8 for each in load.values())
 
 
 @given(SEEDS)
@@ -120,7 +146,7 @@ def test_the_largest_stream_has_a_lane_for_itself() -> None:
     streams = placed.streams._replace(source=np.zeros(3, np.int64), flits=np.array([4, 8, 4]), first_sink=np.arange(4))
     sinks = placed.sinks._replace(actor=np.ones(3, np.int64), depth=np.ones(3, np.int64), whole=np.zeros(3, np.bool_))
     site = np.array([0, 2])
-    hops = hops_of(fabric, site, streams, sinks, route(fabric, site, streams, sinks, 1))
+    hops = hops_of(fabric, site, streams, sinks, route(fabric, site, streams, sinks))
     first, large, last = (hops.resource[slice(*hops.first[stream : stream + 2])].tolist() for stream in range(3))
     assert first == last
     assert not set(first) & set(large)

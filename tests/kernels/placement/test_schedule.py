@@ -21,14 +21,17 @@ def as_timed(line: Pipeline) -> Timed:
     """The same graph for the twin."""
     first = line.streams.first_sink.tolist()
     owner = line.links.stream_of_hop.tolist()
-    hops = zip(line.hops.parent.tolist(), line.hops.resource.tolist(), line.hops.sink.tolist(), owner)
+    columns = line.hops.parent, line.hops.resource, line.hops.sink
+    hops = zip(*(column.tolist() for column in columns), owner, line.hops.channel.tolist())
     ends = zip(line.streams.source.tolist(), line.streams.flits.tolist())
     return Timed(
         [Actor(*row) for row in zip(*(column.tolist() for column in line.actors))],
         [Sink(*row) for row in zip(*(column.tolist() for column in line.sinks))],
         [Stream(*row, range(first[number], first[number + 1])) for number, row in enumerate(ends)],
-        [Hop(*row, 0) for row in hops],
+        [Hop(*row) for row in hops],
         line.setting.bursts,
+        line.setting.hop_cycles,
+        line.setting.queue,
     )
 
 
@@ -62,7 +65,8 @@ def test_cycles_twice_as_long_take_twice_as_long(seed: int, double: int) -> None
     work, startup, server = placed.actors
     longer = placed.streams._replace(flits=placed.streams.flits * factor)
     line = placed.line
-    slow = pipeline(Actors(work * factor, startup * factor, server), longer, placed.sinks, line.hops, line.setting)
+    setting = line.setting._replace(hop_cycles=line.setting.hop_cycles * factor)
+    slow = pipeline(Actors(work * factor, startup * factor, server), longer, placed.sinks, line.hops, setting)
     once, twice = schedule(line), schedule(slow)
     assert twice.interval == once.interval * factor
     assert np.array_equal(twice.overlap, once.overlap)

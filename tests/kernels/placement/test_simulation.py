@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from kernels.placement.events import add, due, take, wheel
 from kernels.placement.pipeline import Actors, Hops, Pipeline, Setting, Sinks, Streams, pipeline
-from kernels.placement.simulation import STEADY, STUCK, WINDOW, Rate, busiest_cycles, simulate
+from kernels.placement.simulation import BRIEF, STEADY, STUCK, UNSTEADY, WINDOW, Rate, busiest_cycles, simulate
 from tests.support.examples import examples
 from tests.support.random_pipelines import Placed, random_placed
 from tests.twins import naive_pipeline
@@ -74,6 +74,16 @@ def test_the_twin_finds_the_same(shallow: bool, seed: int) -> None:
     placed = random_placed(seed, shallow=shallow).ordered
     found = simulate(placed.line)
     assert twin(placed) == (found.interval_cycles, found.ending, found.samples)
+
+
+@given(SEEDS)
+@examples(60)
+def test_a_short_simulation_is_the_beginning_of_a_long_one(seed: int) -> None:
+    line = random_placed(seed).ordered.line
+    brief = simulate(line._replace(setting=line.setting._replace(samples=BRIEF)))
+    assert (brief.ending, brief.samples) == (UNSTEADY, BRIEF)
+    assert brief.brief_cycles == brief.interval_cycles == simulate(line).brief_cycles
+    assert brief.brief_cycles >= busiest_cycles(line)
 
 
 @given(SEEDS)
@@ -167,7 +177,8 @@ def test_a_rate_is_not_steady_while_somebody_far_ahead_waits() -> None:
 def test_a_rate_that_is_not_steady_says_so() -> None:
     line = chain([5, 9, 3], 4, 3, depth=4)
     short = line._replace(setting=line.setting._replace(samples=2 * WINDOW))
-    assert simulate(line) == Rate(72.0, STEADY, simulate(line).events, 2 * WINDOW + 1)
+    found = simulate(line)
+    assert found == Rate(72.0, STEADY, found.events, 2 * WINDOW + 1, found.brief_cycles)
     assert simulate(short)[:2] == (72.0, 1)
 
 
