@@ -53,13 +53,14 @@ def measure(directory: Path, quick: bool) -> list[Row]:
     """Few graphs if `quick`."""
     study = replace(load_decisions(STUDY), units=LIKE_64)
     some = list(drawn(study, 4 if quick else 40))
+    network = untrained(study, directory)
     return [
         *simulating(study, some[:2] if quick else some[:8]),
-        *judging(some[:2] if quick else some[:8], 8 if quick else 200, untrained(study, directory)),
+        *judging(some[:2] if quick else some[:8], 8 if quick else 200, network),
         moving(some[:2] if quick else some[:8], 200 if quick else MOVES),
         ranking(study, some, 2 if quick else 6),
         placing(replace(study, units=FULL, drawings=study.drawings[-1:]), 1 if quick else 4),
-        *shortlisting(1 if quick else 8),
+        *shortlisting(1 if quick else 8, (network,) * MEMBERS),
         *sweeping(directory, quick),
     ]
 
@@ -171,8 +172,8 @@ def placing(study: DecisionStudy, count: int) -> Row:
     return Row("a placement: anneal, route, judge", medians([placed], 3)[0] / count, "s", SECOND, note)
 
 
-def shortlisting(count: int) -> Iterator[Row]:
-    """What a simulation takes, briefly and to the end, in annealed candidates of the studies of searches."""
+def shortlisting(count: int, networks: tuple[Network, ...]) -> Iterator[Row]:
+    """What networks and simulations take, these briefly and to the end, in annealed candidates."""
     study = load_decisions(builtin_specs() / "studies" / "placements_full.yaml")
     (fabric,) = study.fabrics
     some = list(drawn(study, count))
@@ -189,11 +190,16 @@ def shortlisting(count: int) -> Iterator[Row]:
             for at in found:
                 getattr(Placement(fabric, each.graph.units, at), what)
 
-    works = [annealed, lambda: simulated("brief_cycles"), lambda: simulated("rate")]
+    def judged() -> None:
+        for each, found in zip(some, sites):
+            by_networks(each.subject, networks, np.array(found))
+
+    works = [annealed, judged, lambda: simulated("brief_cycles"), lambda: simulated("rate")]
     for work in works:
         work()
-    once, briefly, steadily = medians(works, 3)
+    once, long, briefly, steadily = medians(works, 3)
     note = f"{count} graphs of {study.name}"
+    yield Row(f"judged by {len(networks)} networks: time / of an annealed candidate", long / once, "", note=note)
     yield Row("a brief simulation: time / of an annealed candidate", briefly / once, "", note=note)
     yield Row("a simulation to the end: time / of an annealed candidate", steadily / once, "", note=note)
 

@@ -54,7 +54,7 @@ def sizes(pairs: Sequence[str], option: str) -> dict[str, int]:
     type=click.IntRange(min=1),
     default=8,
     show_default=True,
-    help="Placements that are simulated, most of them briefly.",
+    help="Placements that are simulated, all briefly and the best two to the end.",
 )
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the placer.")
 @click.option(

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from kernels.placement.features import ACTOR, GROUP, PAIR, SINK, STREAM, VERSION, Features
+from kernels.placement.judging.candidates import TIE
 from kernels.placement.judging.network import Nodes
 from kernels.placement.summary import PEAK, SCHEDULE, SUMMARY
 from sweeper.errors import UsageFault
@@ -81,6 +82,11 @@ class Decisions:
     def peak(self) -> np.ndarray:
         """Load of the busiest part, at least 1: nothing is faster."""
         return np.maximum(self.summary[:, PEAK], 1.0)
+
+    @property
+    def crowded(self) -> np.ndarray:
+        """What congestion takes from a share, so that placements differ whose busiest parts are alike."""
+        return TIE * self.summary[:, SUMMARIES.index("lane_norm")]
 
     @cached_property
     def expected(self) -> np.ndarray:

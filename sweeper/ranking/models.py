@@ -59,7 +59,9 @@ def untuned(decisions: Decisions) -> Predict:
 
 def scheduled(decisions: Decisions) -> Predict:
     """The schedule of samples as it is."""
-    return lambda asked: 1.0 / asked.expected
+    from sweeper.ranking.rules import schedules
+
+    return schedules
 
 
 def tuned(decisions: Decisions) -> Predict:

@@ -17,8 +17,13 @@ EFFORT = {"maxiter": 2000, "xtol": 1e-3, "ftol": 1e-4}
 
 
 def rules(decisions: Decisions) -> np.ndarray:
-    """Shares of the bound if the busiest unit, lane or port decides, and nothing else."""
-    return 1.0 / decisions.peak
+    """Shares of the bound if the busiest unit, lane or port decides, and congestion where that is alike."""
+    return 1.0 / decisions.peak - decisions.crowded
+
+
+def schedules(decisions: Decisions) -> np.ndarray:
+    """Shares of the bound if the schedule decides, and congestion where that is alike."""
+    return 1.0 / decisions.expected - decisions.crowded
 
 
 def busiest(decisions: Decisions) -> np.ndarray:

@@ -106,7 +106,8 @@ def picked(
     best = np.argsort(-shares, kind="stable")[:shortlist].tolist()
     some = [Pick(Placement(entry, graph, sites[i]), i, float(shares[i]), len(best)) for i in best]
     if len(some) > FINISHED:
-        some = sorted(some, key=lambda pick: pick.placement.brief_cycles)[:FINISHED]
+        first = np.argsort([pick.placement.brief_cycles for pick in some], kind="stable")[:FINISHED]
+        some = [some[i] for i in sorted(first)]
     return min(some, key=lambda pick: pick.placement.rate.interval_cycles) if len(some) > 1 else some[0]
 
 

@@ -127,7 +127,7 @@ def padded(rows: np.ndarray, size: int, value: int) -> np.ndarray:
 
 def epochs(decisions: Decisions, recipe: Recipe) -> list[np.ndarray]:
     """Batches of all epochs: some decisions of one graph stay together, so that they can be ranked. Those of a graph
-    that has too few come twice."""
+    that has too few come again until there are enough, and so do graphs."""
     random = np.random.default_rng(recipe.seed)
     members = [np.flatnonzero(decisions.graph == number) for number in np.unique(decisions.graph)]
     batches: list[np.ndarray] = []
@@ -138,10 +138,10 @@ def epochs(decisions: Decisions, recipe: Recipe) -> list[np.ndarray]:
             for shuffled in (random.permutation(each),)
             for start in range(0, max(len(each) - recipe.decisions, 0) + 1, recipe.decisions)
         ]
-        order = random.permutation(len(some))
+        order = np.resize(random.permutation(len(some)), max(len(some), recipe.graphs))
         batches += [
             np.concatenate([some[each] for each in order[start : start + recipe.graphs]])
-            for start in range(0, len(some) - recipe.graphs + 1, recipe.graphs)
+            for start in range(0, len(order) - recipe.graphs + 1, recipe.graphs)
         ]
     return batches
 

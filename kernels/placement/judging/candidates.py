@@ -8,14 +8,17 @@ import numpy as np
 from kernels.equation import compiled
 from kernels.placement.annealing import Nets, Prices, Schedule, anneal
 from kernels.placement.fabric import Fabric, links
-from kernels.placement.features import Features
+from kernels.placement.features import Features, resource_loads
 from kernels.placement.judging.network import Network, Nodes, share_of_bound
 from kernels.placement.order import by_place
 from kernels.placement.pipeline import Actors, Pipeline, Setting, Sinks, Streams, pipeline
 from kernels.placement.routing import hops_of, route
 from kernels.placement.schedule import schedule
 from kernels.placement.simulation import busiest_cycles
-from kernels.placement.summary import sight
+from kernels.placement.summary import norm, sight
+
+TIE = 1e-6
+"""What congestion takes from a share of the bound: enough to tell placements apart whose busiest parts are alike."""
 
 
 class Subject(NamedTuple):
@@ -66,12 +69,29 @@ def seen_at(subject: Subject, site: np.ndarray) -> tuple[Nodes, Features, np.nda
 
 
 @compiled
+def congestion(line: Pipeline, bound: float) -> float:
+    """8-norm of the loads of the streams' busiest lanes and ports, relative to the bound: `lane_norm` of SUMMARY."""
+    load, hops = resource_loads(line), line.hops
+    lane = np.zeros(len(line.streams.source))
+    for hop in range(len(hops.resource)):
+        stream = line.links.stream_of_hop[hop]
+        lane[stream] = max(lane[stream], load[hops.resource[hop]])
+    return norm(lane) * line.setting.bursts / bound
+
+
+@compiled
+def share_in(subject: Subject, line: Pipeline, cycles: float) -> float:
+    """Share of the bound at so many cycles of a sample; of those that are alike the one with least congestion."""
+    return subject.bound / max(cycles, subject.bound) - TIE * congestion(line, subject.bound)
+
+
+@compiled
 def by_rules(subject: Subject, sites: np.ndarray) -> np.ndarray:
     """Shares of the bound of candidates if the busiest part decides."""
     found = np.empty(len(sites))
     for number in range(len(sites)):
         _, line = routed(subject, sites[number])
-        found[number] = subject.bound / max(busiest_cycles(line), subject.bound)
+        found[number] = share_in(subject, line, busiest_cycles(line))
     return found
 
 
@@ -81,7 +101,7 @@ def by_schedule(subject: Subject, sites: np.ndarray) -> np.ndarray:
     found = np.empty(len(sites))
     for number in range(len(sites)):
         _, line = routed(subject, sites[number])
-        found[number] = subject.bound / max(schedule(line).interval * line.setting.bursts, subject.bound)
+        found[number] = share_in(subject, line, schedule(line).interval * line.setting.bursts)
     return found
 
 

@@ -3,8 +3,8 @@
 What a graph does beside its links (servers, ports, buffers) does not depend on where its units lie, and is found once.
 Links, and the queues behind them, have for every segment of the schedule the cycles of its streams; a move changes
 those of the streams of two units. Streams take the order of dimensions that is cheaper when they are put on their
-links; after a move only those that were moved choose anew, and lanes of a link have equal loads. With that routing, and
-as many turns, it is what `schedule` says.
+links, and negotiate as the router does; after a move only those that were moved choose anew, and lanes of a link have
+equal loads. With that routing, and as many turns, it is what `schedule` says.
 """
 
 from typing import NamedTuple
@@ -38,9 +38,9 @@ MARKS = 3
 class Outline(NamedTuple):
     """What is known of a graph before its units have places: streams between units and the segment of each; buffers
     between segments; cycles of a burst of every segment alone, if links took no time; what segments do on each of the
-    servers and ports that two or more share [resource, segment]; of every stream the port by which it leaves its unit
-    (-1: it does not), numbered from 0 on, and cycles that a burst of it has a place in a queue; places of a queue; and
-    cycles of the segment that has least to do alone."""
+    servers and ports that slow them down [resource, segment]; of every stream the port by which it leaves its unit (-1:
+    it does not), numbered from 0 on, how many of these there are, and cycles that a burst of it has a place in a queue;
+    places of a queue; and cycles of the segment that has least to do alone."""
 
     nets: Nets
     segment: np.ndarray
@@ -48,6 +48,7 @@ class Outline(NamedTuple):
     alone: np.ndarray
     shared: np.ndarray
     port: np.ndarray
+    ports: int
     place: np.ndarray
     queue: int
     least: float
@@ -108,19 +109,21 @@ def outline(subject: Subject) -> Outline:
     )
     between = boundaries(line, parts.of)
     port, leaves = np.full(len(streams.source), -1), np.diff(line.hops.first) > 0
+    ports = 0
     if leaves.any():
         port[leaves] = as_they_come(line.hops.resource[line.hops.first[:-1][leaves]])
+        ports = port.max() + 1
     place = (streams.flits + subject.setting.hop_cycles).astype(np.float64)
     shared = parts.shared.T.copy()
     queue, least = subject.setting.queue, parts.alone.min()
-    return Outline(nets, of[streams.source], between, parts.alone, shared, port, place, queue, least)
+    return Outline(nets, of[streams.source], between, parts.alone, shared, port, ports, place, queue, least)
 
 
 @compiled
 def no_loads(fabric: Fabric, known: Outline) -> Loads:
     """Links without streams."""
     many, count = len(known.alone), links(fabric)
-    queues = 2 * (known.port.max() + 1)
+    queues = 2 * known.ports
     begin, end = np.empty((2, SAMPLES, many))
     own = np.concatenate((np.zeros((3 * count + queues, many)), known.shared))
     lanes = np.ones(len(own))

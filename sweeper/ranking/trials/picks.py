@@ -3,14 +3,13 @@
 A dataset of labels has, for every graph, many annealed placements. The first ones tell how much room a graph leaves,
 and are then put aside: the best of them over their mean. The others are what a search finds, one after the other; of
 the first so many a judge picks one, or a shortlist that is simulated briefly, of which the best are simulated to the
-end and the fastest is taken, as `sweeper place` does. An oracle takes the fastest of all. As a judge takes longer than
-rules do, above all to simulate a shortlist, it is given fewer candidates.
+end and the fastest is taken, as `sweeper place` does. What a judge takes longer than rules, above all to simulate a
+shortlist, is taken from its candidates. An oracle takes the fastest of all that the rules see.
 """
 
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from sweeper.ranking.dataset import Decisions, read_decisions
 from sweeper.ranking.kept import CostNetworks, load, training_of
 from sweeper.ranking.measures import DRAWS, interval, members, relative_errors
 from sweeper.ranking.network import shares
+from sweeper.ranking.rules import rules, schedules
 from sweeper.ranking.search import FINISHED
 from sweeper.views.text import shown_table
 
@@ -28,13 +28,16 @@ PROBES = 16
 """Placements of a graph that tell how much room it leaves."""
 ROOM = 0.1
 """Least room of a graph that is asked about: the best of its probes over their mean, less one."""
-BRIEFLY, STEADILY = 1.2, 4.2
-"""Time of a simulation, briefly and to the end, in annealed candidates: as `python -m benchmarks --only placement`
-measures it."""
+JUDGED, BRIEFLY, STEADILY = 0.05, 1.9, 6.7
+"""What a judge takes longer than rules for a candidate, and what a simulation takes, briefly and to the end, in
+annealed candidates: as `python -m benchmarks --only placement` measures it for three networks."""
 COUNTS = (24, 48)
 """Candidates of the rules."""
-SHORTLISTS = (1, 8)
+SHORTLISTS = (1, 4, 8)
 """Placements that are simulated, of which the fastest is taken."""
+
+UNLEARNED = {RULES: rules, SCHEDULE: schedules}
+"""Judges that learned nothing."""
 
 Judged = Callable[[Decisions], np.ndarray]
 """Shares of the bound of decisions, as a judge says."""
@@ -43,11 +46,9 @@ Judged = Callable[[Decisions], np.ndarray]
 def judge(name: str, directory: str) -> Judged:
     """A judge of a dataset by name: rules, the schedule, or a kept model. Raises UsageFault as `load` does, and for a
     model that has learned from the dataset or does not know its fabric."""
-    if name == RULES:
-        return lambda asked: 1.0 / asked.peak
-    if name == SCHEDULE:
-        return lambda asked: 1.0 / asked.expected
-    model = load(name, others=(RULES, SCHEDULE))
+    if name in UNLEARNED:
+        return UNLEARNED[name]
+    model = load(name, others=tuple(UNLEARNED))
 
     def judged(asked: Decisions) -> np.ndarray:
         refuse_known(model, directory, asked)
@@ -73,20 +74,22 @@ class Search:
 
     def gain(self, who: str, count: int, shortlist: int = 1) -> float:
         """How much faster than the pick of the rules, among `count`, that of a judge is, who saw fewer; or of the
-        oracle that saw as many as a judge with a long shortlist."""
-        few = seen(count, max(SHORTLISTS) if who == ORACLE else shortlist)
+        oracle, who saw all."""
+        few = count if who == ORACLE else seen(count, shortlist)
         found = self.label[self.picks(who, few, shortlist)].max()
         return float(found / self.label[self.picks(RULES, count)[0]] - 1.0)
 
 
 def seen(count: int, shortlist: int) -> int:
-    """Candidates of a judge where rules have so many: simulations take time, but for one, which rules need as well.
+    """Candidates of a judge where rules have so many, so that both take as long. What is picked is simulated to the end
+    in any case.
 
-    >>> seen(48, 1), seen(48, 8)
-    (48, 34)
+    >>> seen(48, 1), seen(48, 4), seen(48, 8)
+    (45, 32, 24)
     """
     briefly = shortlist if shortlist > FINISHED else 0
-    return max(count - math.ceil(BRIEFLY * briefly + STEADILY * (min(shortlist, FINISHED) - 1)), 1)
+    simulated = BRIEFLY * briefly + STEADILY * (min(shortlist, FINISHED) - 1)
+    return max(math.floor((count - simulated) / (1.0 + JUDGED)), 0)
 
 
 def refuse_known(model: CostNetworks, directory: str, decisions: Decisions) -> None:
@@ -157,9 +160,9 @@ def _gains(part: str, searches: Sequence[Search], names: Sequence[str], count: i
     drawn = random.integers(0, len(searches), (DRAWS, len(searches)))
     most = np.array([search.gain(ORACLE, count) for search in searches])
     rows = []
-    for who, shortlist in (*product(names, SHORTLISTS), (ORACLE, 1)):
+    judges = [(name, many, seen(count, many)) for name in names for many in SHORTLISTS if seen(count, many) >= many]
+    for who, shortlist, few in (*judges, (ORACLE, 1, count)):
         gain = np.array([search.gain(who, count, shortlist) for search in searches])
-        few = seen(count, max(SHORTLISTS) if who == ORACLE else shortlist)
         rows.append(
             {
                 "graphs": part,
