@@ -32,7 +32,8 @@ STREAM = ("flits", "sinks", "hops", "busiest", "taken")
 taken in its fullest queue."""
 GROUP = ("load", "streams", "resources", "ports", "channel", "taken")
 """Of a group: cycles of a burst of all its streams, how many these are, how many resources they share, how many of
-those are ports, the load of its busier virtual channel, and how long a place is taken in the fullest queue there."""
+those are ports, the load of its busier virtual channel, and how long a place is taken in the fullest queue there if all
+of its streams flow at a time."""
 PAIR = ("flits", "channel", "depth", "together", "kept", "taken")
 """Of a stream of a group: cycles of a burst, load of its virtual channel there, hops until it comes there first, and
 load there while its segment has a sample; cycles that a burst of it keeps its place there, and that a place is taken

@@ -4,9 +4,10 @@ A tree goes from the source along its row first and then along columns, on virtu
 and then along rows, on channel 1. In either order no stream ever turns back into the first dimension, so that bursts
 cannot wait for each other in a circle (Dally and Towles, chapter 14); parts that streams of one tree share are passed
 once. Which order each takes is negotiated: in every round each stream is taken off and put on the cheaper of its two
-trees, until none wants another one. As every stream pays by how much it makes links dearer, the price of all links
-together falls with every change, so that rounds come to an end (a game with a potential: Rosenthal, International
-Journal of Game Theory 2, 1973). Then the streams of a link take the lane with the least load, the largest ones first.
+trees (of equal ones on the first), until none wants another, but for ROUNDS rounds at most. As every stream pays by how
+much it makes links dearer, the price of all links together never rises, and rounds come to an end (a game with a
+potential: Rosenthal, International Journal of Game Theory 2, 1973). Then the streams of a link take the lane with the
+least load, the largest ones first.
 """
 
 from typing import NamedTuple

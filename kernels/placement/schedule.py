@@ -30,7 +30,7 @@ TURNS = 6
 
 class Uses(NamedTuple):
     """What segments do: the row of everything that is used (-1: not used), cycles of a burst [row, segment], and how
-    many rows there are."""
+    many rows there are. Servers come first, then resources, then the queues behind each resource, one for a channel."""
 
     row: np.ndarray
     cycles: np.ndarray
@@ -100,7 +100,7 @@ def use(uses: Uses, key: int, segment: int, cycles: float) -> None:
 
 @compiled
 def uses_of(line: Pipeline, of: np.ndarray, segments: int) -> Uses:
-    """Cycles of a burst of every segment on every server, lane and port, and room for queues."""
+    """Cycles of a burst of every segment on every server, lane and port; queues may follow (`use_queues`)."""
     hops = line.hops
     keys, most = line.servers + 3 * line.setting.resources, len(of) + 2 * len(hops.resource)
     uses = Uses(np.full(keys, -1), np.zeros((most, segments)), np.zeros(1, np.int64))

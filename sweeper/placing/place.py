@@ -100,7 +100,7 @@ class Placement:
 
     @cached_property
     def brief_cycles(self) -> float:
-        """Cycles between samples after a few: that of `rate`, in a fraction of its time."""
+        """Cycles between samples after BRIEF of them: that of `rate`, in a fraction of its time."""
         return float(
             simulate(self.line._replace(setting=self.line.setting._replace(samples=BRIEF))).brief_cycles / TICKS
         )

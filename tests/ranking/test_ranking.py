@@ -226,15 +226,13 @@ def test_candidates_are_judged_as_they_would_be_one_by_one(decisions: Decisions,
     sites = candidates(subject, graph.units, 6, 50)
     network = learned(decisions, SMALL)
     for site, rule, timed in zip(sites, by_rules(subject, sites), by_schedule(subject, sites)):
-        assert timed <= rule
+        numbers = dict(zip(SUMMARIES, seen_at(subject, site)[2]))
+        peak, crowded = max(numbers["peak"], 1.0), TIE * numbers["lane_norm"]
+        assert rule == pytest.approx(1.0 / peak - crowded, rel=1e-12)
+        assert timed == pytest.approx(1.0 / max(numbers["schedule"], peak) - crowded, rel=1e-12)
         placement = Placement(entry, graph.units, site)
         assert np.allclose(placement.sight(bound)[1], seen_at(subject, site)[2])
-        assert (
-            rule
-            >= bound / placement.rate.interval_cycles
-            - TIE * placement.sight(bound)[1][SUMMARIES.index("lane_norm")]
-            - 1e-12
-        )
+        assert rule + crowded >= bound / placement.rate.interval_cycles - 1e-12
     model = kept.trained_on("mine", (network, network), decisions, (TRAINING,))
 
     def judged(subject: Subject, sites: np.ndarray) -> np.ndarray:
