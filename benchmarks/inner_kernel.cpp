@@ -47,15 +47,37 @@ inline double infeasible_reason(const Point& p) {
     return p.chip_reason != 0.0 ? p.chip_reason : reason;
 }
 
+// The value of overlap by which all of a pass runs side by side: kernels/graphs/partition.py.
+constexpr double BESIDE = 1.0;
+
+// Time of a pass and its transfers, which follow it where it is streamed.
+inline double steady_s(const Point& p, double transfer) {
+    return p.overlap == BESIDE ? std::max(p.pass_time_s, transfer) : p.pass_time_s + transfer;
+}
+
+// By how much the reduction of gradients and the backward pass beside it take longer since they share links.
+inline double waiting_s(const Point& p, double reduce) {
+    const double pass = p.pass_backward_time_s;
+    const double share = p.pass_time_s > 0.0 ? p.pass_network_time_s * pass / p.pass_time_s : 0.0;
+    const double sent = std::min(share, pass);
+    const bool alone = p.tensor_beside_data == 1.0 && p.data_beside_tensor == 1.0;
+    const double slowed = sent / p.tensor_beside_data;
+    const double idle = std::min(p.overlap == BESIDE ? pass : 0.0, pass - sent);
+    const double late = std::max(slowed - sent - idle, 0.0);
+    const double hidden = pass + late - (1.0 - p.data_beside_tensor) * slowed;
+    const double waits =
+        std::min(reduce / hidden, 1.0) * late + std::max(reduce - hidden, 0.0) - std::max(reduce - pass, 0.0);
+    return alone || reduce <= 0.0 || sent <= 0.0 ? 0.0 : waits;
+}
+
 inline double iteration_time_s(const Point& p) {
     const double transfer = (p.graph_gradients_B > 0.0 ? 2.0 : 1.0) * p.boundary_time_s;
-    const double steady = p.overlap == 0.0 ? p.pass_time_s + transfer : std::max(p.pass_time_s, transfer);
     const double filling = p.other_stages_time_s + (p.pipeline_parallel - 1.0) * transfer;
-    const double pipeline = p.microbatches * steady + p.steps * p.resident_microbatches * filling;
+    const double pipeline = p.microbatches * steady_s(p, transfer) + p.steps * p.resident_microbatches * filling;
     const double all_reduce =
         p.repeats_per_stage * (p.graph_gradients_B * p.all_reduce_data_s_per_B + p.all_reduce_data_latency_s);
-    const double exposed = p.steps * std::max(all_reduce - p.pass_backward_time_s, 0.0);
-    const double gradient = p.graph_gradients_B <= 0.0 ? 0.0 : exposed;
+    const double exposed = std::max(all_reduce - p.pass_backward_time_s, 0.0) + waiting_s(p, all_reduce);
+    const double gradient = p.graph_gradients_B <= 0.0 ? 0.0 : p.steps * exposed;
     return pipeline + gradient + p.optimizer_time_s;
 }
 

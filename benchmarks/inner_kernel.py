@@ -43,6 +43,8 @@ OUTPUTS = ("infeasible_reason", "iteration_time_s")
 VARIANTS = ("rows", "blocks")
 STRICT = "-ffp-contract=off"
 TARGET = Target(0.8, at_least=True)
+ALIKE_ULP = 64
+"""Representable numbers between two results of the same maths at most, whether or not products are joined to sums."""
 
 Loop = Callable[[], object]
 
@@ -137,6 +139,8 @@ def _compare(
         target = TARGET if contraction else None
         rows.append(Row(f"{name}: Numba / C++ {flags}", best / numba, "x", target, f"{note}; {stages.points:,} points"))
         steps = [_ulps(numba_results[column], found[column]) for found in outputs for column in OUTPUTS]
+        if max(steps) > ALIKE_ULP:
+            raise NotMeasured(f"{max(steps):,} ulp lie between inner_kernel.cpp and the last stages of {name}")
         rows.append(Row("  largest difference in units of the last place", float(max(steps)), "ulp"))
     return rows
 

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from numba.core import codegen, dispatcher
+from numba.core.bytecode import FunctionIdentity
 
 from tests.places import ROOT
 
@@ -61,6 +62,35 @@ values = np.array([1.0, 2.5])
 print(part(values, 1), whole(values), part.stats.cache_hits.total(), whole.stats.cache_misses.total())
 """
 
+ALIKE = """
+import numpy as np
+from kernels.equation import compiled
+
+def made(power):
+    @compiled
+    def turned(values):
+        found = np.zeros(len(values))
+        for i in range(len(values)):
+            found[i] = values[i] ** power
+        return found
+    return turned
+
+squared, cubed = made(2), made(3)
+
+@compiled
+def both(values):
+    return squared(values) + cubed(values)
+"""
+ONE = """
+import sweeper, sys
+sys.path.insert(0, sys.argv[1])
+import numpy as np
+from named_alike import both, cubed, squared
+
+values = np.array([2.0, 3.0])
+print(*[found for function in ({}) for found in function(values)])
+"""
+
 
 def answers(folder: Path, code: str = CODE) -> list[str]:
     """What a process says that calls the functions, with the cache that earlier ones left."""
@@ -99,8 +129,18 @@ def test_what_was_loaded_for_python_serves_callers_too(tmp_path: Path) -> None:
     assert answers(tmp_path, LOADED_FIRST) == ["3.5 5.5 1 1"]
 
 
+def test_functions_named_alike_by_different_processes_stay_apart(tmp_path: Path) -> None:
+    """Each is the first that its process compiles: Numba would number both alike, and run one for both."""
+    (tmp_path / "named_alike.py").write_text(ALIKE)
+    assert answers(tmp_path, ONE.format("squared,")) == ["4.0 9.0"]
+    assert answers(tmp_path, ONE.format("cubed,")) == ["8.0 27.0"]
+    assert answers(tmp_path, ONE.format("squared, cubed")) == ["4.0 9.0 8.0 27.0"]
+    assert answers(tmp_path, ONE.format("cubed, squared, both")) == ["8.0 27.0 4.0 9.0 12.0 36.0"]
+
+
 def test_numba_is_as_we_found_it() -> None:
     """If this fails, read `numba.core.codegen` and `numba.core.dispatcher` anew, then mend `numba_code`."""
+    assert inspect.getsource(FunctionIdentity).count("next(cls._unique_ids)\n") == 1
     made = inspect.getsource(codegen.CPUCodeLibrary.finalize)
     assert made.index("_optimize_final_module()") < made.index("_finalize_final_module()")
     assert "self._codegen._add_module(" in inspect.getsource(codegen.CPUCodeLibrary._finalize_final_module)

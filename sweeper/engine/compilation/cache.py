@@ -27,8 +27,9 @@ X86_64_V3 = frozenset({"avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe"})
 LOCATORS = "sweeper.engine.compilation.numba_cache.OwnLocator,IPythonCacheLocator,ZipCacheLocator"
 """Numba's setting by which it imports our changes of its cache; the others serve functions without a file."""
 
-FORMAT = "verified files 3"
-"""Changes with what the cache's files look like, so that versions of sweeper do not meet in one directory."""
+FORMAT = "verified files 4"
+"""Changes with what the cache's files look like and with the names of machine code in them, so that versions of sweeper
+do not meet in one directory."""
 
 
 def configure() -> Path:

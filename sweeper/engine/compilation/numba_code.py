@@ -5,20 +5,30 @@ code of it and of all that it calls. A kernel that only other kernels call is op
 of each of them; its own machine code and wrapper are never used, and took a third of all compilation. So a function
 that is compiled because another needs it is *inner*: it has no wrapper, is kept as bitcode, and is optimised once it
 is part of one that Python calls, an *entry*. What is inner may become an entry later: then it is compiled once more.
+
+Numba numbers the functions of a process, so that names of machine code differ where functions have the same name, as
+those have that one function makes with different closures (its own sort and argsort among them). But what several
+processes have compiled meets in the cache, in one module and in one process; of two with one name the first is taken
+for both, silently (Numba's issue 10486). So functions get random numbers here.
 """
 
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from llvmlite.binding import parse_bitcode  # type: ignore[import-untyped]
 from numba.core import caching, codegen, dispatcher
+from numba.core.bytecode import FunctionIdentity
 from numba.core.environment import lookup_environment
 
 ENVIRONMENT = "_ZN08NumbaEnv"
 """How names of variables begin that say where a function's Python objects are."""
 RELEASE = "NRT_decref"
 """The function that is called where references are counted."""
+NUMBER_BITS = 64
+"""Length of a function's number: enough that no two of a cache are alike, even of processes that began as one."""
 
 
 class Library(codegen.JITCodeLibrary):
@@ -160,6 +170,7 @@ def _add_overload(self: Any, result: Any) -> None:
         _numba_add(self, result)
 
 
+FunctionIdentity._unique_ids = iter(partial(secrets.randbits, NUMBER_BITS), -1)
 codegen.JITCPUCodegen._library_class = Library
 codegen.JITCPUCodegen.set_env = _set_env  # type: ignore[method-assign]
 caching.Cache._index_key = _key  # type: ignore[method-assign]
