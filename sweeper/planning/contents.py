@@ -14,6 +14,7 @@ from sweeper.inputs.families import FAMILIES, family_of
 from sweeper.inputs.numbers import values_of
 from sweeper.library.table_workload import LAYERED
 from sweeper.library.unit_models import model_hash, read_unit_model
+from sweeper.planning.design_search import MEMORY
 from sweeper.planning.modes import MODES, Mode
 from sweeper.planning.schema import axis_columns, dataset_schema, metric_field
 from sweeper.planning.standing import UNCALIBRATED_TIMES, standing_field, uncalibrated_times
@@ -83,11 +84,14 @@ class Contents:
 
     @property
     def searched_columns(self) -> tuple[str, ...]:
-        """What a search evaluates at every point: whether it can run, the objectives, what the constraints read."""
+        """What a search evaluates at every point: whether it can run, the objectives, what the constraints read, and
+        how much a design misses."""
         objectives = [objective.column for objective in self.study.objectives]
-        constraints = self.study.optimize.constraints if self.study.optimize is not None else ()
-        read = sorted({symbol for constraint in constraints for symbol in constraint.symbols})
-        return tuple(dict.fromkeys([REASON, *objectives, *read]))
+        if self.study.optimize is None:
+            return tuple(dict.fromkeys([REASON, *objectives]))
+        read = sorted({symbol for constraint in self.study.optimize.constraints for symbol in constraint.symbols})
+        told = MEMORY if MEMORY[0] in self._usual else ()
+        return tuple(dict.fromkeys([REASON, *objectives, *read, *told]))
 
     @property
     def all_columns(self) -> tuple[str, ...]:

@@ -1,25 +1,34 @@
 """The best designs of one combination of the swept axes: continuous columns and searched axes together.
 
-First every combination of the searched axes meets the starting designs; the best of them are searched one by one, all
-starts of a search as one batch. Then all combinations meet the best design found; where another one suits it better, it
-is searched too.
+First every combination of the searched axes meets the starting designs, and descends from those that suit it best; the
+worst combinations stop, until few are left, which are searched from all starts (`engine.search.racing`). Then all
+combinations meet the best design found; where another one suits it better, it is searched too.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import field as dataclass_field
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 import pyarrow as pa
 
-from kernels.codes import REASONS
+from kernels.codes import REASON, REASONS
 from kernels.pareto import pareto
 from sweeper.engine.search.budgets import SharedBudgets
-from sweeper.engine.search.descent import SearchResult, descend, global_search, points_per_step
+from sweeper.engine.search.descent import (
+    SearchResult,
+    first_points,
+    further,
+    global_search,
+    points_per_step,
+    result_of,
+)
+from sweeper.engine.search.racing import race, steps_of_race
 from sweeper.engine.space import Grid
 from sweeper.planning.schema import field
 from sweeper.planning.tried import counted, judged
+from sweeper.reading.expressions import Expression
 from sweeper.study.optimize import Optimize, budget_groups
 from sweeper.study.output import Objective
 
@@ -28,13 +37,21 @@ Evaluate = Callable[[np.ndarray, tuple[str, ...], np.ndarray, Sequence[str]], di
 
 FLOOR = 1e-4
 """Least share of a budget that a part gets."""
+MET, OTHERS = 2, 6
+"""Designs from which every combination of the searched axes descends at first: of those that it has met, and random."""
+SCOUTS = 640
+"""Designs from which a search descends for a few steps; the best of them make all steps."""
 ROUNDS = 3
 """How often another combination of the searched axes may follow a better design."""
-LEAST, LARGEST = 1e-300, 700.0
+LEAST, LARGEST = 1e-200, 700.0
 """Stands for an objective of 0, which has no logarithm; and the largest logarithm of a score."""
+UNFIT = 500.0
+"""Logarithm of the score of a design that misses a limit by next to nothing: far above all designs that can run."""
 BATCH = 1 << 16
 """Points evaluated at a time."""
-CONSTRAINT_FAILED = float(REASONS.index("constraint_failed"))
+CONSTRAINT_FAILED = float(REASON.constraint_failed)
+MEMORY = ("memory_headroom_B", "memory_capacity_B")
+"""What is left of main memory, negative by what is missing, and how much there is."""
 SEARCH_COLUMNS = {
     "search_weighting": "number of the row of weights, from 0",
     "search_evaluations": "designs evaluated to find this one",
@@ -78,14 +95,20 @@ class DesignSearch:
         bounds = {i: ranges[name] for i, name in enumerate(self.names) if name in ranges}
         return SharedBudgets(budget_groups(self.names), bounds, FLOOR)
 
+    @cached_property
+    def _constraints(self) -> tuple[Expression, ...]:
+        """What must hold, one by one."""
+        return tuple(part for constraint in self.optimize.constraints for part in constraint.conjuncts())
+
     @property
     def _most_evaluations(self) -> int:
-        """What a descent evaluates, so that both methods may be compared."""
-        return self.optimize.starts * self.optimize.steps * points_per_step(self.budgets)
+        """What a search by descent evaluates, so that both methods may be compared."""
+        starts, steps = self.optimize.starts, self.optimize.steps
+        return (steps_of_race(max(SCOUTS, starts), starts) + starts * steps) * points_per_step(self.budgets)
 
     def scores(self, points: np.ndarray, x: np.ndarray, weights: Sequence[float]) -> np.ndarray:
-        """Product of the objectives raised to their weights, which sum to 1; lower is better, infinite where a design
-        cannot run."""
+        """Product of the objectives raised to their weights, which sum to 1; lower is better. Of designs that cannot
+        run those that miss less memory, or a constraint by less, are better; all others are infinite."""
         values = self.evaluate(points, self.names, x, self.wanted)
         whole = sum(weights)
         total = np.zeros(len(points))
@@ -95,15 +118,21 @@ class DesignSearch:
                 if weight > 0.0:
                     total += objective.sign * (weight / whole) * np.log(np.where(column == 0.0, LEAST, column))
         reasons = judged(values, (objective.column for objective in self.objectives))
-        reasons = np.where((reasons == 0.0) & ~self._holds(values), CONSTRAINT_FAILED, reasons)
+        excess = self._excess(values)
+        reasons = np.where((reasons == 0.0) & (excess > 0.0), CONSTRAINT_FAILED, reasons)
         np.add(self.tried, counted(reasons[None])[0], out=self.tried)
-        fits = (reasons == 0.0) & np.isfinite(total)
+        missing = np.where(reasons == CONSTRAINT_FAILED, excess, len(self._constraints) + _short(values, reasons))
+        total = np.where(reasons == 0.0, total, UNFIT + missing)
+        fits = np.isfinite(total)
         return np.where(fits, np.exp(np.clip(np.where(fits, total, 0.0), -LARGEST, LARGEST)), np.inf)
 
-    def _holds(self, values: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Whether all constraints hold."""
-        held = [np.asarray(constraint.evaluate(values)) != 0 for constraint in self.optimize.constraints]
-        return np.logical_and.reduce([np.ones(len(values["infeasible_reason"]), bool), *held])
+    def _excess(self, values: Mapping[str, np.ndarray]) -> np.ndarray:
+        """By how much the constraints fail, together; 0 where all hold."""
+        excess = np.zeros(len(values["infeasible_reason"]))
+        for constraint in self._constraints:
+            holds = np.asarray(constraint.evaluate(values)) != 0
+            excess += np.where(holds, 0.0, _apart(constraint, values))
+        return excess
 
     def best(
         self, first: int, wanted: Sequence[str], known: Sequence[np.ndarray]
@@ -115,7 +144,7 @@ class DesignSearch:
         optima = [self._search(points, weights, known) for weights in self.optimize.weights]
         numbers, designs = np.array([point for point, _, _ in optima]), np.array([x for _, x, _ in optima])
         columns = self.evaluate(numbers, self.names, designs, wanted)
-        failed = ~self._holds(self.evaluate(numbers, self.names, designs, self.wanted))
+        failed = self._excess(self.evaluate(numbers, self.names, designs, self.wanted)) > 0.0
         reasons = columns["infeasible_reason"]
         columns["infeasible_reason"] = np.where((reasons == 0.0) & failed, CONSTRAINT_FAILED, reasons)
         columns[WEIGHTING] = np.arange(float(len(optima)))
@@ -128,8 +157,10 @@ class DesignSearch:
         scores = [objective.sign * columns[objective.column] for objective in self.objectives]
         return pareto(np.stack(scores, axis=-1), columns["infeasible_reason"])
 
-    def _meet(self, points: np.ndarray, designs: np.ndarray, weights: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
-        """Best score of every point, and its design, among its own design and some others."""
+    def _meet(
+        self, points: np.ndarray, designs: np.ndarray, weights: Sequence[float], most: int = 1
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Best scores [point, most] of every point, and their designs, among its own design and some others."""
         block = max(BATCH // (len(designs) + 1), 1)
         scores, designs_met = [], []
         for first in range(0, len(points), block):
@@ -137,9 +168,9 @@ class DesignSearch:
             tried = np.concatenate([self._own(part)[:, None], np.tile(designs, (len(part), 1, 1))], axis=1)
             score = self.scores(np.repeat(part, tried.shape[1]), tried.reshape(-1, len(self.names)), weights)
             score = score.reshape(len(part), -1)
-            chosen = score.argmin(axis=1)
-            scores.append(score[np.arange(len(part)), chosen])
-            designs_met.append(tried[np.arange(len(part)), chosen])
+            order = np.argsort(score, axis=1, kind="stable")[:, :most]
+            scores.append(np.take_along_axis(score, order, axis=1))
+            designs_met.append(np.take_along_axis(tried, order[:, :, None], axis=1))
         return np.concatenate(scores), np.concatenate(designs_met)
 
     def _own(self, points: np.ndarray) -> np.ndarray:
@@ -150,42 +181,81 @@ class DesignSearch:
         self, points: np.ndarray, weights: Sequence[float], known: Sequence[np.ndarray]
     ) -> tuple[int, np.ndarray, dict[str, float]]:
         """Best point, its design, and how the search went."""
+        before = self.tried.sum()
         random = self.budgets.random(self.optimize.starts, np.random.default_rng(self.optimize.seed))
         starts = np.array([*known, *random])[: max(self.optimize.starts - 1, 1)]
-        first, _ = self._meet(points, starts, weights)
-        evaluations = len(points) * (len(starts) + 1)
-        waiting = [int(points[i]) for i in np.argsort(first, kind="stable")[: self.optimize.candidates]]
+        waiting = self._raced(points, starts, weights)
         best: tuple[float, int, np.ndarray, SearchResult] | None = None
         for _ in range(ROUNDS):
-            for point in waiting:
-                result = self._from(point, starts, weights)
-                evaluations += result.evaluations
+            for point, designs in waiting:
+                result = self._from(point, np.vstack([designs, starts]), weights)
                 if best is None or result.score.min() < best[0]:
                     best = (result.score.min(), point, result.x[result.best], result)
             assert best is not None
-            again, designs = self._meet(points, best[2][None], weights)
-            evaluations += 2 * len(points)
+            again, met = self._meet(points, best[2][None], weights)
             at = int(np.argmin(again))
-            if not again[at] < best[0]:
+            if not again[at, 0] < min(best[0], np.exp(UNFIT)):
                 break
             same = points[at] == best[1]
-            best = (float(again[at]), int(points[at]), designs[at], best[3])
+            best = (float(again[at, 0]), int(points[at]), met[at, 0], best[3])
             if same:
                 break
-            starts, waiting = np.array([best[2], *starts])[: len(starts)], [best[1]]
+            waiting = [(best[1], met[at])]
         assert best is not None
         _, point, x, result = best
         step, converged = float(result.last_improved[result.best]), float(result.converged.mean())
-        facts = (float(evaluations), step, converged, result.spread[0])
+        facts = (float(self.tried.sum() - before), step, converged, result.spread[0])
         return point, x, dict(zip(SEARCH_FACTS, facts, strict=True))
 
-    def _from(self, point: int, starts: np.ndarray, weights: Sequence[float]) -> SearchResult:
-        """Search the designs of one point."""
+    def _raced(self, points: np.ndarray, starts: np.ndarray, weights: Sequence[float]) -> list[tuple[int, np.ndarray]]:
+        """Points that are worth a search, each with designs [design, variable] that it has reached."""
+        most, seed = self.optimize.candidates, self.optimize.seed
+        _, met = self._meet(points, starts, weights, MET)
+        if len(points) <= most:
+            return list(zip(points.tolist(), met))
+        others = self.budgets.random(len(points) * OTHERS, np.random.default_rng((seed, 1)))
+        x = np.concatenate([met, others.reshape(len(points), OTHERS, -1)], axis=1)
 
-        def evaluate(x: np.ndarray) -> np.ndarray:
+        def evaluate(x: np.ndarray, problem: np.ndarray) -> np.ndarray:
+            return self.scores(points[problem], x, weights)
+
+        left, state = race(evaluate, self.budgets, x, most, seed)
+        return list(zip(points[left].tolist(), state.best.reshape(len(left), x.shape[1], -1)))
+
+    def _from(self, point: int, known: np.ndarray, weights: Sequence[float]) -> SearchResult:
+        """Search the designs of one point: from many starts, the best of which make all steps."""
+        optimize = self.optimize
+
+        def evaluate(x: np.ndarray, _: np.ndarray) -> np.ndarray:
             return self.scores(np.full(len(x), point), x, weights)
 
-        if self.optimize.method == "global":
-            return global_search(evaluate, self.budgets, self._most_evaluations, self.optimize.seed)
-        designs = np.concatenate([self._own(np.array([point])), starts])[: self.optimize.starts]
-        return descend(evaluate, self.budgets, len(designs), self.optimize.steps, self.optimize.seed, designs)
+        if optimize.method == "global":
+            alone = partial(evaluate, _=np.empty(0))
+            return global_search(alone, self.budgets, self._most_evaluations, optimize.seed)
+        known = np.vstack([self._own(np.array([point])), known])
+        x = first_points(self.budgets, max(SCOUTS, optimize.starts), optimize.seed, known)
+        _, state = race(evaluate, self.budgets, x[:, None], optimize.starts, optimize.seed)
+        return result_of(further(evaluate, self.budgets, state, optimize.steps)).below(np.exp(UNFIT))
+
+
+def _apart(constraint: Expression, values: Mapping[str, np.ndarray]) -> np.ndarray | float:
+    """How far a constraint is from holding, where it fails: the difference of its sides over the larger, 1 at most;
+    infinite where it is no comparison of numbers."""
+    sides = constraint.sides()
+    if sides is None:
+        return np.inf
+    left, right = (np.asarray(side.evaluate(values)) for side in sides)
+    if left.dtype.kind in "UO" or right.dtype.kind in "UO":
+        return np.inf
+    largest = np.maximum(np.maximum(np.abs(left), np.abs(right)), LEAST)
+    return np.nan_to_num(np.clip(np.abs(left - right) / largest, LEAST, 1.0), nan=np.inf)
+
+
+def _short(values: Mapping[str, np.ndarray], reasons: np.ndarray) -> np.ndarray:
+    """Part of the memory it needs that a design misses; infinite where it misses something else."""
+    if MEMORY[0] not in values:
+        return np.full(len(reasons), np.inf)
+    headroom, capacity = (values[name] for name in MEMORY)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        short = -headroom / (capacity - headroom)
+    return np.where((reasons == REASON.memory_capacity) & (short > 0.0), short, np.inf)

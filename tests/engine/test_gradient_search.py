@@ -14,7 +14,16 @@ from scipy.optimize import minimize
 
 from replications.recipe_2021 import published_recipe
 from sweeper.engine.search.budgets import SharedBudgets
-from sweeper.engine.search.descent import PATIENCE, SearchResult, advance, begin, descend, global_search, result_of
+from sweeper.engine.search.descent import (
+    PATIENCE,
+    SearchResult,
+    advance,
+    begin,
+    descend,
+    first_points,
+    global_search,
+    result_of,
+)
 from tests.support.bottlenecks import BUDGETS, Bottlenecks, ToyChip, random_bottlenecks
 
 SEEDS = range(12)
@@ -294,7 +303,8 @@ def test_evaluations_are_counted_and_batched() -> None:
 
 
 def test_convergence_and_spread_are_read_from_the_history() -> None:
-    state = begin(lambda x: x.sum(axis=1) + 1.0, SharedBudgets(((0, 1),)), 3)
+    budgets = SharedBudgets(((0, 1),))
+    state = begin(lambda x, _: x.sum(axis=1) + 1.0, budgets, first_points(budgets, 3))
     flat, steps = np.zeros((PATIENCE + 11, 3)), np.arange(PATIENCE + 11)
     flat[:, 0] = np.where(steps < 10, 3.0, 1.0)  # converged after step 10
     flat[:, 1] = np.where(steps < PATIENCE, 3.0, 1.02)  # gained too lately
@@ -310,7 +320,11 @@ def test_starts_are_independent() -> None:
     """A start finds the same whatever its neighbours in the batch, to rounding."""
     problem: Bottlenecks = random_bottlenecks(2)
     x = BUDGETS.random(4, np.random.default_rng(0))
-    together, alone = begin(problem, BUDGETS, 4, known=x), begin(problem, BUDGETS, 1, known=x[2:3])
+
+    def evaluate(x: np.ndarray, _: np.ndarray) -> np.ndarray:
+        return problem(x)
+
+    together, alone = begin(evaluate, BUDGETS, x), begin(evaluate, BUDGETS, x[2:3])
     for _ in range(10):
-        together, alone = advance(problem, BUDGETS, together), advance(problem, BUDGETS, alone)
+        together, alone = advance(evaluate, BUDGETS, together), advance(evaluate, BUDGETS, alone)
     assert np.allclose(together.place[2], alone.place[0], rtol=1e-6, atol=1e-6)

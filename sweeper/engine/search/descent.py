@@ -21,6 +21,9 @@ from sweeper.engine.search.budgets import SharedBudgets
 
 Evaluate = Callable[[np.ndarray], np.ndarray]
 """Scores [n] of points [n, variables]: positive, lower is better, inf or NaN where a point is infeasible."""
+EvaluateOf = Callable[[np.ndarray, np.ndarray], np.ndarray]
+"""The same where every start may have a score of its own: [n] scores of points, given the number [n] of the start that
+each is for."""
 
 STRIDE = 1.0
 """First length of a step, in logits: a share may change by a factor of e."""
@@ -71,6 +74,16 @@ class SearchState:
     history: np.ndarray  # [steps so far + 1, starts] best score
 
 
+def chosen(state: SearchState, starts: np.ndarray) -> SearchState:
+    """A descent of some of its starts alone."""
+    of_starts = {name: getattr(state, name)[starts] for name in OF_STARTS}
+    return replace(state, history=state.history[:, starts], **of_starts)
+
+
+OF_STARTS = ("place", "score", "space", "slope", "stride", "width", "best", "best_place", "stale")
+"""What a descent knows of each start, start by start."""
+
+
 @dataclass(frozen=True)
 class SearchResult:
     """What a search found from each start.
@@ -88,6 +101,11 @@ class SearchResult:
     def best(self) -> int:
         """Which start found the best point."""
         return int(np.argmin(self.score))
+
+    def below(self, most: float) -> "SearchResult":
+        """The same, where no feasible point scores `most` or more."""
+        score, history = (np.where(each < most, each, np.inf) for each in (self.score, self.history))
+        return replace(self, score=score, history=history)
 
     @property
     def last_improved(self) -> np.ndarray:
@@ -114,32 +132,35 @@ def points_per_step(budgets: SharedBudgets) -> int:
     return budgets.variables + len(STRIDES)
 
 
-def _scores(evaluate: Evaluate, x: np.ndarray) -> np.ndarray:
-    score = np.asarray(evaluate(x), np.float64)
+def _scores(evaluate: EvaluateOf, x: np.ndarray) -> np.ndarray:
+    """Scores [starts, points] of points [starts, points, variables]."""
+    of = np.repeat(np.arange(x.shape[0]), x.shape[1])
+    score = np.asarray(evaluate(x.reshape(-1, x.shape[2]), of), np.float64).reshape(x.shape[:2])
     if (score <= 0).any():
         raise ValueError("a search needs positive scores")
     return np.where(np.isnan(score), np.inf, score)
 
 
-def begin(
-    evaluate: Evaluate,
-    budgets: SharedBudgets,
-    starts: int,
-    seed: int = 0,
-    known: Sequence[Sequence[float]] | np.ndarray = (),
-) -> SearchState:
-    """State before the first step: `given` points, made to fit, then random ones, `starts` together."""
+def first_points(
+    budgets: SharedBudgets, starts: int, seed: int = 0, known: Sequence[Sequence[float]] | np.ndarray = ()
+) -> np.ndarray:
+    """Points [starts, variables] to begin at: those that are known, made to fit, then random ones."""
     if starts < 1:
         raise ValueError("a search needs a start")
     x = budgets.random(starts, np.random.default_rng((seed, 0)))
     if len(known):
         x[: len(known)] = budgets.project(np.asarray(known))[:starts]
+    return x
+
+
+def begin(evaluate: EvaluateOf, budgets: SharedBudgets, x: np.ndarray, seed: int = 0) -> SearchState:
+    """State before the first step from points [starts, variables]."""
     place = budgets.encode(x)
     # A start counts as it is, too: a given design may use every bit of its budget.
     freed = budgets.decode(place)[0]
-    itself, score = _scores(evaluate, np.vstack([x, freed])).reshape(2, starts)
+    itself, score = _scores(evaluate, np.stack([x, freed], axis=1)).T
     best = np.where((score < itself)[:, None], freed, x)
-    score = np.minimum(score, itself)
+    score, starts = np.minimum(score, itself), len(x)
     return SearchState(
         seed=seed,
         evaluations=2 * starts,
@@ -219,7 +240,7 @@ def _directions(space: np.ndarray, slope: np.ndarray) -> np.ndarray:
     return -np.matvec(space, seen / np.maximum(np.linalg.norm(seen, axis=1, keepdims=True), 1e-300))
 
 
-def advance(evaluate: Evaluate, budgets: SharedBudgets, state: SearchState) -> SearchState:
+def advance(evaluate: EvaluateOf, budgets: SharedBudgets, state: SearchState) -> SearchState:
     """One step of every start: slopes from one batch of neighbours, then the best of three points along each direction.
 
     A start that is infeasible looks at random points instead. May end uphill; the best is kept.
@@ -236,7 +257,7 @@ def advance(evaluate: Evaluate, budgets: SharedBudgets, state: SearchState) -> S
         anywhere = budgets.random(int(lost.sum()) * (budgets.variables + tries), generator)
         anywhere = anywhere.reshape(-1, budgets.variables + tries, budgets.variables)
         near[lost] = anywhere[:, tries:]
-    near_score = _scores(evaluate, near.reshape(-1, budgets.variables)).reshape(starts, -1)
+    near_score = _scores(evaluate, near)
     with np.errstate(invalid="ignore", divide="ignore"):
         rise = np.log(near_score / state.score[:, None])
 
@@ -252,7 +273,7 @@ def advance(evaluate: Evaluate, budgets: SharedBudgets, state: SearchState) -> S
     if lost.any():
         ahead[lost] = anywhere[:, :tries]
         place[lost] = budgets.encode(ahead[lost].reshape(-1, budgets.variables)).reshape(-1, tries, budgets.coordinates)
-    scores = _scores(evaluate, ahead.reshape(-1, budgets.variables)).reshape(starts, tries)
+    scores = _scores(evaluate, ahead)
     if lost.any():  # what they found in the first batch may be the better
         random_best = near_score[lost].argmin(axis=1)
         scores[lost, 0] = near_score[lost, random_best]
@@ -297,6 +318,13 @@ def advance(evaluate: Evaluate, budgets: SharedBudgets, state: SearchState) -> S
     )
 
 
+def further(evaluate: EvaluateOf, budgets: SharedBudgets, state: SearchState, steps: int) -> SearchState:
+    """So many steps of every start."""
+    for _ in range(steps):
+        state = advance(evaluate, budgets, state)
+    return state
+
+
 def result_of(state: SearchState) -> SearchResult:
     """What a descent has found so far."""
     return SearchResult(state.best, state.history[-1], state.history, state.evaluations)
@@ -315,10 +343,8 @@ def descend(
     A step evaluates (variables + 3) points for each start. The same seed gives the same result.
     known: points to start from, before random ones.
     """
-    state = begin(evaluate, budgets, starts, seed, known)
-    for _ in range(steps):
-        state = advance(evaluate, budgets, state)
-    return result_of(state)
+    state = begin(lambda x, _: evaluate(x), budgets, first_points(budgets, starts, seed, known), seed)
+    return result_of(further(lambda x, _: evaluate(x), budgets, state, steps))
 
 
 LOGIT_SPAN = 6.0
@@ -345,7 +371,7 @@ def global_search(evaluate: Evaluate, budgets: SharedBudgets, evaluations: int =
 
     def scores(unit: np.ndarray) -> np.ndarray:
         nonlocal counted
-        reached = np.minimum(_scores(evaluate, decoded(unit.T.copy())), highest)
+        reached = np.minimum(_scores(lambda x, _: evaluate(x), decoded(unit.T.copy())[None])[0], highest)
         counted += len(reached)
         history.append(min([reached.min(), *history[-1:]]))
         return reached
