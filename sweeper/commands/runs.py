@@ -84,7 +84,7 @@ def answer_of(asked: "Plan | DecisionPlan") -> Callable[[str], str]:
 @STUDY
 @LIBRARY
 @OUT
-@click.option("--starts", type=click.IntRange(min=1), help="Designs from which every search starts.")
+@click.option("--starts", type=click.IntRange(min=1), help="Descents that make all steps, of every search.")
 @click.option("--steps", type=click.IntRange(min=1), help="Steps of every search.")
 @click.option("--seed", type=click.IntRange(min=0), help="Seed of the starting designs.")
 @click.option("--method", type=click.Choice(["gradient", "global"]), help="Descent, or differential evolution.")

@@ -55,9 +55,9 @@ MEMORY = ("memory_headroom_B", "memory_capacity_B")
 SEARCH_COLUMNS = {
     "search_weighting": "number of the row of weights, from 0",
     "search_evaluations": "designs evaluated to find this one",
-    "search_step": "step at which the best start last improved by more than 1e-4",
+    "search_step": "step, short descents included, at which the best start last improved by more than 1e-4",
     "search_converged": "share of the starts that gained less than 1e-4 in their last 20 steps",
-    "search_spread": "median of what the starts found, over the best of them, less one",
+    "search_spread": "median of what the starts found that made all steps, over the best of them, less one",
 }
 """Columns of the mode `optimized` that tell how a search went."""
 WEIGHTING, *SEARCH_FACTS = SEARCH_COLUMNS
@@ -122,7 +122,8 @@ class DesignSearch:
         reasons = np.where((reasons == 0.0) & (excess > 0.0), CONSTRAINT_FAILED, reasons)
         np.add(self.tried, counted(reasons[None])[0], out=self.tried)
         missing = np.where(reasons == CONSTRAINT_FAILED, excess, len(self._constraints) + _short(values, reasons))
-        total = np.where(reasons == 0.0, total, UNFIT + missing)
+        # What runs is better than what does not, even where an objective is negative and has no logarithm.
+        total = np.where(reasons == 0.0, np.where(np.isfinite(total), total, UNFIT - 1.0), UNFIT + missing)
         fits = np.isfinite(total)
         return np.where(fits, np.exp(np.clip(np.where(fits, total, 0.0), -LARGEST, LARGEST)), np.inf)
 

@@ -36,8 +36,9 @@ class Optimize:
     """A continuous search, done once for each combination of the swept axes.
 
     `shares` are shares of a template's budgets (None: all that the box has), `ranges` other columns with their least
-    and largest value. The `candidates` best combinations of the searched axes are searched, from `starts` designs in
-    `steps` steps each. `weights` has a row per wanted optimum and a weight per objective; `constraints` must hold.
+    and largest value. The combinations of the searched axes that do best in short descents, `candidates` of them, are
+    searched: `starts` descents, the best of many short ones, make `steps` steps more. `weights` has a row per wanted
+    optimum and a weight per objective; `constraints` must hold.
     """
 
     shares: tuple[str, ...] | None

@@ -258,7 +258,7 @@ def advance(evaluate: EvaluateOf, budgets: SharedBudgets, state: SearchState) ->
         anywhere = anywhere.reshape(-1, budgets.variables + tries, budgets.variables)
         near[lost] = anywhere[:, tries:]
     near_score = _scores(evaluate, near)
-    with np.errstate(invalid="ignore", divide="ignore"):
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         rise = np.log(near_score / state.score[:, None])
 
     slope = np.where(lost[:, None], 0.0, _slopes(budgets, state.place, soft, rise, state.width))
