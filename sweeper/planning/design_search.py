@@ -39,8 +39,12 @@ FLOOR = 1e-4
 """Least share of a budget that a part gets."""
 MET, OTHERS = 2, 6
 """Designs from which every combination of the searched axes descends at first: of those that it has met, and random."""
+MOST_STARTS = 200_000
+"""Starts of all combinations together; where there are more combinations, each has fewer random designs."""
 SCOUTS = 640
 """Designs from which a search descends for a few steps; the best of them make all steps."""
+RACE = 2**31
+"""Where the random designs of combinations come from: no step of a descent draws the same."""
 ROUNDS = 3
 """How often another combination of the searched axes may follow a better design."""
 LEAST, LARGEST = 1e-200, 700.0
@@ -96,9 +100,10 @@ class DesignSearch:
         return SharedBudgets(budget_groups(self.names), bounds, FLOOR)
 
     @cached_property
-    def _constraints(self) -> tuple[Expression, ...]:
-        """What must hold, one by one."""
-        return tuple(part for constraint in self.optimize.constraints for part in constraint.conjuncts())
+    def _constraints(self) -> tuple[tuple[Expression, tuple[Expression, Expression] | None], ...]:
+        """What must hold, one by one, each with its two sides where it says which of them is the larger."""
+        parts = [part for constraint in self.optimize.constraints for part in constraint.conjuncts()]
+        return tuple((part, part.sides() if part.orders else None) for part in parts)
 
     @property
     def _most_evaluations(self) -> int:
@@ -121,7 +126,7 @@ class DesignSearch:
         excess = self._excess(values)
         reasons = np.where((reasons == 0.0) & (excess > 0.0), CONSTRAINT_FAILED, reasons)
         np.add(self.tried, counted(reasons[None])[0], out=self.tried)
-        missing = np.where(reasons == CONSTRAINT_FAILED, excess, len(self._constraints) + _short(values, reasons))
+        missing = np.where(reasons == CONSTRAINT_FAILED, excess, len(self._constraints) + self._short(values, reasons))
         # What runs is better than what does not, even where an objective is negative and has no logarithm.
         total = np.where(reasons == 0.0, np.where(np.isfinite(total), total, UNFIT - 1.0), UNFIT + missing)
         fits = np.isfinite(total)
@@ -130,10 +135,21 @@ class DesignSearch:
     def _excess(self, values: Mapping[str, np.ndarray]) -> np.ndarray:
         """By how much the constraints fail, together; 0 where all hold."""
         excess = np.zeros(len(values["infeasible_reason"]))
-        for constraint in self._constraints:
-            holds = np.asarray(constraint.evaluate(values)) != 0
-            excess += np.where(holds, 0.0, _apart(constraint, values))
+        for constraint, sides in self._constraints:
+            fails = np.asarray(constraint.evaluate(values)) == 0
+            if fails.any():
+                excess += np.where(fails, np.inf if sides is None else _apart(*sides, values), 0.0)
         return excess
+
+    def _short(self, values: Mapping[str, np.ndarray], reasons: np.ndarray) -> np.ndarray | float:
+        """Part of the memory it needs that a design misses; infinite where it misses something else, and where nothing
+        could be said of a constraint that fails once memory suffices."""
+        if MEMORY[0] not in values or any(sides is None for _, sides in self._constraints):
+            return np.inf
+        headroom, capacity = (values[name] for name in MEMORY)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            short = -headroom / (capacity - headroom)
+        return np.where((reasons == REASON.memory_capacity) & (short > 0.0), short, np.inf)
 
     def best(
         self, first: int, wanted: Sequence[str], known: Sequence[np.ndarray]
@@ -214,8 +230,9 @@ class DesignSearch:
         _, met = self._meet(points, starts, weights, MET)
         if len(points) <= most:
             return list(zip(points.tolist(), met))
-        others = self.budgets.random(len(points) * OTHERS, np.random.default_rng((seed, 1)))
-        x = np.concatenate([met, others.reshape(len(points), OTHERS, -1)], axis=1)
+        each = min(max(MOST_STARTS // len(points) - MET, 0), OTHERS)
+        others = self.budgets.random(len(points) * each, np.random.default_rng((seed, RACE)))
+        x = np.concatenate([met, others.reshape(len(points), each, len(self.names))], axis=1)
 
         def evaluate(x: np.ndarray, problem: np.ndarray) -> np.ndarray:
             return self.scores(points[problem], x, weights)
@@ -239,24 +256,12 @@ class DesignSearch:
         return result_of(further(evaluate, self.budgets, state, optimize.steps)).below(np.exp(UNFIT))
 
 
-def _apart(constraint: Expression, values: Mapping[str, np.ndarray]) -> np.ndarray | float:
-    """How far a constraint is from holding, where it fails: the difference of its sides over the larger, 1 at most;
-    infinite where it is no comparison of numbers."""
-    sides = constraint.sides()
-    if sides is None:
-        return np.inf
-    left, right = (np.asarray(side.evaluate(values)) for side in sides)
-    if left.dtype.kind in "UO" or right.dtype.kind in "UO":
-        return np.inf
-    largest = np.maximum(np.maximum(np.abs(left), np.abs(right)), LEAST)
-    return np.nan_to_num(np.clip(np.abs(left - right) / largest, LEAST, 1.0), nan=np.inf)
-
-
-def _short(values: Mapping[str, np.ndarray], reasons: np.ndarray) -> np.ndarray:
-    """Part of the memory it needs that a design misses; infinite where it misses something else."""
-    if MEMORY[0] not in values:
-        return np.full(len(reasons), np.inf)
-    headroom, capacity = (values[name] for name in MEMORY)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        short = -headroom / (capacity - headroom)
-    return np.where((reasons == REASON.memory_capacity) & (short > 0.0), short, np.inf)
+def _apart(one: Expression, other: Expression, values: Mapping[str, np.ndarray]) -> np.ndarray:
+    """How far two sides are from each other, between 0 and 1: their difference over the larger where both have one
+    sign, and else what grows with its logarithm."""
+    left, right = (np.asarray(side.evaluate(values), np.float64) for side in (one, other))
+    with np.errstate(all="ignore"):
+        difference = np.abs(left - right)
+        relative = difference / np.maximum(np.abs(left), np.abs(right))
+        found = np.where(left * right > 0.0, relative, 0.5 + np.arctan(np.log(difference)) / np.pi)
+    return np.nan_to_num(np.maximum(found, LEAST), nan=np.inf)

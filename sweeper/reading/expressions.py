@@ -141,6 +141,12 @@ class Expression:
             return tuple(Expression(ast.unparse(value)) for value in tree.values)
         return (self,)
 
+    @property
+    def orders(self) -> bool:
+        """Whether the expression is a single comparison that says which side is the larger."""
+        tree = _parse(self.text)[0]
+        return isinstance(tree, ast.Compare) and len(tree.ops) == 1 and not isinstance(tree.ops[0], ast.Eq | ast.NotEq)
+
     def sides(self) -> tuple["Expression", "Expression"] | None:
         """Left and right side of a single comparison, or None for any other expression."""
         tree = _parse(self.text)[0]

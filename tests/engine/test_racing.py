@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sweeper.engine.search import racing
 from sweeper.engine.search.budgets import SharedBudgets
 from sweeper.engine.search.descent import further, points_per_step
 from sweeper.engine.search.racing import race, steps_of_race
@@ -55,11 +56,14 @@ def test_a_race_ends_at_once_where_few_run() -> None:
 
 
 @settings(max_examples=30, deadline=None)
-@given(st.integers(1, 60), st.integers(1, 8), st.integers(0, 99))
-def test_as_many_points_are_asked_for_as_is_said(count: int, most: int, seed: int) -> None:
-    """Every start at the beginning twice, then every step."""
+@given(st.integers(1, 60), st.integers(1, 8), st.integers(0, 99), st.sampled_from([40, 1 << 16]))
+def test_as_many_points_are_asked_for_as_is_said(count: int, most: int, seed: int, at_once: int) -> None:
+    """Every start at the beginning twice, then every step, in however many lots."""
     problems = Problems(seed, count)
-    left, state = race(problems, BUDGETS, starts(seed, count, 1), most, seed)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(racing, "AT_ONCE", at_once)
+        left, state = race(problems, BUDGETS, starts(seed, count, 1), most, seed)
+    assert state.evaluations == problems.asked
     assert problems.asked == 2 * count + steps_of_race(count, most) * points_per_step(BUDGETS)
     assert len(left) == min(count, most) == len(state.place)
     best = state.best[np.arange(len(left))]
@@ -74,5 +78,5 @@ def test_a_design_that_suits_one_problem_is_tried_for_others() -> None:
     x = np.tile(starts(3, 1, 2), (12, 1, 1))
     x[7, 0] = [*problems.costs[0] / problems.costs[0].sum(), problems.wanted[0]]
     left, state = race(problems, BUDGETS, x, 3)
-    assert left[0] == 7
+    assert left[0] == 7 and state.evaluations == problems.asked
     assert (state.history[-1].reshape(3, 2).min(axis=1) <= problems.least[0] * 1.01).all()

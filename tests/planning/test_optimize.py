@@ -538,7 +538,7 @@ def test_constraints_that_no_start_meets_are_met(tmp_path: Path) -> None:
     """A search goes where constraints fail by less, and memory misses less, until all hold."""
     least = optima(tmp_path / "least", objective={"minimise": "system_power_W"}, optimize=SEARCH)
     most_W, slow_s = 1.01 * least["system_power_W"][0], 1.5 * least["iteration_time_s"][0]
-    both = [f"system_power_W <= {most_W!r} and iteration_time_s <= {slow_s!r}"]
+    both = [f"system_power_W - {most_W!r} <= 0 and iteration_time_s <= {slow_s!r}"]
     plan = plan_of(tmp_path / "bound", optimize={**SEARCH, "constraints": both})
     starts = starting_values(plan, ("system_power_W", "iteration_time_s"))
     assert not ((starts["system_power_W"] <= most_W) & (starts["iteration_time_s"] <= slow_s)).any()

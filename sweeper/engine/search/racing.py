@@ -56,9 +56,11 @@ def _going_on(problems: int, most: int) -> int:
 def race(
     evaluate: EvaluateOf, budgets: SharedBudgets, x: np.ndarray, most: int, seed: int = 0
 ) -> tuple[np.ndarray, SearchState]:
-    """Numbers of at most `most` problems that are left, the best first, and the descent of all their starts, problem by
-    problem. `evaluate` gets the number of the problem that each point is for, and `x` [problem, start, variables] are
-    the points to begin at."""
+    """Numbers of at most `most` problems that are left, and the descent of all their starts, problem by problem.
+
+    `evaluate` gets the number of the problem that each point is for; `x` [problem, start, variables] are the points to
+    begin at.
+    """
     problems, starts, variables = x.shape
     left, steps, every = np.arange(problems), STEPS, x.reshape(-1, variables)
 
@@ -70,7 +72,7 @@ def race(
 
     state = _in_lots(evaluate, budgets, np.repeat(left, starts), begun)
     while len(left) > most:
-        state = _in_lots(evaluate, budgets, np.repeat(left, starts), gone_on)
+        state = _in_lots(evaluate, budgets, np.repeat(left, starts), gone_on, state)
         best = state.history[-1].reshape(-1, starts).min(axis=1)
         order = np.argsort(best, kind="stable")[: _going_on(len(left), most)]
         state = chosen(state, (order[:, None] * starts + np.arange(starts)).reshape(-1))
@@ -81,8 +83,8 @@ def race(
 
 
 def _told(evaluate: EvaluateOf, budgets: SharedBudgets, state: SearchState, left: np.ndarray) -> SearchState:
-    """The same descents, where the worst start of a problem begins anew from the best that some others have found, if
-    that is better than what it has found."""
+    """The same descents of problems, the best first, where the worst start of one begins anew from the best that some
+    others have found, if that is better than what it has found."""
     starts = len(state.place) // len(left)
     scores = state.history[-1].reshape(-1, starts)
     best = state.best.reshape(len(left), starts, -1)[np.arange(len(left)), scores.argmin(axis=1)][:TOLD]
@@ -90,6 +92,7 @@ def _told(evaluate: EvaluateOf, budgets: SharedBudgets, state: SearchState, left
         evaluate(np.tile(best, (len(part), 1)), np.repeat(part, len(best))).reshape(len(part), -1)
         for part in np.array_split(left, math.ceil(len(left) * len(best) / AT_ONCE))
     ])  # fmt: skip
+    state = replace(state, evaluations=state.evaluations + asked.size)
     better = np.flatnonzero(asked.min(axis=1) < scores.max(axis=1))
     if not len(better):
         return state
@@ -101,7 +104,7 @@ def _told(evaluate: EvaluateOf, budgets: SharedBudgets, state: SearchState, left
     changed: dict[str, Any] = {name: getattr(state, name).copy() for name in OF_STARTS}
     for name, values in changed.items():
         values[rows] = getattr(anew, name)
-    return replace(state, history=history, **changed)
+    return replace(state, history=history, evaluations=state.evaluations + anew.evaluations, **changed)
 
 
 def _of_problem(evaluate: EvaluateOf, of: np.ndarray, x: np.ndarray, start: np.ndarray) -> np.ndarray:
@@ -114,12 +117,15 @@ def _in_lots(
     budgets: SharedBudgets,
     of: np.ndarray,
     descent: Callable[[EvaluateOf, np.ndarray], SearchState],
+    state: SearchState | None = None,
 ) -> SearchState:
-    """The descent of all starts, each `of` a problem: of as many together as are evaluated at once."""
+    """The descent of all starts, each `of` a problem, from a state: of as many together as are evaluated at once."""
     each = max(AT_ONCE // points_per_step(budgets), 1)
     parts = []
     for first in range(0, len(of), each):
         lot = np.arange(first, min(first + each, len(of)))
         parts.append(descent(partial(_of_problem, evaluate, of[lot]), lot))
     of_starts: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in OF_STARTS}
-    return replace(parts[0], history=np.hstack([part.history for part in parts]), **of_starts)
+    history, before = np.hstack([part.history for part in parts]), 0 if state is None else state.evaluations
+    evaluations = before + sum(part.evaluations - before for part in parts)
+    return replace(parts[0], history=history, evaluations=evaluations, **of_starts)
