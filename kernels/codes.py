@@ -86,6 +86,7 @@ SWITCHES: dict[str, tuple[str, ...]] = {
     "cache_network": ("shared_ports", "port_per_core"),
     "memory_devices": ("perimeter_limited", "area_limited"),
     "generated_counts": ("whole", "continuous"),
+    "chip_split": ("given", "balanced"),
     "device_mapping": ("dimensions", "routed"),
 }
 """Assumption switches and their choices; meaning and source of each stand in docs/assumptions.md."""
@@ -131,7 +132,8 @@ CHOICES: dict[str, tuple[str, ...]] = {
 
 Reasons = namedtuple(
     "Reasons",
-    "feasible area_exceeded power_exceeded perimeter_exceeded no_compute no_cache no_memory no_network "
+    "feasible area_exceeded power_exceeded perimeter_exceeded reticle_exceeded interposer_exceeded bumps_exceeded "
+    "too_hot no_compute no_cache no_memory no_network "
     "format_unsupported chips_mismatch parallelism_mismatch too_many_stages too_many_replicas microbatch_indivisible "
     "heads_indivisible grid_unsupported experts_indivisible stages_indivisible sram_capacity offload_capacity "
     "memory_capacity die_exceeds_wafer link_beyond_reach die_exceeds_reticle shoreline_exceeded constraint_failed "

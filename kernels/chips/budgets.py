@@ -15,9 +15,12 @@ DECIMALS = 1e-12
 
 
 class Budgets(NamedTuple):
-    """What a template gives its chip."""
+    """What a template gives its chip; `other_area_share` of its area is of no part: spare cores, seams, fuses, test.
+    Interfaces of memory and wires lie on dies of `io_area_mm2` under or beside it, if there are any."""
 
     chip_area_mm2: float
+    io_area_mm2: float
+    other_area_share: float
     power_W: float
 
 
@@ -27,6 +30,19 @@ class Shares(NamedTuple):
     area_share: float
     power_share: float
     edge_share: float
+
+
+class Split(NamedTuple):
+    """Shares of area and power of the parts without wires."""
+
+    core_area_share: float
+    register_area_share: float
+    l1_area_share: float
+    l2_area_share: float
+    core_power_share: float
+    register_power_share: float
+    l1_power_share: float
+    l2_power_share: float
 
 
 class Taken(NamedTuple):
@@ -41,6 +57,24 @@ class Taken(NamedTuple):
 def perimeter_mm(area_mm2: float) -> float:
     """Edge of a square chip."""
     return 4.0 * np.sqrt(area_mm2)
+
+
+@compiled
+def shared_mm2(budgets: Budgets) -> float:
+    """Area that parts share: that of the chip without what no part may have."""
+    return budgets.chip_area_mm2 * (1.0 - budgets.other_area_share)
+
+
+@compiled
+def interface_mm2(budgets: Budgets) -> float:
+    """Area that interfaces of memory and wires have shares of."""
+    return budgets.io_area_mm2 if budgets.io_area_mm2 > 0.0 else shared_mm2(budgets)
+
+
+@compiled
+def outer_mm2(budgets: Budgets) -> float:
+    """Area whose edge lets wires out, and which takes room in the package."""
+    return budgets.io_area_mm2 if budgets.io_area_mm2 > 0.0 else budgets.chip_area_mm2
 
 
 @compiled

@@ -4,7 +4,7 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from kernels.chips.budgets import SOURCE, Budgets, Taken, perimeter_mm
+from kernels.chips.budgets import SOURCE, Budgets, Taken, outer_mm2, perimeter_mm, shared_mm2
 from kernels.chips.feeding import Array, fed_flops
 from kernels.codes import REASON
 from kernels.equation import Output, equation
@@ -21,6 +21,16 @@ class Core(NamedTuple):
     flops: float
     draw_W: float
     energy_J_per_flop: float
+
+
+class Rates(NamedTuple):
+    """What everything waits for where it is missing."""
+
+    chip_given_peak_flops: float
+    chip_l2_bandwidth_Bps: float
+    memory_bandwidth_Bps: float
+    link_bandwidth_Bps: float
+    outer_link_bandwidth_Bps: float
 
 
 class Level(NamedTuple):
@@ -106,7 +116,8 @@ def generated_board(
 
 
 @equation(
-    Output("generated_used_mm2", "mm^2", "area of all parts of the chip"),
+    Output("generated_used_mm2", "mm^2", "area of all parts of the chip, and of what is of no part"),
+    Output("generated_interface_mm2", "mm^2", "area of interfaces on dies of their own"),
     Output("generated_draw_W", "W", "power of chip, memory and links if all work at their most"),
     Output("generated_used_mm", "mm", "perimeter that wires take"),
     source="sums over the parts",
@@ -116,45 +127,55 @@ def generated_totals(
     register_used_mm2: float,
     l1_used_mm2: float,
     l2_used_mm2: float,
+    budgets: Annotated[Budgets, "template_{}"],
     chip_power_W: float,
     memory: Annotated[Taken, "memory_{}"],
     lane: Annotated[Taken, "lane_{}"],
     outer_lane: Annotated[Taken, "outer_lane_{}"],
-) -> tuple[float, float, float]:
+) -> tuple[float, float, float, float]:
     """Never more than the budgets, unless shares exceed one together or leakage exceeds a part's power."""
     levels = register_used_mm2 + l1_used_mm2 + l2_used_mm2
     outside = memory.used_mm2 + lane.used_mm2 + outer_lane.used_mm2
+    other = budgets.chip_area_mm2 - shared_mm2(budgets)
     power = chip_power_W + memory.draw_W + lane.draw_W + outer_lane.draw_W
-    return core_used_mm2 + levels + outside, power, memory.used_mm + lane.used_mm + outer_lane.used_mm
+    apart = outside if budgets.io_area_mm2 > 0.0 else 0.0
+    return (
+        core_used_mm2 + levels + (outside - apart) + other,
+        apart,
+        power,
+        memory.used_mm + lane.used_mm + outer_lane.used_mm,
+    )
 
 
 @equation(
     Output("chip_reason", "", "why the chip cannot be built; see kernels.codes.REASONS"),
-    source="budgets of area, power and perimeter",
+    source="budgets of area, power and perimeter; limits of `kernels.chips.limits`",
 )
 def generated_reason(
     budgets: Annotated[Budgets, "template_{}"],
     template_l1_bank_B: float,
     taken: Annotated[Taken, "generated_{}"],
+    generated_interface_mm2: float,
+    generated_limit: float,
     generated_cores: float,
     l1_capacity_B: float,
-    chip_given_peak_flops: float,
-    chip_l2_bandwidth_Bps: float,
-    memory_bandwidth_Bps: float,
-    link_bandwidth_Bps: float,
-    outer_link_bandwidth_Bps: float,
+    rates: Annotated[Rates, "{}"],
     dim: Annotated[Extents, "dim_{}"],
 ) -> float:
-    """The first check that fails, in the order of `kernels.codes.REASONS`: within all budgets, without a part on which
-    everything waits, and with a bank of L1 for every core."""
+    """The first check that fails, in the order of `kernels.codes.REASONS`: within all budgets and limits, with nothing
+    on which everything waits, and with a bank of L1 for every core."""
     most = 1.0 + ROUNDING
-    unlinked = (dim.x > 1.0 and link_bandwidth_Bps <= 0.0) or (dim.y * dim.z > 1.0 and outer_link_bandwidth_Bps <= 0.0)
-    cached = chip_l2_bandwidth_Bps > 0.0 and l1_capacity_B * most >= template_l1_bank_B * generated_cores
-    computes = generated_cores > 0.0 and chip_given_peak_flops > 0.0
+    unlinked = (dim.x > 1.0 and rates.link_bandwidth_Bps <= 0.0) or (
+        dim.y * dim.z > 1.0 and rates.outer_link_bandwidth_Bps <= 0.0
+    )
+    cached = rates.chip_l2_bandwidth_Bps > 0.0 and l1_capacity_B * most >= template_l1_bank_B * generated_cores
+    computes = generated_cores > 0.0 and rates.chip_given_peak_flops > 0.0
     reason = REASON.no_network if unlinked else REASON.feasible
-    reason = reason if memory_bandwidth_Bps > 0.0 else REASON.no_memory
+    reason = reason if rates.memory_bandwidth_Bps > 0.0 else REASON.no_memory
     reason = reason if cached else REASON.no_cache
     reason = reason if computes else REASON.no_compute
-    reason = REASON.perimeter_exceeded if taken.used_mm > most * perimeter_mm(budgets.chip_area_mm2) else reason
+    reason = int(generated_limit) if generated_limit != REASON.feasible else reason
+    reason = REASON.perimeter_exceeded if taken.used_mm > most * perimeter_mm(outer_mm2(budgets)) else reason
     reason = REASON.power_exceeded if taken.draw_W > most * budgets.power_W else reason
-    return float(REASON.area_exceeded if taken.used_mm2 > most * budgets.chip_area_mm2 else reason)
+    crowded = generated_interface_mm2 > most * budgets.io_area_mm2
+    return float(REASON.area_exceeded if crowded or taken.used_mm2 > most * budgets.chip_area_mm2 else reason)

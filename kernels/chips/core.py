@@ -2,7 +2,7 @@
 
 from typing import Annotated, NamedTuple
 
-from kernels.chips.budgets import SOURCE, Budgets, counted
+from kernels.chips.budgets import SOURCE, Budgets, Split, counted, shared_mm2
 from kernels.chips.voltage import Voltages, operating_point
 from kernels.equation import Output, equation
 
@@ -16,8 +16,6 @@ class Unit(NamedTuple):
     units_per_core: float
     nominal_frequency_Hz: float
     utilisation: float
-    core_area_share: float
-    core_power_share: float
 
 
 class Logic(NamedTuple):
@@ -42,6 +40,7 @@ class Logic(NamedTuple):
 )
 def generated_core(
     unit: Annotated[Unit, "template_{}"],
+    split: Annotated[Split, "{}"],
     voltages: Annotated[Voltages, "template_{}"],
     budgets: Annotated[Budgets, "template_{}"],
     logic: Annotated[Logic, "technology_{}"],
@@ -53,11 +52,11 @@ def generated_core(
     unit_W = unit.unit_power_W * logic.logic_power
     nominal_V = voltages.nominal_voltage_V * logic.voltage
     at = Voltages(nominal_V, voltages.threshold_voltage_V, voltages.voltage_margin_V, voltages.maximum_voltage_V)
-    units = counted(unit.core_area_share * budgets.chip_area_mm2 / unit_mm2, generated_counts)
-    power_W = unit.core_power_share * budgets.power_W
+    units = counted(split.core_area_share * shared_mm2(budgets) / unit_mm2, generated_counts)
+    power_W = split.core_power_share * budgets.power_W
     power = power_W / (units * unit_W) if units > 0.0 else 0.0
-    voltage, clock, share = operating_point(power, at, voltage_floor)
-    running = counted(units * share, generated_counts) if share < 1.0 else units
+    voltage, clock, on = operating_point(power, at, voltage_floor)
+    running = counted(units * on, generated_counts) if on < 1.0 else units
     cores = counted(running / unit.units_per_core, generated_counts)
     frequency = clock * unit.nominal_frequency_Hz
     swing = (voltage / nominal_V) ** 2

@@ -2,9 +2,9 @@
 
 from typing import Annotated, NamedTuple
 
-from kernels.chips.budgets import SOURCE, Budgets, Shares, counted, perimeter_mm
+from kernels.chips.budgets import SOURCE, Budgets, Shares, counted, interface_mm2, outer_mm2, perimeter_mm
 from kernels.chips.voltage import Voltages
-from kernels.chips.wires import Wire, driven, edge_taken_mm, escaping
+from kernels.chips.wires import Wire, driven, edge_taken_mm, escaping, offered_W
 from kernels.equation import Output, equation
 
 
@@ -52,15 +52,17 @@ def generated_lanes(
     budgets: Annotated[Budgets, "template_{}"],
     circuits: Annotated[Circuits, "technology_{}"],
     voltage_floor: float,
+    chip_split: float,
     generated_counts: float,
 ) -> tuple[float, float, float, float, float, float, float, float, float, float, float]:
     """Wires of the first dimension of the network: as many as area and perimeter allow, at the voltage that spends the
     power."""
     circuits_mm2 = lane.area_mm2 * circuits.lane_area
     made = Wire(wire.wires_per_mm, wire.wire_rate_Bps, wire.energy_J_per_B * circuits.lane_energy)
-    let_out = escaping(shares.edge_share * perimeter_mm(budgets.chip_area_mm2), made)
-    wires = counted(min(shares.area_share * budgets.chip_area_mm2 / circuits_mm2, let_out), generated_counts)
-    power_W = shares.power_share * budgets.power_W
+    let_out = escaping(shares.edge_share * perimeter_mm(outer_mm2(budgets)), made)
+    wires = counted(min(shares.area_share * interface_mm2(budgets) / circuits_mm2, let_out), generated_counts)
+    nominal_W = wires * made.wire_rate_Bps * made.energy_J_per_B
+    power_W = offered_W(shares.power_share, budgets.power_W, nominal_W, chip_split)
     voltage, carried_Bps, energy_J_per_B = driven(wires, made, voltages, power_W, voltage_floor)
     return (
         wires,

@@ -4,7 +4,7 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from kernels.chips.budgets import SOURCE, Budgets, counted
+from kernels.chips.budgets import SOURCE, Budgets, Split, counted, shared_mm2
 from kernels.equation import Output, compiled, equation
 
 SHARED_PORTS = 0.0
@@ -13,11 +13,9 @@ other choice prices every bank with a port per core."""
 
 
 class Level(NamedTuple):
-    """A level of a template at its process: its shares of area and power, its banks (`bank_width_B`: what one delivers
-    in a clock, 0: no limit), their crossings with readers, and the readers' ports."""
+    """A level of a template at its process: its banks (`bank_width_B`: what one delivers in a clock, 0: no limit),
+    their crossings with readers, and the readers' ports."""
 
-    area_share: float
-    power_share: float
     bank_B: float
     cell_area_mm2_per_B: float
     overhead: float
@@ -39,6 +37,23 @@ class Sram(NamedTuple):
     port_power: float
 
 
+class Readers(NamedTuple):
+    """The clock of banks, units that read an L1, and most ports on each side of a crossbar."""
+
+    nominal_frequency_Hz: float
+    units_per_core: float
+    crossbar_ports: float
+
+
+class Across(NamedTuple):
+    """Wires from cores to the banks of the L2, and the dies that the chip is split over. The energy of a wire goes with
+    its voltage squared; a process changes it in no other way, as capacitance per length stays."""
+
+    template_dies: float
+    template_l2_wire_energy_J_per_B_per_mm: float
+    technology_voltage: float
+
+
 class Crossbars(NamedTuple):
     """Equal crossbars of a level: how many, readers of each, and ports on each side at most; and the cores of the chip,
     which have a port of every bank where ports are not shared."""
@@ -50,21 +65,30 @@ class Crossbars(NamedTuple):
 
 
 @compiled
+def across_J_per_B(across: Across, budgets: Budgets) -> float:
+    """Energy of a byte's way between a core and the L2: half the side of a square die."""
+    way_mm = 0.5 * np.sqrt(budgets.chip_area_mm2 / across.template_dies)
+    return across.template_l2_wire_energy_J_per_B_per_mm * way_mm * across.technology_voltage**2
+
+
+@compiled
 def generated_level(
     level: Level,
-    budgets: Budgets,
+    area_mm2: float,
+    power_W: float,
+    way_J_per_B: float,
     sram: Sram,
     clock_Hz: float,
     crossbars: Crossbars,
     cache_network: float,
     generated_counts: float,
 ) -> tuple[float, float, float, float, float, float]:
-    """Capacity, attainable bandwidth, area, power at full bandwidth, leakage, and energy of a byte, of a level.
+    """Capacity, attainable bandwidth, area, power at full bandwidth, leakage, and energy of a byte, of a level, the way
+    to its banks included.
 
     Where there are more readers or banks than ports, groups of them share a port, so that further banks cost their own
     area alone. Power that leakage does not take is bandwidth, as far as the banks deliver it.
     """
-    area_mm2, power_W = level.area_share * budgets.chip_area_mm2, level.power_share * budgets.power_W
     bank_mm2 = level.bank_B * (level.cell_area_mm2_per_B * sram.sram_area) / (1.0 - level.overhead)
     crossing_mm2 = level.port_area_mm2 * sram.port_area
     if cache_network == SHARED_PORTS:
@@ -86,7 +110,7 @@ def generated_level(
     capacity_B = banks * level.bank_B
     idle_W = level.static_power_W_per_B * sram.sram_static_power * capacity_B + wiring_W
     left_W = max(power_W - idle_W, 0.0) if banks > 0.0 else 0.0
-    energy_J_per_B = level.energy_J_per_B * sram.sram_energy
+    energy_J_per_B = level.energy_J_per_B * sram.sram_energy + way_J_per_B
     moved_Bps = min(left_W / energy_J_per_B, delivered_Bps)
     used_mm2 = banks * bank_mm2 + crossings * crossing_mm2
     draw_W = idle_W + min(left_W, moved_Bps * energy_J_per_B)
@@ -115,11 +139,11 @@ def generated_levels(
     register: Annotated[Level, "template_register_{}"],
     l1: Annotated[Level, "template_l1_{}"],
     l2: Annotated[Level, "template_l2_{}"],
+    split: Annotated[Split, "{}"],
     budgets: Annotated[Budgets, "template_{}"],
+    across: Annotated[Across, "{}"],
     sram: Annotated[Sram, "technology_{}"],
-    template_nominal_frequency_Hz: float,
-    template_units_per_core: float,
-    template_crossbar_ports: float,
+    readers: Annotated[Readers, "template_{}"],
     generated_units: float,
     generated_cores: float,
     cache_network: float,
@@ -127,12 +151,18 @@ def generated_levels(
 ) -> tuple[float, ...]:
     """Every compute unit has registers of its own, every core an L1 with a crossbar to its units; the chip has one L2
     with a crossbar to all cores."""
-    clock_Hz, cores = template_nominal_frequency_Hz, generated_cores
+    clock_Hz, cores = readers.nominal_frequency_Hz, generated_cores
     to_unit = Crossbars(max(generated_units, 1.0), 1.0, 1.0, cores)
-    to_units = Crossbars(max(cores, 1.0), template_units_per_core, template_crossbar_ports, cores)
-    to_cores = Crossbars(1.0, cores, template_crossbar_ports, cores)
+    to_units = Crossbars(max(cores, 1.0), readers.units_per_core, readers.crossbar_ports, cores)
+    to_cores = Crossbars(1.0, cores, readers.crossbar_ports, cores)
+    way_J_per_B = across_J_per_B(across, budgets)
+    mm2, watts = shared_mm2(budgets), budgets.power_W
+    at, how = (sram, clock_Hz), (cache_network, generated_counts)
+    register_mm2, register_W = split.register_area_share * mm2, split.register_power_share * watts
+    l1_mm2, l1_W = split.l1_area_share * mm2, split.l1_power_share * watts
+    l2_mm2, l2_W = split.l2_area_share * mm2, split.l2_power_share * watts
     return (
-        *generated_level(register, budgets, sram, clock_Hz, to_unit, cache_network, generated_counts),
-        *generated_level(l1, budgets, sram, clock_Hz, to_units, cache_network, generated_counts),
-        *generated_level(l2, budgets, sram, clock_Hz, to_cores, cache_network, generated_counts),
+        *generated_level(register, register_mm2, register_W, 0.0, *at, to_unit, *how),
+        *generated_level(l1, l1_mm2, l1_W, 0.0, *at, to_units, *how),
+        *generated_level(l2, l2_mm2, l2_W, way_J_per_B, *at, to_cores, *how),
     )

@@ -2,9 +2,9 @@
 
 from typing import Annotated, NamedTuple
 
-from kernels.chips.budgets import SOURCE, Budgets, Shares, counted, perimeter_mm
+from kernels.chips.budgets import SOURCE, Budgets, Shares, counted, interface_mm2, outer_mm2, perimeter_mm
 from kernels.chips.voltage import Voltages
-from kernels.chips.wires import Wire, driven, edge_taken_mm, escaping
+from kernels.chips.wires import GIVEN, Wire, driven, edge_taken_mm, escaping, offered_W
 from kernels.equation import Output, equation
 
 PERIMETER_LIMITED = 0.0
@@ -49,21 +49,24 @@ def generated_memory(
     technology_controller_area: float,
     voltage_floor: float,
     memory_devices: float,
+    chip_split: float,
     generated_counts: float,
 ) -> tuple[float, float, float, float, float, float, float, float, float, float, float, float]:
     """Devices by package, controllers and perimeter; then wires, and the voltage that spends the power."""
     controller_mm2 = stack.controller_area_mm2 * technology_controller_area
-    beside_mm2 = template_package_area_mm2 - budgets.chip_area_mm2
+    beside_mm2 = template_package_area_mm2 - outer_mm2(budgets)
     room_mm2 = budgets.chip_area_mm2 if stack.on_chip > 0.0 else beside_mm2
-    let_out = escaping(shares.edge_share * perimeter_mm(budgets.chip_area_mm2), wire)
-    devices = min(room_mm2 / stack.area_mm2, shares.area_share * budgets.chip_area_mm2 / controller_mm2)
+    let_out = escaping(shares.edge_share * perimeter_mm(outer_mm2(budgets)), wire)
+    interfaces_mm2 = interface_mm2(budgets) * (shares.area_share if chip_split == GIVEN else 1.0)
+    devices = min(room_mm2 / stack.area_mm2, interfaces_mm2 / controller_mm2)
     if memory_devices == PERIMETER_LIMITED:
         devices = min(devices, let_out / stack.wires)
     devices = counted(devices, generated_counts)
     capacity_B = devices * stack.capacity_B
     wires = counted(min(let_out, stack.wires * devices), generated_counts)
     idle_W = stack.static_power_W_per_B * capacity_B
-    power_W = shares.power_share * budgets.power_W - idle_W
+    nominal_W = wires * wire.wire_rate_Bps * wire.energy_J_per_B
+    power_W = offered_W(shares.power_share, budgets.power_W, idle_W + nominal_W, chip_split) - idle_W
     voltage, moved_Bps, energy_J_per_B = driven(wires, wire, voltages, power_W, voltage_floor)
     return (
         devices,

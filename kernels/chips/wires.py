@@ -7,6 +7,9 @@ import numpy as np
 from kernels.chips.voltage import Voltages, operating_point
 from kernels.equation import compiled
 
+GIVEN = 0.0
+"""Code of the switch `chip_split`: parts get the shares of the budgets that are given; or such that they fit."""
+
 
 class Wire(NamedTuple):
     """A wire: how many leave per length of edge (0: they need none), its rate and its energy at nominal voltage."""
@@ -26,6 +29,13 @@ def escaping(edge_mm: float, wire: Wire) -> float:
 def edge_taken_mm(wires: float, wire: Wire) -> float:
     """Edge that wires take."""
     return wires / wire.wires_per_mm if wire.wires_per_mm > 0.0 else 0.0
+
+
+@compiled
+def offered_W(share: float, budget_W: float, nominal_W: float, chip_split: float) -> float:
+    """Power that a part with wires gets: its share of the budget, or on a balanced chip what it takes at its nominal
+    rate, of all that there is."""
+    return share * budget_W if chip_split == GIVEN else min(nominal_W, budget_W)
 
 
 @compiled

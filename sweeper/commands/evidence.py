@@ -23,6 +23,7 @@ from sweeper.commands.shared import LIBRARY, command, echo, plan_of
     help="Draw predicted against measured for every set, with the baselines, and an overview.",
 )
 @click.option("--unseen", is_flag=True, help="Fit every stack on half of its models and score the others; minutes.")
+@click.option("--generated", is_flag=True, help="Score generated chips against the products that they predict.")
 def validate(
     study: str | None,
     library: tuple[str, ...],
@@ -30,6 +31,7 @@ def validate(
     out: str | None,
     figures: str | None,
     unseen: bool,
+    generated: bool,
 ) -> None:
     """Check a study and the entries it uses; without a study, score the model against measurements.
 
@@ -42,21 +44,26 @@ def validate(
     reason, coverage of complete rows by table, and the constants of each stack: fitted, and set by hand. `--json` has
     everything.
 
-    With `--unseen`, only models count that the constants have not seen: see docs/accuracy.md.
+    With `--unseen`, only models count that the constants have not seen: see docs/accuracy.md. With `--generated`, chips
+    are generated from architecture, process and budgets and compared with what vendors list: see docs/pathfinding.md.
 
     \b
     Example: sweeper validate my_study.yaml --library my_library
              sweeper validate --measured my_runs.csv --out predictions.csv
              sweeper validate --unseen
+             sweeper validate --generated
     """
+    from sweeper.designs.products import products_board, products_text
     from sweeper.evidence.scoreboard import bundled, by_set, scoreboard, scored_files, write_predictions
     from sweeper.evidence.tables import scores
     from sweeper.evidence.tables import unseen as unseen_models
     from sweeper.evidence.unseen.halves import unseen_board
 
     if study is not None:
-        if measured or out or figures or unseen:
-            raise click.UsageError("a study is checked, not scored: leave out --measured, --out, --figures, --unseen")
+        if measured or out or figures or unseen or generated:
+            raise click.UsageError(
+                "a study is checked, not scored: leave out --measured, --out, --figures, --unseen, --generated"
+            )
         plan = plan_of(study, library)
         if library:
             plan.study.library.check()
@@ -64,9 +71,13 @@ def validate(
         return
     if library:
         raise click.UsageError("measurements are scored with our library: leave out --library, or name a study")
+    if (unseen or generated) and (measured or out or figures or (unseen and generated)):
+        raise click.UsageError("--unseen and --generated stand alone: leave out --measured, --out and --figures")
+    if generated:
+        chips = products_board()
+        echo(chips, lambda: products_text(chips))
+        return
     if unseen:
-        if measured or out or figures:
-            raise click.UsageError("--unseen is of our tables alone: leave out --measured, --out and --figures")
         board = unseen_board()
         echo(board, lambda: unseen_models(board))
         return

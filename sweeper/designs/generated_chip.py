@@ -11,7 +11,7 @@ from sweeper.engine.program import build_program
 from sweeper.engine.space import Axis, Factor, Grid
 from sweeper.errors import UsageFault
 from sweeper.inputs.generated import equations_of, with_generated
-from sweeper.inputs.numbers import Surroundings, by_name, constant, number_columns, switch_columns
+from sweeper.inputs.numbers import Surroundings, by_name, constant, number_columns, switch_columns, switches
 from sweeper.library.library import Library
 from sweeper.study.columns import Stock
 from sweeper.study.optimize import PARTS_OF
@@ -22,11 +22,24 @@ from sweeper.words.system import OVERRIDES
 
 ROLES_OF_CHIP = ("template", "technology", "stack", "lane", "outer_lane")
 """Roles from which a chip is generated."""
-CHIP_SWITCHES = ("voltage_floor", "cache_network", "memory_devices", "generated_counts")
+CHIP_SWITCHES = ("voltage_floor", "cache_network", "memory_devices", "generated_counts", "chip_split")
 """Switches that its equations read."""
 
-BUDGETS = ("template_chip_area_mm2", "template_power_W", "template_package_area_mm2")
-TOTALS = ("generated_used_mm2", "generated_draw_W", "generated_used_mm", "stacks_used_mm2", "chip_reason")
+BUDGETS = (
+    "template_chip_area_mm2",
+    "template_io_area_mm2",
+    "template_other_area_share",
+    "template_power_W",
+    "template_package_area_mm2",
+)
+TOTALS = (
+    "generated_used_mm2",
+    "generated_interface_mm2",
+    "generated_draw_W",
+    "generated_used_mm",
+    "stacks_used_mm2",
+    "chip_reason",
+)
 
 FACTS = (
     "generated_units", "generated_cores", "core_voltage_V", "core_clock_Hz", "core_flops", "core_attainable_flops",
@@ -34,13 +47,15 @@ FACTS = (
     "register_capacity_B", "register_bandwidth_Bps", "l1_capacity_B", "l1_bandwidth_Bps", "l2_capacity_B",
     "l2_bandwidth_Bps", "memory_stacks", "memory_voltage_V", "memory_capacity_B", "memory_bandwidth_Bps", "lane_wires",
     "lane_voltage_V", "link_bandwidth_Bps", "outer_lane_wires", "outer_lane_voltage_V", "outer_link_bandwidth_Bps",
+    "die_area_mm2", "die_bumps", "die_temperature_rise_K",
 )  # fmt: skip
 """Columns that a report shows, in its order."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """What a part of the chip takes of the budgets, in mm2, W and mm, and the shares of each that it was given."""
+    """What a part of the chip takes of the budgets, in mm2, W and mm, and the shares of each that it was given: of
+    area, a share of what parts share (of the dies of interfaces, for parts that lie there)."""
 
     name: str
     area_mm2: float
@@ -74,9 +89,14 @@ def chip_settings(texts: Iterable[str], library: Library) -> Settings:
 
 
 def generate(template: str, settings: Settings, library: Library) -> GeneratedChip:
-    """The chip of a template under some settings. Raises UsageFault for a template that the library lacks and for
-    numbers of a role that nothing fills."""
-    columns = {"template": library.asked("template", template).name, "technology": "as_template", **settings}
+    """The chip of a template under some settings. Raises UsageFault for a template that the library lacks, for a
+    technology of another ladder, and for numbers of a role that nothing fills."""
+    entry = library.asked("template", template)
+    columns = {"template": entry.name, "technology": "as_template", **settings}
+    technology = library.find("technology", str(columns["technology"]))
+    if not technology.belongs_to(entry):
+        belongs = " or ".join(technology.fits["template"])
+        raise UsageFault(f"technology: {technology.name} goes with templates of {belongs}, found {entry.name}")
     for name in columns:
         role, dot, _ = name.partition(".")
         if dot and role not in columns:
@@ -87,7 +107,7 @@ def generate(template: str, settings: Settings, library: Library) -> GeneratedCh
     if "stack" not in columns:  # a chip to which any memory may be attached
         inputs["memory_bandwidth_Bps"] = constant("memory_bandwidth_Bps", math.inf, "B/s", "not generated")
     wanted = [*FACTS, *BUDGETS, *TOTALS, *(column for part in AREA_PARTS for column in _columns(part))]
-    program = build_program(wanted, equations_of(around, ()), inputs, {}, {}, {})
+    program = build_program(wanted, equations_of(around, ()), inputs, switches(around, {}), {}, {})
     found = evaluate(Evaluation(program, (Factor({}, 1),)), wanted)
     values = {name: float(column[0]) for name, column in found.items()}
     outputs = {output.name: output for equation in GENERATING for output in equation.outputs}
@@ -111,7 +131,8 @@ def generate(template: str, settings: Settings, library: Library) -> GeneratedCh
 def _columns(part: str) -> list[str]:
     """Columns of a part, in the order of the fields of `Part`; of the perimeter for what has wires."""
     edge = [f"{part}_used_mm", f"template_{part}_edge_share"] if part in EDGE_PARTS else []
-    return [f"{part}_used_mm2", f"template_{part}_area_share", f"{part}_draw_W", f"template_{part}_power_share", *edge]
+    shares = f"template_{part}" if part in EDGE_PARTS else part
+    return [f"{part}_used_mm2", f"{shares}_area_share", f"{part}_draw_W", f"{shares}_power_share", *edge]
 
 
 def text(chip: GeneratedChip) -> str:
@@ -119,14 +140,17 @@ def text(chip: GeneratedChip) -> str:
     from matplotlib.ticker import EngFormatter  # loads slowly
 
     made = ", ".join(f"{role} {name}" for role, name in chip.made_of.items())
-    area, power, package = (chip.budgets[name] for name in BUDGETS)
-    edge = 4.0 * math.sqrt(area)
-    used_mm2, draw_W, used_mm, stacks_mm2 = (chip.budgets[name] for name in TOTALS[:-1])
-    amounts: list[tuple[str, tuple[float, ...]]] = [
-        (p.name, (p.area_mm2, p.area_share * area, p.power_W, p.power_share * power, p.edge_mm, p.edge_share * edge))
-        for p in chip.parts
-    ]
-    amounts += [("chip", (used_mm2, area, draw_W, power, used_mm, edge)), ("package", (area + stacks_mm2, package))]
+    area, io_area, other_share, power, package = (chip.budgets[name] for name in BUDGETS)
+    edge, shared, other = 4.0 * math.sqrt(io_area or area), area * (1.0 - other_share), area * other_share
+    used_mm2, interface_mm2, draw_W, used_mm, stacks_mm2 = (chip.budgets[name] for name in TOTALS[:-1])
+    amounts: list[tuple[str, tuple[float, ...]]] = []
+    for p in chip.parts:
+        given = p.area_share * (io_area if io_area and p.name in EDGE_PARTS else shared)
+        amounts.append((p.name, (p.area_mm2, given, p.power_W, p.power_share * power, p.edge_mm, p.edge_share * edge)))
+    amounts += [("other", (other, other))] if other else []
+    amounts += [("chip", (used_mm2, area, draw_W, power, used_mm, edge))]
+    amounts += [("interfaces", (interface_mm2, io_area))] if io_area else []
+    amounts += [("package", ((io_area or area) + stacks_mm2, package))]
     heads = ("part", "area mm2", "of", "power W", "of", "edge mm", "of")
     rows = [(name, *(f"{value:.2f}" for value in row), *("",) * (6 - len(row))) for name, row in amounts]
     facts = [(f"  {name}", EngFormatter(unit, places=3)(value), about) for name, (value, unit, about) in

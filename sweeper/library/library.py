@@ -40,7 +40,7 @@ FOLDERS = {
     "unit_model": "unit_models",
 }
 """Folder of each kind of entry."""
-KNOWN_FOLDERS = (*FOLDERS.values(), "studies", "claims", "measurements")
+KNOWN_FOLDERS = (*FOLDERS.values(), "studies", "claims", "measurements", "products")
 """Folders that a library directory may have."""
 
 

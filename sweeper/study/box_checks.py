@@ -37,6 +37,23 @@ def check_joint(draft: BoxDraft, owners: Mapping[str, WrittenAxis], problems: Pr
             problems.append(node.problem(message))
 
 
+BALANCED_BY = ("core_register", "core_l1", "l1_bank_width", "l2_bank_width")
+"""Numbers of a template from which the parts of a chip are made to fit each other."""
+
+
+def check_balanced(draft: BoxDraft, owners: Mapping[str, WrittenAxis], stock: Stock, problems: Problems) -> None:
+    """A balanced chip needs a template that says what a core holds and what banks deliver, or a box that does."""
+    for template, split in draft.combinations(("template", "chip_split")) if draft.names("template") else ():
+        given = stock.library.find("template", str(template)).values
+        lacking = [name for name in BALANCED_BY if name not in given and f"template.{name}" not in owners]
+        if split == "balanced" and lacking:
+            node = owners["chip_split"].node if "chip_split" in owners else draft.node
+            wants = ", ".join(f"template.{name}" for name in lacking)
+            problems.append(
+                node.problem(f"chip_split: balanced needs {wants} of template {template!r} in {draft.title}")
+            )
+
+
 PARTS = tuple(f"recompute_{part}" for part in RECOMPUTE_MODULES[1:])
 READ_WITH: Mapping[str, tuple[str, tuple[float | str, ...]]] = {
     **dict.fromkeys(("recompute_share", "checkpoint_interval", "kept_results"), ("recompute", ("full",))),

@@ -9,6 +9,7 @@ from sweeper.library.table_workload import TRANSFORMERS, OperatorTable
 from sweeper.reading import checks
 from sweeper.study.axes import Constants, axis_columns, columns_written, depends, read_axis
 from sweeper.study.box_checks import (
+    check_balanced,
     check_generated,
     check_joint,
     check_parameters,
@@ -56,6 +57,7 @@ def read_box(draft: BoxDraft, stock: Stock, problems: Problems) -> ReadBox:
     check_partitionings(draft, owners, stock, problems)
     check_joint(draft, owners, problems)
     check_generated(draft, owners, problems)
+    check_balanced(draft, owners, stock, problems)
     if has_tables(draft, stock):
         check_read_with(draft, owners, problems)
         check_scans(draft, owners, stock, problems)

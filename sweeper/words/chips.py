@@ -41,11 +41,24 @@ EDGE_PARTS = ("memory", "lane", "outer_lane")
 """Parts that share its perimeter."""
 
 SHARES = {
-    **{f"{part}_area_share": fraction(f"share of the chip's area of {part}") for part in AREA_PARTS},
+    **{f"{part}_area_share": fraction(f"share of the area that parts have of {part}") for part in AREA_PARTS},
     **{f"{part}_power_share": fraction(f"share of the power budget of {part}") for part in AREA_PARTS},
     **{f"{part}_edge_share": fraction(f"share of the chip's perimeter of {part}") for part in EDGE_PARTS},
 }
 """How a template splits its budgets; shares of a budget that nobody takes stay empty."""
+
+LIMITS = vocabulary(
+    dies=whole("equal dies that the chip is split over", PARTS, 1.0),
+    reticle_area=Attribute("mm^2", "largest area of a die: the field of an exposure, 26 x 33 mm", 858.0),
+    interposer_area=Attribute("mm^2", "largest area of a package's chips and memory: 5.5 fields", 4719.0),
+    bump_pitch=Attribute("mm", "pitch of the bumps under a die", 0.13),
+    bump_current=Attribute("A", "current of a bump", 0.1),
+    temperature_rise=Attribute("K", "how far a die may be above its coolant: from 40 to 105 degrees Celsius", 65.0),
+    thermal_resistance=Attribute(
+        "mm^2*K/W", "heat's way from die to coolant", 35.0, column="thermal_resistance_mm2K_per_W"
+    ),
+)
+"""What no chip may exceed, whatever its budgets. The defaults are those of a plain flip chip under a cold plate."""
 
 TEMPLATE = vocabulary(
     unit_flops=Attribute("flop", "operations of a compute unit per clock", column="unit_flops"),
@@ -59,16 +72,24 @@ TEMPLATE = vocabulary(
     utilisation=fraction("share of its peak that a unit attains in products", 1.0),
     vector_share=fraction("peak of the vector units over that of the matrix units", 0.125),
     fp8_factor=free("", "peak in fp8 over that in 16 bits; 0: not supported", limits=FACTOR),
+    core_register=free("B", "registers of a core of a balanced chip"),
+    core_l1=free("B", "L1 of a core of a balanced chip"),
     crossbar_ports=whole("most ports on each side of the L2 crossbar", ARRAY, 64.0),
     **{
         f"{level}_{name}": replace(attribute, about=f"{level}: {attribute.about}")
         for level in LEVELS
         for name, attribute in LEVEL.items()
     },
+    l2_wire_energy=free(
+        "J/B/mm", "energy of a byte over a length of wire between cores and L2", column="l2_wire_energy_J_per_B_per_mm"
+    ),
     package_area=Attribute("mm^2", "area of chip and memory devices together"),
     chip_area=Attribute("mm^2", "area of the chip"),
+    io_area=free("mm^2", "area of the dies under or beside the chip with interfaces of memory and wires; 0: none"),
+    other_area_share=fraction("share of the chip's area that no part may have"),
     power=Attribute("W", "power budget of chip, memory and links"),
     **SHARES,
+    **LIMITS,
 )
 """An architecture without sizes, at one process."""
 

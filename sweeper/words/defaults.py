@@ -29,6 +29,7 @@ SWITCH_DEFAULTS = {
     "cache_network": "shared_ports",
     "memory_devices": "perimeter_limited",
     "generated_counts": "whole",
+    "chip_split": "given",
     "device_mapping": "dimensions",
 }
 """Full physics: what a study gets when it does not say otherwise."""

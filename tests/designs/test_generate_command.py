@@ -14,9 +14,25 @@ from sweeper.designs.generated_chip import ROLES_OF_CHIP
 from sweeper.library.library import Library, builtin_specs
 
 LIBRARY = Library.load([builtin_specs()])
-MEMORY = {"gpu_n7": "hbm2e", "deepflow_v100": "deepflow_hbm2_4gb", "deepflow_p4": "deepflow_gddr5"}
+MEMORY = {
+    "gpu_n7": "hbm2e",
+    "volta": "hbm2",
+    "hopper": "hbm3",
+    "blackwell": "hbm3e",
+    "cdna3": "hbm3",
+    "deepflow_v100": "deepflow_hbm2_4gb",
+    "deepflow_p4": "deepflow_gddr5",
+}
 """Devices that go with a template."""
-LANES = {"gpu_n7": "nvlink3_lane", "deepflow_v100": "deepflow_inter", "deepflow_p4": "deepflow_inter"}
+LANES = {
+    "gpu_n7": "nvlink3_lane",
+    "volta": "nvlink2_lane",
+    "hopper": "nvlink4_lane",
+    "blackwell": "nvlink5_lane",
+    "cdna3": "pcie5_lane",
+    "deepflow_v100": "deepflow_inter",
+    "deepflow_p4": "deepflow_inter",
+}
 
 
 def call(template: str, *settings: str, options: tuple[object, ...] = ()) -> Result:
@@ -61,14 +77,16 @@ def test_parts_add_up_and_stay_within_their_budgets(template: str) -> None:
     parts, budgets = {part["name"]: part for part in found["parts"]}, found["budgets"]
     assert list(parts) == ["core", "register", "l1", "l2", "memory", "outer_lane"]
     area, power = budgets["template_chip_area_mm2"], budgets["template_power_W"]
-    whole = {"area_mm2": area, "power_W": power, "edge_mm": 4.0 * math.sqrt(area)}
+    other = area * budgets["template_other_area_share"]
+    whole = {"area_mm2": area - other, "power_W": power, "edge_mm": 4.0 * math.sqrt(area)}
     total = {"area_mm2": "generated_used_mm2", "power_W": "generated_draw_W", "edge_mm": "generated_used_mm"}
     for quantity, budget in whole.items():
         share = quantity.partition("_")[0] + "_share"
         for part in parts.values():
             assert 0.0 <= part[quantity] <= part[share] * budget * (1.0 + 1e-9), (part["name"], quantity)
         used = math.fsum(part[quantity] for part in parts.values())
-        assert used == pytest.approx(budgets[total[quantity]], rel=1e-12)
+        taken = budgets[total[quantity]] - (other if quantity == "area_mm2" else 0.0)
+        assert used == pytest.approx(taken, rel=1e-12)
         assert used <= budget * (1.0 + 1e-9)
     assert area + budgets["stacks_used_mm2"] <= budgets["template_package_area_mm2"] * (1.0 + 1e-9)
     value, unit, about = found["facts"]["core_flops"]
@@ -84,7 +102,8 @@ def test_text_says_what_json_says() -> None:
     for part in found["parts"]:
         shown = [float(cell) for cell in rows[part["name"]][1:]]
         area, power = (found["budgets"]["template_chip_area_mm2"], found["budgets"]["template_power_W"])
-        meant = [part["area_mm2"], part["area_share"] * area, part["power_W"], part["power_share"] * power,
+        shared = area * (1.0 - found["budgets"]["template_other_area_share"])
+        meant = [part["area_mm2"], part["area_share"] * shared, part["power_W"], part["power_share"] * power,
                  part["edge_mm"], part["edge_share"] * 4.0 * math.sqrt(area)]  # fmt: skip
         assert shown == pytest.approx(meant, abs=0.00501)
     for _, _, about in found["facts"].values():
@@ -149,6 +168,7 @@ def test_an_unknown_template_is_told_with_the_nearest_name() -> None:
         (("stack=hbm2e", "stack=hbm3"), "stack is given twice"),
         (("stack=hbm22",), "stack: unknown stack 'hbm22', did you mean 'hbm2'?"),
         (("technology=hbm2e",), "technology: unknown technology 'hbm2e'"),
+        (("technology=public_n5",), "technology: public_n5 goes with templates of process_n16, found gpu_n7"),
         (("template.power=400",), "template.power: 400 needs a unit"),
         (("template.power=400 V",), "template.power: "),
         (("template.power=-4 W",), "template.power: "),
@@ -178,6 +198,10 @@ IMPOSSIBLE = {
     "area_exceeded": ("template.core_area_share=0.9",),
     "power_exceeded": ("template.core_power_share=0.2", "template.register_power_share=1", "template.l1_power_share=1"),
     "no_compute": ("template.core_area_share=0",),
+    "reticle_exceeded": ("template.chip_area=900 mm^2",),
+    "interposer_exceeded": ("template.package_area=5000 mm^2",),
+    "bumps_exceeded": ("template.bump_current=1 mA",),
+    "too_hot": ("template.thermal_resistance=200 mm^2*K/W",),
 }
 
 

@@ -245,6 +245,7 @@ DIMENSIONS = {
     "J": {"J": 1}, "J/flop": {"J": 1, "flop": -1}, "kg": {"kg": 1}, "kg/s": {"kg": 1, "s": -1},
     "kg/J": {"kg": 1, "J": -1}, "usd/s": {"usd": 1, "s": -1}, "usd/hour": {"usd": 1, "s": -1},
     "usd/J": {"usd": 1, "J": -1}, "usd/W": {"usd": 1, "J": -1, "s": 1}, "mm^2": {}, "mm": {}, "1/mm": {}, "V": {},
+    "J/B/mm": {"J": 1, "B": -1}, "A": {"J": 1, "s": -1}, "K": {}, "mm^2*K/W": {"J": -1, "s": 1},
     "mm^2/B": {"B": -1}, "W/B": {"J": 1, "s": -1, "B": -1},
 }  # fmt: skip
 LOAD_UNITS = ["flop", "B", "B", "B", ""]
@@ -277,6 +278,7 @@ CONSTANT = frozenset(
         "decode_work",
         "graph_work",
         "generated_chip",
+        "balanced_split",
         "calibrated_alone",
         "tensor_channels",
         "state_memory",

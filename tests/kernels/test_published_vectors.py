@@ -43,7 +43,7 @@ PUBLISHED = {
     "voltage_floor": "fewer_units",
     "cache_network": "shared_ports",
     "memory_devices": "perimeter_limited",
-    "generated_counts": "whole",
+    "generated_counts": "whole", "chip_split": "given",
     "device_mapping": "dimensions", "unit_placement": "ideal", "contention": "none",
 }  # fmt: skip
 """Assumptions of the published study."""

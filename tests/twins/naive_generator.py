@@ -104,6 +104,91 @@ def fitting(budget: float, one: float, generated_counts: float) -> float:
 # parts
 
 
+def without_other(given: dict[str, float]) -> float:
+    """Area that parts may have."""
+    return given["template_chip_area_mm2"] - given["template_other_area_share"] * given["template_chip_area_mm2"]
+
+
+SPLIT = [f"{part}_{what}_share" for what in ("area", "power") for part in ("core", "register", "l1", "l2")]
+
+
+@twin
+def given_split(**given: float) -> Outputs:
+    """What the template says."""
+    return {name: given[f"template_{name}"] for name in SPLIT}
+
+
+def core_holds(level: str, capacity_B: float, readers: float, given: dict[str, float]) -> float:
+    """Area of so much of a level, bank by bank, and of its crossbar."""
+    of = {name.removeprefix(f"template_{level}_"): value for name, value in given.items()}
+    banks = max(fitting(capacity_B, of["bank_B"], given["generated_counts"]), 1)
+    cells_mm2 = of["bank_B"] * of["cell_area_mm2_per_B"] * given["technology_sram_area"]
+    ports_mm2 = of["port_area_mm2"] * given["technology_port_area"]
+    return banks * cells_mm2 / (1 - of["overhead"]) + min(banks, readers) * readers * ports_mm2
+
+
+@twin
+def balanced_split(**given: float) -> Outputs:
+    """Cores are added while there is room, then one clock is looked for at which everything draws the power left."""
+    t = {name.removeprefix("template_"): value for name, value in given.items()}
+    interfaces = math.fsum(given[f"{part}_used_mm2"] for part in ("memory", "lane", "outer_lane"))
+    shared = without_other(given)
+    room = shared - t["l2_area_share"] * shared - (0.0 if t["io_area_mm2"] else interfaces)
+    per_core = t["units_per_core"]
+    logic = per_core * t["unit_area_mm2"] * given["technology_logic_area"]
+    registers = core_holds("register", t["core_register_B"], per_core, given)
+    own = core_holds("l1", t["core_l1_B"], min(per_core, t["crossbar_ports"]), given)
+    known = all(t[name] for name in ("core_register_B", "core_l1_B", "l1_bank_width_B", "l2_bank_width_B"))
+    cores = fitting(max(room, 0.0) * known, logic + registers + own, given["generated_counts"])
+    units = cores * per_core
+    areas = {"core": cores * logic, "register": cores * registers, "l1": cores * own, "l2": t["l2_area_share"] * shared}
+
+    plenty = {f"{part}_area_share": areas[part] / shared for part in ("register", "l1", "l2")}
+    plenty |= {
+        "register_power_share": 0.0,
+        "l1_power_share": math.inf,
+        "l2_power_share": math.inf,
+    }
+    at_most = {**given, **plenty, "generated_cores": cores, "cache_network": 0.0}
+    held = on_chip("register", at_most, max(units, 1), 1, 1)
+    held |= on_chip("l1", at_most, max(cores, 1), per_core, t["crossbar_ports"])
+    held |= on_chip("l2", at_most, 1, cores, t["crossbar_ports"])
+    idle = {level: held[f"{level}_idle_W"] for level in ("register", "l1", "l2")}
+    per_flop, _ = feeding(max(units, 1), t["array_rows"], t["array_columns"], held["register_capacity_B"])
+    flops = t["unit_flops"] * t["nominal_frequency_Hz"] * units
+    drawn = {"register": per_flop * flops * held["register_energy_J_per_B"]}
+    for level in ("l1", "l2"):
+        rate_Bps = held[f"{level}_bandwidth_Bps"] / t[f"{level}_utilisation"]
+        drawn[level] = rate_Bps * held[f"{level}_energy_J_per_B"] if known else 0.0
+    logic_W = t["unit_power_W"] * given["technology_logic_power"] * units
+    spent = math.fsum([*idle.values(), *(given[f"{part}_draw_W"] for part in ("memory", "lane", "outer_lane"))])
+    left = max(t["power_W"] - spent, 0.0)
+
+    nominal, threshold = t["nominal_voltage_V"] * given["technology_voltage"], t["threshold_voltage_V"]
+
+    def powers(voltage: float) -> tuple[float, float]:
+        clock = clock_at(voltage, nominal, threshold)
+        return clock * logic_W * voltage**2 / nominal**2, clock
+
+    def total(voltage: float) -> float:
+        return powers(voltage)[0] + powers(voltage)[1] * math.fsum(drawn.values())
+
+    low = threshold + t["voltage_margin_V"]
+    running = 1.0 if cores else 0.0
+    if total(low) >= left:
+        voltage, running = low, left / total(low) if cores else 0.0
+    else:
+        high = t["maximum_voltage_V"] or 1000.0 * nominal
+        while low < (middle := (low + high) / 2) < high:
+            low, high = (middle, high) if total(middle) <= left else (low, middle)
+        voltage = low
+    of_logic, clock = powers(voltage)
+    powered = {"core": running * of_logic} | {level: running * clock * drawn[level] + idle[level] for level in drawn}
+    return {f"{part}_area_share": areas[part] / shared for part in areas} | {
+        f"{part}_power_share": powered[part] / t["power_W"] for part in powered
+    }
+
+
 @twin
 def generated_core(voltage_floor: float, generated_counts: float, **given: float) -> Outputs:
     """Section 4.4.1 and equation 1."""
@@ -111,9 +196,9 @@ def generated_core(voltage_floor: float, generated_counts: float, **given: float
     unit_mm2 = t["unit_area_mm2"] * given["technology_logic_area"]
     unit_W = t["unit_power_W"] * given["technology_logic_power"]
     nominal_V = t["nominal_voltage_V"] * given["technology_voltage"]
-    units = fitting(t["core_area_share"] * t["chip_area_mm2"], unit_mm2, generated_counts)
+    units = fitting(given["core_area_share"] * without_other(given), unit_mm2, generated_counts)
     voltages = (nominal_V, t["threshold_voltage_V"], t["voltage_margin_V"], t["maximum_voltage_V"])
-    budget_W = t["core_power_share"] * t["power_W"]
+    budget_W = given["core_power_share"] * t["power_W"]
     voltage, clock, share = operating_point(budget_W / (units * unit_W) if units else 0.0, *voltages, voltage_floor)
     one_W = unit_W * clock * voltage**2 / nominal_V**2
     running = units if share == 1 else fitting(budget_W, one_W, generated_counts) if one_W else 0.0
@@ -172,11 +257,11 @@ def memory_level(
 def on_chip(
     level: str, given: dict[str, float], crossbars: float, readers: float, most_ports: float
 ) -> dict[str, float]:
-    """A level of on-chip memory of the template, at its process."""
+    """A level of on-chip memory of the template, at its process, with the way to its banks if it is the L2's."""
     of = {name.removeprefix(f"template_{level}_"): value for name, value in given.items()}
     capacity, bandwidth, area, draw, idle, energy = memory_level(
-        of["area_share"] * given["template_chip_area_mm2"],
-        of["power_share"] * given["template_power_W"],
+        given[f"{level}_area_share"] * without_other(given),
+        given[f"{level}_power_share"] * given["template_power_W"],
         (
             of["bank_B"],
             of["cell_area_mm2_per_B"] * given["technology_sram_area"],
@@ -185,7 +270,7 @@ def on_chip(
         ),
         (of["port_area_mm2"] * given["technology_port_area"], of["port_power_W"] * given["technology_port_power"]),
         (
-            of["energy_J_per_B"] * given["technology_sram_energy"],
+            of["energy_J_per_B"] * given["technology_sram_energy"] + (way(given) if level == "l2" else 0.0),
             of["static_power_W_per_B"] * given["technology_sram_static_power"],
         ),
         crossbars,
@@ -205,6 +290,12 @@ def on_chip(
     }
 
 
+def way(given: dict[str, float]) -> float:
+    """Energy of a byte that goes half the side of its square die."""
+    side_mm = math.sqrt(given["template_chip_area_mm2"] / given["template_dies"])
+    return given["template_l2_wire_energy_J_per_B_per_mm"] * side_mm / 2 * given["technology_voltage"] ** 2
+
+
 @twin
 def generated_levels(**given: float) -> Outputs:
     """Each unit reads its own registers, the units of a core its L1, all cores one L2."""
@@ -215,19 +306,24 @@ def generated_levels(**given: float) -> Outputs:
 
 
 @twin
-def generated_memory(voltage_floor: float, memory_devices: float, generated_counts: float, **given: float) -> Outputs:
+def generated_memory(
+    voltage_floor: float, memory_devices: float, chip_split: float, generated_counts: float, **given: float
+) -> Outputs:
     """Section 4.4.3 and equation 4, limit by limit; the program of 2021 leaves the perimeter out of them."""
     t = {name.removeprefix("template_"): value for name, value in given.items()}
     stack = {name.removeprefix("stack_"): value for name, value in given.items()}
     controller_mm2 = stack["controller_area_mm2"] * given["technology_controller_area"]
-    room_mm2 = t["chip_area_mm2"] if stack["on_chip"] else t["package_area_mm2"] - t["chip_area_mm2"]
-    edge_mm = t["memory_edge_share"] * 4 * t["chip_area_mm2"] ** 0.5
+    base_mm2 = t["io_area_mm2"] or t["chip_area_mm2"]
+    room_mm2 = t["chip_area_mm2"] if stack["on_chip"] else t["package_area_mm2"] - base_mm2
+    edge_mm = t["memory_edge_share"] * 4 * base_mm2**0.5
     per_mm = stack["wires_per_mm"]
+    as_given = choice("chip_split", chip_split) == "given"
+    controllers_mm2 = (t["memory_area_share"] if as_given else 1) * (t["io_area_mm2"] or without_other(given))
     by_perimeter = per_mm and choice("memory_devices", memory_devices) == "perimeter_limited"
 
     def devices_fit(n: float) -> bool:
         inside = n * stack["area_mm2"] <= room_mm2
-        controlled = n * controller_mm2 <= t["memory_area_share"] * t["chip_area_mm2"]
+        controlled = n * controller_mm2 <= controllers_mm2
         return inside and controlled and (not by_perimeter or n * stack["wires"] / per_mm <= edge_mm)
 
     devices = most(devices_fit, generated_counts)
@@ -238,7 +334,9 @@ def generated_memory(voltage_floor: float, memory_devices: float, generated_coun
     rate_Bps = stack["wire_rate_Bps"] * wires
     nominal_V = stack["nominal_voltage_V"]
     voltages = (nominal_V, stack["threshold_voltage_V"], stack["voltage_margin_V"], stack["maximum_voltage_V"])
-    left_W = t["memory_power_share"] * t["power_W"] - kept_W
+    wanted_W = kept_W + rate_Bps * stack["energy_J_per_B"]
+    given_W = t["memory_power_share"] * t["power_W"]
+    left_W = (given_W if as_given else min(wanted_W, t["power_W"])) - kept_W
     power = left_W / (rate_Bps * stack["energy_J_per_B"]) if wires else 0.0
     voltage, clock, share = operating_point(power, *voltages, voltage_floor)
     energy = stack["energy_J_per_B"] * voltage**2 / nominal_V**2
@@ -261,17 +359,20 @@ def generated_memory(voltage_floor: float, memory_devices: float, generated_coun
 
 def wires_out(
     area_mm2: float,
-    power_W: float,
+    share_W: float,
+    budget_W: float,
     edge_mm: float,
     wire: tuple[float, float, float, float],
     voltages: tuple[float, float, float, float],
     voltage_floor: float,
     generated_counts: float,
 ) -> tuple[float, float, float, float, float, float, float]:
-    """Section 4.4.4: as many as area and perimeter hold, at the voltage that spends the power."""
+    """Section 4.4.4: as many as area and perimeter hold, at the voltage that spends their share of the power; without
+    one, at the nominal rate, if there is so much power."""
     wire_mm2, per_mm, rate_Bps, nominal_J_per_B = wire
     wires = most(lambda n: n * wire_mm2 <= area_mm2 and (not per_mm or n / per_mm <= edge_mm), generated_counts)
-    power = power_W / (wires * rate_Bps * nominal_J_per_B) if wires else 0.0
+    nominal_W = wires * rate_Bps * nominal_J_per_B
+    power = (share_W if share_W < math.inf else min(nominal_W, budget_W)) / nominal_W if wires else 0.0
     voltage, clock, share = operating_point(power, *voltages, voltage_floor)
     energy = nominal_J_per_B * voltage**2 / voltages[0] ** 2
     carried_Bps = rate_Bps * clock * share * wires
@@ -279,14 +380,17 @@ def wires_out(
     return wires, voltage, carried_Bps, energy, wire_mm2 * wires, used_mm, energy * carried_Bps
 
 
-def leaving(lane: str, link: str, voltage_floor: float, generated_counts: float, given: dict[str, float]) -> Outputs:
+def leaving(
+    lane: str, link: str, voltage_floor: float, chip_split: float, generated_counts: float, given: dict[str, float]
+) -> Outputs:
     """Wires of one kind, by the names of their equation."""
     t = {name.removeprefix(f"template_{lane}_"): value for name, value in given.items()}
     of = {name.removeprefix(f"{lane}_"): value for name, value in given.items()}
     wires, voltage, carried, energy, used_mm2, used_mm, draw = wires_out(
-        t["area_share"] * given["template_chip_area_mm2"],
-        t["power_share"] * given["template_power_W"],
-        t["edge_share"] * 4 * given["template_chip_area_mm2"] ** 0.5,
+        t["area_share"] * (given["template_io_area_mm2"] or without_other(given)),
+        t["power_share"] * given["template_power_W"] if choice("chip_split", chip_split) == "given" else math.inf,
+        given["template_power_W"],
+        t["edge_share"] * 4 * (given["template_io_area_mm2"] or given["template_chip_area_mm2"]) ** 0.5,
         (
             of["area_mm2"] * given["technology_lane_area"],
             of["wires_per_mm"],
@@ -313,13 +417,13 @@ def leaving(lane: str, link: str, voltage_floor: float, generated_counts: float,
 
 
 @twin
-def generated_lanes(voltage_floor: float, generated_counts: float, **given: float) -> Outputs:
-    return leaving("lane", "link", voltage_floor, generated_counts, given)
+def generated_lanes(voltage_floor: float, chip_split: float, generated_counts: float, **given: float) -> Outputs:
+    return leaving("lane", "link", voltage_floor, chip_split, generated_counts, given)
 
 
 @twin
-def generated_outer_lanes(voltage_floor: float, generated_counts: float, **given: float) -> Outputs:
-    return leaving("outer_lane", "outer_link", voltage_floor, generated_counts, given)
+def generated_outer_lanes(voltage_floor: float, chip_split: float, generated_counts: float, **given: float) -> Outputs:
+    return leaving("outer_lane", "outer_link", voltage_floor, chip_split, generated_counts, given)
 
 
 # the chip
@@ -415,10 +519,40 @@ def generated_totals(chip_power_W: float, **given: float) -> Outputs:
     def total(ending: str) -> float:
         return math.fsum(value for name, value in given.items() if name.endswith(ending))
 
+    other = given["template_other_area_share"] * given["template_chip_area_mm2"]
+    below = sum(given[f"{part}_used_mm2"] for part in ("memory", "lane", "outer_lane"))
+    apart = below if given["template_io_area_mm2"] else 0.0
     return {
-        "generated_used_mm2": total("_used_mm2"),
+        "generated_used_mm2": math.fsum([total("_used_mm2"), other, -apart]),
+        "generated_interface_mm2": apart,
         "generated_draw_W": math.fsum([chip_power_W, total("_draw_W")]),
         "generated_used_mm": total("_used_mm"),
+    }
+
+
+@twin
+def generated_limits(**given: float) -> Outputs:
+    """Each limit by itself; of several that are exceeded the first."""
+    t = {name.removeprefix("template_"): value for name, value in given.items()}
+    die_mm2 = t["chip_area_mm2"] / t["dies"]
+    amperes = given["chip_power_W"] / given["core_voltage_V"]
+    beside = bool(given["memory_used_mm"]) * given["memory_wires"]
+    pairs = math.fsum([beside, given["lane_wires"], given["outer_lane_wires"], amperes / t["bump_current_A"]])
+    watts = math.fsum([given["chip_power_W"], given["lane_draw_W"], given["outer_lane_draw_W"]])
+    rise_K = t["thermal_resistance_mm2K_per_W"] * watts / t["chip_area_mm2"]
+    unequal = 1 + 1e-9
+    wrong = {
+        "reticle_exceeded": die_mm2 > t["reticle_area_mm2"] * unequal,
+        "interposer_exceeded": t["package_area_mm2"] > t["interposer_area_mm2"] * unequal,
+        "bumps_exceeded": 2 * pairs * t["bump_pitch_mm"] ** 2 > t["chip_area_mm2"] * unequal,
+        "too_hot": rise_K > t["temperature_rise_K"] * unequal,
+    }
+    reason = next((REASONS.index(reason) for reason, holds in wrong.items() if holds), 0)
+    return {
+        "die_area_mm2": die_mm2,
+        "die_bumps": 2 * pairs,
+        "die_temperature_rise_K": rise_K,
+        "generated_limit": reason,
     }
 
 
@@ -429,9 +563,12 @@ def generated_reason(**given: float) -> Outputs:
     banks = given["l1_capacity_B"] / given["template_l1_bank_B"]
     outside = given["dim_y"] * given["dim_z"]
     wrong = {
-        "area_exceeded": given["generated_used_mm2"] > area * unequal,
+        "area_exceeded": given["generated_used_mm2"] > area * unequal
+        or given["generated_interface_mm2"] > given["template_io_area_mm2"] * unequal,
         "power_exceeded": given["generated_draw_W"] > given["template_power_W"] * unequal,
-        "perimeter_exceeded": given["generated_used_mm"] > 4 * math.sqrt(area) * unequal,
+        "perimeter_exceeded": given["generated_used_mm"]
+        > 4 * math.sqrt(given["template_io_area_mm2"] or area) * unequal,
+        REASONS[int(given["generated_limit"])] or "none": given["generated_limit"] > 0,
         "no_compute": min(given["generated_cores"], given["chip_given_peak_flops"]) <= 0,
         "no_cache": given["chip_l2_bandwidth_Bps"] <= 0 or banks * unequal < given["generated_cores"],
         "no_memory": given["memory_bandwidth_Bps"] <= 0,
@@ -492,8 +629,8 @@ def wires(dice: Dice, lane: str) -> dict[str, float]:
 
 def level_of(dice: Dice, level: str, design: dict[str, float]) -> dict[str, float]:
     """A level of memory that leaks nothing, some of its power, or more than all of it: never nearly all of it."""
-    area = design["template_chip_area_mm2"] * design[f"template_{level}_area_share"]
-    power = design["template_power_W"] * design[f"template_{level}_power_share"]
+    area = without_other(design) * design[f"{level}_area_share"]
+    power = design["template_power_W"] * design[f"{level}_power_share"]
     cell, overhead = dice.between(1e-8, 1e-4), dice.one_of(0.0, dice.between(0.05, 0.9))
     most_B = area * (1 - overhead) / cell / design["technology_sram_area"]
     leak = dice.one_of(0.0, dice.between(1e-6, 0.5), dice.between(1e-6, 0.5), 1e7)
@@ -549,6 +686,18 @@ def designed(dice: Dice) -> dict[str, Any]:
     found |= {
         "template_chip_area_mm2": area,
         "template_package_area_mm2": area * dice.between(0.9, 4.0),
+        "template_other_area_share": dice.one_of(0.0, dice.between(0.01, 0.5)),
+        "template_io_area_mm2": dice.one_of(0.0, 0.0, dice.between(20.0, 1000.0)),
+        "template_dies": dice.one_of(1.0, 2.0, 8.0),
+        "template_reticle_area_mm2": dice.one_of(858.0, dice.between(20.0, 1000.0)),
+        "template_interposer_area_mm2": dice.between(50.0, 5000.0),
+        "template_bump_pitch_mm": dice.between(0.005, 0.3),
+        "template_bump_current_A": dice.between(0.01, 1.0),
+        "template_temperature_rise_K": dice.between(10.0, 100.0),
+        "template_thermal_resistance_mm2K_per_W": dice.between(5.0, 100.0),
+        "template_core_register_B": dice.between(1e3, 1e6),
+        "template_core_l1_B": dice.between(1e3, 1e6),
+        "template_l2_wire_energy_J_per_B_per_mm": dice.or_zero(1e-14, 1e-11),
         "template_power_W": dice.between(5.0, 1000.0),
         "template_unit_flops": dice.between(16.0, 4096.0),
         "template_unit_area_mm2": dice.between(0.01, 2.0),
@@ -566,6 +715,11 @@ def designed(dice: Dice) -> dict[str, Any]:
         found[f"template_{part}_area_share"] = dice.or_zero(1e-3, 0.5)
         found[f"template_{part}_power_share"] = dice.or_zero(1e-3, 0.5)
         found[f"template_{part}_edge_share"] = dice.or_zero(1e-2, 1.0)
+    found |= {name: found[f"template_{name}"] for name in SPLIT}
+    for part in ("memory", "lane", "outer_lane"):
+        found[f"{part}_used_mm2"] = dice.or_zero(1e-3, 0.4) * area
+        found[f"{part}_draw_W"] = dice.or_zero(1e-3, 0.4) * found["template_power_W"]
+        found[f"{part}_used_mm"] = dice.or_zero(1e-3, 0.5) * 4 * math.sqrt(area)
     found["generated_counts"] = dice.one_of(0.0, 1.0)
     cores = dice.or_zero(1.0, 1000.0)
     found["generated_cores"] = cores if found["generated_counts"] else math.floor(cores)
@@ -592,16 +746,24 @@ def made(dice: Dice) -> dict[str, Any]:
         found[f"{part}_idle_W"] = dice.or_zero(1e-3, 10.0)
     found |= {"core_flops": dice.between(1e12, 1e15), "core_energy_J_per_flop": dice.between(1e-14, 1e-11)}
     found |= {"chip_given_peak_flops": dice.or_zero(1e12, 1e15), "chip_flop_J": dice.between(1e-14, 1e-11)}
+    found |= {f"{wires}_wires": dice.or_zero(1.0, 1e4) for wires in ("memory", "lane", "outer_lane")}
+    found |= {"core_voltage_V": dice.between(0.3, 1.5)}
+    found |= {"generated_interface_mm2": found["template_io_area_mm2"] * dice.one_of(0.5, 1.0, 1 + 1e-8)}
+    found |= {"generated_limit": dice.one_of(0.0, 0.0, *(REASONS.index(name) for name in LIMITED))}
     found |= {f"dim_{letter}": dice.one_of(1.0, 8.0) for letter in "xyz"}
     found |= {f"{link}_bandwidth_Bps": dice.or_zero(1e9, 1e12) for link in ("link", "outer_link")}
     return found | {"chip_l2_bandwidth_Bps": dice.or_zero(1e10, 1e13), "chip_power_W": dice.between(1.0, 300.0)}
 
 
+LIMITED = ("reticle_exceeded", "interposer_exceeded", "bumps_exceeded", "too_hot")
 SEEDS = st.integers(0, 2**32 - 1)
 DESIGNS = SEEDS.map(lambda seed: designed(Dice(seed)))
 MADE = SEEDS.map(lambda seed: made(Dice(seed)))
-GENERATING = ("generated_core", "generated_levels", "generated_memory", "generated_lanes", "generated_outer_lanes")
-SUMMING = ("generated_chip", "generated_board", "generated_totals", "generated_reason")
+GENERATING = (
+    "given_split", "balanced_split", "generated_core", "generated_levels", "generated_memory", "generated_lanes",
+    "generated_outer_lanes",
+)  # fmt: skip
+SUMMING = ("generated_chip", "generated_board", "generated_totals", "generated_limits", "generated_reason")
 FOR_EQUATION.update({**dict.fromkeys(GENERATING, DESIGNS), **dict.fromkeys(SUMMING, MADE)})
 
 
@@ -630,8 +792,8 @@ def program_of_2021(c: dict[str, float]) -> dict[str, float]:
         clock = (voltage - threshold) ** 2 / voltage / ((nominal - threshold) ** 2 / nominal)
         return (lowest, clock * (voltage / lowest) ** 2) if voltage < lowest else (voltage, clock)
 
-    area, power = c["template_chip_area_mm2"], c["template_power_W"]
-    edge = 4 * math.sqrt(area)
+    area, power = without_other(c), c["template_power_W"]
+    edge = 4 * math.sqrt(c["template_chip_area_mm2"])
     unit_W = c["template_unit_power_W"] * c["technology_logic_power"]
     units = math.floor(
         c["template_core_area_share"] * area / (c["template_unit_area_mm2"] * c["technology_logic_area"])
@@ -656,9 +818,9 @@ def program_of_2021(c: dict[str, float]) -> dict[str, float]:
         banks = math.floor(cells * t["area_share"] * area / (bank + cells * bundles * link))
         size = banks * t["bank_B"]
         dynamic = t["power_share"] * power - size * t["static_power_W_per_B"]
-        energy = t["energy_J_per_B"] * c["technology_sram_energy"]
+        energy = t["energy_J_per_B"] * c["technology_sram_energy"] + (way(c) if level == "l2" else 0.0)
         found |= {f"{level}_capacity_B": size, f"{level}_bandwidth_Bps": max(dynamic, 0) / energy * t["utilisation"]}
-    room = (c["template_package_area_mm2"] - area) / c["stack_area_mm2"]
+    room = (c["template_package_area_mm2"] - c["template_chip_area_mm2"]) / c["stack_area_mm2"]
     controllers = c["template_memory_area_share"] * area
     stacks = math.floor(min(room, controllers / c["stack_controller_area_mm2"] / c["technology_controller_area"]))
     escaping = math.floor(c["template_memory_edge_share"] * edge * c["stack_wires_per_mm"])

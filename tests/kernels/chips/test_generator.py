@@ -78,7 +78,7 @@ def entry(role: str, name: str) -> Columns:
 def design(template: str, technology: str, stack: str, outer_lane: str, lane: str = "deepflow_intra") -> Columns:
     """Columns of the entries, under the default switches."""
     names = {"template": template, "technology": technology, "stack": stack, "lane": lane, "outer_lane": outer_lane}
-    found: Columns = dict.fromkeys(SWITCHED, 0.0)
+    found: Columns = dict.fromkeys((*SWITCHED, "chip_split"), 0.0)
     for role, name in names.items():
         found |= entry(role, name)
     return found
@@ -93,7 +93,8 @@ def generate(columns: Columns) -> Columns:
     """The design with all that is generated from it, of a system of one chip."""
     found = {"dim_x": 1.0, "dim_y": 1.0, "dim_z": 1.0, **columns}
     made = [output.name for equation in GENERATING for output in equation.outputs]
-    for equation in required(made, choose({}, GENERATING), found):
+    split = SWITCHES["chip_split"][int(columns["chip_split"])]
+    for equation in required(made, choose({"chip_split": split}, GENERATING), found):
         found |= call(equation, found)
     return found
 
@@ -312,23 +313,24 @@ def memory_level(
     crossbars: float, readers: float, most_ports: float, cores: float, cache_network: float, generated_counts: float,
 ) -> tuple[float, ...]:  # fmt: skip
     """A level that gets whole budgets, at the template's own process and a clock of 1 Hz, by the twin's arguments."""
-    level = Level(1.0, 1.0, *bank, *port, *energies, utilisation=1.0)
+    level = Level(*bank, *port, *energies, utilisation=1.0)
     shape = Crossbars(crossbars, readers, most_ports, cores)
-    budgets, sram = Budgets(area_mm2, power_W), Sram(1.0, 1.0, 1.0, 1.0, 1.0)
-    return generated_level(level, budgets, sram, 1.0, shape, cache_network, generated_counts)
+    sram = Sram(1.0, 1.0, 1.0, 1.0, 1.0)
+    return generated_level(level, area_mm2, power_W, 0.0, sram, 1.0, shape, cache_network, generated_counts)
 
 
 def wires_out(
-    area_mm2: float, power_W: float, edge_mm: float, wire: tuple[float, ...], voltages: tuple[float, ...],
-    voltage_floor: float, generated_counts: float,
+    area_mm2: float, share_W: float, budget_W: float, edge_mm: float, wire: tuple[float, ...],
+    voltages: tuple[float, ...], voltage_floor: float, generated_counts: float,
 ) -> tuple[float, ...]:  # fmt: skip
-    """Wires at the template's own process, by the twin's arguments; shares of a chip of 1 mm2 and 1 W."""
+    """Wires at the template's own process, by the twin's arguments; shares of a chip of 1 mm2."""
     lane = Lane(wire[0], utilisation=1.0, latency_s=0.0, price_usd_per_Bps=0.0, switch_price_usd_per_Bps=0.0,
                 switch_energy_J_per_B=0.0)  # fmt: skip
-    shares, budgets = Shares(area_mm2, power_W, edge_mm / 4.0), Budgets(1.0, 1.0)
+    balanced = share_W == math.inf
+    shares = Shares(area_mm2, 0.0 if balanced else share_W / budget_W, edge_mm / 4.0)
     made = generated_lanes.function(
-        lane, Wire(*wire[1:]), voltage.Voltages(*voltages), shares, budgets, Circuits(1.0, 1.0), voltage_floor,
-        generated_counts,
+        lane, Wire(*wire[1:]), voltage.Voltages(*voltages), shares, Budgets(1.0, 0.0, 0.0, budget_W),
+        Circuits(1.0, 1.0), voltage_floor, float(balanced), generated_counts,
     )  # fmt: skip
     return *made[:4], *made[8:]
 
@@ -351,7 +353,10 @@ def test_functions_equal_their_twins(seed: int) -> None:
     assert memory_level(*level) == pytest.approx(naive.memory_level(*level), rel=1e-10)
     wire = (dice.between(1e-5, 1.0), dice.or_zero(1.0, 1e3), dice.between(1e8, 1e11), dice.between(1e-13, 1e-10))
     at = tuple(naive.voltages(dice, "wire").values())
-    out = (dice.or_zero(1.0, 100.0), dice.or_zero(0.01, 100.0), dice.or_zero(1.0, 100.0), wire, at, network, whole)
+    out = (
+        dice.or_zero(1.0, 100.0), dice.one_of(math.inf, dice.or_zero(0.01, 100.0)), dice.between(0.01, 100.0),
+        dice.or_zero(1.0, 100.0), wire, at, network, whole,
+    )  # fmt: skip
     assert wires_out(*out) == pytest.approx(naive.wires_out(*out), rel=1e-10)
     fed = [dice.between(1e12, 1e16), dice.or_zero(1.0, 1e4), dice.one_of(1, 4, 128), dice.one_of(1, 4, 128)]
     fed += [dice.between(1e2, 1e9), dice.between(1e11, 1e16), dice.between(1e11, 1e16)]
@@ -377,6 +382,15 @@ def shares(draw: st.DrawFn, parts: tuple[str, ...]) -> list[float]:
     return [weight * filled for weight in weights]
 
 
+UNLIMITED = {
+    "template_reticle_area_mm2": 1e9,
+    "template_interposer_area_mm2": 1e9,
+    "template_bump_pitch_mm": 1e-6,
+    "template_temperature_rise_K": 1e9,
+}
+"""No limits but the budgets."""
+
+
 @st.composite
 def designs(draw: st.DrawFn, **choices: str) -> Columns:
     """Any template, process, memory and wires of the library under any budgets, shares and switches but those given."""
@@ -388,6 +402,7 @@ def designs(draw: st.DrawFn, **choices: str) -> Columns:
         "template_chip_area_mm2": area,
         "template_package_area_mm2": area + draw(st.floats(0.0, 2000.0)),
         "template_power_W": draw(st.floats(5.0, 1500.0)),
+        **UNLIMITED,
     }
     free = {switch: draw(st.sampled_from(SWITCHES[switch])) for switch in SWITCHED if switch not in choices}
     return switched(found, **free, **choices)
@@ -395,8 +410,9 @@ def designs(draw: st.DrawFn, **choices: str) -> Columns:
 
 def budget(columns: Columns, part: str, kind: str) -> float:
     """What a part may take: mm2, W or mm."""
-    area = columns["template_chip_area_mm2"]
-    whole = {"area": area, "power": columns["template_power_W"], "edge": 4 * math.sqrt(area)}[kind]
+    area, power = columns["template_chip_area_mm2"], columns["template_power_W"]
+    shared = area * (1 - columns["template_other_area_share"])
+    whole = {"area": shared, "power": power, "edge": 4 * math.sqrt(area)}[kind]
     return columns[f"template_{part}_{kind}_share"] * whole
 
 
@@ -448,8 +464,10 @@ def test_parts_keep_to_their_shares(columns: Columns) -> None:
 def test_totals_are_the_sums_of_the_parts_and_keep_to_the_budgets(columns: Columns) -> None:
     chip = generate(columns)
     used = {"used_mm2": AREA_PARTS, "draw_W": AREA_PARTS, "used_mm": EDGE_PARTS}
+    other = {"used_mm2": chip["template_other_area_share"] * chip["template_chip_area_mm2"]}
     for name, parts in used.items():
-        assert chip[f"generated_{name}"] == pytest.approx(sum(chip[f"{part}_{name}"] for part in parts), rel=1e-12)
+        total = other.get(name, 0.0) + sum(chip[f"{part}_{name}"] for part in parts)
+        assert chip[f"generated_{name}"] == pytest.approx(total, rel=1e-12)
     reason = REASONS[int(chip["chip_reason"])]
     missing = ("no_compute", "no_cache", "no_memory")
     assert reason in ("", *missing, "power_exceeded")  # the shares add up to one at most

@@ -1,0 +1,167 @@
+"""How the parts of a chip share its area and power: as its template or a search says, or so that they fit each other.
+
+A balanced chip has as many whole cores, each with its registers and its L1, as interfaces and cache leave room for; and
+one clock, at which all parts together draw what main memory and links leave of the power. So a template of one chip
+tells what others of its architecture would be like: in another process, larger, or with more power.
+"""
+
+from typing import Annotated, NamedTuple
+
+import numpy as np
+
+from kernels.chips.budgets import Budgets, Split, counted, shared_mm2
+from kernels.chips.core import Logic, Unit
+from kernels.chips.feeding import Array, feeding
+from kernels.chips.levels import SHARED_PORTS, Across, Crossbars, Level, Sram, across_J_per_B, generated_level
+from kernels.chips.voltage import Voltages, clock_at, voltage_of
+from kernels.equation import Output, compiled, equation
+
+PARTS = (("core", "compute units"), ("register", "registers"), ("l1", "L1"), ("l2", "L2"))
+SHARES = tuple(
+    Output(f"{part}_{what}_share", "", f"share of the chip's {of} that {about} get")
+    for what, of in (("area", "area"), ("power", "power budget"))
+    for part, about in PARTS
+)
+HALVINGS = 60
+"""Bisections for the voltage of a balanced chip: to the last bit but a few."""
+
+
+class Contents(NamedTuple):
+    """What a core holds of registers and of L1, the share of the chip's area that is L2, most ports on each side of its
+    crossbar, and rows and columns of a unit's array."""
+
+    core_register_B: float
+    core_l1_B: float
+    l2_area_share: float
+    crossbar_ports: float
+    array_rows: float
+    array_columns: float
+
+
+class Outside(NamedTuple):
+    """What interfaces of memory and wires take of area and of power."""
+
+    memory_used_mm2: float
+    lane_used_mm2: float
+    outer_lane_used_mm2: float
+    memory_draw_W: float
+    lane_draw_W: float
+    outer_lane_draw_W: float
+
+
+@equation(*SHARES, source="the template or the search", when=("chip_split", ("given",)))
+def given_split(given: Annotated[Split, "template_{}"]) -> tuple[float, ...]:
+    """Shares as they are given."""
+    return tuple(given)
+
+
+@compiled
+def held_mm2(capacity_B: float, level: Level, sram: Sram, readers: float, generated_counts: float) -> float:
+    """Area of banks that hold a capacity, with a crossbar to their readers."""
+    banks = max(counted(capacity_B / level.bank_B, generated_counts), 1.0)
+    bank_mm2 = level.bank_B * (level.cell_area_mm2_per_B * sram.sram_area) / (1.0 - level.overhead)
+    return banks * bank_mm2 + readers * min(banks, readers) * level.port_area_mm2 * sram.port_area
+
+
+@compiled
+def balance(left_W: float, logic_W: float, levels_W: float, at: Voltages) -> tuple[float, float, float]:
+    """Power of logic and of levels over the nominal, and share of both that runs, so that they draw what is left.
+
+    All have one clock. Logic takes power with its voltage squared, too; levels have a voltage of their own. Beyond the
+    highest voltage power is left, below the least one some of both stay off.
+    """
+    nominal_V, threshold_V, margin_V, maximum_V = at
+    low = threshold_V + margin_V
+    if logic_W <= 0.0:
+        return 0.0, 0.0, 0.0
+    # Logic alone would spend it all there.
+    high = max(voltage_of(max(left_W, 0.0) / logic_W, nominal_V, threshold_V), low)
+    high = min(high, maximum_V) if maximum_V > 0.0 else high
+    least = clock_at(low, nominal_V, threshold_V)
+    drawn_W = least * (logic_W * (low / nominal_V) ** 2 + levels_W)
+    if not drawn_W < left_W:
+        return least * (low / nominal_V) ** 2, least, max(left_W, 0.0) / drawn_W
+    for _ in range(HALVINGS):
+        middle = 0.5 * (low + high)
+        clock = clock_at(middle, nominal_V, threshold_V)
+        if clock * (logic_W * (middle / nominal_V) ** 2 + levels_W) <= left_W:
+            low = middle
+        else:
+            high = middle
+    clock = clock_at(low, nominal_V, threshold_V)
+    return clock * (low / nominal_V) ** 2, clock, 1.0
+
+
+@equation(
+    *SHARES,
+    source="whole cores in the area that is left; one clock for all parts, at the power that is left",
+    when=("chip_split", ("balanced",)),
+)
+def balanced_split(
+    unit: Annotated[Unit, "template_{}"],
+    voltages: Annotated[Voltages, "template_{}"],
+    contents: Annotated[Contents, "template_{}"],
+    register: Annotated[Level, "template_register_{}"],
+    l1: Annotated[Level, "template_l1_{}"],
+    l2: Annotated[Level, "template_l2_{}"],
+    budgets: Annotated[Budgets, "template_{}"],
+    across: Annotated[Across, "{}"],
+    logic: Annotated[Logic, "technology_{}"],
+    sram: Annotated[Sram, "technology_{}"],
+    outside: Annotated[Outside, "{}"],
+    generated_counts: float,
+) -> tuple[float, ...]:
+    """Shares of a balanced chip. Its crossbars share ports (`cache_network: shared_ports`). A template that does not
+    say what a core holds and what banks deliver has no cores."""
+    area_mm2 = shared_mm2(budgets)
+    interfaces_mm2 = outside.memory_used_mm2 + outside.lane_used_mm2 + outside.outer_lane_used_mm2
+    outside_mm2 = 0.0 if budgets.io_area_mm2 > 0.0 else interfaces_mm2
+    l2_mm2 = contents.l2_area_share * area_mm2
+    units_mm2 = unit.units_per_core * unit.unit_area_mm2 * logic.logic_area
+    registers_mm2 = held_mm2(contents.core_register_B, register, sram, unit.units_per_core, generated_counts)
+    readers = min(unit.units_per_core, contents.crossbar_ports)
+    own_mm2 = held_mm2(contents.core_l1_B, l1, sram, readers, generated_counts)
+    known = min(contents.core_register_B, contents.core_l1_B) > 0.0 and min(l1.bank_width_B, l2.bank_width_B) > 0.0
+    room_mm2 = max(area_mm2 - outside_mm2 - l2_mm2, 0.0) if known else 0.0
+    cores = counted(room_mm2 / (units_mm2 + registers_mm2 + own_mm2), generated_counts)
+    units = cores * unit.units_per_core
+
+    hertz = unit.nominal_frequency_Hz
+    to_unit = Crossbars(max(units, 1.0), 1.0, 1.0, cores)
+    to_units = Crossbars(max(cores, 1.0), unit.units_per_core, contents.crossbar_ports, cores)
+    to_cores = Crossbars(1.0, cores, contents.crossbar_ports, cores)
+    register_B, _, _, _, register_idle_W, register_J = generated_level(
+        register, cores * registers_mm2, 0.0, 0.0, sram, hertz, to_unit, SHARED_PORTS, generated_counts
+    )
+    _, l1_Bps, _, _, l1_idle_W, l1_J = generated_level(
+        l1, cores * own_mm2, np.inf, 0.0, sram, hertz, to_units, SHARED_PORTS, generated_counts
+    )
+    _, l2_Bps, _, _, l2_idle_W, l2_J = generated_level(
+        l2, l2_mm2, np.inf, across_J_per_B(across, budgets), sram, hertz, to_cores, SHARED_PORTS, generated_counts
+    )
+    array = Array(contents.array_rows, contents.array_columns)
+    from_registers, _ = feeding(max(units, 1.0), array, register_B)
+    register_W = from_registers * units * unit.unit_flops * hertz * register_J
+    logic_W = units * unit.unit_power_W * logic.logic_power
+    outside_W = outside.memory_draw_W + outside.lane_draw_W + outside.outer_lane_draw_W
+    idle_W = register_idle_W + l1_idle_W + l2_idle_W
+    left_W = budgets.power_W - outside_W - idle_W
+    at = Voltages(
+        voltages.nominal_voltage_V * logic.voltage,
+        voltages.threshold_voltage_V,
+        voltages.voltage_margin_V,
+        voltages.maximum_voltage_V,
+    )
+    l1_W = l1_Bps / l1.utilisation * l1_J if known else 0.0
+    l2_W = l2_Bps / l2.utilisation * l2_J if known else 0.0
+    of_logic, clock, running = balance(left_W, logic_W, register_W + l1_W + l2_W, at)
+    return (
+        cores * units_mm2 / area_mm2,
+        cores * registers_mm2 / area_mm2,
+        cores * own_mm2 / area_mm2,
+        contents.l2_area_share,
+        running * of_logic * logic_W / budgets.power_W,
+        (running * clock * register_W + register_idle_W) / budgets.power_W,
+        (running * clock * l1_W + l1_idle_W) / budgets.power_W,
+        (running * clock * l2_W + l2_idle_W) / budgets.power_W,
+    )
