@@ -16,7 +16,7 @@ DECIMALS = 1e-12
 
 class Budgets(NamedTuple):
     """What a template gives its chip; `other_area_share` of its area is of no part: spare cores, seams, fuses, test.
-    Interfaces of memory and wires lie on dies of `io_area_mm2` under or beside it, if there are any."""
+    Interfaces of memory and wires lie on dies of `io_area_mm2` under it, if there are any."""
 
     chip_area_mm2: float
     io_area_mm2: float

@@ -46,10 +46,12 @@ class Readers(NamedTuple):
 
 
 class Across(NamedTuple):
-    """Wires from cores to the banks of the L2, and the dies that the chip is split over. The energy of a wire goes with
+    """Wires from cores to the banks of the L2, the dies that the chip is split over, and whether each has an L2 of its
+    own. The energy of a wire goes with
     its voltage squared; a process changes it in no other way, as capacitance per length stays."""
 
     template_dies: float
+    template_l2_per_die: float
     template_l2_wire_energy_J_per_B_per_mm: float
     technology_voltage: float
 
@@ -65,9 +67,17 @@ class Crossbars(NamedTuple):
 
 
 @compiled
+def bank_mm2(level: Level, sram: Sram) -> float:
+    """Area of a bank."""
+    return level.bank_B * (level.cell_area_mm2_per_B * sram.sram_area) / (1.0 - level.overhead)
+
+
+@compiled
 def across_J_per_B(across: Across, budgets: Budgets) -> float:
-    """Energy of a byte's way between a core and the L2: half the side of a square die."""
-    way_mm = 0.5 * np.sqrt(budgets.chip_area_mm2 / across.template_dies)
+    """Energy of a byte's way between a core and the L2: half the side of a square chip, or of a die that has an L2 of
+    its own."""
+    parts = across.template_dies if across.template_l2_per_die > 0.0 else 1.0
+    way_mm = 0.5 * np.sqrt(budgets.chip_area_mm2 / parts)
     return across.template_l2_wire_energy_J_per_B_per_mm * way_mm * across.technology_voltage**2
 
 
@@ -89,21 +99,21 @@ def generated_level(
     Where there are more readers or banks than ports, groups of them share a port, so that further banks cost their own
     area alone. Power that leakage does not take is bandwidth, as far as the banks deliver it.
     """
-    bank_mm2 = level.bank_B * (level.cell_area_mm2_per_B * sram.sram_area) / (1.0 - level.overhead)
+    one_mm2 = bank_mm2(level, sram)
     crossing_mm2 = level.port_area_mm2 * sram.port_area
     if cache_network == SHARED_PORTS:
         ports = min(crossbars.readers, crossbars.most_ports)
         all_ports = crossbars.number * ports
-        fitting = area_mm2 / (bank_mm2 + ports * crossing_mm2)
+        fitting = area_mm2 / (one_mm2 + ports * crossing_mm2)
         if fitting > all_ports:
-            fitting = max((area_mm2 - all_ports * ports * crossing_mm2) / bank_mm2, all_ports)
+            fitting = max((area_mm2 - all_ports * ports * crossing_mm2) / one_mm2, all_ports)
         banks = counted(fitting, generated_counts)
         crossings = ports * min(banks, all_ports)
         wiring_W = all_ports * (level.port_power_W * sram.port_power)
         bank_Bps = level.bank_width_B * clock_Hz
         delivered_Bps = banks * bank_Bps if bank_Bps > 0.0 else np.inf
     else:
-        banks = counted(area_mm2 / (bank_mm2 + crossbars.cores * crossing_mm2), generated_counts)
+        banks = counted(area_mm2 / (one_mm2 + crossbars.cores * crossing_mm2), generated_counts)
         crossings = banks * crossbars.cores
         wiring_W = 0.0
         delivered_Bps = np.inf
@@ -112,7 +122,7 @@ def generated_level(
     left_W = max(power_W - idle_W, 0.0) if banks > 0.0 else 0.0
     energy_J_per_B = level.energy_J_per_B * sram.sram_energy + way_J_per_B
     moved_Bps = min(left_W / energy_J_per_B, delivered_Bps)
-    used_mm2 = banks * bank_mm2 + crossings * crossing_mm2
+    used_mm2 = banks * one_mm2 + crossings * crossing_mm2
     draw_W = idle_W + min(left_W, moved_Bps * energy_J_per_B)
     return capacity_B, moved_Bps * level.utilisation, used_mm2, draw_W, idle_W, energy_J_per_B
 

@@ -8,15 +8,17 @@ from kernels.equation import Output, equation
 
 ROUNDING = 1e-9
 """Limits may be exceeded by this much: decimal fractions."""
-PER_SIGNAL, PER_AMPERE_PATH = 2.0, 2.0
-"""Bumps of a wire, with its share of returns (or the two of a pair); and bumps that a current takes, there and back."""
+PER_WIRE, PER_LANE, PER_CURRENT = 2.0, 8.0, 2.0
+"""Bumps of a wire of memory with its return; of a lane, a pair each way with returns; of a current there and back."""
 
 
 class Limits(NamedTuple):
-    """Limits of a template: dies that the chip is split over, the field of an exposure, the largest interposer, pitch
-    of bumps and what one carries, and how far the die may be above its coolant through which resistance."""
+    """Limits of a template: dies that the chip is split over, dies of interfaces, the field of an exposure, the largest
+    interposer (0: no limit), pitch of bumps and what one carries, and how far the die may be above its coolant through
+    which resistance."""
 
     dies: float
+    io_dies: float
     reticle_area_mm2: float
     interposer_area_mm2: float
     package_area_mm2: float
@@ -36,6 +38,14 @@ class Wires(NamedTuple):
     outer_lane_wires: float
 
 
+class Draws(NamedTuple):
+    """Power of main memory, which heats the chip if it lies on it, and of wires."""
+
+    memory_draw_W: float
+    lane_draw_W: float
+    outer_lane_draw_W: float
+
+
 @equation(
     Output("die_area_mm2", "mm^2", "area of each die of the chip"),
     Output("die_bumps", "", "bumps of all dies: for signals, and for the current of logic and on-chip memory"),
@@ -49,19 +59,21 @@ def generated_limits(
     wires: Annotated[Wires, "{}"],
     core_voltage_V: float,
     chip_power_W: float,
-    lane_draw_W: float,
-    outer_lane_draw_W: float,
+    draws: Annotated[Draws, "{}"],
 ) -> tuple[float, float, float, float]:
     """The first limit that is exceeded, in the order of `kernels.codes.REASONS`."""
     most, area_mm2 = 1.0 + ROUNDING, budgets.chip_area_mm2
     die_mm2 = area_mm2 / limits.dies
     to_memory = wires.memory_wires if wires.memory_used_mm > 0.0 else 0.0
-    signals = to_memory + wires.lane_wires + wires.outer_lane_wires
-    bumps = PER_SIGNAL * signals + PER_AMPERE_PATH * chip_power_W / core_voltage_V / limits.bump_current_A
-    heat_W = chip_power_W + lane_draw_W + outer_lane_draw_W
+    signals = PER_WIRE * to_memory + PER_LANE * (wires.lane_wires + wires.outer_lane_wires)
+    bumps = signals + PER_CURRENT * chip_power_W / core_voltage_V / limits.bump_current_A
+    on_chip_W = 0.0 if wires.memory_used_mm > 0.0 else draws.memory_draw_W
+    heat_W = chip_power_W + on_chip_W + draws.lane_draw_W + draws.outer_lane_draw_W
     rise_K = heat_W / area_mm2 * limits.thermal_resistance_mm2K_per_W
     reason = REASON.too_hot if rise_K > most * limits.temperature_rise_K else REASON.feasible
     reason = REASON.bumps_exceeded if bumps > most * area_mm2 / limits.bump_pitch_mm**2 else reason
-    reason = REASON.interposer_exceeded if limits.package_area_mm2 > most * limits.interposer_area_mm2 else reason
-    reason = REASON.reticle_exceeded if die_mm2 > most * limits.reticle_area_mm2 else reason
+    widest = limits.package_area_mm2 > most * limits.interposer_area_mm2 > 0.0
+    reason = REASON.interposer_exceeded if widest else reason
+    largest_mm2 = max(die_mm2, budgets.io_area_mm2 / limits.io_dies)
+    reason = REASON.reticle_exceeded if largest_mm2 > most * limits.reticle_area_mm2 else reason
     return die_mm2, bumps, rise_K, float(reason)

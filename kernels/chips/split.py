@@ -9,10 +9,10 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from kernels.chips.budgets import Budgets, Split, counted, shared_mm2
+from kernels.chips.budgets import DECIMALS, WHOLE, Budgets, Split, counted, shared_mm2
 from kernels.chips.core import Logic, Unit
 from kernels.chips.feeding import Array, feeding
-from kernels.chips.levels import SHARED_PORTS, Across, Crossbars, Level, Sram, across_J_per_B, generated_level
+from kernels.chips.levels import SHARED_PORTS, Across, Crossbars, Level, Sram, across_J_per_B, bank_mm2, generated_level
 from kernels.chips.voltage import Voltages, clock_at, voltage_of
 from kernels.equation import Output, compiled, equation
 
@@ -57,18 +57,31 @@ def given_split(given: Annotated[Split, "template_{}"]) -> tuple[float, ...]:
 
 @compiled
 def held_mm2(capacity_B: float, level: Level, sram: Sram, readers: float, generated_counts: float) -> float:
-    """Area of banks that hold a capacity, with a crossbar to their readers."""
-    banks = max(counted(capacity_B / level.bank_B, generated_counts), 1.0)
-    bank_mm2 = level.bank_B * (level.cell_area_mm2_per_B * sram.sram_area) / (1.0 - level.overhead)
-    return banks * bank_mm2 + readers * min(banks, readers) * level.port_area_mm2 * sram.port_area
+    """Area of as many banks as hold a capacity, with a crossbar to their readers."""
+    banks = capacity_B / level.bank_B
+    if generated_counts == WHOLE:
+        banks = max(np.ceil(banks * (1.0 - DECIMALS)), 1.0)
+    crossings = readers * min(banks, readers)
+    return banks * bank_mm2(level, sram) + crossings * level.port_area_mm2 * sram.port_area
 
 
 @compiled
-def balance(left_W: float, logic_W: float, levels_W: float, at: Voltages) -> tuple[float, float, float]:
-    """Power of logic and of levels over the nominal, and share of both that runs, so that they draw what is left.
+def drawn_W(voltage: float, logic_W: float, register_W: float, banks_W: float, at: Voltages) -> tuple[float, float]:
+    """Power of all parts at the voltage of the logic, and the clock over the nominal one."""
+    clock = clock_at(voltage, at.nominal_voltage_V, at.threshold_voltage_V)
+    swing = (voltage / at.nominal_voltage_V) ** 2
+    return clock * (logic_W * swing + register_W) + min(clock, 1.0) * banks_W, clock
 
-    All have one clock. Logic takes power with its voltage squared, too; levels have a voltage of their own. Beyond the
-    highest voltage power is left, below the least one some of both stay off.
+
+@compiled
+def balance(
+    left_W: float, logic_W: float, register_W: float, banks_W: float, at: Voltages
+) -> tuple[float, float, float]:
+    """Power of logic over the nominal, clock over the nominal one, and share of all that runs, so that logic, registers
+    and banks of the caches draw what is left.
+
+    All have one clock, but banks at most the nominal one. Logic takes power with its voltage squared, too; the others
+    have a voltage of their own. Beyond the highest voltage power is left, below the least one some of all stay off.
     """
     nominal_V, threshold_V, margin_V, maximum_V = at
     low = threshold_V + margin_V
@@ -77,14 +90,12 @@ def balance(left_W: float, logic_W: float, levels_W: float, at: Voltages) -> tup
     # Logic alone would spend it all there.
     high = max(voltage_of(max(left_W, 0.0) / logic_W, nominal_V, threshold_V), low)
     high = min(high, maximum_V) if maximum_V > 0.0 else high
-    least = clock_at(low, nominal_V, threshold_V)
-    drawn_W = least * (logic_W * (low / nominal_V) ** 2 + levels_W)
-    if not drawn_W < left_W:
-        return least * (low / nominal_V) ** 2, least, max(left_W, 0.0) / drawn_W
+    least_W, clock = drawn_W(low, logic_W, register_W, banks_W, at)
+    if not least_W < left_W:
+        return clock * (low / nominal_V) ** 2, clock, max(left_W, 0.0) / least_W
     for _ in range(HALVINGS):
         middle = 0.5 * (low + high)
-        clock = clock_at(middle, nominal_V, threshold_V)
-        if clock * (logic_W * (middle / nominal_V) ** 2 + levels_W) <= left_W:
+        if drawn_W(middle, logic_W, register_W, banks_W, at)[0] <= left_W:
             low = middle
         else:
             high = middle
@@ -111,17 +122,19 @@ def balanced_split(
     outside: Annotated[Outside, "{}"],
     generated_counts: float,
 ) -> tuple[float, ...]:
-    """Shares of a balanced chip. Its crossbars share ports (`cache_network: shared_ports`). A template that does not
-    say what a core holds and what banks deliver has no cores."""
+    """Shares of a balanced chip. A template that does not say what a core holds and what banks deliver has no cores."""
     area_mm2 = shared_mm2(budgets)
     interfaces_mm2 = outside.memory_used_mm2 + outside.lane_used_mm2 + outside.outer_lane_used_mm2
     outside_mm2 = 0.0 if budgets.io_area_mm2 > 0.0 else interfaces_mm2
     l2_mm2 = contents.l2_area_share * area_mm2
     units_mm2 = unit.units_per_core * unit.unit_area_mm2 * logic.logic_area
-    registers_mm2 = held_mm2(contents.core_register_B, register, sram, unit.units_per_core, generated_counts)
+    of_unit_B = contents.core_register_B / unit.units_per_core
+    registers_mm2 = unit.units_per_core * held_mm2(of_unit_B, register, sram, 1.0, generated_counts)
     readers = min(unit.units_per_core, contents.crossbar_ports)
     own_mm2 = held_mm2(contents.core_l1_B, l1, sram, readers, generated_counts)
-    known = min(contents.core_register_B, contents.core_l1_B) > 0.0 and min(l1.bank_width_B, l2.bank_width_B) > 0.0
+    held = min(contents.core_register_B, contents.core_l1_B) > 0.0
+    delivered = min(l1.bank_width_B, l2.bank_width_B, l1.utilisation, l2.utilisation) > 0.0
+    known = held and delivered
     room_mm2 = max(area_mm2 - outside_mm2 - l2_mm2, 0.0) if known else 0.0
     cores = counted(room_mm2 / (units_mm2 + registers_mm2 + own_mm2), generated_counts)
     units = cores * unit.units_per_core
@@ -154,7 +167,8 @@ def balanced_split(
     )
     l1_W = l1_Bps / l1.utilisation * l1_J if known else 0.0
     l2_W = l2_Bps / l2.utilisation * l2_J if known else 0.0
-    of_logic, clock, running = balance(left_W, logic_W, register_W + l1_W + l2_W, at)
+    of_logic, clock, running = balance(left_W, logic_W, register_W, l1_W + l2_W, at)
+    of_banks = running * min(clock, 1.0)
     return (
         cores * units_mm2 / area_mm2,
         cores * registers_mm2 / area_mm2,
@@ -162,6 +176,6 @@ def balanced_split(
         contents.l2_area_share,
         running * of_logic * logic_W / budgets.power_W,
         (running * clock * register_W + register_idle_W) / budgets.power_W,
-        (running * clock * l1_W + l1_idle_W) / budgets.power_W,
-        (running * clock * l2_W + l2_idle_W) / budgets.power_W,
+        (of_banks * l1_W + l1_idle_W) / budgets.power_W,
+        (of_banks * l2_W + l2_idle_W) / budgets.power_W,
     )

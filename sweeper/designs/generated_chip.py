@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kernels.codes import REASONS
 from kernels.models import GENERATING
@@ -12,18 +12,26 @@ from sweeper.engine.space import Axis, Factor, Grid
 from sweeper.errors import UsageFault
 from sweeper.inputs.generated import equations_of, with_generated
 from sweeper.inputs.numbers import Surroundings, by_name, constant, number_columns, switch_columns, switches
+from sweeper.library.entries import Entry
 from sweeper.library.library import Library
+from sweeper.study.box_checks import BALANCED_BY, unbalanced
 from sweeper.study.columns import Stock
 from sweeper.study.optimize import PARTS_OF
 from sweeper.study.settings import Settings, read_pairs
 from sweeper.views.text import aligned
-from sweeper.words.chips import AREA_PARTS, EDGE_PARTS
+from sweeper.words.chips import AREA_PARTS, EDGE_PARTS, SHARES
 from sweeper.words.system import OVERRIDES
 
 ROLES_OF_CHIP = ("template", "technology", "stack", "lane", "outer_lane")
 """Roles from which a chip is generated."""
 CHIP_SWITCHES = ("voltage_floor", "cache_network", "memory_devices", "generated_counts", "chip_split")
 """Switches that its equations read."""
+
+SHARED_PORTS = "shared_ports"
+UNREAD_IF_BALANCED = SHARES.keys() - {
+    "l2_area_share", "lane_area_share", "outer_lane_area_share", *(f"{part}_edge_share" for part in EDGE_PARTS)
+}  # fmt: skip
+"""Shares of a template that a balanced chip finds for itself."""
 
 BUDGETS = (
     "template_chip_area_mm2",
@@ -90,7 +98,7 @@ def chip_settings(texts: Iterable[str], library: Library) -> Settings:
 
 def generate(template: str, settings: Settings, library: Library) -> GeneratedChip:
     """The chip of a template under some settings. Raises UsageFault for a template that the library lacks, for a
-    technology of another ladder, and for numbers of a role that nothing fills."""
+    technology of another ladder, for numbers of a role that nothing fills, and for what a balanced chip lacks."""
     entry = library.asked("template", template)
     columns = {"template": entry.name, "technology": "as_template", **settings}
     technology = library.find("technology", str(columns["technology"]))
@@ -101,6 +109,7 @@ def generate(template: str, settings: Settings, library: Library) -> GeneratedCh
         role, dot, _ = name.partition(".")
         if dot and role not in columns:
             raise UsageFault(f"nothing has {name} without a {role}: give --set {role}=NAME")
+    _check_balanced(entry, columns)
     axes = tuple(Axis(name, (name,), ((value,),), False) for name, value in columns.items())
     around = Surroundings(Grid(axes, len(axes), 0), library, {})
     inputs = with_generated(around, {**number_columns(around), **by_name(switch_columns(around))})
@@ -114,7 +123,7 @@ def generate(template: str, settings: Settings, library: Library) -> GeneratedCh
     return GeneratedChip(
         {role: str(columns[role]) for role in ROLES_OF_CHIP if role in columns},
         tuple(
-            Part(part, *(values[column] for column in _columns(part)))
+            _part(part, values, columns.get("chip_split") == "balanced")
             for part in AREA_PARTS
             if PARTS_OF.get(part, "template") in columns
         ),
@@ -126,6 +135,32 @@ def generate(template: str, settings: Settings, library: Library) -> GeneratedCh
         },
         REASONS[int(values["chip_reason"])],
     )
+
+
+def _check_balanced(entry: Entry, columns: Mapping[str, float | str]) -> None:
+    """Raises UsageFault for a balanced chip that lacks something, and for shares that it does not read."""
+    if columns.get("chip_split") != "balanced":
+        return
+    numbers = {name: entry.values[name].number for name in BALANCED_BY}
+    numbers |= {name: float(columns[f"template.{name}"]) for name in BALANCED_BY if f"template.{name}" in columns}
+    if lacking := unbalanced(numbers, columns.keys()):
+        raise UsageFault(f"chip_split: balanced with template {entry.name!r} needs {lacking}")
+    if columns.get("cache_network", SHARED_PORTS) != SHARED_PORTS:
+        raise UsageFault(f"chip_split: balanced needs cache_network: {SHARED_PORTS}")
+    if unread := sorted(f"template.{name}" for name in UNREAD_IF_BALANCED if f"template.{name}" in columns):
+        raise UsageFault(f"nothing reads {', '.join(unread)} with chip_split: balanced")
+
+
+def _part(name: str, values: Mapping[str, float], balanced: bool) -> Part:
+    """A part with its shares. On a balanced chip main memory and wires get the power that they take, and the interface
+    of main memory the area."""
+    part = Part(name, *(values[column] for column in _columns(name)))
+    if not balanced or name not in EDGE_PARTS:
+        return part
+    shared_mm2 = values["template_chip_area_mm2"] * (1.0 - values["template_other_area_share"])
+    taken = part.area_mm2 / (values["template_io_area_mm2"] or shared_mm2)
+    share = taken if name == "memory" else part.area_share
+    return replace(part, area_share=share, power_share=part.power_W / values["template_power_W"])
 
 
 def _columns(part: str) -> list[str]:
@@ -145,8 +180,9 @@ def text(chip: GeneratedChip) -> str:
     used_mm2, interface_mm2, draw_W, used_mm, stacks_mm2 = (chip.budgets[name] for name in TOTALS[:-1])
     amounts: list[tuple[str, tuple[float, ...]]] = []
     for p in chip.parts:
-        given = p.area_share * (io_area if io_area and p.name in EDGE_PARTS else shared)
-        amounts.append((p.name, (p.area_mm2, given, p.power_W, p.power_share * power, p.edge_mm, p.edge_share * edge)))
+        area_mm2 = p.area_share * (io_area if io_area and p.name in EDGE_PARTS else shared)
+        budget = (p.area_mm2, area_mm2, p.power_W, p.power_share * power, p.edge_mm, p.edge_share * edge)
+        amounts.append((p.name, budget))
     amounts += [("other", (other, other))] if other else []
     amounts += [("chip", (used_mm2, area, draw_W, power, used_mm, edge))]
     amounts += [("interfaces", (interface_mm2, io_area))] if io_area else []

@@ -16,6 +16,7 @@ from sweeper.reading.units import quantity as in_si
 from sweeper.views.text import listing
 
 QUANTITIES = {
+    "cores": ("generated_cores", ""),
     "peak": ("chip_given_peak_flops", "flop/s"),
     "l2_capacity": ("l2_capacity_B", "B"),
     "l2_bandwidth": ("l2_bandwidth_Bps", "B/s"),
@@ -31,8 +32,8 @@ MEDIAN, EACH = 0.15, 0.25
 
 
 class Product(BaseModel, extra="forbid", frozen=True):
-    """A product: entries that fill the roles of a generated chip, facts that the prediction starts from, and listed
-    quantities, of which the template states some."""
+    """A product, or a part of one: entries that fill the roles of a generated chip, facts that the prediction starts
+    from, and listed quantities, some of which are stated by what it is made from."""
 
     description: str
     made_of: dict[str, str]
@@ -40,6 +41,7 @@ class Product(BaseModel, extra="forbid", frozen=True):
     source: str
     listed: dict[str, str]
     fitted: bool = False
+    part_of: str = ""
     stated: tuple[str, ...] = ()
 
 
@@ -61,15 +63,14 @@ def predicted(product: Product, common: Mapping[str, str], library: Library) -> 
     """Quantities of the chip that is generated for a product."""
 
     def at(power: str) -> dict[str, float]:
+        """What a chip of this power attains; nothing if it cannot be built."""
         made = {**common, **product.made_of, **product.given, "template.power": power}
         template = made.pop("template")
         chip = generate(template, chip_settings([f"{k}={v}" for k, v in made.items()], library), library)
-        return {name: fact[0] for name, fact in chip.facts.items()}
+        return {} if chip.infeasible_reason else {name: fact[0] for name, fact in chip.facts.items()}
 
     facts = at(product.given["template.power"])
-    found: dict[str, float | None] = {
-        name: facts[column] for name, (column, _) in QUANTITIES.items() if name != "power"
-    }
+    found: dict[str, float | None] = {name: facts.get(column) for name, (column, _) in QUANTITIES.items()}
     wanted = listed(product)
 
     def over(power_W: float) -> float:
@@ -86,6 +87,16 @@ def listed(product: Product) -> dict[str, float]:
     return {name: in_si(text, QUANTITIES[name][1]) for name, text in product.listed.items()}
 
 
+def standing_of(product: Product, quantity: str) -> str:
+    """What a quantity of a product tests: nothing if templates were put together from it, if what the product is made
+    from states it, or if it is that of a product's part."""
+    if product.fitted:
+        return "fitted"
+    if quantity in product.stated:
+        return "stated"
+    return "part" if product.part_of else "predicted"
+
+
 def products_board(path: Path | None = None) -> dict[str, Any]:
     """Every listed quantity of every product beside what is predicted (None: not to be reached): a row each, and the
     errors of those that are predictions: not of what templates were put together from, nor of what they state."""
@@ -96,7 +107,7 @@ def products_board(path: Path | None = None) -> dict[str, Any]:
         for quantity, value in listed(product).items():
             ours = found[quantity]
             error = None if ours is None else ours / value - 1.0
-            standing = "fitted" if product.fitted else "stated" if quantity in product.stated else "predicted"
+            standing = standing_of(product, quantity)
             if standing == "predicted":
                 errors.append(math.inf if error is None else abs(error))
             missed = standing == "predicted" and not errors[-1] <= EACH
@@ -108,8 +119,8 @@ def products_board(path: Path | None = None) -> dict[str, Any]:
 
 
 ABOUT = """Chips that are generated from architecture, process and budgets, against what vendors list. Power is what the
-chip needs for the listed peak. Templates were put together from what is `fitted`, and say what is `stated`; neither
-is scored."""
+chip needs for the listed peak. Scored is what is `predicted`: not what templates were put together from (`fitted`),
+what is `stated` by the template or by the number of devices, nor a `part` of another product."""
 HEADS = {"product": "PRODUCT", "quantity": "QUANTITY", "listed": "LISTED", "predicted": "PREDICTED", "error": "ERROR",
          "standing": "STANDING", "missed": ""}  # fmt: skip
 

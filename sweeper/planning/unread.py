@@ -98,6 +98,13 @@ def _of_box(columns: Columns, grid: Grid, number: int, readings: Sequence[Readin
             yield study.place(name).problem(
                 f"nothing reads {name} in box {number + 1}: a search finds no best value of it; leave it out"
             )
+    searched = study.optimize.columns(grid.columns) if study.optimize is not None else ()
+    silent = [name for name in searched if name not in ranges and not any(name in r.columns for r in readings)]
+    if silent:
+        yield study.place(silent[0]).problem(
+            f"nothing reads {', '.join(silent)} in box {number + 1}: a search finds no best value of these shares; "
+            "give others under optimize: shares, or leave out chip_split: balanced"
+        )
 
 
 def _deaf(grid: Grid, name: str, readings: Sequence[Reading]) -> list[Reading]:

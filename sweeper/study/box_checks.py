@@ -1,7 +1,7 @@
 """What must hold between the axes of a box."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 
 from kernels.codes import RECOMPUTE_MODULES
@@ -38,20 +38,37 @@ def check_joint(draft: BoxDraft, owners: Mapping[str, WrittenAxis], problems: Pr
 
 
 BALANCED_BY = ("core_register", "core_l1", "l1_bank_width", "l2_bank_width")
-"""Numbers of a template from which the parts of a chip are made to fit each other."""
+"""Numbers of a template from which the parts of a chip are made to fit each other; 0: not known."""
+BESIDE = {"stack": ("stack",), "lane or an outer_lane": ("lane", "outer_lane")}
+"""What must be generated with a balanced chip, as it takes area and power from the cores, and roles that name it."""
+
+
+def unbalanced(values: Mapping[str, float], named: Collection[str]) -> str:
+    """What a balanced chip lacks, given the numbers of its template and the roles that are named; empty if nothing."""
+    lacking = [f"template.{name} above 0" for name in BALANCED_BY if not values[name] > 0.0]
+    return " and ".join([*lacking, *(f"a {what}" for what, roles in BESIDE.items() if set(roles).isdisjoint(named))])
 
 
 def check_balanced(draft: BoxDraft, owners: Mapping[str, WrittenAxis], stock: Stock, problems: Problems) -> None:
-    """A balanced chip needs a template that says what a core holds and what banks deliver, or a box that does."""
-    for template, split in draft.combinations(("template", "chip_split")) if draft.names("template") else ():
-        given = stock.library.find("template", str(template)).values
-        lacking = [name for name in BALANCED_BY if name not in given and f"template.{name}" not in owners]
-        if split == "balanced" and lacking:
-            node = owners["chip_split"].node if "chip_split" in owners else draft.node
-            wants = ", ".join(f"template.{name}" for name in lacking)
-            problems.append(
-                node.problem(f"chip_split: balanced needs {wants} of template {template!r} in {draft.title}")
-            )
+    """A balanced chip needs a template that says what a core holds and what banks deliver, a box that does, and what
+    lies beside the cores; and crossbars that share ports."""
+    columns = ("template", "chip_split", "cache_network", "chip_cost", *(f"template.{name}" for name in BALANCED_BY))
+    for template, split, network, cost, *given in draft.combinations(columns) if draft.names("template") else ():
+        if split != "balanced":
+            continue
+        node = owners["chip_split"].node if "chip_split" in owners else draft.node
+        listed = stock.library.find("template", str(template)).values
+        numbers = {name: listed[name].number for name in BALANCED_BY}
+        numbers |= {name: float(value) for name, value in zip(BALANCED_BY, given) if f"template.{name}" in owners}
+        if lacking := unbalanced(numbers, owners.keys()):
+            message = f"chip_split: balanced with template {template!r} needs {lacking}, in {draft.title}"
+            problems.append(node.problem(message))
+        elif network != "shared_ports":
+            message = f"chip_split: balanced needs cache_network: shared_ports, found {network}, in {draft.title}"
+            problems.append(node.problem(message))
+        elif cost == "package":
+            message = f"chip_cost: package does not know the cores of chip_split: balanced, in {draft.title}"
+            problems.append(node.problem(message))
 
 
 PARTS = tuple(f"recompute_{part}" for part in RECOMPUTE_MODULES[1:])

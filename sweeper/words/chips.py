@@ -49,8 +49,9 @@ SHARES = {
 
 LIMITS = vocabulary(
     dies=whole("equal dies that the chip is split over", PARTS, 1.0),
+    io_dies=whole("equal dies that the interfaces are split over", PARTS, 1.0),
     reticle_area=Attribute("mm^2", "largest area of a die: the field of an exposure, 26 x 33 mm", 858.0),
-    interposer_area=Attribute("mm^2", "largest area of a package's chips and memory: 5.5 fields", 4719.0),
+    interposer_area=free("mm^2", "largest area of chips and memory on an interposer; 0: no limit"),
     bump_pitch=Attribute("mm", "pitch of the bumps under a die", 0.13),
     bump_current=Attribute("A", "current of a bump", 0.1),
     temperature_rise=Attribute("K", "how far a die may be above its coolant: from 40 to 105 degrees Celsius", 65.0),
@@ -80,12 +81,13 @@ TEMPLATE = vocabulary(
         for level in LEVELS
         for name, attribute in LEVEL.items()
     },
+    l2_per_die=flag("1 if every die has an L2 of its own"),
     l2_wire_energy=free(
         "J/B/mm", "energy of a byte over a length of wire between cores and L2", column="l2_wire_energy_J_per_B_per_mm"
     ),
     package_area=Attribute("mm^2", "area of chip and memory devices together"),
     chip_area=Attribute("mm^2", "area of the chip"),
-    io_area=free("mm^2", "area of the dies under or beside the chip with interfaces of memory and wires; 0: none"),
+    io_area=free("mm^2", "area of the dies under the chip with interfaces of memory and wires; 0: none"),
     other_area_share=fraction("share of the chip's area that no part may have"),
     power=Attribute("W", "power budget of chip, memory and links"),
     **SHARES,

@@ -35,6 +35,9 @@ LANES = {
 }
 
 
+BALANCED = ("chip_split=balanced", "stack=hbm2e", "outer_lane=nvlink3_lane")
+
+
 def call(template: str, *settings: str, options: tuple[object, ...] = ()) -> Result:
     given = [word for setting in settings for word in ("--set", setting)]
     return CliRunner().invoke(main, ["generate", template, *given, *map(str, options)])
@@ -111,6 +114,15 @@ def test_text_says_what_json_says() -> None:
     assert not any("cannot be built" in line for line in lines)
 
 
+def test_a_balanced_chip_gives_its_parts_what_they_take() -> None:
+    found = chip("gpu_n7", *BALANCED, "template.power=500 W")
+    parts, power = {part["name"]: part for part in found["parts"]}, found["budgets"]["template_power_W"]
+    for part in parts.values():
+        assert part["power_W"] <= part["power_share"] * power * (1.0 + 1e-9), part["name"]
+    assert sum(part["power_share"] for part in parts.values()) <= 1.0 + 1e-9
+    assert parts["memory"]["power_W"] == pytest.approx(parts["memory"]["power_share"] * power)
+
+
 def test_settings_replace_numbers_and_entries() -> None:
     base = chip("gpu_n7", "stack=hbm2e")
     assert base["made_of"]["technology"] == "as_template"
@@ -168,6 +180,16 @@ def test_an_unknown_template_is_told_with_the_nearest_name() -> None:
         (("stack=hbm2e", "stack=hbm3"), "stack is given twice"),
         (("stack=hbm22",), "stack: unknown stack 'hbm22', did you mean 'hbm2'?"),
         (("technology=hbm2e",), "technology: unknown technology 'hbm2e'"),
+        (
+            ("chip_split=balanced",),
+            "with template 'gpu_n7' needs a stack and a lane or an outer_lane",
+        ),
+        ((*BALANCED, "template.core_l1=0 B"), "needs template.core_l1 above 0"),
+        (
+            (*BALANCED, "template.core_area_share=0.5"),
+            "nothing reads template.core_area_share with chip_split",
+        ),
+        ((*BALANCED, "cache_network=port_per_core"), "chip_split: balanced needs cache_network: shared_ports"),
         (("technology=public_n5",), "technology: public_n5 goes with templates of process_n16, found gpu_n7"),
         (("template.power=400",), "template.power: 400 needs a unit"),
         (("template.power=400 V",), "template.power: "),

@@ -2,6 +2,7 @@
 
 import json
 import math
+import statistics
 from pathlib import Path
 
 import pytest
@@ -27,9 +28,9 @@ def test_what_a_template_was_put_together_from_comes_out(board: dict) -> None:
 
 
 def test_what_a_template_states_is_its_own(board: dict) -> None:
-    """Capacities exactly; bandwidths at the template's clock."""
+    """Capacities exactly, to a bank; bandwidths at the template's clock and the standard's rate."""
     stated = {(row["product"], row["quantity"]): row["error"] for row in board["rows"] if row["standing"] == "stated"}
-    assert stated["v100", "l2_capacity"] == stated["mi300x", "l2_capacity"] == 0.0
+    assert all(abs(stated[name, "l2_capacity"]) < 0.02 for name in ("v100", "mi300x"))
     assert all(abs(error) < 0.35 for error in stated.values())
 
 
@@ -37,16 +38,16 @@ def test_the_summary_is_that_of_the_predictions(board: dict) -> None:
     errors = [math.inf if row["error"] is None else abs(row["error"]) for row in board["rows"]
               if row["standing"] == "predicted"]  # fmt: skip
     summary = board["summary"]
-    assert summary["predicted"] == len(errors)
+    assert summary["predicted"] == len(errors) == 18
     assert summary["within_target"] == sum(error <= EACH for error in errors)
-    assert summary["median_error"] == sorted(errors)[len(errors) // 2]
+    assert summary["median_error"] == statistics.median(errors)
     missed = sum(row["missed"] for row in board["rows"])
     assert missed == len(errors) - summary["within_target"]
 
 
 def test_predictions_are_no_worse_than_they_were(board: dict) -> None:
     """A floor below what was reached, so that a change that loses it is seen; the targets are not met."""
-    assert board["summary"]["median_error"] <= 0.24 and board["summary"]["within_target"] >= 12
+    assert board["summary"]["median_error"] <= 0.23 and board["summary"]["within_target"] >= 10
 
 
 def test_power_is_what_the_listed_peak_takes(tmp_path: Path) -> None:
@@ -66,6 +67,7 @@ def test_power_is_what_the_listed_peak_takes(tmp_path: Path) -> None:
 def test_every_product_says_where_its_figures_are_from() -> None:
     asked = read_products()
     assert all(product.source and product.description for product in asked.products.values())
+    assert {product.part_of for product in asked.products.values()} <= {"", *asked.products}
     assert all(set(product.stated) <= set(product.listed) <= set(QUANTITIES) for product in asked.products.values())
     assert asked.unpredicted.keys().isdisjoint(asked.products)
 
@@ -74,6 +76,6 @@ def test_the_command() -> None:
     shown = CliRunner().invoke(main, ["validate", "--generated"])
     assert shown.exit_code == 0 and "predictions: median error" in shown.output and "tpu_v5p:" in shown.output
     found = json.loads(CliRunner().invoke(main, ["validate", "--generated", "--json"]).stdout)
-    assert found["summary"]["predicted"] > 20
+    assert found["summary"]["predicted"] == 18
     refused = CliRunner().invoke(main, ["validate", "--generated", "--unseen"])
     assert refused.exit_code == 2 and "stand alone" in refused.output

@@ -121,7 +121,9 @@ def given_split(**given: float) -> Outputs:
 def core_holds(level: str, capacity_B: float, readers: float, given: dict[str, float]) -> float:
     """Area of so much of a level, bank by bank, and of its crossbar."""
     of = {name.removeprefix(f"template_{level}_"): value for name, value in given.items()}
-    banks = max(fitting(capacity_B, of["bank_B"], given["generated_counts"]), 1)
+    banks = capacity_B / of["bank_B"]
+    if choice("generated_counts", given["generated_counts"]) == "whole":
+        banks = max(math.ceil(banks * (1 - 1e-12)), 1)
     cells_mm2 = of["bank_B"] * of["cell_area_mm2_per_B"] * given["technology_sram_area"]
     ports_mm2 = of["port_area_mm2"] * given["technology_port_area"]
     return banks * cells_mm2 / (1 - of["overhead"]) + min(banks, readers) * readers * ports_mm2
@@ -136,9 +138,19 @@ def balanced_split(**given: float) -> Outputs:
     room = shared - t["l2_area_share"] * shared - (0.0 if t["io_area_mm2"] else interfaces)
     per_core = t["units_per_core"]
     logic = per_core * t["unit_area_mm2"] * given["technology_logic_area"]
-    registers = core_holds("register", t["core_register_B"], per_core, given)
+    registers = per_core * core_holds("register", t["core_register_B"] / per_core, 1, given)
     own = core_holds("l1", t["core_l1_B"], min(per_core, t["crossbar_ports"]), given)
-    known = all(t[name] for name in ("core_register_B", "core_l1_B", "l1_bank_width_B", "l2_bank_width_B"))
+    known = all(
+        t[name]
+        for name in (
+            "core_register_B",
+            "core_l1_B",
+            "l1_bank_width_B",
+            "l2_bank_width_B",
+            "l1_utilisation",
+            "l2_utilisation",
+        )
+    )
     cores = fitting(max(room, 0.0) * known, logic + registers + own, given["generated_counts"])
     units = cores * per_core
     areas = {"core": cores * logic, "register": cores * registers, "l1": cores * own, "l2": t["l2_area_share"] * shared}
@@ -171,7 +183,8 @@ def balanced_split(**given: float) -> Outputs:
         return clock * logic_W * voltage**2 / nominal**2, clock
 
     def total(voltage: float) -> float:
-        return powers(voltage)[0] + powers(voltage)[1] * math.fsum(drawn.values())
+        logic_now, clock = powers(voltage)
+        return logic_now + clock * drawn["register"] + min(clock, 1) * (drawn["l1"] + drawn["l2"])
 
     low = threshold + t["voltage_margin_V"]
     running = 1.0 if cores else 0.0
@@ -183,7 +196,9 @@ def balanced_split(**given: float) -> Outputs:
             low, high = (middle, high) if total(middle) <= left else (low, middle)
         voltage = low
     of_logic, clock = powers(voltage)
-    powered = {"core": running * of_logic} | {level: running * clock * drawn[level] + idle[level] for level in drawn}
+    clocks = {"register": clock, "l1": min(clock, 1), "l2": min(clock, 1)}
+    powered = {"core": running * of_logic}
+    powered |= {level: running * clocks[level] * drawn[level] + idle[level] for level in drawn}
     return {f"{part}_area_share": areas[part] / shared for part in areas} | {
         f"{part}_power_share": powered[part] / t["power_W"] for part in powered
     }
@@ -291,8 +306,9 @@ def on_chip(
 
 
 def way(given: dict[str, float]) -> float:
-    """Energy of a byte that goes half the side of its square die."""
-    side_mm = math.sqrt(given["template_chip_area_mm2"] / given["template_dies"])
+    """Energy of a byte that goes half the side of the square chip, or of its die."""
+    side_mm = math.sqrt(given["template_chip_area_mm2"])
+    side_mm /= math.sqrt(given["template_dies"]) if given["template_l2_per_die"] else 1
     return given["template_l2_wire_energy_J_per_B_per_mm"] * side_mm / 2 * given["technology_voltage"] ** 2
 
 
@@ -536,14 +552,16 @@ def generated_limits(**given: float) -> Outputs:
     t = {name.removeprefix("template_"): value for name, value in given.items()}
     die_mm2 = t["chip_area_mm2"] / t["dies"]
     amperes = given["chip_power_W"] / given["core_voltage_V"]
-    beside = bool(given["memory_used_mm"]) * given["memory_wires"]
-    pairs = math.fsum([beside, given["lane_wires"], given["outer_lane_wires"], amperes / t["bump_current_A"]])
-    watts = math.fsum([given["chip_power_W"], given["lane_draw_W"], given["outer_lane_draw_W"]])
+    beside = bool(given["memory_used_mm"])
+    lanes = given["lane_wires"] + given["outer_lane_wires"]
+    pairs = math.fsum([beside * given["memory_wires"], 4 * lanes, amperes / t["bump_current_A"]])
+    above = 0.0 if beside else given["memory_draw_W"]
+    watts = math.fsum([given["chip_power_W"], above, given["lane_draw_W"], given["outer_lane_draw_W"]])
     rise_K = t["thermal_resistance_mm2K_per_W"] * watts / t["chip_area_mm2"]
     unequal = 1 + 1e-9
     wrong = {
-        "reticle_exceeded": die_mm2 > t["reticle_area_mm2"] * unequal,
-        "interposer_exceeded": t["package_area_mm2"] > t["interposer_area_mm2"] * unequal,
+        "reticle_exceeded": max(die_mm2, t["io_area_mm2"] / t["io_dies"]) > t["reticle_area_mm2"] * unequal,
+        "interposer_exceeded": t["package_area_mm2"] > (t["interposer_area_mm2"] or math.inf) * unequal,
         "bumps_exceeded": 2 * pairs * t["bump_pitch_mm"] ** 2 > t["chip_area_mm2"] * unequal,
         "too_hot": rise_K > t["temperature_rise_K"] * unequal,
     }
@@ -689,8 +707,10 @@ def designed(dice: Dice) -> dict[str, Any]:
         "template_other_area_share": dice.one_of(0.0, dice.between(0.01, 0.5)),
         "template_io_area_mm2": dice.one_of(0.0, 0.0, dice.between(20.0, 1000.0)),
         "template_dies": dice.one_of(1.0, 2.0, 8.0),
+        "template_io_dies": dice.one_of(1.0, 4.0),
+        "template_l2_per_die": dice.one_of(0.0, 1.0),
         "template_reticle_area_mm2": dice.one_of(858.0, dice.between(20.0, 1000.0)),
-        "template_interposer_area_mm2": dice.between(50.0, 5000.0),
+        "template_interposer_area_mm2": dice.or_zero(50.0, 5000.0),
         "template_bump_pitch_mm": dice.between(0.005, 0.3),
         "template_bump_current_A": dice.between(0.01, 1.0),
         "template_temperature_rise_K": dice.between(10.0, 100.0),

@@ -98,6 +98,10 @@ def test_a_template_without_a_core_makes_no_balanced_chip() -> None:
         ({"template_chip_area_mm2": 900.0}, "reticle_exceeded"),
         ({"template_chip_area_mm2": 900.0, "template_dies": 2.0}, ""),
         ({"template_chip_area_mm2": 900.0, "template_reticle_area_mm2": 46225.0}, ""),
+        ({"template_io_area_mm2": 1000.0, "template_package_area_mm2": 1900.0}, "reticle_exceeded"),
+        ({"template_io_area_mm2": 1000.0, "template_io_dies": 2.0, "template_package_area_mm2": 1900.0}, ""),
+        ({"template_package_area_mm2": 9000.0}, "interposer_exceeded"),
+        ({"template_package_area_mm2": 9000.0, "template_interposer_area_mm2": 0.0}, ""),
         ({"template_chip_area_mm2": 5000.0, "template_reticle_area_mm2": 46225.0, "template_package_area_mm2": 6000.0},
          "interposer_exceeded"),
         ({"template_bump_pitch_mm": 0.2}, "bumps_exceeded"),
@@ -123,9 +127,18 @@ def test_interfaces_of_a_chip_on_io_dies_take_none_of_its_area() -> None:
     assert found["generated_interface_mm2"] == 0.0
 
 
+def test_memory_that_lies_on_the_chip_heats_it() -> None:
+    base = design("gpu_n7", "as_template", "dram_3d", "nvlink3")
+    found = generate(base)
+    watts = found["chip_power_W"] + found["memory_draw_W"] + found["lane_draw_W"] + found["outer_lane_draw_W"]
+    assert found["memory_draw_W"] > 1.0
+    rise_K = watts / base["template_chip_area_mm2"] * base["template_thermal_resistance_mm2K_per_W"]
+    assert found["die_temperature_rise_K"] == pytest.approx(rise_K, rel=1e-12)
+
+
 def test_the_way_to_the_l2_costs_energy_by_the_size_of_the_die() -> None:
     base = design("gpu_n7", "as_template", "hbm2e", "nvlink3")
-    whole, split = (generate({**base, "template_dies": dies}) for dies in (1.0, 4.0))
+    whole, split = (generate({**base, "template_dies": 4.0, "template_l2_per_die": own}) for own in (0.0, 1.0))
     bank = base["template_l2_energy_J_per_B"]
     assert whole["l2_energy_J_per_B"] - bank == pytest.approx(2 * (split["l2_energy_J_per_B"] - bank), rel=1e-12)
     assert whole["l2_energy_J_per_B"] * 1e12 / 8 == pytest.approx(1.1, rel=1e-3)  # pJ per bit, as before

@@ -1,0 +1,61 @@
+"""`chip_split: balanced` in a study: what it needs, and what it does not read."""
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+import yaml
+
+from sweeper.errors import SpecError
+from sweeper.planning.plan import make_plan
+
+AXES = {
+    "workload": "gpt_7b", "template": "hopper", "technology": "achieved_n5", "stack": "hbm3", "outer_lane": "nvlink4",
+    "template.chip_area": ["400 mm^2", "814 mm^2"], "template.package_area": "1420 mm^2", "template.power": "700 W",
+    "link": "nvlink4", "topology": "switch", "chips": 8, "dim_x": 8, "tensor_parallel": 8, "batch_size": 8,
+}  # fmt: skip
+
+
+def plan_of(tmp_path: Path, **more: object) -> object:
+    axes = {**AXES, **{name: value for name, value in more.items() if name not in ("optimize", "without")}}
+    axes = {name: value for name, value in axes.items() if value is not None}
+    study = {"study": "balanced", "assumptions": {"chip_split": "balanced", "outer_links": "per_chip"}, "axes": axes}
+    study |= {"objective": {"minimise": "iteration_time_s"}}
+    study |= {"optimize": more["optimize"]} if "optimize" in more else {}
+    path = tmp_path / "balanced.yaml"
+    path.write_text(yaml.safe_dump(study, sort_keys=False))
+    return make_plan(path)
+
+
+def test_a_sweep_over_chip_areas_is_a_sweep_over_whole_chips(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path)
+    found = pl.concat([pl.DataFrame(plan.evaluate(chunk)) for chunk in range(plan.chunk_count)])
+    small, large = found.sort("template_chip_area").to_dicts() if "template_chip_area" in found else found.to_dicts()
+    assert small["infeasible_reason"] == large["infeasible_reason"] == ""
+    assert small["iteration_time_s"] > large["iteration_time_s"]
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"stack": None, "memory": "hbm3"}, "needs a stack"),
+        ({"outer_lane": None}, "needs a lane or an outer_lane"),
+        ({"template": "deepflow_v100", "technology": "as_template"}, "needs template.core_register above 0"),
+        ({"template.core_l1": "0 B"}, "needs template.core_l1 above 0"),
+        ({"cache_network": "port_per_core"}, "chip_split: balanced needs cache_network: shared_ports"),
+        (
+            {"chip_cost": "package", "package": "generated_accelerator"},
+            "does not know the cores of chip_split",
+        ),
+        ({"template.core_area_share": 0.4}, "template.core_area_share is 0.4, but nothing reads it"),
+        ({"optimize": {"shares": ["template.core_area_share"]}}, "nothing reads template.core_area_share"),
+        ({"optimize": {"starts": 4}}, "give others under optimize: shares"),
+    ],
+)
+def test_what_is_missing_or_not_read_is_a_mistake(tmp_path: Path, more: dict[str, object], words: str) -> None:
+    with pytest.raises(SpecError, match=words):
+        plan_of(tmp_path, **more)
+
+
+def test_shares_that_are_read_may_be_searched(tmp_path: Path) -> None:
+    plan_of(tmp_path, optimize={"shares": ["template.l2_area_share"], "starts": 2, "steps": 2})
