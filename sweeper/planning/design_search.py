@@ -39,6 +39,8 @@ FLOOR = 1e-4
 """Least share of a budget that a part gets."""
 MET, OTHERS = 2, 6
 """Designs from which every combination of the searched axes descends at first: of those that it has met, and random."""
+FEW, FRESH = 64, 40
+"""Combinations that are left when each gets so many more random designs: a few may all have ended in a poor basin."""
 MOST_STARTS = 200_000
 """Starts of all combinations together; where there are more combinations, each has fewer random designs."""
 SCOUTS = 640
@@ -231,14 +233,17 @@ class DesignSearch:
         if len(points) <= most:
             return list(zip(points.tolist(), met))
         each = min(max(MOST_STARTS // len(points) - MET, 0), OTHERS)
-        others = self.budgets.random(len(points) * each, np.random.default_rng((seed, RACE)))
-        x = np.concatenate([met, others.reshape(len(points), each, len(self.names))], axis=1)
+        left, x = np.arange(len(points)), met
 
         def evaluate(x: np.ndarray, problem: np.ndarray) -> np.ndarray:
-            return self.scores(points[problem], x, weights)
+            return self.scores(points[left[problem]], x, weights)
 
-        left, state = race(evaluate, self.budgets, x, most, seed)
-        return list(zip(points[left].tolist(), state.best.reshape(len(left), x.shape[1], -1)))
+        for number, (few, fresh) in enumerate(((max(FEW, most), each), (most, FRESH))):
+            others = self.budgets.random(len(left) * fresh, np.random.default_rng((seed, RACE + number)))
+            x = np.concatenate([x, others.reshape(len(left), fresh, len(self.names))], axis=1)
+            raced, state = race(evaluate, self.budgets, x, few, seed)
+            left, x = left[raced], state.best.reshape(len(raced), x.shape[1], -1)
+        return list(zip(points[left].tolist(), x))
 
     def _from(self, point: int, known: np.ndarray, weights: Sequence[float]) -> SearchResult:
         """Search the designs of one point: from many starts, the best of which make all steps."""

@@ -71,6 +71,17 @@ def check_balanced(draft: BoxDraft, owners: Mapping[str, WrittenAxis], stock: St
             problems.append(node.problem(message))
 
 
+def check_priced_dies(draft: BoxDraft, owners: Mapping[str, WrittenAxis], problems: Problems) -> None:
+    """Packages of generated chips price the chip's own dies, not those of its interfaces."""
+    owner = owners.get("template.io_area")
+    if owner is None:
+        return
+    together = draft.combinations(("chip_cost", "template.io_area"))
+    if any(cost == "package" and io_mm2 != 0.0 for cost, io_mm2 in together):
+        message = f"chip_cost: package does not know the dies of template.io_area, in {draft.title}; leave one out"
+        problems.append(owner.problem(message))
+
+
 PARTS = tuple(f"recompute_{part}" for part in RECOMPUTE_MODULES[1:])
 READ_WITH: Mapping[str, tuple[str, tuple[float | str, ...]]] = {
     **dict.fromkeys(("recompute_share", "checkpoint_interval", "kept_results"), ("recompute", ("full",))),

@@ -16,6 +16,9 @@ AXES = {
 }  # fmt: skip
 
 
+PRICED = {"chip_split": "given", "chip_cost": "package", "package": "generated_accelerator"}
+
+
 def plan_of(tmp_path: Path, **more: object) -> object:
     axes = {**AXES, **{name: value for name, value in more.items() if name not in ("optimize", "without")}}
     axes = {name: value for name, value in axes.items() if value is not None}
@@ -47,6 +50,7 @@ def test_a_sweep_over_chip_areas_is_a_sweep_over_whole_chips(tmp_path: Path) -> 
             {"chip_cost": "package", "package": "generated_accelerator"},
             "does not know the cores of chip_split",
         ),
+        ({**PRICED, "template.io_area": "400 mm^2"}, "chip_cost: package does not know the dies of template.io_area"),
         ({"template.core_area_share": 0.4}, "template.core_area_share is 0.4, but nothing reads it"),
         ({"optimize": {"shares": ["template.core_area_share"]}}, "nothing reads template.core_area_share"),
         ({"optimize": {"starts": 4}}, "give others under optimize: shares"),
