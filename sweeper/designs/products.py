@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, Literal
 
 import yaml
 from pydantic import BaseModel
@@ -39,6 +39,7 @@ class Product(BaseModel, extra="forbid", frozen=True):
     made_of: dict[str, str]
     given: dict[str, str]
     source: str
+    grade: Literal["datasheet", "estimate"]
     listed: dict[str, str]
     fitted: bool = False
     part_of: str = ""

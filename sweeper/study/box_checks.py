@@ -71,15 +71,17 @@ def check_balanced(draft: BoxDraft, owners: Mapping[str, WrittenAxis], stock: St
             problems.append(node.problem(message))
 
 
-def check_priced_dies(draft: BoxDraft, owners: Mapping[str, WrittenAxis], problems: Problems) -> None:
+def check_priced_dies(draft: BoxDraft, owners: Mapping[str, WrittenAxis], stock: Stock, problems: Problems) -> None:
     """Packages of generated chips price the chip's own dies, not those of its interfaces."""
     owner = owners.get("template.io_area")
-    if owner is None:
-        return
-    together = draft.combinations(("chip_cost", "template.io_area"))
-    if any(cost == "package" and io_mm2 != 0.0 for cost, io_mm2 in together):
-        message = f"chip_cost: package does not know the dies of template.io_area, in {draft.title}; leave one out"
-        problems.append(owner.problem(message))
+    columns = ("template", "chip_cost", "template.io_area")
+    for template, cost, given in draft.combinations(columns) if draft.names("template") else ():
+        listed_mm2 = stock.library.find("template", str(template)).values["io_area"].number
+        if cost == "package" and (given if owner is not None else listed_mm2) != 0.0:
+            node = draft.node if owner is None else owner.node
+            message = f"chip_cost: package does not know the dies of template.io_area, in {draft.title}; leave one out"
+            problems.append(node.problem(message))
+            return
 
 
 PARTS = tuple(f"recompute_{part}" for part in RECOMPUTE_MODULES[1:])

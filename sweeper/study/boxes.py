@@ -59,7 +59,7 @@ def read_box(draft: BoxDraft, stock: Stock, problems: Problems) -> ReadBox:
     check_joint(draft, owners, problems)
     check_generated(draft, owners, problems)
     check_balanced(draft, owners, stock, problems)
-    check_priced_dies(draft, owners, problems)
+    check_priced_dies(draft, owners, stock, problems)
     if has_tables(draft, stock):
         check_read_with(draft, owners, problems)
         check_scans(draft, owners, stock, problems)

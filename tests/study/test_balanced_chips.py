@@ -20,20 +20,24 @@ PRICED = {"chip_split": "given", "chip_cost": "package", "package": "generated_a
 
 
 def plan_of(tmp_path: Path, **more: object) -> object:
-    axes = {**AXES, **{name: value for name, value in more.items() if name not in ("optimize", "without")}}
+    axes = {**AXES, **{name: value for name, value in more.items() if name not in ("optimize", "library")}}
     axes = {name: value for name, value in axes.items() if value is not None}
     study = {"study": "balanced", "assumptions": {"chip_split": "balanced", "outer_links": "per_chip"}, "axes": axes}
-    study |= {"objective": {"minimise": "iteration_time_s"}}
+    study |= {
+        "objective": {"minimise": "iteration_time_s"},
+        "output": {"columns": ["chip_given_peak_flops", "iteration_time_s"]},
+    }
     study |= {"optimize": more["optimize"]} if "optimize" in more else {}
     path = tmp_path / "balanced.yaml"
     path.write_text(yaml.safe_dump(study, sort_keys=False))
-    return make_plan(path)
+    return make_plan(path, more.get("library", ()))
 
 
 def test_a_sweep_over_chip_areas_is_a_sweep_over_whole_chips(tmp_path: Path) -> None:
     plan = plan_of(tmp_path)
     found = pl.concat([pl.DataFrame(plan.evaluate(chunk)) for chunk in range(plan.chunk_count)])
-    small, large = found.sort("template_chip_area").to_dicts() if "template_chip_area" in found else found.to_dicts()
+    small, large = found.sort("template_chip_area_mm2").to_dicts()
+    assert small["chip_given_peak_flops"] < large["chip_given_peak_flops"]
     assert small["infeasible_reason"] == large["infeasible_reason"] == ""
     assert small["iteration_time_s"] > large["iteration_time_s"]
 
@@ -63,3 +67,12 @@ def test_what_is_missing_or_not_read_is_a_mistake(tmp_path: Path, more: dict[str
 
 def test_shares_that_are_read_may_be_searched(tmp_path: Path) -> None:
     plan_of(tmp_path, optimize={"shares": ["template.l2_area_share"], "starts": 2, "steps": 2})
+
+
+def test_a_template_with_dies_of_interfaces_has_no_price(tmp_path: Path) -> None:
+    """The same if the template says so, and not the study."""
+    (tmp_path / "library/templates").mkdir(parents=True)
+    entry = "mine:\n  extends: cdna3\n  source: me\n  grade: assumed\n  io_area: 1400 mm^2\n"
+    (tmp_path / "library/templates/mine.yaml").write_text(entry)
+    with pytest.raises(SpecError, match="does not know the dies"):
+        plan_of(tmp_path, library=(tmp_path / "library",), **PRICED, template="mine")
