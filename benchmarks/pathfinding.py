@@ -18,7 +18,7 @@ from benchmarks.timing import cpu_s, leasts, medians
 from kernels.codes import REASON
 from replications.recipe_2021 import published_recipe
 from sweeper.engine.search.budgets import SharedBudgets
-from sweeper.engine.search.descent import SearchResult
+from sweeper.engine.search.methods import SearchResult
 from sweeper.planning.plan import Plan, make_plan
 from sweeper.study.optimize import budget_groups
 
@@ -92,14 +92,14 @@ def study(directory: Path, name: str, how: str, method: str, starts: int, steps:
 def searches(directory: Path, name: str, how: str, quick: bool) -> list[Row]:
     """Our search, the recipe from very many starts, and the global optimiser with as many evaluations."""
     steps, seeds, recipe_starts = (2, 1, 20) if quick else (STEPS, SEEDS, RECIPE_STARTS)
-    plans = {starts: study(directory, name, how, "gradient", starts, steps) for starts in (FEW, MANY)}
+    plans = {starts: study(directory, name, how, "portfolio", starts, steps) for starts in (FEW, MANY)}
     plans[FEW].warm_up()
     plans[FEW].evaluate(0)
     fresh = [partial(evaluate_anew, plan) for plan in plans.values()]
     times = dict(zip(plans, medians(fresh, 1 if quick else 3), strict=True))
     (few, _), (many, counted), (theirs, counted_theirs) = (
         optima(study(directory, name, how, method, starts, steps, seed) for seed in range(seeds))
-        for method, starts in (("gradient", FEW), ("gradient", MANY), ("global", MANY))
+        for method, starts in (("portfolio", FEW), ("portfolio", MANY), ("global", MANY))
     )
     recipe = Recipe(plans[FEW])
     recipe_s = cpu_s(lambda: recipe.run(recipe_starts, steps))
@@ -203,7 +203,7 @@ def rate(directory: Path, mode: str, quick: bool) -> Row:
 
 def chips_alone(directory: Path, quick: bool) -> Row:
     """Chips per second, each with shares of its own, from shares to what the rest of the model reads."""
-    plan = study(directory, list(STRATEGIES)[-1], "", "gradient", FEW, STEPS)
+    plan = study(directory, list(STRATEGIES)[-1], "", "portfolio", FEW, STEPS)
     recipe = Recipe(plan)
     count = 1000 if quick else CHIPS
     x = SharedBudgets(budget_groups(recipe.names)).random(count, np.random.default_rng(0))

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from sweeper.engine.search.budgets import SharedBudgets
-from sweeper.engine.search.descent import Evaluate, SearchResult
+from sweeper.engine.search.methods import Evaluate, SearchResult
 
 ALPHA, BETA, RATE, NEVER_NEGATIVE = 1.5, 0.9, 1.0, 0.01
 """Of the recipe of 2021: factor on a share for its difference, averaging, rate, what replaces a share below 0."""

@@ -14,6 +14,7 @@ from sweeper.commands.library import env, list_entries
 from sweeper.commands.placing import fit_placement, fit_units, judge_placements, place
 from sweeper.commands.points import explain, map_command
 from sweeper.commands.runs import optimize, plan, run, status
+from sweeper.commands.sensitivity import sensitivity
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -29,7 +30,7 @@ def main() -> None:
 
 
 for command in (
-    *(plan, run, optimize, status),
+    *(plan, run, optimize, sensitivity, status),
     *(show_command, query, explain, map_command),
     *(cost_command, generate_command, place, fit_placement, judge_placements, fit_units),
     *(validate, calibrate_command, claims_command),

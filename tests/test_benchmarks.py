@@ -37,6 +37,7 @@ FIGURES = {
         "mode feasible",
         "chips generated",
     ),
+    "optimum": ("seeds / best known", "a search", "whose gap holds"),
     "placement": (
         "simulator",
         "judged by our network",

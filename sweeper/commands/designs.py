@@ -33,12 +33,13 @@ def cost_command(
              sweeper cost chiplets --node n5 --set "node.defect_density=0.2 1/cm^2" --versus a100
     """
     from sweeper.designs.cost_draws import draw_costs
-    from sweeper.designs.cost_figure import cost_figure, picture_path
+    from sweeper.designs.cost_figure import cost_figure
     from sweeper.designs.cost_report import as_json as plain
     from sweeper.designs.cost_report import cost_comparison, cost_report
     from sweeper.designs.cost_settings import named_design, read_settings
     from sweeper.designs.cost_text import text
     from sweeper.study.columns import Stock
+    from sweeper.views.canvas import picture_path
 
     picture = picture_path(figure) if figure else None
     stock = Stock(library_of(library))

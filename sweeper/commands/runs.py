@@ -84,10 +84,10 @@ def answer_of(asked: "Plan | DecisionPlan") -> Callable[[str], str]:
 @STUDY
 @LIBRARY
 @OUT
-@click.option("--starts", type=click.IntRange(min=1), help="Descents that make all steps, of every search.")
+@click.option("--starts", type=click.IntRange(min=1), help="Starts that make all steps, of every search.")
 @click.option("--steps", type=click.IntRange(min=1), help="Steps of every search.")
 @click.option("--seed", type=click.IntRange(min=0), help="Seed of the starting designs.")
-@click.option("--method", type=click.Choice(["gradient", "global"]), help="Descent, or differential evolution.")
+@click.option("--method", type=click.Choice(["portfolio", "global"]), help="Ours, or differential evolution.")
 @executing
 def optimize(study: str, library: tuple[str, ...], out: str, **how: Any) -> None:
     """Find the best split of area, power and perimeter for each combination of a study's swept axes.

@@ -8,8 +8,7 @@ import numpy as np
 
 from sweeper.designs.cost_report import PARTS, CostComparison, CostReport, Hinge
 from sweeper.designs.cost_text import feasibility, has_cost, percent
-from sweeper.errors import UsageFault
-from sweeper.views.canvas import FORMATS, PALETTE, save_picture, styled_figure
+from sweeper.views.canvas import PALETTE, save_picture, styled_figure
 from sweeper.views.uncertainty import by_chance
 
 if TYPE_CHECKING:
@@ -23,14 +22,6 @@ DARK = frozenset({"#0072B2", "#009E73", "#D55E00", "#000000"})
 """Colours on which a number is white."""
 ROOM = 0.055
 """Least share of the axis for which a segment gets its number."""
-
-
-def picture_path(name: str) -> Path:
-    """A path whose ending is a format that pictures have. Raises UsageFault."""
-    path = Path(name)
-    if path.suffix.lstrip(".") not in FORMATS:
-        raise UsageFault(f"a picture is {' or '.join(f'.{kind}' for kind in FORMATS)}, not {name!r}")
-    return path
 
 
 def cost_figure(report: CostReport | CostComparison, path: Path) -> Path:

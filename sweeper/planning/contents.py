@@ -14,9 +14,12 @@ from sweeper.inputs.families import FAMILIES, family_of
 from sweeper.inputs.numbers import values_of
 from sweeper.library.table_workload import LAYERED
 from sweeper.library.unit_models import model_hash, read_unit_model
+from sweeper.planning.columns import Columns
 from sweeper.planning.design_search import MEMORY
 from sweeper.planning.modes import MODES, Mode
 from sweeper.planning.schema import axis_columns, dataset_schema, metric_field
+from sweeper.planning.sensitivity.parameters import varied
+from sweeper.planning.sensitivity.perturbed import varied_fields
 from sweeper.planning.standing import UNCALIBRATED_TIMES, standing_field, uncalibrated_times
 from sweeper.planning.tried import certain, counts_field
 from sweeper.study.study import Study
@@ -36,6 +39,7 @@ class Contents:
 
     study: Study
     grids: Sequence[Grid]
+    columns: Columns
 
     @property
     def mode(self) -> Mode:
@@ -56,14 +60,31 @@ class Contents:
         every = [] if optimize is None else [name for grid in self.grids for name in optimize.columns(grid.columns)]
         return tuple(dict.fromkeys(every))
 
+    def tried(self, grid: Grid) -> list[tuple[str, ...]]:
+        """Lists of continuous columns of a box that the searches of its mode give values to."""
+        optimize = self.study.optimize
+        searched = () if optimize is None else optimize.columns(grid.columns)
+        every = (*searched, *varied(self.columns, grid, self.searched_columns))
+        return [names for names in dict.fromkeys((searched, every)) if names]
+
+    @cached_property
+    def varied(self) -> tuple[str, ...]:
+        """Numbers that are varied in some box, as a study names them."""
+        every = (name for grid in self.grids for name in varied(self.columns, grid, self.searched_columns))
+        return tuple(dict.fromkeys(every))
+
     @cached_property
     def metrics(self) -> tuple[str, ...]:
         """Metric columns: the study's choice, or the usual ones; objectives always."""
         chosen = self._usual if self.study.output.columns is None else self.study.output.columns
         objectives = [objective.column for objective in self.study.objectives]
-        present = {"feasible", REASON, "point_id", *map(engine_column, self.axes)}
         every = (*chosen, *map(engine_column, self.optimized), *objectives)
-        return tuple(dict.fromkeys(name for name in every if name not in present))
+        return tuple(dict.fromkeys(name for name in every if name not in self._beside))
+
+    @property
+    def _beside(self) -> frozenset[str]:
+        """Columns of the dataset that are no metrics."""
+        return frozenset({"feasible", REASON, "point_id", *map(engine_column, self.axes)})
 
     @property
     def _usual(self) -> list[str]:
@@ -126,4 +147,5 @@ class Contents:
         metrics = [metric_field(name, programs, self.study.output.float32) for name in self.metrics]
         told = [standing_field(), *([] if self.mode.cuts_searches else [counts_field()])]
         metadata = {**metadata, **self.unit_models, UNCALIBRATED_TIMES: self._uncalibrated_times()}
-        return dataset_schema(self.axes, [*told, *self.mode.fields(metrics)], metadata)
+        own = varied_fields([name for name in self.varied if engine_column(name) not in {*self.metrics, *self._beside}])
+        return dataset_schema(self.axes, [*told, *self.mode.fields(metrics), *own], metadata)

@@ -1,14 +1,15 @@
 """The best designs of one combination of the swept axes: continuous columns and searched axes together.
 
 First every combination of the searched axes meets the starting designs, and descends from those that suit it best; the
-worst combinations stop, until few are left, which are searched from all starts (`engine.search.racing`). Then all
-combinations meet the best design found; where another one suits it better, it is searched too.
+worst combinations stop (`engine.search.racing`). Those that are left evolve, and the last few are searched from all
+starts (`engine.search.portfolio`). Then those next to the best one evolve anew; one that is better is searched too.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from dataclasses import field as dataclass_field
-from functools import cached_property, partial
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,15 +17,12 @@ import pyarrow as pa
 from kernels.codes import REASON, REASONS
 from kernels.pareto import pareto
 from sweeper.engine.search.budgets import SharedBudgets
-from sweeper.engine.search.descent import (
-    SearchResult,
-    first_points,
-    further,
-    global_search,
-    points_per_step,
-    result_of,
-)
-from sweeper.engine.search.racing import race, steps_of_race
+from sweeper.engine.search.descent import DESCENT
+from sweeper.engine.search.differential import global_search
+from sweeper.engine.search.evolution import EVOLUTION
+from sweeper.engine.search.methods import Method, SearchResult
+from sweeper.engine.search.portfolio import most_evaluations, search
+from sweeper.engine.search.racing import race
 from sweeper.engine.space import Grid
 from sweeper.planning.schema import field
 from sweeper.planning.tried import counted, judged
@@ -37,18 +35,20 @@ Evaluate = Callable[[np.ndarray, tuple[str, ...], np.ndarray, Sequence[str]], di
 
 FLOOR = 1e-4
 """Least share of a budget that a part gets."""
-MET, OTHERS = 2, 6
+MET, OTHERS = 2, 2
 """Designs from which every combination of the searched axes descends at first: of those that it has met, and random."""
-FEW, FRESH = 64, 40
+FEW, FRESH = 96, 8
 """Combinations that are left when each gets so many more random designs: a few may all have ended in a poor basin."""
 MOST_STARTS = 200_000
 """Starts of all combinations together; where there are more combinations, each has fewer random designs."""
-SCOUTS = 640
-"""Designs from which a search descends for a few steps; the best of them make all steps."""
 RACE = 2**31
 """Where the random designs of combinations come from: no step of a descent draws the same."""
-ROUNDS = 3
-"""How often another combination of the searched axes may follow a better design."""
+ROUNDS = 6
+"""How often another combination of the searched axes may follow a better one."""
+RIVALS = 96
+"""Combinations that are searched once more since they are next to the best one."""
+PATIENT = replace(EVOLUTION, steps=60, longer=1.5, kept=0.4, starts_kept=0.5)
+"""Evolutions of the combinations that are left: the best of them may be among the last to show it."""
 LEAST, LARGEST = 1e-200, 700.0
 """Stands for an objective of 0, which has no logarithm; and the largest logarithm of a score."""
 UNFIT = 500.0
@@ -61,9 +61,9 @@ MEMORY = ("memory_headroom_B", "memory_capacity_B")
 SEARCH_COLUMNS = {
     "search_weighting": "number of the row of weights, from 0",
     "search_evaluations": "designs evaluated to find this one",
-    "search_step": "step, short descents included, at which the best start last improved by more than 1e-4",
+    "search_step": "step of the last evolution and descent at which the best start last improved by more than 1e-4",
     "search_converged": "share of the starts that gained less than 1e-4 in their last 20 steps",
-    "search_spread": "median of what the starts found that made all steps, over the best of them, less one",
+    "search_gap": "worst that a start that made all steps found, over the best, less one: how far the true best may be",
 }
 """Columns of the mode `optimized` that tell how a search went."""
 WEIGHTING, *SEARCH_FACTS = SEARCH_COLUMNS
@@ -73,6 +73,16 @@ WEIGHTING, *SEARCH_FACTS = SEARCH_COLUMNS
 def search_fields(metrics: list[pa.Field]) -> list[pa.Field]:
     """The metrics, and how the search went that found them."""
     return [*metrics, *(field(name, pa.float64(), "", about, "metric") for name, about in SEARCH_COLUMNS.items())]
+
+
+@dataclass(frozen=True)
+class Optimum:
+    """The best point of a search and its design, what its starts ended at, and how the search went."""
+
+    point: int
+    x: np.ndarray
+    starts: SearchResult
+    facts: Mapping[str, float]
 
 
 @dataclass(frozen=True)
@@ -106,12 +116,6 @@ class DesignSearch:
         """What must hold, one by one, each with its two sides where it says which of them is the larger."""
         parts = [part for constraint in self.optimize.constraints for part in constraint.conjuncts()]
         return tuple((part, part.sides() if part.orders else None) for part in parts)
-
-    @property
-    def _most_evaluations(self) -> int:
-        """What a search by descent evaluates, so that both methods may be compared."""
-        starts, steps = self.optimize.starts, self.optimize.steps
-        return (steps_of_race(max(SCOUTS, starts), starts) + starts * steps) * points_per_step(self.budgets)
 
     def scores(self, points: np.ndarray, x: np.ndarray, weights: Sequence[float]) -> np.ndarray:
         """Product of the objectives raised to their weights, which sum to 1; lower is better. Of designs that cannot
@@ -160,16 +164,21 @@ class DesignSearch:
         number `first` on. Of several objectives those rows are left out that others are better than in all of them.
         `known` designs are among the starts."""
         points = first + np.arange(self.grid.searched)
-        optima = [self._search(points, weights, known) for weights in self.optimize.weights]
-        numbers, designs = np.array([point for point, _, _ in optima]), np.array([x for _, x, _ in optima])
-        columns = self.evaluate(numbers, self.names, designs, wanted)
-        failed = self._excess(self.evaluate(numbers, self.names, designs, self.wanted)) > 0.0
-        reasons = columns["infeasible_reason"]
-        columns["infeasible_reason"] = np.where((reasons == 0.0) & failed, CONSTRAINT_FAILED, reasons)
+        optima = [self.optimum(points, weights, known) for weights in self.optimize.weights]
+        numbers, designs = np.array([each.point for each in optima]), np.array([each.x for each in optima])
+        columns = self.found(numbers, designs, wanted)
         columns[WEIGHTING] = np.arange(float(len(optima)))
-        columns |= {name: np.array([facts[name] for _, _, facts in optima]) for name in SEARCH_FACTS}
+        columns |= {name: np.array([each.facts[name] for each in optima]) for name in SEARCH_FACTS}
         kept = self._front(columns) if len(optima) > 1 else np.arange(1)
         return numbers[kept], {name: values[kept] for name, values in columns.items()}, designs
+
+    def found(self, points: np.ndarray, x: np.ndarray, wanted: Sequence[str]) -> dict[str, np.ndarray]:
+        """Columns of points with designs; those that only fail a constraint have that as their reason."""
+        columns = self.evaluate(points, self.names, x, wanted)
+        failed = self._excess(self.evaluate(points, self.names, x, self.wanted)) > 0.0
+        reasons = columns["infeasible_reason"]
+        columns["infeasible_reason"] = np.where((reasons == 0.0) & failed, CONSTRAINT_FAILED, reasons)
+        return columns
 
     def _front(self, columns: Mapping[str, np.ndarray]) -> np.ndarray:
         """Rows that no other is better than in all objectives."""
@@ -196,35 +205,57 @@ class DesignSearch:
         """Designs that points have without a search, made to fit."""
         return self.budgets.project(self.home(self.names, points))
 
-    def _search(
-        self, points: np.ndarray, weights: Sequence[float], known: Sequence[np.ndarray]
-    ) -> tuple[int, np.ndarray, dict[str, float]]:
-        """Best point, its design, and how the search went."""
+    def optimum(self, points: np.ndarray, weights: Sequence[float], known: Sequence[np.ndarray]) -> Optimum:
+        """The best of some points, searched for with such weights; `known` designs are among the starts."""
         before = self.tried.sum()
         random = self.budgets.random(self.optimize.starts, np.random.default_rng(self.optimize.seed))
         starts = np.array([*known, *random])[: max(self.optimize.starts - 1, 1)]
-        waiting = self._raced(points, starts, weights)
-        best: tuple[float, int, np.ndarray, SearchResult] | None = None
+        waiting, searched = self._raced(points, starts, weights), set[int]()
+        best: tuple[int, SearchResult] | None = None
         for _ in range(ROUNDS):
             for point, designs in waiting:
                 result = self._from(point, np.vstack([designs, starts]), weights)
-                if best is None or result.score.min() < best[0]:
-                    best = (result.score.min(), point, result.x[result.best], result)
+                searched.add(point)
+                if best is None or result.score.min() < best[1].score.min():
+                    best = (point, result)
             assert best is not None
-            again, met = self._meet(points, best[2][None], weights)
-            at = int(np.argmin(again))
-            if not again[at, 0] < min(best[0], np.exp(UNFIT)):
+            waiting = self._rivals(points, *best, weights, searched)
+            if not waiting:
                 break
-            same = points[at] == best[1]
-            best = (float(again[at, 0]), int(points[at]), met[at, 0], best[3])
-            if same:
-                break
-            waiting = [(best[1], met[at])]
         assert best is not None
-        _, point, x, result = best
+        point, result = best
         step, converged = float(result.last_improved[result.best]), float(result.converged.mean())
-        facts = (float(self.tried.sum() - before), step, converged, result.spread[0])
-        return point, x, dict(zip(SEARCH_FACTS, facts, strict=True))
+        facts = (float(self.tried.sum() - before), step, converged, result.spread[1])
+        return Optimum(point, result.x[result.best], result, dict(zip(SEARCH_FACTS, facts, strict=True)))
+
+    def _rivals(
+        self, points: np.ndarray, point: int, result: SearchResult, weights: Sequence[float], searched: Collection[int]
+    ) -> list[tuple[int, np.ndarray]]:
+        """The point that is better than the best so far, with the design that shows it, among those that differ from it
+        in one searched axis and those that its design suits best; nothing if there is none."""
+        others = np.array([i for i in range(len(points)) if points[i] not in searched], np.int64)
+        if not len(others):
+            return []
+        _, met = self._meet(points[others], result.x[result.best][None], weights)
+        scores = self.scores(points[others], met[:, 0], weights)
+        apart = (self._rows[others] != self._rows[np.flatnonzero(points == point)]).sum(axis=1)
+        order = np.lexsort((scores, apart > 1))[:RIVALS]
+        near, seed = points[others[order]], self.optimize.seed
+        fresh = self.budgets.random(len(near) * FRESH, np.random.default_rng((seed, RACE + point)))
+        x = np.concatenate([met[order], fresh.reshape(len(near), FRESH, -1)], axis=1)
+
+        def evaluate(x: np.ndarray, rival: np.ndarray) -> np.ndarray:
+            return self.scores(near[rival], x, weights)
+
+        (winner,), state = race(PATIENT, evaluate, self.budgets, x, 1, seed)
+        better = state.history[-1].min() < min(result.score.min(), np.exp(UNFIT))
+        return [(int(near[winner]), state.best)] if better else []
+
+    @cached_property
+    def _rows(self) -> np.ndarray:
+        """Row [point, axis] of every searched axis."""
+        digits = self.grid.digits(np.arange(self.grid.searched))[self.grid.swept :]
+        return np.stack(digits, axis=-1) if digits else np.zeros((1, 0), np.int64)
 
     def _raced(self, points: np.ndarray, starts: np.ndarray, weights: Sequence[float]) -> list[tuple[int, np.ndarray]]:
         """Points that are worth a search, each with designs [design, variable] that it has reached."""
@@ -238,27 +269,35 @@ class DesignSearch:
         def evaluate(x: np.ndarray, problem: np.ndarray) -> np.ndarray:
             return self.scores(points[left[problem]], x, weights)
 
-        for number, (few, fresh) in enumerate(((max(FEW, most), each), (most, FRESH))):
+        rounds: tuple[tuple[int, int, Method[Any]], ...] = (
+            (max(FEW, most), each, DESCENT),
+            (most, FRESH, PATIENT),
+        )
+        for number, (few, fresh, method) in enumerate(rounds):
             others = self.budgets.random(len(left) * fresh, np.random.default_rng((seed, RACE + number)))
             x = np.concatenate([x, others.reshape(len(left), fresh, len(self.names))], axis=1)
-            raced, state = race(evaluate, self.budgets, x, few, seed)
-            left, x = left[raced], state.best.reshape(len(raced), x.shape[1], -1)
+            raced, state = race(method, evaluate, self.budgets, x, few, seed)
+            left, x = left[raced], state.best.reshape(len(raced), -1, x.shape[2])
         return list(zip(points[left].tolist(), x))
 
     def _from(self, point: int, known: np.ndarray, weights: Sequence[float]) -> SearchResult:
-        """Search the designs of one point: from many starts, the best of which make all steps."""
+        """Search the designs of one point."""
         optimize = self.optimize
 
         def evaluate(x: np.ndarray, _: np.ndarray) -> np.ndarray:
             return self.scores(np.full(len(x), point), x, weights)
 
+        starts, steps, seed = optimize.starts, optimize.steps, optimize.seed
         if optimize.method == "global":
-            alone = partial(evaluate, _=np.empty(0))
-            return global_search(alone, self.budgets, self._most_evaluations, optimize.seed)
+            return self.by_evolution(point, most_evaluations(self.budgets, starts, steps), weights)
         known = np.vstack([self._own(np.array([point])), known])
-        x = first_points(self.budgets, max(SCOUTS, optimize.starts), optimize.seed, known)
-        _, state = race(evaluate, self.budgets, x[:, None], optimize.starts, optimize.seed)
-        return result_of(further(evaluate, self.budgets, state, optimize.steps)).below(np.exp(UNFIT))
+        return search(evaluate, self.budgets, known, starts, steps, seed).below(np.exp(UNFIT))
+
+    def by_evolution(self, point: int, evaluations: int, weights: Sequence[float]) -> SearchResult:
+        """The same by differential evolution, of at most so many evaluations."""
+        return global_search(
+            lambda x: self.scores(np.full(len(x), point), x, weights), self.budgets, evaluations, self.optimize.seed
+        )
 
 
 def _apart(one: Expression, other: Expression, values: Mapping[str, np.ndarray]) -> np.ndarray:

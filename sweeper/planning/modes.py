@@ -3,7 +3,7 @@
 import math
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple, Protocol
 
@@ -19,8 +19,16 @@ from sweeper.planning.bands import FEASIBLE_SHARE, band_fields, bands
 from sweeper.planning.columns import Columns
 from sweeper.planning.design_search import DesignSearch, search_fields
 from sweeper.planning.schema import joined
+from sweeper.planning.sensitivity.parameters import varied
+from sweeper.planning.sensitivity.perturbed import (
+    Combination,
+    Reoptimised,
+    perturbed_fields,
+    rows_of,
+    scenarios_of,
+)
 from sweeper.planning.tried import INFEASIBLE_COUNTS, counted, judged, told
-from sweeper.study.output import StudyOutput
+from sweeper.study.output import PERTURBED, StudyOutput
 from sweeper.study.study import Study
 
 TILE_POINTS = 1 << 18
@@ -28,8 +36,8 @@ TILE_POINTS = 1 << 18
 graph at every one of them fit. Four times as many make scalars half as fast again, and take four times the memory."""
 KNOWN_DESIGNS = 3
 """Last designs found in a chunk, from which its next search also starts."""
-OPTIMIZED_ROWS = 8
-"""Combinations of the swept axes in a chunk of searches: each takes about a second."""
+OPTIMIZED_ROWS, PERTURBED_ROWS = 8, 2
+"""Combinations of the swept axes in a chunk of searches, each of about a second, and of searches for other values."""
 
 Ranges = Sequence[tuple[int, int]]
 """Rows [low, high) of every axis."""
@@ -241,11 +249,11 @@ def _kept(output: StudyOutput, scores: np.ndarray, reasons: np.ndarray) -> np.nd
     return np.sort((chosen + np.arange(rows)[:, None] * points)[chosen >= 0])
 
 
-def best_designs(columns: Columns, wanted: Wanted, grid: Grid, ranges: Ranges) -> Rows:
-    """The best designs of every combination of the swept axes."""
+def _design_search(columns: Columns, wanted: Wanted, grid: Grid) -> DesignSearch:
+    """The search of the designs of a box."""
     study = wanted.study
     assert study.optimize is not None
-    search = DesignSearch(
+    return DesignSearch(
         study.optimize,
         study.objectives,
         wanted.searched_columns,
@@ -253,6 +261,11 @@ def best_designs(columns: Columns, wanted: Wanted, grid: Grid, ranges: Ranges) -
         partial(columns.at_trials, grid),
         partial(columns.without_search, grid),
     )
+
+
+def best_designs(columns: Columns, wanted: Wanted, grid: Grid, ranges: Ranges) -> Rows:
+    """The best designs of every combination of the swept axes."""
+    search = _design_search(columns, wanted, grid)
     parts, known = [], deque[np.ndarray](maxlen=KNOWN_DESIGNS)
     for rows in grid.tiles(range(grid.swept), ranges, 1):
         search.tried[:] = 0
@@ -261,6 +274,24 @@ def best_designs(columns: Columns, wanted: Wanted, grid: Grid, ranges: Ranges) -
         values["infeasible_reason"] = judged(values, wanted.certain_columns)
         values[INFEASIBLE_COUNTS] = np.full(len(points), told(search.tried), object)
         parts.append(Rows(points, values, search.tried.copy()))
+    return _joined(parts)
+
+
+def perturbed_designs(columns: Columns, wanted: Wanted, grid: Grid, ranges: Ranges) -> Rows:
+    """The best designs of every combination of the swept axes for the values of the study and for others."""
+    study, names = wanted.study, varied(columns, grid, wanted.searched_columns)
+    parts, known = [], deque[np.ndarray](maxlen=KNOWN_DESIGNS)
+    whole = _design_search(columns, wanted, grid)
+    for rows in grid.tiles(range(grid.swept), ranges, 1):
+        whole.tried[:] = 0
+        points = grid.ranges_first(rows) + np.arange(grid.searched)
+        combination = Combination(columns, grid, points, names, scenarios_of(study, names))
+        search = replace(whole, evaluate=combination.evaluate, home=combination.home)
+        found = rows_of(Reoptimised(whole, search, combination), list(known), wanted.all_columns)
+        known.extend(found.designs)
+        values = {**found.values, "infeasible_reason": judged(found.values, wanted.certain_columns)}
+        values[INFEASIBLE_COUNTS] = np.full(len(found.points), told(whole.tried), object)
+        parts.append(Rows(found.points, values, whole.tried.copy()))
     return _joined(parts)
 
 
@@ -291,5 +322,6 @@ MODES = {
     "pareto": Mode(winners, lambda output, points: points),
     "bands": Mode(quantiles, many_points_a_row=True, fields=band_fields),
     "optimized": Mode(best_designs, fields=search_fields, rows_per_chunk=OPTIMIZED_ROWS),
+    PERTURBED: Mode(perturbed_designs, fields=perturbed_fields, rows_per_chunk=PERTURBED_ROWS),
 }
-"""Every mode, by the name that a study gives it."""
+"""Every mode, by the name that a study gives it; what varies numbers is only asked for by commands."""

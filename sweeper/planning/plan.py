@@ -27,6 +27,7 @@ from sweeper.planning.columns import Columns, structures, with_structure
 from sweeper.planning.contents import Contents
 from sweeper.planning.identity import code_used, library_used
 from sweeper.planning.schema import ENCODING, dataset_rows
+from sweeper.planning.sensitivity.parameters import unmatched
 from sweeper.planning.standing import STANDING, standings
 from sweeper.planning.trials import with_trials
 from sweeper.planning.tried import counts_of, with_counts
@@ -105,7 +106,7 @@ class Plan:
     @cached_property
     def contents(self) -> Contents:
         """What the dataset holds."""
-        return Contents(self.study, self.grids)
+        return Contents(self.study, self.grids, self.columns)
 
     @cached_property
     def chunks(self) -> Chunks:
@@ -182,6 +183,7 @@ class Plan:
             "study": self.name,
             "output": [output.mode, output.float32, output.top_k, *self.contents.metrics],
             "optimize": self.study.optimize.resolved() if self.study.optimize is not None else None,
+            "perturbation": self.study.perturbation.resolved() if self.study.perturbation is not None else None,
             "objectives": [[objective.column, objective.sense] for objective in self.study.objectives],
             "boxes": [
                 [[*axis.columns, "searched" if axis.searched else "swept", axis.rows] for axis in grid.axes]
@@ -235,6 +237,10 @@ class Plan:
             for message in self.columns.impossible(grid, structure, program):
                 raise SpecError([asked["workload"].place.problem(message)])
         problems = unread(self.columns, self.grids, wanted)
+        problems.extend(
+            self.study.place("objective").problem(f"the objective reads no number {pattern} that could be varied")
+            for pattern in unmatched(self.study, self.contents.varied)
+        )
         problems.extend(unknown_objectives(self.columns, self.grids))
         problems.raise_any()
 
@@ -263,15 +269,15 @@ class Plan:
             numbers = np.zeros(1, np.int64)
             domain = with_structure(grid.listing(numbers), grid, structure)
             for wanted in dict.fromkeys((self._searched(grid, structure), self.contents.all_columns)):
-                trials, at = None, domain
-                if self.study.optimize is not None:
-                    names = self.study.optimize.columns(grid.columns)
-                    trials = self.columns.trials(grid, names, self.columns.without_search(grid, names, numbers))
-                    at = (with_trials(*domain),)
-                program = self.columns.program(grid, structure, wanted, trials)
-                for stage in program.stages:
-                    stage.run.expect(WORTH if trials else grid.combinations(stage.needs))
-                yield program, at
+                for names in self.contents.tried(grid) or [()]:
+                    trials, at = None, domain
+                    if names:
+                        trials = self.columns.trials(grid, names, self.columns.without_search(grid, names, numbers))
+                        at = (with_trials(*domain),)
+                    program = self.columns.program(grid, structure, wanted, trials)
+                    for stage in program.stages:
+                        stage.run.expect(WORTH if trials else grid.combinations(stage.needs))
+                    yield program, at
 
     def evaluate(self, chunk: int) -> pa.Table:
         """Rows of one chunk, in the order of their point numbers; the metadata count the points tried by reason."""

@@ -138,7 +138,8 @@ def dataset_rows(
     points: Points,
     values: Mapping[str, np.ndarray | pa.Array],
 ) -> pa.Table:
-    """Rows of the dataset for points; `axes` as `axis_columns` gives them."""
+    """Rows of the dataset for points; `axes` as `axis_columns` gives them. An axis has the values of the points unless
+    `values` gives others."""
     axis_of = {engine_column(name): name for name in axes}
     reasons = values["infeasible_reason"].astype(np.int32)
     arrays = []
@@ -149,7 +150,7 @@ def dataset_rows(
             arrays.append(pa.array(reasons == 0))
         elif column.name == "infeasible_reason":
             arrays.append(pa.DictionaryArray.from_arrays(reasons, pa.array(REASONS), safe=False))
-        elif column.name in axis_of:
+        elif column.name in axis_of and column.name not in values:
             name = axis_of[column.name]
             arrays.append(_axis_array(points, name, axes[name], column.type))
         elif column.type == NAMES:

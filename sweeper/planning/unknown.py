@@ -35,7 +35,7 @@ def _unknown(grid: Grid, program: Program, objective: str) -> Iterator[str]:
         column = program.inputs[name]
         concerns = "usd" not in column.unit or "usd" in objective
         if concerns and not column.array and len(column.needs) <= 1:
-            absent = [label for label, value in _by_value(grid, column).items() if np.isnan(value)]
+            absent = [label for label, value in by_value(grid, column).items() if np.isnan(value)]
             if absent:
                 yield f"cannot be known: {listed(absent)} says nothing of {name} ({column.about}); {ADVICE}"
 
@@ -50,13 +50,13 @@ def _unpriced(grid: Grid, program: Program, objective: str) -> Iterator[str]:
             for name in role_columns(role)
             if name in program.inputs_read and "usd" in (column := program.inputs[name]).unit and len(column.needs) <= 1
         ]
-        by_entry = [_by_value(grid, column) for column in prices]
+        by_entry = [by_value(grid, column) for column in prices]
         free = [label for label in (by_entry[0] if by_entry else ()) if all(not by.get(label, 1.0) for by in by_entry)]
         if free:
             yield f"would count nothing for the {role} {listed(free)}, which has no price; {ADVICE}"
 
 
-def _by_value(grid: Grid, column: InputColumn) -> Mapping[str, float]:
+def by_value(grid: Grid, column: InputColumn) -> Mapping[str, float]:
     """Values of an input that depends on one column at most, by what that column says."""
     if not column.needs:
         (selector,) = [name for name in sorted(column.made_of) if name in ROLES][:1] or [column.name]

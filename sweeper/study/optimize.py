@@ -16,8 +16,8 @@ from sweeper.words.chips import AREA_PARTS, EDGE_PARTS, SHARES
 from sweeper.words.columns import engine_column
 from sweeper.words.system import OVERRIDES, STAND_INS
 
-METHODS = ("gradient", "global")
-"""Projected gradients from many starts, or differential evolution."""
+METHODS = ("portfolio", "global")
+"""Descents and evolutions from many starts, or differential evolution."""
 
 PARTS_OF = {"memory": "stack", "lane": "lane", "outer_lane": "outer_lane"}
 """Parts of a chip that exist only where a box fills a role."""
@@ -36,8 +36,8 @@ class Optimize:
     """A continuous search, done once for each combination of the swept axes.
 
     `shares` are shares of a template's budgets (None: all that the box has), `ranges` other columns with their least
-    and largest value. The combinations of the searched axes that do best in short descents, `candidates` of them, are
-    searched: `starts` descents, the best of many short ones, make `steps` steps more. `weights` has a row per wanted
+    and largest value. The combinations of the searched axes that do best in short searches, `candidates` of them, are
+    searched: `starts` starts, the best of many short ones, make `steps` steps more. `weights` has a row per wanted
     optimum and a weight per objective; `constraints` must hold.
     """
 

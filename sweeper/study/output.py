@@ -12,6 +12,8 @@ BANDS = "bands"
 """Mode that reduces the searched axes, draws above all, to quantiles of every column."""
 OPTIMIZED = "optimized"
 """Mode that searches continuous columns too; a study has it if it says what to optimize."""
+PERTURBED = "perturbed"
+"""Mode that does the searches again for other numbers, which no study has by itself."""
 MODES = ("all", "feasible", "best", "top_k", "pareto", BANDS, OPTIMIZED)
 SEARCHING = ("best", "top_k", "pareto")
 """Modes that reduce the searched axes by the objectives."""

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from sweeper.engine.space import Box
-from sweeper.errors import Place, Problem, Problems
+from sweeper.errors import Place, Problem, Problems, SpecError, listed, unknown
 from sweeper.library.graph_workload import Workload
 from sweeper.library.library import Library, builtin_specs
 from sweeper.library.packages import PackageDesign
@@ -17,8 +17,17 @@ from sweeper.reading.nodes import Node, read_yaml
 from sweeper.study.boxes import ReadBox, read_box
 from sweeper.study.columns import Stock
 from sweeper.study.drafts import Asked, BoxDraft, read_drafts
-from sweeper.study.optimize import Optimize, read_optimize, shares_of, usual_optimize
-from sweeper.study.output import OPTIMIZED, Objective, StudyOutput, read_objectives, read_output, unfit_mode
+from sweeper.study.optimize import METHODS, Optimize, read_optimize, shares_of, usual_optimize
+from sweeper.study.output import (
+    OPTIMIZED,
+    PERTURBED,
+    Objective,
+    StudyOutput,
+    read_objectives,
+    read_output,
+    unfit_mode,
+)
+from sweeper.study.perturb import Perturbation
 from sweeper.words.system import GENERATED_FROM, OPTIONAL_ROLES
 
 _KEYS = (
@@ -56,6 +65,7 @@ class Study:
     path: Path
     packages: Mapping[str, PackageDesign] = field(default_factory=dict)
     optimize: Optimize | None = None
+    perturbation: Perturbation | None = None
     answer: str = ""
     asked: tuple[Mapping[str, Asked], ...] = ()
     places: Mapping[str, Place] = field(default_factory=dict)
@@ -153,6 +163,33 @@ def optimized(study: Study, replacements: Mapping[str, Any]) -> Study:
     problems = _unoptimized({"optimize": node, **written}, study.boxes, optimize, study.objectives)
     problems.raise_any()
     return replace(study, optimize=optimize, output=replace(study.output, mode=OPTIMIZED))
+
+
+NOT_SEARCHED = Optimize((), {}, 1, 1, 0, 1, METHODS[0], ((1.0,),), ())
+"""The search of a study that has no continuous columns to search."""
+
+
+def perturbed(study: Study, perturbation: Perturbation, objective: str | None = None) -> Study:
+    """A study that is done again for other numbers, as a perturbation says, by one of its objectives.
+
+    Raises SpecError if it has no objective or no such one, or several and none is chosen, and if it sweeps draws.
+    """
+    place, names = study.place("objective"), [each.column for each in study.objectives]
+    if not names:
+        raise SpecError(
+            [place.problem("nothing to find the best of; add e.g. objective: {minimise: iteration_time_s}")]
+        )
+    if objective is not None and objective not in names:
+        raise SpecError([place.problem(unknown("objective of the study", objective, names))])
+    if objective is None and len(names) > 1:
+        raise SpecError([place.problem(f"several objectives, {listed(names)}: choose one of them")])
+    for box, asked in zip(study.boxes, study.asked, strict=True):
+        if any(DRAW in axis.columns for axis in box.axes):
+            raise SpecError([asked[DRAW].place.problem("a sensitivity draws by itself: leave this axis out")])
+    chosen = [each for each in study.objectives if objective in (None, each.column)]
+    optimize = replace(study.optimize or NOT_SEARCHED, weights=((1.0,),))
+    output = replace(study.output, mode=PERTURBED)
+    return replace(study, objectives=tuple(chosen), optimize=optimize, perturbation=perturbation, output=output)
 
 
 def _unoptimized(

@@ -54,6 +54,14 @@ def picture_stem(directory: str | Path, picture: str, workload: str) -> Path:
     return Path(directory) / f"{picture}_{workload}"
 
 
+def picture_path(name: str) -> Path:
+    """A path whose ending is a format that pictures have. Raises UsageFault."""
+    path = Path(name)
+    if path.suffix.lstrip(".") not in FORMATS:
+        raise UsageFault(f"a picture is {' or '.join(f'.{kind}' for kind in FORMATS)}, not {name!r}")
+    return path
+
+
 def save_figure(figure: "Figure", stem: Path) -> list[Path]:
     """Write the figure in every format, without dates and versions. Gives the paths.
 

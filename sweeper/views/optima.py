@@ -21,7 +21,7 @@ def optima(directory: str, shown: Sequence[str]) -> str:
     splits = {budget: [p for p in parts if _share(p, budget) in names] for budget, parts in BUDGETS.items()}
     splits = {budget: parts for budget, parts in splits.items() if parts}
     feasible = frame.filter("feasible")
-    told = (*axes, *shown, "search_step", "search_converged", "search_spread")
+    told = (*axes, *shown, "search_step", "search_converged", "search_gap")
     columns = list(dict.fromkeys(name for name in told if name in names))
     heads = (*columns, *(f"{budget} %: {'/'.join(parts)}" for budget, parts in splits.items()))
     rows = []
@@ -32,8 +32,8 @@ def optima(directory: str, shown: Sequence[str]) -> str:
     if feasible.height > LONGEST:
         lines.append(f"... the first {LONGEST} of {feasible.height} rows")
     lines += [*grade_lines(directory, shown), *standing_lines(frame, directory), *infeasible_lines(frame)]
-    spread = feasible["search_spread"].drop_nulls().max()
-    ended = f"; the median start ended at most {100 * spread:.1f} % above the best" if isinstance(spread, float) else ""
+    gap = feasible["search_gap"].drop_nulls().max()
+    ended = f"; the worst start ended at most {100 * gap:.1f} % above the best" if isinstance(gap, float) else ""
     return "\n".join([*lines, f"{frame['search_evaluations'].sum():,.0f} designs evaluated{ended}"])
 
 

@@ -14,16 +14,9 @@ from scipy.optimize import minimize
 
 from replications.recipe_2021 import published_recipe
 from sweeper.engine.search.budgets import SharedBudgets
-from sweeper.engine.search.descent import (
-    PATIENCE,
-    SearchResult,
-    advance,
-    begin,
-    descend,
-    first_points,
-    global_search,
-    result_of,
-)
+from sweeper.engine.search.descent import advance, begin, descend
+from sweeper.engine.search.differential import global_search
+from sweeper.engine.search.methods import PATIENCE, SearchResult, first_points, result_of
 from tests.support.bottlenecks import BUDGETS, Bottlenecks, ToyChip, random_bottlenecks
 
 SEEDS = range(12)

@@ -1,4 +1,4 @@
-"""Best split of budgets by descent from many starts at once, with a global optimiser to compare.
+"""Best split of budgets by descent from many starts at once.
 
 Nothing here knows chips: a score is a function of rows of numbers. Scores of hardware are bottlenecks, the largest of
 some times or sums of such, so they have kinks wherever two resources balance, which is where the best designs are. They
@@ -12,18 +12,22 @@ follow Shor's r-algorithm (N. Z. Shor, Minimization Methods for Non-Differentiab
 along the difference of successive slopes, so that zigzag across a kink dies out.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from sweeper.engine.search.budgets import SharedBudgets
-
-Evaluate = Callable[[np.ndarray], np.ndarray]
-"""Scores [n] of points [n, variables]: positive, lower is better, inf or NaN where a point is infeasible."""
-EvaluateOf = Callable[[np.ndarray, np.ndarray], np.ndarray]
-"""The same where every start may have a score of its own: [n] scores of points, given the number [n] of the start that
-each is for."""
+from sweeper.engine.search.methods import (
+    Evaluate,
+    EvaluateOf,
+    Method,
+    SearchResult,
+    SearchState,
+    first_points,
+    result_of,
+    scores_of,
+)
 
 STRIDE = 1.0
 """First length of a step, in logits: a share may change by a factor of e."""
@@ -52,79 +56,20 @@ CLIFF, EDGE_WORTH = 5.0, 1.0
 and counts as if it had the other slope, which is usual."""
 STEEPEST = 20.0
 """Bound of the slopes of variables with bounds."""
-SETTLED, PATIENCE = 1e-4, 20
-"""A start has converged when it gained no more than `SETTLED` in its last `PATIENCE` steps."""
 
 
 @dataclass(frozen=True)
-class SearchState:
+class Descent(SearchState):
     """Where a descent is, and what its next step depends on."""
 
-    seed: int
-    evaluations: int  # points evaluated
     place: np.ndarray  # [starts, coordinates]
     score: np.ndarray  # [starts] at place
     space: np.ndarray  # [starts, coordinates, coordinates] transformation of the r-algorithm
     slope: np.ndarray  # [starts, coordinates] of the step before; 0: none
     stride: np.ndarray  # [starts]
     width: np.ndarray  # [starts, variables]
-    best: np.ndarray  # [starts, variables]
     best_place: np.ndarray  # [starts, coordinates]
     stale: np.ndarray  # [starts] steps since the last gain or return
-    history: np.ndarray  # [steps so far + 1, starts] best score
-
-
-def chosen(state: SearchState, starts: np.ndarray) -> SearchState:
-    """A descent of some of its starts alone."""
-    of_starts = {name: getattr(state, name)[starts] for name in OF_STARTS}
-    return replace(state, history=state.history[:, starts], **of_starts)
-
-
-OF_STARTS = ("place", "score", "space", "slope", "stride", "width", "best", "best_place", "stale")
-"""What a descent knows of each start, start by start."""
-
-
-@dataclass(frozen=True)
-class SearchResult:
-    """What a search found from each start.
-
-    x: [starts, variables] best points; score: [starts] theirs, inf where no feasible point was found.
-    history: [steps + 1, starts] best score after each step, first that of the start; evaluations: points evaluated.
-    """
-
-    x: np.ndarray
-    score: np.ndarray
-    history: np.ndarray
-    evaluations: int
-
-    @property
-    def best(self) -> int:
-        """Which start found the best point."""
-        return int(np.argmin(self.score))
-
-    def below(self, most: float) -> "SearchResult":
-        """The same, where no feasible point scores `most` or more."""
-        score, history = (np.where(each < most, each, np.inf) for each in (self.score, self.history))
-        return replace(self, score=score, history=history)
-
-    @property
-    def last_improved(self) -> np.ndarray:
-        """[starts] Step after which a start gained no more than `SETTLED`, all later steps together."""
-        settled = self.history <= self.history[-1] * (1.0 + SETTLED)
-        return np.argmax(settled, axis=0)
-
-    @property
-    def converged(self) -> np.ndarray:
-        """[starts] Whether the last `PATIENCE` steps brought a start nothing."""
-        return np.isfinite(self.score) & (len(self.history) - 1 - self.last_improved >= PATIENCE)
-
-    @property
-    def spread(self) -> tuple[float, float]:
-        """Median and worst score of the feasible starts over the best, less one; NaN if there is none."""
-        reached = self.score[np.isfinite(self.score)]
-        if not len(reached):
-            return np.nan, np.nan
-        return float(np.median(reached) / reached.min() - 1.0), float(reached.max() / reached.min() - 1.0)
 
 
 def points_per_step(budgets: SharedBudgets) -> int:
@@ -132,36 +77,15 @@ def points_per_step(budgets: SharedBudgets) -> int:
     return budgets.variables + len(STRIDES)
 
 
-def _scores(evaluate: EvaluateOf, x: np.ndarray) -> np.ndarray:
-    """Scores [starts, points] of points [starts, points, variables]."""
-    of = np.repeat(np.arange(x.shape[0]), x.shape[1])
-    score = np.asarray(evaluate(x.reshape(-1, x.shape[2]), of), np.float64).reshape(x.shape[:2])
-    if (score <= 0).any():
-        raise ValueError("a search needs positive scores")
-    return np.where(np.isnan(score), np.inf, score)
-
-
-def first_points(
-    budgets: SharedBudgets, starts: int, seed: int = 0, known: Sequence[Sequence[float]] | np.ndarray = ()
-) -> np.ndarray:
-    """Points [starts, variables] to begin at: those that are known, made to fit, then random ones."""
-    if starts < 1:
-        raise ValueError("a search needs a start")
-    x = budgets.random(starts, np.random.default_rng((seed, 0)))
-    if len(known):
-        x[: len(known)] = budgets.project(np.asarray(known))[:starts]
-    return x
-
-
-def begin(evaluate: EvaluateOf, budgets: SharedBudgets, x: np.ndarray, seed: int = 0) -> SearchState:
+def begin(evaluate: EvaluateOf, budgets: SharedBudgets, x: np.ndarray, seed: int = 0) -> Descent:
     """State before the first step from points [starts, variables]."""
     place = budgets.encode(x)
     # A start counts as it is, too: a given design may use every bit of its budget.
     freed = budgets.decode(place)[0]
-    itself, score = _scores(evaluate, np.stack([x, freed], axis=1)).T
+    itself, score = scores_of(evaluate, np.stack([x, freed], axis=1)).T
     best = np.where((score < itself)[:, None], freed, x)
     score, starts = np.minimum(score, itself), len(x)
-    return SearchState(
+    return Descent(
         seed=seed,
         evaluations=2 * starts,
         place=place,
@@ -240,7 +164,7 @@ def _directions(space: np.ndarray, slope: np.ndarray) -> np.ndarray:
     return -np.matvec(space, seen / np.maximum(np.linalg.norm(seen, axis=1, keepdims=True), 1e-300))
 
 
-def advance(evaluate: EvaluateOf, budgets: SharedBudgets, state: SearchState) -> SearchState:
+def advance(evaluate: EvaluateOf, budgets: SharedBudgets, state: Descent) -> Descent:
     """One step of every start: slopes from one batch of neighbours, then the best of three points along each direction.
 
     A start that is infeasible looks at random points instead. May end uphill; the best is kept.
@@ -257,7 +181,7 @@ def advance(evaluate: EvaluateOf, budgets: SharedBudgets, state: SearchState) ->
         anywhere = budgets.random(int(lost.sum()) * (budgets.variables + tries), generator)
         anywhere = anywhere.reshape(-1, budgets.variables + tries, budgets.variables)
         near[lost] = anywhere[:, tries:]
-    near_score = _scores(evaluate, near)
+    near_score = scores_of(evaluate, near)
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         rise = np.log(near_score / state.score[:, None])
 
@@ -273,7 +197,7 @@ def advance(evaluate: EvaluateOf, budgets: SharedBudgets, state: SearchState) ->
     if lost.any():
         ahead[lost] = anywhere[:, :tries]
         place[lost] = budgets.encode(ahead[lost].reshape(-1, budgets.variables)).reshape(-1, tries, budgets.coordinates)
-    scores = _scores(evaluate, ahead)
+    scores = scores_of(evaluate, ahead)
     if lost.any():  # what they found in the first batch may be the better
         random_best = near_score[lost].argmin(axis=1)
         scores[lost, 0] = near_score[lost, random_best]
@@ -318,16 +242,8 @@ def advance(evaluate: EvaluateOf, budgets: SharedBudgets, state: SearchState) ->
     )
 
 
-def further(evaluate: EvaluateOf, budgets: SharedBudgets, state: SearchState, steps: int) -> SearchState:
-    """So many steps of every start."""
-    for _ in range(steps):
-        state = advance(evaluate, budgets, state)
-    return state
-
-
-def result_of(state: SearchState) -> SearchResult:
-    """What a descent has found so far."""
-    return SearchResult(state.best, state.history[-1], state.history, state.evaluations)
+DESCENT = Method(begin, advance, points_per_step, steps=4, longer=1.5, kept=0.4)
+"""This method, and how races of descents go: a few steps tell much of where a descent will end."""
 
 
 def descend(
@@ -344,48 +260,4 @@ def descend(
     known: points to start from, before random ones.
     """
     state = begin(lambda x, _: evaluate(x), budgets, first_points(budgets, starts, seed, known), seed)
-    return result_of(further(lambda x, _: evaluate(x), budgets, state, steps))
-
-
-LOGIT_SPAN = 6.0
-"""Least and largest part of a budget that the global search tries differ by exp(6)."""
-
-
-def global_search(evaluate: Evaluate, budgets: SharedBudgets, evaluations: int = 20_000, seed: int = 0) -> SearchResult:
-    """SciPy's differential evolution (Storn and Price, 1997) over the same points, for comparison; one start.
-
-    It evaluates whole generations, at least one and at most `evaluations` points.
-    """
-    from scipy.optimize import differential_evolution  # takes a second to load
-
-    members = 5 * budgets.coordinates
-    generations = max(evaluations // members - 1, 0)
-    highest = 1e100  # for infeasible points: SciPy squares scores
-    history: list[float] = []
-    counted = 0
-
-    def decoded(unit: np.ndarray) -> np.ndarray:
-        place = LOGIT_SPAN * (unit - 0.5)
-        place[:, budgets.boxed] = 0.5 * np.pi * unit[:, budgets.boxed]
-        return budgets.decode(place)[0]
-
-    def scores(unit: np.ndarray) -> np.ndarray:
-        nonlocal counted
-        reached = np.minimum(_scores(lambda x, _: evaluate(x), decoded(unit.T.copy())[None])[0], highest)
-        counted += len(reached)
-        history.append(min([reached.min(), *history[-1:]]))
-        return reached
-
-    evolved = differential_evolution(
-        scores,
-        [(0.0, 1.0)] * budgets.coordinates,
-        maxiter=generations,
-        popsize=5,
-        tol=0.0,
-        rng=np.random.default_rng(seed),
-        polish=False,
-        updating="deferred",
-        vectorized=True,
-    )
-    curve = np.where(np.array(history) >= highest, np.inf, history)[:, None]
-    return SearchResult(decoded(evolved.x[None]), curve[-1], curve, counted)
+    return result_of(DESCENT.further(lambda x, _: evaluate(x), budgets, state, steps))

@@ -1,0 +1,135 @@
+"""Whether a search finds: the default settings from other seeds against differential evolution, and the gap it reports.
+
+Cases are points of the study `node_scaling`: GPT-7B and an LSTM model in two ways at three nodes each; and the study
+`joint_search`, of which differential evolution gets the combinations that any seed ends at. What is best is the best of
+all that was found for a case.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.table import Row, Target
+from benchmarks.timing import cpu_s
+from sweeper.library.library import builtin_specs
+from sweeper.planning.design_search import DesignSearch, Optimum
+from sweeper.planning.plan import Plan, make_plan
+from sweeper.study.optimize import usual_optimize
+
+NODES = ("paper_n7", "paper_n5", "paper_n3")
+SURROUNDINGS = ("hbm2e", "infiniband_xdr_x8")
+"""Memory and link of the cases."""
+SEEDS, JOINT_SEEDS = 10, 3
+EVALUATIONS = 400_000
+"""Designs that differential evolution tries for a case."""
+RANDOM, OTHERS = 100, 2
+"""Random points of the study whose reported gap is compared, and other seeds that look for a better one."""
+CLOSE = Target(1.005, at_least=False)
+HOLDS = Target(0.9, at_least=True)
+SECONDS = Target(60.0, at_least=False)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One search: the best of some points of a box."""
+
+    search: DesignSearch
+    points: np.ndarray
+
+    def found(self, seed: int) -> Optimum:
+        """What the search finds from a seed."""
+        search = replace(self.search, optimize=replace(self.search.optimize, seed=seed))
+        return search.optimum(self.points, (1.0,), [])
+
+    def evolved(self, point: int, evaluations: int) -> float:
+        """Best score of a point that differential evolution finds."""
+        return float(self.search.by_evolution(point, evaluations, (1.0,)).score.min())
+
+
+def measure(directory: Path, quick: bool) -> list[Row]:
+    """All cases; `quick` takes one case, two random points, and next to no evaluations."""
+    del directory
+    seeds, evaluations, count = (1, 2_000, 2) if quick else (SEEDS, EVALUATIONS, RANDOM)
+    scaling = plan_of("node_scaling")
+    named = cases(scaling)
+    rows = [row for name, case in named[: 1 if quick else None] for row in compared(name, case, seeds, evaluations)]
+    if not quick:
+        joint = plan_of("joint_search")
+        (grid,) = joint.grids
+        rows += compared("joint_search", Case(search_of(joint, 0), np.arange(grid.searched)), JOINT_SEEDS, evaluations)
+    return [*rows, gaps(scaling, count)]
+
+
+def plan_of(name: str) -> Plan:
+    """Plan of a study of ours, searched as by default."""
+    plan = make_plan(builtin_specs() / "studies" / f"{name}.yaml")
+    said, usual = plan.study.optimize, usual_optimize(1)
+    assert said is not None
+    optimize = replace(said, starts=usual.starts, steps=usual.steps, candidates=usual.candidates)
+    return Plan(replace(plan.study, optimize=optimize))
+
+
+def search_of(plan: Plan, box: int) -> DesignSearch:
+    """The search of a box of a plan."""
+    grid, optimize = plan.grids[box], plan.study.optimize
+    assert optimize is not None
+    at, home = partial(plan.columns.at_trials, grid), partial(plan.columns.without_search, grid)
+    return DesignSearch(optimize, plan.study.objectives, plan.contents.searched_columns, grid, at, home)
+
+
+def cases(plan: Plan) -> list[tuple[str, Case]]:
+    """The points of `node_scaling` that are cases, by what they are."""
+    found = []
+    for box, grid in enumerate(plan.grids):
+        points = np.arange(grid.points)
+        values = {
+            name: [grid.columns[name].values[code] for code in grid.columns[name].codes[grid.digits(points)[axis]]]
+            for axis, described in enumerate(grid.axes)
+            for name in described.columns
+        }
+        for point in points:
+            node, memory, link = (values[name][point] for name in ("technology", "memory", "link"))
+            if node in NODES and (memory, link) == SURROUNDINGS:
+                mapping = [str(values[name][point]) for name in ("workload", "tensor_parallel", "technology")]
+                found.append((", ".join(mapping), Case(search_of(plan, box), np.array([point]))))
+    return found
+
+
+def compared(name: str, case: Case, seeds: int, evaluations: int) -> list[Row]:
+    """A case from several seeds, the worst of them over the best that is known."""
+    found: list[Optimum] = []
+    seconds = [cpu_s(lambda seed=seed: found.append(case.found(seed))) for seed in range(seeds)]  # type: ignore[misc]
+    scores = np.array([each.starts.score.min() for each in found])
+    theirs = min(case.evolved(point, evaluations) for point in sorted({each.point for each in found}))
+    note = f"ours {scores.min():.5g} to {scores.max():.5g}; differential evolution {theirs:.5g}"
+    worst = float(scores.max() / min(scores.min(), theirs))
+    within = float(np.mean(scores <= CLOSE.bound * min(scores.min(), theirs)))
+    return [
+        Row(f"{name}: worst of {seeds} seeds / best known", worst, "", CLOSE, f"{note}; {within:.0%} of seeds within"),
+        Row(f"{name}: a search", float(np.median(seconds[-1:] or seconds)), "s CPU", SECONDS),
+    ]
+
+
+def gaps(plan: Plan, count: int) -> Row:
+    """In how many of some random points the best known is no further than the search says."""
+    generator = np.random.default_rng(0)
+    searches = [search_of(plan, box) for box in range(len(plan.grids))]
+    held, told, missed = [], [], []
+    for number in generator.choice(plan.point_count, count, replace=False):
+        box = plan.grids.index(plan.grid_of(int(number)))
+        case = Case(searches[box], np.array([number - plan.grids[box].offset]))
+        first, *others = (case.found(seed) for seed in range(1 + OTHERS))
+        score = first.starts.score.min()
+        miss = score / min(score, *(other.starts.score.min() for other in others)) - 1.0
+        held.append(miss <= first.facts["search_gap"] + 1e-9)
+        told.append(first.facts["search_gap"])
+        missed.append(miss)
+    note = f"{count} points, {OTHERS} other seeds; gap {_percents(told)}, missed {_percents(missed)} (median and most)"
+    return Row("share of searches whose gap holds", float(np.mean(held)), "", HOLDS, note)
+
+
+def _percents(values: Sequence[float]) -> str:
+    return f"{100.0 * np.median(values):.2g} % and {100.0 * np.max(values):.2g} %"

@@ -1,0 +1,57 @@
+"""The search of one problem by two methods that fail in different places.
+
+Descents follow kinks where many resources balance, and end in the basin that they begin in; evolutions cross small
+steps and basins, and take long to balance many resources. Both race from as many random points; the best of both are
+the starts of an evolution close to them, and of a last descent.
+"""
+
+import numpy as np
+
+from sweeper.engine.search.budgets import SharedBudgets
+from sweeper.engine.search.descent import DESCENT
+from sweeper.engine.search.evolution import EVOLUTION, NEARBY
+from sweeper.engine.search.methods import EvaluateOf, SearchResult, first_points
+from sweeper.engine.search.racing import race, steps_of_race
+
+SCOUTS = 256
+"""Points from which each method searches for a few steps; the best of them go on."""
+EVOLVED, LONG = 16, 120
+"""Evolutions that are left of a race, and steps that they make before they are compared with the descents."""
+POLISH = 20
+"""Steps of the last descent."""
+
+
+def search(
+    evaluate: EvaluateOf,
+    budgets: SharedBudgets,
+    known: np.ndarray,
+    starts: int,
+    steps: int,
+    seed: int = 0,
+) -> SearchResult:
+    """Best points of one problem, from `starts` of the best points of both methods; `known` ones are among the first.
+
+    The history is that of the last `steps` of evolution and of the last descent; evaluations are all.
+    """  # fmt: skip
+    scouts = max(SCOUTS, starts)
+    _, descents = race(DESCENT, evaluate, budgets, first_points(budgets, scouts, seed, known)[:, None], starts, seed)
+    descents = DESCENT.further(evaluate, budgets, descents, steps)
+    others = first_points(budgets, scouts, seed + 1, known)[:, None]
+    _, evolved = race(EVOLUTION, evaluate, budgets, others, EVOLVED, seed)
+    evolved = EVOLUTION.further(evaluate, budgets, evolved, LONG)
+    points = np.vstack([descents.best, evolved.best])
+    best = np.argsort(np.append(descents.history[-1], evolved.history[-1]), kind="stable")[:starts]
+    close = NEARBY.begin(evaluate, budgets, points[best], seed)
+    close = NEARBY.further(evaluate, budgets, close, steps)
+    last = DESCENT.further(evaluate, budgets, DESCENT.begin(evaluate, budgets, close.best, seed), POLISH)
+    evaluations = sum(state.evaluations for state in (descents, evolved, close, last))
+    history = np.vstack([close.history, np.minimum(close.history[-1], last.history[1:])])
+    return SearchResult(last.best, last.history[-1], history, evaluations)
+
+
+def most_evaluations(budgets: SharedBudgets, starts: int, steps: int) -> int:
+    """Points that such a search evaluates, but for the first of each start."""
+    scouts = max(SCOUTS, starts)
+    descents = steps_of_race(DESCENT, scouts, starts) + starts * (steps + POLISH)
+    evolutions = steps_of_race(EVOLUTION, scouts, EVOLVED) + EVOLVED * LONG + starts * steps
+    return descents * DESCENT.points_per_step(budgets) + evolutions * EVOLUTION.points_per_step(budgets)

@@ -1,0 +1,108 @@
+"""Numbers of a box that a sensitivity varies: attributes of the entries that fill its roles, as far as its objective
+reads them, and the values that they take."""
+
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+
+import numpy as np
+
+from kernels.draws import DISTRIBUTIONS, UNIFORM
+from sweeper.engine.space import Grid
+from sweeper.inputs.numbers import selector_of, values_of
+from sweeper.library.entries import Value
+from sweeper.library.uncertain import is_uncertain, key_of, values_in
+from sweeper.planning.columns import Columns, structures
+from sweeper.planning.unknown import by_value
+from sweeper.study.perturb import Perturbation
+from sweeper.study.study import Study
+from sweeper.words.columns import engine_column
+from sweeper.words.system import ATTRIBUTES, OVERRIDES, PLACEHOLDER, ROLES, STAND_INS
+
+
+def varied(columns: Columns, grid: Grid, wanted: Sequence[str]) -> tuple[str, ...]:
+    """Names of the numbers that the study's perturbation varies in a box and on which some columns depend.
+
+    Whole numbers, numbers that are 0 and those that a search chooses are not varied; a role that another stands in for
+    varies with it. None if the study varies nothing.
+    """
+    perturbation = columns.study.perturbation
+    if perturbation is None:
+        return ()
+    assert columns.study.optimize is not None
+    searched = columns.study.optimize.columns(grid.columns)
+    programs = [columns.program(grid, structure, tuple(wanted)) for _, structure in structures([grid])]
+
+    def counts(name: str) -> bool:
+        known = [
+            program.inputs[engine_column(name)] for program in programs if engine_column(name) in program.inputs_read
+        ]
+        return any(value > 0.0 for column in known for value in by_value(grid, column).values())
+
+    return tuple(
+        name
+        for name, attribute in OVERRIDES.items()
+        if any(fnmatchcase(name, pattern) for pattern in perturbation.only)
+        and not attribute.integer
+        and name not in searched
+        and _has_own(grid, name)
+        and counts(name)
+    )
+
+
+def _has_own(grid: Grid, name: str) -> bool:
+    """Whether a number of a role is the study's or its entry's: not generated, nor that of the role that stands in."""
+    role = name.partition(".")[0]
+    if ROLES[role] not in ATTRIBUTES or (role in STAND_INS and role not in grid.columns and name not in grid.columns):
+        return False
+    return name in grid.columns or values_of(grid, role) != (PLACEHOLDER,)
+
+
+def unmatched(study: Study, names: Sequence[str]) -> list[str]:
+    """Patterns of the study's perturbation that none of the varied numbers matches; those of all hardware together
+    count as one."""
+    perturbation = study.perturbation
+    if perturbation is None or (names and perturbation.only == Perturbation.only):
+        return []
+    return [pattern for pattern in perturbation.only if not any(fnmatchcase(name, pattern) for name in names)]
+
+
+def drawn(
+    columns: Columns, grid: Grid, names: Sequence[str], points: np.ndarray, base: np.ndarray, draws: np.ndarray
+) -> np.ndarray:
+    """Values [draw, point, name] of varied numbers of some points, whose values are `base` [point, name].
+
+    A number that the study does not give itself is drawn within the interval of its entry, where that has one, as the
+    axis `draw` draws it; all others are drawn evenly within the perturbation's spread.
+    """
+    perturbation = columns.study.perturbation
+    assert perturbation is not None
+    digits = grid.digits(points)
+    found = np.empty((len(draws), *base.shape))
+    for at, name in enumerate(names):
+        role, _, attribute = name.partition(".")
+        found[:, :, at] = base[:, at] * _spread(perturbation, name, draws)[:, None]
+        selector = selector_of(grid, role)
+        if name in grid.columns:
+            continue
+        column = grid.columns.get(selector)
+        codes = np.zeros(len(points), np.int64) if column is None else column.codes[digits[column.axis]]
+        for code, entry_name in enumerate(values_of(grid, role)):
+            entry = columns.study.library.find(ROLES[role], str(entry_name))
+            value = entry.values.get(attribute)
+            if value is not None and is_uncertain(value):
+                found[:, codes == code, at] = values_in(draws, value, key_of(entry.kind, entry.name, attribute))[
+                    :, None
+                ]
+    return within(names, found)
+
+
+def _spread(perturbation: Perturbation, name: str, draws: np.ndarray) -> np.ndarray:
+    """Factors on a number without an interval in some draws."""
+    low, high = 1.0 - perturbation.spread, 1.0 + perturbation.spread
+    return values_in(draws, Value(1.0, "", "", "", low, high, DISTRIBUTIONS[UNIFORM]), key_of("spread", name, ""))
+
+
+def within(names: Sequence[str], values: np.ndarray) -> np.ndarray:
+    """Values [..., name] moved to what is possible."""
+    low, high = np.array([OVERRIDES[name].range for name in names]).reshape(-1, 2).T
+    return np.where(values == 0.0, 0.0, np.clip(values, low, high))

@@ -1,0 +1,26 @@
+"""How a sensitivity varies the numbers of a study: each alone by a step, and all together in draws."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+HARDWARE = ("template", "technology", "stack", "lane", "outer_lane", "chip", "memory", "link", "outer_link")
+"""Roles whose numbers are varied unless something else is asked for."""
+
+
+@dataclass(frozen=True)
+class Perturbation:
+    """What is varied, and how far.
+
+    step: part by which a number is made less and more, alone. draws: how often all numbers are drawn together, each
+    within its own interval, or within `spread` of its value either way where the library gives it none; 0: a number
+    without an interval stays. only: patterns of names, as a shell has them (`technology.*`).
+    """
+
+    step: float = 0.1
+    draws: int = 32
+    spread: float = 0.1
+    only: tuple[str, ...] = tuple(f"{role}.*" for role in HARDWARE)
+
+    def resolved(self) -> dict[str, Any]:
+        """All of it as plain data."""
+        return asdict(self)

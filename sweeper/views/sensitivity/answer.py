@@ -1,0 +1,262 @@
+"""What `sweeper sensitivity` answers: which number buys most, whether a step of an axis is a gain or noise, and what a
+design costs that is made before the numbers are known.
+
+Elasticities are those of the best objective: by how many percent it changes where a number changes by one, with the
+design found again.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import polars as pl
+
+from sweeper.engine.space import Axis, Grid
+from sweeper.inputs.numbers import values_of
+from sweeper.planning.plan import Plan
+from sweeper.planning.sensitivity.perturbed import KEPT, REOPTIMISED, ROBUST
+from sweeper.views.analysis import Frame
+from sweeper.views.uncertainty import bands, rank_correlations
+from sweeper.words.columns import engine_column
+
+SURE = 0.95
+"""Share of the draws that make a gain or a loss a sure one."""
+LABELLED = 2
+"""Columns of an axis that the name of one of its rows tells at most."""
+
+
+@dataclass(frozen=True)
+class Elasticity:
+    """What a number of the study is worth, over the combinations in which it matters.
+
+    `mean`, `least` and `most` elasticity; `correlation`: median over the combinations of the rank correlation of the
+    objective with the number over the draws, NaN where nothing is drawn. Combinations in which it does not matter count
+    in `mean` as 0.
+    """
+
+    parameter: str
+    mean: float
+    least: float
+    most: float
+    matters: int
+    correlation: float
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step of an axis from one value to the next: how many times better the best objective becomes.
+
+    `gain` and its band over the draws are medians over the `pairs` of combinations that differ in this step alone. The
+    step is a sure gain or loss in those of which 95 % of the draws say so; else it is `unsure`. `box`: the workload of
+    the box, or its number from 1 where it has several; "" in a study of one box.
+    """
+
+    box: str
+    axis: str
+    before: str
+    after: str
+    gain: float
+    p05: float
+    p95: float
+    pairs: int
+    sure_gain: int
+    sure_loss: int
+
+    @property
+    def unsure(self) -> int:
+        """Pairs in which it may be noise."""
+        return self.pairs - self.sure_gain - self.sure_loss
+
+
+@dataclass(frozen=True)
+class Policy:
+    """Designs of one kind under the draws: how many times worse than the best for every draw, in the median over the
+    combinations of the median and of the 95 % quantile over the draws; and the share of draws and combinations in which
+    they cannot run."""
+
+    design: str
+    p50: float
+    p95: float
+    unable: float
+
+
+@dataclass(frozen=True)
+class Sensitivity:
+    """All of it. `idle` are the numbers that matter in no combination."""
+
+    study: str
+    objective: str
+    combinations: int
+    infeasible: int
+    step: float
+    draws: int
+    spread: float
+    elasticities: tuple[Elasticity, ...]
+    idle: tuple[str, ...]
+    steps: tuple[Step, ...]
+    policies: tuple[Policy, ...]
+
+
+def sensitivity(plan: Plan, frame: Frame) -> Sensitivity:
+    """The answer of a finished sensitivity, from its plan and its dataset."""
+    perturbation, (objective,) = plan.study.perturbation, plan.study.objectives
+    assert perturbation is not None
+    rows = frame.lazy().sort("combination", "design", "draw").collect()
+    rows = rows.with_columns(_best=pl.when("feasible").then(objective.column))
+    names = plan.contents.varied
+    known = _nominal(rows).filter("feasible")
+    each = elasticities(rows, names)
+    found = sorted(_elasticities(rows, names, each, known.height), key=lambda e: -abs(e.mean))
+    idle = tuple(name for name in names if name not in {e.parameter for e in found})
+    best = _best_in_draws(rows)
+    steps = tuple(
+        step
+        for number, grid in enumerate(plan.grids, 1)
+        for step in _steps(_box(plan, grid, number), grid, best, objective.sign)
+    )
+    return Sensitivity(
+        plan.name,
+        objective.column,
+        plan.row_count,
+        plan.row_count - known.height,
+        perturbation.step,
+        perturbation.draws,
+        perturbation.spread,
+        tuple(found),
+        idle,
+        steps,
+        tuple(_policies(rows, objective.sign)) if perturbation.draws else (),
+    )
+
+
+def _nominal(rows: pl.DataFrame) -> pl.DataFrame:
+    """Rows of the values themselves."""
+    return rows.filter((pl.col("parameter") == "") & (pl.col("draw") == 0))
+
+
+def elasticities(rows: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
+    """Elasticity of the column `_best` to every number in every combination: `combination`, `parameter`, `elasticity`.
+
+    It is the difference of logarithms between a step more and a step less, or to the value itself where one of these
+    cannot run or is not possible.
+    """
+    nominal = _nominal(rows)
+    parts = []
+    for name in names:
+        column = engine_column(name)
+        told = pl.concat([nominal, rows.filter(pl.col("parameter") == name)], how="vertical")
+        told = told.filter(pl.col("_best").is_not_null() & (pl.col("_best") > 0.0) & (pl.col(column) > 0.0))
+        ends = told.group_by("combination").agg(
+            *(pl.col(of).sort_by(column).get(end).log().alias(f"{of}_{end}")
+              for of in ("_best", column) for end in (0, -1)),
+            parameter=pl.lit(name),
+            known=(pl.col("parameter") == name).any(),
+        )  # fmt: skip
+        change = (pl.col("_best_-1") - pl.col("_best_0")) / (pl.col(f"{column}_-1") - pl.col(f"{column}_0"))
+        parts.append(ends.filter("known").select("combination", "parameter", elasticity=change))
+    found = pl.concat(parts) if parts else pl.DataFrame(schema={"parameter": pl.String, "elasticity": pl.Float64})
+    return found.filter(pl.col("elasticity").is_finite())
+
+
+def _elasticities(
+    rows: pl.DataFrame, names: Sequence[str], each: pl.DataFrame, combinations: int
+) -> Iterator[Elasticity]:
+    correlations = _correlations(rows, names)
+    for name in names:
+        own = each.filter(pl.col("parameter") == name)["elasticity"].to_numpy()
+        own = own[own != 0.0]
+        if len(own):
+            mean = float(own.sum() / combinations)
+            yield Elasticity(name, mean, float(own.min()), float(own.max()), len(own), correlations.get(name, math.nan))
+
+
+def _correlations(rows: pl.DataFrame, names: Sequence[str]) -> dict[str, float]:
+    """Median over combinations of the rank correlations over the draws."""
+    drawn = rows.filter((pl.col("draw") > 0) & (pl.col("design") == REOPTIMISED))
+    told: dict[str, list[float]] = {name: [] for name in names}
+    for (_,), its in drawn.group_by("combination", maintain_order=True):
+        inputs = {name: its[engine_column(name)].fill_null(math.nan).to_numpy() for name in names}
+        inputs = {name: values for name, values in inputs.items() if np.ptp(values) > 0.0}
+        for name, value in rank_correlations(inputs, its["_best"].fill_null(math.nan).to_numpy()).items():
+            told[name].append(value)
+    return {name: float(np.nanmedian(values)) for name, values in told.items() if not np.isnan(values).all()}
+
+
+def _best_in_draws(rows: pl.DataFrame) -> Mapping[int, np.ndarray]:
+    """By combination, its best objective for the values themselves, then in every draw; NaN where nothing runs."""
+    best = rows.filter((pl.col("parameter") == "") & (pl.col("design") == REOPTIMISED)).sort("combination", "draw")
+    return {
+        int(combination): its["_best"].fill_null(math.nan).to_numpy()
+        for (combination,), its in best.group_by("combination", maintain_order=True)
+    }
+
+
+def _box(plan: Plan, grid: Grid, number: int) -> str:
+    """What a box is called."""
+    workloads = values_of(grid, "workload")
+    return "" if len(plan.grids) == 1 else str(workloads[0] if len(workloads) == 1 else number)
+
+
+def _steps(box: str, grid: Grid, best: Mapping[int, np.ndarray], sign: float) -> Iterator[Step]:
+    """Steps of every swept axis of a box."""
+    numbers = np.array([number for number in best if 0 <= number - grid.offset < grid.points], np.int64)
+    if not len(numbers):
+        return
+    digits = np.stack(grid.digits(numbers - grid.offset), axis=-1)
+    at = {tuple(row): best[int(number)] for row, number in zip(digits.tolist(), numbers, strict=True)}
+    for axis, described in enumerate(grid.axes[: grid.swept]):
+        for before, after in pairwise(range(len(described.rows))):
+            rows = (row for row in at if row[axis] == before)
+            pairs = [(at[row], at.get((*row[:axis], after, *row[axis + 1 :]))) for row in rows]
+            gains = [(a / b) ** sign for a, b in pairs if b is not None and len(a) == len(b)]
+            gains = [gain for gain in gains if np.isfinite(gain[0])]
+            if gains:
+                ends = np.array([bands(gain[1:], (0.05, 0.95)) for gain in gains])
+                p05, p95 = map(float, np.median(ends, axis=0))
+                yield Step(
+                    box,
+                    "+".join(described.columns[:LABELLED]),
+                    *_names(described, before, after),
+                    float(np.median([gain[0] for gain in gains])),
+                    p05,
+                    p95,
+                    len(gains),
+                    sum(_sure(gain[1:] > 1.0) for gain in gains),
+                    sum(_sure(gain[1:] < 1.0) for gain in gains),
+                )
+
+
+def _sure(draws: np.ndarray) -> bool:
+    """Whether nearly all draws say so, if there are any."""
+    return bool(len(draws) and draws.mean() >= SURE)
+
+
+def _names(axis: Axis, before: int, after: int) -> tuple[str, str]:
+    """Names of two rows of an axis: the first of its columns in which they differ, entries before numbers."""
+    rows = axis.rows[before], axis.rows[after]
+    differ = [pair for pair in zip(*rows, strict=True) if pair[0] != pair[1]]
+    differ.sort(key=lambda pair: not isinstance(pair[0], str))
+    first, second = zip(*differ[:LABELLED], strict=True)
+    return " ".join(map(_shown, first)), " ".join(map(_shown, second))
+
+
+def _shown(value: float | str) -> str:
+    return value if isinstance(value, str) else f"{value:.6g}"
+
+
+def _policies(rows: pl.DataFrame, sign: float) -> Iterator[Policy]:
+    """What designs of every kind lose against the best for each draw."""
+    drawn = rows.filter(pl.col("draw") > 0)
+    best = drawn.filter(pl.col("design") == REOPTIMISED).select("combination", "draw", best="_best")
+    joined = drawn.join(best, on=["combination", "draw"])
+    worse = (pl.col("_best") / pl.col("best")) ** sign
+    for design in (KEPT, ROBUST):
+        its = joined.filter(pl.col("design") == design).with_columns(worse=worse.fill_null(math.inf))
+        ends = its.group_by("combination").agg(
+            p50=pl.col("worse").quantile(0.5, "higher"), p95=pl.col("worse").quantile(0.95, "higher")
+        )
+        if ends.height:
+            p50, p95 = (float(np.median(ends[name].to_numpy())) for name in ("p50", "p95"))
+            yield Policy(design, p50, p95, float((its["worse"] == math.inf).mean()))  # type: ignore[arg-type]

@@ -1,0 +1,69 @@
+"""The answer of a sensitivity as a picture."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sweeper.views.canvas import PALETTE, save_picture, styled_figure
+from sweeper.views.sensitivity.answer import Elasticity, Sensitivity, Step
+from sweeper.views.sensitivity.text import MOST, MOST_STEPS, drawn
+from sweeper.views.uncertainty import by_chance
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def sensitivity_figure(answer: Sensitivity, path: Path) -> Path:
+    """Draw elasticities, rank correlations and what steps buy at `path`; equal answers give equal bytes."""
+    shown, steps = answer.elasticities[:MOST], answer.steps[:MOST_STEPS]
+    height = 2.2 + 0.24 * max(len(shown), len(steps), 8)
+    title = f"What the best {answer.objective} depends on, with the design found again"
+    with styled_figure((14.0, height), title, answer.study) as figure:
+        left, middle, right = figure.subplots(1, 3, width_ratios=(1.0, 0.6, 1.0))
+        _bars(left, shown)
+        _correlations(middle, shown, by_chance(answer.draws))
+        _gains(right, steps)
+        figure.supxlabel(f"Bars: means; lines: least and most over the combinations. Steps: {drawn(answer)}.",
+                         fontsize=8.0, color="#444444")  # fmt: skip
+        return save_picture(figure, path)
+
+
+def _bars(panel: "Axes", shown: tuple[Elasticity, ...]) -> None:
+    """Mean elasticities with their range."""
+    places, means = np.arange(len(shown)), np.array([each.mean for each in shown])
+    panel.barh(places, means, height=0.7, color=[PALETTE[0] if mean > 0.0 else PALETTE[5] for mean in means])
+    panel.hlines(places, [min(each.least, 0.0) for each in shown], [max(each.most, 0.0) for each in shown],
+                 color="black", linewidth=0.8)  # fmt: skip
+    panel.axvline(0.0, color="black", linewidth=0.8)
+    panel.set_yticks(places, [each.parameter for each in shown], fontsize=8.0)
+    panel.set(ylim=(max(len(shown), 1) - 0.4, -0.6), xlabel="elasticity of the best")
+    panel.tick_params(axis="y", length=0.0)
+    panel.set_title("Which number buys most", loc="left")
+
+
+def _correlations(panel: "Axes", shown: tuple[Elasticity, ...], chance: float) -> None:
+    """Rank correlations over the draws, in the same order; a band where they may be chance."""
+    panel.axvspan(-min(chance, 1.0), min(chance, 1.0), color="#E8E8E8", linewidth=0.0, zorder=0)
+    panel.barh(np.arange(len(shown)), [each.correlation for each in shown], height=0.7, color=PALETTE[4])
+    panel.axvline(0.0, color="black", linewidth=0.8)
+    panel.set_yticks([])
+    panel.set(ylim=(max(len(shown), 1) - 0.4, -0.6), xlim=(-1.0, 1.0), xlabel="rank correlation (grey: may be chance)")
+    panel.set_title("Over draws of all numbers", loc="left")
+
+
+def _gains(panel: "Axes", steps: tuple[Step, ...]) -> None:
+    """What every step buys, with its band."""
+    places = np.arange(len(steps))
+    panel.hlines(places, [step.p05 for step in steps], [step.p95 for step in steps], color=PALETTE[6], linewidth=4.0)
+    colours = [PALETTE[2] if 2 * step.sure_gain > step.pairs else PALETTE[5] if 2 * step.sure_loss > step.pairs
+               else "black" for step in steps]  # fmt: skip
+    panel.scatter([step.gain for step in steps], places, s=22.0, color=colours, zorder=3)
+    panel.axvline(1.0, color="black", linewidth=0.8)
+    panel.set_xscale("log")
+    panel.set_yticks(places, [f"{step.box}  {step.before} → {step.after}".strip() for step in steps], fontsize=8.0)
+    panel.set(
+        ylim=(max(len(steps), 1) - 0.4, -0.6), xlabel="times better (green: sure gain, red: sure loss in most pairs)"
+    )
+    panel.tick_params(axis="y", length=0.0)
+    panel.set_title("Is a step a gain or noise", loc="left")

@@ -1,0 +1,83 @@
+"""The answer of a sensitivity as text."""
+
+import math
+from collections.abc import Iterator
+
+from sweeper.planning.sensitivity.perturbed import KEPT, ROBUST
+from sweeper.views.sensitivity.answer import Elasticity, Policy, Sensitivity, Step
+from sweeper.views.text import aligned
+from sweeper.views.uncertainty import by_chance
+
+MOST = 20
+"""Numbers that the text and the picture show."""
+MOST_STEPS = 40
+"""Steps of axes that they show."""
+
+OF_NUMBERS = ("number", "elasticity", "least", "most", "matters in", "rank correlation")
+OF_STEPS = ("box", "axis", "from", "to", "times better", "p05", "p95", "sure gain", "unsure", "sure loss")
+OF_POLICIES = ("design", "worse in half of the draws", "in 5 %", "cannot run in draws")
+ABOUT = {KEPT: "the best for the values themselves", ROBUST: "the best over all draws"}
+"""Headings of the tables, and what designs are called."""
+
+
+def text(answer: Sensitivity) -> str:
+    """The answer in words and tables."""
+    return "\n".join(_lines(answer))
+
+
+def _lines(answer: Sensitivity) -> Iterator[str]:
+    known = answer.combinations - answer.infeasible
+    yield f"{answer.study}: best {answer.objective} in {known:,} combinations of the swept axes"
+    if answer.infeasible:
+        yield f"{answer.infeasible:,} combinations cannot run and take no part"
+    yield ""
+    yield f"Which number buys most: percent that the best changes by where it is 1 % more (found at {_sides(answer)})"
+    if answer.draws:
+        yield f"(rank correlations below {by_chance(answer.draws):.2f} may be chance in so few draws)"
+    rows = [OF_NUMBERS, *map(_elasticity_row, answer.elasticities[:MOST])]
+    yield aligned(rows, right=range(1, len(OF_NUMBERS)))
+    if len(answer.elasticities) > MOST:
+        yield f"... the first {MOST} of {len(answer.elasticities)} numbers"
+    if answer.idle:
+        yield f"no effect of {len(answer.idle)}: {', '.join(answer.idle)}"
+    if answer.steps:
+        yield ""
+        yield f"What a step buys: how many times better the best becomes, and {drawn(answer)}"
+        rows = [OF_STEPS, *map(_step_row, answer.steps[:MOST_STEPS])]
+        yield aligned(rows, right=range(4, len(OF_STEPS)))
+        if len(answer.steps) > MOST_STEPS:
+            yield f"... the first {MOST_STEPS} of {len(answer.steps)} steps"
+    if answer.policies:
+        yield ""
+        yield "What it costs to choose the design before the numbers are known, against one made for each draw"
+        rows = [OF_POLICIES, *map(_policy_row, answer.policies)]
+        yield aligned(rows, right=range(1, len(OF_POLICIES)))
+
+
+def _sides(answer: Sensitivity) -> str:
+    return f"{100.0 * answer.step:g} % less and more"
+
+
+def drawn(answer: Sensitivity) -> str:
+    """What the draws vary."""
+    if not answer.draws:
+        return "no draws"
+    spread = f"within {100.0 * answer.spread:g} % where the library gives none" if answer.spread else "or not at all"
+    return f"its band over {answer.draws} draws of all numbers, within their own intervals or {spread}"
+
+
+def _policy_row(policy: Policy) -> tuple[str, ...]:
+    ends = (f"{100.0 * (end - 1.0):.2g} %" if math.isfinite(end) else "cannot run" for end in (policy.p50, policy.p95))
+    return (ABOUT[policy.design], *ends, f"{100.0 * policy.unable:.2g} %")
+
+
+def _elasticity_row(each: Elasticity) -> tuple[str, ...]:
+    correlation = "-" if math.isnan(each.correlation) else f"{each.correlation:+.2f}"
+    shown = (f"{value:+.3f}" for value in (each.mean, each.least, each.most))
+    return (each.parameter, *shown, f"{each.matters:,}", correlation)
+
+
+def _step_row(step: Step) -> tuple[str, ...]:
+    ends = ("-" if math.isnan(value) else f"{value:.3f}" for value in (step.p05, step.p95))
+    counts = (step.sure_gain, step.unsure, step.sure_loss) if not math.isnan(step.p05) else ("-", "-", "-")
+    return (step.box, step.axis, step.before, step.after, f"{step.gain:.3f}", *ends, *map(str, counts))

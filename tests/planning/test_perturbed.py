@@ -1,0 +1,175 @@
+"""Best designs found again for other numbers: elasticities against searches of their own, draws, what is refused."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from sweeper.errors import SpecError
+from sweeper.planning.plan import Plan, make_plan
+from sweeper.planning.sensitivity.perturbed import KEPT, REOPTIMISED, ROBUST, spread_out
+from sweeper.study.perturb import Perturbation
+from sweeper.study.study import perturbed
+from sweeper.views.sensitivity.answer import elasticities, sensitivity
+from sweeper.words.columns import engine_column
+from tests.planning.test_optimize import BOTH, optima, rows, time_s, write
+
+TIME = "iteration_time_s"
+ALONE = Perturbation(step=0.2, draws=0)
+STEP = 0.2
+WHOLE = {"starts": 10, "steps": 100}
+NO_STACK = {"stack": None, "memory": "hbm2e"}
+LISTED = {"template": None, "stack": None, "chip": "a100_sxm_80gb", "memory": "hbm2e"}
+"""A box whose chip and memory are listed: nothing is searched."""
+
+
+def perturbed_plan(path: Path, perturbation: Perturbation, chosen: str | None = None, **changes: Any) -> Plan:
+    plan = Plan(perturbed(make_plan(write(path, **changes)).study, perturbation, chosen))
+    plan.check()
+    return plan
+
+
+def elasticity(plan: Plan, frame: pl.DataFrame) -> dict[str, float]:
+    found = elasticities(frame.with_columns(_best=TIME), plan.contents.varied)
+    return dict(found.select("parameter", "elasticity").iter_rows())
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> tuple[Plan, pl.DataFrame]:
+    """The small study, every number alone."""
+    plan = perturbed_plan(tmp_path_factory.mktemp("alone"), ALONE, optimize=WHOLE, axes=NO_STACK)
+    return plan, rows(plan)
+
+
+@pytest.fixture(scope="module")
+def drawn(tmp_path_factory: pytest.TempPathFactory) -> tuple[Plan, pl.DataFrame]:
+    """The same in draws of a few numbers, at two nodes."""
+    perturbation = Perturbation(draws=12, only=("technology.*", "template.power", "link.bandwidth"))
+    axes = {"technology": ["public_n5_from_n7", "public_n3_from_n7"]}
+    plan = perturbed_plan(tmp_path_factory.mktemp("drawn"), perturbation, axes=axes)
+    return plan, rows(plan)
+
+
+# ---- each number alone
+
+
+@pytest.mark.parametrize(
+    ("name", "unit"), [("template.power", "W"), ("link.bandwidth", "B/s"), ("memory.bandwidth", "B/s")]
+)
+def test_elasticities_are_differences_of_searches_of_their_own(
+    tmp_path: Path, alone: tuple[Plan, pl.DataFrame], name: str, unit: str
+) -> None:
+    """Within 0.02, by which the difference of two searches changes where each misses 0.4 % of its best."""
+    plan, frame = alone
+    nominal = frame.filter((pl.col("parameter") == "") & (pl.col("draw") == 0))[engine_column(name)][0]
+    ends = [f"{nominal * factor!r} {unit}" for factor in (1.0 - STEP, 1.0 + STEP)]
+    times = [time_s(optima(tmp_path, axes={**NO_STACK, name: end}, optimize=WHOLE)) for end in ends]
+    difference = np.log(times[1] / times[0]) / np.log((1.0 + STEP) / (1.0 - STEP))
+    assert elasticity(plan, frame)[name] == pytest.approx(difference, abs=0.02)
+
+
+def test_what_is_listed_changes_by_what_its_equations_say(tmp_path: Path) -> None:
+    """No design: the differences are those of the study with other values, to the bit."""
+    changes: dict[str, Any] = {"optimize": None}
+    plan = perturbed_plan(tmp_path, replace(ALONE, only=("memory.bandwidth", "chip.peak*")), axes=LISTED, **changes)
+    frame = rows(plan)
+    nominal = frame.filter(pl.col("parameter") == "")
+    assert nominal.height == 1 and nominal["design"].to_list() == [REOPTIMISED]
+    for row in frame.filter(pl.col("parameter") == "memory.bandwidth").iter_rows(named=True):
+        axes = {**LISTED, "memory.bandwidth": f"{row['memory_bandwidth_Bps']!r} B/s"}
+        assert row[TIME] == time_s(rows(make_plan(write(tmp_path / "one", axes=axes, **changes))))
+    assert elasticity(plan, frame)["memory.bandwidth"] < 0.0
+
+
+def test_a_number_that_cannot_be_more_is_only_less(alone: tuple[Plan, pl.DataFrame]) -> None:
+    _, frame = alone
+    values = frame.filter(pl.col("parameter") == "template.register_utilisation")["template_register_utilisation"]
+    assert len(values) in (0, 2) and (values <= 1.0).all()
+
+
+def test_a_searched_axis_is_searched_again_for_every_value(tmp_path: Path) -> None:
+    """Of two links the cheap search takes the faster one, however little faster it is."""
+    axes = {**LISTED, "link": None, "link.latency": "1 us"}
+    search = {"search": {"link": ["nvlink3", "nvlink4"]}, "optimize": None}
+    plan = perturbed_plan(tmp_path, replace(ALONE, only=("link.bandwidth",)), axes=axes, **search)
+    frame = rows(plan)
+    assert frame["link"].cast(pl.String).unique().to_list() == ["nvlink4"]
+    assert plan.row_count == 1 and frame.height == 3
+
+
+# ---- draws
+
+
+def test_designs_of_draws_are_no_worse_than_those_that_are_kept(drawn: tuple[Plan, pl.DataFrame]) -> None:
+    _, frame = drawn
+    wide = frame.filter(pl.col("draw") > 0).pivot("design", index=["combination", "draw"], values=TIME)
+    assert wide.height == 24
+    assert (wide[REOPTIMISED] <= wide[KEPT] * (1.0 + 1e-12)).all()
+    assert (wide[REOPTIMISED] <= wide[ROBUST] * (1.0 + 1e-12)).all()
+    for _, its in wide.group_by("combination"):
+        assert its[ROBUST].quantile(0.95, "higher") <= its[KEPT].quantile(0.95, "higher")
+
+
+def test_draws_lie_within_intervals_and_spreads(drawn: tuple[Plan, pl.DataFrame]) -> None:
+    plan, frame = drawn
+    draws = frame.filter(pl.col("draw") > 0)
+    entry = plan.study.library.find("technology", "public_n3_from_n7").values["lane_energy"]
+    assert entry.low < entry.high
+    nominal = frame.filter((pl.col("parameter") == "") & (pl.col("draw") == 0))["template_power_W"][0]
+    assert draws["template_power_W"].is_between(0.9 * nominal, 1.1 * nominal).all()
+    assert draws["template_power_W"].n_unique() == 12
+    logic = draws.filter(pl.col("technology") == "public_n3_from_n7")["technology_logic_area"]
+    value = plan.study.library.find("technology", "public_n3_from_n7").values["logic_area"]
+    ends = (value.low, value.high) if value.low < value.high else (0.9 * value.number, 1.1 * value.number)
+    assert logic.is_between(*ends).all()
+
+
+def test_the_answer_says_whether_a_step_is_a_gain(drawn: tuple[Plan, pl.DataFrame]) -> None:
+    plan, frame = drawn
+    answer = sensitivity(plan, frame)
+    (step,) = answer.steps
+    assert (step.before, step.after, step.pairs) == ("public_n5_from_n7", "public_n3_from_n7", 1)
+    assert step.p05 <= step.p95 and step.sure_gain + step.unsure + step.sure_loss == 1
+    assert answer.combinations == 2 and answer.infeasible == 0
+    assert {policy.design for policy in answer.policies} == {KEPT, ROBUST}
+    assert all(policy.p95 >= policy.p50 >= 1.0 - 1e-9 for policy in answer.policies)
+    shown = {each.parameter for each in answer.elasticities}
+    assert shown.isdisjoint(answer.idle) and shown | set(answer.idle) == set(plan.contents.varied)
+
+
+def test_chunks_give_the_same_bytes_in_any_order(drawn: tuple[Plan, pl.DataFrame]) -> None:
+    plan, _ = drawn
+    again = Plan(plan.study)
+    assert again.evaluate(0).equals(plan.evaluate(0)) and again.hash == plan.hash
+
+
+def test_designs_to_begin_from_are_good_and_apart() -> None:
+    x = np.array([[0.5, 0.5], [0.5, 0.5], [0.9, 0.1], [0.1, 0.9]])
+    assert spread_out(x, np.array([1.0, 1.0, 1.2, 9.0])).tolist() == [[0.5, 0.5], [0.9, 0.1]]
+
+
+# ---- mistakes
+
+
+@pytest.mark.parametrize(
+    ("changes", "objective", "fragment"),
+    [
+        ({"objective": None, "optimize": None}, None, "nothing to find the best of"),
+        ({"objective": BOTH}, None, "several objectives"),
+        ({"objective": BOTH}, "iteration_time", "did you mean 'iteration_time_s'"),
+        ({"axes": {"draw": [0, 1]}}, None, "draws by itself"),
+    ],
+)
+def test_what_cannot_be_varied_is_refused(
+    tmp_path: Path, changes: dict[str, Any], objective: str | None, fragment: str
+) -> None:
+    with pytest.raises(SpecError, match=fragment):
+        perturbed_plan(tmp_path, ALONE, objective, **changes)
+
+
+def test_a_pattern_that_matches_nothing_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match=r"reads no number facility\.\*"):
+        perturbed_plan(tmp_path, replace(ALONE, only=("template.*", "facility.*")))
