@@ -20,7 +20,7 @@ OF_PERTURBATION = ("step", "draws", "spread", "only")
     "--step", type=click.FloatRange(0.001, 0.5), default=0.1, show_default=True,
     help="Part by which each number is made less and more.",
 )  # fmt: skip
-@click.option("--draws", type=click.IntRange(0, 10_000), default=32, show_default=True, help="Draws of all numbers.")
+@click.option("--draws", type=click.IntRange(0, 1_000), default=32, show_default=True, help="Draws of all numbers.")
 @click.option(
     "--spread", type=click.FloatRange(0.0, 0.9), default=0.1, show_default=True,
     help="Part by which a number without an interval of its own is drawn less or more.",

@@ -216,7 +216,7 @@ class Columns:
         """Values [point, name] of continuous columns where they are not searched."""
         columns = [engine_column(name) for name in names]
         values = self.over(grid, grid.listing(points), columns)
-        return np.stack([values[name] for name in columns], axis=-1)
+        return np.stack([values[name] for name in columns], axis=-1) if columns else np.empty((len(points), 0))
 
     def trials(self, grid: Grid, names: tuple[str, ...], x: np.ndarray) -> Trials:
         """What gives some continuous columns of a box, now with the values `x` [trial, name]."""

@@ -74,6 +74,13 @@ class Contents:
         return tuple(dict.fromkeys(every))
 
     @cached_property
+    def varied_columns(self) -> tuple[str, ...]:
+        """Columns of those that are neither metrics nor axes."""
+        return tuple(
+            column for column in map(engine_column, self.varied) if column not in {*self.metrics, *self._beside}
+        )
+
+    @cached_property
     def metrics(self) -> tuple[str, ...]:
         """Metric columns: the study's choice, or the usual ones; objectives always."""
         chosen = self._usual if self.study.output.columns is None else self.study.output.columns
@@ -147,5 +154,5 @@ class Contents:
         metrics = [metric_field(name, programs, self.study.output.float32) for name in self.metrics]
         told = [standing_field(), *([] if self.mode.cuts_searches else [counts_field()])]
         metadata = {**metadata, **self.unit_models, UNCALIBRATED_TIMES: self._uncalibrated_times()}
-        own = varied_fields([name for name in self.varied if engine_column(name) not in {*self.metrics, *self._beside}])
-        return dataset_schema(self.axes, [*told, *self.mode.fields(metrics), *own], metadata)
+        own = [name for name in self.varied if engine_column(name) in self.varied_columns]
+        return dataset_schema(self.axes, [*told, *self.mode.fields(metrics), *varied_fields(own)], metadata)

@@ -248,6 +248,9 @@ class DesignSearch:
             return self.scores(near[rival], x, weights)
 
         (winner,), state = race(PATIENT, evaluate, self.budgets, x, 1, seed)
+        if len(near) == 1:  # a race of one ends at once
+            state = PATIENT.further(lambda x, _: self.scores(np.full(len(x), near[0]), x, weights), self.budgets, state,
+                                    PATIENT.steps)  # fmt: skip
         better = state.history[-1].min() < min(result.score.min(), np.exp(UNFIT))
         return [(int(near[winner]), state.best)] if better else []
 

@@ -71,6 +71,10 @@ class Wanted(Protocol):
     def certain_columns(self) -> tuple[str, ...]:
         """Columns of a row that must be finite where a point can run."""
 
+    @property
+    def varied_columns(self) -> tuple[str, ...]:
+        """Columns of the numbers that are varied in some box, which are null in rows of the others."""
+
 
 def every_point(columns: Columns, wanted: Wanted, grid: Grid, ranges: Ranges) -> Rows:
     """All points."""
@@ -289,7 +293,8 @@ def perturbed_designs(columns: Columns, wanted: Wanted, grid: Grid, ranges: Rang
         search = replace(whole, evaluate=combination.evaluate, home=combination.home)
         found = rows_of(Reoptimised(whole, search, combination), list(known), wanted.all_columns)
         known.extend(found.designs)
-        values = {**found.values, "infeasible_reason": judged(found.values, wanted.certain_columns)}
+        unvaried = {name: np.full(len(found.points), np.nan) for name in wanted.varied_columns}
+        values = {**unvaried, **found.values, "infeasible_reason": judged(found.values, wanted.certain_columns)}
         values[INFEASIBLE_COUNTS] = np.full(len(found.points), told(whole.tried), object)
         parts.append(Rows(found.points, values, whole.tried.copy()))
     return _joined(parts)

@@ -238,8 +238,7 @@ class Plan:
                 raise SpecError([asked["workload"].place.problem(message)])
         problems = unread(self.columns, self.grids, wanted)
         problems.extend(
-            self.study.place("objective").problem(f"the objective reads no number {pattern} that could be varied")
-            for pattern in unmatched(self.study, self.contents.varied)
+            self.study.place("objective").problem(message) for message in unmatched(self.study, self.contents.varied)
         )
         problems.extend(unknown_objectives(self.columns, self.grids))
         problems.raise_any()

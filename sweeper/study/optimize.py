@@ -163,13 +163,13 @@ def _weights(node: Node, objectives: int) -> tuple[tuple[float, ...], ...]:
 
 def design_columns(names: Sequence[str], named: Collection[str]) -> dict[str, int]:
     """Engine's columns that continuous columns give, each by the position of the one that gives it: a role that another
-    fills, because the box does not name it, has the other's numbers."""
+    fills, because the box does not name it, has the other's numbers, but for those that the box gives."""
     positions = {name: i for i, name in enumerate(names)}
     for absent, role in STAND_INS.items():
         if absent not in named:
             same = {name.replace(f"{role}.", f"{absent}.", 1): i for name, i in positions.items()
                     if name.startswith(f"{role}.")}  # fmt: skip
-            positions = {**same, **positions}
+            positions = {**{name: i for name, i in same.items() if name not in named}, **positions}
     return {engine_column(name): i for name, i in positions.items()}
 
 

@@ -173,3 +173,33 @@ def test_what_cannot_be_varied_is_refused(
 def test_a_pattern_that_matches_nothing_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match=r"reads no number facility\.\*"):
         perturbed_plan(tmp_path, replace(ALONE, only=("template.*", "facility.*")))
+
+
+def test_boxes_may_vary_different_numbers(tmp_path: Path) -> None:
+    """Of two boxes one has links of its own to other nodes: rows of the other have no such number."""
+    boxes = [{"axes": {"outer_link": "infiniband_hdr"}}, {"axes": {"outer_link.bandwidth": "10 GB/s"}}]
+    axes = {**LISTED, "outer_link": None}
+    only = replace(ALONE, only=("outer_link.bandwidth", "memory.bandwidth"))
+    plan = perturbed_plan(tmp_path, only, boxes=boxes, axes=axes, optimize=None)
+    frame = rows(plan)
+    answer = sensitivity(plan, frame)
+    assert frame.height == 10 and answer.combinations == 2
+    nominal = frame.filter(pl.col("parameter") == "").sort("combination")
+    plain = rows(make_plan(write(tmp_path / "plain", boxes=boxes, axes=axes, optimize=None)))
+    assert nominal[TIME].to_list() == plain[TIME].to_list()
+
+
+def test_a_number_that_the_study_gives_is_not_that_of_the_role_that_stands_in(tmp_path: Path) -> None:
+    axes = {**LISTED, "outer_link": None, "outer_link.bandwidth": "10 GB/s"}
+    plan = perturbed_plan(tmp_path, replace(ALONE, only=("link.*",)), axes=axes, optimize=None)
+    nominal = rows(plan).filter(pl.col("parameter") == "")
+    assert time_s(nominal) == time_s(rows(make_plan(write(tmp_path / "plain", axes=axes, optimize=None))))
+    assert "outer_link_bandwidth_Bps" not in plan.contents.varied_columns
+
+
+def test_a_box_in_which_nothing_is_varied_has_its_values_alone(tmp_path: Path) -> None:
+    boxes = [{"axes": {"outer_link": "infiniband_hdr", "zero_stage": 1}}, {"axes": {"zero_stage": 1}}]
+    axes = {**LISTED, "outer_link": None, "zero_stage": None}
+    only = replace(ALONE, only=("outer_link.bandwidth",))
+    frame = rows(perturbed_plan(tmp_path, only, boxes=boxes, axes=axes, optimize=None))
+    assert frame.group_by("combination").len().sort("combination")["len"].to_list() == [3, 1]

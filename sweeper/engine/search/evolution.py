@@ -6,8 +6,8 @@ are flat in what is not short, step where something is counted in wholes, and en
 
 Slopes mislead on such a landscape. Covariance matrix adaptation (CMA-ES) asks for none: every start draws some points
 around its mean, ranks them, and moves mean, step and shape of the cloud towards those that rank best. Equations and
-constants are those of N. Hansen, The CMA Evolution Strategy: A Tutorial, arXiv:1604.00772 (2016), appendix A, without
-restarts. All starts of all problems take a step together, as one batch; libraries step one at a time.
+constants are those of N. Hansen, The CMA Evolution Strategy: A Tutorial, arXiv:1604.00772 (2016), appendix A. All
+starts of all problems take a step together, as one batch; libraries step one at a time.
 """
 
 from dataclasses import dataclass, replace
@@ -106,7 +106,7 @@ def begin(evaluate: EvaluateOf, budgets: SharedBudgets, x: np.ndarray, seed: int
 
 def advance(evaluate: EvaluateOf, budgets: SharedBudgets, state: Evolution) -> Evolution:
     """One step of every start: a cloud of points around its mean, and the mean, step and shape that follow from their
-    ranks. A start of which no point is feasible begins again at a random one.
+    ranks. A start of which no point is feasible begins again, closer to the best that it knows, or at a random point.
     """
     rates, n = rates_of(budgets.coordinates), budgets.coordinates
     starts, taken = len(state.mean), len(state.history)
@@ -148,11 +148,13 @@ def advance(evaluate: EvaluateOf, budgets: SharedBudgets, state: Evolution) -> E
 
     found, record = scores[rows, order[:, 0]], state.history[-1]
     best = np.where((found < record)[:, None], points[rows, order[:, 0]], state.best)
-    again = np.isinf(found)
+    again, known = np.isinf(found), np.isfinite(record)
     if again.any():
-        count = int(again.sum())
-        mean[again] = budgets.encode(budgets.random(count, generator))
-        step[again], shape[again], step_path[again], shape_path[again], age[again] = STEP, np.eye(n), 0.0, 0.0, 0.0
+        anywhere = budgets.random(int((again & ~known).sum()), generator)
+        mean[again & ~known], step[again & ~known] = budgets.encode(anywhere), STEP
+        mean[again & known] = budgets.encode(state.best[again & known])
+        step[again & known] = 0.5 * state.step[again & known]
+        shape[again], step_path[again], shape_path[again], age[again] = np.eye(n), 0.0, 0.0, 0.0
     return Evolution(
         seed=state.seed,
         evaluations=state.evaluations + scores.size,

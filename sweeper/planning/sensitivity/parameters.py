@@ -15,15 +15,20 @@ from sweeper.planning.columns import Columns, structures
 from sweeper.planning.unknown import by_value
 from sweeper.study.perturb import Perturbation
 from sweeper.study.study import Study
+from sweeper.words.chips import SHARES
 from sweeper.words.columns import engine_column
 from sweeper.words.system import ATTRIBUTES, OVERRIDES, PLACEHOLDER, ROLES, STAND_INS
+
+CHOSEN = frozenset(f"template.{share}" for share in SHARES)
+"""Numbers that are choices of a design."""
+REASON = "(whole numbers, zeros, shares of a chip and what a search chooses are not varied)"
 
 
 def varied(columns: Columns, grid: Grid, wanted: Sequence[str]) -> tuple[str, ...]:
     """Names of the numbers that the study's perturbation varies in a box and on which some columns depend.
 
-    Whole numbers, numbers that are 0 and those that a search chooses are not varied; a role that another stands in for
-    varies with it. None if the study varies nothing.
+    Whole numbers, numbers that are 0, those that a search chooses, and shares of a chip, which together make 1 (unless
+    one is named), are not varied; a role that another stands in for varies with it. None if the study varies nothing.
     """
     perturbation = columns.study.perturbation
     if perturbation is None:
@@ -44,6 +49,7 @@ def varied(columns: Columns, grid: Grid, wanted: Sequence[str]) -> tuple[str, ..
         if any(fnmatchcase(name, pattern) for pattern in perturbation.only)
         and not attribute.integer
         and name not in searched
+        and (name not in CHOSEN or name in perturbation.only)
         and _has_own(grid, name)
         and counts(name)
     )
@@ -58,12 +64,14 @@ def _has_own(grid: Grid, name: str) -> bool:
 
 
 def unmatched(study: Study, names: Sequence[str]) -> list[str]:
-    """Patterns of the study's perturbation that none of the varied numbers matches; those of all hardware together
-    count as one."""
+    """What is wrong with the study's perturbation, given the numbers that it varies."""
     perturbation = study.perturbation
     if perturbation is None or (names and perturbation.only == Perturbation.only):
         return []
-    return [pattern for pattern in perturbation.only if not any(fnmatchcase(name, pattern) for name in names)]
+    if perturbation.only == Perturbation.only:
+        return [f"the objective reads no number of the hardware that could be varied {REASON}"]
+    silent = [pattern for pattern in perturbation.only if not any(fnmatchcase(name, pattern) for name in names)]
+    return [f"the objective reads no number {pattern} that could be varied {REASON}" for pattern in silent]
 
 
 def drawn(

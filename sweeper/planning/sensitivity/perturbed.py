@@ -35,7 +35,7 @@ CANDIDATES = 2
 SAME = 1e-9
 """Part by which a score changes where a number matters."""
 CAUTIOUS = 0.95
-"""Share of the draws in which the robust design is at least as good as the score that it is chosen by."""
+"""Share of the draws in which the robust design is at least as good as the ratio that it is chosen by."""
 
 REOPTIMISED, KEPT, ROBUST = "reoptimised", "kept", "robust"
 """Designs of rows: the best for their values, the best for the values themselves, the one that is best in all draws."""
@@ -191,7 +191,8 @@ class Reoptimised:
         """The best point of every scenario and its design, from designs that are good for the values themselves."""
         own = len(self.combination.points)
         met = self._met(self._scenarios, designs)
-        others = np.argsort(met.min(axis=2), axis=1, kind="stable")[:, : min(own, CANDIDATES) - 1]
+        order = np.argsort(met.min(axis=2), axis=1, kind="stable")
+        others = order[order != nominal].reshape(len(met), own - 1)[:, : CANDIDATES - 1]
         asked = np.hstack([np.full((len(met), 1), nominal), others])
         points = asked + own * self._scenarios[:, None]
         x = designs[np.argsort(met[self._scenarios[:, None], asked], axis=2, kind="stable")[:, :, :FROM]]
@@ -221,13 +222,18 @@ class Reoptimised:
         return np.where(better[..., None, None], both[:, :, ::-1], both)
 
     def robust(self, points: np.ndarray, x: np.ndarray) -> tuple[int, np.ndarray]:
-        """The best of the points and designs that draws have found where all draws count: that with the least quantile
-        of its scores over them; where none can run in so many, that which can in most, and the least mean of these."""
+        """The point and design, among those found, that is the best where all draws count: by the quantile over the
+        draws of its score over that of the best for each; where none can run in so many, that which can in most, and
+        the least mean of these."""
         draws = np.array([scenario.draw > 0 for scenario in self.combination.scenarios])
         own, drawn_at = len(self.combination.points), self._scenarios[draws]
-        candidates, unique = np.unique(np.hstack([(points % own)[:, None], x]), axis=0, return_index=True)
-        at = np.repeat((points % own)[unique], len(drawn_at)) + own * np.tile(drawn_at, len(candidates))
-        scores = self.scores(at, np.repeat(x[unique], len(drawn_at), axis=0)).reshape(len(candidates), -1)
+        best = self.scores(points[draws], x[draws])
+        _, unique = np.unique(np.hstack([(points % own)[:, None], x]), axis=0, return_index=True)
+        scores = np.array([
+            self.scores(points[i] % own + own * drawn_at, np.tile(x[i], (len(drawn_at), 1))) for i in unique
+        ])[:, np.isfinite(best)] / best[np.isfinite(best)]  # fmt: skip
+        if not scores.shape[1]:
+            return int(points[0] % own), x[0]
         worst, fits = np.quantile(scores, CAUTIOUS, axis=1, method="higher"), np.isfinite(scores)
         mean = np.where(fits, scores, 0.0).sum(axis=1) / np.maximum(fits.sum(axis=1), 1)
         chosen = unique[np.lexsort((mean, -fits.sum(axis=1), worst))[0]]

@@ -18,7 +18,7 @@ from sweeper.inputs.numbers import values_of
 from sweeper.planning.plan import Plan
 from sweeper.planning.sensitivity.perturbed import KEPT, REOPTIMISED, ROBUST
 from sweeper.views.analysis import Frame
-from sweeper.views.uncertainty import bands, rank_correlations
+from sweeper.views.uncertainty import rank_correlations
 from sweeper.words.columns import engine_column
 
 SURE = 0.95
@@ -84,7 +84,8 @@ class Policy:
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """All of it. `idle` are the numbers that matter in no combination."""
+    """All of it. `able`: draws in which the best can run, in the median over the combinations. `idle` are the numbers
+    that matter in no combination, `unable` those of which no step can run, or where the objective is not positive."""
 
     study: str
     objective: str
@@ -93,8 +94,10 @@ class Sensitivity:
     step: float
     draws: int
     spread: float
+    able: int
     elasticities: tuple[Elasticity, ...]
     idle: tuple[str, ...]
+    unable: tuple[str, ...]
     steps: tuple[Step, ...]
     policies: tuple[Policy, ...]
 
@@ -109,7 +112,11 @@ def sensitivity(plan: Plan, frame: Frame) -> Sensitivity:
     known = _nominal(rows).filter("feasible")
     each = elasticities(rows, names)
     found = sorted(_elasticities(rows, names, each, known.height), key=lambda e: -abs(e.mean))
-    idle = tuple(name for name in names if name not in {e.parameter for e in found})
+    told = set(rows["parameter"].cast(pl.String))
+    idle = tuple(name for name in names if name not in told)
+    unable = tuple(name for name in names if name in told and name not in {e.parameter for e in found})
+    drawn = rows.filter((pl.col("draw") > 0) & (pl.col("design") == REOPTIMISED)).group_by("combination")
+    able = drawn.agg(pl.col("_best").is_not_null().sum())["_best"].median()
     best = _best_in_draws(rows)
     steps = tuple(
         step
@@ -124,8 +131,10 @@ def sensitivity(plan: Plan, frame: Frame) -> Sensitivity:
         perturbation.step,
         perturbation.draws,
         perturbation.spread,
+        int(able) if isinstance(able, float) else 0,
         tuple(found),
         idle,
+        unable,
         steps,
         tuple(_policies(rows, objective.sign)) if perturbation.draws else (),
     )
@@ -210,14 +219,13 @@ def _steps(box: str, grid: Grid, best: Mapping[int, np.ndarray], sign: float) ->
         for before, after in pairwise(range(len(described.rows))):
             rows = (row for row in at if row[axis] == before)
             pairs = [(at[row], at.get((*row[:axis], after, *row[axis + 1 :]))) for row in rows]
-            gains = [(a / b) ** sign for a, b in pairs if b is not None and len(a) == len(b)]
-            gains = [gain for gain in gains if np.isfinite(gain[0])]
+            gains = [_gains(a, b, sign) for a, b in pairs if b is not None and len(a) == len(b) and _run(a, b)]
             if gains:
-                ends = np.array([bands(gain[1:], (0.05, 0.95)) for gain in gains])
-                p05, p95 = map(float, np.median(ends, axis=0))
+                ends = np.array([_ends(gain[1:]) for gain in gains])
+                p05, p95 = map(float, np.nanmedian(ends, axis=0) if not np.isnan(ends).all() else (math.nan, math.nan))
                 yield Step(
                     box,
-                    "+".join(described.columns[:LABELLED]),
+                    described.name,
                     *_names(described, before, after),
                     float(np.median([gain[0] for gain in gains])),
                     p05,
@@ -226,6 +234,28 @@ def _steps(box: str, grid: Grid, best: Mapping[int, np.ndarray], sign: float) ->
                     sum(_sure(gain[1:] > 1.0) for gain in gains),
                     sum(_sure(gain[1:] < 1.0) for gain in gains),
                 )
+
+
+def _run(before: np.ndarray, after: np.ndarray) -> bool:
+    """Whether both can run for the values themselves."""
+    return bool(np.isfinite(before[0]) and np.isfinite(after[0]))
+
+
+def _gains(before: np.ndarray, after: np.ndarray, sign: float) -> np.ndarray:
+    """How many times better a step makes the best objective, for the values themselves and in every draw in which one
+    of both can run: infinitely if only the one after the step can, and not at all if only that before it can."""
+    gains = (before / after) ** sign
+    able, unable = ~np.isnan(before), np.isnan(after)
+    gains = np.where(able & unable, 0.0, np.where(~able & ~unable, np.inf, gains))
+    return gains[able | ~unable]
+
+
+def _ends(draws: np.ndarray) -> tuple[float, float]:
+    """Draws between which 90 % of them lie; NaN without draws."""
+    if not len(draws):
+        return math.nan, math.nan
+    low, high = np.quantile(draws, (0.05, 0.95), method="nearest")
+    return float(low), float(high)
 
 
 def _sure(draws: np.ndarray) -> bool:
@@ -251,6 +281,7 @@ def _policies(rows: pl.DataFrame, sign: float) -> Iterator[Policy]:
     drawn = rows.filter(pl.col("draw") > 0)
     best = drawn.filter(pl.col("design") == REOPTIMISED).select("combination", "draw", best="_best")
     joined = drawn.join(best, on=["combination", "draw"])
+    joined = joined.filter(pl.col("best").is_not_null())
     worse = (pl.col("_best") / pl.col("best")) ** sign
     for design in (KEPT, ROBUST):
         its = joined.filter(pl.col("design") == design).with_columns(worse=worse.fill_null(math.inf))

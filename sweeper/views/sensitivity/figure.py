@@ -22,7 +22,7 @@ def sensitivity_figure(answer: Sensitivity, path: Path) -> Path:
     with styled_figure((14.0, height), title, answer.study) as figure:
         left, middle, right = figure.subplots(1, 3, width_ratios=(1.0, 0.6, 1.0))
         _bars(left, shown)
-        _correlations(middle, shown, by_chance(answer.draws))
+        _correlations(middle, shown, by_chance(answer.able))
         _gains(right, steps)
         figure.supxlabel(f"Bars: means; lines: least and most over the combinations. Steps: {drawn(answer)}.",
                          fontsize=8.0, color="#444444")  # fmt: skip

@@ -15,7 +15,7 @@ MOST_STEPS = 40
 
 OF_NUMBERS = ("number", "elasticity", "least", "most", "matters in", "rank correlation")
 OF_STEPS = ("box", "axis", "from", "to", "times better", "p05", "p95", "sure gain", "unsure", "sure loss")
-OF_POLICIES = ("design", "worse in half of the draws", "in 5 %", "cannot run in draws")
+OF_POLICIES = ("design", "worse in half of the draws", "in the worst 5 %", "cannot run in draws")
 ABOUT = {KEPT: "the best for the values themselves", ROBUST: "the best over all draws"}
 """Headings of the tables, and what designs are called."""
 
@@ -33,13 +33,16 @@ def _lines(answer: Sensitivity) -> Iterator[str]:
     yield ""
     yield f"Which number buys most: percent that the best changes by where it is 1 % more (found at {_sides(answer)})"
     if answer.draws:
-        yield f"(rank correlations below {by_chance(answer.draws):.2f} may be chance in so few draws)"
+        chance = min(by_chance(answer.able), 1.0)
+        yield f"(rank correlations below {chance:.2f} may be chance: {answer.able} draws can run)"
     rows = [OF_NUMBERS, *map(_elasticity_row, answer.elasticities[:MOST])]
     yield aligned(rows, right=range(1, len(OF_NUMBERS)))
     if len(answer.elasticities) > MOST:
         yield f"... the first {MOST} of {len(answer.elasticities)} numbers"
     if answer.idle:
         yield f"no effect of {len(answer.idle)}: {', '.join(answer.idle)}"
+    if answer.unable:
+        yield f"no elasticity of {len(answer.unable)}, of which no step can run: {', '.join(answer.unable)}"
     if answer.steps:
         yield ""
         yield f"What a step buys: how many times better the best becomes, and {drawn(answer)}"
@@ -49,7 +52,7 @@ def _lines(answer: Sensitivity) -> Iterator[str]:
             yield f"... the first {MOST_STEPS} of {len(answer.steps)} steps"
     if answer.policies:
         yield ""
-        yield "What it costs to choose the design before the numbers are known, against one made for each draw"
+        yield "What it costs to choose the design before the numbers are known, against one made for each of the draws"
         rows = [OF_POLICIES, *map(_policy_row, answer.policies)]
         yield aligned(rows, right=range(1, len(OF_POLICIES)))
 
