@@ -14,7 +14,6 @@ from benchmarks import (
     factored,
     inner_kernel,
     mapping,
-    optimum,
     package_cost,
     pathfinding,
     peer_cpp,
@@ -43,7 +42,6 @@ PARTS: dict[str, tuple[str, Callable[[Path, bool], list[Row]]]] = {
     "mapping": ("mappings of graphs onto a chip, against solvers, by size, and shared in a sweep", mapping.measure),
     "package": ("cost of packages: one design, dies per wafer, Monte Carlo draws", package_cost.measure),
     "pathfinding": ("chips from budgets: searches, a grid of 10^9 points, chips alone", pathfinding.measure),
-    "optimum": ("whether searches find: other seeds, another optimiser, the gap that is reported", optimum.measure),
     "placement": ("operators on units: simulated, judged, placed, and in a sweep", placement.measure),
 }
 

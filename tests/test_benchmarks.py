@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 from benchmarks import report as pages
 from benchmarks.__main__ import PARTS, main
+from benchmarks.optimum import main as compare_searches
 from benchmarks.table import Row, Target
 from tests.places import ROOT
 
@@ -37,7 +38,6 @@ FIGURES = {
         "mode feasible",
         "chips generated",
     ),
-    "optimum": ("seeds / best known", "a search", "whose gap holds"),
     "placement": (
         "simulator",
         "judged by our network",
@@ -140,3 +140,9 @@ def test_pages_show_the_figures_of_the_last_run_of_all_parts() -> None:
         text = (ROOT / name).read_text(encoding="utf-8")
         assert pages.written(text, figures(report)) == text, f"run: python -m benchmarks.report ({name})"
         assert figures(report) in text
+
+
+def test_searches_are_compared_with_another_optimiser() -> None:
+    result = CliRunner().invoke(compare_searches, ["--quick"], catch_exceptions=False)
+    assert result.exit_code == 0
+    assert all(words in result.stdout for words in ("seeds / best known", "a search", "whose gap holds"))
