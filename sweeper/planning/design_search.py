@@ -225,7 +225,7 @@ class DesignSearch:
         assert best is not None
         point, result = best
         step, converged = float(result.last_improved[result.best]), float(result.converged.mean())
-        facts = (float(self.tried.sum() - before), step, converged, result.spread[1])
+        facts = (float(self.tried.sum() - before), step, converged, result.gap)
         return Optimum(point, result.x[result.best], result, dict(zip(SEARCH_FACTS, facts, strict=True)))
 
     def _rivals(
@@ -292,11 +292,11 @@ class DesignSearch:
 
         starts, steps, seed = optimize.starts, optimize.steps, optimize.seed
         if optimize.method == "global":
-            return self.by_evolution(point, most_evaluations(self.budgets, starts, steps), weights)
+            return self.by_differential_evolution(point, most_evaluations(self.budgets, starts, steps), weights)
         known = np.vstack([self._own(np.array([point])), known])
         return search(evaluate, self.budgets, known, starts, steps, seed).below(np.exp(UNFIT))
 
-    def by_evolution(self, point: int, evaluations: int, weights: Sequence[float]) -> SearchResult:
+    def by_differential_evolution(self, point: int, evaluations: int, weights: Sequence[float]) -> SearchResult:
         """The same by differential evolution, of at most so many evaluations."""
         return global_search(
             lambda x: self.scores(np.full(len(x), point), x, weights), self.budgets, evaluations, self.optimize.seed

@@ -279,7 +279,7 @@ class Plan:
                     yield program, at
 
     def evaluate(self, chunk: int) -> pa.Table:
-        """Rows of one chunk, in the order of their point numbers; the metadata count the points tried by reason."""
+        """Rows of one chunk, always in the same order; the metadata count the points tried by reason."""
         grid, ranges = self.chunks.locate(chunk)
         rows = self.contents.mode.rows(self.columns, self.contents, grid, ranges)
         points = Points(grid, rows.numbers)

@@ -1,5 +1,7 @@
 """Evolution of splits: its constants by hand, exact optima, landscapes of steps, what it shares with other methods."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -7,7 +9,7 @@ from sweeper.engine.search.budgets import SharedBudgets
 from sweeper.engine.search.descent import DESCENT, descend
 from sweeper.engine.search.differential import global_search
 from sweeper.engine.search.evolution import EVOLUTION, NEARBY, rates_of
-from sweeper.engine.search.methods import first_points
+from sweeper.engine.search.methods import Method, first_points
 from sweeper.engine.search.portfolio import SCOUTS, most_evaluations, search
 from sweeper.engine.search.racing import abreast
 
@@ -95,7 +97,7 @@ def test_points_that_are_good_are_searched_closely() -> None:
 
 
 @pytest.mark.parametrize("method", [DESCENT, EVOLUTION], ids=["descents", "evolutions"])
-def test_the_best_start_of_every_problem_goes_on(method: object) -> None:
+def test_the_best_start_of_every_problem_goes_on(method: Method[Any]) -> None:
     """Three problems whose best shares differ: each ends near its own."""
     wanted = np.array([[0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.3, 0.3, 0.4]])
     budgets = SharedBudgets(((0, 1, 2),))
@@ -104,7 +106,7 @@ def test_the_best_start_of_every_problem_goes_on(method: object) -> None:
         return (wanted[problem] ** 2 / x).sum(axis=1)
 
     x = budgets.random(12, np.random.default_rng(2)).reshape(3, 4, 3)
-    scores, points = abreast(method, evaluate, budgets, x, (10, 80))  # type: ignore[arg-type]
+    scores, points = abreast(method, evaluate, budgets, x, (10, 80))
     assert np.allclose(points, wanted, atol=0.03)
     assert scores == pytest.approx(evaluate(points, np.arange(3)))
 

@@ -233,7 +233,7 @@ def test_starts_without_a_feasible_point_find_one() -> None:
 
 def test_nothing_feasible_is_told() -> None:
     found = descend(lambda x: np.full(len(x), np.nan), SharedBudgets(((0, 1),)), starts=3, steps=30)
-    assert np.isinf(found.score).all() and not found.converged.any() and np.isnan(found.spread).all()
+    assert np.isinf(found.score).all() and not found.converged.any() and np.isnan(found.gap)
     assert np.isinf(published_recipe(lambda x: np.full(len(x), np.inf), SharedBudgets(((0, 1),)), 3).score).all()
     assert np.isinf(global_search(lambda x: np.full(len(x), np.inf), SharedBudgets(((0, 1),)), 100).score).all()
 
@@ -295,7 +295,7 @@ def test_evaluations_are_counted_and_batched() -> None:
     assert 4000 < many.evaluations <= 5000
 
 
-def test_convergence_and_spread_are_read_from_the_history() -> None:
+def test_convergence_and_gap_are_read_from_the_history() -> None:
     budgets = SharedBudgets(((0, 1),))
     state = begin(lambda x, _: x.sum(axis=1) + 1.0, budgets, first_points(budgets, 3))
     flat, steps = np.zeros((PATIENCE + 11, 3)), np.arange(PATIENCE + 11)
@@ -305,7 +305,7 @@ def test_convergence_and_spread_are_read_from_the_history() -> None:
     found = result_of(replace(state, history=flat))
     assert found.last_improved.tolist() == [10, PATIENCE, 0]
     assert found.converged.tolist() == [True, False, True]
-    assert found.spread == pytest.approx((0.02, 0.05))
+    assert found.gap == pytest.approx(0.05)
     assert found.best == 0
 
 

@@ -57,18 +57,20 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> tuple[Plan, pl.DataFrame]
 
 
 @pytest.mark.parametrize(
-    ("name", "unit"), [("template.power", "W"), ("link.bandwidth", "B/s"), ("memory.bandwidth", "B/s")]
+    ("name", "unit", "off"),
+    [("template.power", "W", 0.02), ("link.bandwidth", "B/s", 0.002), ("memory.bandwidth", "B/s", 0.002)],
 )
 def test_elasticities_are_differences_of_searches_of_their_own(
-    tmp_path: Path, alone: tuple[Plan, pl.DataFrame], name: str, unit: str
+    tmp_path: Path, alone: tuple[Plan, pl.DataFrame], name: str, unit: str, off: float
 ) -> None:
-    """Within 0.02, by which the difference of two searches changes where each misses 0.4 % of its best."""
+    """Power moves the steps of whole cores, so that a search may miss 0.4 % of its best; that is 0.01 of a difference
+    over 40 %, and two searches differ. Bandwidths of what is listed move nothing."""
     plan, frame = alone
     nominal = frame.filter((pl.col("parameter") == "") & (pl.col("draw") == 0))[engine_column(name)][0]
     ends = [f"{nominal * factor!r} {unit}" for factor in (1.0 - STEP, 1.0 + STEP)]
     times = [time_s(optima(tmp_path, axes={**NO_STACK, name: end}, optimize=WHOLE)) for end in ends]
     difference = np.log(times[1] / times[0]) / np.log((1.0 + STEP) / (1.0 - STEP))
-    assert elasticity(plan, frame)[name] == pytest.approx(difference, abs=0.02)
+    assert elasticity(plan, frame)[name] == pytest.approx(difference, abs=off)
 
 
 def test_what_is_listed_changes_by_what_its_equations_say(tmp_path: Path) -> None:

@@ -40,8 +40,6 @@ class SearchState:
 
 
 State = TypeVar("State", bound=SearchState)
-
-
 Begun = TypeVar("Begun", bound=SearchState, covariant=True)
 
 
@@ -109,12 +107,10 @@ class SearchResult:
         return np.isfinite(self.score) & (len(self.history) - 1 - self.last_improved >= PATIENCE)
 
     @property
-    def spread(self) -> tuple[float, float]:
-        """Median and worst score of the feasible starts over the best, less one; NaN if there is none."""
+    def gap(self) -> float:
+        """Worst score of the feasible starts over the best, less one; NaN if there is none."""
         reached = self.score[np.isfinite(self.score)]
-        if not len(reached):
-            return np.nan, np.nan
-        return float(np.median(reached) / reached.min() - 1.0), float(reached.max() / reached.min() - 1.0)
+        return float(reached.max() / reached.min() - 1.0) if len(reached) else np.nan
 
 
 def scores_of(evaluate: EvaluateOf, x: np.ndarray) -> np.ndarray:

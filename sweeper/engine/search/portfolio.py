@@ -32,7 +32,7 @@ def search(
     """Best points of one problem, from `starts` of the best points of both methods; `known` ones are among the first.
 
     The history is that of the last `steps` of evolution and of the last descent; evaluations are all.
-    """  # fmt: skip
+    """
     scouts = max(SCOUTS, starts)
     _, descents = race(DESCENT, evaluate, budgets, first_points(budgets, scouts, seed, known)[:, None], starts, seed)
     descents = DESCENT.further(evaluate, budgets, descents, steps)

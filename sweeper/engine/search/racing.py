@@ -2,9 +2,10 @@
 
 Which of thousands of combinations has the best design cannot be told from designs that were made for none of them: one
 that they do not fit may be the best once it is designed for. Nor can it be told from a start in which basin it ends. So
-all descend for a few steps, the worst of them stop, and the others go on for longer, until few are left:
-successive halving (Karnin, Koren and Somekh, Almost optimal exploration in multi-armed bandits, ICML 2013), of descents
-as in Jamieson and Talwalkar, Non-stochastic best arm identification and hyperparameter optimization, AISTATS 2016.
+all search for a few steps, the worst of them stop, and the others go on for longer, until few are left:
+successive halving (Karnin, Koren and Somekh, Almost optimal exploration in multi-armed bandits, ICML 2013), of what
+learns step by step as in Jamieson and Talwalkar, Non-stochastic best arm identification and hyperparameter
+optimization, AISTATS 2016.
 """
 
 import math
@@ -105,7 +106,7 @@ def abreast(
 
 
 def _told(method: Method[State], evaluate: EvaluateOf, budgets: SharedBudgets, state: State, left: np.ndarray) -> State:
-    """The same descents of problems, the best first, where the worst start of one begins anew from the best that some
+    """The same searches of problems, the best first, where the worst start of one begins anew from the best that some
     others have found, if that is better than what it has found."""
     starts = len(state.best) // len(left)
     scores = state.history[-1].reshape(-1, starts)

@@ -21,7 +21,8 @@ from sweeper.words.system import ATTRIBUTES, OVERRIDES, PLACEHOLDER, ROLES, STAN
 
 CHOSEN = frozenset(f"template.{share}" for share in SHARES)
 """Numbers that are choices of a design."""
-REASON = "(whole numbers, zeros, shares of a chip and what a search chooses are not varied)"
+NOT_VARIED = "(whole numbers, zeros, shares of a chip and what a search chooses are not varied)"
+"""What a message says of numbers that are left out."""
 
 
 def varied(columns: Columns, grid: Grid, wanted: Sequence[str]) -> tuple[str, ...]:
@@ -69,9 +70,9 @@ def unmatched(study: Study, names: Sequence[str]) -> list[str]:
     if perturbation is None or (names and perturbation.only == Perturbation.only):
         return []
     if perturbation.only == Perturbation.only:
-        return [f"the objective reads no number of the hardware that could be varied {REASON}"]
+        return [f"the objective reads no number of the hardware that could be varied {NOT_VARIED}"]
     silent = [pattern for pattern in perturbation.only if not any(fnmatchcase(name, pattern) for name in names)]
-    return [f"the objective reads no number {pattern} that could be varied {REASON}" for pattern in silent]
+    return [f"the objective reads no number {pattern} that could be varied {NOT_VARIED}" for pattern in silent]
 
 
 def drawn(

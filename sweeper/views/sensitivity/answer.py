@@ -33,7 +33,7 @@ class Elasticity:
 
     `mean`, `least` and `most` elasticity; `correlation`: median over the combinations of the rank correlation of the
     objective with the number over the draws, NaN where nothing is drawn. Combinations in which it does not matter count
-    in `mean` as 0.
+    in `mean` as 0; those in which no step of it can run do not count.
     """
 
     parameter: str
@@ -174,10 +174,11 @@ def _elasticities(
 ) -> Iterator[Elasticity]:
     correlations = _correlations(rows, names)
     for name in names:
-        own = each.filter(pl.col("parameter") == name)["elasticity"].to_numpy()
-        own = own[own != 0.0]
+        finite = each.filter(pl.col("parameter") == name)["elasticity"].to_numpy()
+        unknown = rows.filter(pl.col("parameter") == name)["combination"].n_unique() - len(finite)
+        own = finite[finite != 0.0]
         if len(own):
-            mean = float(own.sum() / combinations)
+            mean = float(own.sum() / (combinations - unknown))
             yield Elasticity(name, mean, float(own.min()), float(own.max()), len(own), correlations.get(name, math.nan))
 
 
@@ -290,4 +291,4 @@ def _policies(rows: pl.DataFrame, sign: float) -> Iterator[Policy]:
         )
         if ends.height:
             p50, p95 = (float(np.median(ends[name].to_numpy())) for name in ("p50", "p95"))
-            yield Policy(design, p50, p95, float((its["worse"] == math.inf).mean()))  # type: ignore[arg-type]
+            yield Policy(design, p50, p95, float(np.mean(its["worse"].to_numpy() == math.inf)))

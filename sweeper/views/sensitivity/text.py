@@ -1,7 +1,7 @@
 """The answer of a sensitivity as text."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from sweeper.planning.sensitivity.perturbed import KEPT, ROBUST
 from sweeper.views.sensitivity.answer import Elasticity, Policy, Sensitivity, Step
@@ -35,26 +35,27 @@ def _lines(answer: Sensitivity) -> Iterator[str]:
     if answer.draws:
         chance = min(by_chance(answer.able), 1.0)
         yield f"(rank correlations below {chance:.2f} may be chance: {answer.able} draws can run)"
-    rows = [OF_NUMBERS, *map(_elasticity_row, answer.elasticities[:MOST])]
-    yield aligned(rows, right=range(1, len(OF_NUMBERS)))
-    if len(answer.elasticities) > MOST:
-        yield f"... the first {MOST} of {len(answer.elasticities)} numbers"
+    yield from _table(OF_NUMBERS, [_elasticity_row(each) for each in answer.elasticities], 1, MOST, "numbers")
     if answer.idle:
         yield f"no effect of {len(answer.idle)}: {', '.join(answer.idle)}"
     if answer.unable:
-        yield f"no elasticity of {len(answer.unable)}, of which no step can run: {', '.join(answer.unable)}"
+        why = "no step can run, or the objective is not positive"
+        yield f"no elasticity of {len(answer.unable)} ({why}): {', '.join(answer.unable)}"
     if answer.steps:
         yield ""
         yield f"What a step buys: how many times better the best becomes, and {drawn(answer)}"
-        rows = [OF_STEPS, *map(_step_row, answer.steps[:MOST_STEPS])]
-        yield aligned(rows, right=range(4, len(OF_STEPS)))
-        if len(answer.steps) > MOST_STEPS:
-            yield f"... the first {MOST_STEPS} of {len(answer.steps)} steps"
+        yield from _table(OF_STEPS, [_step_row(each) for each in answer.steps], 4, MOST_STEPS, "steps")
     if answer.policies:
         yield ""
         yield "What it costs to choose the design before the numbers are known, against one made for each of the draws"
-        rows = [OF_POLICIES, *map(_policy_row, answer.policies)]
-        yield aligned(rows, right=range(1, len(OF_POLICIES)))
+        yield from _table(OF_POLICIES, [_policy_row(each) for each in answer.policies], 1, MOST, "designs")
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], named: int, most: int, what: str) -> Iterator[str]:
+    """At most so many rows as a table whose first `named` columns are names, and how many there are if more."""
+    yield aligned([heads, *rows[:most]], right=range(named, len(heads)))
+    if len(rows) > most:
+        yield f"... the first {most} of {len(rows)} {what}"
 
 
 def _sides(answer: Sensitivity) -> str:
@@ -65,8 +66,8 @@ def drawn(answer: Sensitivity) -> str:
     """What the draws vary."""
     if not answer.draws:
         return "no draws"
-    spread = f"within {100.0 * answer.spread:g} % where the library gives none" if answer.spread else "or not at all"
-    return f"its band over {answer.draws} draws of all numbers, within their own intervals or {spread}"
+    spread = f"varied within {100.0 * answer.spread:g} %" if answer.spread else "held"
+    return f"its band over {answer.draws} draws of all numbers within their intervals, {spread} where they have none"
 
 
 def _policy_row(policy: Policy) -> tuple[str, ...]:
