@@ -20,7 +20,7 @@ from sweeper.planning.design_search import DesignSearch, Optimum
 from sweeper.planning.plan import Plan, make_plan
 from sweeper.study.optimize import usual_optimize
 
-NODES = ("paper_n7", "paper_n5", "paper_n3")
+NODES = ("paper_cells_n7", "paper_cells_n5", "paper_cells_n3")
 SURROUNDINGS = ("hbm2e", "infiniband_xdr_x8")
 """Memory and link of the cases."""
 SEEDS, JOINT_SEEDS = 10, 3

@@ -25,9 +25,9 @@ ALONE, SPREAD = 1, 8
 
 
 def with_nodes(frame: pl.DataFrame) -> pl.DataFrame:
-    """Rows of the papers' ladder with the name of their logic node, and its number from 0."""
+    """Rows of the papers' ladders with the name of their logic node, and its number from 0."""
     numbers = {name: float(number) for number, name in enumerate(NODES)}
-    node = pl.col("technology").str.strip_prefix("paper_")
+    node = pl.col("technology").str.replace("^paper_(cells_)?", "")
     return frame.with_columns(node=node, step=node.replace_strict(numbers, return_dtype=pl.Float64))
 
 

@@ -12,9 +12,9 @@ from sweeper.commands.designs import cost_command, generate_command
 from sweeper.commands.evidence import calibrate_command, claims_command, validate
 from sweeper.commands.library import env, list_entries
 from sweeper.commands.placing import fit_placement, fit_units, judge_placements, place
-from sweeper.commands.points import explain, map_command
+from sweeper.commands.points import explain, map_command, trace_command
 from sweeper.commands.runs import optimize, plan, run, status
-from sweeper.commands.sensitivity import sensitivity
+from sweeper.commands.sensitivity import break_even, sensitivity
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -30,8 +30,8 @@ def main() -> None:
 
 
 for command in (
-    *(plan, run, optimize, sensitivity, status),
-    *(show_command, query, explain, map_command),
+    *(plan, run, optimize, sensitivity, break_even, status),
+    *(show_command, query, explain, trace_command, map_command),
     *(cost_command, generate_command, place, fit_placement, judge_placements, fit_units),
     *(validate, calibrate_command, claims_command),
     *(list_entries, env),

@@ -1,4 +1,8 @@
-"""On-chip memory: as many banks as fit beside their crossbars; power that they leave is bandwidth."""
+"""On-chip memory: as many banks as fit beside their crossbars; power that they leave is bandwidth.
+
+A byte pays for its bank, the more the larger that is, and for the way there: half a side of what is served. So a level
+that grows costs more at every access, and what no wire is long enough for is slower too.
+"""
 
 from typing import Annotated, NamedTuple
 
@@ -45,15 +49,35 @@ class Readers(NamedTuple):
     crossbar_ports: float
 
 
-class Across(NamedTuple):
-    """Wires from cores to the banks of the L2, the dies that the chip is split over, and whether each has an L2 of its
-    own. The energy of a wire goes with
-    its voltage squared; a process changes it in no other way, as capacitance per length stays."""
+class Spans(NamedTuple):
+    """What distance costs: the bank whose access takes twice the energy of a very small one (0: all take the same);
+    energy of a byte, and time, over a length of wire; the dies that the chip is split over, and whether each has an L2
+    of its own. The energy of a wire goes with its voltage squared; a process changes it in no other way, as capacitance
+    per length stays."""
 
+    template_energy_doubling_bank_B: float
+    template_wire_energy_J_per_B_per_mm: float
+    template_wire_delay_s_per_mm: float
     template_dies: float
     template_l2_per_die: float
-    template_l2_wire_energy_J_per_B_per_mm: float
     technology_voltage: float
+
+
+class Port(NamedTuple):
+    """A core's way to the L2: what it reads in a clock and may have under way (0: no limit), and the time of a read
+    without that of wires."""
+
+    core_l2_width_B: float
+    core_in_flight_B: float
+    l2_access_s: float
+
+
+class Built(NamedTuple):
+    """Compute units, cores, and the area of the units."""
+
+    generated_units: float
+    generated_cores: float
+    core_used_mm2: float
 
 
 class Crossbars(NamedTuple):
@@ -73,12 +97,53 @@ def bank_mm2(level: Level, sram: Sram) -> float:
 
 
 @compiled
-def across_J_per_B(across: Across, budgets: Budgets) -> float:
-    """Energy of a byte's way between a core and the L2: half the side of a square chip, or of a die that has an L2 of
-    its own."""
-    parts = across.template_dies if across.template_l2_per_die > 0.0 else 1.0
-    way_mm = 0.5 * np.sqrt(budgets.chip_area_mm2 / parts)
-    return across.template_l2_wire_energy_J_per_B_per_mm * way_mm * across.technology_voltage**2
+def bank_J_per_B(level: Level, spans: Spans, sram: Sram) -> float:
+    """Energy of a byte of a bank. Word and bit lines are as long as the root of its capacity, decoders and sense
+    amplifiers take as much in any: a fit within 4 % to SRAMs of 8 KiB, 32 KiB and 1 MiB at 7 nm with words of 64 bits,
+    7.5, 8.5 and 14 pJ (Jouppi et al., ISCA 2021, recalled)."""
+    doubling_B = spans.template_energy_doubling_bank_B
+    lines = np.sqrt(level.bank_B / doubling_B) if doubling_B > 0.0 else 0.0
+    return level.energy_J_per_B * sram.sram_energy * (1.0 + lines)
+
+
+@compiled
+def way_mm(served_mm2: float) -> float:
+    """Way from a bank to its reader: half the side of a square of what is served."""
+    return 0.5 * np.sqrt(served_mm2)
+
+
+@compiled
+def byte_J(level: Level, spans: Spans, sram: Sram, served_mm2: float) -> float:
+    """Energy of a byte of a bank and over its way."""
+    way_J_per_B = spans.template_wire_energy_J_per_B_per_mm * way_mm(served_mm2) * spans.technology_voltage**2
+    return bank_J_per_B(level, spans, sram) + way_J_per_B
+
+
+@compiled
+def each(area_mm2: float, number: float) -> float:
+    """Area of one of so many; of what none shares, all of it."""
+    return area_mm2 / number if number > 0.0 else area_mm2
+
+
+@compiled
+def l2_served_mm2(spans: Spans, budgets: Budgets) -> float:
+    """Area that an L2 serves: the chip, or a die that has one of its own."""
+    return budgets.chip_area_mm2 / (spans.template_dies if spans.template_l2_per_die > 0.0 else 1.0)
+
+
+@compiled
+def l2_latency_s(port: Port, spans: Spans, served_mm2: float) -> float:
+    """Time of a read of the L2: wires there and back, and what is no wire."""
+    return port.l2_access_s + 2.0 * way_mm(served_mm2) * spans.template_wire_delay_s_per_mm
+
+
+@compiled
+def read_Bps(port: Port, cores: float, clock_Hz: float, latency_s: float) -> float:
+    """What cores can ask of the L2: their ports' width in every clock, and what is under way once per latency
+    (Little's law)."""
+    by_width = port.core_l2_width_B * clock_Hz if port.core_l2_width_B > 0.0 else np.inf
+    waiting = port.core_in_flight_B > 0.0 and latency_s > 0.0
+    return cores * min(by_width, port.core_in_flight_B / latency_s if waiting else np.inf) if cores > 0.0 else 0.0
 
 
 @compiled
@@ -86,18 +151,19 @@ def generated_level(
     level: Level,
     area_mm2: float,
     power_W: float,
-    way_J_per_B: float,
+    J_per_B: float,
+    asked_Bps: float,
     sram: Sram,
     clock_Hz: float,
     crossbars: Crossbars,
     cache_network: float,
     generated_counts: float,
-) -> tuple[float, float, float, float, float, float]:
-    """Capacity, attainable bandwidth, area, power at full bandwidth, leakage, and energy of a byte, of a level, the way
-    to its banks included.
+) -> tuple[float, float, float, float, float]:
+    """Capacity, attainable bandwidth, area, power at full bandwidth and leakage of a level, a byte of which costs
+    `J_per_B` with its way.
 
     Where there are more readers or banks than ports, groups of them share a port, so that further banks cost their own
-    area alone. Power that leakage does not take is bandwidth, as far as the banks deliver it.
+    area alone. Power that leakage does not take is bandwidth, as far as banks deliver it and readers can ask for it.
     """
     one_mm2 = bank_mm2(level, sram)
     crossing_mm2 = level.port_area_mm2 * sram.port_area
@@ -120,11 +186,10 @@ def generated_level(
     capacity_B = banks * level.bank_B
     idle_W = level.static_power_W_per_B * sram.sram_static_power * capacity_B + wiring_W
     left_W = max(power_W - idle_W, 0.0) if banks > 0.0 else 0.0
-    energy_J_per_B = level.energy_J_per_B * sram.sram_energy + way_J_per_B
-    moved_Bps = min(left_W / energy_J_per_B, delivered_Bps)
+    moved_Bps = min(left_W / J_per_B, delivered_Bps, asked_Bps)
     used_mm2 = banks * one_mm2 + crossings * crossing_mm2
-    draw_W = idle_W + min(left_W, moved_Bps * energy_J_per_B)
-    return capacity_B, moved_Bps * level.utilisation, used_mm2, draw_W, idle_W, energy_J_per_B
+    draw_W = idle_W + min(left_W, moved_Bps * J_per_B)
+    return capacity_B, moved_Bps * level.utilisation, used_mm2, draw_W, idle_W
 
 
 def level_outputs(level: str, holders: str) -> tuple[Output, ...]:
@@ -143,7 +208,8 @@ def level_outputs(level: str, holders: str) -> tuple[Output, ...]:
     *level_outputs("register", "registers of all compute units"),
     *level_outputs("l1", "L1 of all cores"),
     *level_outputs("l2", "L2 of the chip"),
-    source=f"{SOURCE}.2, equations 2 and 3",
+    Output("l2_latency_s", "s", "time of a read of the L2"),
+    source=f"{SOURCE}.2, equations 2 and 3; energy by the size of banks and of what they serve: `bank_J_per_B`",
 )
 def generated_levels(
     register: Annotated[Level, "template_register_{}"],
@@ -151,28 +217,39 @@ def generated_levels(
     l2: Annotated[Level, "template_l2_{}"],
     split: Annotated[Split, "{}"],
     budgets: Annotated[Budgets, "template_{}"],
-    across: Annotated[Across, "{}"],
+    spans: Annotated[Spans, "{}"],
+    port: Annotated[Port, "template_{}"],
     sram: Annotated[Sram, "technology_{}"],
     readers: Annotated[Readers, "template_{}"],
-    generated_units: float,
-    generated_cores: float,
+    built: Annotated[Built, "{}"],
     cache_network: float,
     generated_counts: float,
 ) -> tuple[float, ...]:
     """Every compute unit has registers of its own, every core an L1 with a crossbar to its units; the chip has one L2
     with a crossbar to all cores."""
-    clock_Hz, cores = readers.nominal_frequency_Hz, generated_cores
-    to_unit = Crossbars(max(generated_units, 1.0), 1.0, 1.0, cores)
+    clock_Hz, cores = readers.nominal_frequency_Hz, built.generated_cores
+    to_unit = Crossbars(max(built.generated_units, 1.0), 1.0, 1.0, cores)
     to_units = Crossbars(max(cores, 1.0), readers.units_per_core, readers.crossbar_ports, cores)
     to_cores = Crossbars(1.0, cores, readers.crossbar_ports, cores)
-    way_J_per_B = across_J_per_B(across, budgets)
     mm2, watts = shared_mm2(budgets), budgets.power_W
     at, how = (sram, clock_Hz), (cache_network, generated_counts)
     register_mm2, register_W = split.register_area_share * mm2, split.register_power_share * watts
     l1_mm2, l1_W = split.l1_area_share * mm2, split.l1_power_share * watts
     l2_mm2, l2_W = split.l2_area_share * mm2, split.l2_power_share * watts
+    unit_mm2 = each(built.core_used_mm2 + register_mm2, built.generated_units)
+    core_mm2 = each(built.core_used_mm2 + register_mm2 + l1_mm2, cores)
+    chip_mm2 = l2_served_mm2(spans, budgets)
+    register_J = byte_J(register, spans, sram, unit_mm2)
+    l1_J = byte_J(l1, spans, sram, core_mm2)
+    l2_J = byte_J(l2, spans, sram, chip_mm2)
+    latency_s = l2_latency_s(port, spans, chip_mm2)
+    asked_Bps = read_Bps(port, cores, clock_Hz, latency_s)
     return (
-        *generated_level(register, register_mm2, register_W, 0.0, *at, to_unit, *how),
-        *generated_level(l1, l1_mm2, l1_W, 0.0, *at, to_units, *how),
-        *generated_level(l2, l2_mm2, l2_W, way_J_per_B, *at, to_cores, *how),
+        *generated_level(register, register_mm2, register_W, register_J, np.inf, *at, to_unit, *how),
+        register_J,
+        *generated_level(l1, l1_mm2, l1_W, l1_J, np.inf, *at, to_units, *how),
+        l1_J,
+        *generated_level(l2, l2_mm2, l2_W, l2_J, asked_Bps, *at, to_cores, *how),
+        l2_J,
+        latency_s,
     )

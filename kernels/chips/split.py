@@ -12,7 +12,20 @@ import numpy as np
 from kernels.chips.budgets import DECIMALS, WHOLE, Budgets, Split, counted, shared_mm2
 from kernels.chips.core import Logic, Unit
 from kernels.chips.feeding import Array, feeding
-from kernels.chips.levels import SHARED_PORTS, Across, Crossbars, Level, Sram, across_J_per_B, bank_mm2, generated_level
+from kernels.chips.levels import (
+    SHARED_PORTS,
+    Crossbars,
+    Level,
+    Port,
+    Spans,
+    Sram,
+    bank_mm2,
+    byte_J,
+    generated_level,
+    l2_latency_s,
+    l2_served_mm2,
+    read_Bps,
+)
 from kernels.chips.voltage import Voltages, clock_at, voltage_of
 from kernels.equation import Output, compiled, equation
 
@@ -27,11 +40,14 @@ HALVINGS = 60
 
 
 class Contents(NamedTuple):
-    """What a core holds of registers and of L1, the share of the chip's area that is L2, most ports on each side of its
-    crossbar, and rows and columns of a unit's array."""
+    """What a core holds of registers and of L1, how it reads the L2, the share of the chip's area that is L2, most
+    ports on each side of its crossbar, and rows and columns of a unit's array."""
 
     core_register_B: float
     core_l1_B: float
+    core_l2_width_B: float
+    core_in_flight_B: float
+    l2_access_s: float
     l2_area_share: float
     crossbar_ports: float
     array_rows: float
@@ -116,7 +132,7 @@ def balanced_split(
     l1: Annotated[Level, "template_l1_{}"],
     l2: Annotated[Level, "template_l2_{}"],
     budgets: Annotated[Budgets, "template_{}"],
-    across: Annotated[Across, "{}"],
+    spans: Annotated[Spans, "{}"],
     logic: Annotated[Logic, "technology_{}"],
     sram: Annotated[Sram, "technology_{}"],
     outside: Annotated[Outside, "{}"],
@@ -143,15 +159,18 @@ def balanced_split(
     to_unit = Crossbars(max(units, 1.0), 1.0, 1.0, cores)
     to_units = Crossbars(max(cores, 1.0), unit.units_per_core, contents.crossbar_ports, cores)
     to_cores = Crossbars(1.0, cores, contents.crossbar_ports, cores)
-    register_B, _, _, _, register_idle_W, register_J = generated_level(
-        register, cores * registers_mm2, 0.0, 0.0, sram, hertz, to_unit, SHARED_PORTS, generated_counts
+    in_unit_mm2, in_core_mm2 = units_mm2 + registers_mm2, units_mm2 + registers_mm2 + own_mm2
+    chip_mm2 = l2_served_mm2(spans, budgets)
+    register_J = byte_J(register, spans, sram, in_unit_mm2 / unit.units_per_core)
+    l1_J, l2_J = byte_J(l1, spans, sram, in_core_mm2), byte_J(l2, spans, sram, chip_mm2)
+    port = Port(contents.core_l2_width_B, contents.core_in_flight_B, contents.l2_access_s)
+    asked_Bps = read_Bps(port, cores, hertz, l2_latency_s(port, spans, chip_mm2))
+    made, how = (sram, hertz), (SHARED_PORTS, generated_counts)
+    register_B, _, _, _, register_idle_W = generated_level(
+        register, cores * registers_mm2, 0.0, register_J, np.inf, *made, to_unit, *how
     )
-    _, l1_Bps, _, _, l1_idle_W, l1_J = generated_level(
-        l1, cores * own_mm2, np.inf, 0.0, sram, hertz, to_units, SHARED_PORTS, generated_counts
-    )
-    _, l2_Bps, _, _, l2_idle_W, l2_J = generated_level(
-        l2, l2_mm2, np.inf, across_J_per_B(across, budgets), sram, hertz, to_cores, SHARED_PORTS, generated_counts
-    )
+    _, l1_Bps, _, _, l1_idle_W = generated_level(l1, cores * own_mm2, np.inf, l1_J, np.inf, *made, to_units, *how)
+    _, l2_Bps, _, _, l2_idle_W = generated_level(l2, l2_mm2, np.inf, l2_J, asked_Bps, *made, to_cores, *how)
     array = Array(contents.array_rows, contents.array_columns)
     from_registers, _ = feeding(max(units, 1.0), array, register_B)
     register_W = from_registers * units * unit.unit_flops * hertz * register_J

@@ -53,10 +53,11 @@ def validate(
              sweeper validate --unseen
              sweeper validate --generated
     """
-    from sweeper.designs.products import products_board, products_text
+    from sweeper.designs.products import numbers_of_measured, products_board, products_text
     from sweeper.evidence.scoreboard import bundled, by_set, scoreboard, scored_files, write_predictions
     from sweeper.evidence.tables import scores
     from sweeper.evidence.tables import unseen as unseen_models
+    from sweeper.evidence.unseen.generated import measured_on
     from sweeper.evidence.unseen.halves import unseen_board
 
     if study is not None:
@@ -74,7 +75,9 @@ def validate(
     if (unseen or generated) and (measured or out or figures or (unseen and generated)):
         raise click.UsageError("--unseen and --generated stand alone: leave out --measured, --out and --figures")
     if generated:
-        chips = products_board()
+        made = numbers_of_measured()
+        measured_rows = [row for name, numbers in made.items() for row in measured_on(name, numbers)]
+        chips = {**products_board(), "measured": measured_rows}
         echo(chips, lambda: products_text(chips))
         return
     if unseen:

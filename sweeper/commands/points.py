@@ -1,4 +1,4 @@
-"""Looking at one point of a study: as a hand calculation, and as a mapping."""
+"""Looking at one point of a study: as a hand calculation, as a mapping, and as a timeline."""
 
 import sys
 from pathlib import Path
@@ -95,3 +95,49 @@ def map_command(
     drawing = draw_graph_map(graph_map, graph.with_suffix(".svg"))
     echo(found, lambda: "\n".join(tables))
     click.echo(f"wrote {graph}\nwrote {drawing}", err=True)
+
+
+@command("trace")
+@STUDY
+@click.argument("point_id", metavar="POINT", type=click.IntRange(min=0))
+@LIBRARY
+@click.option("--out", metavar="FILE", help="Write the trace into this .json file, for Perfetto.")
+@click.option("--figure", metavar="FILE", help="Draw the timeline into this .png or .svg file.")
+@click.option(
+    "--detail", type=click.IntRange(min=0), default=1, show_default=True,
+    help="Microbatches of which the trace shows every operator.",
+)  # fmt: skip
+def trace_command(
+    study: str, point_id: int, library: tuple[str, ...], out: str | None, figure: str | None, detail: int
+) -> None:
+    """Play a training step task by task: what each stage of the pipeline computes, sends and waits for.
+
+    The schedule is played out with the times of the point; the closed form that studies use stands beside it. A trace
+    opens in ui.perfetto.dev: a process per stage, with its compute and its network.
+
+    \b
+    Example: sweeper trace llama_405b_formats 3000 --out step.json --figure step.png
+    """
+    from dataclasses import asdict
+
+    from sweeper.timelines.figure import timeline_figure
+    from sweeper.timelines.slices import slices
+    from sweeper.timelines.step import step_of
+    from sweeper.timelines.summary import summary, text
+    from sweeper.timelines.trace import write_trace
+    from sweeper.views.canvas import picture_path
+
+    picture = picture_path(figure) if figure else None
+    if out and not out.endswith(".json"):
+        raise click.UsageError(f"a trace is a .json file, not {out!r}")
+    plan = plan_with(study, library, point_id)
+    step = step_of(plan, point_id)
+    played = step.played()
+    found = summary(plan.name, point_id, step, played)
+    echo(asdict(found), lambda: text(found))
+    if out:
+        count = write_trace(Path(out), step, slices(step, played, detail), asdict(found))
+        click.echo(f"wrote {out}: {count:,} events", err=True)
+    if picture:
+        timeline_figure(step, slices(step, played, 0), f"{plan.name}, point {point_id}: {step.schedule}", picture)
+        click.echo(f"wrote {picture}", err=True)

@@ -1,4 +1,4 @@
-"""How the best of a study depends on the numbers behind it."""
+"""How the best of a study depends on the numbers behind it, and what they would have to be."""
 
 from dataclasses import asdict
 from typing import Any
@@ -8,7 +8,9 @@ import click
 from sweeper.commands.runs import executed, leave, summary_of
 from sweeper.commands.shared import LIBRARY, OUT, STUDY, command, echo, executing, plan_of
 
-OF_PERTURBATION = ("step", "draws", "spread", "only")
+OF_PERTURBATION = ("draws", "spread", "only")
+SEVERAL = 17
+"""Values of a number that are tried."""
 
 
 @command()
@@ -32,7 +34,7 @@ OF_PERTURBATION = ("step", "draws", "spread", "only")
 @click.option("--figure", metavar="FILE", help="Draw the picture into this .png or .svg file.")
 @executing
 def sensitivity(
-    study: str, library: tuple[str, ...], out: str, objective: str | None, figure: str | None, **how: Any
+    study: str, library: tuple[str, ...], out: str, objective: str | None, figure: str | None, step: float, **how: Any
 ) -> None:
     """Show which number of a study buys most, with the best design found again for every value of it.
 
@@ -56,7 +58,8 @@ def sensitivity(
     picture = picture_path(figure) if figure else None
     asked = {name: how.pop(name) for name in OF_PERTURBATION}
     asked["only"] = asked["only"] or Perturbation.only
-    plan = Plan(perturbed(plan_of(study, library).study, Perturbation(**asked), objective))
+    varied = Perturbation((1.0 - step, 1.0 + step), **asked)
+    plan = Plan(perturbed(plan_of(study, library).study, varied, objective))
     plan.check()
     result = executed(plan, out, how)
     if not result.failed:
@@ -64,5 +67,63 @@ def sensitivity(
         echo({**summary_of(plan, result), **asdict(answer)}, lambda: f"{text(answer)}\n{result.directory}")
         if picture:
             sensitivity_figure(answer, picture)
+            click.echo(f"wrote {picture}", err=True)
+    leave(plan, result)
+
+
+@command("break-even")
+@STUDY
+@click.argument("number")
+@click.argument("axis")
+@LIBRARY
+@OUT
+@click.option("--objective", metavar="COLUMN", help="Objective, where the study has several.")
+@click.option(
+    "--within", type=click.FloatRange(1.1, 1e6), default=8.0, show_default=True,
+    help="Most times less and more that the number is tried.",
+)  # fmt: skip
+@click.option(
+    "--values", type=click.IntRange(2, 1_000), default=SEVERAL, show_default=True, help="Values that are tried."
+)
+@click.option("--figure", metavar="FILE", help="Draw the picture into this .png or .svg file.")
+@executing
+def break_even(
+    study: str, number: str, axis: str, library: tuple[str, ...], out: str, objective: str | None, within: float,
+    values: int, figure: str | None, **how: Any,
+) -> None:  # fmt: skip
+    """Show what must be true: which value of NUMBER makes other options of AXIS as good as the best.
+
+    In every combination of the other axes, options that are behind are searched anew for values of the number, evenly
+    on a logarithmic scale, while the best one keeps its own. The dataset has a row for every value. Resumes as `run`.
+
+    \b
+    Example: sweeper break-even node_scaling memory.bandwidth technology
+    """
+    from sweeper.errors import UsageFault, unknown
+    from sweeper.planning.plan import Plan
+    from sweeper.study.perturb import Perturbation
+    from sweeper.study.study import perturbed
+    from sweeper.views.analysis import scan
+    from sweeper.views.canvas import picture_path
+    from sweeper.views.sensitivity.break_even import break_evens
+    from sweeper.views.sensitivity.break_even import text as told
+    from sweeper.views.sensitivity.figure import break_even_figure
+
+    picture = picture_path(figure) if figure else None
+    asked = plan_of(study, library).study
+    swept = {each.name for box in asked.boxes for each in box.axes if not each.searched and len(each.rows) > 1}
+    if axis not in swept:
+        raise UsageFault(unknown("axis of several values", axis, sorted(swept)))
+    factors = tuple(within ** (2.0 * at / (values - 1) - 1.0) for at in range(values))
+    plan = Plan(perturbed(asked, Perturbation(factors, 0, 0.0, (number,)), objective))
+    plan.check()
+    if len(plan.contents.varied) > 1:
+        raise UsageFault(f"one number at a time: {number} is {', '.join(plan.contents.varied)}")
+    result = executed(plan, out, how)
+    if not result.failed:
+        answer = break_evens(plan, scan(result.directory), axis)
+        echo({**summary_of(plan, result), **asdict(answer)}, lambda: f"{told(answer)}\n{result.directory}")
+        if picture:
+            break_even_figure(answer, picture)
             click.echo(f"wrote {picture}", err=True)
     leave(plan, result)

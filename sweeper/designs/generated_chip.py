@@ -53,8 +53,9 @@ FACTS = (
     "generated_units", "generated_cores", "core_voltage_V", "core_clock_Hz", "core_flops", "core_attainable_flops",
     "chip_given_peak_flops",
     "register_capacity_B", "register_bandwidth_Bps", "l1_capacity_B", "l1_bandwidth_Bps", "l2_capacity_B",
-    "l2_bandwidth_Bps", "memory_stacks", "memory_voltage_V", "memory_capacity_B", "memory_bandwidth_Bps", "lane_wires",
-    "lane_voltage_V", "link_bandwidth_Bps", "outer_lane_wires", "outer_lane_voltage_V", "outer_link_bandwidth_Bps",
+    "l2_bandwidth_Bps", "l2_latency_s", "memory_stacks", "memory_voltage_V", "memory_capacity_B",
+    "memory_bandwidth_Bps", "lane_wires", "lane_voltage_V", "link_bandwidth_Bps", "outer_lane_wires",
+    "outer_lane_voltage_V", "outer_link_bandwidth_Bps",
     "die_area_mm2", "die_bumps", "die_temperature_rise_K",
 )  # fmt: skip
 """Columns that a report shows, in its order."""

@@ -1,4 +1,4 @@
-"""How a sensitivity varies the numbers of a study: each alone by a step, and all together in draws."""
+"""How the numbers of a study are varied: each alone by some factors, and all together in draws."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -11,12 +11,12 @@ HARDWARE = ("template", "technology", "stack", "lane", "outer_lane", "chip", "me
 class Perturbation:
     """What is varied, and how far.
 
-    step: part by which a number is made less and more, alone. draws: how often all numbers are drawn together, each
+    factors: what each number is multiplied by, alone. draws: how often all numbers are drawn together, each
     within its own interval, or within `spread` of its value either way where the library gives it none; 0: a number
     without an interval stays. only: patterns of names, as a shell has them (`technology.*`).
     """
 
-    step: float = 0.1
+    factors: tuple[float, ...] = (0.9, 1.1)
     draws: int = 32
     spread: float = 0.1
     only: tuple[str, ...] = tuple(f"{role}.*" for role in HARDWARE)

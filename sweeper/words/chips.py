@@ -26,7 +26,7 @@ LEVEL = {
     "bank_width": free("B", "what a bank delivers per nominal clock; 0: no limit"),
     "port_area": free("mm^2", "crossbar between one bank and one reader"),
     "port_power": free("W", "power of a reader's port"),
-    "energy": Attribute("J/B", "energy of reading or writing a byte"),
+    "energy": Attribute("J/B", "energy of reading or writing a byte of a bank, of a very small one where size counts"),
     "static_power": free("W/B", "leakage of cells"),
     "utilisation": fraction("attainable share of bandwidth", 1.0),
 }
@@ -75,6 +75,8 @@ TEMPLATE = vocabulary(
     fp8_factor=free("", "peak in fp8 over that in 16 bits; 0: not supported", limits=FACTOR),
     core_register=free("B", "registers of a core of a balanced chip"),
     core_l1=free("B", "L1 of a core of a balanced chip"),
+    core_l2_width=free("B", "what a core reads of the L2 per nominal clock; 0: no limit"),
+    core_in_flight=free("B", "what a core may have asked of the L2 and not got yet; 0: no limit"),
     crossbar_ports=whole("most ports on each side of the L2 crossbar", ARRAY, 64.0),
     **{
         f"{level}_{name}": replace(attribute, about=f"{level}: {attribute.about}")
@@ -82,9 +84,10 @@ TEMPLATE = vocabulary(
         for name, attribute in LEVEL.items()
     },
     l2_per_die=flag("1 if every die has an L2 of its own"),
-    l2_wire_energy=free(
-        "J/B/mm", "energy of a byte over a length of wire between cores and L2", column="l2_wire_energy_J_per_B_per_mm"
-    ),
+    l2_access=free("s", "time of a read of the L2 without that of wires"),
+    energy_doubling_bank=free("B", "bank whose access takes twice that of a very small one; 0: all take the same"),
+    wire_energy=free("J/B/mm", "energy of a byte over a length of wire", column="wire_energy_J_per_B_per_mm"),
+    wire_delay=free("s/mm", "time over a length of wire, with its routers", column="wire_delay_s_per_mm"),
     package_area=Attribute("mm^2", "area of chip and memory devices together"),
     chip_area=Attribute("mm^2", "area of the chip"),
     io_area=free("mm^2", "area of the dies under the chip with interfaces of memory and wires; 0: none"),

@@ -44,6 +44,7 @@ BY_UNIT: dict[str, Range] = {
     "mm^2/B": (1e-15, 1e6),  # a byte in a square of atoms to one in a rack
     "1/mm": (1e-6, 1e7),
     "J/B/mm": (1e-24, 1.0),
+    "s/mm": (1e-15, 1.0),
     "A": (1e-12, 1e6),  # a leaking transistor to a smelter
     "K": (1e-6, 1e4),
     "mm^2*K/W": (1e-3, 1e9),  # diamond a micrometre thick to still air

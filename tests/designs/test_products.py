@@ -31,7 +31,7 @@ def test_what_a_template_states_is_its_own(board: dict) -> None:
     """Capacities exactly, to a bank; bandwidths at the template's clock and the standard's rate."""
     stated = {(row["product"], row["quantity"]): row["error"] for row in board["rows"] if row["standing"] == "stated"}
     assert all(abs(stated[name, "l2_capacity"]) < 0.02 for name in ("v100", "mi300x"))
-    assert all(abs(error) < 0.35 for error in stated.values())
+    assert all(abs(error) < 0.4 for error in stated.values())
 
 
 def test_the_summary_is_that_of_the_predictions(board: dict) -> None:
@@ -77,5 +77,9 @@ def test_the_command() -> None:
     assert shown.exit_code == 0 and "predictions: median error" in shown.output and "tpu_v5p:" in shown.output
     found = json.loads(CliRunner().invoke(main, ["validate", "--generated", "--json"]).stdout)
     assert found["summary"]["predicted"] == 18
+    measured = {(row["calibration"], row["constants"]): row for row in found["measured"]}
+    assert measured["v100_deepbench", "of the other half"]["met"]
+    assert not measured["b200_gemm_bf16", "as calibrated"]["met"]
+    assert "v100_deepbench  98" in shown.output
     refused = CliRunner().invoke(main, ["validate", "--generated", "--unseen"])
     assert refused.exit_code == 2 and "stand alone" in refused.output

@@ -5,11 +5,13 @@ from typing import Any
 
 import pytest
 
-from sweeper.evidence.calibration import Calibration
+from sweeper.evidence.calibration import Calibration, Sample
 from sweeper.evidence.measured_rows import MeasuredPoint
 from sweeper.evidence.statistics import Ideal, Scored
+from sweeper.evidence.unseen import generated
 from sweeper.evidence.unseen import halves as by_halves
 from sweeper.evidence.unseen.contrasts import speedups
+from sweeper.evidence.unseen.generated import measured_on
 from sweeper.evidence.unseen.halves import by_other_half, first_guess, halves, unseen
 from sweeper.evidence.unseen.runs import Run, by_stack, connected, errors_of, machine_runs
 
@@ -107,3 +109,40 @@ def test_machines_are_dealt_out_by_system() -> None:
         assert all(run.model == run.system != "" for run in stack)
         times = {(run.scored.row["time_s"], run.system) for run in stack if run.scored.row["time_s"]}
         assert len(times) == len({time for time, _ in times})
+
+
+def test_products_on_a_generated_chip_are_answered_by_the_other_half(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every shape is in one of the two halves, and constants are fitted to the one in which it is not."""
+    seen: list[tuple[set[float], set[float]]] = []
+    fitted: list[set[float]] = []
+
+    def fit(_: Any, points: Any) -> dict[str, dict[str, float]]:
+        fitted.append({point.measured for point in points})
+        return {}
+
+    def evaluated(points: Any, constants: Any) -> list[tuple[float, bool]]:
+        if fitted:
+            seen.append((fitted[-1], {point.measured for point in points}))
+        return [(point.measured, True) for point in points]
+
+    monkeypatch.setattr(generated, "fitted_to", fit)
+    monkeypatch.setattr(generated, "evaluate", evaluated)
+    monkeypatch.setattr(generated, "sample_of", lambda _: Sample(tuple(by_shape(at) for at in range(8)), ()))
+    rows = generated.measured_on("v100_deepbench", {})
+    assert [row["generated_median"] for row in rows] == [0.0, 0.0]
+    others = [(a, b) for a, b in seen if len(b) == 4]
+    assert len(others) == 4 and all(a.isdisjoint(b) and len(a | b) == 8 for a, b in others)
+
+
+def by_shape(at: int) -> MeasuredPoint:
+    """A product of its own shape."""
+    columns = {f"workload.{name}": float(at) for name in "mnk"}
+    return MeasuredPoint("products", columns, "layer_forward_s", 1.0 + at)
+
+
+def test_a_generated_chip_that_is_the_listed_one_has_its_errors_and_a_slower_one_more() -> None:
+    same, slower = (measured_on("v100_deepbench", made) for made in ({}, {"chip.peak_flops": 60e12}))
+    assert [row["constants"] for row in same] == ["as calibrated", "of the other half"]
+    assert all(row["generated_median"] == row["listed_median"] and row["rows"] == 98 for row in same)
+    assert slower[0]["generated_median"] > 2 * slower[0]["listed_median"] == 2 * same[0]["listed_median"]
+    assert not slower[0]["met"]

@@ -86,6 +86,20 @@ def test_the_stalled_ladder_is_the_papers_but_for_cells_beyond_n5(library: Libra
                 assert number(library, "technology", stalled, key) == number(library, "technology", paper, key)
 
 
+def test_the_ladder_of_published_cells_has_the_papers_logic(library: Library) -> None:
+    """From N7; cells in um2, the energy of an access by their side, crossbars half logic and half wires."""
+    cells = {"n12": 0.074, "n7": 0.027, "n5": 0.021, "n3": 0.021, "n2": 0.0175, "n1_4": 0.0175, "n1": 0.0175}
+    names = ladder(library, "paper_cells_ladder")
+    assert names == [f"paper_cells_{node}" for node in cells]
+    for i, (name, cell_um2) in enumerate(zip(names, cells.values(), strict=True)):
+        steps, cell = i - 1, cell_um2 / cells["n7"]
+        expected = {key: PAPER[key] ** steps for key in ("logic_area", "logic_power")}
+        expected |= {key: PAPER[key] ** (steps / 2) for key in ("port_area", "port_power")}
+        expected |= {"sram_area": cell, "sram_energy": cell**0.5}
+        for key in TECHNOLOGY:
+            assert number(library, "technology", name, key) == pytest.approx(expected.get(key, 1.0), rel=1e-6), key
+
+
 CLAIMS: dict[str, tuple[str, float, float, float, float]] = {
     "n10": ("n16", 2.0, 0.65, 0.042, 0.75),
     "n7": ("n10", 1.6, 0.60, 0.027, 0.75),

@@ -579,7 +579,7 @@ larger:
 RAISED = {
     "power": ({"power": "480 W"}, {"power": 400.0 / 480.0}),
     "chip area": (
-        {"chip_area": "850 mm^2", "package_area": "1424 mm^2", "l2_wire_energy": "0.06036 pJ/b/mm"},
+        {"chip_area": "850 mm^2", "package_area": "1424 mm^2", "wire_energy": "0.06263 pJ/b/mm"},
         {"area": 826.0 / 850.0, "edge": (826.0 / 850.0) ** 0.5},
     ),
     "package area": ({"package_area": "1600 mm^2"}, {}),

@@ -18,7 +18,7 @@ from sweeper.words.columns import engine_column
 from tests.planning.test_optimize import BOTH, optima, rows, time_s, write
 
 TIME = "iteration_time_s"
-ALONE = Perturbation(step=0.2, draws=0)
+ALONE = Perturbation((0.8, 1.2), draws=0)
 STEP = 0.2
 WHOLE = {"starts": 10, "steps": 100}
 NO_STACK = {"stack": None, "memory": "hbm2e"}

@@ -24,6 +24,7 @@ from sweeper.reading.units import quantity
 
 STUDIES = builtin_specs() / "studies"
 QUICK = {"starts": 4, "steps": 30}
+USED = tuple(f"{part}_used_mm2" for part in ("core", "register", "l1", "l2"))
 NDR, GDR = "infiniband_ndr_x8", "infiniband_gdr_x8"
 
 
@@ -37,6 +38,10 @@ def evaluated(spec: Mapping[str, Any]) -> pl.DataFrame:
     """Rows of a study, names as text."""
     with TemporaryDirectory() as directory:
         path = Path(directory) / "study.yaml"
+        spec = {**spec, "output": {**spec["output"]}}
+        if "columns" in spec["output"] and "optimize" in spec:
+            extra = ("generated_used_mm2", "generated_draw_W", "l2_latency_s", *USED)
+            spec["output"]["columns"] = list(dict.fromkeys([*spec["output"]["columns"], *extra]))
         path.write_text(yaml.safe_dump(dict(spec), sort_keys=False))
         plan = make_plan(path)
         frame = pl.concat([pl.DataFrame(plan.evaluate(chunk)) for chunk in range(plan.chunk_count)])
@@ -53,9 +58,9 @@ def only(spec: dict[str, Any], axis: str, columns: tuple[str, ...], *kept: tuple
     assert len(table["rows"]) == len(kept)
 
 
-def nodes(*names: str) -> list[str] | str:
+def nodes(*names: str, ladder: str = "paper_cells") -> list[str] | str:
     """What an axis of logic nodes says."""
-    found = [f"paper_{name}" for name in names]
+    found = [f"{ladder}_{name}" for name in names]
     return found if len(found) > 1 else found[0]
 
 
@@ -141,6 +146,25 @@ def test_every_row_can_be_built() -> None:
     assert transformer()["feasible"].all()
 
 
+@pytest.mark.slow
+def test_optimized_chips_are_within_their_budgets_and_leave_the_rest_alone() -> None:
+    """Parts add up to what is used, with spare cores and slices that no search may spend; banks are as dense as GA100's
+    cache with the cells of their process, and cores ask of the L2 no more than a read's time lets them."""
+    library = Library.load([builtin_specs()])
+    template = {name: value.number for name, value in library.find("template", "volta").values.items()}
+    for row in pl.concat([recurrent(), transformer(), transformer("node_scaling_power")], how="diagonal").to_dicts():
+        area, power = row["template_chip_area_mm2"], row["template_power_W"] or 1200.0  # the study's, for all rows
+        other = template["other_area_share"] * area
+        assert sum(row[name] for name in USED) + other == pytest.approx(row["generated_used_mm2"], rel=1e-9)
+        assert row["generated_used_mm2"] <= area * (1 + 1e-9) and row["generated_draw_W"] <= power * (1 + 1e-9)
+        process = library.find("technology", row["technology"]).values
+        bank = template["l2_bank"] * template["l2_cell_area"] * process["sram_area"].number
+        assert row["l2_capacity_B"] <= row["l2_used_mm2"] / (bank / (1 - template["l2_overhead"])) * template["l2_bank"]
+        assert row["l2_capacity_B"] < 512 * 2**20
+        in_flight = row["l2_bandwidth_Bps"] / template["l2_utilisation"] * row["l2_latency_s"]
+        assert in_flight <= row["generated_cores"] * template["core_in_flight"] * (1 + 1e-9)
+
+
 def test_replicas_exceed_every_memory_of_the_papers() -> None:
     """DeepFlow draws its figure for data parallelism; a replica needs more than the 80 GB of any of its memories."""
     need = recurrent().group_by("tensor_parallel").agg(pl.col("memory_need_B").max())
@@ -163,9 +187,9 @@ def test_a_newer_node_is_never_slower(together: int, memory: str) -> None:
 def test_faster_memory_moves_the_saturation_to_later_nodes() -> None:
     """Stated: with improvement in HBM bandwidth the saturation point shifts to the right. What N7 leaves to gain."""
     left = [time(8, "n7", memory) / time(8, "n1", memory) for memory in ("hbm2", "hbm2e", "hbm3", "hbm4")]
-    assert left == sorted(left)
+    assert all(later >= 0.99 * earlier for earlier, later in pairwise(left))
     assert left[0] < 1.03
-    assert left[3] > 1.5
+    assert left[3] > 1.3
 
 
 def test_first_step_is_a_jump_where_products_are_spread() -> None:
@@ -177,10 +201,11 @@ def test_first_step_is_a_jump_where_products_are_spread() -> None:
 
 def test_replicas_do_not_feel_logic() -> None:
     """Stated of data parallelism, too. Ours: 32 rows per chip read all weights at every time step, so that memory binds
-    at N12 already; seven nodes give less than 1 %, with the fastest memory less than 20 %."""
-    for memory in ("hbm2", "hbm2e", "hbm3"):
+    at N12 already; seven nodes give less than 1 %, with the two faster memories less than 25 %, all of it by N5."""
+    for memory in ("hbm2", "hbm2e"):
         assert time(1, "n12", memory) / time(1, "n1", memory) < 1.01
-    assert 1.02 < time(1, "n12", "hbm4") / time(1, "n1", "hbm4") < 1.2
+    assert 1.02 < time(1, "n12", "hbm3") / time(1, "n1", "hbm3") < time(1, "n12", "hbm4") / time(1, "n1", "hbm4") < 1.25
+    assert time(1, "n3", "hbm4", GDR) / time(1, "n1", "hbm4", GDR) < 1.01
     assert time(1, "n12", "hbm2") / time(1, "n12", "hbm2e") > 1.4
 
 
@@ -190,13 +215,15 @@ def test_network_gives_more_than_logic_beyond_n3() -> None:
         logic = time(together, "n3", "hbm4") / time(together, "n1", "hbm4")
         network = time(together, "n3", "hbm4") / time(together, "n3", "hbm4", GDR)
         assert network > 1.1 * logic
-        assert network > 1.4
+        assert network > 1.3
 
 
 def test_logic_goes_on_with_the_fastest_memory_and_network() -> None:
-    """Stated: beyond N3 unchanged even with 3.3 TB/s and 400 GB/s, as caches cannot grow. Ours goes on, by less than
-    the transistors: two nodes of twice the density each."""
-    assert 1.15 < time(8, "n3", "hbm4", GDR) / time(8, "n1", "hbm4", GDR) < 4.0  # stated: 1
+    """Stated: beyond N3 unchanged even with 3.3 TB/s and 400 GB/s, as caches cannot grow. Ours goes on, by much less
+    than the transistors, twice as many by each of three nodes; where cells shrink like logic, on the papers' ladder and
+    their template, by more than half."""
+    assert 1.1 < time(8, "n3", "hbm4", GDR) / time(8, "n1", "hbm4", GDR) < 1.35  # stated: 1
+    assert 1.0 / ratio_2021(True, "shared_ports", "fewer_units", "iteration_time_s") > 1.4
 
 
 def test_the_second_memory_gives_most() -> None:
@@ -204,7 +231,7 @@ def test_the_second_memory_gives_most() -> None:
     N3 of the recurrent one."""
     first = time(8, "n3", "hbm2") / time(8, "n3", "hbm2e")
     rest = time(8, "n3", "hbm2e") / time(8, "n3", "hbm4")
-    assert first > 1.3
+    assert first > 1.15
     assert rest < 1.05
 
 
@@ -216,6 +243,17 @@ def test_faster_memory_costs_the_power_of_compute() -> None:
 # --- switches of 2021 -----------------------------------------------------------------------------------------------
 
 
+def alone(template: str) -> dict[str, float]:
+    """Shares of the parts that a chip with listed memory and network has, over their sum."""
+    values = Library.load([builtin_specs()]).find("template", template).values
+    found = {}
+    for budget in ("area", "power"):
+        names = [f"{part}_{budget}_share" for part in ("core", "register", "l1", "l2")]
+        total = sum(values[name].number for name in names)
+        found |= {name: values[name].number / total for name in names}
+    return found
+
+
 @cache
 def of_2021(searched: bool) -> pl.DataFrame:
     """Chip equations of 2021 beside ours at N3 and N1, with the fastest memory and network; optimized, or with the
@@ -225,8 +263,8 @@ def of_2021(searched: bool) -> pl.DataFrame:
     only(spec, "surroundings", ("memory", "link"), ("hbm4", GDR))
     if not searched:
         del spec["optimize"], spec["objective"]
-        spec["axes"] |= {k: v for k, v in spec_of("codesign_parallelism")["axes"].items() if k.endswith("_share")}
-    spec["axes"]["technology"] = nodes("n12", "n3", "n1")
+        spec["axes"] |= {f"template.{name}": value for name, value in alone("deepflow_v100").items()}
+    spec["axes"]["technology"] = nodes("n12", "n3", "n1", ladder="paper")
     return evaluated(spec)
 
 
@@ -282,7 +320,7 @@ def test_compute_binds_less_with_newer_nodes() -> None:
     """Stated: layers are compute bound, and the more the node scales the more memory bound."""
     first, last = gpt("n12", "hbm2"), gpt("n1", "hbm2")
     assert share(last, "memory") > 2.0 * share(first, "memory")
-    assert share(last, "compute") < 0.85 < 0.9 < share(first, "compute")
+    assert share(last, "compute") < 0.75 < 0.8 < share(first, "compute")
     assert share(first, "memory") < 0.1
 
 
@@ -349,12 +387,17 @@ def test_parallelism_alone_gives_about_twofold(node: str) -> None:
     assert 1.0 < row["middling"] / row["best"] < 2.0 < row["replicas"] / row["best"]
 
 
-def test_architecture_gives_as_much_at_every_node() -> None:
-    """Stated: meaningful at N12 and N7, 20 to 30 % at advanced nodes. Ours: more than that at all of them, and alike,
-    as the template's split gives the L2 0.8 % of the power, which binds its products at every node."""
+def test_architecture_gives_what_is_stated_and_more_at_later_nodes() -> None:
+    """Stated: meaningful at N12 and N7, 20 to 30 % at advanced nodes. Ours: so much at N12, more at N5, as a split for
+    one node fits others less."""
     gains = {node: fixed(node)["best"] / co_designed("codesign_architecture")[node, 16384.0] for node in ("n12", "n5")}
-    assert min(gains.values()) > 1.15 * 1.3 and max(gains.values()) < 3.0  # stated: 1.3 at most
-    assert gains["n12"] == pytest.approx(gains["n5"], rel=0.15)
+    assert 1.15 < gains["n12"] < gains["n5"] * 1.05 < 1.6
+
+
+def test_more_cores_on_the_same_split_may_be_slower() -> None:
+    """Not in the papers: from N5 to N3 cells do not shrink, so that registers of a fixed split feed hardly more
+    operations, though twice the units fit, and the L2 delivers no more. The best strategy is no faster."""
+    assert 0.97 < fixed("n5")["best"] / fixed("n3")["best"] < 1.01
 
 
 def test_shapes_of_the_same_size_differ_by_almost_two_nodes() -> None:
@@ -378,22 +421,18 @@ def test_shapes_have_equal_numbers_of_parameters() -> None:
 
 
 def test_the_fixed_chip_has_the_split_of_its_template() -> None:
-    """Shares of the parts generated there, over their sum."""
     axes = spec_of("codesign_parallelism")["axes"]
-    template = Library.load([builtin_specs()]).find("template", "deepflow_v100").values
+    shares = alone("volta")
+    assert {name: axes[f"template.{name}"] for name in shares} == pytest.approx(shares, abs=1e-4)
     for budget in ("area", "power"):
-        names = [f"{part}_{budget}_share" for part in ("core", "register", "l1", "l2")]
-        total = sum(template[name].number for name in names)
-        for name in names:
-            assert axes[f"template.{name}"] == pytest.approx(template[name].number / total, abs=6e-5)
-        assert sum(axes[f"template.{name}"] for name in names) <= 1.0
+        assert sum(axes[f"template.{name}"] for name in shares if budget in name) <= 1.0
 
 
 # --- chips per package: DeepFlow, section 9.2, Figure 11 ------------------------------------------------------------
 
 
 def test_chips_per_package() -> None:
-    """Stated: at most 32 %, and marginal beyond four chips. Ours: 14 % with NDR, of which four chips give 10."""
+    """Stated: at most 32 %, and marginal beyond four chips. Ours: 12 % with NDR, of which four chips give 9."""
     spec = spec_of("chips_per_package") | {"optimize": QUICK | {"candidates": 2}}
     spec["axes"]["outer_link"] = NDR
     only(spec, "packaging", ("dim_x",), (1,), (4,), (64,))

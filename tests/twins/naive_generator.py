@@ -161,7 +161,8 @@ def balanced_split(**given: float) -> Outputs:
         "l1_power_share": math.inf,
         "l2_power_share": math.inf,
     }
-    at_most = {**given, **plenty, "generated_cores": cores, "cache_network": 0.0}
+    built = {"generated_units": units, "generated_cores": cores, "core_used_mm2": cores * logic}
+    at_most = {**given, **plenty, **built, "cache_network": 0.0}
     held = on_chip("register", at_most, max(units, 1), 1, 1)
     held |= on_chip("l1", at_most, max(cores, 1), per_core, t["crossbar_ports"])
     held |= on_chip("l2", at_most, 1, cores, t["crossbar_ports"])
@@ -238,13 +239,14 @@ def memory_level(
     bank: tuple[float, float, float, float],
     port: tuple[float, float],
     energies: tuple[float, float],
+    asked_Bps: float,
     crossbars: float,
     readers: float,
     most_ports: float,
     cores: float,
     cache_network: float,
     generated_counts: float,
-) -> tuple[float, float, float, float, float, float]:
+) -> tuple[float, float, float, float, float]:
     """Section 4.4.2: banks are added until they and their crossbar exceed the area; equations 2 and 3."""
     bank_B, cell_mm2_per_B, overhead, bank_Bps = bank
     bank_mm2 = bank_B * cell_mm2_per_B / (1 - overhead)
@@ -263,18 +265,20 @@ def memory_level(
     idle_W = energies[1] * held_B + (0.0 if per_core else crossbars * ports * port[1])
     for_data_W = power_W - idle_W if banks and power_W > idle_W else 0.0
     moved_Bps = for_data_W / energies[0]
-    if bank_Bps and not per_core and moved_Bps > banks * bank_Bps:
-        moved_Bps = banks * bank_Bps
+    delivered_Bps = banks * bank_Bps if bank_Bps and not per_core else math.inf
+    if moved_Bps > min(delivered_Bps, asked_Bps):
+        moved_Bps = min(delivered_Bps, asked_Bps)
         for_data_W = moved_Bps * energies[0]
-    return held_B, moved_Bps, area(banks), idle_W + for_data_W, idle_W, energies[0]
+    return held_B, moved_Bps, area(banks), idle_W + for_data_W, idle_W
 
 
 def on_chip(
     level: str, given: dict[str, float], crossbars: float, readers: float, most_ports: float
 ) -> dict[str, float]:
-    """A level of on-chip memory of the template, at its process, with the way to its banks if it is the L2's."""
+    """A level of on-chip memory of the template, at its process, with the way to its banks."""
     of = {name.removeprefix(f"template_{level}_"): value for name, value in given.items()}
-    capacity, bandwidth, area, draw, idle, energy = memory_level(
+    energy = bank_energy(of["energy_J_per_B"], of["bank_B"], given) + way(level, given)
+    capacity, bandwidth, area, draw, idle = memory_level(
         given[f"{level}_area_share"] * without_other(given),
         given[f"{level}_power_share"] * given["template_power_W"],
         (
@@ -284,10 +288,8 @@ def on_chip(
             of["bank_width_B"] * given["template_nominal_frequency_Hz"],
         ),
         (of["port_area_mm2"] * given["technology_port_area"], of["port_power_W"] * given["technology_port_power"]),
-        (
-            of["energy_J_per_B"] * given["technology_sram_energy"] + (way(given) if level == "l2" else 0.0),
-            of["static_power_W_per_B"] * given["technology_sram_static_power"],
-        ),
+        (energy, of["static_power_W_per_B"] * given["technology_sram_static_power"]),
+        asked(given) if level == "l2" else math.inf,
         crossbars,
         readers,
         most_ports,
@@ -305,11 +307,43 @@ def on_chip(
     }
 
 
-def way(given: dict[str, float]) -> float:
-    """Energy of a byte that goes half the side of the square chip, or of its die."""
-    side_mm = math.sqrt(given["template_chip_area_mm2"])
-    side_mm /= math.sqrt(given["template_dies"]) if given["template_l2_per_die"] else 1
-    return given["template_l2_wire_energy_J_per_B_per_mm"] * side_mm / 2 * given["technology_voltage"] ** 2
+def bank_energy(smallest: float, bank_B: float, given: dict[str, float]) -> float:
+    """A very small bank's, and as much again for word and bit lines at the doubling bank, whose sides go with the root
+    of the capacity."""
+    doubling_B = given["template_energy_doubling_bank_B"]
+    at_process = smallest * given["technology_sram_energy"]
+    return at_process + at_process * math.sqrt(bank_B) / math.sqrt(doubling_B) if doubling_B else at_process
+
+
+def half_side(level: str, given: dict[str, float]) -> float:
+    """Of the square of a unit with its registers, of a core with its L1, of the chip, or of its die."""
+    if level == "l2":
+        side_mm = math.sqrt(given["template_chip_area_mm2"])
+        return side_mm / 2 / (math.sqrt(given["template_dies"]) if given["template_l2_per_die"] else 1)
+    inside = ("register",) if level == "register" else ("register", "l1")
+    area = given["core_used_mm2"] + sum(given[f"{part}_area_share"] for part in inside) * without_other(given)
+    return math.sqrt(area / (given["generated_units" if level == "register" else "generated_cores"] or 1)) / 2
+
+
+def way(level: str, given: dict[str, float]) -> float:
+    """Energy of a byte that goes half a side."""
+    return given["template_wire_energy_J_per_B_per_mm"] * half_side(level, given) * given["technology_voltage"] ** 2
+
+
+def latency(given: dict[str, float]) -> float:
+    """Of a read of the L2: half a side there and half a side back."""
+    there_and_back_mm = half_side("l2", given) + half_side("l2", given)
+    return given["template_l2_access_s"] + there_and_back_mm * given["template_wire_delay_s_per_mm"]
+
+
+def asked(given: dict[str, float]) -> float:
+    """Bytes per second that all cores ask of the L2 at most: each a port, and so much under way."""
+    rates = [math.inf]
+    if given["template_core_l2_width_B"]:
+        rates.append(given["template_core_l2_width_B"] * given["template_nominal_frequency_Hz"])
+    if given["template_core_in_flight_B"] and latency(given):
+        rates.append(given["template_core_in_flight_B"] / latency(given))
+    return given["generated_cores"] * min(rates) if given["generated_cores"] else 0.0
 
 
 @twin
@@ -318,7 +352,7 @@ def generated_levels(**given: float) -> Outputs:
     cores, ports = given["generated_cores"], given["template_crossbar_ports"]
     registers = on_chip("register", given, max(given["generated_units"], 1), 1, 1)
     own = on_chip("l1", given, max(cores, 1), given["template_units_per_core"], ports)
-    return registers | own | on_chip("l2", given, 1, cores, ports)
+    return registers | own | on_chip("l2", given, 1, cores, ports) | {"l2_latency_s": latency(given)}
 
 
 @twin
@@ -717,7 +751,12 @@ def designed(dice: Dice) -> dict[str, Any]:
         "template_thermal_resistance_mm2K_per_W": dice.between(5.0, 100.0),
         "template_core_register_B": dice.between(1e3, 1e6),
         "template_core_l1_B": dice.between(1e3, 1e6),
-        "template_l2_wire_energy_J_per_B_per_mm": dice.or_zero(1e-14, 1e-11),
+        "template_core_l2_width_B": dice.or_zero(1.0, 1e3),
+        "template_core_in_flight_B": dice.or_zero(1e2, 1e5),
+        "template_l2_access_s": dice.or_zero(1e-9, 1e-6),
+        "template_energy_doubling_bank_B": dice.or_zero(1e3, 1e7),
+        "template_wire_energy_J_per_B_per_mm": dice.or_zero(1e-14, 1e-11),
+        "template_wire_delay_s_per_mm": dice.or_zero(1e-12, 1e-8),
         "template_power_W": dice.between(5.0, 1000.0),
         "template_unit_flops": dice.between(16.0, 4096.0),
         "template_unit_area_mm2": dice.between(0.01, 2.0),
@@ -744,6 +783,7 @@ def designed(dice: Dice) -> dict[str, Any]:
     cores = dice.or_zero(1.0, 1000.0)
     found["generated_cores"] = cores if found["generated_counts"] else math.floor(cores)
     found["generated_units"] = found["template_units_per_core"] * found["generated_cores"]
+    found["core_used_mm2"] = dice.or_zero(1e-3, 0.5) * area
     for level in ("register", "l1", "l2"):
         found |= level_of(dice, level, found)
     found |= stack_of(dice, found)
@@ -838,7 +878,7 @@ def program_of_2021(c: dict[str, float]) -> dict[str, float]:
         banks = math.floor(cells * t["area_share"] * area / (bank + cells * bundles * link))
         size = banks * t["bank_B"]
         dynamic = t["power_share"] * power - size * t["static_power_W_per_B"]
-        energy = t["energy_J_per_B"] * c["technology_sram_energy"] + (way(c) if level == "l2" else 0.0)
+        energy = t["energy_J_per_B"] * c["technology_sram_energy"]
         found |= {f"{level}_capacity_B": size, f"{level}_bandwidth_Bps": max(dynamic, 0) / energy * t["utilisation"]}
     room = (c["template_package_area_mm2"] - c["template_chip_area_mm2"]) / c["stack_area_mm2"]
     controllers = c["template_memory_area_share"] * area

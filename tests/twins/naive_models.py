@@ -35,8 +35,8 @@ from kernels.transformers.groups import Groups
 from kernels.transformers.operators import BOUNDS, DEFAULTS, PRECISIONS, TIME, Dims, Traits
 from kernels.transformers.operators import Times as TimeColumns
 from kernels.transformers.sums import Sizes, Sums
+from sweeper.timelines.schedule import Times, most_kept, order_of, simulate
 from tests.twins import naive_attention, naive_buckets, naive_collectives, naive_nccl
-from tests.twins.event_simulator import Times, most_kept, order_of, simulate
 from tests.twins.naive import FOR_EQUATION, RANGES, SPECIAL, TOGETHER, Outputs, outlasting, place, rest, twin
 from tests.twins.naive_matmul import candidates
 

@@ -258,11 +258,10 @@ def spread_out(x: np.ndarray, scores: np.ndarray) -> np.ndarray:
 
 
 def scenarios_of(study: Study, names: Sequence[str]) -> tuple[Scenario, ...]:
-    """The values themselves, every number alone a step less and a step more, and all in every draw."""
+    """The values themselves, every number alone by every factor, and all in every draw."""
     perturbation = study.perturbation
     assert perturbation is not None
-    factors = (1.0 - perturbation.step, 1.0 + perturbation.step)
-    alone = [Scenario(name, factor) for name in names for factor in factors]
+    alone = [Scenario(name, factor) for name in names for factor in perturbation.factors]
     return (Scenario(), *alone, *(Scenario(draw=draw) for draw in range(1, perturbation.draws + 1)))
 
 

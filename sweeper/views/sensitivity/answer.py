@@ -121,14 +121,14 @@ def sensitivity(plan: Plan, frame: Frame) -> Sensitivity:
     steps = tuple(
         step
         for number, grid in enumerate(plan.grids, 1)
-        for step in _steps(_box(plan, grid, number), grid, best, objective.sign)
+        for step in _steps(box_name(plan, grid, number), grid, best, objective.sign)
     )
     return Sensitivity(
         plan.name,
         objective.column,
         plan.row_count,
         plan.row_count - known.height,
-        perturbation.step,
+        max(perturbation.factors) - 1.0,
         perturbation.draws,
         perturbation.spread,
         int(able) if isinstance(able, float) else 0,
@@ -203,7 +203,7 @@ def _best_in_draws(rows: pl.DataFrame) -> Mapping[int, np.ndarray]:
     }
 
 
-def _box(plan: Plan, grid: Grid, number: int) -> str:
+def box_name(plan: Plan, grid: Grid, number: int) -> str:
     """What a box is called."""
     workloads = values_of(grid, "workload")
     return "" if len(plan.grids) == 1 else str(workloads[0] if len(workloads) == 1 else number)
@@ -275,6 +275,13 @@ def _names(axis: Axis, before: int, after: int) -> tuple[str, str]:
 
 def _shown(value: float | str) -> str:
     return value if isinstance(value, str) else f"{value:.6g}"
+
+
+def shown(row: Sequence[float | str], axis: Axis) -> str:
+    """Name of a row of an axis: the first of its columns that vary, entries before numbers."""
+    several = [at for at in range(len(row)) if len({other[at] for other in axis.rows}) > 1] or range(len(row))
+    values = sorted((row[at] for at in several), key=lambda value: not isinstance(value, str))
+    return " ".join(map(_shown, values[:LABELLED]))
 
 
 def _policies(rows: pl.DataFrame, sign: float) -> Iterator[Policy]:

@@ -7,6 +7,7 @@ import numpy as np
 
 from sweeper.views.canvas import PALETTE, save_picture, styled_figure
 from sweeper.views.sensitivity.answer import Elasticity, Sensitivity, Step
+from sweeper.views.sensitivity.break_even import BreakEvens
 from sweeper.views.sensitivity.text import MOST, MOST_STEPS, drawn
 from sweeper.views.uncertainty import by_chance
 
@@ -67,3 +68,31 @@ def _gains(panel: "Axes", steps: tuple[Step, ...]) -> None:
     )
     panel.tick_params(axis="y", length=0.0)
     panel.set_title("Is a step a gain or noise", loc="left")
+
+
+MOST_CURVES = 8
+"""Options that a picture shows: as many as there are colours."""
+
+
+def break_even_figure(answer: BreakEvens, path: Path) -> Path:
+    """Draw how far options are behind by the value of the number at `path`; equal answers give equal bytes."""
+    title = f"What {answer.number} must be for options of {answer.axis}"
+    several = min(len(answer.options), MOST_CURVES)
+    with styled_figure((9.0, 5.0 + 0.18 * several), title, answer.study) as figure:
+        panel = figure.subplots()
+        for colour, each in zip(PALETTE, answer.options[:MOST_CURVES], strict=False):
+            name = ", ".join(part for part in (each.box, each.combination, each.option) if part)
+            x, y = np.array(each.curve).T
+            panel.loglog(x, y, color=colour, linewidth=1.4, label=f"{name} against {each.best}")
+            panel.plot([each.value], [each.behind], "o", color=colour, markersize=4.0)
+            if not np.isnan(each.needed):
+                panel.plot([each.needed], [1.0], "D", color=colour, markersize=5.0)
+        panel.axhline(1.0, color="black", linewidth=0.8)
+        panel.set(xlabel=f"{answer.number} ({answer.unit})" if answer.unit else answer.number,
+                  ylabel=f"{answer.objective} over that of the best")  # fmt: skip
+        left = len(answer.options) - several
+        note = f"Circles: as it is; diamonds: as good as the best.{f' {left} more options.' if left else ''}"
+        panel.set_title(note, fontsize=8.0, color="#444444")
+        if several:
+            figure.legend(loc="outside lower center", ncols=1, frameon=False, fontsize=8.0)
+        return save_picture(figure, path)

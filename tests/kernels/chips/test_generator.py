@@ -310,13 +310,15 @@ def test_operating_point(at: tuple[float, ...], power: float, floor: float, more
 
 def memory_level(
     area_mm2: float, power_W: float, bank: tuple[float, ...], port: tuple[float, ...], energies: tuple[float, ...],
-    crossbars: float, readers: float, most_ports: float, cores: float, cache_network: float, generated_counts: float,
+    asked_Bps: float, crossbars: float, readers: float, most_ports: float, cores: float, cache_network: float,
+    generated_counts: float,
 ) -> tuple[float, ...]:  # fmt: skip
     """A level that gets whole budgets, at the template's own process and a clock of 1 Hz, by the twin's arguments."""
     level = Level(*bank, *port, *energies, utilisation=1.0)
     shape = Crossbars(crossbars, readers, most_ports, cores)
     sram = Sram(1.0, 1.0, 1.0, 1.0, 1.0)
-    return generated_level(level, area_mm2, power_W, 0.0, sram, 1.0, shape, cache_network, generated_counts)
+    how = (cache_network, generated_counts)
+    return generated_level(level, area_mm2, power_W, energies[0], asked_Bps, sram, 1.0, shape, *how)
 
 
 def wires_out(
@@ -347,7 +349,8 @@ def test_functions_equal_their_twins(seed: int) -> None:
     leak = dice.one_of(0.0, 0.3 * power / (area * (1 - bank[2]) / bank[1] + 1e-30))
     level = (
         area, power, bank, (dice.or_zero(1e-6, 1e-1), dice.or_zero(1e-9, 1e-7)), (dice.between(1e-14, 1e-9), leak),
-        dice.one_of(1.0, dice.between(1.0, 500.0)), dice.between(1.0, 200.0), dice.one_of(1.0, 16.0, 64.0),
+        dice.one_of(math.inf, math.inf, dice.or_zero(1e9, 1e15)), dice.one_of(1.0, dice.between(1.0, 500.0)),
+        dice.between(1.0, 200.0), dice.one_of(1.0, 16.0, 64.0),
         dice.or_zero(1.0, 1e4), network, whole,
     )  # fmt: skip
     assert memory_level(*level) == pytest.approx(naive.memory_level(*level), rel=1e-10)
@@ -427,12 +430,14 @@ def idle(columns: Columns, part: str) -> float:
 
 
 def deliverable(chip: Columns, level: str) -> float:
-    """Bandwidth at which all banks of a level are busy in every clock; infinite where no width of a bank is known."""
-    width = chip[f"template_{level}_bank_width_B"]
+    """Bandwidth at which all banks of a level are busy in every clock, or all that cores ask of the L2 is under way;
+    infinite where neither is known."""
+    width, attainable = chip[f"template_{level}_bank_width_B"], chip[f"template_{level}_utilisation"]
+    asked = attainable * naive.asked(chip) if level == "l2" else math.inf
     if not width or SWITCHES["cache_network"][int(chip["cache_network"])] == "port_per_core":
-        return math.inf
+        return asked
     banks = chip[f"{level}_capacity_B"] / chip[f"template_{level}_bank_B"]
-    return chip[f"template_{level}_utilisation"] * banks * width * chip["template_nominal_frequency_Hz"]
+    return min(attainable * banks * width * chip["template_nominal_frequency_Hz"], asked)
 
 
 def limits(columns: Columns, part: str) -> tuple[float, float]:
@@ -597,16 +602,20 @@ def test_more_area_for_a_part_never_hurts_it(columns: Columns, part: str, factor
 
 @MANY
 @given(designs(), st.sampled_from(LEVELS), GROWTH)
-def test_larger_caches_lose_the_power_that_their_cells_leak(columns: Columns, level: str, factor: float) -> None:
-    """Bandwidth falls by the leakage of the added cells over the energy of a byte at most; if the banks could deliver
+def test_larger_caches_lose_what_their_cells_leak_and_the_longer_way(
+    columns: Columns, level: str, factor: float
+) -> None:
+    """Power for data falls by the leakage of the added cells at most, and a byte costs more; if the banks could deliver
     what power allowed before, by exactly that."""
     share = f"template_{level}_area_share"
     less, more = generate(columns), generate({**columns, share: columns[share] * factor})
     assume(less[f"{level}_bandwidth_Bps"] > 0)
     leakage = columns[f"template_{level}_static_power_W_per_B"] * columns["technology_sram_static_power"]
     added_W = leakage * (more[f"{level}_capacity_B"] - less[f"{level}_capacity_B"])
-    attainable = columns[f"template_{level}_utilisation"] / less[f"{level}_energy_J_per_B"]
-    expected = max(less[f"{level}_bandwidth_Bps"] - added_W * attainable, 0.0)
+    longer = less[f"{level}_energy_J_per_B"] / more[f"{level}_energy_J_per_B"]
+    assert longer <= 1.0
+    attainable = columns[f"template_{level}_utilisation"] / more[f"{level}_energy_J_per_B"]
+    expected = max(less[f"{level}_bandwidth_Bps"] * longer - added_W * attainable, 0.0)
     rounding = 1e-12 * budget(columns, level, "power") * attainable
     assert more[f"{level}_bandwidth_Bps"] >= expected - rounding
     if less[f"{level}_bandwidth_Bps"] < deliverable(less, level) * (1 - 1e-9):

@@ -136,9 +136,57 @@ def test_memory_that_lies_on_the_chip_heats_it() -> None:
     assert found["die_temperature_rise_K"] == pytest.approx(rise_K, rel=1e-12)
 
 
-def test_the_way_to_the_l2_costs_energy_by_the_size_of_the_die() -> None:
+def test_the_way_to_the_l2_costs_energy_and_time_by_the_size_of_the_die() -> None:
     base = design("gpu_n7", "as_template", "hbm2e", "nvlink3")
     whole, split = (generate({**base, "template_dies": 4.0, "template_l2_per_die": own}) for own in (0.0, 1.0))
-    bank = base["template_l2_energy_J_per_B"]
+    bank = base["template_l2_energy_J_per_B"] * (1.0 + (512.0 / 960.0) ** 0.5)
+    wires_s = [chip["l2_latency_s"] - 125e-9 for chip in (whole, split)]
+    assert wires_s[0] == pytest.approx(2 * wires_s[1], rel=1e-6) == pytest.approx(826**0.5 * 0.6e-9, rel=1e-6)
     assert whole["l2_energy_J_per_B"] - bank == pytest.approx(2 * (split["l2_energy_J_per_B"] - bank), rel=1e-12)
     assert whole["l2_energy_J_per_B"] * 1e12 / 8 == pytest.approx(1.1, rel=1e-3)  # pJ per bit, as before
+
+
+@pytest.mark.parametrize(("bank_KiB", "pJ"), [(8, 7.5), (32, 8.5), (1024, 14.0)])
+def test_energy_of_a_bank_is_near_that_of_published_memories(bank_KiB: int, pJ: float) -> None:
+    """Jouppi et al., ISCA 2021: words of 64 bits of SRAMs at 7 nm."""
+    base = design("gpu_n7", "as_template", "hbm2e", "nvlink3") | {"template_wire_energy_J_per_B_per_mm": 0.0}
+    chip = generate({**base, "template_l2_bank_B": bank_KiB * 1024.0})
+    assert chip["l2_energy_J_per_B"] == pytest.approx(pJ * 1e-12 / 8, rel=0.04)
+
+
+@pytest.mark.parametrize(
+    ("limit", "expected_B"),
+    [
+        # 0.7 of what banks deliver: 80 of 64 B; of 108 ports of 32 B; of 108 reads of 1 KiB every 142.245 ns.
+        ({}, 0.7 * 80 * 64 * 1.41e9),
+        ({"template_core_l2_width_B": 32.0}, 0.7 * 108 * 32 * 1.41e9),
+        ({"template_core_in_flight_B": 1024.0}, 0.7 * 108 * 1024 / 142.2448e-9),
+    ],
+)
+def test_what_limits_the_l2_counted_by_hand(limit: Columns, expected_B: float) -> None:
+    base = design("gpu_n7", "as_template", "hbm2e", "nvlink3") | {"template_l2_power_share": 0.16}
+    assert generate({**base, **limit})["l2_bandwidth_Bps"] == pytest.approx(expected_B, rel=1e-5)
+
+
+@MANY
+@given(chips(), st.floats(1.0, 40.0))
+def test_an_l2_that_serves_more_area_is_slower_dearer_and_asked_less(columns: Columns, factor: float) -> None:
+    """Per core, by Little's law: what a core has under way comes back later."""
+    area = columns["template_chip_area_mm2"]
+    reticle = {"template_reticle_area_mm2": 1e5, "template_package_area_mm2": 1e6}
+    less = generate({**columns, **reticle})
+    more = generate({**columns, **reticle, "template_chip_area_mm2": area * factor})
+    assume(less["generated_cores"] > 0)
+    assert more["l2_latency_s"] >= less["l2_latency_s"] and more["l2_energy_J_per_B"] >= less["l2_energy_J_per_B"]
+    for chip in (less, more):
+        under_way = chip["l2_bandwidth_Bps"] / chip["template_l2_utilisation"] * chip["l2_latency_s"]
+        assert under_way <= chip["generated_cores"] * chip["template_core_in_flight_B"] * (1 + 1e-9)
+
+
+@MANY
+@given(chips(), st.sampled_from(("register", "l1")), st.floats(1.0, 16.0))
+def test_cores_that_hold_more_pay_more_for_every_byte(columns: Columns, level: str, factor: float) -> None:
+    held = f"template_core_{level}_B"
+    less, more = generate(columns), generate({**columns, held: columns[held] * factor})
+    assume(min(less["generated_cores"], more["generated_cores"]) > 0)
+    assert more[f"{level}_energy_J_per_B"] >= less[f"{level}_energy_J_per_B"] * (1 - 1e-12)

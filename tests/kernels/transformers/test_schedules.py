@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 import sweeper  # noqa: F401  # must come before kernels
 from kernels.codes import SCHEDULES
 from kernels.transformers import schedules
+from sweeper.timelines.schedule import Times, simulate
 from tests.support.examples import compared, examples
-from tests.twins.event_simulator import Times, simulate
 
 FAST = examples(150)
 STAGES, MICROBATCHES, CHUNKS = st.integers(1, 6), st.integers(1, 12), st.integers(1, 3)

@@ -1,4 +1,4 @@
-"""Pipeline schedules played out, task by task, in plain Python: what the closed forms of our schedules must equal.
+"""Pipeline schedules played out, task by task: what the closed forms of `kernels.transformers.schedules` must equal.
 
 A stage has a prescribed order of cells and never deviates from it. A cell is one task or several interwoven ones; it
 starts when the cell before it on its stage is over and everything that its tasks need has arrived, and what it makes
@@ -65,13 +65,23 @@ class Times:
         return 0.0 if task.position == end else self.transfer_s
 
 
+class Done(NamedTuple):
+    """A cell as it was played: when it started, when its work was over, and when all was sent."""
+
+    cell: Cell
+    start_s: float
+    worked_s: float
+    end_s: float
+
+
 @dataclass(frozen=True)
 class Played:
-    """Seconds until all is over; per stage the seconds without work, the part of them in which it does not send either,
-    and the most activations that it keeps at one time, in those of a microbatch on a full stage. They live until the
-    last task of their microbatch there."""
+    """Seconds until all is over; per stage what it did, the seconds without work, the part of them in which it does not
+    send either, and the most activations that it keeps at one time, in those of a microbatch on a full stage. They live
+    until the last task of their microbatch there."""
 
     total_s: float
+    done: list[list[Done]]
     idle_s: list[float]
     waiting_s: list[float]
     kept: list[float]
@@ -109,6 +119,7 @@ def play(orders: Sequence[Order], positions: int, chunks: int, times: Times) -> 
     """Every stage goes through its order as far as the others let it, until all are through."""
     over: dict[Task, float] = {}
     clock, work, sent = ([0.0] * len(orders) for _ in range(3))
+    done: list[list[Done]] = [[] for _ in orders]
     pending = [list(reversed(order)) for order in orders]
     while any(pending):
         stuck = True
@@ -117,7 +128,9 @@ def play(orders: Sequence[Order], positions: int, chunks: int, times: Times) -> 
                 cell = order.pop()
                 busy = sum(times.of(task, positions, chunks) for task in cell)
                 sending = sum(times.message(task, positions) for task in cell)
-                clock[stage] = max([clock[stage], *(over[need] for need in needs(cell, positions))]) + busy + sending
+                start = max([clock[stage], *(over[need] for need in needs(cell, positions))])
+                clock[stage] = start + busy + sending
+                done[stage].append(Done(cell, start, start + busy, clock[stage]))
                 work[stage] += busy
                 sent[stage] += sending
                 over.update((task, clock[stage]) for task in cell)
@@ -126,7 +139,7 @@ def play(orders: Sequence[Order], positions: int, chunks: int, times: Times) -> 
     total = max(clock)
     idle = [total - busy for busy in work]
     waiting = [without - sending for without, sending in zip(idle, sent)]
-    return Played(total, idle, waiting, [most_kept(order) / chunks for order in orders])
+    return Played(total, done, idle, waiting, [most_kept(order) / chunks for order in orders])
 
 
 def most_kept(order: Order) -> int:
@@ -214,7 +227,8 @@ def bidirectional(stages: int, microbatches: int, stage: int) -> Order:
     `near` is the way whose first stage is closer. The published scheduler takes an even number of stages, and an even
     number of microbatches that is twice as large or larger.
     """
-    assert stages % 2 == microbatches % 2 == 0 and microbatches >= 2 * stages
+    assert stages % 2 == microbatches % 2 == 0
+    assert microbatches >= 2 * stages
     depth = min(stage, stages - 1 - stage)
     half = stages // 2
     near_first = 0 if stage < half else microbatches // 2

@@ -1,0 +1,130 @@
+"""What must be true: where options of an axis are as good as the best, on curves by hand and on studies."""
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sweeper.cli import main
+from sweeper.views.sensitivity.break_even import crossing
+from tests.support.examples import examples
+
+STUDY = {
+    "study": "memories",
+    "axes": {
+        "workload": "gpt_7b",
+        "chip": "h100_sxm5_80gb",
+        "memory": "hbm3_h100",
+        "memory.bandwidth": ["1 TB/s", "3 TB/s"],
+        "topology": "dgx_2",
+        "dim_x": 8,
+        "dim_y": 4,
+        "chips": 32,
+        "link": "nvlink4",
+        "outer_link": ["infiniband_ndr", "infiniband_xdr"],
+        "batch_size": 64,
+        "zero_stage": 1,
+    },
+    "search": {
+        "mapping": {
+            "columns": ["tensor_parallel", "pipeline_parallel", "data_parallel"],
+            "rows": [[8, 4, 1], [4, 8, 1], [8, 2, 2]],
+        }
+    },
+    "objective": {"minimise": "iteration_time_s"},
+}
+
+
+def asked(tmp_path: Path, *arguments: str, **changed: object) -> dict:
+    """The answer of the command as data."""
+    path = tmp_path / "memories.yaml"
+    path.write_text(yaml.safe_dump({**STUDY, **changed}, sort_keys=False))
+    shown = CliRunner().invoke(main, ["break-even", str(path), *arguments, "--out", str(tmp_path / "out"), "--json"])
+    assert shown.exit_code == 0, shown.output
+    found: dict = json.loads(shown.stdout)
+    return found
+
+
+@pytest.fixture(scope="module")
+def answer(tmp_path_factory: pytest.TempPathFactory) -> dict:
+    return asked(tmp_path_factory.mktemp("memories"), "memory.bandwidth", "memory.bandwidth")
+
+
+def test_an_option_that_is_behind_by_a_number_needs_that_of_the_best(answer: dict) -> None:
+    """Memories that differ in nothing but their bandwidth: between the values tried it is interpolated."""
+    assert len(answer["options"]) == 2 and answer["unable"] == answer["unmoved"] == 0
+    for each in answer["options"]:
+        assert each["option"] == "1e+12" and each["best"] == "3e+12" and each["value"] == 1e12
+        assert each["behind"] > 1.0 > each["reached"]
+        assert each["low"] < each["needed"] < each["high"] < 1.5 * each["low"]
+        assert each["needed"] == pytest.approx(3e12, rel=0.02)
+    assert {each["combination"] for each in answer["options"]} == {"infiniband_ndr", "infiniband_xdr"}
+
+
+def test_more_values_are_closer(tmp_path: Path) -> None:
+    """Of 3 within 3 times, the last is the very value."""
+    for values, close in (("3", 1e-9), ("41", 2e-3)):
+        found = asked(tmp_path, "memory.bandwidth", "memory.bandwidth", "--within", "3", "--values", values)
+        assert found["options"][0]["needed"] == pytest.approx(3e12, rel=close)
+
+
+def test_what_no_value_reaches_says_how_near_it_comes(tmp_path: Path) -> None:
+    """A faster link inside nodes does not make up for a slow memory, and what is not read moves nothing."""
+    found = asked(tmp_path, "link.bandwidth", "memory.bandwidth")
+    for each in found["options"]:
+        assert each["needed"] is None and 1.0 < each["reached"] <= each["behind"]
+    assert not found["unmoved"]
+
+
+def test_more_may_be_better(tmp_path: Path) -> None:
+    found = asked(tmp_path, "memory.bandwidth", "memory.bandwidth", objective={"maximise": "utilisation"})
+    assert [each["needed"] for each in found["options"]] == pytest.approx([3e12, 3e12], rel=0.02)
+
+
+def test_the_command_says_and_draws_it(tmp_path: Path) -> None:
+    path, picture = tmp_path / "memories.yaml", tmp_path / "memories.png"
+    path.write_text(yaml.safe_dump(STUDY, sort_keys=False))
+    arguments = ["memory.bandwidth", "memory.bandwidth", "--out", str(tmp_path), "--figure", str(picture)]
+    shown = CliRunner().invoke(main, ["break-even", str(path), *arguments])
+    assert shown.exit_code == 0 and "3.0" in shown.output and "TB/s" in shown.output
+    assert "tried: 0.125 to 8 times" in shown.output
+    assert picture.stat().st_size > 10_000
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("memory.bandwidth", "memry"), "memory.bandwidth"),
+        (("memory.bandwidth", "chips"), "axis of several values"),
+        (("memory.bandwidht", "memory.bandwidth"), "reads no number memory.bandwidht"),
+        (("memory.*", "memory.bandwidth"), "one number at a time"),
+        (("memory.bandwidth", "memory.bandwidth", "--objective", "nothing"), "unknown objective"),
+    ],
+)
+def test_mistakes(tmp_path: Path, arguments: tuple[str, ...], said: str) -> None:
+    path = tmp_path / "memories.yaml"
+    path.write_text(yaml.safe_dump(STUDY, sort_keys=False))
+    shown = CliRunner().invoke(main, ["break-even", str(path), *arguments, "--out", str(tmp_path / "out")])
+    assert shown.exit_code == 2 and said in shown.output, shown.output
+    assert not (tmp_path / "out").exists()
+
+
+@examples(100)
+@given(st.floats(0.2, 5.0), st.floats(-3.0, 3.0).filter(lambda slope: abs(slope) > 0.05), st.floats(0.2, 5.0))
+def test_crossings_of_powers_are_exact(at: float, slope: float, value: float) -> None:
+    """Where the curve is a power of the value, the interpolation is it."""
+    curve = [(x, (x / at) ** slope) for x in (0.1, 0.5, 1.0, 3.0, 10.0)]
+    needed, low, high = crossing(curve, value)
+    assert needed == pytest.approx(at, rel=1e-9) and low <= at * (1 + 1e-12) and high >= at * (1 - 1e-12)
+
+
+def test_of_several_crossings_the_nearest_counts_and_of_none_there_is_none() -> None:
+    curve = [(1.0, 2.0), (2.0, 0.5), (4.0, 2.0), (8.0, 0.5)]
+    assert crossing(curve, 1.0)[1:] == (1.0, 2.0)
+    assert crossing(curve, 7.0)[1:] == (4.0, 8.0)
+    assert all(math.isnan(each) for each in crossing([(1.0, 2.0), (2.0, 1.5)], 1.0))
