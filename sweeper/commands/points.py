@@ -113,7 +113,7 @@ def trace_command(
     """Play a training step task by task: what each stage of the pipeline computes, sends and waits for.
 
     The schedule is played out with the times of the point; the closed form that studies use stands beside it. A trace
-    opens in ui.perfetto.dev: a process per stage, with its compute and its network.
+    opens in ui.perfetto.dev: a process per stage, with its compute and its networks.
 
     \b
     Example: sweeper trace llama_405b_formats 3000 --out step.json --figure step.png
@@ -137,7 +137,8 @@ def trace_command(
     echo(asdict(found), lambda: text(found))
     if out:
         count = write_trace(Path(out), step, slices(step, played, detail), asdict(found))
-        click.echo(f"wrote {out}: {count:,} events", err=True)
+        size = Path(out).stat().st_size / 2**20
+        click.echo(f"wrote {out}: {count:,} events, {size:,.1f} MiB", err=True)
     if picture:
         timeline_figure(step, slices(step, played, 0), f"{plan.name}, point {point_id}: {step.schedule}", picture)
         click.echo(f"wrote {picture}", err=True)

@@ -101,6 +101,7 @@ def break_even(
     """
     from sweeper.errors import UsageFault, unknown
     from sweeper.planning.plan import Plan
+    from sweeper.planning.sensitivity.parameters import is_chosen
     from sweeper.study.perturb import Perturbation
     from sweeper.study.study import perturbed
     from sweeper.views.analysis import scan
@@ -115,10 +116,12 @@ def break_even(
     if axis not in swept:
         raise UsageFault(unknown("axis of several values", axis, sorted(swept)))
     factors = tuple(within ** (2.0 * at / (values - 1) - 1.0) for at in range(values))
-    plan = Plan(perturbed(asked, Perturbation(factors, 0, 0.0, (number,)), objective))
+    plan = Plan(perturbed(asked, Perturbation(factors, 0, 0.0, (number,), unable=True), objective))
     plan.check()
     if len(plan.contents.varied) > 1:
         raise UsageFault(f"one number at a time: {number} is {', '.join(plan.contents.varied)}")
+    if any(is_chosen(grid, name) for grid in plan.grids for name in plan.contents.varied):
+        raise UsageFault(f"the search chooses among values of {number}: name them as an axis, or leave one")
     result = executed(plan, out, how)
     if not result.failed:
         answer = break_evens(plan, scan(result.directory), axis)

@@ -22,6 +22,7 @@ from sweeper.study.columns import REQUIRED, Stock, about
 from sweeper.study.contradictions import check_contradictions
 from sweeper.study.default_calibration import DEFAULT, default_calibration
 from sweeper.study.drafts import Asked, BoxDraft, WrittenAxis
+from sweeper.study.implied_node import imply_nodes
 from sweeper.words.columns import DEFAULTS
 from sweeper.words.system import GENERATED_FROM
 
@@ -55,6 +56,8 @@ def read_box(draft: BoxDraft, stock: Stock, problems: Problems) -> ReadBox:
         if column not in owners and draft.whole and not generated:
             problems.append(checks.absent(draft.node, column, f"{draft.title} lacks the column {column!r} "
                                           f"({about(column)}); give it under axes"))  # fmt: skip
+    if len(problems) == before:
+        imply_nodes(draft, stock)
     check_partitionings(draft, owners, stock, problems)
     check_joint(draft, owners, problems)
     check_generated(draft, owners, problems)

@@ -121,7 +121,7 @@ def _of_entries(draft: BoxDraft, stock: Stock) -> Iterator[tuple[str, str]]:
         if found:
             part, of = found[0]
             more = f" (and {len(found) - 1} other combinations)" if len(found) > 1 else ""
-            belongs = " or ".join(part.fits[of.kind])
+            belongs = " or ".join(part.fits[of.kind]) or "none of the library"
             yield (
                 pair.override,
                 f"{pair.part} {part.name} goes with {pair.of} {belongs}, found {of.name}{more}",

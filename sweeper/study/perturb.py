@@ -13,13 +13,15 @@ class Perturbation:
 
     factors: what each number is multiplied by, alone. draws: how often all numbers are drawn together, each
     within its own interval, or within `spread` of its value either way where the library gives it none; 0: a number
-    without an interval stays. only: patterns of names, as a shell has them (`technology.*`).
+    without an interval stays. only: patterns of names, as a shell has them (`technology.*`). unable: whether what
+    cannot run as it is is searched for other values, too.
     """
 
     factors: tuple[float, ...] = (0.9, 1.1)
     draws: int = 32
     spread: float = 0.1
     only: tuple[str, ...] = tuple(f"{role}.*" for role in HARDWARE)
+    unable: bool = False
 
     def resolved(self) -> dict[str, Any]:
         """All of it as plain data."""

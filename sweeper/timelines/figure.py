@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from sweeper.timelines.schedule import FORWARD, GRADIENT, WEIGHT
-from sweeper.timelines.slices import NETWORK, Slice
+from sweeper.timelines.slices import COMPUTE, Slice
 from sweeper.timelines.step import Step
 from sweeper.views.canvas import PALETTE, save_picture, styled_figure
 
@@ -16,6 +16,7 @@ COLOURS = {
     "gradients of replicas": PALETTE[3],
     "optimizer": PALETTE[2],
     "host": PALETTE[7],
+    "new weights": PALETTE[0],
 }
 """What is drawn, operators apart, in the order of the legend."""
 MOST_ROWS = 64
@@ -30,14 +31,14 @@ def timeline_figure(step: Step, found: Iterable[Slice], title: str, path: Path) 
     bars: dict[tuple[int, str, bool], list[tuple[float, float]]] = {}
     for each in found:
         if each.kind in COLOURS and each.stage in rows:
-            key = (rows[each.stage], each.kind, each.track == NETWORK)
+            key = (rows[each.stage], each.kind, each.track != COMPUTE)
             bars.setdefault(key, []).append((each.start_s, each.seconds))
     with styled_figure((12.0, 1.6 + 0.32 * max(len(rows), 3)), title, "") as figure:
         panel = figure.subplots()
         for (row, kind, sent), spans in bars.items():
             low, height = (row + 0.22, 0.2) if sent else (row - 0.42, 0.62)
             panel.broken_barh(spans, (low, height), facecolor=COLOURS[kind], linewidth=0.0)
-        end_s = max(start + seconds for spans in bars.values() for start, seconds in spans)
+        end_s = max(start + seconds for (_, _, sent), spans in bars.items() for start, seconds in spans if not sent)
         panel.set(ylim=(len(rows) - 0.4, -0.6), xlim=(0.0, end_s), xlabel="s", ylabel="stage")
         panel.set_yticks(range(len(rows)), [str(stage) for stage in shown])
         used = [kind for kind in COLOURS if any(key[1] == kind for key in bars)]

@@ -3,13 +3,15 @@
 from dataclasses import asdict, dataclass
 
 from sweeper.timelines.schedule import Played
+from sweeper.timelines.slices import held_s
 from sweeper.timelines.step import Step
 from sweeper.views.text import listing
 
 
 @dataclass(frozen=True)
 class StageTime:
-    """Seconds of a stage in its passes, in messages to its neighbours, and without either, while the pipeline runs."""
+    """Seconds of a stage in its passes, in messages to its neighbours, and in waiting: without either, or keeping the
+    pace of fuller stages, while the pipeline runs."""
 
     stage: int
     working_s: float
@@ -26,6 +28,7 @@ class Summary:
     schedule: str
     stages: int
     microbatches: int
+    played_microbatches: int
     chunks: int
     played_s: float
     iteration_time_s: float
@@ -33,18 +36,34 @@ class Summary:
     pipeline_time_s: float
     after: dict[str, float]
     infeasible_reason: str
+    note: str
     by_stage: tuple[StageTime, ...]
 
 
 def summary(study: str, point_id: int, step: Step, played: Played) -> Summary:
     """What was played of a step."""
+    held = [sum(held_s(step, task) for each in done for task in each.cell) for done in played.done]
     stages = tuple(
-        StageTime(stage, played.total_s - idle, idle - waiting, waiting)
-        for stage, (idle, waiting) in enumerate(zip(played.idle_s, played.waiting_s, strict=True))
+        StageTime(stage, played.total_s - idle - paced, idle - waiting, waiting + paced)
+        for stage, (idle, waiting, paced) in enumerate(zip(played.idle_s, played.waiting_s, held, strict=True))
     )
-    return Summary(study, point_id, step.schedule, step.stages, step.microbatches, step.chunks_of_stage,
-                   played.total_s + step.after_s, step.iteration_time_s, played.total_s, step.pipeline_time_s,
-                   {name: seconds for name, seconds, _ in step.after}, step.infeasible_reason, stages)  # fmt: skip
+    return Summary(
+        study,
+        point_id,
+        step.schedule,
+        step.stages,
+        step.real,
+        step.microbatches,
+        step.chunks,
+        played.total_s + step.after_s,
+        step.iteration_time_s,
+        played.total_s,
+        step.pipeline_time_s,
+        {part.name: part.seconds for part in step.after},
+        step.infeasible_reason,
+        step.note,
+        stages,
+    )
 
 
 HEADS = {
@@ -59,7 +78,8 @@ HEADS = {
 def text(found: Summary) -> str:
     """The summary for people."""
     chunks = f" of {found.chunks} chunks" if found.chunks > 1 else ""
-    size = f"{found.stages} stages{chunks}, {found.microbatches} microbatches"
+    padded = f", padded to {found.played_microbatches}" if found.played_microbatches > found.microbatches else ""
+    size = f"{found.stages} stages{chunks}, {found.microbatches} microbatches{padded}"
     rows = [
         {**{name: f"{value:.6g}" for name, value in asdict(each).items()},
          "share": f"{each.waiting_s / found.pipeline_played_s:.1%}"}
@@ -69,6 +89,7 @@ def text(found: Summary) -> str:
     longer = found.played_s / found.iteration_time_s - 1.0
     lines = [
         f"{found.study}, point {found.point_id}: {found.schedule}, {size}",
+        *([found.note] if found.note else []),
         *([f"not feasible: {found.infeasible_reason}"] if found.infeasible_reason else []),
         f"step {found.played_s:.6g} s as played, {found.iteration_time_s:.6g} s by closed forms ({longer:+.2%})",
         f"pipeline {found.pipeline_played_s:.6g} s as played, {found.pipeline_time_s:.6g} s by closed forms",

@@ -5,23 +5,24 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from sweeper.timelines.slices import COMPUTE, NETWORK, Slice
+from sweeper.timelines.slices import TRACKS, Slice
 from sweeper.timelines.step import Step
 
-TRACKS = (COMPUTE, NETWORK)
 MICRO = 1e6
 """Microseconds of a second: the format's unit."""
 
 
 def write_trace(path: Path, step: Step, found: Iterable[Slice], about: dict[str, Any]) -> int:
     """Write slices at `path`, a line each, with what the trace is of (`about`); gives their number. A stage is a
-    process, its compute and its network are threads."""
+    process, its tracks are threads."""
     path.parent.mkdir(parents=True, exist_ok=True)
     count = 0
     with path.open("w", encoding="utf-8") as file:
-        file.write('{"displayTimeUnit": "ms", "otherData": ' + json.dumps(about) + ', "traceEvents": [')
+        file.write(
+            '{"displayTimeUnit": "ms", "otherData": ' + json.dumps(about, allow_nan=False) + ', "traceEvents": ['
+        )
         for count, event in enumerate((*names(step), *map(event_of, found)), 1):
-            file.write(("\n" if count == 1 else ",\n") + json.dumps(event))
+            file.write(("\n" if count == 1 else ",\n") + json.dumps(event, allow_nan=False))
         file.write("\n]}\n")
     return count
 
@@ -45,5 +46,7 @@ def event_of(each: Slice) -> dict[str, Any]:
     args: dict[str, Any] = {"microbatch": each.microbatch} if each.microbatch >= 0 else {}
     if each.limited_by:
         args["limited_by"] = each.limited_by
+    if each.share < 1.0:
+        args["share_of_layers"] = each.share
     return {"name": each.name, "cat": each.kind, "ph": "X", "pid": each.stage, "tid": TRACKS.index(each.track),
             "ts": each.start_s * MICRO, "dur": each.seconds * MICRO, "args": args}  # fmt: skip

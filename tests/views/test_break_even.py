@@ -92,7 +92,7 @@ def test_the_command_says_and_draws_it(tmp_path: Path) -> None:
     arguments = ["memory.bandwidth", "memory.bandwidth", "--out", str(tmp_path), "--figure", str(picture)]
     shown = CliRunner().invoke(main, ["break-even", str(path), *arguments])
     assert shown.exit_code == 0 and "3.0" in shown.output and "TB/s" in shown.output
-    assert "tried: 0.125 to 8 times" in shown.output
+    assert "125.000 GB/s - 8.000 TB/s" in shown.output
     assert picture.stat().st_size > 10_000
 
 
@@ -103,6 +103,7 @@ def test_the_command_says_and_draws_it(tmp_path: Path) -> None:
         (("memory.bandwidth", "chips"), "axis of several values"),
         (("memory.bandwidht", "memory.bandwidth"), "reads no number memory.bandwidht"),
         (("memory.*", "memory.bandwidth"), "one number at a time"),
+        (("workload.layers", "memory.bandwidth"), "reads no number"),
         (("memory.bandwidth", "memory.bandwidth", "--objective", "nothing"), "unknown objective"),
     ],
 )
@@ -121,6 +122,35 @@ def test_crossings_of_powers_are_exact(at: float, slope: float, value: float) ->
     curve = [(x, (x / at) ** slope) for x in (0.1, 0.5, 1.0, 3.0, 10.0)]
     needed, low, high = crossing(curve, value)
     assert needed == pytest.approx(at, rel=1e-9) and low <= at * (1 + 1e-12) and high >= at * (1 - 1e-12)
+
+
+def test_what_cannot_run_yet_is_told_when_it_could(tmp_path: Path) -> None:
+    """A fast memory that is too small: the least of the values tried at which the model fits is as good, and better."""
+    table = {"columns": ["memory.capacity", "memory.bandwidth"], "rows": [["80 GB", "3 TB/s"], ["3 GB", "6 TB/s"]]}
+    axes = {name: value for name, value in STUDY["axes"].items() if name != "memory.bandwidth"} | {"mem": table}
+    found = asked(tmp_path, "memory.capacity", "mem", axes=axes)
+    assert len(found["options"]) == 2 and not found["unable"]
+    for each in found["options"]:
+        assert each["behind"] is None or each["behind"] == float("inf")
+        assert each["low"] < each["needed"] == each["high"] > 3e9 and each["reached"] < 1.0
+
+
+def test_numbers_among_which_the_search_chooses_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "memories.yaml"
+    search = {**STUDY["search"], "link.bandwidth": ["300 GB/s", "450 GB/s"]}
+    path.write_text(yaml.safe_dump({**STUDY, "search": search}, sort_keys=False))
+    shown = CliRunner().invoke(main, ["break-even", str(path), "link.bandwidth", "memory.bandwidth", "-q"])
+    assert shown.exit_code == 2 and "the search chooses among values of link.bandwidth" in shown.output
+
+
+def test_values_that_are_alike_are_between() -> None:
+    """Where the curve passes 1 slowly, all values within the tolerance may be the one."""
+    curve = [(1.0, 1.1), (2.0, 1.003), (4.0, 0.998), (8.0, 0.9)]
+    needed, low, high = crossing(curve, 1.0, 0.005)
+    assert 2.0 < needed < 4.0 and (low, high) == (1.0, 8.0)
+    assert crossing(curve, 1.0)[1:] == (2.0, 4.0)
+    assert crossing([(1.0, math.inf), (2.0, 0.9)], 1.0) == (2.0, 1.0, 2.0)
+    assert crossing([(1.0, 0.9), (2.0, math.inf)], 2.0) == (1.0, 1.0, 2.0)
 
 
 def test_of_several_crossings_the_nearest_counts_and_of_none_there_is_none() -> None:

@@ -64,6 +64,12 @@ def _has_own(grid: Grid, name: str) -> bool:
     return name in grid.columns or values_of(grid, role) != (PLACEHOLDER,)
 
 
+def is_chosen(grid: Grid, name: str) -> bool:
+    """Whether a number has several values among which a search chooses: its own, or those of entries."""
+    column = grid.columns.get(name) or grid.columns.get(selector_of(grid, name.partition(".")[0]))
+    return column is not None and column.axis >= grid.swept and len(column.values) > 1
+
+
 def unmatched(study: Study, names: Sequence[str]) -> list[str]:
     """What is wrong with the study's perturbation, given the numbers that it varies."""
     perturbation = study.perturbation

@@ -280,7 +280,9 @@ def rows_of(whole: Reoptimised, known: Sequence[np.ndarray], wanted: Sequence[st
     the best design for the values themselves gives, and a robust one. `known` designs are among the starts."""
     point, designs = whole.nominal(known)
     scenarios = whole.combination.scenarios
-    if not np.isfinite(whole.scores(np.array([point]), designs[:1])[0]):
+    perturbation = whole.combination.columns.study.perturbation
+    assert perturbation is not None
+    if not perturbation.unable and not np.isfinite(whole.scores(np.array([point]), designs[:1])[0]):
         return _rows(whole.of((0,)), {REOPTIMISED: (np.array([point]), designs[:1])}, wanted)
     matter = {scenarios[i].parameter for i in np.flatnonzero(whole.matter(designs))}
     these = whole.of(

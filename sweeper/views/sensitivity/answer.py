@@ -204,9 +204,14 @@ def _best_in_draws(rows: pl.DataFrame) -> Mapping[int, np.ndarray]:
 
 
 def box_name(plan: Plan, grid: Grid, number: int) -> str:
-    """What a box is called."""
-    workloads = values_of(grid, "workload")
-    return "" if len(plan.grids) == 1 else str(workloads[0] if len(workloads) == 1 else number)
+    """What a box is called: its workload, with its number where others have the same."""
+    if len(plan.grids) == 1:
+        return ""
+    told = [values_of(each, "workload") for each in plan.grids]
+    own = values_of(grid, "workload")
+    if len(own) > 1:
+        return str(number)
+    return str(own[0]) if told.count(own) == 1 else f"{own[0]} (box {number})"
 
 
 def _steps(box: str, grid: Grid, best: Mapping[int, np.ndarray], sign: float) -> Iterator[Step]:

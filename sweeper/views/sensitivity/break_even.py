@@ -5,6 +5,7 @@ option keeps its own values.
 """
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -20,8 +21,9 @@ from sweeper.views.text import aligned
 from sweeper.words.columns import engine_column
 from sweeper.words.system import OVERRIDES
 
-EQUAL = 1e-9
-"""Part by which objectives may differ that are called equal."""
+EQUAL, ALIKE = 1e-9, 0.005
+"""Parts by which objectives may differ that are called equal, and those of designs that are searched for: searches end
+so much above the best."""
 
 
 @dataclass(frozen=True)
@@ -29,9 +31,10 @@ class BreakEven:
     """An option that is not the best in a combination of the other axes: its objective over that of the best (inverted
     where more is better, so always above 1), the number as it is, and as it must be for both to be equal.
 
-    `needed` is interpolated between the values tried around it, `low` and `high`, on a log-log line; NaN where none of
-    the values tried suffices. `reached` is how far the option is behind at the best of them, below 1 where it wins.
-    `curve` has the values tried that can run, with how far the option is behind at each.
+    Infinitely far behind is an option that cannot run. `needed` is interpolated between values tried around it on a
+    log-log line, or the first value at which it can run and is as good; NaN where none of the values tried suffices.
+    Between `low` and `high`, values tried, it is sure: beyond them the option is behind and ahead. `reached` is how far
+    it is behind at the best of them, below 1 where it wins. `curve` has all values tried.
     """
 
     box: str
@@ -49,7 +52,8 @@ class BreakEven:
 
 @dataclass(frozen=True)
 class BreakEvens:
-    """All options that are not the best. `unable` cannot run as they are; `unmoved` do not depend on the number."""
+    """All options that are behind by more than `alike`. `equal` are behind by less; `unmoved` do not depend on the
+    number; of `unable` combinations no option can run."""
 
     study: str
     objective: str
@@ -57,35 +61,46 @@ class BreakEvens:
     unit: str
     axis: str
     factors: tuple[float, ...]
+    alike: float
     options: tuple[BreakEven, ...]
-    unable: int
+    equal: int
     unmoved: int
+    unable: int
 
 
 def break_evens(plan: Plan, frame: Frame, axis: str) -> BreakEvens:
     """The answer of a finished study that varied one number, for an axis."""
     perturbation, (objective,), (number,) = plan.study.perturbation, plan.study.objectives, plan.contents.varied
+    optimize = plan.study.optimize
     assert perturbation is not None
-    column = engine_column(number)
+    assert optimize is not None
+    alike = ALIKE if any(optimize.columns(grid.columns) for grid in plan.grids) else EQUAL
     best = pl.when("feasible").then(objective.column)
-    rows = frame.lazy().select("combination", "parameter", value=column, best=best).collect()
+    rows = frame.lazy().select("combination", "parameter", value=engine_column(number), best=best).collect()
     found: list[BreakEven] = []
-    unable = unmoved = 0
+    told = Counter[str]()
     for at, grid in enumerate(plan.grids, 1):
         for place, described in enumerate(grid.axes[: grid.swept]):
             if described.name == axis:
                 for contest in _contests(grid, place, rows):
-                    options, missing, still = _options(box_name(plan, grid, at), grid, place, contest, objective.sign)
-                    found += options
-                    unable, unmoved = unable + missing, unmoved + still
-    unit = OVERRIDES[number].unit
+                    found += _options(box_name(plan, grid, at), grid, place, contest, objective.sign, alike, told)
     return BreakEvens(
-        plan.name, objective.column, number, unit, axis, perturbation.factors, tuple(found), unable, unmoved
+        plan.name,
+        objective.column,
+        number,
+        OVERRIDES[number].unit,
+        axis,
+        perturbation.factors,
+        alike,
+        tuple(found),
+        told["equal"],
+        told["unmoved"],
+        told["unable"],
     )
 
 
-Curve = Sequence[tuple[float, float]]
-"""Values of the number, and the best objective at each, null where nothing runs; the value itself is the first."""
+Curve = Sequence[tuple[float, float | None]]
+"""Values of the number, and the best objective at each, None where nothing runs; the value itself is the first."""
 Contest = Mapping[tuple[int, ...], Curve]
 """Curves by the digits of combinations that differ in one axis alone."""
 
@@ -102,78 +117,109 @@ def _contests(grid: Grid, place: int, rows: pl.DataFrame) -> Iterator[Contest]:
     yield from told.values()
 
 
-def _options(box: str, grid: Grid, place: int, contest: Contest, sign: float) -> tuple[list[BreakEven], int, int]:
-    """Options that are behind, how many cannot run, and how many no value of the number changes."""
-    able = {digits: curve for digits, curve in contest.items() if curve[0][1] is not None}
+def _options(
+    box: str, grid: Grid, place: int, contest: Contest, sign: float, alike: float, told: Counter[str]
+) -> Iterator[BreakEven]:
+    """Options that are behind; others are counted."""
+    able = [digits for digits, curve in contest.items() if curve[0][1] is not None]
     if not able:
-        return [], len(contest), 0
-    winner = min(able, key=lambda digits: sign * able[digits][0][1])
-    target = able[winner][0][1]
+        told["unable"] += 1
+        return
+    winner = min(able, key=lambda digits: sign * float(contest[digits][0][1] or 0.0))
+    target = float(contest[winner][0][1] or 0.0)
     context = ", ".join(
         shown(axis.rows[digit], axis)
         for at, (axis, digit) in enumerate(zip(grid.axes[: grid.swept], winner, strict=False))
         if at != place and len(axis.rows) > 1
     )
-    described, found, still = grid.axes[place], [], 0
-    for digits, ((value, now), *tried) in able.items():
+    described = grid.axes[place]
+    for digits, ((value, now), *tried) in contest.items():
         behind = _behind(now, target, sign)
-        if digits == winner or behind <= 1.0 + EQUAL:
+        if digits == winner:
             continue
-        if not tried:
-            still += 1
+        if behind <= 1.0 + alike or not tried:
+            told["equal" if behind <= 1.0 + alike else "unmoved"] += 1
             continue
-        curve = sorted({(x, _behind(y, target, sign)) for x, y in [(value, now), *tried] if y is not None})
-        found.append(BreakEven(box, context, shown(described.rows[digits[place]], described),
-                               shown(described.rows[winner[place]], described), behind, value,
-                               *crossing(curve, value), min(y for _, y in curve), tuple(curve)))  # fmt: skip
-    return found, len(contest) - len(able), still
+        curve = sorted({(x, _behind(y, target, sign)) for x, y in [(value, now), *tried]})
+        yield BreakEven(
+            box,
+            context,
+            shown(described.rows[digits[place]], described),
+            shown(described.rows[winner[place]], described),
+            behind,
+            value,
+            *crossing(curve, value, alike),
+            min(y for _, y in curve),
+            tuple(curve),
+        )
 
 
-def _behind(value: float, target: float, sign: float) -> float:
-    """How many times worse than the target a value is."""
+def _behind(value: float | None, target: float, sign: float) -> float:
+    """How many times worse than the target a value is; infinitely if there is none."""
+    if value is None:
+        return math.inf
     return float((value / target) ** sign) if value * target > 0.0 else math.nan
 
 
-def crossing(curve: Curve, value: float) -> tuple[float, float, float]:
-    """Where a curve of values and how far they are behind comes to 1, nearest to a value: interpolated between the two
-    around it on logarithmic scales, and these two; NaN where it does not.
+def crossing(curve: Sequence[tuple[float, float]], value: float, alike: float = EQUAL) -> tuple[float, float, float]:
+    """Where a curve of values and how far they are behind comes to 1, nearest to a value: interpolated on logarithmic
+    scales, or the value that can run beside one that cannot; and values tried around it that are not alike. NaN where
+    it does not.
 
     >>> [round(x, 6) for x in crossing([(1.0, 2.0), (4.0, 0.5)], 1.0)]
     [2.0, 1.0, 4.0]
     """
     found = []
-    for (low, before), (high, after) in pairwise(curve):
+    for at, ((low, before), (high, after)) in enumerate(pairwise(curve)):
         if (before - 1.0) * (after - 1.0) <= 0.0 and before != after:
-            share = math.log(before) / (math.log(before) - math.log(after))
-            found.append((math.exp(math.log(low) + share * (math.log(high) - math.log(low))), low, high))
+            needed = high if math.isinf(before) else low
+            if math.isfinite(before) and math.isfinite(after):
+                share = math.log(before) / (math.log(before) - math.log(after))
+                needed = math.exp(math.log(low) + share * (math.log(high) - math.log(low)))
+            first, last = at, at + 1
+            while first > 0 and abs(curve[first][1] - 1.0) <= alike:
+                first -= 1
+            while last < len(curve) - 1 and abs(curve[last][1] - 1.0) <= alike:
+                last += 1
+            found.append((needed, curve[first][0], curve[last][0]))
     return min(found, key=lambda each: abs(math.log(each[0] / value)), default=(math.nan, math.nan, math.nan))
 
 
-HEADS = ("box", "combination", "option", "behind", "best", "as it is", "must be", "times", "between")
+HEADS = ("box", "combination", "option", "times behind", "best", "as it is", "must be", "times", "between", "tried")
 
 
 def text(answer: BreakEvens) -> str:
     """The answer as a table."""
     from matplotlib.ticker import EngFormatter  # loads slowly
 
-    say = EngFormatter(answer.unit, places=3)
-    tried = f"{min(answer.factors):g} to {max(answer.factors):g} times what it is"
-    lines = [
-        f"{answer.study}: what {answer.number} must be for options of {answer.axis} to be as good as the best",
-        f"by {answer.objective}; tried: {tried}, all else found anew",
-    ]
-    rows = []
-    for each in answer.options:
+    engineering = EngFormatter(answer.unit, places=3)
+
+    def say(value: float) -> str:
+        return engineering(value) if answer.unit else f"{value:.4g}"
+
+    def row(each: BreakEven) -> tuple[str, ...]:
         known = not math.isnan(each.needed)
-        needed = say(each.needed) if known else f"not reached: {each.reached:.3g} times at best"
-        factor, between = (
-            (f"{each.needed / each.value:.3g}", f"{say(each.low)} - {say(each.high)}") if known else ("", "")
-        )
-        rows.append((each.box, each.combination, each.option, f"{each.behind:.4g}", each.best, say(each.value), needed,
-                     factor, between))  # fmt: skip
-    lines.append(aligned([HEADS, *rows], right=()) if rows else "no option is behind another")
-    if answer.unable:
-        lines.append(f"{answer.unable:,} options cannot run as they are")
-    if answer.unmoved:
-        lines.append(f"{answer.unmoved:,} options do not depend on {answer.number}")
+        behind = f"{each.behind:.4g}" if math.isfinite(each.behind) else "cannot run"
+        nearest = f"{each.reached:.4g} times behind" if math.isfinite(each.reached) else "cannot run"
+        needed = say(each.needed) if known else f"not reached: {nearest} at best"
+        factor = f"{each.needed / each.value:.4g}" if known else ""
+        between = f"{say(each.low)} - {say(each.high)}" if known else ""
+        tried = f"{say(each.curve[0][0])} - {say(each.curve[-1][0])}"
+        named = (each.box, each.combination, each.option, behind, each.best)
+        return *named, say(each.value), needed, factor, between, tried
+
+    lines = [
+        f"{answer.study}: what {answer.number} must be for options of {answer.axis} to be as good as the best by",
+        f"{answer.objective}, which keeps its own; all else found anew",
+    ]
+    if answer.options:
+        lines.append(aligned([HEADS, *map(row, answer.options)], right=()))
+    apart = f"less than {answer.alike:.1%}, which searches may miss" if answer.alike == ALIKE else "nothing"
+    for count, what in (
+        (answer.equal, f"options are behind by {apart}"),
+        (answer.unmoved, f"options are behind and do not depend on {answer.number}"),
+        (answer.unable, "combinations have no option that can run"),
+    ):
+        if count:
+            lines.append(f"{count:,} {what}")
     return "\n".join(lines)

@@ -82,9 +82,10 @@ def break_even_figure(answer: BreakEvens, path: Path) -> Path:
         panel = figure.subplots()
         for colour, each in zip(PALETTE, answer.options[:MOST_CURVES], strict=False):
             name = ", ".join(part for part in (each.box, each.combination, each.option) if part)
-            x, y = np.array(each.curve).T
+            x, y = np.array([at for at in each.curve if np.isfinite(at[1])]).reshape(-1, 2).T
             panel.loglog(x, y, color=colour, linewidth=1.4, label=f"{name} against {each.best}")
-            panel.plot([each.value], [each.behind], "o", color=colour, markersize=4.0)
+            if np.isfinite(each.behind):
+                panel.plot([each.value], [each.behind], "o", color=colour, markersize=4.0)
             if not np.isnan(each.needed):
                 panel.plot([each.needed], [1.0], "D", color=colour, markersize=5.0)
         panel.axhline(1.0, color="black", linewidth=0.8)

@@ -663,31 +663,6 @@ def test_a_larger_package_holds_more_memory(columns: Columns, factor: float) -> 
     assert columns["stack_on_chip"] == 0 or less["memory_stacks"] == more["memory_stacks"]
 
 
-FINER = st.sampled_from(
-    ["logic_area", "logic_power", "sram_area", "sram_energy", "sram_static_power", "controller_area", "lane_area",
-     "lane_energy"]
-)  # fmt: skip
-
-
-@MANY
-@given(designs(voltage_floor="throttled"), FINER, GROWTH)
-def test_a_better_process_never_hurts_the_parts_that_it_improves(columns: Columns, name: str, factor: float) -> None:
-    """Where all units run: smaller or thriftier ones, cells, controllers and wires give more of what they are for."""
-    scale = f"technology_{name}"
-    less, more = generate(columns), generate({**columns, scale: columns[scale] / factor})
-    bought = {
-        "logic_area": OF_CORE,
-        "logic_power": ("core_flops", "core_clock_Hz"),
-        "sram_area": tuple(f"{level}_capacity_B" for level in LEVELS),
-        "sram_energy": tuple(f"{level}_bandwidth_Bps" for level in LEVELS),
-        "sram_static_power": tuple(f"{level}_bandwidth_Bps" for level in LEVELS),
-        "controller_area": OWN_AREA["memory"],
-        "lane_area": ("link_bandwidth_Bps", "outer_link_bandwidth_Bps"),
-        "lane_energy": ("link_bandwidth_Bps", "outer_link_bandwidth_Bps"),
-    }
-    never_less(less, more, bought[name])
-
-
 @MANY
 @given(designs())
 def test_the_peak_is_what_units_registers_and_l1_allow(columns: Columns) -> None:
