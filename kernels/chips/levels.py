@@ -1,7 +1,7 @@
 """On-chip memory: as many banks as fit beside their crossbars; power that they leave is bandwidth.
 
-A byte pays for its bank, the more the larger that is, and for the way there: half a side of what is served. So registers
-and L1 that grow cost more at every access; the L2 costs by the chip that it serves, however much it holds.
+A byte pays for its bank, the more the larger that is, and for the way there: half a side of what is served. So
+registers and L1 that grow cost more at every access; the L2 costs by the chip that it serves, however much it holds.
 """
 
 from typing import Annotated, NamedTuple
