@@ -65,7 +65,8 @@ class Curves:
         if "y" in self.logarithmic:
             panel.set_yscale("log", base=2)
         panel.set_xlabel(self.x)
-        panel.legend(frameon=False, fontsize=7.0)
+        # Below the panel: many lines leave no room within it.
+        panel.legend(frameon=False, fontsize=7.0, loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=2)
 
 
 @dataclass(frozen=True)
