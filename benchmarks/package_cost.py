@@ -22,7 +22,7 @@ from benchmarks.table import Row, Target
 from benchmarks.timing import cpu_s, leasts
 from benchmarks.twins import twin
 from kernels.equation import compiled
-from kernels.packages.build import package_units
+from kernels.packages.build import build_package
 from kernels.packages.equations import build_many
 from kernels.packages.layout import DIE_NUMBERS, LAYER_NUMBERS, RESULTS
 from kernels.packages.wafer import dies_on_grid
@@ -56,7 +56,7 @@ WAFER_MM, SCRIBE_MM = 299.8, 0.13
 DRAWS, BATCH = 1_000_000, 10_000
 """Draws, and how many of them lie in memory at a time."""
 CHIPLETS: dict[str, float | str] = {"node": "n7", "package.chiplets": 16.0}
-build = package_units.function
+build = build_package
 
 AGREEMENT = Target(1e-9, at_least=False)
 SECONDS = Target(10.0, at_least=False)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kernels.packages.build import package_units
+from kernels.packages.build import build_package
 from kernels.packages.layout import (
     CONVENTIONS,
     DIE_CODES,
@@ -40,7 +40,7 @@ class PackageTables:
 
     @property
     def numbers(self) -> np.ndarray:
-        """All numbers, one table after the other, as the equation `package_units` reads them."""
+        """All numbers, one table after the other, as `build_package` reads them."""
         tables = (self.die_numbers, self.layer_numbers, self.link_numbers, self.conventions)
         return np.concatenate([table.ravel() for table in tables])
 
@@ -122,5 +122,5 @@ def evaluate_tables(tables: PackageTables) -> np.ndarray:
     """Results [die, RESULTS] of one package."""
     results = np.zeros((len(tables.die_codes), len(RESULTS)))
     nowhere, nothing = np.empty(0, np.int64), np.empty(0)
-    package_units.function(tables.die_codes, tables.link_codes, tables.numbers, nowhere, nothing, results)
+    build_package(tables.die_codes, tables.link_codes, tables.numbers, nowhere, nothing, results)
     return results

@@ -6,6 +6,7 @@ are its steps wafer and assembly, Chiplet Actuary's B1 interposer, bonding and s
 """
 
 import math
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
@@ -207,9 +208,19 @@ def equal_unit(
     return -1
 
 
-@equation(Output("package_dies", "", "results of every die of the package", ("die", len(RESULTS))), source=SOURCE)
+class Made(NamedTuple):
+    """What a generated chip tells of a die of its own: cores with spare ones, spare ones, area of a core, power, and
+    voltage."""
+
+    die_built_cores: float
+    die_spare_cores: float
+    die_core_mm2: float
+    die_power_W: float
+    core_voltage_V: float
+
+
 @allocating
-def package_units(
+def build_package(
     package_codes: np.ndarray,
     package_links: np.ndarray,
     package_numbers: np.ndarray,
@@ -276,3 +287,23 @@ def package_units(
             cover(code, die, dies[above], result.area_mm2, parts[above])
             mount(code, die, conventions, result, part, parts[above])
             reasons[above] = result.status if result.status != FITS else reasons[above]
+
+
+@equation(Output("package_dies", "", "results of every die of the package", ("die", len(RESULTS))), source=SOURCE)
+@allocating
+def package_units(
+    package_codes: np.ndarray,
+    package_links: np.ndarray,
+    package_numbers: np.ndarray,
+    package_places: np.ndarray,
+    package_values: np.ndarray,
+    package_made: np.ndarray,
+    made: Annotated[Made, "{}"],
+    package_dies: np.ndarray,
+) -> None:
+    """Build the package; entries of its numbers in `package_made` [entry, which number] are what a chip tells that is
+    generated."""
+    numbers = package_numbers.copy()
+    for k in range(len(package_made)):
+        numbers[package_made[k, 0]] = made[package_made[k, 1]]
+    build_package(package_codes, package_links, numbers, package_places, package_values, package_dies)

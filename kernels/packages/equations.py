@@ -6,7 +6,7 @@ import numpy as np
 
 from kernels.codes import FIRST_OF_PACKAGE
 from kernels.equation import Output, compiled, equation
-from kernels.packages.build import SOURCE, package_units
+from kernels.packages.build import SOURCE, build_package
 from kernels.packages.layout import RESULT
 from kernels.shared.feasibility import INFEASIBLE
 from kernels.shared.price import CARBON, PRICE, ListedMemory, memory_price
@@ -109,9 +109,6 @@ def packaged_feasibility(chip_reason: float, system_reason: float, package_dies:
     return FIRST_OF_PACKAGE + status - 1.0
 
 
-units = package_units.function
-
-
 @compiled
 def build_many(
     codes: np.ndarray,
@@ -123,4 +120,4 @@ def build_many(
 ) -> None:
     """Results [point, die, RESULTS] of one package for many values [point, place] of the entries that vary."""
     for point in range(len(values)):
-        units(codes, links, numbers, places, values[point], results[point])
+        build_package(codes, links, numbers, places, values[point], results[point])

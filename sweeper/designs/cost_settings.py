@@ -15,8 +15,12 @@ from sweeper.words.system import NUMERIC, ROLES
 
 
 def named_design(stock: Stock, name: str) -> PackageDesign:
-    """A package design of the library. Raises UsageFault for an unknown name, SpecError for mistakes of its entry."""
-    return stock.package(stock.library.asked(PACKAGE_ROLE, name).name)
+    """A package design of the library. Raises UsageFault for an unknown name, and for a package that takes power and
+    cores of a generated chip, SpecError for mistakes of its entry."""
+    design = stock.package(stock.library.asked(PACKAGE_ROLE, name).name)
+    if design.made:
+        raise UsageFault(f"{design.name} is of a chip that a study generates: price it there, with chip_cost: package")
+    return design
 
 
 def settable(design: PackageDesign) -> frozenset[str]:

@@ -10,7 +10,7 @@ from sweeper.engine.program import InputColumn, Values
 from sweeper.inputs.numbers import NOTHING, Surroundings, array, by_name, constant, drawn, lookup, number, role_entries
 from sweeper.library.entries import Value
 from sweeper.library.package_reader import code_of
-from sweeper.library.packages import Cell, PackageDesign, Quoted
+from sweeper.library.packages import MADE_SYMBOLS, Cell, PackageDesign, Quoted
 from sweeper.library.uncertain import is_uncertain, key_of
 from sweeper.words.packages import PACKAGE
 
@@ -22,9 +22,10 @@ PACKAGE_TABLES = (
     "package_numbers",
     "package_places",
     "package_values",
+    "package_made",
 )
 """Input columns of a package: whether memory is in it, the places of its dies and links, its numbers, and those of
-them that vary."""
+them that vary, and those that a generated chip tells."""
 
 
 def quoted_number(around: Surroundings, cell: Quoted) -> InputColumn:
@@ -62,13 +63,15 @@ def package_columns(
         symbols["node_yield_model"] = yield_models(around)
     symbols |= {name: parameter(around, design, name, value) for name, value in design.parameters.items()}
     symbols |= {key: quoted_number(around, cell) for key, cell in design.quoted.items()}
-    needs = [NOTHING.union(*(symbols[name].needs for name in cell_symbols(design, cell))) for cell in design.cells]
+    told = {place for place, _ in design.made}
+    cells = tuple(np.nan if place in told else cell for place, cell in enumerate(design.cells))
+    needs = [NOTHING.union(*(symbols[name].needs for name in cell_symbols(design, cell))) for cell in cells]
     varying = [place for place, columns in enumerate(needs) if columns]
-    fixed = base_of(design, needs, symbols)
-    used = sorted({name for place in range(len(needs)) for name in cell_symbols(design, design.cells[place])})
+    fixed = base_of(design, cells, needs, symbols)
+    used = sorted({name for cell in cells for name in cell_symbols(design, cell)})
     sources = tuple(dict.fromkeys(source for name in used for source in symbols[name].sources))
     places = np.array(varying, np.int64)
-    cells = [design.cells[place] for place in varying]
+    varied = [cells[place] for place in varying]
     about = "1 if the accelerator's memory is in the package"
     tables = [
         constant("package_has_memory", float(design.has_memory), "", about),
@@ -79,19 +82,27 @@ def package_columns(
         InputColumn(
             "package_values",
             NOTHING.union(*needs),
-            lambda values, n: evaluate_cells(design, cells, symbols, values, n),
+            lambda values, n: evaluate_cells(design, varied, symbols, values, n),
             "",
             "their values",
             array=True,
         ),
+        array("package_made", np.array(design.made, np.int64).reshape(-1, 2), "entries that a generated chip tells"),
     ]
+    if "template" not in around.grid.columns:
+        tables += [constant(name, 0.0, "", "no chip is generated") for name in MADE_SYMBOLS]
     made_of = NOTHING.union({PACKAGE_ROLE}, *(symbols[name].made_of for name in used))
     return by_name(replace(table, made_of=made_of) for table in tables)
 
 
-def base_of(design: PackageDesign, needs: Iterable[frozenset[str]], symbols: Mapping[str, InputColumn]) -> np.ndarray:
+def base_of(
+    design: PackageDesign,
+    cells: Iterable[Cell],
+    needs: Iterable[frozenset[str]],
+    symbols: Mapping[str, InputColumn],
+) -> np.ndarray:
     """Tables with the entries that do not vary; the others are NaN."""
-    fixed = [cell if not columns else np.nan for cell, columns in zip(design.cells, needs, strict=True)]
+    fixed = [cell if not columns else np.nan for cell, columns in zip(cells, needs, strict=True)]
     return evaluate_cells(design, fixed, symbols, {}, 1)[0]
 
 

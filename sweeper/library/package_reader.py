@@ -13,7 +13,7 @@ from kernels.packages.wafer import COUNTING
 from sweeper.errors import Problems, unknown
 from sweeper.library.entries import Entry
 from sweeper.library.library import Library
-from sweeper.library.packages import SPACE_SYMBOLS, Cell, PackageDesign, Quoted
+from sweeper.library.packages import MADE_SYMBOLS, SPACE_SYMBOLS, Cell, PackageDesign, Quoted
 from sweeper.reading import checks
 from sweeper.reading.definitions import Definitions, read_definitions
 from sweeper.reading.expressions import Expression
@@ -209,6 +209,8 @@ class _Reader:
         """A quantity, or an expression that gives a number in the unit of the column."""
         if not isinstance(node.value, str) or _QUANTITY.match(node.value):
             return checks.number(node, attribute)
+        if node.text.strip() in MADE_SYMBOLS:
+            return Expression(node.text.strip())
         return checks.amount(node, attribute.about, self.symbols, self.values, attribute)
 
     def design(self, entry: Entry, definitions: Definitions, conventions: Iterable[str], memory: str) -> PackageDesign:

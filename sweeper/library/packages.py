@@ -11,6 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
+from kernels.packages.build import Made
 from sweeper.library.entries import Value
 from sweeper.reading.definitions import Definitions
 from sweeper.reading.expressions import Expression
@@ -24,6 +25,8 @@ SPACE_SYMBOLS = frozenset(
     }
 )
 """Columns of the study that expressions may use."""
+MADE_SYMBOLS = Made._fields
+"""Columns that a generated chip tells of its dies: numbers of a package may be one of them, no expressions in them."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,15 @@ class PackageDesign:
         """Whether a number depends on what fills a role in the study."""
         columns = role_columns(role).keys()
         return any(columns & self.symbols(cell) for cell in self.cells if isinstance(cell, Expression))
+
+    @cached_property
+    def made(self) -> tuple[tuple[int, int], ...]:
+        """Cells that a generated chip tells, and which of `MADE_SYMBOLS` each is."""
+        return tuple(
+            (place, MADE_SYMBOLS.index(cell.text))
+            for place, cell in enumerate(self.cells)
+            if isinstance(cell, Expression) and cell.text in MADE_SYMBOLS
+        )
 
     def symbols(self, expression: Expression) -> frozenset[str]:
         """Symbols on which an expression depends, definitions replaced by theirs."""

@@ -52,8 +52,8 @@ def unbalanced(values: Mapping[str, float], named: Collection[str]) -> str:
 def check_balanced(draft: BoxDraft, owners: Mapping[str, WrittenAxis], stock: Stock, problems: Problems) -> None:
     """A balanced chip needs a template that says what a core holds and what banks deliver, a box that does, and what
     lies beside the cores; and crossbars that share ports."""
-    columns = ("template", "chip_split", "cache_network", "chip_cost", *(f"template.{name}" for name in BALANCED_BY))
-    for template, split, network, cost, *given in draft.combinations(columns) if draft.names("template") else ():
+    columns = ("template", "chip_split", "cache_network", *(f"template.{name}" for name in BALANCED_BY))
+    for template, split, network, *given in draft.combinations(columns) if draft.names("template") else ():
         if split != "balanced":
             continue
         node = owners["chip_split"].node if "chip_split" in owners else draft.node
@@ -65,9 +65,6 @@ def check_balanced(draft: BoxDraft, owners: Mapping[str, WrittenAxis], stock: St
             problems.append(node.problem(message))
         elif network != "shared_ports":
             message = f"chip_split: balanced needs cache_network: shared_ports, found {network}, in {draft.title}"
-            problems.append(node.problem(message))
-        elif cost == "package":
-            message = f"chip_cost: package does not know the cores of chip_split: balanced, in {draft.title}"
             problems.append(node.problem(message))
 
 

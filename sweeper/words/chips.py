@@ -77,6 +77,7 @@ TEMPLATE = vocabulary(
     core_l1=free("B", "L1 of a core of a balanced chip"),
     core_l2_width=free("B", "what a core reads of the L2 per nominal clock; 0: no limit"),
     core_in_flight=free("B", "what a core may have asked of the L2 and not got yet; 0: no limit"),
+    spare_core_share=fraction("spare cores over those in use, which may be bad"),
     crossbar_ports=whole("most ports on each side of the L2 crossbar", ARRAY, 64.0),
     **{
         f"{level}_{name}": replace(attribute, about=f"{level}: {attribute.about}")

@@ -34,7 +34,7 @@ from sweeper.views.uncertainty import bands, by_chance, compare, probability_les
 
 LIBRARY = Library.load([builtin_specs()])
 STOCK = Stock(LIBRARY)
-DESIGNS = LIBRARY.names("package")
+DESIGNS = [name for name in LIBRARY.names("package") if name != "generated_accelerator"]  # of a chip of a study
 
 
 def call(*arguments: object) -> Result:
@@ -377,3 +377,8 @@ def test_no_text_of_a_picture_lies_on_another(pair: tuple[str, ...], monkeypatch
     for box in boxes:
         assert figure.bbox.contains(box.x0, box.y0)
         assert figure.bbox.contains(box.x1, box.y1)
+
+
+def test_the_package_of_a_generated_chip_is_priced_in_a_study() -> None:
+    shown = CliRunner().invoke(main, ["cost", "generated_accelerator", "--set", "node=n5"])
+    assert shown.exit_code == 2 and "price it there, with chip_cost: package" in shown.output

@@ -20,12 +20,12 @@ PRICED = {"chip_split": "given", "chip_cost": "package", "package": "generated_a
 
 
 def plan_of(tmp_path: Path, **more: object) -> object:
-    axes = {**AXES, **{name: value for name, value in more.items() if name not in ("optimize", "library")}}
+    axes = {**AXES, **{name: value for name, value in more.items() if name not in ("optimize", "library", "output")}}
     axes = {name: value for name, value in axes.items() if value is not None}
     study = {"study": "balanced", "assumptions": {"chip_split": "balanced", "outer_links": "per_chip"}, "axes": axes}
     study |= {
         "objective": {"minimise": "iteration_time_s"},
-        "output": {"columns": ["chip_given_peak_flops", "iteration_time_s"]},
+        "output": more.get("output", {"columns": ["chip_given_peak_flops", "iteration_time_s"]}),
     }
     study |= {"optimize": more["optimize"]} if "optimize" in more else {}
     path = tmp_path / "balanced.yaml"
@@ -50,10 +50,6 @@ def test_a_sweep_over_chip_areas_is_a_sweep_over_whole_chips(tmp_path: Path) -> 
         ({"template": "deepflow_v100", "technology": "as_template"}, "needs template.core_register above 0"),
         ({"template.core_l1": "0 B"}, "needs template.core_l1 above 0"),
         ({"cache_network": "port_per_core"}, "chip_split: balanced needs cache_network: shared_ports"),
-        (
-            {"chip_cost": "package", "package": "generated_accelerator"},
-            "does not know the cores of chip_split",
-        ),
         ({**PRICED, "template.io_area": "400 mm^2"}, "chip_cost: package does not know the dies of template.io_area"),
         ({"template.core_area_share": 0.4}, "template.core_area_share is 0.4, but nothing reads it"),
         ({"optimize": {"shares": ["template.core_area_share"]}}, "nothing reads template.core_area_share"),
@@ -76,3 +72,24 @@ def test_a_template_with_dies_of_interfaces_has_no_price(tmp_path: Path) -> None
     (tmp_path / "library/templates/mine.yaml").write_text(entry)
     with pytest.raises(SpecError, match="does not know the dies"):
         plan_of(tmp_path, library=(tmp_path / "library",), **PRICED, template="mine")
+
+
+def test_balanced_chips_have_the_price_of_what_they_are(tmp_path: Path) -> None:
+    """More area costs more, and so do fewer cores to spare; power and voltage are the chip's own."""
+    columns = ["package_cost_usd", "package_rated_power_W", "die_built_cores", "die_spare_cores", "generated_cores",
+               "chip_power_W"]  # fmt: skip
+    priced = {"chip_cost": "package", "package": "generated_accelerator"}
+
+    def rows(**more: object) -> list[dict[str, float]]:
+        plan = plan_of(tmp_path, **priced, **more, output={"columns": columns})
+        return pl.concat([pl.DataFrame(plan.evaluate(at)) for at in range(plan.chunk_count)]).to_dicts()
+
+    small, large = rows()
+    assert 0.0 < small["package_cost_usd"] < large["package_cost_usd"]
+    for row in (small, large):
+        spare = row["die_spare_cores"]
+        assert row["die_built_cores"] == row["generated_cores"] + spare
+        assert spare == int(0.0909 * row["generated_cores"] + 1e-6)
+        assert row["package_rated_power_W"] == pytest.approx(row["chip_power_W"], rel=0.2)
+    _, none = rows(**{"template.spare_core_share": 0})
+    assert none["package_cost_usd"] > large["package_cost_usd"]

@@ -581,6 +581,22 @@ def generated_totals(chip_power_W: float, **given: float) -> Outputs:
 
 
 @twin
+def generated_dies(**given: float) -> Outputs:
+    """Cores counted die by die; parts of a core add up."""
+    dies, running = given["template_dies"], 0
+    while running < given["generated_cores"] / dies * (1 - 1e-9):
+        running += 1
+    spare = math.floor(given["template_spare_core_share"] * running * (1 + 1e-9))
+    parts = math.fsum(given[f"{part}_used_mm2"] for part in ("core", "register", "l1"))
+    return {
+        "die_built_cores": running + spare,
+        "die_spare_cores": spare,
+        "die_core_mm2": parts / given["generated_cores"] if given["generated_cores"] else 0.0,
+        "die_power_W": given["chip_power_W"] / dies,
+    }
+
+
+@twin
 def generated_limits(**given: float) -> Outputs:
     """Each limit by itself; of several that are exceeded the first."""
     t = {name.removeprefix("template_"): value for name, value in given.items()}
@@ -751,6 +767,7 @@ def designed(dice: Dice) -> dict[str, Any]:
         "template_thermal_resistance_mm2K_per_W": dice.between(5.0, 100.0),
         "template_core_register_B": dice.between(1e3, 1e6),
         "template_core_l1_B": dice.between(1e3, 1e6),
+        "template_spare_core_share": dice.or_zero(0.01, 1.0),
         "template_core_l2_width_B": dice.or_zero(1.0, 1e3),
         "template_core_in_flight_B": dice.or_zero(1e2, 1e5),
         "template_l2_access_s": dice.or_zero(1e-9, 1e-6),
@@ -823,7 +840,9 @@ GENERATING = (
     "given_split", "balanced_split", "generated_core", "generated_levels", "generated_memory", "generated_lanes",
     "generated_outer_lanes",
 )  # fmt: skip
-SUMMING = ("generated_chip", "generated_board", "generated_totals", "generated_limits", "generated_reason")
+SUMMING = (
+    "generated_chip", "generated_board", "generated_totals", "generated_dies", "generated_limits", "generated_reason",
+)  # fmt: skip
 FOR_EQUATION.update({**dict.fromkeys(GENERATING, DESIGNS), **dict.fromkeys(SUMMING, MADE)})
 
 

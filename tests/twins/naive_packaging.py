@@ -8,6 +8,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from kernels.codes import REASONS
+from kernels.packages.build import Made
 from kernels.packages.layout import CONVENTIONS, DIE_NUMBERS, LAYER_NUMBERS, LINK_NUMBERS, RESULTS, STATUS
 from replications.tables import PackageTables
 from tests.support.package_tables import any_conventions, random_package
@@ -52,6 +53,8 @@ def check_units(given: Lists, found: Outputs) -> None:
     numbers = list(given["package_numbers"])
     for place, value in zip(given["package_places"], given["package_values"], strict=True):
         numbers[place] = value
+    for place, which in np.array(given["package_made"], np.int64).reshape(-1, 2).tolist():
+        numbers[place] = given[Made._fields[which]]
     codes = np.array(given["package_codes"], np.int64)
     links = np.array(given["package_links"], np.int64).reshape(-1, 2)
     dies, layers, of_links, conventions = cut(numbers, len(codes), len(links))
@@ -168,12 +171,17 @@ def tables(draw: st.DrawFn) -> dict[str, np.ndarray]:
     package.die_numbers[fixed, DIE_NUMBERS.index("harvest_units")] = 0.0
     varied = sorted(random.sample(range(len(package.die_numbers)), draw(st.integers(0, len(package.die_numbers)))))
     places = [row * len(DIE_NUMBERS) + DIE_NUMBERS.index("power_W") for row in varied]
+    told = [row for row in range(len(package.die_numbers)) if row not in varied and random.random() < 0.3]
+    power = [(row * len(DIE_NUMBERS) + DIE_NUMBERS.index("power_W"), Made._fields.index("die_power_W")) for row in told]
     return {
         "package_codes": package.die_codes,
         "package_links": package.link_codes,
         "package_numbers": package.numbers,
         "package_places": np.array(places, np.int64),
         "package_values": np.array([random.uniform(0, 50) for _ in places]),
+        "package_made": np.array(power, np.int64).reshape(-1, 2),
+        **dict.fromkeys(Made._fields, 1.0),
+        "die_power_W": random.uniform(0, 50),
     }
 
 
