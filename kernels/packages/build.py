@@ -6,7 +6,7 @@ are its steps wafer and assembly, Chiplet Actuary's B1 interposer, bonding and s
 """
 
 import math
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from kernels.packages.layout import (
     RESULT,
     RESULTS,
     STATUS,
+    Made,
     Record,
     Unit,
 )
@@ -206,17 +207,6 @@ def equal_unit(
         if alike and same(signals, i, k) and same(carried, i, k) and same(carried, count + i, count + k):
             return k
     return -1
-
-
-class Made(NamedTuple):
-    """What a generated chip tells of a die of its own: cores with spare ones, spare ones, area of a core, power, and
-    voltage."""
-
-    die_built_cores: float
-    die_spare_cores: float
-    die_core_mm2: float
-    die_power_W: float
-    core_voltage_V: float
 
 
 @allocating

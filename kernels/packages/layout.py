@@ -281,3 +281,14 @@ class Unit(NamedTuple):
     conventions: Record
     parts: Record
     result: Record
+
+
+class Made(NamedTuple):
+    """What a generated chip tells of a die of its own: cores with spare ones, spare ones, area of a core, power, and
+    voltage."""
+
+    die_built_cores: float
+    die_spare_cores: float
+    die_core_mm2: float
+    die_power_W: float
+    core_voltage_V: float

@@ -11,7 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
-from kernels.packages.build import Made
+from kernels.packages.layout import Made
 from sweeper.library.entries import Value
 from sweeper.reading.definitions import Definitions
 from sweeper.reading.expressions import Expression

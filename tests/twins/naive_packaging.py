@@ -8,8 +8,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from kernels.codes import REASONS
-from kernels.packages.build import Made
-from kernels.packages.layout import CONVENTIONS, DIE_NUMBERS, LAYER_NUMBERS, LINK_NUMBERS, RESULTS, STATUS
+from kernels.packages.layout import CONVENTIONS, DIE_NUMBERS, LAYER_NUMBERS, LINK_NUMBERS, RESULTS, STATUS, Made
 from replications.tables import PackageTables
 from tests.support.package_tables import any_conventions, random_package
 from tests.twins.naive import FOR_EQUATION, SPECIAL, TOGETHER, Outputs, twin
