@@ -25,8 +25,9 @@ def sensitivity_figure(answer: Sensitivity, path: Path) -> Path:
         _bars(left, shown)
         _correlations(middle, shown, by_chance(answer.able))
         _gains(right, steps)
-        figure.supxlabel(f"Bars: means; lines: least and most over the combinations. Steps: {drawn(answer)}.",
-                         fontsize=8.0, color="#444444")  # fmt: skip
+        bars = "Bars: means; lines: least and most over the combinations."
+        steps_are = f"Steps (green: sure gain, red: sure loss in most pairs): {drawn(answer)}."
+        figure.supxlabel(f"{bars} {steps_are}", fontsize=8.0, color="#444444")
         return save_picture(figure, path)
 
 
@@ -55,6 +56,8 @@ def _correlations(panel: "Axes", shown: tuple[Elasticity, ...], chance: float) -
 
 def _gains(panel: "Axes", steps: tuple[Step, ...]) -> None:
     """What every step buys, with its band."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter  # loads slowly
+
     places = np.arange(len(steps))
     panel.hlines(places, [step.p05 for step in steps], [step.p95 for step in steps], color=PALETTE[6], linewidth=4.0)
     colours = [PALETTE[2] if 2 * step.sure_gain > step.pairs else PALETTE[5] if 2 * step.sure_loss > step.pairs
@@ -62,10 +65,11 @@ def _gains(panel: "Axes", steps: tuple[Step, ...]) -> None:
     panel.scatter([step.gain for step in steps], places, s=22.0, color=colours, zorder=3)
     panel.axvline(1.0, color="black", linewidth=0.8)
     panel.set_xscale("log")
+    panel.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    panel.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    panel.xaxis.set_minor_formatter(NullFormatter())
     panel.set_yticks(places, [f"{step.box}  {step.before} → {step.after}".strip() for step in steps], fontsize=8.0)
-    panel.set(
-        ylim=(max(len(steps), 1) - 0.4, -0.6), xlabel="times better (green: sure gain, red: sure loss in most pairs)"
-    )
+    panel.set(ylim=(max(len(steps), 1) - 0.4, -0.6), xlabel="times better")
     panel.tick_params(axis="y", length=0.0)
     panel.set_title("Is a step a gain or noise", loc="left")
 
