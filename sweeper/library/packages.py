@@ -71,7 +71,9 @@ class PackageDesign:
         return {cell.key: cell for cell in self.cells if isinstance(cell, Quoted)}
 
     def reads(self, role: str) -> bool:
-        """Whether a number depends on what fills a role in the study."""
+        """Whether a number depends on what fills a role in the study; what a generated chip tells, on its template."""
+        if role == "template" and self.made:
+            return True
         columns = role_columns(role).keys()
         return any(columns & self.symbols(cell) for cell in self.cells if isinstance(cell, Expression))
 

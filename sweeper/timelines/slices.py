@@ -124,7 +124,7 @@ def operators(block: Block, stage: int, microbatch: int, start_s: float, seconds
         elif (lasts_s := min(span.seconds * block.slowed, end_s - at_s)) > 0.0:
             yield Slice(stage, COMPUTE, "operator", span.name, at_s, lasts_s, microbatch, span.limited_by, span.share)
             at_s += lasts_s
-    if end_s - at_s > 1e-6 * seconds:
+    if block.spans and end_s - at_s > 1e-6 * seconds:
         yield Slice(stage, COMPUTE, "operator", block.rest, at_s, end_s - at_s, microbatch)
 
 

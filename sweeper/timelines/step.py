@@ -25,6 +25,8 @@ INFERENCE = CHOICES["task"].index("inference")
 OVERLAPPED = SWITCHES["gradient_all_reduce"].index("overlapped")
 IGNORED = SWITCHES["gradient_all_reduce"].index("ignored")
 NO_RECOMPUTE = CHOICES["recompute"].index("none")
+OF_GRAPHS = "table_sums"
+"""Column of points whose layers are graphs of kernels."""
 MOST_TASKS = 500_000
 """Tasks of a schedule that are played; more of them no picture shows."""
 
@@ -223,8 +225,13 @@ TIMES = {FORWARD: TIME.forward, GRADIENT: TIME.input_gradient, WEIGHT: TIME.weig
 
 
 def layer_blocks(number: Mapping[str, float], given: Mapping[str, Any], names: tuple[str, ...]) -> Blocks:
-    """The mean layer: operators that only some layers have count by their share."""
+    """The mean layer: operators that only some layers have count by their share. Where layers are graphs of kernels it
+    has none: the table of the model is read for its ends alone."""
     layers = number["layers_per_stage"]
+    if OF_GRAPHS in given:
+        return {kind: Block("layer", seconds / layers) for kind, seconds in
+                ((FORWARD, number["stage_forward_s"]), (GRADIENT, number["stage_input_gradient_s"]),
+                 (WEIGHT, number["stage_weight_gradient_s"]))}  # fmt: skip
     experts = number.get("expert_layers", 0.0) / number["layers"]
     shares = {place: experts for place in range(len(PLACES)) if place not in (FIRST, LAST)}
     shares |= {LAYER: 1.0, DENSE: 1.0 - experts}
@@ -280,8 +287,6 @@ class Hidden:
         cls, number: Mapping[str, float], given: Mapping[str, Any], its: Pass, shares: Mapping[int, float]
     ) -> "Hidden":
         """Of a pass over what stands in some places, with these shares of the layers."""
-        if "place_sums" not in given:
-            return cls()
         sums = sum(share * np.array(given["place_sums"])[place] for place, share in shares.items())
         device_s, sent_s, expert_s = float(sums[its.device]), float(sums[its.sent]), float(sums[its.expert])
         overlaps = (number["tensor_overlap"], number["expert_overlap"])
@@ -289,7 +294,7 @@ class Hidden:
         hideable_s = overlaps[0] * (sent_s - expert_s) + overlaps[1] * expert_s
         scale = hides_s / hideable_s if hideable_s > 0.0 else 0.0
         slowed = 1.0 + hides_s * number["overlap_slowdown"] / device_s if device_s > 0.0 else 1.0
-        times, beside = collective_times(given, its, shares), asynchronous(number, given)
+        times, beside = collective_times(given, its, shares), asynchronous(given)
         besides_s = float(times[beside].sum())
         left = min(max((sent_s - float(times[~beside].sum())) / besides_s, 0.0), 1.0) if besides_s > 0.0 else 1.0
         return cls(overlaps[1] * scale, overlaps[0] * scale, left, slowed, device_s * slowed + sent_s - hides_s)
@@ -309,10 +314,10 @@ def collective_times(given: Mapping[str, Any], its: Pass, shares: Mapping[int, f
     return found
 
 
-def asynchronous(number: Mapping[str, float], given: Mapping[str, Any]) -> np.ndarray:
+def asynchronous(given: Mapping[str, Any]) -> np.ndarray:
     """Which operators are collectives that count only by what exceeds the pass beside them."""
     traits = np.array(given["operator_traits"])
-    beside = (number["calibration_async_tensor"] > 0.0) | (traits[:, TRAIT.group] == G.context)
+    beside = (float(given["calibration_async_tensor"]) > 0.0) | (traits[:, TRAIT.group] == G.context)
     found: np.ndarray = (traits[:, TRAIT.type] == COLLECTIVE) & (traits[:, TRAIT.beside] >= 0) & beside
     return found
 
@@ -320,15 +325,11 @@ def asynchronous(number: Mapping[str, float], given: Mapping[str, Any]) -> np.nd
 def spans(
     given: Mapping[str, Any], names: tuple[str, ...], kind: str, shares: Mapping[int, float], hiding: Hidden
 ) -> tuple[Span, ...]:
-    """Operators of some places in one pass, in their order, backwards in a backward pass; none where layers are graphs
-    of kernels."""
-    if "operator_times" not in given:
-        return ()
+    """Operators of some places in one pass, in their order, backwards in a backward pass."""
     times, traits, dims, bounds = (
         np.array(given[f"operator_{what}"]) for what in ("times", "traits", "dims", "bounds")
     )
-    number = {name: float(given[name]) for name in ("calibration_async_tensor",)}
-    beside, seconds = asynchronous(number, given), times[:, TIMES[kind]] * dims[:, D.count]
+    beside, seconds = asynchronous(given), times[:, TIMES[kind]] * dims[:, D.count]
     found = []
     for at, name in enumerate(names):
         share = shares.get(int(traits[at, TRAIT.place]), 0.0)

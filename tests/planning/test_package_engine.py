@@ -1,6 +1,7 @@
 """Packages in studies: designs from YAML, swept parameters and nodes, draws, bands, and mistakes."""
 
 import dataclasses
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -218,6 +219,15 @@ def test_every_package_of_the_library_can_be_built() -> None:
         found = evaluate_design(design, library, settings)
         assert np.isfinite(found.cost_usd).all(), name
         assert found.of("status")[0] == 0.0, name
+
+
+def test_what_a_generated_chip_tells_needs_its_template() -> None:
+    """Even where nothing else of a package is the template's: without one, power and cores would be 0."""
+    library = Library.load([builtin_specs()])
+    design = read_package(library.find("package", "generated_accelerator"), library)
+    told = replace(design, cells=tuple(design.cells[place] for place, _ in design.made))
+    assert len(told.made) == 5 and told.reads("template") and not told.reads("node")
+    assert not replace(design, cells=(1.0,)).reads("template")
 
 
 MISTAKES = [

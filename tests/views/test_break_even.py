@@ -153,6 +153,14 @@ def test_values_that_are_alike_are_between() -> None:
     assert crossing([(1.0, 0.9), (2.0, math.inf)], 2.0) == (1.0, 1.0, 2.0)
 
 
+def test_objectives_that_are_not_positive_have_no_ratio(tmp_path: Path) -> None:
+    """A single stage has no bubble: said, and not told as NaN."""
+    found = asked(tmp_path, "memory.bandwidth", "memory.bandwidth", objective={"minimise": "bubble_time_s"},
+                  search={"mapping": {"columns": ["tensor_parallel", "pipeline_parallel", "data_parallel"],
+                                      "rows": [[8, 1, 4]]}})  # fmt: skip
+    assert not found["options"] and found["unsigned"] + found["equal"] == 2
+
+
 def test_of_several_crossings_the_nearest_counts_and_of_none_there_is_none() -> None:
     curve = [(1.0, 2.0), (2.0, 0.5), (4.0, 2.0), (8.0, 0.5)]
     assert crossing(curve, 1.0)[1:] == (1.0, 2.0)

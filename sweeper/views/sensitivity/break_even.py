@@ -53,7 +53,8 @@ class BreakEven:
 @dataclass(frozen=True)
 class BreakEvens:
     """All options that are behind by more than `alike`. `equal` are behind by less; `unmoved` do not depend on the
-    number; of `unable` combinations no option can run."""
+    number; of `unsigned` no ratio to the best can be told, as not both objectives are positive; of `unable`
+    combinations no option can run."""
 
     study: str
     objective: str
@@ -65,6 +66,7 @@ class BreakEvens:
     options: tuple[BreakEven, ...]
     equal: int
     unmoved: int
+    unsigned: int
     unable: int
 
 
@@ -95,6 +97,7 @@ def break_evens(plan: Plan, frame: Frame, axis: str) -> BreakEvens:
         tuple(found),
         told["equal"],
         told["unmoved"],
+        told["unsigned"],
         told["unable"],
     )
 
@@ -137,6 +140,9 @@ def _options(
         behind = _behind(now, target, sign)
         if digits == winner:
             continue
+        if any(math.isnan(_behind(y, target, sign)) for y in (now, *(y for _, y in tried))):
+            told["unsigned"] += 1
+            continue
         if behind <= 1.0 + alike or not tried:
             told["equal" if behind <= 1.0 + alike else "unmoved"] += 1
             continue
@@ -155,10 +161,10 @@ def _options(
 
 
 def _behind(value: float | None, target: float, sign: float) -> float:
-    """How many times worse than the target a value is; infinitely if there is none."""
+    """How many times worse than the target a value is; infinitely if there is none, NaN if not both are positive."""
     if value is None:
         return math.inf
-    return float((value / target) ** sign) if value * target > 0.0 else math.nan
+    return float((value / target) ** sign) if min(value, target) > 0.0 else math.nan
 
 
 def crossing(curve: Sequence[tuple[float, float]], value: float, alike: float = EQUAL) -> tuple[float, float, float]:
@@ -218,6 +224,7 @@ def text(answer: BreakEvens) -> str:
     for count, what in (
         (answer.equal, f"options are behind by {apart}"),
         (answer.unmoved, f"options are behind and do not depend on {answer.number}"),
+        (answer.unsigned, f"options have no ratio to the best, as {answer.objective} is not positive: choose another"),
         (answer.unable, "combinations have no option that can run"),
     ):
         if count:
