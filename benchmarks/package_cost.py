@@ -32,7 +32,7 @@ from replications.published_tables import PUBLISHED, read_table
 from replications.tables import PackageTables
 from sweeper.designs.package_draws import evaluate_design, uncertain_inputs
 from sweeper.library.library import Library, builtin_specs
-from sweeper.library.package_reader import read_package
+from sweeper.library.packages.reader import read_package
 
 CORE_AREA, DEFECT_DENSITY = DIE_NUMBERS.index("core_area_mm2"), LAYER_NUMBERS.index("defect_density_per_mm2")
 PRICE = RESULTS.index("price_usd")

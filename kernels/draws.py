@@ -8,8 +8,12 @@ import numpy as np
 from kernels.equation import compiled
 
 DISTRIBUTIONS = ("triangular", "uniform", "log_uniform")
-"""Shapes between low and high; the triangle peaks at the value."""
+"""How a number falls off from its value to its low and its high end, half of the draws on either side: to none at the
+end, not at all, or not at all in its logarithm. So the value is the median."""
 TRIANGULAR, UNIFORM, LOG_UNIFORM = range(len(DISTRIBUTIONS))
+
+OWN_CHOICE = np.uint64(0x632BE59BD9B4E019)
+"""Makes the key of a number one that says which draws it takes from its cause."""
 
 
 @compiled
@@ -29,24 +33,45 @@ def uniform(key: np.uint64, draw: float) -> float:
 
 
 @compiled
+def nearer(share: float, value: float, end: float, distribution: float) -> float:
+    """Value beyond which a share of the draws between a value and an end lies."""
+    if distribution == UNIFORM:
+        return end + share * (value - end)
+    if distribution == LOG_UNIFORM:
+        return end * math.exp(share * math.log(value / end))
+    return end + math.sqrt(share) * (value - end)
+
+
+@compiled
 def quantile(share: float, value: float, low: float, high: float, distribution: float) -> float:
-    """Value below which a share of the distribution lies."""
+    """Value below which a share of the distribution lies. All draws are on one side of a value that is an end."""
     if high <= low:
         return value
-    if distribution == UNIFORM:
-        return low + share * (high - low)
-    if distribution == LOG_UNIFORM:
-        return low * math.exp(share * math.log(high / low))
-    peak = (value - low) / (high - low)
-    if share < peak:
-        return low + math.sqrt(share * (high - low) * (value - low))
-    return high - math.sqrt((1.0 - share) * (high - low) * (high - value))
+    if low == value:
+        return nearer(1.0 - share, value, high, distribution)
+    if high == value:
+        return nearer(share, value, low, distribution)
+    if share < 0.5:
+        return nearer(2.0 * share, value, low, distribution)
+    return nearer(2.0 * (1.0 - share), value, high, distribution)
 
 
 @compiled
 def drawn(
-    value: float, low: float, high: float, distribution: float, key: np.uint64, draws: np.ndarray, found: np.ndarray
+    value: float,
+    ends: tuple[float, float],
+    distribution: float,
+    keys: tuple[np.uint64, np.uint64],
+    shared: float,
+    draws: np.ndarray,
+    found: np.ndarray,
 ) -> None:
-    """Values of one input in the given draws."""
+    """Values of one input in the given draws. `keys` are its own and that of its cause, which it follows in a share
+    `shared` of the draws: this is its rank correlation with the cause (Frechet's mixture of the two extremes)."""
+    own, cause = keys
     for i in range(len(draws)):
-        found[i] = value if draws[i] == 0.0 else quantile(uniform(key, draws[i]), value, low, high, distribution)
+        if draws[i] == 0.0:
+            found[i] = value
+            continue
+        follows = shared > 0.0 and uniform(own ^ OWN_CHOICE, draws[i]) < shared
+        found[i] = quantile(uniform(cause if follows else own, draws[i]), value, ends[0], ends[1], distribution)

@@ -149,6 +149,7 @@ def _wafer(spec: Inputs) -> dict[str, float]:
         "wafer_scribe_mm": spec["scribe_lane"],
         "wafer_reticle_x_mm": spec["wafer_diameter"],
         "wafer_reticle_y_mm": spec["wafer_diameter"],
+        "wafer_dies_per_wafer": float(ANALYTIC),
     }
 
 
@@ -159,7 +160,7 @@ def _wafer_mm2(spec: Inputs) -> float:
 def _chip_row(chip: Inputs, parent: int, spec: Inputs, made: float, modules_usd: float) -> Any:
     """A kind of chip. `modules_usd` is what its modules' design adds to one chip; `made` are such chips in all."""
     own = {"count": chip["count"], "core_area_mm2": chip_area(chip), "quantity": made, "design_usd": modules_usd * made}
-    codes = {"parent": parent, "dies_per_wafer": ANALYTIC}
+    codes = {"parent": parent}
     if chip["kind"] == "dummy":
         return codes, {**own, **_wafer(spec), **_NO_TEST}, [{}]
     node = chip["node"]
@@ -175,8 +176,9 @@ def _chip_row(chip: Inputs, parent: int, spec: Inputs, made: float, modules_usd:
 
 def _substrate(spec: Inputs, made: float, layers: float, assembly: Mapping[str, float]) -> Any:
     """The organic substrate, which is the root."""
-    codes = {"parent": -1, "carrier": 1, "dies_per_wafer": AREA}
+    codes = {"parent": -1, "carrier": 1}
     own = {
+        "wafer_dies_per_wafer": float(AREA),
         "quantity": made,
         "assembly_area_factor": spec["os_area_scale_factor"],
         "assembly_alignment_yield": spec["bonding_yield_os"],
@@ -208,7 +210,7 @@ def _carrier(package: Inputs, spec: Inputs, made: float) -> Any:
         "clustering": spec[names["clustering"]],
         "active": 0.0,
     }
-    codes = {"parent": 0, "carrier": 1, "dies_per_wafer": ANALYTIC}
+    codes = {"parent": 0, "carrier": 1}
     return codes, {**own, **_wafer(spec), **_NO_TEST}, [wiring]
 
 

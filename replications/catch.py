@@ -177,6 +177,7 @@ def catch_die(parent: int, chip: Inputs, library: Inputs) -> tuple[dict[str, int
     """Codes, numbers and layers of a chip."""
     wafer = library["wafer"][chip["wafer_process"]]
     numbers_ = {
+        "wafer_dies_per_wafer": float(GRID if value_of(wafer["wafer_fill_grid"]) else ROWS),
         **fields(chip, _DIE),
         **fields(wafer, _WAFER),
         **design_prices(wafer),
@@ -188,7 +189,6 @@ def catch_die(parent: int, chip: Inputs, library: Inputs) -> tuple[dict[str, int
         "back": int(chip["stack_side"] == "back"),
         "face_up": int(chip["orientation"] == "face-up"),
         "buried": int(value_of(chip["buried"])),
-        "dies_per_wafer": GRID if value_of(wafer["wafer_fill_grid"]) else ROWS,
         "carrier": int(bool(chip["children"]) and not numbers_["core_area_mm2"]),
     }
     return codes, numbers_, [fields(library["layer"][name], _LAYER) for name in stacked_layers(chip["stackup"])]

@@ -15,7 +15,7 @@ import polars as pl
 
 from sweeper.designs.package_draws import evaluate_design
 from sweeper.library.library import Library, builtin_specs
-from sweeper.library.package_reader import read_package
+from sweeper.library.packages.reader import read_package
 from sweeper.library.uncertain import DRAW
 from sweeper.views.frames import frame_of
 from sweeper.views.text import listing

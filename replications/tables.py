@@ -15,6 +15,7 @@ from kernels.packages.layout import (
     LINK_CODES,
     LINK_NUMBERS,
     RESULTS,
+    STEP_NUMBERS,
 )
 
 
@@ -22,7 +23,7 @@ from kernels.packages.layout import (
 class PackageTables:
     """One package; the columns are those of `kernels.packages.layout`.
 
-    Dies stand parents first, layers in the order of the dies, links in the order of their reach.
+    Dies stand parents first, layers and steps in the order of the dies.
     """
 
     die_codes: np.ndarray
@@ -31,6 +32,8 @@ class PackageTables:
     """float64 [dies, DIE_NUMBERS]"""
     layer_numbers: np.ndarray
     """float64 [layers, LAYER_NUMBERS]"""
+    step_numbers: np.ndarray
+    """float64 [steps before the last, STEP_NUMBERS]"""
     link_codes: np.ndarray
     """int64 [links, LINK_CODES]"""
     link_numbers: np.ndarray
@@ -41,7 +44,7 @@ class PackageTables:
     @property
     def numbers(self) -> np.ndarray:
         """All numbers, one table after the other, as `build_package` reads them."""
-        tables = (self.die_numbers, self.layer_numbers, self.link_numbers, self.conventions)
+        tables = (self.die_numbers, self.layer_numbers, self.step_numbers, self.link_numbers, self.conventions)
         return np.concatenate([table.ravel() for table in tables])
 
 
@@ -66,6 +69,7 @@ _ONE = frozenset(
         "assembly_alignment_yield",
         "assembly_bond_yield",
         "assembly_tsv_yield",
+        "assembly_step_yield",
         "test_samples",
         "critical_area_ratio",
         "clustering",
@@ -97,14 +101,20 @@ def tables(
     dies: Sequence[tuple[Mapping[str, int], Mapping[str, float], Sequence[Mapping[str, float]]]],
     links: Sequence[tuple[int, int, Mapping[str, float]]],
     conventions: Iterable[str],
+    steps: Mapping[int, Sequence[Mapping[str, float]]] | None = None,
 ) -> PackageTables:
-    """Tables of a package: its dies (codes, numbers, layers), its links (source, target, numbers), conventions."""
+    """Tables of a package: its dies (codes, numbers, layers), its links (source, target, numbers), conventions, and by
+    die the numbers of its steps before the last. Raises KeyError for a code or number that has no column."""
+    before = [(steps or {}).get(die, ()) for die in range(len(dies))]
     first = np.cumsum([0, *(len(layers) for _, _, layers in dies)])
+    for codes, _, _ in dies:
+        if not codes.keys() <= set(DIE_CODES):
+            raise KeyError(sorted(codes.keys() - set(DIE_CODES)))
+    first_step = np.cumsum([0, *map(len, before)])
     coded = [
-        {"first_layer": int(start), "layers": len(layers), **codes}
-        for start, (codes, _, layers) in zip(first, dies, strict=False)
+        {"first_layer": int(start), "layers": len(layers), "first_step": int(step), "steps": len(taken), **codes}
+        for start, step, taken, (codes, _, layers) in zip(first, first_step, before, dies, strict=False)
     ]
-    ordered = sorted(links, key=lambda link: link[2]["reach_mm"])
     chosen = set(conventions)
     return PackageTables(
         die_codes=table(([code.get(name, 0) for name in DIE_CODES] for code in coded), DIE_CODES, np.int64),
@@ -112,8 +122,9 @@ def tables(
         layer_numbers=table(
             (numbers(LAYER_NUMBERS, layer) for _, _, layers in dies for layer in layers), LAYER_NUMBERS, np.float64
         ),
-        link_codes=table(((source, target) for source, target, _ in ordered), LINK_CODES, np.int64),
-        link_numbers=table((numbers(LINK_NUMBERS, values) for _, _, values in ordered), LINK_NUMBERS, np.float64),
+        step_numbers=table((numbers(STEP_NUMBERS, step) for each in before for step in each), STEP_NUMBERS, np.float64),
+        link_codes=table(((source, target) for source, target, _ in links), LINK_CODES, np.int64),
+        link_numbers=table((numbers(LINK_NUMBERS, values) for _, _, values in links), LINK_NUMBERS, np.float64),
         conventions=np.array([float(name in chosen) for name in CONVENTIONS]),
     )
 

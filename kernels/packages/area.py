@@ -134,7 +134,10 @@ def size_die(unit: Unit, reaches: np.ndarray, signals_by_reach: np.ndarray, face
     covered = back.area_mm2 if code.face_up == 1 else face.area_mm2
     pads, reached = pad_field(unit, reaches, signals_by_reach, covered)
     stacked = stacked_area(die, parts)
-    area = max(die.core_area_mm2 + parts.io_area_mm2 + result.via_area_mm2, pads, stacked)
+    outline, circuits = die.given_outline_mm2, parts.io_area_mm2 + result.via_area_mm2
+    result.core_mm2 = die.core_area_mm2 if math.isnan(outline) else max(outline - circuits, 0.0)
+    area = max(result.core_mm2 + parts.io_area_mm2 + result.via_area_mm2, pads, stacked)
+    area = area if math.isnan(outline) else outline
     area = area if math.isnan(die.given_area_mm2) else die.given_area_mm2
     width, height = math.sqrt(area * die.aspect_ratio), math.sqrt(area / die.aspect_ratio)
     result.pad_area_mm2, result.stacked_area_mm2, result.area_mm2 = pads, stacked, area

@@ -1,17 +1,22 @@
 """Columns of the tables that describe a package: dies, layers of their wafers, links, and what is found of each die.
 
 A package is a tree of dies. Row 0 is the root (substrate, interposer, or a single die); a parent stands before its
-children. A row stands for `count` equal dies on every copy of its parent; a row of count 0 is absent.
+children. A row stands for `count` equal dies on every copy of its parent; a row of count 0 is absent. Dies are mounted
+on another one in one assembly step, or in several, one after the other, each with a test.
 """
 
 from typing import Any, NamedTuple
 
 import numpy as np
 
-DIE_CODES = ("parent", "back", "face_up", "buried", "dies_per_wafer", "first_layer", "layers", "carrier")
+DIE_CODES = (
+    *("parent", "back", "face_up", "buried", "first_layer", "layers", "carrier"),
+    *("step", "first_step", "steps"),
+)
 """Whole numbers of a die: parent's row (-1: root); 1 if it sits on the parent's back; 1 if its face looks away from
-the parent; 1 if it lies inside the carrier and takes none of its area; method of counting dies per wafer; its rows of
-the table of layers; 1 if it counts as package, not as silicon, where costs are split."""
+the parent; 1 if it lies inside the carrier and takes none of its area; its rows of the table of layers; 1 if it counts
+as package, not as silicon, where costs are split; the parent's step in which it is mounted, from 0; its own steps but
+the last, as rows of the table of steps. The last step is that of the die's own numbers."""
 
 DIE_OWN = (
     "count",
@@ -35,10 +40,14 @@ DIE_OWN = (
     "design_usd",
     "given_carbon_kg",
     "finish_usd_per_mm2",
+    "given_outline_mm2",
+    "given_placement_yield",
 )
 """Numbers of a die itself. `given_*` are NaN unless they replace what would be computed (a black box); `quantity` is
 the number of such dies over which their design and masks are spread; `design_usd` a fixed part of that design;
-`finish_usd_per_mm2` what is added per area to the die before it is tested, such as bumps of a carrier."""
+`finish_usd_per_mm2` what is added per area to the die before it is tested, such as bumps of a carrier.
+`given_outline_mm2` is the area of a die whose core is what its interfaces leave; `given_placement_yield` that of
+placing this kind of die, whatever the step is used to."""
 
 DIE_WAFER = (
     "wafer_diameter_mm",
@@ -49,11 +58,12 @@ DIE_WAFER = (
     "wafer_reticle_x_mm",
     "wafer_reticle_y_mm",
     "wafer_process_yield",
+    "wafer_dies_per_wafer",
     "wafer_memory_design_price_usd_per_mm2",
     "wafer_logic_design_price_usd_per_mm2",
     "wafer_analog_design_price_usd_per_mm2",
 )
-DIE_ASSEMBLY = (
+STEP_ASSEMBLY = (
     "assembly_material_price_usd_per_mm2",
     "assembly_bump_price_usd_per_mm2",
     "assembly_pick_machine_price_usd",
@@ -68,30 +78,49 @@ DIE_ASSEMBLY = (
     "assembly_bond_operator_price_usd_per_s",
     "assembly_bond_time_s",
     "assembly_bond_group",
+    "assembly_alignment_yield",
+    "assembly_bond_yield",
+    "assembly_bond_defect_density_per_mm2",
+    "assembly_step_yield",
+    "assembly_chip_first",
+    "assembly_whole_wafer",
+    "assembly_package_price_usd",
+    "assembly_carbon_kg_per_mm2",
+)
+"""What a step costs and how often it fails."""
+
+CARRIER_ASSEMBLY = (
     "assembly_separation_mm",
     "assembly_edge_mm",
     "assembly_area_factor",
     "assembly_current_density_A_per_mm2",
     "assembly_pitch_mm",
-    "assembly_alignment_yield",
-    "assembly_bond_yield",
-    "assembly_bond_defect_density_per_mm2",
     "assembly_tsv_area_mm2",
     "assembly_tsv_pitch_mm",
     "assembly_tsv_yield",
-    "assembly_chip_first",
-    "assembly_whole_wafer",
-    "assembly_package_price_usd",
+    "assembly_largest_carrier_mm2",
+    "assembly_power_density_W_per_mm2",
     "assembly_design_price_usd_per_mm2",
     "assembly_fixed_price_usd",
-    "assembly_carbon_kg_per_mm2",
 )
-DIE_TEST = (
+"""What the process of the last step makes of the carrier: distances, pads and vias, limits, design."""
+
+STEP_TEST = (
     "test_cycle_s",
     "test_samples",
     "test_price_usd_per_s",
-    "test_self_time_s",
     "test_assembly_time_s",
+    "test_assembly_coverage",
+    "test_assembly_patterns",
+    "test_assembly_chain_per_mm2",
+    "test_assembly_chains",
+    "test_assembly_tested",
+)
+"""The test of a unit after a step."""
+
+DIE_TEST = (
+    *STEP_TEST,
+    "test_self_time_s",
     "test_self_coverage",
     "test_self_patterns",
     "test_self_chain_per_mm2",
@@ -99,16 +128,15 @@ DIE_TEST = (
     "test_self_pads_per_chain",
     "test_self_pads",
     "test_self_tested",
-    "test_assembly_coverage",
-    "test_assembly_patterns",
-    "test_assembly_chain_per_mm2",
-    "test_assembly_chains",
     "test_assembly_pads_per_chain",
     "test_assembly_pads",
-    "test_assembly_tested",
 )
+STEP_NUMBERS = (*STEP_ASSEMBLY, *STEP_TEST)
+"""Numbers of a step before the last one."""
+
+DIE_ASSEMBLY = (*STEP_ASSEMBLY, *CARRIER_ASSEMBLY)
 DIE_NUMBERS = (*DIE_OWN, *DIE_WAFER, *DIE_ASSEMBLY, *DIE_TEST)
-"""Numbers of a die: its own, and those of its wafer, its assembly (of its children onto it) and its tests."""
+"""Numbers of a die: its own, and those of its wafer, its (last) assembly of others onto it, and its tests."""
 
 LAYER_NUMBERS = (
     "price_usd_per_mm2",
@@ -127,11 +155,13 @@ LAYER_NUMBERS = (
     "chip_fixed_price_usd",
     "carbon_kg_per_mm2",
     "fab_energy_J_per_mm2",
+    "wiring_layers",
+    "wiring_pitch_mm",
 )
-"""Numbers of a layer: a node of the library, its wafer price per area."""
+"""Numbers of a layer: a node of the library, its wafer price per area; 0 wiring layers: not known."""
 
 LINK_CODES = ("source", "target")
-"""Rows of the dies that a link joins; -1 is outside the package. Rows are in the order of their reach."""
+"""Rows of the dies that a link joins; -1 is outside the package."""
 
 LINK_NUMBERS = (
     "count",
@@ -173,6 +203,7 @@ CONVENTIONS = (
 
 RESULTS = (
     "copies",
+    "core_mm2",
     "io_area_mm2",
     "signals",
     "power_pads",
@@ -220,12 +251,28 @@ RESULTS = (
     "energy_J",
     "shoreline_slack_mm",
     "reticle_slack_mm",
+    "wiring_slack",
+    "join_share",
     "status",
 )
 """What is found of every die, as a unit with all that is mounted on it. Prices with children are per finished unit;
-`silicon_usd` to `wasted_usd` split `price_usd`."""
+`silicon_usd` to `wasted_usd` split `price_usd`. Of several steps, `assembly_usd`, `assembly_test_usd` and `bump_usd`
+are per unit started, `assembled_test_yield` is the share of those started that passes all tests, and `join_share` of a
+die that of its carriers which get as far as it. `wiring_slack` are wires that a carrier could lead away from the dies
+on it, less their signals."""
 
-STATUS = ("", "die_exceeds_wafer", "link_beyond_reach", "die_exceeds_reticle", "shoreline_exceeded")
+STATUS = (
+    "",
+    "die_exceeds_wafer",
+    "link_beyond_reach",
+    "die_exceeds_reticle",
+    "shoreline_exceeded",
+    "interfaces_exceed_die",
+    "wafers_differ",
+    "wiring_exceeded",
+    "carrier_exceeds_assembly",
+    "power_density_exceeded",
+)
 """Why a package cannot be built: position in this tuple, 0 if it can. The root has the first of all its dies."""
 
 PARTS = (
@@ -239,6 +286,8 @@ PARTS = (
     "ends",
     "gates_per_mm2",
     "dies",
+    "placed",
+    "placement_yield",
     "quality",
     "face_area",
     "back_area",
@@ -252,8 +301,9 @@ PARTS = (
 )
 """What a die must know before it is made, beside the results of those mounted on it. Of links: their cells, power,
 signals and edge (as negative slack) at the die; wires of those mounted on it that leave the unit; ends at it, those of
-them among equal dies, and ends at it and all that it carries. Its density of gates. Of those mounted on it: number;
-product of their qualities; area with gaps on its face and back, and without gaps; area that gets bumps, of dies and of
+them among equal dies, and ends at it and all that it carries. Its density of gates. Of those mounted on it: number, and
+those of them that the step places with its own yield; product of the yields of placing the others; product of their
+qualities; area with gaps on its face and back, and without gaps; area that gets bumps, of dies and of
 carriers; area of cores, and this times the ratio of gates to flip-flops; area of all cores that it carries, and their
 gates."""
 
@@ -264,7 +314,7 @@ def record(names: tuple[str, ...], kind: type = np.float64) -> np.dtype[np.void]
 
 
 CODE = record(DIE_CODES, np.int64)
-DIE, LAYER, LINK = record(DIE_NUMBERS), record(LAYER_NUMBERS), record(LINK_NUMBERS)
+DIE, LAYER, STEP, LINK = record(DIE_NUMBERS), record(LAYER_NUMBERS), record(STEP_NUMBERS), record(LINK_NUMBERS)
 CONVENTION, RESULT, PART = record(CONVENTIONS), record(RESULTS), record(PARTS)
 
 Record = Any
@@ -281,6 +331,20 @@ class Unit(NamedTuple):
     conventions: Record
     parts: Record
     result: Record
+
+
+class Tree(NamedTuple):
+    """All dies of a package at work: their codes, numbers, layers and steps before the last, the conventions, what is
+    found of each, also as [die, RESULTS], and what each must know of its parts, with a last row to work with."""
+
+    codes: np.ndarray
+    dies: np.ndarray
+    layers: np.ndarray
+    steps: np.ndarray
+    conventions: Record
+    results: np.ndarray
+    found: np.ndarray
+    parts: np.ndarray
 
 
 class Made(NamedTuple):

@@ -39,11 +39,23 @@ def use_of(link: Record, count: float) -> float:
 
 
 @compiled
-def number_reaches(links: np.ndarray, group: np.ndarray) -> int:
-    """Number of distinct reaches, and for every row of links (in their order) the number of its reach."""
+def number_reaches(links: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """For every row of links the number of its reach, and the distinct reaches, in ascending order."""
+    count = 0
+    group, reaches = np.empty(len(links), np.int64), np.empty(len(links))
     for k in range(len(links)):
-        group[k] = 0 if k == 0 else group[k - 1] + (links[k].reach_mm != links[k - 1].reach_mm)
-    return group[-1] + 1 if len(group) > 0 else 0
+        place = 0
+        while place < count and reaches[place] < links[k].reach_mm:
+            place += 1
+        if place == count or reaches[place] != links[k].reach_mm:
+            for other in range(count, place, -1):
+                reaches[other] = reaches[other - 1]
+            for before in range(k):
+                group[before] += group[before] >= place
+            reaches[place] = links[k].reach_mm
+            count += 1
+        group[k] = place
+    return group, reaches[:count]
 
 
 @compiled

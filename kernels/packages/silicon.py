@@ -11,12 +11,12 @@ from kernels.packages.wafer import dies_per_wafer, exposures, reticle_use, retic
 
 
 @compiled
-def same_on_wafer(codes: np.ndarray, dies: np.ndarray, results: np.ndarray, i: int, k: int) -> bool:
+def same_on_wafer(dies: np.ndarray, results: np.ndarray, i: int, k: int) -> bool:
     """Whether two dies are of one size on wafers of one geometry."""
     return (
         results[i].width_mm == results[k].width_mm
         and results[i].height_mm == results[k].height_mm
-        and codes[i].dies_per_wafer == codes[k].dies_per_wafer
+        and dies[i].wafer_dies_per_wafer == dies[k].wafer_dies_per_wafer
         and dies[i].wafer_diameter_mm == dies[k].wafer_diameter_mm
         and dies[i].wafer_panel_x_mm == dies[k].wafer_panel_x_mm
         and dies[i].wafer_panel_y_mm == dies[k].wafer_panel_y_mm
@@ -26,14 +26,14 @@ def same_on_wafer(codes: np.ndarray, dies: np.ndarray, results: np.ndarray, i: i
 
 
 @compiled
-def count_dies(codes: np.ndarray, dies: np.ndarray, conventions: Record, results: np.ndarray, i: int) -> float:
+def count_dies(dies: np.ndarray, conventions: Record, results: np.ndarray, i: int) -> float:
     """Dies per wafer; what an equal die found before is used again, as the count takes longer than all the rest."""
-    for k in range(i + 1, len(codes)):
-        if same_on_wafer(codes, dies, results, i, k):
+    for k in range(i + 1, len(dies)):
+        if same_on_wafer(dies, results, i, k):
             return results[k].dies_per_wafer
     die = dies[i]
     return dies_per_wafer(
-        codes[i].dies_per_wafer,
+        die.wafer_dies_per_wafer,
         results[i].width_mm,
         results[i].height_mm,
         die.wafer_diameter_mm,
@@ -67,7 +67,7 @@ def layer_yield(unit: Unit, layer: Record) -> float:
     Faults count in core, cells and vias of an active layer and on the whole of a passive one.
     """
     _, die, _, conventions, _, result = unit
-    area = die.core_area_mm2 + result.io_area_mm2
+    area = result.core_mm2 + result.io_area_mm2
     if conventions.flawless_carriers == 0.0:
         area = area + result.via_area_mm2 if layer.active == 1.0 else result.area_mm2
     density = layer.defect_density_per_mm2 * layer.critical_area_ratio
@@ -111,7 +111,7 @@ def make_die(unit: Unit, layers: np.ndarray) -> tuple[float, float, float]:
         + die.logic_share * die.wafer_logic_design_price_usd_per_mm2
         + die.analog_share * die.wafer_analog_design_price_usd_per_mm2
     )
-    design = die.design_usd + die.core_area_mm2 * logic
+    design = die.design_usd + result.core_mm2 * logic
     carbon, energy = 0.0, 0.0
     for number in range(code.first_layer, code.first_layer + code.layers):
         layer = layers[number]
@@ -120,13 +120,13 @@ def make_die(unit: Unit, layers: np.ndarray) -> tuple[float, float, float]:
         price += layer.price_usd_per_mm2 * share * exposed
         good *= layer_yield(unit, layer)
         design += die.reticle_share * layer.mask_set_usd * field_count
-        design += die.core_area_mm2 * layer.design_price_usd_per_mm2
+        design += result.core_mm2 * layer.design_price_usd_per_mm2
         design += result.area_mm2 * layer.chip_design_price_usd_per_mm2 + layer.chip_fixed_price_usd
         carbon += layer.carbon_kg_per_mm2 * share
         energy += layer.fab_energy_J_per_mm2 * share
     result.layer_price_usd = price
     result.true_yield = good
-    result.self_test_usd = test_price(die, conventions, parts.gates_per_mm2)
+    result.self_test_usd = test_price(die, conventions, result.core_mm2, parts.gates_per_mm2)
     if not math.isnan(die.given_price_usd) and conventions.bought_dies_designed == 0.0:
         # Its price pays for its design.
         design = die.design_usd
@@ -134,7 +134,7 @@ def make_die(unit: Unit, layers: np.ndarray) -> tuple[float, float, float]:
 
 
 @compiled
-def test_price(die: Record, conventions: Record, gates_per_mm2: float) -> float:
+def test_price(die: Record, conventions: Record, core_mm2: float, gates_per_mm2: float) -> float:
     """Price of testing a die before assembly: cycles of all patterns through its scan chains, and fixed time."""
     if die.test_self_tested == 0.0:
         return 0.0
@@ -144,4 +144,4 @@ def test_price(die: Record, conventions: Record, gates_per_mm2: float) -> float:
     chain = gates_per_mm2 / ratio / die.test_self_chains if math.isnan(chain) else chain
     samples = die.test_samples
     runs = patterns + samples if conventions.samples_differ == 1.0 else patterns * samples
-    return die.test_price_usd_per_s * (die.core_area_mm2 * die.test_cycle_s * runs * chain + die.test_self_time_s)
+    return die.test_price_usd_per_s * (core_mm2 * die.test_cycle_s * runs * chain + die.test_self_time_s)

@@ -12,7 +12,7 @@ from kernels.packages.layout import RESULT
 from sweeper.designs.package_draws import evaluate_design, uncertain_inputs
 from sweeper.library.entries import Value
 from sweeper.library.library import Library
-from sweeper.library.packages import PackageDesign
+from sweeper.library.packages.design import PackageDesign
 from sweeper.study.settings import Settings
 
 TOTAL = Output("package_total_usd", "usd", "cost of one package that works, with its share of design")

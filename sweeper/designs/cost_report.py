@@ -15,7 +15,7 @@ from kernels.packages.layout import DIE_CODES, DIE_NUMBERS, RESULT, RESULTS, STA
 from kernels.packages.wafer import exposures
 from sweeper.designs.cost_draws import OUTPUTS, TOTAL, CostDraws, attributed
 from sweeper.library.entries import Value
-from sweeper.library.packages import PackageDesign, Quoted
+from sweeper.library.packages.design import PackageDesign, Quoted
 from sweeper.study.settings import Settings
 from sweeper.views.uncertainty import bands, probability_less, rank_correlations
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from sweeper.errors import UsageFault
 from sweeper.inputs.packages import PACKAGE_ROLE
 from sweeper.library.library import Library
-from sweeper.library.packages import PackageDesign
+from sweeper.library.packages.design import PackageDesign
 from sweeper.reading.expressions import Expression
 from sweeper.study.columns import Stock
 from sweeper.study.settings import read_pairs
@@ -24,11 +24,12 @@ def named_design(stock: Stock, name: str) -> PackageDesign:
 
 
 def settable(design: PackageDesign) -> frozenset[str]:
-    """Columns on which a design depends: its parameters, and what its expressions take from the study."""
+    """Columns on which a design depends: its parameters, numbers of the entries that it names, by their paths, and what
+    its expressions take from the study."""
     used = frozenset().union(*(design.symbols(cell) for cell in design.cells if isinstance(cell, Expression)))
     columns = [name for name in NUMERIC if not name.startswith(f"{PACKAGE_ROLE}.") and engine_column(name) in used]
     roles = (name.partition(".")[0] for name in columns)
-    return frozenset({*columns, *roles, *(f"{PACKAGE_ROLE}.{name}" for name in design.parameters)})
+    return frozenset({*columns, *roles, *(f"{PACKAGE_ROLE}.{name}" for name in design.parameters), *design.quoted})
 
 
 def read_settings(

@@ -13,7 +13,7 @@ from sweeper.inputs.numbers import Surroundings, number_columns
 from sweeper.inputs.packages import package_columns
 from sweeper.library.entries import Value
 from sweeper.library.library import Library
-from sweeper.library.packages import PackageDesign
+from sweeper.library.packages.design import SELECTABLE, PackageDesign
 from sweeper.library.uncertain import DRAW, is_uncertain, key_of, values_in
 
 
@@ -38,11 +38,12 @@ class DesignDraws:
 
 def uncertain_inputs(design: PackageDesign, library: Library, settings: Mapping[str, float | str]) -> dict[str, Value]:
     """Uncertain numbers that a design uses and the settings do not replace, by `kind/entry/name`."""
-    numbers = {name: cell.value for name, cell in design.quoted.items()}
+    numbers = {name: cell.value for name, cell in design.quoted.items() if name not in settings}
     entries = {"package": (design.name, design.parameters)}
-    if "node" in settings:
-        node = library.find("node", str(settings["node"]))
-        entries["node"] = (node.name, node.values)
+    for role in SELECTABLE:
+        if role in settings:
+            selected = library.find(role, str(settings[role]))
+            entries[role] = (selected.name, selected.values)
     for role, (entry, values) in entries.items():
         open_ = {name: value for name, value in values.items() if f"{role}.{name}" not in settings}
         numbers |= {f"{role}/{entry}/{name}": value for name, value in open_.items()}

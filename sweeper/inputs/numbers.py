@@ -15,7 +15,7 @@ from sweeper.library.curves import curve_source, read_curves
 from sweeper.library.entries import Entry, Value
 from sweeper.library.graph_workload import Workload
 from sweeper.library.library import Library
-from sweeper.library.packages import PackageDesign
+from sweeper.library.packages.design import PackageDesign
 from sweeper.library.table_workload import OperatorTable
 from sweeper.library.uncertain import DRAW, is_uncertain, key_of, values_in
 from sweeper.library.unit_models import model_source, read_unit_model

@@ -6,13 +6,14 @@ from dataclasses import replace
 import numpy as np
 
 from kernels.packages.defects import YIELD_MODELS
+from kernels.packages.wafer import COUNTING
 from sweeper.engine.program import InputColumn, Values
 from sweeper.inputs.numbers import NOTHING, Surroundings, array, by_name, constant, drawn, lookup, number, role_entries
 from sweeper.library.entries import Value
-from sweeper.library.package_reader import code_of
-from sweeper.library.packages import MADE_SYMBOLS, Cell, PackageDesign, Quoted
+from sweeper.library.packages.design import MADE_SYMBOLS, Cell, PackageDesign, Quoted
+from sweeper.library.packages.numbers import COUNTING_COLUMN, code_of
 from sweeper.library.uncertain import is_uncertain, key_of
-from sweeper.words.packages import PACKAGE
+from sweeper.words.columns import number_at, numeric
 
 PACKAGE_ROLE = "package"
 PACKAGE_TABLES = (
@@ -30,6 +31,9 @@ them that vary, and those that a generated chip tells."""
 
 def quoted_number(around: Surroundings, cell: Quoted) -> InputColumn:
     """A number of the library, drawn anew in every draw if it is uncertain."""
+    attribute = number_at(cell.key) if cell.key in around.grid.columns else None
+    if attribute is not None:
+        return replace(number(around, cell.key, attribute), name=cell.key)
     value, sources = cell.value, ((cell.value.source, cell.value.grade),)
     if "draw" in around.grid.columns and is_uncertain(value):
         stream = key_of(cell.kind, cell.entry, cell.name)
@@ -40,15 +44,25 @@ def quoted_number(around: Surroundings, cell: Quoted) -> InputColumn:
 def parameter(around: Surroundings, design: PackageDesign, name: str, value: Value) -> InputColumn:
     """A parameter of a design, or the axis that replaces it."""
     column = f"{PACKAGE_ROLE}.{name}"
-    if column in around.grid.columns:
-        return number(around, column, PACKAGE[name])
+    attribute = numeric(column)
+    if attribute is not None and column in around.grid.columns:
+        return number(around, column, attribute)
     return quoted_number(around, Quoted(PACKAGE_ROLE, design.name, name, value))
 
 
-def yield_models(around: Surroundings) -> InputColumn:
-    """Yield model of the node that the study selects."""
-    codes = np.array([float(code_of(entry, "yield_model", YIELD_MODELS)) for entry in role_entries(around, "node")])
-    return lookup(around, "node_yield_model", "node", codes, "", "yield model of the node")
+CODES = {
+    "node": ("node_yield_model", "yield_model", YIELD_MODELS),
+    "wafer": (COUNTING_COLUMN, "dies_per_wafer", COUNTING),
+}
+"""Words of entries that a study selects: by role the column of their code, their key, and what is allowed."""
+
+
+def codes_of_words(around: Surroundings) -> Iterable[InputColumn]:
+    """Codes of the words of the entries that the study selects."""
+    for role, (column, key, words) in CODES.items():
+        if role in around.grid.columns:
+            codes = np.array([float(code_of(entry, key, words)) for entry in role_entries(around, role)])
+            yield lookup(around, column, role, codes, "", f"{key.replace('_', ' ')} of the {role}")
 
 
 def package_columns(
@@ -59,8 +73,7 @@ def package_columns(
         return {}
     design = around.packages[structure[PACKAGE_ROLE]]
     symbols = dict(known)
-    if "node" in around.grid.columns:
-        symbols["node_yield_model"] = yield_models(around)
+    symbols |= by_name(codes_of_words(around))
     symbols |= {name: parameter(around, design, name, value) for name, value in design.parameters.items()}
     symbols |= {key: quoted_number(around, cell) for key, cell in design.quoted.items()}
     told = {place for place, _ in design.made}

@@ -15,7 +15,7 @@ from sweeper.library.graph_workload import Workload
 from sweeper.library.layers.model import LayeredModel, kernel_rows
 from sweeper.library.table_workload import DECODING, LAYOUTS, OperatorTable
 from sweeper.reading.expressions import Expression
-from sweeper.words.columns import WORKLOAD_PARAMETER, numeric
+from sweeper.words.columns import numeric
 from sweeper.words.numbers import NUMBERS
 
 
@@ -100,7 +100,7 @@ def parameters(around: Surroundings, workload: Workload | OperatorTable) -> dict
 
 def parameter(around: Surroundings, name: str, value: Value) -> InputColumn:
     """A parameter of a model, or the axis that overrides it."""
-    column = f"{WORKLOAD_PARAMETER}{name}"
+    column = f"workload.{name}"
     attribute = numeric(column)
     if attribute is not None and column in around.grid.columns:
         return number(around, column, attribute)

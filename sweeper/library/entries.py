@@ -8,7 +8,7 @@ from typing import Any
 
 from kernels.codes import DIMENSION_KINDS
 from kernels.draws import DISTRIBUTIONS
-from sweeper.errors import Problem, Problems, SpecError, brief, unknown
+from sweeper.errors import Problem, Problems, SpecError, brief
 from sweeper.reading import checks
 from sweeper.reading.expressions import is_symbol
 from sweeper.reading.nodes import Node, error
@@ -16,7 +16,7 @@ from sweeper.reading.units import QuantityError, in_range, si
 from sweeper.words.attributes import Attribute, free
 from sweeper.words.models import MODEL
 from sweeper.words.packages import PACKAGE
-from sweeper.words.ranges import PARAMETER
+from sweeper.words.ranges import BY_UNIT, PARAMETER, SHARE
 from sweeper.words.system import ATTRIBUTES, GRADES
 
 SCALAR_KEYS = ("layers", "batch", "word", "steps", "stage_boundary", "tiles", "resident")
@@ -34,6 +34,7 @@ _BODY = {
     "calibration": ("efficiency_curves",),
     "node": ("yield_model",),
     "wafer": ("dies_per_wafer",),
+    "part": ("node", "wafer", "assembly", "test"),
     "package": ("parameters", "definitions", "dies", "links", "conventions", "memory"),
     "unit_model": ("ranges", "hidden", "last"),
 }
@@ -41,14 +42,20 @@ _WITH_PARAMETERS = frozenset({"workload", "package"})
 """Kinds whose entries name their own numbers, under `parameters`."""
 _MERGED = frozenset({"parameters", "partitions", "shards", "values", "definitions"})
 """Body keys whose mappings are merged with those of the extended entry; other keys replace it."""
+_MERGED_ROWS = {"dies": ("name",), "links": ("from", "to")}
+"""Body keys whose lists are merged row by row, and what tells their rows apart: an entry states what differs."""
 
-_NUMBER_KEYS = ("value", "low", "high", "distribution", "source", "grade")
+_NUMBER_KEYS = ("value", "low", "high", "distribution", "cause", "source", "grade")
 _NUMBER_SHAPE = "{value: ..., source: ..., grade: ...}"
 DEFAULT_SOURCE = "default of the vocabulary"
 _UNREADABLE = "unreadable"
 """Stands for a source or grade whose mistake has been noted, so that every number does not repeat it."""
 
 
+Cause = tuple[str, float]
+"""What a number goes with, and the share of the draws in which it does."""
+NO_CAUSE: Cause = ("", 0.0)
+SHARED = Attribute("", "share of the draws in which a number goes with its cause", None, SHARE)
 OWN = free("", "a parameter", limits=PARAMETER)
 """A number that a workload names for itself; it may have any unit."""
 
@@ -57,7 +64,8 @@ OWN = free("", "a parameter", limits=PARAMETER)
 class Value:
     """A number in its SI unit, where it comes from, and how far it may be off.
 
-    `low` and `high` are the number itself unless given; `distribution` is one of those of `kernels.draws`.
+    `low` and `high` are the number itself unless given; `distribution` is one of those of `kernels.draws`. It follows
+    `cause`, if it has one, in a share `shared` of the draws.
     """
 
     number: float
@@ -67,6 +75,8 @@ class Value:
     low: float = math.nan
     high: float = math.nan
     distribution: str = DISTRIBUTIONS[0]
+    cause: str = ""
+    shared: float = 0.0
 
     def __post_init__(self) -> None:
         for bound in ("low", "high"):
@@ -147,6 +157,7 @@ class _Number:
     low: Node | None = None
     high: Node | None = None
     distribution: str = DISTRIBUTIONS[0]
+    cause: Cause = NO_CAUSE
 
 
 @dataclass
@@ -203,7 +214,14 @@ def _add(draft: _EntryDraft, definition: Definition, problems: Problems) -> None
         draft.body.pop("shards", None)
     for key in _BODY.get(kind, ()):
         if key in written:
-            draft.body[key] = _merged(draft.body.get(key), written[key]) if key in _MERGED else written[key]
+            draft.body[key] = _laid_over(draft.body.get(key), key, written[key])
+
+
+def _laid_over(below: Node | None, key: str, above: Node) -> Node:
+    """What a key of an entry holds that another one gives too, which it extends."""
+    if key in _MERGED_ROWS:
+        return _merged_rows(below, above, _MERGED_ROWS[key])
+    return _merged(below, above) if key in _MERGED else above
 
 
 def _fits(node: Node) -> dict[str, tuple[str, ...]]:
@@ -220,6 +238,27 @@ def _merged(below: Node | None, above: Node) -> Node:
         return above
     return Node({**below.value, **above.value}, above.file, above.line, above.column, above.path,
                 marks={**below.marks, **above.marks})  # fmt: skip
+
+
+def _merged_rows(below: Node | None, above: Node, keys: Sequence[str]) -> Node:
+    """A list of mappings laid over that of an extended entry: a row that has the same `keys` as one below is laid over
+    it, and further ones follow."""
+    if below is None or not (isinstance(below.value, tuple) and isinstance(above.value, tuple)):
+        return above
+
+    def named(row: Node) -> tuple[str, ...]:
+        there = row.value if isinstance(row.value, dict) else {}
+        return tuple(there[key].text.strip() for key in keys if key in there)
+
+    rows = list(below.value)
+    places = {named(row): place for place, row in enumerate(rows) if named(row)}
+    for row in above.value:
+        place = places.get(named(row))
+        if place is None:
+            rows.append(row)
+        else:
+            rows[place] = _merged(rows[place], row)
+    return replace(above, value=tuple(rows))
 
 
 def _number(node: Node, bare: _Number, below: _Number | None) -> _Number:
@@ -244,6 +283,7 @@ def _number(node: Node, bare: _Number, below: _Number | None) -> _Number:
         distribution=written.read(
             "distribution", checks.choice, "distribution", DISTRIBUTIONS, default=below.distribution
         ),
+        cause=written.read("cause", _cause, default=below.cause),
     )
     written.problems.raise_any()
     return number
@@ -260,7 +300,7 @@ def _values(definition: Definition, draft: _EntryDraft, problems: Problems) -> d
             if definition.kind == "workload":
                 values[key] = _value(number, partial(_parameter, key, own.get(key, OWN)))
             elif definition.kind == "package" and key not in PACKAGE:
-                raise error(number.node, unknown("parameter of a package", key, PACKAGE))
+                values[key] = _value(number, partial(_package_parameter, key))
             else:
                 values[key] = _value(number, partial(_quantity, (attributes or PACKAGE)[key]))
     problems.extend(_unsourced(numbers))
@@ -287,7 +327,17 @@ def _value(written: _Number, quantity: Callable[[Node], tuple[float, str]]) -> V
         )
     if written.distribution == "log_uniform" and low[0] <= 0:
         raise error(written.node, "a number that is log_uniform needs a low greater than 0")
-    return Value(number, unit, written.source, written.grade, low[0], high[0], written.distribution)
+    source, grade, (cause, shared) = written.source, written.grade, written.cause
+    return Value(number, unit, source, grade, low[0], high[0], written.distribution, cause, shared)
+
+
+def _cause(node: Node) -> Cause:
+    """What a number goes with, and in which share of the draws: `{foundry_price: 0.8}`."""
+    causes = checks.named(node, "causes")
+    if len(causes) != 1:
+        raise error(node, f"found {len(causes)} causes; a number has one, e.g. {{foundry_price: 0.8}}")
+    ((name, share),) = causes.items()
+    return name, checks.number(share, SHARED)
 
 
 def _quantity(attribute: Attribute, node: Node) -> tuple[float, str]:
@@ -305,6 +355,16 @@ def _parameter(name: str, attribute: Attribute, node: Node) -> tuple[float, str]
         return in_range(number, attribute, written), unit
     except QuantityError as fault:
         raise error(node, str(fault)) from None
+
+
+def _package_parameter(name: str, node: Node) -> tuple[float, str]:
+    """A number that a package names, in the units of packages: geometry is in mm."""
+    number, unit = _parameter(name, OWN, node)
+    for other in (each for each in BY_UNIT if "mm" in each):
+        factor, dimension = si(f"1 {other}")
+        if dimension == unit:
+            return number / factor, other
+    return number, unit
 
 
 def _unsourced(numbers: Mapping[str, _Number]) -> Problems:

@@ -30,6 +30,7 @@ FOLDERS = {
     "assembly": "assemblies",
     "test": "tests",
     "interface": "interfaces",
+    "part": "parts",
     "facility": "facilities",
     "package": "packages",
     "template": "templates",

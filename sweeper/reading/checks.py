@@ -58,11 +58,17 @@ def fields(node: Node, what: str, allowed: Iterable[str], required: Collection[s
     """The entries of a mapping whose keys are known. Raises SpecError for all unknown and missing keys at once."""
     entries = mapping(node, what)
     problems = key_problems(node, what, allowed)
-    for key in required:
-        if key not in entries:
-            problems.append(node.problem(f"{what} lacks the key {key!r} (found: {', '.join(entries) or 'nothing'})"))
+    problems.extend(lacking(node, entries, what, required))
     problems.raise_any()
     return Fields(entries, Problems())
+
+
+def lacking(node: Node, entries: Collection[str], what: str, required: Iterable[str]) -> Problems:
+    """One problem for every key that a mapping must have and has not."""
+    found = ", ".join(entries) or "nothing"
+    return Problems(
+        node.problem(f"{what} lacks the key {key!r} (found: {found})") for key in required if key not in entries
+    )
 
 
 def key_problems(node: Node, what: str, allowed: Iterable[str]) -> Problems:

@@ -70,6 +70,7 @@ EXAMPLES = {
     "1/mm^2": "0.1 1/cm^2",
     "usd/mm^2": "0.01 usd/mm^2",
     "A/mm^2": "100 A/mm^2",
+    "W/mm^2": "1 W/mm^2",
     "J/mm^2": "1.5 kWh/cm^2",
     "kg/mm^2": "0.5 kg/cm^2",
     "b/s": "32 Gb/s",

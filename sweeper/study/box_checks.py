@@ -175,6 +175,18 @@ def check_generated(draft: BoxDraft, owners: Mapping[str, WrittenAxis], problems
         )
 
 
+NEEDED_ROLES = {
+    "node": "n5",
+    "wafer": "wafer_300",
+    "assembly": "cowos_s",
+    "test": "package_test",
+    "interface": "ucie_advanced_32g",
+    "part": "hbm3_16gb",
+    "template": "gpu_n7",
+}
+"""Roles that a package may leave to the study, with an entry for each."""
+
+
 def check_parameters(draft: BoxDraft, owners: Mapping[str, WrittenAxis], stock: Stock, problems: Problems) -> None:
     """A parameter of a model or a package may be overridden only where every one of the box has it."""
     for column, owner in owners.items():
@@ -191,7 +203,7 @@ def check_parameters(draft: BoxDraft, owners: Mapping[str, WrittenAxis], stock: 
         if role in OPTIONAL_ROLES and attribute and not draft.names(role):
             problems.append(owner.problem(f"nothing has this without an axis {role}"))
     for name in draft.names("package"):
-        for role, example in (("node", "n5"), ("template", "gpu_n7")):
+        for role, example in NEEDED_ROLES.items():
             if stock.package(name).reads(role) and not draft.names(role):
                 message = f"package {name!r} takes its {role} from the study; add an axis such as {role}: {example}"
                 problems.append(owners["package"].problem(message))

@@ -9,16 +9,25 @@ from sweeper.library.entries import Entry
 from sweeper.library.graph_workload import Workload, read_workload
 from sweeper.library.layers.model import read_layers
 from sweeper.library.library import Library
-from sweeper.library.package_reader import read_package
-from sweeper.library.packages import PackageDesign
+from sweeper.library.packages.design import PackageDesign
+from sweeper.library.packages.reader import read_package
 from sweeper.library.table_workload import OperatorTable, read_table
 from sweeper.reading import checks
-from sweeper.reading.nodes import Node
+from sweeper.reading.nodes import Node, error
 from sweeper.words.attributes import Attribute
-from sweeper.words.columns import DEFAULTS, numeric
+from sweeper.words.columns import DEFAULTS, PATH_KINDS, numeric
 from sweeper.words.defaults import NAMED
 from sweeper.words.numbers import NUMBERS
-from sweeper.words.system import ENTRY_DEFAULTS, GENERATED_FROM, NUMERIC, OPTIONAL_ROLES, OVERRIDES, ROLES, STAND_INS
+from sweeper.words.system import (
+    ATTRIBUTES,
+    ENTRY_DEFAULTS,
+    GENERATED_FROM,
+    NUMERIC,
+    OPTIONAL_ROLES,
+    OVERRIDES,
+    ROLES,
+    STAND_INS,
+)
 
 PARTITIONING = "partitioning"
 
@@ -67,7 +76,11 @@ class Stock:
         attribute = numeric(column)
         if attribute is None or column in NUMERIC:
             return attribute
-        entries = (self.library.find("workload", name).values for name in self.workloads)
+        if "/" in column:
+            return attribute
+        named = self.packages if column.startswith("package.") else self.workloads
+        kind = "package" if named is self.packages else "workload"
+        entries = (self.library.find(kind, name).values for name in named)
         units = (values[attribute.column].unit for values in entries if attribute.column in values)
         return replace(attribute, unit=next(units, ""))
 
@@ -86,6 +99,11 @@ def is_column(name: str) -> bool:
 
 def unknown_column(word: str) -> str:
     """Message about a name that is no column."""
+    kind, slash, rest = word.partition("/")
+    if slash:
+        if kind not in PATH_KINDS:
+            return unknown("kind of entry in a path kind/entry/number", kind, PATH_KINDS)
+        return unknown(f"number of a {kind}, in a path {kind}/entry/number", rest.rpartition("/")[2], ATTRIBUTES[kind])
     dotted = OVERRIDES if "." in word else [name for name in ALL if name not in OVERRIDES]
     more = "" if "." in word else "; and attributes of entries such as memory.bandwidth"
     return unknown("column", word, dotted) + more
@@ -105,6 +123,9 @@ def read_value(column: str, node: Node, stock: Stock) -> float | str:
     """
     attribute = stock.attribute(column)
     if attribute is not None:
+        if "/" in column:
+            kind, _, rest = column.partition("/")
+            _find_part(stock, kind, rest.rpartition("/")[0], node)
         return checks.number(node, attribute)
     if column in NAMED:
         return checks.choice(node, f"choice of {column}", NAMED[column])
@@ -119,3 +140,13 @@ def read_value(column: str, node: Node, stock: Stock) -> float | str:
     if kind == "calibration":
         read_curves(entry)
     return entry.name
+
+
+def _find_part(stock: Stock, kind: str, name: str, node: Node) -> None:
+    """Raise SpecError where a path names no entry, or one by another name than its own."""
+    try:
+        entry = stock.library.find(kind, name)
+    except LookupError as fault:
+        raise error(node, str(fault)) from None
+    if entry.name != name:
+        raise error(node, f"found {kind}/{name}/..; the entry's own name is {entry.name}: {kind}/{entry.name}/..")

@@ -9,7 +9,7 @@ from sweeper.engine.space import Box
 from sweeper.errors import Place, Problem, Problems, SpecError, listed, unknown
 from sweeper.library.graph_workload import Workload
 from sweeper.library.library import Library, builtin_specs
-from sweeper.library.packages import PackageDesign
+from sweeper.library.packages.design import PackageDesign
 from sweeper.library.table_workload import OperatorTable
 from sweeper.library.uncertain import DRAW
 from sweeper.reading import checks

@@ -5,6 +5,8 @@ A study writes `memory.bandwidth` for a number of the selected entry, `tensor_pa
 """
 
 import math
+import re
+from dataclasses import replace
 
 from sweeper.words.attributes import Attribute, free
 from sweeper.words.defaults import NAMED, NAMED_DEFAULTS
@@ -16,8 +18,11 @@ USUAL_PARTITIONING = "kernel_by_kernel"
 """How a graph is cut where a study does not say."""
 
 
-WORKLOAD_PARAMETER = "workload."
-"""How columns begin that replace a parameter of the workload: any that it has, known to the vocabulary or not."""
+NAMING_ROLES = ("workload", "package")
+"""Roles whose entries name numbers of their own: a study replaces any that one has, known to the vocabulary or not."""
+
+PATH_KINDS = ("node", "wafer", "assembly", "test", "interface", "part")
+"""Kinds of entries of which packages are made: a study replaces any number of any of them by its path."""
 
 
 def numeric(name: str) -> Attribute | None:
@@ -25,11 +30,26 @@ def numeric(name: str) -> Attribute | None:
 
     >>> numeric("workload.global_batch").column, numeric("workload")
     ('global_batch', None)
+    >>> numeric("assembly/cowos_l/alignment_yield").column
+    'assembly_cowos_l_alignment_yield'
     """
-    parameter = name.removeprefix(WORKLOAD_PARAMETER)
-    if name in NUMERIC or parameter == name or not parameter.isidentifier():
+    if "/" in name:
+        return number_at(name)
+    role, _, parameter = name.partition(".")
+    if name in NUMERIC or role not in NAMING_ROLES or not parameter.isidentifier():
         return NUMERIC.get(name)
-    return free("", f"parameter {parameter} of the workload", None, column=parameter, limits=PARAMETER)
+    return free("", f"parameter {parameter} of the {role}", None, column=parameter, limits=PARAMETER)
+
+
+def number_at(path: str) -> Attribute | None:
+    """The number of a library entry at a path `kind/entry/number`; None if no kind has such a number."""
+    kind, _, rest = path.partition("/")
+    entry, _, name = rest.rpartition("/")
+    attribute = ATTRIBUTES[kind].get(name) if kind in PATH_KINDS else None
+    if attribute is None or not entry:
+        return None
+    column = re.sub(r"\W", "_", f"{kind}_{entry}_{attribute.column}")
+    return replace(attribute, about=f"{attribute.about} ({kind} {entry})", default=None, column=column)
 
 
 def attribute_column(role: str, attribute: Attribute) -> str:
@@ -56,6 +76,8 @@ def engine_column(name: str) -> str:
     attribute = numeric(name)
     if attribute is None:
         return name
+    if "/" in name:
+        return attribute.column
     role, _, dotted = name.partition(".")
     return attribute_column(role, attribute) if dotted else attribute.column
 
@@ -69,7 +91,7 @@ def default(name: str) -> float | str:
     """Value of a column that a study does not mention: NaN for a number, "" for a name that nothing stands in for."""
     attribute = numeric(name)
     if attribute is not None:
-        return math.nan if "." in name else number_default(attribute)
+        return math.nan if "." in name or "/" in name else number_default(attribute)
     return {**NAMED_DEFAULTS, **ENTRY_DEFAULTS, "partitioning": USUAL_PARTITIONING}.get(name, "")
 
 

@@ -43,6 +43,8 @@ NODE = vocabulary(
     active=flag("1 if transistors are made: defects then count in core, cells and vias", 1.0),
     carbon=free("kg/mm^2", "carbon dioxide equivalent of making a wafer, per area, without electricity"),
     fab_energy=free("J/mm^2", "electricity of making a wafer, per area"),
+    wiring_layers=free("", "layers that lead signals away from dies on it; 0: not known", limits=PARTS),
+    wiring_pitch=Attribute("mm", "pitch of wires in these layers", 0.001),
 )
 """One process on a wafer: logic node, memory process, interposer. A die has one, or a stack of layers."""
 
@@ -81,12 +83,15 @@ ASSEMBLY = vocabulary(
     pitch=Attribute("mm", "pitch of bonds", 0.1),
     alignment_yield=fraction("yield of placing one die", 1.0),
     bond_yield=fraction("yield of one bond", 1.0),
+    step_yield=fraction("yield of the step itself, whatever it mounts", 1.0),
     bond_defect_density=free("1/mm^2", "defects of the bonded face", limits=DEFECTS_PER_MM2),
     tsv_area=free("mm^2", "area lost to one through-silicon via"),
     tsv_pitch=Attribute("mm", "pitch of vias", 0.1),
     tsv_yield=fraction("yield of one via", 1.0),
     chip_first=flag("1: the carrier is made onto the dies and its losses are theirs"),
     whole_wafer=flag("1: wafers are bonded before dies are tested: losses of both multiply"),
+    largest_carrier=free("mm^2", "largest carrier that can be made and kept flat; 0: no limit"),
+    power_density=free("W/mm^2", "most power that is led away from the area of a die; 0: no limit"),
     package_price=free("usd", "fixed price of this step, per unit"),
     design_price=free("usd/mm^2", "design of the package, per area of the carrier"),
     fixed_price=free("usd", "fixed part of the package's design"),
@@ -125,6 +130,17 @@ INTERFACE = vocabulary(
     reach=Attribute("mm", "longest link", 2.0),
 )
 """Links between dies: cells, edge, wires."""
+
+PART = vocabulary(
+    price=free("usd", "price of one, to buy", None),
+    area=Attribute("mm^2", "area that it takes"),
+    quality=Attribute("", "probability that it works when it is bought", 1.0, SHARE),
+    carbon=free("kg", "carbon dioxide equivalent of making one, with electricity", None),
+    capacity=free("B", "memory of one"),
+    bandwidth=free("B/s", "rate of that memory"),
+    power=free("W", "power of one at work"),
+)
+"""Parts that are bought: memory stacks, dies of others."""
 
 FACILITY = vocabulary(
     lifetime=Attribute("s", "time over which capital is written off", 126144000.0, LIFE_S),
@@ -173,7 +189,7 @@ PACKAGE = vocabulary(
     volume=Attribute("", "packages made", 1e6, VOLUME),
     spares=free("", "units that may be defective", limits=PARTS),
 )
-"""Parameters that package designs may have and a study may replace as `package.<name>`."""
+"""Parameters of package designs whose unit and range are known; a design may name others."""
 
 DIE = vocabulary(
     count=count("number of dies", PARTS, 1.0),
@@ -197,6 +213,10 @@ DIE = vocabulary(
     design=free("usd", "design, once"),
     carbon=free("kg", "carbon dioxide equivalent of a bought die", math.nan, column="given_carbon_kg"),
     finish_price=free("usd/mm^2", "what is added before the test", column="finish_usd_per_mm2"),
+    die_area=Attribute(
+        "mm^2", "area of which interfaces and vias take their part", math.nan, column="given_outline_mm2"
+    ),
+    placement_yield=Attribute("", "yield of placing one such die", math.nan, SHARE, column="given_placement_yield"),
 )
 """Numbers of a die by the keys of a design; NaN is not given. Constants are checked against their range."""
 

@@ -39,6 +39,7 @@ BY_UNIT: dict[str, Range] = {
     "kg/mm^2": (1e-12, 1e3),
     "J/mm^2": (1e-6, 1e12),
     "A/mm^2": (1e-6, 1e9),
+    "W/mm^2": (1e-9, 1e6),  # a wristwatch to a laser's spot
     "mm": (1e-7, 1e5),  # an atom to a hundred metres
     "mm^2": (1e-12, 1e7),  # a square nanometre to ten square metres
     "mm^2/B": (1e-15, 1e6),  # a byte in a square of atoms to one in a rack

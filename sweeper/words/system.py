@@ -10,7 +10,7 @@ from sweeper.words.fabrics import FABRIC
 from sweeper.words.hardware import CHIP, LINK, MEMORY
 from sweeper.words.models import MODEL
 from sweeper.words.numbers import NUMBERS
-from sweeper.words.packages import ASSEMBLY, FACILITY, INTERFACE, NODE, PACKAGE, TEST, WAFER
+from sweeper.words.packages import ASSEMBLY, FACILITY, INTERFACE, NODE, PACKAGE, PART, TEST, WAFER
 from sweeper.words.software import CALIBRATION
 
 GRADES = ("measured", "fitted", "datasheet", "estimate", "assumed")
@@ -25,6 +25,7 @@ ATTRIBUTES: dict[str, dict[str, Attribute]] = {
     "assembly": ASSEMBLY,
     "test": TEST,
     "interface": INTERFACE,
+    "part": PART,
     "facility": FACILITY,
     "template": TEMPLATE,
     "technology": TECHNOLOGY,
@@ -52,6 +53,11 @@ ROLES = {
     "outer_lane": "lane",
     "fabric": "fabric",
     "unit_model": "unit_model",
+    "wafer": "wafer",
+    "assembly": "assembly",
+    "test": "test",
+    "interface": "interface",
+    "part": "part",
 }
 """Columns whose values are library entries, and the kind of entry. `link` serves the first network dimension,
 `outer_link` the others (the same as `link` unless a study says otherwise)."""
@@ -71,7 +77,10 @@ ENTRY_DEFAULTS = {
 """Entries that fill a role where a study names none; the placeholder where it names what they are generated from."""
 GENERATED_FROM = {"chip": "template", "memory": "stack", "link": "lane", "outer_link": "outer_lane"}
 """Roles whose numbers are generated where a study fills another role."""
-OPTIONAL_ROLES = ("node", "package", "template", "stack", "lane", "outer_lane", "fabric", "unit_model")
+OPTIONAL_ROLES = (
+    *("node", "package", "template", "stack", "lane", "outer_lane", "fabric", "unit_model"),
+    *("wafer", "assembly", "test", "interface", "part"),
+)
 """Roles that nothing fills where a study names none: columns that need them are then unknown."""
 
 OVERRIDES: dict[str, Attribute] = {

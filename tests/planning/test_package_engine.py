@@ -12,7 +12,7 @@ from kernels.packages.layout import CONVENTIONS, DIE_CODES, DIE_NUMBERS, LAYER_N
 from sweeper.designs.package_draws import evaluate_design
 from sweeper.errors import SpecError
 from sweeper.library.library import Library, builtin_specs
-from sweeper.library.package_reader import read_package
+from sweeper.library.packages.reader import read_package
 from sweeper.planning.bands import BAND_SHARES
 from sweeper.planning.plan import Plan, make_plan
 from sweeper.study.study import load_study
@@ -252,7 +252,7 @@ MISTAKES = [
     (", stack_limit: 4", "", "needs a stack_limit"),
     ("{value: 40 mm^2, low: 20", "{value: 40 mm^2, low: 50", "does not lie from low (50)"),
     ("chiplets: 4", "chiplets: 4.5", "must be a whole number"),
-    ("stack_height: 3", "stack_hight: 3", "did you mean 'stack_height'?"),
+    ("stack_height: 3", "stack_hight: 3", "did you mean 'stack_hight'?"),
     ("links:", "conventions: [cells_at_both_end]\n  links:", "did you mean 'cells_at_both_ends'?"),
     ("side: 1 * silicon_area", "side: 1 * silicon_aria", "did you mean 'silicon_area'?"),
     ("name: base, ", "name: base, on: base, ", "stands on nothing"),
@@ -331,7 +331,7 @@ def test_draws_are_no_choice(tmp_path: Path, search: str, fragment: str) -> None
 
 
 def test_a_number_of_a_die_may_be_one_of_the_selected_node(tmp_path: Path) -> None:
-    packages = LIBRARY.replace("core_area: side", "core_area: 1e5 * node_defect_density_per_mm2")
+    packages = LIBRARY.replace("core_area: side", "core_area: 0 * side + 1e5 * node_defect_density_per_mm2")
     with pytest.raises(SpecError, match="takes its node from the study"):
         plan_of(tmp_path, HEAD + "  package: plain\n", packages)
     plan = plan_of(tmp_path, HEAD + "  package: plain\n  node: n5\n", packages)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sweeper.cli import main
 from sweeper.errors import Problem, SpecError
 from sweeper.library.library import FOLDERS, Library, builtin_specs
-from sweeper.library.package_reader import read_package
+from sweeper.library.packages.reader import read_package
 from sweeper.planning.plan import make_plan
 from sweeper.reading.limits import possible
 from sweeper.reading.nodes import parse_yaml
@@ -339,10 +339,10 @@ def test_what_expressions_of_an_operator_table_give_must_be_possible(tmp_path: P
 def test_what_expressions_of_a_package_give_must_be_possible(tmp_path: Path) -> None:
     library = Library.load([builtin_specs()])
     name = next(name for name in library.names("package") if "silicon_area" in library.find("package", name).values)
-    process = "".join(f"{kind}: {library.names(kind)[0]}, " for kind in ("node", "wafer", "assembly", "test"))
     path = tmp_path / "packages" / "p.yaml"
     path.parent.mkdir()
-    die = f"{{name: d, {process}core_area: silicon_area * 1e9}}"
+    of = library.find("package", name).body["dies"].plain()[-1]["name"]
+    die = f"{{name: {of}, core_area: silicon_area * 1e9}}"
     path.write_text(f"p:\n  extends: {name}\n  source: s\n  grade: assumed\n  dies:\n    - {die}\n")
     mine = Library.load([tmp_path, builtin_specs()])
     with pytest.raises(SpecError) as caught:

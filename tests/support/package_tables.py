@@ -6,7 +6,7 @@ from random import Random
 import numpy as np
 
 from kernels.packages.defects import YIELD_MODELS
-from kernels.packages.layout import CONVENTIONS, DIE_CODES, LINK_CODES
+from kernels.packages.layout import CONVENTIONS, DIE_CODES, LINK_CODES, STEP_NUMBERS
 from kernels.packages.wafer import COUNTING
 from replications.tables import PackageTables, tables
 
@@ -19,7 +19,6 @@ def die_codes(random: Random, parent: int) -> dict[str, int]:
         "back": random.random() < 0.3,
         "face_up": random.random() < 0.4,
         "buried": random.random() < 0.1,
-        "dies_per_wafer": random.randrange(len(COUNTING)),
         "carrier": random.random() < 0.4,
     }
 
@@ -28,7 +27,9 @@ def black_box(random: Random) -> dict[str, float]:
     """Numbers that are given instead of computed, now and then."""
     names = ("given_area_mm2", "given_price_usd", "given_power_W", "given_carbon_kg")
     given = {name: random.uniform(10, 300) for name in names if random.random() < 0.1}
-    return given | ({"given_quality": random.random()} if random.random() < 0.1 else {})
+    shares = ("given_quality", "given_placement_yield")
+    given |= {name: random.uniform(0.5, 1.0) for name in shares if random.random() < 0.1}
+    return given | ({"given_outline_mm2": random.uniform(10, 900)} if random.random() < 0.15 else {})
 
 
 def die_numbers(random: Random, count: float) -> dict[str, float]:
@@ -62,6 +63,7 @@ def die_numbers(random: Random, count: float) -> dict[str, float]:
         "reticle_x_mm": 26.0,
         "reticle_y_mm": 33.0,
         "process_yield": uniform(0.8, 1),
+        "dies_per_wafer": random.randrange(len(COUNTING)),
         "memory_design_price_usd_per_mm2": uniform(0, 1e5),
         "logic_design_price_usd_per_mm2": uniform(0, 1e5),
         **panel,
@@ -76,6 +78,9 @@ def die_numbers(random: Random, count: float) -> dict[str, float]:
         "current_density_A_per_mm2": choice([1e2, 1e4]),
         "pitch_mm": choice([0.0103, 0.0457, 0.1017]),
         "alignment_yield": choice([1.0, 0.99]),
+        "step_yield": choice([1.0, 0.97]),
+        "largest_carrier_mm2": choice([0.0, 0.0, 0.0, 500.0]),
+        "power_density_W_per_mm2": choice([0.0, 0.0, 0.0, 0.5]),
         "bond_yield": choice([1.0, 0.999999]),
         "bond_defect_density_per_mm2": choice([0.0, 1e-4]),
         "tsv_area_mm2": choice([0.0, 1e-4]),
@@ -137,6 +142,8 @@ def layer_numbers(random: Random) -> dict[str, float]:
         "chip_fixed_price_usd": choice([0.0, 1e6]),
         "carbon_kg_per_mm2": random.random() * 0.01,
         "fab_energy_J_per_mm2": random.random() * 1e4,
+        "wiring_layers": choice([0.0, 0.0, 1.0, 4.0]),
+        "wiring_pitch_mm": choice([0.001, 0.1]),
     }
 
 
@@ -174,7 +181,18 @@ def random_package(random: Random, conventions: list[str], most: int = MOST_DIES
         present.append(present[parent] and count > 0)
     leaves = [row for row in range(len(parents)) if row not in parents and present[row]]
     ends = [tuple(random.sample([-1, *leaves], 2)) for _ in range(random.randint(0, MOST_LINKS)) if leaves]
-    return tables(dies, [(source, target, link_numbers(random)) for source, target in ends], conventions)
+    links = [(source, target, link_numbers(random)) for source, target in ends]
+    steps = {} if conventions else {row: steps_before(random) for row in set(parents) - {-1} if random.random() < 0.4}
+    for (codes, _, _), parent in zip(dies, parents, strict=True):
+        codes["step"] = random.randint(0, len(steps.get(parent, ())))
+    return tables(dies, links, conventions, steps)
+
+
+def steps_before(random: Random) -> list[dict[str, float]]:
+    """One to three assembly steps before the last."""
+    flags = {name: float(random.random() < 0.1) for name in ("assembly_chip_first", "assembly_whole_wafer")}
+    every = [die_numbers(random, 1.0) | flags for _ in range(random.randint(1, 3))]
+    return [{name: value for name, value in each.items() if name in STEP_NUMBERS} for each in every]
 
 
 def altered(random: Random, numbers: dict[str, float]) -> dict[str, float]:
@@ -242,6 +260,7 @@ def written_out(package: PackageTables) -> PackageTables:
         codes,
         numbers,
         package.layer_numbers,
+        package.step_numbers,
         np.array([ends for _, *ends in links], np.int64).reshape(-1, len(LINK_CODES)),
         package.link_numbers[[link for link, *_ in links]],
         package.conventions,

@@ -12,7 +12,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from kernels.packages.defects import YIELD_MODELS
-from kernels.packages.layout import RESULTS
+from kernels.packages.layout import RESULTS, STATUS
 from kernels.packages.wafer import COUNTING
 from replications.tables import PackageTables, evaluate_tables, tables
 
@@ -121,10 +121,10 @@ class Results:
     @property
     def buildable(self) -> bool:
         """Whether every die can be made and is likely enough to work for digits to be left."""
-        there = self.values[self.present]
+        there = self.values[self.present][:, [name != "wiring_slack" for name in RESULTS]]
         return bool(
             np.isfinite(there).all()
-            and self.root("status") in (0, 4)
+            and self.root("status") in (0, *range(STATUS.index("shoreline_exceeded"), len(STATUS)))
             and all((self[name][self.present] > 1e-3).all() for name in ("true_yield", "assembled_true_yield"))
         )
 
@@ -184,6 +184,8 @@ LAYER: Mapping[str, Number] = {
     "chip_fixed_price_usd": maybe(0.0, 1e3, 1e7),
     "carbon_kg_per_mm2": between(1e-3, 0.03),
     "fab_energy_J_per_mm2": between(1e3, 1e5),
+    "wiring_layers": one_of(0.0),
+    "wiring_pitch_mm": one_of(0.0),
 }
 WAFER: Mapping[str, Number] = {
     "wafer_diameter_mm": one_of(200.0, 300.0, 300.0, 450.0, 900.0),
@@ -194,6 +196,7 @@ WAFER: Mapping[str, Number] = {
     "wafer_reticle_x_mm": one_of(26.0, 26.0, 200.0),
     "wafer_reticle_y_mm": one_of(33.0, 33.0, 16.5, 200.0),
     "wafer_process_yield": maybe(1.0, 0.8, 1.0),
+    "wafer_dies_per_wafer": whole(0, len(COUNTING) - 1),
     **{f"wafer_{kind}_design_price_usd_per_mm2": maybe(0.0, 1.0, 1e5) for kind in ("memory", "logic", "analog")},
 }
 STEP: Mapping[str, Number] = {
@@ -214,6 +217,9 @@ ASSEMBLY: Mapping[str, Number] = {
     "assembly_current_density_A_per_mm2": between(1e2, 1e4),
     "assembly_pitch_mm": between(0.005, 0.1),
     "assembly_alignment_yield": between(0.99, 1.0),
+    "assembly_step_yield": maybe(1.0, 0.9, 1.0),
+    "assembly_largest_carrier_mm2": one_of(0.0),
+    "assembly_power_density_W_per_mm2": one_of(0.0),
     "assembly_bond_yield": between(1 - 1e-6, 1.0),
     "assembly_bond_defect_density_per_mm2": maybe(0.0, 1e-6, 1e-4),
     "assembly_tsv_area_mm2": maybe(0.0, 1e-5, 1e-3),
@@ -275,6 +281,7 @@ OWN: Mapping[str, Number] = {
     "design_usd": maybe(0.0, 1e3, 1e8),
     "given_carbon_kg": given(0.0, 5.0),
     "finish_usd_per_mm2": maybe(0.0, 1e-3, 0.01),
+    "given_placement_yield": given(0.9, 1.0),
 }
 
 
@@ -319,7 +326,6 @@ def designs(
             "back": draw(SIDES),
             "face_up": draw(st.integers(0, 1)),
             "buried": draw(SIDES),
-            "dies_per_wafer": random.randrange(len(COUNTING)),
             "carrier": random.randrange(2),
         }
         numbers = {"count": 1.0 if parent < 0 else draw(COUNTS), **drawn(OWN, random)}

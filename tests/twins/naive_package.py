@@ -19,8 +19,10 @@ from kernels.packages.layout import (
     LINK_NUMBERS,
     RESULTS,
     STATUS,
+    STEP_NUMBERS,
 )
 from replications.tables import PackageTables
+from tests.twins.naive_steps import Children, Found, build, over
 
 OUTSIDE = -1
 GATE_TRANSISTORS = 4
@@ -28,17 +30,10 @@ DIGITS = 300
 """The sum over failed units loses half a digit for each."""
 CLOSED_FORMS = (2, 3)
 
-Found = dict[str, float]
-
 
 def given(value: float, computed: float) -> float:
     """A number that the tables give, or what is computed in its place."""
     return computed if math.isnan(value) else value
-
-
-def over(a: float, b: float) -> float:
-    """A quotient as computers have it: by 0 infinite, or not a number."""
-    return a / b if b else a * math.inf
 
 
 # dies per wafer
@@ -120,7 +115,7 @@ def dies_per_wafer(die: Values, x: float, y: float, lost_rows: bool) -> float:
             )
         )
     usable = die.wafer_diameter_mm - 2 * edge
-    if not x or (die.dies_per_wafer not in CLOSED_FORMS and math.hypot(x, y) > usable / 2):
+    if not x or (die.wafer_dies_per_wafer not in CLOSED_FORMS and math.hypot(x, y) > usable / 2):
         return 0.0
     methods: Sequence[Callable[[], float]] = (
         lambda: count_grid(x, y, usable, scribe, lost_rows),
@@ -128,7 +123,7 @@ def dies_per_wafer(die: Values, x: float, y: float, lost_rows: bool) -> float:
         lambda: math.pi * usable * (usable / (4 * width * height) - 1 / math.sqrt(2 * width * height)),
         lambda: math.pi * usable**2 / (4 * width * height),
     )
-    return max(0.0, methods[die.dies_per_wafer]())
+    return max(0.0, methods[int(die.wafer_dies_per_wafer)]())
 
 
 def wafer_area(die: Values) -> float:
@@ -242,6 +237,7 @@ class Package:
         layers = [Values(**dict(zip(LAYER_NUMBERS, map(float, row)))) for row in tables.layer_numbers]
         self.conventions = Values(**{name: bool(on) for name, on in zip(CONVENTIONS, tables.conventions)})
         self.copies: list[float] = []
+        self.steps = [Values(**dict(zip(STEP_NUMBERS, map(float, row)))) for row in tables.step_numbers]
         for row, die in enumerate(self.dies):
             die.row = row
             die.stack = layers[die.first_layer : die.first_layer + die.layers]
@@ -258,6 +254,10 @@ class Package:
 
     def copies_of(self, row: int) -> float:
         return 1.0 if row == OUTSIDE else self.copies[row]
+
+    def steps_before(self, die: Values) -> list[Values]:
+        """Steps of a die before its last."""
+        return self.steps[die.first_step : die.first_step + die.steps]
 
     def children(self, row: int) -> list[Values]:
         """Dies that are mounted on a die and are there at all."""
@@ -298,7 +298,7 @@ def naive_package(tables: PackageTables) -> list[Found]:
         if package.copies[die.row]:
             found[die.row] = unit(package, die, found)
     absent = dict.fromkeys(RESULTS, math.nan) | {"copies": 0.0, "status": 0.0}
-    return [found.get(die.row, absent) for die in package.dies]
+    return [{name: found.get(die.row, absent)[name] for name in RESULTS} for die in package.dies]
 
 
 def unit(package: Package, die: Values, found: dict[int, Found]) -> Found:
@@ -309,21 +309,28 @@ def unit(package: Package, die: Values, found: dict[int, Found]) -> Found:
     interfaces(package, die, children, of)
     pads(package, die, parent, children, of)
     shape(package, die, parent, children, of)
+    die.core = of["core_mm2"]
     wafer(package, die, of)
-    own_yield(package, die, parent, children, of)
+    own_yield(package, die, children, of)
     assembled = bool(children) or package.conventions.bare_dies_tested_twice
-    of["finally_tested"] = bool(die.test_assembly_tested and assembled) and not on_whole_wafer(parent)
-    assembled_yield(package, die, children, of)
-    assembly_prices(package, die, children, of)
-    roll_up(package, die, children, of)
-    split(package, die, children, of)
+    of["finally_tested"] = assembled and not on_whole_wafer(package, die)
+    of["bonds"] = bonds(package, die, children)
+    of["self_price_usd"] = given(
+        die.given_price_usd, over(of["layer_price_usd"] + of["self_test_usd"], of["test_yield"])
+    )
+    own_footprint(die, of)
+    build(
+        package,
+        die,
+        children,
+        of,
+        lambda mounted: bonds(package, die, mounted),
+        lambda step, there: assembly_test_price(package, die, step, there),
+    )
     design(package, die, children, of)
-    footprint(die, children, of)
     slack(package, die, children, of)
-    return {name: of[name] for name in RESULTS}
-
-
-Children = Sequence[tuple[Values, Found]]
+    of["join_share"] = 1.0
+    return of
 
 
 def total(children: Children, name: str) -> float:
@@ -424,8 +431,11 @@ def shape(package: Package, die: Values, parent: Values | None, children: Childr
         of["stacked_area_mm2"] = die.assembly_area_factor * mounted
     else:
         of["stacked_area_mm2"] = grown(max(side(0), side(1)), die.assembly_edge_mm, 1.0)
-    circuits = die.core_area_mm2 + of["io_area_mm2"] + of["via_area_mm2"]
-    of["area_mm2"] = given(die.given_area_mm2, max_known(circuits, of["pad_area_mm2"], of["stacked_area_mm2"]))
+    around = of["io_area_mm2"] + of["via_area_mm2"]
+    outline = die.given_outline_mm2
+    of["core_mm2"] = die.core_area_mm2 if math.isnan(outline) else max(outline - around, 0.0)
+    least = max_known(of["core_mm2"] + around, of["pad_area_mm2"], of["stacked_area_mm2"])
+    of["area_mm2"] = given(die.given_area_mm2, given(outline, least))
     of["width_mm"] = math.sqrt(of["area_mm2"] * die.aspect_ratio)
     of["height_mm"] = math.sqrt(of["area_mm2"] / die.aspect_ratio)
 
@@ -479,14 +489,17 @@ def wafer(package: Package, die: Values, of: Found) -> None:
     )
 
 
-def on_whole_wafer(parent: Values | None) -> bool:
+def on_whole_wafer(package: Package, die: Values) -> bool:
     """Whether a die is bonded before its wafer is cut, and so before it can be tested."""
-    return bool(parent and parent.assembly_whole_wafer)
+    if die.parent < 0:
+        return False
+    parent = package.dies[die.parent]
+    return bool([*package.steps_before(parent), parent][die.step].assembly_whole_wafer)
 
 
-def own_yield(package: Package, die: Values, parent: Values | None, children: Children, of: Found) -> None:
+def own_yield(package: Package, die: Values, children: Children, of: Found) -> None:
     """Yield of the die, its test and what the test lets through."""
-    circuits = die.core_area_mm2 + of["io_area_mm2"]
+    circuits = of["core_mm2"] + of["io_area_mm2"]
     true = 1.0
     for layer in die.stack:
         if package.conventions.flawless_carriers:
@@ -503,161 +516,67 @@ def own_yield(package: Package, die: Values, parent: Values | None, children: Ch
     if not children and not package.conventions.bare_dies_tested_twice:
         true *= die.assembly_tsv_yield ** of["vias"]
     # A carrier made onto its dies, and wafers bonded whole, are first tested when they are assembled.
-    first_assembled = bool(children) and (die.assembly_chip_first or die.assembly_whole_wafer)
-    tested = die.test_self_tested and not first_assembled and not on_whole_wafer(parent)
+    first = [*package.steps_before(die), die][0]
+    first_assembled = bool(children) and (first.assembly_chip_first or first.assembly_whole_wafer)
+    tested = die.test_self_tested and not first_assembled and not on_whole_wafer(package, die)
     of["true_yield"] = true
     of["test_yield"] = true * die.test_self_coverage + (1 - die.test_self_coverage) if tested else 1.0
     of["self_quality"] = given(die.given_quality, min(over(true, of["test_yield"]), 1.0))
-    of["self_test_usd"] = self_test_price(package, die) if tested else 0.0
+    of["self_test_usd"] = self_test_price(package, die, of["core_mm2"]) if tested else 0.0
 
 
 def gates_per_mm2(die: Values) -> float:
     return sum(layer.transistor_density_per_mm2 for layer in die.stack if layer.active) / GATE_TRANSISTORS
 
 
-def self_test_price(package: Package, die: Values) -> float:
+def self_test_price(package: Package, die: Values, core: float) -> float:
     """Price of testing the die before assembly."""
     patterns = given(die.test_self_patterns, 2 ** (1.5 * die.gate_flop_ratio))
     chain = die.test_self_chain_per_mm2
     if math.isnan(chain):
         chain = gates_per_mm2(die) / die.gate_flop_ratio / die.test_self_chains
     cycles = patterns + die.test_samples if package.conventions.samples_differ else patterns * die.test_samples
-    seconds = die.core_area_mm2 * die.test_cycle_s * cycles * chain + die.test_self_time_s
+    seconds = core * die.test_cycle_s * cycles * chain + die.test_self_time_s
     return seconds * die.test_price_usd_per_s
 
 
-def assembly_test_price(package: Package, die: Values, children: Children) -> float:
-    """Price of testing the assembled unit."""
+def assembly_test_price(package: Package, die: Values, step: Values, children: Children) -> float:
+    """Price of testing the unit after a step, with these children on it."""
     near = [(die, 1.0), *((child, child.count) for child, _ in children)]
-    core = sum(count * each.core_area_mm2 for each, count in near)
+    core = sum(count * each.core for each, count in near)
 
     def averaged(number: Callable[[Values], float], over: Sequence[tuple[Values, float]]) -> float:
-        weight = sum(count * each.core_area_mm2 for each, count in over)
-        return sum(count * each.core_area_mm2 * number(each) for each, count in over) / weight if weight else 0.0
+        weight = sum(count * each.core for each, count in over)
+        return sum(count * each.core * number(each) for each, count in over) / weight if weight else 0.0
 
-    def below(of: Values) -> list[tuple[Values, float]]:
-        inner = [(each, count * child.count) for child in package.children(of.row) for each, count in below(child)]
+    def below(of: Values, children: Sequence[Values]) -> list[tuple[Values, float]]:
+        inner = [
+            (each, count * child.count)
+            for child in children
+            for each, count in below(child, package.children(child.row))
+        ]
         return [(of, 1.0), *inner]
 
     ratio = averaged(lambda each: each.gate_flop_ratio, near)
-    patterns = given(die.test_assembly_patterns, 2 ** (1.5 * ratio))
-    chain = die.test_assembly_chain_per_mm2
+    patterns = given(step.test_assembly_patterns, 2 ** (1.5 * ratio))
+    chain = step.test_assembly_chain_per_mm2
     if math.isnan(chain):
-        gates = averaged(gates_per_mm2, below(die))
-        chain = gates / ratio / die.test_assembly_chains if ratio else 0.0
-    seconds = core * die.test_cycle_s * patterns * chain * die.test_samples + die.test_assembly_time_s
-    return seconds * die.test_price_usd_per_s
+        gates = averaged(gates_per_mm2, below(die, [child for child, _ in children]))
+        chain = gates / ratio / step.test_assembly_chains if ratio else 0.0
+    seconds = core * step.test_cycle_s * patterns * chain * step.test_samples + step.test_assembly_time_s
+    return seconds * step.test_price_usd_per_s
 
 
-def assembled_yield(package: Package, die: Values, children: Children, of: Found) -> None:
-    """Yield of putting the children on, and of the unit as a whole."""
-    conventions = package.conventions
-    mounted = sum(child.count for child, _ in children)
-    if conventions.leaving_bonds_only:
-        of["bonds"] = sum(child.count * signals(package.leaving(child.row, die.row, own=True)) for child, _ in children)
-    else:
-        of["bonds"] = total(children, "pads_to_parent")
-    of["assembly_yield"] = (
-        die.assembly_alignment_yield**mounted
-        * die.assembly_bond_yield ** of["bonds"]
-        * die.assembly_tsv_yield ** of["vias"]
-        / (1 + die.assembly_bond_defect_density_per_mm2 * of["stacked_area_mm2"])
-    )
-    if not children and not conventions.bare_dies_tested_twice:
-        of["assembly_yield"] = 1.0
-    quality = "self_quality" if conventions.quality_before_assembly else "quality"
-    true = of["self_quality"] * of["assembly_yield"]
-    for child, child_of in children:
-        true *= child_of[quality] ** child.count
-    if conventions.late_process_yield:
-        true *= die.wafer_process_yield
-    of["assembled_true_yield"] = true
-    of["assembled_test_yield"] = (
-        true * die.test_assembly_coverage + (1 - die.test_assembly_coverage) if of["finally_tested"] else 1.0
-    )
-    of["quality"] = over(true, of["assembled_test_yield"])
-
-
-def machine_usd_per_s(package: Package, price: float, life_s: float, uptime: float, operator: float) -> float:
-    running = price / life_s + operator
-    return running * uptime if package.conventions.uptime_multiplies else running / uptime
-
-
-def bump_price(package: Package, die: Values, child: Values, child_of: Found) -> float:
-    """Price of the bumps of equal children; with `bumps_once` only one of them has any."""
-    bumped = 1.0 if package.conventions.bumps_once else child.count
-    return die.assembly_bump_price_usd_per_mm2 * bumped * child_of["area_mm2"]
-
-
-def assembly_prices(package: Package, die: Values, children: Children, of: Found) -> None:
-    """What mounting, bumping and testing cost."""
-    mounted = sum(child.count for child, _ in children)
-    rounds = math.ceil if package.conventions.whole_groups else float
-    pick = machine_usd_per_s(
-        package,
-        die.assembly_pick_machine_price_usd,
-        die.assembly_pick_machine_life_s,
-        die.assembly_pick_uptime,
-        die.assembly_pick_operator_price_usd_per_s,
-    )
-    bond = machine_usd_per_s(
-        package,
-        die.assembly_bond_machine_price_usd,
-        die.assembly_bond_machine_life_s,
-        die.assembly_bond_uptime,
-        die.assembly_bond_operator_price_usd_per_s,
-    )
-    of["assembly_usd"] = of["bump_usd"] = 0.0
-    if mounted:
-        of["assembly_usd"] = (
-            pick * die.assembly_pick_time_s * rounds(mounted / die.assembly_pick_group)
-            + bond * die.assembly_bond_time_s * rounds(mounted / die.assembly_bond_group)
-            + die.assembly_material_price_usd_per_mm2 * of["stacked_area_mm2"]
-            + die.assembly_package_price_usd
-        )
-        of["bump_usd"] = sum(bump_price(package, die, child, child_of) for child, child_of in children)
-    of["assembly_test_usd"] = assembly_test_price(package, die, children) if of["finally_tested"] else 0.0
-
-
-def step_usd(of: Found) -> float:
-    """What an assembly step adds besides its parts."""
-    return of["assembly_usd"] + of["bump_usd"] + of["assembly_test_usd"]
-
-
-def roll_up(package: Package, die: Values, children: Children, of: Found) -> None:
-    """Price of the die and of the unit; and of a unit of which nothing is thrown away."""
-    raw = of["layer_price_usd"] + of["self_test_usd"]
-    of["self_price_usd"] = given(die.given_price_usd, over(raw, of["test_yield"]))
-    parts = of["self_price_usd"] + total(children, "price_usd") + step_usd(of)
-    of["price_usd"] = over(parts, of["assembled_test_yield"])
-    of["perfect_price_usd"] = given(die.given_price_usd, raw) + total(children, "perfect_price_usd") + step_usd(of)
-
-
-def split(package: Package, die: Values, children: Children, of: Found) -> None:
-    """Where the price goes."""
-    kind = "carrier" if die.carrier else "silicon"
-    parts = ("silicon", "silicon_loss", "carrier", "carrier_loss", "assembling", "testing", "wasted")
-    usd = {part: total(children, f"{part}_usd") for part in parts}
-    if math.isnan(die.given_price_usd):
-        usd[kind] += of["layer_price_usd"]
-        usd["testing"] += of["self_test_usd"]
-        usd[f"{kind}_loss"] += of["self_price_usd"] - of["layer_price_usd"] - of["self_test_usd"]
-    else:
-        usd[kind] += die.given_price_usd
-    for child, child_of in children:
-        usd["carrier" if child.carrier else "silicon"] += bump_price(package, die, child, child_of)
-    usd["assembling"] += of["assembly_usd"]
-    usd["testing"] += of["assembly_test_usd"]
-    again = over(1, of["assembled_test_yield"]) - 1
-    lost_dies = again * (usd["silicon"] + usd["silicon_loss"] + usd["wasted"])
-    usd["carrier_loss"] += again * (usd["carrier"] + usd["carrier_loss"] + usd["assembling"] + usd["testing"])
-    usd["wasted"] += lost_dies
-    of.update({f"{part}_usd": value for part, value in usd.items()})
+def bonds(package: Package, die: Values, children: Children) -> float:
+    """Bonds between a die and what is mounted on it."""
+    if package.conventions.leaving_bonds_only:
+        return sum(child.count * signals(package.leaving(child.row, die.row, own=True)) for child, _ in children)
+    return total(children, "pads_to_parent")
 
 
 def design(package: Package, die: Values, children: Children, of: Found) -> None:
     """What is paid once: for the design of the die and of the package, and for masks."""
-    core = die.core_area_mm2
+    core = of["core_mm2"]
     usd = die.design_usd + core * sum(
         share * price
         for share, price in (
@@ -684,18 +603,50 @@ def design(package: Package, die: Values, children: Children, of: Found) -> None
     of["design_usd_with_children"] = of["design_usd"] + total(children, "design_usd_with_children")
 
 
-def footprint(die: Values, children: Children, of: Found) -> None:
-    """Carbon dioxide without that of electricity, and electricity, of making the unit: lost units included."""
+def own_footprint(die: Values, of: Found) -> None:
+    """Carbon dioxide without that of electricity, and electricity, of making the die: those that fail included."""
     share = wafer_area(die) / of["dies_per_wafer"] if of["dies_per_wafer"] else math.nan
-    carbon = sum(layer.carbon_kg_per_mm2 for layer in die.stack) * share
-    energy = sum(layer.fab_energy_J_per_mm2 for layer in die.stack) * share
-    if not math.isnan(die.given_carbon_kg):
-        carbon, energy = die.given_carbon_kg, 0.0
-    else:
-        carbon, energy = over(carbon, of["test_yield"]), over(energy, of["test_yield"])
-    step = die.assembly_carbon_kg_per_mm2 * of["area_mm2"] if children else 0.0
-    of["carbon_kg"] = over(carbon + total(children, "carbon_kg") + step, of["assembled_test_yield"])
-    of["energy_J"] = over(energy + total(children, "energy_J"), of["assembled_test_yield"])
+    carbon = over(sum(layer.carbon_kg_per_mm2 for layer in die.stack) * share, of["test_yield"])
+    energy = over(sum(layer.fab_energy_J_per_mm2 for layer in die.stack) * share, of["test_yield"])
+    bought = not math.isnan(die.given_carbon_kg)
+    of["own_carbon_kg"], of["own_energy_J"] = (die.given_carbon_kg, 0.0) if bought else (carbon, energy)
+
+
+def wires_per_mm(die: Values) -> float:
+    return sum(layer.wiring_layers / layer.wiring_pitch_mm for layer in die.stack if layer.wiring_layers)
+
+
+def wiring(die: Values, children: Children) -> float:
+    """Wires that the die and the bridges in it can lead away from all dies on it, less their signals."""
+    dies = [(child, of) for child, of in children if not child.buried]
+    if not wires_per_mm(die) or not dies:
+        return math.nan
+    around = sum(child.count * 2 * (of["width_mm"] + of["height_mm"]) for child, of in dies) * wires_per_mm(die)
+    bridged = sum(
+        child.count * 2 * max(of["width_mm"], of["height_mm"]) * wires_per_mm(child)
+        for child, of in children
+        if child.buried
+    )
+    return around + bridged - total(dies, "signals")
+
+
+def unequal(package: Package, die: Values, children: Children, of: Found) -> bool:
+    """Whether what is bonded to it as a whole wafer does not lie on it die by die."""
+    return any(
+        sum(other.count for other, _ in children if other.step == child.step) != 1
+        or child.wafer_diameter_mm != die.wafer_diameter_mm
+        or not all(abs(child_of[side] - of[side]) <= 1e-6 * of[side] for side in ("width_mm", "height_mm"))
+        for child, child_of in children
+        if on_whole_wafer(package, child)
+    )
+
+
+def too_hot(package: Package, die: Values, of: Found) -> bool:
+    """Whether it is a die on a carrier that gives off more than the carrier's assembly lets through."""
+    if die.parent < 0 or die.carrier or not package.dies[die.parent].carrier:
+        return False
+    limit = package.dies[die.parent].assembly_power_density_W_per_mm2
+    return bool(limit and of["total_power_W"] > limit * of["area_mm2"])
 
 
 def slack(package: Package, die: Values, children: Children, of: Found) -> None:
@@ -704,12 +655,19 @@ def slack(package: Package, die: Values, children: Children, of: Found) -> None:
     edge = sum(link.shoreline_mm * count for link, count, _ in package.ends(die.row))
     of["shoreline_slack_mm"] = 2 * (width + height) - edge
     of["reticle_slack_mm"] = max(min(x - width, y - height) for x, y in sides_of_field(die))
+    of["wiring_slack"] = wiring(die, children)
+    least = max_known(of["io_area_mm2"] + of["via_area_mm2"], of["pad_area_mm2"], of["stacked_area_mm2"])
     unstitched = of["seams"] > 0 and any(layer.stitching_yield == 0 for layer in die.stack)
     reasons = (
         ("die_exceeds_wafer", of["dies_per_wafer"] == 0 and math.isnan(die.given_price_usd)),
         ("link_beyond_reach", math.isnan(of["pad_area_mm2"])),
         ("die_exceeds_reticle", unstitched),
         ("shoreline_exceeded", of["shoreline_slack_mm"] < 0),
+        ("interfaces_exceed_die", least > die.given_outline_mm2 * (1 + 1e-9)),
+        ("wafers_differ", unequal(package, die, children, of)),
+        ("wiring_exceeded", of["wiring_slack"] < 0),
+        ("carrier_exceeds_assembly", bool(children) and 0 < die.assembly_largest_carrier_mm2 < of["area_mm2"]),
+        ("power_density_exceeded", too_hot(package, die, of)),
     )
     own = [STATUS.index(name) for name, holds in reasons if holds]
     of["status"] = float(next(iter([*own, *(child_of["status"] for _, child_of in children if child_of["status"])]), 0))

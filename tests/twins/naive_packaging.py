@@ -8,7 +8,17 @@ import numpy as np
 from hypothesis import strategies as st
 
 from kernels.codes import REASONS
-from kernels.packages.layout import CONVENTIONS, DIE_NUMBERS, LAYER_NUMBERS, LINK_NUMBERS, RESULTS, STATUS, Made
+from kernels.packages.layout import (
+    CONVENTIONS,
+    DIE_CODES,
+    DIE_NUMBERS,
+    LAYER_NUMBERS,
+    LINK_NUMBERS,
+    RESULTS,
+    STATUS,
+    STEP_NUMBERS,
+    Made,
+)
 from replications.tables import PackageTables
 from tests.support.package_tables import any_conventions, random_package
 from tests.twins.naive import FOR_EQUATION, SPECIAL, TOGETHER, Outputs, twin
@@ -34,12 +44,13 @@ def package_units(**given: Any) -> Outputs:
     return {"package_dies": ANY}
 
 
-def cut(numbers: list[float], dies: int, links: int) -> list[np.ndarray]:
-    """The tables of a package, from one long list: dies, layers, links, conventions."""
-    tail = links * len(LINK_NUMBERS) + len(CONVENTIONS)
+def cut(numbers: list[float], dies: int, steps: int, links: int) -> list[np.ndarray]:
+    """The tables of a package, from one long list: dies, layers, steps, links, conventions."""
+    tail = steps * len(STEP_NUMBERS) + links * len(LINK_NUMBERS) + len(CONVENTIONS)
     layers = (len(numbers) - tail - dies * len(DIE_NUMBERS)) // len(LAYER_NUMBERS)
     rest, found = list(numbers), []
-    for rows, names in ((dies, DIE_NUMBERS), (layers, LAYER_NUMBERS), (links, LINK_NUMBERS), (1, CONVENTIONS)):
+    sizes = ((dies, DIE_NUMBERS), (layers, LAYER_NUMBERS), (steps, STEP_NUMBERS), (links, LINK_NUMBERS))
+    for rows, names in (*sizes, (1, CONVENTIONS)):
         found.append(np.array(rest[: rows * len(names)]).reshape(rows, len(names)))
         del rest[: rows * len(names)]
     assert not rest
@@ -56,8 +67,9 @@ def check_units(given: Lists, found: Outputs) -> None:
         numbers[place] = given[Made._fields[which]]
     codes = np.array(given["package_codes"], np.int64)
     links = np.array(given["package_links"], np.int64).reshape(-1, 2)
-    dies, layers, of_links, conventions = cut(numbers, len(codes), len(links))
-    wanted = naive_package(PackageTables(codes, dies, layers, links, of_links, conventions[0]))
+    before = int(codes[:, DIE_CODES.index("steps")].sum())
+    dies, layers, steps, of_links, conventions = cut(numbers, len(codes), before, len(links))
+    wanted = naive_package(PackageTables(codes, dies, layers, steps, links, of_links, conventions[0]))
     there = [number for number, row in enumerate(wanted) if row["copies"] > 0]
     wanted, got = [wanted[number] for number in there], found["package_dies"][there]
     assert [row["status"] for row in wanted] == got[:, RESULTS.index("status")].tolist()

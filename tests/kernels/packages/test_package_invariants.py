@@ -15,11 +15,12 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from scipy import stats
 
 from kernels import draws
 from kernels.packages import defects
 from kernels.packages.layout import CONVENTIONS, DIE_NUMBERS, LAYER_NUMBERS, LINK_NUMBERS, RESULTS, STATUS
-from kernels.packages.wafer import AREA, COUNTING
+from kernels.packages.wafer import AREA
 from replications.catch import CATCH_CONVENTIONS, catch_tables
 from replications.portfolio import shares, volumes_of
 from replications.published_tables import PUBLISHED, read_table
@@ -27,8 +28,8 @@ from replications.tables import evaluate_tables
 from sweeper.designs.package_draws import evaluate_design
 from sweeper.library.entries import Value
 from sweeper.library.library import Library, builtin_specs
-from sweeper.library.package_reader import read_package
-from sweeper.library.packages import PackageDesign, Quoted
+from sweeper.library.packages.design import PackageDesign, Quoted
+from sweeper.library.packages.reader import read_package
 from sweeper.library.uncertain import key_of, values_in
 from tests.support.examples import examples
 from tests.support.random_packages import Design, Die, Link, Results, designs, prices, results_of
@@ -58,7 +59,7 @@ def assert_alike(found: np.ndarray, wanted: np.ndarray, besides: tuple[str, ...]
     """Equal results [.., RESULTS] but for rounding."""
     for column, name in enumerate(RESULTS):
         if name not in besides:
-            slack = 1e-12 * np.abs(wanted).max() if name in DIFFERENCES else 0.0
+            slack = 1e-12 * np.nanmax(np.abs(wanted)) if name in DIFFERENCES else 0.0
             np.testing.assert_allclose(found[..., column], wanted[..., column], 1e-9, slack, err_msg=name)
 
 
@@ -70,8 +71,8 @@ LOGIC = {"price_usd_per_mm2": 0.1}
 
 def lone(numbers: dict[str, float], *layers: dict[str, float]) -> Design:
     """A single die; its dies per wafer are by area."""
-    codes = {"parent": -1, "dies_per_wafer": AREA}
-    return Design((Die(codes, {**WAFER, "core_area_mm2": 100.0, **numbers}, layers or (LOGIC,)),))
+    by_area = {**WAFER, "wafer_dies_per_wafer": float(AREA)}
+    return Design((Die({"parent": -1}, {**by_area, "core_area_mm2": 100.0, **numbers}, layers or (LOGIC,)),))
 
 
 def results_of_text(text: str, directories: pytest.TempPathFactory) -> np.ndarray:
@@ -290,7 +291,7 @@ def test_a_unit_does_not_depend_on_its_neighbours(design: Design, data: st.DataO
     assert_alike(results_of(alone).values[[place[old] for old in there]], found.values[there])
 
 
-CHOICES = {"back": 2, "face_up": 2, "buried": 2, "dies_per_wafer": len(COUNTING), "carrier": 2}
+CHOICES = {"back": 2, "face_up": 2, "buried": 2, "carrier": 2}
 """Codes of a die, and how many values each may have."""
 
 
@@ -531,7 +532,7 @@ def test_design_is_spread_over_the_quantity(design: Design, quantity: float) -> 
 
 STACK = """\
 named:
-  {{source: s, grade: assumed, parameters: {{memory_stacks: {0}}}, dies: [
+  {{source: s, grade: assumed, parameters: {0}, dies: [
     {{name: base, node: n7, wafer: wafer_300, assembly: hbm_stack, test: no_test, core_area: 90 mm^2}}{1}]}}
 """
 MEMORY = """,
@@ -540,8 +541,8 @@ MEMORY = """,
 
 
 def test_a_stack_of_no_dies_is_its_base(tmp_path_factory: pytest.TempPathFactory) -> None:
-    base = results_of_text(STACK.format(0, ""), tmp_path_factory)
-    stacks = [results_of_text(STACK.format(height, MEMORY), tmp_path_factory) for height in range(3)]
+    base = results_of_text(STACK.format("{}", ""), tmp_path_factory)
+    stacks = [results_of_text(STACK.format(f"{{memory_stacks: {n}}}", MEMORY), tmp_path_factory) for n in range(3)]
     price = RESULTS.index("price_usd")
     assert base[0, price] == stacks[0][0, price] < stacks[1][0, price] < stacks[2][0, price]
 
@@ -645,11 +646,11 @@ def test_free_splits_approach_the_price_of_the_wafer(model: int, defect_density:
     """With wafers used to the last mm2, and all dies tested before they are put together."""
     layer = {"price_usd_per_mm2": 0.25, "yield_model": float(model), "defect_density_per_mm2": defect_density,
              "clustering": clustering, "critical_levels": 3.0}  # fmt: skip
-    carrier = Die({"parent": -1, "carrier": 1, "dies_per_wafer": AREA}, {**WAFER, "wafer_diameter_mm": 900.0}, ({},))
+    carrier = Die({"parent": -1, "carrier": 1}, {**WAFER, "wafer_diameter_mm": 900.0}, ({},))
     costs = []
     for count in (*PIECES, 10**6):
         die = Die(
-            {"parent": 0, "dies_per_wafer": AREA},
+            {"parent": 0},
             {**WAFER, **TESTED, "core_area_mm2": 800 / count, "count": float(count)}, (layer,),
         )  # fmt: skip
         costs.append(results_of(Design((carrier, die))).cost)
@@ -696,7 +697,7 @@ def on_carrier(carrier_usd: float, dies_usd: float, y1: float, y2: float, chip_f
     carrier = {**WAFER, **TESTED, "given_area_mm2": 100.0, "assembly_alignment_yield": 1.0 if chip_first else y2,
                "assembly_chip_first": float(chip_first), "core_area_mm2": 100.0}  # fmt: skip
     dies = {**WAFER, **TESTED, "given_price_usd": dies_usd, "given_quality": 1.0, "core_area_mm2": 50.0}
-    root = Die({"parent": -1, "carrier": 1, "dies_per_wafer": AREA}, carrier, (layer,))
+    root = Die({"parent": -1, "carrier": 1}, {**carrier, "wafer_dies_per_wafer": float(AREA)}, (layer,))
     return results_of(Design((root, Die({"parent": 0}, dies, (LOGIC,)))))
 
 
@@ -869,16 +870,15 @@ def test_draws_are_independent() -> None:
 
 
 def distribution_function(x: float, value: float, low: float, high: float, shape: str) -> float:
-    """Probability of less than x, by its density's integral."""
-    if shape == "uniform":
-        return (x - low) / (high - low)
+    """Probability of less than x: half of it on either side of the value, or all on the side that there is."""
+    below = 0.0 if low == value else 1.0 if high == value else 0.5
+    end, side, start = (low, below, 0.0) if x < value or value == high else (high, below - 1.0, 1.0)
+    # Share of the side that lies between x and its end.
     if shape == "log_uniform":
-        return math.log(x / low) / math.log(high / low)
-    # Area of a triangle of height 2 / (high - low), from the nearer end.
-    top = 2 / (high - low)
-    if x <= value:
-        return (x - low) * top * (x - low) / (value - low) / 2 if value > low else 0.0
-    return 1 - (high - x) * top * (high - x) / (high - value) / 2
+        beyond = math.log(x / end) / math.log(value / end)
+    else:
+        beyond = ((x - end) / (value - end)) ** (2 if shape == "triangular" else 1)
+    return start + side * beyond
 
 
 spread = st.tuples(st.floats(1e-3, 1e3), st.floats(0.0, 1.0), st.floats(1e-3, 1e3)).map(
@@ -897,11 +897,42 @@ def test_quantile_inverts_the_distribution(
     code = float(draws.DISTRIBUTIONS.index(shape))
     x = draws.quantile(share, value, low, high, code)
     assert low <= x * (1 + 1e-12) and x <= high * (1 + 1e-12)
-    assert distribution_function(x, value, low, high, shape) == pytest.approx(
-        share, rel=1e-6, abs=1e-9 * high / (high - low)
-    )
+    side = min(width for width in (value - low, high - value) if width > 0)
+    slack = 1e-9 * high / side
+    assert distribution_function(x, value, low, high, shape) == pytest.approx(share, rel=1e-6, abs=slack)
     if other > share:
         assert draws.quantile(other, value, low, high, code) >= x
+
+
+@pytest.mark.parametrize("shape", draws.DISTRIBUTIONS)
+def test_a_value_is_the_median_of_its_draws(shape: str) -> None:
+    quoted = Value(2.0, "", "s", "assumed", 1.0, 20.0, shape)
+    assert draws.quantile(0.5, 2.0, 1.0, 20.0, float(draws.DISTRIBUTIONS.index(shape))) == pytest.approx(2.0, rel=1e-12)
+    found = values_in(np.arange(1.0, 20001.0), quoted, key_of("node", "n7", "price"))
+    assert abs(np.mean(found < 2.0) - 0.5) < 0.01 and found.min() >= 1.0 and found.max() <= 20.0
+
+
+def test_numbers_of_one_cause_go_together() -> None:
+    """In a share a of the draws a number has the quantile of its cause, so two that share it a b; alone it is as it
+    was."""
+
+    def number(shared: float, cause: str = "foundry") -> Value:
+        return Value(2.0, "", "s", "assumed", 1.0, 3.0, "uniform", cause, shared)
+
+    every = np.arange(1.0, 20001.0)
+    n5, n7 = (key_of("node", name, "wafer_price") for name in ("n5", "n7"))
+
+    def correlation(first: Value, second: Value) -> float:
+        found = (values_in(every, first, n5), values_in(every, second, n7))
+        return float(stats.spearmanr(*found).statistic)
+
+    assert correlation(number(0.9), number(0.8)) == pytest.approx(0.72, abs=0.03)
+    assert correlation(number(1.0), number(1.0)) == pytest.approx(1.0, abs=1e-9)
+    assert correlation(number(0.9), number(0.8, "memory")) == pytest.approx(0.0, abs=0.03)
+    assert stats.kstest(values_in(every, number(0.7), n5), stats.uniform(1.0, 2.0).cdf).pvalue > 1e-3
+    np.testing.assert_array_equal(
+        values_in(every, number(0.0), n5), values_in(every, Value(2.0, "", "s", "assumed", 1.0, 3.0, "uniform"), n5)
+    )
 
 
 @FAST
@@ -954,7 +985,7 @@ def test_certain_inputs_give_a_certain_cost() -> None:
     found = evaluate_design(narrow, library, {}, tuple(map(float, range(20))))
     assert not found.inputs
     point = evaluate_design(design, library, {}).results[0]
-    assert (found.results == point).all()
+    np.testing.assert_array_equal(found.results, np.broadcast_to(point, found.results.shape))
 
 
 def test_quantiles_of_a_cost_are_in_order_and_hold_its_value() -> None:

@@ -9,6 +9,7 @@ import json
 import math
 import subprocess
 import sys
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from random import Random
@@ -221,6 +222,7 @@ def test_a_row_stands_for_equal_dies(evaluate: EvaluateTables, seed: int) -> Non
         package.die_codes,
         package.die_numbers,
         package.layer_numbers,
+        package.step_numbers,
         linked.link_codes,
         linked.link_numbers,
         package.conventions,
@@ -277,9 +279,7 @@ def known_packages() -> list[PackageTables]:
 def without(package: PackageTables, convention: str) -> PackageTables:
     changed = package.conventions.copy()
     changed[CONVENTIONS.index(convention)] = 0.0
-    return PackageTables(
-        package.die_codes, package.die_numbers, package.layer_numbers, package.link_codes, package.link_numbers, changed
-    )
+    return replace(package, conventions=changed)
 
 
 @pytest.mark.parametrize("convention", DIRECTION)

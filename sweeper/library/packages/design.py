@@ -18,10 +18,13 @@ from sweeper.reading.expressions import Expression
 from sweeper.words.columns import engine_column, role_columns
 from sweeper.words.numbers import NUMBERS
 
+SELECTABLE = ("node", "wafer", "assembly", "test", "interface", "part")
+"""Kinds of entries that a die or a link may leave to the study: its role of this name."""
+READ_ROLES = (*SELECTABLE, "chip", "template", "technology", "memory")
 SPACE_SYMBOLS = frozenset(
     {
         *map(engine_column, NUMBERS),
-        *(column for role in ("node", "chip", "template", "technology", "memory") for column in role_columns(role)),
+        *(column for role in READ_ROLES for column in role_columns(role)),
     }
 )
 """Columns of the study that expressions may use."""

@@ -7,24 +7,29 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from kernels.packages.defects import YIELD_MODELS
-from kernels.packages.layout import CONVENTIONS, DIE_CODES, DIE_NUMBERS, LAYER_NUMBERS, LINK_NUMBERS
-from kernels.packages.wafer import COUNTING
-from sweeper.errors import Problems, unknown
+from kernels.packages.layout import (
+    CONVENTIONS,
+    DIE_CODES,
+    DIE_NUMBERS,
+    LAYER_NUMBERS,
+    LINK_NUMBERS,
+    STEP_ASSEMBLY,
+    STEP_NUMBERS,
+    STEP_TEST,
+)
+from sweeper.errors import Problems, SpecError, unknown
 from sweeper.library.entries import Entry
 from sweeper.library.library import Library
-from sweeper.library.packages import MADE_SYMBOLS, SPACE_SYMBOLS, Cell, PackageDesign, Quoted
+from sweeper.library.packages.design import MADE_SYMBOLS, SPACE_SYMBOLS, Cell, PackageDesign, Quoted
+from sweeper.library.packages.numbers import Quotes
 from sweeper.reading import checks
 from sweeper.reading.definitions import Definitions, read_definitions
 from sweeper.reading.expressions import Expression
 from sweeper.reading.nodes import Node, error
 from sweeper.words.attributes import Attribute
-from sweeper.words.columns import attribute_column, number_default, role_columns
+from sweeper.words.columns import number_default
 from sweeper.words.packages import DIE, LINK_ROW, STACK_HEIGHT
-from sweeper.words.system import ATTRIBUTES
 
-SELECTED = "selected"
-"""Name that stands for the node that the study selects."""
 MEMORY = ("outside", "inside")
 """Where an accelerator's memory is; the first is the default."""
 OUTSIDE = "outside"
@@ -33,9 +38,13 @@ OUTSIDE = "outside"
 MAX_STACK = 64
 
 _PROCESSES = ("wafer", "assembly", "test")
-_DIE_KEYS = ("name", "on", "side", "face", "buried", "carrier", "node", *_PROCESSES, "stack", "stack_limit", *DIE)
+_DIE_KEYS = (
+    *("name", "on", "side", "face", "buried", "carrier", "part", "node", *_PROCESSES, "steps", "stack", "stack_limit"),
+    *DIE,
+)
 _QUANTITY = re.compile(r"[-+]?[0-9]*\.?[0-9]+(?:[eE][-+]?[0-9]+)?(?:\s*(?![eE][-+]?[0-9])[A-Za-z%µ].*)?$")
 """A number, with a unit or without: not an expression."""
+_STEP_KEYS = ("mount", "assembly", "test")
 _LINK_KEYS = ("from", "to", "interface", *LINK_ROW)
 
 
@@ -46,19 +55,52 @@ def read_package(entry: Entry, library: Library) -> PackageDesign:
     definitions = body.read("definitions", read_definitions, symbols, SPACE_SYMBOLS, default=Definitions())
     defined = body.read("definitions", checks.mapping, "definitions", default={})
     values = definitions.added({name: np.array(value.number) for name, value in entry.values.items()})
-    reader = _Reader(library, frozenset({*symbols, *defined}), values)
+    reader = _Reader(Quotes(library), frozenset({*symbols, *defined}), values)
     if "dies" not in body:
         problems.append(entry.node.problem(f"the package {entry.name!r} lacks the key 'dies'"))
-    for number, node in enumerate(body.read("dies", checks.items, "dies", default=())):
+    for number, node in enumerate(carriers_first(body.read("dies", checks.items, "dies", default=()))):
         with problems.collecting():
             reader.add_die(node, root=number == 0)
+    for name, node in reader.ordered.items():
+        with problems.collecting():
+            reader.add_steps(name, node)
+    if conventional := reader.ordered.keys() and body.get("conventions"):
+        problems.append(conventional.problem("conventions are of packages without steps"))
     for node in body.read("links", checks.items, "links", default=()):
         with problems.collecting():
             reader.add_link(node)
     conventions = body.read("conventions", _conventions, default=())
     memory = body.read("memory", checks.choice, "memory", MEMORY, default=MEMORY[0])
     problems.raise_any()
-    return reader.design(entry, definitions, conventions, memory)
+    design = reader.design(entry, definitions, conventions, memory)
+    _check_read(design, entry)
+    return design
+
+
+def _check_read(design: PackageDesign, entry: Entry) -> None:
+    """Raise SpecError for parameters of a design on which none of its numbers depends."""
+    used = frozenset[str]().union(*(design.symbols(cell) for cell in design.cells if isinstance(cell, Expression)))
+    silent = sorted(entry.values.keys() - used)
+    if silent:
+        raise SpecError([entry.node.problem(f"no die and no link reads the parameters {', '.join(silent)}")])
+
+
+def carriers_first(nodes: Sequence[Node]) -> list[Node]:
+    """Dies after those that carry them, else in the order written: a variant may put a die between two others. Those of
+    a circle, and on nothing known, come last, where they are mistakes."""
+    waiting, ordered, known = list(nodes), list[Node](), set[str]()
+    while waiting:
+        free = [node for node in waiting if _text_of(node, "on") in known or node is nodes[0]]
+        for node in free or waiting:
+            ordered.append(node)
+            known.add(_text_of(node, "name"))
+        waiting = [node for node in waiting if node not in ordered]
+    return ordered
+
+
+def _text_of(node: Node, key: str) -> str:
+    """Text of a key of a mapping; empty where there is none."""
+    return node.value[key].text.strip() if isinstance(node.value, dict) and key in node.value else ""
 
 
 def _conventions(node: Node) -> tuple[str, ...]:
@@ -78,22 +120,26 @@ class _Die:
     codes: dict[str, int]
     cells: dict[str, Cell]
     layers: list[dict[str, Cell]]
+    steps: tuple[dict[str, Cell], ...] = ()
+    """Its steps but the last."""
 
 
 @dataclass(eq=False)
 class _Reader:
     """Dies and links of a design, as they are read."""
 
-    library: Library
+    quotes: Quotes
     symbols: frozenset[str]
     values: Mapping[str, np.ndarray]
     dies: list[_Die] = field(default_factory=list)
     links: list[tuple[int, int, dict[str, Cell]]] = field(default_factory=list)
-    entries: dict[tuple[str, str], None] = field(default_factory=dict)
+    ordered: dict[str, Node] = field(default_factory=dict)
+    """Steps of dies, as written, by the dies' names."""
 
     def add_die(self, node: Node, root: bool) -> None:
         """Read a die, or a stack of equal dies on top of each other."""
-        written = checks.fields(node, "a die", _DIE_KEYS, ("name", "node", *_PROCESSES, *(() if root else ("on",))))
+        written = self.quotes.with_part(checks.fields(node, "a die", _DIE_KEYS))
+        checks.lacking(node, written, "a die", ("name", "node", *_PROCESSES, *(() if root else ("on",)))).raise_any()
         name = checks.name(written["name"], "the name of a die")
         names = [die.name for die in self.dies]
         if name in names or name == OUTSIDE:
@@ -115,23 +161,54 @@ class _Reader:
                 raise error(written["on"], unknown("die that stands before this one", on, names))
             # What is mounted on a stack lies on its first die.
             parent = names.index(on)
-        wafer = self._entry("wafer", written["wafer"])
         codes = {
             "parent": parent,
             "back": written.read("side", checks.position, "side", ("face", "back"), default=0),
             "face_up": written.read("face", checks.position, "face", ("down", "up"), default=int(root)),
             "buried": int(written.read("buried", checks.boolean, "buried", default=False)),
-            "dies_per_wafer": code_of(wafer, "dies_per_wafer", COUNTING),
             "carrier": int(written.read("carrier", checks.boolean, "carrier", default=False)),
         }
-        cells = self._cells(written, DIE)
+        cells = self._cells(written, DIE) | self.quotes.bought(written)
         written.problems.raise_any()
         for kind in _PROCESSES:
-            cells |= self._quoted(self._entry(kind, written[kind]), kind)
-        layers = [self._layer(item) for item in nodes]
+            cells |= self.quotes.of(kind, written[kind])
+        if "steps" in written:
+            self.ordered[name] = written["steps"]
+        layers = [self.quotes.layer(item) for item in nodes]
         self.dies.append(_Die(name, len(self.dies), codes, cells, layers))
         if "stack" in written:
             self._stack(self.dies[-1], written)
+
+    def add_steps(self, name: str, node: Node) -> None:
+        """Read the steps in which a die is loaded. The last one may leave its assembly and its test to the die."""
+        own = next(number for number, die in enumerate(self.dies) if die.name == name)
+        # What is mounted on a stack lies on its first die; the stack itself is bonded die by die.
+        children = [die for die in self.dies if die.codes["parent"] == own and die.stack != self.dies[own].stack]
+        waiting, steps = {die.name: die for die in children}, list[dict[str, Cell]]()
+        items = checks.items(node, "steps")
+        for number, item in enumerate(items):
+            last = number == len(items) - 1
+            written = checks.fields(item, "a step", _STEP_KEYS, () if last else ("assembly", "test"))
+            for child in written.read("mount", checks.texts, "mount", default=()):
+                if child not in waiting:
+                    raise error(written["mount"], unknown(f"die on {name} that no step has mounted", child, waiting))
+                waiting.pop(child).codes["step"] = number
+            written.problems.raise_any()
+            cells = dict[str, Cell]()
+            for kind in ("assembly", "test"):
+                cells |= self._step(kind, written[kind]) if kind in written else {}
+            if last:
+                self.dies[own].cells |= cells
+            else:
+                steps.append(cells)
+        if waiting:
+            raise error(node, f"no step mounts {', '.join(waiting)}")
+        self.dies[own].steps = tuple(steps)
+
+    def _step(self, kind: str, node: Node) -> dict[str, Cell]:
+        """Numbers of a step that an assembly or a test gives."""
+        wanted = STEP_ASSEMBLY if kind == "assembly" else STEP_TEST
+        return {key: cell for key, cell in self.quotes.of(kind, node).items() if key in wanted}
 
     def _stack(self, first: _Die, written: Mapping[str, Node]) -> None:
         """Further dies of a stack, each on the one before; those beyond its height are absent."""
@@ -168,38 +245,8 @@ class _Reader:
             raise error(node, "a link needs a count or a bandwidth")
         cells = self._cells(written, LINK_ROW)
         written.problems.raise_any()
-        cells |= self._quoted(self._entry("interface", written["interface"]))
+        cells |= self.quotes.of("interface", written["interface"], "")
         self.links.append((ends[0], ends[1], cells))
-
-    def _entry(self, kind: str, node: Node) -> Entry:
-        entry = self.library.find_at(kind, node)
-        self.entries[kind, entry.name] = None
-        return entry
-
-    def _quoted(self, entry: Entry, role: str = "") -> dict[str, Cell]:
-        """All numbers of an entry, by their columns: those of a role, or without its name."""
-        return {
-            attribute_column(role, attribute) if role else attribute.column: Quoted(
-                entry.kind, entry.name, name, entry.values[name]
-            )
-            for name, attribute in ATTRIBUTES[entry.kind].items()
-        }
-
-    def _layer(self, node: Node) -> dict[str, Cell]:
-        """Numbers of a node, or of the node that the study selects. Its price is that of an area."""
-        if checks.text(node, "node") == SELECTED:
-            cells: dict[str, Cell] = {a.column: Expression(column) for column, a in role_columns("node").items()}
-            area = "(3.141592653589793 * (node_price_diameter_mm / 2) ** 2)"
-            cells["price_usd_per_mm2"] = Expression(f"node_wafer_price_usd / {area}")
-            cells["yield_model"] = Expression("node_yield_model")
-        else:
-            entry = self._entry("node", node)
-            cells = self._quoted(entry)
-            per_mm2 = 1.0 / (math.pi * (entry.values["price_diameter"].number / 2.0) ** 2)
-            price = entry.values["wafer_price"]
-            cells["price_usd_per_mm2"] = Quoted("node", entry.name, "wafer_price", price, per_mm2)
-            cells["yield_model"] = float(code_of(entry, "yield_model", YIELD_MODELS))
-        return {column: cells[column] for column in LAYER_NUMBERS}
 
     def _cells(self, written: checks.Fields, attributes: Mapping[str, Attribute]) -> dict[str, Cell]:
         """Numbers of a die or link by their columns: as written, or their defaults."""
@@ -214,10 +261,15 @@ class _Reader:
         return checks.amount(node, attribute.about, self.symbols, self.values, attribute)
 
     def design(self, entry: Entry, definitions: Definitions, conventions: Iterable[str], memory: str) -> PackageDesign:
-        """The design, its links in the order of reach (of the values, which draws must not reorder)."""
-        links = sorted(self.links, key=_reach_mm)
+        """The design."""
+        links = self.links
         first = np.cumsum([0, *(len(die.layers) for die in self.dies)]).tolist()
-        codes = [{**die.codes, "first_layer": start, "layers": len(die.layers)} for die, start in zip(self.dies, first)]
+        first_step = np.cumsum([0, *(len(die.steps) for die in self.dies)]).tolist()
+        codes = [
+            {"step": 0, "first_step": step, "steps": len(die.steps), "first_layer": layer, "layers": len(die.layers)}
+            | die.codes
+            for die, layer, step in zip(self.dies, first, first_step)
+        ]
         for number, die in enumerate(self.dies):
             quantity = die.cells["quantity"]
             if isinstance(quantity, float) and math.isnan(quantity):
@@ -225,6 +277,7 @@ class _Reader:
         chosen = set(conventions)
         cells: list[Cell] = [die.cells[name] for die in self.dies for name in DIE_NUMBERS]
         cells += [layer[name] for die in self.dies for layer in die.layers for name in LAYER_NUMBERS]
+        cells += [step[name] for die in self.dies for step in die.steps for name in STEP_NUMBERS]
         cells += [link[name] for _, _, link in links for name in LINK_NUMBERS]
         cells += [float(name in chosen) for name in CONVENTIONS]
         return PackageDesign(
@@ -235,7 +288,7 @@ class _Reader:
             die_codes=np.array([[code[name] for name in DIE_CODES] for code in codes], np.int64),
             link_codes=np.array([ends[:2] for ends in links], np.int64).reshape(-1, 2),
             cells=tuple(cells),
-            entries=tuple(self.entries),
+            entries=tuple(self.quotes.used),
             has_memory=memory == MEMORY[1],
         )
 
@@ -258,18 +311,6 @@ class _Reader:
         return " * ".join(factors) or "1"
 
 
-def _reach_mm(link: tuple[int, int, Mapping[str, Cell]]) -> float:
-    """Reach of a row of links, as the library has it."""
-    reach = link[2]["reach_mm"]
-    assert isinstance(reach, Quoted)
-    return reach.value.number
-
-
 def _text(cell: Cell) -> str:
     assert not isinstance(cell, Quoted)
     return cell.text if isinstance(cell, Expression) else repr(cell)
-
-
-def code_of(entry: Entry, key: str, allowed: Sequence[str]) -> int:
-    """Position of a word of an entry; the first one is the default."""
-    return checks.position(entry.body[key], key, allowed) if key in entry.body else 0

@@ -1,0 +1,123 @@
+"""Why a package cannot be built: its dies against wafers, fields, edges, wires, and what carries and cools them.
+
+A limit of 0 is none. Every limit is a number of the library, so a study that knows better replaces it.
+"""
+
+import math
+
+from kernels.equation import compiled
+from kernels.packages.layout import STATUS, Tree, Unit
+from kernels.packages.steps import joins_whole_wafer
+
+(
+    FITS,
+    EXCEEDS_WAFER,
+    BEYOND_REACH,
+    EXCEEDS_RETICLE,
+    EXCEEDS_SHORELINE,
+    INTERFACES_EXCEED,
+    WAFERS_DIFFER,
+    WIRING_EXCEEDED,
+    CARRIER_EXCEEDS,
+    POWER_EXCEEDED,
+) = range(len(STATUS))
+
+ROUNDING = 1e-9
+"""Relative slack of sums of areas against an area that is given."""
+
+UNEQUAL = 1e-6
+"""Relative difference of sides beyond which two dies do not lie on each other all over their wafers."""
+
+
+@compiled
+def wires_per_mm(tree: Tree, row: int) -> float:
+    """Wires that leave a millimetre of edge in all layers of a die; 0 if not known."""
+    first, wires = tree.codes[row].first_layer, 0.0
+    for number in range(first, first + tree.codes[row].layers):
+        layer = tree.layers[number]
+        wires += layer.wiring_layers / layer.wiring_pitch_mm if layer.wiring_layers > 0.0 else 0.0
+    return wires
+
+
+@compiled
+def wiring_slack(tree: Tree, row: int) -> float:
+    """Wires that a carrier can lead away from all dies on it, less the signals of these; NaN where it is not known.
+
+    Wires leave a die on all sides, in every layer of the carrier (the escape check of CATCH); those of a bridge inside
+    the carrier leave two of its sides.
+    """
+    own = wires_per_mm(tree, row)
+    if own == 0.0:
+        return math.nan
+    slack, carries = 0.0, False
+    for child in range(row + 1, len(tree.codes)):
+        count, result = tree.dies[child].count, tree.results[child]
+        if tree.codes[child].parent != row or count == 0.0:
+            continue
+        if tree.codes[child].buried == 1:
+            slack += count * 2.0 * max(result.width_mm, result.height_mm) * wires_per_mm(tree, child)
+            continue
+        carries = True
+        slack += count * (2.0 * (result.width_mm + result.height_mm) * own - tree.parts[child].signals)
+    return slack if carries else math.nan
+
+
+@compiled
+def exceeds_power(unit: Unit, tree: Tree, row: int) -> bool:
+    """Whether a die that is no carrier gives off more per area, with all that is stacked on it, than is led away."""
+    code, _, host, _, _, result = unit
+    if code.parent < 0 or code.carrier == 1 or tree.codes[code.parent].carrier == 0:
+        return False
+    limit = host.assembly_power_density_W_per_mm2
+    return limit > 0.0 and result.total_power_W > limit * result.area_mm2
+
+
+@compiled
+def mounted_with(tree: Tree, row: int) -> float:
+    """Dies that are mounted in the step that mounts a die, itself among them."""
+    codes, count = tree.codes, 0.0
+    for other in range(codes[row].parent + 1, len(codes)):
+        if codes[other].parent == codes[row].parent and codes[other].step == codes[row].step:
+            count += tree.dies[other].count
+    return count
+
+
+@compiled
+def wafers_differ(tree: Tree, row: int) -> bool:
+    """Whether a wafer is bonded to that of a die and its dies do not lie on this one, each on one of its own."""
+    own = tree.results[row]
+    for child in range(row + 1, len(tree.codes)):
+        if tree.codes[child].parent != row or tree.dies[child].count == 0.0 or not joins_whole_wafer(tree, child):
+            continue
+        other = tree.results[child]
+        wide, high = abs(other.width_mm - own.width_mm), abs(other.height_mm - own.height_mm)
+        if wide > UNEQUAL * own.width_mm or high > UNEQUAL * own.height_mm:
+            return True
+        if mounted_with(tree, child) != 1.0 or tree.dies[child].wafer_diameter_mm != tree.dies[row].wafer_diameter_mm:
+            return True
+    return False
+
+
+@compiled
+def status_of(tree: Tree, unit: Unit, row: int, load: float, reached: bool) -> float:
+    """First reason why a die cannot be made, or else `load`, that of what is mounted on it."""
+    _, die, _, _, parts, result = unit
+    made = math.isnan(die.given_price_usd)
+    if result.dies_per_wafer <= 0.0 and made:
+        return EXCEEDS_WAFER
+    if not reached:
+        return BEYOND_REACH
+    if result.true_yield == 0.0 and result.seams > 0.0 and made:
+        return EXCEEDS_RETICLE
+    if result.shoreline_slack_mm < 0.0:
+        return EXCEEDS_SHORELINE
+    needed = max(result.io_area_mm2 + result.via_area_mm2, result.pad_area_mm2, result.stacked_area_mm2)
+    if needed > die.given_outline_mm2 * (1.0 + ROUNDING):
+        return INTERFACES_EXCEED
+    if wafers_differ(tree, row):
+        return WAFERS_DIFFER
+    if result.wiring_slack < 0.0:
+        return WIRING_EXCEEDED
+    if parts.dies > 0.0 and 0.0 < die.assembly_largest_carrier_mm2 < result.area_mm2:
+        return CARRIER_EXCEEDS
+    return POWER_EXCEEDED if exceeds_power(unit, tree, row) else load

@@ -1,0 +1,1 @@
+"""Package designs: their tables, and how they are read."""
