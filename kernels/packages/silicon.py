@@ -111,7 +111,10 @@ def make_die(unit: Unit, layers: np.ndarray) -> tuple[float, float, float]:
         + die.logic_share * die.wafer_logic_design_price_usd_per_mm2
         + die.analog_share * die.wafer_analog_design_price_usd_per_mm2
     )
-    design = die.design_usd + result.core_mm2 * logic
+    blocks = die.harvest_units * min(die.harvest_unit_mm2, result.core_mm2 / max(die.harvest_units, 1.0))
+    # Equal blocks are designed once.
+    modules = result.core_mm2 - blocks * (1.0 - 1.0 / max(die.harvest_units, 1.0))
+    design = die.design_usd + modules * logic
     carbon, energy = 0.0, 0.0
     for number in range(code.first_layer, code.first_layer + code.layers):
         layer = layers[number]
@@ -120,7 +123,7 @@ def make_die(unit: Unit, layers: np.ndarray) -> tuple[float, float, float]:
         price += layer.price_usd_per_mm2 * share * exposed
         good *= layer_yield(unit, layer)
         design += die.reticle_share * layer.mask_set_usd * field_count
-        design += result.core_mm2 * layer.design_price_usd_per_mm2
+        design += modules * layer.design_price_usd_per_mm2
         design += result.area_mm2 * layer.chip_design_price_usd_per_mm2 + layer.chip_fixed_price_usd
         carbon += layer.carbon_kg_per_mm2 * share
         energy += layer.fab_energy_J_per_mm2 * share

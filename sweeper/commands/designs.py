@@ -54,6 +54,26 @@ def cost_command(
         click.echo(f"wrote {picture}", err=True)
 
 
+@command("cost-check")
+@click.option("--public", is_flag=True, help="Costs of packages against public estimates.")
+@click.option("--carbon", is_flag=True, help="Carbon of packages against published footprints.")
+def cost_check_command(public: bool, carbon: bool) -> None:
+    """Score packages of the library against what others say that they cost and emit; both, unless one is named.
+
+    Public figures, with scope and source, are specs/products/packages.yaml. That the arithmetic is that of CATCH and of
+    Chiplet Actuary is another check: docs/package_cost.md.
+
+    \b
+    Example: sweeper cost-check --public
+    """
+    from sweeper.designs.public_estimates import carbon_board, carbon_text, costs_board, costs_text
+
+    boards = {"public": (public, costs_board, costs_text), "carbon": (carbon, carbon_board, carbon_text)}
+    every = not any(asked for asked, _, _ in boards.values())
+    found = {name: board() for name, (asked, board, _) in boards.items() if asked or every}
+    echo(found, lambda: "\n\n".join(boards[name][2](board) for name, board in found.items()))
+
+
 @command("generate")
 @click.argument("template")
 @click.option(

@@ -577,6 +577,9 @@ def bonds(package: Package, die: Values, children: Children) -> float:
 def design(package: Package, die: Values, children: Children, of: Found) -> None:
     """What is paid once: for the design of the die and of the package, and for masks."""
     core = of["core_mm2"]
+    if die.harvest_units > 1:
+        # Of equal blocks one is designed.
+        core -= (die.harvest_units - 1) * min(die.harvest_unit_mm2, core / die.harvest_units)
     usd = die.design_usd + core * sum(
         share * price
         for share, price in (

@@ -5,13 +5,14 @@ constant, a number of the library (which may be uncertain), or an expression in 
 columns of the study. Cells that do not vary are evaluated once; the others for every combination of what they need.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from kernels.packages.layout import Made
+from kernels.packages.layout import DIE_NUMBERS, Made
 from sweeper.library.entries import Value
 from sweeper.reading.definitions import Definitions
 from sweeper.reading.expressions import Expression
@@ -79,6 +80,13 @@ class PackageDesign:
             return True
         columns = role_columns(role).keys()
         return any(columns & self.symbols(cell) for cell in self.cells if isinstance(cell, Expression))
+
+    @cached_property
+    def bought(self) -> tuple[bool, ...]:
+        """Whether each die is bought: its price is given."""
+        place = DIE_NUMBERS.index("given_price_usd")
+        prices = (self.cells[die * len(DIE_NUMBERS) + place] for die in range(len(self.dies)))
+        return tuple(not (isinstance(price, float) and math.isnan(price)) for price in prices)
 
     @cached_property
     def made(self) -> tuple[tuple[int, int], ...]:

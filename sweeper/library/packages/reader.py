@@ -90,7 +90,7 @@ def carriers_first(nodes: Sequence[Node]) -> list[Node]:
     a circle, and on nothing known, come last, where they are mistakes."""
     waiting, ordered, known = list(nodes), list[Node](), set[str]()
     while waiting:
-        free = [node for node in waiting if _text_of(node, "on") in known or node is nodes[0]]
+        free = [node for node in waiting if _text_of(node, "on") in {*known, ""}]
         for node in free or waiting:
             ordered.append(node)
             known.add(_text_of(node, "name"))
