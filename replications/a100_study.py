@@ -30,7 +30,7 @@ from sweeper.views.frames import frame_of
 from sweeper.views.text import listing
 from sweeper.views.uncertainty import bands, rank_correlations
 
-STUDY, SERVING = "a100_hbm_count", "a100_serving"
+STUDY, SERVING, TRAINING = "a100_hbm_count", "a100_serving", "a100_training"
 
 DESIGNS = {
     "A100-4HBM": (826.0, 4),
@@ -281,6 +281,45 @@ def serving_answers(rows: pl.DataFrame, costs: pl.DataFrame) -> list[dict[str, o
     return answered
 
 
+SETTING = ("zero_stage", "microbatch", "sequence_parallel")
+"""Columns that tell settings of training apart."""
+SURE = 0.95
+"""Share of the draws, in favour or against, from which on a takeaway is determined."""
+
+
+def verdict(share: float) -> str:
+    """What a share of draws says of a takeaway."""
+    return "yes" if share >= SURE else "no" if share <= 1.0 - SURE else "undetermined"
+
+
+def training_answers(rows: pl.DataFrame, costs: pl.DataFrame) -> list[dict[str, object]]:
+    """Shares of the claims on training and both works by setting of training, in each of which as little is computed
+    again as fits; a design that holds no training state has an infinite time. Last, what all settings together say."""
+    named_rows = named(rows)
+    inference = named_rows.filter(pl.col("task") == "inference", pl.col(DRAW) == 0.0)
+    chosen = [claim for claim in CLAIMS if claim.work != "inference"]
+    answered: list[dict[str, object]] = []
+    for part in named(frame_of(TRAINING)).partition_by(*SETTING, maintain_order=True):
+        fitting = pl.when("feasible").then("iteration_time_s").otherwise(float("inf"))
+        times = work_times(part.with_columns(iteration_time_s=fitting), inference)
+        shares = {row["claim"]: row["share"] for row in answers(products(times, costs), chosen).to_dicts()}
+        setting = part.row(0, named=True)
+        again = dict(part.select("design", "recompute").iter_rows())
+        answered.append(
+            {name: setting[name] for name in SETTING}
+            | {name: round(share, 3) for name, share in shares.items()}
+            | {"4 stacks": again["A100-4HBM"], "5 stacks": again[REFERENCE]}
+        )
+    names = [claim.name for claim in chosen]
+    least, most = (
+        {name: extreme(float(str(row[name])) for row in answered) for name in names} for extreme in (min, max)
+    )
+    said = {
+        name: verdict(most[name]) if verdict(least[name]) == verdict(most[name]) else "undetermined" for name in names
+    }
+    return [*answered, {**dict.fromkeys(SETTING, "all"), **said, "4 stacks": "", "5 stacks": ""}]
+
+
 def _table(rows: Sequence[Mapping[str, object]]) -> str:
     return listing([dict(row) for row in rows], {name: name for name in rows[0]})
 
@@ -291,7 +330,7 @@ PARTS = ("T1 fewer", "T2", "T3 5-6", "T3 6-8", "T3 half 4", "T3 half 6", "T4 few
 
 def turn_row(times: pl.DataFrame, claim: PaperClaim) -> dict[str, object]:
     """A row of the table of prices of stacks."""
-    at_low, price = turn(times, "a100", claim, "package.stack_price", *STACK_PRICE_USD)
+    at_low, price = turn(times, "a100", claim, "part/hbm2e_16gb/price", *STACK_PRICE_USD)
     return {"claim": claim.name, "at 0 usd": at_low, "turns at usd": price}
 
 
@@ -318,6 +357,7 @@ def report() -> str:
         "Price of a stack, 0 to 2,000 usd, at which a claim turns round": [turn_row(times, c) for c in CLAIMS],
         "Shares by what counts as cost, and by library": shares_by_set(times, cost_sets(rows, draws)),
         "Shares by how requests are served": serving_answers(rows, costs),
+        "Shares by setting of training, with what is computed again by 4 and 5 stacks": training_answers(rows, costs),
     }
     return "\n\n".join(f"{title}\n{_table(block)}" for title, block in blocks.items())
 
