@@ -1,6 +1,6 @@
 """Equations of the package that a study names: its dies, its price and carbon, and whether it can be built."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -121,3 +121,12 @@ def build_many(
     """Results [point, die, RESULTS] of one package for many values [point, place] of the entries that vary."""
     for point in range(len(values)):
         build_package(codes, links, numbers, places, values[point], results[point])
+
+
+@compiled
+def of_each(equation: Any, results: np.ndarray, found: np.ndarray) -> None:
+    """Outputs [point, output] of an equation of a package's dies for many results [point, die, RESULTS]."""
+    for point in range(len(results)):
+        row = equation(results[point])
+        for number in range(len(row)):
+            found[point, number] = row[number]

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from kernels.equation import Output
-from kernels.packages.equations import package_cost, package_facts
-from kernels.packages.layout import RESULT
-from sweeper.designs.package_draws import evaluate_design, uncertain_inputs
+from kernels.packages.equations import of_each, package_cost, package_facts
+from kernels.packages.layout import RESULT, RESULTS
+from sweeper.designs.package_draws import evaluate_design, split_path, uncertain_inputs
 from sweeper.library.entries import Value
 from sweeper.library.library import Library
 from sweeper.library.packages.design import PackageDesign
+from sweeper.library.uncertain import key_of, values_in
 from sweeper.study.settings import Settings
 
 TOTAL = Output("package_total_usd", "usd", "cost of one package that works, with its share of design")
@@ -20,14 +21,17 @@ TOTAL = Output("package_total_usd", "usd", "cost of one package that works, with
 OUTPUTS = {output.name: output for output in (*package_cost.outputs, *package_facts.outputs, TOTAL)}
 """Columns that are found of a design in every draw."""
 
-BLOCK = 4096
-"""Draws evaluated together, so that memory does not grow with the tree of dies times their number."""
+SAMPLE = 20_000
+"""Draws of which inputs are kept, for rank correlations: their standard error is below 0.01."""
+
+BLOCK = 2_000_000
+"""Results of dies that are found together, so that memory does not grow with the draws."""
 
 
 @dataclass(frozen=True, eq=False)
 class CostDraws:
-    """A design under some settings: results [die, RESULTS] of draw 0; OUTPUTS, status and uncertain inputs [draw], 0
-    first. `values` tells the range, source and grade of the inputs."""
+    """A design under some settings: results [die, RESULTS] of draw 0; OUTPUTS and status [draw], 0 first; uncertain
+    inputs [draw] of the first draws, at most SAMPLE of them. `values` tells range, source and grade of the inputs."""
 
     design: PackageDesign
     settings: Settings
@@ -45,22 +49,20 @@ class CostDraws:
 
 def draw_costs(design: PackageDesign, library: Library, settings: Settings, draws: int) -> CostDraws:
     """Evaluate a design for its own values and in draws 1 to `draws`."""
-    numbers = np.arange(draws + 1.0)
-    blocks = [
-        evaluate_design(design, library, settings, numbers[start : start + BLOCK].tolist())
-        for start in range(0, draws + 1, BLOCK)
-    ]
-    first = blocks[0].results[0].copy()
-    columns = [_columns(block.results) for block in blocks]
-    return CostDraws(
-        design,
-        settings,
-        first,
-        {name: np.concatenate([part[name] for part in columns]) for name in columns[0]},
-        np.concatenate([block.of("status") for block in blocks]),
-        {name: np.concatenate([block.inputs[name] for block in blocks]) for name in blocks[0].inputs},
-        uncertain_inputs(design, library, settings),
-    )
+    columns = {name: np.empty(draws + 1) for name in OUTPUTS}
+    status, first = np.empty(draws + 1), np.empty(0)
+    length = max(1, BLOCK // (len(design.dies) * len(RESULTS)))
+    for start in range(0, draws + 1, length):
+        numbers = np.arange(start, min(start + length, draws + 1), dtype=np.float64)
+        block = evaluate_design(design, library, settings, numbers)
+        at = slice(start, start + len(block.results))
+        for name, values in _columns(block.results).items():
+            columns[name][at] = values
+        status[at] = block.of("status")
+        first = block.results[0].copy() if start == 0 else first
+    uncertain, kept = uncertain_inputs(design, library, settings), np.arange(min(draws, SAMPLE) + 1.0)
+    inputs = {name: values_in(kept, value, key_of(*split_path(name))) for name, value in uncertain.items()}
+    return CostDraws(design, settings, first, columns, status, inputs, uncertain)
 
 
 def attributed(parents: Sequence[int], results: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -83,7 +85,8 @@ def _columns(results: np.ndarray) -> dict[str, np.ndarray]:
     """OUTPUTS [draw] from results [draw, die, RESULTS]; NaN where a number is not finite."""
     columns: dict[str, np.ndarray] = {}
     for equation in (package_cost, package_facts):
-        rows = np.array([equation.function(dies) for dies in results])
+        rows = np.empty((len(results), len(equation.outputs)))
+        of_each(equation.function, results, rows)
         rows[~np.isfinite(rows)] = math.nan
         columns |= {output.name: rows[:, number] for number, output in enumerate(equation.outputs)}
     return {**columns, TOTAL.name: columns["package_cost_usd"] + columns["package_design_usd"]}

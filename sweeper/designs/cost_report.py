@@ -236,8 +236,10 @@ def _quoted(design: PackageDesign, die: int, column: str) -> float:
 
 
 def _hinges(inputs: Mapping[str, np.ndarray], values: Mapping[str, Value], outcome: np.ndarray) -> tuple[Hinge, ...]:
-    """The inputs [draw] with which an outcome [draw] has the largest rank correlations; draw 0 takes no part."""
-    correlations = rank_correlations({name: drawn[1:] for name, drawn in inputs.items()}, outcome[1:])
+    """The inputs [draw] with which an outcome [draw] has the largest rank correlations, in as many draws as there are
+    of the inputs; draw 0 takes no part."""
+    kept = max(map(len, inputs.values()), default=1)
+    correlations = rank_correlations({name: drawn[1:] for name, drawn in inputs.items()}, outcome[1:kept])
     known = [(name, values[name], share) for name, share in correlations.items() if not math.isnan(share)]
     return tuple(
         Hinge(name, share, value.number, value.low, value.high, value.unit, value.grade, value.source)

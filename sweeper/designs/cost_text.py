@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from textwrap import shorten
 
+from sweeper.designs.cost_draws import SAMPLE
 from sweeper.designs.cost_report import FACTS, PARTS, Amount, CostComparison, CostReport, Die, Hinge
 from sweeper.views.text import aligned, show
 from sweeper.views.uncertainty import by_chance
@@ -28,7 +29,7 @@ def text(report: CostReport | CostComparison) -> str:
         return "\n\n".join([text(report.first), _comparison_text(report)])
     blocks = [f"{_headline(report)}\n{feasibility(report)}", f"{_die_table(report.dies)}\n{DIE_NOTE}"]
     if has_cost(report):
-        hinges = _hinge_table(report.hinges, report.draws)
+        hinges = _hinge_table(report.hinges, min(report.draws, SAMPLE))
         blocks += [_part_table(report), _fact_table(report), f"WHAT THE COST HINGES ON\n{hinges}"]
     return "\n\n".join(blocks)
 
@@ -146,6 +147,6 @@ def _comparison_text(comparison: CostComparison) -> str:
         lines += [
             f"{cheaper}; it costs {_usd(band.value)} usd more than {second} ({bounds})",
             f"\nWHAT THE DIFFERENCE HINGES ON (positive: more of it speaks against {first})",
-            _hinge_table(comparison.hinges, comparison.first.draws),
+            _hinge_table(comparison.hinges, min(comparison.first.draws, SAMPLE)),
         ]
     return "\n".join(lines)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -19,11 +20,17 @@ from sweeper.library.uncertain import DRAW, is_uncertain, key_of, values_in
 
 @dataclass(frozen=True, eq=False)
 class DesignDraws:
-    """Results [draw, die, RESULTS] of a design, and its uncertain inputs [draw] by `kind/entry/name`."""
+    """Results [draw, die, RESULTS] of a design in some draws, and its uncertain inputs by `kind/entry/name`."""
 
     design: PackageDesign
     results: np.ndarray
-    inputs: Mapping[str, np.ndarray]
+    draws: np.ndarray
+    uncertain: Mapping[str, Value]
+
+    @cached_property
+    def inputs(self) -> dict[str, np.ndarray]:
+        """Values [draw] of the uncertain inputs."""
+        return {name: values_in(self.draws, value, key_of(*split_path(name))) for name, value in self.uncertain.items()}
 
     def of(self, result: str, die: int = 0) -> np.ndarray:
         """One result of one die (the root unless another is named) in every draw."""
@@ -51,7 +58,10 @@ def uncertain_inputs(design: PackageDesign, library: Library, settings: Mapping[
 
 
 def evaluate_design(
-    design: PackageDesign, library: Library, settings: Mapping[str, float | str], draws: Sequence[float] = (0.0,)
+    design: PackageDesign,
+    library: Library,
+    settings: Mapping[str, float | str],
+    draws: Sequence[float] | np.ndarray = (0.0,),
 ) -> DesignDraws:
     """Evaluate a design in some draws (0: the values themselves).
 
@@ -60,11 +70,12 @@ def evaluate_design(
     """
     columns = {"package": design.name, **settings}
     axes = [Axis(name, (name,), ((value,),), False) for name, value in columns.items()]
-    axes.append(Axis(DRAW, (DRAW,), tuple((float(draw),) for draw in draws), False))
+    values = np.array(draws, np.float64)
+    # The axis says whether draws vary; their values come with what is built.
+    axes.append(Axis(DRAW, (DRAW,), tuple((float(draw),) for draw in dict.fromkeys((values[0], values[-1]))), False))
     grid = Grid(tuple(axes), len(axes), 0)
     around = Surroundings(grid, library, {}, {design.name: design})
     tables = package_columns(around, {"package": design.name}, number_columns(around))
-    values = np.array(draws, np.float64)
 
     def built(column: InputColumn) -> np.ndarray:
         entries = column.build(dict.fromkeys(column.needs, values), len(values) if column.needs else 1)
@@ -79,8 +90,10 @@ def evaluate_design(
         np.array(built(tables["package_values"])),
         results,
     )
-    inputs = {
-        name: values_in(values, value, key_of(*name.split("/")))
-        for name, value in uncertain_inputs(design, library, settings).items()
-    }
-    return DesignDraws(design, results, inputs)
+    return DesignDraws(design, results, values, uncertain_inputs(design, library, settings))
+
+
+def split_path(path: str) -> tuple[str, str, str]:
+    """Kind, entry and number of a path."""
+    kind, entry, name = path.split("/")
+    return kind, entry, name

@@ -133,9 +133,8 @@ def evaluate_cells(
 ) -> np.ndarray:
     """Values [n, cell] for n combinations of what the cells need."""
     cells = list(cells)
-    base = {
-        name: symbols[name].build(values, n) for name in frozenset().union(*(cell_symbols(design, c) for c in cells))
-    }
+    names = dict.fromkeys(name for cell in cells for name in cell_symbols(design, cell))
+    base = {name: symbols[name].build(values, n) for name in names}
     base = design.definitions.added(base)
     entries = np.empty((n, len(cells)))
     for column, cell in enumerate(cells):
