@@ -222,6 +222,7 @@ RESULTS = (
     "dies_per_wafer",
     "reticle_use",
     "seams",
+    "reticle_fields",
     "layer_price_usd",
     "self_test_usd",
     "true_yield",

@@ -53,9 +53,10 @@ def fields(unit: Unit) -> tuple[float, float]:
     wide, high = die.wafer_reticle_x_mm, die.wafer_reticle_y_mm
     result.reticle_slack_mm = max(min(wide - x, high - y), min(wide - y, high - x))
     if conventions.fields_by_area == 1.0:
-        result.seams = 0.0
+        result.seams, result.reticle_fields = 0.0, 1.0
         return 1.0, reticle_use_by_area(area, wide, high)
     across, down = exposures(x, y, wide, high)
+    result.reticle_fields = across * down
     result.seams = seams(across, down)
     return across * down, reticle_use(x, y, wide, high)
 

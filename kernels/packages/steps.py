@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from kernels.equation import compiled
-from kernels.packages.area import cover
+from kernels.packages.area import cover, enlarged
 from kernels.packages.assembly import compounded, mount, step_price, step_yield, unit_test_price
 from kernels.packages.layout import Record, Tree, Unit
 
@@ -60,6 +60,23 @@ def start_carbon(unit: Unit, carbon: float, energy: float) -> None:
 
 
 @compiled
+def share_of(part: float, whole: float) -> float:
+    """A part over the whole; all of nothing."""
+    return part / whole if whole > 0.0 else 1.0
+
+
+@compiled
+def covered_area(die: Record, parts: Record, all_parts: Record) -> float:
+    """Area that a step covers: of each side of the die its share of what is covered in the end, and the fuller side."""
+    factor = die.assembly_area_factor
+    if factor > 0.0:
+        return factor * all_parts.plain_area * share_of(parts.plain_area, all_parts.plain_area)
+    edge = die.assembly_edge_mm
+    face = enlarged(all_parts.face_area, edge, 1.0) * share_of(parts.face_area, all_parts.face_area)
+    return max(face, enlarged(all_parts.back_area, edge, 1.0) * share_of(parts.back_area, all_parts.back_area))
+
+
+@compiled
 def take_step(unit: Unit, step: Record, parts: Record, load: Record, bonds: float, vias: float, tested: bool) -> None:
     """One step: mount what `load` is the sum of, and test the whole. `step` has its numbers, `parts` what a unit must
     know of what is mounted: in this step, but for cores and gates, which tests find in the whole.
@@ -70,8 +87,7 @@ def take_step(unit: Unit, step: Record, parts: Record, load: Record, bonds: floa
     _, die, _, conventions, all_parts, result = unit
     bare = all_parts.dies == 0.0
     idle = bare and conventions.bare_dies_tested_twice == 0.0
-    share = parts.plain_area / all_parts.plain_area if all_parts.plain_area > 0.0 else 1.0
-    covered = result.stacked_area_mm2 * share
+    covered = covered_area(die, parts, all_parts)
     well = 1.0 if idle else step_yield(step, parts, bonds, compounded(die.assembly_tsv_yield, vias), covered)
     well *= 1.0 if bare else step.assembly_step_yield
     result.assembly_yield *= well
@@ -143,7 +159,8 @@ def gather(tree: Tree, row: int, step: int, load: np.ndarray) -> None:
     codes, dies, _, _, conventions, results, found, of_all = tree
     parts = of_all[len(codes)]
     parts.dies, parts.placed, parts.placement_yield, parts.quality = 0.0, 0.0, 1.0, 1.0
-    parts.plain_area, parts.bumped_area, parts.bumped_carriers = 0.0, 0.0, 0.0
+    parts.plain_area, parts.face_area, parts.back_area = 0.0, 0.0, 0.0
+    parts.bumped_area, parts.bumped_carriers = 0.0, 0.0
     load[:] = 0.0
     for child in range(row + 1, len(codes)):
         if codes[child].parent == row and codes[child].step == step and dies[child].count > 0.0:

@@ -1,6 +1,5 @@
 """Price and power of a system: chips, memory, links, switch ports (DFModel B.6)."""
 
-import math
 from typing import Annotated, NamedTuple
 
 from kernels.codes import ABSENT, FULLY_CONNECTED, MESH, RING, SWITCH
@@ -129,7 +128,7 @@ def system_power(
 
 
 PRICE = Output("accelerator_price_usd", "usd", "price of one accelerator with its memory")
-CARBON = Output("accelerator_carbon_kg", "kg", "carbon dioxide equivalent of making one accelerator; unknown if bought")
+CARBON = Output("accelerator_carbon_kg", "kg", "carbon dioxide equivalent of making one accelerator with its memory")
 
 
 class ListedMemory(NamedTuple):
@@ -153,7 +152,7 @@ def listed_price(chip_price_usd: float, memory: Annotated[ListedMemory, "memory_
     return chip_price_usd + memory_price(memory)
 
 
-@equation(CARBON, source="no data", when=("chip_cost", ("listed",)))
-def listed_carbon(chip_price_usd: float) -> float:
-    """A listed price does not tell how the chip is made."""
-    return math.nan + 0.0 * chip_price_usd
+@equation(CARBON, source="ACT (Gupta et al., ISCA 2022), section 3", when=("chip_cost", ("listed",)))
+def listed_carbon(chip_carbon_kg: float, memory_capacity_B: float, memory_carbon_kg_per_B: float) -> float:
+    """Of a chip and its memory, as the library has them; unknown if it has not."""
+    return chip_carbon_kg + memory_capacity_B * memory_carbon_kg_per_B

@@ -69,12 +69,13 @@ def attributed(parents: Sequence[int], results: np.ndarray) -> tuple[np.ndarray,
     """What of the price of a package stems from each die, and from mounting others on it: two arrays [..., die].
 
     `results` are [..., die, RESULTS]. Of a die mounted in units of which a share passes the test, one over this share
-    is made, on every level up to the package. The sum over dies of both is the price of the root.
+    is made, on every level up to the package; of one mounted in a later step, only for units that get so far. The sum
+    over dies of both is the price of the root.
     """
     named = results.view(RESULT)[..., 0]
     made = np.empty(named.shape)
     for die, parent in enumerate(parents):
-        above = made[..., parent] if parent >= 0 else 1.0
+        above = made[..., parent] * named["join_share"][..., die] if parent >= 0 else 1.0
         made[..., die] = above / named["assembled_test_yield"][..., die]
     copies, present = named["copies"] * made, named["copies"] > 0.0
     mounting = named["assembly_usd"] + named["assembly_test_usd"] + named["bump_usd"]

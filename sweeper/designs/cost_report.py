@@ -11,11 +11,9 @@ from typing import Any
 import numpy as np
 
 from kernels.equation import Output
-from kernels.packages.layout import DIE_CODES, DIE_NUMBERS, RESULT, RESULTS, STATUS
-from kernels.packages.wafer import exposures
+from kernels.packages.layout import DIE_CODES, RESULT, RESULTS, STATUS
 from sweeper.designs.cost_draws import OUTPUTS, TOTAL, CostDraws, attributed
 from sweeper.library.entries import Value
-from sweeper.library.packages.design import PackageDesign, Quoted
 from sweeper.study.settings import Settings
 from sweeper.views.uncertainty import bands, probability_less, rank_correlations
 
@@ -199,16 +197,14 @@ def _dies(drawn: CostDraws) -> tuple[Die, ...]:
 def _die(drawn: CostDraws, number: int, depth: int, own_usd: float, mounting_usd: float) -> Die:
     design, row = drawn.design, drawn.results[number].view(RESULT)[0]
     results = {name: _finite(row[name]) for name in RESULTS}
-    price = _cell(design, number, "given_price_usd")
-    bought = not (isinstance(price, float) and math.isnan(price))
+    bought = design.bought[number]
     made = {name: math.nan if bought else results[name] for name in ("dies_per_wafer", "true_yield", "test_yield")}
-    reticle = (_quoted(design, number, f"wafer_reticle_{axis}_mm") for axis in "xy")
     return Die(
         name=design.dies[number],
         depth=depth,
         count=results["copies"],
         area_mm2=results["area_mm2"],
-        reticle_fields=math.prod(exposures(results["width_mm"], results["height_mm"], *reticle)),
+        reticle_fields=results["reticle_fields"],
         reticle_slack_mm=results["reticle_slack_mm"],
         shoreline_slack_mm=results["shoreline_slack_mm"],
         **made,
@@ -222,17 +218,6 @@ def _die(drawn: CostDraws, number: int, depth: int, own_usd: float, mounting_usd
 def _finite(value: float) -> float:
     """A number, NaN for one that is not finite: JSON has no infinity, and no die costs so much."""
     return float(value) if math.isfinite(value) else math.nan
-
-
-def _cell(design: PackageDesign, die: int, column: str) -> object:
-    return design.cells[die * len(DIE_NUMBERS) + DIE_NUMBERS.index(column)]
-
-
-def _quoted(design: PackageDesign, die: int, column: str) -> float:
-    """A number of a die that stems from an entry of the library."""
-    cell = _cell(design, die, column)
-    assert isinstance(cell, Quoted)
-    return cell.value.number
 
 
 def _hinges(inputs: Mapping[str, np.ndarray], values: Mapping[str, Value], outcome: np.ndarray) -> tuple[Hinge, ...]:

@@ -1,11 +1,12 @@
 """What a command may set of package designs: their parameters, the node that they select, and that node's numbers."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
 
 from sweeper.errors import UsageFault
 from sweeper.inputs.packages import PACKAGE_ROLE
 from sweeper.library.library import Library
-from sweeper.library.packages.design import PackageDesign
+from sweeper.library.packages.design import SELECTABLE, PackageDesign
 from sweeper.reading.expressions import Expression
 from sweeper.study.columns import Stock
 from sweeper.study.settings import read_pairs
@@ -25,7 +26,8 @@ def named_design(stock: Stock, name: str) -> PackageDesign:
 
 def settable(design: PackageDesign) -> frozenset[str]:
     """Columns on which a design depends: its parameters, numbers of the entries that it names, by their paths, and what
-    its expressions take from the study."""
+    its expressions take from the study.
+    """
     used = frozenset().union(*(design.symbols(cell) for cell in design.cells if isinstance(cell, Expression)))
     columns = [name for name in NUMERIC if not name.startswith(f"{PACKAGE_ROLE}.") and engine_column(name) in used]
     roles = (name.partition(".")[0] for name in columns)
@@ -40,13 +42,28 @@ def read_settings(
     A design takes those that it depends on. Raises UsageFault for a text of another form, for a name on which no design
     depends or that is given twice, for a value that does not fit its name, and if a design lacks one that it needs.
     """
+    texts = list(texts)
     allowed = [settable(design) for design in designs]
+    allowed = [columns | selected_paths(texts, columns, library) for columns in allowed]
     every = frozenset[str]().union(*allowed)
     names = " and ".join(design.name for design in designs)
-    settings = read_pairs(texts, every, names, "package.memory_stacks=6", Stock(library))
+    stock = Stock(library, packages={design.name: design for design in designs})
+    settings = read_pairs(texts, every, names, "package.memory_stacks=6", stock)
     for design, columns in zip(designs, allowed, strict=True):
         _check_needs(design, columns - settings.keys(), library)
     return tuple({name: settings[name] for name in settings if name in columns} for columns in allowed)
+
+
+def selected_paths(texts: Iterable[str], columns: Collection[str], library: Library) -> frozenset[str]:
+    """Paths of the numbers of the entries that settings select for a design; of unknown ones none."""
+    paths = set[str]()
+    for text in texts:
+        role, _, name = (part.strip() for part in text.partition("="))
+        with suppress(LookupError):
+            if role in SELECTABLE and role in columns:
+                entry = library.find(role, name)
+                paths |= {f"{role}/{entry.name}/{number}" for number in entry.values}
+    return frozenset(paths)
 
 
 def _check_needs(design: PackageDesign, absent: Iterable[str], library: Library) -> None:
@@ -54,6 +71,6 @@ def _check_needs(design: PackageDesign, absent: Iterable[str], library: Library)
     for name in sorted(absent):
         if name in ROLES:
             allowed = ", ".join(sorted(library.names(ROLES[name])))
-            raise UsageFault(f"{design.name} needs a {name}: give --set {name}=NAME (allowed: {allowed})")
+            raise UsageFault(f"{design.name} needs {name}: give --set {name}=NAME (allowed: {allowed})")
         if name in NUMBERS and name not in DEFAULTS:
             raise UsageFault(f"{design.name} needs {name}: give --set {name}=VALUE")

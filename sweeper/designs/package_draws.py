@@ -10,6 +10,7 @@ from kernels.packages.equations import build_many
 from kernels.packages.layout import RESULTS
 from sweeper.engine.program import InputColumn
 from sweeper.engine.space import Axis, Grid
+from sweeper.errors import Misuse, unknown
 from sweeper.inputs.numbers import Surroundings, number_columns
 from sweeper.inputs.packages import package_columns
 from sweeper.library.entries import Value
@@ -52,8 +53,9 @@ def uncertain_inputs(design: PackageDesign, library: Library, settings: Mapping[
             selected = library.find(role, str(settings[role]))
             entries[role] = (selected.name, selected.values)
     for role, (entry, values) in entries.items():
-        open_ = {name: value for name, value in values.items() if f"{role}.{name}" not in settings}
-        numbers |= {f"{role}/{entry}/{name}": value for name, value in open_.items()}
+        paths = {name: f"{role}/{entry}/{name}" for name in values}
+        open_ = [name for name in values if f"{role}.{name}" not in settings and paths[name] not in settings]
+        numbers |= {paths[name]: values[name] for name in open_}
     return {name: value for name, value in numbers.items() if is_uncertain(value)}
 
 
@@ -65,9 +67,11 @@ def evaluate_design(
 ) -> DesignDraws:
     """Evaluate a design in some draws (0: the values themselves).
 
-    `settings` are columns as a study gives them: `node`, `package.<parameter>`, `node.<attribute>`, in SI or the units
-    of the vocabulary.
+    `settings` are columns as a study gives them: `node`, `package.<parameter>`, `node.<attribute>`, paths such as
+    `assembly/cowos_s/alignment_yield`, in SI or the units of the vocabulary. Raises Misuse for a parameter or a path
+    that the design does not read.
     """
+    _check_known(design, settings)
     columns = {"package": design.name, **settings}
     axes = [Axis(name, (name,), ((value,),), False) for name, value in columns.items()]
     values = np.array(draws, np.float64)
@@ -91,6 +95,17 @@ def evaluate_design(
         results,
     )
     return DesignDraws(design, results, values, uncertain_inputs(design, library, settings))
+
+
+def _check_known(design: PackageDesign, settings: Mapping[str, float | str]) -> None:
+    """Raise Misuse for a parameter that the design has not, or a path of an entry that it neither names nor selects."""
+    selected = tuple(f"{role}/{settings[role]}/" for role in SELECTABLE if role in settings)
+    for name in settings:
+        parameter = name.removeprefix("package.")
+        if parameter != name and parameter not in design.parameters:
+            raise Misuse(unknown(f"parameter of {design.name}", parameter, design.parameters))
+        if "/" in name and name not in design.quoted and not name.startswith(selected):
+            raise Misuse(f"nothing in {design.name} reads {name}")
 
 
 def split_path(path: str) -> tuple[str, str, str]:

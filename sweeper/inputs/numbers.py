@@ -107,6 +107,38 @@ def attribute_of(around: Surroundings, role: str, name: str, attribute: Attribut
         if override in around.grid.columns:
             return replace(number(around, override, attribute), name=column)
     entries = role_entries(around, role)
+    taken, paths = _taken(around, column, selector, entries, name, attribute), _paths(entries, name)
+    given = any(path in around.grid.columns for path in paths)
+    return replaced(around, taken, selector, paths) if given else taken
+
+
+def _paths(entries: Iterable[Entry], name: str) -> list[str]:
+    """Paths of a number of some entries."""
+    return [f"{entry.kind}/{entry.name}/{name}" for entry in entries]
+
+
+def replaced(around: Surroundings, taken: InputColumn, selector: str, paths: Sequence[str]) -> InputColumn:
+    """A number of the selected entry; those that the study gives by their path instead of the library's."""
+    given = {code: path for code, path in enumerate(paths) if path in around.grid.columns}
+    needs = taken.needs.union(
+        (path for path in given.values() if around.varies(path)), {selector} if around.varies(selector) else ()
+    )
+
+    def build(values: Values, n: int) -> np.ndarray:
+        found = np.array(np.broadcast_to(taken.build(values, n), (n,)), np.float64)
+        codes = values[selector].astype(np.int64) if selector in needs else np.zeros(n, np.int64)
+        for code, path in given.items():
+            at = codes == code
+            found[at] = values[path][at] if path in needs else float(around.only(path))
+        return found
+
+    return replace(taken, needs=needs, build=build, made_of=taken.made_of.union(given.values()))
+
+
+def _taken(
+    around: Surroundings, column: str, selector: str, entries: Sequence[Entry], name: str, attribute: Attribute
+) -> InputColumn:
+    """A number of the selected entry as the library has it, drawn if it is uncertain."""
     sources = tuple(
         (entry.values[name].source, entry.values[name].grade) if name in entry.values else ("default", "assumed")
         for entry in entries

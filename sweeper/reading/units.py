@@ -65,6 +65,7 @@ EXAMPLES = {
     "usd/W": "12 usd/W",
     "kg": "150 kg",
     "kg/J": "0.4 kg/kWh",
+    "kg/B": "0.6 kg/GB",
     "mm": "0.1 mm",
     "mm^2": "100 mm^2",
     "1/mm^2": "0.1 1/cm^2",

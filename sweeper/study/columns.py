@@ -1,11 +1,11 @@
 """The columns that a study may give, and how one value of each is read."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from sweeper.errors import unknown
 from sweeper.library.curves import read_curves
-from sweeper.library.entries import Entry
+from sweeper.library.entries import Entry, Value
 from sweeper.library.graph_workload import Workload, read_workload
 from sweeper.library.layers.model import read_layers
 from sweeper.library.library import Library
@@ -74,15 +74,17 @@ class Stock:
     def attribute(self, column: str) -> Attribute | None:
         """The number that a column stands for, in the unit of the parameter that it replaces; None for names."""
         attribute = numeric(column)
-        if attribute is None or column in NUMERIC:
+        if attribute is None or column in NUMERIC or "/" in column:
             return attribute
-        if "/" in column:
-            return attribute
-        named = self.packages if column.startswith("package.") else self.workloads
-        kind = "package" if named is self.packages else "workload"
-        entries = (self.library.find(kind, name).values for name in named)
-        units = (values[attribute.column].unit for values in entries if attribute.column in values)
+        units = (values[attribute.column].unit for values in self.named(column) if attribute.column in values)
         return replace(attribute, unit=next(units, ""))
+
+    def named(self, column: str) -> list[Mapping[str, Value]]:
+        """Numbers of the entries named so far of the role of a column such as `package.fee`."""
+        role = column.partition(".")[0]
+        return [
+            self.library.find(role, name).values for name in (self.packages if role == "package" else self.workloads)
+        ]
 
 
 def reader_of(entry: Entry) -> Callable[[Entry], Workload | OperatorTable]:
@@ -103,7 +105,7 @@ def unknown_column(word: str) -> str:
     if slash:
         if kind not in PATH_KINDS:
             return unknown("kind of entry in a path kind/entry/number", kind, PATH_KINDS)
-        return unknown(f"number of a {kind}, in a path {kind}/entry/number", rest.rpartition("/")[2], ATTRIBUTES[kind])
+        return unknown(f"number in a path {kind}/entry/number", rest.rpartition("/")[2], ATTRIBUTES[kind])
     dotted = OVERRIDES if "." in word else [name for name in ALL if name not in OVERRIDES]
     more = "" if "." in word else "; and attributes of entries such as memory.bandwidth"
     return unknown("column", word, dotted) + more
@@ -126,6 +128,8 @@ def read_value(column: str, node: Node, stock: Stock) -> float | str:
         if "/" in column:
             kind, _, rest = column.partition("/")
             _find_part(stock, kind, rest.rpartition("/")[0], node)
+        elif column not in NUMERIC:
+            _find_parameter(stock, column, attribute, node)
         return checks.number(node, attribute)
     if column in NAMED:
         return checks.choice(node, f"choice of {column}", NAMED[column])
@@ -140,6 +144,14 @@ def read_value(column: str, node: Node, stock: Stock) -> float | str:
     if kind == "calibration":
         read_curves(entry)
     return entry.name
+
+
+def _find_parameter(stock: Stock, column: str, attribute: Attribute, node: Node) -> None:
+    """Raise SpecError for a parameter that none of the entries has that the study names: its unit is not known."""
+    every = stock.named(column)
+    if every and not any(attribute.column in values for values in every):
+        role, names = column.partition(".")[0], {name for values in every for name in values}
+        raise error(node, unknown(f"parameter of a {role}", attribute.column, names))
 
 
 def _find_part(stock: Stock, kind: str, name: str, node: Node) -> None:

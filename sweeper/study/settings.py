@@ -24,7 +24,10 @@ def read_pairs(
         if not (equals and name and value):
             raise UsageFault(f"found {text!r}; write NAME=VALUE, e.g. {example}")
         if name not in allowed:
-            raise UsageFault(unknown(f"setting of {what}", name, allowed))
+            # Paths are many: the nearest is told, none is listed.
+            paths = [other for other in allowed if "/" in other]
+            more = f"; and numbers of entries such as {min(paths)}" if paths else ""
+            raise UsageFault(unknown(f"setting of {what}", name, {*allowed} - {*paths}, also=paths) + more)
         if name in values:
             raise UsageFault(f"{name} is given twice")
         try:

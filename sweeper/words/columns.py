@@ -21,6 +21,9 @@ USUAL_PARTITIONING = "kernel_by_kernel"
 NAMING_ROLES = ("workload", "package")
 """Roles whose entries name numbers of their own: a study replaces any that one has, known to the vocabulary or not."""
 
+TAKEN_AS_THEY_ARE = frozenset({("node", "price_diameter")})
+"""Numbers that no path replaces: the price of a wafer says the same."""
+
 PATH_KINDS = ("node", "wafer", "assembly", "test", "interface", "part")
 """Kinds of entries of which packages are made: a study replaces any number of any of them by its path."""
 
@@ -46,7 +49,7 @@ def number_at(path: str) -> Attribute | None:
     kind, _, rest = path.partition("/")
     entry, _, name = rest.rpartition("/")
     attribute = ATTRIBUTES[kind].get(name) if kind in PATH_KINDS else None
-    if attribute is None or not entry:
+    if attribute is None or not entry or (kind, name) in TAKEN_AS_THEY_ARE:
         return None
     column = re.sub(r"\W", "_", f"{kind}_{entry}_{attribute.column}")
     return replace(attribute, about=f"{attribute.about} ({kind} {entry})", default=None, column=column)

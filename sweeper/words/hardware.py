@@ -1,5 +1,7 @@
 """The words of chips, memories and links: their numbers, with units and meanings."""
 
+import math
+
 from sweeper.words.attributes import Attribute, fraction, free, vocabulary, whole
 from sweeper.words.ranges import ARRAY, FACTOR, SHORT_OF_ALL, UNITS
 
@@ -14,6 +16,7 @@ CHIP = vocabulary(
     reconfiguration=free("s", "loading the next on-chip partition"),
     price=free("usd", "price of one chip", None),
     power=free("W", "power of one chip without memory and links", None),
+    carbon=free("kg", "carbon dioxide equivalent of making one on its package, without memory", math.nan),
     **{
         f"peak_flops_{name}": free(
             "flop/s", f"dense matrix peak in {name}; 0: not supported", column=f"peak_{name}_flops"
@@ -39,6 +42,7 @@ MEMORY = vocabulary(
     price_per_bandwidth=free("usd/(B/s)", "price", column="price_usd_per_Bps"),
     price_per_capacity=free("usd/B", "price", column="price_usd_per_B"),
     energy=free("J/B", "energy per byte moved"),
+    carbon_per_capacity=free("kg/B", "carbon dioxide equivalent of making it", math.nan, column="carbon_kg_per_B"),
 )
 """Numbers of a memory."""
 

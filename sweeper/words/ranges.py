@@ -36,6 +36,7 @@ BY_UNIT: dict[str, Range] = {
     "usd/mm^2": (1e-9, 1e12),
     "kg": (1e-9, 1e14),  # a microgram to all carbon dioxide of a year
     "kg/J": (1e-15, 1e-3),
+    "kg/B": (1e-18, 1e3),  # a gram per petabyte to core memory
     "kg/mm^2": (1e-12, 1e3),
     "J/mm^2": (1e-6, 1e12),
     "A/mm^2": (1e-6, 1e9),

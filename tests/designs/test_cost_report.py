@@ -105,7 +105,7 @@ def test_any_design_adds_up(chiplets: int, area: float, density: float, node: st
 def test_a_price_enters_in_proportion_to_what_is_attributed_to_it() -> None:
     """The price of a package is linear in that of the memory stacks it buys."""
     design = named_design(STOCK, "a100")
-    at = [evaluate_design(design, LIBRARY, {"package.stack_price": usd}).of("price_usd")[0] for usd in (100.0, 300.0)]
+    at = [evaluate_design(design, LIBRARY, {"part/hbm2e_16gb/price": usd}).of("price_usd")[0] for usd in (100.0, 300.0)]
     dies = {die.name: die for die in reported("a100").dies}
     assert dies["hbm"].die_usd == pytest.approx(dies["hbm"].each_usd * (at[1] - at[0]) / 200.0, rel=1e-9)
     assert math.isnan(dies["hbm"].true_yield)
@@ -175,14 +175,14 @@ def test_what_the_cost_hinges_on() -> None:
     assert [abs(hinge.correlation) for hinge in report.hinges] == sorted(
         (abs(hinge.correlation) for hinge in report.hinges), reverse=True
     )
-    stacks = found["package/a100/stack_price"]
+    stacks = found["part/hbm2e_16gb/price"]
     assert stacks.correlation > by_chance(1000)
-    assert (stacks.low, stacks.high, stacks.unit, stacks.grade) == (112.0, 300.0, "usd", "estimate")
-    assert "semiconductorx" in stacks.source
-    set_price = draw_costs(named_design(STOCK, "a100"), LIBRARY, {"package.stack_price": 160.0}, 200)
-    assert drawn("a100").inputs.keys() - set_price.inputs.keys() == {"package/a100/stack_price"}
+    assert (stacks.low, stacks.high, stacks.unit, stacks.grade) == (112.0, 250.0, "usd", "estimate")
+    assert "LLMCompass" in stacks.source
+    set_price = draw_costs(named_design(STOCK, "a100"), LIBRARY, {"part/hbm2e_16gb/price": 160.0}, 200)
+    assert drawn("a100").inputs.keys() - set_price.inputs.keys() == {"part/hbm2e_16gb/price"}
     fixed = cost_report(set_price)
-    assert "package/a100/stack_price" not in {hinge.name for hinge in fixed.hinges}
+    assert "part/hbm2e_16gb/price" not in {hinge.name for hinge in fixed.hinges}
     assert fixed.total.value == pytest.approx(report.total.value, rel=1e-12)
 
 
@@ -315,7 +315,7 @@ def test_versus() -> None:
     [
         (("a10",), "unknown package 'a10', did you mean 'a100'?"),
         (("a100", "--versus", "a10"), "unknown package 'a10'"),
-        (("chiplets",), "chiplets needs a node: give --set node=NAME"),
+        (("chiplets",), "chiplets needs node: give --set node=NAME"),
         (("chiplets", "--node", "n55x"), "node: unknown node 'n55x', did you mean 'n55'?"),
         (("a100", "--node", "n5"), "unknown setting of a100 'node'"),
         (("a100", "--set", "memory_stacks=6"), "did you mean 'package.memory_stacks'?"),

@@ -192,7 +192,8 @@ def test_a_listed_price_is_that_of_the_library(tmp_path: Path) -> None:
     price = chip.values["price"].number + memory.values["price_per_capacity"].number * memory.values["capacity"].number
     assert found["accelerator_price_usd"] == pytest.approx(price)
     assert found["system_price_usd"] == pytest.approx(price)
-    assert found["accelerator_carbon_kg"] is None
+    of_memory = memory.values["carbon_per_capacity"].number * memory.values["capacity"].number
+    assert found["accelerator_carbon_kg"] == pytest.approx(chip.values["carbon"].number + of_memory)
 
 
 def test_the_hash_covers_what_a_package_uses(tmp_path: Path) -> None:

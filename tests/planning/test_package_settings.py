@@ -571,7 +571,7 @@ PATHS = [
 
 @pytest.mark.parametrize(("path", "text", "value", "usd"), PATHS, ids=[path for path, *_ in PATHS])
 def test_a_number_is_set_by_its_path(tmp_path: Path, path: str, text: str, value: float, usd: float) -> None:
-    assert cost(tmp_path, "base", **{path.replace("/", "__"): value}) == pytest.approx(usd, rel=1e-12)
+    assert cost(tmp_path, "base", "", **{path.replace("/", "__"): value}) == pytest.approx(usd, rel=1e-12)
     assert told(tmp_path, "base", "--set", f"{path}={text}") == pytest.approx(usd, rel=1e-9)
     (row,) = studied(tmp_path, f"  package: base\n  {path}: {text}\n").iter_rows(named=True)
     assert row["package_cost_usd"] == pytest.approx(usd, rel=1e-12)
@@ -629,16 +629,14 @@ def test_a_number_that_is_set_is_not_drawn(tmp_path: Path) -> None:
 MADE = f"  dies: [{{name: made, on: board, {PROCESSES.replace('plain', 'dear')}, core_area: 50 mm^2}}]\n"
 
 
-@pytest.mark.parametrize(
-    ("path", "text", "factor"),
-    [("node/dear/wafer_price", "14137.16694115407 usd", 2.0), ("node/dear/price_diameter", "150 mm", 4.0)],
-)
-def test_a_price_of_wafers_is_set_by_its_path(tmp_path: Path, path: str, text: str, factor: float) -> None:
-    """0.1 usd per mm2: twice the price, or the same for a quarter of the area."""
-    more = variant(MADE)
-    wanted = [(160 + 5 * times) / GOOD / 0.9 for times in (1.0, factor)]
+def test_a_price_of_wafers_is_set_by_its_path(tmp_path: Path) -> None:
+    """0.1 usd per mm2, then twice as much. The diameter that a price is for says the same and is no setting."""
+    more, setting = variant(MADE), "node/dear/wafer_price=14137.16694115407 usd"
+    wanted = [(160 + 5 * times) / GOOD / 0.9 for times in (1.0, 2.0)]
     assert cost(tmp_path, "other", more) == pytest.approx(wanted[0], rel=1e-12)
-    assert told(tmp_path, "other", "--set", f"{path}={text}", packages=more) == pytest.approx(wanted[1], rel=1e-9)
+    assert told(tmp_path, "other", "--set", setting, packages=more) == pytest.approx(wanted[1], rel=1e-9)
+    refused = call(tmp_path, "other", "--set", "node/dear/price_diameter=150 mm", packages=more)
+    assert refused.exit_code == 2 and "unknown setting" in refused.stderr
 
 
 def test_what_is_told_of_a_die_follows_from_what_is_set(tmp_path: Path) -> None:

@@ -154,7 +154,7 @@ def test_t1_fewer_stacks_pay_in_training(times: pl.DataFrame) -> None:
 
 def test_t1_is_not_a_matter_of_prices(times: pl.DataFrame) -> None:
     """Not even with stacks that cost nothing, by their dies, or as CATCH counts."""
-    assert turn(times, "a100", CLAIM["T1 fewer"], "package.stack_price", 0.0, 2000.0) == (False, None)
+    assert turn(times, "a100", CLAIM["T1 fewer"], "part/hbm2e_16gb/price", 0.0, 2000.0) == (False, None)
     for package in ("a100_built_up", "a100_catch", "a100_catch_public"):
         assert values(times, package_costs(package, (0.0,))[0])["T1 fewer"] < -0.05
 
@@ -167,17 +167,17 @@ def test_t2_half_a_die_hurts_training_more_than_it_saves(times: pl.DataFrame) ->
 
 
 def test_t3_more_stacks_pay_in_inference_up_to_six(times: pl.DataFrame) -> None:
-    """Stated without a limit. Ours: six instead of five in most draws, eight instead of six hardly ever."""
+    """Stated without a limit. Ours: six instead of five in nearly all draws, eight instead of six hardly ever."""
     found = shares(times, public_costs()[0])
-    assert MOST < found["T3 5-6"] < 1.0
+    assert 1.0 - HARDLY < found["T3 5-6"] <= 1.0
     assert found["T3 6-8"] < HARDLY
 
 
-def test_t3_half_a_die_pays_with_four_stacks_only(times: pl.DataFrame) -> None:
-    """Stated of the same number of stacks. Ours: with four in most draws (not for the values); with six, where prompts
+def test_t3_half_a_die_pays_with_four_stacks_if_at_all(times: pl.DataFrame) -> None:
+    """Stated of the same number of stacks. Ours: with four in some draws (not for the values); with six, where prompts
     take a larger share of the time, hardly ever."""
     found = shares(times, public_costs()[0])
-    assert MOST < found["T3 half 4"] < 1.0
+    assert HARDLY < found["T3 half 4"] < 0.5
     assert found["T3 half 6"] < HARDLY
 
 
@@ -185,22 +185,22 @@ def test_t3_hinges_on_the_price_of_packaging_and_of_stacks(times: pl.DataFrame) 
     """What does not depend on the number of stacks makes one cheap in comparison: a dear assembly favours stacks."""
     costs, inputs = public_costs()
     found = hinges(products(times, costs), inputs, CLAIM["T3 5-6"], len(inputs))
-    assert list(found)[:2] == ["assembly/cowos_s/package_price", "package/a100/stack_price"]
+    assert next(iter(found)) == "part/hbm2e_16gb/price"
     chance = by_chance(len(DRAWS) - 1)
     assert found["assembly/cowos_s/package_price"] > 2.0 * chance
-    assert found["package/a100/stack_price"] < -2.0 * chance
-    assert abs(found["node/n7/defect_density"]) < abs(found["package/a100/stack_price"]) - chance
+    assert found["part/hbm2e_16gb/price"] < -2.0 * chance
+    assert abs(found["node/n7/defect_density"]) < abs(found["part/hbm2e_16gb/price"]) - chance
 
 
-def test_t3_turns_round_inside_the_range_of_prices(times: pl.DataFrame) -> None:
-    """Six stacks instead of five pay in inference up to a price per stack within the range of public prices, 112 to
-    300 usd: which of them one takes decides."""
-    below, price = turn(times, "a100", CLAIM["T3 5-6"], "package.stack_price", 0.0, 2000.0)
+def test_t3_turns_round_at_a_price(times: pl.DataFrame) -> None:
+    """Six stacks instead of five pay in inference up to a price per stack of about 15 usd/GB, the upper of the two
+    levels that are quoted: only there the two are alike."""
+    below, price = turn(times, "a100", CLAIM["T3 5-6"], "part/hbm2e_16gb/price", 0.0, 2000.0)
     assert below
     assert price is not None
     assert 112.0 < price < 300.0
     costs = {
-        usd: package_costs("a100", (0.0,), {"package.stack_price": usd})[0] for usd in (0.98 * price, 1.02 * price)
+        usd: package_costs("a100", (0.0,), {"part/hbm2e_16gb/price": usd})[0] for usd in (0.98 * price, 1.02 * price)
     }
     assert [values(times, found)["T3 5-6"] > 0.0 for found in costs.values()] == [True, False]
 
@@ -321,7 +321,7 @@ def test_small_is_too_small_and_large_too_large() -> None:
     most = costs.filter(pl.col("count") == 64.0).sort(DRAW)["cost"].to_numpy()
     ratio = most / best["least"].to_numpy()
     assert ratio.min() > 1.0
-    assert np.median(ratio) > found["one die p95"]
+    assert np.median(ratio) > 1.5
 
 
 def test_dearer_silicon_wants_more_chiplets() -> None:

@@ -481,6 +481,7 @@ def wafer(package: Package, die: Values, of: Found) -> None:
         of["fields"] = columns * rows
         of["seams"] = columns * (rows - 1) + rows * (columns - 1)
         of["reticle_use"] = at_once * area / (of["fields"] * field)
+    of["reticle_fields"] = 1 if package.conventions.fields_by_area and known and area else of["fields"]
     of["layer_price_usd"] = die.finish_usd_per_mm2 * area + sum(
         layer.price_usd_per_mm2
         * (wafer_area(die) / count if count else math.nan)

@@ -147,8 +147,8 @@ def packaged_price(
 
 
 @twin
-def listed_carbon(chip_price_usd: float) -> Outputs:
-    return {"accelerator_carbon_kg": math.nan}
+def listed_carbon(chip_carbon_kg: float, memory_capacity_B: float, memory_carbon_kg_per_B: float) -> Outputs:
+    return {"accelerator_carbon_kg": math.fsum([chip_carbon_kg, memory_capacity_B * memory_carbon_kg_per_B])}
 
 
 @twin

@@ -62,6 +62,31 @@ def mounted_area(children: Children) -> float:
     return sum(child.count * of["area_mm2"] for child, of in children if not child.buried)
 
 
+def covered_area(die: Values, mounted: Children, children: Children) -> float:
+    """Area that the step covers: its part of the fuller side, or of all by a factor."""
+    if die.assembly_area_factor:
+        return float(die.assembly_area_factor * mounted_area(mounted))
+    sides = []
+    for back in (0, 1):
+        here, every = (
+            sum(
+                child.count * grown(of["area_mm2"], die.assembly_separation_mm / 2, child.aspect_ratio)
+                for child, of in some
+                if child.back == back and not child.buried
+            )
+            for some in (mounted, children)
+        )
+        sides.append(grown(every, die.assembly_edge_mm, 1.0) * here / every if every else 0.0)
+    return max(sides)
+
+
+def grown(area: float, margin: float, aspect: float) -> float:
+    """A rectangle with a margin all around."""
+    if not area:
+        return 0.0
+    return (math.sqrt(area * aspect) + 2 * margin) * (math.sqrt(area / aspect) + 2 * margin)
+
+
 def build(
     package: Any,
     die: Values,
@@ -85,7 +110,6 @@ def build(
     usd, perfect = of["self_price_usd"], started["made"] + started["tested"]
     carbon, energy = of.pop("own_carbon_kg"), of.pop("own_energy_J")
     of["assembly_usd"] = of["assembly_test_usd"] = of["bump_usd"] = 0.0
-    whole = mounted_area(children)
     there: list[tuple[Values, Found]] = []
     every = steps_of(package, die, children)
     for number, (step, mounted) in enumerate(every):
@@ -93,8 +117,7 @@ def build(
         for _, child_of in mounted:
             child_of["join_share"] = left
         count = sum(child.count for child, _ in mounted)
-        share = mounted_area(mounted) / whole if whole else 1.0
-        covered = of["stacked_area_mm2"] * share
+        covered = covered_area(die, mounted, children)
         # Vias are made with the carrier and end at the first step.
         vias = of["vias"] if number == 0 else 0.0
         well = (

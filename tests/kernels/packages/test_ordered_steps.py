@@ -46,7 +46,7 @@ def step(placed: float = 1.0, found: float = 0.0, price_usd: float = 0.0, **more
     return {**own, **test, **more}
 
 
-def tester(time_s: float, price_usd_per_s: float) -> dict[str, float]:
+def paid_test(time_s: float, price_usd_per_s: float) -> dict[str, float]:
     """A test that is paid for."""
     return {"test_assembly_time_s": time_s, "test_price_usd_per_s": price_usd_per_s}
 
@@ -216,14 +216,14 @@ def test_a_test_is_paid_for_every_unit_that_it_sees() -> None:
     good_2 = quality_1 * 0.95 * 0.96
     passed_2 = 1 - (1 - good_2) * 0.6
     parts = [on(0, bought(10, 0.9)), on(1, bought(30, 0.95))]
-    steps = (step(0.97, 0.8, **tester(3, 0.5)), step(0.96, 0.6, **tester(8, 0.25)))
+    steps = (step(0.97, 0.8, **paid_test(3, 0.5)), step(0.96, 0.6, **paid_test(8, 0.25)))
     found = loaded(bought(50, 1.0, 400), parts, *steps)
     assert_unit(found, (price_1 + 30 + 8 * 0.25) / passed_2, good_2 / passed_2)
     assert found.root("testing_usd") == pytest.approx(3 * 0.5 + 8 * 0.25, rel=1e-12)
 
 
 def test_a_step_that_is_not_tested_pays_no_test() -> None:
-    untested = {**step(0.97), **tester(30, 2.0)}
+    untested = {**step(0.97), **paid_test(30, 2.0)}
     found = loaded(bought(50, 1.0, 400), [on(0, bought(10, 0.9)), on(1, bought(30, 0.95))], untested, step(0.96))
     assert_unit(found, 50 + 10 + 30, 0.9 * 0.97 * 0.95 * 0.96)
     assert found.root("testing_usd") == 0.0
@@ -436,7 +436,7 @@ def test_dies_that_are_not_there_cost_nothing_in_their_step() -> None:
 
 def test_a_price_is_split_by_what_it_pays() -> None:
     """Without losses each part is what was paid for it; good dies that a step destroys are wasted."""
-    paid = step(1.0, 1.0, 3, assembly_bump_price_usd_per_mm2=0.0, **tester(2, 0.5))
+    paid = step(1.0, 1.0, 3, assembly_bump_price_usd_per_mm2=0.0, **paid_test(2, 0.5))
     parts = [on(0, bought(10), 2), on(1, bought(30))]
     found = loaded(bought(50, 1.0, 400), parts, paid, {**paid, "assembly_package_price_usd": 4.0})
     assert_unit(found, 50 + 20 + 30 + 3 + 4 + 1 + 1, 1.0)
@@ -492,7 +492,7 @@ stages = st.tuples(
     st.builds(
         lambda placed, share, found, price_usd, time_s, tested: {
             **step(placed, found * tested, price_usd, assembly_step_yield=share),
-            **tester(time_s, 0.1),
+            **paid_test(time_s, 0.1),
         },
         shares, shares, st.floats(0.0, 1.0), st.floats(0.0, 50.0), st.floats(0.0, 60.0), st.integers(0, 1),
     ),
@@ -531,7 +531,7 @@ def test_a_step_may_be_split_into_two(process: list[Stage], place: int, cut: int
     place = min(place, len(process) - 1)
     mounted, numbers = process[place]
     first = {**numbers, **step(numbers["assembly_alignment_yield"]), "assembly_step_yield": 1.0}
-    halves: list[Stage] = [(mounted[:cut], {**first, **tester(9.0, 9.0)}), (mounted[cut:], numbers)]
+    halves: list[Stage] = [(mounted[:cut], {**first, **paid_test(9.0, 9.0)}), (mounted[cut:], numbers)]
     split = built([*process[:place], *halves, *process[place + 1 :]])
     whole = built(process)
     assert split.cost == pytest.approx(whole.cost, rel=1e-12)
