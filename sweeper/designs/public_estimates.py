@@ -33,7 +33,8 @@ GRID_KG_PER_J = 0.5 / 3.6e6
 
 
 class Estimate(BaseModel, extra="forbid", frozen=True):
-    """A public figure about a package: what it counts, the value with its range, the year and who says so."""
+    """A public figure about a package: what it counts, the value with its range, the year and who says so; or about its
+    ratio `over` another package."""
 
     package: str
     value: str
@@ -43,6 +44,7 @@ class Estimate(BaseModel, extra="forbid", frozen=True):
     quantity: Literal["total", "logic", "memory", "dies", "carbon"] = "carbon"
     low: str = ""
     high: str = ""
+    over: str = ""
 
 
 class Estimates(BaseModel, extra="forbid", frozen=True):
@@ -85,12 +87,15 @@ def found_of(package: str, draws: int = DRAWS) -> Mapping[str, np.ndarray]:
 def scored(estimate: Estimate, unit: str) -> dict[str, Any]:
     """A public figure beside ours: value, band, where the value lies in it, and how far the median is off."""
     values = found_of(estimate.package)[estimate.quantity]
+    if estimate.over:
+        values, unit = values / found_of(estimate.over)[estimate.quantity], ""
     drawn = values[1:][np.isfinite(values[1:])]
     p25, median, p75 = np.quantile(drawn, (CENTRE[0], 0.5, CENTRE[1]))
     public = in_si(estimate.value, unit)
     low, high = (in_si(text, unit) if text else public for text in (estimate.low, estimate.high))
     return {
-        "package": estimate.package, "quantity": estimate.quantity, "year": estimate.year,
+        "package": "/".join(filter(None, (estimate.package, estimate.over))),
+        "quantity": estimate.quantity, "year": estimate.year,
         "public": public, "low": low, "high": high, "value": float(values[0]),
         "p25": float(p25), "median": float(median), "p75": float(p75), "error": float(median) / public - 1.0,
         "percentile": float(np.mean(drawn < values[0])), "scope": estimate.scope, "source": estimate.source,
@@ -139,7 +144,10 @@ HEADS = {"package": "PACKAGE", "quantity": "QUANTITY", "year": "YEAR", "public":
 
 def _table(rows: Iterable[Mapping[str, Any]]) -> str:
     def line(row: Mapping[str, Any]) -> dict[str, Any]:
-        numbers = {name: f"{row[name]:,.0f}" for name in ("public", "value", "p25", "median", "p75")}
+        numbers = {
+            name: f"{row[name]:,.0f}" if row["public"] >= 10.0 else f"{row[name]:.2f}"
+            for name in ("public", "value", "p25", "median", "p75")
+        }
         band = f"{row['low']:,.0f} to {row['high']:,.0f}" if row["low"] < row["high"] else ""
         more = {"range": band, "error": f"{row['error']:+.1%}", "percentile": f"{row['percentile']:.0%}"}
         return {**row, **numbers, **more}
