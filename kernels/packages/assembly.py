@@ -61,6 +61,7 @@ def mount(code: Record, die: Record, conventions: Record, result: Record, below:
     """Add a finished unit, which knows of `below` what it carries, to what its carrier knows of its load."""
     count = die.count
     parts.dies += count
+    parts.latest_s = max(parts.latest_s, result.lead_time_s)
     if math.isnan(die.given_placement_yield):
         parts.placed += count
     else:

@@ -50,9 +50,10 @@ def package_cost(package_dies: np.ndarray) -> tuple[float, ...]:
     Output("package_quality", "", "probability that a package that passed all tests works"),
     Output("package_carbon_kg", "kg", "carbon dioxide equivalent of making one that works, without electricity"),
     Output("package_fab_energy_J", "J", "electricity of making one that works"),
+    Output("package_lead_time_s", "s", "time from the start of its slowest wafer to the finished package"),
     source=SOURCE,
 )
-def package_facts(package_dies: np.ndarray) -> tuple[float, float, float, float, float, float]:
+def package_facts(package_dies: np.ndarray) -> tuple[float, float, float, float, float, float, float]:
     """Carbon and electricity share the yields of cost."""
     root = package_dies[0].view(RESULT)[0]
     quality = root.quality
@@ -63,6 +64,7 @@ def package_facts(package_dies: np.ndarray) -> tuple[float, float, float, float,
         quality,
         root.carbon_kg / quality,
         root.energy_J / quality,
+        root.lead_time_s,
     )
 
 

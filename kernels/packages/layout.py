@@ -42,6 +42,7 @@ DIE_OWN = (
     "finish_usd_per_mm2",
     "given_outline_mm2",
     "given_placement_yield",
+    "given_lead_time_s",
 )
 """Numbers of a die itself. `given_*` are NaN unless they replace what would be computed (a black box); `quantity` is
 the number of such dies over which their design and masks are spread; `design_usd` a fixed part of that design;
@@ -86,8 +87,9 @@ STEP_ASSEMBLY = (
     "assembly_whole_wafer",
     "assembly_package_price_usd",
     "assembly_carbon_kg_per_mm2",
+    "assembly_cycle_time_s",
 )
-"""What a step costs and how often it fails."""
+"""What a step costs, how often it fails, and how long it takes."""
 
 CARRIER_ASSEMBLY = (
     "assembly_separation_mm",
@@ -157,6 +159,7 @@ LAYER_NUMBERS = (
     "fab_energy_J_per_mm2",
     "wiring_layers",
     "wiring_pitch_mm",
+    "cycle_time_s",
 )
 """Numbers of a layer: a node of the library, its wafer price per area; 0 wiring layers: not known."""
 
@@ -254,13 +257,14 @@ RESULTS = (
     "reticle_slack_mm",
     "wiring_slack",
     "join_share",
+    "lead_time_s",
     "status",
 )
 """What is found of every die, as a unit with all that is mounted on it. Prices with children are per finished unit;
 `silicon_usd` to `wasted_usd` split `price_usd`. Of several steps, `assembly_usd`, `assembly_test_usd` and `bump_usd`
 are per unit started, `assembled_test_yield` is the share of those started that passes all tests, and `join_share` of a
 die that of its carriers which get as far as it. `wiring_slack` are wires that a carrier could lead away from the dies
-on it, less their signals."""
+on it, less their signals. `lead_time_s` is the time from the start of its slowest wafer to the finished unit."""
 
 STATUS = (
     "",
@@ -287,6 +291,7 @@ PARTS = (
     "ends",
     "gates_per_mm2",
     "dies",
+    "latest_s",
     "placed",
     "placement_yield",
     "quality",
@@ -302,9 +307,9 @@ PARTS = (
 )
 """What a die must know before it is made, beside the results of those mounted on it. Of links: their cells, power,
 signals and edge (as negative slack) at the die; wires of those mounted on it that leave the unit; ends at it, those of
-them among equal dies, and ends at it and all that it carries. Its density of gates. Of those mounted on it: number, and
-those of them that the step places with its own yield; product of the yields of placing the others; product of their
-qualities; area with gaps on its face and back, and without gaps; area that gets bumps, of dies and of
+them among equal dies, and ends at it and all that it carries. Its density of gates. Of those mounted on it: number, lead
+time of the latest, and those that the step places with its own yield; product of the yields of placing the others;
+product of their qualities; area with gaps on its face and back, and without gaps; area that gets bumps, of dies and of
 carriers; area of cores, and this times the ratio of gates to flip-flops; area of all cores that it carries, and their
 gates."""
 

@@ -116,7 +116,7 @@ def make_die(unit: Unit, layers: np.ndarray) -> tuple[float, float, float]:
     # Equal blocks are designed once.
     modules = result.core_mm2 - blocks * (1.0 - 1.0 / max(die.harvest_units, 1.0))
     design = die.design_usd + modules * logic
-    carbon, energy = 0.0, 0.0
+    carbon, energy, cycle = 0.0, 0.0, 0.0
     for number in range(code.first_layer, code.first_layer + code.layers):
         layer = layers[number]
         litho = layer.litho_share
@@ -128,6 +128,8 @@ def make_die(unit: Unit, layers: np.ndarray) -> tuple[float, float, float]:
         design += result.area_mm2 * layer.chip_design_price_usd_per_mm2 + layer.chip_fixed_price_usd
         carbon += layer.carbon_kg_per_mm2 * share
         energy += layer.fab_energy_J_per_mm2 * share
+        cycle += layer.cycle_time_s
+    result.lead_time_s = cycle if math.isnan(die.given_lead_time_s) else die.given_lead_time_s
     result.layer_price_usd = price
     result.true_yield = good
     result.self_test_usd = test_price(die, conventions, result.core_mm2, parts.gates_per_mm2)

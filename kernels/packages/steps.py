@@ -127,6 +127,7 @@ def take_step(unit: Unit, step: Record, parts: Record, load: Record, bonds: floa
     carbon = 0.0 if bare else step.assembly_carbon_kg_per_mm2 * result.area_mm2
     result.carbon_kg = (result.carbon_kg + carbon + load.carbon_kg) / passing
     result.energy_J = (result.energy_J + load.energy_J) / passing
+    result.lead_time_s = max(result.lead_time_s, parts.latest_s) + (0.0 if bare else step.assembly_cycle_time_s)
 
 
 @compiled
@@ -158,7 +159,7 @@ def gather(tree: Tree, row: int, step: int, load: np.ndarray) -> None:
     [RESULTS]. Cores and gates are added to those of the steps before."""
     codes, dies, _, _, conventions, results, found, of_all = tree
     parts = of_all[len(codes)]
-    parts.dies, parts.placed, parts.placement_yield, parts.quality = 0.0, 0.0, 1.0, 1.0
+    parts.dies, parts.placed, parts.placement_yield, parts.quality, parts.latest_s = 0.0, 0.0, 1.0, 1.0, 0.0
     parts.plain_area, parts.face_area, parts.back_area = 0.0, 0.0, 0.0
     parts.bumped_area, parts.bumped_carriers = 0.0, 0.0
     load[:] = 0.0

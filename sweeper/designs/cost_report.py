@@ -36,6 +36,7 @@ FACTS = {
     "package_scrap_usd": ("cost beyond perfect yield", "usd", 1.0),
     "package_carbon_kg": ("carbon, without electricity", "kg", 1.0),
     "package_fab_energy_J": ("electricity of the fab", "kWh", 3.6e6),
+    "package_lead_time_s": ("from slowest wafer to package", "weeks", 604800.0),
 }
 """Further columns: what a table calls them, the unit in which it shows them, and what one of it is in theirs."""
 

@@ -43,6 +43,7 @@ NODE = vocabulary(
     active=flag("1 if transistors are made: defects then count in core, cells and vias", 1.0),
     carbon=free("kg/mm^2", "carbon dioxide equivalent of making a wafer, per area, without electricity"),
     fab_energy=free("J/mm^2", "electricity of making a wafer, per area"),
+    cycle_time=free("s", "time of a wafer in the fab"),
     wiring_layers=free("", "layers that lead signals away from dies on it; 0: not known", limits=PARTS),
     wiring_pitch=Attribute("mm", "pitch of wires in these layers", 0.001),
 )
@@ -96,6 +97,7 @@ ASSEMBLY = vocabulary(
     design_price=free("usd/mm^2", "design of the package, per area of the carrier"),
     fixed_price=free("usd", "fixed part of the package's design"),
     carbon=free("kg/mm^2", "carbon dioxide equivalent, per area of the carrier"),
+    cycle_time=free("s", "time of the step, with its tests and queues"),
 )
 """Assembly steps: what it takes to put dies on a carrier, and how often it fails."""
 
@@ -139,6 +141,7 @@ PART = vocabulary(
     capacity=free("B", "memory of one"),
     bandwidth=free("B/s", "rate of that memory"),
     power=free("W", "power of one at work"),
+    lead_time=free("s", "time from order to delivery"),
 )
 """Parts that are bought: memory stacks, dies of others."""
 
@@ -216,6 +219,7 @@ DIE = vocabulary(
     die_area=Attribute(
         "mm^2", "area of which interfaces and vias take their part", math.nan, column="given_outline_mm2"
     ),
+    lead_time=free("s", "time of buying the die", math.nan, column="given_lead_time_s"),
     placement_yield=Attribute("", "yield of placing one such die", math.nan, SHARE, column="given_placement_yield"),
 )
 """Numbers of a die by the keys of a design; NaN is not given. Constants are checked against their range."""

@@ -90,6 +90,7 @@ def die_numbers(random: Random, count: float) -> dict[str, float]:
         "design_price_usd_per_mm2": choice([0.0, 3e3]),
         "fixed_price_usd": choice([0.0, 3e5]),
         "carbon_kg_per_mm2": random.random() * 0.01,
+        "cycle_time_s": choice([0.0, 1e6]),
     }
     for step, uptime in (("pick", 0.9), ("bond", 0.8)):
         machine = {
@@ -144,6 +145,7 @@ def layer_numbers(random: Random) -> dict[str, float]:
         "fab_energy_J_per_mm2": random.random() * 1e4,
         "wiring_layers": choice([0.0, 0.0, 1.0, 4.0]),
         "wiring_pitch_mm": choice([0.001, 0.1]),
+        "cycle_time_s": random.random() * 1e7,
     }
 
 

@@ -186,6 +186,7 @@ LAYER: Mapping[str, Number] = {
     "fab_energy_J_per_mm2": between(1e3, 1e5),
     "wiring_layers": one_of(0.0),
     "wiring_pitch_mm": one_of(0.0),
+    "cycle_time_s": between(1e6, 1e7),
 }
 WAFER: Mapping[str, Number] = {
     "wafer_diameter_mm": one_of(200.0, 300.0, 300.0, 450.0, 900.0),
@@ -231,6 +232,7 @@ ASSEMBLY: Mapping[str, Number] = {
     "assembly_design_price_usd_per_mm2": maybe(0.0, 1.0, 1e4),
     "assembly_fixed_price_usd": maybe(0.0, 1e3, 1e7),
     "assembly_carbon_kg_per_mm2": maybe(0.0, 1e-5, 1e-3),
+    "assembly_cycle_time_s": maybe(0.0, 1e5, 1e7),
 }
 INSERTION: Mapping[str, Number] = {
     "coverage": SHARE,
@@ -282,6 +284,7 @@ OWN: Mapping[str, Number] = {
     "given_carbon_kg": given(0.0, 5.0),
     "finish_usd_per_mm2": maybe(0.0, 1e-3, 0.01),
     "given_placement_yield": given(0.9, 1.0),
+    "given_lead_time_s": given(1e5, 1e8),
 }
 
 

@@ -116,6 +116,7 @@ def package_facts(package_dies: list[list[float]]) -> Outputs:
         "package_quality": root["quality"],
         "package_carbon_kg": root["carbon_kg"] / root["quality"],
         "package_fab_energy_J": root["energy_J"] / root["quality"],
+        "package_lead_time_s": root["lead_time_s"],
     }
 
 

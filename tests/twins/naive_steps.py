@@ -111,11 +111,14 @@ def build(
     carbon, energy = of.pop("own_carbon_kg"), of.pop("own_energy_J")
     of["assembly_usd"] = of["assembly_test_usd"] = of["bump_usd"] = 0.0
     there: list[tuple[Values, Found]] = []
+    ready = given_lead_time(die)
     every = steps_of(package, die, children)
     for number, (step, mounted) in enumerate(every):
         there += mounted
         for _, child_of in mounted:
             child_of["join_share"] = left
+        ready = max([ready, *(child_of["lead_time_s"] for _, child_of in mounted)])
+        ready += step.assembly_cycle_time_s if children else 0.0
         count = sum(child.count for child, _ in mounted)
         covered = covered_area(die, mounted, children)
         # Vias are made with the carrier and end at the first step.
@@ -167,12 +170,19 @@ def build(
     of["assembly_yield"], of["assembled_test_yield"], of["quality"] = yields, left, over(working, left)
     of["price_usd"], of["perfect_price_usd"] = over(usd, left), perfect
     of["carbon_kg"], of["energy_J"] = over(carbon, left), over(energy, left)
+    of["lead_time_s"] = ready
     for name in ("silicon", "silicon_loss", "carrier", "assembling", "testing"):
         of[f"{name}_usd"] = kept[name]
     dies, rest = ("silicon", "silicon_loss", "wasted"), ("carrier", "carrier_loss", "assembling", "testing")
     of["wasted_usd"] = over(sum(spent[name] for name in dies), left) - kept["silicon"] - kept["silicon_loss"]
     unlost = sum(kept[name] for name in rest if name != "carrier_loss")
     of["carrier_loss_usd"] = over(sum(spent[name] for name in rest), left) - unlost
+
+
+def given_lead_time(die: Values) -> float:
+    """Time of the wafers of a die, one after the other where it has several layers, or of buying it."""
+    stated = float(die.given_lead_time_s)
+    return float(sum(layer.cycle_time_s for layer in die.stack)) if math.isnan(stated) else stated
 
 
 def given_price(die: Values, of: Found) -> Mapping[str, float]:

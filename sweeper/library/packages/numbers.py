@@ -19,7 +19,7 @@ from sweeper.words.system import ATTRIBUTES
 
 SELECTED = "selected"
 """Name that stands for the entry that the study selects."""
-BOUGHT = ("price", "area", "quality", "carbon", "power")
+BOUGHT = ("price", "area", "quality", "carbon", "power", "lead_time")
 """Numbers of a part that are those of the die that it is, unless the die states its own."""
 
 COUNTING_COLUMN = "wafer_dies_per_wafer"
