@@ -48,7 +48,11 @@ def package_cost(package_dies: np.ndarray) -> tuple[float, ...]:
     Output("package_rated_power_W", "W", "power that the design states, links included"),
     Output("package_yield", "", "share of started packages that work, dies tested before included as they are"),
     Output("package_quality", "", "probability that a package that passed all tests works"),
-    Output("package_carbon_kg", "kg", "carbon dioxide equivalent of making one that works, without electricity"),
+    Output(
+        "package_carbon_kg",
+        "kg",
+        "carbon dioxide equivalent of making one that works, but for electricity of wafers",
+    ),
     Output("package_fab_energy_J", "J", "electricity of making one that works"),
     Output("package_lead_time_s", "s", "time from the start of its slowest wafer to the finished package"),
     source=SOURCE,
@@ -91,10 +95,16 @@ def packaged_price(
     when=("chip_cost", ("package",)),
 )
 def packaged_carbon(
-    package_carbon_kg: float, package_fab_energy_J: float, facility_fab_carbon_intensity_kg_per_J: float
+    package_carbon_kg: float,
+    package_fab_energy_J: float,
+    package_has_memory: float,
+    facility_fab_carbon_intensity_kg_per_J: float,
+    memory_capacity_B: float,
+    memory_carbon_kg_per_B: float,
 ) -> float:
-    """Gases and materials, and electricity at the intensity of the fab's grid."""
-    return package_carbon_kg + package_fab_energy_J * facility_fab_carbon_intensity_kg_per_J
+    """Gases and materials, electricity at the intensity of the fab's grid, and memory that is not in the package."""
+    outside = 0.0 if package_has_memory == 1.0 else memory_capacity_B * memory_carbon_kg_per_B
+    return package_carbon_kg + package_fab_energy_J * facility_fab_carbon_intensity_kg_per_J + outside
 
 
 @equation(

@@ -263,8 +263,9 @@ RESULTS = (
 """What is found of every die, as a unit with all that is mounted on it. Prices with children are per finished unit;
 `silicon_usd` to `wasted_usd` split `price_usd`. Of several steps, `assembly_usd`, `assembly_test_usd` and `bump_usd`
 are per unit started, `assembled_test_yield` is the share of those started that passes all tests, and `join_share` of a
-die that of its carriers which get as far as it. `wiring_slack` are wires that a carrier could lead away from the dies
-on it, less their signals. `lead_time_s` is the time from the start of its slowest wafer to the finished unit."""
+die that of its carriers which get as far as it. `wiring_slack` are wires that a carrier could lead away from a die on
+it, less its signals, the least of all dies. `lead_time_s` is the time from the start of the slowest wafer to the
+finished unit."""
 
 STATUS = (
     "",
@@ -306,12 +307,12 @@ PARTS = (
     "gates_below",
 )
 """What a die must know before it is made, beside the results of those mounted on it. Of links: their cells, power,
-signals and edge (as negative slack) at the die; wires of those mounted on it that leave the unit; ends at it, those of
-them among equal dies, and ends at it and all that it carries. Its density of gates. Of those mounted on it: number, lead
-time of the latest, and those that the step places with its own yield; product of the yields of placing the others;
-product of their qualities; area with gaps on its face and back, and without gaps; area that gets bumps, of dies and of
-carriers; area of cores, and this times the ratio of gates to flip-flops; area of all cores that it carries, and their
-gates."""
+signals and edge (as negative slack) at the die; wires of those mounted on it that leave the unit; ends at it, those
+of them among equal dies, and ends at it and all that it carries. Its density of gates. Of those mounted on it:
+number, lead time of the latest, and those that the step places with its own yield; product of the yields of placing
+the others; product of their qualities; area with gaps on its face and back, and without gaps; area that gets bumps,
+of dies and of carriers; area of cores, and this times the ratio of gates to flip-flops; area of all cores that it
+carries, and their gates."""
 
 
 def record(names: tuple[str, ...], kind: type = np.float64) -> np.dtype[np.void]:

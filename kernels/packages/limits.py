@@ -41,25 +41,30 @@ def wires_per_mm(tree: Tree, row: int) -> float:
 
 @compiled
 def wiring_slack(tree: Tree, row: int) -> float:
-    """Wires that a carrier can lead away from all dies on it, less the signals of these; NaN where it is not known.
+    """Wires that a carrier can lead away from a die on it, less its signals, where that is least; NaN where it is not
+    known, and of dies without signals.
 
     Wires leave a die on all sides, in every layer of the carrier (the escape check of CATCH); those of a bridge inside
-    the carrier leave two of its sides.
+    the carrier leave two of its sides, and serve the dies in proportion to their signals.
     """
     own = wires_per_mm(tree, row)
-    if own == 0.0:
-        return math.nan
-    slack, carries = 0.0, False
+    bridged, signals = 0.0, 0.0
     for child in range(row + 1, len(tree.codes)):
-        count, result = tree.dies[child].count, tree.results[child]
-        if tree.codes[child].parent != row or count == 0.0:
-            continue
-        if tree.codes[child].buried == 1:
-            slack += count * 2.0 * max(result.width_mm, result.height_mm) * wires_per_mm(tree, child)
-            continue
-        carries = True
-        slack += count * (2.0 * (result.width_mm + result.height_mm) * own - tree.parts[child].signals)
-    return slack if carries else math.nan
+        if tree.codes[child].parent == row and tree.codes[child].buried == 1:
+            longer = max(tree.results[child].width_mm, tree.results[child].height_mm)
+            bridged += tree.dies[child].count * 2.0 * longer * wires_per_mm(tree, child)
+        elif tree.codes[child].parent == row:
+            signals += tree.dies[child].count * tree.parts[child].signals
+    if own == 0.0 or signals == 0.0:
+        return math.nan
+    least = math.inf
+    for child in range(row + 1, len(tree.codes)):
+        needs, result = tree.parts[child].signals, tree.results[child]
+        on_top = tree.codes[child].parent == row and tree.codes[child].buried == 0 and tree.dies[child].count > 0.0
+        if on_top and needs > 0.0:
+            edge = 2.0 * (result.width_mm + result.height_mm)
+            least = min(least, edge * own + bridged * needs / signals - needs)
+    return least
 
 
 @compiled

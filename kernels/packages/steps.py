@@ -66,9 +66,12 @@ def share_of(part: float, whole: float) -> float:
 
 
 @compiled
-def covered_area(die: Record, parts: Record, all_parts: Record) -> float:
-    """Area that a step covers: of each side of the die its share of what is covered in the end, and the fuller side."""
+def covered_area(die: Record, parts: Record, all_parts: Record, stacked: float) -> float:
+    """Area that a step covers: of each side of the die its share of what is covered in the end, and the fuller side;
+    all that is `stacked` in the end, if the step mounts nothing that takes area, as a lid or what is buried."""
     factor = die.assembly_area_factor
+    if parts.plain_area == 0.0:
+        return factor * all_parts.plain_area if factor > 0.0 else stacked
     if factor > 0.0:
         return factor * all_parts.plain_area * share_of(parts.plain_area, all_parts.plain_area)
     edge = die.assembly_edge_mm
@@ -87,7 +90,7 @@ def take_step(unit: Unit, step: Record, parts: Record, load: Record, bonds: floa
     _, die, _, conventions, all_parts, result = unit
     bare = all_parts.dies == 0.0
     idle = bare and conventions.bare_dies_tested_twice == 0.0
-    covered = covered_area(die, parts, all_parts)
+    covered = covered_area(die, parts, all_parts, result.stacked_area_mm2)
     well = 1.0 if idle else step_yield(step, parts, bonds, compounded(die.assembly_tsv_yield, vias), covered)
     well *= 1.0 if bare else step.assembly_step_yield
     result.assembly_yield *= well
@@ -97,7 +100,8 @@ def take_step(unit: Unit, step: Record, parts: Record, load: Record, bonds: floa
     seen = tested and not idle
     testing = unit_test_price(step, die, result, parts) if seen else 0.0
     coverage = step.test_assembly_tested * step.test_assembly_coverage if seen else 0.0
-    mounting = 0.0 if bare else step_price(step, conventions, parts.dies, covered)
+    # A step that mounts no die places one thing: a lid.
+    mounting = 0.0 if bare else step_price(step, conventions, max(parts.dies, 1.0), covered)
     onto_dies = step.assembly_bump_price_usd_per_mm2 * parts.bumped_area
     onto_carriers = step.assembly_bump_price_usd_per_mm2 * parts.bumped_carriers
     bumps = onto_dies + onto_carriers

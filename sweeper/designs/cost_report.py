@@ -13,9 +13,11 @@ import numpy as np
 from kernels.equation import Output
 from kernels.packages.layout import DIE_CODES, RESULT, RESULTS, STATUS
 from sweeper.designs.cost_draws import OUTPUTS, TOTAL, CostDraws, attributed
+from sweeper.designs.package_draws import split_path
 from sweeper.library.entries import Value
+from sweeper.library.uncertain import key_of, own_in
 from sweeper.study.settings import Settings
-from sweeper.views.uncertainty import bands, probability_less, rank_correlations
+from sweeper.views.uncertainty import bands, by_chance, probability_less, rank_correlations
 
 PARTS = {
     "package_silicon_usd": "silicon",
@@ -34,7 +36,7 @@ FACTS = {
     "package_rated_power_W": ("power", "W", 1.0),
     "package_yield": ("yield of the last assembly", "%", 0.01),
     "package_scrap_usd": ("cost beyond perfect yield", "usd", 1.0),
-    "package_carbon_kg": ("carbon, without electricity", "kg", 1.0),
+    "package_carbon_kg": ("carbon, but for electricity of wafers", "kg", 1.0),
     "package_fab_energy_J": ("electricity of the fab", "kWh", 3.6e6),
     "package_lead_time_s": ("from slowest wafer to package", "weeks", 604800.0),
 }
@@ -223,10 +225,18 @@ def _finite(value: float) -> float:
 
 def _hinges(inputs: Mapping[str, np.ndarray], values: Mapping[str, Value], outcome: np.ndarray) -> tuple[Hinge, ...]:
     """The inputs [draw] with which an outcome [draw] has the largest rank correlations, in as many draws as there are
-    of the inputs; draw 0 takes no part."""
+    of the inputs; draw 0 takes no part. Of a number that shares a cause, the draws count in which it goes its own way:
+    else numbers that decide nothing are named for the company they keep."""
     kept = max(map(len, inputs.values()), default=1)
-    correlations = rank_correlations({name: drawn[1:] for name, drawn in inputs.items()}, outcome[1:kept])
-    known = [(name, values[name], share) for name, share in correlations.items() if not math.isnan(share)]
+    draws = np.arange(1.0, kept)
+    alone = {name for name in inputs if values[name].shared == 0.0}
+    correlations = rank_correlations({name: inputs[name][1:] for name in inputs if name in alone}, outcome[1:kept])
+    for name in inputs.keys() - alone:
+        own = own_in(draws, values[name], key_of(*split_path(name)))
+        (share,) = rank_correlations({name: inputs[name][1:][own]}, outcome[1:kept][own]).values()
+        correlations[name] = share if abs(share) > by_chance(int(own.sum())) else math.nan
+    ranked = sorted(correlations.items(), key=lambda found: (math.isnan(found[1]), -abs(found[1]), found[0]))
+    known = [(name, values[name], share) for name, share in ranked if not math.isnan(share)]
     return tuple(
         Hinge(name, share, value.number, value.low, value.high, value.unit, value.grade, value.source)
         for name, value, share in known[:HINGES]

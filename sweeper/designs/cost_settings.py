@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 
 from sweeper.errors import UsageFault
+from sweeper.inputs.numbers import YEAR
 from sweeper.inputs.packages import PACKAGE_ROLE
 from sweeper.library.library import Library
 from sweeper.library.packages.design import SELECTABLE, PackageDesign
@@ -30,8 +31,10 @@ def settable(design: PackageDesign) -> frozenset[str]:
     """
     used = frozenset().union(*(design.symbols(cell) for cell in design.cells if isinstance(cell, Expression)))
     columns = [name for name in NUMERIC if not name.startswith(f"{PACKAGE_ROLE}.") and engine_column(name) in used]
-    roles = (name.partition(".")[0] for name in columns)
-    return frozenset({*columns, *roles, *(f"{PACKAGE_ROLE}.{name}" for name in design.parameters), *design.quoted})
+    roles = {name.partition(".")[0] for name in columns}
+    years = {YEAR} if any(cell.value.path for cell in design.quoted.values()) or "node" in roles else ()
+    parameters = (f"{PACKAGE_ROLE}.{name}" for name in design.parameters)
+    return frozenset({*columns, *roles, *years, *parameters, *design.quoted})
 
 
 def read_settings(

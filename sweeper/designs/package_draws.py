@@ -76,7 +76,7 @@ def evaluate_design(
     axes = [Axis(name, (name,), ((value,),), False) for name, value in columns.items()]
     values = np.array(draws, np.float64)
     # The axis says whether draws vary; their values come with what is built.
-    axes.append(Axis(DRAW, (DRAW,), tuple((float(draw),) for draw in dict.fromkeys((values[0], values[-1]))), False))
+    axes.append(Axis(DRAW, (DRAW,), tuple((float(draw),) for draw in sorted({values.min(), values.max()})), False))
     grid = Grid(tuple(axes), len(axes), 0)
     around = Surroundings(grid, library, {}, {design.name: design})
     tables = package_columns(around, {"package": design.name}, number_columns(around))

@@ -16,6 +16,7 @@ from sweeper.library.library import Library, builtin_specs
 from sweeper.library.packages.reader import read_package
 from sweeper.reading.units import quantity as in_si
 from sweeper.views.text import listing
+from sweeper.words.system import ENTRY_DEFAULTS
 
 DRAWS = 2000
 """Draws of which bands are found."""
@@ -28,8 +29,6 @@ CENTRE = (0.25, 0.75)
 """Target: where in its own band the headline lies."""
 FOOTPRINT_FACTOR = 1.5
 """Target: the headline over a published footprint, or the reverse."""
-GRID_KG_PER_J = 0.5 / 3.6e6
-"""Carbon dioxide of a fab's electricity: Taiwan's 0.494 kg/kWh of 2023, Korea's 0.417."""
 
 
 class Estimate(BaseModel, extra="forbid", frozen=True):
@@ -67,6 +66,7 @@ def found_of(package: str, draws: int = DRAWS) -> Mapping[str, np.ndarray]:
     """What public figures count of a package, by quantity [draw], draw 0 the values: usd per package that works without
     design, usd of the good dies and stacks that it holds; kg with electricity."""
     library = Library.load([builtin_specs()])
+    grid = library.find("facility", ENTRY_DEFAULTS["facility"]).values["fab_carbon_intensity"].number
     design = read_package(library.find("package", package), library)
     numbers = np.arange(draws + 1.0)
     blocks = [numbers[at : at + BLOCK].tolist() for at in range(0, len(numbers), BLOCK)]
@@ -79,7 +79,7 @@ def found_of(package: str, draws: int = DRAWS) -> Mapping[str, np.ndarray]:
         "total": root["price_usd"] / root["quality"],
         "logic": own[:, ~carriers & ~bought].sum(axis=1),
         "memory": own[:, bought].sum(axis=1),
-        "carbon": (root["carbon_kg"] + root["energy_J"] * GRID_KG_PER_J) / root["quality"],
+        "carbon": (root["carbon_kg"] + root["energy_J"] * grid) / root["quality"],
     }
     return {**found, "dies": found["logic"] + found["memory"]}
 

@@ -11,6 +11,7 @@ from kernels.codes import DIMENSION_KINDS, FORMAT_B, FORMATS, NAMED_FORMATS
 from kernels.shared.demand import UnitModel
 from sweeper.engine.program import InputColumn, Values
 from sweeper.engine.space import Grid
+from sweeper.errors import Misuse
 from sweeper.library.curves import curve_source, read_curves
 from sweeper.library.entries import Entry, Value
 from sweeper.library.graph_workload import Workload
@@ -25,6 +26,8 @@ from sweeper.words.defaults import NAMED, NAMED_DEFAULTS
 from sweeper.words.numbers import NUMBERS
 from sweeper.words.system import ATTRIBUTES, OPTIONAL_ROLES, ROLES, STAND_INS
 
+YEAR = "year"
+"""Column of the year of numbers that change with it."""
 NOTHING: frozenset[str] = frozenset()
 Sources = tuple[tuple[str, str], ...]
 """Sources with their grades."""
@@ -105,11 +108,51 @@ def attribute_of(around: Surroundings, role: str, name: str, attribute: Attribut
     selector = selector_of(around.grid, role)
     for override in (f"{role}.{name}", f"{selector}.{name}"):
         if override in around.grid.columns:
+            twice = [path for path in _paths(role_entries(around, role), name) if path in around.grid.columns]
+            if twice:
+                raise Misuse(f"{override} and {twice[0]} replace the same number: leave one of the two out")
             return replace(number(around, override, attribute), name=column)
     entries = role_entries(around, role)
     taken, paths = _taken(around, column, selector, entries, name, attribute), _paths(entries, name)
     given = any(path in around.grid.columns for path in paths)
+    known = {path: entry.values[name] for path, entry in zip(paths, entries, strict=True) if name in entry.values}
+    taken = in_year(around, taken, selector, known) if len(known) == len(paths) else taken
     return replaced(around, taken, selector, paths) if given else taken
+
+
+def in_year(around: Surroundings, column: InputColumn, selector: str, values: Mapping[str, Value]) -> InputColumn:
+    """A number in the years of the study: `values` are those that it has, by path, in the order of the selector.
+
+    Between years that are known it goes in a straight line. Raises Misuse for a year beyond them.
+    """
+    asked = around.grid.columns.get(YEAR)
+    if asked is None or not any(value.path for value in values.values()):
+        return column
+    for path, value in values.items():
+        beyond = [year for year in map(float, asked.values) if value.path and year and not _known(value, year)]
+        if beyond:
+            known = f"{value.path[0][0]:g} to {value.path[-1][0]:g}"
+            raise Misuse(
+                f"{path} is known from {known}, found year {beyond[0]:g}; give it by its path, or another year"
+            )
+    needs = column.needs.union(name for name in (selector, YEAR) if around.varies(name))
+
+    def build(given: Values, n: int) -> np.ndarray:
+        years = given[YEAR] if YEAR in needs else np.full(n, around.only(YEAR), np.float64)
+        codes = given[selector].astype(np.int64) if selector in needs else np.zeros(n, np.int64)
+        found = np.array(np.broadcast_to(column.build(given, n), (n,)), np.float64)
+        for code, value in enumerate(values.values()):
+            at = (codes == code) & (years > 0.0)
+            if value.path:
+                known, numbers = np.array(value.path).T
+                found[at] *= np.interp(years[at], known, numbers) / value.number
+        return found
+
+    return replace(column, needs=needs, build=build, made_of=column.made_of | {YEAR})
+
+
+def _known(value: Value, year: float) -> bool:
+    return value.path[0][0] <= year <= value.path[-1][0]
 
 
 def _paths(entries: Iterable[Entry], name: str) -> list[str]:

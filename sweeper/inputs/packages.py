@@ -8,7 +8,18 @@ import numpy as np
 from kernels.packages.defects import YIELD_MODELS
 from kernels.packages.wafer import COUNTING
 from sweeper.engine.program import InputColumn, Values
-from sweeper.inputs.numbers import NOTHING, Surroundings, array, by_name, constant, drawn, lookup, number, role_entries
+from sweeper.inputs.numbers import (
+    NOTHING,
+    Surroundings,
+    array,
+    by_name,
+    constant,
+    drawn,
+    in_year,
+    lookup,
+    number,
+    role_entries,
+)
 from sweeper.library.entries import Value
 from sweeper.library.packages.design import MADE_SYMBOLS, Cell, PackageDesign, Quoted
 from sweeper.library.packages.numbers import COUNTING_COLUMN, code_of
@@ -37,8 +48,10 @@ def quoted_number(around: Surroundings, cell: Quoted) -> InputColumn:
     value, sources = cell.value, ((cell.value.source, cell.value.grade),)
     if "draw" in around.grid.columns and is_uncertain(value):
         stream = key_of(cell.kind, cell.entry, cell.name)
-        return drawn(around, cell.key, "", [(value, stream)], cell.name, sources)
-    return constant(cell.key, value.number, value.unit, cell.name, sources)
+        column = drawn(around, cell.key, "", [(value, stream)], cell.name, sources)
+    else:
+        column = constant(cell.key, value.number, value.unit, cell.name, sources)
+    return in_year(around, column, "", {cell.key: value})
 
 
 def parameter(around: Surroundings, design: PackageDesign, name: str, value: Value) -> InputColumn:

@@ -8,14 +8,14 @@ from typing import Any
 
 from kernels.codes import DIMENSION_KINDS
 from kernels.draws import DISTRIBUTIONS
-from sweeper.errors import Problem, Problems, SpecError, brief
+from sweeper.errors import Problem, Problems, SpecError, brief, unknown
 from sweeper.reading import checks
 from sweeper.reading.expressions import is_symbol
 from sweeper.reading.nodes import Node, error
 from sweeper.reading.units import QuantityError, in_range, si
 from sweeper.words.attributes import Attribute, free
 from sweeper.words.models import MODEL
-from sweeper.words.packages import PACKAGE
+from sweeper.words.packages import CAUSES, PACKAGE
 from sweeper.words.ranges import BY_UNIT, PARAMETER, SHARE
 from sweeper.words.system import ATTRIBUTES, GRADES
 
@@ -44,8 +44,10 @@ _MERGED = frozenset({"parameters", "partitions", "shards", "values", "definition
 """Body keys whose mappings are merged with those of the extended entry; other keys replace it."""
 _MERGED_ROWS = {"dies": ("name",), "links": ("from", "to")}
 """Body keys whose lists are merged row by row, and what tells their rows apart: an entry states what differs."""
+MAKING = frozenset({"node", "core_area", "die_area"})
+"""Keys of a die that say how it is made: it is no bought part then."""
 
-_NUMBER_KEYS = ("value", "low", "high", "distribution", "cause", "source", "grade")
+_NUMBER_KEYS = ("value", "low", "high", "distribution", "cause", "path", "source", "grade")
 _NUMBER_SHAPE = "{value: ..., source: ..., grade: ...}"
 DEFAULT_SOURCE = "default of the vocabulary"
 _UNREADABLE = "unreadable"
@@ -65,7 +67,8 @@ class Value:
     """A number in its SI unit, where it comes from, and how far it may be off.
 
     `low` and `high` are the number itself unless given; `distribution` is one of those of `kernels.draws`. It follows
-    `cause`, if it has one, in a share `shared` of the draws.
+    `cause`, if it has one, in a share `shared` of the draws. `path` has what it was and will be, by year, as far as is
+    known; the number itself is one of these.
     """
 
     number: float
@@ -77,6 +80,7 @@ class Value:
     distribution: str = DISTRIBUTIONS[0]
     cause: str = ""
     shared: float = 0.0
+    path: tuple[tuple[float, float], ...] = ()
 
     def __post_init__(self) -> None:
         for bound in ("low", "high"):
@@ -158,6 +162,7 @@ class _Number:
     high: Node | None = None
     distribution: str = DISTRIBUTIONS[0]
     cause: Cause = NO_CAUSE
+    path: Node | None = None
 
 
 @dataclass
@@ -253,12 +258,20 @@ def _merged_rows(below: Node | None, above: Node, keys: Sequence[str]) -> Node:
     rows = list(below.value)
     places = {named(row): place for place, row in enumerate(rows) if named(row)}
     for row in above.value:
-        place = places.get(named(row))
+        # A second row of the same name is one more, and a mistake where names must differ.
+        place = places.pop(named(row), None)
         if place is None:
             rows.append(row)
         else:
-            rows[place] = _merged(rows[place], row)
+            rows[place] = _merged(_unbought(rows[place], row), row)
     return replace(above, value=tuple(rows))
+
+
+def _unbought(below: Node, above: Node) -> Node:
+    """A row without the part that it is, if the one laid over it says how it is made."""
+    if isinstance(below.value, dict) and isinstance(above.value, dict) and not MAKING.isdisjoint(above.value):
+        return replace(below, value={key: node for key, node in below.value.items() if key != "part"})
+    return below
 
 
 def _number(node: Node, bare: _Number, below: _Number | None) -> _Number:
@@ -284,6 +297,7 @@ def _number(node: Node, bare: _Number, below: _Number | None) -> _Number:
             "distribution", checks.choice, "distribution", DISTRIBUTIONS, default=below.distribution
         ),
         cause=written.read("cause", _cause, default=below.cause),
+        path=written.get("path", below.path),
     )
     written.problems.raise_any()
     return number
@@ -325,10 +339,23 @@ def _value(written: _Number, quantity: Callable[[Node], tuple[float, str]]) -> V
         raise error(
             written.node, f"{written.node.kind} does not lie from low ({low[0]:g}) to high ({high[0]:g} {unit})"
         )
+    if low[0] == high[0] and written.cause != NO_CAUSE:
+        raise error(written.node, "a number without low or high is not drawn: leave out its cause")
     if written.distribution == "log_uniform" and low[0] <= 0:
         raise error(written.node, "a number that is log_uniform needs a low greater than 0")
     source, grade, (cause, shared) = written.source, written.grade, written.cause
-    return Value(number, unit, source, grade, low[0], high[0], written.distribution, cause, shared)
+    path = _path(written.path, number, quantity) if written.path else ()
+    return Value(number, unit, source, grade, low[0], high[0], written.distribution, cause, shared, path)
+
+
+def _path(node: Node, number: float, quantity: Callable[[Node], tuple[float, str]]) -> tuple[tuple[float, float], ...]:
+    """What a number was in some years, by year: `{2020: 16988 usd, 2025: 18500 usd}`. The number is one of them."""
+    years = {checks.year(name, node): quantity(item)[0] for name, item in checks.mapping(node, "a path").items()}
+    if number not in years.values():
+        raise error(node, f"no year of the path has the value itself, {number:g}; say of which year it is")
+    if len(years) < 2:
+        raise error(node, "a path needs two years at least")
+    return tuple(sorted(years.items()))
 
 
 def _cause(node: Node) -> Cause:
@@ -337,6 +364,8 @@ def _cause(node: Node) -> Cause:
     if len(causes) != 1:
         raise error(node, f"found {len(causes)} causes; a number has one, e.g. {{foundry_price: 0.8}}")
     ((name, share),) = causes.items()
+    if name not in CAUSES:
+        raise error(node, unknown("cause", name, CAUSES))
     return name, checks.number(share, SHARED)
 
 

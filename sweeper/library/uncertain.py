@@ -8,7 +8,7 @@ import hashlib
 
 import numpy as np
 
-from kernels.draws import DISTRIBUTIONS, drawn
+from kernels.draws import DISTRIBUTIONS, OWN_CHOICE, drawn, uniform
 from sweeper.library.entries import Value
 
 DRAW = "draw"
@@ -24,6 +24,11 @@ def key_of(kind: str, entry: str, name: str) -> np.uint64:
 def is_uncertain(value: Value) -> bool:
     """Whether a number has an interval."""
     return value.low < value.high
+
+
+def own_in(draws: np.ndarray, value: Value, key: np.uint64) -> np.ndarray:
+    """In which draws a number goes its own way, not with its cause."""
+    return np.array([value.shared == 0.0 or uniform(key ^ OWN_CHOICE, draw) >= value.shared for draw in draws])
 
 
 def values_in(draws: np.ndarray, value: Value, key: np.uint64) -> np.ndarray:

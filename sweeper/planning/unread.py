@@ -144,6 +144,9 @@ def _values(grid: Grid, name: str, structure: Structure) -> set[float | str]:
 def _message(columns: Columns, grid: Grid, name: str, deaf: Sequence[Reading], readings: Sequence[Reading]) -> str:
     values = grid.columns[name].values
     what = f"{name} has {len(values)} values" if len(values) > 1 else f"{name} is {values[0]}"
+    if "/" in name:
+        kind, entry = name.partition("/")[0], name.partition("/")[2].rpartition("/")[0]
+        return f"{what}, but no package of this study uses the {kind} {entry}; leave it out here"
     part = _part([r.structure for r in deaf], [r.structure for r in readings]) if len(deaf) < len(readings) else ""
     workloads = " and ".join(dict.fromkeys(reading.workload for reading in deaf))
     return f"{what}, but nothing reads it for workload {workloads}{part}: {_advice(columns, grid, name, deaf[0])}"

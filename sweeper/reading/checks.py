@@ -22,6 +22,9 @@ Value = TypeVar("Value")
 AMOUNT = free("", "a size", limits=ranges.AMOUNT)
 """What a size or a number of bytes may be that an expression gives."""
 
+YEAR = Attribute("", "a year", None, ranges.YEARS, integer=True)
+"""A year in which a number is known."""
+
 Default = TypeVar("Default")
 Key = TypeVar("Key", bound=Hashable)
 
@@ -257,6 +260,13 @@ def amount(
         if len(beyond):
             raise error(node, f"{brief(node.text)} gives {beyond[0]:g}; {what} must be {possible(limits)}")
     return parsed
+
+
+def year(name: str, node: Node) -> float:
+    """A year that is a key of a mapping."""
+    if not (name.isdigit() and YEAR.allows(float(name))):
+        raise SpecError([node.key_problem(name, f"found {brief(name)}; a year is {possible(YEAR)}")])
+    return float(name)
 
 
 def absent(node: Node, key: str, message: str) -> Problem:

@@ -151,7 +151,7 @@ def _find_parameter(stock: Stock, column: str, attribute: Attribute, node: Node)
     every = stock.named(column)
     if every and not any(attribute.column in values for values in every):
         role, names = column.partition(".")[0], {name for values in every for name in values}
-        raise error(node, unknown(f"parameter of a {role}", attribute.column, names))
+        raise error(node, unknown(f"parameter of {role}", attribute.column, names))
 
 
 def _find_part(stock: Stock, kind: str, name: str, node: Node) -> None:

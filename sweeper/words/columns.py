@@ -24,6 +24,9 @@ NAMING_ROLES = ("workload", "package")
 TAKEN_AS_THEY_ARE = frozenset({("node", "price_diameter")})
 """Numbers that no path replaces: the price of a wafer says the same."""
 
+_NO_LETTER = re.compile(r"\W")
+"""What names of entries may have and those of columns not: written as its code, so that no two columns are alike."""
+
 PATH_KINDS = ("node", "wafer", "assembly", "test", "interface", "part")
 """Kinds of entries of which packages are made: a study replaces any number of any of them by its path."""
 
@@ -51,7 +54,7 @@ def number_at(path: str) -> Attribute | None:
     attribute = ATTRIBUTES[kind].get(name) if kind in PATH_KINDS else None
     if attribute is None or not entry or (kind, name) in TAKEN_AS_THEY_ARE:
         return None
-    column = re.sub(r"\W", "_", f"{kind}_{entry}_{attribute.column}")
+    column = f"{kind}_{_NO_LETTER.sub(lambda found: f'_{ord(found[0]):x}_', entry)}_{attribute.column}"
     return replace(attribute, about=f"{attribute.about} ({kind} {entry})", default=None, column=column)
 
 

@@ -14,6 +14,7 @@ from sweeper.words.ranges import (
     OVERSUBSCRIPTION,
     PER_NUMBER_B,
     TOKENS,
+    YEARS,
     ZERO_STAGE,
 )
 
@@ -80,6 +81,7 @@ NUMBERS = vocabulary(
     acceptance_rate=fraction("probability that a drafted token is accepted", 0.8),
     draft_time=free("s", "time of one pass of the draft model"),
     draw=count("number of a Monte Carlo draw; 0: the values themselves", EXACT),
+    year=free("", "year of the numbers of packages that change with it; 0: as they stand", limits=YEARS),
     tree_width=whole("candidates drafted after every token; 1: a sequence", DRAFT, 1.0),
 )
 """Numbers that an axis may sweep, beyond the attributes of library entries."""

@@ -26,6 +26,12 @@ from sweeper.words.ranges import (
     WAFER_MM,
 )
 
+CAUSES = (
+    *("foundry_price", "foundry_defects", "foundry_queue", "memory_price", "memory_queue"),
+    *("packaging_price", "carrier_defects", "placement"),
+)
+"""What numbers may share: prices, defects and queues of foundries, of memory makers, of packagers; yields of placing."""
+
 NODE = vocabulary(
     wafer_price=free("usd", "price of a processed wafer of `price_diameter`"),
     price_diameter=Attribute("mm", "diameter of the wafer that the price is for", 300.0, WAFER_MM),

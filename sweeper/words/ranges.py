@@ -120,6 +120,8 @@ EXPONENT: Range = (1e-2, 1e2)
 """What stands in the exponent: more would be another law."""
 LIFE_S: Range = (1.0, 1000 * YEAR_S)
 """What is written off lives a second at least."""
+YEARS: Range = (1971.0, 2100.0)
+"""From the first microprocessor on."""
 INTEREST: Range = (1e-12, 1e-3)
 """Cost of capital or upkeep per second: to doubling within a quarter of an hour."""
 VOLTAGE_STEP: Range = (1e-3, 50.0)

@@ -94,8 +94,8 @@ def test_ranges_are_part_of_what_an_entry_means(tmp_path: Path) -> None:
     text = BASE + "delta: {extends: gamma, price: {high: 21 usd}}\n"
     made = library(tmp_path, text)
     first, second = (made.find("chip", name).resolved()["values"]["price"] for name in ("gamma", "delta"))
-    assert first == [10, "usd", "s", "datasheet", 5, 20, "uniform", "", 0.0]
-    assert second == [10, "usd", "s", "datasheet", 5, 21, "uniform", "", 0.0]
+    assert first == [10, "usd", "s", "datasheet", 5, 20, "uniform", "", 0.0, ()]
+    assert second == [10, "usd", "s", "datasheet", 5, 21, "uniform", "", 0.0, ()]
 
 
 def test_parameters_have_ranges_of_one_unit(tmp_path: Path) -> None:

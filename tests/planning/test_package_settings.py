@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 
 from sweeper.cli import main
 from sweeper.designs.package_draws import DesignDraws, evaluate_design
-from sweeper.errors import SpecError
+from sweeper.errors import Misuse, SpecError
 from sweeper.library.library import Library, builtin_specs
 from sweeper.library.packages.design import PackageDesign
 from sweeper.library.packages.reader import read_package
@@ -711,3 +711,56 @@ def test_a_mistake_in_a_path_of_a_study_is_one_clear_message(tmp_path: Path, axi
         studied(tmp_path, f"  package: base\n  {axis}\n")
     assert len(caught.value.problems) == 1
     assert fragment in str(caught.value)
+
+
+# years
+
+
+def test_numbers_follow_their_path_by_year(tmp_path: Path) -> None:
+    """By hand: 200 usd in 2020 and 100 in 2022 are 150 in 2021; year 0 is the value; draws move in proportion; a number
+    that is set by its path, and one without a path, stay."""
+    (tmp_path / "parts").mkdir()
+    (tmp_path / "parts" / "p.yaml").write_text(
+        "aged: {description: d, source: s, grade: assumed, node: dummy_silicon, wafer: wafer_300, assembly: hbm_stack,\n"
+        "  test: no_test, area: 10 mm^2, carbon: 1 kg,\n"
+        "  price: {value: 100 usd, low: 80 usd, high: 120 usd, path: {2020: 200 usd, 2022: 100 usd}}}\n"
+    )
+    (tmp_path / "packages").mkdir()
+    (tmp_path / "packages" / "p.yaml").write_text(
+        "bare: {description: d, source: s, grade: assumed, dies: [{name: only, part: aged}]}\n"
+    )
+    library = Library.load([tmp_path, builtin_specs()])
+    design = read_package(library.find("package", "bare"), library)
+
+    def price(**settings: float) -> float:
+        return float(evaluate_design(design, library, settings).of("self_price_usd")[0])
+
+    assert [price(year=year) for year in (0.0, 2020.0, 2021.0, 2022.0)] == pytest.approx([100, 200, 150, 100])
+    assert price(**{"year": 2020.0, "part/aged/price": 7.0}) == 7.0
+    every = np.arange(50.0)
+    now, then = (
+        evaluate_design(design, library, {"year": year}, every).of("self_price_usd") for year in (2022.0, 2021.0)
+    )
+    np.testing.assert_allclose(then, 1.5 * now, rtol=1e-12)
+    with pytest.raises(Misuse, match="part/aged/price is known from 2020 to 2022, found year 2019"):
+        price(year=2019.0)
+
+
+@pytest.mark.parametrize(
+    ("path", "fragment"),
+    [
+        ("{2020: 200 usd, 2022: 90 usd}", "no year of the path has the value itself"),
+        ("{2022: 100 usd}", "two years at least"),
+        ("{then: 200 usd, 2022: 100 usd}", "a year is"),
+        ("{2020: 200 kg, 2022: 100 usd}", "in kg"),
+        ("100 usd", "must be a mapping"),
+    ],
+)
+def test_a_mistaken_path_is_one_clear_message(tmp_path: Path, path: str, fragment: str) -> None:
+    (tmp_path / "nodes").mkdir()
+    (tmp_path / "nodes" / "n.yaml").write_text(
+        f"aged: {{extends: n7, source: s, wafer_price: {{value: 100 usd, path: {path}}}}}\n"
+    )
+    library = Library.load([tmp_path, builtin_specs()])
+    with pytest.raises(SpecError, match=fragment):
+        library.find("node", "aged")

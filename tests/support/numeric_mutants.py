@@ -60,10 +60,10 @@ class Mutant:
 
 
 def numbers(node: Node) -> Iterator[Node]:
-    """Scalars of a tree that are quantities and stand on one line."""
+    """Scalars of a tree that are quantities and stand on one line, not texts that begin with one."""
     if isinstance(node.value, dict):
-        for child in node.value.values():
-            yield from numbers(child)
+        for key, child in node.value.items():
+            yield from numbers(child) if key not in ("source", "description") else ()
     elif isinstance(node.value, tuple):
         for child in node.value:
             yield from numbers(child)

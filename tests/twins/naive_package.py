@@ -621,17 +621,23 @@ def wires_per_mm(die: Values) -> float:
 
 
 def wiring(die: Values, children: Children) -> float:
-    """Wires that the die and the bridges in it can lead away from all dies on it, less their signals."""
+    """Wires that the die and the bridges in it can lead away from one on it, less its signals: the least of all."""
     dies = [(child, of) for child, of in children if not child.buried]
     if not wires_per_mm(die) or not dies:
         return math.nan
-    around = sum(child.count * 2 * (of["width_mm"] + of["height_mm"]) for child, of in dies) * wires_per_mm(die)
+    every = total(dies, "signals")
+    if not every:
+        return math.nan
     bridged = sum(
         child.count * 2 * max(of["width_mm"], of["height_mm"]) * wires_per_mm(child)
         for child, of in children
         if child.buried
     )
-    return around + bridged - total(dies, "signals")
+    return min(
+        2 * (of["width_mm"] + of["height_mm"]) * wires_per_mm(die) + (bridged / every - 1) * of["signals"]
+        for _, of in dies
+        if of["signals"]
+    )
 
 
 def unequal(package: Package, die: Values, children: Children, of: Found) -> bool:

@@ -154,8 +154,10 @@ def listed_carbon(chip_carbon_kg: float, memory_capacity_B: float, memory_carbon
 
 @twin
 def packaged_carbon(package_carbon_kg: float, package_fab_energy_J: float, **given: float) -> Outputs:
-    electricity_kg = package_fab_energy_J * given["facility_fab_carbon_intensity_kg_per_J"]
-    return {"accelerator_carbon_kg": math.fsum([package_carbon_kg, electricity_kg])}
+    parts = [package_carbon_kg, package_fab_energy_J * given["facility_fab_carbon_intensity_kg_per_J"]]
+    if not given["package_has_memory"]:
+        parts.append(given["memory_capacity_B"] * given["memory_carbon_kg_per_B"])
+    return {"accelerator_carbon_kg": math.fsum(parts)}
 
 
 @twin

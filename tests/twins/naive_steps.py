@@ -64,6 +64,9 @@ def mounted_area(children: Children) -> float:
 
 def covered_area(die: Values, mounted: Children, children: Children) -> float:
     """Area that the step covers: its part of the fuller side, or of all by a factor."""
+    if not mounted_area(mounted):
+        # A lid, or what is buried: over all of it.
+        mounted = children
     if die.assembly_area_factor:
         return float(die.assembly_area_factor * mounted_area(mounted))
     sides = []
@@ -140,7 +143,8 @@ def build(
             well *= die.wafer_process_yield
         mounting = bumps = 0.0
         if children:
-            mounting = machines_usd(package, step, count) + step.assembly_package_price_usd
+            # A step without dies places one thing, as a lid.
+            mounting = machines_usd(package, step, count or 1.0) + step.assembly_package_price_usd
             mounting += step.assembly_material_price_usd_per_mm2 * covered
         testing = test_usd(step, there) if seen else 0.0
         added = {name: sum(child.count * child_of[f"{name}_usd"] for child, child_of in mounted) for name in CATEGORIES}

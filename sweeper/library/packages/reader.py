@@ -21,7 +21,7 @@ from sweeper.errors import Problems, SpecError, unknown
 from sweeper.library.entries import Entry
 from sweeper.library.library import Library
 from sweeper.library.packages.design import MADE_SYMBOLS, SPACE_SYMBOLS, Cell, PackageDesign, Quoted
-from sweeper.library.packages.numbers import Quotes
+from sweeper.library.packages.numbers import SELECTED, Quotes
 from sweeper.reading import checks
 from sweeper.reading.definitions import Definitions, read_definitions
 from sweeper.reading.expressions import Expression
@@ -60,7 +60,9 @@ def read_package(entry: Entry, library: Library) -> PackageDesign:
         problems.append(entry.node.problem(f"the package {entry.name!r} lacks the key 'dies'"))
     for number, node in enumerate(carriers_first(body.read("dies", checks.items, "dies", default=()))):
         with problems.collecting():
+            reader.failed.add(_text_of(node, "name"))
             reader.add_die(node, root=number == 0)
+            reader.failed.discard(_text_of(node, "name"))
     for name, node in reader.ordered.items():
         with problems.collecting():
             reader.add_steps(name, node)
@@ -103,6 +105,27 @@ def _text_of(node: Node, key: str) -> str:
     return node.value[key].text.strip() if isinstance(node.value, dict) and key in node.value else ""
 
 
+UNREAD = {
+    "core_area": ("part", "die_area"),
+    "die_area": ("part", "area"),
+    "harvest_unit_area": ("part",),
+    "harvest_units": ("part",),
+    "harvest_spares": ("part",),
+}
+"""Keys of a die that nothing reads where it has others."""
+
+
+def _check_together(written: checks.Fields) -> None:
+    """Raise SpecError for keys of a die of which one is not read beside another one, or without it."""
+    for key, others in UNREAD.items():
+        for other in others:
+            if key in written and other in written:
+                raise error(written[key], f"nothing reads {key} of a die that has {other}: leave one of the two out")
+    for key in ("harvest_unit_area", "harvest_spares"):
+        if key in written and "harvest_units" not in written:
+            raise error(written[key], f"{key} needs harvest_units")
+
+
 def _conventions(node: Node) -> tuple[str, ...]:
     names = checks.texts(node, "conventions")
     for name in names:
@@ -135,6 +158,8 @@ class _Reader:
     links: list[tuple[int, int, dict[str, Cell]]] = field(default_factory=list)
     ordered: dict[str, Node] = field(default_factory=dict)
     """Steps of dies, as written, by the dies' names."""
+    failed: set[str] = field(default_factory=set)
+    """Names of dies with mistakes: that others name them is none."""
 
     def add_die(self, node: Node, root: bool) -> None:
         """Read a die, or a stack of equal dies on top of each other."""
@@ -146,7 +171,8 @@ class _Reader:
             holder = "a die" if name in names else "the outside"
             raise error(written["name"], f"{name!r} is already the name of {holder}")
         parent = -1
-        for key in ("on", "count", "stack") if root else ():
+        _check_together(written)
+        for key in ("on", "count", "stack", "buried", "side") if root else ():
             if key in written:
                 message = "the first die carries all the others: there is one, and it stands on nothing"
                 raise error(written[key], message)
@@ -158,6 +184,7 @@ class _Reader:
         if not root:
             on = checks.text(written["on"], "on")
             if on not in names:
+                self._pass_over(on)
                 raise error(written["on"], unknown("die that stands before this one", on, names))
             # What is mounted on a stack lies on its first die.
             parent = names.index(on)
@@ -179,6 +206,11 @@ class _Reader:
         if "stack" in written:
             self._stack(self.dies[-1], written)
 
+    def _pass_over(self, name: str) -> None:
+        """Leave what names a die with mistakes, without a mistake of its own."""
+        if name in self.failed:
+            raise SpecError([])
+
     def add_steps(self, name: str, node: Node) -> None:
         """Read the steps in which a die is loaded. The last one may leave its assembly and its test to the die."""
         own = next(number for number, die in enumerate(self.dies) if die.name == name)
@@ -191,9 +223,12 @@ class _Reader:
             written = checks.fields(item, "a step", _STEP_KEYS, () if last else ("assembly", "test"))
             for child in written.read("mount", checks.texts, "mount", default=()):
                 if child not in waiting:
+                    self._pass_over(child)
                     raise error(written["mount"], unknown(f"die on {name} that no step has mounted", child, waiting))
                 waiting.pop(child).codes["step"] = number
             written.problems.raise_any()
+            if number > 0 and "assembly" in written:
+                self._check_later(written["assembly"])
             cells = dict[str, Cell]()
             for kind in ("assembly", "test"):
                 cells |= self._step(kind, written[kind]) if kind in written else {}
@@ -203,7 +238,17 @@ class _Reader:
                 steps.append(cells)
         if waiting:
             raise error(node, f"no step mounts {', '.join(waiting)}")
+        if not children:
+            raise error(node, f"nothing is mounted on {name}: leave its steps out")
         self.dies[own].steps = tuple(steps)
+
+    def _check_later(self, node: Node) -> None:
+        """Only the first step can make the carrier onto the dies."""
+        if checks.text(node, "assembly") == SELECTED:
+            return
+        entry = self.quotes.entry("assembly", node)
+        if entry.values["chip_first"].number:
+            raise error(node, f"{entry.name} makes the carrier onto the dies: that is a first step")
 
     def _step(self, kind: str, node: Node) -> dict[str, Cell]:
         """Numbers of a step that an assembly or a test gives."""
@@ -237,6 +282,7 @@ class _Reader:
         for key in ("from", "to"):
             end = checks.text(written[key], key)
             if end not in (*names, OUTSIDE):
+                self._pass_over(end)
                 raise error(written[key], unknown("die", end, (*names, OUTSIDE)))
             ends.append(-1 if end == OUTSIDE else names.index(end))
         if ends == [-1, -1]:

@@ -730,10 +730,10 @@ def wired(wires: float, layer: Numbers, *more: Row, **codes: int) -> Results:
 
 
 def test_a_carrier_leads_away_as_many_wires_as_fit_around_its_dies() -> None:
-    """2 (5 + 5) 2 / 0.25 = 160 and 2 (2 + 2) 2 / 0.25 = 64 of two dies, of which each wire is two signals."""
-    assert wired(112, WIRED).root("wiring_slack") == pytest.approx(0.0, abs=1e-9)
-    assert status_of(wired(112, WIRED)) == ""
-    assert status_of(wired(113, WIRED)) == "wiring_exceeded"
+    """2 (5 + 5) 2 / 0.25 = 160 and 2 (2 + 2) 2 / 0.25 = 64 of two dies, each with all wires of their link: the less."""
+    assert wired(64, WIRED).root("wiring_slack") == pytest.approx(0.0, abs=1e-9)
+    assert status_of(wired(64, WIRED)) == ""
+    assert status_of(wired(65, WIRED)) == "wiring_exceeded"
 
 
 def test_a_carrier_whose_wiring_is_not_known_has_no_limit() -> None:
@@ -741,15 +741,16 @@ def test_a_carrier_whose_wiring_is_not_known_has_no_limit() -> None:
 
 
 def test_buried_bridges_lead_wires_too() -> None:
-    """A bridge of 16 mm2 with four layers at 0.5 mm adds 2 * 4 * 4 / 0.5 = 64 signals; twice as wide as high, more."""
+    """A bridge of 16 mm2 with four layers at 0.5 mm adds 2 * 4 * 4 / 0.5 = 64 wires, half to each of two dies with as
+    many signals; twice as wide as high, more."""
     fine = {"wiring_layers": 4.0, "wiring_pitch_mm": 0.5}
     square: Row = ({"parent": 0, "buried": 1}, bought(1, 1.0, 16), (fine,))
-    assert status_of(wired(144, WIRED, square)) == ""
-    assert status_of(wired(145, WIRED, square)) == "wiring_exceeded"
+    assert status_of(wired(96, WIRED, square)) == ""
+    assert status_of(wired(97, WIRED, square)) == "wiring_exceeded"
     # 8 mm by 2 mm: 128.
     long: Row = ({"parent": 0, "buried": 1}, bought(1, 1.0, 16, aspect_ratio=4.0), (fine,))
-    assert status_of(wired(176, WIRED, long)) == ""
-    assert status_of(wired(177, WIRED, long)) == "wiring_exceeded"
+    assert status_of(wired(128, WIRED, long)) == ""
+    assert status_of(wired(129, WIRED, long)) == "wiring_exceeded"
 
 
 def bonded(host: Numbers, child: Numbers, count: float = 1.0, place: int = 0) -> str:
