@@ -30,7 +30,8 @@ CAUSES = (
     *("foundry_price", "foundry_defects", "foundry_queue", "memory_price", "memory_queue"),
     *("packaging_price", "carrier_defects", "placement"),
 )
-"""What numbers may share: prices, defects and queues of foundries, of memory makers, of packagers; yields of placing."""
+"""What numbers may share: prices, defects and queues of foundries, of memory makers, of packagers; yields of placing
+dies."""
 
 NODE = vocabulary(
     wafer_price=free("usd", "price of a processed wafer of `price_diameter`"),

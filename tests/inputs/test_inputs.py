@@ -110,7 +110,7 @@ def test_a_number_with_a_range_is_drawn_where_draws_are_counted(tmp_path: Path) 
     value = Value(1e11, "B/s", "s", "estimate", 5e10, 2e11)
     key = key_of("memory", "vague", "bandwidth")
     expected = np.empty(3)
-    kernel_drawn(1e11, 5e10, 2e11, 0.0, key, np.array([1.0, 2.0, 200.0]), expected)
+    kernel_drawn(1e11, (5e10, 2e11), 0.0, (key, key), 0.0, np.array([1.0, 2.0, 200.0]), expected)
     assert [vague[1], vague[2], vague[200]] == expected.tolist()
     assert values_in(np.array([1.0]), value, key)[0] == vague[1]
 

@@ -198,7 +198,7 @@ SPECIAL.update(
     }
 )
 PRICE = st.just(0.0) | st.floats(1e-9, 1e3)
-RANGES.update(dict.fromkeys(("usd/s", "usd/J", "usd/W", "usd/hour", "kg", "kg/s", "kg/J"), PRICE))
+RANGES.update(dict.fromkeys(("usd/s", "usd/J", "usd/W", "usd/hour", "kg", "kg/s", "kg/J", "kg/B"), PRICE))
 
 
 @st.composite
