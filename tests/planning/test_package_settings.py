@@ -721,8 +721,8 @@ def test_numbers_follow_their_path_by_year(tmp_path: Path) -> None:
     that is set by its path, and one without a path, stay."""
     (tmp_path / "parts").mkdir()
     (tmp_path / "parts" / "p.yaml").write_text(
-        "aged: {description: d, source: s, grade: assumed, node: dummy_silicon, wafer: wafer_300, assembly: hbm_stack,\n"
-        "  test: no_test, area: 10 mm^2, carbon: 1 kg,\n"
+        "aged: {description: d, source: s, grade: assumed, node: dummy_silicon, wafer: wafer_300,\n"
+        "  assembly: hbm_stack, test: no_test, area: 10 mm^2, carbon: 1 kg,\n"
         "  price: {value: 100 usd, low: 80 usd, high: 120 usd, path: {2020: 200 usd, 2022: 100 usd}}}\n"
     )
     (tmp_path / "packages").mkdir()
