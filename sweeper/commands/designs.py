@@ -74,6 +74,27 @@ def cost_check_command(public: bool, carbon: bool) -> None:
     echo(found, lambda: "\n\n".join(boards[name][2](board) for name, board in found.items()))
 
 
+@command("portfolio")
+@click.argument("file", type=click.Path(dir_okay=False))
+@LIBRARY
+def portfolio_command(file: str, library: tuple[str, ...]) -> None:
+    """Spread the designs that several systems share over all of them.
+
+    FILE names systems, each a package, how many are made, and its settings. Dies of one name, process and area are one
+    design, and so is a package.
+
+    \b
+    Example: sweeper portfolio examples/portfolio.yaml
+    """
+    from pathlib import Path
+
+    from sweeper.designs.portfolio import portfolio_report, portfolio_text, read_portfolio
+
+    stock = library_of(library)
+    report = portfolio_report(*read_portfolio(Path(file), stock), stock)
+    echo(report, lambda: portfolio_text(report))
+
+
 @command("generate")
 @click.argument("template")
 @click.option(

@@ -53,7 +53,7 @@ def read_settings(
     stock = Stock(library, packages={design.name: design for design in designs})
     settings = read_pairs(texts, every, names, "package.memory_stacks=6", stock)
     for design, columns in zip(designs, allowed, strict=True):
-        _check_needs(design, columns - settings.keys(), library)
+        check_needs(design, columns - settings.keys(), library)
     return tuple({name: settings[name] for name in settings if name in columns} for columns in allowed)
 
 
@@ -69,7 +69,7 @@ def selected_paths(texts: Iterable[str], columns: Collection[str], library: Libr
     return frozenset(paths)
 
 
-def _check_needs(design: PackageDesign, absent: Iterable[str], library: Library) -> None:
+def check_needs(design: PackageDesign, absent: Iterable[str], library: Library) -> None:
     """Raise UsageFault if a design lacks an entry that it selects, or a number that has no default."""
     for name in sorted(absent):
         if name in ROLES:

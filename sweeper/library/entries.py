@@ -9,6 +9,7 @@ from typing import Any
 from kernels.codes import DIMENSION_KINDS
 from kernels.draws import DISTRIBUTIONS
 from sweeper.errors import Problem, Problems, SpecError, brief, unknown
+from sweeper.library.overlay import laid_over
 from sweeper.reading import checks
 from sweeper.reading.expressions import is_symbol
 from sweeper.reading.nodes import Node, error
@@ -40,12 +41,6 @@ _BODY = {
 }
 _WITH_PARAMETERS = frozenset({"workload", "package"})
 """Kinds whose entries name their own numbers, under `parameters`."""
-_MERGED = frozenset({"parameters", "partitions", "shards", "values", "definitions"})
-"""Body keys whose mappings are merged with those of the extended entry; other keys replace it."""
-_MERGED_ROWS = {"dies": ("name",), "links": ("from", "to")}
-"""Body keys whose lists are merged row by row, and what tells their rows apart: an entry states what differs."""
-MAKING = frozenset({"node", "core_area", "die_area"})
-"""Keys of a die that say how it is made: it is no bought part then."""
 
 _NUMBER_KEYS = ("value", "low", "high", "distribution", "cause", "path", "source", "grade")
 _NUMBER_SHAPE = "{value: ..., source: ..., grade: ...}"
@@ -219,14 +214,7 @@ def _add(draft: _EntryDraft, definition: Definition, problems: Problems) -> None
         draft.body.pop("shards", None)
     for key in _BODY.get(kind, ()):
         if key in written:
-            draft.body[key] = _laid_over(draft.body.get(key), key, written[key])
-
-
-def _laid_over(below: Node | None, key: str, above: Node) -> Node:
-    """What a key of an entry holds that another one gives too, which it extends."""
-    if key in _MERGED_ROWS:
-        return _merged_rows(below, above, _MERGED_ROWS[key])
-    return _merged(below, above) if key in _MERGED else above
+            draft.body[key] = laid_over(draft.body.get(key), key, written[key])
 
 
 def _fits(node: Node) -> dict[str, tuple[str, ...]]:
@@ -235,43 +223,6 @@ def _fits(node: Node) -> dict[str, tuple[str, ...]]:
     fits = {kind: written.read(kind, checks.texts, f"{kind} that it fits", default=()) for kind in written}
     written.problems.raise_any()
     return fits
-
-
-def _merged(below: Node | None, above: Node) -> Node:
-    """A mapping laid over another one of an extended entry; its position is that of the upper one."""
-    if below is None or not (isinstance(below.value, dict) and isinstance(above.value, dict)):
-        return above
-    return Node({**below.value, **above.value}, above.file, above.line, above.column, above.path,
-                marks={**below.marks, **above.marks})  # fmt: skip
-
-
-def _merged_rows(below: Node | None, above: Node, keys: Sequence[str]) -> Node:
-    """A list of mappings laid over that of an extended entry: a row that has the same `keys` as one below is laid over
-    it, and further ones follow."""
-    if below is None or not (isinstance(below.value, tuple) and isinstance(above.value, tuple)):
-        return above
-
-    def named(row: Node) -> tuple[str, ...]:
-        there = row.value if isinstance(row.value, dict) else {}
-        return tuple(there[key].text.strip() for key in keys if key in there)
-
-    rows = list(below.value)
-    places = {named(row): place for place, row in enumerate(rows) if named(row)}
-    for row in above.value:
-        # A second row of the same name is one more, and a mistake where names must differ.
-        place = places.pop(named(row), None)
-        if place is None:
-            rows.append(row)
-        else:
-            rows[place] = _merged(_unbought(rows[place], row), row)
-    return replace(above, value=tuple(rows))
-
-
-def _unbought(below: Node, above: Node) -> Node:
-    """A row without the part that it is, if the one laid over it says how it is made."""
-    if isinstance(below.value, dict) and isinstance(above.value, dict) and not MAKING.isdisjoint(above.value):
-        return replace(below, value={key: node for key, node in below.value.items() if key != "part"})
-    return below
 
 
 def _number(node: Node, bare: _Number, below: _Number | None) -> _Number:

@@ -35,9 +35,9 @@ from replications.cost_check import (
     catch_values,
     main,
 )
-from replications.portfolio import shares, unit_prices, volumes_of
 from replications.published_tables import PUBLISHED, read_table
 from replications.tables import PackageTables, evaluate_tables, tables
+from sweeper.designs.portfolio import shares, unit_prices, volumes_of
 from tests.places import DATA, ROOT
 from tests.support.examples import compared, examples
 from tests.support.package_tables import any_conventions, link_numbers, random_package, repeated_units, written_out

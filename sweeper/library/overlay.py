@@ -1,0 +1,57 @@
+"""What an entry says laid over what the entry says that it extends: mappings key by key, dies and links row by row."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from sweeper.reading.nodes import Node
+
+_MERGED = frozenset({"parameters", "partitions", "shards", "values", "definitions"})
+"""Body keys whose mappings are merged with those of the extended entry; other keys replace it."""
+_MERGED_ROWS = {"dies": ("name",), "links": ("from", "to")}
+"""Body keys whose lists are merged row by row, and what tells their rows apart: an entry states what differs."""
+MAKING = frozenset({"node", "core_area", "die_area"})
+"""Keys of a die that say how it is made: it is no bought part then."""
+
+
+def laid_over(below: Node | None, key: str, above: Node) -> Node:
+    """What a key of an entry holds that another one gives too, which it extends."""
+    if key in _MERGED_ROWS:
+        return _merged_rows(below, above, _MERGED_ROWS[key])
+    return _merged(below, above) if key in _MERGED else above
+
+
+def _merged(below: Node | None, above: Node) -> Node:
+    """A mapping laid over another one of an extended entry; its position is that of the upper one."""
+    if below is None or not (isinstance(below.value, dict) and isinstance(above.value, dict)):
+        return above
+    return Node({**below.value, **above.value}, above.file, above.line, above.column, above.path,
+                marks={**below.marks, **above.marks})  # fmt: skip
+
+
+def _merged_rows(below: Node | None, above: Node, keys: Sequence[str]) -> Node:
+    """A list of mappings laid over that of an extended entry: a row that has the same `keys` as one below is laid over
+    it, and further ones follow."""
+    if below is None or not (isinstance(below.value, tuple) and isinstance(above.value, tuple)):
+        return above
+
+    def named(row: Node) -> tuple[str, ...]:
+        there = row.value if isinstance(row.value, dict) else {}
+        return tuple(there[key].text.strip() for key in keys if key in there)
+
+    rows = list(below.value)
+    places = {named(row): place for place, row in enumerate(rows) if named(row)}
+    for row in above.value:
+        # A second row of the same name is one more, and a mistake where names must differ.
+        place = places.pop(named(row), None)
+        if place is None:
+            rows.append(row)
+        else:
+            rows[place] = _merged(_unbought(rows[place], row), row)
+    return replace(above, value=tuple(rows))
+
+
+def _unbought(below: Node, above: Node) -> Node:
+    """A row without the part that it is, if the one laid over it says how it is made."""
+    if isinstance(below.value, dict) and isinstance(above.value, dict) and not MAKING.isdisjoint(above.value):
+        return replace(below, value={key: node for key, node in below.value.items() if key != "part"})
+    return below

@@ -1,0 +1,75 @@
+"""Designs shared by the systems of a portfolio file: by hand, conserved, and every mistake of a file told."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from sweeper.cli import main
+from sweeper.designs.portfolio import portfolio_report, read_portfolio
+from sweeper.library.library import Library, builtin_specs
+from tests.places import ROOT
+
+EXAMPLE = ROOT / "examples" / "portfolio.yaml"
+
+
+def library() -> Library:
+    return Library.load([builtin_specs()])
+
+
+def run(path: Path, *options: str) -> Result:
+    return CliRunner().invoke(main, ["portfolio", str(path), *options])
+
+
+def test_a_design_is_paid_once_and_by_all() -> None:
+    """Shares times volumes are the sum of all designs; what one system pays alone is more for every one that shares."""
+    report = portfolio_report(*read_portfolio(EXAMPLE, library()), library())
+    paid = sum(row["design_shared_usd"] * row["volume"] for row in report["systems"])
+    assert paid == pytest.approx(sum(design["usd"] for design in report["designs"]), rel=1e-9)
+    assert all(row["design_shared_usd"] < row["design_alone_usd"] for row in report["systems"])
+    by_name = {design["design"]: design for design in report["designs"]}
+    assert by_name["ccd"]["systems"] == by_name["iod"]["systems"] == 3
+    assert by_name["ccd"]["pieces"] == 8 * 5e5 + 4 * 1e6 + 2 * 3e5
+    assert by_name["iod"]["pieces"] == 5e5 + 1e6 + 3e5
+
+
+def test_a_system_by_itself_pays_what_its_package_says(tmp_path: Path) -> None:
+    path = tmp_path / "p.yaml"
+    path.write_text("portfolio: one\nsystems:\n  only: {package: a100, volume: 1e5}\n")
+    (row,) = portfolio_report(*read_portfolio(path, library()), library())["systems"]
+    alone = CliRunner().invoke(main, ["cost", "a100", "--set", "package.volume=1e5", "--draws", "2", "--json"])
+    parts = {part["name"]: part["value"] for part in json.loads(alone.stdout)["parts"]}
+    assert row["design_alone_usd"] == pytest.approx(parts["package_design_usd"], rel=1e-9)
+    assert row["design_shared_usd"] == pytest.approx(row["design_alone_usd"], rel=1e-9)
+    total = json.loads(alone.stdout)["total"]["value"]
+    assert row["total_usd"] == pytest.approx(total, rel=1e-9)
+
+
+def test_the_command_prints_both_tables() -> None:
+    text = run(EXAMPLE)
+    assert text.exit_code == 0 and "one family of processors" in text.stdout and "What is designed" in text.stdout
+    assert json.loads(run(EXAMPLE, "--json").stdout)["portfolio"] == "one family of processors"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "fragment"),
+    [
+        ("package: epyc_7742, volume: 5e5", "package: epyc_7724, volume: 5e5", 5, "did you mean 'epyc_7742'?"),
+        ("volume: 5e5", "volum: 5e5", 5, "lacks the key 'volume'"),
+        ("volume: 5e5", "volume: 5 usd", 5, "is in usd"),
+        ("package.dies: 4", "package.dice: 4", 6, "unknown setting of epyc_7742 'package.dice'"),
+        ("package.power: 155 W", "package.power: 155", 6, "needs a unit"),
+        ("package.dies: 4", "package.volume: 4", 6, "unknown setting of epyc_7742 'package.volume'"),
+        ("portfolio: one", "portfolios: one", 3, "portfolios"),
+        ("systems:", "system:", 4, "system"),
+    ],
+)
+def test_a_mistake_is_told_with_its_place(tmp_path: Path, old: str, new: str, line: int, fragment: str) -> None:
+    path = tmp_path / "p.yaml"
+    text = EXAMPLE.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+    found = run(path)
+    assert found.exit_code == 2 and fragment in found.stderr
+    assert f"p.yaml:{line}:" in found.stderr
