@@ -24,7 +24,7 @@ OUTPUTS = {output.name: output for output in (*package_cost.outputs, *package_fa
 SAMPLE = 20_000
 """Draws of which inputs are kept, for rank correlations: their standard error is below 0.01."""
 
-BLOCK = 2_000_000
+BLOCK = 3_000_000
 """Results of dies that are found together, so that memory does not grow with the draws."""
 
 

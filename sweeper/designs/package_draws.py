@@ -91,7 +91,7 @@ def evaluate_design(
         design.link_codes,
         np.array(built(tables["package_numbers"])[0]),
         np.array(built(tables["package_places"])[0]),
-        np.array(built(tables["package_values"])),
+        np.ascontiguousarray(built(tables["package_values"])),
         results,
     )
     return DesignDraws(design, results, values, uncertain_inputs(design, library, settings))

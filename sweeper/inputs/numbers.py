@@ -207,8 +207,9 @@ def drawn(
 
     def build(values: Values, n: int) -> np.ndarray:
         draws = values[DRAW] if DRAW in needs else np.full(n, around.only(DRAW), np.float64)
-        codes = values[selector].astype(np.int64) if selector in needs else np.zeros(n, np.int64)
-        drawn_values = np.empty(n)
+        if selector not in needs:
+            return values_in(draws, *uncertain[0])
+        codes, drawn_values = values[selector].astype(np.int64), np.empty(n)
         for code, (value, key) in enumerate(uncertain):
             at = codes == code
             drawn_values[at] = values_in(draws[at], value, key)
