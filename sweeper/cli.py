@@ -8,7 +8,13 @@ or a claim outside its tolerance; 2 a mistake in the command or a spec; 3 the en
 import click
 
 from sweeper.commands.datasets import query, show_command
-from sweeper.commands.designs import cost_check_command, cost_command, generate_command, portfolio_command
+from sweeper.commands.designs import (
+    cost_check_command,
+    cost_command,
+    generate_command,
+    grades_command,
+    portfolio_command,
+)
 from sweeper.commands.evidence import calibrate_command, claims_command, validate
 from sweeper.commands.library import env, list_entries
 from sweeper.commands.placing import fit_placement, fit_units, judge_placements, place
@@ -36,6 +42,7 @@ for command in (
         cost_command,
         cost_check_command,
         portfolio_command,
+        grades_command,
         generate_command,
         place,
         fit_placement,

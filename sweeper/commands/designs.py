@@ -95,6 +95,27 @@ def portfolio_command(file: str, library: tuple[str, ...]) -> None:
     echo(report, lambda: portfolio_text(report))
 
 
+@command("grades")
+@click.argument("file", type=click.Path(dir_okay=False))
+@click.option("--draws", type=click.IntRange(2, 100_000), default=500, show_default=True, help="Monte Carlo draws.")
+@LIBRARY
+def grades_command(file: str, draws: int, library: tuple[str, ...]) -> None:
+    """Sort a package into grades by bad blocks and speed, and show down to which grade it pays to sell.
+
+    FILE names a package, its harvested die, and grades: how many blocks may be bad, the least speed, and the price.
+
+    \b
+    Example: sweeper grades examples/grades.yaml
+    """
+    from pathlib import Path
+
+    from sweeper.designs.grades import grades_report, grades_text, read_grading
+
+    stock = library_of(library)
+    report = grades_report(read_grading(Path(file), stock), stock, draws)
+    echo(report, lambda: grades_text(report))
+
+
 @command("generate")
 @click.argument("template")
 @click.option(

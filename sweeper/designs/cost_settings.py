@@ -3,13 +3,15 @@
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 
-from sweeper.errors import UsageFault
+from sweeper.errors import UsageFault, unknown
 from sweeper.inputs.numbers import YEAR
 from sweeper.inputs.packages import PACKAGE_ROLE
 from sweeper.library.library import Library
 from sweeper.library.packages.design import SELECTABLE, PackageDesign
+from sweeper.reading import checks
+from sweeper.reading.checks import Fields
 from sweeper.reading.expressions import Expression
-from sweeper.study.columns import Stock
+from sweeper.study.columns import Stock, read_value
 from sweeper.study.settings import read_pairs
 from sweeper.words.columns import DEFAULTS, engine_column
 from sweeper.words.numbers import NUMBERS
@@ -55,6 +57,28 @@ def read_settings(
     for design, columns in zip(designs, allowed, strict=True):
         check_needs(design, columns - settings.keys(), library)
     return tuple({name: settings[name] for name in settings if name in columns} for columns in allowed)
+
+
+def settings_of(
+    written: Fields, design: PackageDesign, stock: Stock, except_for: Collection[str] = ()
+) -> dict[str, float | str]:
+    """What the key `set` of a file about a design gives; mistakes go to the problems of the file. Raises UsageFault if
+    the design lacks what it needs."""
+    given = written.read("set", checks.mapping, "set", default={})
+    columns = settable(design) - frozenset(except_for)
+    columns |= selected_paths([f"{key}={item.text}" for key, item in given.items()], columns, stock.library)
+    settings: dict[str, float | str] = {}
+    for key, item in given.items():
+        if key not in columns:
+            plain = [column for column in columns if "/" not in column]
+            message = unknown(f"setting of {design.name}", key, plain, also=columns)
+            written.problems.append(written["set"].key_problem(key, message))
+            continue
+        with written.problems.collecting():
+            settings[key] = read_value(key, item, stock)
+    if not written.problems:
+        check_needs(design, columns - settings.keys(), stock.library)
+    return settings
 
 
 def selected_paths(texts: Iterable[str], columns: Collection[str], library: Library) -> frozenset[str]:

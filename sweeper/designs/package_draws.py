@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -59,6 +60,42 @@ def uncertain_inputs(design: PackageDesign, library: Library, settings: Mapping[
     return {name: value for name, value in numbers.items() if is_uncertain(value)}
 
 
+class Numbers(NamedTuple):
+    """Numbers of a design in some draws: those that do not vary, and places and values [draw, place] of the others."""
+
+    fixed: np.ndarray
+    places: np.ndarray
+    values: np.ndarray
+
+    def at(self, place: int) -> np.ndarray:
+        """One number in every draw."""
+        if place in self.places:
+            varied: np.ndarray = self.values[:, self.places.tolist().index(place)]
+            return varied
+        return np.full(len(self.values), self.fixed[place])
+
+
+def numbers_of(
+    design: PackageDesign, library: Library, settings: Mapping[str, float | str], values: np.ndarray
+) -> Numbers:
+    """Numbers of a design under some settings in the draws `values`; see `evaluate_design`."""
+    _check_known(design, settings)
+    columns = {"package": design.name, **settings}
+    axes = [Axis(name, (name,), ((value,),), False) for name, value in columns.items()]
+    # The axis says whether draws vary; their values come with what is built.
+    axes.append(Axis(DRAW, (DRAW,), tuple((float(draw),) for draw in sorted({values.min(), values.max()})), False))
+    grid = Grid(tuple(axes), len(axes), 0)
+    around = Surroundings(grid, library, {}, {design.name: design})
+    tables = package_columns(around, {"package": design.name}, number_columns(around))
+
+    def built(column: InputColumn) -> np.ndarray:
+        entries = column.build(dict.fromkeys(column.needs, values), len(values) if column.needs else 1)
+        return entries if column.needs else np.broadcast_to(entries[0], (len(values), *entries.shape[1:]))
+
+    fixed, places = (np.array(built(tables[name])[0]) for name in ("package_numbers", "package_places"))
+    return Numbers(fixed, places, np.ascontiguousarray(built(tables["package_values"])))
+
+
 def evaluate_design(
     design: PackageDesign,
     library: Library,
@@ -71,29 +108,9 @@ def evaluate_design(
     `assembly/cowos_s/alignment_yield`, in SI or the units of the vocabulary. Raises Misuse for a parameter or a path
     that the design does not read.
     """
-    _check_known(design, settings)
-    columns = {"package": design.name, **settings}
-    axes = [Axis(name, (name,), ((value,),), False) for name, value in columns.items()]
     values = np.array(draws, np.float64)
-    # The axis says whether draws vary; their values come with what is built.
-    axes.append(Axis(DRAW, (DRAW,), tuple((float(draw),) for draw in sorted({values.min(), values.max()})), False))
-    grid = Grid(tuple(axes), len(axes), 0)
-    around = Surroundings(grid, library, {}, {design.name: design})
-    tables = package_columns(around, {"package": design.name}, number_columns(around))
-
-    def built(column: InputColumn) -> np.ndarray:
-        entries = column.build(dict.fromkeys(column.needs, values), len(values) if column.needs else 1)
-        return entries if column.needs else np.broadcast_to(entries[0], (len(values), *entries.shape[1:]))
-
     results = np.zeros((len(values), len(design.dies), len(RESULTS)))
-    build_many(
-        design.die_codes,
-        design.link_codes,
-        np.array(built(tables["package_numbers"])[0]),
-        np.array(built(tables["package_places"])[0]),
-        np.ascontiguousarray(built(tables["package_values"])),
-        results,
-    )
+    build_many(design.die_codes, design.link_codes, *numbers_of(design, library, settings, values), results)
     return DesignDraws(design, results, values, uncertain_inputs(design, library, settings))
 
 

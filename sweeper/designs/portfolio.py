@@ -11,15 +11,15 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from kernels.packages.layout import DIE_CODES, DIE_NUMBERS, LAYER_NUMBERS, RESULT
-from sweeper.designs.cost_settings import check_needs, selected_paths, settable
+from sweeper.designs.cost_settings import settings_of
 from sweeper.designs.package_draws import evaluate_design
-from sweeper.errors import Problems, unknown
+from sweeper.errors import Problems
 from sweeper.inputs.packages import PACKAGE_ROLE
 from sweeper.library.library import Library
 from sweeper.library.packages.design import PackageDesign, Quoted
 from sweeper.reading import checks
 from sweeper.reading.nodes import Node, read_yaml
-from sweeper.study.columns import Stock, read_value
+from sweeper.study.columns import Stock
 from sweeper.study.settings import Settings
 from sweeper.views.text import listing
 from sweeper.words.packages import PACKAGE
@@ -97,21 +97,9 @@ def _system(name: str, node: Node, stock: Stock) -> System:
     keys = (PACKAGE_ROLE, "volume", "set")
     written = checks.fields(node, f"the system {name!r}", keys, (PACKAGE_ROLE, "volume"))
     design = stock.package(stock.library.find_at(PACKAGE_ROLE, written[PACKAGE_ROLE]).name)
-    given = written.read("set", checks.mapping, "set", default={})
-    columns = settable(design) - {VOLUME}
-    columns |= selected_paths([f"{key}={item.text}" for key, item in given.items()], columns, stock.library)
-    settings: dict[str, float | str] = {}
-    for key, item in given.items():
-        if key not in columns:
-            plain = [column for column in columns if "/" not in column]
-            message = unknown(f"setting of {design.name}", key, plain, also=columns)
-            written.problems.append(written["set"].key_problem(key, message))
-            continue
-        with written.problems.collecting():
-            settings[key] = read_value(key, item, stock)
+    settings = settings_of(written, design, stock, except_for={VOLUME})
     volume = written.read("volume", checks.number, PACKAGE["volume"], default=math.nan)
     written.problems.raise_any()
-    check_needs(design, columns - settings.keys(), stock.library)
     volumes = {VOLUME: volume} if "volume" in design.parameters else {}
     return System(name, design, {**settings, **volumes}, volume)
 
