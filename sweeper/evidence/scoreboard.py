@@ -11,6 +11,7 @@ from typing import Any
 from sweeper.errors import UsageFault
 from sweeper.evidence.baselines.efficiency import BASELINES, compared, with_baselines
 from sweeper.evidence.baselines.ideals import columns_for, ideal_of
+from sweeper.evidence.baselines.neighbours import spread
 from sweeper.evidence.calibration import calibrations_by_stack, constants_of
 from sweeper.evidence.measured import LAYOUTS, layout_of, measured_point
 from sweeper.evidence.measured_rows import MeasuredPoint, MeasuredRow, Refusal, Unmodelled, read_rows
@@ -107,6 +108,7 @@ def scoreboard(scored: Sequence[Scored]) -> dict[str, Any]:
     sets = {
         name: statistics(rows)
         | compared(rows)
+        | {"readings": {group: found for group, alike in by_group(rows).items() if (found := spread(alike))}}
         | {"target": known.get(name, {}).get("target", ""), "peers": known.get(name, {}).get("peers", [])}
         for name, rows in by_set(scored).items()
     }

@@ -42,6 +42,7 @@ def scores(board: Mapping[str, Any]) -> str:
     blocks = (
         (ABOUT, set_errors(sets)),
         (AGAINST, set_baselines(sets)),
+        (READINGS, set_readings(sets)),
         ("Targets, and what others report on the same rows.", set_targets(sets)),
         (APART, set_misfits(sets)),
         (f"Refused: {counts(board['refused'])}.", set_refusals(sets)),
@@ -58,6 +59,9 @@ is by our count; not scored. RANK: Spearman's correlation. MEMORY: balanced accu
 AGAINST = """Ours beside two baselines, on the same rows. CONSTANT: the median efficiency of all rows of the kind on the
 chip, these included. OTHERS: the median efficiency of other models (shapes) of the same source and chip. BEST: least
 median of those who answer all rows."""
+READINGS = """Readings of nearly the same work, in percent of each other: rows whose nearest neighbour of the same chip,
+format and kernel differs by at most a step of two in one size. Some of that is work, the rest no model can tell. OURS:
+median error on all of them."""
 APART = "Predicted not to fit, although they ran: errors in percent, not counted above."
 CONTENDERS = {"ours": "OURS", "constant": "CONSTANT", "other_models": "OTHERS"}
 """Who predicts, and their headings."""
@@ -102,6 +106,19 @@ def set_baselines(sets: Mapping[str, Mapping[str, Any]]) -> str:
     ]
     heads = {f"{m} {who}": f"{head} {name}" for m, head in COMPARED.items() for who, name in CONTENDERS.items()}
     return table(rows, {"set": "SET", **heads, "best": "BEST"})
+
+
+def set_readings(sets: Mapping[str, Mapping[str, Any]]) -> str:
+    """How far readings of nearly the same work lie apart, by group of rows, and how far ours are off."""
+    rows = [
+        {"group": name, **found}
+        | {measure: in_percent(found[measure]) for measure in ("median_ape", "p90_ape", "ours")}
+        for entry in sets.values()
+        for name, found in entry["readings"].items()
+        if found["near"]
+    ]
+    heads = {"rows": "ROWS", "near": "WITH A NEIGHBOUR", "median_ape": "MEDIAN", "p90_ape": "P90", "ours": "OURS"}
+    return table(rows, {"group": "READINGS", **heads})
 
 
 def set_targets(sets: Mapping[str, Mapping[str, Any]]) -> str:
