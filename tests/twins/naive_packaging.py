@@ -31,7 +31,7 @@ UNBUILT = frozenset(map(STATUS.index, ("die_exceeds_wafer", "link_beyond_reach")
 LOSSES = ("silicon_loss_usd", "carrier_loss_usd", "wasted_usd", "shoreline_slack_mm", "reticle_slack_mm")
 """Results that are small differences of large numbers."""
 
-NAMED_UNITS = ("usd", "W", "kg", "J")
+NAMED_UNITS = ("usd", "W", "kg", "J", "s")
 DIE_UNITS = {
     "package_dies": [next((unit for unit in NAMED_UNITS if f"_{unit}_" in f"{name}_"), "") for name in RESULTS]
 }

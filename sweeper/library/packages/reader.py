@@ -116,14 +116,15 @@ UNREAD = {
 
 
 def _check_together(written: checks.Fields) -> None:
-    """Raise SpecError for keys of a die of which one is not read beside another one, or without it."""
+    """Note keys of a die of which one is not read beside another one, or without it."""
     for key, others in UNREAD.items():
         for other in others:
             if key in written and other in written:
-                raise error(written[key], f"nothing reads {key} of a die that has {other}: leave one of the two out")
+                message = f"nothing reads {key} of a die that has {other}: leave one of the two out"
+                written.problems.append(written[key].problem(message))
     for key in ("harvest_unit_area", "harvest_spares"):
         if key in written and "harvest_units" not in written:
-            raise error(written[key], f"{key} needs harvest_units")
+            written.problems.append(written[key].problem(f"{key} needs harvest_units"))
 
 
 def _conventions(node: Node) -> tuple[str, ...]:
