@@ -24,7 +24,7 @@ from sweeper.inputs.packages import PACKAGE_ROLE
 from sweeper.library.library import Library
 from sweeper.library.packages.design import PackageDesign
 from sweeper.reading import checks
-from sweeper.reading.nodes import Node, read_yaml
+from sweeper.reading.nodes import Node, error, read_yaml
 from sweeper.study.columns import Stock
 from sweeper.study.settings import Settings
 from sweeper.views.text import listing
@@ -107,6 +107,8 @@ def _grades(node: Node) -> tuple[Grade, ...]:
             written.problems.raise_any()
             grades.append(Grade(name, bad, speed, usd))
     problems.raise_any()
+    if not grades:
+        raise error(node, "grades names none: give at least one")
     return tuple(grades)
 
 
@@ -203,8 +205,9 @@ def grades_report(grading: Grading, library: Library, draws: int = DRAWS) -> dic
          "share": share[0], "above_rest_usd": grade.usd - steps[-1].rest_usd[0]}
         for grade, share in zip(grading.grades, steps[-1].shares, strict=True)
     ]  # fmt: skip
+    pays = grading.grades[best[0]].name if profits[best[0], 0] > 0.0 else None
     return {"grading": grading.name, "package": grading.design.name, "die": grading.die, "draws": draws,
-            "grades": grades, "sold": rows, "best": grading.grades[best[0]].name}  # fmt: skip
+            "grades": grades, "sold": rows, "best": pays}  # fmt: skip
 
 
 def _check_blocks(grading: Grading, library: Library) -> None:
@@ -238,10 +241,11 @@ def grades_text(report: Mapping[str, Any]) -> str:
     def table(rows: Sequence[Mapping[str, Any]]) -> str:
         return listing([line(row) for row in rows], {key: key.replace("_", " ").upper() for key in rows[0]})
 
+    best = f"Most per wafer: sold down to {report['best']}." if report["best"] else "Every choice loses."
     return (
         f"{report['grading']}: {report['package']}, sorted by its die {report['die']}\n"
         f"Shares are of packages sold. ABOVE REST: price less what is in the package beside the die; a grade below 0\n"
         f"costs more to mount than it brings.\n{table(report['grades'])}\n\n"
         f"What they bring. BEST SHARE: of {report['draws']} draws, those in which to sell down to here pays best.\n"
-        f"{table(report['sold'])}\n\nMost per wafer: sold down to {report['best']}."
+        f"{table(report['sold'])}\n\n{best}"
     )

@@ -18,7 +18,7 @@ from sweeper.inputs.packages import PACKAGE_ROLE
 from sweeper.library.library import Library
 from sweeper.library.packages.design import PackageDesign, Quoted
 from sweeper.reading import checks
-from sweeper.reading.nodes import Node, read_yaml
+from sweeper.reading.nodes import Node, error, read_yaml
 from sweeper.study.columns import Stock
 from sweeper.study.settings import Settings
 from sweeper.views.text import listing
@@ -90,6 +90,8 @@ def read_portfolio(path: Path, library: Library) -> tuple[str, tuple[System, ...
             systems.append(_system(system, node, stock))
     problems.extend(written.problems)
     problems.raise_any()
+    if not systems:
+        raise error(written["systems"], "systems names none: give at least one")
     return name, tuple(systems)
 
 

@@ -141,6 +141,15 @@ def test_what_cannot_be_sold_or_built_is_refused(tmp_path: Path) -> None:
     assert found.exit_code == 2 and "h100 cannot be built" in found.stderr
 
 
+def test_no_grade_is_told_and_a_loss_is_not_called_best(tmp_path: Path) -> None:
+    head = "grading: g\npackage: h100\ndie: gpu\n"
+    none = run(written(tmp_path, head + "grades: {}\n"))
+    assert none.exit_code == 2 and "g.yaml:4:9:" in none.stderr and "at least one" in none.stderr
+    loss = written(tmp_path, head + "grades: {all: {bad_blocks: 12, price: 500 usd}}\n")
+    assert json.loads(run(loss, "--json").stdout)["best"] is None
+    assert "Every choice loses." in run(loss).stdout
+
+
 @pytest.mark.parametrize(
     ("old", "new", "line", "fragment"),
     [

@@ -52,6 +52,13 @@ def test_the_command_prints_both_tables() -> None:
     assert json.loads(run(EXAMPLE, "--json").stdout)["portfolio"] == "one family of processors"
 
 
+def test_a_portfolio_has_systems(tmp_path: Path) -> None:
+    path = tmp_path / "p.yaml"
+    path.write_text("portfolio: none\nsystems: {}\n")
+    found = run(path)
+    assert found.exit_code == 2 and "p.yaml:2:10:" in found.stderr and "at least one" in found.stderr
+
+
 @pytest.mark.parametrize(
     ("old", "new", "line", "fragment"),
     [
