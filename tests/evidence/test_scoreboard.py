@@ -39,6 +39,7 @@ KEYS = {
     "refused",
     "reasons",
     "baselines",
+    "readings",
     "best",
     "target",
     "peers",
