@@ -81,7 +81,7 @@ def portfolio_command(file: str, library: tuple[str, ...]) -> None:
     """Spread the designs that several systems share over all of them.
 
     FILE names systems, each a package, how many are made, and its settings. Dies of one name, process and area are one
-    design, and so is a package.
+    design, and so is a package. With a supply of wafers it says when the last package is made.
 
     \b
     Example: sweeper portfolio examples/portfolio.yaml
@@ -91,7 +91,7 @@ def portfolio_command(file: str, library: tuple[str, ...]) -> None:
     from sweeper.designs.portfolio import portfolio_report, portfolio_text, read_portfolio
 
     stock = library_of(library)
-    report = portfolio_report(*read_portfolio(Path(file), stock), stock)
+    report = portfolio_report(read_portfolio(Path(file), stock), stock)
     echo(report, lambda: portfolio_text(report))
 
 

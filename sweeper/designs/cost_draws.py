@@ -65,19 +65,26 @@ def draw_costs(design: PackageDesign, library: Library, settings: Settings, draw
     return CostDraws(design, settings, first, columns, status, inputs, uncertain)
 
 
-def attributed(parents: Sequence[int], results: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """What of the price of a package stems from each die, and from mounting others on it: two arrays [..., die].
+def made_of(parents: Sequence[int], named: np.ndarray) -> np.ndarray:
+    """How many of each die are mounted for one of its copies in a package that passes its last test, [..., die].
 
-    `results` are [..., die, RESULTS]. Of a die mounted in units of which a share passes the test, one over this share
-    is made, on every level up to the package; of one mounted in a later step, only for units that get so far. The sum
-    over dies of both is the price of the root.
+    Of a die mounted in units of which a share passes the test it is one over this share, on every level up to the
+    package; of one mounted in a later step, only for units that get so far.
     """
-    named = results.view(RESULT)[..., 0]
     made = np.empty(named.shape)
     for die, parent in enumerate(parents):
         above = made[..., parent] * named["join_share"][..., die] if parent >= 0 else 1.0
         made[..., die] = above / named["assembled_test_yield"][..., die]
-    copies, present = named["copies"] * made, named["copies"] > 0.0
+    return made
+
+
+def attributed(parents: Sequence[int], results: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """What of the price of a package stems from each die, and from mounting others on it: two arrays [..., die].
+
+    `results` are [..., die, RESULTS]. The sum over dies of both is the price of the root.
+    """
+    named = results.view(RESULT)[..., 0]
+    copies, present = named["copies"] * made_of(parents, named), named["copies"] > 0.0
     mounting = named["assembly_usd"] + named["assembly_test_usd"] + named["bump_usd"]
     return np.where(present, copies * named["self_price_usd"], 0.0), np.where(present, copies * mounting, 0.0)
 

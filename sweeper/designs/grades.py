@@ -8,7 +8,7 @@ for any price above that.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import NormalDist
 from typing import Any
@@ -18,7 +18,7 @@ import numpy as np
 from kernels.packages.layout import DIE_CODES, DIE_NUMBERS, RESULT, STATUS
 from sweeper.designs.cost_draws import attributed
 from sweeper.designs.cost_settings import settings_of
-from sweeper.designs.package_draws import evaluate_design, numbers_of
+from sweeper.designs.package_draws import evaluate_design, numbers_of, with_numbers
 from sweeper.errors import Misuse, Problems
 from sweeper.inputs.packages import PACKAGE_ROLE
 from sweeper.library.library import Library
@@ -67,9 +67,8 @@ class Grading:
 
     def harvesting(self, bad_blocks: int) -> PackageDesign:
         """The design with this many blocks of the die allowed to be bad."""
-        cells = list(self.design.cells)
-        cells[self.row * len(DIE_NUMBERS) + DIE_NUMBERS.index("harvest_spares")] = float(bad_blocks)
-        return replace(self.design, cells=tuple(cells))
+        place = self.row * len(DIE_NUMBERS) + DIE_NUMBERS.index("harvest_spares")
+        return with_numbers(self.design, {place: float(bad_blocks)})
 
 
 def read_grading(path: Path, library: Library) -> Grading:

@@ -1,7 +1,7 @@
 """One package design by itself: its results for its own values, for others, and in Monte Carlo draws."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -73,6 +73,12 @@ class Numbers(NamedTuple):
             varied: np.ndarray = self.values[:, self.places.tolist().index(place)]
             return varied
         return np.full(len(self.values), self.fixed[place])
+
+
+def with_numbers(design: PackageDesign, numbers: Mapping[int, float]) -> PackageDesign:
+    """A design with other numbers at some places of its tables."""
+    cells = tuple(numbers.get(place, cell) for place, cell in enumerate(design.cells))
+    return replace(design, cells=cells)
 
 
 def numbers_of(

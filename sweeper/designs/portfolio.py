@@ -10,21 +10,27 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from kernels.packages.layout import DIE_CODES, DIE_NUMBERS, LAYER_NUMBERS, RESULT
+from kernels.packages.layout import DIE_CODES, RESULT
 from sweeper.designs.cost_settings import settings_of
 from sweeper.designs.package_draws import evaluate_design
-from sweeper.errors import Problems
+from sweeper.designs.supply import layers_of, lead_time_s, node_at, own_layers, total_of, wafers_of, waits_s
+from sweeper.errors import Problems, SpecError, unknown
 from sweeper.inputs.packages import PACKAGE_ROLE
 from sweeper.library.library import Library
-from sweeper.library.packages.design import PackageDesign, Quoted
+from sweeper.library.packages.design import PackageDesign
 from sweeper.reading import checks
 from sweeper.reading.nodes import Node, error, read_yaml
 from sweeper.study.columns import Stock
 from sweeper.study.settings import Settings
 from sweeper.views.text import listing
+from sweeper.words.attributes import Attribute
 from sweeper.words.packages import PACKAGE
+from sweeper.words.ranges import YEAR_S
 
 VOLUME = "package.volume"
+SUPPLY = Attribute("1/s", "wafers that are started per time", limits=(1e-9, 1e3))
+MONTH_S = YEAR_S / 12.0
+WEEK_S = 7.0 * 86_400.0
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -61,6 +67,12 @@ class System:
     settings: Settings
     volume: float
 
+    @property
+    def nodes(self) -> frozenset[str]:
+        """Nodes of which it takes wafers."""
+        places = (place for _, place in own_layers(self.design))
+        return frozenset(node_at(self.design, place, self.settings) for place in places)
+
 
 @dataclass(frozen=True)
 class Piece:
@@ -79,20 +91,47 @@ class Piece:
         return self.name, self.process, float(f"{self.area_mm2:.6g}")
 
 
-def read_portfolio(path: Path, library: Library) -> tuple[str, tuple[System, ...]]:
-    """Name and systems of a portfolio file. Raises SpecError with all its mistakes."""
+@dataclass(frozen=True)
+class Portfolio:
+    """Systems that are made side by side, and wafers per s that are started for them, by node; of others enough."""
+
+    name: str
+    systems: tuple[System, ...]
+    supply: Mapping[str, float]
+
+
+def read_portfolio(path: Path, library: Library) -> Portfolio:
+    """A portfolio file. Raises SpecError with all its mistakes."""
     stock, problems = Stock(library), Problems()
-    written = checks.fields(read_yaml(path), "a portfolio", ("portfolio", "systems"), ("portfolio", "systems"))
-    name = written.read("portfolio", checks.text, "portfolio", default="")
+    needed = ("portfolio", "systems")
+    written = checks.fields(read_yaml(path), "a portfolio", (*needed, "supply"), needed)
+    title = written.read("portfolio", checks.text, "portfolio", default="")
     systems = []
     for system, node in written.read("systems", checks.named, "systems", default={}).items():
         with problems.collecting():
             systems.append(_system(system, node, stock))
+    supply = written.read("supply", _supply, library, default={})
     problems.extend(written.problems)
     problems.raise_any()
     if not systems:
         raise error(written["systems"], "systems names none: give at least one")
-    return name, tuple(systems)
+    used = frozenset[str]().union(*(system.nodes for system in systems))
+    for name in supply.keys() - used:
+        problems.append(written["supply"].key_problem(name, f"no system of this portfolio takes wafers of {name}"))
+    problems.raise_any()
+    return Portfolio(title, tuple(systems), supply)
+
+
+def _supply(node: Node, library: Library) -> dict[str, float]:
+    """Wafers per s by node."""
+    found, problems = {}, Problems()
+    for name, rate in checks.mapping(node, "supply").items():
+        with problems.collecting():
+            if name not in library.names("node"):
+                raise SpecError([node.key_problem(name, unknown("node", name, library.names("node")))])
+            found[library.find("node", name).name] = checks.number(rate, SUPPLY)
+    problems.raise_any()
+    return found
 
 
 def _system(name: str, node: Node, stock: Stock) -> System:
@@ -109,19 +148,17 @@ def _system(name: str, node: Node, stock: Stock) -> System:
 def pieces_of(system: System, library: Library) -> tuple[float, list[Piece]]:
     """Cost of one package without design, and all that is designed for it. Dies of a stack are one design."""
     found = evaluate_design(system.design, library, system.settings)
-    named, first, layers = found.results[0].view(RESULT)[:, 0], *(DIE_CODES.index(c) for c in ("first_layer", "layers"))
-    start = len(system.design.dies) * len(DIE_NUMBERS)
+    named = found.results[0].view(RESULT)[:, 0]
     pieces: dict[str, Piece] = {}
     for row, die in enumerate(system.design.dies):
-        codes, of = system.design.die_codes[row], named[row]
+        of = named[row]
         if of["copies"] == 0.0 or of["design_usd"] == 0.0:
             continue
-        places = [start + (codes[first] + number) * len(LAYER_NUMBERS) for number in range(codes[layers])]
-        cells = [system.design.cells[place] for place in places]
-        process = "+".join(cell.entry if isinstance(cell, Quoted) else str(system.settings["node"]) for cell in cells)
+        places = layers_of(system.design, row)
+        process = "+".join(node_at(system.design, place, system.settings) for place in places)
         # Levels of a stack are named after its first die.
         kind = die.partition(".")[0]
-        carrier = codes[DIE_CODES.index("carrier")] == 1
+        carrier = system.design.die_codes[row, DIE_CODES.index("carrier")] == 1
         label = f"{system.design.name}: {kind}" if carrier else kind
         held, usd = float(of["copies"]), float(of["design_usd"] * of["copies"] * system.volume)
         below = pieces.get(kind)
@@ -130,18 +167,27 @@ def pieces_of(system: System, library: Library) -> tuple[float, list[Piece]]:
     return float(found.cost_usd[0]), list(pieces.values())
 
 
-def portfolio_report(name: str, systems: Sequence[System], library: Library) -> dict[str, Any]:
-    """What each system costs with designs of its own and with shared ones, and what is shared by how many."""
+def portfolio_report(portfolio: Portfolio, library: Library) -> dict[str, Any]:
+    """What each system costs with designs of its own and with shared ones, what is shared by how many, the wafers that
+    all take, and when the last of each system is made."""
+    systems = portfolio.systems
     costs, every = zip(*(pieces_of(system, library) for system in systems), strict=True)
     prices = {piece.key: piece.usd for pieces in every for piece in pieces}
     uses = [{piece.key: piece.held for piece in pieces} for pieces in every]
     volumes = [system.volume for system in systems]
     shared = shares(prices, uses, volumes)
+    taken = [wafers_of(system.design, system.settings, library) for system in systems]
+    waits = waits_s(taken, volumes, portfolio.supply)
+    times = [
+        [lead_time_s(system.design, system.settings, library, waited) / WEEK_S for waited in ({}, waits)]
+        for system in systems
+    ]
     alone = [sum(piece.usd for piece in pieces) / system.volume for system, pieces in zip(systems, every, strict=True)]
     rows = [
         {"system": system.name, "package": system.design.name, "volume": system.volume, "package_usd": cost,
-         "design_alone_usd": own, "design_shared_usd": less, "total_usd": cost + less}
-        for system, cost, own, less in zip(systems, costs, alone, shared, strict=True)
+         "design_alone_usd": own, "design_shared_usd": less, "total_usd": cost + less,
+         "first_weeks": first, "last_weeks": last}
+        for system, cost, own, less, (first, last) in zip(systems, costs, alone, shared, times, strict=True)
     ]  # fmt: skip
     made = volumes_of(uses, volumes)
     designs = [
@@ -149,17 +195,31 @@ def portfolio_report(name: str, systems: Sequence[System], library: Library) -> 
          "pieces": made[key], "usd": price, "usd_per_piece": price / made[key]}
         for key, price in sorted(prices.items(), key=lambda item: -item[1])
     ]  # fmt: skip
-    return {"portfolio": name, "systems": rows, "designs": designs}
+    wafers = [
+        {"node": node, "wafers": count, "supply_per_month": portfolio.supply.get(node, math.nan) * MONTH_S,
+         "months": waits.get(node, 0.0) / MONTH_S}
+        for node, count in sorted(total_of(taken, volumes).items(), key=lambda item: -item[1])
+    ]  # fmt: skip
+    return {"portfolio": portfolio.name, "systems": rows, "designs": designs, "wafers": wafers}
 
 
 def portfolio_text(report: Mapping[str, Any]) -> str:
     """A portfolio as text: its systems, then what is designed."""
 
     def line(row: Mapping[str, Any]) -> dict[str, Any]:
-        return {key: f"{value:,.2f}" if key.endswith("usd") else f"{value:,.6g}" if isinstance(value, float) else value
-                for key, value in row.items()}  # fmt: skip
+        def shown(key: str, value: Any) -> Any:
+            if not isinstance(value, float):
+                return value
+            return "-" if math.isnan(value) else f"{value:,.2f}" if key.endswith("usd") else f"{value:,.6g}"
+
+        return {key: shown(key, value) for key, value in row.items()}
 
     def table(rows: Sequence[Mapping[str, Any]]) -> str:
         return listing([line(row) for row in rows], {key: key.replace("_", " ").upper() for key in rows[0]})
 
-    return f"{report['portfolio']}\n{table(report['systems'])}\n\nWhat is designed\n{table(report['designs'])}"
+    return (
+        f"{report['portfolio']}\n{table(report['systems'])}\n\nWhat is designed\n{table(report['designs'])}\n\n"
+        "Wafers and panels, those of faulty dies among them; where no supply is given there are enough. FIRST and\n"
+        "LAST above: weeks from the first wafer to the first and the last package, all systems side by side.\n"
+        f"{table(report['wafers'])}"
+    )

@@ -41,6 +41,7 @@ _UNITS = (
     "minute = 60 * s = _ = min",
     "hour = 3600 * s = _ = h",
     "day = 86400 * s",
+    "month = 2628000 * s",
     "year = 31536000 * s",
     "percent = 1 / 100",
     "bps = b / s",

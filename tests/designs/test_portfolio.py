@@ -24,7 +24,7 @@ def run(path: Path, *options: str) -> Result:
 
 def test_a_design_is_paid_once_and_by_all() -> None:
     """Shares times volumes are the sum of all designs; what one system pays alone is more for every one that shares."""
-    report = portfolio_report(*read_portfolio(EXAMPLE, library()), library())
+    report = portfolio_report(read_portfolio(EXAMPLE, library()), library())
     paid = sum(row["design_shared_usd"] * row["volume"] for row in report["systems"])
     assert paid == pytest.approx(sum(design["usd"] for design in report["designs"]), rel=1e-9)
     assert all(row["design_shared_usd"] < row["design_alone_usd"] for row in report["systems"])
@@ -32,12 +32,15 @@ def test_a_design_is_paid_once_and_by_all() -> None:
     assert by_name["ccd"]["systems"] == by_name["iod"]["systems"] == 3
     assert by_name["ccd"]["pieces"] == 8 * 5e5 + 4 * 1e6 + 2 * 3e5
     assert by_name["iod"]["pieces"] == 5e5 + 1e6 + 3e5
+    wafers = {row["node"]: row for row in report["wafers"]}
+    assert wafers["n16"]["months"] == pytest.approx(wafers["n16"]["wafers"] / 2000.0)
+    assert wafers["organic_substrate"]["months"] == 0.0
 
 
 def test_a_system_by_itself_pays_what_its_package_says(tmp_path: Path) -> None:
     path = tmp_path / "p.yaml"
     path.write_text("portfolio: one\nsystems:\n  only: {package: a100, volume: 1e5}\n")
-    (row,) = portfolio_report(*read_portfolio(path, library()), library())["systems"]
+    (row,) = portfolio_report(read_portfolio(path, library()), library())["systems"]
     alone = CliRunner().invoke(main, ["cost", "a100", "--set", "package.volume=1e5", "--draws", "2", "--json"])
     parts = {part["name"]: part["value"] for part in json.loads(alone.stdout)["parts"]}
     assert row["design_alone_usd"] == pytest.approx(parts["package_design_usd"], rel=1e-9)
@@ -70,6 +73,10 @@ def test_a_portfolio_has_systems(tmp_path: Path) -> None:
         ("package.dies: 4", "package.volume: 4", 6, "unknown setting of epyc_7742 'package.volume'"),
         ("portfolio: one", "portfolios: one", 3, "portfolios"),
         ("systems:", "system:", 4, "system"),
+        ("{n7: 1500", "{n17: 1500", 8, "unknown node 'n17', did you mean"),
+        ("{n7: 1500", "{n3: 1500", 8, "no system of this portfolio takes wafers of n3"),
+        ("{n7: 1500 1/month", "{n7: 1500 usd", 8, "is in usd"),
+        ("{n7: 1500 1/month", "{n7: 1500", 8, "needs a unit"),
     ],
 )
 def test_a_mistake_is_told_with_its_place(tmp_path: Path, old: str, new: str, line: int, fragment: str) -> None:
