@@ -19,7 +19,8 @@ from benchmarks.table import Row, Target
 from sweeper.planning.plan import Plan
 from sweeper.running.execution import run
 from sweeper.running.progress import Progress
-from sweeper.running.store import read_receipts, run_folder
+from sweeper.running.storage.listing import read_receipts
+from sweeper.running.storage.store import run_folder
 
 SECONDS = 35.0
 """Processor seconds that the job should take in one process."""

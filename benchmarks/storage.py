@@ -6,8 +6,8 @@ from pathlib import Path
 from benchmarks.studies import dense, points_of, spread
 from benchmarks.table import Row
 from sweeper.planning.plan import Plan
-from sweeper.running.folders import folder
-from sweeper.running.store import encode, write_part
+from sweeper.running.storage.places import folder
+from sweeper.running.storage.store import encode, run_name, write_part
 
 BEST_POINTS = 5e6
 
@@ -34,7 +34,7 @@ def _cost(directory: Path, plan: Plan, chunks: list[int]) -> list[Row]:
         started = time.process_time()
         table = plan.evaluate(chunk)
         evaluated, wall = time.process_time(), time.perf_counter()
-        _, part, _ = write_part(run, chunk, encode(table, schema, plan.encoding))
+        _, part, _ = write_part(run, chunk, encode(table, run_name(plan), schema, plan.encoding))
         evaluating += evaluated - started
         encoding += time.process_time() - evaluated
         writing += time.perf_counter() - wall

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from sweeper.views.canvas import PALETTE, save_figure, styled_figure
 from sweeper.views.frames import bundled_plan
+from sweeper.views.pictures.canvas import PALETTE, save_figure, styled_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

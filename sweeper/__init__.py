@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from sweeper.planning.plan import make_plan as plan
     from sweeper.running.execution import RunResult, run
     from sweeper.study.study import load_study as load
-    from sweeper.views.analysis import best, breakdown, heatmap, pareto, ratios, scan, units
+    from sweeper.views.analysis import best, breakdown, heatmap, pareto, ratios
+    from sweeper.views.datasets import scan, scan_all, units
     from sweeper.views.lineage import explain
     from sweeper.views.uncertainty import compare
 
@@ -41,7 +42,8 @@ HOME = {
     "planning.plan": ("Plan", "plan"),
     "running.execution": ("RunResult", "run"),
     "study.study": ("load",),
-    "views.analysis": ("best", "breakdown", "heatmap", "pareto", "ratios", "scan", "units"),
+    "views.analysis": ("best", "breakdown", "heatmap", "pareto", "ratios"),
+    "views.datasets": ("scan", "scan_all", "units"),
     "views.lineage": ("explain",),
     "views.uncertainty": ("compare",),
 }
@@ -68,6 +70,7 @@ __all__ = [
     "ratios",
     "run",
     "scan",
+    "scan_all",
     "units",
 ]
 

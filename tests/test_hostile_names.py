@@ -2,6 +2,7 @@
 
 import json
 import random
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -14,7 +15,8 @@ from sweeper.errors import UsageFault
 from sweeper.library import library as library_module
 from sweeper.reading.checks import is_name
 from sweeper.study import study as study_module
-from sweeper.views.canvas import picture_stem
+from sweeper.views.pictures.canvas import picture_stem
+from tests.support.hand_made import commit
 from tests.support.small_specs import FILES, STUDY, write_files
 
 COUNT = 1000
@@ -130,8 +132,9 @@ def test_a_dataset_with_a_workload_that_is_a_path_is_not_drawn(tmp_path: Path) -
     made = CliRunner().invoke(main, ["run", str(work / "tiny.yaml"), "--out", str(work / "out"), "-q", "--json"])
     directory = Path(json.loads(made.stdout)["run_directory"])
     part = directory / "data" / "part-00000000.parquet"
-    frame = pl.read_parquet(part).with_columns(workload=pl.lit("../../../../evil"))
-    frame.write_parquet(part)
+    rows = pl.read_parquet(part).with_columns(workload=pl.lit("../../../../evil")).to_arrow()
+    shutil.rmtree(directory)
+    commit(directory, [rows.drop_columns(["run"])])
     before = tree(tmp_path)
     shown = CliRunner().invoke(main, ["show", str(directory)])
     assert shown.exit_code == 2

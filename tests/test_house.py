@@ -27,7 +27,7 @@ VIOLATIONS = {
     "families": ("kernels/shared/chip.py", "import kernels.graphs.sharding"),
     "numbers": ("kernels/reduce.py", "import yaml"),
     "engine": ("sweeper/engine/space.py", "import kernels.shared.chip"),
-    "running": ("sweeper/running/store.py", "import sweeper.engine.space"),
+    "running": ("sweeper/running/storage/store.py", "import sweeper.engine.space"),
     "library": ("sweeper/views/analysis.py", "import replications.cost_check"),
     "circles": ("kernels/graphs/sharding.py", "import kernels.graphs.mapping"),
 }

@@ -2,14 +2,15 @@
 
 import click
 
-from sweeper.commands.shared import LIBRARY, OUT, command, echo, run_directory
+from sweeper.commands.shared import LIBRARY, OUT, VERIFY, command, echo, holds_runs, run_directory
 
 
 @command("show")
 @click.argument("run_or_study")
 @LIBRARY
 @OUT
-def show_command(run_or_study: str, library: tuple[str, ...], out: str) -> None:
+@VERIFY
+def show_command(run_or_study: str, library: tuple[str, ...], out: str, verify: bool) -> None:
     """Draw a dataset: heat maps per workload, breakdown and Pareto figures, as PNG and SVG beside the data.
 
     \b
@@ -17,7 +18,7 @@ def show_command(run_or_study: str, library: tuple[str, ...], out: str) -> None:
     """
     from sweeper.views.report import draw
 
-    pictures = [str(path) for path in draw(run_directory(run_or_study, library, out))]
+    pictures = [str(path) for path in draw(run_directory(run_or_study, library, out), verify)]
     echo(pictures, lambda: "\n".join(pictures))
 
 
@@ -26,14 +27,20 @@ def show_command(run_or_study: str, library: tuple[str, ...], out: str) -> None:
 @click.argument("sql")
 @LIBRARY
 @OUT
-def query(run_or_study: str, sql: str, library: tuple[str, ...], out: str) -> None:
+@VERIFY
+def query(run_or_study: str, sql: str, library: tuple[str, ...], out: str, verify: bool) -> None:
     """Ask a dataset in SQL (Polars); the table is called `data`, and nothing else can be read.
+
+    A folder of runs is asked as one dataset: `run` says where a row is from, and what is the same in a whole run is a
+    column, too.
 
     \b
     Example: sweeper query dse80 "SELECT chip, MAX(utilisation) AS best FROM data GROUP BY chip ORDER BY best"
+    Example: sweeper query results "SELECT run, chip, MIN(iteration_time_s) AS best FROM data GROUP BY run, chip"
     """
     from sweeper.views.queries import ask
     from sweeper.views.text import shown_table
 
-    frame = ask(run_directory(run_or_study, library, out), sql)
+    place = run_or_study if holds_runs(run_or_study) else run_directory(run_or_study, library, out)
+    frame = ask(place, sql, verify)
     echo(frame.to_dicts(), lambda: shown_table(frame.columns, frame.iter_rows()))

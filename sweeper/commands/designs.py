@@ -39,7 +39,7 @@ def cost_command(
     from sweeper.designs.cost_settings import named_design, read_settings
     from sweeper.designs.cost_text import text
     from sweeper.study.columns import Stock
-    from sweeper.views.canvas import picture_path
+    from sweeper.views.pictures.canvas import picture_path
 
     picture = picture_path(figure) if figure else None
     stock = Stock(library_of(library))

@@ -125,7 +125,7 @@ def trace_command(
     from sweeper.timelines.step import step_of
     from sweeper.timelines.summary import summary, text
     from sweeper.timelines.trace import write_trace
-    from sweeper.views.canvas import picture_path
+    from sweeper.views.pictures.canvas import picture_path
 
     picture = picture_path(figure) if figure else None
     if out and not out.endswith(".json"):

@@ -7,7 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sweeper.commands.shared import LIBRARY, OUT, STUDY, any_plan_of, command, echo, executing, plan_of, run_directory
+from sweeper.commands.shared import (
+    LIBRARY,
+    OUT,
+    STUDY,
+    VERIFY,
+    any_plan_of,
+    command,
+    echo,
+    executing,
+    plan_of,
+    run_directory,
+)
 
 if TYPE_CHECKING:
     from sweeper.placing.labels import DecisionPlan
@@ -174,14 +185,15 @@ def _tried(counts: Mapping[str, int]) -> str:
 @click.argument("run_or_study")
 @LIBRARY
 @OUT
-def status(run_or_study: str, library: tuple[str, ...], out: str) -> None:
-    """Say how far a run is: chunks and rows committed, whether it is complete.
+@VERIFY
+def status(run_or_study: str, library: tuple[str, ...], out: str, verify: bool) -> None:
+    """Say how far a run is: chunks and rows committed, whether it is complete and still as it was committed.
 
     \b
     Example: sweeper status dse80
     """
-    from sweeper.running.store import status as status_of
+    from sweeper.running.storage.listing import status as status_of
     from sweeper.views.text import show as shown
 
-    progress = status_of(run_directory(run_or_study, library, out))
+    progress = status_of(run_directory(run_or_study, library, out), verify)
     echo(progress, lambda: "\n".join(f"{key}: {shown(value)}" for key, value in progress.items()))

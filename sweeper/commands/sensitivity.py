@@ -49,8 +49,8 @@ def sensitivity(
     from sweeper.planning.plan import Plan
     from sweeper.study.perturb import Perturbation
     from sweeper.study.study import perturbed
-    from sweeper.views.analysis import scan
-    from sweeper.views.canvas import picture_path
+    from sweeper.views.datasets import scan
+    from sweeper.views.pictures.canvas import picture_path
     from sweeper.views.sensitivity.answer import sensitivity as answer_of
     from sweeper.views.sensitivity.figure import sensitivity_figure
     from sweeper.views.sensitivity.text import text
@@ -104,8 +104,8 @@ def break_even(
     from sweeper.planning.sensitivity.parameters import is_chosen
     from sweeper.study.perturb import Perturbation
     from sweeper.study.study import perturbed
-    from sweeper.views.analysis import scan
-    from sweeper.views.canvas import picture_path
+    from sweeper.views.datasets import scan
+    from sweeper.views.pictures.canvas import picture_path
     from sweeper.views.sensitivity.break_even import break_evens
     from sweeper.views.sensitivity.break_even import text as told
     from sweeper.views.sensitivity.figure import break_even_figure

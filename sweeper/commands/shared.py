@@ -21,6 +21,9 @@ LIBRARY = click.option(
     "--library", "library", multiple=True, metavar="DIR", help="Library directory that comes before ours; repeatable."
 )
 OUT = click.option("--out", default="results", show_default=True, metavar="DIR", help="Directory or URI of datasets.")
+VERIFY = click.option(
+    "--verify", is_flag=True, help="Compare the checksum of every part, not only of those that were touched."
+)
 EXECUTION = (
     click.option("--backend", type=click.Choice(list(BACKENDS)), default="local", show_default=True),
     click.option("--workers", type=click.IntRange(min=1), help="Worker actors of Ray; one per CPU if not given."),
@@ -36,6 +39,7 @@ EXECUTION = (
         "--retries", type=click.IntRange(min=0), default=2, show_default=True, help="Tries after a chunk's own error."
     ),
     click.option("--fail-fast", is_flag=True, help="Stop at the first failed chunk."),
+    VERIFY,
     click.option("-q", "--quiet", is_flag=True, help="No progress."),
 )
 """Options of commands that run a study."""
@@ -186,9 +190,17 @@ def any_plan_of(study: str, library: Iterable[str]) -> Any:
     return plan
 
 
+def holds_runs(name: str) -> bool:
+    """Whether a path is that of a folder of runs."""
+    try:
+        return any(Path(name).glob("*/resolved.json"))
+    except (OSError, ValueError):
+        return False
+
+
 def run_directory(name: str, library: Iterable[str], out: str) -> str:
     """A run directory as given, or that of a study under `out`."""
-    from sweeper.running.store import directory_of
+    from sweeper.running.storage.store import directory_of
 
     if "://" in name or _exists(Path(name) / "resolved.json"):
         return name

@@ -8,7 +8,7 @@ import numpy as np
 
 from sweeper.designs.cost_report import PARTS, CostComparison, CostReport, Hinge
 from sweeper.designs.cost_text import feasibility, has_cost, percent
-from sweeper.views.canvas import PALETTE, save_picture, styled_figure
+from sweeper.views.pictures.canvas import PALETTE, save_picture, styled_figure
 from sweeper.views.uncertainty import by_chance
 
 if TYPE_CHECKING:

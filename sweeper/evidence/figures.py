@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sweeper.reading.checks import LONGEST_NAME
-from sweeper.views.canvas import MARKERS, PALETTE, save_figure, styled_figure
+from sweeper.views.pictures.canvas import MARKERS, PALETTE, save_figure, styled_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

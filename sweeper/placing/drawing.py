@@ -8,7 +8,7 @@ import numpy as np
 from kernels.placement.fabric import COMPUTE, MEMORY, kind_of, links, neighbour
 from sweeper.placing.account import resource_cycles
 from sweeper.placing.place import Placement
-from sweeper.views.canvas import PALETTE, save_figure, styled_figure
+from sweeper.views.pictures.canvas import PALETTE, save_figure, styled_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -3,7 +3,7 @@
 import polars as pl
 
 from sweeper.placing.labels import LABEL
-from sweeper.views.analysis import reading, scan
+from sweeper.views.datasets import reading, scan
 from sweeper.views.text import shown_table
 
 ALL = "all"

@@ -29,6 +29,8 @@ from sweeper.words.metrics import PACKAGE_METRICS, UNIT_METRICS
 from sweeper.words.numbers import NUMBERS
 
 REASON = "infeasible_reason"
+CONSTANTS = "sweeper.constants"
+"""Key of the schema's metadata under which it has what is the same in the whole study, as JSON by name."""
 UNIT_MODELS = "sweeper.unit_models"
 """Key of the schema's metadata under which it names the unit models of the study."""
 

@@ -24,7 +24,7 @@ from sweeper.errors import NoSuchPoint, SpecError
 from sweeper.inputs.packages import PACKAGE_TABLES
 from sweeper.planning.chunks import Chunks
 from sweeper.planning.columns import Columns, structures, with_structure
-from sweeper.planning.contents import Contents
+from sweeper.planning.contents import CONSTANTS, Contents
 from sweeper.planning.identity import code_used, library_used
 from sweeper.planning.schema import ENCODING, dataset_rows
 from sweeper.planning.sensitivity.parameters import unmatched
@@ -165,7 +165,7 @@ class Plan:
             "sweeper.study": self.name,
             "sweeper.hash": self.hash,
             "sweeper.points": str(self.point_count),
-            "sweeper.constants": json.dumps(self.contents.constants, sort_keys=True),
+            CONSTANTS: json.dumps(self.contents.constants, sort_keys=True),
         }
         return self.contents.schema(self._programs(self.contents.metrics), metadata)
 

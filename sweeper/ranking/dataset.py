@@ -14,9 +14,9 @@ from kernels.placement.judging.network import Nodes
 from kernels.placement.summary import PEAK, SCHEDULE, SUMMARY
 from sweeper.errors import UsageFault
 from sweeper.placing.labels import BRIEF, LABEL, NODES
-from sweeper.running.folders import folder
-from sweeper.running.store import RESOLVED
-from sweeper.views.analysis import reading, scan
+from sweeper.running.storage.places import folder
+from sweeper.running.storage.store import RESOLVED
+from sweeper.views.datasets import reading, scan
 
 WIDTHS = {"actor": len(ACTOR), "sink": len(SINK), "stream": len(STREAM), "group": len(GROUP), "pair": len(PAIR)}
 """Features of each row of a table."""

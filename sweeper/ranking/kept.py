@@ -15,8 +15,8 @@ from sweeper.errors import UsageFault, unknown
 from sweeper.library.entries import Entry
 from sweeper.library.library import builtin_specs
 from sweeper.ranking.dataset import SUMMARIES, Decisions
-from sweeper.running.folders import folder
-from sweeper.running.store import RESOLVED
+from sweeper.running.storage.places import folder
+from sweeper.running.storage.store import RESOLVED
 
 FOLDER = "cost_models"
 GRADE = "fitted"

@@ -30,7 +30,7 @@ from sweeper.placing.cutting import Operator, Units
 from sweeper.placing.labels import LABEL
 from sweeper.placing.place import units_of
 from sweeper.ranking.measures import rank, relative_errors
-from sweeper.views.analysis import reading, scan
+from sweeper.views.datasets import reading, scan
 from sweeper.views.text import shown_table
 from sweeper.words.fabrics import FABRIC
 

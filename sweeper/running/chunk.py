@@ -19,8 +19,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sweeper.errors import EnvironmentFault
-from sweeper.running.folders import STORAGE_FULL, Folder
-from sweeper.running.store import Receipt, RunnablePlan, encode, write_part
+from sweeper.running.storage.folders import STORAGE_FULL, Folder
+from sweeper.running.storage.store import Receipt, RunnablePlan, encode, run_name, write_part
 
 FEASIBLE = "feasible"
 """Boolean column by which feasible rows are counted."""
@@ -106,7 +106,7 @@ def committed(job: Job, found: Evaluated | Failure) -> Receipt | Failure:
         return found
     started, chunk, rows = time.monotonic(), found.chunk, found.rows
     try:
-        file, size, digest = write_part(job.run, chunk, encode(rows, job.schema, job.plan.encoding))
+        file, size, digest = write_part(job.run, chunk, encode(rows, run_name(job.plan), job.schema, job.plan.encoding))
     except Exception as error:
         return _failure(chunk, error)
     return Receipt(

@@ -14,17 +14,17 @@ from pathlib import Path
 from sweeper.errors import EnvironmentFault, Interrupted
 from sweeper.running.backends import Demand, Executor, backend_named
 from sweeper.running.chunk import Failure, Job
-from sweeper.running.folders import STORAGE_FULL, Folder
 from sweeper.running.interrupt import Stop
 from sweeper.running.limits import USUAL, Limits
-from sweeper.running.lock import Lock
 from sweeper.running.progress import Progress, progress_on_stderr
-from sweeper.running.store import (
+from sweeper.running.storage.folders import STORAGE_FULL, Folder
+from sweeper.running.storage.listing import intact
+from sweeper.running.storage.lock import Lock
+from sweeper.running.storage.store import (
     Receipt,
     ReceiptLog,
     RunnablePlan,
     claim,
-    committed,
     complete,
     feasible_in,
     reopen,
@@ -90,7 +90,7 @@ def run(
     try:
         with Lock(folder) as lock:
             claim(folder, plan)
-            state = State(plan, folder, committed(folder, plan, verify))
+            state = State(plan, folder, intact(folder, plan, verify))
             missing = state.missing()
             if missing:
                 reopen(folder)

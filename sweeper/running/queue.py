@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from sweeper.running.chunk import Failure
 from sweeper.running.limits import Limits
-from sweeper.running.store import Receipt
+from sweeper.running.storage.store import Receipt
 
 Outcome = Receipt | Failure | str | None
 """What became of a chunk, or what else the user should know; None where nothing happened for a while."""

@@ -22,7 +22,7 @@ from sweeper.running.chunk import Evaluators, Failure, Job, code_version, commit
 from sweeper.running.interrupt import Stop
 from sweeper.running.queue import ChunkQueue, Outcome
 from sweeper.running.ray_session import CLUSTER_ADVICE, ray_session, room
-from sweeper.running.store import RESOLVED, Receipt
+from sweeper.running.storage.store import RESOLVED, Receipt
 
 AHEAD = 1
 """Calls that wait at an actor for a free thread."""

@@ -6,7 +6,7 @@ from pathlib import Path
 from sweeper.timelines.schedule import FORWARD, GRADIENT, WEIGHT
 from sweeper.timelines.slices import COMPUTE, Slice
 from sweeper.timelines.step import Step
-from sweeper.views.canvas import PALETTE, save_picture, styled_figure
+from sweeper.views.pictures.canvas import PALETTE, save_picture, styled_figure
 
 COLOURS = {
     FORWARD: PALETTE[4],

@@ -5,22 +5,15 @@ left to the engine: a lazy Polars query may return rows in any order, so each re
 Infeasible points take no part in an answer; a heat map shows them as empty cells.
 """
 
-import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
-import pyarrow as pa
-import pyarrow.parquet
-from pyarrow import fs
 
-from sweeper.errors import Misuse, NoDataset, unknown
-from sweeper.planning.standing import UNCALIBRATED_TIMES
+from sweeper.errors import Misuse, unknown
 from sweeper.study.output import SENSES
 
 Frame = pl.LazyFrame | pl.DataFrame
@@ -29,61 +22,6 @@ Group = pl.Expr | Mapping[str, Any]
 
 TIMES = {"compute": "compute_time_s", "memory": "memory_time_s", "network": "network_time_s"}
 """Busy time of each resource, by the resource's name."""
-
-
-@contextmanager
-def reading(run: str | Path) -> Iterator[None]:
-    """Turn what goes wrong in reading the files of a run into NoDataset."""
-    try:
-        yield
-    except (pl.exceptions.PolarsError, pa.ArrowException, OSError) as error:
-        if isinstance(error, NoDataset):
-            raise
-        raise NoDataset(f"{run}: the dataset cannot be read: {first_line(error)}") from None
-
-
-def first_line(error: Exception) -> str:
-    """The first line of what an error says."""
-    return next(iter(str(error).splitlines()), type(error).__name__)[:300]
-
-
-def scan(run: str | Path, partial: bool = False) -> pl.LazyFrame:
-    """The dataset of a run, lazily: committed parts only, in no promised row order (sort by `point_id`).
-
-    `run` is a run directory or its URI (`s3://bucket/results/study-0123456789ab`). A run without `_SUCCESS` raises
-    NoDataset unless `partial` is true, which gives what has been committed so far.
-    """
-    with reading(run):
-        _, prefix, parts = _parts(run, partial)
-    return pl.scan_parquet([prefix + part for part in parts], glob=False)
-
-
-def columns(run: str | Path) -> pl.DataFrame:
-    """Meaning of each column of a run: `column`, `type`, `unit`, `description`, evidence `grade` ("" where none)."""
-    with reading(run):
-        system, _, parts = _parts(run, partial=True)
-        schema = pyarrow.parquet.read_schema(parts[0], filesystem=system)
-    texts = ("unit", "description", "grade")
-    rows = [
-        {"column": field.name, "type": str(field.type)}
-        | {text: (field.metadata or {}).get(text.encode(), b"").decode() for text in texts}
-        for field in schema
-    ]
-    return pl.DataFrame(rows, schema=dict.fromkeys(("column", "type", *texts), pl.String))
-
-
-def uncalibrated_times(run: str | Path) -> dict[str, tuple[float, float]]:
-    """How measured times of stacks without a calibration compared with predicted ones, by task: 5 % and 95 % quantile
-    of their ratio."""
-    system, _, parts = _parts(run, partial=True)
-    metadata = pyarrow.parquet.read_schema(parts[0], filesystem=system).metadata or {}
-    bands = json.loads(metadata.get(UNCALIBRATED_TIMES.encode(), b"{}"))
-    return {task: (low, high) for task, (low, high) in bands.items()}
-
-
-def units(run: str | Path) -> dict[str, str]:
-    """Unit of each column of a run, in the dataset's order; "" for what has none."""
-    return dict(columns(run).select("column", "unit").iter_rows())
 
 
 def where(group: Group) -> pl.Expr:
@@ -198,20 +136,6 @@ def breakdown(frame: Frame, by: Sequence[str]) -> pl.LazyFrame:
     shares = [(pl.col(column) / busy).mean().alias(f"{name}_share") for name, column in TIMES.items()]
     points = _with_numbers(frame, list(TIMES.values())).filter(busy > 0.0)
     return points.group_by(by).agg(*shares, pl.len().alias("points")).sort(by)
-
-
-def _parts(run: str | Path, partial: bool) -> tuple[fs.FileSystem, str, list[str]]:
-    """File system of a run, the prefix that makes its paths URIs ("" if local), and its committed parts in order."""
-    address = str(run) if "://" in str(run) else Path(run).resolve().as_posix()
-    system, root = fs.FileSystem.from_uri(address)
-    if not partial and system.get_file_info(f"{root}/_SUCCESS").type != fs.FileType.File:
-        raise NoDataset(f"{run} has no _SUCCESS: the run is unfinished; resume it, or scan with partial=True")
-    files = system.get_file_info(fs.FileSelector(f"{root}/data", allow_not_found=True))
-    parts = sorted(file.path for file in files if file.base_name.startswith("part-") and file.extension == "parquet")
-    if not parts:
-        raise NoDataset(f"{run} has no data/part-*.parquet: not a run directory, or nothing committed yet")
-    prefix = "" if isinstance(system, fs.LocalFileSystem) else address.partition("://")[0] + "://"
-    return system, prefix, parts
 
 
 def _with_numbers(frame: Frame, names: Mapping[str, str] | Sequence[str]) -> pl.LazyFrame:

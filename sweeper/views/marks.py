@@ -5,7 +5,8 @@ from collections.abc import Iterable
 import polars as pl
 
 from sweeper.planning.standing import STANDING, UNCALIBRATED
-from sweeper.views.analysis import Frame, columns, uncalibrated_times
+from sweeper.views.analysis import Frame
+from sweeper.views.datasets import columns, uncalibrated_times
 
 
 def standing_note(points: pl.LazyFrame) -> str:

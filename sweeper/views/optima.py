@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 
 from sweeper.study.optimize import BUDGETS
-from sweeper.views.analysis import infeasible_lines, reading, scan
+from sweeper.views.analysis import infeasible_lines
+from sweeper.views.datasets import axes_of, reading, scan
 from sweeper.views.marks import grade_lines, standing_lines
 from sweeper.views.text import shown_table
 
@@ -17,7 +18,7 @@ def optima(directory: str, shown: Sequence[str]) -> str:
     with reading(directory):
         frame = scan(directory).collect().sort("point_id")
     names = frame.columns
-    axes = [name for name in names[1 : names.index("feasible")] if frame[name].n_unique() > 1]
+    axes = [name for name in axes_of(names) if frame[name].n_unique() > 1]
     splits = {budget: [p for p in parts if _share(p, budget) in names] for budget, parts in BUDGETS.items()}
     splits = {budget: parts for budget, parts in splits.items() if parts}
     feasible = frame.filter("feasible")

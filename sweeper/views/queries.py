@@ -7,7 +7,7 @@ from pathlib import Path
 import polars as pl
 
 from sweeper.errors import UsageFault, brief
-from sweeper.views.analysis import first_line, reading, scan
+from sweeper.views.datasets import first_line, is_run, reading, scan, scan_all
 
 TABLE = "data"
 MAX_LENGTH = 10_000
@@ -16,8 +16,11 @@ _BEGINS = re.compile(r"(?:--[^\n]*\n|/\*.*?\*/|[\s(])*(?:select|with|from)\b", r
 _WORD = re.compile(r"\w+")
 
 
-def ask(run: str | Path, sql: str) -> pl.DataFrame:
-    """The answer of a run's dataset to a query. Raises UsageFault for one that fails or reads anything else."""
+def ask(run: str | Path, sql: str, verify: bool = False) -> pl.DataFrame:
+    """The answer of a run's dataset to a query, or of those of all runs in a folder (`scan_all`).
+
+    Raises UsageFault for a query that fails or reads anything else, NoDataset as `scan` does, with its `verify`.
+    """
     if len(sql) > MAX_LENGTH:
         raise UsageFault(f"a query of {len(sql)} characters; at most {MAX_LENGTH} are read")
     if not _BEGINS.match(sql):
@@ -26,7 +29,7 @@ def ask(run: str | Path, sql: str) -> pl.DataFrame:
         if reads_files(word):
             raise UsageFault(f"{word} reads files; a query reads the dataset only, as the table {TABLE}")
     with reading(run):
-        data = scan(run)
+        data = (scan if is_run(run) else scan_all)(run, verify=verify)
         data.collect_schema()
     try:
         return pl.SQLContext(frames={TABLE: data}).execute(sql, eager=True)

@@ -7,12 +7,15 @@ import polars as pl
 from sweeper.engine.compilation.cache import source_hash
 from sweeper.errors import UsageFault
 from sweeper.planning.standing import STANDING
-from sweeper.views.analysis import TIMES, best, feasible, infeasible_lines, reading, scan
-from sweeper.views.figures import breakdown_figure, heat_maps, pareto_figure
-from sweeper.views.labels import SYSTEM_COLUMNS, SYSTEM_ROWS
+from sweeper.running.storage.listing import parts
+from sweeper.running.storage.places import folder
+from sweeper.views.analysis import TIMES, best, feasible, infeasible_lines
+from sweeper.views.datasets import axes_of, reading, scan
 from sweeper.views.marks import grades, standing_lines
+from sweeper.views.pictures.figures import breakdown_figure, heat_maps, pareto_figure
+from sweeper.views.pictures.labels import SYSTEM_COLUMNS, SYSTEM_ROWS
+from sweeper.views.pictures.rooflines import ROOFLINE, roofline_figure
 from sweeper.views.queries import ask
-from sweeper.views.rooflines import ROOFLINE, roofline_figure
 from sweeper.views.text import shown_table
 
 OBJECTIVES = {
@@ -36,7 +39,7 @@ def best_systems(directory: str) -> str:
 
 def _best_systems(everything: pl.LazyFrame, directory: str) -> str:
     names = everything.collect_schema().names()
-    parameters = pl.col(names[1 : names.index("feasible")])
+    parameters = pl.col(axes_of(names))
     varies = everything.select(parameters.ne_missing(parameters.first()).any()).collect().row(0, named=True)
     shown = [name for name, many in varies.items() if name != "workload" and (many or name in SYSTEM)]
     frame = feasible(everything)
@@ -63,12 +66,15 @@ def answered(directory: str, question: str) -> str:
         return "\n".join([table, *standing_lines(everything, directory), *infeasible_lines(everything)])
 
 
-def draw(directory: str) -> list[Path]:
+def draw(directory: str, verify: bool = False) -> list[Path]:
     """Heat maps, breakdown, Pareto figures, rooflines of a dataset; beside the data, or for a URI in ./figures.
 
+    A dataset that is not as it was committed is refused, also where its pictures are drawn; `verify` as for `scan`.
     Pictures depend on the dataset and on the code alone, so they are drawn once and then only listed.
     """
-    name = directory.rstrip("/").rsplit("/", 1)[-1]
+    name = folder(directory).name
+    with reading(directory):
+        parts(directory, verify=verify)
     into = Path("figures") / name if "://" in directory else Path(directory) / "figures"
     drawn = into / f".drawn-{source_hash('sweeper')[:12]}"
     if not drawn.exists():

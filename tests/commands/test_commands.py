@@ -102,6 +102,7 @@ def test_options_of_runs_are_handed_on(tmp_path: Path, monkeypatch: pytest.Monke
         "--retries",
         "5",
         "--fail-fast",
+        "--verify",
         "-q",
         "--out",
         str(tmp_path),
@@ -109,7 +110,7 @@ def test_options_of_runs_are_handed_on(tmp_path: Path, monkeypatch: pytest.Monke
     result = CliRunner().invoke(main, ["run", "table6_sn10", *options])
     assert result.exit_code == 0, result.output
     assert asked == {
-        "backend": "ray", "workers": 3, "threads": 2, "address": None, "retries": 5, "fail_fast": True,
+        "backend": "ray", "workers": 3, "threads": 2, "address": None, "retries": 5, "fail_fast": True, "verify": True,
         "quiet": True,
         "out": str(tmp_path), "study": "table6_sn10",
     }  # fmt: skip

@@ -16,7 +16,7 @@ from sweeper.placing.blocks import block
 from sweeper.placing.decisions import DecisionStudy, load_decisions
 from sweeper.placing.labels import LABEL, NODES, DecisionPlan
 from sweeper.running.execution import run
-from sweeper.views.analysis import scan
+from sweeper.views.datasets import scan
 from tests.places import ROOT
 
 STUDY = """\

@@ -23,7 +23,7 @@ NAMES = """
 import json, sys
 from pathlib import Path
 import sweeper
-from sweeper.running.store import directory_of
+from sweeper.running.storage.store import directory_of
 studies = {name: sweeper.plan(Path("specs/studies") / f"{name}.yaml") for name in sys.argv[1:]}
 print(json.dumps({name: directory_of("results", plan) for name, plan in studies.items()}))
 """

@@ -30,7 +30,7 @@ from sweeper.planning.design_search import FLOOR
 from sweeper.planning.modes import MODES
 from sweeper.planning.plan import Plan, make_plan
 from sweeper.running.execution import run
-from sweeper.running.store import part_name
+from sweeper.running.storage.store import part_name
 from sweeper.study.optimize import BUDGETS, budget_groups, lattice
 from sweeper.study.output import OPTIMIZED
 from sweeper.words.system import OVERRIDES

@@ -15,8 +15,8 @@ from sweeper.library.library import Library, builtin_specs
 from sweeper.planning.plan import make_plan
 from sweeper.planning.standing import STANDING
 from sweeper.study.default_calibration import DEFAULT
-from sweeper.views.analysis import uncalibrated_times
-from sweeper.views.labels import workloads
+from sweeper.views.datasets import uncalibrated_times
+from sweeper.views.pictures.labels import workloads
 from tests.planning.test_unread import GRAPH, TRANSFORMER
 
 GENERATIONS = ("ampere", "hopper", "blackwell")

@@ -16,8 +16,8 @@ import pytest
 
 from sweeper.errors import EnvironmentFault
 from sweeper.running.execution import run
-from sweeper.running.folders import Folder
 from sweeper.running.limits import Limits
+from sweeper.running.storage.folders import Folder
 from tests.places import ROOT
 from tests.support.fake_plan import DeadlyFolder, FakePlan, Watcher, dataset
 
@@ -42,7 +42,7 @@ except SweeperError as error:
 """
 
 
-def start(tmp_path: Path, plan: FakePlan, out: Path | Folder, **options: Any) -> "subprocess.Popen[str]":
+def start(tmp_path: Path, plan: FakePlan, out: Path | Folder | str, **options: Any) -> "subprocess.Popen[str]":
     """A run in a process of its own, the leader of its process group as in a shell."""
     order = tmp_path / "order.pickle"
     order.write_bytes(pickle.dumps((plan, out, options)))

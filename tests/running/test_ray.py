@@ -9,15 +9,17 @@ from typing import Any
 import pytest
 
 from sweeper.errors import EnvironmentFault
-from sweeper.running import ray_backend, store
+from sweeper.running import ray_backend
+from sweeper.running.storage import store
 from sweeper.running.backends import Demand
 from sweeper.running.chunk import Job, code_version
 from sweeper.running.execution import run
-from sweeper.running.folders import LocalFolder
 from sweeper.running.limits import Limits
 from sweeper.running.queue import ChunkQueue
 from sweeper.running.ray_backend import ChunkWorker, RayExecutor
-from sweeper.running.store import Receipt, read_receipts
+from sweeper.running.storage.folders import LocalFolder
+from sweeper.running.storage.listing import read_receipts
+from sweeper.running.storage.store import Receipt
 from tests.support.fake_plan import DeadlyFolder, FakePlan, FullFolder, Watcher, dataset
 
 PLAN = FakePlan(chunks=12)
@@ -103,8 +105,9 @@ def test_a_machine_with_other_files_or_code_is_not_used(tmp_path: Path) -> None:
     with pytest.raises(EnvironmentFault, match="shared file system"):
         worker.prepare(job, {}, first=True)
     store.claim(job.run, plan)
-    with pytest.raises(EnvironmentFault, match=r"another version of pyarrow, sweeper\.running\.store"):
-        worker.prepare(job, code_version(plan.libraries) | {"pyarrow": "0.1", "sweeper.running.store": "0"}, first=True)
+    other = {"pyarrow": "0.1", "sweeper.running.storage.store": "0"}
+    with pytest.raises(EnvironmentFault, match=r"another version of pyarrow, sweeper\.running\.storage\.store"):
+        worker.prepare(job, code_version(plan.libraries) | other, first=True)
     worker.prepare(job, code_version(plan.libraries), first=False)
     assert isinstance(worker.compute(0), Receipt)
 

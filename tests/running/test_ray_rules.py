@@ -19,7 +19,7 @@ from sweeper.running.ray_backend import (
     VERDICT_S,
     WAIT_NOTE_S,
 )
-from sweeper.running.store import Receipt
+from sweeper.running.storage.store import Receipt
 from tests.support.fake_ray import (
     CHUNK_S,
     NEVER,

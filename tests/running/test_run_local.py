@@ -14,7 +14,7 @@ from sweeper.errors import EnvironmentFault, Interrupted, UsageFault
 from sweeper.running.execution import run
 from sweeper.running.limits import Limits
 from sweeper.running.progress import Bar, Lines, duration
-from sweeper.running.store import part_name
+from sweeper.running.storage.store import part_name
 from tests.places import ROOT
 from tests.support.fake_plan import FakePlan, FullFolder, Watcher, dataset
 from tests.support.fake_ray import FakeClock

@@ -19,8 +19,8 @@ from typing import IO, Any
 import numpy as np
 import pyarrow as pa
 
-from sweeper.running.folders import Data, LocalFolder
 from sweeper.running.progress import Progress
+from sweeper.running.storage.folders import Data, LocalFolder
 
 
 @dataclass

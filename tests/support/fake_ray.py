@@ -11,11 +11,11 @@ from typing import Any
 
 from sweeper.running.backends import Demand
 from sweeper.running.chunk import Job
-from sweeper.running.folders import LocalFolder
 from sweeper.running.limits import Limits
 from sweeper.running.queue import Outcome
 from sweeper.running.ray_backend import RayExecutor, Slot
-from sweeper.running.store import Receipt
+from sweeper.running.storage.folders import LocalFolder
+from sweeper.running.storage.store import Receipt
 from tests.support.fake_plan import FakePlan
 
 CHUNK_S = 1.0

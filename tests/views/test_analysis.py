@@ -1,19 +1,17 @@
-"""Analysis of a dataset: what each verb promises, first as a property, then on a run directory and as pictures."""
+"""Analysis of a dataset: what each verb promises, first as a property, then as pictures."""
 
 import itertools
 import math
 from pathlib import Path
 
 import polars as pl
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
-from sweeper.views.analysis import best, breakdown, columns, heatmap, pareto, ratios, scan, units
-from sweeper.views.figures import breakdown_figure, heat_maps, pareto_figure
+from sweeper.views.analysis import best, breakdown, heatmap, pareto, ratios
+from sweeper.views.pictures.figures import breakdown_figure, heat_maps, pareto_figure
 
 GOALS = {"iteration_time_s": "minimise", "utilisation": "maximise", "system_price_usd": "minimise"}
 TIME_AND_PRICE = {"iteration_time_s": "minimise", "system_price_usd": "minimise"}
@@ -194,58 +192,6 @@ def test_a_slow_point_counts_as_much_as_a_fast_one() -> None:
     rows = [(1.0, 1.0, 0.0, 0.0), (1.0, 0.0, 0.0, 99.0)]
     table = breakdown(points(rows, ["chip", "compute_time_s", "memory_time_s", "network_time_s"]), ["chip"]).collect()
     assert (table.item(0, "compute_share"), table.item(0, "network_share")) == (0.5, 0.5)
-
-
-# scan, columns, units
-
-
-def write_run(directory: Path, complete: bool = True) -> Path:
-    """A run of two parts, with what a crash may leave beside them."""
-    about = {b"unit": b"s", b"description": b"time of one step", b"grade": b"datasheet"}
-    schema = pa.schema([pa.field("point_id", pa.int64()), pa.field("iteration_time_s", pa.float64(), metadata=about)])
-    run = directory / "toy-0123456789ab"
-    (run / "data").mkdir(parents=True)
-    for name, first in (("part-00000001.parquet", 2), ("part-00000000.parquet", 0)):
-        table = pa.table({"point_id": [first, first + 1], "iteration_time_s": [1.0, 2.0]}, schema=schema)
-        pq.write_table(table, run / "data" / name)
-    (run / "data" / "part-00000002.parquet.tmp").write_bytes(b"half a part")
-    (run / "data" / ".part-00000003.parquet").write_bytes(b"half a part")
-    if complete:
-        (run / "_SUCCESS").touch()
-    return run
-
-
-def test_scan_reads_the_committed_parts(tmp_path: Path) -> None:
-    run = write_run(tmp_path)
-    for address in (run, str(run), run.as_uri()):
-        assert scan(address).sort("point_id").collect()["point_id"].to_list() == [0, 1, 2, 3]
-
-
-def test_scan_of_a_relative_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run = write_run(tmp_path)
-    monkeypatch.chdir(tmp_path)
-    assert scan(run.name).select(pl.len()).collect().item() == 4
-
-
-def test_an_unfinished_run_is_read_only_when_asked_for(tmp_path: Path) -> None:
-    run = write_run(tmp_path, complete=False)
-    with pytest.raises(FileNotFoundError, match="unfinished"):
-        scan(run)
-    assert scan(run, partial=True).select(pl.len()).collect().item() == 4
-
-
-def test_a_directory_that_is_no_run_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match=r"no data/part-\*\.parquet"):
-        scan(tmp_path, partial=True)
-
-
-def test_columns_and_units_come_from_the_parquet_fields(tmp_path: Path) -> None:
-    run = write_run(tmp_path)
-    assert units(run) == {"point_id": "", "iteration_time_s": "s"}
-    assert columns(run).row(1) == ("iteration_time_s", "double", "s", "time of one step", "datasheet")
-
-
-# figures
 
 
 def systems() -> pl.DataFrame:

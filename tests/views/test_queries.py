@@ -4,12 +4,14 @@ import json
 from pathlib import Path
 
 import polars as pl
+import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 
 from sweeper.cli import main
 from sweeper.errors import UsageFault
 from sweeper.views.queries import MAX_LENGTH, ask, reads_files
+from tests.support.hand_made import commit
 
 READERS = {"read_csv": "csv", "read_parquet": "parquet", "read_ipc": "ipc", "read_json": "json", "read_ndjson": "json"}
 """Table functions of Polars, and the ending of the file that each is given."""
@@ -59,11 +61,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     frame.write_parquet("x.parquet")
     frame.write_ipc("x.ipc")
     frame.write_ndjson("x.json")
-    (tmp_path / "run" / "data").mkdir(parents=True)
-    pl.DataFrame({"a": [5], "b": ["c"]}).write_parquet("run/data/part-00000000.parquet")
-    for name in ("_SUCCESS", "resolved.json"):
-        (tmp_path / "run" / name).touch()
-    return tmp_path / "run"
+    return commit(tmp_path / "run", [pa.table({"a": [5], "b": ["c"]})])
 
 
 @pytest.mark.parametrize("reader", READERS)

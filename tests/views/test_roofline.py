@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 import sweeper
 from kernels.graphs.metrics import roofline
-from sweeper.views import rooflines
+from sweeper.views.pictures import rooflines
 from sweeper.views.frames import frame_of
-from sweeper.views.rooflines import roofline_figure
+from sweeper.views.pictures.rooflines import roofline_figure
 
 PUBLISHED = {
     "kernel_by_kernel": (485.9, 10828.4, 43.0),

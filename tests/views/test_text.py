@@ -6,8 +6,8 @@ import pytest
 
 from sweeper.planning.plan import Plan
 from sweeper.study.study import load_study
-from sweeper.views.labels import QUANTITIES, axis_label, label, rank, shown_quantity
 from sweeper.views.lineage import coordinates, explain
+from sweeper.views.pictures.labels import QUANTITIES, axis_label, label, rank, shown_quantity
 from sweeper.views.text import aligned, show
 from tests.support.small_specs import FILES, STUDY, write_files
 

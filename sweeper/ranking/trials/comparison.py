@@ -9,7 +9,7 @@ import polars as pl
 from sweeper.ranking.measures import MEASURES, drawn_scores, interval, scores
 from sweeper.ranking.models import GROUPED, MODELS, PROTOCOLS
 from sweeper.ranking.trials.relearning import WAYS
-from sweeper.views.analysis import reading, scan
+from sweeper.views.datasets import reading, scan
 from sweeper.views.text import shown_table
 
 BEST = ("ensemble", "network")

@@ -21,8 +21,8 @@ from sweeper.errors import UsageFault, unknown
 from sweeper.planning.schema import ENCODING, NAMES, field
 from sweeper.ranking.dataset import Decisions, read_decisions
 from sweeper.ranking.models import MODELS, RANDOM, TRAINERS, Predict, trainers
-from sweeper.running.folders import folder
-from sweeper.running.store import RESOLVED
+from sweeper.running.storage.places import folder
+from sweeper.running.storage.store import RESOLVED
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,9 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, Patch, Rectangle
 from matplotlib.transforms import Bbox
 
-from sweeper.views.canvas import save_picture, styled_figure
 from sweeper.views.graph_map.partitions import Edge, GraphMap, Partition, PlacedKernel
 from sweeper.views.graph_map.text import BOTTLENECKS, heading, labelled, named, share
+from sweeper.views.pictures.canvas import save_picture, styled_figure
 
 KERNEL_WIDTH, KERNEL_HEIGHT, PITCH = 1.5, 0.24, 0.36
 HEAD, FOOT, MARGIN, GAP = 0.46, 0.42, 0.2, 0.34

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sweeper.views.canvas import PALETTE, save_picture, styled_figure
+from sweeper.views.pictures.canvas import PALETTE, save_picture, styled_figure
 from sweeper.views.sensitivity.answer import Elasticity, Sensitivity, Step
 from sweeper.views.sensitivity.break_even import BreakEvens
 from sweeper.views.sensitivity.text import MOST, MOST_STEPS, drawn

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from sweeper.errors import OutputConflict
-from sweeper.running.folders import Folder
+from sweeper.running.storage.folders import Folder
 
 FILE = "run.lock"
 RENEW_S = 60.0

@@ -9,8 +9,9 @@ import numpy as np
 import polars as pl
 
 from sweeper.views.analysis import TIMES, Frame, breakdown, feasible, heatmap, pareto
-from sweeper.views.canvas import MARKERS, PALETTE, picture_stem, save_figure, styled_figure, three_digits
-from sweeper.views.labels import (
+from sweeper.views.marks import standing_note
+from sweeper.views.pictures.canvas import MARKERS, PALETTE, picture_stem, save_figure, styled_figure, three_digits
+from sweeper.views.pictures.labels import (
     QUANTITIES,
     SYSTEM_COLUMNS,
     SYSTEM_ROWS,
@@ -22,7 +23,6 @@ from sweeper.views.labels import (
     shown_quantity,
     workloads,
 )
-from sweeper.views.marks import standing_note
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,8 +9,8 @@ import numpy as np
 import polars as pl
 
 from sweeper.views.analysis import Frame, feasible
-from sweeper.views.canvas import PALETTE, picture_stem, save_figure, styled_figure, three_digits
-from sweeper.views.labels import SYSTEM_COLUMNS, in_order, label, workloads
+from sweeper.views.pictures.canvas import PALETTE, picture_stem, save_figure, styled_figure, three_digits
+from sweeper.views.pictures.labels import SYSTEM_COLUMNS, in_order, label, workloads
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,9 +9,9 @@
       _SUCCESS              written last; counts and the manifest's checksum
 
 The name and the bytes of a part depend on its chunk alone, so a chunk that runs twice overwrites itself with the same
-bytes. A part counts once a receipt names it and it still has the receipt's size, and its checksum if it was touched
-after the receipt was made. Everything that differs between two runs of a study (seconds, processes, memory) is kept
-in the receipts; parts and manifest are the same bytes after any crash and for any number of workers.
+bytes. What counts as committed is told in `listing`. Everything that differs between two runs of a study (seconds,
+processes, memory) is kept in the receipts; parts and manifest are the same bytes after any crash and for any number of
+workers.
 
 Receipts are collected by the driver and put as small immutable files, one every second at first and every half minute
 in a long run. That is one design for directories and object stores: no appending, no file per chunk (10^5 chunks
@@ -26,7 +26,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -34,10 +34,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sweeper.errors import OutputConflict
-from sweeper.running.folders import Folder, folder
+from sweeper.running.storage.folders import Folder
+from sweeper.running.storage.places import folder
 
 RESOLVED, MANIFEST, SUCCESS, FAILURES = "resolved.json", "manifest.json", "_SUCCESS", "failures.json"
 DATA, RECEIPTS = "data", "receipts"
+RUN = pa.field(
+    "run",
+    pa.dictionary(pa.int32(), pa.string()),
+    nullable=False,
+    metadata={"unit": "", "description": "run that the row is of", "role": "parameter"},
+)
+"""The first column of every part."""
 FLUSH_SHARE, FLUSH_MIN_S, FLUSH_MAX_S = 0.01, 1.0, 30.0
 """Interval between two receipt files: a share of the elapsed time, within bounds."""
 
@@ -97,12 +105,12 @@ class RunnablePlan(Protocol):
 
 
 @dataclass(frozen=True)
-class Receipt:
-    """What is known of one committed chunk; small, since it is all that a worker sends back.
+class Part:
+    """One committed chunk as the manifest lists it.
 
-    `feasible` is the number of feasible rows, None if the study has no such column; `tried` counts the points by what
-    became of them, feasible or the check that failed, as far as the plan tells; `seconds` is the time of
-    evaluation and writing; `peak_B` is the largest memory of the worker so far; `at` is in seconds since 1970.
+    `file` is relative to the run directory, `bytes` and `sha256` are of its content. `feasible` is the number of
+    feasible rows, None if the study has no such column; `tried` counts the points by what became of them, feasible or
+    the check that failed, as far as the plan tells.
     """
 
     chunk: int
@@ -113,6 +121,16 @@ class Receipt:
     tried: Mapping[str, int]
     bytes: int
     sha256: str
+
+
+@dataclass(frozen=True)
+class Receipt(Part):
+    """A part and how it was made; small, since it is all that a worker sends back.
+
+    `seconds` is the time of evaluation and writing; `peak_B` is the largest memory of the worker so far; `at` is in
+    seconds since 1970.
+    """
+
     seconds: float
     host: str
     pid: int
@@ -125,9 +143,14 @@ def part_name(chunk: int) -> str:
     return f"part-{chunk:08d}.parquet"
 
 
+def run_name(plan: RunnablePlan) -> str:
+    """Name of a plan's run directory, and what the column `run` says in its dataset."""
+    return f"{plan.name}-{plan.hash[:12]}"
+
+
 def run_folder(out: str | Path | Folder, plan: RunnablePlan) -> Folder:
     """The run directory of a plan inside the folder of all results; not made yet."""
-    return folder(out).inside(f"{plan.name}-{plan.hash[:12]}")
+    return folder(out).inside(run_name(plan))
 
 
 def directory_of(out: str | Path | Folder, plan: RunnablePlan) -> str:
@@ -153,14 +176,19 @@ def claim(run: Folder, plan: RunnablePlan) -> None:
         raise OutputConflict(f"{run} holds another study ({what}); choose another --out")
 
 
-def encode(rows: pa.Table, schema: pa.Schema, encoding: Mapping[str, Any]) -> pa.Buffer:
-    """Parquet bytes of a part; the same for the same rows. Raises ValueError if the table has another schema."""
+def encode(rows: pa.Table, run: str, schema: pa.Schema, encoding: Mapping[str, Any]) -> pa.Buffer:
+    """Parquet bytes of a part of a run; the same for the same rows. Raises ValueError if the table has another schema.
+
+    The column `run` comes first, so that rows of several datasets can be told apart.
+    """
     if not rows.schema.equals(schema):
         raise ValueError(f"chunk has another schema than the plan:\n{rows.schema}\ninstead of\n{schema}")
-    parameters = [field.name for field in schema if (field.metadata or {}).get(b"role") == b"parameter"]
+    rows = rows.cast(schema)  # The names and types agree, the metadata become the plan's.
+    rows = rows.add_column(0, RUN, pa.DictionaryArray.from_arrays(pa.repeat(0, len(rows)).cast(pa.int32()), [run]))
+    parameters = [field.name for field in rows.schema if (field.metadata or {}).get(b"role") == b"parameter"]
     sink = pa.BufferOutputStream()
     pq.write_table(
-        rows.cast(schema),  # The names and types agree, the metadata become the plan's.
+        rows,
         sink,
         use_dictionary=parameters or False,
         **encoding,
@@ -211,42 +239,6 @@ class ReceiptLog:
             self._waiting.clear()
 
 
-def read_receipts(run: Folder) -> dict[int, Receipt]:
-    """The latest receipt of every chunk; lines that cannot be read are left out."""
-    receipts: dict[int, Receipt] = {}
-    for name in sorted(run.entries(RECEIPTS)):
-        for line in (run.get(f"{RECEIPTS}/{name}") or b"").splitlines():
-            try:
-                receipt = Receipt(**json.loads(line))
-            except (ValueError, TypeError):
-                continue
-            receipts[receipt.chunk] = receipt
-    return receipts
-
-
-def committed(run: Folder, plan: RunnablePlan, thorough: bool = False) -> dict[int, Receipt]:
-    """Receipts whose part is there and intact; every other chunk has to be computed.
-
-    A part is read and its checksum compared if it changed after its receipt was made; `thorough` does so for all.
-    Raises OutputConflict if the data folder holds Parquet files that are no parts of this plan, as they would be read
-    along with the dataset.
-    """
-    entries = run.entries(DATA)
-    expected = {part_name(chunk) for chunk in range(plan.chunk_count)}
-    strange = sorted(name for name in entries if name.endswith(".parquet") and name not in expected)
-    if strange:
-        raise OutputConflict(f"{run}/{DATA} holds {strange[0]!r}, which is no part of this study; remove it")
-    intact: dict[int, Receipt] = {}
-    for chunk, receipt in read_receipts(run).items():
-        entry = entries.get(part_name(chunk))
-        if not 0 <= chunk < plan.chunk_count or entry is None or entry.size != receipt.bytes:
-            continue
-        suspicious = thorough or entry.modified > receipt.at
-        if not suspicious or run.sha256(receipt.file) == receipt.sha256:
-            intact[chunk] = receipt
-    return intact
-
-
 def reopen(run: Folder) -> None:
     """Prepare for computing chunks: no marker of completeness, no drafts of earlier runs."""
     run.remove(SUCCESS)
@@ -262,9 +254,7 @@ def sweep(run: Folder) -> None:
 def complete(run: Folder, plan: RunnablePlan, receipts: Mapping[int, Receipt]) -> None:
     """Write manifest and success marker, unless they are there already. All chunks must be committed."""
     manifest = manifest_bytes(plan, receipts)
-    marker = _json(
-        {"points": plan.point_count, "parts": plan.chunk_count, "manifest_sha256": hashlib.sha256(manifest).hexdigest()}
-    )
+    marker = marker_bytes(manifest)
     run.remove(FAILURES)
     sweep(run)
     for file, data in ((MANIFEST, manifest), (SUCCESS, marker)):
@@ -272,14 +262,14 @@ def complete(run: Folder, plan: RunnablePlan, receipts: Mapping[int, Receipt]) -
             run.put(file, data)
 
 
-def feasible_in(receipts: Iterable[Receipt]) -> int | None:
+def feasible_in(receipts: Iterable[Part]) -> int | None:
     """Feasible rows of some chunks; None if the study does not say which are."""
     counts = [receipt.feasible for receipt in receipts]
     known = [count for count in counts if count is not None]
     return sum(known) if len(known) == len(counts) else None
 
 
-def tried_in(receipts: Iterable[Receipt]) -> dict[str, int]:
+def tried_in(receipts: Iterable[Part]) -> dict[str, int]:
     """Points of some chunks by what became of them."""
     total: Counter[str] = Counter()
     for receipt in receipts:
@@ -290,7 +280,7 @@ def tried_in(receipts: Iterable[Receipt]) -> dict[str, int]:
 def manifest_bytes(plan: RunnablePlan, receipts: Mapping[int, Receipt]) -> bytes:
     """The manifest: the parts in the order of their chunks, and nothing that depends on how they were computed."""
     ordered = [receipts[chunk] for chunk in range(plan.chunk_count)]
-    kept = ("chunk", "file", "points", "rows", "feasible", "tried", "bytes", "sha256")
+    kept = [field.name for field in fields(Part)]
     head = {
         "name": plan.name,
         "hash": plan.hash,
@@ -303,35 +293,11 @@ def manifest_bytes(plan: RunnablePlan, receipts: Mapping[int, Receipt]) -> bytes
     return _json({**head, "parts": [{key: getattr(receipt, key) for key in kept} for receipt in ordered]})
 
 
-def status(directory: str | Path | Folder) -> dict[str, Any]:
-    """How far a run is, from its receipts: counts of chunks, points and rows, failures, and whether it is complete.
-
-    Raises OutputConflict if there is no run in the directory.
-    """
-    run = folder(directory)
-    resolved = run.get(RESOLVED)
-    if resolved is None:
-        raise OutputConflict(f"{run} is no run directory: it holds no {RESOLVED}")
-    try:
-        head = {key: json.loads(resolved)[key] for key in ("name", "hash", "chunks", "points")}
-        failed = len(json.loads(run.get(FAILURES) or b"[]"))
-    except (ValueError, KeyError, TypeError) as error:
-        raise OutputConflict(f"{run} holds a {RESOLVED} or {FAILURES} that cannot be read ({error!r})") from None
-    receipts = read_receipts(run).values()
-    return {
-        "name": head["name"],
-        "hash": head["hash"],
-        "complete": run.get(SUCCESS) is not None,
-        "chunks": head["chunks"],
-        "committed_chunks": len(receipts),
-        "failed_chunks": failed,
-        "points": head["points"],
-        "committed_points": sum(receipt.points for receipt in receipts),
-        "rows": sum(receipt.rows for receipt in receipts),
-        "bytes": sum(receipt.bytes for receipt in receipts),
-        "worker_seconds": round(sum(receipt.seconds for receipt in receipts), 1),
-        "worker_peak_B": max((receipt.peak_B for receipt in receipts), default=0),
-    }
+def marker_bytes(manifest: bytes) -> bytes:
+    """The marker of success, which vouches for a manifest. Raises ValueError or KeyError for what is no manifest."""
+    told = json.loads(manifest)
+    digest = hashlib.sha256(manifest).hexdigest()
+    return _json({"points": told["points"], "parts": len(told["parts"]), "manifest_sha256": digest})
 
 
 def write_failures(run: Folder, failures: Sequence[Any]) -> None:

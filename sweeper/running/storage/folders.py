@@ -1,4 +1,4 @@
-"""Where bytes lie: a directory of this machine or a place in an object store, as file systems of pyarrow.
+"""Where bytes lie: what a directory and a place in an object store (`sweeper.running.storage.objects`) have in common.
 
 Both promise the same: after `put` returns the file is durable and whole, and nobody ever sees a part of it. A
 directory gets this from a draft that is synced and renamed, an object store from a single put of the final key.
@@ -10,30 +10,30 @@ import itertools
 import os
 import socket
 from abc import ABC, abstractmethod
-from contextlib import suppress
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, TypeAlias
+from typing import IO, Any, TypeAlias
 
 import pyarrow as pa
-import pyarrow.fs
-
-from sweeper.errors import EnvironmentFault
 
 Data: TypeAlias = bytes | pa.Buffer
 
 STORAGE_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS})
 """Errors that every further write would meet as well."""
 
-KEYS_ONLY = frozenset({"s3", "gcs", "abfs"})
-"""File systems of pyarrow that need no directories."""
+BLOCK_B = 4 << 20
+"""Bytes that are read at a time."""
 
 _DRAFTS = itertools.count()
 
 
 @dataclass(frozen=True)
 class StoredFile:
-    """Size in bytes and time of last change (seconds since 1970, by the storage's clock) of one file."""
+    """Size in bytes and time of last change (seconds since 1970, by the storage's clock) of one file.
+
+    In a directory it is the time of the last change of anything about the file, which cannot be set back.
+    """
 
     size: int
     modified: float
@@ -42,12 +42,23 @@ class StoredFile:
 class Folder(ABC):
     """A place for files; paths are relative to it, with `/` between their parts. Must be picklable."""
 
-    filesystem: pyarrow.fs.FileSystem
-    root: Path | str
+    @property
+    def options(self) -> Mapping[str, str] | None:
+        """What Polars has to be told beside the addresses of files; nothing in a directory."""
+        return None
 
-    def place(self, path: str) -> str:
-        """Where a file lies in the file system."""
-        return f"{self.root}/{path}"
+    @abstractmethod
+    def uri(self, path: str) -> str:
+        """Address of a file for other libraries."""
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """The last part of its path."""
+
+    @abstractmethod
+    def folders(self) -> list[str]:
+        """Names of the folders in this one, sorted; nothing if there is no such folder."""
 
     @abstractmethod
     def inside(self, name: str) -> "Folder":
@@ -61,10 +72,14 @@ class Folder(ABC):
     def put_new(self, path: str, data: Data) -> bool:
         """Write a file unless it exists; whether it was written."""
 
+    @abstractmethod
+    def open(self, path: str) -> Any:
+        """A file to read from, as a context manager that can seek. Raises FileNotFoundError."""
+
     def get(self, path: str) -> bytes | None:
         """Content of a file, None if there is none."""
         try:
-            with self.filesystem.open_input_file(self.place(path)) as stream:
+            with self.open(path) as stream:
                 return bytes(stream.read())
         except FileNotFoundError:
             return None
@@ -72,24 +87,18 @@ class Folder(ABC):
     def sha256(self, path: str) -> str:
         """Hex digest of a file's content. Raises FileNotFoundError."""
         digest = hashlib.sha256()
-        with self.filesystem.open_input_stream(self.place(path)) as stream:
-            while block := stream.read(1 << 22):
+        with self.open(path) as stream:
+            while block := stream.read(BLOCK_B):
                 digest.update(block)
         return digest.hexdigest()
 
+    @abstractmethod
     def entries(self, path: str) -> dict[str, StoredFile]:
         """Files directly in a folder, by name; drafts are left out, a missing folder is empty."""
-        selector = pyarrow.fs.FileSelector(self.place(path), allow_not_found=True)
-        return {
-            info.base_name: StoredFile(info.size, info.mtime_ns / 1e9 if info.mtime_ns else float("inf"))
-            for info in self.filesystem.get_file_info(selector)
-            if info.type == pyarrow.fs.FileType.File and not info.base_name.startswith(".")
-        }
 
+    @abstractmethod
     def remove(self, path: str) -> None:
         """Delete a file if it exists."""
-        with suppress(FileNotFoundError):
-            self.filesystem.delete_file(self.place(path))
 
     @abstractmethod
     def sweep(self, path: str) -> None:
@@ -102,13 +111,35 @@ class LocalFolder(Folder):
 
     root: Path
 
-    filesystem = pyarrow.fs.LocalFileSystem()
-
     def __str__(self) -> str:
         return str(self.root)
 
+    def uri(self, path: str) -> str:
+        return str(self.root / path)
+
+    def open(self, path: str) -> IO[bytes]:
+        return open(self.root / path, "rb")
+
+    @property
+    def name(self) -> str:
+        return self.root.name
+
+    def folders(self) -> list[str]:
+        return sorted(entry.name for entry in self.root.iterdir() if entry.is_dir()) if self.root.is_dir() else []
+
     def inside(self, name: str) -> "LocalFolder":
         return replace(self, root=self.root / name)
+
+    def entries(self, path: str) -> dict[str, StoredFile]:
+        try:
+            with os.scandir(self.root / path) as found:
+                files = {entry.name: entry.stat() for entry in found if entry.is_file() and entry.name[0] != "."}
+        except FileNotFoundError:
+            return {}
+        return {name: StoredFile(file.st_size, max(file.st_mtime, file.st_ctime)) for name, file in files.items()}
+
+    def remove(self, path: str) -> None:
+        (self.root / path).unlink(missing_ok=True)
 
     def put(self, path: str, data: Data) -> None:
         final = self.root / path
@@ -148,60 +179,6 @@ class LocalFolder(Folder):
     def sweep(self, path: str) -> None:
         for draft in (self.root / path).glob(".*.tmp"):
             draft.unlink(missing_ok=True)
-
-
-@dataclass(frozen=True)
-class ObjectFolder(Folder):
-    """A prefix in a file system of pyarrow (S3, GCS, Azure, ...). There are no renames, hence no drafts."""
-
-    filesystem: pyarrow.fs.FileSystem
-    root: str
-    address: str
-
-    def __str__(self) -> str:
-        return self.address
-
-    def inside(self, name: str) -> "ObjectFolder":
-        base, query, options = self.address.partition("?")
-        return ObjectFolder(self.filesystem, f"{self.root}/{name}", f"{base.rstrip('/')}/{name}{query}{options}")
-
-    def put(self, path: str, data: Data) -> None:
-        key = self.place(path)
-        if self.filesystem.type_name not in KEYS_ONLY:
-            self.filesystem.create_dir(key.rpartition("/")[0], recursive=True)
-        # All bytes in one write: a stream that fails half-way must not leave a shorter object.
-        with self.filesystem.open_output_stream(key) as stream:
-            stream.write(data)
-
-    def put_new(self, path: str, data: Data) -> bool:
-        # pyarrow has no conditional put. Reading back narrows the gap; what is left of it costs duplicate work only.
-        if self.get(path) is not None:
-            return False
-        self.put(path, data)
-        return self.get(path) == bytes(data)
-
-    def sweep(self, path: str) -> None:
-        return None
-
-
-def folder(where: str | Path | Folder) -> Folder:
-    """The folder that a path or an URI (`s3://bucket/prefix?region=...`, `gs://`, `file://`) names.
-
-    Raises EnvironmentFault for an URI that pyarrow cannot open.
-    """
-    if isinstance(where, Path):
-        return LocalFolder(where.expanduser().absolute())
-    if not isinstance(where, str):
-        return where
-    if "://" not in where:
-        return folder(Path(where))
-    try:
-        filesystem, root = pyarrow.fs.FileSystem.from_uri(where)
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise EnvironmentFault(f"cannot open {where!r}: {error}") from error
-    if filesystem.type_name == "local":
-        return LocalFolder(Path(root))
-    return ObjectFolder(filesystem, root.rstrip("/"), where)
 
 
 def _make_durable(directory: Path) -> None:
