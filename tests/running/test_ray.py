@@ -10,13 +10,13 @@ import pytest
 
 from sweeper.errors import EnvironmentFault
 from sweeper.running import ray_backend
-from sweeper.running.storage import store
 from sweeper.running.backends import Demand
 from sweeper.running.chunk import Job, code_version
 from sweeper.running.execution import run
 from sweeper.running.limits import Limits
 from sweeper.running.queue import ChunkQueue
 from sweeper.running.ray_backend import ChunkWorker, RayExecutor
+from sweeper.running.storage import store
 from sweeper.running.storage.folders import LocalFolder
 from sweeper.running.storage.listing import read_receipts
 from sweeper.running.storage.store import Receipt

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 import sweeper
 from kernels.graphs.metrics import roofline
-from sweeper.views.pictures import rooflines
 from sweeper.views.frames import frame_of
+from sweeper.views.pictures import rooflines
 from sweeper.views.pictures.rooflines import roofline_figure
 
 PUBLISHED = {
