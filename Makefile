@@ -19,7 +19,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup sweep figures placement placement-search placement-units test test-quick test-nightly mutate lint format bench bench-figures lock clean
+.PHONY: help setup sweep figures placement placement-search placement-units test test-quick test-nightly chaos mutate lint format bench bench-figures lock clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -67,6 +67,9 @@ test-quick: $(STAMP)  ## the same without benchmarks and what takes ten seconds 
 
 test-nightly: $(STAMP)  ## the same with ten times as many examples
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder --hypothesis-profile=nightly -o timeout=3000 $(ARGS)
+
+chaos: $(STAMP)  ## disturb a real study on Ray at random moments (ARGS="--minutes 30")
+	$(BIN)/python -m tests.chaos $(ARGS)
 
 mutate: $(STAMP)  ## do the tests notice the faults of tests/faults? (ARGS="--room graphs --seeds 10")
 	$(BIN)/python -m tests.mutate $(ARGS)

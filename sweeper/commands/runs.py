@@ -19,6 +19,7 @@ from sweeper.commands.shared import (
     plan_of,
     run_directory,
 )
+from sweeper.errors import UsageFault
 
 if TYPE_CHECKING:
     from sweeper.placing.labels import DecisionPlan
@@ -141,8 +142,12 @@ def executed(plan: Any, out: str, how: dict[str, Any]) -> "RunResult":
     from sweeper.running.execution import run as run_plan
     from sweeper.running.limits import Limits
 
-    limits = Limits(retries=how.pop("retries"), fail_fast=how.pop("fail_fast"))
+    asked = {name: how.pop(name) for name in ("retries", "fail_fast", "chunk_timeout_s")}
+    given = {name: value for name, value in asked.items() if value is not None}
+    limits = Limits(**given)
     backend = "ray" if how["address"] else how["backend"]
+    if backend == "local" and "chunk_timeout_s" in given:
+        raise UsageFault("a chunk of this process cannot be stopped: add --backend ray to --chunk-timeout")
     return run_plan(plan, out=out, limits=limits, **{**how, "backend": backend})
 
 

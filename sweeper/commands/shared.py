@@ -38,6 +38,13 @@ EXECUTION = (
     click.option(
         "--retries", type=click.IntRange(min=0), default=2, show_default=True, help="Tries after a chunk's own error."
     ),
+    click.option(
+        "--chunk-timeout",
+        "chunk_timeout_s",
+        type=click.FloatRange(min=0.0, min_open=True),
+        metavar="SECONDS",
+        help="After which a worker of Ray is replaced and its chunk tried again; an hour if not given.",
+    ),
     click.option("--fail-fast", is_flag=True, help="Stop at the first failed chunk."),
     VERIFY,
     click.option("-q", "--quiet", is_flag=True, help="No progress."),

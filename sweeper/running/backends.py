@@ -8,7 +8,6 @@ from typing import Protocol
 from sweeper.errors import UsageFault, unknown
 from sweeper.running import BACKENDS
 from sweeper.running.chunk import Job
-from sweeper.running.interrupt import Stop
 from sweeper.running.limits import Limits
 from sweeper.running.queue import Outcome
 
@@ -27,6 +26,13 @@ class Demand:
     threads: int = 1
 
 
+class Requested(Protocol):
+    """Whether the run is asked to stop."""
+
+    @property
+    def requested(self) -> bool: ...
+
+
 class Executor(Protocol):
     """Computes chunks somewhere; a context manager that starts its workers, and ends them in any case."""
 
@@ -34,7 +40,7 @@ class Executor(Protocol):
 
     def __exit__(self, *error: object) -> None: ...
 
-    def outcomes(self, chunks: Sequence[int], stop: Stop) -> Iterator[Outcome]:
+    def outcomes(self, chunks: Sequence[int], stop: Requested) -> Iterator[Outcome]:
         """Final outcome of each chunk in the order of completion; ends early, without new chunks, once `stop` is set.
 
         In between it yields what else the user should know, or None at least every second or chunk.

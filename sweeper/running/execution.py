@@ -155,6 +155,8 @@ def _execute(executor: Executor, state: State, limits: Limits, lock: Lock, progr
             raise _interrupted(state, stop.signal)
     except KeyboardInterrupt:  # While the executor was being started or ended.
         raise _interrupted(state, signal.SIGINT) from None
+    except EnvironmentFault as fault:
+        raise EnvironmentFault(f"{fault}\n{state.where()}: when that is mended, {RESUME}") from fault
     finally:
         log.flush()
     state.failed.sort(key=lambda failure: failure.chunk)
@@ -168,7 +170,7 @@ def _enter(outcome: Receipt | Failure | str | None, state: State, log: ReceiptLo
         progress.advance(outcome.points)
     elif isinstance(outcome, Failure):
         if outcome.storage:
-            raise EnvironmentFault(f"{outcome.error}. {state.where()}. Free some space, then {RESUME}.")
+            raise EnvironmentFault(f"{outcome.error}; free some space")
         state.failed.append(outcome)
         progress.fail(str(outcome))
     elif outcome is not None:

@@ -10,13 +10,15 @@ class Limits:
     `retries`: further attempts at a chunk that raised an error. `crashes`: workers that a chunk may take down with it
     (killed, out of memory) before it is given up; losing a whole machine does not count. `fail_fast`: stop at the
     first chunk given up instead of going on with the others. `recycle`: chunks after which a worker is replaced,
-    against memory that libraries never give back; 0 is never.
+    against memory that libraries never give back; 0 is never. `chunk_timeout_s`: how long a worker of Ray may be at a
+    chunk before it is replaced and the chunk counts as failed.
     """
 
     retries: int = 2
     crashes: int = 3
     fail_fast: bool = False
     recycle: int = 1000
+    chunk_timeout_s: float = 3600.0
 
 
 USUAL = Limits()

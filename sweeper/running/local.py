@@ -5,9 +5,8 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
-from sweeper.running.backends import Demand
+from sweeper.running.backends import Demand, Requested
 from sweeper.running.chunk import Evaluated, Evaluators, Failure, committed
-from sweeper.running.interrupt import Stop
 from sweeper.running.queue import ChunkQueue, Outcome
 
 
@@ -25,7 +24,7 @@ class LocalExecutor:
     def __exit__(self, *error: object) -> None:
         self.compiling.close()
 
-    def outcomes(self, chunks: Sequence[int], stop: Stop) -> Iterator[Outcome]:
+    def outcomes(self, chunks: Sequence[int], stop: Requested) -> Iterator[Outcome]:
         """Outcome of each chunk; one that raises is tried again after the others. While one is written, threads
         evaluate the next ones."""
         work, job, threads = ChunkQueue(chunks, self.demand.limits), self.demand.job, self.demand.threads

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from sweeper.errors import EnvironmentFault
@@ -66,6 +67,22 @@ def wait_for(out: Path, pattern: str, count: int = 1) -> None:
 
 def wait_for_parts(out: Path, count: int) -> None:
     wait_for(out, "*/data/part-*.parquet", count)
+
+
+def listening(pid: int) -> list[str]:
+    """Addresses on which a process and all that it has started wait for connections."""
+    family = [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
+    return [
+        each.laddr.ip
+        for process in family
+        for each in process.net_connections("tcp")
+        if each.status == psutil.CONN_LISTEN
+    ]
+
+
+def closed_to_others(path: Path) -> bool:
+    """Whether nobody but its owner can enter a directory."""
+    return path.stat().st_mode & 0o077 == 0
 
 
 def held(markers: Path, hold: int) -> FakePlan:
@@ -163,6 +180,10 @@ def test_interrupted_and_killed_runs_on_ray_are_resumed_and_leave_nothing_behind
     try:
         driver = start(tmp_path, held(tmp_path / "first", 5), out, backend="ray", workers=2)
         wait_for_parts(out, 5)
+        assert all(closed_to_others(file) for file in place.iterdir())
+        listeners = listening(driver.pid)
+        assert len(listeners) >= 5
+        assert {address.removeprefix("::ffff:") for address in listeners} == {"127.0.0.1"}
         os.killpg(driver.pid, signal.SIGINT)
         go_on(tmp_path / "first")
         _, message = driver.communicate(timeout=PATIENCE_S)
@@ -217,7 +238,7 @@ def tiny_disk(tmp_path: Path) -> Iterator[Path]:
 
 def test_a_full_disk(tiny_disk: Path, expected_long: dict[str, bytes]) -> None:
     plan = FakePlan(chunks=LONG)
-    with pytest.raises(EnvironmentFault, match="Free some space"):
+    with pytest.raises(EnvironmentFault, match="(?i)free some space"):
         run(plan, tiny_disk, quiet=True)
     (directory,) = tiny_disk.iterdir()
     parts = {name: data for name, data in dataset(directory).items() if name.startswith("data/")}

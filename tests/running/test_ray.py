@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from sweeper.errors import EnvironmentFault
-from sweeper.running import ray_backend
 from sweeper.running.backends import Demand
 from sweeper.running.chunk import Job, code_version
 from sweeper.running.execution import run
 from sweeper.running.limits import Limits
+from sweeper.running.on_ray.scheduler import Scheduler
+from sweeper.running.on_ray.worker import ChunkWorker
 from sweeper.running.queue import ChunkQueue
-from sweeper.running.ray_backend import ChunkWorker, RayExecutor
 from sweeper.running.storage import store
 from sweeper.running.storage.folders import LocalFolder
 from sweeper.running.storage.listing import read_receipts
@@ -82,10 +82,7 @@ def test_a_full_disk_ends_the_run(ray_cluster: Any, tmp_path: Path) -> None:
     assert run(PLAN, tmp_path, quiet=True).computed_chunks <= 11
 
 
-def test_a_broken_plan_is_an_error_of_the_run_not_of_its_chunks(
-    ray_cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(ray_backend, "PAUSE_S", 0.02)
+def test_a_broken_plan_is_an_error_of_the_run_not_of_its_chunks(ray_cluster: Any, tmp_path: Path) -> None:
     with pytest.raises(EnvironmentFault, match=r"no worker can be started.*no such compiler"):
         run(Uncompilable(), tmp_path, backend="ray", workers=2, quiet=True)
 
@@ -114,7 +111,7 @@ def test_a_machine_with_other_files_or_code_is_not_used(tmp_path: Path) -> None:
 
 def test_processors_that_join_a_cluster_are_used() -> None:
     plan = FakePlan(chunks=3)
-    executor = RayExecutor(Demand(Job(plan, plan.schema, LocalFolder(Path())), Limits(), plan.chunks, address="auto"))
+    executor = Scheduler(Demand(Job(plan, plan.schema, LocalFolder(Path())), Limits(), plan.chunks, address="auto"))
     found = iter([2.0, 1.0, 16.0])
     executor._ray = SimpleNamespace(nodes=lambda: [{"Alive": True, "Resources": {"CPU": next(found)}}])
     sizes = []

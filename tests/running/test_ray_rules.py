@@ -1,5 +1,8 @@
 """Rules of the Ray backend, on a Ray without processes and a clock that tests set: suspects, pauses, verdicts, ends."""
 
+import signal
+import subprocess
+import time
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,8 +12,8 @@ import pytest
 from sweeper.errors import EnvironmentFault
 from sweeper.running.chunk import Failure
 from sweeper.running.limits import Limits
-from sweeper.running.queue import ChunkQueue
-from sweeper.running.ray_backend import (
+from sweeper.running.on_ray.family import STOPPED, state
+from sweeper.running.on_ray.scheduler import (
     DRAIN_S,
     LONGEST_PAUSE_S,
     NO_PROCESSOR,
@@ -19,6 +22,8 @@ from sweeper.running.ray_backend import (
     VERDICT_S,
     WAIT_NOTE_S,
 )
+from sweeper.running.on_ray.session import CHECK_CLUSTER_S, STANDSTILL_S, Membership, Vitals
+from sweeper.running.queue import ChunkQueue
 from sweeper.running.storage.store import Receipt
 from tests.support.fake_ray import (
     CHUNK_S,
@@ -26,6 +31,7 @@ from tests.support.fake_ray import (
     ActorDiedError,
     ActorUnavailableError,
     Call,
+    FakeClock,
     FakeRay,
     RayTaskError,
     outcomes,
@@ -293,3 +299,96 @@ def test_a_worker_is_replaced_after_its_chunks_and_has_none_in_flight_then() -> 
     assert received(outcomes(ray, range(7), limits=Limits(recycle=3))) == list(range(7))
     assert len(ray.actors) == 3
     assert all(not actor.flying for actor in ray.killed)
+
+
+# --- chunks that do not end -----------------------------------------------------------------------------------------
+
+
+def hanging(*chunks: int, times: int = 100, threads: int = 1) -> FakeRay:
+    """A Ray where some chunks do not end so many times."""
+    return FakeRay(lambda chunk, attempt: NEVER if chunk in chunks and attempt <= times else receipt(chunk), threads)
+
+
+def test_a_chunk_that_hangs_is_given_up_and_all_others_are_computed() -> None:
+    ray = hanging(2)
+    found = outcomes(ray, range(6), limits=Limits(retries=1, chunk_timeout_s=50.0))
+    assert sorted(received(found)) == [0, 1, 3, 4, 5]
+    ((at, failure),) = [(at, each) for at, each in found if isinstance(each, Failure)]
+    assert str(failure) == "chunk 2: it did not end within 50 s; --chunk-timeout allows more (attempts: 2)"
+    assert 2 * 50.0 <= at < 2 * 50.0 + 20.0
+    assert len(ray.killed) >= 2, "its workers are replaced"
+
+
+def test_a_chunk_that_hangs_once_is_computed_by_another_worker() -> None:
+    ray = hanging(1, times=1)
+    found = outcomes(ray, range(4), slots=2, limits=Limits(chunk_timeout_s=30.0))
+    assert sorted(received(found)) == [0, 1, 2, 3]
+    assert said(found, "chunk 1 failed and will be tried again: it did not end within 30 s")
+
+
+def test_time_counts_from_when_a_worker_is_at_a_chunk_not_from_when_it_was_given_it() -> None:
+    """Chunks of 8 seconds, two at a worker, in a limit of ten."""
+    ray = FakeRay()
+    ray.seconds = lambda chunk, attempt: 8.0
+    found = outcomes(ray, range(6), limits=Limits(retries=0, chunk_timeout_s=10.0))
+    assert sorted(received(found)) == list(range(6))
+
+
+def test_a_chunk_beside_one_that_hangs_is_not_blamed() -> None:
+    ray = hanging(0, threads=2)
+    ray.seconds = lambda chunk, attempt: 20.0
+    found = outcomes(ray, range(4), limits=Limits(retries=0, crashes=1, chunk_timeout_s=30.0))
+    assert sorted(received(found)) == [1, 2, 3]
+    assert [each.chunk for _, each in found if isinstance(each, Failure)] == [0]
+
+
+# --- Ray itself -----------------------------------------------------------------------------------------------------
+
+
+def test_a_process_of_ray_that_ends_or_stands_still_is_noticed() -> None:
+    clock = FakeClock()
+    with subprocess.Popen(["sleep", "1000"]) as process:
+        vitals = Vitals({"raylet": process.pid}, clock)
+        try:
+            for _ in range(3):
+                clock.now += 10.0
+                vitals.check()
+            process.send_signal(signal.SIGSTOP)
+            while state(process.pid) not in STOPPED:
+                time.sleep(0.01)
+            clock.now += 10.0
+            vitals.check()
+            clock.now += STANDSTILL_S - 1.0
+            vitals.check()
+            process.send_signal(signal.SIGCONT)
+            while state(process.pid) in STOPPED:
+                time.sleep(0.01)
+            clock.now += 10.0
+            vitals.check()
+            process.send_signal(signal.SIGSTOP)
+            while state(process.pid) not in STOPPED:
+                time.sleep(0.01)
+            clock.now += 10.0
+            vitals.check()
+            clock.now += STANDSTILL_S
+            with pytest.raises(EnvironmentFault, match="its raylet stands still"):
+                vitals.check()
+        finally:
+            process.kill()
+        process.wait()
+        clock.now += 10.0
+        with pytest.raises(EnvironmentFault, match="its raylet has ended"):
+            vitals.check()
+
+
+def test_a_machine_that_is_no_longer_of_the_cluster_is_noticed() -> None:
+    ray = FakeRay()
+    mine = SimpleNamespace(get_node_id=lambda: "node")
+    asked = SimpleNamespace(nodes=ray.nodes, get_runtime_context=lambda: mine)
+    membership = Membership(asked, ray.clock)
+    membership.check()
+    ray.alive = {"other"}
+    membership.check()
+    ray.clock.now += CHECK_CLUSTER_S
+    with pytest.raises(EnvironmentFault, match="belongs to it no more"):
+        membership.check()

@@ -53,7 +53,7 @@ def test_fail_fast_stops_at_the_first(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_ends_the_run_and_leaves_no_half_part(tmp_path: Path) -> None:
-    with pytest.raises(EnvironmentFault, match=r"3 of 6 chunks are committed.*Free some space") as caught:
+    with pytest.raises(EnvironmentFault, match=r"(?s)free some space.*3 of 6 chunks are committed") as caught:
         run(PLAN, FullFolder(tmp_path), quiet=True)
     assert caught.value.exit_code == 3
     (directory,) = tmp_path.iterdir()

@@ -12,8 +12,8 @@ from typing import Any
 from sweeper.running.backends import Demand
 from sweeper.running.chunk import Job
 from sweeper.running.limits import Limits
+from sweeper.running.on_ray.scheduler import Scheduler, Slot
 from sweeper.running.queue import Outcome
-from sweeper.running.ray_backend import RayExecutor, Slot
 from sweeper.running.storage.folders import LocalFolder
 from sweeper.running.storage.store import Receipt
 from tests.support.fake_plan import FakePlan
@@ -195,11 +195,11 @@ class FakeRay:
         return [later - earlier for earlier, later in pairwise(starts)]
 
 
-def executor(ray: FakeRay, chunks: int, slots: int = 1, limits: Limits | None = None) -> RayExecutor:
-    """The executor of the real backend on a fake Ray."""
+def executor(ray: FakeRay, chunks: int, slots: int = 1, limits: Limits | None = None) -> Scheduler:
+    """The scheduler of the real backend on a fake Ray."""
     plan = FakePlan(chunks=chunks)
     demand = Demand(Job(plan, plan.schema, LocalFolder(Path())), limits or Limits(), chunks, slots, threads=ray.threads)
-    found = RayExecutor(demand, ray.clock, ray.clock.sleep)
+    found = Scheduler(demand, None, ray.clock, ray.clock.sleep)
     found._ray = found._actor_class = ray
     found._shared = None
     found._slots = [Slot() for _ in range(slots)]

@@ -1,28 +1,29 @@
-"""Chunks on Ray: actors that evaluate and write, a driver that hands out chunk numbers and collects receipts.
+"""Which actor gets which chunk, and what happens when one fails, hangs or dies.
 
 Every actor lives in a slot. The life of a slot: *empty*, *starting* (asked for, waiting for a processor), *preparing*
 (taking the job), *working*, and empty again when its actor dies or has served its time. Chunks go to working actors
 only, one more than an actor has threads so that none waits for the driver. The first actor of each node has processes
 beside it that compile kernels ahead; what one actor compiles, the others of its node load.
 
-Three kinds of trouble have separate budgets. A chunk that raises is tried again a few times. A worker that dies costs
-its slot a pause; the chunks it was at become suspect and from then on run alone, until one has taken down as many
-workers as the limits allow. A lost machine is nobody's fault: its chunks go back to the queue.
+Three kinds of trouble have separate budgets. A chunk that raises, or does not end in its time, is tried again a few
+times; in the second case its worker is replaced. A worker that dies costs its slot a pause; the chunks it was at become
+suspect and from then on run alone, until one has taken down as many workers as the limits allow. A lost machine is
+nobody's fault: its chunks go back to the queue.
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from sweeper.errors import EnvironmentFault
-from sweeper.running.backends import Demand
-from sweeper.running.chunk import Evaluators, Failure, Job, code_version, committed, require_version
-from sweeper.running.interrupt import Stop
+from sweeper.running.backends import Demand, Requested
+from sweeper.running.chunk import Failure, code_version
+from sweeper.running.on_ray.session import CLUSTER_ADVICE, ray_session, room
+from sweeper.running.on_ray.worker import ChunkWorker
 from sweeper.running.queue import ChunkQueue, Outcome
-from sweeper.running.ray_session import CLUSTER_ADVICE, ray_session, room
-from sweeper.running.storage.store import RESOLVED, Receipt
 
 AHEAD = 1
 """Calls that wait at an actor for a free thread."""
@@ -52,48 +53,6 @@ ASIDE = "aside"
 """Calls of this concurrency group are answered while an actor computes."""
 
 
-class ChunkWorker:
-    """The actor. It takes the job by a call of its own, so that a broken job is an error and not a dead actor."""
-
-    def __init__(self) -> None:
-        self._job: Job | None = None
-        self._evaluators: Evaluators | None = None
-        self._told: Callable[[], str] = str
-
-    def hello(self) -> str:
-        """The machine's name in Ray."""
-        import ray
-
-        return str(ray.get_runtime_context().get_node_id())
-
-    def prepare(self, job: Job, version: Mapping[str, str], first: bool) -> None:
-        """Take the job; the first actor of its node has other processors compile kernels until it ends.
-
-        Raises EnvironmentFault on a machine with another version of the code, or that does not see the driver's
-        files: its parts would differ, or be lost.
-        """
-        require_version(version)
-        if job.run.get(RESOLVED) is None:
-            raise EnvironmentFault(
-                f"{job.run} is not the same place here: put --out on a shared file system or on s3://"
-            )
-        if first:
-            self._told = ExitStack().enter_context(job.plan.compiling())
-        else:
-            job.plan.expect()
-        self._job, self._evaluators = job, Evaluators(job)
-
-    def told(self) -> str:
-        """What the other processors are at, in words; empty if nothing is worth telling."""
-        return self._told()
-
-    def compute(self, chunk: int) -> Receipt | Failure:
-        """Commit one chunk; as many threads of Ray come here at a time as the actor has."""
-        assert self._job is not None
-        assert self._evaluators is not None
-        return committed(self._job, self._evaluators.evaluated(chunk))
-
-
 @dataclass(frozen=True)
 class Unclear:
     """A chunk whose worker has become unreachable: the worker may have died, or its whole machine."""
@@ -105,6 +64,16 @@ class Unclear:
 
 
 @dataclass(eq=False)
+class Call:
+    """A chunk that an actor was given: what Ray will answer, and since when the actor is at it (infinite while it
+    waits)."""
+
+    answer: Any
+    chunk: int
+    begun: float = float("inf")
+
+
+@dataclass(eq=False)
 class Slot:
     """A place for one actor. `starting` is the call that its present state waits for; `calls` are chunks in order."""
 
@@ -112,26 +81,31 @@ class Slot:
     state: str = "empty"
     starting: Any = None
     node: str = ""
-    calls: list[tuple[Any, int]] = field(default_factory=list)
+    calls: list[Call] = field(default_factory=list)
     served: int = 0
     deaths: int = 0
     bad_starts: int = 0
     wake: float = 0.0
 
 
-class RayExecutor:
-    """Executor on Ray actors; see `backends.Executor`. Raises EnvironmentFault if no actor can be started.
+class Scheduler:
+    """Executor on Ray actors, for the process that has Ray; see `backends.Executor`.
 
-    `clock` tells the time in seconds, and `sleep` lets some pass.
+    `directory` is where a Ray of its own keeps its files. Raises EnvironmentFault if no actor can be started. `clock`
+    tells the time in seconds, and `sleep` lets some pass.
     """
 
     def __init__(
         self,
         demand: Demand,
+        directory: Path | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._demand = demand
+        self._directory = directory
+        self._check: Callable[[], None] = lambda: None
+        """Raises EnvironmentFault where Ray itself is lost."""
         self._clock = clock
         self._sleep = sleep
         self._exit = ExitStack()
@@ -144,9 +118,10 @@ class RayExecutor:
         self._begun = False
         """Whether a chunk is done."""
 
-    def __enter__(self) -> "RayExecutor":
+    def __enter__(self) -> "Scheduler":
         with ExitStack() as stack:
-            count = stack.enter_context(ray_session(self._demand.workers, self._demand.address, self._demand.threads))
+            session = stack.enter_context(ray_session(self._demand, self._directory))
+            self._check = session.check
             import ray
 
             self._ray = ray
@@ -160,7 +135,7 @@ class RayExecutor:
                 scheduling_strategy="SPREAD",
             )
             self._shared = ray.put(self._demand.job)
-            self._slots = [Slot() for _ in range(min(count, self._demand.chunks))]
+            self._slots = [Slot() for _ in range(min(session.workers, self._demand.chunks))]
             self._resized = self._noted = self._clock()
             self._exit = stack.pop_all()
         return self
@@ -170,31 +145,33 @@ class RayExecutor:
             for slot in self._slots:
                 self._end(slot)
 
-    def outcomes(self, chunks: Sequence[int], stop: Stop) -> Iterator[Outcome]:
+    def outcomes(self, chunks: Sequence[int], stop: Requested) -> Iterator[Outcome]:
         """See `backends.Executor`. Raises EnvironmentFault if the cluster is lost."""
         try:
             yield from self._outcomes(chunks, stop)
         except self._ray.exceptions.RayError as error:
             raise EnvironmentFault(f"lost the Ray cluster: {_brief(error)}") from error
 
-    def _outcomes(self, chunks: Sequence[int], stop: Stop) -> Iterator[Outcome]:
+    def _outcomes(self, chunks: Sequence[int], stop: Requested) -> Iterator[Outcome]:
         work = ChunkQueue(chunks, self._demand.limits)
         deadline = float("inf")
         while ((work or self._unclear) and not stop.requested) or any(slot.calls for slot in self._slots):
             now = self._clock()
+            self._check()
             if stop.requested:
                 deadline = min(deadline, now + DRAIN_S)
                 if now > deadline:
                     return
             else:
                 yield from self._judge(work, now)
+                yield from self._hurry(work, now)
                 yield from self._tend(now)
                 self._feed(work)
             ready = self._wait()
             for slot in self._slots:
                 if slot.starting in ready:
                     yield from self._settle_start(slot)
-                for call in [call for call in slot.calls if call[0] in ready]:
+                for call in [call for call in slot.calls if call.answer in ready]:
                     if call in slot.calls:  # a dead actor has lost all of its calls
                         yield from self._settle_call(slot, call, work)
             yield None
@@ -202,7 +179,7 @@ class RayExecutor:
     def _wait(self) -> set[Any]:
         """Calls that are done; waits a tick for the first."""
         pending = [slot.starting for slot in self._slots if slot.starting is not None]
-        pending += [call for slot in self._slots for call, _ in slot.calls]
+        pending += [call.answer for slot in self._slots for call in slot.calls]
         if not pending:
             self._sleep(PAUSE_S)
             return set()
@@ -241,6 +218,20 @@ class RayExecutor:
             count = min(room(self._ray.nodes(), self._demand.threads), self._demand.chunks)
             self._slots += [Slot() for _ in range(count - len(self._slots))]
 
+    def _hurry(self, work: ChunkQueue, now: float) -> Iterator[Outcome]:
+        """Replace workers whose chunk takes longer than a chunk may."""
+        limit = self._demand.limits.chunk_timeout_s
+        for slot in self._slots:
+            at_it = slot.calls[: self._demand.threads]
+            for call in at_it:
+                call.begun = min(call.begun, now)
+            late = [call.chunk for call in at_it if now - call.begun > limit]
+            if late:
+                work.give_back([call.chunk for call in slot.calls if call.chunk not in late])
+                self._pause(slot)
+                for chunk in late:
+                    yield work.done(Failure(chunk, f"it did not end within {limit:g} s; --chunk-timeout allows more"))
+
     def _feed(self, work: ChunkQueue) -> None:
         """Give every working actor one chunk, then every one a second, and so on."""
         working = [slot for slot in self._slots if slot.state == "working"]
@@ -249,10 +240,10 @@ class RayExecutor:
                 if self._demand.limits.recycle and slot.served >= self._demand.limits.recycle:
                     if not slot.calls:
                         self._end(slot)
-                elif len(slot.calls) < depth and not (slot.calls and work.is_suspect(slot.calls[0][1])):
+                elif len(slot.calls) < depth and not (slot.calls and work.is_suspect(slot.calls[0].chunk)):
                     chunk = work.take(idle=not slot.calls)
                     if chunk is not None:
-                        slot.calls.append((slot.actor.compute.remote(chunk), chunk))
+                        slot.calls.append(Call(slot.actor.compute.remote(chunk), chunk))
                         slot.served += 1
 
     def _settle_start(self, slot: Slot) -> Iterator[Outcome]:
@@ -278,13 +269,12 @@ class RayExecutor:
             raise EnvironmentFault(f"no worker can be started: {cause}{advice}")
         yield f"a worker could not be started: {cause}"
 
-    def _settle_call(self, slot: Slot, call: tuple[Any, int], work: ChunkQueue) -> Iterator[Outcome]:
+    def _settle_call(self, slot: Slot, call: Call, work: ChunkQueue) -> Iterator[Outcome]:
         """A call of an actor is done, or the actor is dead."""
-        answer, chunk = call
         try:
-            outcome = self._ray.get(answer)
+            outcome = self._ray.get(call.answer)
         except self._ray.exceptions.RayTaskError as error:
-            outcome = Failure(chunk, _brief(error))
+            outcome = Failure(call.chunk, _brief(error))
         except self._ray.exceptions.RayError as error:
             self._bury(slot, work, error)
             return
@@ -295,7 +285,7 @@ class RayExecutor:
 
     def _bury(self, slot: Slot, work: ChunkQueue, error: Exception) -> None:
         """An actor is dead or unreachable. Calls begin in order: only as many as it has threads can be the reason."""
-        chunks, threads = [chunk for _, chunk in slot.calls], self._demand.threads
+        chunks, threads = [call.chunk for call in slot.calls], self._demand.threads
         work.give_back(chunks[threads:])
         self._pause(slot)
         # The connection to a worker breaks before the cluster knows whether its machine is gone, too.

@@ -1,0 +1,65 @@
+"""The processes of one run on this machine: Ray starts many, of which some outlive what they were started for."""
+
+import os
+import signal
+import time
+from contextlib import suppress
+from pathlib import Path
+
+MARK = "SWEEPER_RUN"
+"""Variable that all processes of a run inherit."""
+
+TICK_S = 0.05
+
+
+def members(mark: str) -> list[int]:
+    """Processes that have inherited a mark and live."""
+    wanted = f"{MARK}={mark}".encode()
+    return [pid for pid in _processes() if wanted in _read(pid, "environ").split(b"\0") and state(pid) not in DEAD]
+
+
+DEAD = frozenset({"", "Z", "X"})
+"""States of a process that is gone, or whose parent has not noticed yet."""
+
+STOPPED = frozenset({"T", "t"})
+"""States of a process that was told to stand still."""
+
+
+def state(pid: int) -> str:
+    """State of a process, in the system's letters; empty if there is none."""
+    # The name of the program, in parentheses, may hold spaces: fields are counted after it.
+    fields = _read(pid, "stat").rpartition(b")")[2].split()
+    return fields[0].decode() if fields else ""
+
+
+def children(pid: int) -> dict[int, str]:
+    """Processes that another one has started, with their command lines."""
+    found = {}
+    for each in _processes():
+        fields = _read(each, "stat").rpartition(b")")[2].split()
+        if len(fields) > 1 and int(fields[1]) == pid:
+            found[each] = _read(each, "cmdline").replace(b"\0", b" ").decode(errors="replace")
+    return found
+
+
+def end(mark: str, patience_s: float) -> None:
+    """Wait until no process with a mark lives, and kill those that do not end by themselves."""
+    deadline = time.monotonic() + patience_s
+    while left := members(mark):
+        if time.monotonic() > deadline:
+            for pid in left:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+        time.sleep(TICK_S)
+
+
+def _processes() -> list[int]:
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+
+
+def _read(pid: int, what: str) -> bytes:
+    """What the system tells of a process; nothing if it is gone or another user's."""
+    try:
+        return Path(f"/proc/{pid}/{what}").read_bytes()
+    except OSError:
+        return b""

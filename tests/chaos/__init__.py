@@ -1,0 +1,1 @@
+"""Random faults on a real study, round after round: `make chaos`."""
