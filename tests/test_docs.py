@@ -181,7 +181,14 @@ def documented_keys(command: str) -> list[str]:
 
 
 def test_keys_of_a_plan_a_run_and_its_state(tmp_path: Path) -> None:
-    how = {"address": None, "backend": "local", "quiet": True, "retries": 2, "fail_fast": False}
+    how = {
+        "address": None,
+        "backend": "local",
+        "quiet": True,
+        "retries": 2,
+        "fail_fast": False,
+        "chunk_timeout_s": None,
+    }
 
     @command()
     def run() -> None:

@@ -156,7 +156,7 @@ def _execute(executor: Executor, state: State, limits: Limits, lock: Lock, progr
     except KeyboardInterrupt:  # While the executor was being started or ended.
         raise _interrupted(state, signal.SIGINT) from None
     except EnvironmentFault as fault:
-        raise EnvironmentFault(f"{fault}\n{state.where()}: when that is mended, {RESUME}") from fault
+        raise EnvironmentFault(f"{fault}. {state.where()}: when that is mended, {RESUME}") from fault
     finally:
         log.flush()
     state.failed.sort(key=lambda failure: failure.chunk)

@@ -16,7 +16,8 @@ from sweeper.running import execution
 from tests.support.fake_plan import FakePlan
 
 HOW: dict[str, Any] = {
-    "backend": "local", "workers": None, "address": None, "retries": 0, "fail_fast": False, "quiet": True,
+    "backend": "local", "workers": None, "address": None, "retries": 0, "fail_fast": False, "chunk_timeout_s": None,
+    "quiet": True,
 }  # fmt: skip
 
 
@@ -103,6 +104,8 @@ def test_options_of_runs_are_handed_on(tmp_path: Path, monkeypatch: pytest.Monke
         "5",
         "--fail-fast",
         "--verify",
+        "--chunk-timeout",
+        "7",
         "-q",
         "--out",
         str(tmp_path),
@@ -110,7 +113,8 @@ def test_options_of_runs_are_handed_on(tmp_path: Path, monkeypatch: pytest.Monke
     result = CliRunner().invoke(main, ["run", "table6_sn10", *options])
     assert result.exit_code == 0, result.output
     assert asked == {
-        "backend": "ray", "workers": 3, "threads": 2, "address": None, "retries": 5, "fail_fast": True, "verify": True,
+        "backend": "ray", "workers": 3, "threads": 2, "address": None, "retries": 5, "fail_fast": True,
+        "verify": True, "chunk_timeout_s": 7.0,
         "quiet": True,
         "out": str(tmp_path), "study": "table6_sn10",
     }  # fmt: skip

@@ -238,7 +238,7 @@ def tiny_disk(tmp_path: Path) -> Iterator[Path]:
 
 def test_a_full_disk(tiny_disk: Path, expected_long: dict[str, bytes]) -> None:
     plan = FakePlan(chunks=LONG)
-    with pytest.raises(EnvironmentFault, match="(?i)free some space"):
+    with pytest.raises(EnvironmentFault, match=r"(?i)free some space"):
         run(plan, tiny_disk, quiet=True)
     (directory,) = tiny_disk.iterdir()
     parts = {name: data for name, data in dataset(directory).items() if name.startswith("data/")}
