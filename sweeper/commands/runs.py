@@ -48,15 +48,17 @@ def size_of(counted: "Plan | DecisionPlan") -> dict[str, Any]:
         "points": counted.point_count,
         "rows": counted.row_count,
         "chunks": counted.chunk_count,
+        "pieces": counted.piece_count,
         "boxes": counted.boxes,
     }
 
 
 def size_text(size: Mapping[str, Any]) -> str:
     """The size of a study, and a line for each of its boxes."""
+    in_pieces = f", some in {size['pieces']:,} pieces" if size["pieces"] else ""
     lines = [
         f"{size['study']}  {size['hash'][:12]}",
-        f"{size['points']:,} points, {size['rows']:,} systems, {size['chunks']:,} chunks",
+        f"{size['points']:,} points, {size['rows']:,} systems, {size['chunks']:,} chunks{in_pieces}",
     ]
     for box in size["boxes"]:
         axes = [f"{'+'.join(a['columns'])} {a['values']}{' (searched)' * a['searched']}" for a in box["axes"]]

@@ -27,6 +27,7 @@ from sweeper.placing.cutting import DoesNotFit, bound_cycles
 from sweeper.placing.decisions import DecisionStudy, DrawnGraph
 from sweeper.placing.place import PRICES, Placement, placed, units_of
 from sweeper.planning.schema import ENCODING, NAMES, field
+from sweeper.running.storage.store import WholeChunks
 from sweeper.words.fabrics import PLACEMENTS
 
 LABEL = "share_of_bound"
@@ -73,7 +74,7 @@ def _columns() -> Iterator[pa.Field]:
 
 
 @dataclass(eq=False)
-class DecisionPlan:
+class DecisionPlan(WholeChunks):
     """A study of placements, ready to run. Picklable; evaluation is pure."""
 
     study: DecisionStudy

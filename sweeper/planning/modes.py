@@ -11,13 +11,12 @@ import numpy as np
 import pyarrow as pa
 
 from kernels.models import HOPED
-from kernels.pareto import pareto
-from kernels.reduce import top_k
 from sweeper.engine.search.best_first import best_first
 from sweeper.engine.space import Grid
 from sweeper.planning.bands import FEASIBLE_SHARE, band_fields, bands
 from sweeper.planning.columns import Columns
 from sweeper.planning.design_search import DesignSearch, search_fields
+from sweeper.planning.kept import Kept, best_of, joined_searches, kept
 from sweeper.planning.schema import joined
 from sweeper.planning.sensitivity.parameters import varied
 from sweeper.planning.sensitivity.perturbed import (
@@ -152,18 +151,28 @@ def winners(columns: Columns, wanted: Wanted, grid: Grid, ranges: Ranges) -> Row
     """The points that every search keeps."""
     if grid.searched == 1:
         return _only_points(columns, wanted, grid, ranges)
-    numbers, counts = [], []
-    for _, tiles in _searches(grid, ranges):
-        kept = [_search(columns, wanted, grid, tile, len(tiles) == 1) for tile in tiles]
-        numbers.append(kept[0].numbers if len(kept) == 1 else _best_of(wanted.study.output, kept))
-        counts.append(np.sum([part.counts for part in kept], axis=0))
-    points, tried = np.concatenate(numbers), np.concatenate(counts)
-    values = columns.over(grid, grid.listing(points), wanted.all_columns)
+    return winning(columns, wanted, grid, kept_points(columns, wanted, grid, ranges))
+
+
+def kept_points(columns: Columns, wanted: Wanted, grid: Grid, ranges: Ranges) -> Kept:
+    """What searches keep: several whole ones, or a part of one."""
+    searched = range(grid.swept, len(grid.axes))
+    if all(ranges[axis] == (0, grid.sizes[axis]) for axis in searched):
+        runs = [(tiles, len(tiles) == 1) for _, tiles in _searches(grid, ranges)]
+    else:
+        runs = [(list(grid.tiles(searched, ranges, TILE_POINTS)), False)]
+    found = [[_search(columns, wanted, grid, tile, whole) for tile in tiles] for tiles, whole in runs]
+    return joined_searches([best_of(wanted.study.output, parts) for parts in found])
+
+
+def winning(columns: Columns, wanted: Wanted, grid: Grid, found: Kept) -> Rows:
+    """Rows of the points that searches keep."""
+    values = columns.over(grid, grid.listing(found.numbers), wanted.all_columns)
     values["infeasible_reason"] = judged(values, wanted.certain_columns)
-    searches = points // grid.searched
+    searches = found.numbers // grid.searched
     of_search = np.searchsorted(np.unique(searches), searches)
-    values[INFEASIBLE_COUNTS] = np.array([told(each) for each in tried], object)[of_search]
-    return Rows(points, values, tried.sum(axis=0))
+    values[INFEASIBLE_COUNTS] = np.array([told(each) for each in found.counts], object)[of_search]
+    return Rows(found.numbers, values, found.counts.sum(axis=0))
 
 
 def _only_points(columns: Columns, wanted: Wanted, grid: Grid, ranges: Ranges) -> Rows:
@@ -179,16 +188,7 @@ def _only_points(columns: Columns, wanted: Wanted, grid: Grid, ranges: Ranges) -
     return _tiled(grid, ranges, evaluated)
 
 
-class _Kept(NamedTuple):
-    """Points of a tile that a search keeps, their scores and reasons, and how many were tried [search, reason]."""
-
-    numbers: np.ndarray
-    scores: np.ndarray
-    reasons: np.ndarray
-    counts: np.ndarray
-
-
-def _search(columns: Columns, wanted: Wanted, grid: Grid, tile: Ranges, whole: bool) -> _Kept:
+def _search(columns: Columns, wanted: Wanted, grid: Grid, tile: Ranges, whole: bool) -> Kept:
     """What the search keeps of a tile; `whole` tiles have whole searches."""
     output, domain = wanted.study.output, grid.slice(tile)
     rows = math.prod(factor.size for factor in domain) // grid.searched if whole else 1
@@ -196,9 +196,9 @@ def _search(columns: Columns, wanted: Wanted, grid: Grid, tile: Ranges, whole: b
         scores, reasons = _hopeful(columns, wanted, grid, tile, rows)
     else:
         scores, reasons = _judged_scores(wanted, *columns.feasible(grid, domain, wanted.searched_columns))
-    kept = _kept(output, scores.reshape(rows, -1, scores.shape[-1]), reasons.reshape(rows, -1))
+    chosen = kept(output, scores.reshape(rows, -1, scores.shape[-1]), reasons.reshape(rows, -1))
     counts = counted(reasons.reshape(rows, -1))
-    return _Kept(grid.ranges_first(tile) + kept, scores[kept], reasons[kept], counts)
+    return Kept(grid.ranges_first(tile) + chosen, scores[chosen], reasons[chosen], counts)
 
 
 def _judged_scores(
@@ -234,23 +234,6 @@ def _hopeful(columns: Columns, wanted: Wanted, grid: Grid, tile: Ranges, rows: i
     most = MODES[output.mode].kept(output, len(reasons) // rows)
     scores, reasons = best_first(hopes, reasons, unsure, rows, most, evaluated)
     return scores[:, None], reasons
-
-
-def _best_of(output: StudyOutput, parts: Sequence[_Kept]) -> np.ndarray:
-    """The best among the bests of several tiles of one search."""
-    numbers, scores, reasons = (np.concatenate([part[i] for part in parts]) for i in range(3))
-    order = np.argsort(numbers, kind="stable")
-    return numbers[order][_kept(output, scores[order][None], reasons[order][None])]
-
-
-def _kept(output: StudyOutput, scores: np.ndarray, reasons: np.ndarray) -> np.ndarray:
-    """Positions that survive, flat and in the order of the points. `scores` is [rows, points, objectives]."""
-    rows, points, _ = scores.shape
-    if output.mode == "pareto":
-        return np.concatenate([row * points + pareto(scores[row], reasons[row]) for row in range(rows)])
-    chosen = np.empty((rows, 1 if output.mode == "best" else output.top_k), np.int64)
-    top_k(np.ascontiguousarray(scores[:, :, 0]), reasons, chosen)
-    return np.sort((chosen + np.arange(rows)[:, None] * points)[chosen >= 0])
 
 
 def _design_search(columns: Columns, wanted: Wanted, grid: Grid) -> DesignSearch:
@@ -305,7 +288,8 @@ class Mode:
     """How the points of a chunk become rows.
 
     `kept(output, points)`: rows that a search over so many points leaves at most. `cuts_searches`: a chunk may hold a
-    part of a search, since every point is a row anyway. `many_points_a_row`: searched axes have no value in a row.
+    part of a search, since every point is a row anyway. `merges`: what is kept of parts of a search can be brought
+    together (`sweeper.planning.kept`). `many_points_a_row`: searched axes have no value in a row.
     `fields`: what a row has for the metrics. `rows_per_chunk`: swept combinations in a chunk, where that is fixed.
     `best_first`: the best by one objective are kept, so that lengthy equations are needed for those alone.
     """
@@ -313,6 +297,7 @@ class Mode:
     rows: Callable[[Columns, Wanted, Grid, Ranges], Rows]
     kept: Callable[[StudyOutput, int], int] = lambda output, points: 1
     cuts_searches: bool = False
+    merges: bool = False
     many_points_a_row: bool = False
     fields: Callable[[list[pa.Field]], list[pa.Field]] = lambda metrics: metrics
     rows_per_chunk: int | None = None
@@ -322,9 +307,9 @@ class Mode:
 MODES = {
     "all": Mode(every_point, cuts_searches=True),
     "feasible": Mode(feasible_points, cuts_searches=True),
-    "best": Mode(winners, best_first=True),
-    "top_k": Mode(winners, lambda output, points: min(output.top_k, points), best_first=True),
-    "pareto": Mode(winners, lambda output, points: points),
+    "best": Mode(winners, merges=True, best_first=True),
+    "top_k": Mode(winners, lambda output, points: min(output.top_k, points), merges=True, best_first=True),
+    "pareto": Mode(winners, lambda output, points: points, merges=True),
     "bands": Mode(quantiles, many_points_a_row=True, fields=band_fields),
     "optimized": Mode(best_designs, fields=search_fields, rows_per_chunk=OPTIMIZED_ROWS),
     PERTURBED: Mode(perturbed_designs, fields=perturbed_fields, rows_per_chunk=PERTURBED_ROWS),

@@ -22,17 +22,19 @@ from sweeper.engine.program import Program, UnknownColumn
 from sweeper.engine.space import Domain, Grid, Points, grids
 from sweeper.errors import NoSuchPoint, SpecError
 from sweeper.inputs.packages import PACKAGE_TABLES
+from sweeper.planning.checks.unknown import unknown_objectives
+from sweeper.planning.checks.unread import unread
 from sweeper.planning.chunks import Chunks
 from sweeper.planning.columns import Columns, structures, with_structure
 from sweeper.planning.contents import CONSTANTS, Contents
 from sweeper.planning.identity import code_used, library_used
+from sweeper.planning.kept import as_table, from_table, merged
+from sweeper.planning.modes import Rows, kept_points, winning
 from sweeper.planning.schema import ENCODING, dataset_rows
 from sweeper.planning.sensitivity.parameters import unmatched
 from sweeper.planning.standing import STANDING, standings
 from sweeper.planning.trials import with_trials
 from sweeper.planning.tried import counts_of, with_counts
-from sweeper.planning.unknown import unknown_objectives
-from sweeper.planning.unread import unread
 from sweeper.study.study import Study, load_study
 from sweeper.words.columns import role_columns
 
@@ -129,8 +131,18 @@ class Plan:
         return self.chunks.count
 
     def chunk_points(self, chunk: int) -> int:
-        """Points of one chunk."""
-        return self.chunks.points(chunk)
+        """Points of one chunk, or of a piece of one."""
+        return self.chunks.points(chunk) if chunk < self.chunk_count else self.chunks.piece_points(chunk)
+
+    @property
+    def piece_count(self) -> int:
+        """Pieces of all chunks that are evaluated in such."""
+        return self.chunks.pieces_of_all
+
+    def pieces(self, chunk: int) -> range:
+        """Numbers of the pieces in which a chunk is evaluated, none if it, or what the number is of, is evaluated as a
+        whole."""
+        return self.chunks.pieces(chunk) if chunk < self.chunk_count else range(0)
 
     @property
     def boxes(self) -> list[dict[str, Any]]:
@@ -281,7 +293,19 @@ class Plan:
     def evaluate(self, chunk: int) -> pa.Table:
         """Rows of one chunk, always in the same order; the metadata count the points tried by reason."""
         grid, ranges = self.chunks.locate(chunk)
-        rows = self.contents.mode.rows(self.columns, self.contents, grid, ranges)
+        return self._table(grid, self.contents.mode.rows(self.columns, self.contents, grid, ranges))
+
+    def evaluate_piece(self, piece: int) -> pa.Table:
+        """What the searches of a piece keep, for `merge`."""
+        return as_table(kept_points(self.columns, self.contents, *self.chunks.locate_piece(piece)))
+
+    def merge(self, chunk: int, pieces: Sequence[pa.Table]) -> pa.Table:
+        """Rows of a chunk, the same as if it were evaluated as a whole, given all its pieces in their order."""
+        grid, _ = self.chunks.locate(chunk)
+        found = merged(self.study.output, [from_table(piece) for piece in pieces], grid.searched)
+        return self._table(grid, winning(self.columns, self.contents, grid, found))
+
+    def _table(self, grid: Grid, rows: Rows) -> pa.Table:
         points = Points(grid, rows.numbers)
         values = {**rows.values, STANDING: standings(self.study, points)}
         return with_counts(dataset_rows(self.schema, self.contents.axes, points, values), rows.tried)

@@ -20,7 +20,17 @@ import pyarrow.compute as pc
 
 from sweeper.errors import EnvironmentFault
 from sweeper.running.storage.folders import STORAGE_FULL, Folder
-from sweeper.running.storage.store import Receipt, RunnablePlan, encode, run_name, write_part
+from sweeper.running.storage.store import (
+    DATA,
+    PIECES,
+    Receipt,
+    RunnablePlan,
+    encode,
+    encode_piece,
+    read_piece,
+    run_name,
+    write_part,
+)
 
 FEASIBLE = "feasible"
 """Boolean column by which feasible rows are counted."""
@@ -91,10 +101,18 @@ def evaluated(job: Job, chunk: int) -> Evaluated | Failure:
     """Rows of a chunk."""
     started = time.monotonic()
     try:
-        rows = job.plan.evaluate(chunk)
+        rows = _rows(job, chunk)
     except Exception as error:  # Whatever a chunk raises ends this chunk, not the run.
         return _failure(chunk, error)
     return Evaluated(chunk, rows, time.monotonic() - started)
+
+
+def _rows(job: Job, chunk: int) -> pa.Table:
+    """What is evaluated of a chunk, or of a piece of one."""
+    if chunk >= job.plan.chunk_count:
+        return job.plan.evaluate_piece(chunk)
+    pieces = [read_piece(job.run, piece) for piece in job.plan.pieces(chunk)]
+    return job.plan.merge(chunk, pieces) if pieces else job.plan.evaluate(chunk)
 
 
 def committed(job: Job, found: Evaluated | Failure) -> Receipt | Failure:
@@ -105,8 +123,13 @@ def committed(job: Job, found: Evaluated | Failure) -> Receipt | Failure:
     if isinstance(found, Failure):
         return found
     started, chunk, rows = time.monotonic(), found.chunk, found.rows
+    whole = chunk < job.plan.chunk_count
     try:
-        file, size, digest = write_part(job.run, chunk, encode(rows, run_name(job.plan), job.schema, job.plan.encoding))
+        if whole:
+            data = encode(rows, run_name(job.plan), job.schema, job.plan.encoding)
+        else:
+            data = encode_piece(rows)
+        file, size, digest = write_part(job.run, chunk, data, DATA if whole else PIECES)
     except Exception as error:
         return _failure(chunk, error)
     return Receipt(
@@ -115,7 +138,7 @@ def committed(job: Job, found: Evaluated | Failure) -> Receipt | Failure:
         points=job.plan.chunk_points(chunk),
         rows=rows.num_rows,
         feasible=int(pc.sum(rows[FEASIBLE]).as_py() or 0) if FEASIBLE in rows.column_names else None,
-        tried=dict(job.plan.tried(rows)),
+        tried=dict(job.plan.tried(rows)) if whole else {},
         bytes=size,
         sha256=digest,
         seconds=round(found.seconds + time.monotonic() - started, 4),

@@ -6,7 +6,7 @@ some chunks is taken up again by calling `run` again with the same plan and plac
 
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -91,7 +91,7 @@ def run(
         with Lock(folder) as lock:
             claim(folder, plan)
             state = State(plan, folder, intact(folder, plan, verify))
-            missing = state.missing()
+            before, missing = len(state.parts), state.missing()
             if missing:
                 reopen(folder)
                 job = Job(plan, plan.schema, folder)
@@ -106,12 +106,12 @@ def run(
     return RunResult(
         directory=str(folder),
         points=state.points,
-        rows=sum(receipt.rows for receipt in state.receipts.values()),
+        rows=sum(receipt.rows for receipt in state.parts),
         seconds=time.monotonic() - started,
-        computed_chunks=len(missing) - len(state.missing()),
+        computed_chunks=len(state.parts) - before,
         failed=state.failed,
-        tried=tried_in(state.receipts.values()),
-        feasible=feasible_in(state.receipts.values()),
+        tried=tried_in(state.parts),
+        feasible=feasible_in(state.parts),
     )
 
 
@@ -125,17 +125,28 @@ class State:
     failed: list[Failure] = field(default_factory=list)
 
     @property
+    def parts(self) -> list[Receipt]:
+        """Receipts of the committed chunks."""
+        return [receipt for chunk, receipt in self.receipts.items() if chunk < self.plan.chunk_count]
+
+    @property
     def points(self) -> int:
-        """Points of all committed chunks."""
-        return sum(receipt.points for receipt in self.receipts.values())
+        """Points of all committed chunks, and of the committed pieces of others."""
+        pieces = (piece for chunk in self._uncommitted() for piece in self.plan.pieces(chunk))
+        done = [self.receipts[piece] for piece in pieces if piece in self.receipts]
+        return sum(receipt.points for receipt in [*self.parts, *done])
 
     def missing(self) -> list[int]:
-        """Chunks that are not committed."""
-        return [chunk for chunk in range(self.plan.chunk_count) if chunk not in self.receipts]
+        """Chunks that are not committed, each after those of its pieces."""
+        each = ((*self.plan.pieces(chunk), chunk) for chunk in self._uncommitted())
+        return [number for numbers in each for number in numbers if number not in self.receipts]
 
     def where(self) -> str:
         """What is safe, for messages."""
-        return f"{len(self.receipts)} of {self.plan.chunk_count} chunks are committed in {self.folder}"
+        return f"{len(self.parts)} of {self.plan.chunk_count} chunks are committed in {self.folder}"
+
+    def _uncommitted(self) -> Iterable[int]:
+        return (chunk for chunk in range(self.plan.chunk_count) if chunk not in self.receipts)
 
 
 def _execute(executor: Executor, state: State, limits: Limits, lock: Lock, progress: Progress) -> None:
@@ -167,7 +178,7 @@ def _enter(outcome: Receipt | Failure | str | None, state: State, log: ReceiptLo
     if isinstance(outcome, Receipt):
         state.receipts[outcome.chunk] = outcome
         log.add(outcome)
-        progress.advance(outcome.points)
+        progress.advance(0 if state.plan.pieces(outcome.chunk) else outcome.points)
     elif isinstance(outcome, Failure):
         if outcome.storage:
             raise EnvironmentFault(f"{outcome.error}; free some space")

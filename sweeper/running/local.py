@@ -27,7 +27,8 @@ class LocalExecutor:
     def outcomes(self, chunks: Sequence[int], stop: Requested) -> Iterator[Outcome]:
         """Outcome of each chunk; one that raises is tried again after the others. While one is written, threads
         evaluate the next ones."""
-        work, job, threads = ChunkQueue(chunks, self.demand.limits), self.demand.job, self.demand.threads
+        job, threads = self.demand.job, self.demand.threads
+        work = ChunkQueue(chunks, self.demand.limits, job.plan.pieces)
         evaluators = Evaluators(job)
         with ThreadPoolExecutor(threads) as pool:
 

@@ -1,7 +1,10 @@
-"""Chunks to do: which comes next, which is tried again, and which is given up."""
+"""Chunks to do: which comes next, which is tried again, and which is given up.
+
+A chunk that is put together from pieces comes when the last of them is done; never, if one is given up.
+"""
 
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from sweeper.running.chunk import Failure
@@ -12,12 +15,22 @@ Outcome = Receipt | Failure | str | None
 """What became of a chunk, or what else the user should know; None where nothing happened for a while."""
 
 
+def no_pieces(chunk: int) -> Iterable[int]:
+    """Of a chunk that is evaluated as a whole."""
+    return ()
+
+
 class ChunkQueue:
     """Chunks to do, and what has happened to them."""
 
-    def __init__(self, chunks: Sequence[int], limits: Limits) -> None:
+    def __init__(
+        self, chunks: Sequence[int], limits: Limits, pieces: Callable[[int], Iterable[int]] = no_pieces
+    ) -> None:
         self._limits = limits
-        self._waiting = deque(chunks)
+        todo = set(chunks)
+        self._lacking = {chunk: len(todo.intersection(pieces(chunk))) for chunk in chunks}
+        self._whole = {piece: chunk for chunk, lacks in self._lacking.items() if lacks for piece in pieces(chunk)}
+        self._waiting = deque(chunk for chunk in chunks if not self._lacking[chunk])
         self._suspects: deque[int] = deque()
         self._attempts: Counter[int] = Counter()
         self._crashes: Counter[int] = Counter()
@@ -45,11 +58,20 @@ class ChunkQueue:
         chunk = outcome.chunk
         self._attempts[chunk] += 1
         if isinstance(outcome, Receipt):
+            self._complete(chunk)
             return outcome
         if self._attempts[chunk] > self._limits.retries or outcome.storage:
             return replace(outcome, attempts=self._attempts[chunk])
         (self._suspects if self.is_suspect(chunk) else self._waiting).append(chunk)
         return f"chunk {chunk} failed and will be tried again: {outcome.error}"
+
+    def _complete(self, piece: int) -> None:
+        """A piece is done, and so may be what its chunk waits for."""
+        chunk = self._whole.get(piece)
+        if chunk is not None:
+            self._lacking[chunk] -= 1
+            if not self._lacking[chunk]:
+                self._waiting.append(chunk)
 
     def crashed(self, chunk: int, cause: str) -> Outcome:
         """The worker died at this chunk."""

@@ -13,7 +13,8 @@ from sweeper.engine.search import best_first
 from sweeper.engine.space import Axis, Box, Domain, Grid, grids
 from sweeper.planning import chunks, modes
 from sweeper.planning.chunks import Chunks
-from sweeper.planning.modes import MODES
+from sweeper.planning.kept import as_table, from_table, merged
+from sweeper.planning.modes import MODES, Rows, kept_points, winning
 from sweeper.planning.tried import INFEASIBLE_COUNTS
 from sweeper.study.output import Objective, StudyOutput
 from tests.support.plain_search import Point, band_row, counts, judged, kept, same
@@ -103,9 +104,24 @@ def evaluated(boxes: Sequence[Grid], table: Table, output: StudyOutput, objectiv
     rows = []
     for chunk in range(cut.count):
         grid, ranges = cut.locate(chunk)
-        numbers, values, tried = MODES[output.mode].rows(table, wanted, grid, ranges)  # type: ignore[arg-type]
-        rows.append((numbers + grid.offset, values, tried))
+        found = MODES[output.mode].rows(table, wanted, grid, ranges)  # type: ignore[arg-type]
+        pieces = cut.pieces(chunk)
+        if pieces:
+            assert sum(map(cut.piece_points, pieces)) == cut.points(chunk)
+            each = [kept_points(table, wanted, *cut.locate_piece(piece)) for piece in pieces]  # type: ignore[arg-type]
+            together = merged(output, [from_table(as_table(piece)) for piece in each], grid.searched)
+            same_as_whole(winning(table, wanted, grid, together), found)  # type: ignore[arg-type]
+        rows.append((found.numbers + grid.offset, found.values, found.tried))
     return rows
+
+
+def same_as_whole(merging: Rows, whole: Rows) -> None:
+    """Rows that pieces make, bit by bit those of a chunk that is evaluated as a whole."""
+    assert merging.numbers.tolist() == whole.numbers.tolist()
+    assert merging.tried.tolist() == whole.tried.tolist()
+    assert merging.values.keys() == whole.values.keys()
+    for name, column in whole.values.items():
+        assert merging.values[name].tobytes() == column.tobytes() or merging.values[name].tolist() == column.tolist()
 
 
 def searches(boxes: Sequence[Grid], table: Table, certain: Sequence[str] = ()) -> Iterator[tuple[int, list[Point]]]:
@@ -125,6 +141,7 @@ def cut(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None
         monkeypatch.setattr(chunks, "CHUNK_POINTS", 2 * request.param + 1)
         monkeypatch.setattr(chunks, "CHUNK_ROWS", 2 * request.param)
         monkeypatch.setattr(chunks, "LEAST_POINTS", 1)
+        monkeypatch.setattr(chunks, "MOST_CHUNKS", 3)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -184,10 +201,11 @@ def test_the_tables_of_these_tests_have_what_can_go_wrong() -> None:
 # --- how a study is cut ---------------------------------------------------------------------------------------------
 
 
-def line(swept: int, searched: int) -> Box:
-    """A box of one swept and one searched axis."""
-    return Box(tuple(Axis(name, (name,), tuple((float(row),) for row in range(size)), name == "searched")
-                     for name, size in (("swept", swept), ("searched", searched))))  # fmt: skip
+def line(swept: int, *searched: int) -> Box:
+    """A box of one swept axis and searched ones."""
+    sizes = {"swept": swept, **{f"searched_{number}": size for number, size in enumerate(searched)}}
+    return Box(tuple(Axis(name, (name,), tuple((float(row),) for row in range(size)), name != "swept")
+                     for name, size in sizes.items()))  # fmt: skip
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -229,6 +247,34 @@ def test_chunks_hold_so_many_rows_and_points_as_they_may(monkeypatch: pytest.Mon
     assert points == {"best": [200], "top_k": [50], "pareto": [20]}
     assert Chunks(boxes, StudyOutput("top_k", top_k=11)).points(0) == 20
     assert Chunks(boxes, StudyOutput("all")).points(0) == 20
+
+
+def test_a_large_search_is_evaluated_in_pieces_of_so_many_points(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One search of 1.07e9 points, and a thousand searches that may be three files only."""
+    one = Chunks(grids((line(1, 1 << 15, 1 << 15),)), StudyOutput("best"))
+    assert (one.count, len(one.pieces(0)), one.pieces_of_all) == (1, 512, 512)
+    assert sum(map(one.piece_points, one.pieces(0))) == 1 << 30
+    assert [ranges for _, ranges in map(one.locate_piece, one.pieces(0))][:2] == [
+        [(0, 1), (0, 64), (0, 1 << 15)],
+        [(0, 1), (64, 128), (0, 1 << 15)],
+    ]
+    monkeypatch.setattr(chunks, "MOST_CHUNKS", 3)
+    monkeypatch.setattr(chunks, "CHUNK_POINTS", 1000)
+    several = Chunks(grids((line(1000, 10), line(500, 10))), StudyOutput("best"))
+    assert several.count == 3
+    pieces = [several.pieces(chunk) for chunk in range(3)]
+    assert [len(each) for each in pieces] == [5, 5, 5]
+    assert len({number for each in pieces for number in each}) == 15 and min(pieces[0]) >= 3
+    assert several.locate_piece(pieces[2][4])[1] == [(400, 500), (0, 10)]
+    every = Chunks(grids((line(1000, 10),)), StudyOutput("all"))
+    assert every.pieces_of_all == 0 and not every.pieces(0)
+
+
+def test_1e12_points_are_ten_thousand_files_at_most() -> None:
+    cut = Chunks(grids((line(10**6, 10**3, 10**3),)), StudyOutput("best"))
+    assert cut.count <= 10_000
+    assert max(map(cut.piece_points, list(cut.pieces(0)))) <= chunks.CHUNK_POINTS
+    assert sum(map(cut.piece_points, cut.pieces(0))) == cut.points(0)
 
 
 def test_small_boxes_spread_over_some_chunks_but_not_into_crumbs(monkeypatch: pytest.MonkeyPatch) -> None:

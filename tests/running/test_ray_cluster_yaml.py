@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import os
 import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +88,29 @@ def test_the_nodes_install_the_lock(path: Path) -> None:
     assert any(command.endswith(" setup") and " make " in command for command in setup)
     recipe = (ROOT / "Makefile").read_text(encoding="utf-8")
     assert "--require-hashes --only-binary :all: -r requirements.lock" in recipe
+
+
+@BOTH
+def test_a_bare_ray_is_found_on_the_nodes(path: Path, tmp_path: Path) -> None:
+    """The command that makes it so, on a home with and without a .bashrc; twice changes nothing."""
+    (command,) = [command for command in load(path)["setup_commands"] if ".bashrc" in command]
+    for content in (None, "", "case $- in *i*) ;; *) return;; esac\n"):
+        home = tmp_path / f"home{content is None}{content == ''}"
+        (home / "sweeper" / ".venv" / "bin").mkdir(parents=True)
+        (home / "sweeper" / ".venv" / "bin" / "ray").touch(mode=0o755)
+        if content is not None:
+            (home / ".bashrc").write_text(content)
+        for _ in range(2):
+            subprocess.run(["bash", "-c", command], env={**os.environ, "HOME": str(home)}, check=True)
+        assert (home / ".bashrc").read_text().count("sweeper/.venv/bin") == 1
+        ask = f"source {home}/.bashrc; command -v ray"
+        found = subprocess.run(["bash", "-c", ask], env={"HOME": str(home), "PATH": "/usr/bin:/bin"},
+                               capture_output=True, text=True, check=True)  # fmt: skip
+        assert found.stdout.strip() == str(home / "sweeper" / ".venv" / "bin" / "ray")
+
+
+def test_the_autoscaler_that_counts_the_head_is_off_where_machines_are_listed() -> None:
+    assert "RAY_enable_autoscaler_v2=0" in " ".join(load(LOCAL)["head_start_ray_commands"])
 
 
 @BOTH

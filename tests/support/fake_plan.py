@@ -9,7 +9,7 @@ import json
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from hashlib import sha256
@@ -29,8 +29,8 @@ class FakePlan:
 
     `pause`: seconds that every chunk takes. `fail`: chunks that raise. `deadly`: chunks that kill their process, always
     or, with a `marker` directory, once each. `meet`: processes that must have begun before any of them gives a result.
-    `hold`: the first chunk that waits, with all after it, for the file `go` among the markers. While it evaluates a
-    chunk it is `busy`, and no other thread may come.
+    `split`: pieces in which every chunk is evaluated, as a whole if none. `hold`: the first chunk that waits, with all
+    after it, for the file `go` among the markers. While it evaluates a chunk it is `busy`: no other thread may come.
     """
 
     name: str = "fake"
@@ -42,6 +42,7 @@ class FakePlan:
     meet: int = 0
     hold: int | None = None
     marker: str = ""
+    split: int = 0
     busy: bool = False
 
     @property
@@ -85,7 +86,32 @@ class FakePlan:
         )
 
     def chunk_points(self, chunk: int) -> int:
+        if chunk >= self.chunks:
+            whole, own = divmod(chunk - self.chunks, self.split)
+            low, high = own * (self.size // self.split), (own + 1) * (self.size // self.split)
+            points = self.chunk_points(whole)
+            return max(0, (points if own == self.split - 1 else min(high, points)) - low)
         return self.size - self.size // 2 if chunk == self.chunks - 1 else self.size
+
+    @property
+    def piece_count(self) -> int:
+        return self.chunks * self.split
+
+    def pieces(self, chunk: int) -> range:
+        first = self.chunks + chunk * self.split
+        return range(first, first + self.split) if chunk < self.chunks else range(0)
+
+    def evaluate_piece(self, piece: int) -> pa.Table:
+        chunk, own = divmod(piece - self.chunks, self.split)
+        share = self.size // self.split
+        rows = self.evaluate(chunk).slice(own * share, None if own == self.split - 1 else share)
+        if piece in self.fail:
+            raise ValueError(f"piece {piece} is cursed")
+        return rows
+
+    def merge(self, chunk: int, pieces: Sequence[pa.Table]) -> pa.Table:
+        assert len(pieces) == self.split
+        return pa.concat_tables(pieces).cast(self.schema).unify_dictionaries().combine_chunks()
 
     def evaluate(self, chunk: int) -> pa.Table:
         assert not self.busy, "two threads share a plan"
@@ -174,10 +200,12 @@ class Watcher(Progress):
 
     def __init__(self, at: int = 0, action: Callable[[], object] = lambda: None) -> None:
         self.messages: list[str] = []
+        self.advances: list[int] = []
         self._left = at
         self._action = action
 
     def advance(self, points: int) -> None:
+        self.advances.append(points)
         self._left -= 1
         if self._left == 0:
             self._action()

@@ -11,8 +11,8 @@ from sweeper.engine.space import Grid
 from sweeper.inputs.numbers import selector_of, values_of
 from sweeper.library.entries import Value
 from sweeper.library.uncertain import is_uncertain, key_of, values_in
+from sweeper.planning.checks.unknown import by_value
 from sweeper.planning.columns import Columns, structures
-from sweeper.planning.unknown import by_value
 from sweeper.study.perturb import Perturbation
 from sweeper.study.study import Study
 from sweeper.words.chips import SHARES

@@ -22,7 +22,7 @@ from sweeper.planning.schema import ENCODING, NAMES, field
 from sweeper.ranking.dataset import Decisions, read_decisions
 from sweeper.ranking.models import MODELS, RANDOM, TRAINERS, Predict, trainers
 from sweeper.running.storage.places import folder
-from sweeper.running.storage.store import RESOLVED
+from sweeper.running.storage.store import RESOLVED, WholeChunks
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class Comparison:
 
 
 @dataclass(eq=False)
-class FoldPlan:
+class FoldPlan(WholeChunks):
     """Something that learns from some folds of a dataset of labels and predicts the others, ready to run. Picklable;
     evaluation is pure. Raises UsageFault for fewer than two folds, EnvironmentFault where what trains is not there."""
 

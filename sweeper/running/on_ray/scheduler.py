@@ -153,7 +153,7 @@ class Scheduler:
             raise EnvironmentFault(f"lost the Ray cluster: {_brief(error)}") from error
 
     def _outcomes(self, chunks: Sequence[int], stop: Requested) -> Iterator[Outcome]:
-        work = ChunkQueue(chunks, self._demand.limits)
+        work = ChunkQueue(chunks, self._demand.limits, self._demand.job.plan.pieces)
         deadline = float("inf")
         while ((work or self._unclear) and not stop.requested) or any(slot.calls for slot in self._slots):
             now = self._clock()

@@ -22,6 +22,7 @@ from sweeper.running.storage.store import (
     DATA,
     FAILURES,
     MANIFEST,
+    PIECES,
     RECEIPTS,
     RESOLVED,
     SUCCESS,
@@ -47,7 +48,7 @@ def read_receipts(run: Folder) -> dict[int, Receipt]:
 
 
 def intact(run: Folder, plan: RunnablePlan, verify: bool = False) -> dict[int, Receipt]:
-    """Receipts whose part is there as it was committed; every other chunk has to be computed.
+    """Receipts whose part or piece is there as it was committed; every other one has to be computed.
 
     Raises OutputConflict if the data folder holds files that are no parts of this plan, as other tools would read them
     along with the dataset.
@@ -56,11 +57,11 @@ def intact(run: Folder, plan: RunnablePlan, verify: bool = False) -> dict[int, R
     strays = _strays(entries, plan.chunk_count)
     if strays:
         raise OutputConflict(f"{run}/{DATA} holds {strays[0]!r}, which is no part of this study; remove it")
-    receipts = read_receipts(run)
+    places = {DATA: entries, PIECES: run.entries(PIECES)}
     return {
         chunk: receipt
-        for chunk, receipt in receipts.items()
-        if 0 <= chunk < plan.chunk_count and not _fault(run, receipt, entries, receipt.at, verify)
+        for chunk, receipt in read_receipts(run).items()
+        if not _fault(run, receipt, places[PIECES if chunk >= plan.chunk_count else DATA], receipt.at, verify)
     }
 
 
@@ -83,10 +84,11 @@ def parts(where: str | Path | Folder, partial: bool = False, verify: bool = Fals
         since = dict.fromkeys((part.file for part in known), success.modified)
         strays = sorted(entries.keys() - {Path(part.file).name for part in known})
     else:
+        chunks = _head(run)["chunks"]
         receipts = read_receipts(run)
-        known = [receipts[chunk] for chunk in sorted(receipts)]
+        known = [receipts[chunk] for chunk in sorted(receipts) if chunk < chunks]
         since = {receipt.file: receipt.at for receipt in receipts.values()}
-        strays = _strays(entries, _head(run)["chunks"])
+        strays = _strays(entries, chunks)
     _refuse(run, [f"{DATA}/{name} is no part of the dataset: remove it" for name in strays])
     if not known:
         raise NoDataset(f"{run} holds no committed part yet")
@@ -107,13 +109,15 @@ def status(directory: str | Path | Folder, verify: bool = False) -> dict[str, An
         raise OutputConflict(f"{run} holds a {FAILURES} that cannot be read ({error!r})") from None
     receipts = read_receipts(run)
     complete = run.get(SUCCESS) is not None
-    known = parts(run, partial=True, verify=verify) if complete or receipts else []
+    pieces = [receipt for chunk, receipt in receipts.items() if chunk >= head["chunks"]]
+    known = parts(run, partial=True, verify=verify) if complete or len(receipts) > len(pieces) else []
     return {
         "name": head["name"],
         "hash": head["hash"],
         "complete": complete,
         "chunks": head["chunks"],
         "committed_chunks": len(known),
+        "committed_pieces": 0 if complete else len(pieces),
         "failed_chunks": failed,
         "points": head["points"],
         "committed_points": sum(part.points for part in known),

@@ -3,6 +3,7 @@
     <out>/<name>-<hash12>/
       resolved.json         the study as it was understood, with its hash; written first
       data/part-00000042.parquet    rows of chunk 42
+      pieces/part-00000130.parquet  what is kept of a piece of a chunk, until the dataset is complete
       receipts/<writer>-000007.jsonl    one line per committed chunk, in the order of completion
       failures.json         chunks that the last run gave up, absent if there are none
       manifest.json         every part with rows, bytes and checksum; written when all chunks are committed
@@ -38,7 +39,7 @@ from sweeper.running.storage.folders import Folder
 from sweeper.running.storage.places import folder
 
 RESOLVED, MANIFEST, SUCCESS, FAILURES = "resolved.json", "manifest.json", "_SUCCESS", "failures.json"
-DATA, RECEIPTS = "data", "receipts"
+DATA, RECEIPTS, PIECES = "data", "receipts", "pieces"
 RUN = pa.field(
     "run",
     pa.dictionary(pa.int32(), pa.string()),
@@ -86,10 +87,19 @@ class RunnablePlan(Protocol):
         """Schema of every part, with unit, description, grade, source and role in the fields' metadata."""
 
     def chunk_points(self, chunk: int) -> int:
-        """Points of one chunk."""
+        """Points of one chunk, or of one piece."""
+
+    def pieces(self, chunk: int) -> range:
+        """Numbers, above those of the chunks, of the pieces in which a chunk is evaluated; none for most chunks."""
 
     def evaluate(self, chunk: int) -> pa.Table:
         """Rows of one chunk."""
+
+    def evaluate_piece(self, piece: int) -> pa.Table:
+        """What there is to know of one piece."""
+
+    def merge(self, chunk: int, pieces: Sequence[pa.Table]) -> pa.Table:
+        """Rows of one chunk, given its pieces."""
 
     def tried(self, rows: pa.Table) -> Mapping[str, int]:
         """Points that were tried for the rows of a chunk, by what became of them."""
@@ -102,6 +112,24 @@ class RunnablePlan(Protocol):
 
         Gives what tells in words how far they are, nothing if there is nothing to tell.
         """
+
+
+class WholeChunks:
+    """What a plan says of pieces that has none."""
+
+    piece_count = 0
+
+    def pieces(self, chunk: int) -> range:
+        """None."""
+        return range(0)
+
+    def evaluate_piece(self, piece: int) -> pa.Table:
+        """There is none. Raises NotImplementedError."""
+        raise NotImplementedError
+
+    def merge(self, chunk: int, pieces: Sequence[pa.Table]) -> pa.Table:
+        """There are none. Raises NotImplementedError."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)
@@ -196,11 +224,24 @@ def encode(rows: pa.Table, run: str, schema: pa.Schema, encoding: Mapping[str, A
     return sink.getvalue()
 
 
-def write_part(run: Folder, chunk: int, data: pa.Buffer) -> tuple[str, int, str]:
-    """Commit a part; file name relative to the run directory, size in bytes, checksum."""
-    file = f"{DATA}/{part_name(chunk)}"
+def write_part(run: Folder, chunk: int, data: pa.Buffer, place: str = DATA) -> tuple[str, int, str]:
+    """Commit a part, or a piece in its place; file name relative to the run directory, size in bytes, checksum."""
+    file = f"{place}/{part_name(chunk)}"
     run.put(file, data)
     return file, data.size, hashlib.sha256(data).hexdigest()
+
+
+def encode_piece(piece: pa.Table) -> pa.Buffer:
+    """Bytes of a piece as it is put down."""
+    sink = pa.BufferOutputStream()
+    pq.write_table(piece, sink, compression="zstd")
+    return sink.getvalue()
+
+
+def read_piece(run: Folder, piece: int) -> pa.Table:
+    """A piece that was put down. Raises FileNotFoundError."""
+    with run.open(f"{PIECES}/{part_name(piece)}") as file:
+        return pq.read_table(file)
 
 
 class ReceiptLog:
@@ -247,7 +288,7 @@ def reopen(run: Folder) -> None:
 
 def sweep(run: Folder) -> None:
     """Remove the drafts that killed workers left."""
-    for place in ("", DATA, RECEIPTS):
+    for place in ("", DATA, RECEIPTS, PIECES):
         run.sweep(place)
 
 
@@ -256,6 +297,8 @@ def complete(run: Folder, plan: RunnablePlan, receipts: Mapping[int, Receipt]) -
     manifest = manifest_bytes(plan, receipts)
     marker = marker_bytes(manifest)
     run.remove(FAILURES)
+    for piece in run.entries(PIECES):
+        run.remove(f"{PIECES}/{piece}")
     sweep(run)
     for file, data in ((MANIFEST, manifest), (SUCCESS, marker)):
         if run.get(file) != data:
