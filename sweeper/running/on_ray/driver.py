@@ -13,6 +13,7 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from importlib import import_module
 from multiprocessing.connection import Connection
 from pathlib import Path
 from queue import SimpleQueue
@@ -20,8 +21,9 @@ from queue import SimpleQueue
 from sweeper.errors import SweeperError
 from sweeper.running.backends import Demand
 from sweeper.running.on_ray.scheduler import Scheduler
+from sweeper.running.on_ray.session import set_environment
 
-READY, OUTCOME, END, FAULT, BUG = "ready", "outcome", "end", "fault", "bug"
+LOADED, READY, OUTCOME, END, FAULT, BUG = "loaded", "ready", "outcome", "end", "fault", "bug"
 """Kinds of messages to the run, each with a value."""
 
 STOP = "stop"
@@ -61,6 +63,10 @@ def serve(pipe: Connection) -> None:
     order: Order = pipe.recv()
     inbox = Inbox(pipe)
     threading.Thread(target=inbox.listen, daemon=True).start()
+    with telling(pipe):
+        set_environment(own=order.directory is not None)
+        import_module("ray")
+    pipe.send((LOADED, None))
     with telling(pipe), Scheduler(order.demand, order.directory) as scheduler:
         pipe.send((READY, None))
         with telling(pipe):

@@ -27,9 +27,12 @@ from sweeper.running.queue import Outcome
 
 TICK_S = 1.0
 
+LOADING_S = 300.0
+"""Seconds in which Ray and the study are loaded: from a slow file system, in the worst case."""
+
 SILENT_S = 45.0
-"""Seconds without a message after which Ray hangs. While it is well the driver has something to say every second; a
-start takes up to 15 s on a busy machine."""
+"""Seconds without a message after which Ray hangs. While it is well the driver has something to say every second; its
+own start takes up to 15 s on a busy machine."""
 
 SHUTDOWN_S = 10.0
 """Seconds in which Ray ends by itself."""
@@ -58,6 +61,7 @@ class RayExecutor:
             stack.callback(self._finish, process)
             self._process = process
             self._send(Order(replace(self._demand, address=address), directory))
+            self._next(LOADING_S)
             self._next(SILENT_S)
             self._exit = stack.pop_all()
         return self
@@ -76,7 +80,7 @@ class RayExecutor:
                 told = True
             if not self._pipe.poll(TICK_S):
                 if time.monotonic() - heard > SILENT_S:
-                    raise self._hangs()
+                    raise self._hangs(SILENT_S)
                 yield None
                 continue
             kind, value = self._next(0.0)
@@ -120,7 +124,7 @@ class RayExecutor:
     def _next(self, seconds: float) -> tuple[str, Any]:
         """The next message; the driver's errors are raised. Waits so long for it."""
         if seconds and not self._pipe.poll(seconds):
-            raise self._hangs()
+            raise self._hangs(seconds)
         try:
             kind, value = self._pipe.recv()
         except (EOFError, OSError):
@@ -131,8 +135,8 @@ class RayExecutor:
             raise RuntimeError(f"in the process that has Ray:\n{value}")
         return kind, value
 
-    def _hangs(self) -> EnvironmentFault:
-        return EnvironmentFault(f"Ray has not answered for {SILENT_S:.0f} s{self._advice()}")
+    def _hangs(self, seconds: float) -> EnvironmentFault:
+        return EnvironmentFault(f"Ray has not answered for {seconds:.0f} s{self._advice()}")
 
     def _lost(self) -> EnvironmentFault:
         self._said.seek(0)

@@ -11,6 +11,9 @@ MARK = "SWEEPER_RUN"
 
 TICK_S = 0.05
 
+HELD_UP_S = 5.0
+"""Seconds in which a killed process is gone, unless it waits for the system."""
+
 
 def members(mark: str) -> list[int]:
     """Processes that have inherited a mark and live."""
@@ -43,9 +46,10 @@ def children(pid: int) -> dict[int, str]:
 
 
 def end(mark: str, patience_s: float) -> None:
-    """Wait until no process with a mark lives, and kill those that do not end by themselves."""
+    """Wait until no process with a mark lives, and kill those that do not end by themselves. What the system itself
+    holds up, as on a dead network file system, is left to it."""
     deadline = time.monotonic() + patience_s
-    while left := members(mark):
+    while (left := members(mark)) and time.monotonic() < deadline + HELD_UP_S:
         if time.monotonic() > deadline:
             for pid in left:
                 with suppress(ProcessLookupError):

@@ -73,24 +73,29 @@ class Session:
     check: Callable[[], None]
 
 
+def set_environment(own: bool) -> None:
+    """What Ray reads when it is imported, for one of our `own` or for a cluster."""
+    for name, value in {**SETTINGS, **({} if own else _token_mode())}.items():
+        os.environ.setdefault(name, value)
+    if own:
+        os.environ.update(LOOPBACK)
+        if not {"RAY_AUTH_MODE", *TOKEN_SOURCES} & os.environ.keys():
+            os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
+
+
 @contextmanager
 def ray_session(demand: Demand, directory: Path | None) -> Iterator[Session]:
-    """A connected Ray, in a process that has none yet and ends with it: the environment stays as Ray needs it.
+    """A connected Ray, in a process that has none yet and ends with it, after `set_environment`.
 
     Ray is started on this machine with its files in a `directory`, or without one the cluster at the demand's address
     (`auto`, `host:port`, `ray://host:port`) is joined. Raises EnvironmentFault if there is no Ray to be had, UsageFault
     if this machine has too few processors for a worker.
     """
     workers, threads = demand.workers, demand.threads
-    for name, value in {**SETTINGS, **({} if directory else _token_mode())}.items():
-        os.environ.setdefault(name, value)
     place, options = str(demand.address), {}
     if directory is not None:
-        os.environ.update(LOOPBACK)
-        if not {"RAY_AUTH_MODE", *TOKEN_SOURCES} & os.environ.keys():
-            os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
         place, options = "local", _own_options(directory, workers and workers * threads)
-    import ray  # Only now, because Ray reads its settings when it is imported.
+    import ray
 
     try:
         _knock(place)
