@@ -19,6 +19,7 @@ from sweeper.running.on_ray.scheduler import (
     NO_PROCESSOR,
     PAUSE_S,
     START_ATTEMPTS,
+    STRAGGLES_S,
     VERDICT_S,
     WAIT_NOTE_S,
 )
@@ -321,7 +322,7 @@ def test_a_chunk_that_hangs_is_given_up_and_all_others_are_computed() -> None:
 
 def test_a_chunk_that_hangs_once_is_computed_by_another_worker() -> None:
     ray = hanging(1, times=1)
-    found = outcomes(ray, range(4), slots=2, limits=Limits(chunk_timeout_s=30.0))
+    found = outcomes(ray, range(4), limits=Limits(chunk_timeout_s=30.0))
     assert sorted(received(found)) == [0, 1, 2, 3]
     assert said(found, "chunk 1 failed and will be tried again: it did not end within 30 s")
 
@@ -340,6 +341,50 @@ def test_a_chunk_beside_one_that_hangs_is_not_blamed() -> None:
     found = outcomes(ray, range(4), limits=Limits(retries=0, crashes=1, chunk_timeout_s=30.0))
     assert sorted(received(found)) == [1, 2, 3]
     assert [each.chunk for _, each in found if isinstance(each, Failure)] == [0]
+
+
+# --- chunks that take longer than others ---------------------------------------------------------------------------
+
+
+def straggling(chunk: int, slow: float = 1000.0) -> FakeRay:
+    """A Ray where a chunk takes a second like the others, but for the first worker."""
+    ray = FakeRay()
+    ray.place = ("node", "other", "node", "other").__getitem__
+    ray.seconds = lambda each, attempt: slow if each == chunk and attempt == 1 else CHUNK_S
+    return ray
+
+
+def test_towards_the_end_a_slow_chunk_is_also_given_to_an_idle_worker() -> None:
+    ray = straggling(3)
+    found = outcomes(ray, range(8), slots=2)
+    assert sorted(received(found)) == list(range(8)), "each is told once"
+    assert found[-1][0] < STRAGGLES_S + 20.0
+    assert ray.tries[3] == 2 and sum(ray.tries.values()) <= 10, "that, and the one behind it"
+
+
+def test_a_chunk_is_given_to_one_more_worker_not_to_all() -> None:
+    ray = straggling(0)
+    ray.place = lambda number: f"node{number}"
+    ray.seconds = lambda chunk, attempt: 100.0 if chunk == 0 else CHUNK_S
+    found = outcomes(ray, range(8), slots=4)
+    assert sorted(received(found)) == list(range(8))
+    assert ray.tries[0] == 2
+
+
+def test_the_first_answer_counts_and_a_late_error_of_the_other_does_not() -> None:
+    """Neither while the other is still at the chunk."""
+    ray = straggling(3, slow=25.0)
+    ray.behave = lambda chunk, attempt: RayTaskError("late") if (chunk, attempt) == (3, 2) else receipt(chunk)
+    found = outcomes(ray, range(8), slots=2, limits=Limits(retries=0))
+    assert sorted(received(found)) == list(range(8))
+    assert not [each for _, each in found if isinstance(each, Failure)]
+
+
+def test_a_helper_that_dies_leaves_the_chunk_to_the_other() -> None:
+    ray = straggling(3, slow=60.0)
+    ray.behave = lambda chunk, attempt: ActorDiedError("killed") if (chunk, attempt) == (3, 2) else receipt(chunk)
+    found = outcomes(ray, range(8), slots=2, limits=Limits(crashes=1))
+    assert sorted(received(found)) == list(range(8))
 
 
 # --- Ray itself -----------------------------------------------------------------------------------------------------

@@ -9,9 +9,13 @@ Three kinds of trouble have separate budgets. A chunk that raises, or does not e
 times; in the second case its worker is replaced. A worker that dies costs its slot a pause; the chunks it was at become
 suspect and from then on run alone, until one has taken down as many workers as the limits allow. A lost machine is
 nobody's fault: its chunks go back to the queue.
+
+When nothing is left to hand out, an idle actor gets a chunk that another one has been at for unusually long; whichever
+is first counts, since both write the same part.
 """
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
@@ -24,6 +28,7 @@ from sweeper.running.chunk import Failure, code_version
 from sweeper.running.on_ray.session import CLUSTER_ADVICE, ray_session, room
 from sweeper.running.on_ray.worker import ChunkWorker
 from sweeper.running.queue import ChunkQueue, Outcome
+from sweeper.running.storage.store import Receipt
 
 AHEAD = 1
 """Calls that wait at an actor for a free thread."""
@@ -34,6 +39,9 @@ DRAIN_S = 30.0
 
 PAUSE_S, LONGEST_PAUSE_S = 0.5, 30.0
 """Pause of a slot whose actor died, doubled with every further death in a row."""
+
+STRAGGLES, STRAGGLES_S = 3.0, 10.0
+"""A chunk is also given to an idle worker once it has taken so many times as long as chunks usually do, and seconds."""
 
 VERDICT_S = 90.0
 """Seconds in which a cluster notices that a machine is gone: about 15 if it refuses connections, 65 if it is silent."""
@@ -115,8 +123,10 @@ class Scheduler:
         self._unclear: list[Unclear] = []
         self._version = code_version(demand.job.plan.libraries)
         self._resized = self._noted = 0.0
-        self._begun = False
-        """Whether a chunk is done."""
+        self._done: set[int] = set()
+        """Chunks that are done or given up."""
+        self._spent_s = 0.0
+        """Seconds that the done ones took in all."""
 
     def __enter__(self) -> "Scheduler":
         with ExitStack() as stack:
@@ -155,7 +165,7 @@ class Scheduler:
     def _outcomes(self, chunks: Sequence[int], stop: Requested) -> Iterator[Outcome]:
         work = ChunkQueue(chunks, self._demand.limits, self._demand.job.plan.pieces)
         deadline = float("inf")
-        while ((work or self._unclear) and not stop.requested) or any(slot.calls for slot in self._slots):
+        while ((work or self._unclear) and not stop.requested) or self._open():
             now = self._clock()
             self._check()
             if stop.requested:
@@ -167,6 +177,8 @@ class Scheduler:
                 yield from self._hurry(work, now)
                 yield from self._tend(now)
                 self._feed(work)
+                if not work:
+                    self._help(now)
             ready = self._wait()
             for slot in self._slots:
                 if slot.starting in ready:
@@ -175,6 +187,21 @@ class Scheduler:
                     if call in slot.calls:  # a dead actor has lost all of its calls
                         yield from self._settle_call(slot, call, work)
             yield None
+
+    def _open(self) -> list[Call]:
+        """Calls whose chunk is not done."""
+        return [call for slot in self._slots for call in slot.calls if call.chunk not in self._done]
+
+    def _help(self, now: float) -> None:
+        """Give idle actors the chunks that take longest, and those behind them, each to one more."""
+        idle = [slot for slot in self._slots if slot.state == "working" and not slot.calls]
+        usual = self._spent_s / max(len(self._done), 1)
+        limit = max(STRAGGLES * usual, STRAGGLES_S)
+        given = Counter(call.chunk for call in self._open())
+        late = [slot.calls for slot in self._slots if slot.calls and now - slot.calls[0].begun > limit]
+        slow = [call for calls in late for call in calls if given[call.chunk] == 1]
+        for slot, call in zip(idle, sorted(slow, key=lambda call: call.begun), strict=False):
+            self._give(slot, call.chunk)
 
     def _wait(self) -> set[Any]:
         """Calls that are done; waits a tick for the first."""
@@ -196,7 +223,7 @@ class Scheduler:
                 slot.actor = self._actor_class.remote()
                 slot.state, slot.starting, slot.served = "starting", slot.actor.hello.remote(), 0
         working = any(slot.state == "working" for slot in self._slots)
-        if working and self._begun:
+        if working and self._done:
             self._noted = now
         elif now - self._noted > WAIT_NOTE_S:
             self._noted = now
@@ -227,10 +254,25 @@ class Scheduler:
                 call.begun = min(call.begun, now)
             late = [call.chunk for call in at_it if now - call.begun > limit]
             if late:
-                work.give_back([call.chunk for call in slot.calls if call.chunk not in late])
+                others = [call.chunk for call in slot.calls if call.chunk not in late]
                 self._pause(slot)
-                for chunk in late:
-                    yield work.done(Failure(chunk, f"it did not end within {limit:g} s; --chunk-timeout allows more"))
+                work.give_back(self._only_here(others))
+                for chunk in self._only_here(late):
+                    yield self._entered(
+                        work, Failure(chunk, f"it did not end within {limit:g} s; --chunk-timeout allows more")
+                    )
+
+    def _only_here(self, chunks: Sequence[int]) -> list[int]:
+        """Those of the chunks of an actor that is gone that are neither done nor computed by another one."""
+        others = {call.chunk for call in self._open()}
+        return [chunk for chunk in chunks if chunk not in self._done and chunk not in others]
+
+    def _entered(self, work: ChunkQueue, outcome: Receipt | Failure) -> Outcome:
+        """What to report of the outcome of a chunk."""
+        told = work.done(outcome)
+        if not isinstance(told, str):
+            self._done.add(outcome.chunk)
+        return told
 
     def _feed(self, work: ChunkQueue) -> None:
         """Give every working actor one chunk, then every one a second, and so on."""
@@ -243,8 +285,11 @@ class Scheduler:
                 elif len(slot.calls) < depth and not (slot.calls and work.is_suspect(slot.calls[0].chunk)):
                     chunk = work.take(idle=not slot.calls)
                     if chunk is not None:
-                        slot.calls.append(Call(slot.actor.compute.remote(chunk), chunk))
-                        slot.served += 1
+                        self._give(slot, chunk)
+
+    def _give(self, slot: Slot, chunk: int) -> None:
+        slot.calls.append(Call(slot.actor.compute.remote(chunk), chunk))
+        slot.served += 1
 
     def _settle_start(self, slot: Slot) -> Iterator[Outcome]:
         """A starting actor has answered, another one has taken the job, or either has failed."""
@@ -280,18 +325,20 @@ class Scheduler:
             return
         slot.calls.remove(call)
         slot.deaths = 0
-        self._begun = True
-        yield work.done(outcome)
+        if self._only_here([call.chunk]) or (isinstance(outcome, Receipt) and call.chunk not in self._done):
+            self._spent_s += self._clock() - min(call.begun, self._clock())
+            yield self._entered(work, outcome)
 
     def _bury(self, slot: Slot, work: ChunkQueue, error: Exception) -> None:
         """An actor is dead or unreachable. Calls begin in order: only as many as it has threads can be the reason."""
         chunks, threads = [call.chunk for call in slot.calls], self._demand.threads
-        work.give_back(chunks[threads:])
         self._pause(slot)
+        work.give_back(self._only_here(chunks[threads:]))
         # The connection to a worker breaks before the cluster knows whether its machine is gone, too.
         patience = VERDICT_S if isinstance(error, self._ray.exceptions.ActorUnavailableError) else 0.0
         due = self._clock() + patience
-        self._unclear += [Unclear(suspect, slot.node, _brief(error), due) for suspect in chunks[:threads]]
+        suspects = self._only_here(chunks[:threads])
+        self._unclear += [Unclear(suspect, slot.node, _brief(error), due) for suspect in suspects]
 
     def _judge(self, work: ChunkQueue, now: float) -> Iterator[Outcome]:
         """Blame chunks whose worker died while its machine lives on; give the others back."""
