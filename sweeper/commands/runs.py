@@ -147,10 +147,9 @@ def executed(plan: Any, out: str, how: dict[str, Any]) -> "RunResult":
     asked = {name: how.pop(name) for name in ("retries", "fail_fast", "chunk_timeout_s")}
     given = {name: value for name, value in asked.items() if value is not None}
     limits = Limits(**given)
-    backend = "ray" if how["address"] else how["backend"]
-    if backend == "local" and "chunk_timeout_s" in given:
+    if how["backend"] == "local" and not how["address"] and "chunk_timeout_s" in given:
         raise UsageFault("a chunk of this process cannot be stopped: add --backend ray to --chunk-timeout")
-    return run_plan(plan, out=out, limits=limits, **{**how, "backend": backend})
+    return run_plan(plan, out=out, limits=limits, **how)
 
 
 def summary_of(plan: Any, result: "RunResult") -> dict[str, Any]:

@@ -123,5 +123,8 @@ def _chunking(grid: Grid, output: StudyOutput, rows: int) -> Cutting:
     inside = math.prod(grid.sizes[axes:])
     spread = max(cuts // LEAST_CHUNKS, LEAST_POINTS // inside)
     limit = min(CHUNK_POINTS // inside, CHUNK_ROWS // mode.kept(output, inside), spread)
-    least = -(-rows // MOST_CHUNKS) if mode.merges else 1
-    return grid.chunks(axes, max(limit, least))
+    cutting = grid.chunks(axes, max(limit, 1))
+    most = max(MOST_CHUNKS * cuts // rows, 1)
+    while mode.merges and cutting.count > most:
+        cutting = grid.chunks(axes, 2 * cutting.limit)
+    return cutting

@@ -4,7 +4,6 @@ The best of a search are the best among the bests of its parts, in whatever part
 other, or pieces on several machines, which are put down as tables in between.
 """
 
-import json
 from collections.abc import Sequence
 from itertools import groupby
 from typing import NamedTuple
@@ -15,9 +14,6 @@ import pyarrow as pa
 from kernels.pareto import pareto
 from kernels.reduce import top_k
 from sweeper.study.output import StudyOutput
-
-COUNTS = b"sweeper.counts"
-"""Key under which the metadata of a piece have the points that were tried, by search and reason."""
 
 
 class Kept(NamedTuple):
@@ -69,12 +65,13 @@ def merged(output: StudyOutput, pieces: Sequence[Kept], searched: int) -> Kept:
 def as_table(piece: Kept) -> pa.Table:
     """A piece as it is put down."""
     scores = {f"score_{i}": column for i, column in enumerate(piece.scores.T)}
-    table = pa.table({"number": piece.numbers, "reason": piece.reasons, **scores})
-    return table.replace_schema_metadata({COUNTS: json.dumps(piece.counts.tolist())})
+    lists = [*piece.counts.tolist(), *[None] * (len(piece.numbers) - len(piece.counts))]
+    counts = pa.array(lists, pa.list_(pa.int64()))  # Every search keeps a point, so there are rows enough.
+    return pa.table({"counts": counts, "number": piece.numbers, "reason": piece.reasons, **scores})
 
 
 def from_table(table: pa.Table) -> Kept:
     """A piece that was put down."""
-    columns = [table.column(name).to_numpy() for name in table.column_names]
-    counts = np.array(json.loads(table.schema.metadata[COUNTS]), np.int64)
-    return Kept(columns[0], np.stack(columns[2:], axis=1), columns[1], counts)
+    numbers, reasons, *scores = (table.column(name).to_numpy() for name in table.column_names[1:])
+    counts = np.array(table.column("counts").drop_null().to_pylist(), np.int64)
+    return Kept(numbers, np.stack(scores, axis=1), reasons, counts)

@@ -4,7 +4,6 @@ Executors differ in where chunks are computed and share everything else. A run t
 some chunks is taken up again by calling `run` again with the same plan and place.
 """
 
-import signal
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import closing
@@ -83,7 +82,7 @@ def run(
     Chunks that fail are listed in the result and in failures.json. Raises OutputConflict, EnvironmentFault (disk full,
     no cluster), UsageFault (workers without Ray) and Interrupted.
     """
-    executor_of = backend_named(backend, workers)
+    executor_of = backend_named("ray" if address else backend, workers)
     started = time.monotonic()
     folder = run_folder(out, plan)
     shown = progress or (Progress() if quiet else progress_on_stderr())
@@ -143,7 +142,9 @@ class State:
 
     def where(self) -> str:
         """What is safe, for messages."""
-        return f"{len(self.parts)} of {self.plan.chunk_count} chunks are committed in {self.folder}"
+        pieces = len(self.receipts) - len(self.parts)
+        told = f" (and {pieces} pieces)" if pieces else ""
+        return f"{len(self.parts)} of {self.plan.chunk_count} chunks are committed{told} in {self.folder}"
 
     def _uncommitted(self) -> Iterable[int]:
         return (chunk for chunk in range(self.plan.chunk_count) if chunk not in self.receipts)
@@ -153,9 +154,9 @@ def _execute(executor: Executor, state: State, limits: Limits, lock: Lock, progr
     """Compute the missing chunks and enter their outcomes into the state and the receipts on disk."""
     missing = state.missing()
     log = ReceiptLog(state.folder)
+    stop = Stop(lambda: progress.note(STOPPING))
     try:
-        # Signals are taken over once the executor has started, because Ray sets handlers of its own.
-        with executor, Stop(lambda: progress.note(STOPPING)) as stop, closing(progress):
+        with stop, executor, closing(progress):
             progress.start(state.plan.point_count, state.points)
             for outcome in executor.outcomes(missing, stop):
                 lock.renew()
@@ -164,9 +165,9 @@ def _execute(executor: Executor, state: State, limits: Limits, lock: Lock, progr
                     break
         if stop.requested and len(state.missing()) > len(state.failed):
             raise _interrupted(state, stop.signal)
-    except KeyboardInterrupt:  # While the executor was being started or ended.
-        raise _interrupted(state, signal.SIGINT) from None
     except EnvironmentFault as fault:
+        if stop.requested:  # The signal may have reached what the executor needs, too.
+            raise _interrupted(state, stop.signal) from fault
         raise EnvironmentFault(f"{fault}. {state.where()}: when that is mended, {RESUME}") from fault
     finally:
         log.flush()

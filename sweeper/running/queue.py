@@ -71,7 +71,7 @@ class ChunkQueue:
         if chunk is not None:
             self._lacking[chunk] -= 1
             if not self._lacking[chunk]:
-                self._waiting.append(chunk)
+                self._waiting.appendleft(chunk)
 
     def crashed(self, chunk: int, cause: str) -> Outcome:
         """The worker died at this chunk."""

@@ -20,7 +20,7 @@ from sweeper.planning.standing import UNCALIBRATED_TIMES
 from sweeper.running.storage.folders import Folder
 from sweeper.running.storage.listing import parts
 from sweeper.running.storage.places import folder
-from sweeper.running.storage.store import RESOLVED
+from sweeper.running.storage.store import RESOLVED, RUN
 from sweeper.words.columns import engine_column, numeric
 
 
@@ -112,6 +112,7 @@ def _with_constants(run: Folder, partial: bool, verify: bool) -> pl.LazyFrame:
     columns = set(frame.collect_schema())
     constants = _json(_schema(run), CONSTANTS)
     told = {engine_column(name): _literal(name, value) for name, value in constants.items()}
+    told[RUN.name] = pl.lit(run.name)  # Datasets of earlier versions have no such column.
     return frame.with_columns(value.alias(column) for column, value in told.items() if column not in columns)
 
 

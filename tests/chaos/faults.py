@@ -80,6 +80,12 @@ def _send(role: str, number: signal.Signals) -> Callable[[Victim], None]:
     return strike
 
 
+def _end_job(victim: Victim) -> None:
+    """As a batch system ends a job: a signal to every process of it."""
+    for process in victim.family():
+        process.send_signal(signal.SIGTERM)
+
+
 def _pause_driver(victim: Victim) -> None:
     victim.driver.send_signal(signal.SIGSTOP)
     time.sleep(STOPPED_S)
@@ -116,6 +122,7 @@ FAULTS = (
     *_signals("driver", (signal.SIGTERM,), (128 + signal.SIGTERM, 0)),
     *_signals("driver", (signal.SIGINT,), (128 + signal.SIGINT, 0)),
     Fault("driver STOP", _pause_driver, frozenset({0}), "driver"),
+    Fault("job TERM", _end_job, frozenset({128 + signal.SIGTERM, 0})),
     *_signals("worker", EVERY, (0,)),
     *_signals("raylet", EVERY, (3, 0), early=True),
     *_signals("gcs", EVERY, (3, 0), early=True),

@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 from sweeper.cli import main
 from sweeper.commands.runs import carry_out
 from sweeper.commands.shared import as_json, command, library_of
+from sweeper.errors import UsageFault
 from sweeper.running import execution
 from tests.support.fake_plan import FakePlan
 
@@ -47,14 +48,14 @@ def test_a_run_ends_with_its_answer_and_one_with_failed_chunks_without(tmp_path:
 def test_an_address_is_one_of_ray(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
-    def run(plan: FakePlan, **how: Any) -> execution.RunResult:
-        asked.append((how["backend"], how["address"]))
-        return execution.RunResult("", 0, 0, 0.0, 0, [])
+    def named(backend: str, workers: int | None) -> Any:
+        asked.append(backend)
+        raise UsageFault("enough")
 
-    monkeypatch.setattr(execution, "run", run)
+    monkeypatch.setattr(execution, "backend_named", named)
     for address in (None, "auto"):
         carried_out(FakePlan(), tmp_path, address=address)
-    assert asked == [("local", None), ("ray", "auto")]
+    assert asked == ["local", "ray"]
 
 
 def test_what_is_unknown_is_null() -> None:

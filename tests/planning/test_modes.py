@@ -263,7 +263,7 @@ def test_a_large_search_is_evaluated_in_pieces_of_so_many_points(monkeypatch: py
     several = Chunks(grids((line(1000, 10), line(500, 10))), StudyOutput("best"))
     assert several.count == 3
     pieces = [several.pieces(chunk) for chunk in range(3)]
-    assert [len(each) for each in pieces] == [5, 5, 5]
+    assert [len(each) for each in pieces] == [8, 2, 5]
     assert len({number for each in pieces for number in each}) == 15 and min(pieces[0]) >= 3
     assert several.locate_piece(pieces[2][4])[1] == [(400, 500), (0, 10)]
     every = Chunks(grids((line(1000, 10),)), StudyOutput("all"))

@@ -24,4 +24,4 @@ def test_every_signal_is_sent_to_every_process_of_ray() -> None:
     names = {fault.name for fault in FAULTS}
     every = {f"{role} {what}" for role in ("driver", "worker", "raylet", "gcs", "agent") for what in
              ("KILL", "STOP", "TERM", "INT")}  # fmt: skip
-    assert names == every | {"disk full", "memory limit"}
+    assert names == every | {"job TERM", "disk full", "memory limit"}

@@ -12,6 +12,7 @@ import pytest
 import sweeper
 from sweeper.errors import NoDataset, OutputConflict
 from sweeper.running.execution import run
+from sweeper.running.storage.folders import LocalFolder, StoredFile
 from sweeper.running.storage.listing import parts, status
 from sweeper.running.storage.store import MANIFEST, RESOLVED, SUCCESS
 from sweeper.views.datasets import columns
@@ -150,6 +151,34 @@ def test_of_an_unfinished_run_what_is_committed_is_read(directory: Path) -> None
     shutil.copy(part(directory, 0), part(directory, 10))
     with pytest.raises(NoDataset, match=r"part-00000010\.parquet is no part of the dataset"):
         sweeper.scan(directory, partial=True)
+
+
+def test_a_part_that_is_committed_meanwhile_is_not_missing(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run goes on while somebody asks how far it is: between any two looks at the disk."""
+    (directory / SUCCESS).unlink()
+    (receipts,) = (directory / "receipts").iterdir()
+    lines, late = receipts.read_text().splitlines(keepends=True), part(directory, 9)
+    receipts.write_text("".join(lines[:9]))
+    content = late.read_bytes()
+    late.unlink()
+    looked = LocalFolder.entries
+
+    def entries(folder: LocalFolder, path: str) -> dict[str, StoredFile]:
+        found = looked(folder, path)
+        if path == "data":
+            late.write_bytes(content)
+            receipts.write_text("".join(lines))
+        return found
+
+    monkeypatch.setattr(LocalFolder, "entries", entries)
+    assert status(directory)["committed_chunks"] == 9
+
+
+def test_a_file_that_vanishes_during_a_listing_is_left_out(tmp_path: Path) -> None:
+    (tmp_path / "stays").touch()
+    (tmp_path / "gone").symlink_to(tmp_path / "nowhere")
+    assert list(LocalFolder(tmp_path).entries("")) == ["stays"]
+    assert LocalFolder(tmp_path / "nowhere").entries("") == {}
 
 
 def test_where_nothing_is_committed_nothing_is_read(tmp_path: Path) -> None:

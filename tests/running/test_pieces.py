@@ -86,7 +86,13 @@ def test_a_chunk_comes_after_its_last_piece_and_never_after_one_that_is_given_up
     work.done(receipt(3))
     assert work.take() is None
     work.done(receipt(2))
-    assert work.take() == 0
+    work.give_back([1])
+    assert work.take() == 1
+    work = ChunkQueue([2, 3, 0, 1], Limits(retries=0), lambda chunk: pieces.get(chunk, ()))
+    assert [work.take() for _ in range(2)] == [2, 3]
+    work.done(receipt(3))
+    work.done(receipt(2))
+    assert [work.take() for _ in range(2)] == [0, 1], "before what was not begun"
     partly = ChunkQueue([3, 0], Limits(retries=0), lambda chunk: pieces.get(chunk, ()))
     assert partly.take() == 3
     partly.done(Failure(3, "cursed"))

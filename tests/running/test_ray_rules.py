@@ -19,6 +19,7 @@ from sweeper.running.on_ray.scheduler import (
     NO_PROCESSOR,
     PAUSE_S,
     START_ATTEMPTS,
+    START_S,
     STRAGGLES_S,
     VERDICT_S,
     WAIT_NOTE_S,
@@ -341,6 +342,15 @@ def test_a_chunk_beside_one_that_hangs_is_not_blamed() -> None:
     found = outcomes(ray, range(4), limits=Limits(retries=0, crashes=1, chunk_timeout_s=30.0))
     assert sorted(received(found)) == [1, 2, 3]
     assert [each.chunk for _, each in found if isinstance(each, Failure)] == [0]
+
+
+def test_a_worker_that_never_takes_the_job_is_no_reason_to_wait() -> None:
+    ray = FakeRay()
+    ray.prepare = lambda actor: NEVER
+    with pytest.raises(EnvironmentFault, match=f"it has not answered for {START_S:.0f} s"):
+        outcomes(ray, range(3))
+    assert len(ray.actors) == START_ATTEMPTS
+    assert ray.clock.slept < START_ATTEMPTS * (START_S + LONGEST_PAUSE_S)
 
 
 # --- chunks that take longer than others ---------------------------------------------------------------------------

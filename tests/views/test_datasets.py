@@ -5,10 +5,12 @@ from pathlib import Path
 
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import sweeper
 from sweeper.errors import NoDataset
+from sweeper.running.storage import store
 from sweeper.views.datasets import columns, scan, scan_all, units
 from sweeper.views.queries import ask
 from tests.support.hand_made import commit
@@ -121,6 +123,22 @@ def test_a_folder_without_runs_is_refused(tmp_path: Path) -> None:
     for place in (tmp_path, tmp_path / "nowhere"):
         with pytest.raises(NoDataset, match="holds no run"):
             scan_all(place)
+
+
+def test_a_dataset_of_an_earlier_version_has_the_name_of_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = pa.table({"point_id": [0]})
+    commit(tmp_path / "now", [table])
+
+    def encode(rows: pa.Table, *rest: object) -> pa.Buffer:
+        sink = pa.BufferOutputStream()
+        pq.write_table(rows, sink)
+        return sink.getvalue()
+
+    monkeypatch.setattr(store, "encode", encode)
+    commit(tmp_path / "before", [table])
+    assert sorted(scan_all(tmp_path).collect()["run"].to_list()) == ["before", "toy"]
 
 
 def test_an_unfinished_run_in_a_folder_is_named(tmp_path: Path) -> None:

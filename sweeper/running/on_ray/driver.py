@@ -7,6 +7,7 @@ it. Whatever goes wrong with Ray is told first; nothing is then cleaned up here,
 """
 
 import os
+import signal
 import sys
 import threading
 import traceback
@@ -60,6 +61,7 @@ class Inbox:
 
 def serve(pipe: Connection) -> None:
     """Compute what the run at the other end of a pipe orders."""
+    _mind_the_pipe_only()
     order: Order = pipe.recv()
     inbox = Inbox(pipe)
     threading.Thread(target=inbox.listen, daemon=True).start()
@@ -68,11 +70,18 @@ def serve(pipe: Connection) -> None:
         import_module("ray")
     pipe.send((LOADED, None))
     with telling(pipe), Scheduler(order.demand, order.directory) as scheduler:
+        _mind_the_pipe_only()  # Ray has set a handler of its own.
         pipe.send((READY, None))
         with telling(pipe):
             for outcome in scheduler.outcomes(inbox.chunks.get(), inbox):
                 pipe.send((OUTCOME, outcome))
         pipe.send((END, None))
+
+
+def _mind_the_pipe_only() -> None:
+    """Signals that reach all processes of a job are the run's to answer."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
 
 
 @contextmanager

@@ -96,7 +96,7 @@ class RayExecutor:
         ours, theirs = socket.socketpair()
         with theirs:
             process = subprocess.Popen(
-                [sys.executable, "-m", "sweeper.running.on_ray.driver", str(theirs.fileno())],
+                [sys.executable, "-P", "-m", "sweeper.running.on_ray.driver", str(theirs.fileno())],
                 env={**os.environ, MARK: self._mark, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
@@ -156,6 +156,11 @@ def _address(asked: str | None) -> str | None:
     connected = getattr(sys.modules.get("ray"), "is_initialized", bool)()
     if not connected:
         return None if asked == "local" else asked
+    client = sys.modules.get("ray.util.client")
+    if client is not None and client.ray.is_connected():
+        if asked is not None and asked.startswith("ray://"):
+            return asked
+        raise EnvironmentFault("this process is a client of a Ray cluster: say its address, ray://host:port, again")
     there: str = sys.modules["ray"].get_runtime_context().gcs_address
     if asked not in (None, "local", "auto", there):
         raise EnvironmentFault(f"cannot use Ray at {asked!r}: this process is connected to Ray at {there}")

@@ -46,6 +46,9 @@ STRAGGLES, STRAGGLES_S = 3.0, 10.0
 VERDICT_S = 90.0
 """Seconds in which a cluster notices that a machine is gone: about 15 if it refuses connections, 65 if it is silent."""
 
+START_S = 120.0
+"""Seconds in which an actor starts once there is a processor for it, and in which it takes the job."""
+
 START_ATTEMPTS = 3
 """When every slot has failed to start so many times in a row, the run ends."""
 
@@ -83,7 +86,8 @@ class Call:
 
 @dataclass(eq=False)
 class Slot:
-    """A place for one actor. `starting` is the call that its present state waits for; `calls` are chunks in order."""
+    """A place for one actor. `starting` is the call that its present state waits for, `since` when; `calls` are chunks
+    in order."""
 
     actor: Any = None
     state: str = "empty"
@@ -93,6 +97,7 @@ class Slot:
     served: int = 0
     deaths: int = 0
     bad_starts: int = 0
+    since: float = 0.0
     wake: float = 0.0
 
 
@@ -159,7 +164,7 @@ class Scheduler:
         """See `backends.Executor`. Raises EnvironmentFault if the cluster is lost."""
         try:
             yield from self._outcomes(chunks, stop)
-        except self._ray.exceptions.RayError as error:
+        except (self._ray.exceptions.RayError, ConnectionError) as error:
             raise EnvironmentFault(f"lost the Ray cluster: {_brief(error)}") from error
 
     def _outcomes(self, chunks: Sequence[int], stop: Requested) -> Iterator[Outcome]:
@@ -222,12 +227,19 @@ class Scheduler:
             if slot.state == "empty" and slot.wake <= now:
                 slot.actor = self._actor_class.remote()
                 slot.state, slot.starting, slot.served = "starting", slot.actor.hello.remote(), 0
+                slot.since = now
+            elif slot.starting is not None and now - slot.since > START_S and self._must_answer(slot):
+                yield from self._failed_start(slot, f"it has not answered for {START_S:.0f} s")
         working = any(slot.state == "working" for slot in self._slots)
         if working and self._done:
             self._noted = now
         elif now - self._noted > WAIT_NOTE_S:
             self._noted = now
             yield self._told() if working else NO_PROCESSOR
+
+    def _must_answer(self, slot: Slot) -> bool:
+        """Whether a starting actor has what it needs: on a cluster it may wait for a processor."""
+        return slot.state == "preparing" or self._directory is not None
 
     def _told(self) -> Outcome:
         """What the first actor of a node tells of the kernels that are compiled ahead."""
@@ -301,7 +313,7 @@ class Scheduler:
             return
         if slot.state == "starting":
             first = self._first.setdefault(answer, slot) is slot
-            slot.state, slot.node = "preparing", answer
+            slot.state, slot.node, slot.since = "preparing", answer, self._clock()
             slot.starting = slot.actor.prepare.remote(self._shared, self._version, first)
         else:
             slot.state, slot.bad_starts = "working", 0

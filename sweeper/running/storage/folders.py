@@ -10,7 +10,8 @@ import itertools
 import os
 import socket
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any, TypeAlias
@@ -100,6 +101,11 @@ class Folder(ABC):
     def remove(self, path: str) -> None:
         """Delete a file if it exists."""
 
+    def remove_all(self, paths: Sequence[str]) -> None:
+        """Delete files as far as they exist."""
+        for path in paths:
+            self.remove(path)
+
     @abstractmethod
     def sweep(self, path: str) -> None:
         """Delete the drafts that killed writers left in a folder."""
@@ -131,12 +137,14 @@ class LocalFolder(Folder):
         return replace(self, root=self.root / name)
 
     def entries(self, path: str) -> dict[str, StoredFile]:
-        try:
-            with os.scandir(self.root / path) as found:
-                files = {entry.name: entry.stat() for entry in found if entry.is_file() and entry.name[0] != "."}
-        except FileNotFoundError:
-            return {}
-        return {name: StoredFile(file.st_size, max(file.st_mtime, file.st_ctime)) for name, file in files.items()}
+        files = {}
+        with suppress(FileNotFoundError), os.scandir(self.root / path) as found:
+            for entry in found:
+                with suppress(FileNotFoundError):  # Taken away at this moment.
+                    if entry.name[0] != "." and entry.is_file():
+                        status = entry.stat()
+                        files[entry.name] = StoredFile(status.st_size, max(status.st_mtime, status.st_ctime))
+        return files
 
     def remove(self, path: str) -> None:
         (self.root / path).unlink(missing_ok=True)

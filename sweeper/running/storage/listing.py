@@ -78,14 +78,15 @@ def parts(where: str | Path | Folder, partial: bool = False, verify: bool = Fals
         raise NoDataset(f"{run} has no {SUCCESS}: the run is unfinished; resume it, or scan with partial=True")
     if RESOLVED not in top:
         raise NoDataset(f"{run} is no run directory: it holds no {RESOLVED}")
-    entries = run.entries(DATA)
     if success is not None:
         known: Sequence[Part] = _manifest(run)
+        entries = run.entries(DATA)
         since = dict.fromkeys((part.file for part in known), success.modified)
         strays = sorted(entries.keys() - {Path(part.file).name for part in known})
     else:
         chunks = _head(run)["chunks"]
         receipts = read_receipts(run)
+        entries = run.entries(DATA)  # After the receipts: a run that goes on commits parts meanwhile.
         known = [receipts[chunk] for chunk in sorted(receipts) if chunk < chunks]
         since = {receipt.file: receipt.at for receipt in receipts.values()}
         strays = _strays(entries, chunks)

@@ -9,8 +9,8 @@ of capacity are repeated after a pause that grows.
 """
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import cached_property, partial
@@ -138,6 +138,10 @@ class ObjectFolder(Folder):
                 obstore.delete(self.store, path)
         except FileNotFoundError:
             return
+
+    def remove_all(self, paths: Sequence[str]) -> None:
+        with suppress(FileNotFoundError), self._asking(""):
+            obstore.delete(self.store, list(paths))
 
     def sweep(self, path: str) -> None:
         return None

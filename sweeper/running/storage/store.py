@@ -240,8 +240,11 @@ def encode_piece(piece: pa.Table) -> pa.Buffer:
 
 def read_piece(run: Folder, piece: int) -> pa.Table:
     """A piece that was put down. Raises FileNotFoundError."""
-    with run.open(f"{PIECES}/{part_name(piece)}") as file:
-        return pq.read_table(file)
+    file = f"{PIECES}/{part_name(piece)}"
+    data = run.get(file)
+    if data is None:
+        raise FileNotFoundError(f"{run}/{file}")
+    return pq.read_table(pa.BufferReader(data))
 
 
 class ReceiptLog:
@@ -297,12 +300,13 @@ def complete(run: Folder, plan: RunnablePlan, receipts: Mapping[int, Receipt]) -
     manifest = manifest_bytes(plan, receipts)
     marker = marker_bytes(manifest)
     run.remove(FAILURES)
-    for piece in run.entries(PIECES):
-        run.remove(f"{PIECES}/{piece}")
     sweep(run)
     for file, data in ((MANIFEST, manifest), (SUCCESS, marker)):
         if run.get(file) != data:
             run.put(file, data)
+    pieces = [f"{PIECES}/{piece}" for piece in run.entries(PIECES)]
+    if pieces:
+        run.remove_all(pieces)
 
 
 def feasible_in(receipts: Iterable[Part]) -> int | None:
