@@ -28,7 +28,8 @@ def show_command(run_or_study: str, library: tuple[str, ...], out: str, verify: 
 @LIBRARY
 @OUT
 @VERIFY
-def query(run_or_study: str, sql: str, library: tuple[str, ...], out: str, verify: bool) -> None:
+@click.option("--partial", is_flag=True, help="Take what is committed of runs that are unfinished, too.")
+def query(run_or_study: str, sql: str, library: tuple[str, ...], out: str, verify: bool, partial: bool) -> None:
     """Ask a dataset in SQL (Polars); the table is called `data`, and nothing else can be read.
 
     A folder of runs is asked as one dataset: `run` says where a row is from, and what is the same in a whole run is a
@@ -42,5 +43,5 @@ def query(run_or_study: str, sql: str, library: tuple[str, ...], out: str, verif
     from sweeper.views.text import shown_table
 
     place = run_or_study if holds_runs(run_or_study) else run_directory(run_or_study, library, out)
-    frame = ask(place, sql, verify)
+    frame = ask(place, sql, partial, verify)
     echo(frame.to_dicts(), lambda: shown_table(frame.columns, frame.iter_rows()))

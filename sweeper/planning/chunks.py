@@ -73,9 +73,18 @@ class Chunks:
 
     def locate_piece(self, piece: int) -> tuple[Grid, list[tuple[int, int]]]:
         """Box of a piece, and the rows of every axis that it covers. Raises NoSuchPoint."""
-        box, number = _placed(piece - self.count, self._numbers)
-        chunk, own = divmod(number, self.most_pieces[box])
+        box, chunk, own = self._piece(piece)
         return self.grids[box], self._cut(self.chunkings[box], chunk).ranges(own)
+
+    def chunk_of(self, piece: int) -> int:
+        """Chunk that a piece is of. Raises NoSuchPoint."""
+        box, chunk, _ = self._piece(piece)
+        return sum(chunking.count for chunking in self.chunkings[:box]) + chunk
+
+    def _piece(self, piece: int) -> tuple[int, int, int]:
+        """Which box a piece is of, and the number of its chunk in that and of itself in that. Raises NoSuchPoint."""
+        box, number = _placed(piece - self.count, self._numbers)
+        return box, *divmod(number, self.most_pieces[box])
 
     def piece_points(self, piece: int) -> int:
         """Points of one piece."""

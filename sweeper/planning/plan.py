@@ -295,6 +295,10 @@ class Plan:
         grid, ranges = self.chunks.locate(chunk)
         return self._table(grid, self.contents.mode.rows(self.columns, self.contents, grid, ranges))
 
+    def chunk_of(self, piece: int) -> int:
+        """Chunk that a piece is of."""
+        return self.chunks.chunk_of(piece)
+
     def evaluate_piece(self, piece: int) -> pa.Table:
         """What the searches of a piece keep, for `merge`."""
         return as_table(kept_points(self.columns, self.contents, *self.chunks.locate_piece(piece)))

@@ -45,7 +45,8 @@ TRACEBACK_LETTERS = 4000
 class Failure:
     """A chunk that gave no part: the error in one line, the end of its traceback, and how often it was tried.
 
-    `storage` means that the output cannot be written at all (disk full, read-only): going on is pointless.
+    `storage` means that the output cannot be written at all (disk full, read-only): going on is pointless. `piece_of`
+    is the chunk that a piece is of, which cannot be put together without it.
     """
 
     chunk: int
@@ -53,9 +54,11 @@ class Failure:
     traceback: str = ""
     attempts: int = 1
     storage: bool = False
+    piece_of: int | None = None
 
     def __str__(self) -> str:
-        return f"chunk {self.chunk}: {self.error} (attempts: {self.attempts})"
+        where = f"chunk {self.chunk}" if self.piece_of is None else f"piece {self.chunk} of chunk {self.piece_of}"
+        return f"{where}: {self.error} (attempts: {self.attempts})"
 
 
 @dataclass(frozen=True)
@@ -146,6 +149,7 @@ def committed(job: Job, found: Evaluated | Failure) -> Receipt | Failure:
         pid=os.getpid(),
         peak_B=peak_memory_B(),
         at=time.time(),
+        piece_of=None if whole else job.plan.chunk_of(chunk),
     )
 
 

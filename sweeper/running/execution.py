@@ -5,9 +5,9 @@ some chunks is taken up again by calling `run` again with the same plan and plac
 """
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from sweeper.errors import EnvironmentFault, Interrupted
@@ -17,7 +17,7 @@ from sweeper.running.interrupt import Stop
 from sweeper.running.limits import USUAL, Limits
 from sweeper.running.progress import Progress, progress_on_stderr
 from sweeper.running.storage.folders import STORAGE_FULL, Folder
-from sweeper.running.storage.listing import intact
+from sweeper.running.storage.listing import intact, open_pieces
 from sweeper.running.storage.lock import Lock
 from sweeper.running.storage.store import (
     Receipt,
@@ -126,28 +126,28 @@ class State:
     @property
     def parts(self) -> list[Receipt]:
         """Receipts of the committed chunks."""
-        return [receipt for chunk, receipt in self.receipts.items() if chunk < self.plan.chunk_count]
+        return [receipt for receipt in self.receipts.values() if receipt.piece_of is None]
+
+    @property
+    def pieces(self) -> list[Receipt]:
+        """Receipts of the committed pieces of chunks that are not."""
+        return open_pieces(self.receipts)
 
     @property
     def points(self) -> int:
         """Points of all committed chunks, and of the committed pieces of others."""
-        pieces = (piece for chunk in self._uncommitted() for piece in self.plan.pieces(chunk))
-        done = [self.receipts[piece] for piece in pieces if piece in self.receipts]
-        return sum(receipt.points for receipt in [*self.parts, *done])
+        return sum(receipt.points for receipt in [*self.parts, *self.pieces])
 
     def missing(self) -> list[int]:
         """Chunks that are not committed, each after those of its pieces."""
-        each = ((*self.plan.pieces(chunk), chunk) for chunk in self._uncommitted())
+        uncommitted = (chunk for chunk in range(self.plan.chunk_count) if chunk not in self.receipts)
+        each = ((*self.plan.pieces(chunk), chunk) for chunk in uncommitted)
         return [number for numbers in each for number in numbers if number not in self.receipts]
 
     def where(self) -> str:
         """What is safe, for messages."""
-        pieces = len(self.receipts) - len(self.parts)
-        told = f" (and {pieces} pieces)" if pieces else ""
+        told = f" (and {len(self.pieces)} pieces of others)" if self.pieces else ""
         return f"{len(self.parts)} of {self.plan.chunk_count} chunks are committed{told} in {self.folder}"
-
-    def _uncommitted(self) -> Iterable[int]:
-        return (chunk for chunk in range(self.plan.chunk_count) if chunk not in self.receipts)
 
 
 def _execute(executor: Executor, state: State, limits: Limits, lock: Lock, progress: Progress) -> None:
@@ -183,6 +183,8 @@ def _enter(outcome: Receipt | Failure | str | None, state: State, log: ReceiptLo
     elif isinstance(outcome, Failure):
         if outcome.storage:
             raise EnvironmentFault(f"{outcome.error}; free some space")
+        if outcome.chunk >= state.plan.chunk_count:
+            outcome = replace(outcome, piece_of=state.plan.chunk_of(outcome.chunk))
         state.failed.append(outcome)
         progress.fail(str(outcome))
     elif outcome is not None:

@@ -16,10 +16,11 @@ _BEGINS = re.compile(r"(?:--[^\n]*\n|/\*.*?\*/|[\s(])*(?:select|with|from)\b", r
 _WORD = re.compile(r"\w+")
 
 
-def ask(run: str | Path, sql: str, verify: bool = False) -> pl.DataFrame:
+def ask(run: str | Path, sql: str, partial: bool = False, verify: bool = False) -> pl.DataFrame:
     """The answer of a run's dataset to a query, or of those of all runs in a folder (`scan_all`).
 
-    Raises UsageFault for a query that fails or reads anything else, NoDataset as `scan` does, with its `verify`.
+    Raises UsageFault for a query that fails or reads anything else, NoDataset as `scan` does, whose `partial` and
+    `verify` these are.
     """
     if len(sql) > MAX_LENGTH:
         raise UsageFault(f"a query of {len(sql)} characters; at most {MAX_LENGTH} are read")
@@ -29,7 +30,7 @@ def ask(run: str | Path, sql: str, verify: bool = False) -> pl.DataFrame:
         if reads_files(word):
             raise UsageFault(f"{word} reads files; a query reads the dataset only, as the table {TABLE}")
     with reading(run):
-        data = (scan if is_run(run) else scan_all)(run, verify=verify)
+        data = (scan if is_run(run) else scan_all)(run, partial, verify)
         data.collect_schema()
     try:
         return pl.SQLContext(frames={TABLE: data}).execute(sql, eager=True)

@@ -3,8 +3,9 @@
     python -m tests.chaos --minutes 10          rounds, faults, exit codes and times from fault to end
     python -m tests.chaos --only "raylet STOP" --rounds 5
 
-Exit code 1 if a round was not as it has to be: another exit code than the fault's, a run that goes on for more than a
-minute after it lost Ray, processes left ten seconds after the end, or other bytes after the resumption.
+Exit code 1 if there were too few rounds, or one was not as it has to be: another exit code than the fault's, a run that
+goes on for more than a minute after it lost Ray, processes left ten seconds after the end, or other bytes after the
+resumption.
 """
 
 import json
@@ -24,7 +25,7 @@ from pathlib import Path
 import click
 import psutil
 
-from tests.chaos.faults import FAULTS, MARK, Fault, Victim, may_mount
+from tests.chaos.faults import FAULTS, FULL, MARK, Fault, Victim, may_mount
 
 STUDY = Path(__file__).parent / "study.yaml"
 CODE = "from sweeper.cli import main; main(prog_name='sweeper')"
@@ -36,18 +37,21 @@ LOST_S = 60.0
 LEFT_S = 10.0
 """After which no process of a run may be left."""
 PATIENCE_S = 240.0
+MOST_TRIES = 3
+"""Tries for each round that is wanted: a fault that finds nobody to hit is none."""
 START_S = 4.0
 """In which a run starts: faults at start come at a random moment of it."""
 
 
 @dataclass(frozen=True)
 class Round:
-    """What came of one fault: the exit code of the run, seconds from the fault to its end, processes that were left,
-    and whether the dataset has the right bytes: at the end if that is 0, and after the resumption."""
+    """What came of one fault: how many it hit, the exit code of the run, seconds from the fault to its end, processes
+    that were left, and whether the dataset has the right bytes: at the end if that is 0, and after the resumption."""
 
     number: int
     fault: str
     parts: int
+    hit: int
     code: int
     seconds: float
     left: int
@@ -103,8 +107,7 @@ def disturbed(number: int, fault: Fault, draw: random.Random, expected: dict[str
         after = draw.randint(1, len(expected) // 2)
         wait_until(lambda: parts(out) >= after, driver, PATIENCE_S)
     struck, present = time.monotonic(), parts(out)
-    with suppress(psutil.Error, OSError):
-        fault.strike(victim)
+    hit = fault.strike(victim) if driver.poll() is None else 0
     try:
         _, told = driver.communicate(timeout=PATIENCE_S)
     except subprocess.TimeoutExpired:
@@ -128,7 +131,7 @@ def disturbed(number: int, fault: Fault, draw: random.Random, expected: dict[str
     fine = right and equal and not left and not slow
     brief = " ".join(told.split())[-200:]
     name = f"{fault.name} at start" if early else fault.name
-    return Round(number, name, present, driver.returncode, seconds, len(left), equal, fine, brief)
+    return Round(number, name, present, hit, driver.returncode, seconds, len(left), equal, fine, brief)
 
 
 @contextmanager
@@ -179,22 +182,30 @@ def main(minutes: float, rounds: int | None, seed: int, only: tuple[str, ...], a
     """Disturb a real study on Ray."""
     draw = random.Random(seed)
     chosen = [fault for fault in FAULTS if not only or fault.name.startswith(only)]
-    chosen = [fault for fault in chosen if fault.name != "disk full" or may_mount()]
     if not chosen:
         raise click.UsageError(f"no fault begins so; there are {', '.join(fault.name for fault in FAULTS)}")
+    if not may_mount() and any(fault.name == FULL for fault in chosen):
+        click.echo(f"{FULL} is left out: only root may mount the small file system that it needs", err=True)
+        chosen = [fault for fault in chosen if fault.name != FULL]
     expected, done = undisturbed(), []
     end = time.monotonic() + 60.0 * minutes
     order: list[Fault] = []
-    while len(done) < rounds if rounds is not None else time.monotonic() < end:
+    tried = 0
+    while len(done) < rounds and tried < MOST_TRIES * rounds if rounds is not None else time.monotonic() < end:
         order = order or draw.sample(chosen, len(chosen))
         fault = order.pop()
-        with output(small=fault.name == "disk full") as out:
-            each = disturbed(len(done), fault, draw, expected, out)
+        with output(small=fault.name == FULL) as out:
+            each = disturbed(tried, fault, draw, expected, out)
+        tried += 1
+        if not each.hit:
+            click.echo(f"{each.number:4} {each.fault:24} hit nobody: the run had ended, no round", err=True)
+            continue
         done.append(each)
         state = "fine" if each.fine else f"NOT FINE: left {each.left}, equal {each.equal}: {each.told}"
         click.echo(f"{each.number:4} {each.fault:24} exit {each.code:4} after {each.seconds:5.1f} s  {state}", err=True)
     click.echo(json.dumps([asdict(each) for each in done], indent=1) if as_json else table(done))
-    sys.exit(0 if all(each.fine for each in done) else 1)
+    enough = len(done) >= (rounds or 1)
+    sys.exit(0 if enough and all(each.fine for each in done) else 1)
 
 
 if __name__ == "__main__":

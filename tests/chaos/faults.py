@@ -5,6 +5,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +22,9 @@ ROLES = {
 }
 """Words in the command lines of Ray's processes."""
 
+FULL = "disk full"
+"""Name of the fault that needs a file system of its own."""
+
 STOPPED_S = 5.0
 """How long a stopped driver is left alone."""
 
@@ -29,11 +33,11 @@ STOPPED_S = 5.0
 class Fault:
     """What is done to the process of a role, or to the machine, and the exit codes that are right then.
 
-    `early` faults also come while the run is starting.
+    `strike` says how many it has hit. `early` faults also come while the run is starting.
     """
 
     name: str
-    strike: Callable[["Victim"], None]
+    strike: Callable[["Victim"], int]
     codes: frozenset[int]
     role: str = ""
     early: bool = False
@@ -54,7 +58,7 @@ class Victim:
     def of_role(self, role: str) -> list[psutil.Process]:
         """Processes of one role, oldest first."""
         if role == "driver":
-            return [psutil.Process(self.driver.pid)]
+            return [process for process in self.family() if process.pid == self.driver.pid]
         found = [process for process in self.family() if any(word in _command(process) for word in ROLES[role])]
         return sorted(found, key=lambda process: process.pid)
 
@@ -72,41 +76,51 @@ def _command(process: psutil.Process) -> str:
         return ""
 
 
-def _send(role: str, number: signal.Signals) -> Callable[[Victim], None]:
-    def strike(victim: Victim) -> None:
-        for process in victim.of_role(role)[:1]:
-            process.send_signal(number)
+def _hit(processes: Iterable[psutil.Process], act: Callable[[psutil.Process], object]) -> int:
+    """How many processes something was done to; those that have just ended are none."""
+    hit = 0
+    for process in processes:
+        with suppress(psutil.Error):
+            act(process)
+            hit += 1
+    return hit
 
-    return strike
+
+def _send(role: str, number: signal.Signals) -> Callable[[Victim], int]:
+    return lambda victim: _hit(victim.of_role(role)[:1], lambda process: process.send_signal(number))
 
 
-def _end_job(victim: Victim) -> None:
+def _end_job(victim: Victim) -> int:
     """As a batch system ends a job: a signal to every process of it."""
-    for process in victim.family():
-        process.send_signal(signal.SIGTERM)
+    return _hit(victim.family(), lambda process: process.send_signal(signal.SIGTERM))
 
 
-def _pause_driver(victim: Victim) -> None:
+def _pause_driver(victim: Victim) -> int:
     victim.driver.send_signal(signal.SIGSTOP)
     time.sleep(STOPPED_S)
     victim.driver.send_signal(signal.SIGCONT)
+    return 1
 
 
-def _fill_disk(victim: Victim) -> None:
+def _fill_disk(victim: Victim) -> int:
     """No room is left where the run writes; the caller has mounted a small file system there."""
     with open(victim.out / "ballast", "wb", buffering=0) as ballast:
         try:
             while ballast.write(bytes(1 << 16)):
                 pass
         except OSError:
-            return
+            return 1
+    return 0
 
 
-def _limit_memory(victim: Victim) -> None:
+def _limit_memory(victim: Victim) -> int:
     """A worker gets no more memory than it has."""
-    for process in victim.of_role("worker")[:1]:
+
+    def limit(process: psutil.Process) -> None:
         size = process.memory_info().vms
         process.rlimit(psutil.RLIMIT_AS, (size, size))
+
+    return _hit(victim.of_role("worker")[:1], limit)
 
 
 def _signals(role: str, numbers: Iterable[signal.Signals], codes: Iterable[int], early: bool = False) -> list[Fault]:
@@ -127,7 +141,7 @@ FAULTS = (
     *_signals("raylet", EVERY, (3, 0), early=True),
     *_signals("gcs", EVERY, (3, 0), early=True),
     *_signals("agent", EVERY, (0, 3)),
-    Fault("disk full", _fill_disk, frozenset({3, 0})),
+    Fault(FULL, _fill_disk, frozenset({3, 0})),
     Fault("memory limit", _limit_memory, frozenset({0, 1}), "worker"),
 )
 """Raylet and GCS do not mind an interrupt, and chunks that are handed out are computed without them: a run that ends

@@ -265,6 +265,7 @@ def test_a_large_search_is_evaluated_in_pieces_of_so_many_points(monkeypatch: py
     pieces = [several.pieces(chunk) for chunk in range(3)]
     assert [len(each) for each in pieces] == [8, 2, 5]
     assert len({number for each in pieces for number in each}) == 15 and min(pieces[0]) >= 3
+    assert [{several.chunk_of(piece) for piece in each} for each in pieces] == [{0}, {1}, {2}]
     assert several.locate_piece(pieces[2][4])[1] == [(400, 500), (0, 10)]
     every = Chunks(grids((line(1000, 10),)), StudyOutput("all"))
     assert every.pieces_of_all == 0 and not every.pieces(0)

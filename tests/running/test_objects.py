@@ -15,6 +15,7 @@ from sweeper.running.storage.listing import status
 from sweeper.running.storage.lock import FILE, Lock
 from sweeper.running.storage.objects import ObjectFolder, store_options
 from sweeper.running.storage.places import folder
+from sweeper.running.storage.store import run_folder
 from sweeper.views.queries import ask
 from tests.running.test_faults import PATIENCE_S, go_on, held, start
 from tests.running.test_store import behaves
@@ -81,10 +82,12 @@ def test_requests_that_are_turned_away_are_repeated(s3: Server, expected: dict[s
     assert f"{FILE}" not in [key.rpartition("/")[2] for key in listed(s3.uri())]
 
 
-def test_of_two_drivers_one_is_refused(s3: Server, tmp_path: Path, expected: dict[str, bytes]) -> None:
+def test_of_two_drivers_one_is_refused(s3: Server, expected: dict[str, bytes]) -> None:
+    with Lock(run_folder(s3.uri(), PLAN)), pytest.raises(OutputConflict, match="is in use by process"):
+        run(PLAN, s3.uri(), quiet=True)
+    result = run(PLAN, s3.uri(), quiet=True)
+    assert stored(result.directory, expected) == expected
     place = folder(s3.uri()).inside("held")
-    with Lock(place), pytest.raises(OutputConflict, match="is in use by process"), Lock(place):
-        pass
     assert place.put_new("once", b"mine")
     assert place.put_new("once", b"mine"), "an answer that was lost"
     assert not place.put_new("once", b"other")
@@ -114,15 +117,15 @@ def test_workers_of_ray_write_there_too(s3: Server, tmp_path: Path, expected: di
     assert stored(s3.uri(f"results/{address}"), expected) == expected
 
 
-def test_a_store_that_does_not_answer_is_an_error_of_ours(
-    monkeypatch: pytest.MonkeyPatch, s3: Server, expected: dict[str, bytes]
-) -> None:
-    for name in ("bucket-that-is-not-there", BUCKET):
-        address = s3.uri().replace(f"{BUCKET}/", f"{name}/")
-        if name == BUCKET:
-            address = address.replace("scheme=http", "scheme=https")
-        with pytest.raises(EnvironmentFault, match="s3://"):
+def test_a_store_that_cannot_be_written_is_an_error_of_ours(s3: Server) -> None:
+    """A bucket that is not there, and a server that does not speak as it is spoken to."""
+    elsewhere = s3.uri().replace(f"{BUCKET}/", "bucket-that-is-not-there/")
+    encrypted = s3.uri().replace("scheme=http", "scheme=https")
+    for address, words in ((elsewhere, "bucket-that-is-not-there.*404"), (encrypted, "error sending request")):
+        with pytest.raises(EnvironmentFault, match=f"(?s)cannot write to s3://.*{words}") as caught:
             run(PLAN, f"{address}&timeout=1s", quiet=True)
+        assert caught.value.exit_code == 3
+        assert "Debug source" not in str(caught.value)
 
 
 def test_options_of_an_address() -> None:

@@ -400,6 +400,13 @@ def test_a_helper_that_dies_leaves_the_chunk_to_the_other() -> None:
 # --- Ray itself -----------------------------------------------------------------------------------------------------
 
 
+def told(process: "subprocess.Popen[bytes]", number: signal.Signals) -> None:
+    """Stop a process or let it go on, and wait until the system says so."""
+    process.send_signal(number)
+    while (state(process.pid) in STOPPED) is not (number == signal.SIGSTOP):
+        time.sleep(0.01)
+
+
 def test_a_process_of_ray_that_ends_or_stands_still_is_noticed() -> None:
     clock = FakeClock()
     with subprocess.Popen(["sleep", "1000"]) as process:
@@ -408,21 +415,15 @@ def test_a_process_of_ray_that_ends_or_stands_still_is_noticed() -> None:
             for _ in range(3):
                 clock.now += 10.0
                 vitals.check()
-            process.send_signal(signal.SIGSTOP)
-            while state(process.pid) not in STOPPED:
-                time.sleep(0.01)
+            told(process, signal.SIGSTOP)
             clock.now += 10.0
             vitals.check()
             clock.now += STANDSTILL_S - 1.0
             vitals.check()
-            process.send_signal(signal.SIGCONT)
-            while state(process.pid) in STOPPED:
-                time.sleep(0.01)
+            told(process, signal.SIGCONT)
             clock.now += 10.0
             vitals.check()
-            process.send_signal(signal.SIGSTOP)
-            while state(process.pid) not in STOPPED:
-                time.sleep(0.01)
+            told(process, signal.SIGSTOP)
             clock.now += 10.0
             vitals.check()
             clock.now += STANDSTILL_S

@@ -101,6 +101,9 @@ class FakePlan:
         first = self.chunks + chunk * self.split
         return range(first, first + self.split) if chunk < self.chunks else range(0)
 
+    def chunk_of(self, piece: int) -> int:
+        return (piece - self.chunks) // self.split
+
     def evaluate_piece(self, piece: int) -> pa.Table:
         chunk, own = divmod(piece - self.chunks, self.split)
         share = self.size // self.split

@@ -1,5 +1,6 @@
 """Opening datasets: of a run, and of all runs in a folder as one."""
 
+import json
 from functools import reduce
 from pathlib import Path
 
@@ -7,8 +8,10 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from click.testing import CliRunner
 
 import sweeper
+from sweeper.cli import main
 from sweeper.errors import NoDataset
 from sweeper.running.storage import store
 from sweeper.views.datasets import columns, scan, scan_all, units
@@ -148,3 +151,7 @@ def test_an_unfinished_run_in_a_folder_is_named(tmp_path: Path) -> None:
     with pytest.raises(NoDataset, match=r"half has no _SUCCESS"):
         scan_all(tmp_path)
     assert scan_all(tmp_path, partial=True).collect().height == 2
+    asked = ["query", str(tmp_path), "SELECT COUNT(*) AS n FROM data", "--json"]
+    refused = CliRunner().invoke(main, asked)
+    assert refused.exit_code == 3 and "--partial" in refused.stderr
+    assert json.loads(CliRunner().invoke(main, [*asked, "--partial"]).stdout) == [{"n": 2}]

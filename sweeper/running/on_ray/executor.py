@@ -59,7 +59,6 @@ class RayExecutor:
             self._pipe, process = self._start(self._said)
             stack.enter_context(self._pipe)
             stack.callback(self._finish, process)
-            self._process = process
             self._send(Order(replace(self._demand, address=address), directory))
             self._next(LOADING_S)
             self._next(SILENT_S)

@@ -58,7 +58,7 @@ RESIZE_S = 10.0
 WAIT_NOTE_S = 10.0
 """Seconds without any working actor, or before the first chunk is done, after which the user is told why."""
 
-NO_PROCESSOR = "no worker is running: all wait for a free processor of the cluster"
+NO_PROCESSOR = "no worker is running yet: all are starting, or wait for a free processor of the cluster"
 
 ASIDE = "aside"
 """Calls of this concurrency group are answered while an actor computes."""

@@ -47,6 +47,11 @@ def read_receipts(run: Folder) -> dict[int, Receipt]:
     return receipts
 
 
+def open_pieces(receipts: Mapping[int, Receipt]) -> list[Receipt]:
+    """Receipts of pieces whose chunk has none yet."""
+    return [each for each in receipts.values() if each.piece_of is not None and each.piece_of not in receipts]
+
+
 def intact(run: Folder, plan: RunnablePlan, verify: bool = False) -> dict[int, Receipt]:
     """Receipts whose part or piece is there as it was committed; every other one has to be computed.
 
@@ -61,7 +66,7 @@ def intact(run: Folder, plan: RunnablePlan, verify: bool = False) -> dict[int, R
     return {
         chunk: receipt
         for chunk, receipt in read_receipts(run).items()
-        if not _fault(run, receipt, places[PIECES if chunk >= plan.chunk_count else DATA], receipt.at, verify)
+        if not _fault(run, receipt, places[DATA if receipt.piece_of is None else PIECES], receipt.at, verify)
     }
 
 
@@ -75,7 +80,10 @@ def parts(where: str | Path | Folder, partial: bool = False, verify: bool = Fals
     top = run.entries("")
     success = top.get(SUCCESS)
     if success is None and not partial:
-        raise NoDataset(f"{run} has no {SUCCESS}: the run is unfinished; resume it, or scan with partial=True")
+        raise NoDataset(
+            f"{run} has no {SUCCESS}: the run is unfinished; resume it, or read what is committed with "
+            "partial=True (--partial)"
+        )
     if RESOLVED not in top:
         raise NoDataset(f"{run} is no run directory: it holds no {RESOLVED}")
     if success is not None:
@@ -84,12 +92,11 @@ def parts(where: str | Path | Folder, partial: bool = False, verify: bool = Fals
         since = dict.fromkeys((part.file for part in known), success.modified)
         strays = sorted(entries.keys() - {Path(part.file).name for part in known})
     else:
-        chunks = _head(run)["chunks"]
         receipts = read_receipts(run)
         entries = run.entries(DATA)  # After the receipts: a run that goes on commits parts meanwhile.
-        known = [receipts[chunk] for chunk in sorted(receipts) if chunk < chunks]
+        known = [receipts[chunk] for chunk in sorted(receipts) if receipts[chunk].piece_of is None]
         since = {receipt.file: receipt.at for receipt in receipts.values()}
-        strays = _strays(entries, chunks)
+        strays = _strays(entries, _head(run)["chunks"])
     _refuse(run, [f"{DATA}/{name} is no part of the dataset: remove it" for name in strays])
     if not known:
         raise NoDataset(f"{run} holds no committed part yet")
@@ -110,18 +117,19 @@ def status(directory: str | Path | Folder, verify: bool = False) -> dict[str, An
         raise OutputConflict(f"{run} holds a {FAILURES} that cannot be read ({error!r})") from None
     receipts = read_receipts(run)
     complete = run.get(SUCCESS) is not None
-    pieces = [receipt for chunk, receipt in receipts.items() if chunk >= head["chunks"]]
-    known = parts(run, partial=True, verify=verify) if complete or len(receipts) > len(pieces) else []
+    pieces = [] if complete else open_pieces(receipts)
+    any_part = complete or any(receipt.piece_of is None for receipt in receipts.values())
+    known = parts(run, partial=True, verify=verify) if any_part else []
     return {
         "name": head["name"],
         "hash": head["hash"],
         "complete": complete,
         "chunks": head["chunks"],
         "committed_chunks": len(known),
-        "committed_pieces": 0 if complete else len(pieces),
+        "committed_pieces": len(pieces),
         "failed_chunks": failed,
         "points": head["points"],
-        "committed_points": sum(part.points for part in known),
+        "committed_points": sum(part.points for part in [*known, *pieces]),
         "rows": sum(part.rows for part in known),
         "bytes": sum(part.bytes for part in known),
         "worker_seconds": round(sum(receipt.seconds for receipt in receipts.values()), 1),

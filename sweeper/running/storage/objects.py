@@ -33,7 +33,7 @@ RETRY: "RetryConfig" = {
     "backoff": {"init_backoff": timedelta(milliseconds=50), "max_backoff": timedelta(seconds=5), "base": 2.0},
     "retry_timeout": timedelta(seconds=60),
 }
-"""A request that fails for a minute fails: 20 attempts lose one run of 10^8 requests where 40 % are turned away."""
+"""A request is repeated up to 20 times within a minute, after pauses that grow to 5 s."""
 
 SECRET = ("secret", "token", "password", "access_key", "account_key", "sas")
 """Parts of the names of options that no address may have."""
@@ -153,6 +153,8 @@ class ObjectFolder(Folder):
             yield
         except AlreadyExistsError:
             raise FileExistsError(f"{self.uri(path)} exists") from None
+        except FileNotFoundError as error:
+            raise FileNotFoundError(f"{self.uri(path)}: {_line(error)}") from None
         except BaseError as error:
             raise OSError(f"{self.uri(path)}: {_line(error)}") from None
 

@@ -92,6 +92,9 @@ class RunnablePlan(Protocol):
     def pieces(self, chunk: int) -> range:
         """Numbers, above those of the chunks, of the pieces in which a chunk is evaluated; none for most chunks."""
 
+    def chunk_of(self, piece: int) -> int:
+        """Chunk that a piece is of."""
+
     def evaluate(self, chunk: int) -> pa.Table:
         """Rows of one chunk."""
 
@@ -122,6 +125,10 @@ class WholeChunks:
     def pieces(self, chunk: int) -> range:
         """None."""
         return range(0)
+
+    def chunk_of(self, piece: int) -> int:
+        """There is none. Raises NotImplementedError."""
+        raise NotImplementedError
 
     def evaluate_piece(self, piece: int) -> pa.Table:
         """There is none. Raises NotImplementedError."""
@@ -156,7 +163,7 @@ class Receipt(Part):
     """A part and how it was made; small, since it is all that a worker sends back.
 
     `seconds` is the time of evaluation and writing; `peak_B` is the largest memory of the worker so far; `at` is in
-    seconds since 1970.
+    seconds since 1970. `piece_of` is the chunk that a piece is of.
     """
 
     seconds: float
@@ -164,6 +171,7 @@ class Receipt(Part):
     pid: int
     peak_B: int
     at: float
+    piece_of: int | None = None
 
 
 def part_name(chunk: int) -> str:
