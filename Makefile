@@ -19,7 +19,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup sweep figures placement placement-search placement-units test test-quick test-nightly chaos mutate lint format bench bench-figures lock clean
+.PHONY: help setup sweep figures placement placement-search placement-units test test-quick test-nightly chaos cluster-test mutate lint format bench bench-figures lock clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -70,6 +70,9 @@ test-nightly: $(STAMP)  ## the same with ten times as many examples
 
 chaos: $(STAMP)  ## disturb a real study on Ray at random moments (ARGS="--minutes 30")
 	$(BIN)/python -m tests.chaos $(ARGS)
+
+cluster-test: $(STAMP)  ## the cluster file on hosts that are namespaces of this machine (root; ten minutes)
+	$(BIN)/python -m tests.cluster
 
 mutate: $(STAMP)  ## do the tests notice the faults of tests/faults? (ARGS="--room graphs --seeds 10")
 	$(BIN)/python -m tests.mutate $(ARGS)

@@ -19,7 +19,7 @@ from sweeper.commands.evidence import calibrate_command, claims_command, validat
 from sweeper.commands.library import env, list_entries
 from sweeper.commands.placing import fit_placement, fit_units, judge_placements, place
 from sweeper.commands.points import explain, map_command, trace_command
-from sweeper.commands.runs import optimize, plan, run, status
+from sweeper.commands.runs import optimize, plan, run, status, worker
 from sweeper.commands.sensitivity import break_even, sensitivity
 
 
@@ -36,7 +36,7 @@ def main() -> None:
 
 
 for command in (
-    *(plan, run, optimize, sensitivity, break_even, status),
+    *(plan, run, optimize, sensitivity, break_even, status, worker),
     *(show_command, query, explain, trace_command, map_command),
     *(
         cost_command,

@@ -95,6 +95,49 @@ def answer_of(asked: "Plan | DecisionPlan") -> Callable[[str], str]:
 
 
 @command()
+@click.option("--address", required=True, metavar="HOST:PORT", help="Where the head is, the same for all machines.")
+@click.option("--processors", type=click.IntRange(min=0), help="For workers on this machine; all that it may use.")
+@click.option(
+    "--patience",
+    type=click.FloatRange(min=0.0),
+    default=300.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long to wait for the head.",
+)
+@click.option("--background", is_flag=True, help="Return once this machine has joined; it leaves with the head.")
+def worker(address: str, processors: int | None, patience: float, background: bool) -> None:
+    """Join this machine to a Ray cluster, for schedulers that start the same command on many: Slurm, Kubernetes, ssh.
+
+    The machine that the address belongs to becomes the head. Every machine needs the same versions, and the head's
+    token (~/.ray/auth_token, made by the head if it has none, or RAY_AUTH_TOKEN). Stays until the head ends, or until
+    Ctrl-C or SIGTERM.
+
+    \b
+    Example: srun sweeper worker --address node1:6379 &
+             sweeper run dse80 --address node1:6379 --out /shared/results
+    """
+    from sweeper.engine.compilation.ahead import processors as usable
+    from sweeper.running.interrupt import Stop
+    from sweeper.running.on_ray.machine import Address, join, stay, stay_behind
+
+    count = usable() if processors is None else processors
+    with Stop(lambda: None) as stop:
+        mark = join(Address.read(address), count, patience)
+        if mark is None:
+            click.echo(f"this machine is the head at {address} already", err=True)
+            return
+        click.echo(f"joined {address} with {count} processors", err=True)
+        if background:
+            stay_behind(mark)
+            return
+        stay(mark, lambda: stop.requested)
+    if stop.requested:
+        sys.exit(128 + stop.signal)
+    click.echo(f"the cluster at {address} has ended", err=True)
+
+
+@command()
 @STUDY
 @LIBRARY
 @OUT

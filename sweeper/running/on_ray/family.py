@@ -41,8 +41,13 @@ def children(pid: int) -> dict[int, str]:
     for each in _processes():
         fields = _read(each, "stat").rpartition(b")")[2].split()
         if len(fields) > 1 and int(fields[1]) == pid:
-            found[each] = _read(each, "cmdline").replace(b"\0", b" ").decode(errors="replace")
+            found[each] = command_line(each)
     return found
+
+
+def command_line(pid: int) -> str:
+    """What a process was started with; empty if there is none."""
+    return _read(pid, "cmdline").replace(b"\0", b" ").decode(errors="replace")
 
 
 def end(mark: str, patience_s: float) -> None:

@@ -221,8 +221,13 @@ def _knock(address: str) -> None:
 
 def _token_mode() -> dict[str, str]:
     """Token mode for a client that has a token: the rule by which `ray start` makes a cluster that demands it."""
-    has_file = (Path.home() / ".ray" / "auth_token").exists()
-    return {"RAY_AUTH_MODE": "token"} if has_file or {*TOKEN_SOURCES} & os.environ.keys() else {}
+    has_token = auth_token_file().exists() or {*TOKEN_SOURCES} & os.environ.keys()
+    return {"RAY_AUTH_MODE": "token"} if has_token else {}
+
+
+def auth_token_file() -> Path:
+    """Where Ray looks for the token of this user's clusters."""
+    return Path.home() / ".ray" / "auth_token"
 
 
 def _advice(address: str, error: Exception) -> str:
