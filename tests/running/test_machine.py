@@ -7,13 +7,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from sweeper.errors import EnvironmentFault, Misuse
-from sweeper.running.on_ray.family import MARK, command_line, members
+from sweeper.running.on_ray.family import MARK, children, command_line, members, state
 from sweeper.running.on_ray.machine import Address, join, stay
 
 WORKER = [sys.executable, "-c", "from sweeper.cli import main; main(prog_name='sweeper')", "worker", "--address"]
@@ -116,10 +116,17 @@ def test_a_background_worker_returns_and_ends_with_its_raylet(tmp_path: Path, ho
     done = subprocess.run([*WORKER, address, "--background", "--processors", "1"], env=home, check=False, timeout=120.0)
     assert done.returncode == 0
     (mark,) = {_mark(pid) for pid in _started_with(str(tmp_path))} - {""}
-    for pid in members(mark):
-        if "raylet/raylet" in command_line(pid):
-            os.kill(pid, signal.SIGKILL)
+    (raylet,) = [pid for pid in members(mark) if "raylet/raylet" in command_line(pid)]
+    agents = _settled(lambda: [pid for pid, line in children(raylet).items() if "Agent" in line], lambda found: found)
+    assert agents
+    time.sleep(2.0)  # Who stays behind has seen them.
+    os.kill(raylet, signal.SIGKILL)
+    assert not _settled(lambda: [*members(mark), *filter(state, agents)], lambda left: not left)
+
+
+def _settled(look: Callable[[], list[int]], settled: Callable[[list[int]], object]) -> list[int]:
+    """What one sees once it is settled, or in the end."""
     end = time.monotonic() + 30.0
-    while members(mark) and time.monotonic() < end:
+    while not settled(seen := look()) and time.monotonic() < end:
         time.sleep(0.2)
-    assert not members(mark)
+    return seen

@@ -3,6 +3,7 @@
 import os
 import signal
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -50,16 +51,21 @@ def command_line(pid: int) -> str:
     return _read(pid, "cmdline").replace(b"\0", b" ").decode(errors="replace")
 
 
-def end(mark: str, patience_s: float) -> None:
-    """Wait until no process with a mark lives, and kill those that do not end by themselves. What the system itself
-    holds up, as on a dead network file system, is left to it."""
+def end(mark: str, patience_s: float, others: Iterable[int] = ()) -> None:
+    """Wait until no process with a mark and none of `others` lives, and kill those that do not end by themselves. What
+    the system itself holds up, as on a dead network file system, is left to it."""
     deadline = time.monotonic() + patience_s
-    while (left := members(mark)) and time.monotonic() < deadline + HELD_UP_S:
+    known = set(others)
+    while (left := _living(mark, known)) and time.monotonic() < deadline + HELD_UP_S:
         if time.monotonic() > deadline:
             for pid in left:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
         time.sleep(TICK_S)
+
+
+def _living(mark: str, known: Iterable[int]) -> list[int]:
+    return [*members(mark), *(pid for pid in known if state(pid) not in DEAD)]
 
 
 def _processes() -> list[int]:

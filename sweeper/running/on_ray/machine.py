@@ -19,7 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from sweeper.errors import EnvironmentFault, Misuse
-from sweeper.running.on_ray.family import DEAD, MARK, command_line, end, members, state
+from sweeper.running.on_ray.family import DEAD, MARK, children, command_line, end, members, state
 from sweeper.running.on_ray.session import CLUSTER_ADVICE, SETTINGS, TOKEN_SOURCES, auth_token_file
 
 HEAD_GONE_S = 20
@@ -108,12 +108,14 @@ def join(address: Address, processors: int, patience_s: float) -> str | None:
 def stay(mark: str, stopped: Callable[[], bool] = bool) -> None:
     """Wait until the Ray with a mark has ended, or somebody wants it `stopped`; then end all its processes."""
     raylets = [pid for pid in members(mark) if RAYLET in command_line(pid)]
+    agents: set[int] = set()  # They have renamed themselves, and so lost the mark; some live on for a minute.
     while any(state(pid) not in DEAD for pid in raylets) and not stopped():
+        agents = {child for pid in raylets for child in children(pid)} or agents
         time.sleep(LOOK_S)
     for pid in raylets:  # It tells the cluster that this machine leaves.
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGTERM)
-    end(mark, LEFT_S)
+    end(mark, LEFT_S, agents)
 
 
 def stay_behind(mark: str) -> None:
