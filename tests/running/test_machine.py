@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from sweeper.errors import EnvironmentFault, Misuse
-from sweeper.running.on_ray.family import MARK, children, command_line, members, state
+from sweeper.running.on_ray.family import DEAD, MARK, children, command_line, members, state
 from sweeper.running.on_ray.machine import Address, join, stay
 
 WORKER = [sys.executable, "-c", "from sweeper.cli import main; main(prog_name='sweeper')", "worker", "--address"]
@@ -76,6 +77,17 @@ def test_a_mark_that_nobody_bears_is_not_waited_for() -> None:
     stay("0123456789abcdef")
 
 
+def test_what_ray_has_started_without_a_mark_ends_with_it() -> None:
+    """As its agents are: they rename themselves, which overwrites the mark, and live on without a raylet."""
+    mark = "fedcba9876543210"
+    line = f"env -u {MARK} sleep 300 & exec -a raylet/raylet sleep 3"
+    with subprocess.Popen(["bash", "-c", line], env={**os.environ, MARK: mark}) as raylet:
+        (agent,) = _settled(lambda: list(children(raylet.pid)), lambda found: found)
+        threading.Timer(3.5, raylet.wait).start()
+        stay(mark)
+        assert state(agent) in DEAD
+
+
 def test_a_head_makes_a_token_stays_until_it_is_told_to_end_and_leaves_nothing(
     tmp_path: Path, home: dict[str, str]
 ) -> None:
@@ -121,7 +133,9 @@ def test_a_background_worker_returns_and_ends_with_its_raylet(tmp_path: Path, ho
     assert agents
     time.sleep(2.0)  # Who stays behind has seen them.
     os.kill(raylet, signal.SIGKILL)
-    assert not _settled(lambda: [*members(mark), *filter(state, agents)], lambda left: not left)
+    assert not _settled(
+        lambda: [*members(mark), *(pid for pid in agents if state(pid) not in DEAD)], lambda left: not left
+    )
 
 
 def _settled(look: Callable[[], list[int]], settled: Callable[[list[int]], object]) -> list[int]:
