@@ -122,15 +122,15 @@ def worker(address: str, processors: int | None, patience: float, background: bo
     from sweeper.running.on_ray.machine import Address, join, stay, stay_behind
 
     count = usable() if processors is None else processors
+    mark = join(Address.read(address), count, patience)
+    text = f"joined {address} with {count} processors" if mark else f"this machine is the head at {address} already"
+    echo({"address": address, "joined": mark is not None, "processors": count}, lambda: text)
+    if mark is None:
+        return
+    if background:
+        stay_behind(mark)
+        return
     with Stop(lambda: None) as stop:
-        mark = join(Address.read(address), count, patience)
-        if mark is None:
-            click.echo(f"this machine is the head at {address} already", err=True)
-            return
-        click.echo(f"joined {address} with {count} processors", err=True)
-        if background:
-            stay_behind(mark)
-            return
         stay(mark, lambda: stop.requested)
     if stop.requested:
         sys.exit(128 + stop.signal)

@@ -27,7 +27,7 @@ DOWN_S = 60.0
 PART_S = 300.0
 OPERATOR = "192.0.2.1"
 JOINING = "192.0.2.60"
-JOBS = "http://127.0.0.1:8265"
+JOBS, JOBS_AT = "http://127.0.0.1:8265", "127.0.0.1/8265"
 
 
 class Report:
@@ -123,7 +123,7 @@ def main(work: Path) -> int:
         there = until(lambda: processors(head, config) >= wanted, UP_S)
         found(bool(there), f"{len(workers)} addresses, {processors(head, config):g} of {wanted:g} processors")
     tunnel = subprocess.Popen(operator.command(f"{ENTER}ray dashboard ray_cluster.yaml"), stdout=subprocess.DEVNULL)
-    time.sleep(5.0)
+    until(lambda: operator.run(f"exec 3<>/dev/tcp/{JOBS_AT}", check=False).returncode == 0, UP_S)
 
     def submit(what: Path, out: Path) -> "subprocess.Popen[str]":
         run = f"cd ~/sweeper && .venv/bin/sweeper run {what} -q --address auto --out {out}"
@@ -159,7 +159,7 @@ def main(work: Path) -> int:
         workers[0].run(f"{ENTER}sweeper worker --address {address} --background")
         other = subprocess.Popen(workers[1].command(f"{ENTER}sweeper worker --address {address}"))
         again = workers[0].run(f"{ENTER}sweeper worker --address {address}")
-        found("already" in again.stderr, "the head is told that it is it")
+        found("already" in again.stdout, "the head is told that it is it")
         workers[0].run(f"{ENTER}sweeper run {small} -q --address {address} --workers {2 * each:g} --out {out}")
         found(evaluated(out) == evaluated(site.shared / "small"), "two hosts give the same bytes")
         workers[0].run(f"{ENTER}ray stop")

@@ -1,5 +1,6 @@
 """One machine of a cluster that another scheduler started: the head, a second one, what turns it away, and its end."""
 
+import json
 import os
 import signal
 import socket
@@ -26,6 +27,8 @@ def home(tmp_path: Path) -> Iterator[dict[str, str]]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("RAY_", MARK))}
     with tempfile.TemporaryDirectory(prefix="swm", dir="/tmp") as short:  # Ray's sockets must not have long paths.
         yield {**kept, "HOME": str(tmp_path), "RAY_TMPDIR": short}
+        for pid in _started_with(str(tmp_path)):  # Of a test that has failed.
+            os.kill(pid, signal.SIGKILL)
 
 
 def free_port() -> int:
@@ -52,7 +55,8 @@ def test_somebody_who_listens_answers() -> None:
         listening.listen()
         address = Address("127.0.0.1", int(listening.getsockname()[1]))
         assert address.answers()
-        assert join(address, 1, 0.0) is None  # This machine is the head already.
+        with pytest.raises(EnvironmentFault, match="no Ray listens at port"):
+            join(address, 1, 0.0)
     assert not address.answers()
 
 
@@ -92,9 +96,11 @@ def test_a_head_makes_a_token_stays_until_it_is_told_to_end_and_leaves_nothing(
     tmp_path: Path, home: dict[str, str]
 ) -> None:
     address = f"127.0.0.1:{free_port()}"
-    worker = subprocess.Popen([*WORKER, address, "--processors", "1"], env=home, stderr=subprocess.PIPE, text=True)
-    assert worker.stderr is not None
-    assert worker.stderr.readline() == f"joined {address} with 1 processors\n"
+    worker = subprocess.Popen([*WORKER, address, "--processors", "1"], env=home, stdout=subprocess.PIPE, text=True)
+    assert worker.stdout is not None
+    assert worker.stdout.readline() == f"joined {address} with 1 processors\n"
+    again = subprocess.run([*WORKER, address, "--json"], env=home, capture_output=True, text=True, check=True)
+    assert json.loads(again.stdout)["joined"] is False
     assert (tmp_path / ".ray" / "auth_token").stat().st_mode & 0o777 == 0o600
     (mark,) = {_mark(pid) for pid in _started_with(str(tmp_path))} - {""}
     raylets = [pid for pid in members(mark) if "raylet/raylet" in command_line(pid)]

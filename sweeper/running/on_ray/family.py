@@ -51,6 +51,11 @@ def command_line(pid: int) -> str:
     return _read(pid, "cmdline").replace(b"\0", b" ").decode(errors="replace")
 
 
+def find(words: str) -> list[int]:
+    """Processes of this machine, whoever has started them, with some words in their command lines."""
+    return [pid for pid in _processes() if words in command_line(pid) and state(pid) not in DEAD]
+
+
 def end(mark: str, patience_s: float, others: Iterable[int] = ()) -> None:
     """Wait until no process with a mark and none of `others` lives, and kill those that do not end by themselves. What
     the system itself holds up, as on a dead network file system, is left to it."""

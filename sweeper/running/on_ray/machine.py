@@ -19,7 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from sweeper.errors import EnvironmentFault, Misuse
-from sweeper.running.on_ray.family import DEAD, MARK, children, command_line, end, members, state
+from sweeper.running.on_ray.family import DEAD, MARK, children, command_line, end, find, members, state
 from sweeper.running.on_ray.session import CLUSTER_ADVICE, SETTINGS, TOKEN_SOURCES, auth_token_file
 
 HEAD_GONE_S = 20
@@ -31,6 +31,9 @@ LEFT_S = 10.0
 """Seconds in which the processes of Ray end by themselves."""
 
 RAYLET = "raylet/raylet"
+HEAD_PORT = "--gcs_server_port="
+"""Words in the command lines of Ray's processes."""
+
 RAY = (sys.executable, "-m", "ray.scripts.scripts", "start", "--disable-usage-stats")
 
 
@@ -73,15 +76,23 @@ def join(address: Address, processors: int, patience_s: float) -> str | None:
     """Make this machine a part of the cluster at an address, with so many processors for workers; what its processes
     are marked with, or None if it is the head already. Others wait so long for the head.
 
-    Raises EnvironmentFault if there is no head, it turns this machine away, or Ray cannot be started.
+    Raises EnvironmentFault if there is no head, it turns this machine away, something else has its port, or Ray cannot
+    be started.
     """
     head = address.is_here()
     if head and address.answers():
-        return None
+        if find(f"{HEAD_PORT}{address.port} "):
+            return None
+        raise EnvironmentFault(
+            f"something that is no Ray listens at port {address.port} of this machine: take another one"
+        )
     deadline = time.monotonic() + patience_s
     while not head and not address.answers():
         if time.monotonic() > deadline:
-            raise EnvironmentFault(f"nobody has answered at {address.host}:{address.port} for {patience_s:g} s")
+            raise EnvironmentFault(
+                f"nobody has answered at {address.host}:{address.port} for {patience_s:g} s: start the same command on "
+                "the machine of that address, or wait longer with --patience"
+            )
         time.sleep(KNOCK_AGAIN_S)
     place = ["--head", f"--node-ip-address={address.number()}", f"--port={address.port}", "--include-dashboard=false"]
     if not head:
@@ -89,14 +100,18 @@ def join(address: Address, processors: int, patience_s: float) -> str | None:
     mark = secrets.token_hex(8)
     _allow_files()
     _be_authorized(head)
-    started = subprocess.run(
-        [*RAY, *place, f"--num-cpus={processors}"],
-        env={**os.environ, **_settings(os.environ), MARK: mark},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    try:
+        started = subprocess.run(
+            [*RAY, *place, f"--num-cpus={processors}"],
+            env={**os.environ, **_settings(os.environ), MARK: mark},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    except KeyboardInterrupt:
+        end(mark, 0.0)
+        raise
     if started.returncode != 0:
         end(mark, 0.0)
         said = [line.strip() for line in (started.stdout + started.stderr).splitlines() if line.strip()]
