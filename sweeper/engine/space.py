@@ -231,6 +231,10 @@ class Grid:
         codes = {name: column.codes[digits[column.axis]] for name, column in self.columns.items()}
         return (Factor(codes, len(numbers)),)
 
+    def first(self) -> Domain:
+        """The domain of the first point."""
+        return self.slice([(0, 1)] * len(self.sizes))
+
     def tiles(self, axes: range, ranges: Sequence[tuple[int, int]], limit: int) -> Iterator[list[tuple[int, int]]]:
         """Cut the sub-box `ranges` along `axes` into consecutive sub-boxes of at most `limit` combinations each.
 

@@ -5,8 +5,7 @@ A chunk is a graph with all its decisions. Rows have what was decided, how fast 
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -27,7 +26,7 @@ from sweeper.placing.cutting import DoesNotFit, bound_cycles
 from sweeper.placing.decisions import DecisionStudy, DrawnGraph
 from sweeper.placing.place import PRICES, Placement, placed, units_of
 from sweeper.planning.schema import ENCODING, NAMES, field
-from sweeper.running.storage.store import WholeChunks
+from sweeper.running.plans import NothingCompiled, WholeChunks
 from sweeper.words.fabrics import PLACEMENTS
 
 LABEL = "share_of_bound"
@@ -74,7 +73,7 @@ def _columns() -> Iterator[pa.Field]:
 
 
 @dataclass(eq=False)
-class DecisionPlan(WholeChunks):
+class DecisionPlan(NothingCompiled, WholeChunks):
     """A study of placements, ready to run. Picklable; evaluation is pure."""
 
     study: DecisionStudy
@@ -169,13 +168,6 @@ class DecisionPlan(WholeChunks):
     def tried(self, rows: pa.Table) -> Mapping[str, int]:
         """Decisions by how their simulation ended."""
         return {}
-
-    def expect(self) -> None:
-        """Nothing to prepare."""
-
-    def compiling(self) -> AbstractContextManager[Callable[[], str]]:
-        """Nothing to compile ahead."""
-        return nullcontext(lambda: "")
 
 
 def _decides(module: str) -> bool:

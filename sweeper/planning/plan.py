@@ -14,8 +14,9 @@ import pyarrow as pa
 
 from kernels.models import HOPED
 from kernels.shared.demand import UnitModel
-from sweeper.engine.compilation.ahead import Ahead, processors
+from sweeper.engine.compilation.ahead import Ahead, Kernel, processors
 from sweeper.engine.compilation.cache import COMPILERS
+from sweeper.engine.compilation.parcels import is_kept, packed, unpack
 from sweeper.engine.evaluation import Evaluation, evaluate
 from sweeper.engine.fuse import WORTH
 from sweeper.engine.program import Program, UnknownColumn
@@ -219,7 +220,7 @@ class Plan:
     def _searched(self, grid: Grid, structure: dict[str, str]) -> tuple[str, ...]:
         """Columns that are evaluated at every point of a search."""
         wanted = self.contents.searched_columns
-        domain = with_structure(grid.listing(np.zeros(1, np.int64)), grid, structure)
+        domain = with_structure(grid.first(), grid, structure)
         hopes = self.contents.mode.best_first and self.columns.hopes(grid, domain, wanted)
         return (*wanted, *HOPED) if hopes else wanted
 
@@ -274,11 +275,23 @@ class Plan:
         """
         return _ahead(list(self._first_points()))
 
+    def is_compiled(self) -> bool:
+        """Whether this machine's cache has all that is known to be needed."""
+        return all(is_kept(kernel) for kernel in _kernels(list(self._first_points())))
+
+    def kernels(self) -> bytes:
+        """What `take` takes elsewhere: machine code for this plan, compiled now if nobody has, and what was called."""
+        return packed(_kernels(list(self._first_points())))
+
+    def take(self, kernels: bytes) -> None:
+        """Put another machine's kernels into this machine's cache."""
+        unpack(kernels)
+
     def _first_points(self) -> Iterator[tuple[Program, Domain]]:
         """Every program with the first point that it is for; its stages know how often they will be called."""
         for grid, structure in structures(self.grids):
             numbers = np.zeros(1, np.int64)
-            domain = with_structure(grid.listing(numbers), grid, structure)
+            domain = with_structure(grid.first(), grid, structure)
             for wanted in dict.fromkeys((self._searched(grid, structure), self.contents.all_columns)):
                 for names in self.contents.tried(grid) or [()]:
                     trials, at = None, domain
@@ -336,8 +349,12 @@ def _ahead(first: Sequence[tuple[Program, Domain]]) -> AbstractContextManager[Ca
     """Other processes compile what programs need, if there are several processors and something was never compiled."""
     if processors() == 1 or all(stage.run.is_ready for program, _ in first for stage in program.stages):
         return nullcontext(str)
-    kernels = (kernel for program, at in first for kernel in Evaluation(program, at).kernels())
-    return Ahead(kernels, processors())
+    return Ahead(_kernels(first), processors())
+
+
+def _kernels(first: Sequence[tuple[Program, Domain]]) -> list[Kernel]:
+    """What evaluating programs would compile, in order."""
+    return [kernel for program, at in first for kernel in Evaluation(program, at).kernels()]
 
 
 def make_plan(study: Study | str | Path, library_dirs: Iterable[str | Path] = ()) -> Plan:

@@ -19,12 +19,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sweeper.errors import EnvironmentFault
+from sweeper.running.plans import RunnablePlan
 from sweeper.running.storage.folders import STORAGE_FULL, Folder
 from sweeper.running.storage.store import (
     DATA,
     PIECES,
     Receipt,
-    RunnablePlan,
     encode,
     encode_piece,
     read_piece,
@@ -88,12 +88,16 @@ class Evaluators:
         self._free.put(job)
         self._copy = pickle.dumps(job.plan)
 
+    def another(self) -> Job:
+        """The job with a plan that remembers nothing."""
+        return replace(self._job, plan=pickle.loads(self._copy))
+
     def evaluated(self, chunk: int) -> Evaluated | Failure:
         """Rows of a chunk."""
         try:
             job = self._free.get_nowait()
         except Empty:
-            job = replace(self._job, plan=pickle.loads(self._copy))
+            job = self.another()
             job.plan.expect()
         found = evaluated(job, chunk)
         self._free.put(job)

@@ -15,6 +15,7 @@ from sweeper.running.backends import Demand, Executor, backend_named
 from sweeper.running.chunk import Failure, Job
 from sweeper.running.interrupt import Stop
 from sweeper.running.limits import USUAL, Limits
+from sweeper.running.plans import RunnablePlan
 from sweeper.running.progress import Progress, progress_on_stderr
 from sweeper.running.storage.folders import STORAGE_FULL, Folder
 from sweeper.running.storage.listing import intact, open_pieces
@@ -22,7 +23,6 @@ from sweeper.running.storage.lock import Lock
 from sweeper.running.storage.store import (
     Receipt,
     ReceiptLog,
-    RunnablePlan,
     claim,
     complete,
     feasible_in,

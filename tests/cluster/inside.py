@@ -90,6 +90,13 @@ def processors(head: Host, config: dict[str, Any]) -> float:
     return float(told[1]) if told else 0.0
 
 
+def compiled(host: Host) -> tuple[int, int]:
+    """Kernels that a host has compiled, and that it has taken over."""
+    look = "grep -rl --include=*.turn '{}' ~/.cache/sweeper | wc -l"
+    own, taken = (int(host.run(look.format(word)).stdout) for word in ("which compiles", "which takes over"))
+    return own, taken
+
+
 def evaluated(out: Path) -> dict[str, bytes]:
     """Everything that a complete run has written; nothing where there is none."""
     return contents(out) if out.exists() else {}
@@ -134,6 +141,11 @@ def main(work: Path) -> int:
         job = submit(small, site.shared / "small")
         said, _ = job.communicate(timeout=900.0)
         found(job.returncode == 0, "ended" if job.returncode == 0 else said[-2000:])
+    with report.step("kernels") as found:
+        counts = {host.name: compiled(host) for host in workers}
+        at_it = [name for name, (own, _) in counts.items() if own]
+        found(len(at_it) == 1, f"one host compiles, {at_it} did; compiled and taken over by each: {counts}")
+        found(any(taken for _, taken in counts.values()), "others take over what it has compiled")
     with report.step("a host cut, another one joined") as found:
         out = site.shared / "out"
         job = submit(study, out)

@@ -1,6 +1,7 @@
 """Ray actors give the same bytes as this process, for any number of them, and survive what happens to actors."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from pathlib import Path
 from types import SimpleNamespace
@@ -100,13 +101,70 @@ def test_a_machine_with_other_files_or_code_is_not_used(tmp_path: Path) -> None:
     job = Job(plan, plan.schema, LocalFolder(tmp_path))
     worker = ChunkWorker()
     with pytest.raises(EnvironmentFault, match="shared file system"):
-        worker.prepare(job, {}, first=True)
+        worker.prepare(job, {}, first=True, kernels=[])
     store.claim(job.run, plan)
     other = {"pyarrow": "0.1", "sweeper.running.storage.store": "0"}
     with pytest.raises(EnvironmentFault, match=r"another version of pyarrow, sweeper\.running\.storage\.store"):
-        worker.prepare(job, code_version(plan.libraries) | other, first=True)
-    worker.prepare(job, code_version(plan.libraries), first=False)
+        worker.prepare(job, code_version(plan.libraries) | other, first=True, kernels=[])
+    worker.prepare(job, code_version(plan.libraries), first=False, kernels=[])
     assert isinstance(worker.compute(0), Receipt)
+
+
+class Compiled(FakePlan):
+    """A plan whose kernels are a file of the machine, and a list of what was done with them."""
+
+    def is_compiled(self) -> bool:
+        return Path(self.marker, "kernels").exists()
+
+    def kernels(self) -> bytes:
+        return b"of " + b",".join(path.name.encode() for path in sorted(Path(self.marker).iterdir()))
+
+    def take(self, kernels: bytes) -> None:
+        Path(self.marker, "kernels").write_bytes(kernels)
+
+
+def test_a_machine_takes_the_kernels_of_another_one_unless_it_has_them_or_that_is_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import ray
+
+    here = tmp_path / "here"
+    here.mkdir()
+    plan = Compiled(marker=str(here))
+    job = Job(plan, plan.schema, LocalFolder(tmp_path))
+    store.claim(job.run, plan)
+    version = code_version(plan.libraries)
+
+    def lost(answer: str, timeout: float) -> bytes:
+        raise ray.exceptions.GetTimeoutError(answer)
+
+    monkeypatch.setattr(ray, "get", lost)
+    ChunkWorker().prepare(job, version, first=True, kernels=["answer"])
+    assert not plan.is_compiled()
+    monkeypatch.setattr(ray, "get", lambda answer, timeout: answer.encode())
+    ChunkWorker().prepare(job, version, first=True, kernels=[])
+    assert not plan.is_compiled()
+    ChunkWorker().prepare(job, version, first=False, kernels=["answer"])
+    assert (here / "kernels").read_bytes() == b"answer"
+    ChunkWorker().prepare(job, version, first=True, kernels=["later"])
+    assert (here / "kernels").read_bytes() == b"answer"
+
+
+def test_kernels_are_given_to_others_once_a_chunk_has_shown_which_are_needed(tmp_path: Path) -> None:
+    here = tmp_path / "here"
+    here.mkdir()
+    plan = Compiled(marker=str(here), chunks=1, deadly=())
+    job = Job(plan, plan.schema, LocalFolder(tmp_path / "out"))
+    store.claim(job.run, plan)
+    worker = ChunkWorker()
+    with ThreadPoolExecutor(1) as pool:
+        given = pool.submit(worker.kernels)
+        worker.prepare(job, code_version(plan.libraries), first=True, kernels=[])
+        with pytest.raises(TimeoutError):
+            given.result(0.3)
+        (here / "chunk").touch()
+        worker.compute(0)
+        assert given.result(10.0) == b"of chunk"
 
 
 def test_processors_that_join_a_cluster_are_used() -> None:

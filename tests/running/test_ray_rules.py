@@ -25,6 +25,7 @@ from sweeper.running.on_ray.scheduler import (
     WAIT_NOTE_S,
 )
 from sweeper.running.on_ray.session import CHECK_CLUSTER_S, STANDSTILL_S, Membership, Vitals
+from sweeper.running.on_ray.slots import FirstActors, Slot
 from sweeper.running.queue import ChunkQueue
 from sweeper.running.storage.store import Receipt
 from tests.support.fake_ray import (
@@ -216,6 +217,23 @@ def test_the_first_worker_of_each_machine_has_kernels_compiled_ahead() -> None:
     ray.place = lambda number: ("node", "node", "other", "other")[number]
     assert sorted(received(outcomes(ray, range(9), slots=4))) == list(range(9))
     assert [actor.first for actor in ray.actors] == [True, False, True, False]
+    leader = ray.actors[0]
+    assert [actor.takes for actor in ray.actors] == [[], [], [leader], [leader]]
+
+
+def test_another_machine_compiles_for_those_that_join_once_the_first_one_is_gone() -> None:
+    first = FirstActors()
+    slots = [Slot(actor=FakeRay().remote(), node=node) for node in ("a", "b", "b")]
+    assert [first.takes(slot) for slot in slots] == [True, True, False]
+    assert [first.kernels(slot) for slot in slots] == [[], [slots[0].actor], [slots[0].actor]]
+    slots[0].actor = None
+    late = Slot(actor=FakeRay().remote(), node="c")
+    assert first.takes(late) and first.kernels(late) == [slots[1].actor]
+    slots[0].actor, slots[0].node = FakeRay().remote(), "b"  # started again, elsewhere
+    assert not first.takes(slots[0]) and first.kernels(slots[0]) == []
+    back = Slot(actor=FakeRay().remote(), node="a")
+    assert first.takes(back) and list(first) == [back, slots[1], late]
+    assert first.kernels(late) == [back.actor]
 
 
 @pytest.mark.parametrize("dies", ["at its preparation", "at its chunk", "after its time"])

@@ -10,7 +10,6 @@ import os
 import signal
 import time
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -19,12 +18,13 @@ from typing import IO, Any
 import numpy as np
 import pyarrow as pa
 
+from sweeper.running.plans import NothingCompiled
 from sweeper.running.progress import Progress
 from sweeper.running.storage.folders import Data, LocalFolder
 
 
 @dataclass
-class FakePlan:
+class FakePlan(NothingCompiled):
     """`chunks` chunks of `size` points.
 
     `pause`: seconds that every chunk takes. `fail`: chunks that raise. `deadly`: chunks that kill their process, always
@@ -145,12 +145,6 @@ class FakePlan:
 
     def tried(self, rows: pa.Table) -> dict[str, int]:
         return {}
-
-    def expect(self) -> None:
-        return None
-
-    def compiling(self) -> AbstractContextManager[Callable[[], str]]:
-        return nullcontext(str)
 
 
 @dataclass(frozen=True)

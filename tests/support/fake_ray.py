@@ -12,7 +12,8 @@ from typing import Any
 from sweeper.running.backends import Demand
 from sweeper.running.chunk import Job
 from sweeper.running.limits import Limits
-from sweeper.running.on_ray.scheduler import Scheduler, Slot
+from sweeper.running.on_ray.scheduler import Scheduler
+from sweeper.running.on_ray.slots import Slot
 from sweeper.running.queue import Outcome
 from sweeper.running.storage.folders import LocalFolder
 from sweeper.running.storage.store import Receipt
@@ -80,6 +81,7 @@ class Actor:
     node: str
     started: float
     first: bool = False
+    takes: list["Actor"] = field(default_factory=list)
     flying: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -101,8 +103,12 @@ class Actor:
     def compute(self) -> SimpleNamespace:
         return SimpleNamespace(remote=self._compute)
 
-    def _prepare(self, job: object, version: object, first: bool) -> Call:
-        self.first = first
+    @property
+    def kernels(self) -> SimpleNamespace:
+        return SimpleNamespace(options=lambda concurrency_group: SimpleNamespace(remote=lambda: self))
+
+    def _prepare(self, job: object, version: object, first: bool, kernels: list["Actor"]) -> Call:
+        self.first, self.takes = first, kernels
         return self._call(self.ray.prepare(self), 0.0)
 
     def _compute(self, chunk: int) -> Call:

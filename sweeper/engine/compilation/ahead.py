@@ -37,7 +37,7 @@ log = logging.getLogger("sweeper")
 
 class Kernel(NamedTuple):
     """Something to compile for arguments of some Numba types: the stage of a generated `source`, or, without one, the
-    equation of this name in a module."""
+    equation or function of this name in a module."""
 
     source: str
     module: str
@@ -47,7 +47,10 @@ class Kernel(NamedTuple):
     @property
     def dispatcher(self) -> Any:
         """Numba's function."""
-        return load_stage(self.source) if self.source else getattr(import_module(self.module), self.name).function
+        if self.source:
+            return load_stage(self.source)
+        found = getattr(import_module(self.module), self.name)
+        return getattr(found, "function", found)
 
     @property
     def key(self) -> tuple[str, tuple[Any, ...]]:

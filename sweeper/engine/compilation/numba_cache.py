@@ -45,6 +45,8 @@ SECRET_B = DIGEST_B = 32
 SECRET = secret_path()
 TURNS = Turns(cache_dir())
 """The turns of this process to compile."""
+ENTRIES: dict[tuple[Any, tuple[Any, ...]], None] = {}
+"""Functions that this process has called from Python and that are kept in caches, with the types of the arguments."""
 
 
 class OwnLocator(caching.UserProvidedCacheLocator):
@@ -69,16 +71,20 @@ class VerifiedFiles:
 
     def load(self, key: Hashable) -> Any:
         """What was saved for a key; None if nothing was, or if a file is damaged or not ours."""
-        data = self._data(key)
+        data = self.content(key)
         return None if data is None else pickle.loads(data)
 
     def holds(self, key: Hashable) -> bool:
         """Whether `load` finds something."""
-        return self._data(key) is not None
+        return self.content(key) is not None
 
     def save(self, key: Hashable, value: Any) -> None:
         """Save what was compiled for a key. Raises EnvironmentFault."""
-        index, data = self._index(), dumps(value)
+        self.put(key, dumps(value))
+
+    def put(self, key: Hashable, data: bytes) -> None:
+        """Save what `content` gave elsewhere. Raises EnvironmentFault."""
+        index = self._index()
         number = index[key][0] if key in index else len(index) + 1
         write_own(self._data_path(number), data)
         self._save_index(index | {key: (number, hashlib.sha256(data).digest())})
@@ -92,7 +98,8 @@ class VerifiedFiles:
         """Forget everything."""
         self._save_index({})
 
-    def _data(self, key: Hashable) -> bytes | None:
+    def content(self, key: Hashable) -> bytes | None:
+        """What was saved for a key, as it is kept."""
         number, digest = self._index().get(key, (0, b""))
         data = read_own(self._data_path(number)) if digest else None
         return data if data is not None and hashlib.sha256(data).digest() == digest else None
@@ -153,6 +160,8 @@ def _in_turn(compile_now: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any
             files = getattr(self._cache, "_cache_file", None)
             if files is None or types in self.overloads:
                 return compile_now(self, signature)
+            if not is_inner():
+                ENTRIES[self, types] = None
             key = self._cache._index_key(signature, self.targetctx.codegen())
             name = f"{self.py_func.__module__}.{self.py_func.__name__}"
             leave = TURNS.leave  # another thread may end it

@@ -10,10 +10,13 @@ import sys
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 
 from sweeper.engine.compilation.cache import generated_dir
 from sweeper.engine.compilation.own_files import own_directory, read_own, write_own
+
+SOURCE = "__source__"
+"""Name in a generated module of its own text."""
 
 
 @cache
@@ -25,6 +28,7 @@ def load_stage(source: str) -> Callable[..., None]:
     module = ModuleType(path.stem)
     module.__file__ = str(path)
     sys.modules[path.stem] = module  # Numba finds the module by name when it loads the cached loop
+    vars(module)[SOURCE] = source
     exec(compile(text, path, "exec"), vars(module))
     stage: Callable[..., None] = module.stage
     return stage
@@ -33,6 +37,12 @@ def load_stage(source: str) -> Callable[..., None]:
 def is_known(source: str) -> bool:
     """Whether a generated module has been loaded before, by any process: its loop is compiled, or will be soon."""
     return _path(source).exists()
+
+
+def source_of(function: FunctionType) -> str:
+    """Text of the generated module that a Python function is of; empty if it is of none."""
+    source: str = function.__globals__.get(SOURCE, "")
+    return source
 
 
 def stage_name(source: str) -> str:

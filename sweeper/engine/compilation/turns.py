@@ -59,10 +59,10 @@ class Turns:
         """Leaves a kernel, by its name and types, to those processes if they would compile it anyway."""
 
     @contextmanager
-    def turn(self, kernel: str, done: Callable[[], bool]) -> Iterator[None]:
+    def turn(self, kernel: str, done: Callable[[], bool], doing: str = "compiles") -> Iterator[None]:
         """Compile a kernel inside the block while nobody else compiles it, or load it: once `done()` nobody waits.
 
-        Turns may be nested: a kernel that calls others compiles them too.
+        Turns may be nested: a kernel that calls others compiles them too. `doing` is what those who wait are told.
         """
         if kernel in self._held or done():
             yield
@@ -71,7 +71,7 @@ class Turns:
         self._held.add(kernel)
         try:
             if self._wait(descriptor, done):
-                self._sign(descriptor, kernel)
+                self._sign(descriptor, f"{doing} kernel {kernel}")
             yield
         finally:
             self._held.discard(kernel)
@@ -111,11 +111,11 @@ class Turns:
             self._noted = now
             log.warning("waiting (%.0f s so far) for %s", now - started, holder)
 
-    def _sign(self, descriptor: int, kernel: str) -> None:
+    def _sign(self, descriptor: int, doing: str) -> None:
         """Say in the lock file who holds it, for those who wait."""
         self._count += 1
         self._since = self._since or time.strftime("%H:%M:%S")
-        text = f"{_name(os.getpid())}, which compiles kernel {kernel} (number {self._count} since {self._since})"
+        text = f"{_name(os.getpid())}, which {doing} (number {self._count} since {self._since})"
         with contextlib.suppress(OSError):  # A full disk will be noticed by what is written next.
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, text.encode(), 0)

@@ -6,8 +6,7 @@ Grouped folds keep the decisions of a graph together: they are near-copies, and 
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any, ClassVar, Protocol
@@ -21,8 +20,9 @@ from sweeper.errors import UsageFault, unknown
 from sweeper.planning.schema import ENCODING, NAMES, field
 from sweeper.ranking.dataset import Decisions, read_decisions
 from sweeper.ranking.models import MODELS, RANDOM, TRAINERS, Predict, trainers
+from sweeper.running.plans import NothingCompiled, WholeChunks
 from sweeper.running.storage.places import folder
-from sweeper.running.storage.store import RESOLVED, WholeChunks
+from sweeper.running.storage.store import RESOLVED
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class Comparison:
 
 
 @dataclass(eq=False)
-class FoldPlan(WholeChunks):
+class FoldPlan(NothingCompiled, WholeChunks):
     """Something that learns from some folds of a dataset of labels and predicts the others, ready to run. Picklable;
     evaluation is pure. Raises UsageFault for fewer than two folds, EnvironmentFault where what trains is not there."""
 
@@ -211,13 +211,6 @@ class FoldPlan(WholeChunks):
     def tried(self, rows: pa.Table) -> Mapping[str, int]:
         """Nothing is infeasible."""
         return {}
-
-    def expect(self) -> None:
-        """Nothing to prepare."""
-
-    def compiling(self) -> AbstractContextManager[Callable[[], str]]:
-        """Nothing to compile ahead."""
-        return nullcontext(lambda: "")
 
 
 def _decides(module: str) -> bool:

@@ -2,8 +2,7 @@
 
 Every actor lives in a slot. The life of a slot: *empty*, *starting* (asked for, waiting for a processor), *preparing*
 (taking the job), *working*, and empty again when its actor dies or has served its time. Chunks go to working actors
-only, one more than an actor has threads so that none waits for the driver. The first actor of each node has processes
-beside it that compile kernels ahead; what one actor compiles, the others of its node load.
+only, one more than an actor has threads so that none waits for the driver. Who compiles kernels: see `slots`.
 
 Three kinds of trouble have separate budgets. A chunk that raises, or does not end in its time, is tried again a few
 times; in the second case its worker is replaced. A worker that dies costs its slot a pause; the chunks it was at become
@@ -18,7 +17,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,8 @@ from sweeper.errors import EnvironmentFault
 from sweeper.running.backends import Demand, Requested
 from sweeper.running.chunk import Failure, code_version
 from sweeper.running.on_ray.session import CLUSTER_ADVICE, ray_session, room
-from sweeper.running.on_ray.worker import ChunkWorker
+from sweeper.running.on_ray.slots import ASIDE, Call, FirstActors, Slot
+from sweeper.running.on_ray.worker import KERNELS_S, ChunkWorker
 from sweeper.running.queue import ChunkQueue, Outcome
 from sweeper.running.storage.store import Receipt
 
@@ -60,9 +60,6 @@ WAIT_NOTE_S = 10.0
 
 NO_PROCESSOR = "no worker is running yet: all are starting, or wait for a free processor of the cluster"
 
-ASIDE = "aside"
-"""Calls of this concurrency group are answered while an actor computes."""
-
 
 @dataclass(frozen=True)
 class Unclear:
@@ -72,33 +69,6 @@ class Unclear:
     node: str
     cause: str
     due: float
-
-
-@dataclass(eq=False)
-class Call:
-    """A chunk that an actor was given: what Ray will answer, and since when the actor is at it (infinite while it
-    waits)."""
-
-    answer: Any
-    chunk: int
-    begun: float = float("inf")
-
-
-@dataclass(eq=False)
-class Slot:
-    """A place for one actor. `starting` is the call that its present state waits for, `since` when; `calls` are chunks
-    in order."""
-
-    actor: Any = None
-    state: str = "empty"
-    starting: Any = None
-    node: str = ""
-    calls: list[Call] = field(default_factory=list)
-    served: int = 0
-    deaths: int = 0
-    bad_starts: int = 0
-    since: float = 0.0
-    wake: float = 0.0
 
 
 class Scheduler:
@@ -123,8 +93,7 @@ class Scheduler:
         self._sleep = sleep
         self._exit = ExitStack()
         self._slots: list[Slot] = []
-        self._first: dict[str, Slot] = {}
-        """The slot of each node whose actors have kernels compiled ahead."""
+        self._first = FirstActors()
         self._unclear: list[Unclear] = []
         self._version = code_version(demand.job.plan.libraries)
         self._resized = self._noted = 0.0
@@ -141,7 +110,7 @@ class Scheduler:
 
             self._ray = ray
             # No restarts by Ray: they would hide that a worker died for want of memory, and burn calls meanwhile.
-            actor_class = ray.remote(concurrency_groups={ASIDE: 1})(ChunkWorker)
+            actor_class = ray.remote(concurrency_groups={ASIDE: 2})(ChunkWorker)
             self._actor_class = actor_class.options(
                 num_cpus=self._demand.threads,
                 max_concurrency=self._demand.threads,
@@ -228,8 +197,10 @@ class Scheduler:
                 slot.actor = self._actor_class.remote()
                 slot.state, slot.starting, slot.served = "starting", slot.actor.hello.remote(), 0
                 slot.since = now
-            elif slot.starting is not None and now - slot.since > START_S and self._must_answer(slot):
-                yield from self._failed_start(slot, f"it has not answered for {START_S:.0f} s")
+                # On a cluster it may wait for a processor.
+                slot.patience_s = START_S if self._directory is not None else float("inf")
+            elif slot.starting is not None and now - slot.since > slot.patience_s:
+                yield from self._failed_start(slot, f"it has not answered for {slot.patience_s:.0f} s")
         working = any(slot.state == "working" for slot in self._slots)
         if working and self._done:
             self._noted = now
@@ -237,13 +208,9 @@ class Scheduler:
             self._noted = now
             yield self._told() if working else NO_PROCESSOR
 
-    def _must_answer(self, slot: Slot) -> bool:
-        """Whether a starting actor has what it needs: on a cluster it may wait for a processor."""
-        return slot.state == "preparing" or self._directory is not None
-
     def _told(self) -> Outcome:
         """What the first actor of a node tells of the kernels that are compiled ahead."""
-        for slot in self._first.values():
+        for slot in self._first:
             if slot.state == "working":
                 call = slot.actor.told.options(concurrency_group=ASIDE).remote()
                 with suppress(self._ray.exceptions.RayError):
@@ -312,9 +279,10 @@ class Scheduler:
             yield from self._failed_start(slot, _brief(error))
             return
         if slot.state == "starting":
-            first = self._first.setdefault(answer, slot) is slot
             slot.state, slot.node, slot.since = "preparing", answer, self._clock()
-            slot.starting = slot.actor.prepare.remote(self._shared, self._version, first)
+            first, kernels = self._first.takes(slot), self._first.kernels(slot)
+            slot.patience_s = START_S + (KERNELS_S if kernels else 0.0)
+            slot.starting = slot.actor.prepare.remote(self._shared, self._version, first, kernels)
         else:
             slot.state, slot.bad_starts = "working", 0
 

@@ -1,11 +1,17 @@
 """The actor: it takes the job, and commits one chunk after the other."""
 
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from typing import Any
 
 from sweeper.errors import EnvironmentFault
 from sweeper.running.chunk import Evaluators, Failure, Job, committed, require_version
 from sweeper.running.storage.store import RESOLVED, Receipt
+
+KERNELS_S = 180.0
+"""Seconds that a machine waits for the kernels of another one, and that one for its first chunk. Then each compiles
+for itself."""
 
 
 class ChunkWorker:
@@ -15,6 +21,7 @@ class ChunkWorker:
         self._job: Job | None = None
         self._evaluators: Evaluators | None = None
         self._told: Callable[[], str] = str
+        self._computed = threading.Event()
 
     def hello(self) -> str:
         """The machine's name in Ray."""
@@ -22,8 +29,11 @@ class ChunkWorker:
 
         return str(ray.get_runtime_context().get_node_id())
 
-    def prepare(self, job: Job, version: Mapping[str, str], first: bool) -> None:
+    def prepare(self, job: Job, version: Mapping[str, str], first: bool, kernels: Sequence[Any]) -> None:
         """Take the job; the first actor of its node has other processors compile kernels until it ends.
+
+        `kernels` is where in Ray the kernels that another machine compiles will be, or nothing. They are waited for if
+        any is missing here.
 
         Raises EnvironmentFault on a machine with another version of the code, or that does not see the driver's
         files: its parts would differ, or be lost.
@@ -33,18 +43,38 @@ class ChunkWorker:
             raise EnvironmentFault(
                 f"{job.run} is not the same place here: put --out on a shared file system or on s3://"
             )
+        evaluators = Evaluators(job)
+        if kernels and not evaluators.another().plan.is_compiled():
+            _take(job, *kernels)
         if first:
             self._told = ExitStack().enter_context(job.plan.compiling())
         else:
             job.plan.expect()
-        self._job, self._evaluators = job, Evaluators(job)
+        self._job, self._evaluators = job, evaluators
 
     def told(self) -> str:
         """What the other processors are at, in words; empty if nothing is worth telling."""
         return self._told()
 
+    def kernels(self) -> bytes:
+        """The kernels of the job for other machines, once a chunk has shown which it needs."""
+        self._computed.wait(KERNELS_S)
+        assert self._evaluators is not None
+        return self._evaluators.another().plan.kernels()
+
     def compute(self, chunk: int) -> Receipt | Failure:
         """Commit one chunk; as many threads of Ray come here at a time as the actor has."""
         assert self._job is not None
         assert self._evaluators is not None
-        return committed(self._job, self._evaluators.evaluated(chunk))
+        try:
+            return committed(self._job, self._evaluators.evaluated(chunk))
+        finally:
+            self._computed.set()
+
+
+def _take(job: Job, kernels: Any) -> None:
+    """Take the kernels of another machine, unless that is gone or too slow."""
+    import ray
+
+    with suppress(ray.exceptions.RayError):
+        job.plan.take(ray.get(kernels, timeout=KERNELS_S))

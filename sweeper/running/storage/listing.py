@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from sweeper.errors import NoDataset, OutputConflict, listed
+from sweeper.running.plans import RunnablePlan
 from sweeper.running.storage.folders import Folder, StoredFile
 from sweeper.running.storage.places import folder
 from sweeper.running.storage.store import (
@@ -28,7 +29,6 @@ from sweeper.running.storage.store import (
     SUCCESS,
     Part,
     Receipt,
-    RunnablePlan,
     marker_bytes,
     part_name,
 )

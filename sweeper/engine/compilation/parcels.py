@@ -1,0 +1,84 @@
+"""Machine code from one machine to another, so that one compiles and the others do not.
+
+A parcel holds kernels with what this machine's cache has of them. Who opens it looks each function up in its own code
+and asks under which key it would keep it: the key names processor, types and the function's code, so that what another
+processor was compiled for is left out, and is compiled where it is needed. What is taken is signed with the secret of
+the cache that it goes to (`numba_cache`); the parcel itself is trusted as is whatever runs code here.
+"""
+
+import pickle
+from collections.abc import Hashable, Iterable
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from numba.core.compiler_lock import global_compiler_lock
+
+from sweeper.engine.compilation.ahead import Kernel, compile_kernel
+from sweeper.engine.compilation.numba_cache import ENTRIES, TURNS, VerifiedFiles
+from sweeper.engine.compilation.stages import source_of
+
+
+class Parcelled(NamedTuple):
+    """A kernel with the key under which its machine code is kept, and that."""
+
+    kernel: Kernel
+    key: Hashable
+    content: bytes
+
+
+def is_kept(kernel: Kernel) -> bool:
+    """Whether this machine's cache has a kernel."""
+    files, key = _kept(kernel)
+    return files is None or files.holds(key)
+
+
+def packed(kernels: Iterable[Kernel]) -> bytes:
+    """Parcel of some kernels, compiled now if nobody has, and of all others that this process has called."""
+    parcel = {}
+    for kernel in (*kernels, *_called()):
+        with suppress(Exception):  # what does not compile fails where it is needed
+            compile_kernel(kernel)
+            files, key = _kept(kernel)
+            content = None if files is None else files.content(key)
+            if content is not None:
+                parcel[kernel.key] = Parcelled(kernel, key, content)
+    return pickle.dumps(list(parcel.values()))
+
+
+def unpack(parcel: bytes) -> None:
+    """Put the kernels of a parcel into this machine's cache, unless they are there or are for another machine.
+
+    Raises EnvironmentFault if the cache cannot be written.
+    """
+    for kernel, key, content in pickle.loads(parcel):
+        files, own = _kept(kernel)
+        if files is not None and own == key:
+            name, _ = kernel.key
+            with global_compiler_lock, TURNS.turn(name, lambda: files.holds(key), "takes over"):  # noqa: B023
+                if not files.holds(key):
+                    files.put(key, content)
+
+
+def _kept(kernel: Kernel) -> tuple[VerifiedFiles | None, Hashable]:
+    """The files in which a kernel is kept, None if it is not, and its key there."""
+    function = kernel.dispatcher
+    files: VerifiedFiles | None = getattr(function._cache, "_cache_file", None)
+    return files, files and function._cache._index_key(kernel.types, function.targetctx.codegen())
+
+
+def _called() -> list[Kernel]:
+    """Kernels that this process has called and that another one can find by name."""
+    found = []
+    for function, types in list(ENTRIES):
+        code = function.py_func
+        kernel = Kernel(source_of(code), code.__module__, code.__name__, types)
+        if _is(kernel, function):
+            found.append(kernel)
+    return found
+
+
+def _is(kernel: Kernel, function: Any) -> bool:
+    try:
+        return kernel.dispatcher is function
+    except AttributeError:  # made inside another function
+        return False
