@@ -188,6 +188,7 @@ def test_keys_of_a_plan_a_run_and_its_state(tmp_path: Path) -> None:
         "retries": 2,
         "fail_fast": False,
         "chunk_timeout_s": None,
+        "chunk_seconds": None,
     }
 
     @command()

@@ -182,16 +182,24 @@ def carry_out(plan: Any, out: str, how: dict[str, Any], answer: Callable[[str], 
     leave(plan, result)
 
 
+OF_RAY = {
+    "chunk_timeout_s": "a chunk of this process cannot be stopped: add --backend ray to --chunk-timeout",
+    "chunk_seconds": "nothing is handed out in this process: add --backend ray to --chunk-seconds",
+}
+"""Options that mean nothing without workers, and what is said of each."""
+
+
 def executed(plan: Any, out: str, how: dict[str, Any]) -> "RunResult":
     """Run a plan as the options of `executing` say."""
     from sweeper.running.execution import run as run_plan
     from sweeper.running.limits import Limits
 
-    asked = {name: how.pop(name) for name in ("retries", "fail_fast", "chunk_timeout_s")}
+    asked = {name: how.pop(name) for name in ("retries", "fail_fast", "chunk_timeout_s", "chunk_seconds")}
     given = {name: value for name, value in asked.items() if value is not None}
     limits = Limits(**given)
-    if how["backend"] == "local" and not how["address"] and "chunk_timeout_s" in given:
-        raise UsageFault("a chunk of this process cannot be stopped: add --backend ray to --chunk-timeout")
+    for name in OF_RAY if how["backend"] == "local" and not how["address"] else ():
+        if name in given:
+            raise UsageFault(OF_RAY[name])
     return run_plan(plan, out=out, limits=limits, **how)
 
 

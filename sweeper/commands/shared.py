@@ -45,6 +45,12 @@ EXECUTION = (
         metavar="SECONDS",
         help="After which a worker of Ray is replaced and its chunk tried again; an hour if not given.",
     ),
+    click.option(
+        "--chunk-seconds",
+        type=click.FloatRange(min=0.0),
+        metavar="SECONDS",
+        help="Work that a worker of Ray is given at a time, in whole chunks; about 2 seconds if not given.",
+    ),
     click.option("--fail-fast", is_flag=True, help="Stop at the first failed chunk."),
     VERIFY,
     click.option("-q", "--quiet", is_flag=True, help="No progress."),

@@ -34,6 +34,8 @@ class ChunkQueue:
         self._suspects: deque[int] = deque()
         self._attempts: Counter[int] = Counter()
         self._crashes: Counter[int] = Counter()
+        self._apart: set[int] = set()
+        """Chunks one of which has ended badly, though it is not known which: each goes out by itself."""
 
     def __len__(self) -> int:
         return len(self._waiting) + len(self._suspects)
@@ -43,6 +45,25 @@ class ChunkQueue:
         if self._waiting:
             return self._waiting.popleft()
         return self._suspects.popleft() if idle and self._suspects else None
+
+    def take_several(self, most: int, idle: bool = True) -> list[int]:
+        """Next chunks for an actor, so many at most; none if there is none for it."""
+        taken: list[int] = []
+        while len(taken) < most and (self._waiting or not taken):
+            if taken and not self._apart.isdisjoint((taken[0], self._waiting[0])):
+                break
+            chunk = self.take(idle)
+            if chunk is None:
+                break
+            taken.append(chunk)
+            if self.is_suspect(chunk):
+                break
+        return taken
+
+    def take_apart(self, chunks: Sequence[int]) -> None:
+        """One of these has ended badly: each will be tried by itself, before it counts as a failure."""
+        self._apart.update(chunks)
+        self.give_back(chunks)
 
     def is_suspect(self, chunk: int) -> bool:
         """Whether a chunk has taken down a worker."""

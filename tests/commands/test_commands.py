@@ -18,6 +18,7 @@ from tests.support.fake_plan import FakePlan
 
 HOW: dict[str, Any] = {
     "backend": "local", "workers": None, "address": None, "retries": 0, "fail_fast": False, "chunk_timeout_s": None,
+    "chunk_seconds": None,
     "quiet": True,
 }  # fmt: skip
 
@@ -115,7 +116,7 @@ def test_options_of_runs_are_handed_on(tmp_path: Path, monkeypatch: pytest.Monke
     assert result.exit_code == 0, result.output
     assert asked == {
         "backend": "ray", "workers": 3, "threads": 2, "address": None, "retries": 5, "fail_fast": True,
-        "verify": True, "chunk_timeout_s": 7.0,
+        "verify": True, "chunk_timeout_s": 7.0, "chunk_seconds": None,
         "quiet": True,
         "out": str(tmp_path), "study": "table6_sn10",
     }  # fmt: skip

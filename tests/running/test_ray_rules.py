@@ -3,6 +3,7 @@
 import signal
 import subprocess
 import time
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,6 +14,7 @@ from sweeper.errors import EnvironmentFault
 from sweeper.running.chunk import Failure
 from sweeper.running.limits import Limits
 from sweeper.running.on_ray.family import STOPPED, state
+from sweeper.running.on_ray.pace import Pace
 from sweeper.running.on_ray.scheduler import (
     DRAIN_S,
     LONGEST_PAUSE_S,
@@ -31,15 +33,22 @@ from sweeper.running.storage.store import Receipt
 from tests.support.fake_ray import (
     CHUNK_S,
     NEVER,
+    ONE_BY_ONE,
     ActorDiedError,
     ActorUnavailableError,
     Call,
     FakeClock,
     FakeRay,
     RayTaskError,
+    executor,
     outcomes,
     receipt,
 )
+
+
+def one_by_one(**limits: Any) -> Limits:
+    """Limits of a run whose chunks are handed out one by one, whatever they take."""
+    return replace(ONE_BY_ONE, **limits)
 
 
 def deadly(*chunks: int, times: int = 1, error: type[Exception] = ActorDiedError, threads: int = 1) -> FakeRay:
@@ -84,13 +93,13 @@ def test_chunks_behind_a_deadly_one_are_innocent_and_come_next() -> None:
     outcomes(ray, range(6))
     assert ray.order == [0, 1, 2, 3, 3, 4, 5, 2]
     assert ray.tries[3] == 2  # with a limit of one crash it would still be computed
-    assert received(outcomes(deadly(2), range(6), limits=Limits(crashes=1))) == [0, 1, 3, 4, 5]
+    assert received(outcomes(deadly(2), range(6), limits=one_by_one(crashes=1))) == [0, 1, 3, 4, 5]
 
 
 def test_a_chunk_is_given_up_when_it_has_killed_as_many_workers_as_it_may() -> None:
     for crashes in (1, 2, 3):
         ray = deadly(0, times=9)
-        found = outcomes(ray, range(3), limits=Limits(crashes=crashes))
+        found = outcomes(ray, range(3), limits=one_by_one(crashes=crashes))
         (failure,) = [outcome for _, outcome in found if isinstance(outcome, Failure)]
         assert (failure.chunk, failure.attempts, ray.tries[0]) == (0, crashes, crashes)
         assert received(found) == [1, 2]
@@ -98,15 +107,15 @@ def test_a_chunk_is_given_up_when_it_has_killed_as_many_workers_as_it_may() -> N
 
 def test_a_chunk_that_raises_is_tried_again_after_the_others() -> None:
     ray = FakeRay(lambda chunk, attempt: RayTaskError("odd") if chunk == 0 and attempt <= 2 else receipt(chunk))
-    found = outcomes(ray, range(4), limits=Limits(retries=2))
+    found = outcomes(ray, range(4), limits=one_by_one(retries=2))
     assert received(found) == [1, 2, 3, 0] and ray.tries[0] == 3
     assert len(said(found, "failed and will be tried again")) == 2
-    found = outcomes(FakeRay(ray.behave), range(4), limits=Limits(retries=1))
+    found = outcomes(FakeRay(ray.behave), range(4), limits=one_by_one(retries=1))
     assert [outcome.attempts for _, outcome in found if isinstance(outcome, Failure)] == [2]
 
 
 def test_the_queue_keeps_suspects_apart_whatever_becomes_of_them() -> None:
-    work = ChunkQueue([0, 1, 2, 3], Limits(retries=2, crashes=3))
+    work = ChunkQueue([0, 1, 2, 3], one_by_one(retries=2, crashes=3))
     assert [work.take(), work.take()] == [0, 1]
     work.crashed(0, "killed")
     assert work.is_suspect(0) and not work.is_suspect(1)
@@ -131,14 +140,17 @@ def test_of_two_threads_either_may_have_killed_the_worker_but_not_the_chunk_behi
     for crashes, expected in ((2, [2, 3, 4, 5, 0, 1]), (1, [2, 3, 4, 5])):
         ray = deadly(1, threads=2)
         ray.seconds = lambda chunk, attempt: 3.5 if chunk == 0 else 1.0
-        assert received(outcomes(ray, range(6), limits=Limits(crashes=crashes))) == expected
+        assert received(outcomes(ray, range(6), limits=one_by_one(crashes=crashes))) == expected
         assert [ray.tries[chunk] for chunk in (2, 3, 4, 5)] == [2, 1, 1, 1]
         assert all(flying == (chunk,) for chunk, flying in ray.given[7:])
 
 
+@pytest.mark.parametrize("together_s", [0.0, 20.0])
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("seed", range(12))
-def test_whatever_happens_every_chunk_ends_once_and_suspects_are_alone(seed: int, threads: int) -> None:
+def test_whatever_happens_every_chunk_ends_once_and_suspects_are_alone(
+    seed: int, threads: int, together_s: float
+) -> None:
     """Chunks of any length that raise or kill at random, on three workers."""
     random = np.random.default_rng(seed)
     fate = random.choice(["good", "error", "death"], (20, 12), p=[0.5, 0.3, 0.2])
@@ -148,7 +160,7 @@ def test_whatever_happens_every_chunk_ends_once_and_suspects_are_alone(seed: int
     ray.seconds = lambda chunk, attempt: float(seconds[chunk, attempt - 1])
     ray.place = lambda number: ("node", "other")[number % 2]
     ray.alive = {"node", "other"}
-    found = outcomes(ray, range(20), slots=3, limits=Limits(retries=3, crashes=3))
+    found = outcomes(ray, range(20), slots=3, limits=Limits(retries=3, crashes=3, chunk_seconds=together_s))
     ended = [outcome.chunk for _, outcome in found if isinstance(outcome, Receipt | Failure)]
     assert sorted(ended) == list(range(20))
     assert ray.died and ray.crowded == []
@@ -157,8 +169,89 @@ def test_whatever_happens_every_chunk_ends_once_and_suspects_are_alone(seed: int
 
 
 def test_errors_of_storage_are_final() -> None:
-    failure = ChunkQueue([0], Limits(retries=5)).done(Failure(0, "full", storage=True))
+    failure = ChunkQueue([0], one_by_one(retries=5)).done(Failure(0, "full", storage=True))
     assert isinstance(failure, Failure) and failure.attempts == 1
+
+
+# --- several chunks at a time ---------------------------------------------------------------------------------------
+
+
+def test_short_chunks_go_out_many_at_a_time_and_fewer_towards_the_end() -> None:
+    ray = FakeRay()
+    ray.seconds = lambda chunk, attempt: 0.1
+    found = outcomes(ray, range(300), slots=2, limits=Limits())
+    assert sorted(received(found)) == list(range(300))
+    sizes = [len(call) for call in ray.calls]
+    assert sizes[0] == 1 and max(sizes) == 20 and sizes[-1] == 1
+    assert sizes[-20:] == sorted(sizes[-20:], reverse=True)
+    assert found[-1][0] == pytest.approx(15.0, abs=0.5)
+
+
+def test_chunks_that_turn_out_longer_go_back_instead_of_keeping_a_worker() -> None:
+    ray = FakeRay()
+    ray.seconds = lambda chunk, attempt: 0.1 if chunk < 40 else 5.0
+    found = outcomes(ray, range(60), slots=2, limits=Limits())
+    assert sorted(received(found)) == list(range(60)) and max(ray.tries.values()) == 1
+    waits = np.diff([at for at, outcome in found if isinstance(outcome, Receipt)])
+    assert max(waits) <= 5.0 + 2.0
+
+
+def test_many_workers_are_given_more_so_that_the_driver_can_follow() -> None:
+    pace = Pace(2.0)
+    assert pace.chunks(8, 10_000_000) == 1
+    pace.learn(0.5)
+    assert [pace.chunks(actors, 10_000_000) for actors in (8, 400, 10_000)] == [4, 4, 100]
+    assert [pace.chunks(8, waiting) for waiting in (0, 1, 33, 64)] == [1, 1, 2, 4]
+
+
+def test_of_several_chunks_only_the_one_that_kills_is_blamed() -> None:
+    ray = deadly(50, times=9)
+    ray.seconds = lambda chunk, attempt: 0.1
+    found = outcomes(ray, range(100), limits=Limits(crashes=1))
+    assert sorted(received(found)) == [chunk for chunk in range(100) if chunk != 50]
+    assert [outcome.chunk for _, outcome in found if isinstance(outcome, Failure)] == [50]
+    assert len(said(found, "a worker died at one of the chunks")) == 1
+    assert (50,) in ray.calls
+
+
+def test_of_several_chunks_only_the_one_that_raises_is_tried_again() -> None:
+    """Here it is Ray that raises, so nothing is known of any of them."""
+    ray = FakeRay(lambda chunk, attempt: RayTaskError("odd") if chunk == 50 else receipt(chunk))
+    ray.seconds = lambda chunk, attempt: 0.1
+    found = outcomes(ray, range(100), limits=Limits(retries=1))
+    assert sorted(received(found)) == [chunk for chunk in range(100) if chunk != 50]
+    (failure,) = [outcome for _, outcome in found if isinstance(outcome, Failure)]
+    assert (failure.chunk, failure.attempts) == (50, 2)
+    assert len(said(found, "will be tried one by one")) == 1
+
+
+def test_of_several_chunks_only_the_one_that_hangs_is_given_up() -> None:
+    ray = FakeRay(lambda chunk, attempt: NEVER if chunk == 50 else receipt(chunk))
+    ray.seconds = lambda chunk, attempt: 0.1
+    found = outcomes(ray, range(100), limits=Limits(retries=0, chunk_timeout_s=30.0))
+    assert sorted(received(found)) == [chunk for chunk in range(100) if chunk != 50]
+    assert [outcome.chunk for _, outcome in found if isinstance(outcome, Failure)] == [50]
+    assert found[-1][0] < 30.0 + 2.0 + 30.0 + 20.0
+
+
+def test_a_lost_machine_gives_all_its_chunks_back() -> None:
+    ray = deadly(50)
+    ray.seconds = lambda chunk, attempt: 0.1
+    ray.place = lambda number: "other" if number == 0 else "node"  # `other` is dead from the start
+    found = outcomes(ray, range(100), limits=Limits(crashes=1))
+    assert sorted(received(found)) == list(range(100)) and not said(found, "died")
+    assert len(said(found, "lost a machine")) > 1
+
+
+def test_workers_with_several_chunks_are_told_to_stop() -> None:
+    ray, stop = FakeRay(), SimpleNamespace(requested=False)
+    ray.seconds = lambda chunk, attempt: 0.1
+    found = executor(ray, 100, limits=Limits()).outcomes(range(100), stop)
+    while not ray.calls or len(ray.calls[-1]) == 1:
+        next(found)
+    stop.requested = True
+    list(found)
+    assert ray.stopped == ray.actors
 
 
 # --- pauses ---------------------------------------------------------------------------------------------------------
@@ -166,7 +259,7 @@ def test_errors_of_storage_are_final() -> None:
 
 def test_pauses_double_with_deaths_in_a_row_up_to_half_a_minute() -> None:
     ray = deadly(0, times=9)
-    outcomes(ray, [0], limits=Limits(crashes=10))
+    outcomes(ray, [0], limits=one_by_one(crashes=10))
     expected = [min(PAUSE_S * 2.0**deaths, LONGEST_PAUSE_S) + CHUNK_S for deaths in range(9)]
     assert ray.pauses == pytest.approx(expected)
     assert expected[-1] == 31.0
@@ -185,7 +278,7 @@ def test_a_chunk_that_succeeds_ends_the_row_of_deaths() -> None:
 def test_a_chunk_of_a_lost_machine_is_not_blamed() -> None:
     ray = deadly(1)
     ray.place = lambda number: "other" if number == 0 else "node"  # `other` is dead from the start
-    found = outcomes(ray, range(3), limits=Limits(crashes=1))
+    found = outcomes(ray, range(3), limits=one_by_one(crashes=1))
     assert sorted(received(found)) == [0, 1, 2]
     assert said(found, "lost a machine; chunk 1") and not said(found, "died")
 
@@ -203,7 +296,7 @@ def test_a_machine_that_vanishes_within_that_time_takes_the_blame() -> None:
     nodes = ray.nodes
     lost = SimpleNamespace(at=ray.clock.now + 50.0)
     ray.nodes = lambda: nodes() if ray.clock.now < lost.at else []  # type: ignore[method-assign]
-    found = outcomes(ray, range(2), limits=Limits(crashes=1))
+    found = outcomes(ray, range(2), limits=one_by_one(crashes=1))
     assert sorted(received(found)) == [0, 1]
     (noticed,) = said(found, "lost a machine")
     assert 50.0 <= noticed <= 52.0
@@ -241,7 +334,7 @@ def test_another_one_is_the_first_worker_of_a_machine_after_that_has_ended(dies:
     ray = deadly(*[0] if dies == "at its chunk" else [])
     if dies == "at its preparation":
         ray.prepare = lambda actor: ActorDiedError("odd") if actor is ray.actors[0] else None
-    limits = Limits(recycle=3 if dies == "after its time" else 0)
+    limits = one_by_one(recycle=3 if dies == "after its time" else 0)
     assert sorted(received(outcomes(ray, range(9), slots=2, limits=limits))) == list(range(9))
     assert [actor.first for actor in ray.actors[:3]] == [True, False, True]
 
@@ -316,7 +409,7 @@ def test_a_stopped_run_does_not_wait_for_ever() -> None:
 
 def test_a_worker_is_replaced_after_its_chunks_and_has_none_in_flight_then() -> None:
     ray = FakeRay()
-    assert received(outcomes(ray, range(7), limits=Limits(recycle=3))) == list(range(7))
+    assert received(outcomes(ray, range(7), limits=one_by_one(recycle=3))) == list(range(7))
     assert len(ray.actors) == 3
     assert all(not actor.flying for actor in ray.killed)
 
@@ -331,7 +424,7 @@ def hanging(*chunks: int, times: int = 100, threads: int = 1) -> FakeRay:
 
 def test_a_chunk_that_hangs_is_given_up_and_all_others_are_computed() -> None:
     ray = hanging(2)
-    found = outcomes(ray, range(6), limits=Limits(retries=1, chunk_timeout_s=50.0))
+    found = outcomes(ray, range(6), limits=one_by_one(retries=1, chunk_timeout_s=50.0))
     assert sorted(received(found)) == [0, 1, 3, 4, 5]
     ((at, failure),) = [(at, each) for at, each in found if isinstance(each, Failure)]
     assert str(failure) == "chunk 2: it did not end within 50 s; --chunk-timeout allows more (attempts: 2)"
@@ -341,7 +434,7 @@ def test_a_chunk_that_hangs_is_given_up_and_all_others_are_computed() -> None:
 
 def test_a_chunk_that_hangs_once_is_computed_by_another_worker() -> None:
     ray = hanging(1, times=1)
-    found = outcomes(ray, range(4), limits=Limits(chunk_timeout_s=30.0))
+    found = outcomes(ray, range(4), limits=one_by_one(chunk_timeout_s=30.0))
     assert sorted(received(found)) == [0, 1, 2, 3]
     assert said(found, "chunk 1 failed and will be tried again: it did not end within 30 s")
 
@@ -350,14 +443,14 @@ def test_time_counts_from_when_a_worker_is_at_a_chunk_not_from_when_it_was_given
     """Chunks of 8 seconds, two at a worker, in a limit of ten."""
     ray = FakeRay()
     ray.seconds = lambda chunk, attempt: 8.0
-    found = outcomes(ray, range(6), limits=Limits(retries=0, chunk_timeout_s=10.0))
+    found = outcomes(ray, range(6), limits=one_by_one(retries=0, chunk_timeout_s=10.0))
     assert sorted(received(found)) == list(range(6))
 
 
 def test_a_chunk_beside_one_that_hangs_is_not_blamed() -> None:
     ray = hanging(0, threads=2)
     ray.seconds = lambda chunk, attempt: 20.0
-    found = outcomes(ray, range(4), limits=Limits(retries=0, crashes=1, chunk_timeout_s=30.0))
+    found = outcomes(ray, range(4), limits=one_by_one(retries=0, crashes=1, chunk_timeout_s=30.0))
     assert sorted(received(found)) == [1, 2, 3]
     assert [each.chunk for _, each in found if isinstance(each, Failure)] == [0]
 
@@ -403,7 +496,7 @@ def test_the_first_answer_counts_and_a_late_error_of_the_other_does_not() -> Non
     """Neither while the other is still at the chunk."""
     ray = straggling(3, slow=25.0)
     ray.behave = lambda chunk, attempt: RayTaskError("late") if (chunk, attempt) == (3, 2) else receipt(chunk)
-    found = outcomes(ray, range(8), slots=2, limits=Limits(retries=0))
+    found = outcomes(ray, range(8), slots=2, limits=one_by_one(retries=0))
     assert sorted(received(found)) == list(range(8))
     assert not [each for _, each in found if isinstance(each, Failure)]
 
@@ -411,7 +504,7 @@ def test_the_first_answer_counts_and_a_late_error_of_the_other_does_not() -> Non
 def test_a_helper_that_dies_leaves_the_chunk_to_the_other() -> None:
     ray = straggling(3, slow=60.0)
     ray.behave = lambda chunk, attempt: ActorDiedError("killed") if (chunk, attempt) == (3, 2) else receipt(chunk)
-    found = outcomes(ray, range(8), slots=2, limits=Limits(crashes=1))
+    found = outcomes(ray, range(8), slots=2, limits=one_by_one(crashes=1))
     assert sorted(received(found)) == list(range(8))
 
 

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 from itertools import pairwise
 from pathlib import Path
@@ -19,6 +19,8 @@ from sweeper.running.storage.folders import LocalFolder
 from sweeper.running.storage.store import Receipt
 from tests.support.fake_plan import FakePlan
 
+ONE_BY_ONE = Limits(chunk_seconds=0.0)
+"""Limits of a run whose chunks are handed out one by one, whatever they take."""
 CHUNK_S = 1.0
 """What a chunk takes."""
 NEVER = float("inf")
@@ -111,21 +113,40 @@ class Actor:
         self.first, self.takes = first, kernels
         return self._call(self.ray.prepare(self), 0.0)
 
-    def _compute(self, chunk: int) -> Call:
-        self.ray.tries[chunk] += 1
-        self.flying = [*self.flying, chunk]
-        self.ray.given.append((chunk, tuple(self.flying)))
-        if len(self.flying) > 1 and self.ray.died.intersection(self.flying):
-            self.ray.crowded.append(tuple(self.flying))
-        attempt = self.ray.tries[chunk]
-        return self._call(self.ray.behave(chunk, attempt), self.ray.seconds(chunk, attempt), chunk)
+    @property
+    def stop(self) -> SimpleNamespace:
+        return SimpleNamespace(
+            options=lambda concurrency_group: SimpleNamespace(remote=lambda: self.ray.stopped.append(self))
+        )
 
-    def _call(self, answer: Any, seconds: float, chunk: int | None = None) -> Call:
+    def _compute(self, chunks: Sequence[int], seconds: float) -> Call:
+        self.ray.calls.append(tuple(chunks))
+        self.flying = [*self.flying, *chunks]
+        outcomes: Any = []
+        taken = 0.0
+        for chunk in chunks:
+            self.ray.tries[chunk] += 1
+            attempt = self.ray.tries[chunk]
+            self.ray.given.append((chunk, tuple(self.flying)))
+            if len(self.flying) > 1 and self.ray.died.intersection(self.flying):
+                self.ray.crowded.append(tuple(self.flying))
+            outcome = self.ray.behave(chunk, attempt)
+            lasts = self.ray.seconds(chunk, attempt)
+            taken += lasts
+            if isinstance(outcome, Exception) or outcome is NEVER:
+                outcomes = outcome
+                break
+            outcomes.append(replace(outcome, seconds=lasts) if isinstance(outcome, Receipt) else outcome)
+            if taken >= seconds:
+                break
+        return self._call(outcomes, taken, chunks)
+
+    def _call(self, answer: Any, seconds: float, chunks: Sequence[int] = ()) -> Call:
         begins = max(heappop(self.free), self.ray.clock.now)
         call = Call(begins + (NEVER if answer is NEVER else seconds), answer)
         heappush(self.free, call.due)
-        if chunk is not None:
-            self.ray.chunks[call] = self, chunk
+        if chunks:
+            self.ray.chunks[call] = self, chunks
         return call
 
 
@@ -158,7 +179,11 @@ class FakeRay:
         """Chunks that have killed a worker."""
         self.crowded: list[tuple[int, ...]] = []
         """What an actor had in flight when one of these was not alone."""
-        self.chunks: dict[Call, tuple[Actor, int]] = {}
+        self.chunks: dict[Call, tuple[Actor, Sequence[int]]] = {}
+        self.calls: list[tuple[int, ...]] = []
+        """What was handed out together."""
+        self.stopped: list[Actor] = []
+        """Actors that were told to stop."""
 
     def remote(self) -> Actor:
         """Start an actor."""
@@ -175,10 +200,10 @@ class FakeRay:
     def get(self, call: Call, timeout: float = NEVER) -> Any:
         """The answer of a call, or its error raised."""
         if call in self.chunks:
-            actor, chunk = self.chunks.pop(call)
-            actor.flying = [other for other in actor.flying if other != chunk]
-            if isinstance(call.answer, ActorDiedError):
-                self.died.add(chunk)
+            actor, chunks = self.chunks.pop(call)
+            actor.flying = [other for other in actor.flying if other not in chunks]
+            if isinstance(call.answer, ActorDiedError) and len(chunks) == 1:
+                self.died.update(chunks)
         if isinstance(call.answer, Exception):
             raise call.answer
         return call.answer
@@ -204,7 +229,9 @@ class FakeRay:
 def executor(ray: FakeRay, chunks: int, slots: int = 1, limits: Limits | None = None) -> Scheduler:
     """The scheduler of the real backend on a fake Ray."""
     plan = FakePlan(chunks=chunks)
-    demand = Demand(Job(plan, plan.schema, LocalFolder(Path())), limits or Limits(), chunks, slots, threads=ray.threads)
+    demand = Demand(
+        Job(plan, plan.schema, LocalFolder(Path())), limits or ONE_BY_ONE, chunks, slots, threads=ray.threads
+    )
     found = Scheduler(demand, None, ray.clock, ray.clock.sleep)
     found._ray = found._actor_class = ray
     found._shared = None

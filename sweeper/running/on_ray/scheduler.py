@@ -2,12 +2,14 @@
 
 Every actor lives in a slot. The life of a slot: *empty*, *starting* (asked for, waiting for a processor), *preparing*
 (taking the job), *working*, and empty again when its actor dies or has served its time. Chunks go to working actors
-only, one more than an actor has threads so that none waits for the driver. Who compiles kernels: see `slots`.
+only, as many in a call as `pace` says, and one call more than an actor has threads so that none waits for the driver.
+Who compiles kernels: see `slots`.
 
 Three kinds of trouble have separate budgets. A chunk that raises, or does not end in its time, is tried again a few
 times; in the second case its worker is replaced. A worker that dies costs its slot a pause; the chunks it was at become
-suspect and from then on run alone, until one has taken down as many workers as the limits allow. A lost machine is
-nobody's fault: its chunks go back to the queue.
+suspect and from then on run alone, until one has taken down as many workers as the limits allow. Of several chunks of
+one call nobody knows which it was: they are tried one by one first. A lost machine is nobody's fault: its chunks go
+back to the queue.
 
 When nothing is left to hand out, an idle actor gets a chunk that another one has been at for unusually long; whichever
 is first counts, since both write the same part.
@@ -17,15 +19,15 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from sweeper.errors import EnvironmentFault
 from sweeper.running.backends import Demand, Requested
 from sweeper.running.chunk import Failure, code_version
+from sweeper.running.on_ray.pace import Pace
 from sweeper.running.on_ray.session import CLUSTER_ADVICE, ray_session, room
-from sweeper.running.on_ray.slots import ASIDE, Call, FirstActors, Slot
+from sweeper.running.on_ray.slots import ASIDE, Call, FirstActors, Slot, Unclear
 from sweeper.running.on_ray.worker import KERNELS_S, ChunkWorker
 from sweeper.running.queue import ChunkQueue, Outcome
 from sweeper.running.storage.store import Receipt
@@ -52,6 +54,10 @@ START_S = 120.0
 START_ATTEMPTS = 3
 """When every slot has failed to start so many times in a row, the run ends."""
 
+MANY, LOOK_S = 100, 1e-4
+"""Actors from which on the driver does not look at all of them whenever one is done, and seconds per actor between two
+looks."""
+
 RESIZE_S = 10.0
 """Interval at which the size of a cluster is looked up."""
 
@@ -59,16 +65,6 @@ WAIT_NOTE_S = 10.0
 """Seconds without any working actor, or before the first chunk is done, after which the user is told why."""
 
 NO_PROCESSOR = "no worker is running yet: all are starting, or wait for a free processor of the cluster"
-
-
-@dataclass(frozen=True)
-class Unclear:
-    """A chunk whose worker has become unreachable: the worker may have died, or its whole machine."""
-
-    chunk: int
-    node: str
-    cause: str
-    due: float
 
 
 class Scheduler:
@@ -99,8 +95,9 @@ class Scheduler:
         self._resized = self._noted = 0.0
         self._done: set[int] = set()
         """Chunks that are done or given up."""
-        self._spent_s = 0.0
-        """Seconds that the done ones took in all."""
+        self._given: Counter[int] = Counter()
+        """How many actors a chunk is at."""
+        self._pace = Pace(demand.limits.chunk_seconds)
 
     def __enter__(self) -> "Scheduler":
         with ExitStack() as stack:
@@ -139,10 +136,12 @@ class Scheduler:
     def _outcomes(self, chunks: Sequence[int], stop: Requested) -> Iterator[Outcome]:
         work = ChunkQueue(chunks, self._demand.limits, self._demand.job.plan.pieces)
         deadline = float("inf")
-        while ((work or self._unclear) and not stop.requested) or self._open():
+        while ((work or self._unclear) and not stop.requested) or self._given.keys() - self._done:
             now = self._clock()
             self._check()
             if stop.requested:
+                if deadline == float("inf"):
+                    self._stop()
                 deadline = min(deadline, now + DRAIN_S)
                 if now > deadline:
                     return
@@ -162,20 +161,24 @@ class Scheduler:
                         yield from self._settle_call(slot, call, work)
             yield None
 
-    def _open(self) -> list[Call]:
-        """Calls whose chunk is not done."""
-        return [call for slot in self._slots for call in slot.calls if call.chunk not in self._done]
+    def _stop(self) -> None:
+        """Have actors end after the chunk that they are at."""
+        for slot in self._slots:
+            if any(len(call.chunks) > 1 for call in slot.calls):
+                slot.actor.stop.options(concurrency_group=ASIDE).remote()
 
     def _help(self, now: float) -> None:
         """Give idle actors the chunks that take longest, and those behind them, each to one more."""
         idle = [slot for slot in self._slots if slot.state == "working" and not slot.calls]
-        usual = self._spent_s / max(len(self._done), 1)
-        limit = max(STRAGGLES * usual, STRAGGLES_S)
-        given = Counter(call.chunk for call in self._open())
-        late = [slot.calls for slot in self._slots if slot.calls and now - slot.calls[0].begun > limit]
-        slow = [call for calls in late for call in calls if given[call.chunk] == 1]
-        for slot, call in zip(idle, sorted(slow, key=lambda call: call.begun), strict=False):
-            self._give(slot, call.chunk)
+        late = [slot.calls for slot in self._slots if slot.calls and self._straggles(slot.calls[0], now)]
+        calls = sorted((call for calls in late for call in calls), key=lambda call: call.begun)
+        slow = [chunk for call in calls for chunk in call.chunks if self._given[chunk] == 1 and chunk not in self._done]
+        for slot, chunk in zip(idle, slow, strict=False):
+            self._give(slot, [chunk])
+
+    def _straggles(self, call: Call, now: float) -> bool:
+        """Whether a call takes far longer than its chunks usually do."""
+        return now - call.begun > max(STRAGGLES * self._pace.chunk_s * len(call.chunks), STRAGGLES_S)
 
     def _wait(self) -> set[Any]:
         """Calls that are done; waits a tick for the first."""
@@ -186,6 +189,8 @@ class Scheduler:
             return set()
         ready, _ = self._ray.wait(pending, num_returns=1, timeout=TICK_S)
         if ready:  # One call for all that are done by now: with a thousand actors, one call each would be too slow.
+            if len(self._slots) > MANY:
+                self._sleep(LOOK_S * len(self._slots))
             ready, _ = self._ray.wait(pending, num_returns=len(pending), timeout=0)
         return set(ready)
 
@@ -226,25 +231,32 @@ class Scheduler:
 
     def _hurry(self, work: ChunkQueue, now: float) -> Iterator[Outcome]:
         """Replace workers whose chunk takes longer than a chunk may."""
-        limit = self._demand.limits.chunk_timeout_s
+        limit_s = self._demand.limits.chunk_timeout_s
+        several_s = limit_s + self._pace.call_s(len(self._slots))
         for slot in self._slots:
             at_it = slot.calls[: self._demand.threads]
             for call in at_it:
                 call.begun = min(call.begun, now)
-            late = [call.chunk for call in at_it if now - call.begun > limit]
+            late = [call for call in at_it if now - call.begun > (limit_s if len(call.chunks) == 1 else several_s)]
             if late:
-                others = [call.chunk for call in slot.calls if call.chunk not in late]
+                others = [chunk for call in slot.calls if call not in late for chunk in call.chunks]
                 self._pause(slot)
                 work.give_back(self._only_here(others))
-                for chunk in self._only_here(late):
-                    yield self._entered(
-                        work, Failure(chunk, f"it did not end within {limit:g} s; --chunk-timeout allows more")
-                    )
+                for call in late:
+                    cause = f"it did not end within {limit_s:g} s; --chunk-timeout allows more"
+                    yield from self._ended_badly(self._only_here(call.chunks), cause, work)
+
+    def _ended_badly(self, chunks: Sequence[int], cause: str, work: ChunkQueue) -> Iterator[Outcome]:
+        """The chunks of a call that has failed or taken too long: one of them is to blame."""
+        if len(chunks) == 1:
+            yield self._entered(work, Failure(chunks[0], cause))
+        elif chunks:
+            work.take_apart(chunks)
+            yield f"one of the chunks {chunks[0]} to {chunks[-1]} failed and all will be tried one by one: {cause}"
 
     def _only_here(self, chunks: Sequence[int]) -> list[int]:
-        """Those of the chunks of an actor that is gone that are neither done nor computed by another one."""
-        others = {call.chunk for call in self._open()}
-        return [chunk for chunk in chunks if chunk not in self._done and chunk not in others]
+        """Those of the chunks of a call that has ended that are neither done nor computed by another actor."""
+        return [chunk for chunk in chunks if chunk not in self._done and not self._given[chunk]]
 
     def _entered(self, work: ChunkQueue, outcome: Receipt | Failure) -> Outcome:
         """What to report of the outcome of a chunk."""
@@ -254,21 +266,32 @@ class Scheduler:
         return told
 
     def _feed(self, work: ChunkQueue) -> None:
-        """Give every working actor one chunk, then every one a second, and so on."""
+        """Give every working actor one call, then every one a second, and so on."""
         working = [slot for slot in self._slots if slot.state == "working"]
         for depth in range(1, self._demand.threads + AHEAD + 1):
             for slot in working:
                 if self._demand.limits.recycle and slot.served >= self._demand.limits.recycle:
                     if not slot.calls:
                         self._end(slot)
-                elif len(slot.calls) < depth and not (slot.calls and work.is_suspect(slot.calls[0].chunk)):
-                    chunk = work.take(idle=not slot.calls)
-                    if chunk is not None:
-                        self._give(slot, chunk)
+                elif len(slot.calls) < depth and not (slot.calls and work.is_suspect(slot.calls[0].chunks[0])):
+                    most = self._pace.chunks(len(working) * self._demand.threads, len(work))
+                    chunks = work.take_several(most, idle=not slot.calls)
+                    if chunks:
+                        self._give(slot, chunks)
 
-    def _give(self, slot: Slot, chunk: int) -> None:
-        slot.calls.append(Call(slot.actor.compute.remote(chunk), chunk))
-        slot.served += 1
+    def _give(self, slot: Slot, chunks: Sequence[int]) -> None:
+        seconds = self._pace.call_s(len(self._slots))
+        slot.calls.append(Call(slot.actor.compute.remote(chunks, seconds), chunks))
+        slot.served += len(chunks)
+        self._given.update(chunks)
+
+    def _ended(self, calls: Sequence[Call]) -> None:
+        """An actor is no longer at some calls."""
+        for call in calls:
+            self._given.subtract(call.chunks)
+            for chunk in call.chunks:
+                if not self._given[chunk]:
+                    del self._given[chunk]
 
     def _settle_start(self, slot: Slot) -> Iterator[Outcome]:
         """A starting actor has answered, another one has taken the job, or either has failed."""
@@ -296,29 +319,40 @@ class Scheduler:
 
     def _settle_call(self, slot: Slot, call: Call, work: ChunkQueue) -> Iterator[Outcome]:
         """A call of an actor is done, or the actor is dead."""
+        outcomes: Sequence[Receipt | Failure] = ()
+        cause = ""
         try:
-            outcome = self._ray.get(call.answer)
+            outcomes = self._ray.get(call.answer)
         except self._ray.exceptions.RayTaskError as error:
-            outcome = Failure(call.chunk, _brief(error))
+            cause = _brief(error)
         except self._ray.exceptions.RayError as error:
             self._bury(slot, work, error)
             return
         slot.calls.remove(call)
+        self._ended([call])
         slot.deaths = 0
-        if self._only_here([call.chunk]) or (isinstance(outcome, Receipt) and call.chunk not in self._done):
-            self._spent_s += self._clock() - min(call.begun, self._clock())
-            yield self._entered(work, outcome)
+        for outcome in outcomes:
+            if isinstance(outcome, Receipt):
+                self._pace.learn(outcome.seconds)
+            if self._only_here([outcome.chunk]) or (isinstance(outcome, Receipt) and outcome.chunk not in self._done):
+                yield self._entered(work, outcome)
+        left = self._only_here(call.chunks[len(outcomes) :])
+        if cause:
+            yield from self._ended_badly(left, cause, work)
+        else:
+            work.give_back(left)
 
     def _bury(self, slot: Slot, work: ChunkQueue, error: Exception) -> None:
         """An actor is dead or unreachable. Calls begin in order: only as many as it has threads can be the reason."""
-        chunks, threads = [call.chunk for call in slot.calls], self._demand.threads
+        calls, threads = list(slot.calls), self._demand.threads
         self._pause(slot)
-        work.give_back(self._only_here(chunks[threads:]))
+        for call in reversed(calls[threads:]):
+            work.give_back(self._only_here(call.chunks))
         # The connection to a worker breaks before the cluster knows whether its machine is gone, too.
         patience = VERDICT_S if isinstance(error, self._ray.exceptions.ActorUnavailableError) else 0.0
         due = self._clock() + patience
-        suspects = self._only_here(chunks[:threads])
-        self._unclear += [Unclear(suspect, slot.node, _brief(error), due) for suspect in suspects]
+        suspects = [self._only_here(call.chunks) for call in calls[:threads]]
+        self._unclear += [Unclear(chunks, slot.node, _brief(error), due) for chunks in suspects if chunks]
 
     def _judge(self, work: ChunkQueue, now: float) -> Iterator[Outcome]:
         """Blame chunks whose worker died while its machine lives on; give the others back."""
@@ -328,12 +362,16 @@ class Scheduler:
         cases, self._unclear = self._unclear, []
         for case in cases:
             if case.node not in alive:
-                work.give_back([case.chunk])
-                yield f"lost a machine; chunk {case.chunk} goes to another one"
-            elif now >= case.due:
-                yield work.crashed(case.chunk, case.cause)
-            else:
+                work.give_back(case.chunks)
+                for chunk in case.chunks:
+                    yield f"lost a machine; chunk {chunk} goes to another one"
+            elif now < case.due:
                 self._unclear.append(case)
+            elif len(case.chunks) == 1:
+                yield work.crashed(case.chunks[0], case.cause)
+            else:
+                work.take_apart(case.chunks)
+                yield f"a worker died at one of the chunks {case.chunks[0]} to {case.chunks[-1]}: {case.cause}"
 
     def _pause(self, slot: Slot) -> None:
         """Empty a slot after a failure, for longer and longer."""
@@ -346,6 +384,7 @@ class Scheduler:
             self._ray.kill(slot.actor)
         slot.actor = slot.starting = None
         slot.state = "empty"
+        self._ended(slot.calls)
         slot.calls.clear()
 
 

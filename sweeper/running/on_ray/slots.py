@@ -5,7 +5,7 @@ its node load. Of all nodes it is the first one that compiles: the others take o
 themselves what is still missing then, or everything if they have waited for long or that node is lost.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,18 +15,18 @@ ASIDE = "aside"
 
 @dataclass(eq=False)
 class Call:
-    """A chunk that an actor was given: what Ray will answer, and since when the actor is at it (infinite while it
-    waits)."""
+    """Chunks that an actor was given: what Ray will answer, and since when the actor is at them (infinite while they
+    wait)."""
 
     answer: Any
-    chunk: int
+    chunks: Sequence[int]
     begun: float = float("inf")
 
 
 @dataclass(eq=False)
 class Slot:
     """A place for one actor. `starting` is the call that its present state waits for, `since` when, and for
-    `patience_s` at most; `calls` are chunks in order."""
+    `patience_s` at most; `calls` are in order."""
 
     actor: Any = None
     state: str = "empty"
@@ -39,6 +39,16 @@ class Slot:
     since: float = 0.0
     patience_s: float = 0.0
     wake: float = 0.0
+
+
+@dataclass(frozen=True)
+class Unclear:
+    """The chunks of a call whose worker has become unreachable: it may have died, or its whole machine."""
+
+    chunks: Sequence[int]
+    node: str
+    cause: str
+    due: float
 
 
 class FirstActors:

@@ -1,6 +1,7 @@
 """The actor: it takes the job, and commits one chunk after the other."""
 
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from typing import Any
@@ -22,6 +23,7 @@ class ChunkWorker:
         self._evaluators: Evaluators | None = None
         self._told: Callable[[], str] = str
         self._computed = threading.Event()
+        self._stopped = threading.Event()
 
     def hello(self) -> str:
         """The machine's name in Ray."""
@@ -62,14 +64,24 @@ class ChunkWorker:
         assert self._evaluators is not None
         return self._evaluators.another().plan.kernels()
 
-    def compute(self, chunk: int) -> Receipt | Failure:
-        """Commit one chunk; as many threads of Ray come here at a time as the actor has."""
+    def compute(self, chunks: Sequence[int], seconds: float) -> list[Receipt | Failure]:
+        """Commit one chunk after the other, the first in any case, for so many seconds or until `stop`.
+
+        As many threads of Ray come here at a time as the actor has.
+        """
         assert self._job is not None
         assert self._evaluators is not None
-        try:
-            return committed(self._job, self._evaluators.evaluated(chunk))
-        finally:
+        begun, outcomes = time.monotonic(), []
+        for chunk in chunks:
+            outcomes.append(committed(self._job, self._evaluators.evaluated(chunk)))
             self._computed.set()
+            if self._stopped.is_set() or time.monotonic() - begun >= seconds:
+                break
+        return outcomes
+
+    def stop(self) -> None:
+        """Begin no further chunk of a call."""
+        self._stopped.set()
 
 
 def _take(job: Job, kernels: Any) -> None:
