@@ -11,6 +11,7 @@ import click
 import sweeper  # noqa: F401  # first of all: it says where compiled kernels are kept
 from benchmarks import (
     calculon,
+    crowd,
     factored,
     inner_kernel,
     mapping,
@@ -33,6 +34,7 @@ PARTS: dict[str, tuple[str, Callable[[Path, bool], list[Row]]]] = {
     "factored": ("evaluation by stages against evaluation point by point", factored.measure),
     "kernel": ("the innermost loops: Numba against C++", inner_kernel.measure),
     "ray": ("one job in this process, on one and on two Ray workers", scheduling.measure),
+    "crowd": ("one driver and 10,000 actors that sleep", crowd.measure),
     "parquet": ("evaluation against storage", storage.measure),
     "peer": ("a plain Python script and NumPy on the same points", peers.measure),
     "peer_cpp": ("C++ on the same points", peer_cpp.measure),

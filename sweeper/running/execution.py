@@ -95,7 +95,7 @@ def run(
                 reopen(folder)
                 job = Job(plan, plan.schema, folder)
                 executor = executor_of(Demand(job, limits, len(missing), workers, address, threads))
-                _execute(executor, state, limits, lock, shown)
+                execute(executor, state, limits, lock, shown)
                 write_failures(folder, state.failed)
             if not state.missing():
                 complete(folder, plan, state.receipts)
@@ -150,7 +150,7 @@ class State:
         return f"{len(self.parts)} of {self.plan.chunk_count} chunks are committed{told} in {self.folder}"
 
 
-def _execute(executor: Executor, state: State, limits: Limits, lock: Lock, progress: Progress) -> None:
+def execute(executor: Executor, state: State, limits: Limits, lock: Lock, progress: Progress) -> None:
     """Compute the missing chunks and enter their outcomes into the state and the receipts on disk."""
     missing = state.missing()
     log = ReceiptLog(state.folder)

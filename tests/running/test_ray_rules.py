@@ -3,6 +3,7 @@
 import signal
 import subprocess
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 from sweeper.errors import EnvironmentFault
 from sweeper.running.chunk import Failure
 from sweeper.running.limits import Limits
+from sweeper.running.on_ray.driver import together
 from sweeper.running.on_ray.family import STOPPED, state
 from sweeper.running.on_ray.pace import Pace
 from sweeper.running.on_ray.scheduler import (
@@ -28,7 +30,7 @@ from sweeper.running.on_ray.scheduler import (
 )
 from sweeper.running.on_ray.session import CHECK_CLUSTER_S, STANDSTILL_S, Membership, Vitals
 from sweeper.running.on_ray.slots import FirstActors, Slot
-from sweeper.running.queue import ChunkQueue
+from sweeper.running.queue import ChunkQueue, Outcome
 from sweeper.running.storage.store import Receipt
 from tests.support.fake_ray import (
     CHUNK_S,
@@ -492,10 +494,11 @@ def test_a_chunk_is_given_to_one_more_worker_not_to_all() -> None:
     assert ray.tries[0] == 2
 
 
-def test_the_first_answer_counts_and_a_late_error_of_the_other_does_not() -> None:
+@pytest.mark.parametrize("late", [RayTaskError("late"), Failure(3, "late")])
+def test_the_first_answer_counts_and_a_late_error_of_the_other_does_not(late: object) -> None:
     """Neither while the other is still at the chunk."""
     ray = straggling(3, slow=25.0)
-    ray.behave = lambda chunk, attempt: RayTaskError("late") if (chunk, attempt) == (3, 2) else receipt(chunk)
+    ray.behave = lambda chunk, attempt: late if (chunk, attempt) == (3, 2) else receipt(chunk)
     found = outcomes(ray, range(8), slots=2, limits=one_by_one(retries=0))
     assert sorted(received(found)) == list(range(8))
     assert not [each for _, each in found if isinstance(each, Failure)]
@@ -559,3 +562,18 @@ def test_a_machine_that_is_no_longer_of_the_cluster_is_noticed() -> None:
     ray.clock.now += CHECK_CLUSTER_S
     with pytest.raises(EnvironmentFault, match="belongs to it no more"):
         membership.check()
+
+
+# --- what the driver tells ------------------------------------------------------------------------------------------
+
+
+def test_outcomes_are_told_at_every_tick_and_before_an_error() -> None:
+    def some() -> Iterator[Outcome]:
+        yield from ("a", None, None, "b", "c")
+        raise EnvironmentFault("lost")
+
+    told = together(some())
+    assert [next(told) for _ in range(3)] == [["a"], [], ["b", "c"]]
+    with pytest.raises(EnvironmentFault, match="lost"):
+        next(told)
+    assert list(together(["a", None, "b"])) == [["a"], ["b"]]

@@ -13,7 +13,6 @@ from sweeper.running.backends import Demand
 from sweeper.running.chunk import Job
 from sweeper.running.limits import Limits
 from sweeper.running.on_ray.scheduler import Scheduler
-from sweeper.running.on_ray.slots import Slot
 from sweeper.running.queue import Outcome
 from sweeper.running.storage.folders import LocalFolder
 from sweeper.running.storage.store import Receipt
@@ -208,6 +207,9 @@ class FakeRay:
             raise call.answer
         return call.answer
 
+    def put(self, value: object) -> object:
+        return value
+
     def kill(self, actor: Actor) -> None:
         self.killed.append(actor)
 
@@ -233,10 +235,7 @@ def executor(ray: FakeRay, chunks: int, slots: int = 1, limits: Limits | None = 
         Job(plan, plan.schema, LocalFolder(Path())), limits or ONE_BY_ONE, chunks, slots, threads=ray.threads
     )
     found = Scheduler(demand, None, ray.clock, ray.clock.sleep)
-    found._ray = found._actor_class = ray
-    found._shared = None
-    found._slots = [Slot() for _ in range(slots)]
-    found._resized = found._noted = ray.clock.now
+    found.begin(ray, ray, slots)
     return found
 
 

@@ -11,7 +11,7 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -23,8 +23,9 @@ from sweeper.errors import SweeperError
 from sweeper.running.backends import Demand
 from sweeper.running.on_ray.scheduler import Scheduler
 from sweeper.running.on_ray.session import set_environment
+from sweeper.running.queue import Outcome
 
-LOADED, READY, OUTCOME, END, FAULT, BUG = "loaded", "ready", "outcome", "end", "fault", "bug"
+LOADED, READY, OUTCOMES, END, FAULT, BUG = "loaded", "ready", "outcomes", "end", "fault", "bug"
 """Kinds of messages to the run, each with a value."""
 
 STOP = "stop"
@@ -73,9 +74,25 @@ def serve(pipe: Connection) -> None:
         _mind_the_pipe_only()  # Ray has set a handler of its own.
         pipe.send((READY, None))
         with telling(pipe):
-            for outcome in scheduler.outcomes(inbox.chunks.get(), inbox):
-                pipe.send((OUTCOME, outcome))
+            for found in together(scheduler.outcomes(inbox.chunks.get(), inbox)):
+                pipe.send((OUTCOMES, found))
         pipe.send((END, None))
+
+
+def together(outcomes: Iterable[Outcome]) -> Iterator[list[Outcome]]:
+    """Outcomes between one tick and the next, and those before an error."""
+    found: list[Outcome] = []
+    try:
+        for outcome in outcomes:
+            if outcome is not None:
+                found.append(outcome)
+            else:
+                yield found
+                found = []
+    except SweeperError:
+        yield found
+        raise
+    yield found
 
 
 def _mind_the_pipe_only() -> None:

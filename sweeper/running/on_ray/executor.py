@@ -20,7 +20,7 @@ from typing import IO, Any
 
 from sweeper.errors import EnvironmentFault
 from sweeper.running.backends import Demand, Requested
-from sweeper.running.on_ray.driver import BUG, END, FAULT, OUTCOME, STOP, Order
+from sweeper.running.on_ray.driver import BUG, END, FAULT, OUTCOMES, STOP, Order
 from sweeper.running.on_ray.family import MARK, end
 from sweeper.running.on_ray.session import CLUSTER_ADVICE, temporary_directory
 from sweeper.running.queue import Outcome
@@ -87,8 +87,9 @@ class RayExecutor:
             if kind == END:
                 self._ended = True
                 return
-            assert kind == OUTCOME
-            yield value
+            assert kind == OUTCOMES
+            yield from value
+            yield None
 
     def _start(self, said: IO[str]) -> tuple[Connection, "subprocess.Popen[bytes]"]:
         """A driver, out of reach of the terminal's Ctrl-C, and this end of the pipe to it."""

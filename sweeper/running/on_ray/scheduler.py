@@ -15,6 +15,7 @@ When nothing is left to hand out, an idle actor gets a chunk that another one ha
 is first counts, since both write the same part.
 """
 
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -54,7 +55,7 @@ START_S = 120.0
 START_ATTEMPTS = 3
 """When every slot has failed to start so many times in a row, the run ends."""
 
-MANY, LOOK_S = 100, 1e-4
+MANY, LOOK_S = 100, 2e-4
 """Actors from which on the driver does not look at all of them whenever one is done, and seconds per actor between two
 looks."""
 
@@ -105,21 +106,25 @@ class Scheduler:
             self._check = session.check
             import ray
 
-            self._ray = ray
             # No restarts by Ray: they would hide that a worker died for want of memory, and burn calls meanwhile.
             actor_class = ray.remote(concurrency_groups={ASIDE: 2})(ChunkWorker)
-            self._actor_class = actor_class.options(
+            actors = actor_class.options(
                 num_cpus=self._demand.threads,
                 max_concurrency=self._demand.threads,
                 max_restarts=0,
                 max_task_retries=0,
                 scheduling_strategy="SPREAD",
             )
-            self._shared = ray.put(self._demand.job)
-            self._slots = [Slot() for _ in range(min(session.workers, self._demand.chunks))]
-            self._resized = self._noted = self._clock()
+            self.begin(ray, actors, session.workers)
             self._exit = stack.pop_all()
         return self
+
+    def begin(self, ray: Any, actors: Any, workers: int) -> None:
+        """Use an open Ray, where `actors.remote()` starts an actor, and so many of them."""
+        self._ray, self._actors = ray, actors
+        self._shared = ray.put(self._demand.job)
+        self._slots = [Slot() for _ in range(min(workers, self._demand.chunks))]
+        self._resized = self._noted = self._clock()
 
     def __exit__(self, *error: object) -> None:
         with self._exit, suppress(self._ray.exceptions.RayError):
@@ -199,7 +204,7 @@ class Scheduler:
         self._grow(now)
         for slot in self._slots:
             if slot.state == "empty" and slot.wake <= now:
-                slot.actor = self._actor_class.remote()
+                slot.actor = self._actors.remote()
                 slot.state, slot.starting, slot.served = "starting", slot.actor.hello.remote(), 0
                 slot.since = now
                 # On a cluster it may wait for a processor.
@@ -268,14 +273,15 @@ class Scheduler:
     def _feed(self, work: ChunkQueue) -> None:
         """Give every working actor one call, then every one a second, and so on."""
         working = [slot for slot in self._slots if slot.state == "working"]
+        recycle = self._demand.limits.recycle or sys.maxsize
         for depth in range(1, self._demand.threads + AHEAD + 1):
             for slot in working:
-                if self._demand.limits.recycle and slot.served >= self._demand.limits.recycle:
+                if slot.served >= recycle:
                     if not slot.calls:
                         self._end(slot)
                 elif len(slot.calls) < depth and not (slot.calls and work.is_suspect(slot.calls[0].chunks[0])):
                     most = self._pace.chunks(len(working) * self._demand.threads, len(work))
-                    chunks = work.take_several(most, idle=not slot.calls)
+                    chunks = work.take_several(min(most, recycle - slot.served), idle=not slot.calls)
                     if chunks:
                         self._give(slot, chunks)
 
@@ -334,7 +340,7 @@ class Scheduler:
         for outcome in outcomes:
             if isinstance(outcome, Receipt):
                 self._pace.learn(outcome.seconds)
-            if self._only_here([outcome.chunk]) or (isinstance(outcome, Receipt) and outcome.chunk not in self._done):
+            if outcome.chunk not in self._done and (isinstance(outcome, Receipt) or not self._given[outcome.chunk]):
                 yield self._entered(work, outcome)
         left = self._only_here(call.chunks[len(outcomes) :])
         if cause:

@@ -197,7 +197,7 @@ class ReceiptLog:
         """Put all waiting receipts in one new file."""
         self._flushed = self._clock()
         if self._waiting:
-            lines = "".join(json.dumps(asdict(receipt)) + "\n" for receipt in self._waiting)
+            lines = "".join(json.dumps(vars(receipt)) + "\n" for receipt in self._waiting)
             self._run.put(f"{RECEIPTS}/{self._writer}-{self._files:06d}.jsonl", lines.encode())
             self._files += 1
             self._waiting.clear()
