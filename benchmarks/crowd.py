@@ -6,6 +6,7 @@ every call, and for every look at the calls that are under way. The scheduler, a
 what it is told, are the real ones.
 """
 
+import math
 import pickle
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -169,8 +170,8 @@ def measure(directory: Path, quick: bool) -> list[Row]:
     actors, seconds = (200, 8.0) if quick else (ACTORS, SECONDS)
     costs = measured()
     random = np.random.default_rng(SEED)
-    mean_s = CHUNK_S * np.exp(SPREAD**2 / 2.0)
-    lasts = random.lognormal(np.log(CHUNK_S), SPREAD, int(actors * seconds / mean_s)).tolist()
+    mean_s = CHUNK_S * math.exp(SPREAD**2 / 2.0)
+    lasts = random.lognormal(math.log(CHUNK_S), SPREAD, int(actors * seconds / mean_s)).tolist()
     ray = Sleeping(costs, lasts)
     first, last = scheduled(ray, actors)
     steady = share_busy(ray.spans, first.at, last.at, actors)
@@ -228,7 +229,7 @@ def spend(seconds: float) -> None:
 
 
 def measured() -> Costs:
-    """What Ray costs its driver, on one machine with two actors."""
+    """What Ray costs its driver, on one machine with a few actors."""
     set_environment(own=True)
     import ray
 
@@ -243,13 +244,13 @@ def measured() -> Costs:
 
     ray.init(num_cpus=2, include_dashboard=False, logging_level="ERROR", log_to_driver=False)
     try:
-        echo, idle = (ray.remote(num_cpus=0)(Echo).remote() for _ in range(2))
+        echo, *idle = (ray.remote(num_cpus=0)(Echo).remote() for _ in range(6))
         ray.get(echo.answer.remote([0], 0.0))
         calls: list[Any] = []
         call_s = taken_s(lambda: calls.extend(echo.answer.remote([i], 2.0) for i in range(CALLS)))
         ray.wait(calls, num_returns=CALLS)
         answer_s = taken_s(lambda: [ray.get(call) for call in calls])
-        asleep = [idle.sleep.remote() for _ in range(10 * CALLS)]
+        asleep = [each.sleep.remote() for each in idle for _ in range(2 * CALLS)]
         look_s = taken_s(lambda: [ray.wait(asleep, num_returns=1, timeout=0) for _ in range(LOOKS)])
     finally:
         ray.shutdown()
