@@ -12,6 +12,7 @@ from sweeper.commands.shared import (
     OUT,
     STUDY,
     VERIFY,
+    Seconds,
     any_plan_of,
     command,
     echo,
@@ -99,7 +100,7 @@ def answer_of(asked: "Plan | DecisionPlan") -> Callable[[str], str]:
 @click.option("--processors", type=click.IntRange(min=0), help="For workers on this machine; all that it may use.")
 @click.option(
     "--patience",
-    type=click.FloatRange(min=0.0),
+    type=Seconds(min=0.0),
     default=300.0,
     show_default=True,
     metavar="SECONDS",

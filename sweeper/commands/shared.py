@@ -16,6 +16,20 @@ import click
 from sweeper.errors import EnvironmentFault, Interrupted, SpecError, SweeperError, UsageFault, unknown
 from sweeper.running import BACKENDS
 
+
+class Seconds(click.FloatRange):
+    """A finite number of seconds."""
+
+    name = "seconds"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The number. Fails for one that is not finite, which no range excludes."""
+        seconds = super().convert(value, param, ctx)
+        if not math.isfinite(seconds):
+            self.fail(f"{value} is not a finite number of seconds.", param, ctx)
+        return seconds
+
+
 STUDY = click.argument("study", metavar="STUDY")
 LIBRARY = click.option(
     "--library", "library", multiple=True, metavar="DIR", help="Library directory that comes before ours; repeatable."
@@ -41,13 +55,13 @@ EXECUTION = (
     click.option(
         "--chunk-timeout",
         "chunk_timeout_s",
-        type=click.FloatRange(min=0.0, min_open=True),
+        type=Seconds(min=0.0, min_open=True),
         metavar="SECONDS",
         help="After which a worker of Ray is replaced and its chunk tried again; an hour if not given.",
     ),
     click.option(
         "--chunk-seconds",
-        type=click.FloatRange(min=0.0),
+        type=Seconds(min=0.0),
         metavar="SECONDS",
         help="Work that a worker of Ray is given at a time, in whole chunks; about 2 seconds if not given.",
     ),

@@ -131,3 +131,12 @@ def test_errors_of_the_user_are_one_message_and_bugs_are_tracebacks() -> None:
     file = CliRunner().invoke(fail, ["file"])
     assert (file.exit_code, file.stderr) == (3, "x.csv: No such file\n")
     assert isinstance(CliRunner().invoke(fail, ["bug"]).exception, KeyError)
+
+
+@pytest.mark.parametrize("option", ["--chunk-timeout", "--chunk-seconds"])
+def test_seconds_are_a_finite_number_and_for_workers_only(option: str) -> None:
+    for value, words in (("nan", "is not a finite number of seconds"), ("inf", "is not a finite"), ("-1", "range")):
+        result = CliRunner().invoke(main, ["run", "table6_sn10", option, value])
+        assert result.exit_code == 2 and words in result.output
+    result = CliRunner().invoke(main, ["run", "table6_sn10", option, "3"])
+    assert result.exit_code == 2 and f"add --backend ray to {option}" in result.output

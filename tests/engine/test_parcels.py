@@ -24,6 +24,11 @@ source = "from kernels.equation import compiled\\n\\n\\n@compiled\\ndef stage(x)
 stage = Kernel(source, "", "stage", (float64,))
 lost = fits._replace(name="no_such_equation")
 """
+KNOWN = """
+from sweeper.engine.compilation.stages import is_known
+unpack(parcel.read_bytes())
+print(is_known(source), is_kept(stage), is_known(source))
+"""
 PACK = "assert doublings(5.0) == 3; parcel.write_bytes(packed([fits, stage, lost]))"
 UNPACK = """
 print(is_kept(fits), is_kept(stage))
@@ -64,8 +69,35 @@ def test_a_second_machine_compiles_nothing(parcel: Path, tmp_path: Path) -> None
     assert again == ["True", "True", *said[2:]]
 
 
-def test_machine_code_for_another_processor_is_left_out(parcel: Path, tmp_path: Path) -> None:
-    said = on_machine(tmp_path, UNPACK, parcel, NUMBA_CPU_NAME="skylake").split()
+@pytest.mark.parametrize("processor", [{"NUMBA_CPU_FEATURES": "+avx2"}, {"NUMBA_CPU_NAME": "skylake"}])
+def test_machine_code_for_another_processor_is_left_out(
+    parcel: Path, tmp_path: Path, processor: dict[str, str]
+) -> None:
+    said = on_machine(tmp_path, UNPACK, parcel, **processor).split()
     assert said == ["False", "False", "False", "False", "3.0", "6.0", "2.0"]
     assert "kernels.shared.feasibility.bought_feasibility" in compiled(tmp_path)
     assert len(list(tmp_path.rglob("*bought_feasibility*.nbc"))) == 1
+
+
+def test_a_stage_that_is_not_taken_over_stays_unknown(parcel: Path, tmp_path: Path) -> None:
+    """So that processes beside the first worker compile it."""
+    said = on_machine(tmp_path, KNOWN, parcel, NUMBA_CPU_NAME="skylake").split()
+    assert said == ["False", "False", "False"]
+
+
+def test_while_a_kernel_is_compiled_another_thread_finds_what_is_kept(parcel: Path, tmp_path: Path) -> None:
+    """It waits, instead of asking for what only the kernel that is compiled may call."""
+    code = """
+import threading
+from sweeper.engine.compilation.numba_code import compiling
+from numba.core.compiler_lock import global_compiler_lock
+unpack(parcel.read_bytes())
+found = []
+asking = threading.Thread(target=lambda: found.append(is_kept(fits)))
+with global_compiler_lock, compiling(), compiling():
+    asking.start()
+    asking.join(0.5)
+asking.join()
+print(found)
+"""
+    assert on_machine(tmp_path, code, parcel) == "[True]\n"

@@ -1,5 +1,6 @@
 """Rules of the Ray backend, on a Ray without processes and a clock that tests set: suspects, pauses, verdicts, ends."""
 
+import re
 import signal
 import subprocess
 import time
@@ -198,6 +199,13 @@ def test_chunks_that_turn_out_longer_go_back_instead_of_keeping_a_worker() -> No
     assert max(waits) <= 5.0 + 2.0
 
 
+def test_a_worker_is_not_replaced_for_chunks_that_it_has_given_back() -> None:
+    ray = FakeRay()
+    ray.seconds = lambda chunk, attempt: 0.01 if chunk < 60 else 3.0
+    assert sorted(received(outcomes(ray, range(90), limits=Limits(recycle=100)))) == list(range(90))
+    assert sum(map(len, ray.calls)) > 100 and len(ray.actors) == 1
+
+
 def test_many_workers_are_given_more_so_that_the_driver_can_follow() -> None:
     pace = Pace(2.0)
     assert pace.chunks(8, 10_000_000) == 1
@@ -212,7 +220,7 @@ def test_of_several_chunks_only_the_one_that_kills_is_blamed() -> None:
     found = outcomes(ray, range(100), limits=Limits(crashes=1))
     assert sorted(received(found)) == [chunk for chunk in range(100) if chunk != 50]
     assert [outcome.chunk for _, outcome in found if isinstance(outcome, Failure)] == [50]
-    assert len(said(found, "a worker died at one of the chunks")) == 1
+    assert len(said(found, "which will be tried one by one")) == 1
     assert (50,) in ray.calls
 
 
@@ -242,7 +250,19 @@ def test_a_lost_machine_gives_all_its_chunks_back() -> None:
     ray.place = lambda number: "other" if number == 0 else "node"  # `other` is dead from the start
     found = outcomes(ray, range(100), limits=Limits(crashes=1))
     assert sorted(received(found)) == list(range(100)) and not said(found, "died")
-    assert len(said(found, "lost a machine")) > 1
+    (words,) = [each for _, each in found if isinstance(each, str)]
+    assert re.fullmatch(r"lost a machine; another one computes \d+ chunks from \d+ to \d+", words)
+
+
+def test_threads_are_given_no_more_than_they_have_time_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where many actors make calls long; a worker is replaced after so many chunks as it has computed."""
+    monkeypatch.setattr("sweeper.running.on_ray.pace.DRIVER_S", 0.05)
+    for threads in (1, 4):
+        ray = FakeRay(threads=threads)
+        ray.seconds = lambda chunk, attempt: 0.01
+        found = outcomes(ray, range(6000), slots=4, limits=Limits(recycle=300))
+        assert sorted(received(found)) == list(range(6000))
+        assert sum(map(len, ray.calls)) <= 6100 and len(ray.actors) <= 6000 // 300 + 4
 
 
 def test_workers_with_several_chunks_are_told_to_stop() -> None:
@@ -282,7 +302,7 @@ def test_a_chunk_of_a_lost_machine_is_not_blamed() -> None:
     ray.place = lambda number: "other" if number == 0 else "node"  # `other` is dead from the start
     found = outcomes(ray, range(3), limits=one_by_one(crashes=1))
     assert sorted(received(found)) == [0, 1, 2]
-    assert said(found, "lost a machine; chunk 1") and not said(found, "died")
+    assert said(found, "lost a machine; another one computes chunk 1") and not said(found, "died")
 
 
 def test_an_unreachable_worker_is_blamed_only_when_its_machine_has_had_time_to_vanish() -> None:
@@ -321,14 +341,16 @@ def test_another_machine_compiles_for_those_that_join_once_the_first_one_is_gone
     slots = [Slot(actor=FakeRay().remote(), node=node) for node in ("a", "b", "b")]
     assert [first.takes(slot) for slot in slots] == [True, True, False]
     assert [first.kernels(slot) for slot in slots] == [[], [slots[0].actor], [slots[0].actor]]
-    slots[0].actor = None
+    slots[0].actor, slots[0].node = FakeRay().remote(), ""  # started again, nobody knows where
     late = Slot(actor=FakeRay().remote(), node="c")
     assert first.takes(late) and first.kernels(late) == [slots[1].actor]
-    slots[0].actor, slots[0].node = FakeRay().remote(), "b"  # started again, elsewhere
+    slots[0].node = "b"
     assert not first.takes(slots[0]) and first.kernels(slots[0]) == []
     back = Slot(actor=FakeRay().remote(), node="a")
     assert first.takes(back) and list(first) == [back, slots[1], late]
     assert first.kernels(late) == [back.actor]
+    slots[1].state = "working"  # it has kernels, `back` may never have any
+    assert first.kernels(late) == [slots[1].actor]
 
 
 @pytest.mark.parametrize("dies", ["at its preparation", "at its chunk", "after its time"])

@@ -89,7 +89,7 @@ def together(outcomes: Iterable[Outcome]) -> Iterator[list[Outcome]]:
             else:
                 yield found
                 found = []
-    except SweeperError:
+    except Exception:
         yield found
         raise
     yield found

@@ -51,4 +51,4 @@ class Pace:
         """
         if not self.chunk_s:
             return 1
-        return max(1, min(int(self.call_s(actors) / self.chunk_s), waiting // (PORTIONS * max(actors, 1))))
+        return max(1, int(min(self.call_s(actors) / self.chunk_s, waiting // (PORTIONS * max(actors, 1)))))

@@ -29,6 +29,7 @@ from sweeper.running.chunk import Failure, code_version
 from sweeper.running.on_ray.pace import Pace
 from sweeper.running.on_ray.session import CLUSTER_ADVICE, ray_session, room
 from sweeper.running.on_ray.slots import ASIDE, Call, FirstActors, Slot, Unclear
+from sweeper.running.on_ray.telling import brief, chunks_of
 from sweeper.running.on_ray.worker import KERNELS_S, ChunkWorker
 from sweeper.running.queue import ChunkQueue, Outcome
 from sweeper.running.storage.store import Receipt
@@ -55,8 +56,8 @@ START_S = 120.0
 START_ATTEMPTS = 3
 """When every slot has failed to start so many times in a row, the run ends."""
 
-MANY, LOOK_S = 100, 2e-4
-"""Actors from which on the driver does not look at all of them whenever one is done, and seconds per actor between two
+MANY, LOOK_S = 100, 1e-4
+"""Actors from which on the driver does not look at all of them whenever one is done, and seconds per call between two
 looks."""
 
 RESIZE_S = 10.0
@@ -99,6 +100,8 @@ class Scheduler:
         self._given: Counter[int] = Counter()
         """How many actors a chunk is at."""
         self._pace = Pace(demand.limits.chunk_seconds)
+        self._at_once = 0
+        """Calls that all working actors are at together."""
 
     def __enter__(self) -> "Scheduler":
         with ExitStack() as stack:
@@ -136,7 +139,7 @@ class Scheduler:
         try:
             yield from self._outcomes(chunks, stop)
         except (self._ray.exceptions.RayError, ConnectionError) as error:
-            raise EnvironmentFault(f"lost the Ray cluster: {_brief(error)}") from error
+            raise EnvironmentFault(f"lost the Ray cluster: {brief(error)}") from error
 
     def _outcomes(self, chunks: Sequence[int], stop: Requested) -> Iterator[Outcome]:
         work = ChunkQueue(chunks, self._demand.limits, self._demand.job.plan.pieces)
@@ -167,7 +170,7 @@ class Scheduler:
             yield None
 
     def _stop(self) -> None:
-        """Have actors end after the chunk that they are at."""
+        """Have actors begin none but the first chunk of a call."""
         for slot in self._slots:
             if any(len(call.chunks) > 1 for call in slot.calls):
                 slot.actor.stop.options(concurrency_group=ASIDE).remote()
@@ -195,7 +198,7 @@ class Scheduler:
         ready, _ = self._ray.wait(pending, num_returns=1, timeout=TICK_S)
         if ready:  # One call for all that are done by now: with a thousand actors, one call each would be too slow.
             if len(self._slots) > MANY:
-                self._sleep(LOOK_S * len(self._slots))
+                self._sleep(LOOK_S * len(pending))
             ready, _ = self._ray.wait(pending, num_returns=len(pending), timeout=0)
         return set(ready)
 
@@ -237,7 +240,7 @@ class Scheduler:
     def _hurry(self, work: ChunkQueue, now: float) -> Iterator[Outcome]:
         """Replace workers whose chunk takes longer than a chunk may."""
         limit_s = self._demand.limits.chunk_timeout_s
-        several_s = limit_s + self._pace.call_s(len(self._slots))
+        several_s = limit_s + self._pace.call_s(self._at_once)
         for slot in self._slots:
             at_it = slot.calls[: self._demand.threads]
             for call in at_it:
@@ -257,7 +260,7 @@ class Scheduler:
             yield self._entered(work, Failure(chunks[0], cause))
         elif chunks:
             work.take_apart(chunks)
-            yield f"one of the chunks {chunks[0]} to {chunks[-1]} failed and all will be tried one by one: {cause}"
+            yield f"{chunks_of(chunks)} failed and will be tried one by one: {cause}"
 
     def _only_here(self, chunks: Sequence[int]) -> list[int]:
         """Those of the chunks of a call that has ended that are neither done nor computed by another actor."""
@@ -274,19 +277,20 @@ class Scheduler:
         """Give every working actor one call, then every one a second, and so on."""
         working = [slot for slot in self._slots if slot.state == "working"]
         recycle = self._demand.limits.recycle or sys.maxsize
+        self._at_once = len(working) * self._demand.threads
         for depth in range(1, self._demand.threads + AHEAD + 1):
             for slot in working:
                 if slot.served >= recycle:
                     if not slot.calls:
                         self._end(slot)
                 elif len(slot.calls) < depth and not (slot.calls and work.is_suspect(slot.calls[0].chunks[0])):
-                    most = self._pace.chunks(len(working) * self._demand.threads, len(work))
+                    most = self._pace.chunks(self._at_once, len(work))
                     chunks = work.take_several(min(most, recycle - slot.served), idle=not slot.calls)
                     if chunks:
                         self._give(slot, chunks)
 
     def _give(self, slot: Slot, chunks: Sequence[int]) -> None:
-        seconds = self._pace.call_s(len(self._slots))
+        seconds = self._pace.call_s(self._at_once)
         slot.calls.append(Call(slot.actor.compute.remote(chunks, seconds), chunks))
         slot.served += len(chunks)
         self._given.update(chunks)
@@ -305,7 +309,7 @@ class Scheduler:
         try:
             answer = self._ray.get(call)
         except self._ray.exceptions.RayError as error:
-            yield from self._failed_start(slot, _brief(error))
+            yield from self._failed_start(slot, brief(error))
             return
         if slot.state == "starting":
             slot.state, slot.node, slot.since = "preparing", answer, self._clock()
@@ -330,7 +334,7 @@ class Scheduler:
         try:
             outcomes = self._ray.get(call.answer)
         except self._ray.exceptions.RayTaskError as error:
-            cause = _brief(error)
+            cause = brief(error)
         except self._ray.exceptions.RayError as error:
             self._bury(slot, work, error)
             return
@@ -346,11 +350,12 @@ class Scheduler:
         if cause:
             yield from self._ended_badly(left, cause, work)
         else:
+            slot.served -= len(call.chunks) - len(outcomes)
             work.give_back(left)
 
     def _bury(self, slot: Slot, work: ChunkQueue, error: Exception) -> None:
         """An actor is dead or unreachable. Calls begin in order: only as many as it has threads can be the reason."""
-        calls, threads = list(slot.calls), self._demand.threads
+        calls, threads, node = list(slot.calls), self._demand.threads, slot.node
         self._pause(slot)
         for call in reversed(calls[threads:]):
             work.give_back(self._only_here(call.chunks))
@@ -358,7 +363,7 @@ class Scheduler:
         patience = VERDICT_S if isinstance(error, self._ray.exceptions.ActorUnavailableError) else 0.0
         due = self._clock() + patience
         suspects = [self._only_here(call.chunks) for call in calls[:threads]]
-        self._unclear += [Unclear(chunks, slot.node, _brief(error), due) for chunks in suspects if chunks]
+        self._unclear += [Unclear(chunks, node, brief(error), due) for chunks in suspects if chunks]
 
     def _judge(self, work: ChunkQueue, now: float) -> Iterator[Outcome]:
         """Blame chunks whose worker died while its machine lives on; give the others back."""
@@ -369,15 +374,14 @@ class Scheduler:
         for case in cases:
             if case.node not in alive:
                 work.give_back(case.chunks)
-                for chunk in case.chunks:
-                    yield f"lost a machine; chunk {chunk} goes to another one"
+                yield f"lost a machine; another one computes {chunks_of(case.chunks)}"
             elif now < case.due:
                 self._unclear.append(case)
             elif len(case.chunks) == 1:
                 yield work.crashed(case.chunks[0], case.cause)
             else:
                 work.take_apart(case.chunks)
-                yield f"a worker died at one of the chunks {case.chunks[0]} to {case.chunks[-1]}: {case.cause}"
+                yield f"a worker died at {chunks_of(case.chunks)}, which will be tried one by one: {case.cause}"
 
     def _pause(self, slot: Slot) -> None:
         """Empty a slot after a failure, for longer and longer."""
@@ -389,12 +393,6 @@ class Scheduler:
         if slot.actor is not None:
             self._ray.kill(slot.actor)
         slot.actor = slot.starting = None
-        slot.state = "empty"
+        slot.state, slot.node = "empty", ""
         self._ended(slot.calls)
         slot.calls.clear()
-
-
-def _brief(error: Exception) -> str:
-    """The last telling line of one of Ray's long messages, with its class."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return f"{type(error).__name__}: {lines[-1] if lines else ''}"[:500]

@@ -62,7 +62,7 @@ class FirstActors:
         """Where its answer will be."""
 
     def __iter__(self) -> Iterator[Slot]:
-        return (slot for node, slot in self._slots.items() if slot.actor is not None and slot.node == node)
+        return (slot for node, slot in self._slots.items() if slot.node == node)
 
     def takes(self, slot: Slot) -> bool:
         """Whether a slot whose actor has just started is the first of its node."""
@@ -72,7 +72,7 @@ class FirstActors:
 
     def kernels(self, slot: Slot) -> list[Any]:
         """Where the kernels for a slot's node will be: nothing for the node that compiles."""
-        leader = next(iter(self), slot)
+        leader = next((each for each in self if each.state == "working"), next(iter(self), slot))
         if leader.node == slot.node:
             return []
         if self._asked is not leader.actor:

@@ -1,5 +1,6 @@
 """The actor: it takes the job, and commits one chunk after the other."""
 
+import socket
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -11,8 +12,9 @@ from sweeper.running.chunk import Evaluators, Failure, Job, committed, require_v
 from sweeper.running.storage.store import RESOLVED, Receipt
 
 KERNELS_S = 180.0
-"""Seconds that a machine waits for the kernels of another one, and that one for its first chunk. Then each compiles
-for itself."""
+"""Seconds that a machine waits for the kernels of another one. Then it compiles for itself."""
+SHOWN_S = 60.0
+"""Seconds that one waits for its first chunk, which shows what nobody foresaw, before it gives away its kernels."""
 
 
 class ChunkWorker:
@@ -60,8 +62,9 @@ class ChunkWorker:
 
     def kernels(self) -> bytes:
         """The kernels of the job for other machines, once a chunk has shown which it needs."""
-        self._computed.wait(KERNELS_S)
-        assert self._evaluators is not None
+        self._computed.wait(SHOWN_S)
+        if self._evaluators is None:
+            raise EnvironmentFault(f"{socket.gethostname()} has not taken the job yet")
         return self._evaluators.another().plan.kernels()
 
     def compute(self, chunks: Sequence[int], seconds: float) -> list[Receipt | Failure]:
@@ -80,7 +83,7 @@ class ChunkWorker:
         return outcomes
 
     def stop(self) -> None:
-        """Begin no further chunk of a call."""
+        """Begin none but the first chunk of a call."""
         self._stopped.set()
 
 
