@@ -11,6 +11,7 @@ import pickle
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from heapq import heappop, heappush
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,7 +20,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+import sweeper
 from benchmarks.table import Row, Target
+from sweeper.planning.plan import Plan
 from sweeper.running.backends import Demand
 from sweeper.running.chunk import Job
 from sweeper.running.execution import State, execute
@@ -42,6 +45,8 @@ CALLS, LOOKS = 2000, 5
 BUSY = Target(95.0, at_least=True)
 DRIVER = Target(100.0 * DRIVER_SHARE, at_least=False)
 CALL = Target(1e6 * DRIVER_S, at_least=False)
+WORKERS, OF_EIGHT, TRIES = 8, Target(5.0, at_least=True), 5
+"""Actors for `dse80`, what they should gain, and how often each of its chunks is evaluated to see what it takes."""
 SETTLING, STEADY = 0.25, 0.9
 """Part of the run after which every actor has long calls: it is steady until so many of its chunks are done."""
 RECEIPT = Receipt(
@@ -144,13 +149,13 @@ class Sleeping:
         return made
 
     def wait(self, calls: Sequence[Answer], num_returns: int, timeout: float) -> tuple[list[Answer], list[Answer]]:
-        """Calls that are over; without any, the first one, or none after the timeout."""
+        """The first call that is over, or none after the timeout; without one all that are over and were not told."""
         spend(self.costs.look_s * len(calls))
         now = time.monotonic()
         if self._flying[0].due > now:
             time.sleep(min(self._flying[0].due - now, timeout))
             now = time.monotonic()
-        if num_returns == 1:
+        if timeout:
             return ([self._flying[0]] if self._flying[0].due <= now else []), []
         over = []
         while self._flying and self._flying[0].due <= now:
@@ -179,6 +184,9 @@ def measure(directory: Path, quick: bool) -> list[Row]:
     entering_s = entered(directory, 20_000 if quick else 200_000)
     rate = actors * steady / mean_s  # what is told comes in bursts
     driver_s = (last.cpu_s - first.cpu_s) / (last.chunks - first.chunks)
+    dse80 = lasting(sweeper.plan("dse80"))
+    alone_s, together_s = (makespan(Sleeping(costs, dse80), count) for count in (1, WORKERS))
+    few = f"{len(dse80)} chunks of {min(dse80):.2f} to {max(dse80):.2f} s, {sum(dse80):.2f} s in all"
     size = f"{actors:,} actors, {len(lasts):,} chunks of {mean_s:.2g} s"
     return [
         Row("Ray: a call, of the driver's processor", 1e6 * (costs.call_s + costs.answer_s), "us", CALL, "measured"),
@@ -187,6 +195,7 @@ def measure(directory: Path, quick: bool) -> list[Row]:
         Row("simulated actors: busy, whole run", 100.0 * whole, "%", note="first and last calls are short"),
         Row("driver: part of a processor", 100.0 * rate * driver_s, "%", DRIVER, f"{rate:,.0f} chunks/s"),
         Row("run: entering chunks, part of a processor", 100.0 * rate * entering_s, "%", note="a process of its own"),
+        Row(f"dse80, {WORKERS} simulated actors: speed-up over 1", alone_s / together_s, "x", OF_EIGHT, few),
     ]
 
 
@@ -213,6 +222,20 @@ def scheduled(ray: Sleeping, actors: int) -> tuple[Mark, Mark]:
     last = next(mark for mark in marks if mark.chunks > STEADY * plan.chunk_count)
     first = next(mark for mark in marks if mark.at > marks[0].at + SETTLING * (last.at - marks[0].at))
     return first, last
+
+
+def lasting(plan: Plan) -> list[float]:
+    """Processor seconds of every chunk of a plan, kernels loaded: the least of some tries."""
+    plan.expect()
+    chunks = range(plan.chunk_count)
+    times = [[taken_s(partial(plan.evaluate, chunk)) for chunk in chunks] for _ in range(TRIES)]
+    return [min(each) for each in zip(*times, strict=True)]
+
+
+def makespan(ray: Sleeping, actors: int) -> float:
+    """Seconds from the begin of the first chunk to the end of the last, of so many actors that are there already."""
+    scheduled(ray, actors)
+    return max(end for _, end in ray.spans) - min(begin for begin, _ in ray.spans)
 
 
 def share_busy(spans: Sequence[tuple[float, float]], begin: float, end: float, actors: int) -> float:

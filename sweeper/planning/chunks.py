@@ -16,7 +16,7 @@ CHUNK_ROWS = 1 << 20
 """Rows of a chunk at most: one Parquet file of comfortable size."""
 LEAST_CHUNKS = 16
 """Chunks that a box is cut into where it can be, so that a small study still spreads over workers."""
-LEAST_POINTS = 1 << 16
+LEAST_POINTS = 1 << 15
 """Points of a chunk at least: fewer cost more to hand out than to evaluate."""
 MOST_CHUNKS = 10_000
 """Chunks of a study of searches at most, since each is a file; larger ones are evaluated in pieces."""
