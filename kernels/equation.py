@@ -99,7 +99,7 @@ class Equation:
 
         >>> from kernels.transformers.sums import layer_sums
         >>> layer_sums.of("last_sums", Output("last_sums", "s", "of the last layer"), place_sums="last_place").inputs
-        ('last_place', 'layers', 'expert_layers')
+        ('last_place', 'layers', 'expert_layers', 'last_sums')
         """
         others |= {own.name: output.name for own, output in zip(self.outputs, outputs, strict=True)}
         columns = [tuple(others.get(column, column) for column in parameter.columns) for parameter in self.parameters]

@@ -1,7 +1,7 @@
 """sweeper: sweep workloads x chips x memories x links x topologies x mappings, and find the best.
 
     import sweeper
-    plan = sweeper.plan("specs/studies/dse80.yaml")
+    plan = sweeper.plan("dse80")            # or a path, the text of a study, or the same as a dict
     result = sweeper.run(plan, backend="ray")
     sweeper.scan(result.directory).filter(feasible=True)    # a polars.LazyFrame
 
@@ -20,7 +20,7 @@ from sweeper.errors import EnvironmentFault as _Fault
 try:
     configure()
 except _Fault as fault:
-    if Path(sys.argv[0]).name != "sweeper":
+    if Path(sys.argv[0]).name not in ("sweeper", "-m"):
         raise
     # The command line has not begun yet: its guard, which would say this, is not there.
     print(fault, file=sys.stderr)
@@ -28,9 +28,12 @@ except _Fault as fault:
 
 if TYPE_CHECKING:
     from sweeper.errors import EnvironmentFault, OutputConflict, SpecError, SweeperError
+    from sweeper.evidence.scoreboard import score_files as score
+    from sweeper.library.library import Library
     from sweeper.planning.plan import Plan
     from sweeper.planning.plan import make_plan as plan
     from sweeper.running.execution import RunResult, run
+    from sweeper.study.study import Study
     from sweeper.study.study import load_study as load
     from sweeper.views.analysis import best, breakdown, heatmap, pareto, ratios
     from sweeper.views.datasets import scan, scan_all, units
@@ -39,9 +42,11 @@ if TYPE_CHECKING:
 
 HOME = {
     "errors": ("EnvironmentFault", "OutputConflict", "SpecError", "SweeperError"),
+    "evidence.scoreboard": ("score",),
+    "library.library": ("Library",),
     "planning.plan": ("Plan", "plan"),
     "running.execution": ("RunResult", "run"),
-    "study.study": ("load",),
+    "study.study": ("Study", "load"),
     "views.analysis": ("best", "breakdown", "heatmap", "pareto", "ratios"),
     "views.datasets": ("scan", "scan_all", "units"),
     "views.lineage": ("explain",),
@@ -49,15 +54,17 @@ HOME = {
 }
 """Public names by the module that has them."""
 
-THERE = {"plan": "make_plan", "load": "load_study"}
+THERE = {"plan": "make_plan", "load": "load_study", "score": "score_files"}
 """Public names that the module calls otherwise."""
 
 __all__ = [
     "EnvironmentFault",
+    "Library",
     "OutputConflict",
     "Plan",
     "RunResult",
     "SpecError",
+    "Study",
     "SweeperError",
     "best",
     "breakdown",
@@ -71,8 +78,13 @@ __all__ = [
     "run",
     "scan",
     "scan_all",
+    "score",
     "units",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__
 
 
 def __getattr__(name: str) -> Any:

@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from sweeper.errors import EnvironmentFault, Interrupted, SpecError, SweeperError, UsageFault, unknown
+from sweeper.errors import EnvironmentFault, Interrupted, SpecError, SweeperError, UsageFault
 from sweeper.running import BACKENDS
 
 
@@ -150,28 +150,6 @@ def echo(value: Any, text: Callable[[], Any]) -> None:
     click.echo(FORMATS[chosen][0](value) if chosen else text())
 
 
-def _exists(path: Path) -> bool:
-    """Whether there is a file; what cannot be its name, or cannot be looked at, is none."""
-    try:
-        return path.exists()
-    except (OSError, ValueError):
-        return False
-
-
-def study_path(name: str) -> Path:
-    """A study file by path, or by the name of a study of ours."""
-    from sweeper.library.library import builtin_specs
-    from sweeper.reading.checks import is_name
-
-    ours = builtin_specs() / "studies" / f"{name}.yaml"
-    if _exists(Path(name)):
-        return Path(name)
-    if not is_name(name) or not ours.exists():
-        names = sorted(path.stem for path in ours.parent.glob("*.yaml"))
-        raise UsageFault(f"no file or run directory, and {unknown('study', name, names)}")
-    return ours
-
-
 def library_of(directories: Iterable[str]) -> Any:
     """Our library with others laid over it."""
     from sweeper.library.library import Library, builtin_specs
@@ -197,6 +175,7 @@ def plan_of(study: str, library: Iterable[str]) -> Any:
     Raises UsageFault for a study of placements.
     """
     from sweeper.planning.plan import make_plan
+    from sweeper.study.sources import study_path
 
     path = study_path(study)
     if places(path):
@@ -206,6 +185,8 @@ def plan_of(study: str, library: Iterable[str]) -> Any:
 
 def any_plan_of(study: str, library: Iterable[str]) -> Any:
     """The plan of a study by path or name, be it of systems or of placements."""
+    from sweeper.study.sources import study_path
+
     path = study_path(study)
     if not places(path):
         return plan_of(study, library)
@@ -228,8 +209,9 @@ def holds_runs(name: str) -> bool:
 def run_directory(name: str, library: Iterable[str], out: str) -> str:
     """A run directory as given, or that of a study under `out`."""
     from sweeper.running.storage.store import directory_of
+    from sweeper.study.sources import is_there
 
-    if "://" in name or _exists(Path(name) / "resolved.json"):
+    if "://" in name or is_there(Path(name) / "resolved.json"):
         return name
     directory = directory_of(out, any_plan_of(name, library))
     if "://" not in directory and not Path(directory).exists():

@@ -6,7 +6,6 @@ from dataclasses import replace
 from functools import reduce
 from itertools import product
 from operator import or_
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +17,7 @@ from sweeper.evidence.measured_rows import ColumnValue, MeasuredPoint, is_rate
 from sweeper.evidence.registry import our_library
 from sweeper.planning.columns import STRUCTURE
 from sweeper.planning.plan import Plan
+from sweeper.reading.nodes import parse_yaml
 from sweeper.study.columns import Stock
 from sweeper.study.output import StudyOutput
 from sweeper.study.study import Study
@@ -124,7 +124,8 @@ def plan_of_points(points: Sequence[Mapping[str, ColumnValue]]) -> Plan:
         stock.workload(name)
     axis = Axis("rows", names, (*rows, last), False)
     name, output = "validation", StudyOutput("all")
-    return Plan(Study(name, "", (Box((axis,)),), (), output, stock.library, stock.workloads, Path(name)))
+    written = parse_yaml(f"study: {name}", name)
+    return Plan(Study(name, "", (Box((axis,)),), (), output, stock.library, stock.workloads, written))
 
 
 PARAMETER = free("", "a parameter of another workload", math.nan, limits=LENGTH)

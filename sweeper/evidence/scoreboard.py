@@ -121,6 +121,18 @@ def scoreboard(scored: Sequence[Scored]) -> dict[str, Any]:
     }
 
 
+def score_files(*paths: str | Path) -> dict[str, Any]:
+    """What is said of measurements, somebody's or, without a path, all of ours: of each set, table and stack.
+
+    Raises UsageFault for a file without rows or without a known layout.
+
+    >>> board = score_files(builtin_specs() / "measurements" / "measured_moe_flash.csv")
+    >>> sorted(board)
+    ['calibrations', 'refused', 'sets', 'tables']
+    """
+    return scoreboard(scored_files(map(Path, paths)) if paths else bundled())
+
+
 def by_table(scored: Sequence[Scored]) -> dict[str, list[Scored]]:
     """Rows by the file that they are from and how it was read."""
     tables: dict[str, list[Scored]] = {}

@@ -36,6 +36,8 @@ from sweeper.planning.sensitivity.parameters import unmatched
 from sweeper.planning.standing import STANDING, standings
 from sweeper.planning.trials import with_trials
 from sweeper.planning.tried import counts_of, with_counts
+from sweeper.shown import Shown
+from sweeper.study.sources import Source
 from sweeper.study.study import Study, load_study
 from sweeper.words.columns import role_columns
 
@@ -77,8 +79,8 @@ LARGEST = 2**63 - 1
 """Largest number of points that a study may have: points are numbered in 64 bits."""
 
 
-@dataclass(eq=False)
-class Plan:
+@dataclass(eq=False, repr=False)
+class Plan(Shown):
     """A study ready to run. Picklable; evaluation is pure.
 
     `factored` False evaluates every equation at every point (for comparison only). `columns` has what any point has in
@@ -90,6 +92,16 @@ class Plan:
 
     def __getstate__(self) -> dict[str, Any]:
         return {"study": self.study, "factored": self.factored}
+
+    def facts(self) -> dict[str, object]:
+        """Its study and how large it is."""
+        return {
+            "study": self.name,
+            "points": self.point_count,
+            "systems": self.row_count,
+            "chunks": self.chunk_count,
+            "columns": len(self.schema),
+        }
 
     @property
     def name(self) -> str:
@@ -357,9 +369,9 @@ def _kernels(first: Sequence[tuple[Program, Domain]]) -> list[Kernel]:
     return [kernel for program, at in first for kernel in Evaluation(program, at).kernels()]
 
 
-def make_plan(study: Study | str | Path, library_dirs: Iterable[str | Path] = ()) -> Plan:
-    """Plan of a study or of the study file at a path. Raises SpecError with every mistake found."""
-    loaded = study if isinstance(study, Study) else load_study(Path(study), [Path(path) for path in library_dirs])
+def make_plan(study: Study | Source, library_dirs: Iterable[str | Path] = ()) -> Plan:
+    """Plan of a study, as loaded or by what `load_study` takes. Raises SpecError with every mistake found."""
+    loaded = study if isinstance(study, Study) else load_study(study, library_dirs)
     plan = Plan(loaded)
     plan.check()
     return plan

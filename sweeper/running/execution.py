@@ -31,6 +31,7 @@ from sweeper.running.storage.store import (
     tried_in,
     write_failures,
 )
+from sweeper.shown import Shown
 
 RESUME = "run the same study again to go on from there"
 NOTHING_FEASIBLE = 5
@@ -38,8 +39,8 @@ NOTHING_FEASIBLE = 5
 STOPPING = "stopping after the chunks in progress; once more to kill"
 
 
-@dataclass(frozen=True)
-class RunResult:
+@dataclass(frozen=True, repr=False)
+class RunResult(Shown):
     """What a run left behind. `points`, `rows` and `feasible` rows count all committed chunks, `computed_chunks` those
     of this run; `tried` has the points by what became of them."""
 
@@ -51,6 +52,17 @@ class RunResult:
     failed: list[Failure]
     tried: Mapping[str, int] = field(default_factory=dict)
     feasible: int | None = None
+
+    def facts(self) -> dict[str, object]:
+        """Where it is, how much it is, and what failed."""
+        return {
+            "directory": self.directory,
+            "points": self.points,
+            "rows": self.rows,
+            "feasible": "not known" if self.feasible is None else self.feasible,
+            "seconds": self.seconds,
+            "failed chunks": len(self.failed),
+        }
 
     @property
     def exit_code(self) -> int:

@@ -18,7 +18,8 @@ def is_default(entry: Entry) -> bool:
 def default_calibration(library: Library, chip: str) -> str:
     """Name of the calibration that a chip has where a study names none.
 
-    >>> default_calibration(library, "h200_sxm5_141gb")  # doctest: +SKIP
+    >>> from sweeper.library.library import builtin_specs
+    >>> default_calibration(Library.load([builtin_specs()]), "h200_sxm5_141gb")
     'uncalibrated_hopper'
     """
     generations = (name for name in library.names("calibration") if name.startswith(f"{DEFAULT}_"))

@@ -17,7 +17,8 @@ def node_of(library: Library, technology: str, template: str) -> str | None:
     """The node that a technology belongs to, or the process of the template if it changes none; None where neither
     tells exactly one that the library has.
 
-    >>> node_of(library, "public_n5_from_n7", "gpu_n7")  # doctest: +SKIP
+    >>> from sweeper.library.library import Library, builtin_specs
+    >>> node_of(Library.load([builtin_specs()]), "public_n5_from_n7", "gpu_n7")
     'n5'
     """
     entry = library.find("technology", technology)

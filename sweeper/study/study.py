@@ -1,6 +1,7 @@
 """A study: its boxes, what it searches for, and what it keeps, read from YAML with every mistake reported at once."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,8 @@ from sweeper.library.packages.design import PackageDesign
 from sweeper.library.table_workload import OperatorTable
 from sweeper.library.uncertain import DRAW
 from sweeper.reading import checks
-from sweeper.reading.nodes import Node, read_yaml
+from sweeper.reading.nodes import Node
+from sweeper.shown import Shown
 from sweeper.study.boxes import ReadBox, read_box
 from sweeper.study.columns import Stock
 from sweeper.study.drafts import Asked, BoxDraft, read_drafts
@@ -28,6 +30,7 @@ from sweeper.study.output import (
     unfit_mode,
 )
 from sweeper.study.perturb import Perturbation
+from sweeper.study.sources import Source, read_source
 from sweeper.words.system import GENERATED_FROM, OPTIONAL_ROLES
 
 _KEYS = (
@@ -46,11 +49,12 @@ _KEYS = (
 )
 
 
-@dataclass(frozen=True, eq=False)
-class Study:
+@dataclass(frozen=True, eq=False, repr=False)
+class Study(Shown):
     """A study with all its names resolved; `workloads` are those that it names, by their canonical names.
 
-    `answer` is the question in SQL whose answer a run prints; "": the best systems.
+    `written` is what it says, as it was read. `answer` is the question in SQL whose answer a run prints; "": the best
+    systems.
     `asked` tells for every box where its columns are given, `places` where the columns stand that objectives, outputs,
     ranges and constraints name.
     """
@@ -62,7 +66,7 @@ class Study:
     output: StudyOutput
     library: Library
     workloads: Mapping[str, Workload | OperatorTable]
-    path: Path
+    written: Node
     packages: Mapping[str, PackageDesign] = field(default_factory=dict)
     optimize: Optimize | None = None
     perturbation: Perturbation | None = None
@@ -73,16 +77,39 @@ class Study:
     def place(self, word: str) -> Place:
         """Where the study names a column that it wants, alone or in an expression; else its beginning."""
         within = (place for text, place in self.places.items() if word in text)
-        return self.places.get(word) or next(within, Place(str(self.path), 1, 1, word))
+        return self.places.get(word) or next(within, Place(self.written.file, 1, 1, word))
+
+    def facts(self) -> dict[str, object]:
+        """Its name, title, points, and what it is after."""
+        wanted = [f"{objective.sense} {objective.column}" for objective in self.objectives]
+        points = sum(math.prod(len(axis.rows) for axis in box.axes) for box in self.boxes)
+        return {
+            "study": self.name,
+            "title": self.title,
+            "points": points,
+            "objectives": ", ".join(wanted) or "none",
+            "mode": self.output.mode,
+        }
+
+    @property
+    def path(self) -> Path:
+        """The file that it was read from; no file, if it was not."""
+        return Path(self.written.file)
 
 
-def load_study(path: Path | str, library_dirs: Sequence[Path | str] = ()) -> Study:
+def load_study(source: Source, library_dirs: Iterable[Path | str] = ()) -> Study:
     """Read a study; its library is `library_dirs`, earlier ones first, and then the built-in one.
 
-    Raises SpecError with all mistakes of the study and of the library entries that it names.
+    Raises SpecError with all mistakes of the study and of the library entries that it names, UsageFault for a name that
+    no study has, Misuse for what is no source of a study.
+
+    >>> load_study("table6_sn10")
+    <Study study: table6_sn10, title: Four mappings of GPT-3 175B on eight SN10, points: 4, objectives: none, mode: all>
+    >>> said = load_study("table6_sn10").written.plain()
+    >>> load_study({**said, "study": "mine"}).name
+    'mine'
     """
-    path = Path(path)
-    root = read_yaml(path)
+    root = read_source(source)
     problems = Problems()
     stock = Stock(Library.load([*map(Path, library_dirs), builtin_specs()]))
     written = checks.known_fields(root, "a study", _KEYS, problems)
@@ -116,7 +143,7 @@ def load_study(path: Path | str, library_dirs: Sequence[Path | str] = ()) -> Stu
         output,
         stock.library,
         stock.workloads,
-        path,
+        root,
         packages=stock.packages,
         optimize=optimize if output.mode == OPTIMIZED else None,
         answer=answer,
@@ -155,7 +182,7 @@ def optimized(study: Study, replacements: Mapping[str, Any]) -> Study:
 
     Raises SpecError if it has nothing to optimize.
     """
-    node = read_yaml(study.path)
+    node = study.written
     written = checks.mapping(node, "a study")
     count = len(study.objectives)
     said = read_optimize(written["optimize"], count) if "optimize" in written else usual_optimize(count)

@@ -4,13 +4,12 @@ from functools import cache
 
 import polars as pl
 
-from sweeper.library.library import builtin_specs
 from sweeper.planning.plan import Plan, make_plan
 
 
 def bundled_plan(study: str) -> Plan:
     """Plan of one of our studies, by its name."""
-    return make_plan(builtin_specs() / "studies" / f"{study}.yaml")
+    return make_plan(study)
 
 
 @cache

@@ -1,0 +1,28 @@
+"""Objects that print as what they are, in a terminal and in a notebook."""
+
+from collections.abc import Mapping
+from html import escape
+
+
+class Shown:
+    """An object with a few facts about it that somebody who looks at it wants to know."""
+
+    def facts(self) -> Mapping[str, object]:
+        """What to show, by the words for it; whole numbers are shown in groups of three digits."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        facts = ", ".join(f"{name}: {_text(value)}" for name, value in self.facts().items())
+        return f"<{type(self).__name__} {facts}>"
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><th>{escape(name)}</th><td>{escape(_text(value))}</td></tr>" for name, value in self.facts().items()
+        )
+        return f"<table style='text-align:left'><caption>{type(self).__name__}</caption>{rows}</table>"
+
+
+def _text(value: object) -> str:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
