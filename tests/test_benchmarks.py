@@ -22,6 +22,7 @@ FIGURES = {
     "kernel": ("C++",),
     "ray": ("1 worker: overhead", "2 workers: speed-up", "start and end"),
     "parquet": ("mode all: writing a row", "mode best: writing a row"),
+    "crowd": ("a call, of", "busy", "part of a processor", "speed-up over 1"),
     "peer": ("/ plain Python script", "/ NumPy over points", "/ NumPy over axes", "relative difference", "mode best"),
     "peer_cpp": ("/ C++ over axes", "largest relative difference"),
     "peer_jax": ("/ JAX, float64", "/ JAX, float32", "largest relative difference"),
