@@ -327,8 +327,8 @@ def ran(**how: str) -> Callable[[Path], object]:
 
 A, B, FASTEST = {"chip": "a"}, {"chip": "b"}, {"utilisation": "maximise"}
 API: tuple[tuple[str, Callable[[Path], object], type[errors.SweeperError]], ...] = (
-    ("a missing study", lambda run: sweeper.plan("none.yaml"), errors.SpecError),
-    ("a study with a NUL", lambda run: sweeper.load("a\0b.yaml"), errors.SpecError),
+    ("a missing study", lambda run: sweeper.plan("none.yaml"), errors.UsageFault),
+    ("a study with a NUL", lambda run: sweeper.load("a\0b.yaml"), errors.UsageFault),
     ("a missing library", lambda run: sweeper.load("tiny.yaml", ["none"]), errors.SpecError),
     ("a library with a NUL", lambda run: sweeper.load("tiny.yaml", ["a\0b"]), errors.SpecError),
     ("an unknown backend", ran(backend="slurm"), errors.UsageFault),
