@@ -56,6 +56,7 @@ def test_text_stays_text_whatever_it_looks_like() -> None:
         ({"study": object()}, Misuse, "is object"),
         ({1j: 2}, Misuse, "keys must be"),
         (7, Misuse, "not int"),
+        ("placements", sweeper.SpecError, "a study of placements, which the command line takes"),
         ("table6_sn1", UsageFault, "did you mean 'table6_sn10'"),
         ("study: a\naxes:\n  chip: sn1\n", sweeper.SpecError, r"<study>:3:9: axes\.chip"),
         (Path("nowhere.yaml"), sweeper.SpecError, "cannot read the file"),

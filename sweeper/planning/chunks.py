@@ -17,7 +17,7 @@ CHUNK_ROWS = 1 << 20
 LEAST_CHUNKS = 16
 """Chunks that a box is cut into where it can be, so that a small study still spreads over workers."""
 LEAST_POINTS = 1 << 15
-"""Points of a chunk at least: fewer cost more to hand out than to evaluate."""
+"""Points of a chunk at least: with fewer, what its points have in common costs more than they do."""
 MOST_CHUNKS = 10_000
 """Chunks of a study of searches at most, since each is a file; larger ones are evaluated in pieces."""
 

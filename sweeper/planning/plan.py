@@ -288,7 +288,7 @@ class Plan(Shown):
         return _ahead(list(self._first_points()))
 
     def is_compiled(self) -> bool:
-        """Whether this machine's cache has all that is known to be needed."""
+        """Whether this machine's cache has all that is known to be needed. Ask a copy: it learns its calls by that."""
         return all(is_kept(kernel) for kernel in _kernels(list(self._first_points())))
 
     def kernels(self) -> bytes:

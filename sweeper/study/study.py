@@ -31,6 +31,7 @@ from sweeper.study.output import (
 )
 from sweeper.study.perturb import Perturbation
 from sweeper.study.sources import Source, read_source
+from sweeper.words.fabrics import PLACEMENTS
 from sweeper.words.system import GENERATED_FROM, OPTIONAL_ROLES
 
 _KEYS = (
@@ -110,6 +111,9 @@ def load_study(source: Source, library_dirs: Iterable[Path | str] = ()) -> Study
     'mine'
     """
     root = read_source(source)
+    if isinstance(root.value, dict) and PLACEMENTS in root.value:
+        message = "this is a study of placements, which the command line takes: sweeper plan, run, status and query"
+        raise SpecError([root.key_problem(PLACEMENTS, message)])
     problems = Problems()
     stock = Stock(Library.load([*map(Path, library_dirs), builtin_specs()]))
     written = checks.known_fields(root, "a study", _KEYS, problems)

@@ -507,6 +507,17 @@ def test_towards_the_end_a_slow_chunk_is_also_given_to_an_idle_worker() -> None:
     assert ray.tries[3] == 2 and sum(ray.tries.values()) <= 10, "that, and the one behind it"
 
 
+def test_of_several_chunks_those_at_the_end_are_given_to_an_idle_worker_first() -> None:
+    """The others may be done, as the worker tells of all together."""
+    ray = FakeRay()
+    ray.place = ("node", "other").__getitem__
+    ray.seconds = lambda chunk, attempt: 100.0 if (chunk, attempt) == (10, 1) else 0.1
+    outcomes(ray, range(60), slots=2, limits=Limits())
+    (held,) = [call for call in ray.calls if 10 in call and len(call) > 1]
+    again = [call[0] for call in ray.calls[ray.calls.index(held) + 1 :] if len(call) == 1 and call[0] in held]
+    assert again and again[0] == held[-1]
+
+
 def test_a_chunk_is_given_to_one_more_worker_not_to_all() -> None:
     ray = straggling(0)
     ray.place = lambda number: f"node{number}"

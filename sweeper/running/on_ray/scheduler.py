@@ -180,7 +180,8 @@ class Scheduler:
         idle = [slot for slot in self._slots if slot.state == "working" and not slot.calls]
         late = [slot.calls for slot in self._slots if slot.calls and self._straggles(slot.calls[0], now)]
         calls = sorted((call for calls in late for call in calls), key=lambda call: call.begun)
-        slow = [chunk for call in calls for chunk in call.chunks if self._given[chunk] == 1 and chunk not in self._done]
+        behind = (chunk for call in calls for chunk in reversed(call.chunks))  # the first ones may be done by now
+        slow = [chunk for chunk in behind if self._given[chunk] == 1 and chunk not in self._done]
         for slot, chunk in zip(idle, slow, strict=False):
             self._give(slot, [chunk])
 
