@@ -17,7 +17,7 @@ from benchmarks.studies import shipped, variant
 from benchmarks.table import Row, Target
 from benchmarks.timing import cpu_s
 from benchmarks.twins import twin
-from kernels.calculon.system import Curves
+from sweeper.kernels.calculon.system import Curves
 from sweeper.library.curves import read_curves
 from sweeper.planning.plan import Plan
 

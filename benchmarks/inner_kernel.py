@@ -17,9 +17,9 @@ from benchmarks.machine import gxx
 from benchmarks.studies import shipped
 from benchmarks.table import NotMeasured, Row, Target
 from benchmarks.timing import medians
-from kernels.codes import REASONS
 from sweeper.engine.evaluation import Evaluation
 from sweeper.engine.program import Stage
+from sweeper.kernels.codes import REASONS
 from sweeper.planning.columns import STRUCTURE
 from sweeper.planning.modes import TILE_POINTS
 from sweeper.planning.plan import Plan

@@ -1,7 +1,7 @@
 """The mapping optimiser: against the published solver's time, against HiGHS, by size of the graph, and in a sweep.
 
 A mapping is the partition of a sharded graph on a chip, with its bound: the equations of
-`kernels.graphs.mapping.partitions`, timed alone. Everything that they read is evaluated before.
+`sweeper.kernels.graphs.mapping.partitions`, timed alone. Everything that they read is evaluated before.
 """
 
 import statistics
@@ -17,11 +17,11 @@ from benchmarks.mapping_mip import Solved, solve
 from benchmarks.studies import points_of, warm
 from benchmarks.table import Row, Target
 from benchmarks.timing import cpu_s
-from kernels.equation import declared
-from kernels.graphs.mapping import partitions
-from kernels.graphs.mapping.case import Arrays, Case, make_case
-from kernels.graphs.mapping.ideals import all_ideals, predecessors
 from sweeper.engine.evaluation import Evaluation, evaluate
+from sweeper.kernels.equation import declared
+from sweeper.kernels.graphs.mapping import partitions
+from sweeper.kernels.graphs.mapping.case import Arrays, Case, make_case
+from sweeper.kernels.graphs.mapping.ideals import all_ideals, predecessors
 from sweeper.planning.columns import STRUCTURE
 from sweeper.planning.plan import Plan
 

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import coo_array, csr_array, eye_array, hstack, kron, vstack
 
-from kernels.graphs.mapping.case import Case
+from sweeper.kernels.graphs.mapping.case import Case
 
 GAP = 1e-9
 """Relative gap at which the solver stops."""

@@ -21,16 +21,16 @@ from benchmarks.studies import points_of, shipped
 from benchmarks.table import Row, Target
 from benchmarks.timing import cpu_s, leasts
 from benchmarks.twins import twin
-from kernels.equation import compiled
-from kernels.packages.build import build_package
-from kernels.packages.equations import build_many
-from kernels.packages.layout import DIE_NUMBERS, LAYER_NUMBERS, RESULTS
-from kernels.packages.wafer import dies_on_grid
 from replications.actuary import actuary_tables
 from replications.catch import catch_tables
 from replications.published_tables import PUBLISHED, read_table
 from replications.tables import PackageTables
 from sweeper.designs.package_draws import evaluate_design, uncertain_inputs
+from sweeper.kernels.equation import compiled
+from sweeper.kernels.packages.build import build_package
+from sweeper.kernels.packages.equations import build_many
+from sweeper.kernels.packages.layout import DIE_NUMBERS, LAYER_NUMBERS, RESULTS
+from sweeper.kernels.packages.wafer import dies_on_grid
 from sweeper.library.library import Library, builtin_specs
 from sweeper.library.packages.reader import read_package
 

@@ -15,10 +15,10 @@ import yaml
 from benchmarks.studies import points_of, spread, warm
 from benchmarks.table import Row, Target
 from benchmarks.timing import cpu_s, leasts, medians
-from kernels.codes import REASON
 from replications.recipe_2021 import published_recipe
 from sweeper.engine.search.budgets import SharedBudgets
 from sweeper.engine.search.methods import SearchResult
+from sweeper.kernels.codes import REASON
 from sweeper.planning.plan import Plan, make_plan
 from sweeper.study.optimize import budget_groups
 

@@ -14,11 +14,11 @@ import numpy as np
 from benchmarks.studies import points_of, variant
 from benchmarks.table import NotMeasured, Row, Target
 from benchmarks.timing import cpu_s, medians
-from kernels.placement.annealing import Schedule
-from kernels.placement.judging.candidates import Subject, by_networks, by_rules, by_schedule
-from kernels.placement.judging.estimate import by_estimate
-from kernels.placement.judging.network import Network
-from kernels.placement.judging.refining import refined
+from sweeper.kernels.placement.annealing import Schedule
+from sweeper.kernels.placement.judging.candidates import Subject, by_networks, by_rules, by_schedule
+from sweeper.kernels.placement.judging.estimate import by_estimate
+from sweeper.kernels.placement.judging.network import Network
+from sweeper.kernels.placement.judging.refining import refined
 from sweeper.library.library import builtin_specs
 from sweeper.placing.cutting import bound_cycles
 from sweeper.placing.decisions import DecisionStudy, DrawnGraph, load_decisions

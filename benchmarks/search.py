@@ -9,7 +9,7 @@ import numpy as np
 from benchmarks.studies import points_of, shipped, spread, warm
 from benchmarks.table import Row, Target
 from benchmarks.timing import medians
-from kernels.pareto import pareto
+from sweeper.kernels.pareto import pareto
 from sweeper.planning.plan import Plan
 
 TARGET = Target(1e6, at_least=True)

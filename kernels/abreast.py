@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from kernels.equation import Equation
+from sweeper.kernels.equation import Equation
 
 
 @dataclass(frozen=True)

@@ -140,7 +140,7 @@ Reasons = namedtuple(
     "wafers_differ wiring_exceeded carrier_exceeds_assembly power_density_exceeded constraint_failed not_finite",
 )
 """Why a point is infeasible, in the order in which the checks are made: what lies in a generated chip, then in the
-system, then in the package (these follow the order of `kernels.packages.layout.STATUS`), then in the study."""
+system, then in the package (these follow the order of `sweeper.kernels.packages.layout.STATUS`), then in the study."""
 
 REASON = Reasons(*range(len(Reasons._fields)))
 """Code of every reason; 0 is feasible."""

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 
-from kernels.equation import compiled
+from sweeper.kernels.equation import compiled
 
 DISTRIBUTIONS = ("triangular", "uniform", "log_uniform")
 """How a number falls off from its value to its low and its high end, half of the draws on either side: to none at the

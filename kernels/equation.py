@@ -97,7 +97,7 @@ class Equation:
 
         It belongs into the same module, under the name that it gets here.
 
-        >>> from kernels.transformers.sums import layer_sums
+        >>> from sweeper.kernels.transformers.sums import layer_sums
         >>> layer_sums.of("last_sums", Output("last_sums", "s", "of the last layer"), place_sums="last_place").inputs
         ('last_place', 'layers', 'expert_layers', 'last_sums')
         """
@@ -153,7 +153,7 @@ def _parameter(name: str, hint: Any) -> Parameter:
 def declared(*modules: ModuleType) -> tuple[Equation, ...]:
     """Equations that modules declare, in their order; a package declares what its modules do.
 
-    >>> from kernels.shared import chip
+    >>> from sweeper.kernels.shared import chip
     >>> [equation.name for equation in declared(chip)]
     ['chip_peak_flops', 'attainable_flops', 'attainable_bandwidth']
     """

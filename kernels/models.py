@@ -8,18 +8,28 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from kernels import calculon, chips, graphs, packages, transformers
-from kernels.equation import Equation, declared
-from kernels.graphs import allocation, conversions, elimination, loads, mapping, partition, sharding, stage_times, units
-from kernels.graphs.metrics import chip_work, roofline
-from kernels.graphs.partition import AMORTISED
-from kernels.graphs.pipeline import weights_fit, weights_resident
-from kernels.graphs.rates import kernel_together
-from kernels.layers import links, relaxed
-from kernels.layers import pipeline as whole_layers
-from kernels.layers import rates as calibrated
-from kernels.layers import sums as layer_sums
-from kernels.shared import (
+from sweeper.kernels import calculon, chips, graphs, packages, transformers
+from sweeper.kernels.equation import Equation, declared
+from sweeper.kernels.graphs import (
+    allocation,
+    conversions,
+    elimination,
+    loads,
+    mapping,
+    partition,
+    sharding,
+    stage_times,
+    units,
+)
+from sweeper.kernels.graphs.metrics import chip_work, roofline
+from sweeper.kernels.graphs.partition import AMORTISED
+from sweeper.kernels.graphs.pipeline import weights_fit, weights_resident
+from sweeper.kernels.graphs.rates import kernel_together
+from sweeper.kernels.layers import links, relaxed
+from sweeper.kernels.layers import pipeline as whole_layers
+from sweeper.kernels.layers import rates as calibrated
+from sweeper.kernels.layers import sums as layer_sums
+from sweeper.kernels.shared import (
     band,
     chip,
     contention,
@@ -34,7 +44,7 @@ from kernels.shared import (
     rated_power,
     tokens,
 )
-from kernels.transformers.rates import attainable_rates
+from sweeper.kernels.transformers.rates import attainable_rates
 
 GENERATING = declared(chips)
 """Equations that generate a chip, where a study names what it is generated from."""

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kernels.equation import compiled
+from sweeper.kernels.equation import compiled
 
 
 @compiled

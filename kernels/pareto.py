@@ -7,8 +7,8 @@ nothing between the two, so this is a question of one score less; it is divided 
 
 import numpy as np
 
-from kernels.equation import compiled
-from kernels.reduce import stand_in
+from sweeper.kernels.equation import compiled
+from sweeper.kernels.reduce import stand_in
 
 FEW = 16
 """Where one of two sets of points is this small, they are compared point by point."""

@@ -7,7 +7,7 @@ point is represented by the one that passed the most checks (the highest reason 
 
 import numpy as np
 
-from kernels.equation import compiled
+from sweeper.kernels.equation import compiled
 
 
 @compiled

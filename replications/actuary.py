@@ -8,10 +8,10 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from kernels.packages.wafer import ANALYTIC, AREA
 from replications.published_tables import Inputs
 from replications.tables import PackageTables, tables
 from sweeper.designs.portfolio import shares, unit_prices, volumes_of
+from sweeper.kernels.packages.wafer import ANALYTIC, AREA
 
 CM2_PER_MM2 = 0.01
 

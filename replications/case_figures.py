@@ -9,10 +9,10 @@ from pathlib import Path
 
 import polars as pl
 
-from kernels.codes import GROUPS, OPERATOR_TYPES, PLACES
-from kernels.transformers.operators import BOUNDS, TIME, D
 from replications.a100_study import REFERENCE, named, summary
 from replications.panels import Bands, Bars, Curves, Panel, Products, draw_panels
+from sweeper.kernels.codes import GROUPS, OPERATOR_TYPES, PLACES
+from sweeper.kernels.transformers.operators import BOUNDS, TIME, D
 from sweeper.library.table_workload import OperatorTable
 from sweeper.views.frames import bundled_plan, frame_of
 from sweeper.views.lineage import coordinates, explain

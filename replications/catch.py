@@ -8,9 +8,9 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from kernels.packages.wafer import GRID, ROWS
 from replications.published_tables import Inputs
 from replications.tables import PackageTables, tables
+from sweeper.kernels.packages.wafer import GRID, ROWS
 
 YEAR_S = 31_536_000.0
 GIGA, MEGA, PICO = 1e9, 1e6, 1e-12

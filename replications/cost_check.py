@@ -12,13 +12,13 @@ from pathlib import Path
 import click
 import numpy as np
 
-from kernels.packages.layout import DIE_CODES, DIE_NUMBERS, RESULTS, STATUS
 from replications.actuary import CARRIERS, actuary_tables, design_shares
 from replications.catch import catch_tables
 from replications.published_tables import Inputs, TableRow, read_table, tables_of
 from replications.tables import PackageTables, evaluate_tables
 from sweeper.commands.shared import command, echo
 from sweeper.errors import UsageFault
+from sweeper.kernels.packages.layout import DIE_CODES, DIE_NUMBERS, RESULTS, STATUS
 from sweeper.views.text import listing
 
 TOLERANCE = 1e-9

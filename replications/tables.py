@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kernels.packages.build import build_package
-from kernels.packages.layout import (
+from sweeper.kernels.packages.build import build_package
+from sweeper.kernels.packages.layout import (
     CONVENTIONS,
     DIE_CODES,
     DIE_NUMBERS,
@@ -21,7 +21,7 @@ from kernels.packages.layout import (
 
 @dataclass(frozen=True)
 class PackageTables:
-    """One package; the columns are those of `kernels.packages.layout`.
+    """One package; the columns are those of `sweeper.kernels.packages.layout`.
 
     Dies stand parents first, layers and steps in the order of the dies.
     """

@@ -14,7 +14,7 @@ import numpy as np
 from numba import types
 from numba.typed import Dict
 
-from kernels.equation import compiled
+from sweeper.kernels.equation import compiled
 
 LEVELS = 4
 """Registers, L1, L2, main memory; a tile is one of the first three."""

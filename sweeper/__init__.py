@@ -5,8 +5,8 @@
     result = sweeper.run(plan, backend="ray")
     sweeper.scan(result.directory).filter(feasible=True)    # a polars.LazyFrame
 
-Importing this package points Numba at the kernel cache, so it must come before `numba` and `kernels`. What it offers
-is loaded when first used: a worker that only evaluates never loads Polars.
+Importing this package points Numba at the kernel cache, so it must come before `numba`. What it offers is
+loaded when first used: a worker that only evaluates never loads Polars.
 """
 
 import sys

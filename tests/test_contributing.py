@@ -80,7 +80,7 @@ def test_an_example_holds(name: str, tmp_path: Path) -> None:
     example = EXAMPLES[name]
     assert len(example.files) <= MOST_FILES[name]
     for folder in ("kernels", "sweeper", "specs", "tests"):
-        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / folder, tmp_path / folder, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
     for file, code in example.new.items():
         (tmp_path / file).parent.mkdir(exist_ok=True)
         (tmp_path / file).write_text(code)

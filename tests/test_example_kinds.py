@@ -7,9 +7,9 @@ import polars as pl
 import pytest
 
 import sweeper
-from kernels.codes import CHANNELS, SHARDS
-from kernels.graphs.loads import BYTES, FLOPS, TENSORS, WEIGHTS
-from kernels.graphs.sharding import OPERATIONS, REDUCED_B, SCATTERED_B
+from sweeper.kernels.codes import CHANNELS, SHARDS
+from sweeper.kernels.graphs.loads import BYTES, FLOPS, TENSORS, WEIGHTS
+from sweeper.kernels.graphs.sharding import OPERATIONS, REDUCED_B, SCATTERED_B
 from sweeper.planning.plan import Plan
 from sweeper.views.graph_map.partitions import Values, values_at
 from tests.places import ROOT

@@ -23,13 +23,13 @@ CONTRACTS = {
 
 VIOLATIONS = {
     "rooms": ("sweeper/words/attributes.py", "import sweeper.study.study"),
-    "kernels": ("kernels/codes.py", "import kernels.shared.chip"),
-    "families": ("kernels/shared/chip.py", "import kernels.graphs.sharding"),
+    "kernels": ("kernels/codes.py", "import sweeper.kernels.shared.chip"),
+    "families": ("kernels/shared/chip.py", "import sweeper.kernels.graphs.sharding"),
     "numbers": ("kernels/reduce.py", "import yaml"),
-    "engine": ("sweeper/engine/space.py", "import kernels.shared.chip"),
+    "engine": ("sweeper/engine/space.py", "import sweeper.kernels.shared.chip"),
     "running": ("sweeper/running/storage/store.py", "import sweeper.engine.space"),
     "library": ("sweeper/views/analysis.py", "import replications.cost_check"),
-    "circles": ("kernels/graphs/sharding.py", "import kernels.graphs.mapping"),
+    "circles": ("kernels/graphs/sharding.py", "import sweeper.kernels.graphs.mapping"),
 }
 """For every contract a file, and an import in it that breaks the contract."""
 
@@ -83,7 +83,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of what the contracts are about."""
     root = tmp_path_factory.mktemp("house")
     for package in (*PACKAGES, "replications"):
-        shutil.copytree(ROOT / package, root / package, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / package, root / package, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", root)
     return root
 

@@ -5,10 +5,10 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from kernels.calculon.system import PAPER, C, work_s
-from kernels.calculon.table import FULL
-from kernels.equation import Output, compiled, equation
-from kernels.shared.memories import Offloaded, offloaded_B
+from sweeper.kernels.calculon.system import PAPER, C, work_s
+from sweeper.kernels.calculon.table import FULL
+from sweeper.kernels.equation import Output, compiled, equation
+from sweeper.kernels.shared.memories import Offloaded, offloaded_B
 
 
 class Groups(NamedTuple):

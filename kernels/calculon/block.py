@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kernels.calculon.system import PAPER, C, Rates, collective_s, operator_s, processing_s, tier_at, work_s
-from kernels.calculon.table import (
+from sweeper.kernels.calculon.system import PAPER, C, Rates, collective_s, operator_s, processing_s, tier_at, work_s
+from sweeper.kernels.calculon.table import (
     COMMUNICATION,
     FORWARD,
     FULL,
@@ -19,8 +19,8 @@ from kernels.calculon.table import (
     T,
     runs_again,
 )
-from kernels.codes import CHOICES
-from kernels.equation import Output, compiled, equation
+from sweeper.kernels.codes import CHOICES
+from sweeper.kernels.equation import Output, compiled, equation
 
 ALL_REDUCE, P2P_RS_AG, RS_AG = range(len(CHOICES["tensor_communication"]))
 PIPE = CHOICES["tensor_overlap_style"].index("pipe")

@@ -4,13 +4,13 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from kernels.calculon.batch import Batch, Groups, Pipeline, shards
-from kernels.calculon.system import PAPER
-from kernels.calculon.table import FULL
-from kernels.codes import REASON
-from kernels.equation import Output, equation
-from kernels.shared.feasibility import Layout, layout_reason
-from kernels.shared.memories import Capacity, Offloaded, memory_reason
+from sweeper.kernels.calculon.batch import Batch, Groups, Pipeline, shards
+from sweeper.kernels.calculon.system import PAPER
+from sweeper.kernels.calculon.table import FULL
+from sweeper.kernels.codes import REASON
+from sweeper.kernels.equation import Output, equation
+from sweeper.kernels.shared.feasibility import Layout, layout_reason
+from sweeper.kernels.shared.memories import Capacity, Offloaded, memory_reason
 
 
 class Block(NamedTuple):
@@ -68,7 +68,7 @@ def offloaded_memory(
 
 
 @equation(
-    Output("layout_reason", "", "why the layout cannot be; see kernels.codes.REASONS"),
+    Output("layout_reason", "", "why the layout cannot be; see sweeper.kernels.codes.REASONS"),
     source=f"{PAPER}: a tier holds the groups that are put on it, and the first is filled by them",
 )
 def layout_check(
@@ -83,8 +83,8 @@ def layout_check(
     batch_size: float,
     batch: Batch,
 ) -> float:
-    """The first check that fails, in the order of `kernels.codes.REASONS`. What is offloaded keeps two blocks, so a
-    stage must have more."""
+    """The first check that fails, in the order of `sweeper.kernels.codes.REASONS`. What is offloaded keeps two blocks,
+    so a stage must have more."""
     inner = parallel.tensor if tier.tensor == 0.0 else 1.0
     inner *= parallel.pipeline if tier.pipeline == 0.0 else 1.0
     inner *= parallel.data if tier.data == 0.0 else 1.0
@@ -98,13 +98,13 @@ def layout_check(
 
 
 @equation(
-    Output("system_reason", "", "why the system cannot run the point; see kernels.codes.REASONS"),
+    Output("system_reason", "", "why the system cannot run the point; see sweeper.kernels.codes.REASONS"),
     Output("memory_headroom_B", "B", "memory capacity less the need; negative by what is missing"),
     source=f"{PAPER}: capacity of both memories",
 )
 def offloaded_feasibility(
     layout_reason: float, memory: Annotated[Capacity, "memory_{}"], offload: Annotated[Capacity, "offload_{}"]
 ) -> tuple[float, float]:
-    """The first check that fails, in the order of `kernels.codes.REASONS`."""
+    """The first check that fails, in the order of `sweeper.kernels.codes.REASONS`."""
     reason, headroom = memory_reason(memory, offload)
     return (layout_reason if layout_reason > 0.0 else float(reason)), headroom

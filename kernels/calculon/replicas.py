@@ -4,10 +4,10 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from kernels.calculon.batch import Batch, Groups, Pipeline, shards
-from kernels.calculon.system import PAPER, C, collective_s, processing_s, tier_at, work_s
-from kernels.calculon.table import D
-from kernels.equation import Output, equation
+from sweeper.kernels.calculon.batch import Batch, Groups, Pipeline, shards
+from sweeper.kernels.calculon.system import PAPER, C, collective_s, processing_s, tier_at, work_s
+from sweeper.kernels.calculon.table import D
+from sweeper.kernels.equation import Output, equation
 
 
 class Backward(NamedTuple):

@@ -6,9 +6,9 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from kernels.calculon.table import D
-from kernels.codes import SWITCHES
-from kernels.equation import Output, compiled, equation
+from sweeper.kernels.calculon.table import D
+from sweeper.kernels.codes import SWITCHES
+from sweeper.kernels.equation import Output, compiled, equation
 
 PAPER = "Calculon, SC'23, doi 10.1145/3581784.3607102"
 ROOFLINE = SWITCHES["overlap"].index("full")

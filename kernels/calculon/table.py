@@ -2,8 +2,8 @@
 
 from collections import namedtuple
 
-from kernels.codes import BLOCK_RECOMPUTE_CLASSES, CHOICES, OPERATOR_TYPES
-from kernels.equation import compiled
+from sweeper.kernels.codes import BLOCK_RECOMPUTE_CLASSES, CHOICES, OPERATOR_TYPES
+from sweeper.kernels.equation import compiled
 
 COLLECTIVES = ("none", "column", "row")
 """Collective of an operator: that of a column-parallel product (gathers its input, reduces the gradient of it) or of a

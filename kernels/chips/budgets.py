@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kernels.equation import compiled
+from sweeper.kernels.equation import compiled
 
 SOURCE = "DeepFlow (Ardalani et al., TODAES 2024), section 4.4"
 

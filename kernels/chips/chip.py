@@ -4,12 +4,12 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from kernels.chips.budgets import SOURCE, Budgets, Taken, outer_mm2, perimeter_mm, shared_mm2
-from kernels.chips.feeding import Array, fed_flops
-from kernels.codes import REASON
-from kernels.equation import Output, equation
-from kernels.shared.dimensions import Extents
-from kernels.shared.energy import BOARD
+from sweeper.kernels.chips.budgets import SOURCE, Budgets, Taken, outer_mm2, perimeter_mm, shared_mm2
+from sweeper.kernels.chips.feeding import Array, fed_flops
+from sweeper.kernels.codes import REASON
+from sweeper.kernels.equation import Output, equation
+from sweeper.kernels.shared.dimensions import Extents
+from sweeper.kernels.shared.energy import BOARD
 
 ROUNDING = 1e-9
 """Shares may exceed a budget by this much: sums of fractions."""
@@ -148,8 +148,8 @@ def generated_totals(
 
 
 @equation(
-    Output("chip_reason", "", "why the chip cannot be built; see kernels.codes.REASONS"),
-    source="budgets of area, power and perimeter; limits of `kernels.chips.limits`",
+    Output("chip_reason", "", "why the chip cannot be built; see sweeper.kernels.codes.REASONS"),
+    source="budgets of area, power and perimeter; limits of `sweeper.kernels.chips.limits`",
 )
 def generated_reason(
     budgets: Annotated[Budgets, "template_{}"],
@@ -162,8 +162,8 @@ def generated_reason(
     rates: Annotated[Rates, "{}"],
     dim: Annotated[Extents, "dim_{}"],
 ) -> float:
-    """The first check that fails, in the order of `kernels.codes.REASONS`: within all budgets and limits, with nothing
-    on which everything waits, and with a bank of L1 for every core."""
+    """The first check that fails, in the order of `sweeper.kernels.codes.REASONS`: within all budgets and limits, with
+    nothing on which everything waits, and with a bank of L1 for every core."""
     most = 1.0 + ROUNDING
     unlinked = (dim.x > 1.0 and rates.link_bandwidth_Bps <= 0.0) or (
         dim.y * dim.z > 1.0 and rates.outer_link_bandwidth_Bps <= 0.0

@@ -2,9 +2,9 @@
 
 from typing import Annotated, NamedTuple
 
-from kernels.chips.budgets import SOURCE, Budgets, Split, counted, shared_mm2
-from kernels.chips.voltage import Voltages, operating_point
-from kernels.equation import Output, equation
+from sweeper.kernels.chips.budgets import SOURCE, Budgets, Split, counted, shared_mm2
+from sweeper.kernels.chips.voltage import Voltages, operating_point
+from sweeper.kernels.equation import Output, equation
 
 
 class Unit(NamedTuple):

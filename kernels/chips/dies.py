@@ -4,7 +4,7 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from kernels.equation import Output, equation
+from sweeper.kernels.equation import Output, equation
 
 ROUNDING = 1e-9
 """Shares of whole numbers are whole but for this much."""

@@ -4,10 +4,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kernels.equation import compiled
+from sweeper.kernels.equation import compiled
 
 LARGEST_SIDE = 181.0
-"""Largest square of sums of a unit: 256 x 128, the largest tile of GEMM libraries (kernels.transformers.matmul)."""
+"""Largest square of sums of a unit: 256 x 128, the largest tile of GEMM libraries
+(sweeper.kernels.transformers.matmul)."""
 OPERAND_B, SUM_B = 2.0, 4.0
 """Bytes of an operand and of a sum in registers: 16-bit products are summed in 32 bits."""
 HALVINGS = 60

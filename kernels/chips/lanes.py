@@ -2,10 +2,10 @@
 
 from typing import Annotated, NamedTuple
 
-from kernels.chips.budgets import SOURCE, Budgets, Shares, counted, interface_mm2, outer_mm2, perimeter_mm
-from kernels.chips.voltage import Voltages
-from kernels.chips.wires import Wire, driven, edge_taken_mm, escaping, offered_W
-from kernels.equation import Output, equation
+from sweeper.kernels.chips.budgets import SOURCE, Budgets, Shares, counted, interface_mm2, outer_mm2, perimeter_mm
+from sweeper.kernels.chips.voltage import Voltages
+from sweeper.kernels.chips.wires import Wire, driven, edge_taken_mm, escaping, offered_W
+from sweeper.kernels.equation import Output, equation
 
 
 class Lane(NamedTuple):

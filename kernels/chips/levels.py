@@ -8,8 +8,8 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from kernels.chips.budgets import SOURCE, Budgets, Split, counted, shared_mm2
-from kernels.equation import Output, compiled, equation
+from sweeper.kernels.chips.budgets import SOURCE, Budgets, Split, counted, shared_mm2
+from sweeper.kernels.equation import Output, compiled, equation
 
 SHARED_PORTS = 0.0
 """Code of the switch `cache_network`: crossbars have as many ports as they need, at most those of the template; the

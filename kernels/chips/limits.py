@@ -2,9 +2,9 @@
 
 from typing import Annotated, NamedTuple
 
-from kernels.chips.budgets import Budgets
-from kernels.codes import REASON
-from kernels.equation import Output, equation
+from sweeper.kernels.chips.budgets import Budgets
+from sweeper.kernels.codes import REASON
+from sweeper.kernels.equation import Output, equation
 
 ROUNDING = 1e-9
 """Limits may be exceeded by this much: decimal fractions."""
@@ -50,7 +50,7 @@ class Draws(NamedTuple):
     Output("die_area_mm2", "mm^2", "area of each die of the chip"),
     Output("die_bumps", "", "bumps of all dies: for signals, and for the current of logic and on-chip memory"),
     Output("die_temperature_rise_K", "K", "how far the chip is above its coolant if all works at its most"),
-    Output("generated_limit", "", "which limit is exceeded; see kernels.codes.REASONS"),
+    Output("generated_limit", "", "which limit is exceeded; see sweeper.kernels.codes.REASONS"),
     source="areas and pitches; heat: Fourier's law over the whole area of the chip, hot spots left out",
 )
 def generated_limits(
@@ -61,7 +61,7 @@ def generated_limits(
     chip_power_W: float,
     draws: Annotated[Draws, "{}"],
 ) -> tuple[float, float, float, float]:
-    """The first limit that is exceeded, in the order of `kernels.codes.REASONS`."""
+    """The first limit that is exceeded, in the order of `sweeper.kernels.codes.REASONS`."""
     most, area_mm2 = 1.0 + ROUNDING, budgets.chip_area_mm2
     die_mm2 = area_mm2 / limits.dies
     to_memory = wires.memory_wires if wires.memory_used_mm > 0.0 else 0.0

@@ -9,10 +9,10 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from kernels.chips.budgets import DECIMALS, WHOLE, Budgets, Split, counted, shared_mm2
-from kernels.chips.core import Logic, Unit
-from kernels.chips.feeding import Array, feeding
-from kernels.chips.levels import (
+from sweeper.kernels.chips.budgets import DECIMALS, WHOLE, Budgets, Split, counted, shared_mm2
+from sweeper.kernels.chips.core import Logic, Unit
+from sweeper.kernels.chips.feeding import Array, feeding
+from sweeper.kernels.chips.levels import (
     SHARED_PORTS,
     Crossbars,
     Level,
@@ -26,8 +26,8 @@ from kernels.chips.levels import (
     l2_served_mm2,
     read_Bps,
 )
-from kernels.chips.voltage import Voltages, clock_at, voltage_of
-from kernels.equation import Output, compiled, equation
+from sweeper.kernels.chips.voltage import Voltages, clock_at, voltage_of
+from sweeper.kernels.equation import Output, compiled, equation
 
 PARTS = (("core", "compute units"), ("register", "registers"), ("l1", "L1"), ("l2", "L2"))
 SHARES = tuple(

@@ -7,7 +7,7 @@ spends a budget.
 
 from typing import NamedTuple
 
-from kernels.equation import compiled
+from sweeper.kernels.equation import compiled
 
 BOUNDED, THROTTLED = 0.0, 1.0
 """Codes of the switch `voltage_floor`: at the least voltage fewer circuits run, or all of them at a lower clock."""

@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kernels.chips.voltage import Voltages, operating_point
-from kernels.equation import compiled
+from sweeper.kernels.chips.voltage import Voltages, operating_point
+from sweeper.kernels.equation import compiled
 
 GIVEN = 0.0
 """Code of the switch `chip_split`: parts get the shares of the budgets that are given; or such that they fit."""

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kernels.codes import SWITCHES
-from kernels.equation import Output, allocating, compiled, equation
-from kernels.graphs.sharding import PRODUCTS, TYPE
+from sweeper.kernels.codes import SWITCHES
+from sweeper.kernels.equation import Output, allocating, compiled, equation
+from sweeper.kernels.graphs.sharding import PRODUCTS, TYPE
 
 INTEGER = float(SWITCHES["unit_allocation"].index("integer"))
 ROWS, DEPTH, COLUMNS = range(3)

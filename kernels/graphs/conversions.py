@@ -7,8 +7,8 @@ parallelism: Korthikanti et al. 2022, arXiv:2205.05198, section 4.2.2).
 
 import numpy as np
 
-from kernels.equation import Output, allocating, compiled, equation
-from kernels.graphs.sharding import (
+from sweeper.kernels.equation import Output, allocating, compiled, equation
+from sweeper.kernels.graphs.sharding import (
     ALL_GATHER,
     ALL_TO_ALL,
     CARRIED,

@@ -9,9 +9,9 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from kernels.abreast import abreast
-from kernels.equation import Output, allocating, borrowing, compiled, equation
-from kernels.graphs.factors import (
+from sweeper.kernels.abreast import abreast
+from sweeper.kernels.equation import Output, allocating, borrowing, compiled, equation
+from sweeper.kernels.graphs.factors import (
     CHEAPEST,
     EXCHANGED,
     FIRST,
@@ -24,7 +24,7 @@ from kernels.graphs.factors import (
     choices,
     factor_step,
 )
-from kernels.graphs.sharding import (
+from sweeper.kernels.graphs.sharding import (
     ALL_GATHER,
     ALL_REDUCE,
     ALL_TO_ALL,

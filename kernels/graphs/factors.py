@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kernels.equation import borrowing, compiled
-from kernels.graphs.conversions import relayout
-from kernels.graphs.sharding import (
+from sweeper.kernels.equation import borrowing, compiled
+from sweeper.kernels.graphs.conversions import relayout
+from sweeper.kernels.graphs.sharding import (
     ALL_GATHER,
     COLUMNS,
     DIVIDED,

@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kernels.codes import CHANNELS, SWITCHES
-from kernels.equation import Output, allocating, compiled, equation
-from kernels.graphs.conversions import CHANNEL, FORWARD_PHASE, PAYER
-from kernels.graphs.sharding import (
+from sweeper.kernels.codes import CHANNELS, SWITCHES
+from sweeper.kernels.equation import Output, allocating, compiled, equation
+from sweeper.kernels.graphs.conversions import CHANNEL, FORWARD_PHASE, PAYER
+from sweeper.kernels.graphs.sharding import (
     CHANNEL_COUNT,
     CONSUMER,
     DRAM,

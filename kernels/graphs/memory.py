@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from kernels.codes import REASON
-from kernels.equation import Output, equation
-from kernels.graphs.loads import ROOM
-from kernels.shared.feasibility import Layout, layout_reason
+from sweeper.kernels.codes import REASON
+from sweeper.kernels.equation import Output, equation
+from sweeper.kernels.graphs.loads import ROOM
+from sweeper.kernels.shared.feasibility import Layout, layout_reason
 
 STATE = Output("state_B", "B", "main memory of one chip for what stays: weights, optimizer state, stored activations")
 
@@ -59,7 +59,7 @@ def memory_need(state_B: float, live_activations_B: float, resident_microbatches
 
 
 @equation(
-    Output("system_reason", "", "why the system cannot run the point; see kernels.codes.REASONS"),
+    Output("system_reason", "", "why the system cannot run the point; see sweeper.kernels.codes.REASONS"),
     Output("memory_headroom_B", "B", "memory capacity less the need; negative by what is missing"),
     Output("sram_headroom_B", "B", "on-chip capacity less the need of the largest partition"),
     source="DFModel B.3, constraints",
@@ -76,7 +76,7 @@ def feasibility(
     partition_sram_B: float,
     chip_sram_capacity_B: float,
 ) -> tuple[float, float, float]:
-    """The first check that fails, in the order of `kernels.codes.REASONS`."""
+    """The first check that fails, in the order of `sweeper.kernels.codes.REASONS`."""
     memory_headroom = memory_capacity_B - memory_need_B
     sram_headroom = chip_sram_capacity_B - partition_sram_B
     reason = REASON.memory_capacity if memory_need_B > memory_capacity_B * ROOM else REASON.feasible

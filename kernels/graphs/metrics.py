@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from kernels.equation import Output, allocating, compiled, equation
-from kernels.graphs.loads import FLOPS
-from kernels.shared.energy import TOTALS, carried_J_per_B, relative_energy
+from sweeper.kernels.equation import Output, allocating, compiled, equation
+from sweeper.kernels.graphs.loads import FLOPS
+from sweeper.kernels.shared.energy import TOTALS, carried_J_per_B, relative_energy
 
 
 @equation(Output("work_flops", "flop", "operations of one iteration on all chips"), source="DFModel B.5, FLOP_total")

@@ -8,9 +8,9 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from kernels.codes import SWITCHES
-from kernels.equation import Output, allocating, compiled, equation
-from kernels.graphs.loads import (
+from sweeper.kernels.codes import SWITCHES
+from sweeper.kernels.equation import Output, allocating, compiled, equation
+from sweeper.kernels.graphs.loads import (
     ALL_REDUCE_DATA,
     BROADCAST_COLUMN,
     BYTES,
@@ -20,7 +20,7 @@ from kernels.graphs.loads import (
     TENSORS,
     WEIGHTS,
 )
-from kernels.graphs.sharding import CHANNEL_COUNT, PER_BYTE, PER_CALL
+from sweeper.kernels.graphs.sharding import CHANNEL_COUNT, PER_BYTE, PER_CALL
 
 SERIAL, COLUMN, ROW = range(3)
 """Columns of `kernel_network_s`: what follows the other, and traffic of a process grid's columns and rows."""
@@ -82,7 +82,7 @@ def unamortised_gradient() -> float:
 
 @equation(
     Output("channel_costs", "", "seconds per byte and latency of every channel", (CHANNEL_COUNT, 2)),
-    source="rates of the collectives as one table, in the order of kernels.codes.CHANNELS",
+    source="rates of the collectives as one table, in the order of sweeper.kernels.codes.CHANNELS",
 )
 def channel_costs(
     all_reduce_tensor: Annotated[Collective, "all_reduce_tensor_{}"],

@@ -4,11 +4,11 @@ from typing import Annotated
 
 import numpy as np
 
-from kernels.equation import Output, equation
-from kernels.graphs.loads import ROOM
-from kernels.graphs.partition import BESIDE, combined
-from kernels.shared.contention.hiding import Beside, Sending, waiting_s
-from kernels.shared.dimensions import Extents
+from sweeper.kernels.equation import Output, equation
+from sweeper.kernels.graphs.loads import ROOM
+from sweeper.kernels.graphs.partition import BESIDE, combined
+from sweeper.kernels.shared.contention.hiding import Beside, Sending, waiting_s
+from sweeper.kernels.shared.dimensions import Extents
 
 
 @equation(

@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from kernels.equation import Output, equation
-from kernels.graphs.allocation import INTEGER
-from kernels.graphs.loads import FLOPS
-from kernels.graphs.sharding import FREE
-from kernels.shared.network import LINK_SHARES
+from sweeper.kernels.equation import Output, equation
+from sweeper.kernels.graphs.allocation import INTEGER
+from sweeper.kernels.graphs.loads import FLOPS
+from sweeper.kernels.graphs.sharding import FREE
+from sweeper.kernels.shared.network import LINK_SHARES
 
 LAUNCH = Output("collective_launch_s", "s", "fixed cost of a collective")
 LISTED = ("efficiencies", ("listed",))
@@ -31,7 +31,9 @@ def listed_rates(
 
 
 @equation(
-    Output("token_split", "", "whether kernels on vectors are split over tokens: kernels.graphs.sharding.FREE, ..."),
+    Output(
+        "token_split", "", "whether kernels on vectors are split over tokens: sweeper.kernels.graphs.sharding.FREE, ..."
+    ),
     source="whatever takes least",
 )
 def free_tokens() -> float:

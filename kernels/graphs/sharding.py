@@ -5,13 +5,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kernels.codes import CHANNELS, KERNEL_TYPES, SHARDS, SWITCHES
-from kernels.equation import Output, compiled, equation
+from sweeper.kernels.codes import CHANNELS, KERNEL_TYPES, SHARDS, SWITCHES
+from sweeper.kernels.equation import Output, compiled, equation
 
 TYPE, PHASE, WEIGHT, TILE, GRADIENT, FIXED, GIVEN, REDUCES, CAUSAL = range(9)
 """Columns of `kernel_traits`."""
 OUTER, M, K, N, SPLIT_M, SPLIT_K, SPLIT_N, OPERATIONS_EACH, KEPT_EACH_B, DRAM = range(10)
-"""Leading columns of `kernel_dims`; the bytes of each channel of `kernels.codes.CHANNELS` follow."""
+"""Leading columns of `kernel_dims`; the bytes of each channel of `sweeper.kernels.codes.CHANNELS` follow."""
 
 PRODUCER, CONSUMER, OPERAND, CARRIED = range(4)
 """Columns of `graph_edges` and of `tensor_reads`; the last is of these alone."""

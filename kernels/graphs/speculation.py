@@ -4,7 +4,7 @@ Drafts form a tree with `tree_width` candidates after every node and `speculated
 The target keeps the longest path that it agrees with, and adds one token of its own.
 """
 
-from kernels.equation import Output, equation
+from sweeper.kernels.equation import Output, equation
 
 
 @equation(

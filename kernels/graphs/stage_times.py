@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kernels.equation import Output, allocating, borrowing, equation
-from kernels.graphs.loads import BACKWARD, BYTES
-from kernels.graphs.partition import COMPUTE, MEMORY, RESIDENT, partition_s
+from sweeper.kernels.equation import Output, allocating, borrowing, equation
+from sweeper.kernels.graphs.loads import BACKWARD, BYTES
+from sweeper.kernels.graphs.partition import COMPUTE, MEMORY, RESIDENT, partition_s
 
 TOTAL, TOTAL_BACKWARD, RESIDENT_TOTAL, RESIDENT_BACKWARD = range(4)
 """Columns of `stage_quiet_s`."""

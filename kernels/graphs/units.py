@@ -1,20 +1,21 @@
 """What placement takes from a partition: the share of its bound that it reaches on the units of a dataflow fabric.
 
 At the bound every unit is busy all the time. Placed, a partition has whole units, each with a whole block of an
-operator, and streams that share lanes and ports: `kernels.placement` simulates that, and `kernels.shared.demand`
-tells it from the operators alone, which is what a sweep of millions of points can afford.
+operator, and streams that share lanes and ports: `sweeper.kernels.placement` simulates that, and
+`sweeper.kernels.shared.demand` tells it from the operators alone, which is what a sweep of millions of points can
+afford.
 """
 
 from typing import Annotated
 
 import numpy as np
 
-from kernels.equation import Output, allocating, compiled, equation
-from kernels.graphs.allocation import COLUMNS as TOKENS
-from kernels.graphs.allocation import DEPTH
-from kernels.graphs.allocation import ROWS as OUTPUTS
-from kernels.graphs.sharding import PRODUCTS, TYPE, WEIGHT
-from kernels.shared.demand import (
+from sweeper.kernels.equation import Output, allocating, compiled, equation
+from sweeper.kernels.graphs.allocation import COLUMNS as TOKENS
+from sweeper.kernels.graphs.allocation import DEPTH
+from sweeper.kernels.graphs.allocation import ROWS as OUTPUTS
+from sweeper.kernels.graphs.sharding import PRODUCTS, TYPE, WEIGHT
+from sweeper.kernels.shared.demand import (
     BY_COLUMNS,
     BY_INNER,
     BY_ROWS,
@@ -88,7 +89,7 @@ def cut(operators: np.ndarray, count: int, sites: Sites) -> None:
 
 
 @equation(
-    Output("partition_demands", "", "what a partition asks of its units: kernels.shared.demand.DEMANDS",
+    Output("partition_demands", "", "what a partition asks of its units: sweeper.kernels.shared.demand.DEMANDS",
            ("partition", len(DEMANDS))),
     source="operators cut as sweeper.placing does it; Prabhakar et al., Plasticine, ISCA 2017",
 )  # fmt: skip

@@ -1,9 +1,9 @@
 """What graphs attain on links: the shares and costs of operator tables."""
 
-from kernels.equation import equation
-from kernels.graphs.rates import LAUNCH
-from kernels.layers.rates import CALIBRATED
-from kernels.shared.network import LINK_SHARES
+from sweeper.kernels.equation import equation
+from sweeper.kernels.graphs.rates import LAUNCH
+from sweeper.kernels.layers.rates import CALIBRATED
+from sweeper.kernels.shared.network import LINK_SHARES
 
 
 @equation(*LINK_SHARES, source="calibrated shares", when=CALIBRATED)

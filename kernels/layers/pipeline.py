@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from kernels.equation import Output, equation
-from kernels.graphs import sharding
-from kernels.graphs.sharding import CHANNEL_COUNT, PER_BYTE, PER_CALL
-from kernels.transformers.collectives import ALL_GATHER, ALL_REDUCE, ALL_TO_ALL, REDUCE_SCATTER
-from kernels.transformers.groups import G, Sender, group_collective, messaging_over
+from sweeper.kernels.equation import Output, equation
+from sweeper.kernels.graphs import sharding
+from sweeper.kernels.graphs.sharding import CHANNEL_COUNT, PER_BYTE, PER_CALL
+from sweeper.kernels.transformers.collectives import ALL_GATHER, ALL_REDUCE, ALL_TO_ALL, REDUCE_SCATTER
+from sweeper.kernels.transformers.groups import G, Sender, group_collective, messaging_over
 
 EMPTY_B, LARGE_B = 1.0, 1e9
 """Messages whose times give the latency of a collective and its time per byte."""
@@ -14,7 +14,7 @@ EMPTY_B, LARGE_B = 1.0, 1e9
 
 @equation(
     Output("channel_costs", "", "seconds per byte and latency of every channel", (CHANNEL_COUNT, 2)),
-    source="kernels.transformers.collectives, as a line through an empty and a large message",
+    source="sweeper.kernels.transformers.collectives, as a line through an empty and a large message",
 )
 def tensor_channels(layer_network: np.ndarray, sender: Sender, channel_costs: np.ndarray) -> None:
     """What kernels of a layer exchange stays inside the tensor group; its other channels cost nothing."""
@@ -33,7 +33,9 @@ def tensor_channels(layer_network: np.ndarray, sender: Sender, channel_costs: np
 
 
 @equation(
-    Output("token_split", "", "whether kernels on vectors are split over tokens: kernels.graphs.sharding.FREE, ..."),
+    Output(
+        "token_split", "", "whether kernels on vectors are split over tokens: sweeper.kernels.graphs.sharding.FREE, ..."
+    ),
     source="Korthikanti 2022: sequence parallelism",
 )
 def token_split(sequence_parallel: float) -> float:

@@ -4,10 +4,10 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from kernels.equation import Output, compiled, equation
-from kernels.graphs.allocation import INTEGER
-from kernels.graphs.rates import ALONE, COSTS
-from kernels.graphs.sharding import (
+from sweeper.kernels.equation import Output, compiled, equation
+from sweeper.kernels.graphs.allocation import INTEGER
+from sweeper.kernels.graphs.rates import ALONE, COSTS
+from sweeper.kernels.graphs.sharding import (
     ATTENTION,
     ATTENTION_BACKWARD,
     BATCHED_GEMM,
@@ -21,9 +21,9 @@ from kernels.graphs.sharding import (
     WEIGHT,
     M,
 )
-from kernels.transformers.attention import Attention, attention_backward_time, attention_time
-from kernels.transformers.matmul import Product, gemm_time
-from kernels.transformers.rates import Chip, Rates
+from sweeper.kernels.transformers.attention import Attention, attention_backward_time, attention_time
+from sweeper.kernels.transformers.matmul import Product, gemm_time
+from sweeper.kernels.transformers.rates import Chip, Rates
 
 CALIBRATED = ("efficiencies", ("calibrated",))
 GRADIENTS = 3.0
@@ -110,7 +110,7 @@ def attention_s(
 
 @equation(
     ALONE,
-    source="kernels.transformers.matmul, kernels.transformers.attention; a kernel costs its launch",
+    source="sweeper.kernels.transformers.matmul, sweeper.kernels.transformers.attention; a kernel costs its launch",
     when=CALIBRATED,
 )
 def calibrated_alone(

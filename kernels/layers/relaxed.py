@@ -8,13 +8,13 @@ tell what no mapping does better than.
 
 import numpy as np
 
-from kernels.equation import Output, allocating, equation
-from kernels.graphs.loads import BACKWARD, ROOM, Cut
-from kernels.graphs.loads import partition_loads as loads_equation
-from kernels.graphs.mapping.case import groups
-from kernels.graphs.mapping.partitions import optimal_partition
-from kernels.graphs.mapping.stages import optimal_stages
-from kernels.transformers.schedules import DUAL_PIPE, ZERO_BUBBLE_H1
+from sweeper.kernels.equation import Output, allocating, equation
+from sweeper.kernels.graphs.loads import BACKWARD, ROOM, Cut
+from sweeper.kernels.graphs.loads import partition_loads as loads_equation
+from sweeper.kernels.graphs.mapping.case import groups
+from sweeper.kernels.graphs.mapping.partitions import optimal_partition
+from sweeper.kernels.graphs.mapping.stages import optimal_stages
+from sweeper.kernels.transformers.schedules import DUAL_PIPE, ZERO_BUBBLE_H1
 
 HOPE = Output("hope_holds", "", "1 if no mapping can be better than this one in what a search asks for")
 ROOMY = Output("room_is_certain", "", "1 if main memory has room whatever the mapping")
@@ -31,7 +31,9 @@ def unstaged(kernel_traits: np.ndarray, stage_of: np.ndarray) -> tuple[float, fl
     return 0.0, 0.0, 0.0
 
 
-@equation(PARTITION_OF, PARTITIONS, source="kernels.graphs.mapping.partitions, without limits of memory and units")
+@equation(
+    PARTITION_OF, PARTITIONS, source="sweeper.kernels.graphs.mapping.partitions, without limits of memory and units"
+)
 @allocating
 def passes_apart(
     kernel_loads: np.ndarray,
@@ -52,7 +54,7 @@ def passes_apart(
     return partition_of.max() + 1.0
 
 
-@equation(*loads_equation.outputs, source="kernels.graphs.loads, as if nothing needed room")
+@equation(*loads_equation.outputs, source="sweeper.kernels.graphs.loads, as if nothing needed room")
 @allocating
 def hoped_loads(
     cut: Cut,

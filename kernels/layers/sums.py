@@ -4,15 +4,15 @@ from typing import Annotated
 
 import numpy as np
 
-from kernels.codes import PHASES, PLACES
-from kernels.equation import Output, allocating, compiled, equation
-from kernels.graphs.loads import BACKWARD, FLOPS, TENSORS, WEIGHTS
-from kernels.graphs.partition import COMPUTE, LOADING, MEMORY, RESIDENT, combined
-from kernels.graphs.sharding import PHASE
-from kernels.transformers.operators import COMPUTE as BY_COMPUTE
-from kernels.transformers.operators import MEMORY as BY_MEMORY
-from kernels.transformers.rates import Host
-from kernels.transformers.sums import FIRST, LAST, LAYER, S, Z
+from sweeper.kernels.codes import PHASES, PLACES
+from sweeper.kernels.equation import Output, allocating, compiled, equation
+from sweeper.kernels.graphs.loads import BACKWARD, FLOPS, TENSORS, WEIGHTS
+from sweeper.kernels.graphs.partition import COMPUTE, LOADING, MEMORY, RESIDENT, combined
+from sweeper.kernels.graphs.sharding import PHASE
+from sweeper.kernels.transformers.operators import COMPUTE as BY_COMPUTE
+from sweeper.kernels.transformers.operators import MEMORY as BY_MEMORY
+from sweeper.kernels.transformers.rates import Host
+from sweeper.kernels.transformers.sums import FIRST, LAST, LAYER, S, Z
 
 FORWARD, _, UPDATE = range(len(PHASES))
 

@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 
-from kernels.equation import compiled
-from kernels.packages.layout import Record, Unit
+from sweeper.kernels.equation import compiled
+from sweeper.kernels.packages.layout import Record, Unit
 
 
 @compiled

@@ -2,8 +2,8 @@
 
 import math
 
-from kernels.equation import compiled
-from kernels.packages.layout import Record
+from sweeper.kernels.equation import compiled
+from sweeper.kernels.packages.layout import Record
 
 
 @compiled

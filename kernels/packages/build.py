@@ -1,16 +1,17 @@
 """Price, yield and carbon of a packaged unit: one recurrence up the tree of its dies.
 
-Dies that are mounted are finished before those that carry them; each is built in the steps of `kernels.packages.steps`.
+Dies that are mounted are finished before those that carry them; each is built in the steps of
+`sweeper.kernels.packages.steps`.
 """
 
 from typing import Annotated
 
 import numpy as np
 
-from kernels.equation import Output, allocating, compiled, equation
-from kernels.packages.area import cover, size_die
-from kernels.packages.assembly import compounded, mount
-from kernels.packages.layout import (
+from sweeper.kernels.equation import Output, allocating, compiled, equation
+from sweeper.kernels.packages.area import cover, size_die
+from sweeper.kernels.packages.assembly import compounded, mount
+from sweeper.kernels.packages.layout import (
     CODE,
     CONVENTION,
     CONVENTIONS,
@@ -31,10 +32,10 @@ from kernels.packages.layout import (
     Tree,
     Unit,
 )
-from kernels.packages.limits import FITS, status_of, wiring_slack
-from kernels.packages.links import count_copies, link_loads, number_reaches
-from kernels.packages.silicon import count_dies, gate_density, make_die
-from kernels.packages.steps import assemble, joins_whole_wafer, start_carbon, starts_blind, test_die
+from sweeper.kernels.packages.limits import FITS, status_of, wiring_slack
+from sweeper.kernels.packages.links import count_copies, link_loads, number_reaches
+from sweeper.kernels.packages.silicon import count_dies, gate_density, make_die
+from sweeper.kernels.packages.steps import assemble, joins_whole_wafer, start_carbon, starts_blind, test_die
 
 SOURCE = "unified recurrence of CATCH (Graening et al.) and Chiplet Actuary (Feng and Ma, DAC'22)"
 
@@ -104,9 +105,9 @@ def build_package(
 ) -> None:
     """Build the package, dies that are mounted before those that carry them.
 
-    Codes [die, DIE_CODES] and links [link, LINK_CODES] are those of `kernels.packages.layout`. `package_numbers` are
-    its other tables (dies, layers, steps, links, conventions) one after the other, row by row; `package_values` replace
-    their entries `package_places`. The source is F0 to F3 of the restatement.
+    Codes [die, DIE_CODES] and links [link, LINK_CODES] are those of `sweeper.kernels.packages.layout`.
+    `package_numbers` are its other tables (dies, layers, steps, links, conventions) one after the other, row by row;
+    `package_values` replace their entries `package_places`. The source is F0 to F3 of the restatement.
     """
     numbers = package_numbers.copy()
     for k in range(len(package_places)):

@@ -19,7 +19,7 @@ import math
 
 import numpy as np
 
-from kernels.equation import compiled
+from sweeper.kernels.equation import compiled
 
 YIELD_MODELS = ("negative_binomial", "poisson", "murphy", "seeds", "bose_einstein")
 """Position in the tuple is the code."""

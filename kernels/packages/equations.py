@@ -4,12 +4,12 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from kernels.codes import FIRST_OF_PACKAGE
-from kernels.equation import Output, compiled, equation
-from kernels.packages.build import SOURCE, build_package
-from kernels.packages.layout import RESULT
-from kernels.shared.feasibility import INFEASIBLE
-from kernels.shared.price import CARBON, PRICE, ListedMemory, memory_price
+from sweeper.kernels.codes import FIRST_OF_PACKAGE
+from sweeper.kernels.equation import Output, compiled, equation
+from sweeper.kernels.packages.build import SOURCE, build_package
+from sweeper.kernels.packages.layout import RESULT
+from sweeper.kernels.shared.feasibility import INFEASIBLE
+from sweeper.kernels.shared.price import CARBON, PRICE, ListedMemory, memory_price
 
 
 @equation(

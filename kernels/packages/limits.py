@@ -5,9 +5,9 @@ A limit of 0 is none. Every limit is a number of the library, so a study that kn
 
 import math
 
-from kernels.equation import compiled
-from kernels.packages.layout import STATUS, Tree, Unit
-from kernels.packages.steps import joins_whole_wafer
+from sweeper.kernels.equation import compiled
+from sweeper.kernels.packages.layout import STATUS, Tree, Unit
+from sweeper.kernels.packages.steps import joins_whole_wafer
 
 (
     FITS,

@@ -4,10 +4,10 @@ import math
 
 import numpy as np
 
-from kernels.equation import compiled
-from kernels.packages.defects import die_yield, harvested_yield
-from kernels.packages.layout import Record, Unit
-from kernels.packages.wafer import dies_per_wafer, exposures, reticle_use, reticle_use_by_area, seams
+from sweeper.kernels.equation import compiled
+from sweeper.kernels.packages.defects import die_yield, harvested_yield
+from sweeper.kernels.packages.layout import Record, Unit
+from sweeper.kernels.packages.wafer import dies_per_wafer, exposures, reticle_use, reticle_use_by_area, seams
 
 
 @compiled

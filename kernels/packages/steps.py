@@ -9,10 +9,10 @@ import math
 
 import numpy as np
 
-from kernels.equation import compiled
-from kernels.packages.area import cover, enlarged
-from kernels.packages.assembly import compounded, mount, step_price, step_yield, unit_test_price
-from kernels.packages.layout import Record, Tree, Unit
+from sweeper.kernels.equation import compiled
+from sweeper.kernels.packages.area import cover, enlarged
+from sweeper.kernels.packages.assembly import compounded, mount, step_price, step_yield, unit_test_price
+from sweeper.kernels.packages.layout import Record, Tree, Unit
 
 
 @compiled

@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from kernels.equation import compiled
+from sweeper.kernels.equation import compiled
 
 COUNTING = ("grid", "rows", "analytic", "area")
 """Ways of counting dies on a round wafer: on a grid that saw cuts can follow, in rows that are shifted one by one, by

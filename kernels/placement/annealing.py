@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kernels.draws import uniform
-from kernels.equation import borrowing, compiled
-from kernels.placement.fabric import Fabric, kind_of, links, neighbour
-from kernels.placement.routing import next_link
+from sweeper.kernels.draws import uniform
+from sweeper.kernels.equation import borrowing, compiled
+from sweeper.kernels.placement.fabric import Fabric, kind_of, links, neighbour
+from sweeper.kernels.placement.routing import next_link
 
 SAMPLES = 100
 """Moves from which the first temperature is found."""

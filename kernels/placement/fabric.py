@@ -8,7 +8,7 @@ Source: Prabhakar et al., Plasticine (ISCA 2017), figure 5; Prabhakar et al., SN
 
 from typing import NamedTuple
 
-from kernels.equation import borrowing
+from sweeper.kernels.equation import borrowing
 
 COMPUTE, MEMORY, PORT = range(3)
 """Kinds of units; a port is an address generator, the way to what lies outside."""

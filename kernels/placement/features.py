@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kernels.draws import mixed
-from kernels.equation import borrowing, compiled
-from kernels.placement.pipeline import Pipeline, room
-from kernels.placement.schedule import Schedule
-from kernels.placement.waiting import least_kept, places
+from sweeper.kernels.draws import mixed
+from sweeper.kernels.equation import borrowing, compiled
+from sweeper.kernels.placement.pipeline import Pipeline, room
+from sweeper.kernels.placement.schedule import Schedule
+from sweeper.kernels.placement.waiting import least_kept, places
 
 VERSION = 4
 """Changes with the meaning of any feature: a model knows the version that it was trained with."""

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from kernels.equation import compiled
-from kernels.placement.pipeline import Actors, Sinks, Streams
+from sweeper.kernels.equation import compiled
+from sweeper.kernels.placement.pipeline import Actors, Sinks, Streams
 
 
 @compiled

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kernels.equation import borrowing, compiled
+from sweeper.kernels.equation import borrowing, compiled
 
 
 class Actors(NamedTuple):

@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kernels.equation import borrowing, compiled
-from kernels.placement.fabric import (
+from sweeper.kernels.equation import borrowing, compiled
+from sweeper.kernels.placement.fabric import (
     EAST,
     NORTH,
     SOUTH,
@@ -28,7 +28,7 @@ from kernels.placement.fabric import (
     port_out,
     resources,
 )
-from kernels.placement.pipeline import Hops, Sinks, Streams
+from sweeper.kernels.placement.pipeline import Hops, Sinks, Streams
 
 ROUNDS = 8
 """Rounds of negotiation at most."""

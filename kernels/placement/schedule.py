@@ -19,8 +19,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kernels.equation import borrowing, compiled
-from kernels.placement.pipeline import Pipeline, room
+from sweeper.kernels.equation import borrowing, compiled
+from sweeper.kernels.placement.pipeline import Pipeline, room
 
 SAMPLES = 16
 """Samples that are followed; the rate is that of the last half."""

@@ -20,9 +20,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kernels.equation import borrowing, compiled
-from kernels.placement.events import Wheel, add, due, take, wheel
-from kernels.placement.pipeline import Pipeline, room
+from sweeper.kernels.equation import borrowing, compiled
+from sweeper.kernels.placement.events import Wheel, add, due, take, wheel
+from sweeper.kernels.placement.pipeline import Pipeline, room
 
 DONE, EMERGED, HEAD, FREE, ARRIVED = range(5)
 """Kinds of events: an actor is done, its results emerge; a burst's head is behind a hop, its tail has passed it, it is

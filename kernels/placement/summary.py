@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from kernels.equation import compiled
-from kernels.placement.features import Features, features
-from kernels.placement.pipeline import Pipeline
-from kernels.placement.routing import eighth
-from kernels.placement.schedule import schedule
+from sweeper.kernels.equation import compiled
+from sweeper.kernels.placement.features import Features, features
+from sweeper.kernels.placement.pipeline import Pipeline
+from sweeper.kernels.placement.routing import eighth
+from sweeper.kernels.placement.schedule import schedule
 
 SUMMARY = (
     ("actors", "actors of the graph"),

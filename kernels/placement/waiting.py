@@ -12,9 +12,9 @@ Systems, volume 1, 1975, chapter 5). That a burst meets others independently, an
 
 import numpy as np
 
-from kernels.equation import borrowing, compiled
-from kernels.placement.pipeline import Pipeline
-from kernels.placement.schedule import Schedule
+from sweeper.kernels.equation import borrowing, compiled
+from sweeper.kernels.placement.pipeline import Pipeline
+from sweeper.kernels.placement.schedule import Schedule
 
 TURNS = 2
 """How often times are found anew."""

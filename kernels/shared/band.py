@@ -4,7 +4,7 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from kernels.equation import Output, compiled, equation
+from sweeper.kernels.equation import Output, compiled, equation
 
 
 class Band(NamedTuple):

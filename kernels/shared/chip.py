@@ -1,6 +1,6 @@
 """Chip and memory throughput."""
 
-from kernels.equation import Output, equation
+from sweeper.kernels.equation import Output, equation
 
 
 @equation(

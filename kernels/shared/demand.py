@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kernels.equation import borrowing
+from sweeper.kernels.equation import borrowing
 
 ROWS, COLUMNS, INNER, CYCLES, STREAMED, BY_ROWS, BY_COLUMNS, BY_INNER = range(8)
 """Columns of an operator: size of its result for a sample; its inner dimension (0: it works on vectors); cycles per

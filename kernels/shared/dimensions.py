@@ -9,8 +9,8 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from kernels.codes import ABSENT, FULLY_CONNECTED, MESH, RING, SWITCH
-from kernels.equation import Output, compiled, equation
+from sweeper.kernels.codes import ABSENT, FULLY_CONNECTED, MESH, RING, SWITCH
+from sweeper.kernels.equation import Output, compiled, equation
 
 LINEAR = "DFModel A.3, paper generation; latency steps of the algorithm"
 

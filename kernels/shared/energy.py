@@ -13,9 +13,9 @@ from typing import Annotated
 
 import numpy as np
 
-from kernels.codes import SWITCH
-from kernels.equation import Output, compiled, equation
-from kernels.shared.price import Parts, PerRate, Rates, of_network
+from sweeper.kernels.codes import SWITCH
+from sweeper.kernels.equation import Output, compiled, equation
+from sweeper.kernels.shared.price import Parts, PerRate, Rates, of_network
 
 ACCUMULATION = 0.3
 """Share of the energy of a bf16 operation that does not depend on the width of its operands: sums have 32 bits in

@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kernels.codes import REASON
-from kernels.equation import Output, compiled, equation
+from sweeper.kernels.codes import REASON
+from sweeper.kernels.equation import Output, compiled, equation
 
 
 class Layout(NamedTuple):
@@ -20,7 +20,7 @@ class Layout(NamedTuple):
 
 @compiled
 def layout_reason(layout: Layout, fills: bool, most_stages: float, batch: float, otherwise: int) -> int:
-    """The first check of a layout that fails, as a code of `kernels.codes.REASONS`; `otherwise` if none does.
+    """The first check of a layout that fails, as a code of `sweeper.kernels.codes.REASONS`; `otherwise` if none does.
 
     The network must link the chips and the groups fill them (`fills`); there are at most `most_stages` stages, as many
     replicas as samples in a `batch`, and whole microbatches.
@@ -32,7 +32,7 @@ def layout_reason(layout: Layout, fills: bool, most_stages: float, batch: float,
     return REASON.chips_mismatch if layout.linked_chips != layout.chips else reason
 
 
-INFEASIBLE = Output("infeasible_reason", "", "why the point cannot run; see kernels.codes.REASONS")
+INFEASIBLE = Output("infeasible_reason", "", "why the point cannot run; see sweeper.kernels.codes.REASONS")
 
 
 @equation(

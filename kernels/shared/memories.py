@@ -2,8 +2,8 @@
 
 from typing import NamedTuple
 
-from kernels.codes import REASON
-from kernels.equation import compiled
+from sweeper.kernels.codes import REASON
+from sweeper.kernels.equation import compiled
 
 
 class Offloaded(NamedTuple):
@@ -29,8 +29,8 @@ def offloaded_B(away: Offloaded, weights: float, weight_B: float, kept_B: float)
 
 @compiled
 def memory_reason(memory: Capacity, offload: Capacity) -> tuple[int, float]:
-    """Which memory lacks room, as a code of `kernels.codes.REASONS`, and what is left of main memory; a second memory
-    without capacity is none."""
+    """Which memory lacks room, as a code of `sweeper.kernels.codes.REASONS`, and what is left of main memory; a second
+    memory without capacity is none."""
     headroom = memory.capacity_B - memory.need_B
     too_far = offload.capacity_B > 0.0 and offload.need_B > offload.capacity_B
     reason = REASON.memory_capacity if headroom < 0.0 else REASON.feasible

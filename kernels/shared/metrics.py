@@ -1,6 +1,6 @@
 """What a designer compares, whatever the family of workloads: utilisation, throughput, cost and power efficiency."""
 
-from kernels.equation import Output, equation
+from sweeper.kernels.equation import Output, equation
 
 
 @equation(

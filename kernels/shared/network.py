@@ -2,9 +2,9 @@
 
 from typing import Annotated
 
-from kernels.codes import ABSENT, FULLY_CONNECTED, SWITCH
-from kernels.equation import Output, compiled, equation
-from kernels.shared.dimensions import Extents
+from sweeper.kernels.codes import ABSENT, FULLY_CONNECTED, SWITCH
+from sweeper.kernels.equation import Output, compiled, equation
+from sweeper.kernels.shared.dimensions import Extents
 
 
 def extents(group: str) -> tuple[Output, ...]:

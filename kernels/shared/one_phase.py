@@ -6,9 +6,17 @@ domain of 64 has 7 others to share kernels with, and 63 others that are its repl
 
 from typing import Annotated
 
-from kernels.equation import equation
-from kernels.shared.dimensions import DATA, TENSOR, Extents, Links, all_gather, busiest_link_all_to_all, farthest
-from kernels.shared.network import lay
+from sweeper.kernels.equation import equation
+from sweeper.kernels.shared.dimensions import (
+    DATA,
+    TENSOR,
+    Extents,
+    Links,
+    all_gather,
+    busiest_link_all_to_all,
+    farthest,
+)
+from sweeper.kernels.shared.network import lay
 
 SOURCE = "DFModel A.3, latest source; hierarchical where a group exceeds the high-bandwidth domain"
 

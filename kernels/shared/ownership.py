@@ -8,8 +8,8 @@ from typing import Annotated
 
 import numpy as np
 
-from kernels.equation import Output, compiled, equation
-from kernels.shared.price import Parts, PerRate, Rates
+from sweeper.kernels.equation import Output, compiled, equation
+from sweeper.kernels.shared.price import Parts, PerRate, Rates
 
 BARROSO = "Barroso, Hoelzle, Ranganathan, The Datacenter as a Computer, 3rd edition, chapter 6"
 ACT = "Gupta 2022, ACT (ISCA): embodied carbon over the lifetime, and energy times the grid's intensity"

@@ -2,9 +2,9 @@
 
 from typing import Annotated, NamedTuple
 
-from kernels.codes import ABSENT, FULLY_CONNECTED, MESH, RING, SWITCH
-from kernels.equation import Output, compiled, equation
-from kernels.shared.dimensions import Extents
+from sweeper.kernels.codes import ABSENT, FULLY_CONNECTED, MESH, RING, SWITCH
+from sweeper.kernels.equation import Output, compiled, equation
+from sweeper.kernels.shared.dimensions import Extents
 
 TABLE = "DFModel B.6, table of L_j and W_j; general rule checked against it in the tests"
 

@@ -1,6 +1,7 @@
-"""Power of chips by their rating, for families whose work is not counted in energy as `kernels.shared.energy` does."""
+"""Power of chips by their rating, for families whose work is not counted in energy as `sweeper.kernels.shared.energy`
+does."""
 
-from kernels.equation import Output, equation
+from sweeper.kernels.equation import Output, equation
 
 
 @equation(

@@ -1,6 +1,6 @@
 """Cost and carbon of what is counted in tokens: per million of them, and per training run."""
 
-from kernels.equation import Output, equation
+from sweeper.kernels.equation import Output, equation
 
 MILLION = 1e6
 

@@ -20,8 +20,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kernels.equation import compiled
-from kernels.transformers.rates import Chip, Rates
+from sweeper.kernels.equation import compiled
+from sweeper.kernels.transformers.rates import Chip, Rates
 
 TILE = 128.0
 """Query rows of a tile, and keys of a block, where on-chip memory allows (FlashAttention-2 and -3, head size 128)."""

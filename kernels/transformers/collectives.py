@@ -19,9 +19,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kernels.codes import ALGORITHMS, FULLY_CONNECTED, MESH, OPERATIONS, RING, SWITCH
-from kernels.equation import compiled
-from kernels.shared.dimensions import all_to_all_load, diameter, doublings
+from sweeper.kernels.codes import ALGORITHMS, FULLY_CONNECTED, MESH, OPERATIONS, RING, SWITCH
+from sweeper.kernels.equation import compiled
+from sweeper.kernels.shared.dimensions import all_to_all_load, diameter, doublings
 
 ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER, ALL_TO_ALL, BROADCAST, POINT_TO_POINT = map(float, range(len(OPERATIONS)))
 (
@@ -359,7 +359,7 @@ def collective_time(
     `message_B` is the buffer that every rank holds before an all-reduce or reduce-scatter or after an all-gather or
     broadcast, what a rank sends in an all-to-all (its own share included), or the message itself. `launch_s` counts
     once. `best` is the fastest of all but reduction in the network, which only some switches can do: who has them
-    takes the smaller of the two. What libraries choose is in `kernels.transformers.libraries`.
+    takes the smaller of the two. What libraries choose is in `sweeper.kernels.transformers.libraries`.
     """
     if group.inner * group.outer <= 1.0 or message_B <= 0.0:
         return 0.0

@@ -24,12 +24,12 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from kernels.codes import FULLY_CONNECTED, MAPPED, MAPPING_ORDERS, MESH, RING, SWITCH
-from kernels.equation import allocating, compiled, equation
-from kernels.shared.dimensions import Extents, Links
-from kernels.transformers.collectives import Group
-from kernels.transformers.collectives import links as links_of
-from kernels.transformers.groups import (
+from sweeper.kernels.codes import FULLY_CONNECTED, MAPPED, MAPPING_ORDERS, MESH, RING, SWITCH
+from sweeper.kernels.equation import allocating, compiled, equation
+from sweeper.kernels.shared.dimensions import Extents, Links
+from sweeper.kernels.transformers.collectives import Group
+from sweeper.kernels.transformers.collectives import links as links_of
+from sweeper.kernels.transformers.groups import (
     DIGITS_INSIDE,
     LAID,
     SPLIT_OF,

@@ -1,4 +1,4 @@
-"""Work of operators, for their energy: what `kernels.transformers.operators` times, counted.
+"""Work of operators, for their energy: what `sweeper.kernels.transformers.operators` times, counted.
 
 Operators are counted once more, as work instead of time: operations, bytes through the shared cache, bytes of memory,
 and the energy of what links and switches carry. The sums are those of an iteration (or of a batch of requests) on all
@@ -10,15 +10,15 @@ from typing import Annotated
 
 import numpy as np
 
-from kernels.codes import FORMAT_B, PLACES
-from kernels.equation import Output, allocating, compiled, equation
-from kernels.shared.energy import TOTALS, relative_energy
-from kernels.transformers.attention import TILE, Attention, attention_backward_time, attention_time, score_count
-from kernels.transformers.collectives import ALL_GATHER, ALL_REDUCE, POINT_TO_POINT, REDUCE_SCATTER
-from kernels.transformers.groups import G, chips_of
-from kernels.transformers.matmul import Product, gemm_time, l2_traffic_B
-from kernels.transformers.network.sending import Sending, dispatched_J, sent_J
-from kernels.transformers.operators import (
+from sweeper.kernels.codes import FORMAT_B, PLACES
+from sweeper.kernels.equation import Output, allocating, compiled, equation
+from sweeper.kernels.shared.energy import TOTALS, relative_energy
+from sweeper.kernels.transformers.attention import TILE, Attention, attention_backward_time, attention_time, score_count
+from sweeper.kernels.transformers.collectives import ALL_GATHER, ALL_REDUCE, POINT_TO_POINT, REDUCE_SCATTER
+from sweeper.kernels.transformers.groups import G, chips_of
+from sweeper.kernels.transformers.matmul import Product, gemm_time, l2_traffic_B
+from sweeper.kernels.transformers.network.sending import Sending, dispatched_J, sent_J
+from sweeper.kernels.transformers.operators import (
     ATTENDING,
     ATTENTION,
     COLLECTIVE,
@@ -33,11 +33,11 @@ from kernels.transformers.operators import (
     product_flops,
     products_of,
 )
-from kernels.transformers.optimizers.muon import exchange_of
-from kernels.transformers.optimizers.work import Update, Weights, weights_of
-from kernels.transformers.rates import Chip, Precisions, Rates, wide_format
-from kernels.transformers.schedules import Pipeline, chunks_of
-from kernels.transformers.stages import (
+from sweeper.kernels.transformers.optimizers.muon import exchange_of
+from sweeper.kernels.transformers.optimizers.work import Update, Weights, weights_of
+from sweeper.kernels.transformers.rates import Chip, Precisions, Rates, wide_format
+from sweeper.kernels.transformers.schedules import Pipeline, chunks_of
+from sweeper.kernels.transformers.stages import (
     IGNORED,
     NOTHING,
     Boundary,
@@ -48,7 +48,7 @@ from kernels.transformers.stages import (
     converted_B,
     repeated,
 )
-from kernels.transformers.sums import FIRST, LAST, Depth, Modules, Z, mix_layer, repeats_of_full, share_of
+from sweeper.kernels.transformers.sums import FIRST, LAST, Depth, Modules, Z, mix_layer, repeats_of_full, share_of
 
 VECTOR = 10.0
 """Energy of an operation on the vector units over that of a bf16 matrix operation: each instruction is fetched and
@@ -86,7 +86,7 @@ def attention_l2_B(a: Attention) -> float:
 
 @equation(
     Output("operator_work", "flop, B or J", "per operator: work of both passes", ("operator", 2 * len(W))),
-    source="operations and bytes of the operators, products and attention of kernels.transformers",
+    source="operations and bytes of the operators, products and attention of sweeper.kernels.transformers",
 )
 def operator_work(
     operator_traits: np.ndarray,

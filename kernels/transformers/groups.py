@@ -1,7 +1,7 @@
 """Groups of chips: which there are, who is in them, where they lie on the network, and what it costs them to talk.
 
 A parallelism gives every chip a rank; groups are the chips that differ in some ranks only. Both are tables here, and
-all that lays groups out or checks their sizes walks them. A new parallelism is a name in `kernels.codes.MAPPED`, a size
+all that lays groups out or checks their sizes walks them. A new parallelism is a name in `MAPPED` of the codes, a size
 in `Parallelism` and, where its chips talk to each other, a group in `Groups` with its `MEMBERS`.
 """
 
@@ -10,11 +10,11 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from kernels.codes import FULLY_CONNECTED, GROUPS, MAPPED, MESH, RING
-from kernels.equation import Output, allocating, borrowing, compiled, equation
-from kernels.shared.dimensions import Extents, Links, slowest_outer
-from kernels.shared.network import lay
-from kernels.transformers.collectives import (
+from sweeper.kernels.codes import FULLY_CONNECTED, GROUPS, MAPPED, MESH, RING
+from sweeper.kernels.equation import Output, allocating, borrowing, compiled, equation
+from sweeper.kernels.shared.dimensions import Extents, Links, slowest_outer
+from sweeper.kernels.shared.network import lay
+from sweeper.kernels.transformers.collectives import (
     ALL_GATHER,
     ALL_REDUCE,
     BEST,
@@ -26,7 +26,7 @@ from kernels.transformers.collectives import (
     dispatch_time,
     own_piece_time,
 )
-from kernels.transformers.libraries.nccl import NVLS_S, library_time
+from sweeper.kernels.transformers.libraries.nccl import NVLS_S, library_time
 
 COPY_RATE = 2.0
 """Rate at which a rank copies its own piece to the gathered buffer, over that of its links: the dependence of gathers

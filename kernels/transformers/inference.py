@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from kernels.equation import Output, compiled, equation
-from kernels.transformers.collectives import POINT_TO_POINT
-from kernels.transformers.groups import G, Messaging, group_collective
-from kernels.transformers.sums import BREAKDOWN, FIRST, LAST, S
+from sweeper.kernels.equation import Output, compiled, equation
+from sweeper.kernels.transformers.collectives import POINT_TO_POINT
+from sweeper.kernels.transformers.groups import G, Messaging, group_collective
+from sweeper.kernels.transformers.sums import BREAKDOWN, FIRST, LAST, S
 
 
 @compiled

@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kernels.equation import compiled
-from kernels.transformers.rates import Chip
+from sweeper.kernels.equation import compiled
+from sweeper.kernels.transformers.rates import Chip
 
 TILES = (
     (64.0, 64.0),

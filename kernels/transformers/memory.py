@@ -4,17 +4,17 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from kernels.codes import CHOICES, REASON
-from kernels.equation import Output, equation
-from kernels.shared.feasibility import Layout, layout_reason
-from kernels.shared.memories import Capacity, Offloaded, memory_reason
-from kernels.transformers.groups import Parallelism, ranks_over, shard_counts, tensor_columns
-from kernels.transformers.operators import INFERENCE
-from kernels.transformers.optimizers.moments import Moments, spared_B
-from kernels.transformers.schedules import Pipeline, in_flight, parameter_copies
-from kernels.transformers.stages import FULL, Recomputation
-from kernels.transformers.sums import FIRST, LAST, Z
-from kernels.transformers.training import Parameters
+from sweeper.kernels.codes import CHOICES, REASON
+from sweeper.kernels.equation import Output, equation
+from sweeper.kernels.shared.feasibility import Layout, layout_reason
+from sweeper.kernels.shared.memories import Capacity, Offloaded, memory_reason
+from sweeper.kernels.transformers.groups import Parallelism, ranks_over, shard_counts, tensor_columns
+from sweeper.kernels.transformers.operators import INFERENCE
+from sweeper.kernels.transformers.optimizers.moments import Moments, spared_B
+from sweeper.kernels.transformers.schedules import Pipeline, in_flight, parameter_copies
+from sweeper.kernels.transformers.stages import FULL, Recomputation
+from sweeper.kernels.transformers.sums import FIRST, LAST, Z
+from sweeper.kernels.transformers.training import Parameters
 
 SWAPPED = CHOICES["context_exchange"].index("all_to_all")
 """Chips that share a sequence have all tokens of fewer heads."""
@@ -175,7 +175,7 @@ model_need = model_memory_need.of(
 
 
 @equation(
-    Output("mapping_reason", "", "why the mapping cannot run; see kernels.codes.REASONS"),
+    Output("mapping_reason", "", "why the mapping cannot run; see sweeper.kernels.codes.REASONS"),
     Output("memory_headroom_B", "B", "memory capacity less the need; negative by what is missing"),
     source="capacity and divisibility",
 )
@@ -192,7 +192,7 @@ def model_feasibility(
     memory: Annotated[Capacity, "memory_{}"],
     offload: Annotated[Capacity, "offload_{}"],
 ) -> tuple[float, float]:
-    """The first check that fails, in the order of `kernels.codes.REASONS`."""
+    """The first check that fails, in the order of `sweeper.kernels.codes.REASONS`."""
     reason, headroom = memory_reason(memory, offload)
     experts, chunks = parallelism.expert_parallel, layers / parallelism.pipeline_parallel
     if virtual_stages > 1.0 and np.floor(chunks / virtual_stages) != chunks / virtual_stages:

@@ -10,11 +10,11 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from kernels.codes import CHOICES, FORMAT_B, GROUPS, OPERATOR_TYPES
-from kernels.equation import Output, compiled, equation
-from kernels.transformers.attention import Attention, attention_backward_time, attention_time
-from kernels.transformers.collectives import ALL_GATHER, REDUCE_SCATTER, Group
-from kernels.transformers.groups import (
+from sweeper.kernels.codes import CHOICES, FORMAT_B, GROUPS, OPERATOR_TYPES
+from sweeper.kernels.equation import Output, compiled, equation
+from sweeper.kernels.transformers.attention import Attention, attention_backward_time, attention_time
+from sweeper.kernels.transformers.collectives import ALL_GATHER, REDUCE_SCATTER, Group
+from sweeper.kernels.transformers.groups import (
     Messaging,
     Sender,
     chips_of,
@@ -25,8 +25,8 @@ from kernels.transformers.groups import (
     messaging_over,
     within_reach,
 )
-from kernels.transformers.matmul import Product, gemm_time
-from kernels.transformers.rates import Chip, Host, Precisions, Rates
+from sweeper.kernels.transformers.matmul import Product, gemm_time
+from sweeper.kernels.transformers.rates import Chip, Host, Precisions, Rates
 
 Traits = namedtuple("Traits", "type place group operation recompute module made_by precision beside beside_pass")
 """Codes of an operator. `module` is the part of a layer with which selective recompute repeats it, `made_by` the one
@@ -351,7 +351,7 @@ def time_elementwise(precision: int, d: np.ndarray, rates: Rates, costs: KernelC
         ("operator", len(Times._fields)),
     ),
     Output("operator_bounds", "", "per operator and pass: what limits it", ("operator", 3), integer=True),
-    source="hierarchical roofline: Optimus section III; kernels.transformers.matmul, kernels.transformers.attention",
+    source="hierarchical roofline: Optimus section III; sweeper.kernels.transformers.matmul and .attention",
 )  # fmt: skip
 def operator_times(
     operator_traits: np.ndarray,

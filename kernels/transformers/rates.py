@@ -4,14 +4,14 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from kernels.codes import FORMAT_B, FORMAT_BLOCK, FORMATS, REASON
-from kernels.equation import Output, compiled, equation
+from sweeper.kernels.codes import FORMAT_B, FORMAT_BLOCK, FORMATS, REASON
+from sweeper.kernels.equation import Output, compiled, equation
 
 FP32, TF32, BF16, FP16, FP8, INT8, FP4, MXFP8, MXFP4, NVFP4 = range(len(FORMATS))
 
 
 class Precisions(NamedTuple):
-    """Formats in which products with weights and attention compute: codes of `kernels.codes.FORMATS`."""
+    """Formats in which products with weights and attention compute: codes of `sweeper.kernels.codes.FORMATS`."""
 
     compute_format: float
     attention_format: float
@@ -114,7 +114,7 @@ def product_share(code: float, shares: Efficiencies) -> float:
 
 
 @equation(
-    Output("system_reason", "", "why the system cannot run the point; see kernels.codes.REASONS"),
+    Output("system_reason", "", "why the system cannot run the point; see sweeper.kernels.codes.REASONS"),
     source="a chip computes in the formats that it has a peak for",
 )
 def format_feasibility(precisions: Precisions, peaks: Annotated[Peaks, "chip_{}"], mapping_reason: float) -> float:

@@ -15,8 +15,8 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from kernels.codes import SCHEDULES
-from kernels.equation import Output, compiled, equation
+from sweeper.kernels.codes import SCHEDULES
+from sweeper.kernels.equation import Output, compiled, equation
 
 GPIPE, ONE_F_ONE_B, INTERLEAVED, ZERO_BUBBLE_H1, DUAL_PIPE = range(len(SCHEDULES))
 

@@ -4,13 +4,13 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from kernels.codes import CHOICES, SWITCHES
-from kernels.equation import Output, compiled, equation
-from kernels.shared.memories import Offloaded, offloaded_B
-from kernels.transformers.collectives import ALL_GATHER, POINT_TO_POINT, REDUCE_SCATTER
-from kernels.transformers.groups import G, Messaging, group_collective
-from kernels.transformers.schedules import BothWays, Passes
-from kernels.transformers.sums import DENSE, FIRST, LAST, LAYER, ROUTED, WITH_EXPERTS, Depth, S, Z
+from sweeper.kernels.codes import CHOICES, SWITCHES
+from sweeper.kernels.equation import Output, compiled, equation
+from sweeper.kernels.shared.memories import Offloaded, offloaded_B
+from sweeper.kernels.transformers.collectives import ALL_GATHER, POINT_TO_POINT, REDUCE_SCATTER
+from sweeper.kernels.transformers.groups import G, Messaging, group_collective
+from sweeper.kernels.transformers.schedules import BothWays, Passes
+from sweeper.kernels.transformers.sums import DENSE, FIRST, LAST, LAYER, ROUTED, WITH_EXPERTS, Depth, S, Z
 
 SELECTIVE, FULL = CHOICES["recompute"].index("selective"), CHOICES["recompute"].index("full")
 IGNORED, OVERLAPPED = (SWITCHES["gradient_all_reduce"].index(choice) for choice in ("ignored", "overlapped"))

@@ -5,10 +5,10 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from kernels.codes import PLACES, RECOMPUTE_CLASSES, RECOMPUTE_MODULES
-from kernels.equation import Output, allocating, compiled, equation
-from kernels.transformers.groups import OF_TENSOR, G
-from kernels.transformers.operators import COLLECTIVE, GEMM, TIME, TRAIT, D
+from sweeper.kernels.codes import PLACES, RECOMPUTE_CLASSES, RECOMPUTE_MODULES
+from sweeper.kernels.equation import Output, allocating, compiled, equation
+from sweeper.kernels.transformers.groups import OF_TENSOR, G
+from sweeper.kernels.transformers.operators import COLLECTIVE, GEMM, TIME, TRAIT, D
 
 LAYER, DENSE, WITH_EXPERTS, ROUTED, FIRST, LAST = range(len(PLACES))
 

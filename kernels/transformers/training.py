@@ -4,10 +4,10 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from kernels.equation import Output, compiled, equation
-from kernels.shared.contention.hiding import Beside, Sending, waiting_s
-from kernels.transformers.collectives import ALL_GATHER, ALL_REDUCE, POINT_TO_POINT, REDUCE_SCATTER
-from kernels.transformers.frameworks.buckets import (
+from sweeper.kernels.equation import Output, compiled, equation
+from sweeper.kernels.shared.contention.hiding import Beside, Sending, waiting_s
+from sweeper.kernels.transformers.collectives import ALL_GATHER, ALL_REDUCE, POINT_TO_POINT, REDUCE_SCATTER
+from sweeper.kernels.transformers.frameworks.buckets import (
     Buckets,
     K,
     Kinds,
@@ -18,9 +18,9 @@ from kernels.transformers.frameworks.buckets import (
     train_of,
     train_s,
 )
-from kernels.transformers.groups import G, Messaging, chips_of, group_at, group_collective
-from kernels.transformers.schedules import BothWays, Passes, Pipeline, chunks_of
-from kernels.transformers.stages import (
+from sweeper.kernels.transformers.groups import G, Messaging, chips_of, group_at, group_collective
+from sweeper.kernels.transformers.schedules import BothWays, Passes, Pipeline, chunks_of
+from sweeper.kernels.transformers.stages import (
     FULL,
     IGNORED,
     OVERLAPPED,
@@ -32,7 +32,7 @@ from kernels.transformers.stages import (
     hidden_s,
     repeated,
 )
-from kernels.transformers.sums import BREAKDOWN, FIRST, LAST, S
+from sweeper.kernels.transformers.sums import BREAKDOWN, FIRST, LAST, S
 
 
 class Parameters(NamedTuple):
@@ -106,7 +106,7 @@ def backward_messages(layer_sums: np.ndarray, layers_per_stage: float, hiding: H
         "reduction of the gradients over the replicas, gathering of new weights, and exchange of matrices",
     ),
     Output("gradient_time_s", "s", "the part of it that nothing hides"),
-    source="sum of its messages, less what runs beside the passes of a stage; buckets: kernels.transformers.frameworks",
+    source="sum of its messages, less what runs beside passes; buckets: sweeper.kernels.transformers.frameworks",
     when=("task", ("training",)),
 )  # fmt: skip
 def gradient_reduction(

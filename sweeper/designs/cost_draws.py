@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kernels.equation import Output
-from kernels.packages.equations import of_each, package_cost, package_facts
-from kernels.packages.layout import RESULT, RESULTS
 from sweeper.designs.package_draws import evaluate_design, split_path, uncertain_inputs
+from sweeper.kernels.equation import Output
+from sweeper.kernels.packages.equations import of_each, package_cost, package_facts
+from sweeper.kernels.packages.layout import RESULT, RESULTS
 from sweeper.library.entries import Value
 from sweeper.library.library import Library
 from sweeper.library.packages.design import PackageDesign

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from kernels.equation import Output
-from kernels.packages.layout import DIE_CODES, RESULT, RESULTS, STATUS
 from sweeper.designs.cost_draws import OUTPUTS, TOTAL, CostDraws, attributed
 from sweeper.designs.package_draws import split_path
+from sweeper.kernels.equation import Output
+from sweeper.kernels.packages.layout import DIE_CODES, RESULT, RESULTS, STATUS
 from sweeper.library.entries import Value
 from sweeper.library.uncertain import key_of, own_in
 from sweeper.study.settings import Settings
@@ -103,8 +103,8 @@ class Hinge:
 class CostReport:
     """All about one design.
 
-    `status` is why it cannot be built, one of `kernels.packages.layout.STATUS`, and `status_die` the die that is to
-    blame; both are empty if it can. `buildable_share` is the share of the draws in which it can.
+    `status` is why it cannot be built, one of `sweeper.kernels.packages.layout.STATUS`, and `status_die` the die that
+    is to blame; both are empty if it can. `buildable_share` is the share of the draws in which it can.
     """
 
     design: str

@@ -4,14 +4,14 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from kernels.codes import REASONS
-from kernels.models import GENERATING
 from sweeper.engine.evaluation import Evaluation, evaluate
 from sweeper.engine.program import build_program
 from sweeper.engine.space import Axis, Factor, Grid
 from sweeper.errors import UsageFault
 from sweeper.inputs.generated import equations_of, with_generated
 from sweeper.inputs.numbers import Surroundings, by_name, constant, number_columns, switch_columns, switches
+from sweeper.kernels.codes import REASONS
+from sweeper.kernels.models import GENERATING
 from sweeper.library.entries import Entry
 from sweeper.library.library import Library
 from sweeper.study.box_checks import BALANCED_BY, unbalanced

@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from kernels.packages.layout import DIE_CODES, DIE_NUMBERS, RESULT, STATUS
 from sweeper.designs.cost_draws import attributed
 from sweeper.designs.cost_settings import settings_of
 from sweeper.designs.package_draws import evaluate_design, numbers_of, with_numbers
 from sweeper.errors import Misuse, Problems
 from sweeper.inputs.packages import PACKAGE_ROLE
+from sweeper.kernels.packages.layout import DIE_CODES, DIE_NUMBERS, RESULT, STATUS
 from sweeper.library.library import Library
 from sweeper.library.packages.design import PackageDesign
 from sweeper.reading import checks

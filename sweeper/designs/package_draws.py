@@ -7,13 +7,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kernels.packages.equations import build_many
-from kernels.packages.layout import RESULTS
 from sweeper.engine.program import InputColumn
 from sweeper.engine.space import Axis, Grid
 from sweeper.errors import Misuse, unknown
 from sweeper.inputs.numbers import Surroundings, number_columns
 from sweeper.inputs.packages import package_columns
+from sweeper.kernels.packages.equations import build_many
+from sweeper.kernels.packages.layout import RESULTS
 from sweeper.library.entries import Value
 from sweeper.library.library import Library
 from sweeper.library.packages.design import SELECTABLE, PackageDesign

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from kernels.packages.layout import DIE_CODES, RESULT
 from sweeper.designs.cost_settings import settings_of
 from sweeper.designs.package_draws import evaluate_design
 from sweeper.designs.supply import layers_of, lead_time_s, node_at, own_layers, total_of, wafers_of, waits_s
 from sweeper.errors import Problems, SpecError, unknown
 from sweeper.inputs.packages import PACKAGE_ROLE
+from sweeper.kernels.packages.layout import DIE_CODES, RESULT
 from sweeper.library.library import Library
 from sweeper.library.packages.design import PackageDesign
 from sweeper.reading import checks

@@ -10,8 +10,8 @@ import numpy as np
 import yaml
 from pydantic import BaseModel
 
-from kernels.packages.layout import DIE_CODES, RESULT
 from sweeper.designs.package_draws import evaluate_design
+from sweeper.kernels.packages.layout import DIE_CODES, RESULT
 from sweeper.library.library import Library, builtin_specs
 from sweeper.library.packages.reader import read_package
 from sweeper.reading.units import quantity as in_si

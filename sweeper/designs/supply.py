@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from kernels.packages.layout import DIE_CODES, DIE_NUMBERS, LAYER_NUMBERS, RESULT
 from sweeper.designs.cost_draws import made_of
 from sweeper.designs.package_draws import evaluate_design, numbers_of, with_numbers
+from sweeper.kernels.packages.layout import DIE_CODES, DIE_NUMBERS, LAYER_NUMBERS, RESULT
 from sweeper.library.library import Library
 from sweeper.library.packages.design import PackageDesign, Quoted
 from sweeper.study.settings import Settings

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kernels.reduce import alike, mix_in, of_its_kind
 from sweeper.engine.numbering import Index, strides
+from sweeper.kernels.reduce import alike, mix_in, of_its_kind
 
 Keys = Callable[[Mapping[int, np.ndarray]], Iterable[np.ndarray]]
 """What tells combinations apart, given where they lie in the origins that read them, by the number of the origin."""

@@ -12,8 +12,8 @@ from functools import cached_property
 
 import numpy as np
 
-from kernels.numbering import write_sums, write_taken
 from sweeper.engine.space import Domain, room
+from sweeper.kernels.numbering import write_sums, write_taken
 
 SLOW = 16
 """A step of the outer loop of a stage costs about as much as so many of the inner one."""

@@ -12,8 +12,8 @@ from functools import cached_property
 
 import numpy as np
 
-from kernels.equation import Equation, Output
 from sweeper.engine.fuse import Argument, Fusion, Loop
+from sweeper.kernels.equation import Equation, Output
 
 Values = Mapping[str, np.ndarray]
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from kernels.numbering import write_cycle, write_digits
+from sweeper.kernels.numbering import write_cycle, write_digits
 
 FACTORS = 4096
 """Factors that a grid remembers."""

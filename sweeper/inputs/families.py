@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kernels.equation import Equation
-from kernels.models import MODELS
 from sweeper.engine.program import InputColumn
 from sweeper.inputs.numbers import Surroundings
 from sweeper.inputs.workloads import graph_columns, layer_columns, table_columns
+from sweeper.kernels.equation import Equation
+from sweeper.kernels.models import MODELS
 from sweeper.library.graph_workload import Workload
 from sweeper.library.layers.model import LayeredModel
 from sweeper.library.table_workload import OperatorTable
@@ -52,7 +52,7 @@ FAMILIES = {
     "operators": Family(MODELS["operators"], OPERATOR_METRICS, table_columns, _operators),
     "calculon": Family(MODELS["calculon"], CALCULON_METRICS, table_columns, _operators),
 }
-"""Every family, by the name that `kernels.models` gives it."""
+"""Every family, by the name that `sweeper.kernels.models` gives it."""
 
 
 def family_of(workload: Workload | OperatorTable) -> str:

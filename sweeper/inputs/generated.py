@@ -4,10 +4,10 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import cache
 
-from kernels.equation import Equation
-from kernels.models import GENERATING
 from sweeper.engine.program import InputColumn
 from sweeper.inputs.numbers import Surroundings, constant
+from sweeper.kernels.equation import Equation
+from sweeper.kernels.models import GENERATING
 from sweeper.words.columns import engine_column, role_columns
 from sweeper.words.system import ATTRIBUTES, OPTIONAL_ROLES, ROLES
 

@@ -7,11 +7,11 @@ from itertools import chain
 
 import numpy as np
 
-from kernels.codes import DIMENSION_KINDS, FORMAT_B, FORMATS, NAMED_FORMATS
-from kernels.shared.demand import UnitModel
 from sweeper.engine.program import InputColumn, Values
 from sweeper.engine.space import Grid
 from sweeper.errors import Misuse
+from sweeper.kernels.codes import DIMENSION_KINDS, FORMAT_B, FORMATS, NAMED_FORMATS
+from sweeper.kernels.shared.demand import UnitModel
 from sweeper.library.curves import curve_source, read_curves
 from sweeper.library.entries import Entry, Value
 from sweeper.library.graph_workload import Workload

@@ -5,8 +5,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from kernels.packages.defects import YIELD_MODELS
-from kernels.packages.wafer import COUNTING
 from sweeper.engine.program import InputColumn, Values
 from sweeper.inputs.numbers import (
     NOTHING,
@@ -20,6 +18,8 @@ from sweeper.inputs.numbers import (
     number,
     role_entries,
 )
+from sweeper.kernels.packages.defects import YIELD_MODELS
+from sweeper.kernels.packages.wafer import COUNTING
 from sweeper.library.entries import Value
 from sweeper.library.packages.design import MADE_SYMBOLS, Cell, PackageDesign, Quoted
 from sweeper.library.packages.numbers import COUNTING_COLUMN, code_of

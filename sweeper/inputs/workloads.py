@@ -6,9 +6,9 @@ from functools import partial
 
 import numpy as np
 
-from kernels.codes import SWITCHES
 from sweeper.engine.program import InputColumn, Values
 from sweeper.inputs.numbers import NOTHING, Surroundings, array, constant, number
+from sweeper.kernels.codes import SWITCHES
 from sweeper.library import graph_arrays, table_arrays
 from sweeper.library.entries import Value
 from sweeper.library.graph_workload import Workload

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
-from kernels.codes import CHOICES, SWITCHES
-from kernels.models import EQUATIONS
 from sweeper.errors import every
+from sweeper.kernels.codes import CHOICES, SWITCHES
+from sweeper.kernels.models import EQUATIONS
 from sweeper.library.library import FOLDERS, Library, builtin_specs
 from sweeper.reading.limits import possible
 from sweeper.words.defaults import CHOICE_DEFAULTS, SWITCH_DEFAULTS

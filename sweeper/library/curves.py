@@ -8,8 +8,8 @@ A step is the least amount of work for which its share holds; steps descend to 0
 
 import numpy as np
 
-from kernels.calculon.system import CURVE_STEPS, Curves
 from sweeper.errors import Problems
+from sweeper.kernels.calculon.system import CURVE_STEPS, Curves
 from sweeper.library.entries import Entry
 from sweeper.reading import checks
 from sweeper.reading.nodes import Node, error

@@ -6,9 +6,9 @@ from dataclasses import astuple, dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from kernels.codes import DIMENSION_KINDS
-from kernels.draws import DISTRIBUTIONS
 from sweeper.errors import Problem, Problems, SpecError, brief, unknown
+from sweeper.kernels.codes import DIMENSION_KINDS
+from sweeper.kernels.draws import DISTRIBUTIONS
 from sweeper.library.overlay import laid_over
 from sweeper.reading import checks
 from sweeper.reading.expressions import is_symbol
@@ -61,9 +61,9 @@ OWN = free("", "a parameter", limits=PARAMETER)
 class Value:
     """A number in its SI unit, where it comes from, and how far it may be off.
 
-    `low` and `high` are the number itself unless given; `distribution` is one of those of `kernels.draws`. It follows
-    `cause`, if it has one, in a share `shared` of the draws. `path` has what it was and will be, by year, as far as is
-    known; the number itself is one of these.
+    `low` and `high` are the number itself unless given; `distribution` is one of those of `sweeper.kernels.draws`. It
+    follows `cause`, if it has one, in a share `shared` of the draws. `path` has what it was and will be, by year, as
+    far as is known; the number itself is one of these.
     """
 
     number: float

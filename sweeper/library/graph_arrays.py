@@ -6,9 +6,9 @@ from itertools import combinations
 
 import numpy as np
 
-from kernels.codes import CHANNELS, KERNEL_TYPES, PHASES, SHARDS
-from kernels.graphs.elimination import Order
-from kernels.graphs.factors import (
+from sweeper.kernels.codes import CHANNELS, KERNEL_TYPES, PHASES, SHARDS
+from sweeper.kernels.graphs.elimination import Order
+from sweeper.kernels.graphs.factors import (
     EDGE,
     INPUT_GRADIENT,
     PROVIDED,
@@ -17,7 +17,7 @@ from kernels.graphs.factors import (
     SERVED,
     WEIGHT_GRADIENT,
 )
-from kernels.graphs.sharding import DRAM
+from sweeper.kernels.graphs.sharding import DRAM
 from sweeper.library.graph_workload import Kernel, Workload
 from sweeper.reading.expressions import Expression
 
@@ -43,7 +43,7 @@ ZERO = Expression("0")
 
 
 def traits(workload: Workload) -> np.ndarray:
-    """Codes of every kernel, in the columns that `kernels.graphs.sharding` names."""
+    """Codes of every kernel, in the columns that `sweeper.kernels.graphs.sharding` names."""
     return np.array(
         [
             (
@@ -151,7 +151,7 @@ def shared_order(
 
 
 def order_of(variables: int, factors: Sequence[Factor]) -> Order:
-    """Factors, and the order in which `kernels.graphs.elimination` removes variables, as tables."""
+    """Factors, and the order in which `sweeper.kernels.graphs.elimination` removes variables, as tables."""
     return Order(np.array(factors, np.int64).reshape(-1, 4), *elimination(variables, factors))
 
 

@@ -7,8 +7,8 @@ A kernel of a workload entry may be a template with a `repeat`, which stands for
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
-from kernels.codes import SHARDS, SWITCHES
 from sweeper.errors import Problems, SpecError, brief, every, unknown
+from sweeper.kernels.codes import SHARDS, SWITCHES
 from sweeper.library.entries import SCALAR_KEYS, Entry
 from sweeper.library.kernel_templates import KernelCopy, KernelTemplate, read_template, sorted_copies, written_out
 from sweeper.reading import checks

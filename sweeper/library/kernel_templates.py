@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from kernels.codes import CHANNELS, KERNEL_TYPES, PHASES, SHARDS
 from sweeper.errors import Problems, SpecError, brief, unknown
+from sweeper.kernels.codes import CHANNELS, KERNEL_TYPES, PHASES, SHARDS
 from sweeper.reading import checks
 from sweeper.reading.expressions import Expression, ExpressionError, is_symbol
 from sweeper.reading.nodes import Node, error

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from kernels.transformers.operators import Times
+from sweeper.kernels.transformers.operators import Times
 from sweeper.library.table_workload import DECODING, LAYOUTS, Operator, OperatorTable
 from sweeper.reading.expressions import Expression
 

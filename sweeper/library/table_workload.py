@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from kernels.calculon import table as calculon
-from kernels.codes import (
+from sweeper.errors import Problems, unknown
+from sweeper.kernels.calculon import table as calculon
+from sweeper.kernels.codes import (
     BLOCK_RECOMPUTE_CLASSES,
     GROUPS,
     NAMED_FORMATS,
@@ -21,8 +22,7 @@ from kernels.codes import (
     RECOMPUTE_CLASSES,
     RECOMPUTE_MODULES,
 )
-from kernels.transformers.operators import DEFAULTS, PRECISIONS, Traits
-from sweeper.errors import Problems, unknown
+from sweeper.kernels.transformers.operators import DEFAULTS, PRECISIONS, Traits
 from sweeper.library.entries import Entry
 from sweeper.library.kernel_templates import index_choices, index_values, numbered, read_repeats
 from sweeper.reading import checks

@@ -8,7 +8,7 @@ import hashlib
 
 import numpy as np
 
-from kernels.draws import DISTRIBUTIONS, OWN_CHOICE, drawn, uniform
+from sweeper.kernels.draws import DISTRIBUTIONS, OWN_CHOICE, drawn, uniform
 from sweeper.library.entries import Value
 
 DRAW = "draw"

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kernels.shared.demand import DEMANDS, HIDDEN, UnitModel
+from sweeper.kernels.shared.demand import DEMANDS, HIDDEN, UnitModel
 from sweeper.library.entries import Entry
 from sweeper.reading import checks
 from sweeper.reading.nodes import Node, error

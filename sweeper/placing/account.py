@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from kernels.placement.fabric import links
-from kernels.placement.features import resource_loads
-from kernels.placement.simulation import STEADY, STUCK
+from sweeper.kernels.placement.fabric import links
+from sweeper.kernels.placement.features import resource_loads
+from sweeper.kernels.placement.simulation import STEADY, STUCK
 from sweeper.placing.graph import BURSTS, TICKS
 from sweeper.placing.place import KINDS, Placement
 

@@ -18,8 +18,8 @@ from functools import cached_property
 from math import ceil
 from typing import NamedTuple
 
-from kernels.placement.fabric import COMPUTE, MEMORY, PORT
 from sweeper.errors import SweeperError
+from sweeper.kernels.placement.fabric import COMPUTE, MEMORY, PORT
 from sweeper.placing.graph import (
     ADDS,
     BURSTS,

@@ -25,8 +25,8 @@ from typing import Any
 
 import numpy as np
 
-from kernels.draws import uniform
 from sweeper.errors import Problems, UsageFault
+from sweeper.kernels.draws import uniform
 from sweeper.library.entries import Entry
 from sweeper.library.library import Library, builtin_specs
 from sweeper.library.shelf import NoEntry

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kernels.placement.fabric import COMPUTE, MEMORY, kind_of, links, neighbour
+from sweeper.kernels.placement.fabric import COMPUTE, MEMORY, kind_of, links, neighbour
 from sweeper.placing.account import resource_cycles
 from sweeper.placing.place import Placement
 from sweeper.views.pictures.canvas import PALETTE, save_figure, styled_figure

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kernels.placement.annealing import Nets
-from kernels.placement.pipeline import Actors, Sinks, Streams
+from sweeper.kernels.placement.annealing import Nets
+from sweeper.kernels.placement.pipeline import Actors, Sinks, Streams
 
 BURSTS = 64
 """Bursts of a sample: how finely stages of the pipeline overlap within one. What inputs and queues hold is a small part

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from kernels.placement.annealing import Prices
-from kernels.placement.features import VERSION, Features
-from kernels.placement.simulation import STUCK
-from kernels.placement.summary import SUMMARY
 from sweeper.engine.compilation.cache import COMPILERS
 from sweeper.engine.compilation.sources import closure, code_digest
 from sweeper.errors import Place, SpecError
+from sweeper.kernels.placement.annealing import Prices
+from sweeper.kernels.placement.features import VERSION, Features
+from sweeper.kernels.placement.simulation import STUCK
+from sweeper.kernels.placement.summary import SUMMARY
 from sweeper.library.entries import Entry
 from sweeper.placing.account import ENDINGS
 from sweeper.placing.cutting import DoesNotFit, bound_cycles
@@ -36,7 +36,8 @@ BRIEF = "brief_share_of_bound"
 NODES = ("kind", "task", "stage", "unit")
 """Whole numbers of actors: kind of the unit, what is done, stage of the pipeline, and the unit itself."""
 KERNELS = [
-    f"kernels.placement.{name}" for name in ("order", "routing", "simulation", "annealing", "features", "summary")
+    f"sweeper.kernels.placement.{name}"
+    for name in ("order", "routing", "simulation", "annealing", "features", "summary")
 ]
 """Kernels that a row goes through."""
 _PARAMETER, _METRIC = "parameter", "metric"
@@ -69,7 +70,7 @@ def _columns() -> Iterator[pa.Field]:
         yield field(f"node_{name}", pa.list_(pa.int32()), "", f"{name} of every actor", _METRIC)
     for name in Features._fields:
         kind = pa.float64() if name in ("actor", "sink", "stream", "group", "pair") else pa.int32()
-        yield field(name, pa.list_(kind), "", f"{name} of kernels.placement.features", _METRIC)
+        yield field(name, pa.list_(kind), "", f"{name} of sweeper.kernels.placement.features", _METRIC)
 
 
 @dataclass(eq=False)

@@ -5,14 +5,14 @@ from functools import cached_property
 
 import numpy as np
 
-from kernels.placement.annealing import Prices, Schedule, anneal, scattered
-from kernels.placement.fabric import Fabric, kind_of, links, resources
-from kernels.placement.features import Features
-from kernels.placement.order import by_place
-from kernels.placement.pipeline import Pipeline, Setting, pipeline
-from kernels.placement.routing import Trees, hops_of, route
-from kernels.placement.simulation import BRIEF, Rate, simulate
-from kernels.placement.summary import sight
+from sweeper.kernels.placement.annealing import Prices, Schedule, anneal, scattered
+from sweeper.kernels.placement.fabric import Fabric, kind_of, links, resources
+from sweeper.kernels.placement.features import Features
+from sweeper.kernels.placement.order import by_place
+from sweeper.kernels.placement.pipeline import Pipeline, Setting, pipeline
+from sweeper.kernels.placement.routing import Trees, hops_of, route
+from sweeper.kernels.placement.simulation import BRIEF, Rate, simulate
+from sweeper.kernels.placement.summary import sight
 from sweeper.library.entries import Entry
 from sweeper.placing.cutting import DoesNotFit, Units
 from sweeper.placing.graph import BURSTS, FUNCTIONS, TICKS, Finished, UnitGraph

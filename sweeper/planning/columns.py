@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from kernels.equation import Equation
-from kernels.models import EQUATIONS, HOPED, RELAXED, UNRELAXED, instead
 from sweeper.engine.evaluation import Evaluation, evaluate, evaluate_feasible
 from sweeper.engine.program import InputColumn, Program, build_program
 from sweeper.engine.space import Domain, Factor, Grid
@@ -21,6 +19,8 @@ from sweeper.inputs.numbers import (
     switches,
 )
 from sweeper.inputs.packages import package_columns
+from sweeper.kernels.equation import Equation
+from sweeper.kernels.models import EQUATIONS, HOPED, RELAXED, UNRELAXED, instead
 from sweeper.planning.trials import NUMBERED, TRIAL, Trials, with_trials
 from sweeper.study.optimize import design_columns
 from sweeper.study.study import Study

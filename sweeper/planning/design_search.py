@@ -14,8 +14,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from kernels.codes import REASON, REASONS
-from kernels.pareto import pareto
 from sweeper.engine.search.budgets import SharedBudgets
 from sweeper.engine.search.descent import DESCENT
 from sweeper.engine.search.differential import global_search
@@ -24,6 +22,8 @@ from sweeper.engine.search.methods import Method, SearchResult
 from sweeper.engine.search.portfolio import most_evaluations, search
 from sweeper.engine.search.racing import race
 from sweeper.engine.space import Grid
+from sweeper.kernels.codes import REASON, REASONS
+from sweeper.kernels.pareto import pareto
 from sweeper.planning.schema import field
 from sweeper.planning.tried import counted, judged
 from sweeper.reading.expressions import Expression

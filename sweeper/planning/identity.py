@@ -21,7 +21,7 @@ BESIDE = frozenset(
     {"sweeper.engine.compilation.cache", "sweeper.engine.compilation.sources", "sweeper.planning.identity"}
 )
 """Modules of these rooms that decide nothing about the bytes."""
-NUMBERS_ONLY = ("kernels.codes", "kernels.draws", "kernels.equation", "kernels.reduce")
+NUMBERS_ONLY = ("sweeper.kernels.codes", "sweeper.kernels.draws", "sweeper.kernels.equation", "sweeper.kernels.reduce")
 """Kernels that every evaluation uses."""
 
 

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from kernels.pareto import pareto
-from kernels.reduce import top_k
+from sweeper.kernels.pareto import pareto
+from sweeper.kernels.reduce import top_k
 from sweeper.study.output import StudyOutput
 
 

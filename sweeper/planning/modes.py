@@ -10,9 +10,9 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import pyarrow as pa
 
-from kernels.models import HOPED
 from sweeper.engine.search.best_first import best_first
 from sweeper.engine.space import Grid
+from sweeper.kernels.models import HOPED
 from sweeper.planning.bands import FEASIBLE_SHARE, band_fields, bands
 from sweeper.planning.columns import Columns
 from sweeper.planning.design_search import DesignSearch, search_fields

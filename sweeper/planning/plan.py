@@ -12,8 +12,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from kernels.models import HOPED
-from kernels.shared.demand import UnitModel
 from sweeper.engine.compilation.ahead import Ahead, Kernel, processors
 from sweeper.engine.compilation.cache import COMPILERS
 from sweeper.engine.compilation.parcels import is_kept, packed, unpack
@@ -23,6 +21,8 @@ from sweeper.engine.program import Program, UnknownColumn
 from sweeper.engine.space import Domain, Grid, Points, grids
 from sweeper.errors import NoSuchPoint, SpecError
 from sweeper.inputs.packages import PACKAGE_TABLES
+from sweeper.kernels.models import HOPED
+from sweeper.kernels.shared.demand import UnitModel
 from sweeper.planning.checks.unknown import unknown_objectives
 from sweeper.planning.checks.unread import unread
 from sweeper.planning.chunks import Chunks

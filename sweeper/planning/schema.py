@@ -6,10 +6,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
-from kernels.codes import REASONS
 from sweeper.engine.program import Program
 from sweeper.engine.space import Grid, Points, room
 from sweeper.inputs.numbers import selector_of, values_of
+from sweeper.kernels.codes import REASONS
 from sweeper.words.columns import engine_column, numeric
 from sweeper.words.defaults import NAMED_DEFAULTS
 from sweeper.words.system import GRADES, ROLES

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 import pyarrow as pa
 
-from kernels.codes import REASON, REASONS
+from sweeper.kernels.codes import REASON, REASONS
 from sweeper.planning.schema import NAMES, field
 
 INFEASIBLE_COUNTS = "infeasible_counts"

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from kernels.placement.features import ACTOR, GROUP, PAIR, SINK, STREAM, VERSION, Features
-from kernels.placement.judging.candidates import TIE
-from kernels.placement.judging.network import Nodes
-from kernels.placement.summary import PEAK, SCHEDULE, SUMMARY
 from sweeper.errors import UsageFault
+from sweeper.kernels.placement.features import ACTOR, GROUP, PAIR, SINK, STREAM, VERSION, Features
+from sweeper.kernels.placement.judging.candidates import TIE
+from sweeper.kernels.placement.judging.network import Nodes
+from sweeper.kernels.placement.summary import PEAK, SCHEDULE, SUMMARY
 from sweeper.placing.labels import BRIEF, LABEL, NODES
 from sweeper.running.storage.places import folder
 from sweeper.running.storage.store import RESOLVED

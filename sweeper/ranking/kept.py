@@ -9,9 +9,9 @@ from typing import Any, get_type_hints
 
 import numpy as np
 
-from kernels.placement.features import VERSION
-from kernels.placement.judging.network import Network
 from sweeper.errors import UsageFault, unknown
+from sweeper.kernels.placement.features import VERSION
+from sweeper.kernels.placement.judging.network import Network
 from sweeper.library.entries import Entry
 from sweeper.library.library import builtin_specs
 from sweeper.ranking.dataset import SUMMARIES, Decisions

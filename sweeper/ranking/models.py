@@ -7,8 +7,8 @@ from importlib.metadata import PackageNotFoundError, version
 
 import numpy as np
 
-from kernels.placement.judging.network import Network
 from sweeper.errors import EnvironmentFault
+from sweeper.kernels.placement.judging.network import Network
 from sweeper.ranking.dataset import Decisions, joined, read_decisions
 from sweeper.ranking.kept import CostNetworks, trained_on, training_of
 from sweeper.ranking.recipe import OURS, PAPER

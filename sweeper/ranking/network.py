@@ -1,4 +1,4 @@
-"""The graph network of kernels.placement.judging.network in JAX: trained here, scored there.
+"""The graph network of sweeper.kernels.placement.judging.network in JAX: trained here, scored there.
 
 JAX and optax are needed for training alone: `pip install sweeper[placement]`.
 """
@@ -10,9 +10,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from kernels.placement.fabric import COMPUTE, MEMORY, PORT
-from kernels.placement.judging.network import LATE, STAGES, STEEP, Layer, Network, Round, Scales, share_of_bound
-from kernels.placement.summary import PEAK, SCHEDULE
+from sweeper.kernels.placement.fabric import COMPUTE, MEMORY, PORT
+from sweeper.kernels.placement.judging.network import LATE, STAGES, STEEP, Layer, Network, Round, Scales, share_of_bound
+from sweeper.kernels.placement.summary import PEAK, SCHEDULE
 from sweeper.placing.graph import TASKS
 from sweeper.ranking.dataset import SUMMARIES, WIDTHS, Decisions, Table
 from sweeper.ranking.recipe import Recipe

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from kernels.shared.demand import (
+from sweeper.errors import EnvironmentFault, UsageFault
+from sweeper.kernels.shared.demand import (
     DEMANDS,
     FIELDS,
     HIDDEN,
@@ -21,7 +22,6 @@ from kernels.shared.demand import (
     share_by_rules,
     share_learned,
 )
-from sweeper.errors import EnvironmentFault, UsageFault
 from sweeper.library.entries import Entry
 from sweeper.library.library import Library
 from sweeper.library.unit_models import model_hash

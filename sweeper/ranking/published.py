@@ -13,8 +13,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from kernels.placement.features import ACTOR, SINK
-from kernels.placement.judging.network import STAGES, STEEP, Layer
+from sweeper.kernels.placement.features import ACTOR, SINK
+from sweeper.kernels.placement.judging.network import STAGES, STEEP, Layer
 from sweeper.placing.graph import TASKS
 from sweeper.ranking.dataset import Decisions, Table
 from sweeper.ranking.network import KINDS, WIDE

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import isotonic_regression, minimize
 
-from kernels.placement.features import SINK
+from sweeper.kernels.placement.features import SINK
 from sweeper.placing.graph import BURSTS, TASKS
 from sweeper.ranking.dataset import SUMMARIES, Decisions
 from sweeper.ranking.measures import relative_errors

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from kernels.placement.annealing import Schedule
-from kernels.placement.fabric import resources
-from kernels.placement.judging.candidates import Subject, annealed, by_networks, by_rules, by_schedule
-from kernels.placement.judging.refining import refined
-from kernels.placement.pipeline import Setting
+from sweeper.kernels.placement.annealing import Schedule
+from sweeper.kernels.placement.fabric import resources
+from sweeper.kernels.placement.judging.candidates import Subject, annealed, by_networks, by_rules, by_schedule
+from sweeper.kernels.placement.judging.refining import refined
+from sweeper.kernels.placement.pipeline import Setting
 from sweeper.library.entries import Entry
 from sweeper.placing.graph import BURSTS, TICKS, UnitGraph
 from sweeper.placing.place import COOLING, SAMPLES, Placement, fits, sites_of

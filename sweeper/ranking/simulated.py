@@ -9,9 +9,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kernels.graphs.partition import COMPUTE, MEMORY, partition_s
-from kernels.graphs.units import cut, sample_of
-from kernels.shared.demand import (
+from sweeper.engine.program import Values
+from sweeper.errors import UsageFault
+from sweeper.kernels.graphs.partition import COMPUTE, MEMORY, partition_s
+from sweeper.kernels.graphs.units import cut, sample_of
+from sweeper.kernels.shared.demand import (
     BY_COLUMNS,
     BY_INNER,
     BY_ROWS,
@@ -25,8 +27,6 @@ from kernels.shared.demand import (
     pieces,
     unit_cycles,
 )
-from sweeper.engine.program import Values
-from sweeper.errors import UsageFault
 from sweeper.library.entries import Entry
 from sweeper.library.graph_workload import Kernel, Workload
 from sweeper.placing.cutting import Cutting, DoesNotFit, Operator, Sharding

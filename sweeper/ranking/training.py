@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from kernels.placement.judging.network import Layer
+from sweeper.kernels.placement.judging.network import Layer
 from sweeper.ranking.dataset import Decisions, Table
 from sweeper.ranking.recipe import Recipe
 

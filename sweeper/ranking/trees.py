@@ -6,7 +6,7 @@ What they learn is by how much the rate differs from that of the schedule.
 
 import numpy as np
 
-from kernels.placement.judging.trees import Trees, summed
+from sweeper.kernels.placement.judging.trees import Trees, summed
 from sweeper.ranking.dataset import Decisions
 
 SHAPE = {"n_estimators": 400, "learning_rate": 0.05, "max_depth": 5, "min_samples_leaf": 5, "subsample": 0.7}

@@ -35,7 +35,7 @@ from sweeper.running.storage.store import (
 FEASIBLE = "feasible"
 """Boolean column by which feasible rows are counted."""
 
-OUR_PACKAGES = ("kernels", "sweeper")
+OUR_PACKAGE = "sweeper"
 
 TRACEBACK_LETTERS = 4000
 """How much of the end of a traceback is kept."""
@@ -176,14 +176,14 @@ def code_version(libraries: Iterable[str]) -> dict[str, str]:
     versions = {package: version(package) for package in libraries}
     versions["python"] = platform.python_version()
     for name, module in sorted(sys.modules.items()):
-        if name.partition(".")[0] in OUR_PACKAGES and getattr(module, "__file__", None):
+        if name.partition(".")[0] == OUR_PACKAGE and getattr(module, "__file__", None):
             versions[name] = hashlib.sha256(Path(str(module.__file__)).read_bytes()).hexdigest()[:12]
     return versions
 
 
 def require_version(expected: Mapping[str, str]) -> None:
     """Raise EnvironmentFault if something loaded here differs from what the driver has loaded."""
-    libraries = [name for name in expected if name.partition(".")[0] not in (*OUR_PACKAGES, "python")]
+    libraries = [name for name in expected if name.partition(".")[0] not in (OUR_PACKAGE, "python")]
     different = [name for name, here in code_version(libraries).items() if expected.get(name, here) != here]
     if different:
         raise EnvironmentFault(f"{socket.gethostname()} has another version of {', '.join(different)}")

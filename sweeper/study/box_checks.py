@@ -4,8 +4,8 @@ import math
 from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 
-from kernels.codes import RECOMPUTE_MODULES
 from sweeper.errors import Problems, unknown
+from sweeper.kernels.codes import RECOMPUTE_MODULES
 from sweeper.library.graph_workload import OPTIMAL
 from sweeper.reading.nodes import Node
 from sweeper.study.columns import PARTITIONING, Stock

@@ -1,4 +1,5 @@
-"""Pipeline schedules played out, task by task: what the closed forms of `kernels.transformers.schedules` must equal.
+"""Pipeline schedules played out, task by task: what the closed forms of `sweeper.kernels.transformers.schedules` must
+equal.
 
 A stage has a prescribed order of cells and never deviates from it. A cell is one task or several interwoven ones; it
 starts when the cell before it on its stage is over and everything that its tasks need has arrived, and what it makes

@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kernels.codes import CHOICES, PLACES, SCHEDULES, SWITCHES
-from kernels.transformers.groups import G
-from kernels.transformers.operators import BOUNDS, COLLECTIVE, TIME, TRAIT, D
-from kernels.transformers.stages import Hiding, hidden_s
-from kernels.transformers.sums import DENSE, FIRST, LAST, LAYER, S
 from sweeper.errors import UsageFault
+from sweeper.kernels.codes import CHOICES, PLACES, SCHEDULES, SWITCHES
+from sweeper.kernels.transformers.groups import G
+from sweeper.kernels.transformers.operators import BOUNDS, COLLECTIVE, TIME, TRAIT, D
+from sweeper.kernels.transformers.stages import Hiding, hidden_s
+from sweeper.kernels.transformers.sums import DENSE, FIRST, LAST, LAYER, S
 from sweeper.planning.plan import Plan
 from sweeper.timelines.schedule import FORWARD, GRADIENT, WEIGHT, Played, Times, simulate
 from sweeper.views.lineage import explain, operator_names

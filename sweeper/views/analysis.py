@@ -60,7 +60,7 @@ def pareto(frame: Frame, objectives: Mapping[str, str]) -> pl.DataFrame:
     "minimise"}`. Points with equal objectives are all kept. Rows come sorted by the objectives, best first. A point
     without a number in some objective takes no part. Misuse if a direction is unknown or no objective is given.
     """
-    from kernels.pareto import pareto as positions_of  # loads Numba
+    from sweeper.kernels.pareto import pareto as positions_of  # loads Numba
 
     candidates = _with_numbers(frame, objectives)
     values = _best_first(candidates.select(*objectives).unique(), objectives).collect()

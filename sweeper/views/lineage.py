@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from kernels.codes import DIMENSION_KINDS, REASONS, SHARDS
 from sweeper.engine.evaluation import Evaluation, evaluate
 from sweeper.engine.program import Program
 from sweeper.engine.space import Points
+from sweeper.kernels.codes import DIMENSION_KINDS, REASONS, SHARDS
 from sweeper.library.table_workload import OperatorTable
 from sweeper.planning.columns import STRUCTURE
 from sweeper.planning.plan import Plan

@@ -4,11 +4,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from kernels.codes import PLACES
-from kernels.transformers.collectives import Group
-from kernels.transformers.groups import Groups
-from kernels.transformers.operators import BOUNDS
-from kernels.transformers.sums import Sums
+from sweeper.kernels.codes import PLACES
+from sweeper.kernels.transformers.collectives import Group
+from sweeper.kernels.transformers.groups import Groups
+from sweeper.kernels.transformers.operators import BOUNDS
+from sweeper.kernels.transformers.sums import Sums
 from sweeper.views.text import show, shown_table
 from sweeper.words.defaults import NAMED
 

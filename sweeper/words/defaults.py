@@ -1,6 +1,6 @@
 """What holds where a study says nothing: full physics, and choices of the mapping."""
 
-from kernels.codes import CHOICES, SWITCHES
+from sweeper.kernels.codes import CHOICES, SWITCHES
 
 SWITCH_DEFAULTS = {
     "overlap": "streamed",
@@ -61,6 +61,6 @@ CHOICE_DEFAULTS = {
 
 NAMED = {**SWITCHES, **CHOICES}
 NAMED_DEFAULTS = {**SWITCH_DEFAULTS, **CHOICE_DEFAULTS}
-"""All columns that choose among names of `kernels.codes`, and their defaults."""
+"""All columns that choose among names of `sweeper.kernels.codes`, and their defaults."""
 
 assert NAMED_DEFAULTS.keys() == NAMED.keys()

@@ -5,7 +5,7 @@ float64, and that every whole number is exact in it. Zero is not of a range: a n
 besides.
 """
 
-from kernels.codes import OPERATIONS
+from sweeper.kernels.codes import OPERATIONS
 
 Range = tuple[float, float]
 """Least and largest value, both allowed, in the SI unit."""

@@ -18,7 +18,6 @@ from hypothesis.extra import numpy as hnp
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from kernels.packages.layout import DIE_CODES, RESULTS
 from sweeper.cli import main
 from sweeper.commands.shared import without_nan
 from sweeper.designs import cost_draws
@@ -28,6 +27,7 @@ from sweeper.designs.cost_report import PARTS, CostReport, as_json, cost_compari
 from sweeper.designs.cost_settings import named_design, read_settings, settable
 from sweeper.designs.cost_text import text
 from sweeper.designs.package_draws import evaluate_design
+from sweeper.kernels.packages.layout import DIE_CODES, RESULTS
 from sweeper.library.library import Library, builtin_specs
 from sweeper.study.columns import Stock
 from sweeper.views.uncertainty import bands, by_chance, compare, probability_less, rank_correlations

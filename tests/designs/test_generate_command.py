@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from kernels.codes import REASONS
 from sweeper.cli import main
 from sweeper.designs.generated_chip import ROLES_OF_CHIP
+from sweeper.kernels.codes import REASONS
 from sweeper.library.library import Library, builtin_specs
 
 LIBRARY = Library.load([builtin_specs()])

@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from kernels.packages.layout import DIE_NUMBERS
 from sweeper.designs.package_draws import evaluate_design, with_numbers
 from sweeper.designs.portfolio import Portfolio, portfolio_report, read_portfolio
 from sweeper.designs.supply import lead_time_s, total_of, wafers_of, waits_s
+from sweeper.kernels.packages.layout import DIE_NUMBERS
 from sweeper.library.library import Library, builtin_specs
 from sweeper.library.packages.design import PackageDesign
 from sweeper.library.packages.reader import read_package

@@ -18,8 +18,8 @@ from sweeper.engine.evaluation import Evaluation
 from sweeper.planning.plan import Plan
 from tests.places import ROOT
 
-FITS = Kernel("", "kernels.shared.feasibility", "bought_feasibility", (float64, float64))
-BESIDE = ("kernels.reduce", "kernels.numbering", "kernels.pareto", "kernels.draws")
+FITS = Kernel("", "sweeper.kernels.shared.feasibility", "bought_feasibility", (float64, float64))
+BESIDE = ("sweeper.kernels.reduce", "sweeper.kernels.numbering", "sweeper.kernels.pareto", "sweeper.kernels.draws")
 """Kernels of the engine itself and of input columns: small, and compiled where they are called."""
 
 

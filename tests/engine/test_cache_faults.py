@@ -261,8 +261,8 @@ def test_numba_is_as_we_found_it() -> None:
     """If this fails, read `numba.core.caching` and `numba.core.dispatcher` anew, then mend `numba_cache`."""
     from numba.core import caching, dispatcher
 
-    from kernels.shared.dimensions import doublings
     from sweeper.engine.compilation.numba_cache import OwnLocator, VerifiedFiles
+    from sweeper.kernels.shared.dimensions import doublings
 
     kept: Any = doublings
     assert isinstance(kept._cache._cache_file, VerifiedFiles)

@@ -7,8 +7,8 @@ import polars as pl
 import pytest
 
 import sweeper
-from kernels.codes import SWITCHES
 from sweeper.engine.space import Axis, Box
+from sweeper.kernels.codes import SWITCHES
 from sweeper.planning import chunks, modes
 from sweeper.planning.plan import Plan
 from sweeper.study.output import Objective, StudyOutput

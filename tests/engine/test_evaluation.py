@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sweeper
-from kernels.models import EQUATIONS
-from kernels.numbering import write_cycle, write_digits
 from sweeper.engine.evaluation import FEW, Evaluation
 from sweeper.engine.folding import fold, folded, together
 from sweeper.engine.numbering import Combinations, Index, fast_parts, index_at, index_between, listed, strides, total
 from sweeper.engine.space import Axis, Box, Factor, Points, grids
+from sweeper.kernels.models import EQUATIONS
+from sweeper.kernels.numbering import write_cycle, write_digits
 from tests.places import ROOT
 from tests.support.examples import compared, examples
 

@@ -23,7 +23,7 @@ def test_numba_compiles_into_the_cache_for_the_portable_target(tmp_path: Path) -
     code = """
 import sweeper
 import numba
-from kernels.shared.dimensions import doublings
+from sweeper.kernels.shared.dimensions import doublings
 doublings(5.0)
 print(numba.config.CACHE_DIR, numba.config.NUMBA_NUM_THREADS, numba.config.CPU_NAME, repr(numba.config.CPU_FEATURES))
 """

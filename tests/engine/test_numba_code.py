@@ -13,7 +13,7 @@ from tests.places import ROOT
 
 MODULE = """
 import numpy as np
-from kernels.equation import compiled
+from sweeper.kernels.equation import compiled
 
 @compiled
 def part(values, at):
@@ -64,7 +64,7 @@ print(part(values, 1), whole(values), part.stats.cache_hits.total(), whole.stats
 
 ALIKE = """
 import numpy as np
-from kernels.equation import compiled
+from sweeper.kernels.equation import compiled
 
 def made(power):
     @compiled

@@ -12,8 +12,8 @@ from numba.core.compiler import Flags
 from numba.core.targetconfig import TargetConfig
 from numba.core.typing import templates
 
-from kernels.equation import compiled
 from sweeper.engine.compilation.numba_time import FEW_COLLECTIONS, rarely_collecting
+from sweeper.kernels.equation import compiled
 
 
 @njit
@@ -74,7 +74,7 @@ def test_garbage_is_collected_as_usual_after_a_compilation() -> None:
 
 def test_no_process_that_evaluates_carries_linear_algebra() -> None:
     code = (
-        "import sweeper, sys; from kernels.shared.feasibility import bought_feasibility; "
+        "import sweeper, sys; from sweeper.kernels.shared.feasibility import bought_feasibility; "
         "bought_feasibility.function(1.0, 2.0); print('scipy.linalg' in sys.modules); "
         "import numpy, scipy.linalg; print(scipy.linalg.det(numpy.eye(2)))"
     )

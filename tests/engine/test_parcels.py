@@ -17,10 +17,10 @@ import numba
 from numba import float64
 from sweeper.engine.compilation.ahead import Kernel
 from sweeper.engine.compilation.parcels import is_kept, packed, unpack
-from kernels.shared.dimensions import doublings
+from sweeper.kernels.shared.dimensions import doublings
 parcel = Path(sys.argv[1])
-fits = Kernel("", "kernels.shared.feasibility", "bought_feasibility", (float64, float64))
-source = "from kernels.equation import compiled\\n\\n\\n@compiled\\ndef stage(x):\\n    return 3.0 * x\\n"
+fits = Kernel("", "sweeper.kernels.shared.feasibility", "bought_feasibility", (float64, float64))
+source = "from sweeper.kernels.equation import compiled\\n\\n\\n@compiled\\ndef stage(x):\\n    return 3.0 * x\\n"
 stage = Kernel(source, "", "stage", (float64,))
 lost = fits._replace(name="no_such_equation")
 """
@@ -55,9 +55,10 @@ def parcel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What a first machine sends: two kernels that it was asked for, and one that it has called."""
     folder = tmp_path_factory.mktemp("first")
     on_machine(folder / "cache", PACK, folder / "parcel")
-    assert {"kernels.shared.dimensions.doublings", "kernels.shared.feasibility.bought_feasibility"} <= compiled(
-        folder / "cache"
-    )
+    assert {
+        "sweeper.kernels.shared.dimensions.doublings",
+        "sweeper.kernels.shared.feasibility.bought_feasibility",
+    } <= compiled(folder / "cache")
     return folder / "parcel"
 
 
@@ -75,7 +76,7 @@ def test_machine_code_for_another_processor_is_left_out(
 ) -> None:
     said = on_machine(tmp_path, UNPACK, parcel, **processor).split()
     assert said == ["False", "False", "False", "False", "3.0", "6.0", "2.0"]
-    assert "kernels.shared.feasibility.bought_feasibility" in compiled(tmp_path)
+    assert "sweeper.kernels.shared.feasibility.bought_feasibility" in compiled(tmp_path)
     assert len(list(tmp_path.rglob("*bought_feasibility*.nbc"))) == 1
 
 

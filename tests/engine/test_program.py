@@ -6,8 +6,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kernels.equation import Output
-from kernels.equation import equation as declared
 from sweeper.engine.program import (
     LONG,
     InputColumn,
@@ -18,6 +16,8 @@ from sweeper.engine.program import (
     dependencies,
     required,
 )
+from sweeper.kernels.equation import Output
+from sweeper.kernels.equation import equation as declared
 
 
 def equation(

@@ -6,12 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kernels.codes import DIMENSION_KINDS, FORMAT_B, FORMATS
-from kernels.draws import drawn as kernel_drawn
 from sweeper.engine.space import Axis, Grid
 from sweeper.inputs.families import FAMILIES, family_of
 from sweeper.inputs.numbers import Surroundings, array, attribute_of, constant, number, selector_of, values_of
 from sweeper.inputs.workloads import parameters, remembered
+from sweeper.kernels.codes import DIMENSION_KINDS, FORMAT_B, FORMATS
+from sweeper.kernels.draws import drawn as kernel_drawn
 from sweeper.library.entries import Value
 from sweeper.library.library import Library
 from sweeper.library.uncertain import is_uncertain, key_of, values_in

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-import kernels
+import sweeper.kernels
 import tests.twins.naive_contention
 import tests.twins.naive_device_mapping
 import tests.twins.naive_generator
@@ -22,13 +22,13 @@ import tests.twins.naive_ownership
 import tests.twins.naive_roofline
 import tests.twins.naive_serving
 import tests.twins.naive_units  # noqa: F401 - registers its twins
-from kernels.codes import CHANNELS, DIMENSION_KINDS, SWITCHES
-from kernels.equation import Equation
-from kernels.graphs.elimination import Order
-from kernels.graphs.sharding import DRAM, KEPT_EACH_B
-from kernels.models import EQUATIONS, GENERATING, MODELS
-from kernels.shared.demand import UnitModel
 from sweeper.inputs.packages import PACKAGE_TABLES
+from sweeper.kernels.codes import CHANNELS, DIMENSION_KINDS, SWITCHES
+from sweeper.kernels.equation import Equation
+from sweeper.kernels.graphs.elimination import Order
+from sweeper.kernels.graphs.sharding import DRAM, KEPT_EACH_B
+from sweeper.kernels.models import EQUATIONS, GENERATING, MODELS
+from sweeper.kernels.shared.demand import UnitModel
 from sweeper.library.graph_arrays import SCALARS
 from sweeper.words.defaults import NAMED
 from sweeper.words.models import BLOCK_SCALARS, TABLE_SCALARS
@@ -112,7 +112,7 @@ def test_every_equation_has_a_twin_and_every_twin_an_equation() -> None:
 
 def test_no_equation_is_forgotten() -> None:
     """A module that no family has, or an equation made of one of another module, would not be evaluated, silently."""
-    modules = [import_module(part.name) for part in pkgutil.walk_packages(kernels.__path__, "kernels.")]
+    modules = [import_module(part.name) for part in pkgutil.walk_packages(sweeper.kernels.__path__, "sweeper.kernels.")]
     values = [value for module in modules for value in vars(module).values()]
     equations = {id(value): value for value in values if isinstance(value, Equation)}
     assert {value.name for value in equations.values()} == {equation.name for equation in EQUATIONS}

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kernels.codes import CHANNELS, DIMENSION_KINDS, KERNEL_TYPES, PHASES, SHARDS, SWITCHES
-from kernels.graphs.loads import BYTES
-from kernels.models import MODELS
+from sweeper.kernels.codes import CHANNELS, DIMENSION_KINDS, KERNEL_TYPES, PHASES, SHARDS, SWITCHES
+from sweeper.kernels.graphs.loads import BYTES
+from sweeper.kernels.models import MODELS
 from tests.places import DATA
 from tests.twins.naive import call, edge_array, orders
 

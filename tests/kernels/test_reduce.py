@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernels.codes import REASONS
-from kernels.pareto import pareto
-from kernels.reduce import alike, stand_in, top_k
+from sweeper.kernels.codes import REASONS
+from sweeper.kernels.pareto import pareto
+from sweeper.kernels.reduce import alike, stand_in, top_k
 from tests.support.examples import compared, examples
 from tests.support.quick import quick
 from tests.twins import naive

@@ -15,9 +15,8 @@ import numpy as np
 import pytest
 from numba.core.dispatcher import Dispatcher
 
-import kernels
-import sweeper  # noqa: F401  # must come before kernels are compiled: it says where their machine code is kept
-from kernels.equation import Equation, allocating, borrowing, compiled, equation
+import sweeper.kernels
+from sweeper.kernels.equation import Equation, allocating, borrowing, compiled, equation
 
 MAKERS = {
     *("zeros", "empty", "ones", "full", "zeros_like", "empty_like", "full_like", "ones_like", "arange", "linspace"),
@@ -29,7 +28,7 @@ MAKERS = {
 def functions() -> dict[str, Any]:
     """Every compiled function of `kernels`, those of equations among them, by module and name."""
     found = {}
-    for part in pkgutil.walk_packages(kernels.__path__, "kernels."):
+    for part in pkgutil.walk_packages(sweeper.kernels.__path__, "sweeper.kernels."):
         for value in vars(import_module(part.name)).values():
             function = value.function if isinstance(value, Equation) else value
             if isinstance(function, Dispatcher):

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kernels.graphs.factors import EDGE, INPUT_GRADIENT, PROVIDED, SERVED, WEIGHT_GRADIENT
+from sweeper.kernels.graphs.factors import EDGE, INPUT_GRADIENT, PROVIDED, SERVED, WEIGHT_GRADIENT
 from sweeper.library.graph_arrays import edges, elimination, published_order, reads, sharing_order
 from sweeper.library.graph_workload import read_workload
 from sweeper.library.library import Library

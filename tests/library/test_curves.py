@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kernels.calculon.system import CURVE_STEPS, Curves
 from sweeper.errors import SpecError
+from sweeper.kernels.calculon.system import CURVE_STEPS, Curves
 from sweeper.library.curves import curve_source, read_curves
 from sweeper.library.library import Library
 

@@ -7,9 +7,9 @@ from itertools import pairwise
 
 import pytest
 
-from kernels.codes import SWITCHES
-from kernels.models import GENERATING
 from sweeper.engine.program import choose
+from sweeper.kernels.codes import SWITCHES
+from sweeper.kernels.models import GENERATING
 from sweeper.library.library import Library, builtin_specs
 from sweeper.words.chips import AREA_PARTS, EDGE_PARTS, LANE, STACK, TECHNOLOGY, TEMPLATE
 from sweeper.words.system import GRADES

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from kernels.draws import DISTRIBUTIONS
 from sweeper.errors import SpecError
+from sweeper.kernels.draws import DISTRIBUTIONS
 from sweeper.library.entries import Value
 from sweeper.library.library import Library
 from tests.support.small_specs import FILES, write_files

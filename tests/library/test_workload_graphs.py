@@ -8,8 +8,8 @@ import polars as pl
 import pytest
 
 import sweeper
-from kernels.codes import KERNEL_TYPES
-from kernels.graphs.sharding import K, M, N
+from sweeper.kernels.codes import KERNEL_TYPES
+from sweeper.kernels.graphs.sharding import K, M, N
 from sweeper.library import graph_arrays as graph
 from sweeper.library.graph_workload import Workload, read_workload
 from sweeper.library.layers.model import graph_of

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernels.placement.fabric import COMPUTE, MEMORY
+from sweeper.kernels.placement.fabric import COMPUTE, MEMORY
 from sweeper.placing.blocks import BLOCKS, block, gemm
 from sweeper.placing.cutting import (
     Block,

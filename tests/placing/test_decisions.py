@@ -9,9 +9,9 @@ import polars as pl
 import pytest
 from click.testing import CliRunner
 
-from kernels.placement.features import Features
 from sweeper.cli import main
 from sweeper.errors import SpecError
+from sweeper.kernels.placement.features import Features
 from sweeper.placing.blocks import block
 from sweeper.placing.decisions import DecisionStudy, load_decisions
 from sweeper.placing.labels import LABEL, NODES, DecisionPlan

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from kernels.placement.fabric import kind_of
 from sweeper.cli import main
+from sweeper.kernels.placement.fabric import kind_of
 from sweeper.library.library import Library, builtin_specs
 from sweeper.placing.account import Part, account, busy_actors, busy_resources, resource_name
 from sweeper.placing.blocks import block

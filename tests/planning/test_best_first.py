@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sweeper
-from kernels.models import HOPED
-from kernels.reduce import top_k
 from sweeper.engine.evaluation import Evaluation
 from sweeper.engine.search.best_first import SLACK, best_first
 from sweeper.engine.space import Grid
+from sweeper.kernels.models import HOPED
+from sweeper.kernels.reduce import top_k
 from sweeper.planning.columns import Columns
 from sweeper.planning.plan import Plan
 from tests.places import ROOT

@@ -34,7 +34,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of what a checkout has, to edit."""
     copy = tmp_path_factory.mktemp("checkout")
     for folder in ("kernels", "sweeper", "specs", "replications", "docs"):
-        shutil.copytree(ROOT / folder, copy / folder, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / folder, copy / folder, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
     return copy
 
 

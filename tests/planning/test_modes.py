@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kernels.codes import REASONS
-from kernels.models import HOPED
 from sweeper.engine.search import best_first
 from sweeper.engine.space import Axis, Box, Domain, Grid, grids
+from sweeper.kernels.codes import REASONS
+from sweeper.kernels.models import HOPED
 from sweeper.planning import chunks, modes
 from sweeper.planning.chunks import Chunks
 from sweeper.planning.kept import as_table, from_table, merged

@@ -8,9 +8,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from kernels.packages.layout import CONVENTIONS, DIE_CODES, DIE_NUMBERS, LAYER_NUMBERS
 from sweeper.designs.package_draws import evaluate_design
 from sweeper.errors import SpecError
+from sweeper.kernels.packages.layout import CONVENTIONS, DIE_CODES, DIE_NUMBERS, LAYER_NUMBERS
 from sweeper.library.library import Library, builtin_specs
 from sweeper.library.packages.reader import read_package
 from sweeper.planning.bands import BAND_SHARES

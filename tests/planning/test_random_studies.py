@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import yaml
 
-from kernels.codes import REASONS
+from sweeper.kernels.codes import REASONS
 from sweeper.planning import chunks, modes
 from sweeper.planning.plan import Plan
 from sweeper.study.output import Objective, StudyOutput

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernels.codes import REASON, REASONS
+from sweeper.kernels.codes import REASON, REASONS
 from sweeper.planning.tried import by_reason, certain, counted, judged, told
 
 

@@ -9,9 +9,9 @@ import pyarrow.dataset
 import pytest
 from click.testing import CliRunner
 
-from kernels.shared.demand import BURSTS, DEMANDS, HIDDEN, UnitModel, share_by_rules, share_learned
 from sweeper.cli import main
 from sweeper.errors import SpecError
+from sweeper.kernels.shared.demand import BURSTS, DEMANDS, HIDDEN, UnitModel, share_by_rules, share_learned
 from sweeper.library.library import Library, builtin_specs
 from sweeper.library.unit_models import model_hash, read_unit_model
 from sweeper.placing import graph as graph_of_units

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from kernels.placement.judging.candidates import TIE, Subject, by_networks, by_rules, by_schedule, seen_at
-from kernels.placement.judging.network import share_of_bound
 from sweeper.cli import main
 from sweeper.errors import UsageFault
+from sweeper.kernels.placement.judging.candidates import TIE, Subject, by_networks, by_rules, by_schedule, seen_at
+from sweeper.kernels.placement.judging.network import share_of_bound
 from sweeper.library.library import Library, builtin_specs
 from sweeper.placing.cutting import bound_cycles
 from sweeper.placing.decisions import load_decisions

@@ -15,7 +15,6 @@ import polars as pl
 import pytest
 import yaml
 
-from kernels.packages.layout import CONVENTIONS
 from replications.a100_study import (
     CLAIMS,
     DESIGNS,
@@ -37,6 +36,7 @@ from replications.a100_study import (
 )
 from replications.chiplet_study import best_counts, costs_by_count, optimum
 from replications.published_tables import PUBLISHED
+from sweeper.kernels.packages.layout import CONVENTIONS
 from sweeper.library.library import builtin_specs
 from sweeper.library.uncertain import DRAW
 from sweeper.planning.plan import make_plan

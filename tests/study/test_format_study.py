@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from kernels.codes import FORMAT_B, FORMATS
+from sweeper.kernels.codes import FORMAT_B, FORMATS
 from sweeper.planning.plan import make_plan
 from sweeper.running.execution import run
 from sweeper.views.frames import bundled_plan, frame_of

@@ -5,10 +5,10 @@ from random import Random
 
 import numpy as np
 
-from kernels.packages.defects import YIELD_MODELS
-from kernels.packages.layout import CONVENTIONS, DIE_CODES, LINK_CODES, STEP_NUMBERS
-from kernels.packages.wafer import COUNTING
 from replications.tables import PackageTables, tables
+from sweeper.kernels.packages.defects import YIELD_MODELS
+from sweeper.kernels.packages.layout import CONVENTIONS, DIE_CODES, LINK_CODES, STEP_NUMBERS
+from sweeper.kernels.packages.wafer import COUNTING
 
 MOST_DIES, MOST_LINKS = 6, 5
 

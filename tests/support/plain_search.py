@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from kernels.codes import REASON, REASONS
+from sweeper.kernels.codes import REASON, REASONS
 from sweeper.study.output import Objective, StudyOutput
 
 Point = Mapping[str, Any]

@@ -11,17 +11,17 @@ from random import Random
 import numpy as np
 from hypothesis import strategies as st
 
-from kernels.packages.defects import YIELD_MODELS
-from kernels.packages.layout import RESULTS, STATUS
-from kernels.packages.wafer import COUNTING
 from replications.tables import PackageTables, evaluate_tables, tables
+from sweeper.kernels.packages.defects import YIELD_MODELS
+from sweeper.kernels.packages.layout import RESULTS, STATUS
+from sweeper.kernels.packages.wafer import COUNTING
 
 Numbers = Mapping[str, float]
 
 
 @dataclass(frozen=True)
 class Die:
-    """Codes, numbers and layers of a die, by the names of `kernels.packages.layout`."""
+    """Codes, numbers and layers of a die, by the names of `sweeper.kernels.packages.layout`."""
 
     codes: Mapping[str, int]
     numbers: Numbers

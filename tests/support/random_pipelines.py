@@ -4,11 +4,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from kernels.placement.annealing import scattered
-from kernels.placement.fabric import Fabric, resources
-from kernels.placement.order import by_place
-from kernels.placement.pipeline import Actors, Hops, Pipeline, Setting, Sinks, Streams, pipeline
-from kernels.placement.routing import Trees, hops_of, route
+from sweeper.kernels.placement.annealing import scattered
+from sweeper.kernels.placement.fabric import Fabric, resources
+from sweeper.kernels.placement.order import by_place
+from sweeper.kernels.placement.pipeline import Actors, Hops, Pipeline, Setting, Sinks, Streams, pipeline
+from sweeper.kernels.placement.routing import Trees, hops_of, route
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Kernels that compile in an instant: two helpers, two equations, and the stage that fuses these."""
 
-from kernels.equation import Output, compiled, equation
+from sweeper.kernels.equation import Output, compiled, equation
 
 
 @compiled

@@ -18,13 +18,22 @@ import numpy as np
 from hypothesis import strategies as st
 
 import sweeper  # noqa: F401  # must come before kernels: it says where their machine code is kept
-from kernels.codes import CHANNELS, DIMENSION_KINDS, KERNEL_TYPES, NAMED_FORMATS, PHASES, REASONS, SHARDS, SWITCHES
-from kernels.equation import Equation
-from kernels.graphs import loads as graph_loads
-from kernels.graphs.conversions import published_conversions as published_equation
-from kernels.graphs.conversions import shared_conversions as shared_equation
-from kernels.graphs.elimination import Order
-from kernels.graphs.factors import INPUT_GRADIENT, SAME_WEIGHT, WEIGHT_GRADIENT
+from sweeper.kernels.codes import (
+    CHANNELS,
+    DIMENSION_KINDS,
+    KERNEL_TYPES,
+    NAMED_FORMATS,
+    PHASES,
+    REASONS,
+    SHARDS,
+    SWITCHES,
+)
+from sweeper.kernels.equation import Equation
+from sweeper.kernels.graphs import loads as graph_loads
+from sweeper.kernels.graphs.conversions import published_conversions as published_equation
+from sweeper.kernels.graphs.conversions import shared_conversions as shared_equation
+from sweeper.kernels.graphs.elimination import Order
+from sweeper.kernels.graphs.factors import INPUT_GRADIENT, SAME_WEIGHT, WEIGHT_GRADIENT
 from sweeper.library.graph_arrays import SCALARS, published_order, shared_order
 from sweeper.words.models import TABLE_SCALARS
 from sweeper.words.numbers import NUMBERS

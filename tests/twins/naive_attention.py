@@ -1,4 +1,5 @@
-"""Fused attention again, in plain Python, as literally as the description in `kernels.transformers.attention` allows.
+"""Fused attention again, in plain Python, as literally as the description in `sweeper.kernels.transformers.attention`
+allows.
 
 Scores are counted pair by pair, extents found by trying them, makespans by handing out rounds, parts by listing them.
 """

@@ -8,7 +8,7 @@ import math
 from collections import Counter
 from collections.abc import Callable
 
-from kernels.codes import ALGORITHMS, DIMENSION_KINDS, OPERATIONS
+from sweeper.kernels.codes import ALGORITHMS, DIMENSION_KINDS, OPERATIONS
 
 
 def seconds(load_B: float, piece_B: float, rate_Bps: float, half_B: float) -> float:

@@ -13,8 +13,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from kernels.codes import DIMENSION_KINDS, MAPPED, SWITCHES
-from kernels.transformers.groups import MEMBERS, SPLITS, Groups
+from sweeper.kernels.codes import DIMENSION_KINDS, MAPPED, SWITCHES
+from sweeper.kernels.transformers.groups import MEMBERS, SPLITS, Groups
 from tests.twins.naive import FOR_EQUATION, SPECIAL, Outputs, place, rest, twin
 
 Chip = tuple[int, ...]

@@ -9,9 +9,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from kernels.codes import DIMENSION_KINDS, MAPPED, MAPPING_ORDERS
-from kernels.transformers.collectives import Group
-from kernels.transformers.groups import Groups
+from sweeper.kernels.codes import DIMENSION_KINDS, MAPPED, MAPPING_ORDERS
+from sweeper.kernels.transformers.collectives import Group
+from sweeper.kernels.transformers.groups import Groups
 from tests.twins.naive import FOR_EQUATION, Outputs, twin
 from tests.twins.naive_models import COPIES, mappings
 

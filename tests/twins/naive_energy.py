@@ -11,10 +11,18 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from kernels.codes import DIMENSION_KINDS, FORMAT_B, GROUPS, OPERATIONS, OPERATOR_TYPES, PLACES, RECOMPUTE_CLASSES
-from kernels.transformers.energy import PASSES, Work
-from kernels.transformers.groups import Groups
-from kernels.transformers.operators import PRECISIONS
+from sweeper.kernels.codes import (
+    DIMENSION_KINDS,
+    FORMAT_B,
+    GROUPS,
+    OPERATIONS,
+    OPERATOR_TYPES,
+    PLACES,
+    RECOMPUTE_CLASSES,
+)
+from sweeper.kernels.transformers.energy import PASSES, Work
+from sweeper.kernels.transformers.groups import Groups
+from sweeper.kernels.transformers.operators import PRECISIONS
 from tests.twins import naive_attention
 from tests.twins.naive import FOR_EQUATION, RANGES, SPECIAL, Outputs, twin
 from tests.twins.naive_models import (

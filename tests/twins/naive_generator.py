@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from kernels.codes import REASONS, SWITCHES
+from sweeper.kernels.codes import REASONS, SWITCHES
 from tests.twins.naive import FOR_EQUATION, Outputs, twin
 
 Point = tuple[float, float, float]

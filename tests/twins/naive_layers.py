@@ -7,8 +7,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from kernels.codes import CHANNELS, PHASES, SCHEDULES, SWITCHES
-from kernels.transformers.sums import Sizes, Sums
+from sweeper.kernels.codes import CHANNELS, PHASES, SCHEDULES, SWITCHES
+from sweeper.kernels.transformers.sums import Sizes, Sums
 from tests.twins import naive_attention
 from tests.twins.naive import (
     BUSY,

@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from kernels.codes import CHANNELS, KERNEL_TYPES, SHARDS, SWITCHES
-from kernels.equation import declared
-from kernels.graphs import loads as graph_loads
-from kernels.graphs import pipeline, rates, sharding
-from kernels.graphs.mapping import partitions as partition_equations
-from kernels.graphs.mapping.case import mapping_chip as chip_equation
-from kernels.graphs.mapping.case import mapping_kernels as kernels_equation
-from kernels.models import EQUATIONS
+from sweeper.kernels.codes import CHANNELS, KERNEL_TYPES, SHARDS, SWITCHES
+from sweeper.kernels.equation import declared
+from sweeper.kernels.graphs import loads as graph_loads
+from sweeper.kernels.graphs import pipeline, rates, sharding
+from sweeper.kernels.graphs.mapping import partitions as partition_equations
+from sweeper.kernels.graphs.mapping.case import mapping_chip as chip_equation
+from sweeper.kernels.graphs.mapping.case import mapping_kernels as kernels_equation
+from sweeper.kernels.models import EQUATIONS
 from tests.twins import naive_sharding
 from tests.twins.naive import (
     BY_KERNEL,

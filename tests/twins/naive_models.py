@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from hypothesis import strategies as st
 
-from kernels.codes import (
+from sweeper.kernels.codes import (
     CHOICES,
     DIMENSION_KINDS,
     FORMAT_B,
@@ -29,12 +29,12 @@ from kernels.codes import (
     SCHEDULES,
     SWITCHES,
 )
-from kernels.transformers.collectives import Group
-from kernels.transformers.frameworks.buckets import Kinds, Train
-from kernels.transformers.groups import Groups
-from kernels.transformers.operators import BOUNDS, DEFAULTS, PRECISIONS, TIME, Dims, Traits
-from kernels.transformers.operators import Times as TimeColumns
-from kernels.transformers.sums import Sizes, Sums
+from sweeper.kernels.transformers.collectives import Group
+from sweeper.kernels.transformers.frameworks.buckets import Kinds, Train
+from sweeper.kernels.transformers.groups import Groups
+from sweeper.kernels.transformers.operators import BOUNDS, DEFAULTS, PRECISIONS, TIME, Dims, Traits
+from sweeper.kernels.transformers.operators import Times as TimeColumns
+from sweeper.kernels.transformers.sums import Sizes, Sums
 from sweeper.timelines.schedule import Times, most_kept, order_of, simulate
 from tests.twins import naive_attention, naive_buckets, naive_collectives, naive_nccl
 from tests.twins.naive import FOR_EQUATION, RANGES, SPECIAL, TOGETHER, Outputs, outlasting, place, rest, twin

@@ -7,7 +7,7 @@ only what the others have beyond it counts. Steps are walked one after the other
 import math
 from collections.abc import Iterator, Mapping
 
-from kernels.codes import DIMENSION_KINDS
+from sweeper.kernels.codes import DIMENSION_KINDS
 from tests.twins import naive_collectives as plain
 
 Group = Mapping[str, float]

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from kernels.codes import OPERATOR_TYPES, PLACES
-from kernels.transformers.optimizers.muon import Matrices
+from sweeper.kernels.codes import OPERATOR_TYPES, PLACES
+from sweeper.kernels.transformers.optimizers.muon import Matrices
 from tests.twins.naive import FOR_EQUATION, SPECIAL, Outputs, twin
 from tests.twins.naive_energy import amounts, either, through_cache
 from tests.twins.naive_models import (

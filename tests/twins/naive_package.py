@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal, localcontext
 from types import SimpleNamespace as Values
 
-from kernels.packages.layout import (
+from replications.tables import PackageTables
+from sweeper.kernels.packages.layout import (
     CONVENTIONS,
     DIE_CODES,
     DIE_NUMBERS,
@@ -21,7 +22,6 @@ from kernels.packages.layout import (
     STATUS,
     STEP_NUMBERS,
 )
-from replications.tables import PackageTables
 from tests.twins.naive_steps import Children, Found, build, over
 
 OUTSIDE = -1

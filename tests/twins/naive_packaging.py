@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from kernels.codes import REASONS
-from kernels.packages.layout import (
+from replications.tables import PackageTables
+from sweeper.kernels.codes import REASONS
+from sweeper.kernels.packages.layout import (
     CONVENTIONS,
     DIE_CODES,
     DIE_NUMBERS,
@@ -19,7 +20,6 @@ from kernels.packages.layout import (
     STEP_NUMBERS,
     Made,
 )
-from replications.tables import PackageTables
 from tests.support.package_tables import any_conventions, random_package
 from tests.twins.naive import FOR_EQUATION, SPECIAL, TOGETHER, Outputs, twin
 from tests.twins.naive_mapping import ANY

@@ -1,4 +1,5 @@
-"""When samples pass the segments of a pipeline, in plain Python: from the description in kernels.placement.schedule.
+"""When samples pass the segments of a pipeline, in plain Python: from the description in
+sweeper.kernels.placement.schedule.
 
 Segments are sets of actors, times are found by asking what each waits for, and loads are counted from streams and
 hops anew for every question.

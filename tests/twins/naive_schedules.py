@@ -5,7 +5,7 @@ Same names, same parameters as the kernels; schedules by number. Meant to be pas
 
 from math import ceil
 
-from kernels.codes import SCHEDULES
+from sweeper.kernels.codes import SCHEDULES
 
 
 def pipeline_time(

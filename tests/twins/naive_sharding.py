@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kernels.codes import CHANNELS, SHARDS
-from kernels.graphs.factors import INPUT_GRADIENT, SAME_WEIGHT, SERVED, WEIGHT_GRADIENT
+from sweeper.kernels.codes import CHANNELS, SHARDS
+from sweeper.kernels.graphs.factors import INPUT_GRADIENT, SAME_WEIGHT, SERVED, WEIGHT_GRADIENT
 from tests.twins.naive import (
     LAYOUTS,
     PHYSICAL,

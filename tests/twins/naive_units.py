@@ -11,8 +11,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from kernels.codes import KERNEL_TYPES
-from kernels.shared.demand import DEMANDS, HIDDEN
+from sweeper.kernels.codes import KERNEL_TYPES
+from sweeper.kernels.shared.demand import DEMANDS, HIDDEN
 from tests.twins.naive import BY_PARTITION, FOR_EQUATION, SPECIAL, Outputs, tables, twin
 
 TOKENS = 64

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from decimal import Decimal, localcontext
 from itertools import count
 
-from kernels.packages.wafer import COUNTING
+from sweeper.kernels.packages.wafer import COUNTING
 
 DIGITS = 250
 """Inclusion and exclusion of 256 blocks loses 122 digits: its terms reach 3^256."""

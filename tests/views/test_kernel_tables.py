@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner
 
 import sweeper
-from kernels.codes import CHANNELS
 from sweeper.cli import main
+from sweeper.kernels.codes import CHANNELS
 from sweeper.library.library import builtin_specs
 from sweeper.planning.plan import Plan
 from sweeper.views.graph_map.kernels import KernelLoad

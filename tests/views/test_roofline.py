@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sweeper
-from kernels.graphs.metrics import roofline
+from sweeper.kernels.graphs.metrics import roofline
 from sweeper.views.frames import frame_of
 from sweeper.views.pictures import rooflines
 from sweeper.views.pictures.rooflines import roofline_figure

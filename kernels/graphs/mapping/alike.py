@@ -5,11 +5,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kernels.equation import compiled
-from kernels.graphs.mapping.case import Case
-from kernels.graphs.mapping.core import Loose, least_of_loose
-from kernels.graphs.mapping.ideals import has
-from kernels.graphs.sharding import CONSUMER, PRODUCER
+from sweeper.kernels.equation import compiled
+from sweeper.kernels.graphs.mapping.case import Case
+from sweeper.kernels.graphs.mapping.core import Loose, least_of_loose
+from sweeper.kernels.graphs.mapping.ideals import has
+from sweeper.kernels.graphs.sharding import CONSUMER, PRODUCER
 
 
 class Need(NamedTuple):

@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from kernels.equation import compiled
-from kernels.graphs.mapping.case import Case
-from kernels.graphs.mapping.core import Core, in_group
-from kernels.graphs.mapping.crossing import least_exchange
-from kernels.graphs.partition import combined
-from kernels.graphs.sharding import CONSUMER
+from sweeper.kernels.equation import compiled
+from sweeper.kernels.graphs.mapping.case import Case
+from sweeper.kernels.graphs.mapping.core import Core, in_group
+from sweeper.kernels.graphs.mapping.crossing import least_exchange
+from sweeper.kernels.graphs.partition import combined
+from sweeper.kernels.graphs.sharding import CONSUMER
 
 
 @compiled

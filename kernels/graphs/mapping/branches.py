@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kernels.equation import compiled
-from kernels.graphs.mapping.case import Case
-from kernels.graphs.mapping.ideals import has, toggle
-from kernels.graphs.sharding import CONSUMER, PRODUCER
+from sweeper.kernels.equation import compiled
+from sweeper.kernels.graphs.mapping.case import Case
+from sweeper.kernels.graphs.mapping.ideals import has, toggle
+from sweeper.kernels.graphs.sharding import CONSUMER, PRODUCER
 
 FACTOR = np.uint64(0x9E3779B97F4A7C15)
 SHIFT = np.uint64(29)

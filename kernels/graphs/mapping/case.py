@@ -5,11 +5,11 @@ from typing import NamedTuple
 import numpy as np
 from numba.np.unsafe.ndarray import to_fixed_tuple
 
-from kernels.equation import Output, allocating, compiled, equation
-from kernels.graphs.allocation import INTEGER, Units
-from kernels.graphs.loads import BACKWARD, GRADIENTS, PER_EDGE, TENSORS, WEIGHTS
-from kernels.graphs.partition import BESIDE, COLUMN, ROW, SERIAL, STREAMED, Traffic
-from kernels.graphs.sharding import CONSUMER, PRODUCER
+from sweeper.kernels.equation import Output, allocating, compiled, equation
+from sweeper.kernels.graphs.allocation import INTEGER, Units
+from sweeper.kernels.graphs.loads import BACKWARD, GRADIENTS, PER_EDGE, TENSORS, WEIGHTS
+from sweeper.kernels.graphs.partition import BESIDE, COLUMN, ROW, SERIAL, STREAMED, Traffic
+from sweeper.kernels.graphs.sharding import CONSUMER, PRODUCER
 
 
 class Chip(NamedTuple):

@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kernels.equation import compiled
-from kernels.graphs.loads import ROOM, tiled_traffic
-from kernels.graphs.mapping.case import Case, edge_starts
-from kernels.graphs.mapping.ideals import add, all_ideals, ascending, copy, has, predecessors, within
-from kernels.graphs.mapping.paths import MOST_IDEALS, end_of, group_ends
-from kernels.graphs.mapping.steps import (
+from sweeper.kernels.equation import compiled
+from sweeper.kernels.graphs.loads import ROOM, tiled_traffic
+from sweeper.kernels.graphs.mapping.case import Case, edge_starts
+from sweeper.kernels.graphs.mapping.ideals import add, all_ideals, ascending, copy, has, predecessors, within
+from sweeper.kernels.graphs.mapping.paths import MOST_IDEALS, end_of, group_ends
+from sweeper.kernels.graphs.mapping.steps import (
     IN_SEQUENCE,
     ON_COLUMNS,
     ON_ROWS,
@@ -28,8 +28,8 @@ from kernels.graphs.mapping.steps import (
     overlap_of,
     step_bytes,
 )
-from kernels.graphs.partition import combined
-from kernels.graphs.sharding import CONSUMER, PRODUCER
+from sweeper.kernels.graphs.partition import combined
+from sweeper.kernels.graphs.sharding import CONSUMER, PRODUCER
 
 MEANS = np.array(
     [

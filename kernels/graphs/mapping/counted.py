@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kernels.equation import compiled
-from kernels.graphs.loads import ROOM
-from kernels.graphs.mapping.alike import (
+from sweeper.kernels.equation import compiled
+from sweeper.kernels.graphs.loads import ROOM
+from sweeper.kernels.graphs.mapping.alike import (
     EARLIER,
     FRESH,
     LATER,
@@ -24,11 +24,11 @@ from kernels.graphs.mapping.alike import (
     operand_of,
     seen_from,
 )
-from kernels.graphs.mapping.case import Case
-from kernels.graphs.mapping.core import least_of_loose, without
-from kernels.graphs.mapping.ideals import all_ideals, ascending, has, predecessors, within
-from kernels.graphs.mapping.paths import TIE, end_of, group_ends
-from kernels.graphs.mapping.steps import (
+from sweeper.kernels.graphs.mapping.case import Case
+from sweeper.kernels.graphs.mapping.core import least_of_loose, without
+from sweeper.kernels.graphs.mapping.ideals import all_ideals, ascending, has, predecessors, within
+from sweeper.kernels.graphs.mapping.paths import TIE, end_of, group_ends
+from sweeper.kernels.graphs.mapping.steps import (
     IN_SEQUENCE,
     ON_COLUMNS,
     ON_ROWS,
@@ -40,7 +40,7 @@ from kernels.graphs.mapping.steps import (
     overlap_of,
     step_bytes,
 )
-from kernels.graphs.partition import combined
+from sweeper.kernels.graphs.partition import combined
 
 MOST_COUNTED = np.int64(400)
 """Ideals of the graph without alike kernels."""

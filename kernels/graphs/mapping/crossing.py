@@ -7,12 +7,12 @@ its own, is traffic of the whole. Each tensor counts in one part; kernels may be
 
 import numpy as np
 
-from kernels.equation import compiled
-from kernels.graphs.allocation import Units
-from kernels.graphs.mapping.case import Case, Chip, edge_starts
-from kernels.graphs.mapping.ideals import all_ideals, ascending, copy, predecessors
-from kernels.graphs.mapping.paths import times_to_end
-from kernels.graphs.sharding import CONSUMER, PRODUCER
+from sweeper.kernels.equation import compiled
+from sweeper.kernels.graphs.allocation import Units
+from sweeper.kernels.graphs.mapping.case import Case, Chip, edge_starts
+from sweeper.kernels.graphs.mapping.ideals import all_ideals, ascending, copy, predecessors
+from sweeper.kernels.graphs.mapping.paths import times_to_end
+from sweeper.kernels.graphs.sharding import CONSUMER, PRODUCER
 
 MOST_OF_A_PART = np.int64(150)
 """Ideals of a part."""

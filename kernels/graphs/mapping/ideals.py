@@ -7,7 +7,7 @@ taking the last kernel out of an ideal leaves an ideal, so that each is found on
 
 import numpy as np
 
-from kernels.equation import compiled
+from sweeper.kernels.equation import compiled
 
 WORD = 64
 """Bits of a word of a set."""

@@ -12,10 +12,10 @@ from typing import Annotated
 
 import numpy as np
 
-from kernels.equation import Output, allocating, compiled, equation
-from kernels.graphs.conversions import FORWARD_PHASE
-from kernels.graphs.conversions import shared_conversions as conversions_equation
-from kernels.graphs.elimination import (
+from sweeper.kernels.equation import Output, allocating, compiled, equation
+from sweeper.kernels.graphs.conversions import FORWARD_PHASE
+from sweeper.kernels.graphs.conversions import shared_conversions as conversions_equation
+from sweeper.kernels.graphs.elimination import (
     COST,
     SHARD,
     Costs,
@@ -25,19 +25,19 @@ from kernels.graphs.elimination import (
     least_time_sharding,
     optimise,
 )
-from kernels.graphs.factors import Problem, alike
-from kernels.graphs.loads import FLOPS, KERNEL_LOADS, PER_EDGE, ROOM
-from kernels.graphs.loads import graph_state as state_equation
-from kernels.graphs.loads import kernel_loads as loads_equation
-from kernels.graphs.mapping.bounds import least_network
-from kernels.graphs.mapping.case import KERNEL_NUMBERS, Arrays, Case, Chip, chip_of, groups, make_case
-from kernels.graphs.mapping.case import mapping_kernels as kernels_equation
-from kernels.graphs.mapping.ideals import copy
-from kernels.graphs.mapping.partitions import best_partition
-from kernels.graphs.partition import combined
-from kernels.graphs.partition import kernel_network as network_equation
-from kernels.graphs.pipeline import weights_fit as fit_equation
-from kernels.graphs.sharding import (
+from sweeper.kernels.graphs.factors import Problem, alike
+from sweeper.kernels.graphs.loads import FLOPS, KERNEL_LOADS, PER_EDGE, ROOM
+from sweeper.kernels.graphs.loads import graph_state as state_equation
+from sweeper.kernels.graphs.loads import kernel_loads as loads_equation
+from sweeper.kernels.graphs.mapping.bounds import least_network
+from sweeper.kernels.graphs.mapping.case import KERNEL_NUMBERS, Arrays, Case, Chip, chip_of, groups, make_case
+from sweeper.kernels.graphs.mapping.case import mapping_kernels as kernels_equation
+from sweeper.kernels.graphs.mapping.ideals import copy
+from sweeper.kernels.graphs.mapping.partitions import best_partition
+from sweeper.kernels.graphs.partition import combined
+from sweeper.kernels.graphs.partition import kernel_network as network_equation
+from sweeper.kernels.graphs.pipeline import weights_fit as fit_equation
+from sweeper.kernels.graphs.sharding import (
     CONSUMER,
     GRADIENT,
     OPERATIONS,

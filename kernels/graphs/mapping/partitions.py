@@ -4,15 +4,15 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from kernels.equation import Output, allocating, compiled, equation
-from kernels.graphs.loads import ROOM
-from kernels.graphs.mapping.alike import most_alike
-from kernels.graphs.mapping.bounds import exchange_bound, gap, least_by_group, relaxed_bound
-from kernels.graphs.mapping.branches import alike_branches
-from kernels.graphs.mapping.case import Arrays, Case, make_case
-from kernels.graphs.mapping.core import Core, core_of, least_left, loose_kernels
-from kernels.graphs.mapping.counted import MOST_COUNTED, counted_graph, counted_mapping
-from kernels.graphs.mapping.ideals import (
+from sweeper.kernels.equation import Output, allocating, compiled, equation
+from sweeper.kernels.graphs.loads import ROOM
+from sweeper.kernels.graphs.mapping.alike import most_alike
+from sweeper.kernels.graphs.mapping.bounds import exchange_bound, gap, least_by_group, relaxed_bound
+from sweeper.kernels.graphs.mapping.branches import alike_branches
+from sweeper.kernels.graphs.mapping.case import Arrays, Case, make_case
+from sweeper.kernels.graphs.mapping.core import Core, core_of, least_left, loose_kernels
+from sweeper.kernels.graphs.mapping.counted import MOST_COUNTED, counted_graph, counted_mapping
+from sweeper.kernels.graphs.mapping.ideals import (
     WORD,
     add,
     all_ideals,
@@ -22,10 +22,10 @@ from kernels.graphs.mapping.ideals import (
     predecessors,
     some_ideals,
 )
-from kernels.graphs.mapping.paths import MOST_IDEALS, TIE, least_rest, partition_path, path_over
-from kernels.graphs.mapping.search import best_first, without_buffers
-from kernels.graphs.mapping.steps import alone, ideal_table
-from kernels.graphs.sharding import CONSUMER
+from sweeper.kernels.graphs.mapping.paths import MOST_IDEALS, TIE, least_rest, partition_path, path_over
+from sweeper.kernels.graphs.mapping.search import best_first, without_buffers
+from sweeper.kernels.graphs.mapping.steps import alone, ideal_table
+from sweeper.kernels.graphs.sharding import CONSUMER
 
 
 class Mapped(NamedTuple):

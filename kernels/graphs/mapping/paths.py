@@ -7,11 +7,11 @@ minutes). A step whose compute and network alone already exceed the best known p
 
 import numpy as np
 
-from kernels.equation import compiled
-from kernels.graphs.loads import ROOM
-from kernels.graphs.mapping.case import Case
-from kernels.graphs.mapping.ideals import has, within
-from kernels.graphs.mapping.steps import (
+from sweeper.kernels.equation import compiled
+from sweeper.kernels.graphs.loads import ROOM
+from sweeper.kernels.graphs.mapping.case import Case
+from sweeper.kernels.graphs.mapping.ideals import has, within
+from sweeper.kernels.graphs.mapping.steps import (
     IN_SEQUENCE,
     MOVED,
     SIZE,
@@ -22,7 +22,7 @@ from kernels.graphs.mapping.steps import (
     ideal_table,
     step_time,
 )
-from kernels.graphs.partition import combined
+from sweeper.kernels.graphs.partition import combined
 
 MOST_IDEALS = np.int64(6000)
 """Ideals up to which the optimum is found exactly. (A literal would have its readers compiled anew.)"""

@@ -9,13 +9,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kernels.equation import compiled
-from kernels.graphs.loads import ROOM
-from kernels.graphs.mapping.branches import Branches, ahead, in_order
-from kernels.graphs.mapping.case import Case, Chip
-from kernels.graphs.mapping.ideals import add, copy, has, within
-from kernels.graphs.mapping.paths import TIE, least_rest
-from kernels.graphs.mapping.steps import SIZE, crossing, ideal_table, step_time, whole
+from sweeper.kernels.equation import compiled
+from sweeper.kernels.graphs.loads import ROOM
+from sweeper.kernels.graphs.mapping.branches import Branches, ahead, in_order
+from sweeper.kernels.graphs.mapping.case import Case, Chip
+from sweeper.kernels.graphs.mapping.ideals import add, copy, has, within
+from sweeper.kernels.graphs.mapping.paths import TIE, least_rest
+from sweeper.kernels.graphs.mapping.steps import SIZE, crossing, ideal_table, step_time, whole
 
 MOST_REACHED = 2_000
 """Ideals that are kept."""

@@ -2,15 +2,15 @@
 
 import numpy as np
 
-from kernels.equation import Output, allocating, compiled, equation
-from kernels.graphs.loads import GRADIENTS
-from kernels.graphs.mapping.bounds import gap, least_network
-from kernels.graphs.mapping.case import Arrays, make_case
-from kernels.graphs.mapping.ideals import all_ideals, ascending, has, predecessors, some_ideals
-from kernels.graphs.mapping.paths import shortest_paths
-from kernels.graphs.mapping.steps import ALIVE, BUFFERED, WEIGHT, alone, ideal_table
-from kernels.graphs.partition import combined
-from kernels.graphs.pipeline import weights_fit
+from sweeper.kernels.equation import Output, allocating, compiled, equation
+from sweeper.kernels.graphs.loads import GRADIENTS
+from sweeper.kernels.graphs.mapping.bounds import gap, least_network
+from sweeper.kernels.graphs.mapping.case import Arrays, make_case
+from sweeper.kernels.graphs.mapping.ideals import all_ideals, ascending, has, predecessors, some_ideals
+from sweeper.kernels.graphs.mapping.paths import shortest_paths
+from sweeper.kernels.graphs.mapping.steps import ALIVE, BUFFERED, WEIGHT, alone, ideal_table
+from sweeper.kernels.graphs.partition import combined
+from sweeper.kernels.graphs.pipeline import weights_fit
 
 MOST_STAGE_IDEALS = np.int64(400)
 """Ideals up to which the optimum is found exactly; a cut takes a shortest path from every ideal."""

@@ -8,13 +8,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kernels.equation import compiled
-from kernels.graphs.allocation import bottleneck_cycles, fits
-from kernels.graphs.loads import ROOM, tiled_traffic
-from kernels.graphs.mapping.case import Case, Chip
-from kernels.graphs.mapping.ideals import WORD, add, has
-from kernels.graphs.partition import APART, STREAMED, combined
-from kernels.graphs.sharding import CONSUMER
+from sweeper.kernels.equation import compiled
+from sweeper.kernels.graphs.allocation import bottleneck_cycles, fits
+from sweeper.kernels.graphs.loads import ROOM, tiled_traffic
+from sweeper.kernels.graphs.mapping.case import Case, Chip
+from sweeper.kernels.graphs.mapping.ideals import WORD, add, has
+from sweeper.kernels.graphs.partition import APART, STREAMED, combined
+from sweeper.kernels.graphs.sharding import CONSUMER
 
 (WORK, IN_SEQUENCE, ON_COLUMNS, ON_ROWS, MOVED, WEIGHT, WRITTEN, BUFFERED, ALIVE, SIZE) = range(10)
 """Columns of the table of ideals: compute and network seconds, memory bytes that do not depend on the cut, weights;

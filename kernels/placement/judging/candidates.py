@@ -5,17 +5,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kernels.equation import compiled
-from kernels.placement.annealing import Nets, Prices, Schedule, anneal
-from kernels.placement.fabric import Fabric, links
-from kernels.placement.features import Features, resource_loads
-from kernels.placement.judging.network import Network, Nodes, share_of_bound
-from kernels.placement.order import by_place
-from kernels.placement.pipeline import Actors, Pipeline, Setting, Sinks, Streams, pipeline
-from kernels.placement.routing import hops_of, route
-from kernels.placement.schedule import schedule
-from kernels.placement.simulation import busiest_cycles
-from kernels.placement.summary import norm, sight
+from sweeper.kernels.equation import compiled
+from sweeper.kernels.placement.annealing import Nets, Prices, Schedule, anneal
+from sweeper.kernels.placement.fabric import Fabric, links
+from sweeper.kernels.placement.features import Features, resource_loads
+from sweeper.kernels.placement.judging.network import Network, Nodes, share_of_bound
+from sweeper.kernels.placement.order import by_place
+from sweeper.kernels.placement.pipeline import Actors, Pipeline, Setting, Sinks, Streams, pipeline
+from sweeper.kernels.placement.routing import hops_of, route
+from sweeper.kernels.placement.schedule import schedule
+from sweeper.kernels.placement.simulation import busiest_cycles
+from sweeper.kernels.placement.summary import norm, sight
 
 TIE = 1e-6
 """What congestion takes from a share of the bound: enough to tell placements apart whose busiest parts are alike."""

@@ -11,14 +11,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kernels.equation import borrowing, compiled
-from kernels.placement.annealing import Nets
-from kernels.placement.fabric import Fabric, links, neighbour
-from kernels.placement.judging.candidates import Subject
-from kernels.placement.order import as_they_come
-from kernels.placement.pipeline import Pipeline, pipeline
-from kernels.placement.routing import IN, OUT, ROUNDS, Trees, growth, hops_of, next_link, travels
-from kernels.placement.schedule import (
+from sweeper.kernels.equation import borrowing, compiled
+from sweeper.kernels.placement.annealing import Nets
+from sweeper.kernels.placement.fabric import Fabric, links, neighbour
+from sweeper.kernels.placement.judging.candidates import Subject
+from sweeper.kernels.placement.order import as_they_come
+from sweeper.kernels.placement.pipeline import Pipeline, pipeline
+from sweeper.kernels.placement.routing import IN, OUT, ROUNDS, Trees, growth, hops_of, next_link, travels
+from sweeper.kernels.placement.schedule import (
     SAMPLES,
     Boundaries,
     apart,

@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kernels.equation import borrowing, compiled
-from kernels.placement.features import Features
-from kernels.placement.summary import PEAK, SCHEDULE
+from sweeper.kernels.equation import borrowing, compiled
+from sweeper.kernels.placement.features import Features
+from sweeper.kernels.placement.summary import PEAK, SCHEDULE
 
 STAGES = 32
 """Stages that have an embedding of their own; later ones share the last."""

@@ -8,12 +8,12 @@ import math
 
 import numpy as np
 
-from kernels.draws import uniform
-from kernels.equation import borrowing, compiled
-from kernels.placement.annealing import Schedule, affected, board_of, pick, sites_of, swap, touching
-from kernels.placement.fabric import Fabric, links
-from kernels.placement.judging.candidates import Subject
-from kernels.placement.judging.estimate import (
+from sweeper.kernels.draws import uniform
+from sweeper.kernels.equation import borrowing, compiled
+from sweeper.kernels.placement.annealing import Schedule, affected, board_of, pick, sites_of, swap, touching
+from sweeper.kernels.placement.fabric import Fabric, links
+from sweeper.kernels.placement.judging.candidates import Subject
+from sweeper.kernels.placement.judging.estimate import (
     MARKS,
     Loads,
     Outline,

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kernels.equation import borrowing
+from sweeper.kernels.equation import borrowing
 
 
 class Trees(NamedTuple):

@@ -4,11 +4,11 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from kernels.codes import MESH, RING
-from kernels.equation import Output, allocating, compiled, equation
-from kernels.shared.contention.groups import MOST_CHIPS, Digits, Span, beside, fair_share
-from kernels.shared.contention.routes import AXES, Wires
-from kernels.shared.dimensions import Extents
+from sweeper.kernels.codes import MESH, RING
+from sweeper.kernels.equation import Output, allocating, compiled, equation
+from sweeper.kernels.shared.contention.groups import MOST_CHIPS, Digits, Span, beside, fair_share
+from sweeper.kernels.shared.contention.routes import AXES, Wires
+from sweeper.kernels.shared.dimensions import Extents
 
 SOURCE = "links that routed messages share, max-min fair: Bertsekas and Gallager 1992, section 6.5.2"
 DIGITS = 4

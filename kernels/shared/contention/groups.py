@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kernels.codes import FULLY_CONNECTED, SWITCH
-from kernels.equation import compiled
-from kernels.shared.contention.max_min import max_min_rates
-from kernels.shared.contention.routes import (
+from sweeper.kernels.codes import FULLY_CONNECTED, SWITCH
+from sweeper.kernels.equation import compiled
+from sweeper.kernels.shared.contention.max_min import max_min_rates
+from sweeper.kernels.shared.contention.routes import (
     AXES,
     Wires,
     capacities,

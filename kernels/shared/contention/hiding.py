@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from kernels.equation import compiled
+from sweeper.kernels.equation import compiled
 
 
 class Beside(NamedTuple):

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kernels.equation import compiled
+from sweeper.kernels.equation import compiled
 
 FULL = 1.0 + 1e-12
 """A link is full whose fair rate exceeds the common one by rounding only."""

@@ -17,9 +17,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kernels.codes import FULLY_CONNECTED, RING, SWITCH
-from kernels.equation import compiled
-from kernels.shared.contention.max_min import Ways
+from sweeper.kernels.codes import FULLY_CONNECTED, RING, SWITCH
+from sweeper.kernels.equation import compiled
+from sweeper.kernels.shared.contention.max_min import Ways
 
 AXES = 3
 

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kernels.equation import compiled
-from kernels.transformers.groups import Messaging, group_collective
+from sweeper.kernels.equation import compiled
+from sweeper.kernels.transformers.groups import Messaging, group_collective
 
 Kinds = namedtuple("Kinds", "gradients expert_gradients weights expert_weights")
 """Rows of `bucket_trains`: what is in the buckets."""

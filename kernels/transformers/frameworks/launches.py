@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kernels.equation import Output, equation
-from kernels.transformers.schedules import BothWays, Passes
-from kernels.transformers.stages import Hiding, Recomputation, chip_passes, host_passes, waits
-from kernels.transformers.sums import S
+from sweeper.kernels.equation import Output, equation
+from sweeper.kernels.transformers.schedules import BothWays, Passes
+from sweeper.kernels.transformers.stages import Hiding, Recomputation, chip_passes, host_passes, waits
+from sweeper.kernels.transformers.sums import S
 
 HOST = (
     Output("host_kernel_s", "s", "time of the host to launch a kernel"),

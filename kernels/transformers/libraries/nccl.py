@@ -17,9 +17,9 @@ with its own constants for rates, may choose worse.
 
 import numpy as np
 
-from kernels.equation import compiled
-from kernels.shared.dimensions import doublings
-from kernels.transformers.collectives import (
+from sweeper.kernels.equation import compiled
+from sweeper.kernels.shared.dimensions import doublings
+from sweeper.kernels.transformers.collectives import (
     ALL_REDUCE,
     ALL_TO_ALL,
     BROADCAST,

@@ -1,16 +1,16 @@
 """What groups keep of their links' rates while all groups of their kind send (`device_mapping: dimensions`).
 
-Routed groups count the links that they share by themselves (`kernels.transformers.device_mapping`).
+Routed groups count the links that they share by themselves (`sweeper.kernels.transformers.device_mapping`).
 """
 
 from typing import Annotated
 
 import numpy as np
 
-from kernels.codes import MAPPED
-from kernels.equation import Output, allocating, compiled, equation
-from kernels.shared.contention.fair_shares import BESIDE, SOURCE, Oversubscription, unfolded
-from kernels.shared.contention.groups import (
+from sweeper.kernels.codes import MAPPED
+from sweeper.kernels.equation import Output, allocating, compiled, equation
+from sweeper.kernels.shared.contention.fair_shares import BESIDE, SOURCE, Oversubscription, unfolded
+from sweeper.kernels.shared.contention.groups import (
     MOST_CHIPS,
     Digits,
     Span,
@@ -20,13 +20,13 @@ from kernels.shared.contention.groups import (
     members,
     slowest,
 )
-from kernels.shared.contention.routes import AXES, Wires
-from kernels.shared.dimensions import Extents, Links
-from kernels.shared.network import greatest_common_divisor
-from kernels.transformers.collectives import links as links_of
-from kernels.transformers.collectives import neighbour_load
-from kernels.transformers.device_mapping import first_like, routed_network
-from kernels.transformers.groups import (
+from sweeper.kernels.shared.contention.routes import AXES, Wires
+from sweeper.kernels.shared.dimensions import Extents, Links
+from sweeper.kernels.shared.network import greatest_common_divisor
+from sweeper.kernels.transformers.collectives import links as links_of
+from sweeper.kernels.transformers.collectives import neighbour_load
+from sweeper.kernels.transformers.device_mapping import first_like, routed_network
+from sweeper.kernels.transformers.groups import (
     DIGITS_INSIDE,
     PLACEMENTS,
     SPLIT_OF,

@@ -4,11 +4,11 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from kernels.equation import Output, compiled, equation
-from kernels.shared.energy import carried_J_per_B
-from kernels.shared.price import PerRate
-from kernels.transformers.collectives import ALL_GATHER, ALL_REDUCE, ALL_TO_ALL, REDUCE_SCATTER, dispatched
-from kernels.transformers.groups import G, group_at
+from sweeper.kernels.equation import Output, compiled, equation
+from sweeper.kernels.shared.energy import carried_J_per_B
+from sweeper.kernels.shared.price import PerRate
+from sweeper.kernels.transformers.collectives import ALL_GATHER, ALL_REDUCE, ALL_TO_ALL, REDUCE_SCATTER, dispatched
+from sweeper.kernels.transformers.groups import G, group_at
 
 
 @equation(

@@ -10,11 +10,11 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from kernels.codes import FORMAT_B, FORMATS, OPTIMIZERS
-from kernels.equation import Output, compiled, equation
-from kernels.transformers.groups import shard_counts
-from kernels.transformers.stages import converted_B
-from kernels.transformers.training import Parameters
+from sweeper.kernels.codes import FORMAT_B, FORMATS, OPTIMIZERS
+from sweeper.kernels.equation import Output, compiled, equation
+from sweeper.kernels.transformers.groups import shard_counts
+from sweeper.kernels.transformers.stages import converted_B
+from sweeper.kernels.transformers.training import Parameters
 
 ADAM, MUON, SGD_MOMENTUM = range(len(OPTIMIZERS))
 ADAM_MOMENTS = 2.0

@@ -22,16 +22,16 @@ from typing import Annotated
 
 import numpy as np
 
-from kernels.codes import PLACES
-from kernels.equation import Output, allocating, compiled, equation
-from kernels.transformers.collectives import ALL_GATHER, ALL_TO_ALL
-from kernels.transformers.groups import G, Messaging, group_collective, shard_counts
-from kernels.transformers.matmul import Product, gemm_time, l2_traffic_B
-from kernels.transformers.operators import TRAIT, D
-from kernels.transformers.rates import Chip
-from kernels.transformers.stages import at_ends
-from kernels.transformers.sums import DENSE, LAYER, ROUTED, WITH_EXPERTS, Depth, matrix_parameters
-from kernels.transformers.training import Parameters
+from sweeper.kernels.codes import PLACES
+from sweeper.kernels.equation import Output, allocating, compiled, equation
+from sweeper.kernels.transformers.collectives import ALL_GATHER, ALL_TO_ALL
+from sweeper.kernels.transformers.groups import G, Messaging, group_collective, shard_counts
+from sweeper.kernels.transformers.matmul import Product, gemm_time, l2_traffic_B
+from sweeper.kernels.transformers.operators import TRAIT, D
+from sweeper.kernels.transformers.rates import Chip
+from sweeper.kernels.transformers.stages import at_ends
+from sweeper.kernels.transformers.sums import DENSE, LAYER, ROUTED, WITH_EXPERTS, Depth, matrix_parameters
+from sweeper.kernels.transformers.training import Parameters
 
 STEPS = 5.0
 ELEMENT_B = 2.0
@@ -83,7 +83,7 @@ def orthogonalisation(rows: float, columns: float, flops: float, memory_Bps: flo
 
 @equation(
     PLACE_MATRICES,
-    source="Jordan 2024: five steps of Newton-Schulz; products as in kernels.transformers.matmul",
+    source="Jordan 2024: five steps of Newton-Schulz; products as in sweeper.kernels.transformers.matmul",
     when=("optimizer", ("muon",)),
 )
 @allocating

@@ -4,11 +4,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kernels.equation import Output, allocating, compiled, equation
-from kernels.transformers.groups import shard_counts
-from kernels.transformers.optimizers.moments import Moments, update_B
-from kernels.transformers.optimizers.muon import COMMON, EXPERT, WHOLE, M, busiest, exchanged_B, matrices_of
-from kernels.transformers.sums import FIRST, LAST, ROUTED, Depth, Z, mix_layer
+from sweeper.kernels.equation import Output, allocating, compiled, equation
+from sweeper.kernels.transformers.groups import shard_counts
+from sweeper.kernels.transformers.optimizers.moments import Moments, update_B
+from sweeper.kernels.transformers.optimizers.muon import COMMON, EXPERT, WHOLE, M, busiest, exchanged_B, matrices_of
+from sweeper.kernels.transformers.sums import FIRST, LAST, ROUTED, Depth, Z, mix_layer
 
 
 class Weights(NamedTuple):
@@ -55,7 +55,7 @@ def executed(row: np.ndarray, column: int, sharers: float, stages: float, zero_s
     Output("update_memory_B", "B", "its memory traffic, without the conversion of weights"),
     Output("update_dense_message_B", "B", "what these chips exchange of common matrices"),
     Output("update_expert_message_B", "B", "the same of routed experts"),
-    source="as kernels.transformers.optimizers times it",
+    source="as sweeper.kernels.transformers.optimizers times it",
     when=("task", ("training",)),
 )
 @allocating

@@ -77,7 +77,7 @@ def secret_path() -> Path:
 
 def kernel_hash() -> str:
     """Hex digest of the kernel sources, of the compiler's version, of the target and of the cache's format."""
-    parts = [FORMAT, source_hash("kernels"), platform.python_version(), os.environ.get("NUMBA_CPU_NAME", "")]
+    parts = [FORMAT, source_hash("sweeper.kernels"), platform.python_version(), os.environ.get("NUMBA_CPU_NAME", "")]
     parts += [f"{package} {version(package)}" for package in COMPILERS]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 

@@ -10,10 +10,10 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from kernels.codes import FORMAT_B, FORMATS
 from sweeper.evidence.measured_kernels import LARGE_MESSAGE_B
 from sweeper.evidence.measured_rows import MeasuredPoint, is_rate
 from sweeper.evidence.statistics import Ideal
+from sweeper.kernels.codes import FORMAT_B, FORMATS
 
 Values = Mapping[str, Any]
 """Columns of a point, those that the engine gives among them."""

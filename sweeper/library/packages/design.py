@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from kernels.packages.layout import DIE_NUMBERS, Made
+from sweeper.kernels.packages.layout import DIE_NUMBERS, Made
 from sweeper.library.entries import Value
 from sweeper.reading.definitions import Definitions
 from sweeper.reading.expressions import Expression
@@ -54,8 +54,8 @@ Cell = float | Quoted | Expression
 
 @dataclass(frozen=True, eq=False)
 class PackageDesign:
-    """A design: names and codes of its dies and links, and its cells in the order of `kernels.packages.layout`: dies,
-    layers, links, conventions."""
+    """A design: names and codes of its dies and links, and its cells in the order of `sweeper.kernels.packages.layout`:
+    dies, layers, links, conventions."""
 
     name: str
     parameters: Mapping[str, Value]

@@ -4,9 +4,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from kernels.packages.defects import YIELD_MODELS
-from kernels.packages.layout import LAYER_NUMBERS
-from kernels.packages.wafer import COUNTING
+from sweeper.kernels.packages.defects import YIELD_MODELS
+from sweeper.kernels.packages.layout import LAYER_NUMBERS
+from sweeper.kernels.packages.wafer import COUNTING
 from sweeper.library.entries import Entry
 from sweeper.library.library import Library
 from sweeper.library.packages.design import Cell, Quoted

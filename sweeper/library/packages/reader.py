@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from kernels.packages.layout import (
+from sweeper.errors import Problems, SpecError, unknown
+from sweeper.kernels.packages.layout import (
     CONVENTIONS,
     DIE_CODES,
     DIE_NUMBERS,
@@ -17,7 +18,6 @@ from kernels.packages.layout import (
     STEP_NUMBERS,
     STEP_TEST,
 )
-from sweeper.errors import Problems, SpecError, unknown
 from sweeper.library.entries import Entry
 from sweeper.library.library import Library
 from sweeper.library.packages.design import MADE_SYMBOLS, SPACE_SYMBOLS, Cell, PackageDesign, Quoted

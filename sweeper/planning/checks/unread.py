@@ -12,12 +12,12 @@ from difflib import SequenceMatcher
 
 import numpy as np
 
-from kernels.models import MODELS
 from sweeper.engine.program import Program, UnknownColumn
 from sweeper.engine.space import Grid
 from sweeper.errors import Place, Problem, Problems, SpecError, listed
 from sweeper.inputs.families import FAMILIES, family_of
 from sweeper.inputs.workloads import symbols_of
+from sweeper.kernels.models import MODELS
 from sweeper.planning.columns import Columns, structures
 from sweeper.study.columns import REQUIRED, Stock
 from sweeper.study.optimize import design_columns

@@ -6,9 +6,9 @@ from fnmatch import fnmatchcase
 
 import numpy as np
 
-from kernels.draws import DISTRIBUTIONS, UNIFORM
 from sweeper.engine.space import Grid
 from sweeper.inputs.numbers import selector_of, values_of
+from sweeper.kernels.draws import DISTRIBUTIONS, UNIFORM
 from sweeper.library.entries import Value
 from sweeper.library.uncertain import is_uncertain, key_of, values_in
 from sweeper.planning.checks.unknown import by_value

@@ -171,7 +171,7 @@ class FoldPlan(NothingCompiled, WholeChunks):
     def resolved(self) -> dict[str, Any]:
         """Everything that determines the result, as plain data."""
         modules = (
-            *closure(["kernels.placement.judging.network", "kernels.placement.judging.trees"]),
+            *closure(["sweeper.kernels.placement.judging.network", "sweeper.kernels.placement.judging.trees"]),
             *closure([type(self.trial).__module__], _decides),
         )
         return {

@@ -9,8 +9,8 @@ from functools import cache
 
 import numpy as np
 
-from kernels.placement.judging.network import Network
 from sweeper.errors import UsageFault
+from sweeper.kernels.placement.judging.network import Network
 from sweeper.ranking.dataset import Decisions
 from sweeper.ranking.models import Predict
 from sweeper.ranking.recipe import AGAIN, ANEW, OURS

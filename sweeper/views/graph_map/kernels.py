@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kernels.codes import CHANNELS
-from kernels.graphs.loads import BYTES, CALLS, FLOPS, WEIGHTS
-from kernels.graphs.partition import COLUMN, COMPUTE, MEMORY, ROW, SERIAL
-from kernels.graphs.sharding import PER_BYTE, PER_CALL
 from sweeper.engine.program import Values
+from sweeper.kernels.codes import CHANNELS
+from sweeper.kernels.graphs.loads import BYTES, CALLS, FLOPS, WEIGHTS
+from sweeper.kernels.graphs.partition import COLUMN, COMPUTE, MEMORY, ROW, SERIAL
+from sweeper.kernels.graphs.sharding import PER_BYTE, PER_CALL
 
 SENT = ("kernel_loads", "costs_in_use", "kernel_network_s")
 """What the messages of kernels are read from."""
@@ -21,9 +21,9 @@ PAID_BY_ITERATION = ("overlapped", "exposed")
 
 @dataclass(frozen=True)
 class Message:
-    """What a kernel sends: the channel of `kernels.codes.CHANNELS`, its bytes, its time where the kernel pays for it,
-    and who pays: the kernel, the iteration (gradients after the last microbatch), or nobody (a group of one chip, or a
-    choice that leaves it out). A re-layout is sent by the kernel that produces the tensor; for
+    """What a kernel sends: the channel of `sweeper.kernels.codes.CHANNELS`, its bytes, its time where the kernel pays
+    for it, and who pays: the kernel, the iteration (gradients after the last microbatch), or nobody (a group of one
+    chip, or a choice that leaves it out). A re-layout is sent by the kernel that produces the tensor; for
     readers in another pass, of a stored activation, by the first of them, but by the producer under published rules."""
 
     channel: str

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from kernels.codes import REASONS, SHARDS
-from kernels.graphs.loads import SRAM, WEIGHTS
-from kernels.graphs.partition import COMPUTE, MEMORY
 from sweeper.engine.evaluation import Evaluation, evaluate
 from sweeper.engine.program import Values
 from sweeper.errors import UsageFault
+from sweeper.kernels.codes import REASONS, SHARDS
+from sweeper.kernels.graphs.loads import SRAM, WEIGHTS
+from sweeper.kernels.graphs.partition import COMPUTE, MEMORY
 from sweeper.library.layers.model import graph_of
 from sweeper.planning.columns import STRUCTURE
 from sweeper.planning.plan import Plan

@@ -9,8 +9,8 @@ import pytest
 
 import sweeper
 from benchmarks.calculon import STUDY, application, difference, execution, hundred_best, points, system
-from kernels.codes import REASONS
 from sweeper.errors import SpecError
+from sweeper.kernels.codes import REASONS
 from sweeper.library.curves import read_curves
 from sweeper.library.library import Library, builtin_specs
 from sweeper.planning.plan import Plan

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kernels.calculon.system import CURVE_STEPS, efficiency
+from sweeper.kernels.calculon.system import CURVE_STEPS, efficiency
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernels.codes import REASON
+from sweeper.kernels.codes import REASON
 from sweeper.words.chips import LEVELS
 from tests.kernels.chips.test_generator import (
     GROWTH,

@@ -13,16 +13,16 @@ from click.testing import CliRunner
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from kernels.chips import voltage
-from kernels.chips.budgets import Budgets, Shares, counted
-from kernels.chips.feeding import Array, fed_flops
-from kernels.chips.lanes import Circuits, Lane, generated_lanes
-from kernels.chips.levels import Crossbars, Level, Sram, generated_level, generated_levels
-from kernels.chips.wires import Wire
-from kernels.codes import REASONS, SWITCHES
-from kernels.models import GENERATING
 from sweeper.cli import main
 from sweeper.engine.program import choose, required
+from sweeper.kernels.chips import voltage
+from sweeper.kernels.chips.budgets import Budgets, Shares, counted
+from sweeper.kernels.chips.feeding import Array, fed_flops
+from sweeper.kernels.chips.lanes import Circuits, Lane, generated_lanes
+from sweeper.kernels.chips.levels import Crossbars, Level, Sram, generated_level, generated_levels
+from sweeper.kernels.chips.wires import Wire
+from sweeper.kernels.codes import REASONS, SWITCHES
+from sweeper.kernels.models import GENERATING
 from sweeper.library.library import Library, builtin_specs
 from sweeper.planning.plan import Plan
 from sweeper.study.study import load_study

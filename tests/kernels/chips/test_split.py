@@ -4,8 +4,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from kernels.chips.feeding import Array, feeding
-from kernels.codes import REASONS
+from sweeper.kernels.chips.feeding import Array, feeding
+from sweeper.kernels.codes import REASONS
 from sweeper.words.chips import EDGE_PARTS, LEVELS
 from tests.kernels.chips.test_generator import Columns, design, generate, switched
 from tests.support.examples import examples

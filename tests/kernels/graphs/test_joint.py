@@ -10,11 +10,12 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import sweeper
-from kernels.graphs.elimination import given_sharding, least_bytes_sharding, least_time_sharding
-from kernels.graphs.factors import alike
-from kernels.graphs.loads import GRADIENTS, TENSORS, WEIGHTS
-from kernels.graphs.mapping.case import CHIP_FIELDS, Chip, chip_of
-from kernels.graphs.mapping.joint import (
+from sweeper.engine.evaluation import Evaluation, evaluate
+from sweeper.kernels.graphs.elimination import given_sharding, least_bytes_sharding, least_time_sharding
+from sweeper.kernels.graphs.factors import alike
+from sweeper.kernels.graphs.loads import GRADIENTS, TENSORS, WEIGHTS
+from sweeper.kernels.graphs.mapping.case import CHIP_FIELDS, Chip, chip_of
+from sweeper.kernels.graphs.mapping.joint import (
     MOST_SHARDINGS,
     is_open,
     joint_sharding,
@@ -22,9 +23,8 @@ from kernels.graphs.mapping.joint import (
     search_shardings,
     sharded_case,
 )
-from kernels.graphs.mapping.partitions import best_partition
-from kernels.graphs.sharding import GIVEN, OUTPUT_B, WEIGHT_B
-from sweeper.engine.evaluation import Evaluation, evaluate
+from sweeper.kernels.graphs.mapping.partitions import best_partition
+from sweeper.kernels.graphs.sharding import GIVEN, OUTPUT_B, WEIGHT_B
 from sweeper.planning.plan import Plan
 from tests.support.examples import compared, examples
 from tests.support.quick import quick

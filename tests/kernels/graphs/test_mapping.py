@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sweeper
-from kernels.codes import SWITCHES
-from kernels.graphs.loads import BACKWARD, KERNEL_LOADS
-from kernels.graphs.mapping.case import Arrays, Case, make_case
-from kernels.graphs.mapping.partitions import best_partition
-from kernels.graphs.sharding import CAUSAL
+from sweeper.kernels.codes import SWITCHES
+from sweeper.kernels.graphs.loads import BACKWARD, KERNEL_LOADS
+from sweeper.kernels.graphs.mapping.case import Arrays, Case, make_case
+from sweeper.kernels.graphs.mapping.partitions import best_partition
+from sweeper.kernels.graphs.sharding import CAUSAL
 from sweeper.planning.plan import Plan
 from tests.support.examples import examples
 from tests.twins.mapping_oracle import (

@@ -12,15 +12,15 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernels.graphs.mapping.alike import most_alike
-from kernels.graphs.mapping.bounds import exchange_bound, least_by_group, relaxed_bound
-from kernels.graphs.mapping.case import Case
-from kernels.graphs.mapping.core import Core, core_of, in_group, least_left, loose_kernels
-from kernels.graphs.mapping.counted import MOST_COUNTED, counted_graph, counted_mapping
-from kernels.graphs.mapping.ideals import all_ideals, ascending, predecessors, some_ideals
-from kernels.graphs.mapping.partitions import cuts_of
-from kernels.graphs.mapping.paths import MOST_IDEALS, least_rest, path_over, times_to_end
-from kernels.graphs.mapping.steps import ideal_table
+from sweeper.kernels.graphs.mapping.alike import most_alike
+from sweeper.kernels.graphs.mapping.bounds import exchange_bound, least_by_group, relaxed_bound
+from sweeper.kernels.graphs.mapping.case import Case
+from sweeper.kernels.graphs.mapping.core import Core, core_of, in_group, least_left, loose_kernels
+from sweeper.kernels.graphs.mapping.counted import MOST_COUNTED, counted_graph, counted_mapping
+from sweeper.kernels.graphs.mapping.ideals import all_ideals, ascending, predecessors, some_ideals
+from sweeper.kernels.graphs.mapping.partitions import cuts_of
+from sweeper.kernels.graphs.mapping.paths import MOST_IDEALS, least_rest, path_over, times_to_end
+from sweeper.kernels.graphs.mapping.steps import ideal_table
 from sweeper.library.library import builtin_specs
 from tests.kernels.graphs.test_mapping import COLUMNS, SAME, case_of, study
 from tests.support.examples import examples

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernels.graphs.mapping.branches import Branches, ahead, alike_branches, in_order
-from kernels.graphs.mapping.case import Case
-from kernels.graphs.mapping.ideals import all_ideals, ascending, has, predecessors
-from kernels.graphs.mapping.partitions import cuts_of
-from kernels.graphs.mapping.paths import MOST_IDEALS, path_over, times_to_end
-from kernels.graphs.mapping.search import best_first, without_buffers
+from sweeper.kernels.graphs.mapping.branches import Branches, ahead, alike_branches, in_order
+from sweeper.kernels.graphs.mapping.case import Case
+from sweeper.kernels.graphs.mapping.ideals import all_ideals, ascending, has, predecessors
+from sweeper.kernels.graphs.mapping.partitions import cuts_of
+from sweeper.kernels.graphs.mapping.paths import MOST_IDEALS, path_over, times_to_end
+from sweeper.kernels.graphs.mapping.search import best_first, without_buffers
 from tests.kernels.graphs.test_mapping import SAME, case_of, found
 from tests.support.examples import examples
 from tests.twins.mapping_oracle import Instance, brute_force, evaluate, instances, random_instance

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernels.codes import DIMENSION_KINDS
-from kernels.models import EQUATIONS
+from sweeper.kernels.codes import DIMENSION_KINDS
+from sweeper.kernels.models import EQUATIONS
 from tests.support.examples import examples
 from tests.twins.naive import call
 

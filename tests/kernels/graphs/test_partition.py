@@ -7,10 +7,10 @@ import numpy as np
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from kernels.codes import CHANNELS, SHARDS, SWITCHES
-from kernels.graphs.loads import KERNEL_LOADS
-from kernels.graphs.sharding import DRAM, KEPT_EACH_B
-from kernels.models import EQUATIONS
+from sweeper.kernels.codes import CHANNELS, SHARDS, SWITCHES
+from sweeper.kernels.graphs.loads import KERNEL_LOADS
+from sweeper.kernels.graphs.sharding import DRAM, KEPT_EACH_B
+from sweeper.kernels.models import EQUATIONS
 from tests.support.examples import compared, examples
 from tests.support.quick import quick
 from tests.twins.naive import (

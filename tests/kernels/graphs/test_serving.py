@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sweeper
-from kernels.graphs import speculation
-from kernels.models import EQUATIONS
 from replications.speculation import MODEL, measured_lengths, predicted_lengths
+from sweeper.kernels.graphs import speculation
+from sweeper.kernels.models import EQUATIONS
 from sweeper.library.graph_workload import read_workload
 from sweeper.library.library import Library, builtin_specs
 from sweeper.planning.plan import Plan

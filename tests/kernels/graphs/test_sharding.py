@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernels.codes import CHANNELS, SHARDS
-from kernels.graphs.elimination import (
+from sweeper.kernels.codes import CHANNELS, SHARDS
+from sweeper.kernels.graphs.elimination import (
     LANES,
     Costs,
     Order,
@@ -25,11 +25,19 @@ from kernels.graphs.elimination import (
     read_by,
     step_costs,
 )
-from kernels.graphs.factors import INPUT_GRADIENT, SAME_WEIGHT, WEIGHT_GRADIENT, Choices, Problem
-from kernels.graphs.factors import choices as choices_of
-from kernels.graphs.loads import BYTES as SENT
-from kernels.graphs.loads import FLOPS, WEIGHTS
-from kernels.graphs.sharding import LAYOUTS, PHYSICAL, PUBLISHED, WANTED, allowed, operand_kind, sharding_options
+from sweeper.kernels.graphs.factors import INPUT_GRADIENT, SAME_WEIGHT, WEIGHT_GRADIENT, Choices, Problem
+from sweeper.kernels.graphs.factors import choices as choices_of
+from sweeper.kernels.graphs.loads import BYTES as SENT
+from sweeper.kernels.graphs.loads import FLOPS, WEIGHTS
+from sweeper.kernels.graphs.sharding import (
+    LAYOUTS,
+    PHYSICAL,
+    PUBLISHED,
+    WANTED,
+    allowed,
+    operand_kind,
+    sharding_options,
+)
 from sweeper.library.graph_arrays import dimensions, edges, elimination, published_order, reads, sharing_order, traits
 from sweeper.library.graph_workload import Workload, read_workload
 from sweeper.library.library import Library, builtin_specs

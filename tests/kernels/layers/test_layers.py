@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tests.twins.naive_layers  # noqa: F401 - registers random inputs
-from kernels.codes import KERNEL_TYPES, PLACES, REASONS
-from kernels.graphs.partition import BESIDE, COMPUTE, LOADING, MEMORY, RESIDENT, combined
-from kernels.graphs.sharding import TYPE
-from kernels.layers.rates import calibrated_alone
-from kernels.layers.sums import kernel_sums
-from kernels.models import EQUATIONS
-from kernels.transformers.sums import S, Z
+from sweeper.kernels.codes import KERNEL_TYPES, PLACES, REASONS
+from sweeper.kernels.graphs.partition import BESIDE, COMPUTE, LOADING, MEMORY, RESIDENT, combined
+from sweeper.kernels.graphs.sharding import TYPE
+from sweeper.kernels.layers.rates import calibrated_alone
+from sweeper.kernels.layers.sums import kernel_sums
+from sweeper.kernels.models import EQUATIONS
+from sweeper.kernels.transformers.sums import S, Z
 from sweeper.planning.tried import judged
 from tests.kernels.transformers.test_models import EXACT, HARDWARE, Point, assert_no_less, evaluate, mapped, number_of
 from tests.support.examples import examples

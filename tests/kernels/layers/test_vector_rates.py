@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import sweeper
-from kernels.graphs.loads import FLOPS
-from kernels.graphs.sharding import ELEMENTWISE, OPERATIONS_EACH, SCAN, TYPE
 from sweeper.inputs.families import family_of
+from sweeper.kernels.graphs.loads import FLOPS
+from sweeper.kernels.graphs.sharding import ELEMENTWISE, OPERATIONS_EACH, SCAN, TYPE
 from sweeper.library.library import Library, builtin_specs
 from sweeper.planning.plan import Plan
 from sweeper.study.columns import Stock

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
-from kernels.packages import defects
+from sweeper.kernels.packages import defects
 from tests.support.examples import compared, examples
 from tests.twins import naive_wafer as naive
 

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from kernels.packages import defects
-from kernels.packages.layout import STATUS, STEP_NUMBERS
-from kernels.packages.wafer import AREA
 from replications.tables import evaluate_tables, tables
+from sweeper.kernels.packages import defects
+from sweeper.kernels.packages.layout import STATUS, STEP_NUMBERS
+from sweeper.kernels.packages.wafer import AREA
 from tests.support.examples import examples
 from tests.support.random_packages import Design, Results, designs
 

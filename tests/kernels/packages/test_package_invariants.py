@@ -17,15 +17,15 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats
 
-from kernels import draws
-from kernels.packages import defects
-from kernels.packages.layout import CONVENTIONS, DIE_NUMBERS, LAYER_NUMBERS, LINK_NUMBERS, RESULTS, STATUS
-from kernels.packages.wafer import AREA
 from replications.catch import CATCH_CONVENTIONS, catch_tables
 from replications.published_tables import PUBLISHED, read_table
 from replications.tables import evaluate_tables
 from sweeper.designs.package_draws import evaluate_design
 from sweeper.designs.portfolio import shares, volumes_of
+from sweeper.kernels import draws
+from sweeper.kernels.packages import defects
+from sweeper.kernels.packages.layout import CONVENTIONS, DIE_NUMBERS, LAYER_NUMBERS, LINK_NUMBERS, RESULTS, STATUS
+from sweeper.kernels.packages.wafer import AREA
 from sweeper.library.entries import Value
 from sweeper.library.library import Library, builtin_specs
 from sweeper.library.packages.design import PackageDesign, Quoted

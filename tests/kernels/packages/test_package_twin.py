@@ -20,8 +20,6 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernels.packages.layout import CONVENTIONS, DIE_CODES, DIE_NUMBERS, LINK_NUMBERS, RESULTS, STATUS
-from kernels.packages.wafer import dies_on_grid
 from replications.actuary import actuary_tables
 from replications.catch import CATCH_CONVENTIONS, catch_tables
 from replications.cost_check import (
@@ -38,6 +36,8 @@ from replications.cost_check import (
 from replications.published_tables import PUBLISHED, read_table
 from replications.tables import PackageTables, evaluate_tables, tables
 from sweeper.designs.portfolio import shares, unit_prices, volumes_of
+from sweeper.kernels.packages.layout import CONVENTIONS, DIE_CODES, DIE_NUMBERS, LINK_NUMBERS, RESULTS, STATUS
+from sweeper.kernels.packages.wafer import dies_on_grid
 from tests.places import DATA, ROOT
 from tests.support.examples import compared, examples
 from tests.support.package_tables import any_conventions, link_numbers, random_package, repeated_units, written_out

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from kernels.packages import wafer
+from sweeper.kernels.packages import wafer
 from tests.places import DATA
 from tests.support.examples import compared, examples
 from tests.twins import naive_wafer as naive

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernels.placement.annealing import Nets, Prices, Schedule, anneal, cost_of, scattered
-from kernels.placement.fabric import COMPUTE, MEMORY, Fabric, kind_of, neighbour
-from kernels.placement.routing import next_link
+from sweeper.kernels.placement.annealing import Nets, Prices, Schedule, anneal, cost_of, scattered
+from sweeper.kernels.placement.fabric import COMPUTE, MEMORY, Fabric, kind_of, neighbour
+from sweeper.kernels.placement.routing import next_link
 from tests.support.examples import examples
 
 PRICES = Prices(1.0, 0.02)

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernels.placement.fabric import links
-from kernels.placement.features import (
+from sweeper.kernels.placement.fabric import links
+from sweeper.kernels.placement.features import (
     ACTOR,
     GROUP,
     PAIR,
@@ -21,10 +21,10 @@ from kernels.placement.features import (
     resource_loads,
     server_loads,
 )
-from kernels.placement.pipeline import Actors, Hops, Pipeline, Setting, Sinks, Streams, pipeline
-from kernels.placement.schedule import schedule
-from kernels.placement.simulation import busiest_cycles
-from kernels.placement.summary import PEAK, SUMMARY, sight
+from sweeper.kernels.placement.pipeline import Actors, Hops, Pipeline, Setting, Sinks, Streams, pipeline
+from sweeper.kernels.placement.schedule import schedule
+from sweeper.kernels.placement.simulation import busiest_cycles
+from sweeper.kernels.placement.summary import PEAK, SUMMARY, sight
 from tests.support.examples import examples
 from tests.support.random_pipelines import Placed, random_placed
 from tests.twins import naive_features

@@ -7,8 +7,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernels.placement.order import as_they_come, by_place
-from kernels.placement.pipeline import Actors, Sinks, Streams
+from sweeper.kernels.placement.order import as_they_come, by_place
+from sweeper.kernels.placement.pipeline import Actors, Sinks, Streams
 from tests.support.examples import examples
 from tests.support.random_pipelines import Placed, random_placed
 from tests.twins import naive_features

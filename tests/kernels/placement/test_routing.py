@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernels.placement.fabric import (
+from sweeper.kernels.placement.fabric import (
     COMPUTE,
     EAST,
     MEMORY,
@@ -21,7 +21,7 @@ from kernels.placement.fabric import (
     port_out,
     resources,
 )
-from kernels.placement.routing import IN, OUT, Branches, hops_of, longest, no_branches, route, tree
+from sweeper.kernels.placement.routing import IN, OUT, Branches, hops_of, longest, no_branches, route, tree
 from tests.support.examples import examples
 from tests.support.random_pipelines import random_placed
 

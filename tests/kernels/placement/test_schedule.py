@@ -5,9 +5,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from kernels.placement.pipeline import Actors, Hops, Pipeline, Setting, Sinks, Streams, pipeline
-from kernels.placement.schedule import Schedule, held, schedule
-from kernels.placement.simulation import busiest_cycles, simulate
+from sweeper.kernels.placement.pipeline import Actors, Hops, Pipeline, Setting, Sinks, Streams, pipeline
+from sweeper.kernels.placement.schedule import Schedule, held, schedule
+from sweeper.kernels.placement.simulation import busiest_cycles, simulate
 from tests.support.examples import examples
 from tests.support.random_pipelines import random_placed
 from tests.twins.naive_features import Actor, Hop, Sink, Stream

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernels.placement.events import add, due, take, wheel
-from kernels.placement.pipeline import Actors, Hops, Pipeline, Setting, Sinks, Streams, pipeline
-from kernels.placement.simulation import BRIEF, STEADY, STUCK, UNSTEADY, WINDOW, Rate, busiest_cycles, simulate
+from sweeper.kernels.placement.events import add, due, take, wheel
+from sweeper.kernels.placement.pipeline import Actors, Hops, Pipeline, Setting, Sinks, Streams, pipeline
+from sweeper.kernels.placement.simulation import BRIEF, STEADY, STUCK, UNSTEADY, WINDOW, Rate, busiest_cycles, simulate
 from tests.support.examples import examples
 from tests.support.random_pipelines import Placed, random_placed
 from tests.twins import naive_pipeline

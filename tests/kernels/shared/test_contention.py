@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 import sweeper
-from kernels.codes import DIMENSION_KINDS
-from kernels.shared.contention.fair_shares import fair_shares
-from kernels.shared.contention.groups import MOST_CHIPS, Digits, Span, exchange_share, fair_share
-from kernels.shared.contention.hiding import Beside, Sending, waiting_s
-from kernels.shared.contention.max_min import Ways, max_min_rates
-from kernels.shared.contention.routes import AXES, Wires, capacities, chips_below, ways_of
+from sweeper.kernels.codes import DIMENSION_KINDS
+from sweeper.kernels.shared.contention.fair_shares import fair_shares
+from sweeper.kernels.shared.contention.groups import MOST_CHIPS, Digits, Span, exchange_share, fair_share
+from sweeper.kernels.shared.contention.hiding import Beside, Sending, waiting_s
+from sweeper.kernels.shared.contention.max_min import Ways, max_min_rates
+from sweeper.kernels.shared.contention.routes import AXES, Wires, capacities, chips_below, ways_of
 from tests.support.examples import examples
 from tests.twins import naive_contention as naive
 from tests.twins.naive import call

@@ -14,25 +14,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sweeper
-from kernels.codes import FORMAT_B
-from kernels.models import MODELS
-from kernels.shared import energy
-from kernels.shared.price import Parts, PerRate, of_network
-from kernels.shared.price import Rates as LinkRates
-from kernels.transformers import energy as operator_energy
-from kernels.transformers.collectives import ALL_GATHER, ALL_REDUCE, REDUCE_SCATTER, Group
-from kernels.transformers.energy import W
-from kernels.transformers.groups import G, Groups
-from kernels.transformers.network.sending import Sending, sent_J
-from kernels.transformers.operators import D, Formats
-from kernels.transformers.rates import Chip, Precisions, Rates
-from kernels.transformers.sums import Modules
 from sweeper.evidence.calibration import calibrations
 from sweeper.evidence.measured_kernels import LARGE
 from sweeper.evidence.measured_rows import MeasuredRow, read_rows
 from sweeper.evidence.registry import registry
 from sweeper.evidence.scoreboard import score
 from sweeper.evidence.statistics import Scored
+from sweeper.kernels.codes import FORMAT_B
+from sweeper.kernels.models import MODELS
+from sweeper.kernels.shared import energy
+from sweeper.kernels.shared.price import Parts, PerRate, of_network
+from sweeper.kernels.shared.price import Rates as LinkRates
+from sweeper.kernels.transformers import energy as operator_energy
+from sweeper.kernels.transformers.collectives import ALL_GATHER, ALL_REDUCE, REDUCE_SCATTER, Group
+from sweeper.kernels.transformers.energy import W
+from sweeper.kernels.transformers.groups import G, Groups
+from sweeper.kernels.transformers.network.sending import Sending, sent_J
+from sweeper.kernels.transformers.operators import D, Formats
+from sweeper.kernels.transformers.rates import Chip, Precisions, Rates
+from sweeper.kernels.transformers.sums import Modules
 from sweeper.library.library import Library, builtin_specs
 from tests.support.examples import examples
 from tests.twins.naive_energy import carried, tables, worked

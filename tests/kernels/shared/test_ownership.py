@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernels.equation import declared
-from kernels.shared import ownership, tokens
-from kernels.shared.ownership import recovery_per_s
-from kernels.shared.price import system_power
-from kernels.shared.rated_power import rated_power
+from sweeper.kernels.equation import declared
+from sweeper.kernels.shared import ownership, tokens
+from sweeper.kernels.shared.ownership import recovery_per_s
+from sweeper.kernels.shared.price import system_power
+from sweeper.kernels.shared.rated_power import rated_power
 from sweeper.library.library import Library, builtin_specs
 from sweeper.words.system import ATTRIBUTES, ENTRY_DEFAULTS
 from tests.places import ROOT

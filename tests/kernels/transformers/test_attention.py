@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernels.transformers import attention
-from kernels.transformers.rates import Chip, Rates
+from sweeper.kernels.transformers import attention
+from sweeper.kernels.transformers.rates import Chip, Rates
 from tests.support.examples import compared, examples
 from tests.support.quick import quick
 from tests.twins import naive_attention

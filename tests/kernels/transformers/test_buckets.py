@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernels.transformers.frameworks.buckets import Train, outlasting_s, train_s
+from sweeper.kernels.transformers.frameworks.buckets import Train, outlasting_s, train_s
 from tests.kernels.transformers.test_models import EXACT, evaluate, mapped
 from tests.support.examples import examples
 from tests.twins import naive_buckets

@@ -7,10 +7,17 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from kernels.codes import ALGORITHMS as ALL_ALGORITHMS
-from kernels.codes import DIMENSION_KINDS, OPERATIONS
-from kernels.shared.dimensions import Extents, Links, all_gather
-from kernels.transformers.collectives import Group, collective_time, exchange_load, gather_load, own_piece_time, phases
+from sweeper.kernels.codes import ALGORITHMS as ALL_ALGORITHMS
+from sweeper.kernels.codes import DIMENSION_KINDS, OPERATIONS
+from sweeper.kernels.shared.dimensions import Extents, Links, all_gather
+from sweeper.kernels.transformers.collectives import (
+    Group,
+    collective_time,
+    exchange_load,
+    gather_load,
+    own_piece_time,
+    phases,
+)
 from tests.support.examples import compared, examples
 from tests.support.quick import quick
 from tests.twins import naive_collectives as naive

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernels.codes import (
+from sweeper.kernels.codes import (
     ALGORITHMS,
     DIMENSION_KINDS,
     FULLY_CONNECTED,
@@ -20,10 +20,10 @@ from kernels.codes import (
     RING,
     SWITCH,
 )
-from kernels.transformers import device_mapping as kernel
-from kernels.transformers import groups as laid
-from kernels.transformers.collectives import Group
-from kernels.transformers.groups import G, Groups, Messaging, group_collective
+from sweeper.kernels.transformers import device_mapping as kernel
+from sweeper.kernels.transformers import groups as laid
+from sweeper.kernels.transformers.collectives import Group
+from sweeper.kernels.transformers.groups import G, Groups, Messaging, group_collective
 from tests.support.examples import compared, examples
 from tests.support.quick import quick
 from tests.twins import naive_device_mapping as naive

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kernels.codes import DIMENSION_KINDS
-from kernels.transformers.collectives import Group, dispatch_time, dispatched, distinct
+from sweeper.kernels.codes import DIMENSION_KINDS
+from sweeper.kernels.transformers.collectives import Group, dispatch_time, dispatched, distinct
 from tests.kernels.transformers.test_models import EXACT, assert_no_less, evaluate, mapped
 
 SWITCH = float(DIMENSION_KINDS.index("switch"))

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from kernels.codes import DIMENSION_KINDS, GROUPS, OPERATIONS, OPERATOR_TYPES, REASONS
-from kernels.transformers.groups import G, group_extents
-from kernels.transformers.operators import D
 from sweeper.errors import SpecError
+from sweeper.kernels.codes import DIMENSION_KINDS, GROUPS, OPERATIONS, OPERATOR_TYPES, REASONS
+from sweeper.kernels.transformers.groups import G, group_extents
+from sweeper.kernels.transformers.operators import D
 from sweeper.library.library import Library, builtin_specs
 from sweeper.library.table_workload import read_table
 from sweeper.planning.plan import make_plan

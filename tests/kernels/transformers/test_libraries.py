@@ -6,10 +6,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernels.codes import ALGORITHMS, OPERATIONS
-from kernels.transformers.collectives import Group
-from kernels.transformers.groups import G, group_at
-from kernels.transformers.libraries.nccl import library_time
+from sweeper.kernels.codes import ALGORITHMS, OPERATIONS
+from sweeper.kernels.transformers.collectives import Group
+from sweeper.kernels.transformers.groups import G, group_at
+from sweeper.kernels.transformers.libraries.nccl import library_time
 from tests.support.examples import compared, examples
 from tests.support.quick import quick
 from tests.twins import naive_nccl as naive

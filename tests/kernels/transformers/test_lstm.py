@@ -10,9 +10,9 @@ import polars as pl
 import pytest
 
 import sweeper
-from kernels.codes import CHOICES, OPERATIONS, OPERATOR_TYPES, PLACES, REASONS
-from kernels.transformers.operators import D
 from sweeper.evidence.predictions import plan_of_points
+from sweeper.kernels.codes import CHOICES, OPERATIONS, OPERATOR_TYPES, PLACES, REASONS
+from sweeper.kernels.transformers.operators import D
 from sweeper.library.library import Library, builtin_specs
 from sweeper.library.table_workload import read_table
 from tests.twins.naive_lstm import GATES, Ledger, Model, random_model, train_grid

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernels.transformers.matmul import Product, gemm_time
-from kernels.transformers.rates import Chip
+from sweeper.kernels.transformers.matmul import Product, gemm_time
+from sweeper.kernels.transformers.rates import Chip
 from tests.support.examples import compared, examples
 from tests.support.quick import quick
 from tests.twins.naive_matmul import candidates

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kernels.codes import REASONS
 from sweeper.evidence.predictions import plan_of_points
+from sweeper.kernels.codes import REASONS
 from sweeper.library.library import Library, builtin_specs
 from tests.places import DATA
 

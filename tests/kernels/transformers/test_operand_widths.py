@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kernels.codes import FORMAT_B, FORMATS, REASONS
+from sweeper.kernels.codes import FORMAT_B, FORMATS, REASONS
 from tests.kernels.transformers.test_models import EXACT, evaluate, mapped
 
 GB200 = {"chip": "gb200_gpu", "memory": "hbm3e_gb200", "link": "nvlink5", "outer_link": "infiniband_xdr"}

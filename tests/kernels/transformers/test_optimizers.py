@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernels.codes import FORMAT_B, FORMATS
-from kernels.transformers.optimizers.muon import LONGEST, M, busiest
+from sweeper.kernels.codes import FORMAT_B, FORMATS
+from sweeper.kernels.transformers.optimizers.muon import LONGEST, M, busiest
 from tests.kernels.transformers.test_models import EXACT, evaluate, mapped
 from tests.support.examples import examples
 

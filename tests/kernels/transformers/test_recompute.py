@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kernels.codes import RECOMPUTE_MODULES
+from sweeper.kernels.codes import RECOMPUTE_MODULES
 from tests.kernels.transformers.test_models import EXACT, evaluate, mapped
 
 PARTS = RECOMPUTE_MODULES[1:]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernels.transformers.operators import D
+from sweeper.kernels.transformers.operators import D
 from sweeper.library.library import Library, builtin_specs
 from sweeper.library.table_workload import read_table
 from tests.kernels.transformers.test_models import (

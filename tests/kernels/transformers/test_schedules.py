@@ -13,8 +13,8 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 import sweeper  # noqa: F401  # must come before kernels
-from kernels.codes import SCHEDULES
-from kernels.transformers import schedules
+from sweeper.kernels.codes import SCHEDULES
+from sweeper.kernels.transformers import schedules
 from sweeper.timelines.schedule import Times, simulate
 from tests.support.examples import compared, examples
 

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from kernels.placement.annealing import Schedule
-from kernels.placement.fabric import kind_of, resources
-from kernels.placement.judging.candidates import Subject, by_schedule
-from kernels.placement.judging.estimate import (
+from sweeper.kernels.placement.annealing import Schedule
+from sweeper.kernels.placement.fabric import kind_of, resources
+from sweeper.kernels.placement.judging.candidates import Subject, by_schedule
+from sweeper.kernels.placement.judging.estimate import (
     MARKS,
     Loads,
     Outline,
@@ -21,7 +21,7 @@ from kernels.placement.judging.estimate import (
     put_all,
     without_links,
 )
-from kernels.placement.judging.refining import refined
+from sweeper.kernels.placement.judging.refining import refined
 from sweeper.library.library import Library, builtin_specs
 from sweeper.placing.blocks import block
 from sweeper.placing.cutting import Cutting, bound_cycles

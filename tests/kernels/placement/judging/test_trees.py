@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernels.placement.judging.trees import Trees, summed
+from sweeper.kernels.placement.judging.trees import Trees, summed
 from tests.support.examples import examples
 
 FEATURES = 4
