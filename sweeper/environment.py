@@ -6,12 +6,13 @@ from importlib.metadata import version
 from typing import Any
 
 from sweeper.engine.compilation.cache import kernel_hash
+from sweeper.plugins import installed
 
 PACKAGES = ("sweeper", "ray", "numba", "llvmlite", "numpy", "pyarrow", "polars", "pydantic", "pint")
 
 
 def environment() -> dict[str, Any]:
-    """Versions, processor count, and the variables that change how sweeper runs."""
+    """Versions, processor count, plug-ins, and the variables that change how sweeper runs."""
     return {
         "python": platform.python_version(),
         "machine": platform.machine(),
@@ -19,6 +20,7 @@ def environment() -> dict[str, Any]:
         "cpus": os.cpu_count(),
         "packages": {name: version(name) for name in PACKAGES},
         "kernel_hash": kernel_hash(),
+        "plugins": installed(),
         "variables": {
             name: os.environ[name]
             for name in sorted(os.environ)

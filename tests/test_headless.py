@@ -301,7 +301,7 @@ def test_without_any_stream_a_command_ends_as_usual() -> None:
 
 def test_an_interrupt_is_one_message() -> None:
     code = (
-        "import signal, sys, sweeper.library.catalogue as c, time\n"
+        "import signal, sys, sweeper.views.catalogue as c, time\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)  # jobs in the background start without\n"
         "def wait(*a): print('waiting', file=sys.stderr, flush=True); time.sleep(60)\n"
         "c.catalogue = wait\n"

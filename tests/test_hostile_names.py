@@ -14,7 +14,6 @@ from sweeper.cli import main
 from sweeper.errors import UsageFault
 from sweeper.library import library as library_module
 from sweeper.reading.checks import is_name
-from sweeper.study import study as study_module
 from sweeper.views.pictures.canvas import picture_stem
 from tests.support.hand_made import commit
 from tests.support.small_specs import FILES, STUDY, write_files
@@ -100,8 +99,7 @@ def tree(root: Path) -> dict[str, bytes]:
 @pytest.mark.slow
 def test_hostile_names_are_refused_and_write_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     builtin = write_files(tmp_path / "builtin", {name: FILES[name] for name in FILES})
-    for module in (library_module, study_module):
-        monkeypatch.setattr(module, "builtin_specs", lambda: builtin)
+    monkeypatch.setattr(library_module, "installed_specs", lambda: (builtin,))
     work = tmp_path / "a" / "b" / "c" / "d" / "work"
     work.mkdir(parents=True)
     monkeypatch.chdir(work)

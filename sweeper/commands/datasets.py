@@ -10,16 +10,21 @@ from sweeper.commands.shared import LIBRARY, OUT, VERIFY, command, echo, holds_r
 @LIBRARY
 @OUT
 @VERIFY
-def show_command(run_or_study: str, library: tuple[str, ...], out: str, verify: bool) -> None:
-    """Draw a dataset: heat maps per workload, breakdown and Pareto figures, as PNG and SVG beside the data.
+@click.option("--chart", "charts", multiple=True, metavar="CHART", help="As sweeper list chart names it; repeatable.")
+def show_command(run_or_study: str, library: tuple[str, ...], out: str, verify: bool, charts: tuple[str, ...]) -> None:
+    """Draw a dataset: heat maps per workload, breakdown, Pareto figures and rooflines, beside the data.
 
     \b
     Example: sweeper show dse80
+    Example: sweeper show dse80 --chart pareto
     """
-    from sweeper.views.report import draw
+    from sweeper.views.charts import draw, left_out_text
 
-    pictures = [str(path) for path in draw(run_directory(run_or_study, library, out), verify)]
+    drawn = draw(run_directory(run_or_study, library, out), charts, verify)
+    pictures = [str(path) for path in drawn.files]
     echo(pictures, lambda: "\n".join(pictures))
+    if drawn.left_out:
+        click.echo(left_out_text(drawn.left_out), err=True)
 
 
 @command()

@@ -15,7 +15,7 @@ def list_entries(kind: str | None, library: tuple[str, ...]) -> None:
     \b
     Example: sweeper list chip
     """
-    from sweeper.library.catalogue import LISTS, catalogue
+    from sweeper.views.catalogue import LISTS, catalogue
 
     if kind is not None and kind not in LISTS:
         raise UsageFault(unknown("kind", kind, LISTS))

@@ -14,6 +14,7 @@ from typing import Any
 import click
 
 from sweeper.errors import EnvironmentFault, Interrupted, SpecError, SweeperError, UsageFault
+from sweeper.plugins import find, named
 from sweeper.running import BACKENDS
 
 
@@ -39,7 +40,7 @@ VERIFY = click.option(
     "--verify", is_flag=True, help="Compare the checksum of every part, not only of those that were touched."
 )
 EXECUTION = (
-    click.option("--backend", type=click.Choice(list(BACKENDS)), default="local", show_default=True),
+    click.option("--backend", type=click.Choice(named("backends", BACKENDS)), default="local", show_default=True),
     click.option("--workers", type=click.IntRange(min=1), help="Worker actors of Ray; one per CPU if not given."),
     click.option(
         "--threads",
@@ -91,15 +92,18 @@ def as_json(value: Any) -> str:
     return json.dumps(without_nan(value), indent=2, default=str)
 
 
-FORMATS: dict[str, tuple[Callable[[Any], str], str]] = {
-    "json": (as_json, "Print one JSON document instead of text."),
+FORMATS: dict[str, Callable[[Any], str]] = {
+    "json": as_json,
 }
-"""Formats of an answer besides text: what writes it, and the help of the option that asks for it."""
+"""Our formats of an answer besides text: what writes it. Plug-ins may add others; each is an option."""
 
 
 def _chosen(context: click.Context, option: click.Parameter, asked: bool) -> None:
     if asked:
-        context.meta["sweeper.format"] = option.name
+        try:
+            context.meta["sweeper.format"] = find("formats", FORMATS, str(option.name))
+        except SweeperError as fault:
+            raise click.UsageError(str(fault)) from None
 
 
 def _drop_output() -> None:
@@ -115,8 +119,14 @@ class AnsweringCommand(click.Command):
     def __init__(self, *args: Any, **keywords: Any) -> None:
         super().__init__(*args, **keywords)
         self.params += [
-            click.Option([f"--{name}"], is_flag=True, expose_value=False, callback=_chosen, help=about)
-            for name, (_, about) in FORMATS.items()
+            click.Option(
+                [f"--{name}", name],
+                is_flag=True,
+                expose_value=False,
+                callback=_chosen,
+                help=f"Print the answer as {name}.",
+            )
+            for name in named("formats", FORMATS)
         ]
 
     def invoke(self, ctx: click.Context) -> None:
@@ -147,14 +157,14 @@ command = partial(click.command, cls=AnsweringCommand)
 def echo(value: Any, text: Callable[[], Any]) -> None:
     """Print a value in the format that was asked for, or its text."""
     chosen = click.get_current_context().meta.get("sweeper.format")
-    click.echo(FORMATS[chosen][0](value) if chosen else text())
+    click.echo(chosen(value) if chosen else text())
 
 
 def library_of(directories: Iterable[str]) -> Any:
-    """Our library with others laid over it."""
-    from sweeper.library.library import Library, builtin_specs
+    """The installed library with others laid over it."""
+    from sweeper.library.library import Library
 
-    return Library.load([*(Path(path) for path in directories), builtin_specs()])
+    return Library.over(directories)
 
 
 def places(path: Path) -> bool:

@@ -22,6 +22,7 @@ import numpy as np
 from numba import typeof
 
 from sweeper.engine.compilation.ahead import Kernel
+from sweeper.engine.compilation.cache import plugin_hash
 from sweeper.engine.compilation.numba_cache import is_compiled
 from sweeper.engine.compilation.stages import is_known, load_stage
 from sweeper.kernels.abreast import Abreast, one_of
@@ -149,12 +150,15 @@ def _signature(fusion: Fusion, scratch: Sequence[str]) -> str:
 def _imports(fusion: Fusion) -> str:
     lines = []
     for equation in fusion.equations:
-        module = equation.function.py_func.__module__
-        lines.append(f"from {module} import {equation.name} as _{equation.name}\n")
-    lines += [f"f_{equation.name} = _{equation.name}.function\n" for equation in fusion.equations]
+        # An equation of other columns is called otherwise than the one that its module declares; the function is one.
+        function = equation.function.py_func
+        plugin = plugin_hash(function.__module__)
+        place = f"from {function.__module__} import {function.__name__} as _{equation.name}"
+        lines.append(f"{place}  # {plugin}" if plugin else place)
+    lines += [f"f_{equation.name} = _{equation.name}.function" for equation in fusion.equations]
     records = {p.record: None for equation in fusion.equations for p in equation.parameters if p.record is not None}
-    lines = [f"from {r.__module__} import {r.__name__} as {_record(r)}\n" for r in records] + lines
-    return "".join(lines) + "\n"
+    lines = [f"from {r.__module__} import {r.__name__} as {_record(r)}" for r in records] + lines
+    return "\n".join([*lines, "", ""])
 
 
 def _record(record: type) -> str:

@@ -1,17 +1,22 @@
 """Families of workloads: which equations each has, what its workloads give them, and what a study of it shows."""
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from types import ModuleType
 from typing import Any
 
 from sweeper.engine.program import InputColumn
+from sweeper.errors import EnvironmentFault, listed
 from sweeper.inputs.numbers import Surroundings
 from sweeper.inputs.workloads import graph_columns, layer_columns, table_columns
-from sweeper.kernels.equation import Equation
-from sweeper.kernels.models import MODELS
+from sweeper.kernels.codes import SWITCHES
+from sweeper.kernels.equation import Equation, declared
+from sweeper.kernels.models import MODELS, instead
 from sweeper.library.graph_workload import Workload
 from sweeper.library.layers.model import LayeredModel
 from sweeper.library.table_workload import OperatorTable
+from sweeper.plugins import Variant, loaded
 from sweeper.words.metrics import CALCULON_METRICS, GRAPH_METRICS, LAYER_METRICS, OPERATOR_METRICS
 
 
@@ -52,7 +57,67 @@ FAMILIES = {
     "operators": Family(MODELS["operators"], OPERATOR_METRICS, table_columns, _operators),
     "calculon": Family(MODELS["calculon"], CALCULON_METRICS, table_columns, _operators),
 }
-"""Every family, by the name that `sweeper.kernels.models` gives it."""
+"""Our families, by the names that `sweeper.kernels.models` gives them."""
+
+
+@cache
+def families() -> Mapping[str, Family]:
+    """Every family by name: ours and those of plug-ins, each with the equations that plug-ins add to all of them.
+
+    Raises EnvironmentFault for plug-ins that cannot be what they say, or that are in each other's way.
+    """
+    added = _added_equations()
+    every = {name: replace(ours, equations=(*ours.equations, *added)) for name, ours in FAMILIES.items()}
+    for name, variant in loaded("families", FAMILIES).items():
+        if name not in FAMILIES:
+            _check(f"the plug-in {name!r} (family)", variant.equations)
+            every[name] = _like(every[variant.like], name, variant)
+    return every
+
+
+def _like(ours: Family, name: str, variant: Variant) -> Family:
+    """A family of a plug-in, given the one that it is like."""
+    tasks = {name if key == variant.like else key: metrics for key, metrics in ours.metrics.items()}
+    metrics = tasks if variant.metrics is None else dict.fromkeys(tasks, variant.metrics)
+    return replace(ours, equations=instead(variant.equations, ours.equations), metrics=metrics)
+
+
+def _added_equations() -> list[Equation]:
+    """Equations that plug-ins add to every family."""
+    added: list[Equation] = []
+    for name, given in loaded("equations").items():
+        own, whose = _equations(given), f"the plug-in {name!r} (equation)"
+        _check(whose, own)
+        others = [*(equation for ours in MODELS.values() for equation in ours), *added]
+        written = {output.name for other in others for output in other.outputs}
+        names = {other.name for other in others}
+        twice = [o.name for equation in own for o in equation.outputs if o.name in written]
+        twice += [equation.name for equation in own if equation.name in names and equation.name not in twice]
+        if twice:
+            raise EnvironmentFault(
+                f"{whose} writes {listed(twice)}, as another equation does; only a family of its own may replace it"
+            )
+        added += own
+    return added
+
+
+def _equations(given: Any) -> tuple[Any, ...]:
+    """Equations of a plug-in: those that a module declares, or as they are given."""
+    if isinstance(given, ModuleType):
+        return declared(given)
+    return tuple(given) if isinstance(given, Sequence) else (given,)
+
+
+def _check(whose: str, equations: Sequence[Equation]) -> None:
+    """Raise EnvironmentFault if a plug-in has no equations, or if one depends on a choice that there is not."""
+    if not equations or not all(isinstance(equation, Equation) for equation in equations):
+        raise EnvironmentFault(f"{whose} is no equations: see sweeper.kernels.equation")
+    for equation in equations:
+        switch, choices = equation.when or ("", ())
+        if switch and not {*choices} <= {*SWITCHES.get(switch, ())}:
+            raise EnvironmentFault(
+                f"{whose}: {equation.name} is for {switch}: {', '.join(choices)}, which is no choice that a study has"
+            )
 
 
 def family_of(workload: Workload | OperatorTable) -> str:

@@ -13,7 +13,7 @@ from sweeper.library import graph_arrays, table_arrays
 from sweeper.library.entries import Value
 from sweeper.library.graph_workload import Workload
 from sweeper.library.layers.model import LayeredModel, kernel_rows
-from sweeper.library.table_workload import DECODING, LAYOUTS, OperatorTable
+from sweeper.library.table_workload import DECODING, OperatorTable
 from sweeper.reading.expressions import Expression
 from sweeper.words.columns import numeric
 from sweeper.words.numbers import NUMBERS
@@ -110,7 +110,7 @@ def parameter(around: Surroundings, name: str, value: Value) -> InputColumn:
 def symbols_of(workload: Workload | OperatorTable) -> frozenset[str]:
     """Parameters and columns of the study that the expressions of a workload name."""
     if isinstance(workload, OperatorTable):
-        scalars = (table_arrays.base_symbols(workload, name) for name in LAYOUTS[workload.family].scalars)
+        scalars = (table_arrays.base_symbols(workload, name) for name in workload.layout.scalars)
         graph = kernel_rows(workload) if isinstance(workload, LayeredModel) else ()
         return table_arrays.base_symbols(workload, (*table_arrays.rows(workload), *graph)).union(*scalars)
     scalars = (expression.symbols for expression in workload.scalars.values())
@@ -159,9 +159,9 @@ def table_columns(
         ("decode_dims", 1.0, "the pass for one token"),
     ):
         yield replace(evaluated(name, rows, decoding, "", f"dimensions of every operator in {what}", False), array=True)
-    for name, (unit, about) in LAYOUTS[workload.family].scalars.items():
+    for name, (unit, about) in workload.layout.scalars.items():
         yield evaluated(name, name, 0.0, unit, about, True)
-    if "model_flops_per_token" in LAYOUTS[workload.family].scalars:
+    if "model_flops_per_token" in workload.layout.scalars:
         about = "operations per generated token, at the mean length of the cache"
         yield evaluated("model_flops_per_output_token", "model_flops_per_token", 1.0, "flop", about, True)
 

@@ -6,13 +6,15 @@ when the first entry of that kind is asked for, and an entry is checked when it 
 them (`sweeper.library.shelf`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from sweeper.errors import Problem, SpecError, UsageFault, every, unknown
+from sweeper.errors import EnvironmentFault, Problem, SpecError, UsageFault, every, unknown
 from sweeper.library.entries import Definition, Entry, resolve
 from sweeper.library.shelf import NoEntry, Shelf, read_shelf
+from sweeper.plugins import loaded
 from sweeper.reading import checks
 from sweeper.reading.expressions import Expression, ExpressionError
 from sweeper.reading.nodes import Node, error
@@ -52,23 +54,59 @@ def builtin_specs() -> Path:
     return inside if inside.is_dir() else package.parent / "specs"
 
 
+@cache
+def installed_specs() -> tuple[Path, ...]:
+    """Library directories of plug-ins, and ours. Raises EnvironmentFault for a plug-in that has none."""
+    found = []
+    for name, package in loaded("libraries").items():
+        folders = [Path(folder) for folder in getattr(package, "__path__", ())]
+        if not any((folder / known).is_dir() for folder in folders for known in KNOWN_FOLDERS):
+            raise EnvironmentFault(f"the plug-in {name!r} (library) is no package with a folder such as chips in it")
+        found += folders
+    return (*found, builtin_specs())
+
+
+def installed_studies() -> dict[str, Path]:
+    """Files of the studies of plug-ins and of ours, by name, in their order. Raises EnvironmentFault for two of the
+    same name."""
+    found: dict[str, Path] = {}
+    for path in sorted(path for folder in installed_specs() for path in (folder / "studies").glob("*.yaml")):
+        other = found.setdefault(path.stem, path)
+        if other is not path:
+            raise EnvironmentFault(f"two studies are installed as {path.stem}: {other} and {path}")
+    return dict(sorted(found.items()))
+
+
 class Library:
     """Entries of all kinds, from one or more directories of which earlier ones win."""
 
-    def __init__(self, directories: Sequence[Path]) -> None:
-        self._directories = tuple(directories)
+    def __init__(self, directories: Sequence[Path], alike: int = 0) -> None:
+        """Of the last `alike` directories no two may have an entry of the same name."""
+        self._directories, self._alike = tuple(directories), alike
         self._shelves: dict[str, Shelf] = {}
         self._entries: dict[tuple[str, str], Entry] = {}
 
     def __getstate__(self) -> dict[str, Any]:
         """Only the entries used so far travel to other processes, whose disks may not have the library's files."""
-        return {"_directories": self._directories, "_shelves": {}, "_entries": self._entries}
+        return {**vars(self), "_shelves": {}}
 
     @classmethod
     def load(cls, directories: Sequence[Path]) -> "Library":
         """A library of the given directories. Raises SpecError if one does not exist or has an unknown folder."""
         every(directories, _check_folders)
         return cls(directories)
+
+    @classmethod
+    def over(cls, directories: Iterable[Path | str] = ()) -> "Library":
+        """What is installed, plug-ins and ours, with the given directories laid over it. Raises as `load` does.
+
+        >>> Library.over().find("chip", "h100_sxm5_80gb").name
+        'h100_sxm5_80gb'
+        """
+        installed = installed_specs()
+        library = cls([*map(Path, directories), *installed], len(installed))
+        every(library._directories, _check_folders)
+        return library
 
     def names(self, kind: str) -> tuple[str, ...]:
         """Names of the entries of a kind that can be read, first layer first, in the order of files and of lines."""
@@ -129,7 +167,8 @@ class Library:
 
     def _shelf(self, kind: str) -> Shelf:
         if kind not in self._shelves:
-            self._shelves[kind] = read_shelf(kind, [directory / FOLDERS[kind] for directory in self._directories])
+            folders = [directory / FOLDERS[kind] for directory in self._directories]
+            self._shelves[kind] = read_shelf(kind, folders, len(folders) - self._alike)
         return self._shelves[kind]
 
     def _chain(self, definition: Definition) -> list[Definition]:

@@ -70,14 +70,28 @@ class Shelf:
                 problems.extend(file.problems)
         problems.raise_any()
 
+    def forbid_twice(self, names: Mapping[str, str], layer: int, first: int) -> None:
+        """Give a mistake to the entries of a layer, and to those of the layers from `first` on before it, that are
+        called alike: nobody chose which of them hides the other."""
+        for alias, name in names.items():
+            owner = self.aliases.get(alias, "")
+            for other in [one for one in self.definitions.get(owner, []) if first <= one.layer < layer]:
+                mine = next(one for one in self.definitions[name] if one.layer == layer)
+                for one, rival in ((mine, other), (other, mine)):
+                    message = f"{alias!r} is also a name of {rival.name!r} at {rival.node.file}:{rival.place[0]}"
+                    stack = self.definitions[one.name]
+                    place = next(at for at, each in enumerate(stack) if each.layer == one.layer)
+                    stack[place] = replace(stack[place], problems=(*stack[place].problems, one.problem(message)))
+
     def absent(self, what: str, name: str, names: Iterable[str]) -> NoEntry:
         """What to raise for a name that no entry has."""
         message = unknown(what, name, names, also=self.aliases)
         return NoEntry(message, [problem for file in self.broken for problem in file.problems])
 
 
-def read_shelf(kind: str, folders: Sequence[Path]) -> Shelf:
-    """Read the files of one kind, a folder for each layer."""
+def read_shelf(kind: str, folders: Sequence[Path], installed: int | None = None) -> Shelf:
+    """Read the files of one kind, a folder for each layer; those from the number `installed` on must not hide each
+    other's entries."""
     shelf = Shelf()
     for layer, folder in enumerate(folders):
         definitions: dict[str, Definition] = {}
@@ -96,6 +110,8 @@ def read_shelf(kind: str, folders: Sequence[Path]) -> Shelf:
         aliases = _aliases(definitions)
         for name, definition in definitions.items():
             shelf.definitions.setdefault(name, []).append(definition)
+        if installed is not None and layer >= installed:
+            shelf.forbid_twice(aliases, layer, installed)
         # They hide nothing of the layers before.
         shelf.aliases = {**aliases, **shelf.aliases}
     return shelf

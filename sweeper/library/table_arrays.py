@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from sweeper.kernels.transformers.operators import Times
-from sweeper.library.table_workload import DECODING, LAYOUTS, Operator, OperatorTable
+from sweeper.library.table_workload import DECODING, Operator, OperatorTable
 from sweeper.reading.expressions import Expression
 
 Wanted = str | tuple[tuple[Expression, ...], ...]
@@ -19,7 +19,7 @@ def traits(workload: OperatorTable) -> np.ndarray:
 
     def codes(operator: Operator) -> tuple[int, ...]:
         at, during = operator.beside or ("", "forward")
-        words = (operator.words[name] for name in LAYOUTS[workload.family].words)
+        words = (operator.words[name] for name in workload.layout.words)
         return (*words, order.index(at) if at else -1, Times._fields.index(during))
 
     return np.array([codes(operator) for operator in workload.operators], np.int64)
@@ -27,9 +27,7 @@ def traits(workload: OperatorTable) -> np.ndarray:
 
 def rows(workload: OperatorTable) -> tuple[tuple[Expression, ...], ...]:
     """Expressions of every operator, in the columns that the kernels of the family name."""
-    return tuple(
-        tuple(operator.fields[name] for name in LAYOUTS[workload.family].fields) for operator in workload.operators
-    )
+    return tuple(tuple(operator.fields[name] for name in workload.layout.fields) for operator in workload.operators)
 
 
 def base_symbols(workload: OperatorTable, wanted: Wanted) -> frozenset[str]:

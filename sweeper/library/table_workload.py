@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from sweeper.errors import Problems, unknown
+from sweeper.errors import EnvironmentFault, Problems, unknown
 from sweeper.kernels.calculon import table as calculon
 from sweeper.kernels.codes import (
     BLOCK_RECOMPUTE_CLASSES,
@@ -25,6 +25,7 @@ from sweeper.kernels.codes import (
 from sweeper.kernels.transformers.operators import DEFAULTS, PRECISIONS, Traits
 from sweeper.library.entries import Entry
 from sweeper.library.kernel_templates import index_choices, index_values, numbered, read_repeats
+from sweeper.plugins import find, named
 from sweeper.reading import checks
 from sweeper.reading.definitions import Definitions, read_definitions
 from sweeper.reading.expressions import Expression
@@ -83,21 +84,22 @@ class OperatorLayout:
     scalars: Mapping[str, tuple[str, str]]
 
 
+TRANSFORMER = OperatorLayout(WORDS, DEFAULTS, TABLE_SCALARS)
+"""The layout of tables that are read as transformers."""
 LAYOUTS = {
-    "operators": OperatorLayout(WORDS, DEFAULTS, TABLE_SCALARS),
-    "layers": OperatorLayout(WORDS, DEFAULTS, TABLE_SCALARS),
+    "operators": TRANSFORMER,
+    "layers": TRANSFORMER,
     "calculon": OperatorLayout(
         {"type": OPERATOR_TYPES, "recompute": BLOCK_RECOMPUTE_CLASSES, "collective": calculon.COLLECTIVES},
         calculon.DEFAULTS,
         BLOCK_SCALARS,
     ),
 }
-"""Families of tables, by the key `family` of a workload; without the key it is the first."""
+"""Our families of tables, by the key `family` of a workload; without the key it is the first, or that of a model whose
+layers are graphs of kernels."""
 USUAL_FAMILY = next(iter(LAYOUTS))
-assert (*LAYOUTS["operators"].words, "beside", "beside_pass") == Traits._fields
+assert (*TRANSFORMER.words, "beside", "beside_pass") == Traits._fields
 LAYERED = "layers"
-TRANSFORMERS = ("operators", "layers")
-"""Families of tables that are read as transformers; in the second a graph of kernels stands for the layers."""
 assert tuple(LAYOUTS["calculon"].words) == calculon.Traits._fields
 
 
@@ -120,6 +122,7 @@ class OperatorTable:
     definitions: Definitions
     operators: tuple[Operator, ...]
     family: str = USUAL_FAMILY
+    layout: OperatorLayout = TRANSFORMER
     partitions: Mapping[str, tuple[int, ...]] = field(default_factory=lambda: {USUAL_PARTITIONING: ()})
 
 
@@ -133,8 +136,8 @@ def read_table(entry: Entry) -> OperatorTable:
     definitions = body.read("definitions", read_definitions, symbols, SPACE_SYMBOLS, default=Definitions())
     known = {*symbols, *body.read("definitions", checks.mapping, "definitions", default={})}
     usual = LAYERED if "kernels" in entry.body else USUAL_FAMILY
-    family = body.read("family", checks.choice, "family", LAYOUTS, default=usual)
-    layout = LAYOUTS[family]
+    family = body.read("family", checks.choice, "family", named("families", LAYOUTS), default=usual)
+    layout = layout_of(family)
     absent = [name for name in layout.scalars if name not in known]
     if absent:
         problems.append(entry.node.problem(f"workload {entry.name!r} lacks the definitions {', '.join(absent)}"))
@@ -150,7 +153,20 @@ def read_table(entry: Entry) -> OperatorTable:
                 operators += _operators(node, known, layout, values)
         _check_names(operators, body["operators"])
     problems.raise_any()
-    return OperatorTable(entry.name, parameters, definitions, tuple(operators), family)
+    return OperatorTable(entry.name, parameters, definitions, tuple(operators), family, layout)
+
+
+def layout_of(family: str) -> OperatorLayout:
+    """What the operators of a family of tables say; a family of a plug-in is read like one of ours.
+
+    Raises EnvironmentFault if that is like none.
+    """
+    if family in LAYOUTS:
+        return LAYOUTS[family]
+    like = find("families", LAYOUTS, family).like
+    if like not in LAYOUTS:
+        raise EnvironmentFault(f"the plug-in {family!r} (family) is like no table: {unknown('family', like, LAYOUTS)}")
+    return LAYOUTS[like]
 
 
 def _operators(

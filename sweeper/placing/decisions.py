@@ -28,7 +28,7 @@ import numpy as np
 from sweeper.errors import Problems, UsageFault
 from sweeper.kernels.draws import uniform
 from sweeper.library.entries import Entry
-from sweeper.library.library import Library, builtin_specs
+from sweeper.library.library import Library
 from sweeper.library.shelf import NoEntry
 from sweeper.library.uncertain import key_of
 from sweeper.placing.blocks import BLOCKS, SHARDS, block
@@ -124,7 +124,7 @@ class DrawnGraph:
 
 def load_decisions(path: Path, library_dirs: Sequence[Path | str] = ()) -> DecisionStudy:
     """Read a study of placements. Raises SpecError with all mistakes."""
-    library = Library.load([*map(Path, library_dirs), builtin_specs()])
+    library = Library.over(library_dirs)
     problems, root = Problems(), read_yaml(path)
     written = checks.known_fields(
         root, "a study of placements", ("study", "title", "description", PLACEMENTS), problems

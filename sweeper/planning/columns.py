@@ -11,7 +11,7 @@ from sweeper.engine.evaluation import Evaluation, evaluate, evaluate_feasible
 from sweeper.engine.program import InputColumn, Program, build_program
 from sweeper.engine.space import Domain, Factor, Grid
 from sweeper.inputs.amounts import impossible_amounts
-from sweeper.inputs.families import FAMILIES, family_of
+from sweeper.inputs.families import families, family_of
 from sweeper.inputs.generated import equations_of, with_generated
 from sweeper.inputs.numbers import (
     Surroundings,
@@ -69,9 +69,8 @@ class Columns:
         if key not in self._inputs:
             around = self.around(grid)
             workload = around.workloads[structure["workload"]]
-            of_workload = FAMILIES[family_of(workload)].inputs(
-                around, workload, structure["partitioning"], around.given
-            )
+            family = families()[family_of(workload)]
+            of_workload = family.inputs(around, workload, structure["partitioning"], around.given)
             self._inputs[key] = with_generated(around, {**around.given, **by_name(of_workload)})
         return self._inputs[key]
 
@@ -122,7 +121,7 @@ class Columns:
     def _built(self, grid: Grid, structure: Mapping[str, str], wanted: Sequence[str], trials: Trials | None) -> Program:
         around = self.around(grid)
         workload = self.study.workloads[structure["workload"]]
-        family = FAMILIES[family_of(workload)]
+        family = families()[family_of(workload)]
         inputs = self.inputs(grid, structure)
         if trials is not None:
             inputs = {**inputs, **trials.inputs(inputs)}

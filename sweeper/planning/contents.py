@@ -10,9 +10,8 @@ import pyarrow as pa
 from sweeper.engine.program import Program
 from sweeper.engine.space import Grid
 from sweeper.errors import SpecError
-from sweeper.inputs.families import FAMILIES, family_of
+from sweeper.inputs.families import families, family_of
 from sweeper.inputs.numbers import values_of
-from sweeper.library.table_workload import LAYERED
 from sweeper.library.unit_models import model_hash, read_unit_model
 from sweeper.planning.columns import Columns
 from sweeper.planning.design_search import MEMORY
@@ -101,11 +100,12 @@ class Contents:
         kinds = {family_of(workload) for workload in self.study.workloads.values()}
         tasks = {str(task) for grid in self.grids for task in values_of(grid, "task")}
         for kind in kinds:
-            own = FAMILIES[kind].metrics
-            for task in sorted(tasks - own.keys()) if tasks & own.keys() or kind == LAYERED else ():
+            own = families()[kind].metrics
+            for task in sorted(tasks - own.keys()) if kind not in own else ():
                 message = f"task: {task}: workloads of the family {kind} know {' and '.join(own)} only"
                 raise SpecError([self.study.place("task").problem(message)])
-        known = {key: names for kind in kinds for key, names in FAMILIES[kind].metrics.items() if key in {kind, *tasks}}
+        every = ((kind, *each) for kind in kinds for each in families()[kind].metrics.items())
+        known = {key: names for kind, key, names in every if key in {kind, *tasks}}
         first, *others = (known[key] for key in sorted(known))
         shared = [name for name in first if all(name in other for other in others)]
         packages = all("package" in grid.columns for grid in self.grids)

@@ -4,4 +4,4 @@ BACKENDS = {
     "local": "sweeper.running.local.LocalExecutor",
     "ray": "sweeper.running.on_ray.executor.RayExecutor",
 }
-"""Class of every backend. It is loaded when it is used: a run without Ray needs neither its start-up time nor Ray."""
+"""Class of each of our backends, loaded when it is used: a run without Ray needs neither its start-up time nor Ray."""

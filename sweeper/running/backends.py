@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from pkgutil import resolve_name
 from typing import Protocol
 
-from sweeper.errors import UsageFault, unknown
+from sweeper.errors import UsageFault
+from sweeper.plugins import find
 from sweeper.running import BACKENDS
 from sweeper.running.chunk import Job
 from sweeper.running.limits import Limits
@@ -48,10 +49,10 @@ class Executor(Protocol):
 
 
 def backend_named(name: str, workers: int | None = None) -> Callable[[Demand], Executor]:
-    """The class of a backend. Raises UsageFault if there is none of this name, or it has no workers to count."""
-    if name not in BACKENDS:
-        raise UsageFault(unknown("backend", name, BACKENDS))
+    """The class of a backend: ours, or that of a plug-in. Raises UsageFault if there is none of this name, or it has no
+    workers to count."""
+    found: str | Callable[[Demand], Executor] = find("backends", BACKENDS, name)
     if name == "local" and workers is not None:
         raise UsageFault("workers are processes of Ray: add --backend ray, or use --threads, which share this process")
-    executor: Callable[[Demand], Executor] = resolve_name(BACKENDS[name])
+    executor: Callable[[Demand], Executor] = resolve_name(found) if isinstance(found, str) else found
     return executor

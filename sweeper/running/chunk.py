@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sweeper.errors import EnvironmentFault
+from sweeper.plugins import computing
 from sweeper.running.plans import RunnablePlan
 from sweeper.running.storage.folders import STORAGE_FULL, Folder
 from sweeper.running.storage.store import (
@@ -34,8 +35,6 @@ from sweeper.running.storage.store import (
 
 FEASIBLE = "feasible"
 """Boolean column by which feasible rows are counted."""
-
-OUR_PACKAGE = "sweeper"
 
 TRACEBACK_LETTERS = 4000
 """How much of the end of a traceback is kept."""
@@ -114,6 +113,11 @@ def evaluated(job: Job, chunk: int) -> Evaluated | Failure:
     return Evaluated(chunk, rows, time.monotonic() - started)
 
 
+def computed(job: Job, chunk: int) -> Receipt | Failure:
+    """Evaluate and commit a chunk: all that a worker of a backend has to do. Its outcome goes back to the run."""
+    return committed(job, evaluated(job, chunk))
+
+
 def _rows(job: Job, chunk: int) -> pa.Table:
     """What is evaluated of a chunk, or of a piece of one."""
     if chunk >= job.plan.chunk_count:
@@ -168,6 +172,11 @@ def peak_memory_B() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
+def _ours() -> tuple[str, ...]:
+    """First names of the modules that decide what is computed."""
+    return ("sweeper", *computing())
+
+
 def code_version(libraries: Iterable[str]) -> dict[str, str]:
     """What has to agree between driver and workers for equal bytes: some libraries, and the loaded modules of ours.
 
@@ -176,14 +185,14 @@ def code_version(libraries: Iterable[str]) -> dict[str, str]:
     versions = {package: version(package) for package in libraries}
     versions["python"] = platform.python_version()
     for name, module in sorted(sys.modules.items()):
-        if name.partition(".")[0] == OUR_PACKAGE and getattr(module, "__file__", None):
+        if name.partition(".")[0] in _ours() and getattr(module, "__file__", None):
             versions[name] = hashlib.sha256(Path(str(module.__file__)).read_bytes()).hexdigest()[:12]
     return versions
 
 
 def require_version(expected: Mapping[str, str]) -> None:
     """Raise EnvironmentFault if something loaded here differs from what the driver has loaded."""
-    libraries = [name for name in expected if name.partition(".")[0] not in (OUR_PACKAGE, "python")]
+    libraries = [name for name in expected if name.partition(".")[0] not in (*_ours(), "python")]
     different = [name for name, here in code_version(libraries).items() if expected.get(name, here) != here]
     if different:
         raise EnvironmentFault(f"{socket.gethostname()} has another version of {', '.join(different)}")

@@ -85,11 +85,11 @@ def run(
 ) -> RunResult:
     """Compute what is missing of a plan's dataset in `out` (a path, an URI, or a folder) and complete it.
 
-    `backend` is one of `sweeper.running.BACKENDS`; `workers` is the number of actors of Ray, one per processor if not
-    given; `address` is that of a running Ray cluster. Each worker, or this process where there is none, evaluates
-    `threads` chunks at a time. The limits are explained in `sweeper.running.limits.Limits`. `verify` compares the
-    checksum of every part that is there, not only of those that were touched. Progress goes to standard error unless
-    `quiet`, or to `progress`.
+    `backend` is one of `sweeper.running.BACKENDS`, or that of a plug-in; `workers` is the number of actors of Ray, one
+    per processor if not given; `address` is that of a running Ray cluster. Each worker, or this process where there is
+    none, evaluates `threads` chunks at a time. The limits are explained in `sweeper.running.limits.Limits`. `verify`
+    compares the checksum of every part that is there, not only of those that were touched. Progress goes to standard
+    error unless `quiet`, or to `progress`.
 
     Chunks that fail are listed in the result and in failures.json. Raises OutputConflict, EnvironmentFault (disk full,
     no cluster), UsageFault (workers without Ray) and Interrupted.

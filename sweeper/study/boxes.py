@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from sweeper.engine.space import Axis, Box
 from sweeper.errors import Place, Problems, SpecError
-from sweeper.library.table_workload import TRANSFORMERS, OperatorTable
+from sweeper.library.table_workload import TRANSFORMER, OperatorTable
 from sweeper.reading import checks
 from sweeper.study.axes import Constants, axis_columns, columns_written, depends, read_axis
 from sweeper.study.box_checks import (
@@ -93,7 +93,7 @@ def with_calibration(axis: Axis, draft: BoxDraft, stock: Stock) -> Axis:
 def has_tables(draft: BoxDraft, stock: Stock) -> bool:
     """Whether a box has a model that is read as a transformer."""
     workloads = map(stock.workload, dict.fromkeys(draft.names("workload")))
-    return any(isinstance(workload, OperatorTable) and workload.family in TRANSFORMERS for workload in workloads)
+    return any(isinstance(workload, OperatorTable) and workload.layout == TRANSFORMER for workload in workloads)
 
 
 def _owners(draft: BoxDraft, problems: Problems) -> dict[str, WrittenAxis]:

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from sweeper.errors import Misuse, UsageFault, unknown
-from sweeper.library.library import builtin_specs
-from sweeper.reading.checks import is_name
+from sweeper.library.library import installed_studies
 from sweeper.reading.nodes import Node, parse_yaml, read_yaml
 
 Source = Path | str | Mapping[str, Any]
@@ -15,18 +14,13 @@ Source = Path | str | Mapping[str, Any]
 
 
 def study_path(name: str) -> Path:
-    """A study file by path, or by the name of a study of ours. Raises UsageFault if there is none."""
-    ours = builtin_specs() / "studies" / f"{name}.yaml"
+    """A study file by path, or by the name of a study that is installed. Raises UsageFault if there is none."""
     if is_there(Path(name)):
         return Path(name)
-    if not is_name(name) or not ours.exists():
-        raise UsageFault(f"no file or run directory, and {unknown('study', name, our_studies())}")
-    return ours
-
-
-def our_studies() -> list[str]:
-    """Names of the studies that come with this package."""
-    return sorted(path.stem for path in (builtin_specs() / "studies").glob("*.yaml"))
+    studies = installed_studies()
+    if name not in studies:
+        raise UsageFault(f"no file or run directory, and {unknown('study', name, studies)}")
+    return studies[name]
 
 
 def read_source(source: Source) -> Node:

@@ -9,7 +9,7 @@ from typing import Any
 from sweeper.engine.space import Box
 from sweeper.errors import Place, Problem, Problems, SpecError, listed, unknown
 from sweeper.library.graph_workload import Workload
-from sweeper.library.library import Library, builtin_specs
+from sweeper.library.library import Library
 from sweeper.library.packages.design import PackageDesign
 from sweeper.library.table_workload import OperatorTable
 from sweeper.library.uncertain import DRAW
@@ -115,7 +115,7 @@ def load_study(source: Source, library_dirs: Iterable[Path | str] = ()) -> Study
         message = "this is a study of placements, which the command line takes: sweeper plan, run, status and query"
         raise SpecError([root.key_problem(PLACEMENTS, message)])
     problems = Problems()
-    stock = Stock(Library.load([*map(Path, library_dirs), builtin_specs()]))
+    stock = Stock(Library.over(library_dirs))
     written = checks.known_fields(root, "a study", _KEYS, problems)
     if "study" not in written:
         problems.append(checks.absent(root, "study", "the study has no name; write study: my_study"))

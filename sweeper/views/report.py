@@ -1,20 +1,12 @@
-"""What the command line shows of a dataset: its best systems, and its pictures."""
-
-from pathlib import Path
+"""What the command line says of a dataset: its best systems, and answers to questions."""
 
 import polars as pl
 
-from sweeper.engine.compilation.cache import source_hash
-from sweeper.errors import UsageFault
 from sweeper.planning.standing import STANDING
-from sweeper.running.storage.listing import parts
-from sweeper.running.storage.places import folder
-from sweeper.views.analysis import TIMES, best, feasible, infeasible_lines
+from sweeper.views.analysis import best, feasible, infeasible_lines
 from sweeper.views.datasets import axes_of, reading, scan
 from sweeper.views.marks import grades, standing_lines
-from sweeper.views.pictures.figures import breakdown_figure, heat_maps, pareto_figure
 from sweeper.views.pictures.labels import SYSTEM_COLUMNS, SYSTEM_ROWS
-from sweeper.views.pictures.rooflines import ROOFLINE, roofline_figure
 from sweeper.views.queries import ask
 from sweeper.views.text import shown_table
 
@@ -27,8 +19,6 @@ OBJECTIVES = {
 """Metrics for which the best system is named, as far as a dataset has them."""
 
 SYSTEM = SYSTEM_ROWS + SYSTEM_COLUMNS
-FRAME = ("point_id", "workload", *SYSTEM, "feasible", "infeasible_reason")
-"""Columns of every dataset."""
 
 
 def best_systems(directory: str) -> str:
@@ -64,35 +54,3 @@ def answered(directory: str, question: str) -> str:
         everything = scan(directory)
         table = shown_table(found.columns, found.iter_rows())
         return "\n".join([table, *standing_lines(everything, directory), *infeasible_lines(everything)])
-
-
-def draw(directory: str, verify: bool = False) -> list[Path]:
-    """Heat maps, breakdown, Pareto figures, rooflines of a dataset; beside the data, or for a URI in ./figures.
-
-    A dataset that is not as it was committed is refused, also where its pictures are drawn; `verify` as for `scan`.
-    Pictures depend on the dataset and on the code alone, so they are drawn once and then only listed.
-    """
-    name = folder(directory).name
-    with reading(directory):
-        parts(directory, verify=verify)
-    into = Path("figures") / name if "://" in directory else Path(directory) / "figures"
-    drawn = into / f".drawn-{source_hash('sweeper')[:12]}"
-    if not drawn.exists():
-        with reading(directory):
-            frame = scan(directory).collect()
-        missing = {*OBJECTIVES, "system_price_usd", *TIMES.values(), *FRAME} - set(frame.columns)
-        if missing:
-            raise UsageFault(f"{name} lacks columns that the pictures show: {', '.join(sorted(missing))}")
-        study = name.rsplit("-", 1)[0]
-        cell = ["workload", *SYSTEM]
-        cells = best(frame, cell, {"iteration_time_s": "minimise"}).collect()
-        note = study if cells.height == feasible(frame).collect().height else f"{study}, fastest of the other axes"
-        absent = frame.join(cells, on=cell, how="anti").unique(cell)
-        heat_maps(pl.concat([cells.select(frame.columns), absent]), into, note)
-        breakdown_figure(frame, into, study)
-        pareto_figure(frame, {"iteration_time_s": "minimise", "system_price_usd": "minimise"}, into, study)
-        if set(ROOFLINE) <= set(frame.columns):
-            kinds = [*cell, "partitioning"]
-            roofline_figure(best(frame, kinds, {"iteration_time_s": "minimise"}), into, study)
-        drawn.touch()
-    return sorted(path for path in into.iterdir() if path.suffix in (".png", ".svg"))

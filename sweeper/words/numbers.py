@@ -1,5 +1,7 @@
 """The words of mappings and runs: numbers that an axis may sweep, beyond those of library entries."""
 
+from sweeper.errors import EnvironmentFault, listed
+from sweeper.plugins import loaded
 from sweeper.words.attributes import Attribute, count, flag, fraction, free, vocabulary, whole
 from sweeper.words.ranges import (
     BUCKET,
@@ -18,7 +20,7 @@ from sweeper.words.ranges import (
     ZERO_STAGE,
 )
 
-NUMBERS = vocabulary(
+OURS = vocabulary(
     chips=whole("chips of the system", CHIPS),
     dim_x=whole("chips along the first network dimension", CHIPS),
     dim_y=whole("extent of the second network dimension", CHIPS, 1.0),
@@ -84,4 +86,19 @@ NUMBERS = vocabulary(
     year=free("", "year of the numbers of packages that change with it; 0: as they stand", limits=YEARS),
     tree_width=whole("candidates drafted after every token; 1: a sequence", DRAFT, 1.0),
 )
-"""Numbers that an axis may sweep, beyond the attributes of library entries."""
+"""Our own of them."""
+
+
+def _added() -> dict[str, Attribute]:
+    """Numbers of plug-ins. Raises EnvironmentFault for a name that is taken."""
+    found: dict[str, Attribute] = {}
+    for name, attributes in loaded("numbers").items():
+        taken = sorted(attributes.keys() & {*OURS, *found})
+        if taken:
+            raise EnvironmentFault(f"the plug-in {name!r} (number) adds {listed(taken)}, which is a number already")
+        found |= vocabulary(**attributes)
+    return found
+
+
+NUMBERS = {**OURS, **_added()}
+"""Numbers that an axis may sweep, beyond the attributes of library entries: ours, and those of plug-ins."""

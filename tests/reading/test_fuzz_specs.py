@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sweeper.errors import SpecError
-from sweeper.study import study as study_module
+from sweeper.library import library as library_module
 from sweeper.study.study import load_study
 from tests.support.small_specs import FILES, STUDY, write_files
 
@@ -78,7 +78,7 @@ def test_damaged_specs_are_read_or_refused(tmp_path: Path, seed: int, wounds: in
     root = write_files(tmp_path / "fuzz", texts)
     with pytest.MonkeyPatch.context() as patch:
         # The built-in library would only make this slower.
-        patch.setattr(study_module, "builtin_specs", lambda: root)
+        patch.setattr(library_module, "installed_specs", lambda: (root,))
         try:
             study = load_study(root / "study.yaml")
         except SpecError as fault:

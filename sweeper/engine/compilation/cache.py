@@ -17,6 +17,7 @@ from pathlib import Path
 
 from sweeper.engine.compilation.own_files import own_directory
 from sweeper.errors import EnvironmentFault
+from sweeper.plugins import computing
 
 COMPILERS = ("numba", "llvmlite", "numpy")
 """Packages whose versions decide the machine code."""
@@ -50,7 +51,7 @@ def configure() -> Path:
             place = repr(used) if used else "beside the sources"
             raise EnvironmentFault(
                 f"numba was imported with its own cache {place} instead of sweeper's in {str(directory)!r}: "
-                "import sweeper before numba and kernels"
+                "import sweeper before numba"
             )
     os.environ["NUMBA_CACHE_DIR"] = str(directory)
     os.environ["NUMBA_CACHE_LOCATOR_CLASSES"] = LOCATORS
@@ -84,24 +85,34 @@ def kernel_hash() -> str:
 
 @cache
 def source_hash(package: str) -> str:
-    """Hex digest of the names and contents of all Python files of a package, those of its sub-packages included.
+    """Hex digest of the names and contents of all Python files of a package, those of its sub-packages included, or of
+    the one of a module.
 
-    Raises EnvironmentFault if the package is not installed.
+    Raises EnvironmentFault if it is not installed.
     """
     spec = find_spec(package)
-    if spec is None or not spec.submodule_search_locations:
+    if spec is None:
         raise EnvironmentFault(f"package {package!r} is not installed here")
     files = {
         file.relative_to(folder).as_posix(): file
-        for folder in spec.submodule_search_locations
+        for folder in spec.submodule_search_locations or ()
         for file in Path(folder).rglob("*.py")
     }
+    if not files and spec.origin is not None:
+        files = {"": Path(spec.origin)}
     digest = hashlib.sha256()
     for name in sorted(files):
         text = files[name].read_bytes()
         digest.update(f"{name} {len(text)}\n".encode())
         digest.update(text)
     return digest.hexdigest()
+
+
+def plugin_hash(module: str) -> str:
+    """Hex digest of the package of a plug-in that a module is of; "" of other modules. What is compiled of it is kept
+    under this name, as that of ours is under `kernel_hash`."""
+    package = module.partition(".")[0]
+    return source_hash(package) if package in computing() else ""
 
 
 def _user_cache() -> Path:

@@ -33,7 +33,7 @@ from numba.core import caching, dispatcher, sigutils
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.serialize import dumps
 
-from sweeper.engine.compilation.cache import cache_dir, secret_path
+from sweeper.engine.compilation.cache import cache_dir, plugin_hash, secret_path
 from sweeper.engine.compilation.numba_code import compiling, forget_inner, is_inner
 from sweeper.engine.compilation.numba_time import rarely_collecting, without_algebra
 from sweeper.engine.compilation.own_files import ADVICE, own_directory, read_own, write_own
@@ -51,6 +51,10 @@ ENTRIES: dict[tuple[Any, tuple[Any, ...]], None] = {}
 
 class OwnLocator(caching.UserProvidedCacheLocator):
     """Numba's locator of functions in files whose cache is at NUMBA_CACHE_DIR, in directories that are ours."""
+
+    def __init__(self, py_func: Any, py_file: str) -> None:
+        super().__init__(py_func, py_file)
+        self._cache_path += plugin_hash(py_func.__module__ or "")[:16]
 
     def ensure_cache_path(self) -> None:
         """Raises EnvironmentFault if the directory is not ours."""

@@ -15,6 +15,9 @@ from typing import Any, NamedTuple
 from sweeper.engine.compilation.cache import secret_path
 from sweeper.engine.compilation.own_files import own_directory, read_own, write_own
 
+KERNELS = "sweeper.kernels"
+"""Package that modules of plug-ins import beside those of their own."""
+
 
 class Reading(NamedTuple):
     """What a text says: the digest of its code, and what it imports as (module, name in it or "")."""
@@ -33,14 +36,17 @@ def code_digest(module: str) -> str:
 
 @cache
 def imports(module: str) -> frozenset[str]:
-    """Modules of the same top-level package that a module imports, inside functions too."""
+    """Modules of the same top-level package, or of our kernels, that a module imports, inside functions too."""
     package = module.partition(".")[0]
-    ours = [(name, inside) for name, inside in _reading(module).imported if name.partition(".")[0] == package]
+    imported = _reading(module).imported
+    ours = [
+        (name, inside) for name, inside in imported if name.partition(".")[0] == package or name.startswith(KERNELS)
+    ]
     return frozenset(f"{name}.{inside}" if inside and _file(f"{name}.{inside}") else name for name, inside in ours)
 
 
 def closure(modules: Iterable[str], kept: Callable[[str], bool] = lambda module: True) -> tuple[str, ...]:
-    """Modules with all that they import, directly or not, within their top-level packages; only those `kept`."""
+    """Modules with all that they import, directly or not, as far as `imports` goes; only those `kept`."""
     reached: set[str] = set()
     waiting = [module for module in modules if kept(module)]
     while waiting:

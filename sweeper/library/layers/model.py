@@ -41,6 +41,7 @@ def read_layers(entry: Entry) -> LayeredModel:
         table.definitions,
         table.operators,
         table.family,
+        table.layout,
         graph.partitions,
         graph=graph,
     )

@@ -15,9 +15,8 @@ import numpy as np
 from sweeper.engine.program import Program, UnknownColumn
 from sweeper.engine.space import Grid
 from sweeper.errors import Place, Problem, Problems, SpecError, listed
-from sweeper.inputs.families import FAMILIES, family_of
+from sweeper.inputs.families import families, family_of
 from sweeper.inputs.workloads import symbols_of
-from sweeper.kernels.models import MODELS
 from sweeper.planning.columns import Columns, structures
 from sweeper.study.columns import REQUIRED, Stock
 from sweeper.study.optimize import design_columns
@@ -167,7 +166,7 @@ def _part(deaf: Sequence[Structure], every: Sequence[Structure]) -> str:
 def _advice(columns: Columns, grid: Grid, name: str, deaf: Reading) -> str:
     """What would read a column: other columns of the dataset, other choices, or other families of workloads."""
     family = family_of(columns.study.workloads[deaf.workload])
-    metrics = [metric for names in FAMILIES[family].metrics.values() for metric in names]
+    metrics = [metric for names in families()[family].metrics.values() for metric in names]
     metrics += PACKAGE_METRICS if "package" in grid.columns else ()
     deciding = [metric for metric in dict.fromkeys(metrics) if name in _reads_alone(columns, grid, deaf, metric)]
     if deciding:
@@ -212,7 +211,7 @@ def _readers(columns: Columns, name: str) -> list[str]:
     """Families of which an equation reads a column, or a workload of the library in one of its expressions."""
     library, called = columns.study.library, engine_column(name)
     stock = Stock(library)
-    readers = [family for family in FAMILIES if _family_reads(family, name)]
+    readers = [family for family in families() if _family_reads(family, name)]
     for workload in () if readers else library.names("workload"):
         with suppress(SpecError):
             if called in symbols_of(stock.workload(workload)):
@@ -224,4 +223,4 @@ def _family_reads(family: str, name: str) -> bool:
     """Whether an equation of a family reads a column that a study may give."""
     roles = role_columns(name).keys() if name in ROLES else ()
     called = {name, engine_column(name), format_column(name.removesuffix("_format")), *roles}
-    return any(called & {*equation.inputs, *(equation.when or ())[:1]} for equation in MODELS[family])
+    return any(called & {*equation.inputs, *(equation.when or ())[:1]} for equation in families()[family].equations)

@@ -4,10 +4,13 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 from sweeper.errors import every
+from sweeper.inputs.families import families
 from sweeper.kernels.codes import CHOICES, SWITCHES
-from sweeper.kernels.models import EQUATIONS
-from sweeper.library.library import FOLDERS, Library, builtin_specs
+from sweeper.library.library import FOLDERS, Library, installed_studies
+from sweeper.plugins import loaded, named
 from sweeper.reading.limits import possible
+from sweeper.running import BACKENDS
+from sweeper.views.charts import CHARTS
 from sweeper.words.defaults import CHOICE_DEFAULTS, SWITCH_DEFAULTS
 from sweeper.words.system import ATTRIBUTES
 
@@ -21,7 +24,7 @@ def _switches(allowed: Mapping[str, tuple[str, ...]], usual: Mapping[str, str], 
 
 
 def _studies(library: Library) -> dict[str, str]:
-    return dict.fromkeys(sorted(path.stem for path in (builtin_specs() / "studies").glob("*.yaml")), "")
+    return dict.fromkeys(installed_studies(), "")
 
 
 def _attributes(library: Library) -> dict[str, str]:
@@ -35,10 +38,23 @@ def _attributes(library: Library) -> dict[str, str]:
 def _columns(library: Library) -> dict[str, str]:
     return {
         output.name: _with_unit(output.about, output.unit)
-        for equation in EQUATIONS
+        for family in families().values()
+        for equation in family.equations
         for output in equation.outputs
         if not output.shape
     }
+
+
+def _families(library: Library) -> dict[str, str]:
+    return {name: f"{len(family.equations)} equations" for name, family in families().items()}
+
+
+def _charts(library: Library) -> dict[str, str]:
+    return {name: chart.about for name, chart in loaded("charts", CHARTS).items()}
+
+
+def _named(kind: str, ours: Iterable[str], library: Library) -> dict[str, str]:
+    return dict.fromkeys(named(kind, ours), "")
 
 
 LISTS: dict[str, Callable[[Library], dict[str, str]]] = {
@@ -48,6 +64,9 @@ LISTS: dict[str, Callable[[Library], dict[str, str]]] = {
     "choice": partial(_switches, CHOICES, CHOICE_DEFAULTS),
     "attribute": _attributes,
     "column": _columns,
+    "family": _families,
+    "backend": partial(_named, "backends", BACKENDS),
+    "chart": _charts,
 }
 """What lists the names of each kind with their descriptions."""
 

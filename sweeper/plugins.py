@@ -1,0 +1,137 @@
+"""What installed packages add to sweeper, by entry points of the groups below.
+
+A package whose `pyproject.toml` says
+
+    [project.entry-points."sweeper.equations"]
+    cooling = "my_package.cooling"
+
+adds the equations that its module declares, once it is installed. Nothing is imported before it is used, but what
+computes is looked at by the name of its package alone: its sources decide which compiled kernels may be used.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import Any
+
+from sweeper.errors import EnvironmentFault, UsageFault, unknown
+
+KINDS = {
+    "numbers": "a vocabulary: numbers that a study may give",
+    "equations": "a module that declares equations, or a tuple of them; they join every family",
+    "families": "a Variant: a family of workloads like one of ours, with some equations of its own",
+    "backends": "a class of executors, see sweeper.running.backends",
+    "formats": "a function that writes an answer as text; it becomes an option of every command",
+    "charts": "a Chart: what sweeper show draws",
+    "libraries": "a package, whose folder is a library directory",
+}
+"""What a plug-in may be, and the object that its entry point names; that of a kind is of the group `sweeper.<kind>`."""
+
+COMPUTING = ("numbers", "equations", "families")
+"""Kinds that decide what is computed."""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A family of workloads that is read `like` one of ours: its equations (`sweeper.kernels.equation.Equation`) write
+    some columns instead of those, or new ones. A study of it keeps the same `metrics` unless it says others. A workload
+    says `family:` and its name."""
+
+    like: str
+    equations: tuple[Any, ...]
+    metrics: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A picture of a dataset that has the columns that it `needs`: `draw(frame, folder, study)` writes it into the
+    folder, given the rows as a polars.DataFrame and the name of the study, and gives the files."""
+
+    about: str
+    needs: frozenset[str]
+    draw: Callable[[Any, Path, str], Iterable[Path]]
+
+
+def named(kind: str, ours: Iterable[str]) -> tuple[str, ...]:
+    """All names of a kind, ours first."""
+    return tuple(dict.fromkeys([*ours, *(point.name for point in _points(kind))]))
+
+
+def find(kind: str, ours: Mapping[str, Any], name: str) -> Any:
+    """What has a name: ours, or that of a plug-in, which is loaded.
+
+    Raises UsageFault if nothing has, EnvironmentFault if several have or the plug-in cannot be loaded.
+    """
+    points = [point for point in _points(kind) if point.name == name]
+    owners = [*(["sweeper"] if name in ours else []), *map(owner, points)]
+    if not owners:
+        raise UsageFault(unknown(_singular(kind), name, named(kind, ours)))
+    if len(owners) > 1:
+        raise EnvironmentFault(
+            f"{' and '.join(owners)} all have the {_singular(kind)} {name!r}: uninstall all but one of them"
+        )
+    return ours[name] if name in ours else _load(kind, points[0])
+
+
+def loaded(kind: str, ours: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """All of a kind by name, ours first. Raises EnvironmentFault as `find` does."""
+    mine = ours or {}
+    return {name: find(kind, mine, name) for name in named(kind, mine)}
+
+
+def owner(point: EntryPoint) -> str:
+    """The package that registers a plug-in, with its version."""
+    return f"{point.dist.name} {point.dist.version}" if point.dist is not None else point.value
+
+
+def computing() -> tuple[str, ...]:
+    """Packages and modules, by their first name, whose sources decide what is computed."""
+    return tuple(sorted({point.module.partition(".")[0] for kind in COMPUTING for point in _points(kind)}))
+
+
+def installed() -> list[dict[str, str]]:
+    """Every plug-in: its kind, name and object, the package that registers it, and what is wrong with it, if anything.
+
+    >>> installed()
+    []
+    """
+    return [
+        {
+            "kind": _singular(kind),
+            "name": point.name,
+            "object": point.value,
+            "package": owner(point),
+            "problem": _problem(kind, point),
+        }
+        for kind in KINDS
+        for point in _points(kind)
+    ]
+
+
+@cache
+def _points(kind: str) -> tuple[EntryPoint, ...]:
+    """In the order of their names, whatever the order of installation."""
+    return tuple(sorted(entry_points(group=f"sweeper.{kind}"), key=lambda point: (point.name, owner(point))))
+
+
+def _load(kind: str, point: EntryPoint) -> Any:
+    try:
+        return point.load()
+    except Exception as error:  # whatever a package raises when it is imported
+        said = f"{type(error).__name__}: {error}"
+        message = f"the plug-in {point.name!r} ({_singular(kind)}) of {owner(point)} cannot be loaded: {said}"
+        raise EnvironmentFault(message) from error
+
+
+def _problem(kind: str, point: EntryPoint) -> str:
+    try:
+        find(kind, {}, point.name)
+    except EnvironmentFault as fault:
+        return str(fault)
+    return ""
+
+
+def _singular(kind: str) -> str:
+    return {"families": "family", "libraries": "library"}.get(kind, kind.removesuffix("s"))

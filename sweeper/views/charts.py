@@ -1,0 +1,103 @@
+"""Charts of a dataset: which there are, which columns each shows, and drawing those that a dataset has."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from itertools import chain
+from pathlib import Path
+
+import polars as pl
+
+from sweeper.engine.compilation.cache import source_hash
+from sweeper.errors import UsageFault
+from sweeper.plugins import Chart, find, named
+from sweeper.running.storage.listing import parts
+from sweeper.running.storage.places import folder
+from sweeper.views.analysis import TIMES, best, feasible
+from sweeper.views.datasets import reading, scan
+from sweeper.views.pictures.figures import HEAT_MAPS, breakdown_figure, heat_maps, pareto_figure
+from sweeper.views.pictures.labels import SYSTEM_COLUMNS, SYSTEM_ROWS
+from sweeper.views.pictures.rooflines import ROOFLINE, roofline_figure
+
+CELL = ("workload", *SYSTEM_ROWS, *SYSTEM_COLUMNS)
+FRAME = ("point_id", *CELL, "feasible", "infeasible_reason")
+"""Columns that every chart of ours reads."""
+FASTEST = {"iteration_time_s": "minimise"}
+FRONT = {**FASTEST, "system_price_usd": "minimise"}
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """Pictures of a dataset, and the charts that were left out, each with the columns that the dataset lacks."""
+
+    files: list[Path]
+    left_out: dict[str, list[str]]
+
+
+def _heat_maps(frame: pl.DataFrame, into: Path, study: str) -> list[Path]:
+    cells = best(frame, CELL, FASTEST).collect()
+    note = study if cells.height == feasible(frame).collect().height else f"{study}, fastest of the other axes"
+    absent = frame.join(cells, on=CELL, how="anti").unique(CELL)
+    return heat_maps(pl.concat([cells.select(frame.columns), absent]), into, note)
+
+
+def _pareto(frame: pl.DataFrame, into: Path, study: str) -> list[Path]:
+    return pareto_figure(frame, FRONT, into, study)
+
+
+def _rooflines(frame: pl.DataFrame, into: Path, study: str) -> list[Path]:
+    return roofline_figure(best(frame, [*CELL, "partitioning"], FASTEST), into, study)
+
+
+CHARTS = {
+    "heat_map": Chart(
+        "utilisation, cost and power efficiency of systems", frozenset([*FRAME, *FASTEST, *HEAT_MAPS]), _heat_maps
+    ),
+    "breakdown": Chart("shares of compute, memory and network", frozenset([*FRAME, *TIMES.values()]), breakdown_figure),
+    "pareto": Chart("time of an iteration against the price of the system", frozenset([*FRAME, *FRONT]), _pareto),
+    "roofline": Chart("what limits the fastest of each system", frozenset([*FRAME, *FASTEST, *ROOFLINE]), _rooflines),
+}
+"""Our charts, by the name that `sweeper show --chart` takes."""
+
+
+def draw(directory: str, charts: Sequence[str] = (), verify: bool = False) -> Drawn:
+    """Draw some charts of a dataset, or all that it has the columns for; beside the data, or for a URI in ./figures.
+
+    A dataset that is not as it was committed is refused, also where its pictures are drawn; `verify` as for `scan`.
+    Pictures depend on the dataset and on the code alone, so they are drawn once and then only listed. Raises UsageFault
+    if the dataset lacks columns of a chart that is asked for, or of all.
+    """
+    place = folder(directory)
+    with reading(directory):
+        parts(directory, verify=verify)
+        columns = scan(directory).collect_schema().names()
+    asked = {name: find("charts", CHARTS, name) for name in charts or named("charts", CHARTS)}
+    lacks = {name: sorted(chart.needs.difference(columns)) for name, chart in asked.items()}
+    left_out = {name: missing for name, missing in lacks.items() if missing}
+    if left_out and (charts or len(left_out) == len(asked)):
+        raise UsageFault(f"{place.name}: {left_out_text(left_out)}")
+    into = Path("figures") / place.name if "://" in directory else Path(directory) / "figures"
+    kept = [chart for name, chart in asked.items() if name not in left_out]
+    frame = cache(partial(_rows, directory))
+    files = (_once(chart, frame, into, place.name.rsplit("-", 1)[0]) for chart in kept)
+    return Drawn(sorted(chain.from_iterable(files)), left_out)
+
+
+def left_out_text(left_out: dict[str, list[str]]) -> str:
+    """Which charts are not drawn, and why."""
+    return "; ".join(f"no {name}, which shows {', '.join(missing)}" for name, missing in left_out.items())
+
+
+def _rows(directory: str) -> pl.DataFrame:
+    with reading(directory):
+        return scan(directory).collect()
+
+
+def _once(chart: Chart, frame: Callable[[], pl.DataFrame], into: Path, study: str) -> list[Path]:
+    """Pictures of a chart, drawn unless they are there from the same code."""
+    code = source_hash(chart.draw.__module__.partition(".")[0])[:12]
+    drawn = into / f".{chart.draw.__name__.strip('_')}-{code}"
+    if not drawn.exists():
+        into.mkdir(parents=True, exist_ok=True)
+        drawn.write_text("\n".join(path.name for path in chart.draw(frame(), into, study)))
+    return [into / name for name in drawn.read_text().split("\n") if name]
