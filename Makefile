@@ -19,10 +19,10 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup sweep figures placement placement-search placement-units test test-quick test-nightly chaos cluster-test mutate lint format bench bench-figures lock clean
+.PHONY: help setup sweep figures placement placement-search placement-units test test-quick test-nightly chaos cluster-test release-check mutate lint format bench bench-figures lock clean
 
 help:  ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(STAMP)  ## create .venv from requirements.lock (hashes checked, wheels only)
 
@@ -73,6 +73,9 @@ chaos: $(STAMP)  ## disturb a real study on Ray at random moments (ARGS="--minut
 
 cluster-test: $(STAMP)  ## the cluster file on hosts that are namespaces of this machine (root; ten minutes)
 	$(BIN)/python -m tests.cluster
+
+release-check: $(STAMP)  ## build wheel and sdist, and use them where nothing else is installed (five minutes)
+	$(BIN)/python -m tests.release
 
 mutate: $(STAMP)  ## do the tests notice the faults of tests/faults? (ARGS="--room graphs --seeds 10")
 	$(BIN)/python -m tests.mutate $(ARGS)

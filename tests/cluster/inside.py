@@ -4,8 +4,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ import yaml
 from tests.chaos.__main__ import contents
 from tests.cluster.hosts import Host, Site
 from tests.places import ROOT
+from tests.support.report import Report
 
 ENTER = "export RAY_USAGE_STATS_ENABLED=0 RAY_AUTH_MODE=token; cd ~/sweeper; .venv/bin/"
 CHAOS = ROOT / "tests" / "chaos" / "study.yaml"
@@ -28,26 +28,6 @@ PART_S = 300.0
 OPERATOR = "192.0.2.1"
 JOINING = "192.0.2.60"
 JOBS, JOBS_AT = "http://127.0.0.1:8265", "127.0.0.1/8265"
-
-
-class Report:
-    """What was asked and found."""
-
-    failed = 0
-
-    @contextmanager
-    def step(self, name: str) -> Iterator[Callable[[bool, str], None]]:
-        """One step; what it gives is told what holds, in words."""
-        begun = time.monotonic()
-
-        def found(holds: bool, what: str) -> None:
-            self.failed += not holds
-            print(f"{'ok  ' if holds else 'FAIL'} {time.monotonic() - begun:6.1f} s  {name}: {what}", flush=True)
-
-        try:
-            yield found
-        except Exception as error:  # the other steps are worth knowing, too
-            found(False, f"{type(error).__name__}: {error}")
 
 
 def image(site: Site, config: dict[str, Any]) -> None:
