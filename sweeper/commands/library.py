@@ -30,6 +30,22 @@ def list_entries(kind: str | None, library: tuple[str, ...]) -> None:
     echo(chosen, text)
 
 
+@command("schema")
+@click.argument("kind", default="study")
+@LIBRARY
+def schema_command(kind: str, library: tuple[str, ...]) -> None:
+    """Print the JSON Schema of a study, or of a library file of entries of a KIND, for an editor.
+
+    \b
+    Example: sweeper schema > study.schema.json
+    Example: sweeper schema chip
+    """
+    from sweeper.commands.shared import as_json
+    from sweeper.study.json_schema import schema_of
+
+    click.echo(as_json(schema_of(kind, library_of(library))))
+
+
 @command()
 def env() -> None:
     """Print versions and settings of this installation.

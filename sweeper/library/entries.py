@@ -25,10 +25,10 @@ SCALAR_KEYS = ("layers", "batch", "word", "steps", "stage_boundary", "tiles", "r
 TABLE_KEYS = ("family", "definitions", "operators")
 """Keys of a workload that `sweeper.library.table_workload` reads."""
 
-_COMMON = ("extends", "aliases", "description", "source", "grade", "tags", "fits")
+COMMON_KEYS = ("extends", "aliases", "description", "source", "grade", "tags", "fits")
 FITTING = ("chip", "memory", "node", "template", "fabric")
 """Kinds of entries of which another may say which ones it belongs to."""
-_BODY = {
+BODY_KEYS = {
     "topology": ("dimensions",),
     "workload": ("parameters", *SCALAR_KEYS, "kernels", "shards", "partitions", *TABLE_KEYS),
     "assumptions": ("values",),
@@ -39,10 +39,10 @@ _BODY = {
     "package": ("parameters", "definitions", "dies", "links", "conventions", "memory"),
     "unit_model": ("ranges", "hidden", "last"),
 }
-_WITH_PARAMETERS = frozenset({"workload", "package"})
+WITH_PARAMETERS = frozenset({"workload", "package"})
 """Kinds whose entries name their own numbers, under `parameters`."""
 
-_NUMBER_KEYS = ("value", "low", "high", "distribution", "cause", "path", "source", "grade")
+NUMBER_KEYS = ("value", "low", "high", "distribution", "cause", "path", "source", "grade")
 _NUMBER_SHAPE = "{value: ..., source: ..., grade: ...}"
 DEFAULT_SOURCE = "default of the vocabulary"
 _UNREADABLE = "unreadable"
@@ -194,7 +194,9 @@ def _add(draft: _EntryDraft, definition: Definition, problems: Problems) -> None
     """Lay one definition over those that it extends."""
     kind, written = definition.kind, checks.Fields(definition.written, problems)
     attributes = ATTRIBUTES.get(kind, {})
-    problems.extend(checks.key_problems(definition.node, f"a {kind}", (*_COMMON, *attributes, *_BODY.get(kind, ()))))
+    problems.extend(
+        checks.key_problems(definition.node, f"a {kind}", (*COMMON_KEYS, *attributes, *BODY_KEYS.get(kind, ())))
+    )
     source = written.read("source", checks.text, "source", default=_UNREADABLE if "source" in written else "")
     grade = _UNREADABLE if "grade" in written else draft.grade
     draft.grade = written.read("grade", checks.choice, "grade", GRADES, default=grade)
@@ -202,7 +204,7 @@ def _add(draft: _EntryDraft, definition: Definition, problems: Problems) -> None
     draft.tags = written.read("tags", checks.names, "tags", default=draft.tags)
     draft.fits = {**draft.fits, **written.read("fits", _fits, default={})}
     numbers = {key: written[key] for key in attributes if key in written}
-    if kind in _WITH_PARAMETERS:
+    if kind in WITH_PARAMETERS:
         numbers = written.read("parameters", checks.named, "parameters", default=numbers)
     for key, node in numbers.items():
         below, draft.numbers[key] = draft.numbers.get(key), draft.numbers.get(key)
@@ -212,7 +214,7 @@ def _add(draft: _EntryDraft, definition: Definition, problems: Problems) -> None
         # They are partitions and splits of the kernels that are replaced.
         draft.body.pop("partitions", None)
         draft.body.pop("shards", None)
-    for key in _BODY.get(kind, ()):
+    for key in BODY_KEYS.get(kind, ()):
         if key in written:
             draft.body[key] = laid_over(draft.body.get(key), key, written[key])
 
@@ -226,14 +228,14 @@ def _fits(node: Node) -> dict[str, tuple[str, ...]]:
 
 
 def _number(node: Node, bare: _Number, below: _Number | None) -> _Number:
-    """Read `3 TB/s`, for which `bare` stands, or a mapping of _NUMBER_KEYS; `below` is what the entry extends.
+    """Read `3 TB/s`, for which `bare` stands, or a mapping of NUMBER_KEYS; `below` is what the entry extends.
 
     An entry that replaces a value must say where the new one comes from and how far it may be off, so source and range
     of the old one are not inherited; one that gives only other keys keeps the value and what it does not give.
     """
     if not isinstance(node.value, dict):
         return bare
-    written = checks.fields(node, "a number", _NUMBER_KEYS)
+    written = checks.fields(node, "a number", NUMBER_KEYS)
     if "value" in written:
         below = replace(bare, node=written["value"])
     elif below is None:

@@ -92,7 +92,8 @@ EXAMPLES = {
 }
 """A well-formed quantity for every unit of the vocabulary, shown in messages."""
 
-_NUMBER = re.compile(r"([-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]{1,3})?)(?![0-9.])\s*(.*)$", re.DOTALL)
+_DIGITS = r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]{1,3})?(?![0-9.])"
+_NUMBER = re.compile(rf"({_DIGITS})\s*(.*)$", re.DOTALL)
 _UNIT = re.compile(r"(?:[A-Za-zµμ]++(?:(?:\^|\*\*)?-?[1-9](?![0-9]))?|[1*/() %]|\*\*(?=-?[1-9](?![0-9])))*$")
 _EXPONENT = re.compile(r"(?<=[A-Za-zµμ])(-?[1-9])\b")
 _LEADING_ZERO = re.compile(r"[-+]?0[0-9]")
@@ -212,6 +213,36 @@ def quantity(value: object, unit: str) -> float:
     if not math.isfinite(value):
         raise QuantityError(f"{value} is not a finite number; need {_need(unit)}")
     return float(value)
+
+
+_NAMES = re.compile(r"\w+")
+_JOINT = r"[*/() ^0-9-]"
+"""What joins units."""
+
+
+@cache
+def spelled(unit: str) -> str:
+    """A pattern of the texts that may be a quantity in a unit: those whose unit is one word of its dimension, and all
+    whose unit is made of several words that are known, whatever these come to.
+
+    >>> pattern = re.compile(spelled("B/s"))
+    >>> [bool(pattern.match(text)) for text in ("3.35 TB/s", "8 bps", "100 GB", "100", "1 GX/s")]
+    [True, True, False, False, False]
+    """
+    names = list(dict.fromkeys(name for line in _UNITS for name in _NAMES.findall(line) if _is_unit(name)))
+    words = rf"(?:{'|'.join(_PREFIXES)})?(?:{'|'.join(names)})"
+    alike = [name for name in names if _root(name)[1] == _root(unit)[1]]
+    single = rf"(?:{'|'.join(_PREFIXES)})?(?:{'|'.join(alike)})" if alike else ""
+    compound = rf"(?=\S.*{_JOINT})(?:{words}|%|{_JOINT})+"
+    plain = "" if unit else "|%?"
+    return rf"^\s*{_DIGITS}\s*(?:{single}|{compound}{plain})\s*$"
+
+
+def _is_unit(name: str) -> bool:
+    try:
+        return bool(_root(name))
+    except QuantityError:
+        return False
 
 
 def si(value: object) -> tuple[float, str]:

@@ -127,9 +127,19 @@ def _listed(nodes: tuple[Node, ...], column: str, stock: Stock) -> list[float | 
     return list(checks.distinct(nodes, lambda node: read_value(column, node, stock), twice))
 
 
-def _numbers(node: Node, attribute: Attribute, shape: str) -> list[float]:
+SHAPES = {
+    "linspace": ("start", "stop", "count"),
+    "geomspace": ("start", "stop", "count"),
+    "range": ("start", "stop", "step"),
+    "powers_of_two": ("first", "last"),
+}
+"""Numbers that generators take."""
+
+
+def _numbers(node: Node, attribute: Attribute, generator: str) -> list[float]:
     """The numbers of a generator such as [start, stop]; the first two are values of the column."""
-    names = shape.strip("[]").split(", ")
+    names = SHAPES[generator]
+    shape = f"[{', '.join(names)}]"
     nodes = checks.sized(node, shape, len(names), f"values; need {shape}")
     low, high = attribute.range
     step = Attribute(attribute.unit, f"step of {attribute.about}", limits=(low / MAX_ROWS, high))
@@ -141,13 +151,13 @@ def _numbers(node: Node, attribute: Attribute, shape: str) -> list[float]:
 
 
 def _linspace(node: Node, attribute: Attribute, constants: Constants) -> list[float]:
-    start, stop, count = _numbers(node, attribute, "[start, stop, count]")
+    start, stop, count = _numbers(node, attribute, "linspace")
     first, last, n = _decimal(start), _decimal(stop), int(count)
     return _progression(first, (last - first) / (n - 1), n)
 
 
 def _geomspace(node: Node, attribute: Attribute, constants: Constants) -> list[float]:
-    start, stop, count = _numbers(node, attribute, "[start, stop, count]")
+    start, stop, count = _numbers(node, attribute, "geomspace")
     if start <= 0 or stop <= 0:
         raise error(node, "geomspace needs numbers greater than 0")
     n = int(count)
@@ -159,7 +169,7 @@ def _geomspace(node: Node, attribute: Attribute, constants: Constants) -> list[f
 
 
 def _range(node: Node, attribute: Attribute, constants: Constants) -> list[float]:
-    start, stop, step = (_decimal(number) for number in _numbers(node, attribute, "[start, stop, step]"))
+    start, stop, step = (_decimal(number) for number in _numbers(node, attribute, "range"))
     if stop < start:
         raise error(node, "an empty range: stop is less than start")
     count = (stop - start) // step + 1
@@ -181,7 +191,7 @@ def _progression(start: Fraction, step: Fraction, count: int) -> list[float]:
 
 
 def _powers_of_two(node: Node, attribute: Attribute, constants: Constants) -> list[float]:
-    low, high = _numbers(node, attribute, "[first, last]")
+    low, high = _numbers(node, attribute, "powers_of_two")
     values = [2.0**k for k in range(-64, 65) if low <= 2.0**k <= high]
     if not values:
         raise error(node, f"no power of two lies from {low:g} to {high:g}")

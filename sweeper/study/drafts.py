@@ -14,6 +14,9 @@ from sweeper.words.columns import default
 
 MAX_BOXES = 10_000
 
+BOX_KEYS = ("axes", "search", "assumptions", "override")
+"""Keys of a box."""
+
 OVERRIDABLE = ("calibration", "memory", "technology", "node", "package", "fabric", "unit_model")
 """What a study may combine against what its entries say, if it says so under `override`."""
 
@@ -102,7 +105,7 @@ def read_drafts(root: Node, written: checks.Fields, stock: Stock, problems: Prob
         problems.append(written["boxes"].problem(f"{len(nodes)} boxes; a study has at most {MAX_BOXES}"))
     for number, node in enumerate(nodes[:MAX_BOXES], 1):
         before = len(problems)
-        own = checks.known_fields(node, "a box", ("axes", "search", "assumptions", "override"), problems)
+        own = checks.known_fields(node, "a box", BOX_KEYS, problems)
         axes = {**shared, **_axes(own, problems)}
         readable = whole and len(problems) == before
         more = _assumptions(own.get("assumptions"), stock, problems)

@@ -121,20 +121,29 @@ def _constraints(node: Node) -> tuple[Expression, ...]:
     return tuple(checks.expression(item, "a constraint") for item in checks.items(node, "constraints"))
 
 
+def share_names() -> list[str]:
+    """Columns of the shares of a generated chip's budgets."""
+    return [f"template.{name}" for name in SHARES]
+
+
+def ranged() -> list[str]:
+    """Columns that may have a range: numbers of entries that are neither whole nor shares nor of what is named."""
+    return [
+        name
+        for name, attribute in OVERRIDES.items()
+        if name.partition(".")[0] not in ("workload", "package") and name not in share_names() and not attribute.integer
+    ]
+
+
 def _shares(node: Node) -> tuple[str, ...]:
-    allowed = [f"template.{name}" for name in SHARES]
+    allowed = share_names()
     items = checks.items(node, "shares") if node.value != () else ()
     return checks.distinct(items, lambda item: checks.choice(item, "share", allowed))
 
 
 def _ranges(node: Node) -> dict[str, tuple[float, float]]:
     """Least and largest value of columns that replace a number of an entry."""
-    shares = {f"template.{name}" for name in SHARES}
-    allowed = [
-        name
-        for name, attribute in OVERRIDES.items()
-        if name.partition(".")[0] not in ("workload", "package") and name not in shares and not attribute.integer
-    ]
+    allowed = ranged()
     ranges: dict[str, tuple[float, float]] = {}
     problems = Problems()
     for name, item in checks.mapping(node, "ranges").items():

@@ -34,7 +34,7 @@ from sweeper.study.sources import Source, read_source
 from sweeper.words.fabrics import PLACEMENTS
 from sweeper.words.system import GENERATED_FROM, OPTIONAL_ROLES
 
-_KEYS = (
+KEYS = (
     "study",
     "title",
     "description",
@@ -48,6 +48,7 @@ _KEYS = (
     "output",
     "answer",
 )
+"""Keys of a study."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -116,7 +117,7 @@ def load_study(source: Source, library_dirs: Iterable[Path | str] = ()) -> Study
         raise SpecError([root.key_problem(PLACEMENTS, message)])
     problems = Problems()
     stock = Stock(Library.over(library_dirs))
-    written = checks.known_fields(root, "a study", _KEYS, problems)
+    written = checks.known_fields(root, "a study", KEYS, problems)
     if "study" not in written:
         problems.append(checks.absent(root, "study", "the study has no name; write study: my_study"))
     name = written.read("study", checks.name, "a study's name", default="")
