@@ -190,3 +190,38 @@ def test_show_reduces_other_axes(study: Path, tmp_path: Path) -> None:
     shown = call("show", study, *out)
     assert shown.exit_code == 0, shown.output
     assert "heat_map" in shown.stdout
+
+
+def test_variants_stand_below_the_entry_to_prefer() -> None:
+    listed = json.loads(call("list", "chip", "--json").stdout)["chip"]
+    names = [each["name"] for each in listed]
+    preferred = {each["name"]: each["prefer"] for each in listed if each["prefer"]}
+    assert len(preferred) > 15 and preferred["h100_sxm"] == "h100_sxm5_80gb"
+    for name, better in preferred.items():
+        assert better in names and better not in preferred
+        between = names[names.index(better) + 1 : names.index(name)]
+        assert all(preferred.get(other) == better for other in between)
+    assert "\n  h100_sxm5_80gb  " in call("list", "chip").stdout and "\n    h100_sxm  " in call("list", "chip").stdout
+
+
+def test_the_numbers_of_an_entry() -> None:
+    facts = json.loads(call("list", "chip", "h100", "--json").stdout)
+    assert facts["name"] == "h100_sxm" and facts["prefer"] == "h100_sxm5_80gb" and "h100" in facts["aliases"]
+    (power,) = (value for value in facts["values"] if value["name"] == "power")
+    assert (power["number"], power["unit"], power["grade"]) == (750.0, "W", "estimate") and power["source"]
+    assert "power" in call("list", "chip", "h100").stdout
+    assert "did you mean 'h100_sxm5_80gb'" in call("list", "chip", "h100_sxm5_80g").stderr
+    assert "a study has no numbers" in call("list", "study", "dse80").stderr
+
+
+def test_an_entry_to_prefer_has_to_be_there(tmp_path: Path) -> None:
+    chips = tmp_path / "mine" / "chips"
+    chips.mkdir(parents=True)
+    (chips / "c.yaml").write_text("mine: {extends: h100_sxm, source: s, prefer: h100_sxn}\n")
+    found = call("list", "chip", "--library", str(tmp_path / "mine"))
+    assert found.exit_code == 2 and "c.yaml:1" in found.stderr and "unknown chip to prefer 'h100_sxn'" in found.stderr
+
+
+def test_studies_have_titles() -> None:
+    listed = json.loads(call("list", "study", "--json").stdout)["study"]
+    assert [each["name"] for each in listed if not each["description"]] == []

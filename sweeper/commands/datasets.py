@@ -2,15 +2,16 @@
 
 import click
 
+from sweeper.commands.completing import charts, runs
 from sweeper.commands.shared import LIBRARY, OUT, VERIFY, command, echo, holds_runs, run_directory
 
 
 @command("show")
-@click.argument("run_or_study")
+@click.argument("run_or_study", shell_complete=runs)
 @LIBRARY
 @OUT
 @VERIFY
-@click.option("--chart", "charts", multiple=True, metavar="CHART", help="As sweeper list chart names it; repeatable.")
+@click.option("--chart", "charts", multiple=True, metavar="CHART", shell_complete=charts, help="Kind of picture.")
 def show_command(run_or_study: str, library: tuple[str, ...], out: str, verify: bool, charts: tuple[str, ...]) -> None:
     """Draw a dataset: heat maps per workload, breakdown, Pareto figures and rooflines, beside the data.
 
@@ -28,7 +29,7 @@ def show_command(run_or_study: str, library: tuple[str, ...], out: str, verify: 
 
 
 @command()
-@click.argument("run_or_study")
+@click.argument("run_or_study", shell_complete=runs)
 @click.argument("sql")
 @LIBRARY
 @OUT

@@ -2,14 +2,20 @@
 
 import click
 
+from sweeper.commands.completing import packages, settings, templates
 from sweeper.commands.shared import LIBRARY, command, echo, library_of
 
 
 @command("cost")
-@click.argument("design")
+@click.argument("design", shell_complete=packages)
 @click.option("--node", metavar="NODE", help="Node of the dies that leave it open; the same as --set node=NODE.")
 @click.option(
-    "--set", "settings", multiple=True, metavar="NAME=VALUE", help="Replace a number, as a study would; repeatable."
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="NAME=VALUE",
+    shell_complete=settings,
+    help="Replace a number, as a study would; repeatable.",
 )
 @click.option("--versus", metavar="DESIGN", help="Compare with this design in the same draws, under the same settings.")
 @click.option("--draws", type=click.IntRange(2, 1_000_000), default=2000, show_default=True, help="Monte Carlo draws.")
@@ -117,9 +123,14 @@ def grades_command(file: str, draws: int, library: tuple[str, ...]) -> None:
 
 
 @command("generate")
-@click.argument("template")
+@click.argument("template", shell_complete=templates)
 @click.option(
-    "--set", "settings", multiple=True, metavar="NAME=VALUE", help="What fills a role, or a number; repeatable."
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="NAME=VALUE",
+    shell_complete=settings,
+    help="What fills a role, or a number; repeatable.",
 )
 @LIBRARY
 def generate_command(template: str, settings: tuple[str, ...], library: tuple[str, ...]) -> None:

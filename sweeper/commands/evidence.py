@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from sweeper.commands.completing import calibrations
 from sweeper.commands.shared import LIBRARY, command, echo, plan_of
 
 
@@ -96,7 +97,7 @@ def validate(
 
 
 @command("calibrate")
-@click.argument("name")
+@click.argument("name", shell_complete=calibrations)
 @click.option("--write", "write_back", is_flag=True, help="Put the constants into specs/calibrations.")
 def calibrate_command(name: str, write_back: bool) -> None:
     """Fit the constants of a calibration (or of all) to the measured rows that the registry names for it.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from sweeper.commands.completing import runs
 from sweeper.commands.shared import (
     LIBRARY,
     OUT,
@@ -240,7 +241,7 @@ def _tried(counts: Mapping[str, int]) -> str:
 
 
 @command()
-@click.argument("run_or_study")
+@click.argument("run_or_study", shell_complete=runs)
 @LIBRARY
 @OUT
 @VERIFY

@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from sweeper.commands.completing import axes, columns
 from sweeper.commands.runs import executed, leave, summary_of
 from sweeper.commands.shared import LIBRARY, OUT, STUDY, command, echo, executing, plan_of
 
@@ -17,7 +18,7 @@ SEVERAL = 17
 @STUDY
 @LIBRARY
 @OUT
-@click.option("--objective", metavar="COLUMN", help="Objective, where the study has several.")
+@click.option("--objective", metavar="COLUMN", shell_complete=columns, help="Objective, where the study has several.")
 @click.option(
     "--step", type=click.FloatRange(0.001, 0.5), default=0.1, show_default=True,
     help="Part by which each number is made less and more.",
@@ -73,11 +74,11 @@ def sensitivity(
 
 @command("break-even")
 @STUDY
-@click.argument("number")
-@click.argument("axis")
+@click.argument("number", shell_complete=axes)
+@click.argument("axis", shell_complete=axes)
 @LIBRARY
 @OUT
-@click.option("--objective", metavar="COLUMN", help="Objective, where the study has several.")
+@click.option("--objective", metavar="COLUMN", shell_complete=columns, help="Objective, where the study has several.")
 @click.option(
     "--within", type=click.FloatRange(1.1, 1e6), default=8.0, show_default=True,
     help="Most times less and more that the number is tried.",

@@ -13,6 +13,7 @@ from typing import Any
 
 import click
 
+from sweeper.commands.completing import studies
 from sweeper.errors import EnvironmentFault, Interrupted, SpecError, SweeperError, UsageFault
 from sweeper.plugins import find, named
 from sweeper.running import BACKENDS
@@ -31,7 +32,7 @@ class Seconds(click.FloatRange):
         return seconds
 
 
-STUDY = click.argument("study", metavar="STUDY")
+STUDY = click.argument("study", metavar="STUDY", shell_complete=studies)
 LIBRARY = click.option(
     "--library", "library", multiple=True, metavar="DIR", help="Library directory that comes before ours; repeatable."
 )

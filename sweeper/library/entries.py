@@ -25,7 +25,7 @@ SCALAR_KEYS = ("layers", "batch", "word", "steps", "stage_boundary", "tiles", "r
 TABLE_KEYS = ("family", "definitions", "operators")
 """Keys of a workload that `sweeper.library.table_workload` reads."""
 
-COMMON_KEYS = ("extends", "aliases", "description", "source", "grade", "tags", "fits")
+COMMON_KEYS = ("extends", "aliases", "prefer", "description", "source", "grade", "tags", "fits")
 FITTING = ("chip", "memory", "node", "template", "fabric")
 """Kinds of entries of which another may say which ones it belongs to."""
 BODY_KEYS = {
@@ -90,6 +90,7 @@ class Entry:
     `values` holds its numbers: all attributes of the vocabulary for kinds that have some, and the parameters of a
     workload or package. `dimensions` are the kinds of a topology's dimensions. `body` holds the nodes of other keys.
     `fits` has, by kind, names or tags of the entries that it belongs to; of kinds that it does not name, to any.
+    `prefer` names the entry to take by whoever does not mean just this one; "" if that is itself.
     """
 
     kind: str
@@ -102,6 +103,7 @@ class Entry:
     body: Mapping[str, Node] = field(repr=False)
     node: Node = field(repr=False)
     fits: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    prefer: str = ""
 
     def belongs_to(self, other: "Entry") -> bool:
         """Whether it says nothing against being used with another entry."""
@@ -184,10 +186,12 @@ def resolve(chain: Sequence[Definition]) -> Entry:
     if definition.kind == "topology":
         with problems.collecting():
             dimensions = _dimensions(definition, draft)
+    own = checks.Fields(definition.written, problems)  # what is not inherited
+    prefer = own.read("prefer", checks.text, "prefer", default="")
     problems.raise_any()
-    aliases = checks.Fields(definition.written, problems).read("aliases", checks.aliases, default=())
+    aliases = own.read("aliases", checks.aliases, default=())
     return Entry(definition.kind, definition.name, aliases, draft.description, draft.tags, values, dimensions,
-                 draft.body, definition.node, draft.fits)  # fmt: skip
+                 draft.body, definition.node, draft.fits, prefer)  # fmt: skip
 
 
 def _add(draft: _EntryDraft, definition: Definition, problems: Problems) -> None:

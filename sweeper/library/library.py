@@ -127,7 +127,10 @@ class Library:
         definition = shelf.definitions[canonical][0]
         shelf.require(definition, name, canonical)
         if (kind, canonical) not in self._entries:
-            self._entries[kind, canonical] = resolve(self._chain(definition))
+            entry = self._entries[kind, canonical] = resolve(self._chain(definition))
+            if entry.prefer and entry.prefer not in shelf.definitions:
+                node = definition.written["prefer"]
+                raise shelf.absent(f"{kind} to prefer", entry.prefer, shelf.names).at(node)
         return self._entries[kind, canonical]
 
     def asked(self, kind: str, name: str) -> Entry:

@@ -44,7 +44,7 @@ def _entry(kind: str) -> Schema:
         kinds = one_of(DIMENSION_KINDS[1:])
         body["dimensions"] = {"type": "array", "items": kinds, "minItems": 1, "maxItems": 3}
     common: Schema = {
-        "extends": TEXT,
+        **dict.fromkeys(("extends", "prefer"), TEXT),
         "aliases": one_or_list(AN_ALIAS, least=0),
         "description": TEXT,
         "source": TEXT,
