@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from sweeper.study.study import Study
     from sweeper.study.study import load_study as load
     from sweeper.views.analysis import best, breakdown, heatmap, pareto, ratios
+    from sweeper.views.charts import draw
     from sweeper.views.datasets import scan, scan_all, units
     from sweeper.views.lineage import explain
     from sweeper.views.uncertainty import compare
@@ -48,6 +49,7 @@ HOME = {
     "running.execution": ("RunResult", "run"),
     "study.study": ("Study", "load"),
     "views.analysis": ("best", "breakdown", "heatmap", "pareto", "ratios"),
+    "views.charts": ("draw",),
     "views.datasets": ("scan", "scan_all", "units"),
     "views.lineage": ("explain",),
     "views.uncertainty": ("compare",),
@@ -69,6 +71,7 @@ __all__ = [
     "best",
     "breakdown",
     "compare",
+    "draw",
     "explain",
     "heatmap",
     "load",

@@ -351,3 +351,14 @@ def test_counts_in_the_readme() -> None:
     readme = text_of(README)
     assert f"{len(SWITCHES)} switches, {len(CHOICES)} choices and {len(NUMBERS)} numbers" in readme
     assert f"{sweeper.plan(builtin_specs() / 'studies' / 'dse80.yaml').point_count:,} points" in readme
+
+
+def test_speeds_of_peers_are_those_that_were_measured() -> None:
+    """The page that compares copies figures; after a new measurement both pages have to change."""
+    page, measured = (text_of(ROOT / "docs" / f"{name}.md") for name in ("compare", "speed"))
+    section = page.partition("## Measured speed")[2].partition("\n## ")[0]
+    rows = [row.split("|")[3:6] for row in section.splitlines() if row.startswith("| ") and "`" in row][1:]
+    figures = {figure for cells in rows for cell in cells for figure in re.findall(r"[\d,.]*\d", cell)}
+    known = {*re.findall(r"[\d,.]*\d", measured), *re.findall(r"[\d,.]*\d", text_of(README))}
+    assert len(figures) > 30
+    assert sorted(figures - known) == []

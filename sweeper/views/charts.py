@@ -1,5 +1,6 @@
 """Charts of a dataset: which there are, which columns each shows, and drawing those that a dataset has."""
 
+import base64
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
@@ -13,8 +14,10 @@ from sweeper.errors import UsageFault
 from sweeper.plugins import Chart, find, named
 from sweeper.running.storage.listing import parts
 from sweeper.running.storage.places import folder
+from sweeper.shown import Shown
 from sweeper.views.analysis import TIMES, best, feasible
 from sweeper.views.datasets import reading, scan
+from sweeper.views.pictures.curves import curves_figure
 from sweeper.views.pictures.figures import HEAT_MAPS, breakdown_figure, heat_maps, pareto_figure
 from sweeper.views.pictures.labels import SYSTEM_COLUMNS, SYSTEM_ROWS
 from sweeper.views.pictures.rooflines import ROOFLINE, roofline_figure
@@ -26,12 +29,24 @@ FASTEST = {"iteration_time_s": "minimise"}
 FRONT = {**FASTEST, "system_price_usd": "minimise"}
 
 
-@dataclass(frozen=True)
-class Drawn:
-    """Pictures of a dataset, and the charts that were left out, each with the columns that the dataset lacks."""
+@dataclass(frozen=True, repr=False)
+class Drawn(Shown):
+    """Pictures of a dataset, and the charts that were left out, each with the columns that the dataset lacks.
+
+    A notebook shows the pictures.
+    """
 
     files: list[Path]
     left_out: dict[str, list[str]]
+
+    def facts(self) -> dict[str, object]:
+        """Where the pictures are, and what was left out."""
+        return {path.name: path for path in self.files} | {f"no {name}": "" for name in self.left_out}
+
+    def _repr_html_(self) -> str:
+        pictures = (path for path in self.files if path.suffix == ".png")
+        texts = (base64.b64encode(path.read_bytes()).decode() for path in pictures)
+        return "".join(f"<img style='max-width:100%' src='data:image/png;base64,{text}'>" for text in texts)
 
 
 def _heat_maps(frame: pl.DataFrame, into: Path, study: str) -> list[Path]:
@@ -56,6 +71,7 @@ CHARTS = {
     "breakdown": Chart("shares of compute, memory and network", frozenset([*FRAME, *TIMES.values()]), breakdown_figure),
     "pareto": Chart("time of an iteration against the price of the system", frozenset([*FRAME, *FRONT]), _pareto),
     "roofline": Chart("what limits the fastest of each system", frozenset([*FRAME, *FASTEST, *ROOFLINE]), _rooflines),
+    "curves": Chart("metrics over the axis that varies most", frozenset({"point_id", "feasible"}), curves_figure),
 }
 """Our charts, by the name that `sweeper show --chart` takes."""
 
@@ -65,7 +81,10 @@ def draw(directory: str, charts: Sequence[str] = (), verify: bool = False) -> Dr
 
     A dataset that is not as it was committed is refused, also where its pictures are drawn; `verify` as for `scan`.
     Pictures depend on the dataset and on the code alone, so they are drawn once and then only listed. Raises UsageFault
-    if the dataset lacks columns of a chart that is asked for, or of all.
+    if the dataset lacks columns of a chart that is asked for, or of all, or has nothing to draw.
+
+    >>> sorted(CHARTS)
+    ['breakdown', 'curves', 'heat_map', 'pareto', 'roofline']
     """
     place = folder(directory)
     with reading(directory):
@@ -80,7 +99,10 @@ def draw(directory: str, charts: Sequence[str] = (), verify: bool = False) -> Dr
     kept = [chart for name, chart in asked.items() if name not in left_out]
     frame = cache(partial(_rows, directory))
     files = (_once(chart, frame, into, place.name.rsplit("-", 1)[0]) for chart in kept)
-    return Drawn(sorted(chain.from_iterable(files)), left_out)
+    drawn = Drawn(sorted(chain.from_iterable(files)), left_out)
+    if not drawn.files:
+        raise UsageFault(f"{place.name} has nothing to draw: no feasible row, or no axis of numbers that varies")
+    return drawn
 
 
 def left_out_text(left_out: dict[str, list[str]]) -> str:
