@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import sweeper
 from tests.places import ROOT
 
 PROMPT = ">>> "
@@ -20,3 +21,10 @@ def test_the_examples_of_a_module(path: Path) -> None:
     found = doctest.testmod(module, optionflags=doctest.NORMALIZE_WHITESPACE)
     assert found.failed == 0
     assert found.attempted > 0, "examples that nobody runs"
+
+
+@pytest.mark.parametrize("name", sweeper.__all__)
+def test_what_is_public_has_an_example(name: str) -> None:
+    public = getattr(sweeper, name)
+    if not (isinstance(public, type) and issubclass(public, Exception)):
+        assert PROMPT in (public.__doc__ or "")

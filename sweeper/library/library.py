@@ -78,7 +78,11 @@ def installed_studies() -> dict[str, Path]:
 
 
 class Library:
-    """Entries of all kinds, from one or more directories of which earlier ones win."""
+    """Entries of all kinds, from one or more directories of which earlier ones win.
+
+    >>> Library.over(["examples/my_library"]).find("chip", "h100").values["power"].number  # in W
+    750.0
+    """
 
     def __init__(self, directories: Sequence[Path], alike: int = 0) -> None:
         """Of the last `alike` directories no two may have an entry of the same name."""

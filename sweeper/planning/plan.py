@@ -85,6 +85,11 @@ class Plan(Shown):
 
     `factored` False evaluates every equation at every point (for comparison only). `columns` has what any point has in
     any column, `contents` what the dataset holds, `chunks` how it is cut.
+
+    >>> plan = make_plan("table6_sn10")
+    >>> times_s = plan.points([0, 3], ["iteration_time_s"])["iteration_time_s"]  # points by number, without a run
+    >>> times_s.shape, bool(times_s.min() > 0)
+    ((2,), True)
     """
 
     study: Study
@@ -370,7 +375,11 @@ def _kernels(first: Sequence[tuple[Program, Domain]]) -> list[Kernel]:
 
 
 def make_plan(study: Study | Source, library_dirs: Iterable[str | Path] = ()) -> Plan:
-    """Plan of a study, as loaded or by what `load_study` takes. Raises SpecError with every mistake found."""
+    """Plan of a study, as loaded or by what `load_study` takes. Raises SpecError with every mistake found.
+
+    >>> make_plan("table6_sn10")
+    <Plan study: table6_sn10, points: 4, systems: 4, chunks: 1, columns: 44>
+    """
     loaded = study if isinstance(study, Study) else load_study(study, library_dirs)
     plan = Plan(loaded)
     plan.check()

@@ -59,6 +59,9 @@ class Study(Shown):
     systems.
     `asked` tells for every box where its columns are given, `places` where the columns stand that objectives, outputs,
     ranges and constraints name.
+
+    >>> load_study("table6_sn10").boxes[0].axes[0].columns
+    ('workload',)
     """
 
     name: str

@@ -59,6 +59,13 @@ def pareto(frame: Frame, objectives: Mapping[str, str]) -> pl.DataFrame:
     `objectives` maps columns to "minimise" or "maximise": `{"iteration_time_s": "minimise", "system_price_usd":
     "minimise"}`. Points with equal objectives are all kept. Rows come sorted by the objectives, best first. A point
     without a number in some objective takes no part. Misuse if a direction is unknown or no objective is given.
+
+    >>> points = pl.DataFrame({
+    ...     "point_id": [0, 1, 2, 3], "chip": ["a", "a", "b", "b"], "feasible": [True, True, True, False],
+    ...     "time_s": [4.0, 3.0, 2.0, 1.0], "price_usd": [1.0, 2.0, 9.0, 9.0],
+    ... })
+    >>> pareto(points, {"time_s": "minimise", "price_usd": "minimise"})["point_id"].to_list()
+    [2, 1, 0]
     """
     from sweeper.kernels.pareto import pareto as positions_of  # loads Numba
 
@@ -75,6 +82,13 @@ def best(frame: Frame, by: Sequence[str], objective: Mapping[str, str]) -> pl.La
 
     `objective` maps a column to "minimise" or "maximise"; further entries decide between equals, then the smaller
     `point_id` does (which must be unique in `frame`). With an empty `by`, the single best point.
+
+    >>> points = pl.DataFrame({
+    ...     "point_id": [0, 1, 2, 3], "chip": ["a", "a", "b", "b"], "feasible": [True, True, True, False],
+    ...     "time_s": [4.0, 3.0, 2.0, 1.0], "price_usd": [1.0, 2.0, 9.0, 9.0],
+    ... })
+    >>> best(points, ["chip"], {"time_s": "minimise"}).select("chip", "time_s").collect().rows()
+    [('a', 3.0), ('b', 2.0)]
     """
     require(frame, by, ["point_id"])
     candidates = _with_numbers(frame, objective)
@@ -89,6 +103,10 @@ def heatmap(frame: Frame, rows: Sequence[str], columns: Sequence[str], value: st
 
     A column is named by its values with a space between ("ddr4 pcie5"). Both run in sorted order. A cell is null where
     the point is infeasible or absent. Misuse if a cell would hold several points.
+
+    >>> points = pl.DataFrame({"chip": ["a", "a", "b"], "memory": ["x", "y", "x"], "time_s": [3.0, 2.0, 1.0]})
+    >>> heatmap(points, ["chip"], ["memory"], "time_s").rows(named=True)
+    [{'chip': 'a', 'x': 3.0, 'y': 2.0}, {'chip': 'b', 'x': 1.0, 'y': None}]
     """
     lazy = frame.lazy()
     require(lazy, rows, columns, [value])
@@ -112,8 +130,12 @@ def geometric_mean(value: str, group: Group) -> pl.Expr:
 def ratios(frame: Frame, value: str, group: Group, versus: Group, by: Sequence[str] = ()) -> pl.LazyFrame:
     """Geometric mean of `value` over `group` divided by that over `versus`, for each combination of `by`.
 
-    `ratios(points, "utilisation", {"chip": "sn30"}, pl.col("chip").is_in(["h100_sxm", "tpu_v4"]))`. Columns: those of
-    `by`, `ratio` (null if a side is empty), `group_cells` and `versus_cells` (feasible points that took part).
+    Columns: those of `by`, `ratio` (null if a side is empty), `group_cells` and `versus_cells` (feasible points that
+    took part).
+
+    >>> points = pl.DataFrame({"chip": ["a", "a", "b"], "time_s": [8.0, 2.0, 1.0]})
+    >>> ratios(points, "time_s", {"chip": "a"}, pl.col("chip") == "b").collect().rows()
+    [(4.0, 2, 1)]
     """
     answers = [
         (geometric_mean(value, group) / geometric_mean(value, versus)).alias("ratio"),
@@ -130,6 +152,10 @@ def breakdown(frame: Frame, by: Sequence[str]) -> pl.LazyFrame:
 
     The mean over feasible points of each point's shares, so that a slow system counts as much as a fast one. Busy
     times may overlap in time; the shares sum to 1 all the same. `points` is how many points were averaged.
+
+    >>> times = {"compute_time_s": [6.0], "memory_time_s": [3.0], "network_time_s": [1.0]}
+    >>> breakdown(pl.DataFrame({"chip": ["a"], **times}), ["chip"]).collect().rows()
+    [('a', 0.6, 0.3, 0.1, 1)]
     """
     require(frame, by)
     busy = pl.sum_horizontal(TIMES.values())

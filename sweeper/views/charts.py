@@ -33,7 +33,7 @@ FRONT = {**FASTEST, "system_price_usd": "minimise"}
 class Drawn(Shown):
     """Pictures of a dataset, and the charts that were left out, each with the columns that the dataset lacks.
 
-    A notebook shows the pictures.
+    A notebook shows the pictures, as in `docs/tutorials/notebook.ipynb`.
     """
 
     files: list[Path]

@@ -46,6 +46,12 @@ def scan(run: str | Path | Folder, partial: bool = False, verify: bool = False) 
     `run` is a run directory or its URI (`s3://bucket/results/study-0123456789ab`). A run without `_SUCCESS` raises
     NoDataset unless `partial` is true, which gives what has been committed so far. A file that is missing, extra or
     changed raises it, too; `verify` compares the content of every part, not only of those that were touched.
+
+    >>> import tempfile, sweeper
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> result = sweeper.run(sweeper.plan("table6_sn10"), out=folder.name, quiet=True)
+    >>> scan(result.directory).filter("feasible").select("iteration_time_s").collect().height
+    4
     """
     with reading(run):
         files = [part.file for part in parts(run, partial, verify)]
@@ -74,7 +80,14 @@ def uncalibrated_times(run: str | Path) -> dict[str, tuple[float, float]]:
 
 
 def units(run: str | Path) -> dict[str, str]:
-    """Unit of each column of a run, in the dataset's order; "" for what has none."""
+    """Unit of each column of a run, in the dataset's order; "" for what has none.
+
+    >>> import tempfile, sweeper
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> result = sweeper.run(sweeper.plan("table6_sn10"), out=folder.name, quiet=True)
+    >>> units(result.directory)["memory_need_B"], units(result.directory)["utilisation"]
+    ('B', '')
+    """
     return dict(columns(run).select("column", "unit").iter_rows())
 
 
@@ -85,7 +98,11 @@ def scan_all(runs: str | Path, partial: bool = False, verify: bool = False) -> p
     what a run does not know is null. Names are text. `runs` is a directory or an address; `partial` and `verify` are
     those of `scan`. Raises NoDataset for a folder without runs, and for a run that `scan` refuses.
 
-        sweeper.scan_all("results").group_by("run", "chip").agg(pl.col("iteration_time_s").min())
+    >>> import tempfile, sweeper
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> result = sweeper.run(sweeper.plan("table6_sn10"), out=folder.name, quiet=True)
+    >>> scan_all(folder.name).group_by("run", "chip").agg(pl.col("iteration_time_s").min()).collect().height
+    1
     """
     place = folder(runs)
     with reading(runs):

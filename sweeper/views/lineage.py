@@ -39,6 +39,11 @@ def explain(plan: Plan, point_id: int) -> list[dict[str, Any]]:
     Axis columns come first, then whose measurements stand behind the point, what the library gives, and the equations
     in order of evaluation. Array columns
     have a list as value. Raises IndexError for a number outside the study.
+
+    >>> import sweeper
+    >>> told = {each["column"]: each for each in explain(sweeper.plan("table6_sn10"), 0)}
+    >>> told["chip_peak_flops"]["unit"], told["chip_peak_flops"]["kind"], told["chip_peak_flops"]["grade"]
+    ('flop/s', 'equation', 'assumed')
     """
     point = coordinates(plan, point_id)
     grid = plan.grid_of(point_id)

@@ -58,6 +58,11 @@ def compare(frame: Frame, metric: str, by: Sequence[str], a: Group, b: Group) ->
     `compare(scan(run), "iteration_cost_usd", ["chips"], {"package": "small"}, {"package": "large"})`. Columns: those of
     `by`, `draws` (in which both are feasible), `a_p5` to `b_p95` (bands of both), `difference_p5` to `difference_p95`
     (of a less b), `probability_less`. Raises Misuse if `a` or `b` has several points in a draw.
+
+    >>> prices = {"package": ["s", "l", "s", "l"], "usd": [1.0, 2.0, 3.0, 2.0]}
+    >>> points = pl.DataFrame({"draw": [1.0, 1.0, 2.0, 2.0], **prices})
+    >>> compare(points, "usd", [], {"package": "s"}, {"package": "l"}).select("draws", "probability_less").rows()
+    [(2, 0.5)]
     """
     keys = [*by, DRAW]
     require(frame, keys, [metric], *(names for names in (a, b) if isinstance(names, Mapping)))
