@@ -19,7 +19,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup sweep figures placement placement-search placement-units test test-quick test-nightly chaos cluster-test release-check docs mutate lint format bench bench-figures lock clean
+.PHONY: help setup sweep figures placement placement-search placement-units test test-quick test-nightly chaos cluster-test release-check docs pythons mutate lint format bench bench-figures lock clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -79,6 +79,9 @@ release-check: $(STAMP)  ## build wheel and sdist, and use them where nothing el
 
 docs: $(STAMP)  ## build the documentation site into build/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+pythons: $(STAMP)  ## the quick tests under every Python that the classifiers claim
+	$(BIN)/python -m tests.pythons
 
 mutate: $(STAMP)  ## do the tests notice the faults of tests/faults? (ARGS="--room graphs --seeds 10")
 	$(BIN)/python -m tests.mutate $(ARGS)
