@@ -3,8 +3,8 @@
     python -m tests.pythons                     takes about ten minutes for each
     python -m tests.pythons --version 3.13 tests/engine
 
-Each interpreter gets a clone of the commit that is checked out and an environment of its own from the lock. Exit code 1
-if tests fail under one of them, or if a version that `pyproject.toml` claims in its classifiers is not there to be tried.
+Each interpreter gets a clone of the commit that is checked out and an environment of its own from the lock. Exit code
+1 if tests fail under one of them, or if a version that the classifiers of `pyproject.toml` claim is not there.
 """
 
 import re
