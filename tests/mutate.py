@@ -126,9 +126,9 @@ def copied() -> Iterator[Checkout]:
         root = Path(directory, "checkout")
         listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True)
         for name in filter(None, listed.stdout.split("\0")):
-            if (ROOT / name).is_file():
+            if (ROOT / name).is_file() or (ROOT / name).is_symlink():
                 (root / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy(ROOT / name, root / name)
+                shutil.copy(ROOT / name, root / name, follow_symlinks=False)
         yield Checkout(root, Path(directory, "cache"))
 
 

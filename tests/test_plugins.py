@@ -8,6 +8,7 @@ import sys
 import sysconfig
 import tomllib
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 import yaml
@@ -123,20 +124,28 @@ def times(x):
 
 @pytest.mark.slow
 def test_compiled_code_and_runs_follow_the_source_of_a_plug_in(tmp_path: Path) -> None:
-    """As many points as make a compiled loop worth while, and a change in another file than that of the equation."""
-    axes = {**SMALL["axes"], "compute_efficiency": {"linspace": [0.1, 0.9, 5000]}}
-    path = small(tmp_path, axes=axes, output={"columns": ["system_power_W", "doubled_power_W"]})
+    """A few points, whose equations are called one by one, and as many as make a compiled loop worth while. What changes
+    is in another file than the equation, and was never seen by the cache of this user."""
+    output = {"columns": ["system_power_W", "doubled_power_W"]}
+    efficiencies = ([0.5, 0.6], {"linspace": [0.1, 0.9, 5000]})
+    (tmp_path / "few").mkdir()
+    few, path = (
+        small(folder, axes={**SMALL["axes"], "compute_efficiency": values}, output=output)
+        for folder, values in zip((tmp_path / "few", tmp_path), efficiencies, strict=True)
+    )
     ratio = "doubled_power_W / system_power_W"
     asked = f"SELECT MIN({ratio}) AS least, MAX({ratio}) AS most FROM data"
     found = {}
+    files = {"doubling/__init__.py": "", "doubling/power.py": POWER}
+    site = installed(tmp_path / "site", "doubling", {"equations/power": "doubling.power"}, files)
     for factor in (2.0, 3.0):
-        files = {"doubling/__init__.py": "", "doubling/power.py": POWER, "doubling/helper.py": HELPER.format(factor)}
-        site = installed(tmp_path / "site", "doubling", {"equations/power": "doubling.power"}, files)
-        run = answer(site, "run", str(path), "-q", "--out", str(tmp_path / "out"))
-        assert run["rows"] == 5000
-        assert answer(site, "query", run["run_directory"], asked) == [{"least": factor, "most": factor}]
-        found[run["run_directory"]] = factor
-    assert len(found) == 2
+        (site / "doubling" / "helper.py").write_text(f"{HELPER.format(factor)}# {uuid4()}\n")
+        for study, rows in ((few, 2), (path, 5000)):
+            run = answer(site, "run", str(study), "-q", "--out", str(tmp_path / "out"))
+            assert run["rows"] == rows
+            assert answer(site, "query", run["run_directory"], asked) == [{"least": factor, "most": factor}]
+            found[run["run_directory"]] = factor
+    assert len(found) == 4
 
 
 @pytest.mark.slow
