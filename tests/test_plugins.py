@@ -124,8 +124,10 @@ def times(x):
 
 @pytest.mark.slow
 def test_compiled_code_and_runs_follow_the_source_of_a_plug_in(tmp_path: Path) -> None:
-    """A few points, whose equations are called one by one, and as many as make a compiled loop worth while. What changes
-    is in another file than the equation, and was never seen by the cache of this user."""
+    """A few points, whose equations are called one by one, and as many as make a compiled loop worth while.
+
+    What changes is in another file than the equation, and was never seen by the cache of this user.
+    """
     output = {"columns": ["system_power_W", "doubled_power_W"]}
     efficiencies = ([0.5, 0.6], {"linspace": [0.1, 0.9, 5000]})
     (tmp_path / "few").mkdir()
