@@ -3,16 +3,16 @@
 import click
 
 from sweeper.commands.completing import charts, runs
-from sweeper.commands.shared import LIBRARY, OUT, VERIFY, command, echo, holds_runs, run_directory
+from sweeper.commands.shared import OUT, VERIFY, Given, command, echo, holds_runs, run_directory, study_options
 
 
 @command("show")
 @click.argument("run_or_study", shell_complete=runs)
-@LIBRARY
+@study_options
 @OUT
 @VERIFY
 @click.option("--chart", "charts", multiple=True, metavar="CHART", shell_complete=charts, help="Kind of picture.")
-def show_command(run_or_study: str, library: tuple[str, ...], out: str, verify: bool, charts: tuple[str, ...]) -> None:
+def show_command(run_or_study: str, given: Given, out: str, verify: bool, charts: tuple[str, ...]) -> None:
     """Draw a dataset: heat maps per workload, breakdown, Pareto figures and rooflines, beside the data.
 
     \b
@@ -21,7 +21,7 @@ def show_command(run_or_study: str, library: tuple[str, ...], out: str, verify: 
     """
     from sweeper.views.charts import draw, left_out_text
 
-    drawn = draw(run_directory(run_or_study, library, out), charts, verify)
+    drawn = draw(run_directory(run_or_study, given, out), charts, verify)
     pictures = [str(path) for path in drawn.files]
     echo(pictures, lambda: "\n".join(pictures))
     if drawn.left_out:
@@ -31,11 +31,11 @@ def show_command(run_or_study: str, library: tuple[str, ...], out: str, verify: 
 @command()
 @click.argument("run_or_study", shell_complete=runs)
 @click.argument("sql")
-@LIBRARY
+@study_options
 @OUT
 @VERIFY
 @click.option("--partial", is_flag=True, help="Take what is committed of runs that are unfinished, too.")
-def query(run_or_study: str, sql: str, library: tuple[str, ...], out: str, verify: bool, partial: bool) -> None:
+def query(run_or_study: str, sql: str, given: Given, out: str, verify: bool, partial: bool) -> None:
     """Ask a dataset in SQL (Polars); the table is called `data`, and nothing else can be read.
 
     A folder of runs is asked as one dataset: `run` says where a row is from, and what is the same in a whole run is a
@@ -48,6 +48,6 @@ def query(run_or_study: str, sql: str, library: tuple[str, ...], out: str, verif
     from sweeper.views.queries import ask
     from sweeper.views.text import shown_table
 
-    place = run_or_study if holds_runs(run_or_study) else run_directory(run_or_study, library, out)
+    place = run_or_study if holds_runs(run_or_study) else run_directory(run_or_study, given, out)
     frame = ask(place, sql, partial, verify)
     echo(frame.to_dicts(), lambda: shown_table(frame.columns, frame.iter_rows()))

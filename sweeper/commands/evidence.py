@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from sweeper.commands.completing import calibrations
-from sweeper.commands.shared import LIBRARY, command, echo, plan_of
+from sweeper.commands.shared import LIBRARY, Given, command, echo, plan_of
 
 
 @command()
@@ -66,7 +66,7 @@ def validate(
             raise click.UsageError(
                 "a study is checked, not scored: leave out --measured, --out, --figures, --unseen, --generated"
             )
-        plan = plan_of(study, library)
+        plan = plan_of(study, Given(library))
         if library:
             plan.study.library.check()
         echo({"study": plan.name, "points": plan.point_count}, lambda: f"{plan.name}: {plan.point_count:,} points")

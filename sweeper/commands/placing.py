@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from sweeper.commands.runs import executed, leave, summary_of
-from sweeper.commands.shared import LIBRARY, OUT, STUDY, command, echo, executing, library_of, run_directory
+from sweeper.commands.shared import LIBRARY, OUT, STUDY, Given, command, echo, executing, library_of, run_directory
 from sweeper.errors import UsageFault
 
 
@@ -149,9 +149,9 @@ def fit_placement(
     from sweeper.ranking.trials.folds import Comparison, FoldPlan, Trial, decisions_in
     from sweeper.ranking.trials.relearning import Relearning
 
-    directory = run_directory(study, library, out)
+    directory = run_directory(study, Given(library), out)
     if save is not None:
-        model = fitted([directory, *(run_directory(other, library, out) for other in also)], Path(save).stem)
+        model = fitted([directory, *(run_directory(other, Given(library), out) for other in also)], Path(save).stem)
         keep(model, Path(save))
         echo({"model": model.name, "hash": model.hash, "file": save}, lambda: f"{save}: {model.hash[:12]}")
         if not models:
@@ -162,7 +162,7 @@ def fit_placement(
     if after is not None:
         if models:
             raise UsageFault("--after asks ours alone: leave --model out")
-        trial = change = Relearning(run_directory(after, library, out), graphs)
+        trial = change = Relearning(run_directory(after, Given(library), out), graphs)
         change.check(decisions_in(directory), folds)
     elif graphs:
         raise UsageFault("--graphs says how many graphs of a change are learned: it needs --after STUDY")
@@ -196,7 +196,7 @@ def judge_placements(studies: tuple[str, ...], library: tuple[str, ...], out: st
     from sweeper.ranking.trials.folds import origin
     from sweeper.ranking.trials.picks import compared, text
 
-    directories = [run_directory(study, library, out) for study in studies]
+    directories = [run_directory(study, Given(library), out) for study in studies]
     found = compared({origin(directory)["name"]: directory for directory in directories}, models or ("schedule",))
     echo(found, lambda: text(found))
 
@@ -219,7 +219,7 @@ def fit_units(study: str, library: tuple[str, ...], out: str, folds: int, save: 
     """
     from sweeper.ranking.partitions import as_yaml, read_partitions, text, trained, validated
 
-    partitions = read_partitions(run_directory(study, library, out), library_of(library))
+    partitions = read_partitions(run_directory(study, Given(library), out), library_of(library))
     found = validated(partitions, folds)
     if save is not None:
         path = Path(save)

@@ -6,12 +6,12 @@ from typing import Any
 
 import click
 
-from sweeper.commands.shared import LIBRARY, STUDY, command, echo, plan_of
+from sweeper.commands.shared import STUDY, Given, command, echo, plan_of, study_options
 
 
-def plan_with(study: str, library: tuple[str, ...], point_id: int) -> Any:
+def plan_with(study: str, given: Given, point_id: int) -> Any:
     """The plan of a study that has a point of this number."""
-    plan = plan_of(study, library)
+    plan = plan_of(study, given)
     if point_id >= plan.point_count:
         raise click.UsageError(f"point {point_id} is not in 0..{plan.point_count - 1}")
     return plan
@@ -20,8 +20,8 @@ def plan_with(study: str, library: tuple[str, ...], point_id: int) -> Any:
 @command()
 @STUDY
 @click.argument("point_id", type=click.IntRange(min=0))
-@LIBRARY
-def explain(study: str, point_id: int, library: tuple[str, ...]) -> None:
+@study_options
+def explain(study: str, point_id: int, given: Given) -> None:
     """Print a point as a hand calculation: what is given, then every equation with inputs, units and source.
 
     Of a graph of kernels the mapping follows: how each kernel is split, what it computes, moves and sends, the
@@ -36,7 +36,7 @@ def explain(study: str, point_id: int, library: tuple[str, ...]) -> None:
     from sweeper.views.lineage import operator_names
     from sweeper.views.narrative import hand_calculation
 
-    plan = plan_with(study, library, point_id)
+    plan = plan_with(study, given, point_id)
     rows = lineage_of(plan, point_id)
     found = mapping_of(plan, point_id)
     mapping = [] if found is None else [mapping_row(found)]
@@ -46,7 +46,7 @@ def explain(study: str, point_id: int, library: tuple[str, ...]) -> None:
 @command("map")
 @STUDY
 @click.argument("point_id", metavar="POINT", type=click.IntRange(min=0))
-@LIBRARY
+@study_options
 @click.option("--out", default="results/maps", show_default=True, metavar="DIR", help="Directory of the drawings.")
 @click.option("--simulate", is_flag=True, help="Place every partition on the study's fabric, and simulate it.")
 @click.option("--moves", type=click.IntRange(min=0), default=50_000, show_default=True, help="Moves of the placer.")
@@ -57,7 +57,7 @@ def explain(study: str, point_id: int, library: tuple[str, ...]) -> None:
 def map_command(
     study: str,
     point_id: int,
-    library: tuple[str, ...],
+    given: Given,
     out: str,
     simulate: bool,
     moves: int,
@@ -78,7 +78,7 @@ def map_command(
     from sweeper.views.graph_map.partitions import graph_map_of
     from sweeper.views.graph_map.text import dot, kernel_tables, text
 
-    plan = plan_with(study, library, point_id)
+    plan = plan_with(study, given, point_id)
     graph_map = graph_map_of(plan, point_id)
     found, tables = plain(graph_map), [text(graph_map), kernel_tables(graph_map)]
     if simulate:
@@ -100,16 +100,14 @@ def map_command(
 @command("trace")
 @STUDY
 @click.argument("point_id", metavar="POINT", type=click.IntRange(min=0))
-@LIBRARY
+@study_options
 @click.option("--out", metavar="FILE", help="Write the trace into this .json file, for Perfetto.")
 @click.option("--figure", metavar="FILE", help="Draw the timeline into this .png or .svg file.")
 @click.option(
     "--detail", type=click.IntRange(min=0), default=1, show_default=True,
     help="Microbatches of which the trace shows every operator.",
 )  # fmt: skip
-def trace_command(
-    study: str, point_id: int, library: tuple[str, ...], out: str | None, figure: str | None, detail: int
-) -> None:
+def trace_command(study: str, point_id: int, given: Given, out: str | None, figure: str | None, detail: int) -> None:
     """Play a training step task by task: what each stage of the pipeline computes, sends and waits for.
 
     The schedule is played out with the times of the point; the closed form that studies use stands beside it. A trace
@@ -130,7 +128,7 @@ def trace_command(
     picture = picture_path(figure) if figure else None
     if out and not out.endswith(".json"):
         raise click.UsageError(f"a trace is a .json file, not {out!r}")
-    plan = plan_with(study, library, point_id)
+    plan = plan_with(study, given, point_id)
     step = step_of(plan, point_id)
     played = step.played()
     found = summary(plan.name, point_id, step, played)

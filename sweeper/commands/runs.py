@@ -9,10 +9,10 @@ import click
 
 from sweeper.commands.completing import runs
 from sweeper.commands.shared import (
-    LIBRARY,
     OUT,
     STUDY,
     VERIFY,
+    Given,
     Seconds,
     any_plan_of,
     command,
@@ -20,6 +20,7 @@ from sweeper.commands.shared import (
     executing,
     plan_of,
     run_directory,
+    study_options,
 )
 from sweeper.errors import UsageFault
 
@@ -31,14 +32,14 @@ if TYPE_CHECKING:
 
 @command()
 @STUDY
-@LIBRARY
-def plan(study: str, library: tuple[str, ...]) -> None:
+@study_options
+def plan(study: str, given: Given) -> None:
     """Count a study without running it: points, rows, chunks, axes.
 
     \b
     Example: sweeper plan dse80 --json
     """
-    size = size_of(any_plan_of(study, library))
+    size = size_of(any_plan_of(study, given))
     echo(size, lambda: size_text(size))
 
 
@@ -70,16 +71,16 @@ def size_text(size: Mapping[str, Any]) -> str:
 
 @command()
 @STUDY
-@LIBRARY
+@study_options
 @OUT
 @executing
-def run(study: str, library: tuple[str, ...], out: str, **how: Any) -> None:
+def run(study: str, given: Given, out: str, **how: Any) -> None:
     """Evaluate a study into a Parquet dataset; resumes by itself, and does nothing when it is complete.
 
     \b
     Example: sweeper run dse80 --backend ray --workers 8 --out results
     """
-    asked = any_plan_of(study, library)
+    asked = any_plan_of(study, given)
     carry_out(asked, out, how, answer_of(asked))
 
 
@@ -141,14 +142,14 @@ def worker(address: str, processors: int | None, patience: float, background: bo
 
 @command()
 @STUDY
-@LIBRARY
+@study_options
 @OUT
 @click.option("--starts", type=click.IntRange(min=1), help="Starts that make all steps, of every search.")
 @click.option("--steps", type=click.IntRange(min=1), help="Steps of every search.")
 @click.option("--seed", type=click.IntRange(min=0), help="Seed of the starting designs.")
 @click.option("--method", type=click.Choice(["portfolio", "global"]), help="Ours, or differential evolution.")
 @executing
-def optimize(study: str, library: tuple[str, ...], out: str, **how: Any) -> None:
+def optimize(study: str, given: Given, out: str, **how: Any) -> None:
     """Find the best split of area, power and perimeter for each combination of a study's swept axes.
 
     Searched axes are optimized together with the split. Options replace what the study says under `optimize`. Resumes
@@ -162,7 +163,7 @@ def optimize(study: str, library: tuple[str, ...], out: str, **how: Any) -> None
     from sweeper.views.optima import optima
     from sweeper.words.columns import engine_column
 
-    loaded = plan_of(study, library).study
+    loaded = plan_of(study, given).study
     options = {name: how.pop(name) for name in ("starts", "steps", "seed", "method")}
     plan = Plan(optimized(loaded, {name: value for name, value in options.items() if value is not None}))
     plan.check()
@@ -242,10 +243,10 @@ def _tried(counts: Mapping[str, int]) -> str:
 
 @command()
 @click.argument("run_or_study", shell_complete=runs)
-@LIBRARY
+@study_options
 @OUT
 @VERIFY
-def status(run_or_study: str, library: tuple[str, ...], out: str, verify: bool) -> None:
+def status(run_or_study: str, given: Given, out: str, verify: bool) -> None:
     """Say how far a run is: chunks and rows committed, whether it is complete and still as it was committed.
 
     \b
@@ -254,5 +255,5 @@ def status(run_or_study: str, library: tuple[str, ...], out: str, verify: bool) 
     from sweeper.running.storage.listing import status as status_of
     from sweeper.views.text import show as shown
 
-    progress = status_of(run_directory(run_or_study, library, out), verify)
+    progress = status_of(run_directory(run_or_study, given, out), verify)
     echo(progress, lambda: "\n".join(f"{key}: {shown(value)}" for key, value in progress.items()))

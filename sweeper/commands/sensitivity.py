@@ -7,7 +7,7 @@ import click
 
 from sweeper.commands.completing import axes, columns
 from sweeper.commands.runs import executed, leave, summary_of
-from sweeper.commands.shared import LIBRARY, OUT, STUDY, command, echo, executing, plan_of
+from sweeper.commands.shared import OUT, STUDY, Given, command, echo, executing, plan_of, study_options
 
 OF_PERTURBATION = ("draws", "spread", "only")
 SEVERAL = 17
@@ -16,7 +16,7 @@ SEVERAL = 17
 
 @command()
 @STUDY
-@LIBRARY
+@study_options
 @OUT
 @click.option("--objective", metavar="COLUMN", shell_complete=columns, help="Objective, where the study has several.")
 @click.option(
@@ -35,7 +35,7 @@ SEVERAL = 17
 @click.option("--figure", metavar="FILE", help="Draw the picture into this .png or .svg file.")
 @executing
 def sensitivity(
-    study: str, library: tuple[str, ...], out: str, objective: str | None, figure: str | None, step: float, **how: Any
+    study: str, given: Given, out: str, objective: str | None, figure: str | None, step: float, **how: Any
 ) -> None:
     """Show which number of a study buys most, with the best design found again for every value of it.
 
@@ -60,7 +60,7 @@ def sensitivity(
     asked = {name: how.pop(name) for name in OF_PERTURBATION}
     asked["only"] = asked["only"] or Perturbation.only
     varied = Perturbation((1.0 - step, 1.0 + step), **asked)
-    plan = Plan(perturbed(plan_of(study, library).study, varied, objective))
+    plan = Plan(perturbed(plan_of(study, given).study, varied, objective))
     plan.check()
     result = executed(plan, out, how)
     if not result.failed:
@@ -76,7 +76,7 @@ def sensitivity(
 @STUDY
 @click.argument("number", shell_complete=axes)
 @click.argument("axis", shell_complete=axes)
-@LIBRARY
+@study_options
 @OUT
 @click.option("--objective", metavar="COLUMN", shell_complete=columns, help="Objective, where the study has several.")
 @click.option(
@@ -89,7 +89,7 @@ def sensitivity(
 @click.option("--figure", metavar="FILE", help="Draw the picture into this .png or .svg file.")
 @executing
 def break_even(
-    study: str, number: str, axis: str, library: tuple[str, ...], out: str, objective: str | None, within: float,
+    study: str, number: str, axis: str, given: Given, out: str, objective: str | None, within: float,
     values: int, figure: str | None, **how: Any,
 ) -> None:  # fmt: skip
     """Show what must be true: which value of NUMBER makes other options of AXIS as good as the best.
@@ -112,7 +112,7 @@ def break_even(
     from sweeper.views.sensitivity.figure import break_even_figure
 
     picture = picture_path(figure) if figure else None
-    asked = plan_of(study, library).study
+    asked = plan_of(study, given).study
     swept = {each.name for box in asked.boxes for each in box.axes if not each.searched and len(each.rows) > 1}
     if axis not in swept:
         raise UsageFault(unknown("axis of several values", axis, sorted(swept)))

@@ -3,17 +3,18 @@
 import json
 import math
 import os
+import shlex
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from functools import partial, reduce
+from functools import partial, reduce, wraps
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
-from sweeper.commands.completing import studies
+from sweeper.commands.completing import settings, studies
 from sweeper.errors import EnvironmentFault, Interrupted, SpecError, SweeperError, UsageFault
 from sweeper.plugins import find, named
 from sweeper.running import BACKENDS
@@ -36,6 +37,35 @@ STUDY = click.argument("study", metavar="STUDY", shell_complete=studies)
 LIBRARY = click.option(
     "--library", "library", multiple=True, metavar="DIR", help="Library directory that comes before ours; repeatable."
 )
+
+
+class Given(NamedTuple):
+    """What a command is given beside a study: library directories that come before ours, and other values of axes."""
+
+    library: tuple[str, ...] = ()
+    settings: tuple[str, ...] = ()
+
+
+SET = click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="AXIS=VALUES",
+    shell_complete=settings,
+    help="Other values of an axis, as a study writes them: 'chips=[8, 64]'; repeatable.",
+)
+
+
+def study_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options of commands that take a study: libraries, and other values of its axes."""
+
+    @wraps(command)
+    def called(*arguments: Any, library: tuple[str, ...], settings: tuple[str, ...], **others: Any) -> None:
+        command(*arguments, given=Given(library, settings), **others)
+
+    return LIBRARY(SET(called))
+
+
 OUT = click.option("--out", default="results", show_default=True, metavar="DIR", help="Directory or URI of datasets.")
 VERIFY = click.option(
     "--verify", is_flag=True, help="Compare the checksum of every part, not only of those that were touched."
@@ -180,8 +210,8 @@ def places(path: Path) -> bool:
     return isinstance(written, dict) and PLACEMENTS in written
 
 
-def plan_of(study: str, library: Iterable[str]) -> Any:
-    """The plan of a study of systems by path or name, with library directories that come before ours.
+def plan_of(study: str, given: Given) -> Any:
+    """The plan of a study of systems by path or name.
 
     Raises UsageFault for a study of placements.
     """
@@ -191,20 +221,22 @@ def plan_of(study: str, library: Iterable[str]) -> Any:
     path = study_path(study)
     if places(path):
         raise UsageFault(f"{study} is a study of placements; plan, run, status and query take it")
-    return make_plan(path, library)
+    return make_plan(path, given.library, given.settings)
 
 
-def any_plan_of(study: str, library: Iterable[str]) -> Any:
+def any_plan_of(study: str, given: Given) -> Any:
     """The plan of a study by path or name, be it of systems or of placements."""
     from sweeper.study.sources import study_path
 
     path = study_path(study)
     if not places(path):
-        return plan_of(study, library)
+        return plan_of(study, given)
     from sweeper.placing.decisions import load_decisions
     from sweeper.placing.labels import DecisionPlan
 
-    plan = DecisionPlan(load_decisions(path, tuple(library)))
+    if given.settings:
+        raise UsageFault(f"{study} is a study of placements, whose values --set does not replace")
+    plan = DecisionPlan(load_decisions(path, given.library))
     plan.check()
     return plan
 
@@ -217,16 +249,17 @@ def holds_runs(name: str) -> bool:
         return False
 
 
-def run_directory(name: str, library: Iterable[str], out: str) -> str:
+def run_directory(name: str, given: Given, out: str) -> str:
     """A run directory as given, or that of a study under `out`."""
     from sweeper.running.storage.store import directory_of
     from sweeper.study.sources import is_there
 
     if "://" in name or is_there(Path(name) / "resolved.json"):
         return name
-    directory = directory_of(out, any_plan_of(name, library))
+    directory = directory_of(out, any_plan_of(name, given))
     if "://" not in directory and not Path(directory).exists():
-        options = "".join(f" --library {path}" for path in library)
+        options = "".join(f" --library {path}" for path in given.library)
+        options += "".join(f" --set {shlex.quote(text)}" for text in given.settings)
         raise EnvironmentFault(
             f"{name}: this study has not been run with this version of the code; do: "
             f"sweeper run {name}{options} --out {out}"

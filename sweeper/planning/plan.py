@@ -374,13 +374,13 @@ def _kernels(first: Sequence[tuple[Program, Domain]]) -> list[Kernel]:
     return [kernel for program, at in first for kernel in Evaluation(program, at).kernels()]
 
 
-def make_plan(study: Study | Source, library_dirs: Iterable[str | Path] = ()) -> Plan:
+def make_plan(study: Study | Source, library_dirs: Iterable[str | Path] = (), settings: Iterable[str] = ()) -> Plan:
     """Plan of a study, as loaded or by what `load_study` takes. Raises SpecError with every mistake found.
 
     >>> make_plan("table6_sn10")
     <Plan study: table6_sn10, points: 4, systems: 4, chunks: 1, columns: 44>
     """
-    loaded = study if isinstance(study, Study) else load_study(study, library_dirs)
+    loaded = study if isinstance(study, Study) else load_study(study, library_dirs, settings)
     plan = Plan(loaded)
     plan.check()
     return plan

@@ -1,13 +1,16 @@
 """Where a study comes from: a file, the name of one of ours, YAML itself, or plain data of Python."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from sweeper.errors import Misuse, UsageFault, unknown
 from sweeper.library.library import installed_studies
 from sweeper.reading.nodes import Node, parse_yaml, read_yaml
+from sweeper.study.axes import columns_written, is_table
+from sweeper.study.columns import is_column, unknown_column
 
 Source = Path | str | Mapping[str, Any]
 """A path; a name, a path or, where it has several lines, YAML; or what such YAML says, as dicts, lists and scalars."""
@@ -55,6 +58,58 @@ def _plain(value: Any) -> Any:
         if hasattr(value, name):
             return getattr(value, name)()
     raise TypeError(f"{value!r} is {type(value).__name__}")
+
+
+def with_axes(root: Node, settings: Iterable[str]) -> Node:
+    """A study of other values for some axes, given as texts `axis=values`, in which values are YAML as under `axes`.
+
+    An axis that is searched, or that only some boxes have, is swept in all of them then. Raises UsageFault for a text
+    of another form, a name that is no column or is given twice, and a column that a table gives together with others.
+
+    >>> study = parse_yaml("{study: s, axes: {chips: 8, chip: a100}, search: {microbatch: [1, 2]}}")
+    >>> with_axes(study, ["chip=[a100, h100]", "microbatch=4"]).plain()
+    {'study': 's', 'axes': {'chips': 8, 'chip': ['a100', 'h100'], 'microbatch': 4}, 'search': {}}
+    """
+    axes: dict[str, Node] = {}
+    for text in settings:
+        name, equals, values = (part.strip() for part in text.partition("="))
+        if not (equals and name and values):
+            raise UsageFault(f"found {text!r}; write AXIS=VALUES, e.g. 'chips=[8, 64]'")
+        if not is_column(name):
+            raise UsageFault(unknown_column(name))
+        if name in axes:
+            raise UsageFault(f"{name} is given twice")
+        written = parse_yaml(f"{name}: {values}", "--set")
+        assert isinstance(written.value, dict)
+        axes.update(written.value)
+    if not axes or not isinstance(root.value, dict):
+        return root
+    given = _without(root, axes)
+    boxes = given.get("boxes")
+    if boxes is not None and isinstance(boxes.value, tuple):
+        inside = (replace(box, value=_without(box, axes)) for box in boxes.value if isinstance(box.value, dict))
+        given["boxes"] = replace(boxes, value=tuple(inside))
+    home = given.get("axes", Node({}, root.file, root.line, root.column, "axes"))
+    own = home.value if isinstance(home.value, dict) else {}
+    marks = {**home.marks, **dict.fromkeys(axes, (home.line, home.column))}
+    given["axes"] = replace(home, value={**own, **axes}, marks=marks)
+    return replace(root, value=given, marks={"axes": (root.line, root.column), **root.marks})
+
+
+def _without(node: Node, axes: Mapping[str, Node]) -> dict[str, Node]:
+    """What a study or a box says, less some axes."""
+    assert isinstance(node.value, dict)
+    found = dict(node.value)
+    for key in ("axes", "search"):
+        home = found.get(key)
+        if home is not None and isinstance(home.value, dict):
+            for name, axis in home.value.items():
+                together = sorted(axes.keys() & columns_written(name, axis)) if is_table(axis) else []
+                if together:
+                    place = f"{home.file}:{axis.line}"
+                    raise UsageFault(f"{together[0]} is given by the table {name} ({place}), together with others")
+            found[key] = replace(home, value={name: axis for name, axis in home.value.items() if name not in axes})
+    return found
 
 
 def is_there(path: Path) -> bool:

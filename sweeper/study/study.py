@@ -30,7 +30,7 @@ from sweeper.study.output import (
     unfit_mode,
 )
 from sweeper.study.perturb import Perturbation
-from sweeper.study.sources import Source, read_source
+from sweeper.study.sources import Source, read_source, with_axes
 from sweeper.words.fabrics import PLACEMENTS
 from sweeper.words.system import GENERATED_FROM, OPTIONAL_ROLES
 
@@ -102,8 +102,9 @@ class Study(Shown):
         return Path(self.written.file)
 
 
-def load_study(source: Source, library_dirs: Iterable[Path | str] = ()) -> Study:
-    """Read a study; its library is `library_dirs`, earlier ones first, and then the built-in one.
+def load_study(source: Source, library_dirs: Iterable[Path | str] = (), settings: Iterable[str] = ()) -> Study:
+    """Read a study; its library is `library_dirs`, earlier ones first, and then the built-in one. `settings` replace
+    axes (`["chips=[8, 64]"]`, see `sweeper.study.sources.with_axes`).
 
     Raises SpecError with all mistakes of the study and of the library entries that it names, UsageFault for a name that
     no study has, Misuse for what is no source of a study.
@@ -111,10 +112,10 @@ def load_study(source: Source, library_dirs: Iterable[Path | str] = ()) -> Study
     >>> load_study("table6_sn10")
     <Study study: table6_sn10, title: Four mappings of GPT-3 175B on eight SN10, points: 4, objectives: none, mode: all>
     >>> said = load_study("table6_sn10").written.plain()
-    >>> load_study({**said, "study": "mine"}).name
+    >>> load_study({**said, "study": "mine"}, settings=["microbatch=[1, 2]"]).name
     'mine'
     """
-    root = read_source(source)
+    root = with_axes(read_source(source), settings)
     if isinstance(root.value, dict) and PLACEMENTS in root.value:
         message = "this is a study of placements, which the command line takes: sweeper plan, run, status and query"
         raise SpecError([root.key_problem(PLACEMENTS, message)])
