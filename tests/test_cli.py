@@ -225,3 +225,12 @@ def test_an_entry_to_prefer_has_to_be_there(tmp_path: Path) -> None:
 def test_studies_have_titles() -> None:
     listed = json.loads(call("list", "study", "--json").stdout)["study"]
     assert [each["name"] for each in listed if not each["description"]] == []
+
+
+def test_a_run_without_usual_metrics_shows_its_first_rows(study: Path, tmp_path: Path) -> None:
+    head = SMALL.partition("search:")[0]
+    study.write_text(f"{head}  partitioning: kernel_by_kernel\noutput: {{columns: [graph_time_s]}}\n")
+    found = call("run", study, "--out", tmp_path / "out", "-q")
+    assert "graph_time_s" in found.stdout and "best" not in found.stdout
+    asked = call("query", study, "SELECT graph_tim_s FROM data", "--out", tmp_path / "out")
+    assert asked.exit_code == 2 and "did you mean 'graph_time_s'" in asked.stderr

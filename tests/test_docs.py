@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
+import polars as pl
 import pytest
 import yaml
 from click.testing import CliRunner
@@ -362,3 +363,16 @@ def test_speeds_of_peers_are_those_that_were_measured() -> None:
     known = {*re.findall(r"[\d,.]*\d", measured), *re.findall(r"[\d,.]*\d", text_of(README))}
     assert len(figures) > 30
     assert sorted(figures - known) == []
+
+
+def test_the_answer_of_the_readme(tmp_path: Path) -> None:
+    """The study of the README, run, gives the figures that it names."""
+    readme = text_of(README)
+    path = tmp_path / "bandwidth.yaml"
+    path.write_text(next(text for text in blocks(readme, "yaml") if text.startswith("study: bandwidth")))
+    result = sweeper.run(sweeper.plan(path), out=tmp_path, quiet=True)
+    said = re.search(r"\(utilisation\): H100 ([\d., ]+); TPU v4 ([\d., ]+?)\.\s", readme)
+    assert said is not None
+    for chip, figures in zip(("h100_sxm", "tpu_v4"), said.groups(), strict=True):
+        rows = sweeper.scan(result.directory).filter(pl.col("chip") == chip).sort("memory_bandwidth_Bps").collect()
+        assert [f"{value:.2f}" for value in rows["utilisation"]] == figures.split(", ")

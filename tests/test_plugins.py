@@ -276,3 +276,12 @@ def test_one_wheel_beside_another_package_of_kernels(tmp_path: Path) -> None:
         assert (ours, name, place) == ("True", "sweeper.kernels.codes", f"{site}/sweeper/__init__.py")
     assert "148,080 points" in said("sweeper", "plan", "dse80")
     assert "cooled" in said("sweeper", "list", "family")
+
+
+def test_a_parameter_that_nothing_writes_is_told_with_its_equation(tmp_path: Path) -> None:
+    module = DOUBLED.replace("system_power_W", "system_power")
+    site = installed(tmp_path / "site", "doubled", {"equations/a": "doubled"}, {"doubled.py": module})
+    found = sweeper(site, "plan", str(small(tmp_path, output={"columns": ["doubled_power_W"]})))
+    assert found.returncode == 2
+    assert "no column 'system_power' (did you mean 'system_power_W'?)" in found.stderr
+    assert "which the equation doubled_power of doubled reads" in found.stderr and "small.yaml:" in found.stderr

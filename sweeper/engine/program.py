@@ -62,12 +62,18 @@ class Stage:
 
 
 class UnknownColumn(Exception):
-    """No equation writes `column`; the message names the nearest one."""
+    """No equation writes `column`; the message names the nearest one, and the equation that reads it, if one does.
 
-    def __init__(self, column: str, known: Iterable[str]) -> None:
+    `wanted` is what was asked for, for whose sake it is read.
+    """
+
+    def __init__(self, column: str, known: Iterable[str], wanted: str, reader: Equation | None) -> None:
         near = difflib.get_close_matches(column, known, 1)
-        super().__init__(f"no column '{column}'" + (f" (did you mean '{near[0]}'?)" if near else ""))
+        hint = f" (did you mean '{near[0]}'?)" if near else ""
+        by = f", which the equation {reader.name} of {reader.function.__module__} reads" if reader else ""
+        super().__init__(f"no column '{column}'{hint}{by}")
         self.column = column
+        self.wanted = wanted
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,19 +126,19 @@ def required(wanted: Iterable[str], writers: Mapping[str, Equation], inputs: Col
     """Equations that the wanted columns need, each after those it reads from."""
     ordered: dict[str, Equation] = {}
 
-    def visit(column: str) -> None:
+    def visit(column: str, asked: str, reader: Equation | None) -> None:
         if column in inputs:
             return
         if column not in writers:
-            raise UnknownColumn(column, [*writers, *inputs])
+            raise UnknownColumn(column, [*writers, *inputs], asked, reader)
         equation = writers[column]
         if equation.name not in ordered:
             for name in equation.inputs:
-                visit(name)
+                visit(name, asked, equation)
             ordered[equation.name] = equation
 
     for column in wanted:
-        visit(column)
+        visit(column, column, None)
     return list(ordered.values())
 
 

@@ -279,7 +279,8 @@ def _values(definition: Definition, draft: _EntryDraft, problems: Problems) -> d
         if key in draft.numbers:
             continue
         if attribute.default is None:
-            message = f"{definition.kind} {definition.name!r} lacks {key!r} ({attribute.about}, in {attribute.unit})"
+            unit = f", in {attribute.unit}" if attribute.unit else ""
+            message = f"{definition.kind} {definition.name!r} lacks {key!r} ({attribute.about}{unit})"
             problems.append(definition.problem(message))
         else:
             values[key] = Value(attribute.default, attribute.unit, DEFAULT_SOURCE, "assumed")

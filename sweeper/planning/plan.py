@@ -257,7 +257,7 @@ class Plan(Shown):
                     for lack in LACKS:
                         if lack.of(error.column) and lack.role not in grid.columns:
                             raise SpecError([asked[lack.switch].place.problem(lack.message)]) from None
-                    raise SpecError([self.study.place(error.column).problem(str(error))]) from None
+                    raise SpecError([self.study.place(error.wanted).problem(str(error))]) from None
                 arrays = [name for name in names if program.is_array(name)]
                 if arrays:
                     message = f"'{arrays[0]}' is an array; see `sweeper explain`"

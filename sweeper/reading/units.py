@@ -136,7 +136,8 @@ def _root(unit: str) -> tuple[Fraction, Any]:
         factor, base = registry.get_root_units(registry.parse_units(text))
         return Fraction(factor), base
     except Exception:  # pint raises its own, tokenizer and arithmetic errors alike: the text is at fault
-        raise QuantityError(f"unknown unit {brief(unit)}") from None
+        hint = "; a thousand is k, 1024 Ki" if unit.startswith("K") and len(unit) > 1 else ""
+        raise QuantityError(f"unknown unit {brief(unit)}{hint}") from None
 
 
 def _dimension(base: Any) -> str:

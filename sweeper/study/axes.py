@@ -217,7 +217,7 @@ def _need_constants(expression: Expression, node: Node, constants: Constants, ow
     for symbol in sorted(expression.symbols - constants.values.keys() - set(own)):
         if symbol in constants.counts:
             raise error(node, f"{symbol!r} has {constants.counts[symbol]} values in this box, but a single one is "
-                              "needed here; give each its own box")  # fmt: skip
+                              f"needed; give each its own box: boxes: [{{axes: {{{symbol}: ..}}}}, ..]")  # fmt: skip
         known = (*own, *constants.values)
         raise error(node, f"{unknown('name', symbol, known)}; names here are columns with a single value")
 

@@ -37,6 +37,8 @@ def check_joint(draft: BoxDraft, owners: Mapping[str, WrittenAxis], problems: Pr
             problems.append(node.problem(message))
 
 
+MICROBATCH = "microbatch"
+
 BALANCED_BY = ("core_register", "core_l1", "l1_bank_width", "l2_bank_width")
 """Numbers of a template from which the parts of a chip are made to fit each other; 0: not known."""
 BESIDE = {"stack": ("stack",), "lane or an outer_lane": ("lane", "outer_lane")}
@@ -148,6 +150,23 @@ def check_scans(draft: BoxDraft, owners: Mapping[str, WrittenAxis], stock: Stock
             if not any(each.layers * each.heads > 0 for each in found if each.workload == workload):
                 message = f"nothing reads {column} for workload {workload!r} in {draft.title}"
                 problems.append(owner.problem(f"{message}: it has no recurrent layers with heads; leave it out"))
+
+
+def check_served(draft: BoxDraft, owners: Mapping[str, WrittenAxis], problems: Problems) -> None:
+    """A server takes the requests of a microbatch together, and microbatches one after another: that of a batch of
+    several is said, not assumed."""
+    if MICROBATCH in owners or MICROBATCH in draft.assumed:
+        return
+    asked = draft.combinations(("task", "batch_size"))
+    sizes = [float(size) for task, size in asked if task == "inference" and float(size) > 1.0]
+    if sizes:
+        node = owners["batch_size"].node if "batch_size" in owners else draft.node
+        both = f"{{columns: [batch_size, microbatch], rows: [[{min(sizes):g}, {min(sizes):g}]]}}"
+        message = (
+            f"microbatch is 1 where a study does not say, so that {min(sizes):g} requests would be served one after "
+            f"another; say which are served together, e.g. served: {both}, or microbatch: 1"
+        )
+        problems.append(node.problem(message))
 
 
 def check_generated(draft: BoxDraft, owners: Mapping[str, WrittenAxis], problems: Problems) -> None:

@@ -17,6 +17,7 @@ from sweeper.study.box_checks import (
     check_priced_dies,
     check_read_with,
     check_scans,
+    check_served,
 )
 from sweeper.study.columns import REQUIRED, Stock, about
 from sweeper.study.contradictions import check_contradictions
@@ -65,6 +66,7 @@ def read_box(draft: BoxDraft, stock: Stock, problems: Problems) -> ReadBox:
     check_priced_dies(draft, owners, stock, problems)
     if has_tables(draft, stock):
         check_read_with(draft, owners, problems)
+        check_served(draft, owners, problems)
         check_scans(draft, owners, stock, problems)
     check_parameters(draft, owners, stock, problems)
     # What could not be read would contradict by its absence.

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import polars as pl
 
-from sweeper.errors import UsageFault, brief
+from sweeper.errors import UsageFault, brief, unknown
 from sweeper.views.datasets import first_line, is_run, reading, scan, scan_all
 
 TABLE = "data"
@@ -14,6 +14,7 @@ MAX_LENGTH = 10_000
 _BEGINS = re.compile(r"(?:--[^\n]*\n|/\*.*?\*/|[\s(])*(?:select|with|from)\b", re.IGNORECASE | re.DOTALL)
 """How a statement begins that asks."""
 _WORD = re.compile(r"\w+")
+_ABSENT = re.compile(r'unable to find column "(\w+)"')
 
 
 def ask(run: str | Path, sql: str, partial: bool = False, verify: bool = False) -> pl.DataFrame:
@@ -35,6 +36,9 @@ def ask(run: str | Path, sql: str, partial: bool = False, verify: bool = False) 
     try:
         return pl.SQLContext(frames={TABLE: data}).execute(sql, eager=True)
     except (pl.exceptions.PolarsError, UnicodeEncodeError) as error:
+        absent = _ABSENT.search(str(error))
+        if absent:
+            raise UsageFault(unknown("column of the dataset", absent[1], data.collect_schema())) from None
         raise UsageFault(f"the query failed: {first_line(error)}") from None
 
 

@@ -20,6 +20,9 @@ OBJECTIVES = {
 
 SYSTEM = SYSTEM_ROWS + SYSTEM_COLUMNS
 
+FIRST_ROWS, MOST_METRICS = 12, 6
+"""What is shown of a dataset that has none of these metrics."""
+
 
 def best_systems(directory: str) -> str:
     """The best system for each workload and objective, as a table; then how many rows are infeasible, and why."""
@@ -43,7 +46,20 @@ def _best_systems(everything: pl.LazyFrame, directory: str) -> str:
     ]
     rows.sort(key=lambda row: str(row[0]))
     lines = [shown_table(("workload", "objective", "value", "grade", *told, *shown), rows)] if rows else []
+    if not rows:
+        lines = _first_rows(frame, names, [name for name, many in varies.items() if many])
     return "\n".join([*lines, *standing_lines(everything, directory), *infeasible_lines(everything)])
+
+
+def _first_rows(frame: pl.LazyFrame, names: list[str], varying: list[str]) -> list[str]:
+    """Some feasible rows of a dataset without metrics of ours: what varies, and what the study asked for."""
+    metrics = [name for name in names[names.index("feasible") + 1 :] if name not in ("infeasible_reason", STANDING)]
+    rows = frame.sort("point_id").select(*varying, *metrics[:MOST_METRICS]).collect()
+    if not rows.height:
+        return []
+    more = f"{FIRST_ROWS} of {rows.height:,} rows; sweeper query asks for others"
+    table = shown_table(rows.columns, rows.head(FIRST_ROWS).iter_rows())
+    return [table, more] if rows.height > FIRST_ROWS else [table]
 
 
 def answered(directory: str, question: str) -> str:

@@ -29,10 +29,10 @@ class Attribute:
 
     def __post_init__(self) -> None:
         if self.limits is None and self.unit not in BY_UNIT:
-            raise ValueError(f"{self.about!r} has no unit that tells its limits; say them")
+            raise ValueError(f"{self.about!r} has no unit that tells its limits; say limits=(least, largest)")
         low, high = self.range
         if not 0.0 < low <= high < math.inf:
-            raise ValueError(f"{self.about!r} needs limits above 0 and below infinity, the less first")
+            raise ValueError(f"{self.about!r} needs limits above 0 and below infinity, the less first; free() allows 0")
         if self.default is not None and not (math.isnan(self.default) or self.allows(self.default)):
             raise ValueError(f"the default of {self.about!r} is not possible")
 

@@ -6,7 +6,7 @@ from sweeper.words.attributes import Attribute, fraction, free, vocabulary, whol
 from sweeper.words.ranges import ARRAY, FACTOR, SHORT_OF_ALL, UNITS
 
 CHIP = vocabulary(
-    cores=whole("compute cores", UNITS, 1.0),
+    cores=whole("compute cores, over which tiles and heads are spread", UNITS),
     lanes=whole("rows of a core's array", ARRAY, 1.0),
     stages=whole("columns of a core's array", ARRAY, 1.0),
     frequency=Attribute("Hz", "clock", 1.0),

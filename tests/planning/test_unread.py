@@ -193,7 +193,9 @@ def test_the_message_tells_which_part_of_a_box_ignores_it(tmp_path: Path) -> Non
     problems = {problem.path: problem.message for problem in caught.value.problems}
     assert "nothing reads it for workload gpt3_1t:" in problems["axes.recompute"]
     assert "nothing reads it for workload gpt3_1t:" in problems["axes.batch_size"]
-    inference = TRANSFORMER.replace("  batch_size: 64\n", "  batch_size: 64\n  task: [training, inference]\n")
+    inference = TRANSFORMER.replace(
+        "  batch_size: 64\n", "  batch_size: 64\n  microbatch: 1\n  task: [training, inference]\n"
+    )
     with pytest.raises(SpecError, match="nothing reads it for workload gpt3_175b where task is inference"):
         plan_of(tmp_path, f"{inference}  tensor_overlap: [0, 0.5]\n")
 

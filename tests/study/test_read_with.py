@@ -92,3 +92,29 @@ def test_recurrent_layers_are_asked_of_models_that_have_some(
         return
     with pytest.raises(SpecError, match=words):
         make_plan(path)
+
+
+SERVED = "  task: inference\n  output_length: 16\n"
+
+
+@pytest.mark.parametrize(
+    ("lines", "refused"),
+    [
+        (SERVED, True),
+        (f"{SERVED}  microbatch: 1\n", False),
+        (f"{SERVED}  microbatch: [8, 16]\n", False),
+        (SERVED.replace("inference", "[training, inference]"), True),
+        ("", False),
+    ],
+)
+def test_requests_served_together_are_said(lines: str, refused: bool, tmp_path: Path) -> None:
+    """A microbatch that nobody chose would serve 64 requests one after another."""
+    told = problem(tmp_path, lines)
+    assert ("64 requests would be served one after another" in told) == refused
+    assert not refused or "rows: [[64, 64]]" in told
+
+
+def test_a_single_request_needs_no_microbatch(tmp_path: Path) -> None:
+    path = tmp_path / "study.yaml"
+    path.write_text(f"{TRANSFORMER}{SERVED}".replace("batch_size: 64", "batch_size: 1"))
+    assert make_plan(path).point_count == 1

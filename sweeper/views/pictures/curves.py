@@ -12,6 +12,7 @@ from sweeper.views.analysis import feasible
 from sweeper.views.datasets import axes_of
 from sweeper.views.pictures.canvas import MARKERS, PALETTE, save_figure, styled_figure
 from sweeper.views.pictures.labels import label, rank
+from sweeper.words.numbers import NUMBERS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,6 +20,13 @@ if TYPE_CHECKING:
 MOST_PANELS = 6
 """Metrics that are drawn, the first ones of the dataset."""
 MOST_CURVES = len(PALETTE)
+SEARCHED = frozenset(
+    [
+        *(name for name in NUMBERS if name.endswith("_parallel")),
+        *("microbatch", "partitioning", "virtual_stages", "zero_stage", "recompute", "recompute_share", "schedule"),
+    ]
+)
+"""Axes that studies search rather than sweep."""
 WIDE = 20.0
 """Ratio of the ends from which on a scale is logarithmic."""
 
@@ -32,7 +40,7 @@ def curves_figure(frame: pl.DataFrame, directory: Path, study: str = "") -> list
     points = feasible(frame).collect()
     axes = axes_of(frame.columns)
     numbers = set(points.select(cs.numeric()).columns)
-    varying = [name for name in axes if points[name].n_unique() > 1]
+    varying = _free(points, [name for name in axes if points[name].n_unique() > 1])
     across = max((name for name in varying if name in numbers), key=lambda name: points[name].n_unique(), default=None)
     metrics = [name for name in points.columns if name in numbers and name not in (*axes, "point_id")][:MOST_PANELS]
     if across is None or not metrics:
@@ -43,7 +51,7 @@ def curves_figure(frame: pl.DataFrame, directory: Path, study: str = "") -> list
     size = (4.2 * columns + 1.4, 3.1 * rows + 0.9)
     with styled_figure(size, f"Metrics over {_words(across)}{title}", study) as figure:
         panels = figure.subplots(rows, columns, squeeze=False).flat
-        for panel, metric in zip(panels, metrics, strict=False):
+        for metric, panel in zip(metrics, panels, strict=False):
             _curves(panel, points, across, metric, apart)
         for panel in list(panels):
             panel.set_axis_off()
@@ -51,6 +59,16 @@ def curves_figure(frame: pl.DataFrame, directory: Path, study: str = "") -> list
         if apart:
             figure.legend(handles, names, loc="outside right upper", frameon=False, title=", ".join(map(_words, apart)))
         return save_figure(figure, directory / "curves")
+
+
+def _free(points: pl.DataFrame, varying: Sequence[str]) -> list[str]:
+    """Axes less those that the others decide: what a search has chosen, and what goes together in a table."""
+    kept = list(varying)
+    for name in sorted(varying, key=lambda name: (name not in SEARCHED, -varying.index(name))):
+        others = [other for other in kept if other != name]
+        if others and points.select(others).n_unique() == points.select(kept).n_unique():
+            kept = others
+    return kept
 
 
 def _apart(points: pl.DataFrame, others: Sequence[str]) -> tuple[list[str], str]:
