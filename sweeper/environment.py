@@ -2,17 +2,30 @@
 
 import os
 import platform
+from collections.abc import Iterator, Mapping
 from importlib.metadata import version
+from pkgutil import resolve_name
 from typing import Any
 
 from sweeper.engine.compilation.cache import kernel_hash
+from sweeper.errors import EnvironmentFault
 from sweeper.plugins import installed
+from sweeper.running import BACKENDS
 
 PACKAGES = ("sweeper", "ray", "numba", "llvmlite", "numpy", "pyarrow", "polars", "pydantic", "pint")
 
 
-def environment() -> dict[str, Any]:
-    """Versions, processor count, plug-ins, and the variables that change how sweeper runs."""
+CHECKS = (
+    *("sweeper.inputs.families:families", "sweeper.library.library:installed_studies"),
+    "sweeper.views.charts:all_charts",
+)
+"""What refuses plug-ins that load, but cannot be what they say."""
+
+
+def environment(formats: Mapping[str, Any]) -> dict[str, Any]:
+    """Versions, processor count, plug-ins, what is wrong with these together (`formats` are ours), and the variables
+    that change how sweeper runs."""
+    ours = {"backends": BACKENDS, "formats": formats}
     return {
         "python": platform.python_version(),
         "machine": platform.machine(),
@@ -20,7 +33,8 @@ def environment() -> dict[str, Any]:
         "cpus": os.cpu_count(),
         "packages": {name: version(name) for name in PACKAGES},
         "kernel_hash": kernel_hash(),
-        "plugins": installed(),
+        "plugins": installed(ours),
+        "plugin_faults": list(_faults()),
         "variables": {
             name: os.environ[name]
             for name in sorted(os.environ)
@@ -28,3 +42,11 @@ def environment() -> dict[str, Any]:
             and not name.endswith(("TOKEN", "SECRET", "KEY", "PASSWORD"))
         },
     }
+
+
+def _faults() -> Iterator[str]:
+    for check in CHECKS:
+        try:
+            resolve_name(check)()
+        except EnvironmentFault as fault:
+            yield str(fault)

@@ -81,6 +81,12 @@ def loaded(kind: str, ours: Mapping[str, Any] | None = None) -> dict[str, Any]:
     return {name: find(kind, mine, name) for name in named(kind, mine)}
 
 
+def home(kind: str, ours: Iterable[str], name: str) -> str:
+    """The package, by its first name, whose sources what has a name is made of."""
+    points = (point for point in _points(kind) if point.name == name)
+    return "sweeper" if name in ours else next(points).module.partition(".")[0]
+
+
 def owner(point: EntryPoint) -> str:
     """The package that registers a plug-in, with its version."""
     return f"{point.dist.name} {point.dist.version}" if point.dist is not None else point.value
@@ -91,10 +97,11 @@ def computing() -> tuple[str, ...]:
     return tuple(sorted({point.module.partition(".")[0] for kind in COMPUTING for point in _points(kind)}))
 
 
-def installed() -> list[dict[str, str]]:
-    """Every plug-in: its kind, name and object, the package that registers it, and what is wrong with it, if anything.
+def installed(ours: Mapping[str, Mapping[str, Any]]) -> list[dict[str, str]]:
+    """Every plug-in: its kind, name and object, the package that registers it, and what is wrong with it by itself or
+    beside `ours`, by kind.
 
-    >>> installed()
+    >>> installed({"backends": {"local": "..."}})
     []
     """
     return [
@@ -103,7 +110,7 @@ def installed() -> list[dict[str, str]]:
             "name": point.name,
             "object": point.value,
             "package": owner(point),
-            "problem": _problem(kind, point),
+            "problem": _problem(kind, ours.get(kind, {}), point),
         }
         for kind in KINDS
         for point in _points(kind)
@@ -125,9 +132,9 @@ def _load(kind: str, point: EntryPoint) -> Any:
         raise EnvironmentFault(message) from error
 
 
-def _problem(kind: str, point: EntryPoint) -> str:
+def _problem(kind: str, ours: Mapping[str, Any], point: EntryPoint) -> str:
     try:
-        find(kind, {}, point.name)
+        find(kind, ours, point.name)
     except EnvironmentFault as fault:
         return str(fault)
     return ""

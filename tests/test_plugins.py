@@ -174,6 +174,7 @@ def test_a_format_and_a_chart(tmp_path: Path) -> None:
     assert unknown.returncode == 2 and "did you mean 'count'" in unknown.stderr
 
 
+TWICE = f"{DOUBLED}{DOUBLED.replace('def doubled_power', 'def again')}"
 WRITES_OURS = DOUBLED.replace("doubled_power_W", "system_power_W").replace("system_power_W: float", "chips: float")
 UNKNOWN_CHOICE = DOUBLED.replace('source="made up"', 'source="made up", when=("overlap", ("sometimes",))')
 VARIANT = (
@@ -188,6 +189,7 @@ REFUSED = {
         {"doubled.py": WRITES_OURS},
         "as another equation does",
     ),
+    "writes its own twice": ({"equations/a": "doubled"}, {"doubled.py": TWICE}, "doubled_power_W, as another equation"),
     "no choice of ours": ({"equations/a": "doubled"}, {"doubled.py": UNKNOWN_CHOICE}, "overlap: sometimes"),
     "no equation": ({"equations/a": "doubled"}, {"doubled.py": "x = 1\n"}, "is no equations"),
     "cannot be imported": ({"equations/a": "doubled"}, {"doubled.py": "import moon\n"}, "No module named 'moon'"),
@@ -215,7 +217,12 @@ def test_what_cannot_be_is_refused_in_one_line(case: str, tmp_path: Path) -> Non
     found = sweeper(site, *words)
     assert found.returncode in (2, 3), found.stderr
     assert message in found.stderr and "Traceback" not in found.stderr
-    assert [each["name"] for each in answer(site, "env")["plugins"]] == ["a"]
+    about = answer(site, "env")
+    assert [each["name"] for each in about["plugins"]] == ["a"]
+    assert (
+        any(message in told for told in [*about["plugin_faults"], about["plugins"][0]["problem"]])
+        or case == "our entry"
+    )
 
 
 def test_a_family_that_is_like_none_is_refused(tmp_path: Path) -> None:
@@ -224,6 +231,7 @@ def test_a_family_that_is_like_none_is_refused(tmp_path: Path) -> None:
     site = installed(tmp_path / "site", "broken", {"families/mine": "mine:MINE", "libraries/a": "lib"}, files)
     found = sweeper(site, "plan", str(small(tmp_path, axes={**SMALL["axes"], "workload": "my_llama"})))
     assert found.returncode == 3 and "did you mean 'operators'" in found.stderr
+    assert "did you mean 'operators'" in sweeper(site, "list", "family").stderr
 
 
 @pytest.mark.parametrize(("kind", "words"), [("backends", ("run", "--backend", "mine")), ("charts", ("list", "chart"))])

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from sweeper.commands.completing import entries, kinds
-from sweeper.commands.shared import LIBRARY, command, echo, library_of
+from sweeper.commands.shared import FORMATS, LIBRARY, command, echo, library_of
 from sweeper.errors import UsageFault, unknown
 
 
@@ -115,5 +115,5 @@ def env() -> None:
     """
     from sweeper.environment import environment
 
-    about = environment()
+    about = environment(FORMATS)
     echo(about, lambda: "\n".join(f"{key}: {value}" for key, value in about.items()))

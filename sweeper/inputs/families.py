@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import combinations
 from types import ModuleType
 from typing import Any
 
@@ -15,7 +16,7 @@ from sweeper.kernels.equation import Equation, declared
 from sweeper.kernels.models import MODELS, instead
 from sweeper.library.graph_workload import Workload
 from sweeper.library.layers.model import LayeredModel
-from sweeper.library.table_workload import OperatorTable
+from sweeper.library.table_workload import OperatorTable, layout_of
 from sweeper.plugins import Variant, loaded
 from sweeper.words.metrics import CALCULON_METRICS, GRAPH_METRICS, LAYER_METRICS, OPERATOR_METRICS
 
@@ -70,6 +71,7 @@ def families() -> Mapping[str, Family]:
     every = {name: replace(ours, equations=(*ours.equations, *added)) for name, ours in FAMILIES.items()}
     for name, variant in loaded("families", FAMILIES).items():
         if name not in FAMILIES:
+            layout_of(name)  # refuses what is like no table
             _check(f"the plug-in {name!r} (family)", variant.equations)
             every[name] = _like(every[variant.like], name, variant)
     return every
@@ -93,12 +95,20 @@ def _added_equations() -> list[Equation]:
         names = {other.name for other in others}
         twice = [o.name for equation in own for o in equation.outputs if o.name in written]
         twice += [equation.name for equation in own if equation.name in names and equation.name not in twice]
+        twice += [one.outputs[0].name for one, other in combinations(own, 2) if _collide(one, other)]
         if twice:
             raise EnvironmentFault(
                 f"{whose} writes {listed(twice)}, as another equation does; only a family of its own may replace it"
             )
         added += own
     return added
+
+
+def _collide(one: Equation, other: Equation) -> bool:
+    """Whether two equations write the same column under the same choices."""
+    (switch, choices), (another, others) = (each.when or ("", ()) for each in (one, other))
+    apart = switch == another != "" and set(choices).isdisjoint(others)
+    return not apart and bool({o.name for o in one.outputs} & {o.name for o in other.outputs})
 
 
 def _equations(given: Any) -> tuple[Any, ...]:

@@ -163,7 +163,7 @@ def layout_of(family: str) -> OperatorLayout:
     """
     if family in LAYOUTS:
         return LAYOUTS[family]
-    like = find("families", LAYOUTS, family).like
+    like = getattr(find("families", LAYOUTS, family), "like", "")
     if like not in LAYOUTS:
         raise EnvironmentFault(f"the plug-in {family!r} (family) is like no table: {unknown('family', like, LAYOUTS)}")
     return LAYOUTS[like]

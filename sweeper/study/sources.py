@@ -79,18 +79,24 @@ def with_axes(root: Node, settings: Iterable[str]) -> Node:
             raise UsageFault(unknown_column(name))
         if name in axes:
             raise UsageFault(f"{name} is given twice")
-        written = parse_yaml(f"{name}: {values}", "--set")
-        assert isinstance(written.value, dict)
-        axes.update(written.value)
+        written = parse_yaml(f"{name}: {values}", "--set").value
+        if not isinstance(written, dict) or written.keys() != {name}:
+            raise UsageFault(f"found {text!r}; the values of one axis are one value, a list or a mapping")
+        axes |= written
     if not axes or not isinstance(root.value, dict):
         return root
     given = _without(root, axes)
     boxes = given.get("boxes")
     if boxes is not None and isinstance(boxes.value, tuple):
-        inside = (replace(box, value=_without(box, axes)) for box in boxes.value if isinstance(box.value, dict))
+        # What is no box or no axes stays, for the reader to refuse.
+        inside = (
+            replace(box, value=_without(box, axes)) if isinstance(box.value, dict) else box for box in boxes.value
+        )
         given["boxes"] = replace(boxes, value=tuple(inside))
     home = given.get("axes", Node({}, root.file, root.line, root.column, "axes"))
-    own = home.value if isinstance(home.value, dict) else {}
+    if not isinstance(home.value, dict):
+        return root
+    own = home.value
     marks = {**home.marks, **dict.fromkeys(axes, (home.line, home.column))}
     given["axes"] = replace(home, value={**own, **axes}, marks=marks)
     return replace(root, value=given, marks={"axes": (root.line, root.column), **root.marks})

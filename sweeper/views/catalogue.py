@@ -10,11 +10,11 @@ from sweeper.inputs.families import families
 from sweeper.kernels.codes import CHOICES, SWITCHES
 from sweeper.library.entries import Entry, Value
 from sweeper.library.library import FOLDERS, Library, installed_studies
-from sweeper.plugins import loaded, named
+from sweeper.plugins import named
 from sweeper.reading.limits import possible
 from sweeper.reading.nodes import read_yaml
 from sweeper.running import BACKENDS
-from sweeper.views.charts import CHARTS
+from sweeper.views.charts import all_charts
 from sweeper.words.defaults import CHOICE_DEFAULTS, SWITCH_DEFAULTS
 from sweeper.words.system import ATTRIBUTES
 
@@ -80,7 +80,7 @@ def _families(library: Library) -> dict[str, str]:
 
 
 def _charts(library: Library) -> dict[str, str]:
-    return {name: chart.about for name, chart in loaded("charts", CHARTS).items()}
+    return {name: chart.about for name, chart in all_charts().items()}
 
 
 def _named(kind: str, ours: Iterable[str], library: Library) -> dict[str, str]:

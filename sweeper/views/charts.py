@@ -11,7 +11,7 @@ import polars as pl
 
 from sweeper.engine.compilation.cache import source_hash
 from sweeper.errors import UsageFault
-from sweeper.plugins import Chart, find, named
+from sweeper.plugins import Chart, find, home, loaded, named
 from sweeper.running.storage.listing import parts
 from sweeper.running.storage.places import folder
 from sweeper.shown import Shown
@@ -31,17 +31,17 @@ FRONT = {**FASTEST, "system_price_usd": "minimise"}
 
 @dataclass(frozen=True, repr=False)
 class Drawn(Shown):
-    """Pictures of a dataset, and the charts that were left out, each with the columns that the dataset lacks.
+    """Pictures of a dataset, and the charts that were left out, each with the reason.
 
     A notebook shows the pictures, as in `docs/tutorials/notebook.ipynb`.
     """
 
     files: list[Path]
-    left_out: dict[str, list[str]]
+    left_out: dict[str, str]
 
     def facts(self) -> dict[str, object]:
         """Where the pictures are, and what was left out."""
-        return {path.name: path for path in self.files} | {f"no {name}": "" for name in self.left_out}
+        return {path.name: path for path in self.files} | {f"no {name}": why for name, why in self.left_out.items()}
 
     def _repr_html_(self) -> str:
         pictures = (path for path in self.files if path.suffix == ".png")
@@ -76,6 +76,11 @@ CHARTS = {
 """Our charts, by the name that `sweeper show --chart` takes."""
 
 
+def all_charts() -> dict[str, Chart]:
+    """Every chart by name: ours and those of plug-ins. Raises EnvironmentFault as `sweeper.plugins.find` does."""
+    return loaded("charts", CHARTS)
+
+
 def draw(directory: str, charts: Sequence[str] = (), verify: bool = False) -> Drawn:
     """Draw some charts of a dataset, or all that it has the columns for; beside the data, or for a URI in ./figures.
 
@@ -92,22 +97,28 @@ def draw(directory: str, charts: Sequence[str] = (), verify: bool = False) -> Dr
         columns = scan(directory).collect_schema().names()
     asked = {name: find("charts", CHARTS, name) for name in charts or named("charts", CHARTS)}
     lacks = {name: sorted(chart.needs.difference(columns)) for name, chart in asked.items()}
-    left_out = {name: missing for name, missing in lacks.items() if missing}
+    left_out = {name: f"which shows {', '.join(missing)}" for name, missing in lacks.items() if missing}
     if left_out and (charts or len(left_out) == len(asked)):
         raise UsageFault(f"{place.name}: {left_out_text(left_out)}")
     into = Path("figures") / place.name if "://" in directory else Path(directory) / "figures"
-    kept = [chart for name, chart in asked.items() if name not in left_out]
     frame = cache(partial(_rows, directory))
-    files = (_once(chart, frame, into, place.name.rsplit("-", 1)[0]) for chart in kept)
-    drawn = Drawn(sorted(chain.from_iterable(files)), left_out)
-    if not drawn.files:
-        raise UsageFault(f"{place.name} has nothing to draw: no feasible row, or no axis of numbers that varies")
-    return drawn
+    files = {
+        name: _once(name, chart, frame, into, place.name.rsplit("-", 1)[0])
+        for name, chart in asked.items()
+        if name not in left_out
+    }
+    left_out |= {name: NOTHING for name, drawn in files.items() if not drawn}
+    if not any(files.values()):
+        raise UsageFault(f"{place.name}: {left_out_text(left_out)}")
+    return Drawn(sorted(chain.from_iterable(files.values())), left_out)
 
 
-def left_out_text(left_out: dict[str, list[str]]) -> str:
+NOTHING = "for which no row is feasible, or nothing varies that it shows"
+
+
+def left_out_text(left_out: dict[str, str]) -> str:
     """Which charts are not drawn, and why."""
-    return "; ".join(f"no {name}, which shows {', '.join(missing)}" for name, missing in left_out.items())
+    return "; ".join(f"no {name}, {why}" for name, why in left_out.items())
 
 
 def _rows(directory: str) -> pl.DataFrame:
@@ -115,11 +126,12 @@ def _rows(directory: str) -> pl.DataFrame:
         return scan(directory).collect()
 
 
-def _once(chart: Chart, frame: Callable[[], pl.DataFrame], into: Path, study: str) -> list[Path]:
-    """Pictures of a chart, drawn unless they are there from the same code."""
-    code = source_hash(chart.draw.__module__.partition(".")[0])[:12]
-    drawn = into / f".{chart.draw.__name__.strip('_')}-{code}"
-    if not drawn.exists():
+def _once(name: str, chart: Chart, frame: Callable[[], pl.DataFrame], into: Path, study: str) -> list[Path]:
+    """Pictures of a chart, drawn unless they are all there from the same code."""
+    drawn = into / f".{name}-{source_hash(home('charts', CHARTS, name))[:12]}"
+    files = [into / each for each in drawn.read_text().split("\n") if each] if drawn.exists() else []
+    if not drawn.exists() or not all(file.exists() for file in files):
         into.mkdir(parents=True, exist_ok=True)
-        drawn.write_text("\n".join(path.name for path in chart.draw(frame(), into, study)))
-    return [into / name for name in drawn.read_text().split("\n") if name]
+        files = list(chart.draw(frame(), into, study))
+        drawn.write_text("\n".join(path.name for path in files))
+    return files

@@ -21,6 +21,9 @@ def test_the_decision_names_what_was_measured() -> None:
     counted = [mistakes, by_yaml, by_model, *others, mistakes - by_yaml - by_model]
     assert [int(each) for each in said.groups()] == counted
     assert found["with the nearest name, of theirs"] == 0
+    for name in ("nodes", "units", "checks"):
+        lines = (ROOT / "sweeper" / "reading" / f"{name}.py").read_text().count("\n")
+        assert re.search(rf"`{name}\.py` \({lines}\b", text), f"{name}.py has {lines} lines"
 
 
 def test_the_models_take_a_study() -> None:

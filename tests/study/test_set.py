@@ -67,6 +67,18 @@ def test_what_cannot_be_set_is_a_mistake_of_the_command(setting: str, message: s
         loaded(study, setting)
 
 
+def test_what_is_no_box_or_no_axes_is_still_refused(study: Path) -> None:
+    for old, new in (("search:\n", "boxes: [3]\nsearch:\n"), ("axes:\n", "axes: [workload]\nsearches:\n")):
+        study.write_text(STUDY.replace(old, new, 1))
+        with pytest.raises(SpecError):
+            loaded(study, "chips=8")
+
+
+def test_a_text_sets_one_axis(study: Path) -> None:
+    with pytest.raises(UsageFault, match="the values of one axis"):
+        loaded(study, "chips=8\nlink: fibre")
+
+
 def test_an_axis_is_set_once(study: Path) -> None:
     with pytest.raises(UsageFault, match="chips is given twice"):
         loaded(study, "chips=4", "chips=8")
