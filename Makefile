@@ -1,5 +1,5 @@
 # Every target builds the environment it needs: "make sweep" or "make test" alone is enough on a
-# fresh machine with git, make and Python 3.11 to 3.14 (with its venv module).
+# fresh machine with git, make and Python 3.11 or newer (with its venv module); `make pythons` tries which.
 #
 #   make PYTHON=python3.13 test     uses another interpreter (after "make clean" if .venv exists)
 

@@ -30,8 +30,13 @@ def claimed() -> list[str]:
 def interpreter(version: str) -> str | None:
     """An interpreter of a version, on the path or among pyenv's."""
     name = f"python{version}"
-    others = sorted(PYENV.glob(f"{version}.*/bin/{name}"))
-    return shutil.which(name) or (str(others[-1]) if others else None)
+    places = [*sorted(map(str, PYENV.glob(f"{version}.*/bin/{name}")), reverse=True), shutil.which(name)]
+    return next((place for place in places if place and runs(place)), None)
+
+
+def runs(python: str) -> bool:
+    """Is it an interpreter, rather than a name that a version manager answers with an error?"""
+    return subprocess.run([python, "-c", "import venv"], capture_output=True, check=False).returncode == 0
 
 
 @click.command()
@@ -52,7 +57,8 @@ def main(selected: tuple[str, ...], versions: tuple[str, ...]) -> None:
                 make = ["make", "-s", f"PYTHON={python}", "test-quick", f"ARGS={' '.join(selected)}"]
                 ran = subprocess.run(make, cwd=work / "sweeper", capture_output=True, text=True, check=False)
                 last = (ran.stdout.strip() or ran.stderr.strip()).splitlines()[-1]
-                found(ran.returncode == 0, last if ran.returncode == 0 else f"{last}\n{ran.stdout[-4000:]}")
+                failed = f"{last}\n{ran.stdout[-4000:]}{ran.stderr[-2000:]}"
+                found(ran.returncode == 0, last if ran.returncode == 0 else failed)
         finally:
             shutil.rmtree(work, ignore_errors=True)
     sys.exit(report.failed > 0)
