@@ -4,7 +4,8 @@
 
 The wheel, and the one that the sdist gives, are installed with the locked versions into environments of their own,
 which also have the package of other people that is called `kernels`, and the example plug-in. There `sweeper run dse80`
-and the first study of the README are run. Version, tag and changelog have to agree. Exit code 1 if something is not as it has to be.
+and the first study of the README are run. Version, tag and changelog have to agree. Exit code 1 if something is not as
+it has to be.
 """
 
 import re
