@@ -85,7 +85,7 @@ def pins(place: Path) -> Path:
 def tutorial(place: Path) -> tuple[Path, list[list[str]]]:
     """The first study of the README, as a file, and the commands that go with it."""
     readme = (ROOT / "README.md").read_text()
-    studies = re.findall(r"```yaml\n(.*?)```", readme, re.DOTALL)
+    studies = re.findall(r"```yaml.*?\n(.*?)```", readme, re.DOTALL)
     path = place / "bandwidth.yaml"
     path.write_text(next(text for text in studies if text.startswith("study: bandwidth")))
     shell = "\n".join(re.findall(r"```sh\n(.*?)```", readme, re.DOTALL))

@@ -48,7 +48,7 @@ def text_of(document: Path) -> str:
 
 def blocks(text: str, language: str) -> list[str]:
     """Fenced blocks of a language."""
-    return re.findall(rf"^```{language}\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    return re.findall(rf"^```{language}(?: .*?)?\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
 
 
 def sections(text: str) -> dict[str, str]:

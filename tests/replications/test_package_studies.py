@@ -356,7 +356,7 @@ DOCUMENT = (ROOT / "docs" / "package_cost.md").read_text(encoding="utf-8")
 
 
 def test_the_examples_of_the_document_are_in_the_library_and_its_examples() -> None:
-    example, *others = re.findall(r"^```yaml\n(.*?)^```", DOCUMENT, re.DOTALL | re.MULTILINE)
+    example, *others = re.findall(r"^```yaml.*?\n(.*?)^```", DOCUMENT, re.DOTALL | re.MULTILINE)
     files = [yaml.safe_load((ROOT / "examples" / name).read_text()) for name in ("portfolio.yaml", "grades.yaml")]
     read = [loaded for other in others if isinstance(loaded := yaml.safe_load(other), dict)]
     assert [loaded for loaded in read if {"portfolio", "grading"} & loaded.keys()] == files

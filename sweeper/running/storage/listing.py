@@ -79,13 +79,13 @@ def parts(where: str | Path | Folder, partial: bool = False, verify: bool = Fals
     run = folder(where)
     top = run.entries("")
     success = top.get(SUCCESS)
+    if RESOLVED not in top:
+        raise NoDataset(f"{run} is no run directory: it holds no {RESOLVED}")
     if success is None and not partial:
         raise NoDataset(
             f"{run} has no {SUCCESS}: the run is unfinished; resume it, or read what is committed with "
             "partial=True (--partial)"
         )
-    if RESOLVED not in top:
-        raise NoDataset(f"{run} is no run directory: it holds no {RESOLVED}")
     if success is not None:
         known: Sequence[Part] = _manifest(run)
         entries = run.entries(DATA)
