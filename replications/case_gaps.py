@@ -1,7 +1,7 @@
 """Where the case studies say something else than the papers behind them.
 
-`python -m replications.case_gaps` prints the table that stands in docs/accuracy.md: what a paper states, what comes out
-of our study of it today, and why.
+`python -m replications.case_gaps` prints the table that stands in docs/accuracy_publications.md: what a paper states,
+what comes out of our study of it today, and why.
 """
 
 from collections.abc import Callable

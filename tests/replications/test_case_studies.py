@@ -562,8 +562,8 @@ def test_all_reduce_is_the_ring_of_the_closed_form() -> None:
 
 
 def test_the_document_has_the_gaps_as_they_are() -> None:
-    """What `python -m replications.case_gaps` prints stands in docs/accuracy.md."""
-    document = (ROOT / "docs" / "accuracy.md").read_text().splitlines()
+    """What `python -m replications.case_gaps` prints stands in docs/accuracy_publications.md."""
+    document = (ROOT / "docs" / "accuracy_publications.md").read_text().splitlines()
     assert [line for line in gap_lines() if line not in document] == []
 
 

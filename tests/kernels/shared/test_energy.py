@@ -384,7 +384,7 @@ def test_how_easy_the_target_is_stands_in_the_document() -> None:
         median(abs(limit / s.measured - 1.0) for s in large if s.row["system"] == system)
         for system, limit in SYSTEMS.items()
     ]
-    document = " ".join((builtin_specs().parent / "docs" / "accuracy.md").read_text(encoding="utf-8").split())
+    document = " ".join((builtin_specs().parent / "docs" / "accuracy_kernels.md").read_text(encoding="utf-8").split())
     assert f"({len(near)} of {len(large)} within 5 %)" in document
     h200, b200 = (f"{100 * value:.1f}" for value in medians)
     assert f"would have medians of {h200} and {b200} %" in document
