@@ -25,7 +25,7 @@ from benchmarks.table import Row, Target
 from sweeper.planning.plan import Plan
 from sweeper.running.backends import Demand
 from sweeper.running.chunk import Job
-from sweeper.running.execution import State, execute
+from sweeper.running.execution import execute
 from sweeper.running.limits import Limits
 from sweeper.running.on_ray.driver import together
 from sweeper.running.on_ray.pace import DRIVER_S, DRIVER_SHARE
@@ -33,6 +33,7 @@ from sweeper.running.on_ray.scheduler import Scheduler
 from sweeper.running.on_ray.session import set_environment
 from sweeper.running.plans import NothingCompiled, WholeChunks
 from sweeper.running.progress import Progress
+from sweeper.running.states import Execution, State
 from sweeper.running.storage.folders import LocalFolder
 from sweeper.running.storage.lock import Lock
 from sweeper.running.storage.store import Receipt
@@ -314,5 +315,5 @@ def entered(directory: Path, chunks: int) -> float:
     """Processor seconds that the run takes for a chunk that it is told of."""
     plan, folder = Chunks(chunks), LocalFolder(directory / "entered")
     with Lock(folder) as lock:
-        state = State(plan, folder, {})
-        return taken_s(lambda: execute(Told(), state, Limits(), lock, SIMPLE)) / chunks
+        execution = Execution([State(plan, folder, lock, {}, 1)], Limits(), SIMPLE)
+        return taken_s(lambda: execute(execution, Told())) / chunks

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from sweeper.library.library import Library
     from sweeper.planning.plan import Plan
     from sweeper.planning.plan import make_plan as plan
-    from sweeper.running.execution import RunResult, run
+    from sweeper.running.execution import run
+    from sweeper.running.states import RunResult
     from sweeper.study.study import Study
     from sweeper.study.study import load_study as load
     from sweeper.views.analysis import best, breakdown, heatmap, pareto, ratios
@@ -46,7 +47,8 @@ HOME = {
     "evidence.scoreboard": ("score",),
     "library.library": ("Library",),
     "planning.plan": ("Plan", "plan"),
-    "running.execution": ("RunResult", "run"),
+    "running.execution": ("run",),
+    "running.states": ("RunResult",),
     "study.study": ("Study", "load"),
     "views.analysis": ("best", "breakdown", "heatmap", "pareto", "ratios"),
     "views.charts": ("draw",),

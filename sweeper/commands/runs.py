@@ -27,7 +27,7 @@ from sweeper.errors import UsageFault
 if TYPE_CHECKING:
     from sweeper.placing.labels import DecisionPlan
     from sweeper.planning.plan import Plan
-    from sweeper.running.execution import RunResult
+    from sweeper.running.states import RunResult
 
 
 @command()
@@ -223,7 +223,7 @@ def summary_of(plan: Any, result: "RunResult") -> dict[str, Any]:
 
 def leave(plan: Any, result: "RunResult") -> None:
     """Say what failed, and exit."""
-    from sweeper.running.execution import NOTHING_FEASIBLE
+    from sweeper.running.states import NOTHING_FEASIBLE
 
     for failure in result.failed:
         click.echo(str(failure), err=True)

@@ -285,12 +285,14 @@ class Plan(Shown):
         for _ in self._first_points():
             pass
 
-    def compiling(self) -> AbstractContextManager[Callable[[], str]]:
-        """Expect what will be called; while inside, other processors compile ahead what was never compiled.
+    def compiling(self, others: Sequence[object] = ()) -> AbstractContextManager[Callable[[], str]]:
+        """Expect what will be called; while inside, other processors compile ahead what was never compiled, of this
+        plan first, then of `others`.
 
         Gives what tells in words how far they are.
         """
-        return _ahead(list(self._first_points()))
+        plans = [self, *(plan for plan in others if isinstance(plan, Plan))]
+        return _ahead([first for plan in plans for first in plan._first_points()])
 
     def is_compiled(self) -> bool:
         """Whether this machine's cache has all that is known to be needed. Ask a copy: it learns its calls by that."""

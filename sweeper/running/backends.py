@@ -8,7 +8,7 @@ from typing import Protocol
 from sweeper.errors import UsageFault
 from sweeper.plugins import find
 from sweeper.running import BACKENDS
-from sweeper.running.chunk import Job
+from sweeper.running.chunk import Work
 from sweeper.running.limits import Limits
 from sweeper.running.queue import Outcome
 
@@ -19,7 +19,7 @@ class Demand:
     processors for, if None) of the cluster at an `address` (one of its own if None), each with `threads` that evaluate
     a chunk each."""
 
-    job: Job
+    job: Work
     limits: Limits
     chunks: int
     workers: int | None = None

@@ -10,17 +10,18 @@ import sys
 import time
 import traceback
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from queue import Empty, SimpleQueue
+from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sweeper.errors import EnvironmentFault
 from sweeper.plugins import computing
-from sweeper.running.plans import RunnablePlan
+from sweeper.running.plans import RunnablePlan, WorkPlan
 from sweeper.running.storage.folders import STORAGE_FULL, Folder
 from sweeper.running.storage.store import (
     DATA,
@@ -68,6 +69,22 @@ class Job:
     schema: pa.Schema
     run: Folder
 
+    def of(self, number: int) -> tuple["Job", int]:
+        """The job that a number is of, and the chunk or piece of it: this one."""
+        return self, number
+
+
+class Work(Protocol):
+    """A job, or several that are computed together (`batch.Batch`); picklable."""
+
+    @property
+    def plan(self) -> WorkPlan: ...
+
+    @property
+    def run(self) -> Folder: ...
+
+    def of(self, number: int) -> tuple[Job, int]: ...
+
 
 @dataclass(frozen=True)
 class Evaluated:
@@ -81,15 +98,15 @@ class Evaluated:
 class Evaluators:
     """A job for threads. Its plan remembers what neighbouring chunks share, so each thread takes one of its own."""
 
-    def __init__(self, job: Job) -> None:
-        self._job = job
-        self._free: SimpleQueue[Job] = SimpleQueue()
+    def __init__(self, job: Work) -> None:
+        self._free: SimpleQueue[Work] = SimpleQueue()
         self._free.put(job)
-        self._copy = pickle.dumps(job.plan)
+        self._copy = pickle.dumps(job)
 
-    def another(self) -> Job:
+    def another(self) -> Work:
         """The job with a plan that remembers nothing."""
-        return replace(self._job, plan=pickle.loads(self._copy))
+        copy: Work = pickle.loads(self._copy)
+        return copy
 
     def evaluated(self, chunk: int) -> Evaluated | Failure:
         """Rows of a chunk."""
@@ -103,17 +120,17 @@ class Evaluators:
         return found
 
 
-def evaluated(job: Job, chunk: int) -> Evaluated | Failure:
+def evaluated(job: Work, chunk: int) -> Evaluated | Failure:
     """Rows of a chunk."""
     started = time.monotonic()
     try:
-        rows = _rows(job, chunk)
+        rows = _rows(*job.of(chunk))
     except Exception as error:  # Whatever a chunk raises ends this chunk, not the run.
         return _failure(chunk, error)
     return Evaluated(chunk, rows, time.monotonic() - started)
 
 
-def computed(job: Job, chunk: int) -> Receipt | Failure:
+def computed(job: Work, chunk: int) -> Receipt | Failure:
     """Evaluate and commit a chunk: all that a worker of a backend has to do. Its outcome goes back to the run."""
     return committed(job, evaluated(job, chunk))
 
@@ -126,14 +143,15 @@ def _rows(job: Job, chunk: int) -> pa.Table:
     return job.plan.merge(chunk, pieces) if pieces else job.plan.evaluate(chunk)
 
 
-def committed(job: Job, found: Evaluated | Failure) -> Receipt | Failure:
+def committed(work: Work, found: Evaluated | Failure) -> Receipt | Failure:
     """Commit the part of a chunk, if it was evaluated; may run beside the evaluation of another one.
 
     Errors are returned, so that they reach the driver whole and small.
     """
     if isinstance(found, Failure):
         return found
-    started, chunk, rows = time.monotonic(), found.chunk, found.rows
+    started, rows = time.monotonic(), found.rows
+    job, chunk = work.of(found.chunk)
     whole = chunk < job.plan.chunk_count
     try:
         if whole:
@@ -142,9 +160,9 @@ def committed(job: Job, found: Evaluated | Failure) -> Receipt | Failure:
             data = encode_piece(rows)
         file, size, digest = write_part(job.run, chunk, data, DATA if whole else PIECES)
     except Exception as error:
-        return _failure(chunk, error)
+        return _failure(found.chunk, error)
     return Receipt(
-        chunk=chunk,
+        chunk=found.chunk,
         file=file,
         points=job.plan.chunk_points(chunk),
         rows=rows.num_rows,

@@ -4,74 +4,34 @@ Executors differ in where chunks are computed and share everything else. A run t
 some chunks is taken up again by calling `run` again with the same plan and place.
 """
 
-import time
-from collections.abc import Mapping
-from contextlib import closing
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
 from pathlib import Path
 
 from sweeper.errors import EnvironmentFault, Interrupted
 from sweeper.running.backends import Demand, Executor, backend_named
-from sweeper.running.chunk import Failure, Job
+from sweeper.running.batch import Batch
 from sweeper.running.interrupt import Stop
 from sweeper.running.limits import USUAL, Limits
 from sweeper.running.plans import RunnablePlan
 from sweeper.running.progress import Progress, progress_on_stderr
+from sweeper.running.states import Execution, RunResult, State
 from sweeper.running.storage.folders import STORAGE_FULL, Folder
-from sweeper.running.storage.listing import intact, open_pieces
+from sweeper.running.storage.listing import intact
 from sweeper.running.storage.lock import Lock
+from sweeper.running.storage.places import folder
 from sweeper.running.storage.store import (
-    Receipt,
-    ReceiptLog,
     claim,
-    complete,
-    feasible_in,
     reopen,
     run_folder,
-    tried_in,
     write_failures,
 )
-from sweeper.shown import Shown
 
 RESUME = "run the same study again to go on from there"
-NOTHING_FEASIBLE = 5
-"""Exit code of a run of which no row is feasible."""
+
+
 STOPPING = "stopping after the chunks in progress; once more to kill"
-
-
-@dataclass(frozen=True, repr=False)
-class RunResult(Shown):
-    """What a run left behind. `points`, `rows` and `feasible` rows count all committed chunks, `computed_chunks` those
-    of this run; `tried` has the points by what became of them.
-
-    >>> RunResult("results/mine-0", points=12, rows=12, seconds=0.5, computed_chunks=1, failed=[], feasible=0).exit_code
-    5
-    """
-
-    directory: str
-    points: int
-    rows: int
-    seconds: float
-    computed_chunks: int
-    failed: list[Failure]
-    tried: Mapping[str, int] = field(default_factory=dict)
-    feasible: int | None = None
-
-    def facts(self) -> dict[str, object]:
-        """Where it is, how much it is, and what failed."""
-        return {
-            "directory": self.directory,
-            "points": self.points,
-            "rows": self.rows,
-            "feasible": "not known" if self.feasible is None else self.feasible,
-            "seconds": self.seconds,
-            "failed chunks": len(self.failed),
-        }
-
-    @property
-    def exit_code(self) -> int:
-        """0 if the dataset is complete, 1 if chunks failed, 5 if it has no feasible row."""
-        return 1 if self.failed else NOTHING_FEASIBLE if self.feasible == 0 else 0
 
 
 def run(
@@ -104,117 +64,110 @@ def run(
     >>> result.rows, result.computed_chunks, result.exit_code
     (4, 1, 0)
     """
-    executor_of = backend_named("ray" if address else backend, workers)
-    started = time.monotonic()
-    folder = run_folder(out, plan)
-    shown = progress or (Progress() if quiet else progress_on_stderr())
+    how = Demanded(backend, workers, address, threads)
+    (result,) = run_all([plan], out, how, limits=limits, verify=verify, progress=progress or usual_progress(quiet))
+    return result
+
+
+@dataclass(frozen=True)
+class Demanded:
+    """Where chunks are computed: options of `run`."""
+
+    backend: str = "local"
+    workers: int | None = None
+    address: str | None = None
+    threads: int = 1
+
+    def executor(self, batch: Batch, limits: Limits, chunks: int) -> Executor:
+        """What computes so many chunks of a batch. Raises UsageFault for a backend that there is not."""
+        executor_of = backend_named("ray" if self.address else self.backend, self.workers)
+        return executor_of(Demand(batch, limits, chunks, self.workers, self.address, self.threads))
+
+
+def usual_progress(quiet: bool) -> Progress:
+    """Progress on standard error, or none."""
+    return Progress() if quiet else progress_on_stderr()
+
+
+def run_all(
+    plans: Sequence[RunnablePlan],
+    out: str | Path | Folder,
+    how: Demanded,
+    *,
+    limits: Limits = USUAL,
+    verify: bool = False,
+    progress: Progress,
+    costs: Sequence[float] | None = None,
+    until: Callable[[], bool] = bool,
+) -> list[RunResult]:
+    """Compute what is missing of several plans with the same workers; a result for each.
+
+    `costs` are the seconds that a point of each plan is expected to take, in any unit; dear chunks come first, and
+    progress counts them. No chunk is begun once `until` is true. For the rest see `run`.
+    """
+    backend_named("ray" if how.address else how.backend, how.workers)
+    place = folder(out)
     try:
-        with Lock(folder) as lock:
-            claim(folder, plan)
-            state = State(plan, folder, intact(folder, plan, verify))
-            before, missing = len(state.parts), state.missing()
-            if missing:
-                reopen(folder)
-                job = Job(plan, plan.schema, folder)
-                executor = executor_of(Demand(job, limits, len(missing), workers, address, threads))
-                execute(executor, state, limits, lock, shown)
-                write_failures(folder, state.failed)
-            if not state.missing():
-                complete(folder, plan, state.receipts)
+        with ExitStack() as stack:
+            states = []
+            for plan, cost in zip(plans, costs or [1] * len(plans), strict=True):
+                run_of = run_folder(place, plan)
+                lock = stack.enter_context(Lock(run_of))
+                claim(run_of, plan)
+                states.append(State(plan, run_of, lock, intact(run_of, plan, verify), cost))
+            todo = [state for state in states if state.missing]
+            if todo:
+                for state in todo:
+                    reopen(state.folder)
+                execution = Execution(todo, limits, progress, until)
+                execute(execution, how.executor(execution.batch, limits, len(execution.numbers)))
+                for state in todo:
+                    write_failures(state.folder, state.failed)
+            for state in states:
+                state.complete_if_all()
     except OSError as error:
         advice = f". Free some space, then {RESUME}." if error.errno in STORAGE_FULL else ""
-        raise EnvironmentFault(f"cannot write to {folder}: {error}{advice}") from error
-    return RunResult(
-        directory=str(folder),
-        points=state.points,
-        rows=sum(receipt.rows for receipt in state.parts),
-        seconds=time.monotonic() - started,
-        computed_chunks=len(state.parts) - before,
-        failed=state.failed,
-        tried=tried_in(state.parts),
-        feasible=feasible_in(state.parts),
-    )
+        raise EnvironmentFault(f"cannot write to {place}: {error}{advice}") from error
+    return [state.result() for state in states]
 
 
-@dataclass
-class State:
-    """What is known of a plan's chunks while it runs."""
+@dataclass(frozen=True)
+class Asked:
+    """Whether a run is asked to stop: by a signal, or because its time is over."""
 
-    plan: RunnablePlan
-    folder: Folder
-    receipts: dict[int, Receipt]
-    failed: list[Failure] = field(default_factory=list)
+    stop: Stop
+    until: Callable[[], bool]
 
     @property
-    def parts(self) -> list[Receipt]:
-        """Receipts of the committed chunks."""
-        return [receipt for receipt in self.receipts.values() if receipt.piece_of is None]
-
-    @property
-    def pieces(self) -> list[Receipt]:
-        """Receipts of the committed pieces of chunks that are not."""
-        return open_pieces(self.receipts)
-
-    @property
-    def points(self) -> int:
-        """Points of all committed chunks, and of the committed pieces of others."""
-        return sum(receipt.points for receipt in [*self.parts, *self.pieces])
-
-    def missing(self) -> list[int]:
-        """Chunks that are not committed, each after those of its pieces."""
-        uncommitted = (chunk for chunk in range(self.plan.chunk_count) if chunk not in self.receipts)
-        each = ((*self.plan.pieces(chunk), chunk) for chunk in uncommitted)
-        return [number for numbers in each for number in numbers if number not in self.receipts]
-
-    def where(self) -> str:
-        """What is safe, for messages."""
-        told = f" (and {len(self.pieces)} pieces of others)" if self.pieces else ""
-        return f"{len(self.parts)} of {self.plan.chunk_count} chunks are committed{told} in {self.folder}"
+    def requested(self) -> bool:
+        """Either."""
+        return self.stop.requested or self.until()
 
 
-def execute(executor: Executor, state: State, limits: Limits, lock: Lock, progress: Progress) -> None:
-    """Compute the missing chunks and enter their outcomes into the state and the receipts on disk."""
-    missing = state.missing()
-    log = ReceiptLog(state.folder)
+def execute(execution: Execution, executor: Executor) -> None:
+    """Compute the missing chunks and enter their outcomes into the states and the receipts on disk."""
+    progress, states = execution.progress, execution.states
     stop = Stop(lambda: progress.note(STOPPING))
     try:
         with stop, executor, closing(progress):
-            progress.start(state.plan.point_count, state.points)
-            for outcome in executor.outcomes(missing, stop):
-                lock.renew()
-                _enter(outcome, state, log, progress)
-                if state.failed and limits.fail_fast:
+            done = sum(state.points * state.cost for state in states)
+            progress.start(sum(state.plan.point_count * state.cost for state in states), done)
+            for outcome in executor.outcomes(execution.numbers, Asked(stop, execution.until)):
+                execution.enter(outcome)
+                if execution.failed and execution.limits.fail_fast:
                     break
-        if stop.requested and len(state.missing()) > len(state.failed):
-            raise _interrupted(state, stop.signal)
+        if stop.requested and execution.left:
+            raise _interrupted(execution, stop.signal)
     except EnvironmentFault as fault:
         if stop.requested:  # The signal may have reached what the executor needs, too.
-            raise _interrupted(state, stop.signal) from fault
-        raise EnvironmentFault(f"{fault}. {state.where()}: when that is mended, {RESUME}") from fault
+            raise _interrupted(execution, stop.signal) from fault
+        raise EnvironmentFault(f"{fault}. {execution.where()}: when that is mended, {RESUME}") from fault
     finally:
-        log.flush()
-    state.failed.sort(key=lambda failure: failure.chunk)
+        for state in states:
+            state.log.flush()
 
 
-def _enter(outcome: Receipt | Failure | str | None, state: State, log: ReceiptLog, progress: Progress) -> None:
-    """Enter one outcome. Raises EnvironmentFault for a failure after which nothing can be written."""
-    if isinstance(outcome, Receipt):
-        state.receipts[outcome.chunk] = outcome
-        log.add(outcome)
-        progress.advance(0 if state.plan.pieces(outcome.chunk) else outcome.points)
-    elif isinstance(outcome, Failure):
-        if outcome.storage:
-            raise EnvironmentFault(f"{outcome.error}; free some space")
-        if outcome.chunk >= state.plan.chunk_count:
-            outcome = replace(outcome, piece_of=state.plan.chunk_of(outcome.chunk))
-        state.failed.append(outcome)
-        progress.fail(str(outcome))
-    elif outcome is not None:
-        progress.note(outcome)
-    log.tick()
-
-
-def _interrupted(state: State, number: int) -> Interrupted:
-    interrupted = Interrupted(f"interrupted; {state.where()}: {RESUME}")
+def _interrupted(execution: Execution, number: int) -> Interrupted:
+    interrupted = Interrupted(f"interrupted; {execution.where()}: {RESUME}")
     interrupted.exit_code = 128 + number
     return interrupted

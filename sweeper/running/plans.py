@@ -7,7 +7,36 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 
-class RunnablePlan(Protocol):
+class WorkPlan(Protocol):
+    """What workers ask of a plan, or of several at once, before any chunk."""
+
+    @property
+    def libraries(self) -> Sequence[str]:
+        """Packages whose versions the bytes may depend on."""
+
+    def pieces(self, chunk: int) -> range:
+        """Numbers, above those of the chunks, of the pieces in which a chunk is evaluated; none for most chunks."""
+
+    def expect(self) -> None:
+        """Be ready for chunks, where somebody else on the machine is already inside `compiling`."""
+
+    def compiling(self) -> AbstractContextManager[Callable[[], str]]:
+        """Be ready for chunks; while inside, other processors compile what these will need.
+
+        Gives what tells in words how far they are, nothing if there is nothing to tell.
+        """
+
+    def is_compiled(self) -> bool:
+        """Whether this machine has all compiled that is known to be needed."""
+
+    def kernels(self) -> bytes:
+        """What was compiled for this plan here, for `take` on another machine."""
+
+    def take(self, kernels: bytes) -> None:
+        """Take what another machine has compiled."""
+
+
+class RunnablePlan(WorkPlan, Protocol):
     """What there is to compute. Must be picklable, and `evaluate` a pure function of the chunk."""
 
     @property
@@ -27,12 +56,12 @@ class RunnablePlan(Protocol):
         """Number of chunks, hence of parts."""
 
     @property
-    def resolved(self) -> Mapping[str, Any]:
-        """The resolved study, representable in JSON."""
+    def piece_count(self) -> int:
+        """Number of all pieces."""
 
     @property
-    def libraries(self) -> Sequence[str]:
-        """Packages whose versions the bytes may depend on."""
+    def resolved(self) -> Mapping[str, Any]:
+        """The resolved study, representable in JSON."""
 
     @property
     def encoding(self) -> Mapping[str, Any]:
@@ -44,9 +73,6 @@ class RunnablePlan(Protocol):
 
     def chunk_points(self, chunk: int) -> int:
         """Points of one chunk, or of one piece."""
-
-    def pieces(self, chunk: int) -> range:
-        """Numbers, above those of the chunks, of the pieces in which a chunk is evaluated; none for most chunks."""
 
     def chunk_of(self, piece: int) -> int:
         """Chunk that a piece is of."""
@@ -63,23 +89,8 @@ class RunnablePlan(Protocol):
     def tried(self, rows: pa.Table) -> Mapping[str, int]:
         """Points that were tried for the rows of a chunk, by what became of them."""
 
-    def expect(self) -> None:
-        """Be ready for chunks, where somebody else on the machine is already inside `compiling`."""
-
-    def compiling(self) -> AbstractContextManager[Callable[[], str]]:
-        """Be ready for chunks; while inside, other processors compile what these will need.
-
-        Gives what tells in words how far they are, nothing if there is nothing to tell.
-        """
-
-    def is_compiled(self) -> bool:
-        """Whether this machine has all compiled that is known to be needed."""
-
-    def kernels(self) -> bytes:
-        """What was compiled for this plan here, for `take` on another machine."""
-
-    def take(self, kernels: bytes) -> None:
-        """Take what another machine has compiled."""
+    def compiling(self, others: Sequence["RunnablePlan"] = ()) -> AbstractContextManager[Callable[[], str]]:
+        """The same for this plan and others that are computed together with it."""
 
 
 class WholeChunks:
@@ -110,9 +121,9 @@ class NothingCompiled:
     def expect(self) -> None:
         """Nothing to prepare."""
 
-    def compiling(self) -> AbstractContextManager[Callable[[], str]]:
-        """Nothing to compile ahead."""
-        return nullcontext(str)
+    def compiling(self, others: Sequence[RunnablePlan] = ()) -> AbstractContextManager[Callable[[], str]]:
+        """Nothing to compile ahead but what others need."""
+        return others[0].compiling(others[1:]) if others else nullcontext(str)
 
     def is_compiled(self) -> bool:
         """Nothing is missing."""

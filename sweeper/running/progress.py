@@ -16,10 +16,10 @@ LINE_INTERVAL_S = 5.0
 class Progress:
     """What a run tells its watcher; this one shows nothing. Points are counted, since chunks differ in size."""
 
-    def start(self, points: int, done: int) -> None:
+    def start(self, points: float, done: float) -> None:
         """The run begins with `done` of its `points` computed by earlier runs."""
 
-    def advance(self, points: int) -> None:
+    def advance(self, points: float) -> None:
         """A chunk of so many points is committed."""
 
     def fail(self, message: str) -> None:
@@ -44,16 +44,17 @@ class Lines(Progress):
         self._stream = stream
         self._interval = interval_s
         self._clock = clock
-        self._points = self._done = self._before = self._failed = 0
+        self._points = self._done = self._before = 0.0
+        self._failed = 0
         self._started = self._shown = clock()
 
-    def start(self, points: int, done: int) -> None:
+    def start(self, points: float, done: float) -> None:
         self._points, self._done, self._before = points, done, done
         self._started = self._shown = self._clock()
         if done:
-            self.note(f"{done:,} of {points:,} points are committed already")
+            self.note(f"{done:,.0f} of {points:,.0f} points are committed already")
 
-    def advance(self, points: int) -> None:
+    def advance(self, points: float) -> None:
         self._done += points
         if self._clock() - self._shown >= self._interval:
             self._show()
@@ -75,7 +76,7 @@ class Lines(Progress):
         left = f", {duration((self._points - self._done) / rate)} left" if unfinished else ""
         failed = f", {self._failed} chunks failed" if self._failed else ""
         share = self._done / max(self._points, 1)
-        self.note(f"{self._done:,} of {self._points:,} points ({share:.1%}), {rate:,.0f} points/s{left}{failed}")
+        self.note(f"{self._done:,.0f} of {self._points:,.0f} points ({share:.1%}), {rate:,.0f} points/s{left}{failed}")
 
 
 class _Rate(ProgressColumn):
@@ -102,11 +103,11 @@ class Bar(Progress):
         self._task = self._bar.add_task("", total=None, failed="")
         self._failed = 0
 
-    def start(self, points: int, done: int) -> None:
+    def start(self, points: float, done: float) -> None:
         self._bar.update(self._task, total=points, completed=done)
         self._bar.start()
 
-    def advance(self, points: int) -> None:
+    def advance(self, points: float) -> None:
         self._bar.advance(self._task, points)
 
     def fail(self, message: str) -> None:

@@ -1,6 +1,6 @@
 """Ray actors give the same bytes as this process, for any number of them, and survive what happens to actors."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -92,7 +92,7 @@ class Uncompilable(FakePlan):
     def expect(self) -> None:
         raise RuntimeError("no such compiler")
 
-    def compiling(self) -> AbstractContextManager[Callable[[], str]]:
+    def compiling(self, others: Sequence[object] = ()) -> AbstractContextManager[Callable[[], str]]:
         raise RuntimeError("no such compiler")
 
 

@@ -8,7 +8,7 @@ from contextlib import ExitStack, suppress
 from typing import Any
 
 from sweeper.errors import EnvironmentFault
-from sweeper.running.chunk import Evaluators, Failure, Job, committed, require_version
+from sweeper.running.chunk import Evaluators, Failure, Work, committed, require_version
 from sweeper.running.storage.store import RESOLVED, Receipt
 
 KERNELS_S = 180.0
@@ -21,7 +21,7 @@ class ChunkWorker:
     """The actor. It takes the job by a call of its own, so that a broken job is an error and not a dead actor."""
 
     def __init__(self) -> None:
-        self._job: Job | None = None
+        self._job: Work | None = None
         self._evaluators: Evaluators | None = None
         self._told: Callable[[], str] = str
         self._computed = threading.Event()
@@ -33,7 +33,7 @@ class ChunkWorker:
 
         return str(ray.get_runtime_context().get_node_id())
 
-    def prepare(self, job: Job, version: Mapping[str, str], first: bool, kernels: Sequence[Any]) -> None:
+    def prepare(self, job: Work, version: Mapping[str, str], first: bool, kernels: Sequence[Any]) -> None:
         """Take the job; the first actor of its node has other processors compile kernels until it ends.
 
         `kernels` is where in Ray the kernels that another machine compiles will be, or nothing. They are waited for if
@@ -87,7 +87,7 @@ class ChunkWorker:
         self._stopped.set()
 
 
-def _take(job: Job, kernels: Any) -> None:
+def _take(job: Work, kernels: Any) -> None:
     """Take the kernels of another machine, unless that is gone or too slow."""
     import ray
 
