@@ -47,8 +47,8 @@ def text_of(document: Path) -> str:
 
 
 def blocks(text: str, language: str) -> list[str]:
-    """Fenced blocks of a language."""
-    return re.findall(rf"^```{language}\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    """Fenced blocks of a language, with a title or without."""
+    return re.findall(rf'^```{language}(?: title="[^"]*")?\n(.*?)^```', text, re.DOTALL | re.MULTILINE)
 
 
 def sections(text: str) -> dict[str, str]:
