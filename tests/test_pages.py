@@ -49,11 +49,9 @@ ELSEWHERE = {
 """Patterns of lines that do not run here, and who runs them."""
 
 NIGHTLY = {
-    "sweeper optimize": "searches",
     "sweeper sensitivity": "searches",
     r"sweeper validate(?! --measured)": "scores all tables, as the tests of `tests/evidence` do",
     "sweeper calibrate": "fits, as the tests of `tests/evidence` do",
-    "sweeper break-even": "searches",
     "--backend ray": "starts a process for each worker",
 }
 """Patterns of lines that take a minute or more: `make test-nightly` runs them."""

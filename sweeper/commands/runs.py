@@ -27,6 +27,8 @@ from sweeper.errors import UsageFault
 if TYPE_CHECKING:
     from sweeper.placing.labels import DecisionPlan
     from sweeper.planning.plan import Plan
+    from sweeper.running.execution import Demanded
+    from sweeper.running.limits import Limits
     from sweeper.running.states import RunResult
 
 
@@ -194,7 +196,17 @@ OF_RAY = {
 
 def executed(plan: Any, out: str, how: dict[str, Any]) -> "RunResult":
     """Run a plan as the options of `executing` say."""
-    from sweeper.running.execution import run as run_plan
+    from sweeper.running.execution import run_all, usual_progress
+
+    progress, verify = usual_progress(how.pop("quiet")), how.pop("verify", False)
+    where, limits = how_to_run(how)
+    (result,) = run_all([plan], out, where, limits=limits, verify=verify, progress=progress)
+    return result
+
+
+def how_to_run(how: dict[str, Any]) -> "tuple[Demanded, Limits]":
+    """Where chunks are computed and within which limits, as the options of `executing` say."""
+    from sweeper.running.execution import Demanded
     from sweeper.running.limits import Limits
 
     asked = {name: how.pop(name) for name in ("retries", "fail_fast", "chunk_timeout_s", "chunk_seconds")}
@@ -203,7 +215,7 @@ def executed(plan: Any, out: str, how: dict[str, Any]) -> "RunResult":
     for name in OF_RAY if how["backend"] == "local" and not how["address"] else ():
         if name in given:
             raise UsageFault(OF_RAY[name])
-    return run_plan(plan, out=out, limits=limits, **how)
+    return Demanded(**how), limits
 
 
 def summary_of(plan: Any, result: "RunResult") -> dict[str, Any]:

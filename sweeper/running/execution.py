@@ -15,7 +15,7 @@ from sweeper.running.batch import Batch
 from sweeper.running.interrupt import Stop
 from sweeper.running.limits import USUAL, Limits
 from sweeper.running.plans import RunnablePlan
-from sweeper.running.progress import Progress, progress_on_stderr
+from sweeper.running.progress import POINTS, Progress, progress_on_stderr
 from sweeper.running.states import Execution, RunResult, State
 from sweeper.running.storage.folders import STORAGE_FULL, Folder
 from sweeper.running.storage.listing import intact
@@ -84,9 +84,9 @@ class Demanded:
         return executor_of(Demand(batch, limits, chunks, self.workers, self.address, self.threads))
 
 
-def usual_progress(quiet: bool) -> Progress:
+def usual_progress(quiet: bool, unit: str = POINTS) -> Progress:
     """Progress on standard error, or none."""
-    return Progress() if quiet else progress_on_stderr()
+    return Progress() if quiet else progress_on_stderr(unit)
 
 
 def run_all(

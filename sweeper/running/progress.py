@@ -11,6 +11,8 @@ from rich.progress import Progress as RichProgress
 from rich.text import Text
 
 LINE_INTERVAL_S = 5.0
+POINTS = "points"
+"""What the progress of one run counts."""
 
 
 class Progress:
@@ -35,13 +37,18 @@ class Progress:
 class Lines(Progress):
     """Plain lines for logs: one every few seconds, one for every failure and note, one at the end.
 
-    `clock` tells the time in seconds.
+    `clock` tells the time in seconds, `unit` is what is counted.
     """
 
     def __init__(
-        self, stream: TextIO, interval_s: float = LINE_INTERVAL_S, clock: Callable[[], float] = time.monotonic
+        self,
+        stream: TextIO,
+        interval_s: float = LINE_INTERVAL_S,
+        clock: Callable[[], float] = time.monotonic,
+        unit: str = POINTS,
     ) -> None:
         self._stream = stream
+        self._unit = unit
         self._interval = interval_s
         self._clock = clock
         self._points = self._done = self._before = 0.0
@@ -52,7 +59,7 @@ class Lines(Progress):
         self._points, self._done, self._before = points, done, done
         self._started = self._shown = self._clock()
         if done:
-            self.note(f"{done:,.0f} of {points:,.0f} points are committed already")
+            self.note(f"{done:,.0f} of {points:,.0f} {self._unit} are committed already")
 
     def advance(self, points: float) -> None:
         self._done += points
@@ -76,20 +83,22 @@ class Lines(Progress):
         left = f", {duration((self._points - self._done) / rate)} left" if unfinished else ""
         failed = f", {self._failed} chunks failed" if self._failed else ""
         share = self._done / max(self._points, 1)
-        self.note(f"{self._done:,.0f} of {self._points:,.0f} points ({share:.1%}), {rate:,.0f} points/s{left}{failed}")
+        unit = self._unit
+        rated = f", {rate:,.0f} {unit}/s" if unit == POINTS else ""
+        self.note(f"{self._done:,.0f} of {self._points:,.0f} {unit} ({share:.1%}){rated}{left}{failed}")
 
 
 class _Rate(ProgressColumn):
-    """Points per second of this run."""
+    """What is counted per second of this run."""
 
     def render(self, task: Task) -> Text:
-        return Text(f"{task.speed or 0:,.0f} points/s")
+        return Text(f"{task.speed or 0:,.0f} {task.fields['unit']}/s")
 
 
 class Bar(Progress):
     """A bar on a terminal, with notes scrolling above it."""
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: TextIO, unit: str = POINTS) -> None:
         self._bar = RichProgress(
             BarColumn(),
             TextColumn("{task.percentage:>5.1f}%"),
@@ -100,7 +109,7 @@ class Bar(Progress):
             TextColumn("{task.fields[failed]}"),
             console=Console(file=stream),
         )
-        self._task = self._bar.add_task("", total=None, failed="")
+        self._task = self._bar.add_task("", total=None, failed="", unit=unit)
         self._failed = 0
 
     def start(self, points: float, done: float) -> None:
@@ -122,9 +131,9 @@ class Bar(Progress):
         self._bar.stop()
 
 
-def progress_on_stderr() -> Progress:
+def progress_on_stderr(unit: str = POINTS) -> Progress:
     """The bar if standard error is a terminal, lines otherwise."""
-    return Bar(sys.stderr) if sys.stderr.isatty() else Lines(sys.stderr)
+    return Bar(sys.stderr, unit) if sys.stderr.isatty() else Lines(sys.stderr, unit=unit)
 
 
 def duration(seconds: float) -> str:

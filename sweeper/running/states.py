@@ -155,6 +155,8 @@ class Execution:
         if isinstance(outcome, Receipt):
             state, chunk = self._of(outcome.chunk)
             state.enter(replace(outcome, chunk=chunk))
+            if not state.missing and len(self.states) > 1:
+                self.progress.note(f"{state.plan.name}: complete; {self._done()} of {len(self.states)} studies")
             self.progress.advance(
                 0 if (chunk < state.plan.chunk_count and state.plan.pieces(chunk)) else outcome.points * state.cost
             )
@@ -185,6 +187,9 @@ class Execution:
     def where(self) -> str:
         """What is safe, for messages."""
         return "; ".join(state.where() for state in self.states if state.missing) or self.states[0].where()
+
+    def _done(self) -> int:
+        return sum(not state.missing for state in self.states)
 
     def _of(self, number: int) -> tuple[State, int]:
         index, chunk = self.batch.plan.locate(number)

@@ -2,7 +2,9 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import reduce
+from operator import add
 from typing import Any
 
 from hypothesis import strategies as st
@@ -164,6 +166,11 @@ def kernel_sizes(**given: Any) -> Outputs:
     return {"place_sizes": [[found[where][name] for name in Sizes._fields] for where in table]}
 
 
+def in_order(numbers: Iterable[float]) -> float:
+    """Added one after the other: a share is taken from this sum, and `sum` compensates from Python 3.12 on."""
+    return reduce(add, numbers, 0.0)
+
+
 @twin
 def kernel_sums(**given: Any) -> Outputs:
     """Partition by partition: what the chip does, what it waits for, and which pass that belongs to."""
@@ -179,8 +186,8 @@ def kernel_sums(**given: Any) -> Outputs:
         without = joined((busy["compute"], busy[memory], 0.0), overlap)
         device, sent = without + busy["loading"], with_messages - without
         mine = [i for i, part in enumerate(given["partition_of"]) if part == p]
-        all_work = sum(work[i] for i in mine)
-        updating = sum(work[i] for i in mine if phases[i] == "update") / all_work if all_work else 0.0
+        all_work = in_order(work[i] for i in mine)
+        updating = in_order(work[i] for i in mine if phases[i] == "update") / all_work if all_work else 0.0
         back = load["backward"]
         bound = "compute" if busy["compute"] >= busy[memory] else "memory"
         launches = given["host_kernel_s"] if device > 0 else 0.0

@@ -8,6 +8,7 @@ import errno
 import hashlib
 import itertools
 import os
+import shutil
 import socket
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -106,6 +107,12 @@ class Folder(ABC):
         for path in paths:
             self.remove(path)
 
+    def clear(self) -> None:
+        """Delete all that is in this folder, and the folder."""
+        for name in self.folders():
+            self.inside(name).clear()
+        self.remove_all(list(self.entries("")))
+
     @abstractmethod
     def sweep(self, path: str) -> None:
         """Delete the drafts that killed writers left in a folder."""
@@ -183,6 +190,10 @@ class LocalFolder(Folder):
         except FileExistsError:
             return False
         return True
+
+    def clear(self) -> None:
+        if self.root.is_dir():
+            shutil.rmtree(self.root)
 
     def sweep(self, path: str) -> None:
         for draft in (self.root / path).glob(".*.tmp"):

@@ -1,0 +1,201 @@
+"""A night: all studies in one pool, a record of what came of each, and what is kept of earlier nights."""
+
+import json
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from importlib.metadata import version
+from itertools import islice
+
+from sweeper.errors import SweeperError
+from sweeper.nights.conditions import Condition
+from sweeper.nights.pages import pages
+from sweeper.nights.records import (
+    COMPLETE,
+    FAILED,
+    INFEASIBLE,
+    NIGHTS,
+    REFUSED,
+    RUNS,
+    SUMMARY,
+    UNFINISHED,
+    NightRecord,
+    StudyRecord,
+    nights,
+)
+from sweeper.nights.winners import winners
+from sweeper.running.execution import Demanded, run_all
+from sweeper.running.limits import USUAL, Limits
+from sweeper.running.plans import RunnablePlan
+from sweeper.running.progress import Progress
+from sweeper.running.states import NOTHING_FEASIBLE, RunResult
+from sweeper.running.storage.folders import Folder
+from sweeper.running.storage.listing import read_receipts
+from sweeper.running.storage.store import run_name
+from sweeper.words.columns import engine_column
+
+CHUNK_S = 2.0
+"""Seconds that a chunk takes of a study that was never run; plans cut their chunks for about that."""
+EVERY_ROW = ("all", "feasible")
+"""Modes in which searched columns tell rows apart, too."""
+UNHURRIED = 0.0
+"""A budget without end."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a night is asked for, beside its studies: where chunks are computed, and within which limits; seconds after
+    which none is begun; conditions that must not hold; how many nights are kept, all if 0."""
+
+    how: Demanded
+    limits: Limits = USUAL
+    verify: bool = False
+    budget_s: float = UNHURRIED
+    conditions: Sequence[Condition] = ()
+    keep: int = 0
+
+
+def night(
+    studies: Mapping[str, Callable[[], RunnablePlan]], out: Folder, wanted: Wanted, progress: Progress
+) -> NightRecord:
+    """Run studies, given by their sources with what plans them, and write down what came of it.
+
+    A study that cannot be planned spoils no other one. Raises what `running.run_all` does, and UsageFault for a
+    condition that no study can answer.
+    """
+    begun = time.monotonic()
+    plans, refused = planned(studies)
+    for condition in wanted.conditions:
+        condition.check({name for plan in plans.values() for name in plan.schema.names})
+    runs = out.inside(RUNS)
+    before = next(nights(out), None)
+    deadline = begun + wanted.budget_s
+    results = run_all(
+        list(plans.values()),
+        runs,
+        wanted.how,
+        limits=wanted.limits,
+        verify=wanted.verify,
+        progress=progress,
+        costs=[expected_s(plan, before) for plan in plans.values()],
+        until=lambda: wanted.budget_s != UNHURRIED and time.monotonic() > deadline,
+    )
+    done = [
+        record_of(source, plan, result, runs.inside(run_name(plan)))
+        for (source, plan), result in zip(plans.items(), results, strict=True)
+    ]
+    record = NightRecord(
+        when=datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%SZ"),
+        version=version("sweeper"),
+        seconds=round(time.monotonic() - begun, 1),
+        baseline=before.when if before else "",
+        studies=sorted([*done, *refused], key=lambda study: study.name),
+        conditions=[told for condition in wanted.conditions for told in where(condition, done, runs, before)],
+    )
+    place = out.inside(NIGHTS).inside(record.when)
+    for name, text in pages(record, before).items():
+        place.put(name, text.encode())
+    # The record comes last: a night without it was not finished.
+    place.put(SUMMARY, (json.dumps(record.plain(), indent=1, ensure_ascii=False) + "\n").encode())
+    if wanted.keep:
+        forget(out, wanted.keep)
+    return record
+
+
+def planned(
+    studies: Mapping[str, Callable[[], RunnablePlan]],
+) -> tuple[dict[str, RunnablePlan], list[StudyRecord]]:
+    """Plans by source, and records of the studies of which there is none, or that say what another one says."""
+    plans: dict[str, RunnablePlan] = {}
+    known: dict[str, str] = {}
+    refused = []
+    for source, plan_of in studies.items():
+        try:
+            plan = plan_of()
+        except SweeperError as error:
+            refused.append(StudyRecord(source, source, REFUSED, problem=str(error)))
+            continue
+        same = known.setdefault(run_name(plan), source)
+        if same == source:
+            plans[source] = plan
+        else:
+            told = f"{same} is the same study"
+            refused.append(StudyRecord(plan.name, source, REFUSED, problem=told))
+    return plans, refused
+
+
+def expected_s(plan: RunnablePlan, before: NightRecord | None) -> float:
+    """Seconds that a point of a study is expected to take: what it took in the night before."""
+    earlier = before.of(plan.name) if before else None
+    if earlier is not None and earlier.worker_seconds:
+        return earlier.worker_seconds / earlier.points
+    return CHUNK_S * (plan.chunk_count + plan.piece_count) / max(plan.point_count, 1)
+
+
+def record_of(source: str, plan: RunnablePlan, result: RunResult, run: Folder) -> StudyRecord:
+    """What came of a study that was run."""
+    receipts = read_receipts(run).values()
+    left = plan.chunk_count - sum(receipt.piece_of is None for receipt in receipts)
+    record = StudyRecord(
+        name=plan.name,
+        source=source,
+        state=COMPLETE,
+        run=run_name(plan),
+        points=result.points,
+        rows=result.rows,
+        feasible_rows=result.feasible,
+        chunks=plan.chunk_count,
+        computed_chunks=result.computed_chunks,
+        failed_chunks=len(result.failed),
+        worker_seconds=round(sum(receipt.seconds for receipt in receipts), 3),
+        worker_peak_B=max((receipt.peak_B for receipt in receipts), default=0),
+        tried=result.tried,
+        keys=[name for name in keys_of(plan.resolved) if name in plan.schema.names],
+    )
+    if result.failed:
+        return replace(record, state=FAILED, problem=f"{len(result.failed)} chunks failed; {result.failed[0]}")
+    if left:
+        return replace(record, state=UNFINISHED, problem=f"{left} of {plan.chunk_count} chunks are left; time is over")
+    if result.exit_code == NOTHING_FEASIBLE:
+        counts = Counter(result.tried)
+        why = ", ".join(f"{count:,} {reason}" for reason, count in counts.most_common() if reason != "feasible")
+        return replace(record, state=INFEASIBLE, problem=f"no row is feasible: {why}")
+    objectives = dict(plan.resolved.get("objectives") or [])
+    return replace(record, winners=winners(run, objectives))
+
+
+def keys_of(resolved: Mapping[str, object]) -> list[str]:
+    """Columns of a dataset that tell its rows apart: what is swept, and what is searched where every row is kept."""
+    boxes: Sequence[Sequence[Sequence[object]]] = resolved.get("boxes") or []  # type: ignore[assignment]
+    output: Sequence[object] = resolved.get("output") or [""]  # type: ignore[assignment]
+    told = ("swept", "searched") if output[0] in EVERY_ROW else ("swept",)
+    names = [name for box in boxes for *columns, how, _ in box if how in told for name in columns]
+    return list(dict.fromkeys(engine_column(str(name)) for name in names))
+
+
+def where(condition: Condition, studies: Sequence[StudyRecord], runs: Folder, before: NightRecord | None) -> list[str]:
+    """Where a condition holds, in words, a line for each study."""
+    found = []
+    for study in studies:
+        if study.state != COMPLETE:
+            continue
+        run, old = runs.inside(study.run), before.of(study.name) if before else None
+        names = [name for name in study.keys if old is None or name in old.keys]
+        told = condition.held(run, runs.inside(old.run) if old else None, names)
+        if told:
+            found.append(f"{study.name}: {told}")
+    return found
+
+
+def forget(out: Folder, keep: int) -> None:
+    """Remove all nights but the latest ones, and the runs that only those had."""
+    known = list(nights(out))
+    kept = {study.run for record in islice(known, keep) for study in record.studies}
+    for record in known[keep:]:
+        # The runs first: who is killed between finds the night, and with it the runs, again.
+        for study in record.studies:
+            if study.run and study.run not in kept:
+                out.inside(RUNS).inside(study.run).clear()
+        out.inside(NIGHTS).inside(record.when).clear()

@@ -1,0 +1,105 @@
+"""What a night leaves behind: a record of each study, of the night, and where they lie.
+
+<out>/runs/<study>-<hash12>/        run directories, shared by all nights: what did not change is there already
+<out>/nights/<when>/summary.json    what came of a night, the same as Markdown and HTML beside it
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from sweeper.errors import OutputConflict
+from sweeper.nights.winners import Winner
+from sweeper.running.storage.folders import Folder
+
+RUNS, NIGHTS, SUMMARY = "runs", "nights", "summary.json"
+
+COMPLETE, UNFINISHED, FAILED, INFEASIBLE, REFUSED = "complete", "unfinished", "failed", "infeasible", "refused"
+"""States of a study: all computed; not yet, for lack of time; chunks failed; no row is feasible; no plan was made."""
+
+
+@dataclass(frozen=True)
+class StudyRecord:
+    """What came of a study in a night.
+
+    `run` is the name of its run directory; `keys` are the columns that tell its rows apart; `problem` is why it is not
+    as it should be. `computed_chunks` is 0 for what was there already.
+    """
+
+    name: str
+    source: str
+    state: str
+    run: str = ""
+    problem: str = ""
+    points: int = 0
+    rows: int = 0
+    feasible_rows: int | None = None
+    chunks: int = 0
+    computed_chunks: int = 0
+    failed_chunks: int = 0
+    worker_seconds: float = 0.0
+    worker_peak_B: int = 0
+    tried: Mapping[str, int] = field(default_factory=dict)
+    keys: Sequence[str] = ()
+    winners: Sequence[Winner] = ()
+
+    @property
+    def unchanged(self) -> bool:
+        """Whether nothing had to be computed."""
+        return self.state in (COMPLETE, INFEASIBLE) and not self.computed_chunks
+
+
+@dataclass(frozen=True)
+class NightRecord:
+    """What came of a night: `when` is its name, `baseline` the earlier one that it is compared with ("" if none)."""
+
+    when: str
+    version: str
+    seconds: float
+    baseline: str
+    studies: Sequence[StudyRecord]
+    conditions: Sequence[str] = ()
+
+    def of(self, study: str) -> StudyRecord | None:
+        """The record of a study that was completed, by its name."""
+        done = (record for record in self.studies if record.name == study and record.state == COMPLETE)
+        return next(done, None)
+
+    @property
+    def problems(self) -> list[str]:
+        """What is not as it should be, in words: of studies first, then conditions that hold."""
+        return [f"{study.name}: {study.problem}" for study in self.studies if study.problem] + list(self.conditions)
+
+    @property
+    def exit_code(self) -> int:
+        """0 if there is no problem, else 1."""
+        return int(bool(self.problems))
+
+    def plain(self) -> dict[str, Any]:
+        """As it is written."""
+        return {**asdict(self), "problems": self.problems, "exit_code": self.exit_code}
+
+
+def as_record(text: bytes) -> NightRecord:
+    """A night as it was written. Raises ValueError, KeyError or TypeError for what is none."""
+    told = json.loads(text)
+    studies = [
+        StudyRecord(**{**study, "winners": [Winner(**winner) for winner in study["winners"]]})
+        for study in told["studies"]
+    ]
+    names = ("when", "version", "seconds", "baseline", "conditions")
+    return NightRecord(studies=studies, **{name: told[name] for name in names})
+
+
+def nights(out: Folder) -> Iterator[NightRecord]:
+    """The nights of a place, the latest first. Raises OutputConflict for one that cannot be read."""
+    place = out.inside(NIGHTS)
+    for name in reversed(place.folders()):
+        text = place.inside(name).get(SUMMARY)
+        if text is None:  # a night that was killed while it was written
+            continue
+        try:
+            yield as_record(text)
+        except (ValueError, KeyError, TypeError) as error:
+            raise OutputConflict(f"{place.inside(name)}/{SUMMARY} cannot be read ({error!r}); remove it") from None

@@ -1,0 +1,66 @@
+"""The answer of a run in a few rows: the best system for each workload and objective."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from sweeper.running.storage.folders import Folder
+from sweeper.views.analysis import best, feasible
+from sweeper.views.datasets import axes_of, reading, scan, units
+from sweeper.views.report import OBJECTIVES
+
+WORKLOAD, FEASIBLE = "workload", "feasible"
+
+
+@dataclass(frozen=True)
+class Winner:
+    """The best feasible row of a run for an objective, and of one workload where there are several: its value in
+    `unit`, and those of the axes that vary."""
+
+    workload: str
+    objective: str
+    sense: str
+    value: float
+    unit: str
+    system: Mapping[str, Any]
+
+    @property
+    def question(self) -> tuple[str, str]:
+        """What it is the answer to, the same in every night."""
+        return self.workload, self.objective
+
+
+def winners(run: Folder, objectives: Mapping[str, str]) -> list[Winner]:
+    """The best rows of a run for its objectives, by column and sense; for the usual metrics if it has none.
+
+    Nothing for a dataset that does not tell which rows are feasible.
+    """
+    with reading(run):
+        frame = scan(run)
+        names = frame.collect_schema().names()
+        if FEASIBLE not in names:
+            return []
+        asked = {name: sense for name, sense in (objectives or OBJECTIVES).items() if name in names}
+        axes = axes_of(names)
+        varying = frame.select(pl.col(axes).ne_missing(pl.col(axes).first()).any()).collect().row(0, named=True)
+        by = [WORKLOAD] if varying.get(WORKLOAD) else []
+        shown = [name for name, many in varying.items() if many and name != WORKLOAD]
+        of_units = units(str(run))
+        found = [
+            (name, row) for name in asked for row in best(feasible(frame), by, {name: asked[name]}).collect().to_dicts()
+        ]
+    return [
+        Winner(
+            row[WORKLOAD] if by else "", name, asked[name], row[name], of_units[name], {key: row[key] for key in shown}
+        )
+        for name, row in found
+    ]
+
+
+def matched(run: Folder, keys: Sequence[str], columns: Sequence[str | pl.Expr]) -> pl.LazyFrame:
+    """Some columns of the feasible rows of a run, each with what tells it from the others; the first of equals."""
+    frame = feasible(scan(run)).sort("point_id")
+    rows = frame.select(*(pl.col(key).cast(pl.String) for key in keys), *columns)
+    return rows.unique(keys, keep="first", maintain_order=True) if keys else rows.head(1)
