@@ -17,7 +17,7 @@ from sweeper.commands.designs import (
 )
 from sweeper.commands.evidence import calibrate_command, claims_command, validate
 from sweeper.commands.library import completion, env, list_entries, schema_command
-from sweeper.commands.nights import night
+from sweeper.commands.nights import gc, night, runs_command
 from sweeper.commands.placing import fit_placement, fit_units, judge_placements, place
 from sweeper.commands.points import explain, map_command, trace_command
 from sweeper.commands.runs import optimize, plan, run, status, worker
@@ -37,7 +37,7 @@ def main() -> None:
 
 
 for command in (
-    *(plan, run, night, optimize, sensitivity, break_even, status, worker),
+    *(plan, run, night, runs_command, gc, optimize, sensitivity, break_even, status, worker),
     *(show_command, query, explain, trace_command, map_command),
     *(
         cost_command,

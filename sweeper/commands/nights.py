@@ -15,6 +15,7 @@ from sweeper.errors import UsageFault
 if TYPE_CHECKING:
     from sweeper.nights.records import NightRecord
     from sweeper.running.plans import RunnablePlan
+    from sweeper.running.storage.catalogue import RunEntry
 
 
 class Time(click.ParamType[float]):
@@ -99,6 +100,96 @@ def listed(names: Iterable[str]) -> list[str]:
         else:
             found.append(name)
     return list(dict.fromkeys(found))
+
+
+@command("runs")
+@click.argument("where", default="results", metavar="DIR")
+def runs_command(where: str) -> None:
+    """List the runs in a directory or an object store, the latest first: study, when, code, size, state.
+
+    Runs with the same CODE were computed by the same equations and library code. A run is named by RUN in `status`,
+    `query`, `show` and `gc`.
+
+    \b
+    Example: sweeper runs results
+    """
+    from sweeper.running.storage.catalogue import runs_in
+    from sweeper.views.text import listing
+
+    entries = runs_in(where)
+
+    def text() -> str:
+        if not entries:
+            return f"{where} holds no run"
+        rows = [{**vars(entry), **_sizes(entry)} for entry in entries]
+        columns = ("run", "study", "state", "points", "rows", "feasible", "size", "changed", "code")
+        return listing(rows, {name: name.upper() for name in columns})
+
+    echo([{**vars(entry), "changed": _when(entry.changed)} for entry in entries], text)
+
+
+@command()
+@click.argument("where", default="results", metavar="DIR")
+@click.option(
+    "--older-than", "age", type=Time(), metavar="TIME", help="Runs that were last changed before, e.g. '30 d'."
+)
+@click.option("--keep", type=click.IntRange(min=1), metavar="N", help="The latest runs of each study that stay.")
+@click.option("--dry-run", is_flag=True, help="Say what would be removed, and remove nothing.")
+def gc(where: str, age: float | None, keep: int | None, dry_run: bool) -> None:
+    """Remove runs by age, or all but the latest of each study.
+
+    A run that somebody is writing stays, and is named. Nothing else in the directory is touched.
+
+    \b
+    Example: sweeper gc results --keep 3 --dry-run
+    Example: sweeper gc nights/runs --older-than '30 d'
+    """
+    import time
+
+    from sweeper.errors import OutputConflict
+    from sweeper.running.storage.catalogue import disposable, remove_run, runs_in
+
+    if age is None and keep is None:
+        raise UsageFault("which runs? say --older-than TIME, --keep N, or both")
+    before = None if age is None else time.time() - age
+    removed, stays = [], []
+    for entry in disposable(runs_in(where), before, keep):
+        try:
+            if not dry_run:
+                remove_run(where, entry.run)
+            removed.append(entry)
+        except OutputConflict as conflict:
+            stays.append(str(conflict))
+    size = sum(entry.bytes for entry in removed)
+    told = f"{len(removed)} runs, {size / 1e6:,.1f} MB {'would be removed' if dry_run else 'removed'}"
+    echo(
+        {"removed": [entry.run for entry in removed], "bytes": size, "dry_run": dry_run, "in_use": stays},
+        lambda: "\n".join([*(entry.run for entry in removed), told]),
+    )
+    for told_why in stays:
+        click.echo(told_why, err=True)
+
+
+def _sizes(entry: "RunEntry") -> dict[str, str]:
+    """What a table of runs shows in a form of its own."""
+
+    def count(number: int | None) -> str:
+        return "-" if number is None else f"{number:,}"
+
+    return {
+        "points": count(entry.points),
+        "rows": count(entry.rows),
+        "feasible": count(entry.feasible_rows),
+        "size": f"{entry.bytes / 1e6:,.1f} MB",
+        "changed": _when(entry.changed),
+    }
+
+
+def _when(seconds: float) -> str:
+    """A time in seconds since 1970, in UTC."""
+    from datetime import UTC, datetime
+
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
 
 
 def night_text(record: "NightRecord", place: str) -> str:

@@ -261,11 +261,16 @@ def _tried(counts: Mapping[str, int]) -> str:
 def status(run_or_study: str, given: Given, out: str, verify: bool) -> None:
     """Say how far a run is: chunks and rows committed, whether it is complete and still as it was committed.
 
+    A run is named by its study, its directory, or the name that `sweeper runs` lists. Exit code 0 if it is complete, 1
+    if it is not, 5 if no row is feasible.
+
     \b
     Example: sweeper status dse80
     """
+    from sweeper.running.states import NOTHING_FEASIBLE
     from sweeper.running.storage.listing import status as status_of
     from sweeper.views.text import show as shown
 
     progress = status_of(run_directory(run_or_study, given, out), verify)
     echo(progress, lambda: "\n".join(f"{key}: {shown(value)}" for key, value in progress.items()))
+    sys.exit(1 if not progress["complete"] else NOTHING_FEASIBLE if progress["feasible_rows"] == 0 else 0)

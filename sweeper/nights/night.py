@@ -31,9 +31,10 @@ from sweeper.running.limits import USUAL, Limits
 from sweeper.running.plans import RunnablePlan
 from sweeper.running.progress import Progress
 from sweeper.running.states import NOTHING_FEASIBLE, RunResult
+from sweeper.running.storage.catalogue import remove_run
 from sweeper.running.storage.folders import Folder
 from sweeper.running.storage.listing import read_receipts
-from sweeper.running.storage.store import run_name
+from sweeper.running.storage.store import RESOLVED, run_name
 from sweeper.words.columns import engine_column
 
 CHUNK_S = 2.0
@@ -182,6 +183,8 @@ def where(condition: Condition, studies: Sequence[StudyRecord], runs: Folder, be
         if study.state != COMPLETE:
             continue
         run, old = runs.inside(study.run), before.of(study.name) if before else None
+        if old is not None and RESOLVED not in runs.inside(old.run).entries(""):
+            old = None  # somebody has removed it
         names = [name for name in study.keys if old is None or name in old.keys]
         told = condition.held(run, runs.inside(old.run) if old else None, names)
         if told:
@@ -197,5 +200,5 @@ def forget(out: Folder, keep: int) -> None:
         # The runs first: who is killed between finds the night, and with it the runs, again.
         for study in record.studies:
             if study.run and study.run not in kept:
-                out.inside(RUNS).inside(study.run).clear()
+                remove_run(out.inside(RUNS), study.run)
         out.inside(NIGHTS).inside(record.when).clear()

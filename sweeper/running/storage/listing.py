@@ -29,6 +29,7 @@ from sweeper.running.storage.store import (
     SUCCESS,
     Part,
     Receipt,
+    feasible_in,
     marker_bytes,
     part_name,
 )
@@ -131,6 +132,7 @@ def status(directory: str | Path | Folder, verify: bool = False) -> dict[str, An
         "points": head["points"],
         "committed_points": sum(part.points for part in [*known, *pieces]),
         "rows": sum(part.rows for part in known),
+        "feasible_rows": feasible_in(known),
         "bytes": sum(part.bytes for part in known),
         "worker_seconds": round(sum(receipt.seconds for receipt in receipts.values()), 1),
         "worker_peak_B": max((receipt.peak_B for receipt in receipts.values()), default=0),
