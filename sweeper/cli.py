@@ -16,7 +16,7 @@ from sweeper.commands.designs import (
     portfolio_command,
 )
 from sweeper.commands.evidence import calibrate_command, claims_command, validate
-from sweeper.commands.library import completion, env, list_entries, schema_command
+from sweeper.commands.library import completion, env, init, list_entries, schema_command
 from sweeper.commands.nights import gc, night, runs_command
 from sweeper.commands.placing import fit_placement, fit_units, judge_placements, place
 from sweeper.commands.points import explain, map_command, trace_command
@@ -51,6 +51,6 @@ for command in (
         fit_units,
     ),
     *(validate, calibrate_command, claims_command),
-    *(list_entries, schema_command, completion, env),
+    *(init, list_entries, schema_command, completion, env),
 ):
     main.add_command(command)

@@ -143,7 +143,9 @@ def commands() -> list[str]:
     lines = [line for document in DOCUMENTS for block in blocks(text_of(document), "sh") for line in block.splitlines()]
     quoted = re.compile(r"`((?:sweeper|python -m) [^`]+)`")
     inline = [code for document in DOCUMENTS for code in quoted.findall(text_of(document))]
-    return sorted({re.split("  #| > ", line)[0].strip() for line in [*lines, *inline] if line.startswith(starts)})
+    return sorted(
+        {re.split(r"  #| > (?![^\n]*\")", line)[0].strip() for line in [*lines, *inline] if line.startswith(starts)}
+    )
 
 
 @pytest.mark.parametrize("command", commands())

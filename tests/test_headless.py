@@ -111,7 +111,7 @@ FILES: tuple[Failure, ...] = (
     (("status", "tiny.yaml", "--out", "none"), 3, "has not been run"),
     (("show", "nowhere://x"), 3, "cannot open 'nowhere://x'"),
     (("query", "nowhere://x", SQL), 3, "cannot open 'nowhere://x'"),
-    (("show", "file:///none"), 3, "has no _SUCCESS"),
+    (("show", "file:///none"), 3, "is no run directory"),
     (("query", "file:///none", SQL), 3, "holds no run"),
     (("status", "nowhere://x"), 3, "cannot open"),
     (("status", "file:///none"), 4, "is no run directory"),

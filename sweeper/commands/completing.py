@@ -47,6 +47,12 @@ def _kinds(ctx: click.Context) -> Iterable[tuple[str, str]]:
     return [(kind, "") for kind in LISTS]
 
 
+def _starts(ctx: click.Context) -> Iterable[tuple[str, str]]:
+    from sweeper.library.library import starts
+
+    return [(name, "") for name in starts()]
+
+
 def _entries(ctx: click.Context) -> Iterable[tuple[str, str]]:
     return _listed(ctx.params["kind"])(ctx)
 
@@ -71,6 +77,7 @@ def _studies_and_runs(ctx: click.Context) -> Iterable[tuple[str, str]]:
 
 
 kinds = completed(_kinds)
+starts = completed(_starts)
 entries = completed(_entries)
 studies = completed(_listed("study"), FILE)
 runs = completed(_studies_and_runs, FILE)

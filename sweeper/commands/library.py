@@ -1,11 +1,12 @@
 """What there is: the library, and this installation."""
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import click
 
-from sweeper.commands.completing import entries, kinds
+from sweeper.commands.completing import entries, kinds, starts
 from sweeper.commands.shared import FORMATS, LIBRARY, command, echo, library_of
 from sweeper.errors import UsageFault, unknown
 
@@ -117,3 +118,32 @@ def env() -> None:
 
     about = environment(FORMATS)
     echo(about, lambda: "\n".join(f"{key}: {value}" for key, value in about.items()))
+
+
+@command()
+@click.argument("kind", shell_complete=starts)
+@click.argument("file", required=False, type=click.Path(dir_okay=False, path_type=Path))
+def init(kind: str, file: Path | None) -> None:
+    """Write a commented study to begin with: train, serve, chip, package or graph. `-` prints it instead.
+
+    \b
+    Example: sweeper init train
+    Example: sweeper init serve llama_servers.yaml
+    """
+    from sweeper.library.library import starts as known
+
+    found = known()
+    if kind not in found:
+        raise UsageFault(unknown("study to begin with", kind, found))
+    path = Path(f"{kind}.yaml") if file is None else file
+    text = found[kind].read_text(encoding="utf-8")
+    if str(path) == "-":
+        echo({"study": text}, lambda: text.rstrip("\n"))
+        return
+    try:
+        with path.open("x", encoding="utf-8") as stream:
+            # The commands in its comments name this file.
+            stream.write(text.replace(f"{kind}.yaml", str(path)))
+    except FileExistsError:
+        raise UsageFault(f"{path} is there already; name another file: sweeper init {kind} FILE") from None
+    echo({"file": str(path), "kind": kind}, lambda: f"{path}\nnext: sweeper run {path}")

@@ -29,8 +29,8 @@ class Time(click.ParamType[float]):
 
         try:
             seconds = value if isinstance(value, float) else quantity(value, "s")
-        except QuantityError as error:
-            self.fail(f"{error}, e.g. '90 min'", param, ctx)
+        except QuantityError:
+            self.fail(f"{value!r} is no time such as '90 min', '2 h' or '30 days'.", param, ctx)
         if not seconds > 0.0:
             self.fail(f"{value} is no time to compute in", param, ctx)
         return seconds
@@ -131,7 +131,7 @@ def runs_command(where: str) -> None:
 @command()
 @click.argument("where", default="results", metavar="DIR")
 @click.option(
-    "--older-than", "age", type=Time(), metavar="TIME", help="Runs that were last changed before, e.g. '30 d'."
+    "--older-than", "age", type=Time(), metavar="TIME", help="Runs that were last changed before, e.g. '30 days'."
 )
 @click.option("--keep", type=click.IntRange(min=1), metavar="N", help="The latest runs of each study that stay.")
 @click.option("--dry-run", is_flag=True, help="Say what would be removed, and remove nothing.")
@@ -142,7 +142,7 @@ def gc(where: str, age: float | None, keep: int | None, dry_run: bool) -> None:
 
     \b
     Example: sweeper gc results --keep 3 --dry-run
-    Example: sweeper gc nights/runs --older-than '30 d'
+    Example: sweeper gc nights/runs --older-than '30 days'
     """
     import time
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sweeper.commands.completing import runs
+from sweeper.commands.completing import axes, runs
 from sweeper.commands.shared import (
     OUT,
     STUDY,
@@ -22,7 +22,7 @@ from sweeper.commands.shared import (
     run_directory,
     study_options,
 )
-from sweeper.errors import UsageFault
+from sweeper.errors import UsageFault, unknown
 
 if TYPE_CHECKING:
     from sweeper.placing.labels import DecisionPlan
@@ -75,21 +75,35 @@ def size_text(size: Mapping[str, Any]) -> str:
 @STUDY
 @study_options
 @OUT
+@click.option(
+    "--best-by",
+    metavar="AXIS",
+    shell_complete=axes,
+    help="Print the best row for each value of an axis, and how far its runner-up is.",
+)
 @executing
-def run(study: str, given: Given, out: str, **how: Any) -> None:
+def run(study: str, given: Given, out: str, best_by: str | None, **how: Any) -> None:
     """Evaluate a study into a Parquet dataset; resumes by itself, and does nothing when it is complete.
 
     \b
     Example: sweeper run dse80 --backend ray --workers 8 --out results
+    Example: sweeper run llama_405b_formats --best-by chip
     """
     asked = any_plan_of(study, given)
-    carry_out(asked, out, how, answer_of(asked))
+    carry_out(asked, out, how, answer_of(asked, best_by))
 
 
-def answer_of(asked: "Plan | DecisionPlan") -> Callable[[str], str]:
-    """What tells, in words, what a dataset of such a plan says."""
+def answer_of(asked: "Plan | DecisionPlan", best_by: str | None = None) -> Callable[[str], str]:
+    """What tells, in words, what a dataset of such a plan says. Raises UsageFault for an axis that it does not have."""
     from sweeper.planning.plan import Plan
 
+    if best_by is not None:
+        from sweeper.views.report import best_by as best_rows
+
+        if best_by not in asked.schema.names:
+            raise UsageFault(unknown("column of the study", best_by, asked.schema.names))
+        objectives = dict(asked.resolved.get("objectives") or [])
+        return partial(best_rows, axis=best_by, objectives=objectives)
     if isinstance(asked, Plan):
         from sweeper.views.report import answered, best_systems
 

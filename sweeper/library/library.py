@@ -43,7 +43,7 @@ FOLDERS = {
     "unit_model": "unit_models",
 }
 """Folder of each kind of entry."""
-KNOWN_FOLDERS = (*FOLDERS.values(), "studies", "claims", "measurements", "products")
+KNOWN_FOLDERS = (*FOLDERS.values(), "studies", "claims", "measurements", "products", "starts")
 """Folders that a library directory may have."""
 
 
@@ -64,6 +64,11 @@ def installed_specs() -> tuple[Path, ...]:
             raise EnvironmentFault(f"the plug-in {name!r} (library) is no package with a folder such as chips in it")
         found += folders
     return (*found, builtin_specs())
+
+
+def starts() -> dict[str, Path]:
+    """Files of the commented studies that users begin with, by name."""
+    return {path.stem: path for path in sorted((builtin_specs() / "starts").glob("*.yaml"))}
 
 
 def installed_studies() -> dict[str, Path]:

@@ -1,7 +1,11 @@
 """What the command line says of a dataset: its best systems, and answers to questions."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import polars as pl
 
+from sweeper.errors import UsageFault, listed, unknown
 from sweeper.planning.standing import STANDING
 from sweeper.views.analysis import best, feasible, infeasible_lines
 from sweeper.views.datasets import axes_of, reading, scan
@@ -49,6 +53,54 @@ def _best_systems(everything: pl.LazyFrame, directory: str) -> str:
     if not rows:
         lines = _first_rows(frame, names, [name for name, many in varies.items() if many])
     return "\n".join([*lines, *standing_lines(everything, directory), *infeasible_lines(everything)])
+
+
+def best_by(directory: str, axis: str, objectives: Mapping[str, str]) -> str:
+    """The best feasible row for each value of an axis, and each workload: how far it is behind the best of its
+    workload, which comes first, and how far its runner-up is behind it. By the first objective, or the first usual
+    metric if there is none.
+
+    Raises UsageFault for a column that is no axis of the dataset.
+    """
+    with reading(directory):
+        everything = scan(directory)
+        names = everything.collect_schema().names()
+        axes = axes_of(names)
+        if axis not in axes:
+            raise UsageFault(unknown("axis of the dataset", axis, axes))
+        name, sense = next((each for each in (objectives or OBJECTIVES).items() if each[0] in names), ("", ""))
+        if not name:
+            raise UsageFault(f"--best-by wants a study with an objective, or with one of {listed(list(OBJECTIVES))}")
+        by = list(dict.fromkeys(("workload", axis)))
+        frame = feasible(everything)
+        first = best(frame, by, {name: sense}).collect()
+        others = frame.join(first.lazy(), on="point_id", how="anti")
+        second = best(others, by, {name: sense}).select(*by, pl.col(name).alias("second")).collect()
+    ranked = first.join(second, on=by, how="left").sort(
+        pl.col("workload").cast(pl.String), name, descending=[False, sense == "maximise"]
+    )
+    top = {row["workload"]: row[name] for row in reversed(ranked.to_dicts())}
+    lead = [key for key in by if key == axis or ranked[key].n_unique() > 1]
+    rest = [other for other in axes if other not in by and ranked[other].n_unique() > 1]
+    rows = [
+        (
+            *(row[key] for key in lead),
+            row[name],
+            _behind(row[name], top[row["workload"]]),
+            _behind(row["second"], row[name]),
+            *(row[other] for other in rest),
+        )
+        for row in ranked.to_dicts()
+    ]
+    table = shown_table((*lead, f"{sense} {name}", "behind_best", "runner_up_behind", *rest), rows)
+    return "\n".join([table, *standing_lines(everything, directory), *infeasible_lines(everything)])
+
+
+def _behind(value: float | None, best_value: Any) -> str:
+    """How far a value is from a better one, in percent of that; `-` if there is none."""
+    if value is None or not best_value:
+        return "-"
+    return f"{100.0 * abs(value / best_value - 1.0):.3g} %"
 
 
 def _first_rows(frame: pl.LazyFrame, names: list[str], varying: list[str]) -> list[str]:

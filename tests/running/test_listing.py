@@ -184,7 +184,7 @@ def test_a_file_that_vanishes_during_a_listing_is_left_out(tmp_path: Path) -> No
 def test_where_nothing_is_committed_nothing_is_read(tmp_path: Path) -> None:
     with pytest.raises(NoDataset, match=RESOLVED):
         sweeper.scan(tmp_path, partial=True)
-    with pytest.raises(NoDataset, match="has no _SUCCESS"):
+    with pytest.raises(NoDataset, match="is no run directory"):
         sweeper.scan(tmp_path / "nowhere")
     directory = Path(run(FakePlan(fail=tuple(range(6))), tmp_path, quiet=True).directory)
     with pytest.raises(NoDataset, match="holds no committed part yet"):
