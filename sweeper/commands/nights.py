@@ -212,4 +212,5 @@ def night_text(record: "NightRecord", place: str) -> str:
     wrong = len(record.problems)
     problems = f", {wrong} problem{'s' * (wrong != 1)}" if wrong else ""
     done = f"{len(record.studies)} studies in {duration(record.seconds)}{problems}"
-    return "\n".join([listing(rows, {name: name.upper() for name in columns}), done, f"{place}/summary.html"])
+    table = listing(rows, {name: name.upper() for name in columns})
+    return "\n".join([table, *record.checked, done, f"{place}/summary.html"])

@@ -49,15 +49,15 @@ class Condition:
             if name not in known:
                 raise UsageFault(f"--fail-if {brief(self.text)}: {unknown('column of these studies', name, known)}")
 
-    def held(self, run: Folder, before: Folder | None, keys: Sequence[str]) -> str:
-        """Where it holds in a run, in words; nothing where it does not, or asks for what the run does not have.
+    def held(self, run: Folder, before: Folder | None, keys: Sequence[str]) -> str | None:
+        """Where it holds in a run, in words, nothing where it does not; None if it asks for what the run does not have.
 
         `keys` tell the rows of a run apart, in this night and in the one before.
         """
         with reading(run):
             names = scan(run).collect_schema().names()
             if not {*self.columns, FEASIBLE} <= set(names) or (self.compares and before is None):
-                return ""
+                return None
             rows = matched(run, keys, [name for name in self.columns if name not in keys])
             if self.compares:
                 assert before is not None

@@ -11,6 +11,7 @@ from itertools import islice
 
 from sweeper.errors import SweeperError
 from sweeper.nights.conditions import Condition
+from sweeper.nights.inputs import keys_of
 from sweeper.nights.pages import pages
 from sweeper.nights.records import (
     COMPLETE,
@@ -35,12 +36,9 @@ from sweeper.running.storage.catalogue import remove_run
 from sweeper.running.storage.folders import Folder
 from sweeper.running.storage.listing import read_receipts
 from sweeper.running.storage.store import RESOLVED, run_name
-from sweeper.words.columns import engine_column
 
 CHUNK_S = 2.0
 """Seconds that a chunk takes of a study that was never run; plans cut their chunks for about that."""
-EVERY_ROW = ("all", "feasible")
-"""Modes in which searched columns tell rows apart, too."""
 UNHURRIED = 0.0
 """A budget without end."""
 
@@ -87,13 +85,15 @@ def night(
         record_of(source, plan, result, runs.inside(run_name(plan)))
         for (source, plan), result in zip(plans.items(), results, strict=True)
     ]
+    conditions = [checked(condition, done, runs, before) for condition in wanted.conditions]
     record = NightRecord(
         when=datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%SZ"),
         version=version("sweeper"),
         seconds=round(time.monotonic() - begun, 1),
         baseline=before.when if before else "",
         studies=sorted([*done, *refused], key=lambda study: study.name),
-        conditions=[told for condition in wanted.conditions for told in where(condition, done, runs, before)],
+        conditions=[held for holding, _ in conditions for held in holding],
+        checked=[told for _, told in conditions],
     )
     place = out.inside(NIGHTS).inside(record.when)
     for name, text in pages(record, before).items():
@@ -167,29 +167,26 @@ def record_of(source: str, plan: RunnablePlan, result: RunResult, run: Folder) -
     return replace(record, winners=winners(run, objectives))
 
 
-def keys_of(resolved: Mapping[str, object]) -> list[str]:
-    """Columns of a dataset that tell its rows apart: what is swept, and what is searched where every row is kept."""
-    boxes: Sequence[Sequence[Sequence[object]]] = resolved.get("boxes") or []  # type: ignore[assignment]
-    output: Sequence[object] = resolved.get("output") or [""]  # type: ignore[assignment]
-    told = ("swept", "searched") if output[0] in EVERY_ROW else ("swept",)
-    names = [name for box in boxes for *columns, how, _ in box if how in told for name in columns]
-    return list(dict.fromkeys(engine_column(str(name)) for name in names))
+def checked(
+    condition: Condition, studies: Sequence[StudyRecord], runs: Folder, before: NightRecord | None
+) -> tuple[list[str], str]:
+    """Where a condition holds, in words, a line for each study; and in how many studies it could be checked."""
+    complete = [study for study in studies if study.state == COMPLETE]
+    told = [(study.name, _held(condition, study, runs, before)) for study in complete]
+    count = sum(where is not None for _, where in told)
+    first = "; there is no earlier night" if condition.compares and before is None else ""
+    return (
+        [f"{name}: {where}" for name, where in told if where],
+        f"{condition.text}: checked in {count} of {len(studies)} studies{first}",
+    )
 
 
-def where(condition: Condition, studies: Sequence[StudyRecord], runs: Folder, before: NightRecord | None) -> list[str]:
-    """Where a condition holds, in words, a line for each study."""
-    found = []
-    for study in studies:
-        if study.state != COMPLETE:
-            continue
-        run, old = runs.inside(study.run), before.of(study.name) if before else None
-        if old is not None and RESOLVED not in runs.inside(old.run).entries(""):
-            old = None  # somebody has removed it
-        names = [name for name in study.keys if old is None or name in old.keys]
-        told = condition.held(run, runs.inside(old.run) if old else None, names)
-        if told:
-            found.append(f"{study.name}: {told}")
-    return found
+def _held(condition: Condition, study: StudyRecord, runs: Folder, before: NightRecord | None) -> str | None:
+    old = before.of(study.name) if before else None
+    if old is not None and RESOLVED not in runs.inside(old.run).entries(""):
+        old = None  # somebody has removed it
+    keys = [name for name in study.keys if old is None or name in old.keys]
+    return condition.held(runs.inside(study.run), runs.inside(old.run) if old else None, keys)
 
 
 def forget(out: Folder, keep: int) -> None:

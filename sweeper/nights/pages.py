@@ -1,17 +1,22 @@
 """A night as Markdown and as one HTML file, for people: what is wrong first, then the answers and what moved."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from sweeper.nights.causes import Cause
+from sweeper.nights.diff import Difference
+from sweeper.nights.inputs import Change
 from sweeper.nights.records import NightRecord
 from sweeper.nights.winners import Winner
 from sweeper.running.progress import duration
 from sweeper.views.text import show
 
 PAGES = ("summary.md", "summary.html")
+LONGEST = 60
+"""Letters of a value that a table shows."""
 
 
 class Answer(NamedTuple):
@@ -48,14 +53,51 @@ def answers(record: NightRecord, before: NightRecord | None) -> Iterator[Answer]
                 workload=winner.workload,
                 objective=f"{winner.sense} {winner.objective}",
                 value=f"{show(winner.value)} {winner.unit}".strip(),
-                system=_system(winner.system),
+                system=system_text(winner.system),
                 change=_change(old, winner),
-                instead_of=_system(old.system) if old and dict(old.system) != dict(winner.system) else "",
+                instead_of=system_text(old.system) if old and dict(old.system) != dict(winner.system) else "",
             )
 
 
-def _system(system: Mapping[str, Any]) -> str:
+def system_text(system: Mapping[str, Any]) -> str:
+    """Values by name, in words."""
     return ", ".join(f"{name} {show(value)}" for name, value in system.items())
+
+
+def change_text(change: Change) -> tuple[str, str, str, str]:
+    """An input that differs: its name, kind, and what it was and is, in words."""
+
+    def told(value: Any) -> str:
+        if isinstance(value, list) and len(value) == 1:
+            (value,) = value
+        text = "absent" if value is None else show(value)
+        return f"{text} {change.unit}".strip() if isinstance(value, float | int) and change.unit else brief_text(text)
+
+    return change.name, change.kind, told(change.before), told(change.after)
+
+
+def brief_text(text: str) -> str:
+    """A text, cut where it is long."""
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
+
+
+def cause_text(causes: Sequence[Cause], column: str, least: float) -> str:
+    """Causes of the movement of a column with their shares, and what they leave; `-` where none was found."""
+    mine = [cause for cause in causes if cause.column == column]
+    known = [cause for cause in mine if cause.share is not None and abs(cause.share) >= least]
+    known.sort(key=lambda cause: -abs(cause.share or 0.0))
+    told = [f"{cause.change} {100 * (cause.share or 0.0):.3g} %" for cause in known]
+    left = 1.0 - sum(cause.share or 0.0 for cause in mine)
+    if mine and abs(left) >= least:
+        untried = [cause.change for cause in mine if cause.share is None]
+        told.append(f"left {100 * left:.3g} %" + (f" ({', '.join(untried[:3])})" if untried else ""))
+    return ", ".join(told) or "-"
+
+
+def diff_page(found: Sequence[Difference], remarks: Sequence[str], before: str, after: str) -> str:
+    """What moved between two runs or nights, as one HTML file."""
+    told = {"found": found, "remarks": remarks, "before": before, "after": after, "least": 0.005}
+    return _templates().get_template("diff.html.j2").render(told)
 
 
 def _change(old: Winner | None, new: Winner) -> str:
@@ -75,5 +117,6 @@ def _templates() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
+    environment.globals |= {"change_text": change_text, "cause_text": cause_text, "system_text": system_text}
     environment.filters["cell"] = lambda text: str(text).replace("|", "\\|").replace("\n", " ")
     return environment

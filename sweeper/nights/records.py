@@ -7,11 +7,13 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import PurePosixPath
 from typing import Any
 
 from sweeper.errors import OutputConflict
 from sweeper.nights.winners import Winner
 from sweeper.running.storage.folders import Folder
+from sweeper.running.storage.places import folder
 
 RUNS, NIGHTS, SUMMARY = "runs", "nights", "summary.json"
 
@@ -52,7 +54,8 @@ class StudyRecord:
 
 @dataclass(frozen=True)
 class NightRecord:
-    """What came of a night: `when` is its name, `baseline` the earlier one that it is compared with ("" if none)."""
+    """What came of a night: `when` is its name, `baseline` the earlier one that it is compared with ("" if none);
+    `conditions` that hold, each in a study, and in how many studies each was `checked`."""
 
     when: str
     version: str
@@ -60,6 +63,7 @@ class NightRecord:
     baseline: str
     studies: Sequence[StudyRecord]
     conditions: Sequence[str] = ()
+    checked: Sequence[str] = ()
 
     def of(self, study: str) -> StudyRecord | None:
         """The record of a study that was completed, by its name."""
@@ -88,8 +92,16 @@ def as_record(text: bytes) -> NightRecord:
         StudyRecord(**{**study, "winners": [Winner(**winner) for winner in study["winners"]]})
         for study in told["studies"]
     ]
-    names = ("when", "version", "seconds", "baseline", "conditions")
+    names = ("when", "version", "seconds", "baseline", "conditions", "checked")
     return NightRecord(studies=studies, **{name: told[name] for name in names})
+
+
+def night_at(where: str) -> tuple[Folder, NightRecord] | None:
+    """The night in a directory, and the place that it is of; None where there is none."""
+    text = folder(where).get(SUMMARY)
+    if text is None:
+        return None
+    return folder(str(PurePosixPath(where).parent.parent)), as_record(text)
 
 
 def nights(out: Folder) -> Iterator[NightRecord]:

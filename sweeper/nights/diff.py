@@ -1,0 +1,86 @@
+"""Two runs, or two nights, beside each other: what moved, and why."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from sweeper.errors import NoDataset, UsageFault
+from sweeper.nights.causes import Cause, Replan, causes
+from sweeper.nights.inputs import Change, changes, keys_of
+from sweeper.nights.moves import Moves, Pair, moves
+from sweeper.nights.records import RUNS, NightRecord
+from sweeper.nights.winners import Winner, winners
+from sweeper.running.storage.folders import Folder
+from sweeper.running.storage.store import RESOLVED
+from sweeper.views.datasets import units
+
+Replanner = Callable[[str, str], Replan | None]
+"""Gives, by a study's name and the hash of its later run, what plans it again; None if it is not the same any more."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How two runs of a study differ: their inputs, what moved, causes of what moved, and the winners that are others
+    now, each as it was and is."""
+
+    study: str
+    before: str
+    after: str
+    inputs: Sequence[Change]
+    moved: Moves
+    causes: Sequence[Cause]
+    winners: Sequence[tuple[Winner, Winner]]
+
+    def plain(self) -> dict[str, Any]:
+        """As data."""
+        return asdict(self)
+
+
+def resolved(run: Folder) -> Mapping[str, Any]:
+    """What a run was given. Raises NoDataset where there is no run, or none of systems."""
+    text = run.get(RESOLVED)
+    if text is None:
+        raise NoDataset(f"{run} is no run directory: it holds no {RESOLVED}")
+    told: Mapping[str, Any] = json.loads(text)
+    if "boxes" not in told["study"]:
+        raise NoDataset(f"{run} is a run of placements, which cannot be compared")
+    return told
+
+
+def difference(before: Folder, after: Folder, replanner: Replanner) -> Difference:
+    """How two runs of a study differ. Raises UsageFault for runs of different studies, NoDataset as `scan` does."""
+    old, new = resolved(before), resolved(after)
+    if old["name"] != new["name"]:
+        raise UsageFault(f"{before.name} is a run of {old['name']}, {after.name} one of {new['name']}")
+    keys = list(dict.fromkeys([*keys_of(old["study"]), *keys_of(new["study"])]))
+    pair = Pair.of(before, after, keys)
+    found = changes(old["study"], new["study"])
+    moved = moves(pair, units(str(after)))
+    replan = replanner(new["name"], new["hash"]) if moved.columns else None
+    objectives = dict(new["study"]["objectives"])
+    was, now = ({winner.question: winner for winner in winners(run, objectives)} for run in (before, after))
+    return Difference(
+        study=new["name"],
+        before=before.name,
+        after=after.name,
+        inputs=found,
+        moved=moved,
+        causes=causes(found, moved, pair, replan),
+        winners=[(was[each], now[each]) for each in now if each in was and was[each].system != now[each].system],
+    )
+
+
+def between_nights(
+    place: Folder, before: NightRecord, after: NightRecord, replanner: Replanner
+) -> tuple[list[Difference], list[str]]:
+    """Differences of the studies that two nights of a place have, and in words what only one of them has."""
+    old, new = ({study.name: study for study in night.studies if study.run} for night in (before, after))
+    runs = place.inside(RUNS)
+    found = [
+        difference(runs.inside(old[name].run), runs.inside(new[name].run), replanner)
+        for name in sorted(old.keys() & new.keys())
+        if old[name].run != new[name].run
+    ]
+    gone = [f"{name}: only in the night of {before.when}" for name in sorted(old.keys() - new.keys())]
+    return found, [*gone, *(f"{name}: only in the night of {after.when}" for name in sorted(new.keys() - old.keys()))]

@@ -1,0 +1,133 @@
+"""What two runs of a study were given: which library values, assumptions, axes, questions and equations differ."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sweeper.words.columns import engine_column
+
+LIBRARY, ASSUMPTION, AXIS, QUESTION, EQUATION, PROVENANCE = (
+    "library",
+    "assumption",
+    "axis",
+    "question",
+    "equation",
+    "provenance",
+)
+"""Kinds of inputs: numbers of entries; switches, choices and numbers of the study that do not vary; values of its axes;
+its objective and output; code; and source, grade and range of a number, which move no column but bands."""
+
+NUMBER_FIELDS = ("number", "unit", "source", "grade", "low", "high")
+"""What a run says of a number of the library, in this order."""
+ABSENT = None
+RANGE = ("low", "high")
+EVERY_ROW = ("all", "feasible")
+"""Modes in which searched columns tell rows apart, too."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """An input that differs: its kind, its name (`memory/hbm3/bandwidth`), and what it was and is, in `unit`."""
+
+    kind: str
+    name: str
+    before: Any
+    after: Any
+    unit: str = ""
+
+
+def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Change]:
+    """Inputs that differ between two studies, as their runs resolved them."""
+    return [
+        *_library(before["library"], after["library"]),
+        *_constants(before, after),
+        *_axes(axis_values(before), axis_values(after)),
+        *(
+            Change(QUESTION, key, before.get(key), after.get(key))
+            for key in ("objectives", "output", "optimize", "perturbation")
+            if before.get(key) != after.get(key)
+        ),
+        *_code(before["code"], after["code"]),
+    ]
+
+
+def axis_values(resolved: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """Values of each column that an axis gives, in all boxes, each once."""
+    found: dict[str, list[Any]] = {}
+    for box in resolved["boxes"]:
+        for *names, _, rows in box:
+            for position, name in enumerate(names):
+                values = found.setdefault(name, [])
+                values.extend(row[position] for row in rows if row[position] not in values)
+    return found
+
+
+def keys_of(resolved: Mapping[str, object]) -> list[str]:
+    """Columns of a dataset that tell its rows apart: what is swept, and what is searched where every row is kept."""
+    boxes: Sequence[Sequence[Sequence[object]]] = resolved.get("boxes") or []  # type: ignore[assignment]
+    output: Sequence[object] = resolved.get("output") or [""]  # type: ignore[assignment]
+    told = ("swept", "searched") if output[0] in EVERY_ROW else ("swept",)
+    names = [name for box in boxes for *columns, how, _ in box if how in told for name in columns]
+    return list(dict.fromkeys(engine_column(str(name)) for name in names))
+
+
+def _library(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Change]:
+    """Of entries that both runs use. One that only one of them uses belongs to an axis that differs."""
+    for entry in before.keys() & after.keys():
+        old, new = before[entry], after[entry]
+        for name in sorted(old["values"].keys() | new["values"].keys()):
+            was, now = (dict(zip(NUMBER_FIELDS, told["values"].get(name, ()), strict=False)) for told in (old, new))
+            unit = now.get("unit") or was.get("unit") or ""
+            if was.get("number") != now.get("number"):
+                yield Change(LIBRARY, f"{entry}/{name}", was.get("number"), now.get("number"), unit)
+            for field in ("source", "grade", *(RANGE if _ranged(was) or _ranged(now) else ())):
+                if was and now and was.get(field) != now.get(field):
+                    yield Change(PROVENANCE, f"{entry}/{name}/{field}", was.get(field), now.get(field))
+        for part in ("dimensions", "body"):
+            for path, was, now in _leaves(old.get(part), new.get(part), f"{entry}/{part}"):
+                yield Change(LIBRARY, path, was, now)
+
+
+def _ranged(told: Mapping[str, Any]) -> bool:
+    """Whether a number has a range, and is not just itself."""
+    return any(told.get(end) != told.get("number") for end in RANGE)
+
+
+def _leaves(old: Any, new: Any, path: str) -> Iterator[tuple[str, Any, Any]]:
+    """Leaves that differ of two trees, by path."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in sorted(old.keys() | new.keys()):
+            yield from _leaves(old.get(key), new.get(key), f"{path}/{key}")
+    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        for number, (was, now) in enumerate(zip(old, new, strict=True)):
+            yield from _leaves(was, now, f"{path}/{number}")
+    elif old != new:
+        yield path, old, new
+
+
+def _constants(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Change]:
+    """What is the same for all points of a run, and another thing in the other run; an axis there is told as one."""
+    old, new = before["constants"], after["constants"]
+    axes = axis_values(before).keys() | axis_values(after).keys()
+    for name in sorted(old.keys() | new.keys()):
+        if old.get(name, ABSENT) != new.get(name, ABSENT) and name not in axes:
+            yield Change(ASSUMPTION, name, old.get(name), new.get(name))
+
+
+def _axes(before: Mapping[str, Sequence[Any]], after: Mapping[str, Sequence[Any]]) -> Iterator[Change]:
+    for name in dict.fromkeys([*before, *after]):
+        old, new = before.get(name), after.get(name)
+        if old != new:
+            yield Change(AXIS, name, old, new)
+
+
+def _code(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Change]:
+    used, uses = ({*told["equations"]} for told in (before, after))
+    for name in sorted(used ^ uses):
+        yield Change(EQUATION, name, name in used, name in uses)
+    old, new = before["kernels"], after["kernels"]
+    for module in sorted(old.keys() & new.keys()):
+        if old[module] != new[module]:
+            yield Change(EQUATION, module, old[module][:12], new[module][:12])
+    if before["evaluation"] != after["evaluation"]:
+        yield Change(EQUATION, "evaluation", before["evaluation"][:12], after["evaluation"][:12])

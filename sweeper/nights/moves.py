@@ -1,0 +1,145 @@
+"""What moved between two runs of a study: columns, which points are feasible, and which rows there are."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import polars as pl
+import polars.selectors as cs
+
+from sweeper.running.storage.folders import Folder
+from sweeper.views.datasets import axes_of, reading, scan
+
+FEASIBLE, REASON = "feasible", "infeasible_reason"
+OLD, NEW = "_before", "_after"
+NO_METRICS = ("run", "point_id", FEASIBLE, REASON)
+SHOWN = 5
+"""Rows that are named of those that became feasible or not."""
+
+
+@dataclass(frozen=True)
+class Move:
+    """A column that moved: in `rows` of the `compared` rows, by so much in the median of these and where it moved most,
+    after over before less one; `where` is that row. A searched column of text has no numbers."""
+
+    column: str
+    unit: str
+    rows: int
+    compared: int
+    median: float | None
+    most: float | None
+    where: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Moves:
+    """How two runs differ: columns that moved, the most first; rows that became feasible or infeasible, with why they
+    were or are not; rows that only one of the runs has."""
+
+    compared: int
+    columns: Sequence[Move]
+    feasible: Sequence[Mapping[str, Any]]
+    infeasible: Sequence[Mapping[str, Any]]
+    became_feasible: int
+    became_infeasible: int
+    only_before: int
+    only_after: int
+
+
+def keyed(run: Folder, keys: Sequence[str]) -> pl.DataFrame:
+    """All rows of a run, with what tells them apart as text; the first of equals."""
+    with reading(run):
+        frame = scan(run).sort("point_id").collect()
+    present = [key for key in keys if key in frame.columns]
+    text = frame.with_columns(cs.categorical().cast(pl.String)).with_columns(pl.col(present).cast(pl.String))
+    return text.unique(present, keep="first", maintain_order=True) if present else text.head(1)
+
+
+class Pair(NamedTuple):
+    """The rows of two runs of a study, and the columns that tell rows apart in both."""
+
+    before: pl.DataFrame
+    after: pl.DataFrame
+    keys: list[str]
+
+    @classmethod
+    def of(cls, before: Folder, after: Folder, keys: Sequence[str]) -> "Pair":
+        """Rows of two runs. Of the columns that tell rows apart, those that both have and that vary in one of them."""
+        old, new = keyed(before, keys), keyed(after, keys)
+        shared = [key for key in keys if key in old.columns and key in new.columns]
+        return cls(old, new, [key for key in shared if max(old[key].n_unique(), new[key].n_unique()) > 1])
+
+    def joined(self) -> pl.DataFrame:
+        """Rows that both have, with the columns of both."""
+        old, new = (
+            frame.rename({name: f"{name}{suffix}" for name in frame.columns if name not in self.keys})
+            for frame, suffix in ((self.before, OLD), (self.after, NEW))
+        )
+        return matched_rows(old, new, self.keys)
+
+
+def matched_rows(left: pl.DataFrame, right: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
+    """Rows of two tables with the same keys; without keys each has one row."""
+    return (
+        left.join(right, on=list(keys), how="inner", maintain_order="left") if keys else left.join(right, how="cross")
+    )
+
+
+def moves(pair: Pair, of_units: Mapping[str, str]) -> Moves:
+    """What moved between the rows of two runs; `of_units` are the units of columns."""
+    both, keys = pair.joined(), pair.keys
+    was, now = pl.col(f"{FEASIBLE}{OLD}"), pl.col(f"{FEASIBLE}{NEW}")
+    shared = [name for name in pair.after.columns if name in pair.before.columns and name not in keys]
+    axes = {*axes_of(pair.after.columns)}
+    running = both.filter(was & now)
+    found = (
+        _moved(running, name, keys, of_units.get(name, ""), name in axes) for name in shared if name not in NO_METRICS
+    )
+    columns = sorted((move for move in found if move is not None), key=lambda move: -abs(move.most or 0.0))
+    gained, lost = both.filter(~was & now), both.filter(was & ~now)
+    return Moves(
+        compared=both.height,
+        columns=columns,
+        feasible=_named(gained, keys, f"{REASON}{OLD}"),
+        infeasible=_named(lost, keys, f"{REASON}{NEW}"),
+        became_feasible=gained.height,
+        became_infeasible=lost.height,
+        only_before=pair.before.height - both.height,
+        only_after=pair.after.height - both.height,
+    )
+
+
+def _moved(both: pl.DataFrame, name: str, keys: Collection[str], unit: str, axis: bool) -> Move | None:
+    """How a column moved; nothing if it did not. A column that is no number moves where it differs."""
+    old, new = pl.col(f"{name}{OLD}"), pl.col(f"{name}{NEW}")
+    types = both.schema[f"{name}{OLD}"], both.schema[f"{name}{NEW}"]
+    if any(isinstance(kind, pl.List | pl.Struct | pl.Array) for kind in types) or types[0] != types[1]:
+        return None
+    differing = both.filter(old.ne_missing(new) & ~(old.is_null() & new.is_null()))
+    if not differing.height:
+        return None
+    if not types[0].is_numeric() or axis:
+        where = differing.row(0, named=True)
+        return Move(name, unit, differing.height, both.height, None, None, {key: where[key] for key in keys})
+    change = differing.select(*keys, (new / old - 1.0).alias("_change")).with_columns(
+        pl.col("_change").fill_nan(None).abs().alias("_size")
+    )
+    told = change.sort("_size", descending=True, nulls_last=True, maintain_order=True).row(0, named=True)
+    median = change["_change"].fill_nan(None).median()
+    return Move(
+        name,
+        unit,
+        differing.height,
+        both.height,
+        float(median) if isinstance(median, float) else None,  # type: ignore[redundant-expr]
+        told["_change"],
+        {key: told[key] for key in keys},
+    )
+
+
+def _named(rows: pl.DataFrame, keys: Sequence[str], reason: str) -> list[dict[str, Any]]:
+    shown = [*keys, *([reason] if reason in rows.columns else [])]
+    return [
+        {"reason" if name == reason else name: value for name, value in row.items()}
+        for row in rows.head(SHOWN).select(shown).to_dicts()
+    ]
