@@ -6,16 +6,12 @@ from typing import Any
 
 from sweeper.words.columns import engine_column
 
-LIBRARY, ASSUMPTION, AXIS, QUESTION, EQUATION, PROVENANCE = (
-    "library",
-    "assumption",
-    "axis",
-    "question",
-    "equation",
-    "provenance",
-)
-"""Kinds of inputs: numbers of entries; switches, choices and numbers of the study that do not vary; values of its axes;
-its objective and output; code; and source, grade and range of a number, which move no column but bands."""
+LIBRARY, ASSUMPTION, AXIS, QUESTION, EQUATION = "library", "assumption", "axis", "question", "equation"
+"""Kinds of inputs that can move a column: numbers of entries; switches, choices and numbers of the study that do not
+vary; values of its axes; its objective and output; code."""
+PROVENANCE, CONSEQUENCE = "provenance", "consequence"
+"""Other kinds: source, grade and range of a number, which move bands at most; equations that are used, or are not used
+any more, because another input changed."""
 
 NUMBER_FIELDS = ("number", "unit", "source", "grade", "low", "high")
 """What a run says of a number of the library, in this order."""
@@ -38,7 +34,7 @@ class Change:
 
 def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Change]:
     """Inputs that differ between two studies, as their runs resolved them."""
-    return [
+    found = [
         *_library(before["library"], after["library"]),
         *_constants(before, after),
         *_axes(axis_values(before), axis_values(after)),
@@ -49,6 +45,9 @@ def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Change]
         ),
         *_code(before["code"], after["code"]),
     ]
+    chosen = CONSEQUENCE if any(change.kind != PROVENANCE for change in found) else EQUATION
+    used, uses = ({*told["code"]["equations"]} for told in (before, after))
+    return [*found, *(Change(chosen, name, name in used, name in uses) for name in sorted(used ^ uses))]
 
 
 def axis_values(resolved: Mapping[str, Any]) -> dict[str, list[Any]]:
@@ -122,9 +121,6 @@ def _axes(before: Mapping[str, Sequence[Any]], after: Mapping[str, Sequence[Any]
 
 
 def _code(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Change]:
-    used, uses = ({*told["equations"]} for told in (before, after))
-    for name in sorted(used ^ uses):
-        yield Change(EQUATION, name, name in used, name in uses)
     old, new = before["kernels"], after["kernels"]
     for module in sorted(old.keys() & new.keys()):
         if old[module] != new[module]:
