@@ -40,7 +40,7 @@ def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Change]
         *_axes(axis_values(before), axis_values(after)),
         *(
             Change(QUESTION, key, before.get(key), after.get(key))
-            for key in ("objectives", "output", "optimize", "perturbation")
+            for key in ("objectives", "constraints", "output", "optimize", "perturbation")
             if before.get(key) != after.get(key)
         ),
         *_code(before["code"], after["code"]),

@@ -117,16 +117,18 @@ class Contents:
         """What a search evaluates at every point: whether it can run, the objectives, what the constraints read, and
         how much a design misses."""
         objectives = [objective.column for objective in self.study.objectives]
-        if self.study.optimize is None:
-            return tuple(dict.fromkeys([REASON, *objectives]))
-        read = sorted({symbol for constraint in self.study.optimize.constraints for symbol in constraint.symbols})
-        told = MEMORY if MEMORY[0] in self._usual else ()
-        return tuple(dict.fromkeys([REASON, *objectives, *read, *told]))
+        told = MEMORY if self.study.optimize is not None and MEMORY[0] in self._usual else ()
+        return tuple(dict.fromkeys([REASON, *objectives, *self._constrained, *told]))
+
+    @property
+    def _constrained(self) -> list[str]:
+        """Columns that the constraints read."""
+        return sorted({symbol for constraint in self.study.constraints for symbol in constraint.symbols})
 
     @property
     def all_columns(self) -> tuple[str, ...]:
         """What is evaluated at every point that a row is of."""
-        return (REASON, *self.metrics)
+        return tuple(dict.fromkeys((REASON, *self.metrics, *self._constrained)))
 
     @property
     def certain_columns(self) -> tuple[str, ...]:

@@ -87,11 +87,13 @@ class Optimum:
 
 @dataclass(frozen=True)
 class DesignSearch:
-    """A search over one box. `wanted` are the columns that a score reads; `evaluate` gives columns of points numbered
-    within the box, each with a design; `home` gives the designs that points have without a search."""
+    """A search over one box, in which `constraints` must hold. `wanted` are the columns that a score reads; `evaluate`
+    gives columns of points numbered within the box, each with a design; `home` gives the designs that points have
+    without a search."""
 
     optimize: Optimize
     objectives: Sequence[Objective]
+    constraints: Sequence[Expression]
     wanted: tuple[str, ...]
     grid: Grid
     evaluate: Evaluate
@@ -114,7 +116,7 @@ class DesignSearch:
     @cached_property
     def _constraints(self) -> tuple[tuple[Expression, tuple[Expression, Expression] | None], ...]:
         """What must hold, one by one, each with its two sides where it says which of them is the larger."""
-        parts = [part for constraint in self.optimize.constraints for part in constraint.conjuncts()]
+        parts = [part for constraint in self.constraints for part in constraint.conjuncts()]
         return tuple((part, part.sides() if part.orders else None) for part in parts)
 
     def scores(self, points: np.ndarray, x: np.ndarray, weights: Sequence[float]) -> np.ndarray:

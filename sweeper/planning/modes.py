@@ -80,7 +80,7 @@ def every_point(columns: Columns, wanted: Wanted, grid: Grid, ranges: Ranges) ->
 
     def evaluated(tile: Ranges) -> Rows:
         values = columns.over(grid, grid.slice(tile), wanted.all_columns)
-        reasons = values["infeasible_reason"] = judged(values, wanted.certain_columns)
+        reasons = values["infeasible_reason"] = judged(values, wanted.certain_columns, wanted.study.constraints)
         return Rows(np.arange(len(reasons)), values, counted(reasons[None])[0])
 
     return _tiled(grid, ranges, evaluated)
@@ -91,7 +91,7 @@ def feasible_points(columns: Columns, wanted: Wanted, grid: Grid, ranges: Ranges
 
     def evaluated(tile: Ranges) -> Rows:
         points, values, reasons = columns.feasible(grid, grid.slice(tile), wanted.all_columns)
-        known = judged(values, wanted.certain_columns)
+        known = judged(values, wanted.certain_columns, wanted.study.constraints)
         tried = counted(reasons[None])[0] + counted(known[None])[0]
         tried[0] -= len(known)
         kept = known == 0.0
@@ -124,7 +124,7 @@ def quantiles(columns: Columns, wanted: Wanted, grid: Grid, ranges: Ranges) -> R
     for rows, tiles in _searches(grid, ranges):
         evaluated = [columns.over(grid, grid.slice(tile), wanted.all_columns) for tile in tiles]
         values = {name: np.concatenate([part[name] for part in evaluated]) for name in wanted.all_columns}
-        reasons = judged(values, wanted.certain_columns).reshape(-1, grid.searched)
+        reasons = judged(values, wanted.certain_columns, wanted.study.constraints).reshape(-1, grid.searched)
         del values["infeasible_reason"]
         fits = reasons == 0.0
         counts = counted(reasons)
@@ -168,7 +168,7 @@ def kept_points(columns: Columns, wanted: Wanted, grid: Grid, ranges: Ranges) ->
 def winning(columns: Columns, wanted: Wanted, grid: Grid, found: Kept) -> Rows:
     """Rows of the points that searches keep."""
     values = columns.over(grid, grid.listing(found.numbers), wanted.all_columns)
-    values["infeasible_reason"] = judged(values, wanted.certain_columns)
+    values["infeasible_reason"] = judged(values, wanted.certain_columns, wanted.study.constraints)
     searches = found.numbers // grid.searched
     of_search = np.searchsorted(np.unique(searches), searches)
     values[INFEASIBLE_COUNTS] = np.array([told(each) for each in found.counts], object)[of_search]
@@ -180,8 +180,9 @@ def _only_points(columns: Columns, wanted: Wanted, grid: Grid, ranges: Ranges) -
 
     def evaluated(tile: Ranges) -> Rows:
         values = columns.over(grid, grid.slice(tile), wanted.all_columns)
-        counts = counted(judged(values, (objective.column for objective in wanted.study.objectives))[:, None])
-        values["infeasible_reason"] = judged(values, wanted.certain_columns)
+        goals = (objective.column for objective in wanted.study.objectives)
+        counts = counted(judged(values, goals, wanted.study.constraints)[:, None])
+        values["infeasible_reason"] = judged(values, wanted.certain_columns, wanted.study.constraints)
         values[INFEASIBLE_COUNTS] = np.array([told(each) for each in counts], object)
         return Rows(np.arange(len(counts)), values, counts.sum(axis=0))
 
@@ -192,7 +193,8 @@ def _search(columns: Columns, wanted: Wanted, grid: Grid, tile: Ranges, whole: b
     """What the search keeps of a tile; `whole` tiles have whole searches."""
     output, domain = wanted.study.output, grid.slice(tile)
     rows = math.prod(factor.size for factor in domain) // grid.searched if whole else 1
-    if MODES[output.mode].best_first and columns.hopes(grid, domain, wanted.searched_columns):
+    hopeful = MODES[output.mode].best_first and not wanted.study.constraints
+    if hopeful and columns.hopes(grid, domain, wanted.searched_columns):
         scores, reasons = _hopeful(columns, wanted, grid, tile, rows)
     else:
         scores, reasons = _judged_scores(wanted, *columns.feasible(grid, domain, wanted.searched_columns))
@@ -208,7 +210,7 @@ def _judged_scores(
     reasons of all."""
     objectives = wanted.study.objectives
     at = points if len(points) < len(reasons) else slice(None)
-    reasons[at] = judged(values, (objective.column for objective in objectives))
+    reasons[at] = judged(values, (objective.column for objective in objectives), wanted.study.constraints)
     scores = np.full((len(reasons), len(objectives)), np.nan)
     for i, objective in enumerate(objectives):
         scores[at, i] = objective.sign * values[objective.column]
@@ -243,6 +245,7 @@ def _design_search(columns: Columns, wanted: Wanted, grid: Grid) -> DesignSearch
     return DesignSearch(
         study.optimize,
         study.objectives,
+        study.constraints,
         wanted.searched_columns,
         grid,
         partial(columns.at_trials, grid),
@@ -258,7 +261,7 @@ def best_designs(columns: Columns, wanted: Wanted, grid: Grid, ranges: Ranges) -
         search.tried[:] = 0
         points, values, designs = search.best(grid.ranges_first(rows), wanted.all_columns, list(known))
         known.extend(designs)
-        values["infeasible_reason"] = judged(values, wanted.certain_columns)
+        values["infeasible_reason"] = judged(values, wanted.certain_columns, wanted.study.constraints)
         values[INFEASIBLE_COUNTS] = np.full(len(points), told(search.tried), object)
         parts.append(Rows(points, values, search.tried.copy()))
     return _joined(parts)
@@ -277,7 +280,8 @@ def perturbed_designs(columns: Columns, wanted: Wanted, grid: Grid, ranges: Rang
         found = rows_of(Reoptimised(whole, search, combination), list(known), wanted.all_columns)
         known.extend(found.designs)
         unvaried = {name: np.full(len(found.points), np.nan) for name in wanted.varied_columns}
-        values = {**unvaried, **found.values, "infeasible_reason": judged(found.values, wanted.certain_columns)}
+        reasons = judged(found.values, wanted.certain_columns, study.constraints)
+        values = {**unvaried, **found.values, "infeasible_reason": reasons}
         values[INFEASIBLE_COUNTS] = np.full(len(found.points), told(whole.tried), object)
         parts.append(Rows(found.points, values, whole.tried.copy()))
     return _joined(parts)

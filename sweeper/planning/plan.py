@@ -215,6 +215,7 @@ class Plan(Shown):
             "optimize": self.study.optimize.resolved() if self.study.optimize is not None else None,
             "perturbation": self.study.perturbation.resolved() if self.study.perturbation is not None else None,
             "objectives": [[objective.column, objective.sense] for objective in self.study.objectives],
+            "constraints": [constraint.text for constraint in self.study.constraints],
             "boxes": [
                 [[*axis.columns, "searched" if axis.searched else "swept", axis.rows] for axis in grid.axes]
                 for grid in self.grids

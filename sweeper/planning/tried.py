@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from sweeper.kernels.codes import REASON, REASONS
 from sweeper.planning.schema import NAMES, field
+from sweeper.reading.expressions import Expression
 
 INFEASIBLE_COUNTS = "infeasible_counts"
 """Column of the modes that search: of a row of which no point can run, how many points fail which check."""
@@ -35,13 +36,20 @@ def _uncertain(metric: str) -> bool:
     return metric.endswith((RATIO, *BAND)) or metric.startswith(SEARCHED_ONLY)
 
 
-def judged(values: Mapping[str, np.ndarray], names: Iterable[str]) -> np.ndarray:
-    """Reasons of points, `not_finite` for those that could run but have no finite number in one of some columns."""
+def judged(
+    values: Mapping[str, np.ndarray], names: Iterable[str], constraints: Iterable[Expression] = ()
+) -> np.ndarray:
+    """Reasons of points: `not_finite` for those that could run but have no finite number in one of some columns, then
+    `constraint_failed` for those that miss a constraint, as one does on a number that is not known."""
     reasons = values["infeasible_reason"]
     for name in names:
         finite = np.isfinite(values[name])
         if not finite.all():
             reasons = np.where((reasons == 0.0) & ~finite, float(REASON.not_finite), reasons)
+    for constraint in constraints:
+        misses = np.asarray(constraint.evaluate(values)) == 0
+        if misses.any():
+            reasons = np.where((reasons == 0.0) & misses, float(REASON.constraint_failed), reasons)
     return reasons
 
 

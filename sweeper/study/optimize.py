@@ -8,7 +8,6 @@ from typing import Any
 
 from sweeper.errors import Problems, SpecError, unknown
 from sweeper.reading import checks
-from sweeper.reading.expressions import Expression
 from sweeper.reading.nodes import Node, error
 from sweeper.words import ranges
 from sweeper.words.attributes import free
@@ -38,7 +37,7 @@ class Optimize:
     `shares` are shares of a template's budgets (None: all that the box has), `ranges` other columns with their least
     and largest value. The combinations of the searched axes that do best in short searches, `candidates` of them, are
     searched: `starts` starts, the best of many short ones, make `steps` steps more. `weights` has a row per wanted
-    optimum and a weight per objective; `constraints` must hold.
+    optimum and a weight per objective.
     """
 
     shares: tuple[str, ...] | None
@@ -49,12 +48,10 @@ class Optimize:
     candidates: int
     method: str
     weights: tuple[tuple[float, ...], ...]
-    constraints: tuple[Expression, ...]
 
     def resolved(self) -> dict[str, Any]:
         """All of it as plain data."""
-        plain = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {**plain, "ranges": dict(self.ranges), "constraints": [each.text for each in self.constraints]}
+        return {**{field.name: getattr(self, field.name) for field in fields(self)}, "ranges": dict(self.ranges)}
 
     def columns(self, named: Collection[str]) -> tuple[str, ...]:
         """Continuous columns of a box that names these columns: its axes win over the search."""
@@ -97,7 +94,6 @@ def read_optimize(node: Node, objectives: int) -> Optimize:
         },
         method=written.read("method", checks.choice, "method", METHODS, default=usual.method),
         weights=written.read("weights", _weights, objectives, default=front),
-        constraints=written.read("constraints", _constraints, default=usual.constraints),
     )
     written.problems.raise_any()
     return optimize
@@ -105,7 +101,7 @@ def read_optimize(node: Node, objectives: int) -> Optimize:
 
 def usual_optimize(objectives: int) -> Optimize:
     """What holds of a study with so many objectives that says nothing about its search."""
-    return Optimize(None, {}, 10, 100, 0, 4, METHODS[0], ((1.0,) * objectives,), ())
+    return Optimize(None, {}, 10, 100, 0, 4, METHODS[0], ((1.0,) * objectives,))
 
 
 def _front(node: Node, objectives: int) -> tuple[tuple[float, ...], ...]:
@@ -115,10 +111,6 @@ def _front(node: Node, objectives: int) -> tuple[tuple[float, ...], ...]:
     if rows > MOST_WEIGHTS:
         raise error(node, f"{rows} rows of weights; at most {MOST_WEIGHTS}")
     return lattice(objectives, divisions)
-
-
-def _constraints(node: Node) -> tuple[Expression, ...]:
-    return tuple(checks.expression(item, "a constraint") for item in checks.items(node, "constraints"))
 
 
 def share_names() -> list[str]:

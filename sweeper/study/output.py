@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from sweeper.errors import Problems
 from sweeper.library.uncertain import DRAW
 from sweeper.reading import checks
+from sweeper.reading.expressions import Expression
 from sweeper.reading.nodes import Node, error
 
 BANDS = "bands"
@@ -58,6 +59,11 @@ def read_objectives(node: Node) -> tuple[Objective, ...]:
                 raise error(value, f"column {column!r} is an objective already")
             objectives[column] = Objective(column, sense)
     return tuple(objectives.values())
+
+
+def read_constraints(node: Node) -> tuple[Expression, ...]:
+    """Conditions on columns that a point must meet to count as one that can run. Raises SpecError."""
+    return tuple(checks.expression(item, "a constraint") for item in checks.items(node, "constraints"))
 
 
 def read_output(node: Node, mode: str) -> StudyOutput:

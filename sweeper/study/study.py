@@ -14,6 +14,7 @@ from sweeper.library.packages.design import PackageDesign
 from sweeper.library.table_workload import OperatorTable
 from sweeper.library.uncertain import DRAW
 from sweeper.reading import checks
+from sweeper.reading.expressions import Expression
 from sweeper.reading.nodes import Node
 from sweeper.shown import Shown
 from sweeper.study.boxes import ReadBox, read_box
@@ -25,6 +26,7 @@ from sweeper.study.output import (
     PERTURBED,
     Objective,
     StudyOutput,
+    read_constraints,
     read_objectives,
     read_output,
     unfit_mode,
@@ -44,6 +46,7 @@ KEYS = (
     "boxes",
     "search",
     "objective",
+    "constraints",
     "optimize",
     "output",
     "answer",
@@ -57,8 +60,8 @@ class Study(Shown):
 
     `written` is what it says, as it was read. `answer` is the question in SQL whose answer a run prints; "": the best
     systems.
-    `asked` tells for every box where its columns are given, `places` where the columns stand that objectives, outputs,
-    ranges and constraints name.
+    A point that misses one of the `constraints` counts as one that cannot run. `asked` tells for every box where its
+    columns are given, `places` where the columns stand that objectives, outputs, ranges and constraints name.
 
     >>> load_study("table6_sn10").boxes[0].axes[0].columns
     ('workload',)
@@ -73,6 +76,7 @@ class Study(Shown):
     workloads: Mapping[str, Workload | OperatorTable]
     written: Node
     packages: Mapping[str, PackageDesign] = field(default_factory=dict)
+    constraints: tuple[Expression, ...] = ()
     optimize: Optimize | None = None
     perturbation: Perturbation | None = None
     answer: str = ""
@@ -134,6 +138,7 @@ def load_study(source: Source, library_dirs: Iterable[Path | str] = (), settings
     if not problems:
         problems.extend(_idle_overrides(drafts, read))
     objectives = written.read("objective", read_objectives, default=())
+    constraints = written.read("constraints", read_constraints, default=())
     searched = {name for box in boxes for axis in box.axes if axis.searched for name in axis.columns}
     optimize = written.read("optimize", read_optimize, max(len(objectives), 1), default=None)
     usual = OPTIMIZED if optimize else "best" if objectives and searched else "all"
@@ -154,6 +159,7 @@ def load_study(source: Source, library_dirs: Iterable[Path | str] = (), settings
         stock.workloads,
         root,
         packages=stock.packages,
+        constraints=constraints,
         optimize=optimize if output.mode == OPTIMIZED else None,
         answer=answer,
         asked=tuple(each.asked for each in read),
@@ -171,7 +177,12 @@ def _idle_overrides(drafts: Sequence[BoxDraft], read: Sequence[ReadBox]) -> Iter
 
 def _places(written: Mapping[str, Node]) -> dict[str, Place]:
     """Where a study names a column that it wants, as a text or as a key; of several places the first."""
-    named = [pair for key in ("optimize", "output", "objective") if key in written for pair in _named(written[key])]
+    named = [
+        pair
+        for key in ("optimize", "output", "objective", "constraints")
+        if key in written
+        for pair in _named(written[key])
+    ]
     return dict(reversed(named))
 
 
@@ -201,7 +212,7 @@ def optimized(study: Study, replacements: Mapping[str, Any]) -> Study:
     return replace(study, optimize=optimize, output=replace(study.output, mode=OPTIMIZED))
 
 
-NOT_SEARCHED = Optimize((), {}, 1, 1, 0, 1, METHODS[0], ((1.0,),), ())
+NOT_SEARCHED = Optimize((), {}, 1, 1, 0, 1, METHODS[0], ((1.0,),))
 """The search of a study that has no continuous columns to search."""
 
 

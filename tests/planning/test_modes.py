@@ -97,7 +97,7 @@ def numbers_of(grid: Grid, domain: Domain) -> Iterator[int]:
 
 def evaluated(boxes: Sequence[Grid], table: Table, output: StudyOutput, objectives: Sequence[Objective]) -> list[Any]:
     """Rows of every chunk in order: number of the point in the study, the columns, points tried by reason."""
-    study = SimpleNamespace(output=output, objectives=objectives)
+    study = SimpleNamespace(output=output, objectives=objectives, constraints=())
     certain = [objective.column for objective in objectives]
     wanted = SimpleNamespace(study=study, all_columns=COLUMNS, searched_columns=COLUMNS, certain_columns=certain)
     cut = Chunks(boxes, output)

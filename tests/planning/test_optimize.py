@@ -166,7 +166,7 @@ optimize:
   starts: 3
   shares: [template.core_area_share, template.l2_area_share]
   ranges: {template.power: [300 W, 400 W]}
-  constraints: [system_power_W < 1e6]
+constraints: [system_power_W < 1e6]
 """
 HEAD = "study: bad\nobjective: {minimise: iteration_time_s}\n"
 SPEC = f"{HEAD}{KEY}output: {{mode: optimized}}\naxes:\n" + "".join(
@@ -530,8 +530,8 @@ def test_a_front_of_too_many_weights_is_refused(tmp_path: Path) -> None:
 def test_constraints_hold_at_the_optimum(tmp_path: Path, best: pl.DataFrame) -> None:
     plan = plan_of(tmp_path, objective=BOTH, optimize={**SEARCH, "weights": [[1, 0]]})
     most_W = 0.8 * rows(plan)["system_power_W"][0]
-    bound = {**SEARCH, "weights": [[1, 0]], "constraints": [f"system_power_W <= {most_W!r}"]}
-    found = optima(tmp_path, objective=BOTH, optimize=bound)
+    bound = [f"system_power_W <= {most_W!r}"]
+    found = optima(tmp_path, objective=BOTH, optimize={**SEARCH, "weights": [[1, 0]]}, constraints=bound)
     assert found["feasible"].all()
     assert found["system_power_W"][0] <= most_W
     assert found["iteration_time_s"][0] > best["iteration_time_s"][0]
@@ -542,7 +542,7 @@ def test_constraints_that_no_start_meets_are_met(tmp_path: Path) -> None:
     least = optima(tmp_path / "least", objective={"minimise": "system_power_W"}, optimize=SEARCH)
     most_W, slow_s = 1.01 * least["system_power_W"][0], 1.5 * least["iteration_time_s"][0]
     both = [f"system_power_W - {most_W!r} <= 0 and iteration_time_s <= {slow_s!r}"]
-    plan = plan_of(tmp_path / "bound", optimize={**SEARCH, "constraints": both})
+    plan = plan_of(tmp_path / "bound", optimize=SEARCH, constraints=both)
     starts = starting_values(plan, ("system_power_W", "iteration_time_s"))
     assert not ((starts["system_power_W"] <= most_W) & (starts["iteration_time_s"] <= slow_s)).any()
     found = rows(plan)
@@ -550,8 +550,8 @@ def test_constraints_that_no_start_meets_are_met(tmp_path: Path) -> None:
 
 
 def test_constraints_that_nothing_meets_are_the_reason(tmp_path: Path) -> None:
-    impossible = {**SEARCH, "weights": [[1, 0]], "constraints": ["system_power_W < 1", "iteration_time_s > 0"]}
-    path = write(tmp_path, objective=BOTH, optimize=impossible)
+    impossible = ["system_power_W < 1", "iteration_time_s > 0"]
+    path = write(tmp_path, objective=BOTH, optimize={**SEARCH, "weights": [[1, 0]]}, constraints=impossible)
     found = rows(make_plan(path))
     assert found["feasible"].to_list() == [False]
     assert found["infeasible_reason"].to_list()[0]

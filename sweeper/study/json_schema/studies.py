@@ -155,7 +155,6 @@ def _optimize(library: Library) -> Schema:
         "method": one_of(METHODS),
         "weights": rows,
         "front": {"type": "integer", "minimum": 1},
-        "constraints": {"type": "array", "items": made("expression"), "minItems": 1},
     }
     assert parts.keys() == {field.name for field in fields(Optimize)} | {"front"}
     return _mapping(parts) | {"not": {"required": ["weights", "front"]}}
@@ -180,6 +179,7 @@ PARTS = {
     **dict.fromkeys(("axes", "search"), lambda library: made("axes")),
     "boxes": _boxes,
     "objective": _objective,
+    "constraints": lambda library: {"type": "array", "items": made("expression"), "minItems": 1},
     "optimize": _optimize,
     "output": _output,
 }
