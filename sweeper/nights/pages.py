@@ -75,5 +75,11 @@ def _templates() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters["cell"] = lambda text: str(text).replace("|", "\\|").replace("\n", " ")
+    environment.filters["cell"] = _cell
     return environment
+
+
+def _cell(text: str) -> str:
+    """A text of one line that says in Markdown what it says: no cell ends in it, and no tag begins."""
+    plain = " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;")
+    return plain.replace("|", "\\|")
