@@ -338,7 +338,12 @@ def test_studies_are_valid(study: Path) -> None:
 
 @pytest.mark.parametrize(
     ("document", "points"),
-    [("README.md", [2112]), ("docs/guide.md", [1224, 100, 18]), ("docs/mapping.md", [8]), ("docs/file_formats.md", [352])],
+    [
+        ("README.md", [2112]),
+        ("docs/guide.md", [1224, 100, 18]),
+        ("docs/mapping.md", [8]),
+        ("docs/file_formats.md", [352]),
+    ],
 )
 def test_the_studies_of_a_document_are_valid(document: str, points: list[int], tmp_path: Path) -> None:
     studies = [block for block in blocks(text_of(ROOT / document), "yaml") if block.startswith("study:")]

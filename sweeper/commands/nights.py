@@ -1,5 +1,6 @@
 """Many studies at once, and the runs that there are."""
 
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
     from sweeper.running.storage.catalogue import RunEntry
 
 
+DAYS = re.compile(r"(?<![A-Za-z])d(ays)?$")
+"""Days as people write them, beside the unit of studies."""
+
+
 class Time(click.ParamType[float]):
     """A time with its unit, in seconds."""
 
@@ -28,7 +33,7 @@ class Time(click.ParamType[float]):
         from sweeper.reading.units import QuantityError, quantity
 
         try:
-            seconds = value if isinstance(value, float) else quantity(value, "s")
+            seconds = value if isinstance(value, float) else quantity(DAYS.sub("day", value), "s")
         except QuantityError:
             self.fail(f"{value!r} is no time such as '90 min', '2 h' or '30 days'.", param, ctx)
         if not seconds > 0.0:
@@ -62,8 +67,8 @@ def night(
     What earlier nights computed and nothing has changed is not computed again; a night that was killed goes on when it
     is started again. What came of it is printed and lies in DIR/nights/TIME/ as summary.json, summary.md and
     summary.html; datasets are in DIR/runs. A condition is SQL on the columns of a row; `baseline` is what its first
-    column was in the night before. Exit code 1 if a study fails, is unfinished, has no feasible row or cannot be read,
-    or a condition holds.
+    column was in the last night that completed the study. Exit code 1 if a study fails, is unfinished, has no feasible
+    row or cannot be read, or a condition holds.
 
     \b
     Example: sweeper night specs/studies --out nights --budget '2 h' --keep 7

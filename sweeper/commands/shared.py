@@ -252,20 +252,21 @@ def holds_runs(name: str) -> bool:
 def run_directory(name: str, given: Given, out: str) -> str:
     """A run directory as given, by path or by its name under `out`, or that of a study under `out`."""
     from sweeper.running.storage.catalogue import runs_in
-    from sweeper.running.storage.store import directory_of
+    from sweeper.running.storage.places import folder
+    from sweeper.running.storage.store import RESOLVED, directory_of
     from sweeper.study.sources import is_there
 
     if "://" in name or is_there(Path(name) / "resolved.json"):
         return name
-    runs = {} if "/" in name else {entry.run: entry for entry in runs_in(out)}
-    if name in runs:
-        return f"{out.rstrip('/')}/{name}"
+    place = folder(out)
+    if name in place.folders() and RESOLVED in place.inside(name).entries(""):
+        return str(place.inside(name))
     plan = any_plan_of(name, given)
     directory = directory_of(out, plan)
     if "://" not in directory and not Path(directory).exists():
         options = "".join(f" --library {path}" for path in given.library)
         options += "".join(f" --set {shlex.quote(text)}" for text in given.settings)
-        others = [run for run, entry in runs.items() if entry.study == plan.name]
+        others = [entry.run for entry in runs_in(place) if entry.study == plan.name]
         told = f"; runs of other versions, which can be named instead: {listed(others)}" if others else ""
         raise EnvironmentFault(
             f"{name}: this study has not been run with this version of the code; do: "

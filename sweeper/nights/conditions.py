@@ -1,14 +1,15 @@
 """Conditions that must not hold of any row of a night, such as `iteration_time_s > 1.02 * baseline`."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import polars as pl
+import pyarrow as pa
 
 from sweeper.errors import UsageFault, brief, unknown
-from sweeper.nights.winners import FEASIBLE, matched
+from sweeper.nights.winners import FEASIBLE, SAME, matched
 from sweeper.running.storage.folders import Folder
 from sweeper.views.datasets import first_line, reading, scan
 from sweeper.views.text import show
@@ -41,29 +42,39 @@ class Condition:
         """Whether it asks for an earlier night."""
         return BASELINE in self.expression.meta.root_names()
 
-    def check(self, known: Collection[str]) -> None:
-        """Raises UsageFault for a condition on columns that no study has, or on none."""
+    def check(self, schemas: Iterable[pa.Schema], others: bool = False) -> None:
+        """Raises UsageFault for a condition on no column, on one that no study has (unless there are `others`, of which
+        nobody knows), or on columns that it cannot compare."""
         if not self.columns:
             raise UsageFault(f"--fail-if {brief(self.text)} names no column")
+        known = list(schemas)
+        names = {name for schema in known for name in schema.names}
         for name in self.columns:
-            if name not in known:
-                raise UsageFault(f"--fail-if {brief(self.text)}: {unknown('column of these studies', name, known)}")
+            if name not in names and not others:
+                raise UsageFault(f"--fail-if {brief(self.text)}: {unknown('column of these studies', name, names)}")
+        for schema in known:
+            if {*self.columns} <= {*schema.names}:
+                rows = pl.DataFrame(pl.from_arrow(schema.empty_table()))
+                self._filtered(rows.lazy().with_columns(pl.col(self.columns[0]).alias(BASELINE)))
 
     def held(self, run: Folder, before: Folder | None, keys: Sequence[str]) -> str | None:
         """Where it holds in a run, in words, nothing where it does not; None if it asks for what the run does not have.
 
         `keys` tell the rows of a run apart, in this night and in the one before.
         """
+        if not {*self.columns, FEASIBLE} <= _names(run):
+            return None
         with reading(run):
-            names = scan(run).collect_schema().names()
-            if not {*self.columns, FEASIBLE} <= set(names) or (self.compares and before is None):
+            rows = matched(run, keys, dict.fromkeys([*keys, *self.columns]))
+        if self.compares:
+            if before is None or self.columns[0] not in _names(before):
                 return None
-            rows = matched(run, keys, [name for name in self.columns if name not in keys])
-            if self.compares:
-                assert before is not None
+            with reading(before):
                 old = matched(before, keys, [pl.col(self.columns[0]).alias(BASELINE)])
-                rows = rows.join(old, on=list(keys), how="inner") if keys else rows.join(old, how="cross")
-            found = self._filtered(rows)
+            rows, old = (frame.unique(SAME, keep="first", maintain_order=True) for frame in (rows, old))
+            rows = rows.join(old, on=SAME, maintain_order="left")
+        with reading(run):
+            found = self._filtered(rows.drop(SAME))
         if not found.height:
             return ""
         count = "1 row" if found.height == 1 else f"{found.height:,} rows"
@@ -74,6 +85,12 @@ class Condition:
             return rows.filter(self.expression).collect()
         except pl.exceptions.PolarsError as error:
             raise UsageFault(f"--fail-if {brief(self.text)}: {first_line(error)}") from None
+
+
+def _names(run: Folder) -> set[str]:
+    """Columns of a run."""
+    with reading(run):
+        return {*scan(run).collect_schema()}
 
 
 def _told(row: Mapping[str, Any]) -> str:

@@ -17,8 +17,8 @@ NUMBER_FIELDS = ("number", "unit", "source", "grade", "low", "high")
 """What a run says of a number of the library, in this order."""
 ABSENT = None
 RANGE = ("low", "high")
-EVERY_ROW = ("all", "feasible")
-"""Modes in which searched columns tell rows apart, too."""
+SEVERAL = ("all", "feasible", "top_k", "pareto")
+"""Modes with several rows of the same swept values, which searched columns tell apart."""
 
 
 @dataclass(frozen=True)
@@ -62,10 +62,10 @@ def axis_values(resolved: Mapping[str, Any]) -> dict[str, list[Any]]:
 
 
 def keys_of(resolved: Mapping[str, object]) -> list[str]:
-    """Columns of a dataset that tell its rows apart: what is swept, and what is searched where every row is kept."""
+    """Columns of a dataset that tell its rows apart: what is swept; what is searched, too, where several are kept."""
     boxes: Sequence[Sequence[Sequence[object]]] = resolved.get("boxes") or []  # type: ignore[assignment]
     output: Sequence[object] = resolved.get("output") or [""]  # type: ignore[assignment]
-    told = ("swept", "searched") if output[0] in EVERY_ROW else ("swept",)
+    told = ("swept", "searched") if output[0] in SEVERAL else ("swept",)
     names = [name for box in boxes for *columns, how, _ in box if how in told for name in columns]
     return list(dict.fromkeys(engine_column(str(name)) for name in names))
 

@@ -4,12 +4,12 @@ import json
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from importlib.metadata import version
 from itertools import islice
 
-from sweeper.errors import SweeperError
+from sweeper.errors import OutputConflict, SweeperError
 from sweeper.nights.conditions import Condition
 from sweeper.nights.inputs import keys_of
 from sweeper.nights.pages import pages
@@ -24,6 +24,8 @@ from sweeper.nights.records import (
     UNFINISHED,
     NightRecord,
     StudyRecord,
+    new_name,
+    night_before,
     nights,
 )
 from sweeper.nights.winners import winners
@@ -35,7 +37,7 @@ from sweeper.running.states import NOTHING_FEASIBLE, RunResult
 from sweeper.running.storage.catalogue import remove_run
 from sweeper.running.storage.folders import Folder
 from sweeper.running.storage.listing import read_receipts
-from sweeper.running.storage.store import RESOLVED, run_name
+from sweeper.running.storage.store import SUCCESS, run_name
 
 CHUNK_S = 2.0
 """Seconds that a chunk takes of a study that was never run; plans cut their chunks for about that."""
@@ -67,9 +69,9 @@ def night(
     begun = time.monotonic()
     plans, refused = planned(studies)
     for condition in wanted.conditions:
-        condition.check({name for plan in plans.values() for name in plan.schema.names})
+        condition.check([plan.schema for plan in plans.values()], others=bool(refused))
     runs = out.inside(RUNS)
-    before = next(nights(out), None)
+    before = night_before(out)
     deadline = begun + wanted.budget_s
     results = run_all(
         list(plans.values()),
@@ -81,13 +83,15 @@ def night(
         costs=[expected_s(plan, before) for plan in plans.values()],
         until=lambda: wanted.budget_s != UNHURRIED and time.monotonic() > deadline,
     )
+    stopped = wanted.limits.fail_fast and any(result.failed for result in results)
+    why = "a chunk has failed" if stopped else "time is over"
     done = [
-        record_of(source, plan, result, runs.inside(run_name(plan)))
+        record_of(source, plan, result, runs.inside(run_name(plan)), why)
         for (source, plan), result in zip(plans.items(), results, strict=True)
     ]
     conditions = [checked(condition, done, runs, before) for condition in wanted.conditions]
     record = NightRecord(
-        when=datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%SZ"),
+        when=new_name(out),
         version=version("sweeper"),
         seconds=round(time.monotonic() - begun, 1),
         baseline=before.when if before else "",
@@ -108,7 +112,8 @@ def night(
 def planned(
     studies: Mapping[str, Callable[[], RunnablePlan]],
 ) -> tuple[dict[str, RunnablePlan], list[StudyRecord]]:
-    """Plans by source, and records of the studies of which there is none, or that say what another one says."""
+    """Plans by source, and records of the studies of which there is none, or that have the name of another one: by
+    that a study is known from one night to the next."""
     plans: dict[str, RunnablePlan] = {}
     known: dict[str, str] = {}
     refused = []
@@ -118,12 +123,12 @@ def planned(
         except SweeperError as error:
             refused.append(StudyRecord(source, source, REFUSED, problem=str(error)))
             continue
-        same = known.setdefault(run_name(plan), source)
+        same = known.setdefault(plan.name, source)
         if same == source:
             plans[source] = plan
         else:
-            told = f"{same} is the same study"
-            refused.append(StudyRecord(plan.name, source, REFUSED, problem=told))
+            what = "the same study" if run_name(plans[same]) == run_name(plan) else "a study of the same name"
+            refused.append(StudyRecord(plan.name, source, REFUSED, problem=f"{source}: {same} is {what}"))
     return plans, refused
 
 
@@ -135,10 +140,9 @@ def expected_s(plan: RunnablePlan, before: NightRecord | None) -> float:
     return CHUNK_S * (plan.chunk_count + plan.piece_count) / max(plan.point_count, 1)
 
 
-def record_of(source: str, plan: RunnablePlan, result: RunResult, run: Folder) -> StudyRecord:
-    """What came of a study that was run."""
+def record_of(source: str, plan: RunnablePlan, result: RunResult, run: Folder, why: str) -> StudyRecord:
+    """What came of a study that was run; `why` it is unfinished, if it is."""
     receipts = read_receipts(run).values()
-    left = plan.chunk_count - sum(receipt.piece_of is None for receipt in receipts)
     record = StudyRecord(
         name=plan.name,
         source=source,
@@ -157,12 +161,13 @@ def record_of(source: str, plan: RunnablePlan, result: RunResult, run: Folder) -
     )
     if result.failed:
         return replace(record, state=FAILED, problem=f"{len(result.failed)} chunks failed; {result.failed[0]}")
-    if left:
-        return replace(record, state=UNFINISHED, problem=f"{left} of {plan.chunk_count} chunks are left; time is over")
+    if result.missing:
+        told = f"{result.missing} of {plan.chunk_count} chunks are left; {why}"
+        return replace(record, state=UNFINISHED, problem=told)
     if result.exit_code == NOTHING_FEASIBLE:
         counts = Counter(result.tried)
-        why = ", ".join(f"{count:,} {reason}" for reason, count in counts.most_common() if reason != "feasible")
-        return replace(record, state=INFEASIBLE, problem=f"no row is feasible: {why}")
+        told = ", ".join(f"{count:,} {reason}" for reason, count in counts.most_common() if reason != "feasible")
+        return replace(record, state=INFEASIBLE, problem=f"no row is feasible: {told}")
     objectives = dict(plan.resolved.get("objectives") or [])
     return replace(record, winners=winners(run, objectives))
 
@@ -183,10 +188,13 @@ def checked(
 
 def _held(condition: Condition, study: StudyRecord, runs: Folder, before: NightRecord | None) -> str | None:
     old = before.of(study.name) if before else None
-    if old is not None and RESOLVED not in runs.inside(old.run).entries(""):
+    if old is not None and SUCCESS not in runs.inside(old.run).entries(""):
         old = None  # somebody has removed it
     keys = [name for name in study.keys if old is None or name in old.keys]
-    return condition.held(runs.inside(study.run), runs.inside(old.run) if old else None, keys)
+    try:
+        return condition.held(runs.inside(study.run), runs.inside(old.run) if old else None, keys)
+    except SweeperError as error:
+        return str(error)
 
 
 def forget(out: Folder, keep: int) -> None:
@@ -194,8 +202,9 @@ def forget(out: Folder, keep: int) -> None:
     known = list(nights(out))
     kept = {study.run for record in islice(known, keep) for study in record.studies}
     for record in known[keep:]:
-        # The runs first: who is killed between finds the night, and with it the runs, again.
-        for study in record.studies:
-            if study.run and study.run not in kept:
-                remove_run(out.inside(RUNS), study.run)
-        out.inside(NIGHTS).inside(record.when).clear()
+        # The runs first: who is killed between, or meets a run in use, finds the night, and with it the runs, again.
+        with suppress(OutputConflict):
+            for study in record.studies:
+                if study.run and study.run not in kept:
+                    remove_run(out.inside(RUNS), study.run)
+            out.inside(NIGHTS).inside(record.when).clear()

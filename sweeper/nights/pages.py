@@ -118,5 +118,11 @@ def _templates() -> Environment:
         keep_trailing_newline=True,
     )
     environment.globals |= {"change_text": change_text, "cause_text": cause_text, "system_text": system_text}
-    environment.filters["cell"] = lambda text: str(text).replace("|", "\\|").replace("\n", " ")
+    environment.filters["cell"] = _cell
     return environment
+
+
+def _cell(text: str) -> str:
+    """A text of one line that says in Markdown what it says: no cell ends in it, and no tag begins."""
+    plain = " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;")
+    return plain.replace("|", "\\|")

@@ -6,7 +6,9 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from itertools import chain, count
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -102,6 +104,22 @@ def night_at(where: str) -> tuple[Folder, NightRecord] | None:
     if text is None:
         return None
     return folder(str(PurePosixPath(where).parent.parent)), as_record(text)
+
+
+def night_before(out: Folder) -> NightRecord | None:
+    """The latest night, in which every study is as the latest night left it that completed it; None for the first."""
+    known = list(nights(out))
+    done: dict[str, StudyRecord] = {}
+    for study in (study for record in known for study in record.studies if study.state == COMPLETE):
+        done.setdefault(study.name, study)
+    return replace(known[0], studies=list(done.values())) if known else None
+
+
+def new_name(out: Folder) -> str:
+    """What a night that ends now is called: the time, after the name of every other one."""
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%SZ")
+    taken = out.inside(NIGHTS).folders()
+    return next(name for name in chain([now], (f"{now}-{number:03d}" for number in count(2))) if name not in taken)
 
 
 def nights(out: Folder) -> Iterator[NightRecord]:

@@ -1,6 +1,6 @@
 """The answer of a run in a few rows: the best system for each workload and objective."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ from sweeper.views.datasets import axes_of, reading, scan, units
 from sweeper.views.report import OBJECTIVES
 
 WORKLOAD, FEASIBLE = "workload", "feasible"
+SAME = "the values that tell a row from others"
 
 
 @dataclass(frozen=True)
@@ -59,8 +60,11 @@ def winners(run: Folder, objectives: Mapping[str, str]) -> list[Winner]:
     ]
 
 
-def matched(run: Folder, keys: Sequence[str], columns: Sequence[str | pl.Expr]) -> pl.LazyFrame:
-    """Some columns of the feasible rows of a run, each with what tells it from the others; the first of equals."""
+def matched(run: Folder, keys: Sequence[str], columns: Iterable[str | pl.Expr]) -> pl.LazyFrame:
+    """Some columns of the feasible rows of a run in their order, and `SAME`, which tells each from the others."""
     frame = feasible(scan(run)).sort("point_id")
-    rows = frame.select(*(pl.col(key).cast(pl.String) for key in keys), *columns)
-    return rows.unique(keys, keep="first", maintain_order=True) if keys else rows.head(1)
+    types = frame.collect_schema()
+    # As text that is the same for a whole number and its float: an axis may be either from one night to the next.
+    told = [pl.col(key).cast(pl.Float64 if types[key].is_numeric() else pl.String).cast(pl.String) for key in keys]
+    same = pl.struct(text.alias(str(number)) for number, text in enumerate([pl.lit(""), *told]))
+    return frame.select(*columns, same.alias(SAME))

@@ -24,7 +24,7 @@ NOTHING_FEASIBLE = 5
 @dataclass(frozen=True, repr=False)
 class RunResult(Shown):
     """What a run left behind. `points`, `rows` and `feasible` rows count all committed chunks, `computed_chunks` those
-    of this run; `tried` has the points by what became of them.
+    of this run, `missing` those that are not committed; `tried` has the points by what became of them.
 
     >>> RunResult("results/mine-0", points=12, rows=12, seconds=0.5, computed_chunks=1, failed=[], feasible=0).exit_code
     5
@@ -38,6 +38,7 @@ class RunResult(Shown):
     failed: list[Failure]
     tried: Mapping[str, int] = field(default_factory=dict)
     feasible: int | None = None
+    missing: int = 0
 
     def facts(self) -> dict[str, object]:
         """Where it is, how much it is, and what failed."""
@@ -52,8 +53,8 @@ class RunResult(Shown):
 
     @property
     def exit_code(self) -> int:
-        """0 if the dataset is complete, 1 if chunks failed, 5 if it has no feasible row."""
-        return 1 if self.failed else NOTHING_FEASIBLE if self.feasible == 0 else 0
+        """0 if the dataset is complete, 1 if it is not, 5 if it has no feasible row."""
+        return 1 if self.failed or self.missing else NOTHING_FEASIBLE if self.feasible == 0 else 0
 
 
 class State:
@@ -123,6 +124,7 @@ class State:
             failed=sorted(self.failed, key=lambda failure: failure.chunk),
             tried=tried_in(parts),
             feasible=feasible_in(parts),
+            missing=self.plan.chunk_count - len(parts),
         )
 
     def where(self) -> str:

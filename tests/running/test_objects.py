@@ -1,5 +1,6 @@
 """Runs in an object store: an S3 server on loopback, reached by an address and credentials in the environment alone."""
 
+import json
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,10 +8,15 @@ from typing import Any
 
 import polars as pl
 import pytest
+from click.testing import CliRunner
 
 import sweeper
+from sweeper.cli import main
 from sweeper.errors import EnvironmentFault, OutputConflict
-from sweeper.running.execution import run
+from sweeper.running.execution import Demanded, run, run_all
+from sweeper.running.limits import Limits
+from sweeper.running.progress import Progress
+from sweeper.running.storage.catalogue import remove_run, runs_in
 from sweeper.running.storage.listing import status
 from sweeper.running.storage.lock import FILE, Lock
 from sweeper.running.storage.objects import ObjectFolder, store_options
@@ -20,6 +26,7 @@ from sweeper.views.queries import ask
 from tests.running.test_faults import PATIENCE_S, go_on, held, start
 from tests.running.test_store import behaves
 from tests.support.fake_plan import FakePlan, dataset
+from tests.support.nights import FFT, write
 from tests.support.s3_server import BUCKET, Server, listed, s3_server
 
 PLAN = FakePlan(chunks=8)
@@ -154,3 +161,58 @@ def test_an_address_that_cannot_be_used_is_refused(address: str, message: str) -
     with pytest.raises(EnvironmentFault, match=message) as caught:
         folder(address)
     assert "me:secret" not in str(caught.value)
+
+
+def test_runs_of_a_bucket_are_listed_found_and_removed(s3: Server, expected: dict[str, bytes]) -> None:
+    whole, other = run(PLAN, s3.uri(), quiet=True), run(FakePlan("other", chunks=2), s3.uri(), quiet=True)
+    unfinished = run(FakePlan("third", fail=(1,)), s3.uri(), limits=Limits(retries=0), quiet=True)
+    folder(s3.uri()).put("notes.txt", b"mine")
+    found = {each.study: each for each in runs_in(s3.uri())}
+    assert {study: each.state for study, each in found.items()} == {
+        "fake": "complete",
+        "other": "complete",
+        "third": "unfinished",
+    }
+    assert found["fake"].points == PLAN.point_count and found["third"].points == 4500
+    for result in (whole, unfinished):
+        name = folder(result.directory).name
+        asked = CliRunner().invoke(main, ["status", name, "--out", s3.uri(), "--json"])
+        assert asked.exit_code == result.exit_code, asked.output
+        assert json.loads(asked.stdout)["complete"] is (result is whole)
+    with Lock(folder(other.directory)), pytest.raises(OutputConflict, match="in use"):
+        remove_run(s3.uri(), found["other"].run)
+    for study in ("other", "third"):
+        remove_run(s3.uri(), found[study].run)
+    assert [each.study for each in runs_in(s3.uri())] == ["fake"]
+    assert stored(whole.directory, expected) == expected
+    left = [key.partition("/")[0] for key in listed(s3.uri())]
+    assert {*left} == {"notes.txt", found["fake"].run}
+    folder(s3.uri()).inside("never-was").clear()
+    folder(whole.directory).clear()
+    assert listed(s3.uri()) == ["notes.txt"]
+
+
+def test_several_plans_in_a_bucket(s3: Server, expected: dict[str, bytes]) -> None:
+    first, second = (
+        run_all([PLAN, FakePlan("other", chunks=2)], s3.uri(), Demanded(), progress=Progress()) for _ in range(2)
+    )
+    assert stored(first[0].directory, expected) == expected
+    assert [result.computed_chunks for result in [*first, *second]] == [8, 2, 0, 0]
+
+
+def test_nights_in_a_bucket(s3: Server, tmp_path: Path) -> None:
+    write(tmp_path / "studies", {"a.yaml": FFT})
+    asked = ["night", str(tmp_path / "studies"), "--out", s3.uri("nights"), "-q", "--json", "--keep", "1"]
+    asked += ["--fail-if", "iteration_time_s > 1.02 * baseline"]
+    runs = []
+    for text in (FFT, FFT, FFT.replace("[pcie, nvlink]", "pcie")):
+        write(tmp_path / "studies", {"a.yaml": text})
+        result = CliRunner().invoke(main, asked)
+        assert result.exit_code == 0, result.output
+        (study,) = json.loads(result.stdout)["studies"]
+        runs.append((study["run"], study["computed_chunks"]))
+    assert runs[0] == (runs[1][0], 1) and [computed for _, computed in runs] == [1, 0, 1]
+    place = folder(s3.uri("nights"))
+    assert place.inside("runs").folders() == [runs[2][0]]
+    (night,) = place.inside("nights").folders()
+    assert sorted(place.entries(f"nights/{night}")) == ["summary.html", "summary.json", "summary.md"]

@@ -125,6 +125,22 @@ def test_lines_of_progress() -> None:
     assert last.endswith("1 chunks failed")
 
 
+def test_lines_of_what_is_no_point_tell_no_rate() -> None:
+    clock, stream = FakeClock(), io.StringIO()
+    lines = Lines(stream, 5.0, clock, unit="s of work")
+    lines.start(200.0, 50.0)
+    clock.now += 10.0
+    lines.advance(50.0)
+    lines.note("a study is complete")
+    lines.close()
+    assert stream.getvalue().splitlines() == [
+        "50 of 200 s of work are committed already",
+        "100 of 200 s of work (50.0%), 0:00:20 left",
+        "a study is complete",
+        "100 of 200 s of work (50.0%), 0:00:20 left",
+    ]
+
+
 def test_lines_come_at_intervals_and_tell_the_rate_of_this_run() -> None:
     clock, stream = FakeClock(), io.StringIO()
     lines = Lines(stream, 5.0, clock)

@@ -339,6 +339,12 @@ def behaves(place: Folder) -> None:
     assert sorted(place.inside("a").entries("")) == ["b", "c"]
     place.remove("a/b")
     assert list(place.entries("a")) == ["c"]
+    place.put("a/deep/er/file", b"five")
+    place.put("ab", b"six")
+    place.inside("a").clear()
+    assert (place.folders(), place.entries("a"), place.get("a/deep/er/file")) == ([], {}, None)
+    assert place.get("ab") == b"six"
+    place.inside("a").clear()
 
 
 def test_uris_and_paths(tmp_path: Path) -> None:

@@ -56,7 +56,8 @@ def _entry(run: Folder) -> RunEntry | None:
             size = {"points": told["points"], "rows": told["rows"], "feasible_rows": told["feasible"]}
             return RunEntry(run.name, state=COMPLETE, bytes=told["bytes"], changed=changed, **known, **size)
     except (ValueError, KeyError, TypeError, AttributeError):
-        return RunEntry(run.name, study="", code="", state=DAMAGED, **nothing)
+        # Its name tells of which study it is.
+        return RunEntry(run.name, study=run.name.rpartition("-")[0], code="", state=DAMAGED, **nothing)
     receipts = [receipt for receipt in read_receipts(run).values() if receipt.piece_of is None]
     done = {"points": sum(each.points for each in receipts), "bytes": sum(each.bytes for each in receipts)}
     changed = max([changed, *(each.at for each in receipts)])
@@ -76,6 +77,8 @@ def remove_run(where: str | Path | Folder, name: str) -> None:
     """Remove a run with its dataset. Raises OutputConflict if somebody is writing it."""
     run = folder(where).inside(name)
     with Lock(run):
-        # A run that is not all there any more must not look complete.
+        # A run that is not all there any more must not look complete, and is listed as long as anything of it is.
         run.remove(SUCCESS)
+        for place in run.folders():
+            run.inside(place).clear()
         run.clear()

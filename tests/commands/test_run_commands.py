@@ -1,0 +1,176 @@
+"""Commands on runs: what is listed, removed and found by name, and exit codes for scripts."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from sweeper.cli import main
+from sweeper.running.execution import run
+from sweeper.running.limits import Limits
+from sweeper.running.storage.folders import LocalFolder
+from sweeper.running.storage.lock import Lock
+from tests.support.fake_plan import FakePlan
+from tests.support.nights import FFT, IMPOSSIBLE, write
+
+
+def call(*arguments: object) -> Result:
+    result = CliRunner().invoke(main, [str(argument) for argument in arguments])
+    assert "Traceback" not in result.output
+    return result
+
+
+def made(out: Path, *plans: FakePlan) -> list[str]:
+    """Names of some runs, each younger than the one before."""
+    return [Path(run(plan, out, limits=Limits(retries=0), quiet=True).directory).name for plan in plans]
+
+
+def left(out: Path) -> list[str]:
+    return sorted(file.name for file in out.iterdir())
+
+
+def test_runs_are_listed_the_latest_first(tmp_path: Path) -> None:
+    first, second = made(tmp_path, FakePlan("first"), FakePlan("second", fail=(1,)))
+    (tmp_path / first / "manifest.json").unlink()
+    (third,) = made(tmp_path, FakePlan("third"))
+    told = json.loads(call("runs", tmp_path, "--json").stdout)
+    assert [(each["run"], each["study"], each["state"]) for each in told] == [
+        (third, "third", "complete"),
+        (second, "second", "unfinished"),
+        (first, "first", "damaged"),
+    ]
+    assert told[0]["points"] == told[0]["rows"] == 5500 and told[0]["bytes"] > 0
+    assert told[1]["rows"] is None and told[0]["code"] and told[0]["changed"].startswith("20")
+    heads, *lines = call("runs", tmp_path).stdout.splitlines()
+    for head in ("RUN", "STUDY", "STATE", "POINTS", "SIZE", "CHANGED", "CODE"):
+        assert head in heads
+    assert [line.split()[0] for line in lines] == [third, second, first]
+
+
+def test_a_place_without_runs(tmp_path: Path) -> None:
+    for place in (tmp_path, tmp_path / "nowhere"):
+        result = call("runs", place)
+        assert result.exit_code == 0 and result.stdout == f"{place} holds no run\n"
+        assert call("runs", place, "--json").stdout.strip() == "[]"
+        assert call("gc", place, "--keep", 1).stdout == "0 runs, 0.0 MB removed\n"
+
+
+def test_removal_by_count_and_its_rehearsal(tmp_path: Path) -> None:
+    old, new, other = made(tmp_path, FakePlan("a"), FakePlan("a", chunks=3), FakePlan("b"))
+    (tmp_path / "notes.txt").write_text("mine")
+    (tmp_path / "pictures").mkdir()
+    before = left(tmp_path)
+    dry = call("gc", tmp_path, "--keep", 1, "--dry-run")
+    assert dry.exit_code == 0 and dry.stdout.startswith(f"{old}\n1 runs, 0.") and "would be removed" in dry.stdout
+    assert left(tmp_path) == before and not list(tmp_path.glob("*/run.lock"))
+    told = json.loads(call("gc", tmp_path, "--keep", 1, "--json").stdout)
+    assert told["removed"] == [old] and told["bytes"] > 0 and told["in_use"] == [] and told["dry_run"] is False
+    assert left(tmp_path) == sorted(["notes.txt", "pictures", new, other])
+    assert json.loads(call("gc", tmp_path, "--keep", 1, "--json").stdout)["removed"] == []
+
+
+@pytest.mark.parametrize(("age", "goes"), [("1 ns", 2), ("30 d", 0), ("1 day", 0), ("2 days", 0), ("90 min", 0)])
+def test_removal_by_age(tmp_path: Path, age: str, goes: int) -> None:
+    made(tmp_path, FakePlan("a"), FakePlan("b", fail=(1,)))
+    result = call("gc", tmp_path, "--older-than", age)
+    assert result.exit_code == 0 and f"{goes} runs, " in result.stdout
+    assert len(left(tmp_path)) == 2 - goes
+
+
+def test_a_run_in_use_stays_and_is_named(tmp_path: Path) -> None:
+    used, free = made(tmp_path, FakePlan("used"), FakePlan("free"))
+    with Lock(LocalFolder(tmp_path / used)):
+        result = call("gc", tmp_path, "--older-than", "1 ns", "--json")
+    told = json.loads(result.stdout)
+    assert told["removed"] == [free] and used in told["in_use"][0] and used in result.stderr
+    assert left(tmp_path) == [used]
+    assert (tmp_path / used / "_SUCCESS").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ([], "say --older-than TIME, --keep N, or both"),
+        (["--dry-run"], "say --older-than TIME, --keep N, or both"),
+        (["--keep", "0"], "0 is not in the range"),
+        (["--older-than", "30"], "needs a unit"),
+        (["--older-than", "-3 h"], "no time to compute in"),
+        (["--older-than", "3 GB"], "need a quantity in s"),
+        (["--older-than", "soon"], "is not a number"),
+    ],
+)
+def test_what_is_asked_wrongly_removes_nothing(tmp_path: Path, options: list[str], told: str) -> None:
+    made(tmp_path, FakePlan())
+    before = left(tmp_path)
+    result = call("gc", tmp_path, *options)
+    assert result.exit_code == 2 and told in result.stderr
+    assert left(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    ("plan", "code"),
+    [(FakePlan(), 0), (FakePlan(fail=(1,)), 1), (FakePlan(split=4, fail=(9,)), 1), (FakePlan(fail=tuple(range(6))), 1)],
+)
+def test_the_exit_code_of_a_status(tmp_path: Path, plan: FakePlan, code: int) -> None:
+    (name,) = made(tmp_path, plan)
+    for asked in ([name, "--out", tmp_path], [tmp_path / name]):
+        result = call("status", *asked, "--json")
+        assert result.exit_code == code
+        assert json.loads(result.stdout)["complete"] is (code == 0)
+
+
+def test_a_status_of_a_study_that_cannot_be_or_was_not_run_or_was_damaged(tmp_path: Path) -> None:
+    write(tmp_path, {"no.yaml": IMPOSSIBLE, "yes.yaml": FFT})
+    out = ("--out", tmp_path / "out")
+    assert call("status", tmp_path / "yes.yaml", *out).exit_code == 3
+    assert call("run", tmp_path / "no.yaml", *out, "-q").exit_code == 5
+    assert call("status", tmp_path / "no.yaml", *out).exit_code == 5
+    assert call("run", tmp_path / "yes.yaml", *out, "-q").exit_code == 0
+    assert call("status", tmp_path / "yes.yaml", *out).exit_code == 0
+    (part,) = (tmp_path / "out").glob("transform-*/data/*.parquet")
+    part.write_bytes(part.read_bytes()[:-1])
+    damaged = call("status", tmp_path / "yes.yaml", *out)
+    assert damaged.exit_code == 3 and "part-00000000.parquet" in damaged.stderr
+
+
+def test_runs_are_found_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path, {"study.yaml": FFT})
+    out = tmp_path / "out"
+    assert call("run", tmp_path / "study.yaml", "--out", out, "-q").exit_code == 0
+    (name,) = left(out)
+    asked: list[Callable[[str], Result]] = [
+        lambda where: call("status", name, "--out", where),
+        lambda where: call("query", name, "SELECT COUNT(*) AS n FROM data", "--out", where, "--json"),
+        lambda where: call("show", name, "--out", where),
+    ]
+    monkeypatch.chdir(tmp_path)
+    for where in (str(out), f"{out}/", "out", f"file://{out}"):
+        results = [each(where) for each in asked[:2]]
+        assert [result.exit_code for result in results] == [0, 0], results
+        assert json.loads(results[1].stdout) == [{"n": 4}]
+    assert asked[2](str(out)).exit_code == 0
+
+
+def test_a_name_that_is_none_is_told(tmp_path: Path) -> None:
+    write(tmp_path, {"study.yaml": FFT})
+    out = tmp_path / "out"
+    call("run", tmp_path / "study.yaml", "--out", out, "-q")
+    (name,) = left(out)
+    (out / "notes").mkdir()
+    for wrong in (f"{name}x", "notes", f"../out/{name}", "..", ".", "\0", "x" * 5000):
+        result = call("status", wrong, "--out", out)
+        assert result.exit_code == 2, wrong
+    write(tmp_path, {"study.yaml": FFT.replace("[pcie, nvlink]", "pcie")})
+    other = call("status", tmp_path / "study.yaml", "--out", out)
+    assert other.exit_code == 3
+    assert f"runs of other versions, which can be named instead: {name}" in other.stderr
+
+
+def test_a_damaged_run_does_not_hide_the_others(tmp_path: Path) -> None:
+    whole, broken = made(tmp_path, FakePlan("whole"), FakePlan("broken"))
+    (tmp_path / broken / "resolved.json").write_text("{")
+    assert call("status", whole, "--out", tmp_path).exit_code == 0
+    result = call("status", broken, "--out", tmp_path)
+    assert result.exit_code == 4 and "cannot be read" in result.stderr
