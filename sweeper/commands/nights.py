@@ -34,8 +34,8 @@ class Time(click.ParamType[float]):
 
         try:
             seconds = value if isinstance(value, float) else quantity(DAYS.sub("day", value), "s")
-        except QuantityError:
-            self.fail(f"{value!r} is no time such as '90 min', '2 h' or '30 days'.", param, ctx)
+        except QuantityError as error:
+            self.fail(f"{error}, '90 min' or '30 d'", param, ctx)
         if not seconds > 0.0:
             self.fail(f"{value} is no time to compute in", param, ctx)
         return seconds

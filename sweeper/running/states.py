@@ -188,7 +188,13 @@ class Execution:
 
     def where(self) -> str:
         """What is safe, for messages."""
-        return "; ".join(state.where() for state in self.states if state.missing) or self.states[0].where()
+        if len(self.states) == 1:
+            return self.states[0].where()
+        chunks = sum(state.plan.chunk_count for state in self.states)
+        committed = sum(len(state.parts) for state in self.states)
+        return (
+            f"{self._done()} of {len(self.states)} studies are complete, {committed} of {chunks} chunks are committed"
+        )
 
     def _done(self) -> int:
         return sum(not state.missing for state in self.states)

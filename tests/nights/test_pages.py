@@ -169,5 +169,7 @@ def test_a_night_of_nothing() -> None:
 
 
 def test_a_record_is_read_as_it_was_written() -> None:
-    night = replace(NIGHT, studies=[replace(STUDY, tried={"feasible": 3}, keys=["chip"])], conditions=[EVIL])
+    night = replace(
+        NIGHT, studies=[replace(STUDY, tried={"feasible": 3}, keys=["chip"])], conditions=[EVIL], checked=[]
+    )
     assert as_record(json.dumps(night.plain()).encode()) == night

@@ -155,7 +155,7 @@ def test_an_interrupted_batch_says_what_is_safe_and_is_resumed(
     tmp_path: Path, expected: dict[str, dict[str, bytes]], number: signal.Signals
 ) -> None:
     stop = Watcher(at=9, action=lambda: os.kill(os.getpid(), number))
-    with pytest.raises(Interrupted, match=r"interrupted; .*small-\w+.*: run the same study again") as caught:
+    with pytest.raises(Interrupted, match=r"interrupted; \d+ of \d+ studies .*: run the same study again") as caught:
         all_of(PLANS, tmp_path, progress=stop)
     assert caught.value.exit_code == 128 + number
     assert not list(tmp_path.glob("*/run.lock"))
