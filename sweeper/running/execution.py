@@ -78,10 +78,12 @@ class Demanded:
     address: str | None = None
     threads: int = 1
 
-    def executor(self, batch: Batch, limits: Limits, chunks: int) -> Executor:
-        """What computes so many chunks of a batch. Raises UsageFault for a backend that there is not."""
+    def maker(self) -> Callable[[Batch, Limits, int], Executor]:
+        """What makes an executor for so many chunks of a batch. Raises UsageFault for a backend that there is not."""
         executor_of = backend_named("ray" if self.address else self.backend, self.workers)
-        return executor_of(Demand(batch, limits, chunks, self.workers, self.address, self.threads))
+        return lambda batch, limits, chunks: executor_of(
+            Demand(batch, limits, chunks, self.workers, self.address, self.threads)
+        )
 
 
 def usual_progress(quiet: bool, unit: str = POINTS) -> Progress:
@@ -105,7 +107,7 @@ def run_all(
     `costs` are the seconds that a point of each plan is expected to take, in any unit; dear chunks come first, and
     progress counts them. No chunk is begun once `until` is true. For the rest see `run`.
     """
-    backend_named("ray" if how.address else how.backend, how.workers)
+    executor = how.maker()
     place = folder(out)
     try:
         with ExitStack() as stack:
@@ -120,7 +122,7 @@ def run_all(
                 for state in todo:
                     reopen(state.folder)
                 execution = Execution(todo, limits, progress, until)
-                execute(execution, how.executor(execution.batch, limits, len(execution.numbers)))
+                execute(execution, executor(execution.batch, limits, len(execution.numbers)))
                 for state in todo:
                     write_failures(state.folder, state.failed)
             for state in states:

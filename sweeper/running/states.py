@@ -159,9 +159,7 @@ class Execution:
             state.enter(replace(outcome, chunk=chunk))
             if not state.missing and len(self.states) > 1:
                 self.progress.note(f"{state.plan.name}: complete; {self._done()} of {len(self.states)} studies")
-            self.progress.advance(
-                0 if (chunk < state.plan.chunk_count and state.plan.pieces(chunk)) else outcome.points * state.cost
-            )
+            self.progress.advance(state.counted(chunk, outcome.points) * state.cost)
         elif isinstance(outcome, Failure):
             if outcome.storage:
                 raise EnvironmentFault(f"{outcome.error}; free some space")
