@@ -8,7 +8,7 @@ or a claim outside its tolerance; 2 a mistake in the command or a spec; 3 the en
 import click
 
 from sweeper.commands.comparing import diff_command
-from sweeper.commands.datasets import query, show_command
+from sweeper.commands.datasets import export_command, query, show_command
 from sweeper.commands.designs import (
     cost_check_command,
     cost_command,
@@ -39,7 +39,7 @@ def main() -> None:
 
 for command in (
     *(plan, run, night, diff_command, runs_command, gc, optimize, sensitivity, break_even, status, worker),
-    *(show_command, query, explain, trace_command, map_command),
+    *(show_command, query, export_command, explain, trace_command, map_command),
     *(
         cost_command,
         cost_check_command,

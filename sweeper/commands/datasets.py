@@ -1,4 +1,6 @@
-"""Asking a dataset: pictures and SQL."""
+"""Asking a dataset: pictures, SQL, files for others."""
+
+from pathlib import Path
 
 import click
 
@@ -51,3 +53,41 @@ def query(run_or_study: str, sql: str, given: Given, out: str, verify: bool, par
     place = run_or_study if holds_runs(run_or_study) else run_directory(run_or_study, given, out)
     frame = ask(place, sql, partial, verify)
     echo(frame.to_dicts(), lambda: shown_table(frame.columns, frame.iter_rows()))
+
+
+@command("export")
+@click.argument("run_or_study", shell_complete=runs)
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@study_options
+@OUT
+@VERIFY
+@click.option("--partial", is_flag=True, help="Take what is committed of runs that are unfinished, too.")
+@click.option("--sql", metavar="SQL", help="What to export, as `query` takes it; all rows if not given.")
+def export_command(
+    run_or_study: str, file: Path, given: Given, out: str, verify: bool, partial: bool, sql: str | None
+) -> None:
+    """Write a dataset, or the datasets of a folder of runs, to a file in the format of its ending: .csv, .json,
+    .jsonl, .xlsx, .duckdb, .arrow or .parquet.
+
+    Excel and DuckDB files have a second table, `columns`, with unit, meaning and grade of each column; both need an
+    extra library (pip install 'sweeper[export]'). Columns are those of the dataset, in SI units.
+
+    \b
+    Example: sweeper export dse80 dse80.xlsx
+    Example: sweeper export results best.csv --sql "SELECT run, MIN(iteration_time_s) AS best FROM data GROUP BY run"
+    """
+    import polars as pl
+
+    from sweeper.views.datasets import columns, reading, scan, scan_all
+    from sweeper.views.export import export
+    from sweeper.views.queries import ask
+
+    several = holds_runs(run_or_study)
+    place = run_or_study if several else run_directory(run_or_study, given, out)
+    with reading(place):
+        every = (scan_all if several else scan)(place, partial, verify)
+        rows = every if sql is None else ask(place, sql, partial, verify).lazy()
+        names = rows.collect_schema().names()
+        about = pl.DataFrame({"column": names}) if several else columns(place).filter(pl.col("column").is_in(names))
+        export(rows, about, file)
+    echo({"file": str(file), "columns": len(names)}, lambda: str(file))

@@ -1,0 +1,94 @@
+"""Taking a dataset elsewhere: CSV, JSON, Excel, DuckDB, Arrow, Parquet, by the ending of a file's name."""
+
+import os
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import polars.selectors as cs
+
+from sweeper.errors import EnvironmentFault, UsageFault, unknown
+
+MOST_EXCEL_ROWS = 1_048_575
+"""Rows of a worksheet below its header."""
+DATA, COLUMNS = "data", "columns"
+"""Tables of a file that can hold several: rows, and unit, meaning and grade of each column."""
+
+
+def export(rows: pl.LazyFrame, columns: pl.DataFrame, file: Path) -> None:
+    """Write rows to a file, in the format of its ending; `columns` describes them, where the format has room for that.
+
+    The file is there whole or not at all. Raises UsageFault for another ending, a file that is there already, and rows
+    that the format does not take; EnvironmentFault for a library that is not installed, and OSError.
+    """
+    writer = FORMATS.get(file.suffix)
+    if writer is None:
+        raise UsageFault(unknown("format", file.suffix or file.name, FORMATS))
+    if file.exists():
+        raise UsageFault(f"{file} is there already")
+    # Beside the file, and hidden, until it is whole; the ending stays, since some libraries go by it.
+    draft = file.with_name(f".{file.stem}.{os.getpid()}.tmp{file.suffix}")
+    try:
+        writer(rows.with_columns(cs.categorical().cast(pl.String)), columns, draft)
+        draft.rename(file)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _library(name: str) -> Any:
+    try:
+        return import_module(name)
+    except ImportError:
+        raise EnvironmentFault(f"this format needs {name}: pip install 'sweeper[export]'") from None
+
+
+def _csv(rows: pl.LazyFrame, columns: pl.DataFrame, file: Path) -> None:
+    rows.sink_csv(file)
+
+
+def _json(rows: pl.LazyFrame, columns: pl.DataFrame, file: Path) -> None:
+    rows.collect().write_json(file)
+
+
+def _lines(rows: pl.LazyFrame, columns: pl.DataFrame, file: Path) -> None:
+    rows.sink_ndjson(file)
+
+
+def _parquet(rows: pl.LazyFrame, columns: pl.DataFrame, file: Path) -> None:
+    rows.sink_parquet(file)
+
+
+def _arrow(rows: pl.LazyFrame, columns: pl.DataFrame, file: Path) -> None:
+    rows.sink_ipc(file)
+
+
+def _excel(rows: pl.LazyFrame, columns: pl.DataFrame, file: Path) -> None:
+    found = rows.collect()
+    if found.height > MOST_EXCEL_ROWS:
+        raise UsageFault(f"{found.height:,} rows; a worksheet has {MOST_EXCEL_ROWS:,} at most: choose some with --sql")
+    with _library("xlsxwriter").Workbook(file) as book:
+        found.write_excel(book, DATA, autofit=True)
+        columns.write_excel(book, COLUMNS, autofit=True)
+
+
+def _duckdb(rows: pl.LazyFrame, columns: pl.DataFrame, file: Path) -> None:
+    tables = {DATA: rows.collect().to_arrow(), COLUMNS: columns.to_arrow()}
+    with _library("duckdb").connect(str(file)) as base:
+        for name, table in tables.items():
+            base.register("given", table)
+            base.execute(f"CREATE TABLE {name} AS SELECT * FROM given")
+            base.unregister("given")
+
+
+FORMATS: Mapping[str, Callable[[pl.LazyFrame, pl.DataFrame, Path], None]] = {
+    ".csv": _csv,
+    ".json": _json,
+    ".jsonl": _lines,
+    ".xlsx": _excel,
+    ".duckdb": _duckdb,
+    ".arrow": _arrow,
+    ".parquet": _parquet,
+}
+"""What writes a file, by the ending of its name."""
