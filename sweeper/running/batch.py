@@ -87,3 +87,9 @@ class Batch:
         index, chunk = self.plan.locate(number)
         self.plan.ready(index)
         return self.jobs[index], chunk
+
+    def named(self, number: int) -> str:
+        """What messages call a chunk or piece, with its study where there are several."""
+        index, chunk = self.plan.locate(number)
+        job = self.jobs[index]
+        return f"{job.plan.name}: {job.named(chunk)}" if len(self.jobs) > 1 else job.named(chunk)

@@ -73,6 +73,12 @@ class Job:
         """The job that a number is of, and the chunk or piece of it: this one."""
         return self, number
 
+    def named(self, number: int) -> str:
+        """What messages call a chunk or piece."""
+        if number < self.plan.chunk_count:
+            return f"chunk {number}"
+        return f"piece {number} of chunk {self.plan.chunk_of(number)}"
+
 
 class Work(Protocol):
     """A job, or several that are computed together (`batch.Batch`); picklable."""
@@ -84,6 +90,8 @@ class Work(Protocol):
     def run(self) -> Folder: ...
 
     def of(self, number: int) -> tuple[Job, int]: ...
+
+    def named(self, number: int) -> str: ...
 
 
 @dataclass(frozen=True)

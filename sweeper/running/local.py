@@ -28,7 +28,7 @@ class LocalExecutor:
         """Outcome of each chunk; one that raises is tried again after the others. While one is written, threads
         evaluate the next ones."""
         job, threads = self.demand.job, self.demand.threads
-        work = ChunkQueue(chunks, self.demand.limits, job.plan.pieces)
+        work = ChunkQueue(chunks, self.demand.limits, job.plan.pieces, job.named)
         evaluators = Evaluators(job)
         with ThreadPoolExecutor(threads) as pool:
 

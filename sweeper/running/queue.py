@@ -20,13 +20,23 @@ def no_pieces(chunk: int) -> Iterable[int]:
     return ()
 
 
+def by_number(chunk: int) -> str:
+    """What a chunk is called where there are no others than those of one study."""
+    return f"chunk {chunk}"
+
+
 class ChunkQueue:
-    """Chunks to do, and what has happened to them."""
+    """Chunks to do, and what has happened to them; `named` is what they are called in messages."""
 
     def __init__(
-        self, chunks: Sequence[int], limits: Limits, pieces: Callable[[int], Iterable[int]] = no_pieces
+        self,
+        chunks: Sequence[int],
+        limits: Limits,
+        pieces: Callable[[int], Iterable[int]] = no_pieces,
+        named: Callable[[int], str] = by_number,
     ) -> None:
         self._limits = limits
+        self._named = named
         todo = set(chunks)
         self._lacking = {chunk: len(todo.intersection(pieces(chunk))) for chunk in chunks}
         self._whole = {piece: chunk for chunk, lacks in self._lacking.items() if lacks for piece in pieces(chunk)}
@@ -84,7 +94,7 @@ class ChunkQueue:
         if self._attempts[chunk] > self._limits.retries or outcome.storage:
             return replace(outcome, attempts=self._attempts[chunk])
         (self._suspects if self.is_suspect(chunk) else self._waiting).append(chunk)
-        return f"chunk {chunk} failed and will be tried again: {outcome.error}"
+        return f"{self._named(chunk)} failed and will be tried again: {outcome.error}"
 
     def _complete(self, piece: int) -> None:
         """A piece is done, and so may be what its chunk waits for."""
@@ -99,5 +109,5 @@ class ChunkQueue:
         self._crashes[chunk] += 1
         if self._crashes[chunk] < self._limits.crashes:
             self._suspects.append(chunk)
-            return f"a worker died at chunk {chunk}, which will be tried again alone: {cause}"
+            return f"a worker died at {self._named(chunk)}, which will be tried again alone: {cause}"
         return Failure(chunk, f"its workers died: {cause}", attempts=self._crashes[chunk])

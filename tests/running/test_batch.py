@@ -246,3 +246,17 @@ def test_numbers_of_a_batch_are_those_of_its_plans() -> None:
     for number, (index, chunk) in enumerate(located):
         pieces = PLANS[index].pieces(chunk) if chunk < PLANS[index].chunk_count else ()
         assert [plans.locate(piece) for piece in plans.pieces(number)] == [(index, piece) for piece in pieces]
+
+
+def test_notes_name_the_study_and_its_own_chunk(tmp_path: Path) -> None:
+    plans = [replace(SMALL, fail=(1,)), replace(SPLIT, fail=(9,))]
+
+    def noted(plans: Sequence[FakePlan], place: Path) -> list[str]:
+        watcher = Watcher()
+        all_of(plans, place, progress=watcher)
+        return sorted({text.partition(" failed")[0] for text in watcher.messages if "tried again" in text})
+
+    small, split = "chunk 1", "piece 9 of chunk 1"
+    assert noted(plans, tmp_path / "both") == sorted([f"{SMALL.name}: {small}", f"{SPLIT.name}: {split}"])
+    assert noted(plans[:1], tmp_path / "small") == [small]
+    assert noted(plans[1:], tmp_path / "split") == [split]

@@ -251,7 +251,7 @@ def test_a_lost_machine_gives_all_its_chunks_back() -> None:
     found = outcomes(ray, range(100), limits=Limits(crashes=1))
     assert sorted(received(found)) == list(range(100)) and not said(found, "died")
     (words,) = [each for _, each in found if isinstance(each, str)]
-    assert re.fullmatch(r"lost a machine; another one computes \d+ chunks from \d+ to \d+", words)
+    assert re.fullmatch(r"lost a machine; another one computes \d+ chunks from chunk \d+ to chunk \d+", words)
 
 
 def test_threads_are_given_no_more_than_they_have_time_for(monkeypatch: pytest.MonkeyPatch) -> None:

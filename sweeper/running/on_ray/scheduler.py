@@ -94,6 +94,7 @@ class Scheduler:
         self._first = FirstActors()
         self._unclear: list[Unclear] = []
         self._version = code_version(demand.job.plan.libraries)
+        self._called = lambda chunks: chunks_of(chunks, demand.job.named)
         self._resized = self._noted = 0.0
         self._done: set[int] = set()
         """Chunks that are done or given up."""
@@ -142,7 +143,7 @@ class Scheduler:
             raise EnvironmentFault(f"lost the Ray cluster: {brief(error)}") from error
 
     def _outcomes(self, chunks: Sequence[int], stop: Requested) -> Iterator[Outcome]:
-        work = ChunkQueue(chunks, self._demand.limits, self._demand.job.plan.pieces)
+        work = ChunkQueue(chunks, self._demand.limits, self._demand.job.plan.pieces, self._demand.job.named)
         deadline = float("inf")
         while ((work or self._unclear) and not stop.requested) or self._given.keys() - self._done:
             now = self._clock()
@@ -261,7 +262,7 @@ class Scheduler:
             yield self._entered(work, Failure(chunks[0], cause))
         elif chunks:
             work.take_apart(chunks)
-            yield f"{chunks_of(chunks)} failed and will be tried one by one: {cause}"
+            yield f"{self._called(chunks)} failed and will be tried one by one: {cause}"
 
     def _only_here(self, chunks: Sequence[int]) -> list[int]:
         """Those of the chunks of a call that has ended that are neither done nor computed by another actor."""
@@ -375,14 +376,14 @@ class Scheduler:
         for case in cases:
             if case.node not in alive:
                 work.give_back(case.chunks)
-                yield f"lost a machine; another one computes {chunks_of(case.chunks)}"
+                yield f"lost a machine; another one computes {self._called(case.chunks)}"
             elif now < case.due:
                 self._unclear.append(case)
             elif len(case.chunks) == 1:
                 yield work.crashed(case.chunks[0], case.cause)
             else:
                 work.take_apart(case.chunks)
-                yield f"a worker died at {chunks_of(case.chunks)}, which will be tried one by one: {case.cause}"
+                yield f"a worker died at {self._called(case.chunks)}, which will be tried one by one: {case.cause}"
 
     def _pause(self, slot: Slot) -> None:
         """Empty a slot after a failure, for longer and longer."""

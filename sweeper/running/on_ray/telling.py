@@ -1,15 +1,16 @@
 """How chunks and Ray's errors are told."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 
-def chunks_of(chunks: Sequence[int]) -> str:
-    """The chunks of a call.
+def chunks_of(chunks: Sequence[int], named: Callable[[int], str]) -> str:
+    """The chunks of a call, called what `named` calls them.
 
-    >>> chunks_of([3]), chunks_of([3, 4, 7])
-    ('chunk 3', '3 chunks from 3 to 7')
+    >>> chunks_of([3], "chunk {}".format), chunks_of([3, 4, 7], "chunk {}".format)
+    ('chunk 3', '3 chunks from chunk 3 to chunk 7')
     """
-    return f"chunk {chunks[0]}" if len(chunks) == 1 else f"{len(chunks)} chunks from {chunks[0]} to {chunks[-1]}"
+    first, last = named(chunks[0]), named(chunks[-1])
+    return first if len(chunks) == 1 else f"{len(chunks)} chunks from {first} to {last}"
 
 
 def brief(error: Exception) -> str:
