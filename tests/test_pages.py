@@ -15,15 +15,17 @@ from typing import NamedTuple
 
 import pytest
 import yaml
-from hypothesis import settings
 
 import sweeper
 from sweeper.running.storage.store import directory_of
 from tests.places import ROOT
+from tests.support.examples import nightly
 
 TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
 OTHERWISE = {"plugins.md": "run by tests/test_plugins.py", "architecture.md": "drawings only"}
 """Pages that are not followed, and why."""
+LONG = {"guide", "package_cost", "mapping", "placement", "pathfinding", "pathfinding_studies", "accuracy"}
+"""Pages that take about a minute each: `make test-nightly` follows them, too."""
 PAGES = [
     ROOT / "README.md",
     *(
@@ -33,6 +35,7 @@ PAGES = [
     ),
     *TUTORIALS,
 ]
+FOLLOWED = [page for page in PAGES if nightly() or page.stem not in LONG]
 BLOCK = re.compile(r'^```(\w*)(?: title="([^"]+)")?\n(.*?)^```$', re.MULTILINE | re.DOTALL)
 A_RUN = re.compile(r"results/(\w+)-0123456789ab")
 """How pages write the directory of a run, whose name nobody can know before."""
@@ -71,8 +74,7 @@ def blocks(page: Path) -> Iterator[Block]:
 
 def runs_here(line: str) -> bool:
     """Whether a line of shell runs here and now."""
-    nightly = settings().max_examples > settings.get_profile("same").max_examples
-    left = ELSEWHERE if nightly else ELSEWHERE | NIGHTLY
+    left = ELSEWHERE if nightly() else ELSEWHERE | NIGHTLY
     return not any(re.search(rf"(?<!\w){part}", line) for part in left)
 
 
@@ -163,7 +165,7 @@ def shell(tmp_path: Path) -> dict[str, str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", FOLLOWED, ids=lambda page: page.stem)
 def test_a_page(page: Path, tmp_path: Path, shell: dict[str, str]) -> None:
     reader = Reader(tmp_path / "work", shell)
     follow = {"sh": reader.sh, "python": reader.py, "yaml": reader.yaml}

@@ -25,6 +25,11 @@ def register() -> None:
     settings.load_profile("same")
 
 
+def nightly() -> bool:
+    """Whether the tests may take as long as a night."""
+    return settings().max_examples > USUAL
+
+
 def examples(usual: int) -> settings:
     """Settings of a test that usually draws so many examples; of the profile that is loaded now."""
     return settings(max_examples=usual * settings().max_examples // USUAL)
