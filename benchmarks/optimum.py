@@ -80,7 +80,8 @@ def search_of(plan: Plan, box: int) -> DesignSearch:
     grid, optimize = plan.grids[box], plan.study.optimize
     assert optimize is not None
     at, home = partial(plan.columns.at_trials, grid), partial(plan.columns.without_search, grid)
-    return DesignSearch(optimize, plan.study.objectives, plan.contents.searched_columns, grid, at, home)
+    study, wanted = plan.study, plan.contents.searched_columns
+    return DesignSearch(optimize, study.objectives, study.constraints, wanted, grid, at, home)
 
 
 def cases(plan: Plan) -> list[tuple[str, Case]]:
