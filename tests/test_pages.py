@@ -24,8 +24,8 @@ from tests.support.examples import nightly
 TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
 OTHERWISE = {"plugins.md": "run by tests/test_plugins.py", "architecture.md": "drawings only"}
 """Pages that are not followed, and why."""
-LONG = {"guide", "package_cost", "mapping", "placement", "pathfinding", "pathfinding_studies", "accuracy"}
-"""Pages that take about a minute each: `make test-nightly` follows them, too."""
+LONG = {"guide", "package_cost", "mapping", "placement", "pathfinding", "pathfinding_studies", "accuracy", "serving"}
+"""Pages that take half a minute or more: `make test-nightly` follows them, too."""
 PAGES = [
     ROOT / "README.md",
     *(
