@@ -2,9 +2,7 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from functools import reduce
-from operator import add
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hypothesis import strategies as st
@@ -18,6 +16,7 @@ from tests.twins.naive import (
     PARTITION_LOADS,
     TWINS,
     Outputs,
+    in_order,
     joined,
     named_loads,
     read_kernels,
@@ -164,11 +163,6 @@ def kernel_sizes(**given: Any) -> Outputs:
     nothing = defaultdict[str, float](float)
     found = dict.fromkeys(table, nothing) | {"first": table["first"], "last": table["last"], "layer": layer}
     return {"place_sizes": [[found[where][name] for name in Sizes._fields] for where in table]}
-
-
-def in_order(numbers: Iterable[float]) -> float:
-    """Added one after the other: a share is taken from this sum, and `sum` compensates from Python 3.12 on."""
-    return reduce(add, numbers, 0.0)
 
 
 @twin
