@@ -14,9 +14,6 @@ if TYPE_CHECKING:
     from sweeper.nights.causes import Replan
     from sweeper.nights.diff import Difference
 
-SHARE = 0.005
-"""Part of a movement below which a cause is not told."""
-
 
 @command("diff")
 @click.argument("before", shell_complete=runs)
@@ -46,6 +43,8 @@ def diff_command(
     nights = [night_at(name) for name in (before, after)]
     sources: dict[str, str] = {}
     if all(nights):
+        if study is not None:
+            raise UsageFault("--study is for two runs; the later night knows where its studies are")
         (place, old), (other, new) = [night for night in nights if night is not None]
         if str(place) != str(other):
             raise UsageFault(f"the nights are of different places: {place} and {other}")
@@ -105,7 +104,7 @@ def _lines(each: "Difference") -> Iterator[str]:
                 "-" if move.median is None else f"{100 * move.median:+.3g} %",
                 "-" if move.most is None else f"{100 * move.most:+.3g} %",
                 system_text(move.where),
-                cause_text(each.causes, move.column, SHARE),
+                cause_text(each.causes, move.column),
             )
             for move in moved.columns
         )

@@ -15,7 +15,7 @@ import polars as pl
 from sweeper.errors import SweeperError
 from sweeper.library.library import FOLDERS
 from sweeper.nights.inputs import ASSUMPTION, AXIS, EQUATION, LIBRARY, QUESTION, Change
-from sweeper.nights.moves import FEASIBLE, NEW, OLD, Moves, Pair, keyed, matched_rows
+from sweeper.nights.moves import FEASIBLE, NEW, OLD, Moves, Pair, keyed, matched_rows, middle
 from sweeper.running.execution import run
 from sweeper.running.plans import RunnablePlan
 from sweeper.running.storage.places import folder
@@ -102,5 +102,4 @@ def _share(column: str, pair: Pair, undone: pl.DataFrame) -> float | None:
     was, now, again = pl.col(f"{column}{OLD}"), pl.col(f"{column}{NEW}"), pl.col("_undone")
     ran = pl.col(f"{FEASIBLE}{OLD}") & pl.col(f"{FEASIBLE}{NEW}") & pl.col("_ran")
     shares = both.filter(ran & (was != now)).select(((now - again) / (now - was)).alias("share"))["share"]
-    middle = shares.fill_nan(None).median()
-    return float(middle) if isinstance(middle, float) else None
+    return middle(shares)

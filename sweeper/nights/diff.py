@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from sweeper.errors import NoDataset, UsageFault
+from sweeper.errors import NoDataset, SweeperError, UsageFault
 from sweeper.nights.causes import Cause, Replan, causes
 from sweeper.nights.inputs import Change, changes, keys_of
 from sweeper.nights.moves import Moves, Pair, moves
@@ -77,10 +77,13 @@ def between_nights(
     """Differences of the studies that two nights of a place have, and in words what only one of them has."""
     old, new = ({study.name: study for study in night.studies if study.run} for night in (before, after))
     runs = place.inside(RUNS)
-    found = [
-        difference(runs.inside(old[name].run), runs.inside(new[name].run), replanner)
-        for name in sorted(old.keys() & new.keys())
-        if old[name].run != new[name].run
-    ]
+    found, remarks = [], []
+    for name in sorted(old.keys() & new.keys()):
+        if old[name].run != new[name].run:
+            try:
+                found.append(difference(runs.inside(old[name].run), runs.inside(new[name].run), replanner))
+            except SweeperError as error:  # unfinished, removed since, or of placements: the others are worth telling
+                remarks.append(f"{name}: not compared: {error}")
     gone = [f"{name}: only in the night of {before.when}" for name in sorted(old.keys() - new.keys())]
-    return found, [*gone, *(f"{name}: only in the night of {after.when}" for name in sorted(new.keys() - old.keys()))]
+    come = [f"{name}: only in the night of {after.when}" for name in sorted(new.keys() - old.keys())]
+    return found, [*remarks, *gone, *come]

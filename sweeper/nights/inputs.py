@@ -15,7 +15,6 @@ any more, because another input changed."""
 
 NUMBER_FIELDS = ("number", "unit", "source", "grade", "low", "high")
 """What a run says of a number of the library, in this order."""
-ABSENT = None
 RANGE = ("low", "high")
 SEVERAL = ("all", "feasible", "top_k", "pareto")
 """Modes with several rows of the same swept values, which searched columns tell apart."""
@@ -61,18 +60,17 @@ def axis_values(resolved: Mapping[str, Any]) -> dict[str, list[Any]]:
     return found
 
 
-def keys_of(resolved: Mapping[str, object]) -> list[str]:
+def keys_of(resolved: Mapping[str, Any]) -> list[str]:
     """Columns of a dataset that tell its rows apart: what is swept; what is searched, too, where several are kept."""
-    boxes: Sequence[Sequence[Sequence[object]]] = resolved.get("boxes") or []  # type: ignore[assignment]
-    output: Sequence[object] = resolved.get("output") or [""]  # type: ignore[assignment]
-    told = ("swept", "searched") if output[0] in SEVERAL else ("swept",)
-    names = [name for box in boxes for *columns, how, _ in box if how in told for name in columns]
-    return list(dict.fromkeys(engine_column(str(name)) for name in names))
+    mode, *_ = resolved.get("output", ("",))
+    told = ("swept", "searched") if mode in SEVERAL else ("swept",)
+    names = [name for box in resolved.get("boxes", ()) for *columns, how, _ in box if how in told for name in columns]
+    return list(dict.fromkeys(map(engine_column, names)))
 
 
 def _library(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Change]:
     """Of entries that both runs use. One that only one of them uses belongs to an axis that differs."""
-    for entry in before.keys() & after.keys():
+    for entry in sorted(before.keys() & after.keys()):
         old, new = before[entry], after[entry]
         for name in sorted(old["values"].keys() | new["values"].keys()):
             was, now = (dict(zip(NUMBER_FIELDS, told["values"].get(name, ()), strict=False)) for told in (old, new))
@@ -109,7 +107,7 @@ def _constants(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[
     old, new = before["constants"], after["constants"]
     axes = axis_values(before).keys() | axis_values(after).keys()
     for name in sorted(old.keys() | new.keys()):
-        if old.get(name, ABSENT) != new.get(name, ABSENT) and name not in axes:
+        if old.get(name) != new.get(name) and name not in axes:
             yield Change(ASSUMPTION, name, old.get(name), new.get(name))
 
 

@@ -47,12 +47,15 @@ class Moves:
 
 
 def keyed(run: Folder, keys: Sequence[str]) -> pl.DataFrame:
-    """All rows of a run, with what tells them apart as text; the first of equals."""
+    """All rows of a run, with what tells them apart as numbers of one kind or as text; the first of equals."""
     with reading(run):
         frame = scan(run).sort("point_id").collect()
     present = [key for key in keys if key in frame.columns]
-    text = frame.with_columns(cs.categorical().cast(pl.String)).with_columns(pl.col(present).cast(pl.String))
-    return text.unique(present, keep="first", maintain_order=True) if present else text.head(1)
+    # An axis may be whole numbers in one run and fractions in the next.
+    plain = frame.with_columns(cs.categorical().cast(pl.String))
+    numbers = [key for key in present if plain.schema[key].is_numeric()]
+    told = plain.with_columns(pl.col(numbers).cast(pl.Float64))
+    return told.unique(present, keep="first", maintain_order=True) if present else told.head(1)
 
 
 class Pair(NamedTuple):
@@ -81,7 +84,9 @@ class Pair(NamedTuple):
 def matched_rows(left: pl.DataFrame, right: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
     """Rows of two tables with the same keys; without keys each has one row."""
     return (
-        left.join(right, on=list(keys), how="inner", maintain_order="left") if keys else left.join(right, how="cross")
+        left.join(right, on=list(keys), how="inner", nulls_equal=True, maintain_order="left")
+        if keys
+        else left.join(right, how="cross")
     )
 
 
@@ -113,28 +118,34 @@ def _moved(both: pl.DataFrame, name: str, keys: Collection[str], unit: str, axis
     """How a column moved; nothing if it did not. A column that is no number moves where it differs."""
     old, new = pl.col(f"{name}{OLD}"), pl.col(f"{name}{NEW}")
     types = both.schema[f"{name}{OLD}"], both.schema[f"{name}{NEW}"]
-    if any(isinstance(kind, pl.List | pl.Struct | pl.Array) for kind in types) or types[0] != types[1]:
-        return None
-    differing = both.filter(old.ne_missing(new) & ~(old.is_null() & new.is_null()))
+    numeric = all(kind.is_numeric() for kind in types)
+    if not numeric:
+        old, new = old.cast(pl.String), new.cast(pl.String)
+    differing = both.filter(old.ne_missing(new))
     if not differing.height:
         return None
-    if not types[0].is_numeric() or axis:
+    if not numeric or axis:
         where = differing.row(0, named=True)
         return Move(name, unit, differing.height, both.height, None, None, {key: where[key] for key in keys})
     change = differing.select(*keys, (new / old - 1.0).alias("_change")).with_columns(
         pl.col("_change").fill_nan(None).abs().alias("_size")
     )
     told = change.sort("_size", descending=True, nulls_last=True, maintain_order=True).row(0, named=True)
-    median = change["_change"].fill_nan(None).median()
     return Move(
         name,
         unit,
         differing.height,
         both.height,
-        float(median) if isinstance(median, float) else None,  # type: ignore[redundant-expr]
+        middle(change["_change"]),
         told["_change"],
         {key: told[key] for key in keys},
     )
+
+
+def middle(numbers: pl.Series) -> float | None:
+    """The median of the numbers that are known; None if none is."""
+    found: Any = numbers.fill_nan(None).median()
+    return None if found is None else float(found)
 
 
 def _named(rows: pl.DataFrame, keys: Sequence[str], reason: str) -> list[dict[str, Any]]:

@@ -15,6 +15,8 @@ from sweeper.running.progress import duration
 from sweeper.views.text import show
 
 PAGES = ("summary.md", "summary.html")
+LEAST = 0.005
+"""Part of a movement below which a cause is not told."""
 LONGEST = 60
 """Letters of a value that a table shows."""
 
@@ -81,14 +83,14 @@ def brief_text(text: str) -> str:
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
 
 
-def cause_text(causes: Sequence[Cause], column: str, least: float) -> str:
+def cause_text(causes: Sequence[Cause], column: str) -> str:
     """Causes of the movement of a column with their shares, and what they leave; `-` where none was found."""
     mine = [cause for cause in causes if cause.column == column]
-    known = [cause for cause in mine if cause.share is not None and abs(cause.share) >= least]
+    known = [cause for cause in mine if cause.share is not None and abs(cause.share) >= LEAST]
     known.sort(key=lambda cause: -abs(cause.share or 0.0))
     told = [f"{cause.change} {100 * (cause.share or 0.0):.3g} %" for cause in known]
     left = 1.0 - sum(cause.share or 0.0 for cause in mine)
-    if mine and abs(left) >= least:
+    if mine and abs(left) >= LEAST:
         untried = [cause.change for cause in mine if cause.share is None]
         told.append(f"left {100 * left:.3g} %" + (f" ({', '.join(untried[:3])})" if untried else ""))
     return ", ".join(told) or "-"
@@ -96,7 +98,7 @@ def cause_text(causes: Sequence[Cause], column: str, least: float) -> str:
 
 def diff_page(found: Sequence[Difference], remarks: Sequence[str], before: str, after: str) -> str:
     """What moved between two runs or nights, as one HTML file."""
-    told = {"found": found, "remarks": remarks, "before": before, "after": after, "least": 0.005}
+    told = {"found": found, "remarks": remarks, "before": before, "after": after}
     return _templates().get_template("diff.html.j2").render(told)
 
 

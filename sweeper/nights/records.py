@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import chain, count
-from pathlib import PurePosixPath
+from pathlib import Path
 from typing import Any
 
 from sweeper.errors import OutputConflict
@@ -99,11 +99,16 @@ def as_record(text: bytes) -> NightRecord:
 
 
 def night_at(where: str) -> tuple[Folder, NightRecord] | None:
-    """The night in a directory, and the place that it is of; None where there is none."""
-    text = folder(where).get(SUMMARY)
+    """The night in a directory, and the place that it is of; None where there is none.
+
+    Raises OutputConflict for one that cannot be read.
+    """
+    path, mark, options = where.partition("?")
+    full = path if "://" in path else str(Path(path).absolute())
+    text = folder(f"{full}{mark}{options}").get(SUMMARY)
     if text is None:
         return None
-    return folder(str(PurePosixPath(where).parent.parent)), as_record(text)
+    return folder(f"{full.rstrip('/').rsplit('/', 2)[0]}{mark}{options}"), _read(text, where)
 
 
 def night_before(out: Folder) -> NightRecord | None:
@@ -129,7 +134,11 @@ def nights(out: Folder) -> Iterator[NightRecord]:
         text = place.inside(name).get(SUMMARY)
         if text is None:  # a night that was killed while it was written
             continue
-        try:
-            yield as_record(text)
-        except (ValueError, KeyError, TypeError) as error:
-            raise OutputConflict(f"{place.inside(name)}/{SUMMARY} cannot be read ({error!r}); remove it") from None
+        yield _read(text, str(place.inside(name)))
+
+
+def _read(text: bytes, where: str) -> NightRecord:
+    try:
+        return as_record(text)
+    except (ValueError, KeyError, TypeError) as error:
+        raise OutputConflict(f"{where}/{SUMMARY} cannot be read ({error!r}); remove it") from None

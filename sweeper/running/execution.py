@@ -29,8 +29,6 @@ from sweeper.running.storage.store import (
 )
 
 RESUME = "run the same study again to go on from there"
-
-
 STOPPING = "stopping after the chunks in progress; once more to kill"
 
 

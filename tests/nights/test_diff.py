@@ -205,3 +205,32 @@ def test_runs_of_different_studies_are_refused(runs: Runs) -> None:
     assert result.exit_code == 2 and "is a run of served" in result.stderr
     nowhere = CliRunner().invoke(main, ["diff", one, str(runs.place / "none")])
     assert nowhere.exit_code == 2 and "Traceback" not in nowhere.output
+
+
+def nights_of(place: Path, *studies: dict[str, Any]) -> list[str]:
+    """Directories of nights, each of the same file of a study that said something else."""
+    path, out = place / "served.yaml", place / "nights"
+    for study in studies:
+        path.write_text(json.dumps(study, indent=1))
+        assert CliRunner().invoke(main, ["night", str(path), "--out", str(out), "-q"]).exit_code == 0
+    return sorted(str(each) for each in (out / "nights").iterdir())
+
+
+def test_a_study_that_cannot_be_compared_does_not_hide_the_others(tmp_path: Path) -> None:
+    before, after = nights_of(tmp_path, STUDY, STUDY_CHANGES["output_length"])
+    result = CliRunner().invoke(main, ["diff", before, after, "--json"])
+    (found,) = json.loads(result.stdout)["differences"]
+    assert {*blamed(found).values()} == {"output_length"}
+    for run in (tmp_path / "nights" / "runs").iterdir():
+        (run / "_SUCCESS").unlink()
+    told = json.loads(CliRunner().invoke(main, ["diff", before, after, "--json"]).stdout)
+    assert told["differences"] == [] and "served: not compared" in told["remarks"][0]
+
+
+def test_what_nothing_reads_or_nobody_can_read_is_refused(tmp_path: Path) -> None:
+    before, after = nights_of(tmp_path, STUDY, STUDY_CHANGES["output_length"])
+    result = CliRunner().invoke(main, ["diff", before, after, "--study", "dse80"])
+    assert result.exit_code == 2 and "--study is for two runs" in result.stderr
+    Path(after, "summary.json").write_text("{}")
+    result = CliRunner().invoke(main, ["diff", before, after])
+    assert result.exit_code == 4 and "summary.json cannot be read" in result.stderr
