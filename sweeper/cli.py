@@ -22,7 +22,7 @@ from sweeper.commands.nights import gc, night, runs_command
 from sweeper.commands.placing import fit_placement, fit_units, judge_placements, place
 from sweeper.commands.points import explain, map_command, trace_command
 from sweeper.commands.runs import optimize, plan, run, status, worker
-from sweeper.commands.sensitivity import break_even, sensitivity
+from sweeper.commands.sensitivity import break_even, sensitivity, tornado_command
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -38,7 +38,20 @@ def main() -> None:
 
 
 for command in (
-    *(plan, run, night, diff_command, runs_command, gc, optimize, sensitivity, break_even, status, worker),
+    *(
+        plan,
+        run,
+        night,
+        diff_command,
+        runs_command,
+        gc,
+        optimize,
+        sensitivity,
+        tornado_command,
+        break_even,
+        status,
+        worker,
+    ),
     *(show_command, query, export_command, explain, trace_command, map_command),
     *(
         cost_command,

@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from sweeper.commands.completing import axes, columns
+from sweeper.commands.points import plan_with
 from sweeper.commands.runs import executed, leave, summary_of
 from sweeper.commands.shared import OUT, STUDY, Given, command, echo, executing, plan_of, study_options
 
@@ -70,6 +71,40 @@ def sensitivity(
             sensitivity_figure(answer, picture)
             click.echo(f"wrote {picture}", err=True)
     leave(plan, result)
+
+
+@command("tornado")
+@STUDY
+@click.argument("point_id", metavar="POINT", type=click.IntRange(min=0))
+@study_options
+@click.option(
+    "--metric", metavar="COLUMN", shell_complete=columns, help="What moves; the first objective if not given."
+)
+@click.option(
+    "--part", type=click.FloatRange(0.001, 0.9), default=0.2, show_default=True,
+    help="Part by which each number is made less and more.",
+)  # fmt: skip
+@click.option("--figure", metavar="FILE", help="Draw the picture into this .png or .svg file.")
+def tornado_command(
+    study: str, point_id: int, given: Given, metric: str | None, part: float, figure: str | None
+) -> None:
+    """Show what one point depends on: each number that it reads 20 % less and more, alone, the point as it is.
+
+    Numbers are those of the chip, memory, links, model and study; whole numbers, choices and measured curves stay. What
+    the best design would be with another value says `sensitivity`.
+
+    \b
+    Example: sweeper tornado table6_sn10 3 --figure tornado.svg
+    """
+    from sweeper.views.pictures.canvas import picture_path
+    from sweeper.views.sensitivity.tornado import text, tornado, tornado_figure
+
+    picture = picture_path(figure) if figure else None
+    answer = tornado(plan_with(study, given, point_id), point_id, metric, part)
+    echo(asdict(answer), lambda: text(answer))
+    if picture:
+        tornado_figure(answer, picture)
+        click.echo(f"wrote {picture}", err=True)
 
 
 @command("break-even")

@@ -1,11 +1,12 @@
 """Numbers of a box that a sensitivity varies: attributes of the entries that fill its roles, as far as its objective
 reads them, and the values that they take."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 
 import numpy as np
 
+from sweeper.engine.program import Program
 from sweeper.engine.space import Grid
 from sweeper.inputs.numbers import selector_of, values_of
 from sweeper.kernels.draws import DISTRIBUTIONS, UNIFORM
@@ -17,7 +18,7 @@ from sweeper.study.perturb import Perturbation
 from sweeper.study.study import Study
 from sweeper.words.chips import SHARES
 from sweeper.words.columns import engine_column
-from sweeper.words.system import ATTRIBUTES, OVERRIDES, PLACEHOLDER, ROLES, STAND_INS
+from sweeper.words.system import ATTRIBUTES, NUMERIC, OVERRIDES, PLACEHOLDER, ROLES, STAND_INS
 
 CHOSEN = frozenset(f"template.{share}" for share in SHARES)
 """Numbers that are choices of a design."""
@@ -37,28 +38,32 @@ def varied(columns: Columns, grid: Grid, wanted: Sequence[str]) -> tuple[str, ..
     assert columns.study.optimize is not None
     searched = columns.study.optimize.columns(grid.columns)
     programs = [columns.program(grid, structure, tuple(wanted)) for _, structure in structures([grid])]
-
-    def counts(name: str) -> bool:
-        known = [
-            program.inputs[engine_column(name)] for program in programs if engine_column(name) in program.inputs_read
-        ]
-        return any(value > 0.0 for column in known for value in by_value(grid, column).values())
-
-    return tuple(
+    asked = (
         name
-        for name, attribute in OVERRIDES.items()
+        for name in OVERRIDES
         if any(fnmatchcase(name, pattern) for pattern in perturbation.only)
-        and not attribute.integer
         and name not in searched
         and (name not in CHOSEN or name in perturbation.only)
-        and _has_own(grid, name)
-        and counts(name)
     )
+    return numbers_read(grid, programs, asked)
+
+
+def numbers_read(grid: Grid, programs: Sequence[Program], names: Iterable[str]) -> tuple[str, ...]:
+    """Those of some numbers that any of some programs of a box reads, that are not whole, and more than 0 somewhere."""
+
+    def counts(name: str) -> bool:
+        column = engine_column(name)
+        known = [program.inputs[column] for program in programs if column in program.inputs_read]
+        return any(value > 0.0 for each in known for value in by_value(grid, each).values())
+
+    return tuple(name for name in names if not NUMERIC[name].integer and _has_own(grid, name) and counts(name))
 
 
 def _has_own(grid: Grid, name: str) -> bool:
     """Whether a number of a role is the study's or its entry's: not generated, nor that of the role that stands in."""
-    role = name.partition(".")[0]
+    role, dotted, _ = name.partition(".")
+    if not dotted:
+        return True
     if ROLES[role] not in ATTRIBUTES or (role in STAND_INS and role not in grid.columns and name not in grid.columns):
         return False
     return name in grid.columns or values_of(grid, role) != (PLACEHOLDER,)
@@ -119,5 +124,5 @@ def _spread(perturbation: Perturbation, name: str, draws: np.ndarray) -> np.ndar
 
 def within(names: Sequence[str], values: np.ndarray) -> np.ndarray:
     """Values [..., name] moved to what is possible."""
-    low, high = np.array([OVERRIDES[name].range for name in names]).reshape(-1, 2).T
+    low, high = np.array([NUMERIC[name].range for name in names]).reshape(-1, 2).T
     return np.where(values == 0.0, 0.0, np.clip(values, low, high))

@@ -1,0 +1,81 @@
+"""`sweeper tornado`: each bar is what the study says with that number written into it."""
+
+import math
+from functools import cache
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import sweeper
+from sweeper.cli import main
+from sweeper.errors import NoSuchPoint, UsageFault
+from sweeper.views.sensitivity.tornado import MOST, Tornado, text, tornado, tornado_figure
+
+STUDY, POINT = "table6_sn10", 3
+
+
+@cache
+def found() -> Tornado:
+    return tornado(sweeper.plan(STUDY), POINT)
+
+
+@pytest.mark.parametrize("at", range(7))
+def test_a_bar_is_what_the_study_says_with_that_number(at: int) -> None:
+    bar = found().bars[at]
+    for number, metric in ((bar.low, bar.at_low), (bar.high, bar.at_high)):
+        written = sweeper.plan(STUDY, settings=[f"{bar.parameter}={number!r} {bar.unit}".strip()])
+        told = written.points([POINT], [found().metric, "infeasible_reason"])
+        runs = told["infeasible_reason"][0] == 0
+        assert math.isnan(metric) is not bool(runs)
+        assert not runs or told[found().metric][0] == pytest.approx(metric, rel=1e-12)
+
+
+def test_what_does_not_move_it_is_idle_and_the_others_come_by_their_reach() -> None:
+    reaches = [bar.reach(found().value) for bar in found().bars]
+    assert reaches == sorted(reaches, reverse=True) and min(reaches) > 0.0
+    assert not {bar.parameter for bar in found().bars} & {*found().idle}
+    idle = sweeper.plan(STUDY, settings=[f"{found().idle[0]}=0.9"]) if "efficiency" in found().idle[0] else None
+    assert idle is None or idle.points([POINT], [found().metric])[found().metric][0] == pytest.approx(found().value)
+
+
+def test_numbers_stay_within_what_is_possible() -> None:
+    (efficiency,) = (bar for bar in found().bars if bar.parameter == "memory_efficiency")
+    assert (efficiency.value, efficiency.low, efficiency.high) == (1.0, 0.8, 1.0)
+    assert efficiency.at_high == found().value
+
+
+def test_a_price_depends_on_prices() -> None:
+    price = tornado(sweeper.plan(STUDY), POINT, "system_price_usd")
+    assert price.unit == "usd" and "chip.price" in {bar.parameter for bar in price.bars}
+    assert all(bar.at_high > bar.at_low for bar in price.bars if not bar.cannot)
+    assert not any("efficiency" in bar.parameter for bar in price.bars)
+
+
+@pytest.mark.parametrize(
+    ("study", "point", "metric", "message"),
+    [
+        ("dse80", 0, None, "point 0 of dse80 cannot run: memory_capacity"),
+        (STUDY, POINT, "utilization", "unknown metric of the study 'utilization'"),
+        ("node_scaling", 0, None, "ask sweeper sensitivity"),
+    ],
+)
+def test_what_has_no_tornado_is_refused(study: str, point: int, metric: str | None, message: str) -> None:
+    with pytest.raises(UsageFault, match=message):
+        tornado(sweeper.plan(study), point, metric)
+    with pytest.raises(NoSuchPoint):
+        tornado(sweeper.plan(STUDY), 10**6)
+
+
+def test_the_command_prints_and_draws(tmp_path: Path) -> None:
+    picture = tmp_path / "tornado.svg"
+    ran = CliRunner().invoke(main, ["tornado", STUDY, str(POINT), "--figure", str(picture)])
+    assert ran.exit_code == 0 and "memory.bandwidth" in ran.output and "cannot run: sram_capacity" in ran.output
+    assert "memory.bandwidth" in picture.read_text()
+    assert tornado_figure(found(), tmp_path / "again.svg").read_bytes() == picture.read_bytes()
+
+
+def test_long_answers_are_cut_and_say_so() -> None:
+    bars = tuple(bar for bar in found().bars for _ in range(MOST))
+    long = Tornado(**{**vars(found()), "bars": bars})
+    assert f"{len(bars) - MOST} more move it less" in text(long)
