@@ -19,7 +19,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup sweep figures placement placement-search placement-units test test-quick test-nightly chaos cluster-test release-check docs pythons mutate lint format bench bench-figures lock clean
+.PHONY: help setup sweep figures placement placement-search placement-units test test-quick test-nightly browser-test chaos cluster-test release-check docs pythons mutate lint format bench bench-figures lock clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -67,6 +67,9 @@ test-quick: $(STAMP)  ## the same without benchmarks and what takes ten seconds 
 
 test-nightly: $(STAMP)  ## the same with ten times as many examples
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder --hypothesis-profile=nightly -o timeout=3000 $(ARGS)
+
+browser-test: $(STAMP)  ## open reports in a real browser (needs chromium and chromedriver)
+	$(BIN)/python -m pytest -q tests/browser $(ARGS)
 
 chaos: $(STAMP)  ## disturb a real study on Ray at random moments (ARGS="--minutes 30")
 	$(BIN)/python -m tests.chaos $(ARGS)

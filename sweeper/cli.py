@@ -21,6 +21,7 @@ from sweeper.commands.library import completion, env, init, list_entries, schema
 from sweeper.commands.nights import gc, night, runs_command
 from sweeper.commands.placing import fit_placement, fit_units, judge_placements, place
 from sweeper.commands.points import explain, map_command, trace_command
+from sweeper.commands.reporting import report_command
 from sweeper.commands.runs import optimize, plan, run, status, worker
 from sweeper.commands.sensitivity import break_even, sensitivity, tornado_command
 
@@ -52,7 +53,7 @@ for command in (
         status,
         worker,
     ),
-    *(show_command, query, export_command, explain, trace_command, map_command),
+    *(show_command, query, export_command, report_command, explain, trace_command, map_command),
     *(
         cost_command,
         cost_check_command,

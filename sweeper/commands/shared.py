@@ -18,6 +18,7 @@ from sweeper.commands.completing import settings, studies
 from sweeper.errors import EnvironmentFault, Interrupted, SpecError, SweeperError, UsageFault, listed
 from sweeper.plugins import find, named
 from sweeper.running import BACKENDS
+from sweeper.views.text import without_nan
 
 
 class Seconds(click.FloatRange):
@@ -107,15 +108,6 @@ EXECUTION = (
 def executing(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options of commands that run a study."""
     return reduce(lambda decorated, option: option(decorated), reversed(EXECUTION), command)
-
-
-def without_nan(value: Any) -> Any:
-    """A value with null for numbers that are not known or infinite, which JSON cannot name."""
-    if isinstance(value, dict):
-        return {key: without_nan(entry) for key, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [without_nan(entry) for entry in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def as_json(value: Any) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment
 
 from sweeper.nights.causes import Cause
 from sweeper.nights.diff import Difference
@@ -12,6 +12,7 @@ from sweeper.nights.inputs import Change
 from sweeper.nights.records import NightRecord
 from sweeper.nights.winners import Winner
 from sweeper.running.progress import duration
+from sweeper.views.pages import templates
 from sweeper.views.text import show
 
 PAGES = ("summary.md", "summary.html")
@@ -111,14 +112,7 @@ def _change(old: Winner | None, new: Winner) -> str:
 
 @cache
 def _templates() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("sweeper.nights"),
-        autoescape=lambda name: bool(name and name.endswith(".html.j2")),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
+    environment = templates("sweeper.nights")
     environment.globals |= {"change_text": change_text, "cause_text": cause_text, "system_text": system_text}
     environment.filters["cell"] = _cell
     return environment

@@ -1,5 +1,6 @@
-"""Values and rows as plain text."""
+"""Values and rows as plain text, and as what JSON can say."""
 
+import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -35,3 +36,12 @@ def show(value: Any) -> str:
     if isinstance(value, list) and len(value) > 6:
         return f"[{len(value)} entries]"
     return str(value)
+
+
+def without_nan(value: Any) -> Any:
+    """A value with null for numbers that are not known or infinite, which JSON cannot name."""
+    if isinstance(value, dict):
+        return {key: without_nan(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [without_nan(entry) for entry in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,220 @@
+"""`sweeper report`: what the page holds is what the dataset says, whatever a browser does with it."""
+
+import base64
+import gzip
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from click.testing import CliRunner
+
+import sweeper
+from sweeper.cli import main
+from sweeper.errors import EnvironmentFault, UsageFault
+from sweeper.reports import page
+from sweeper.reports.answers import Answer, answers
+from sweeper.reports.evidence import reasons
+from sweeper.reports.page import Asked, report, write_report
+from sweeper.reports.rows import packed, page_rows
+from tests.support.large_study import large_study
+
+TYPES = {"u1": "<u1", "u2": "<u2", "u4": "<u4", "f4": "<f4", "f8": "<f8"}
+
+
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory: pytest.TempPathFactory) -> Asked:
+    plan = sweeper.plan(large_study(4, 3))
+    return Asked(sweeper.run(plan, out=tmp_path_factory.mktemp("results"), quiet=True).directory, plan)
+
+
+def told(text: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(re.findall(r'class="told">(.*?)</script>', text, re.DOTALL)[0])
+    return found
+
+
+def unpacked(columns: list[dict[str, Any]], values: str, rows: int) -> Mapping[str, list[Any]]:
+    raw = gzip.decompress(base64.b64decode(values))
+    found = {}
+    for column in columns:
+        assert column["at"] % 8 == 0
+        data = np.frombuffer(raw, TYPES[column["type"]], rows, column["at"])
+        found[column["name"]] = [column["levels"][at] for at in data] if "levels" in column else data.tolist()
+    return found
+
+
+def test_the_page_holds_the_rows_of_the_dataset(asked: Asked) -> None:
+    text = report([asked])
+    data = told(text)
+    values = re.findall(r'class="packed">(.*?)</script>', text, re.DOTALL)[0]
+    found = unpacked(data["columns"], values, data["rows"])
+    frame = sweeper.scan(asked.run).filter("feasible").sort("point_id").collect()
+    assert data["rows"] == frame.height == 192
+    assert {*found} >= {"partitioning", "memory_bandwidth_Bps", "iteration_time_s", "utilisation"}
+    for name, values_of in found.items():
+        own = frame[name].cast(pl.String) if not frame[name].dtype.is_numeric() else frame[name]
+        if own.dtype.is_float():
+            assert values_of == pytest.approx(own.to_list(), rel=1e-6, nan_ok=True)
+        else:
+            assert values_of == own.to_list()
+    kinds = {column["name"]: column for column in data["columns"]}
+    assert kinds["iteration_time_s"]["sense"] == "minimise" and kinds["iteration_time_s"]["unit"] == "s"
+    assert kinds["memory_bandwidth_Bps"]["numeric"] and not kinds["partitioning"]["numeric"]
+    assert not kinds["point_id"]["metric"] and kinds["utilisation"]["metric"]
+
+
+def test_the_answer_is_the_best_row_and_alternatives_are_the_best_of_the_others(asked: Asked) -> None:
+    frame = sweeper.scan(asked.run).filter("feasible").collect()
+    (answer,) = answers(frame.lazy(), {"iteration_time_s": "minimise"}, {"iteration_time_s": "s"})
+    best = frame.sort("iteration_time_s", "point_id").row(0, named=True)
+    assert (answer.point, answer.value, answer.among) == (best["point_id"], best["iteration_time_s"], 192)
+    assert {each.axis for each in answer.alternatives} == {*answer.system}
+    for each in answer.alternatives:
+        others = frame.filter(pl.col(each.axis) != best[each.axis]).sort("iteration_time_s")
+        assert each.behind == pytest.approx(others["iteration_time_s"][0] / answer.value - 1.0)
+    assert [each.behind for each in answer.alternatives] == sorted(each.behind for each in answer.alternatives)
+    assert f"The least iteration_time_s is {answer.value:.6g} s, with partitioning" in answer.sentence
+
+
+def test_a_sentence_says_as_good_and_leaves_out_what_there_is_not() -> None:
+    nothing = Answer(0, "", "tokens_per_s", "maximise", 2.0, "", {}, 1, [])
+    assert nothing.sentence == "The most tokens_per_s is 2." and nothing.title == "most tokens_per_s"
+
+
+def test_workloads_have_an_answer_each_over_what_varies_in_them() -> None:
+    frame = pl.DataFrame(
+        {
+            "point_id": [0, 1, 2, 3],
+            "workload": ["b", "b", "a", "a"],
+            "chip": ["x", "y", "x", "x"],
+            "dim_x": [1, 1, 2, 4],
+            "feasible": [True] * 4,
+            "time_s": [1.0, 2.0, 4.0, 3.0],
+        }
+    )
+    found = answers(frame.lazy(), {"time_s": "minimise"}, {"time_s": "s"})
+    assert [(each.workload, each.point, dict(each.system)) for each in found] == [
+        ("a", 3, {"dim_x": 4}),
+        ("b", 0, {"chip": "x"}),
+    ]
+    assert found[1].sentence.endswith("Closest is another chip: y, 100 % behind.")
+
+
+@pytest.mark.parametrize("most", [1, 10, 37, 100, 191])
+def test_of_many_rows_the_best_of_each_pair_of_axis_values_come_first(asked: Asked, most: int) -> None:
+    dataset = sweeper.scan(asked.run)
+    shown = page_rows(dataset, {"iteration_time_s": "minimise"}, most)
+    assert shown.feasible == 192 and shown.frame.height == most
+    best = dataset.sort("iteration_time_s", "point_id").collect()["point_id"][0]
+    assert best in shown.frame["point_id"]
+    if most == 100:
+        cells = dataset.group_by("partitioning", "compute_efficiency").agg(pl.col("iteration_time_s").min()).collect()
+        assert {*shown.frame["iteration_time_s"]} >= {*cells["iteration_time_s"]}
+    assert not {*shown.same} & {*shown.frame.columns} and shown.same["chips"] == 8
+
+
+def test_the_page_says_that_it_has_not_all_rows(asked: Asked) -> None:
+    assert "All 192 feasible rows are here" in report([asked])
+    assert re.search(r"\d+ of 192 feasible rows are here: the best", report([asked], 50))
+
+
+def test_columns_keep_what_single_precision_does_not_hold() -> None:
+    frame = pl.DataFrame(
+        {
+            "point_id": [2**40, 2**40 + 1],
+            "huge": [1e300, 2e300],
+            "tiny": [1e-300, 0.0],
+            "some": [0.1, None],
+            "name": ["a", None],
+            "number": [10.0, 9.0],
+        }
+    )
+    columns, values = packed(frame, ["name", "number"], {}, {})
+    found = unpacked(columns, values, 2)
+    assert found["point_id"] == [2**40, 2**40 + 1] and found["huge"] == [1e300, 2e300] and found["tiny"] == [1e-300, 0]
+    assert found["some"][0] == pytest.approx(0.1) and np.isnan(found["some"][1])
+    assert found["name"] == ["a", "-"] and found["number"] == [10.0, 9.0]
+    assert [column["type"] for column in columns] == ["f8", "f8", "f8", "f4", "u1", "u1"]
+
+
+def test_an_axis_of_many_values_has_wider_positions() -> None:
+    columns, values = packed(pl.DataFrame({"draw": range(300)}), ["draw"], {}, {})
+    assert columns[0]["type"] == "u2" and unpacked(columns, values, 300)["draw"] == [*range(300)]
+
+
+def test_nothing_is_fetched(asked: Asked) -> None:
+    text = report([asked])
+    ours = text.replace(page._plotly(), "")
+    assert not re.search(r"""(src|href)\s*=\s*["']?\s*(https?:|//)|@import|url\(|fetch\(""", ours)
+    assert "<script src" not in text and "<link" not in ours
+
+
+def test_why_it_is_best_is_told_and_what_moves_it(asked: Asked) -> None:
+    text = report([asked])
+    data = told(text)
+    assert "the hand calculation" in text and "CALCULATED" in text
+    (tornado,) = data["tornadoes"]
+    assert tornado["metric"] == "iteration_time_s" and tornado["bars"][0]["at_low"] is not None
+    unplanned = report([Asked(asked.run, remark="the study is another")])
+    assert "the study is another." in unplanned and "hand calculation" not in unplanned
+    assert told(unplanned)["tornadoes"] == [] and told(unplanned)["no_tornado"] == "the study is another"
+
+
+def test_evidence_is_told(asked: Asked) -> None:
+    text = report([asked])
+    assert re.search(r"\d+ datasheet", text) and "numbers with their sources" in text
+    assert "chip/sn10" in text and "uncalibrated" in text and "content hash of study" in text
+
+
+def test_reasons_are_of_all_points_tried_or_of_the_rows() -> None:
+    assert reasons({"tried": {"memory_capacity": 3, "feasible": 1, "other": 0}}, {"feasible": 9}) == [
+        ("feasible", 1, 0.25),
+        ("memory_capacity", 3, 0.75),
+    ]
+    assert reasons({}, {"feasible": 1, "b": 1, "a": 1})[1:] == [("a", 1, 1 / 3), ("b", 1, 1 / 3)]
+
+
+def test_hostile_names_stay_text(tmp_path: Path) -> None:
+    study = {**large_study(2), "study": "hostile", "title": "<script>alert(1)</script>"}
+    plan = sweeper.plan(study)
+    run = sweeper.run(plan, out=tmp_path, quiet=True)
+    text = report([Asked(run.directory, plan, "</script><script>alert(2)</script>")])
+    assert "<script>alert" not in text
+
+
+def call(*words: object) -> tuple[int, str, str]:
+    result = CliRunner().invoke(main, [str(word) for word in words])
+    return result.exit_code, result.stdout, result.stderr
+
+
+def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert call("run", "table6_sn10", "-q")[0] == 0
+    code, out, _ = call("report", "table6_sn10")
+    file = Path(out.strip())
+    assert code == 0 and file.exists() and file.stem.startswith("table6_sn10-") and file.suffix == ".html"
+    code, out, _ = call("report", file.stem, f"results/{file.stem}", "--html", "pages/both.html", "--json")
+    both = Path("pages/both.html").read_text()
+    assert code == 0 and json.loads(out)["file"] == "pages/both.html"
+    assert both.count("<article") == 2 and 'select id="run"' in both and both.count("hand calculation") == 8
+    code, _, err = call("report", "table6_sn10", "--html", "page.pdf")
+    assert code == 2 and "an .html file" in err and not Path("page.pdf").exists()
+    code, _, err = call("report", "dse80")
+    assert code == 3 and "has not been run" in err
+    code, out, _ = call("report", file.stem, "--set", "chips=16")
+    assert code == 0 and "is not what it was for this run" in file.read_text()
+
+
+def test_without_plotly_it_says_what_is_missing(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "plotly.offline", None)
+    with pytest.raises(EnvironmentFault, match=r"pip install 'sweeper\[report\]'"):
+        report([asked])
+
+
+def test_another_ending_is_refused_before_anything_is_read(tmp_path: Path) -> None:
+    with pytest.raises(UsageFault, match=r"an \.html file"):
+        write_report([Asked("nowhere")], tmp_path / "page.pdf")
