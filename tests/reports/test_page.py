@@ -182,7 +182,7 @@ def test_hostile_names_stay_text(tmp_path: Path) -> None:
     study = {**large_study(2), "study": "hostile", "title": "<script>alert(1)</script>"}
     plan = sweeper.plan(study)
     run = sweeper.run(plan, out=tmp_path, quiet=True)
-    text = report([Asked(run.directory, plan, "</script><script>alert(2)</script>")])
+    text = report([Asked(run.directory, remark="</script><script>alert(2)</script>")])
     assert "<script>alert" not in text
 
 
