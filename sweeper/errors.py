@@ -11,6 +11,8 @@ Value = TypeVar("Value")
 
 MOST_SHOWN = 100
 """Mistakes that a message lists; the rest are counted."""
+MOST_NAMES = 12
+"""Allowed names that a message lists; of more it shows those that are near, and what lists them."""
 
 
 @dataclass(frozen=True, order=True)
@@ -125,17 +127,35 @@ def every(items: Iterable[Item], read: Callable[[Item], Value]) -> list[Value]:
     return values
 
 
-def unknown(what: str, word: str, allowed: Iterable[str], also: Iterable[str] = ()) -> str:
+def unknown(what: str, word: str, allowed: Iterable[str], also: Iterable[str] = (), kind: str = "") -> str:
     """Message about a name that is not allowed: what was found, the nearest valid name, what is allowed.
 
-    Names in `also` are valid too but not worth listing.
+    Names in `also` are valid too but not worth listing. Of many names those that are near are shown, and how to list
+    all, which `sweeper list` does if there is a `kind`.
+
+    >>> unknown("chip", "tpuv4", ["tpu_v4", "h100"])
+    "unknown chip 'tpuv4', did you mean 'tpu_v4'? (allowed: h100, tpu_v4)"
     """
     names = sorted(set(allowed))
     folded = {name.casefold(): name for name in [*also, *names]}
-    near = get_close_matches(word[:100].casefold(), folded, n=1, cutoff=0.6)
-    hint = f", did you mean {folded[near[0]]!r}?" if near else ""
-    listed = ", ".join(names[:40]) + (f", ... ({len(names)} in all)" if len(names) > 40 else "")
-    return f"unknown {what} {brief(word)}{hint} (allowed: {listed or 'nothing'})"
+    near = [folded[name] for name in get_close_matches(word[:100].casefold(), folded, n=3, cutoff=0.6)]
+    hint = f", did you mean {near[0]!r}?" if near else ""
+    parts = ", ".join(part.strip() for part in word[:100].split(","))
+    several = f"; several are a list: [{parts}]" if "," in word and word.isprintable() else ""
+    return f"unknown {what} {brief(word)}{hint} ({_allowed(names, word, near, kind)}){several}"
+
+
+def _allowed(names: Sequence[str], word: str, near: Sequence[str], kind: str) -> str:
+    """What is allowed, in words: all names if they are few, else those like a word, but for the nearest, and what lists
+    all."""
+    if len(names) <= MOST_NAMES:
+        return f"allowed: {', '.join(names) or 'nothing'}"
+    # The same attribute of another role, which few letters may have in common with the word.
+    alike = [name for name in names if "." in word and name.partition(".")[2] == word.partition(".")[2]]
+    others = [name for name in dict.fromkeys([*near, *alike]) if name not in near[:1]][:MOST_NAMES]
+    first = f"also near: {', '.join(others)}; " if others else ""
+    some = "" if kind or others else f"allowed: {', '.join(names[:MOST_NAMES])}, ...; "
+    return f"{first}{some}{len(names)} in all{f': sweeper list {kind}' if kind else ''}"
 
 
 def listed(names: Sequence[str], most: int = 5) -> str:

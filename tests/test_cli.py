@@ -172,7 +172,9 @@ def test_a_study_without_a_feasible_row_does_not_exit_0(study: Path, tmp_path: P
     assert summary["tried"] == {"parallelism_mismatch": 8}
     frame = pl.read_parquet(f"{summary['run_directory']}/data/*.parquet")
     assert frame["infeasible_counts"].to_list() == ["parallelism_mismatch 2"] * 4
-    assert result.stderr == "no row of tiny is feasible; tried but infeasible: 8 parallelism_mismatch\n"
+    told, why = result.stderr.splitlines()
+    assert told == "no row of tiny is feasible; tried but infeasible: 8 parallelism_mismatch"
+    assert why.startswith("parallelism_mismatch: the degrees") and "multiply to chips" in why
 
 
 def test_env_hides_secrets(monkeypatch: pytest.MonkeyPatch) -> None:

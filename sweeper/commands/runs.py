@@ -249,12 +249,15 @@ def summary_of(plan: Any, result: "RunResult") -> dict[str, Any]:
 
 def leave(plan: Any, result: "RunResult") -> None:
     """Say what failed, and exit."""
+    from sweeper.planning.tried import REMEDIES
     from sweeper.running.states import NOTHING_FEASIBLE
 
     for failure in result.failed:
         click.echo(str(failure), err=True)
     if result.exit_code == NOTHING_FEASIBLE:
         click.echo(f"no row of {plan.name} is feasible{_tried(result.tried)}", err=True)
+        for reason in filter(REMEDIES.get, result.tried):
+            click.echo(f"{reason}: {REMEDIES[reason]}", err=True)
     if result.failed:
         click.echo(f"{len(result.failed)} chunks failed; to try them again, repeat the command", err=True)
     sys.exit(result.exit_code)

@@ -70,7 +70,8 @@ class UnknownColumn(Exception):
     def __init__(self, column: str, known: Iterable[str], wanted: str, reader: Equation | None) -> None:
         near = difflib.get_close_matches(column, known, 1)
         hint = f" (did you mean '{near[0]}'?)" if near else ""
-        by = f", which the equation {reader.name} of {reader.function.__module__} reads" if reader else ""
+        read = f", which the equation {reader.name} of {reader.function.__module__} reads" if reader else ""
+        by = read or "; all of them: sweeper list column"
         super().__init__(f"no column '{column}'{hint}{by}")
         self.column = column
         self.wanted = wanted

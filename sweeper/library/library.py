@@ -132,14 +132,14 @@ class Library:
         shelf = self._shelf(kind)
         canonical = name if name in shelf.definitions else shelf.aliases.get(name.casefold())
         if canonical is None:
-            raise shelf.absent(kind, name, shelf.names)
+            raise shelf.absent(kind, name, shelf.names, kind)
         definition = shelf.definitions[canonical][0]
         shelf.require(definition, name, canonical)
         if (kind, canonical) not in self._entries:
             entry = self._entries[kind, canonical] = resolve(self._chain(definition))
             if entry.prefer and entry.prefer not in shelf.definitions:
                 node = definition.written["prefer"]
-                raise shelf.absent(f"{kind} to prefer", entry.prefer, shelf.names).at(node)
+                raise shelf.absent(f"{kind} to prefer", entry.prefer, shelf.names, kind).at(node)
         return self._entries[kind, canonical]
 
     def asked(self, kind: str, name: str) -> Entry:
@@ -195,7 +195,7 @@ class Library:
                 stack = [below for below in stack if below.layer > last.layer]
             if not stack:
                 others = [other for other in shelf.names if other != last.name]
-                raise shelf.absent(f"{last.kind} to extend", name, others).at(node)
+                raise shelf.absent(f"{last.kind} to extend", name, others, last.kind).at(node)
             if stack[0] in chain:
                 names = " -> ".join(one.name for one in [*chain, stack[0]])
                 raise error(node, f"entries extend each other in a circle: {names}")

@@ -83,9 +83,9 @@ class Shelf:
                     place = next(at for at, each in enumerate(stack) if each.layer == one.layer)
                     stack[place] = replace(stack[place], problems=(*stack[place].problems, one.problem(message)))
 
-    def absent(self, what: str, name: str, names: Iterable[str]) -> NoEntry:
-        """What to raise for a name that no entry has."""
-        message = unknown(what, name, names, also=self.aliases)
+    def absent(self, what: str, name: str, names: Iterable[str], kind: str) -> NoEntry:
+        """What to raise for a name that no entry of a kind has."""
+        message = unknown(what, name, names, also=self.aliases, kind=kind)
         return NoEntry(message, [problem for file in self.broken for problem in file.problems])
 
 

@@ -72,6 +72,23 @@ def by_reason(counts: np.ndarray) -> dict[str, int]:
     return {REASONS[code] or FEASIBLE: int(count) for code, count in enumerate(counts) if count}
 
 
+REMEDIES = {
+    "format_unsupported": "the chip does not compute in compute_format; another chip or format does",
+    "chips_mismatch": "dim_x x dim_y x dim_z must be chips",
+    "parallelism_mismatch": "the degrees (tensor_parallel, pipeline_parallel, context_parallel, data_parallel) must"
+    " multiply to chips",
+    "too_many_stages": "pipeline_parallel may be at most the number of layers",
+    "too_many_replicas": "data_parallel may be at most batch_size",
+    "microbatch_indivisible": "batch_size must be a multiple of data_parallel x microbatch",
+    "heads_indivisible": "the workload's attention heads must be a multiple of tensor_parallel",
+    "experts_indivisible": "the workload's routed experts must be a multiple of expert_parallel",
+    "stages_indivisible": "every stage must have as many layers, a multiple of virtual_stages",
+    "memory_capacity": "shard over more chips, recompute, take smaller formats or microbatches, or more memory",
+    "constraint_failed": "no point that can run meets the constraints",
+}
+"""What would make points run that fail for a reason, or what these do not meet; of the usual reasons."""
+
+
 def told(counts: np.ndarray) -> str:
     """The same as text for a search of which no point can run; "" for the others."""
     if counts[0]:

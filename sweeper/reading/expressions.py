@@ -7,8 +7,10 @@ a power of two is its exponent.
 """
 
 import ast
+import re
 import warnings
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache, reduce
 from itertools import pairwise
@@ -18,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweeper.errors import brief, unknown
+from sweeper.reading.units import QuantityError, si
 
 MAX_LENGTH = 1000
 MAX_DEPTH = 50
@@ -142,6 +145,11 @@ class Expression:
         return (self,)
 
     @property
+    def compares(self) -> bool:
+        """Whether anything is compared in the expression."""
+        return any(isinstance(node, ast.Compare) for node in ast.walk(_parse(self.text)[0]))
+
+    @property
     def orders(self) -> bool:
         """Whether the expression is a single comparison that says which side is the larger."""
         tree = _parse(self.text)[0]
@@ -193,12 +201,33 @@ def _parse(text: str) -> tuple[ast.expr, Evaluator, frozenset[str]]:
             warnings.simplefilter("ignore")  # Python comments on odd literals, which the whitelist refuses anyway
             tree = ast.parse(clean, mode="eval").body
     except SyntaxError as fault:
-        raise ExpressionError(f"cannot read {brief(clean)}: {fault.msg}", max((fault.offset or 1) - 1, 0)) from None
+        message = f"cannot read {brief(clean)}: {_meant(clean) or fault.msg}"
+        raise ExpressionError(message, max((fault.offset or 1) - 1, 0)) from None
     except (ValueError, MemoryError, RecursionError):
         raise ExpressionError(f"cannot read {brief(clean)}") from None
     symbols: set[str] = set()
     evaluate = _compiled(tree, symbols)
     return tree, evaluate, frozenset(symbols)
+
+
+_SLIPS = {"=<": "<=", "=>": ">=", "<>": "!=", "&&": "and", "||": "or", "≤": "<=", "≥": ">="}
+"""Signs of other languages, and what stands for them here."""
+_EQUALS = re.compile(r"(?<![=<>!])=(?!=)")
+_UNIT = r"(?!(?:and|or|not)\b)[A-Za-z]+(?:/[A-Za-z]+)?|%(?=\s*$)"
+_WITH_UNIT = re.compile(rf"(?<![\w.])[0-9][0-9.]*(?:e[-+]?[0-9]+)?\s*(?:{_UNIT})")
+
+
+def _meant(text: str) -> str:
+    """What to write instead of text that is no expression, for the usual slips; "" for others."""
+    for wrong, right in _SLIPS.items():
+        if wrong in text:
+            return f"write {right} instead of {wrong}"
+    if _EQUALS.search(text):
+        return "write == for what must be equal"
+    for found in _WITH_UNIT.finditer(text):
+        with suppress(QuantityError):
+            return f"write {si(found[0])[0]:g} instead of {found[0]}: numbers are in SI units, without the unit"
+    return ""
 
 
 def _offset(node: ast.AST) -> int:

@@ -263,5 +263,7 @@ def attribute_value(value: object, attribute: Attribute) -> float:
 def in_range(number: float, attribute: Attribute, value: object) -> float:
     """The number, if it is possible; `value` is what a message quotes. Raises QuantityError."""
     if not attribute.allows(number):
-        raise QuantityError(f"found {brief(value)}; {attribute.about} must be {possible(attribute)}")
+        share = attribute.unit == "" and attribute.range[1] == 1.0 and not attribute.integer
+        percent = f"; write {number:g} % for a percentage" if share and 1.0 < number <= 100.0 else ""
+        raise QuantityError(f"found {brief(value)}; {attribute.about} must be {possible(attribute)}{percent}")
     return number

@@ -17,7 +17,7 @@ from sweeper.reading import checks
 from sweeper.reading.expressions import Expression, ExpressionError
 from sweeper.reading.nodes import Node, error
 from sweeper.reading.units import QuantityError, in_range
-from sweeper.study.columns import ALL, Stock, is_column, read_value, unknown_column
+from sweeper.study.columns import ALL, Stock, check_parameter, is_column, read_value, unknown_column
 from sweeper.words.attributes import Attribute
 from sweeper.words.system import ATTRIBUTES, PLACEHOLDER, ROLES
 
@@ -93,6 +93,7 @@ def is_table(node: Node) -> bool:
 
 def _values(node: Node, column: str, stock: Stock, constants: Constants) -> list[float | str]:
     """Values of one column: a scalar, a list, or one of the generators."""
+    check_parameter(column, node, stock)  # once, not for each value
     if isinstance(node.value, dict):
         written = checks.fields(node, f"the values of {column}", (*_GENERATED, *_TABLE))
         if len(written) != 1 or not written.keys() <= set(_GENERATED):
@@ -274,7 +275,7 @@ def _table(node: Node, columns: tuple[str, ...], stock: Stock, constants: Consta
 
 
 def _row(node: Node, columns: tuple[str, ...], stock: Stock) -> Row:
-    cells = checks.sized(node, "a row", len(columns), f"values; the columns are {', '.join(columns)}")
+    cells = checks.sized(node, "a row", len(columns), f"values for {len(columns)} columns: {', '.join(columns)}")
     return tuple(every(zip(columns, cells), lambda cell: read_value(*cell, stock)))
 
 

@@ -223,7 +223,7 @@ def check_parameters(draft: BoxDraft, owners: Mapping[str, WrittenAxis], stock: 
             problems.append(owner.problem(f"nothing has this without an axis {role}"))
     for name in draft.names("package"):
         for role, example in NEEDED_ROLES.items():
-            if stock.package(name).reads(role) and not draft.names(role):
+            if stock.package(name).reads(role) and role not in owners and not draft.names(role):
                 message = f"package {name!r} takes its {role} from the study; add an axis such as {role}: {example}"
                 problems.append(owners["package"].problem(message))
         if stock.package(name).reads("chip") and "template" in owners:

@@ -25,7 +25,7 @@ from sweeper.study.default_calibration import DEFAULT, default_calibration
 from sweeper.study.drafts import Asked, BoxDraft, WrittenAxis
 from sweeper.study.implied_node import imply_nodes
 from sweeper.words.columns import DEFAULTS
-from sweeper.words.system import GENERATED_FROM
+from sweeper.words.system import GENERATED_FROM, ROLES
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def read_box(draft: BoxDraft, stock: Stock, problems: Problems) -> ReadBox:
         generated = GENERATED_FROM.get(column) in owners
         if column not in owners and draft.whole and not generated:
             problems.append(checks.absent(draft.node, column, f"{draft.title} lacks the column {column!r} "
-                                          f"({about(column)}); give it under axes"))  # fmt: skip
+                                          f"({about(column)}); give it under axes{_choices(column)}"))  # fmt: skip
     if len(problems) == before:
         imply_nodes(draft, stock)
     check_partitionings(draft, owners, stock, problems)
@@ -77,6 +77,11 @@ def read_box(draft: BoxDraft, stock: Stock, problems: Problems) -> ReadBox:
     asked = {name: Asked(owner.place) for name, owner in owners.items()}
     asked |= {name: draft.assumed[name].asked for name in assumed}
     return ReadBox(box, asked, overriding)
+
+
+def _choices(column: str) -> str:
+    """What lists the values that a column may have, as the end of a message; "" for one of numbers."""
+    return f", with one of: sweeper list {ROLES[column]}" if column in ROLES else ""
 
 
 def with_calibration(axis: Axis, draft: BoxDraft, stock: Stock) -> Axis:
@@ -107,7 +112,7 @@ def _owners(draft: BoxDraft, problems: Problems) -> dict[str, WrittenAxis]:
                 if column in owners:
                     first = owners[column]
                     message = (f"in {draft.title}, column {column!r} comes from axis {written.name!r} and from axis "
-                               f"{first.name!r} (line {first.home.marks[first.name][0]})")  # fmt: skip
+                               f"{first.name!r} (line {first.home.marks[first.name][0]}); leave one out")  # fmt: skip
                     raise SpecError([written.problem(message)])
                 owners[column] = written
     return owners

@@ -108,7 +108,7 @@ def unknown_column(word: str) -> str:
         return unknown(f"number in a path {kind}/entry/number", rest.rpartition("/")[2], ATTRIBUTES[kind])
     dotted = OVERRIDES if "." in word else [name for name in ALL if name not in OVERRIDES]
     more = "" if "." in word else "; and attributes of entries such as memory.bandwidth"
-    return unknown("column", word, dotted) + more
+    return unknown("column", word, dotted, kind="attribute" if "." in word else "axis") + more
 
 
 def about(column: str) -> str:
@@ -128,8 +128,8 @@ def read_value(column: str, node: Node, stock: Stock) -> float | str:
         if "/" in column:
             kind, _, rest = column.partition("/")
             _find_part(stock, kind, rest.rpartition("/")[0], node)
-        elif column not in NUMERIC:
-            _find_parameter(stock, column, attribute, node)
+        else:
+            check_parameter(column, node, stock)
         return checks.number(node, attribute)
     if column in NAMED:
         return checks.choice(node, f"choice of {column}", NAMED[column])
@@ -146,8 +146,11 @@ def read_value(column: str, node: Node, stock: Stock) -> float | str:
     return entry.name
 
 
-def _find_parameter(stock: Stock, column: str, attribute: Attribute, node: Node) -> None:
+def check_parameter(column: str, node: Node, stock: Stock) -> None:
     """Raise SpecError for a parameter that none of the entries has that the study names: its unit is not known."""
+    attribute = numeric(column)
+    if attribute is None or column in NUMERIC or "/" in column:
+        return
     every = stock.named(column)
     if every and not any(attribute.column in values for values in every):
         role, names = column.partition(".")[0], {name for values in every for name in values}

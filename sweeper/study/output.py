@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from sweeper.errors import Problems
+from sweeper.errors import Problems, brief
 from sweeper.library.uncertain import DRAW
 from sweeper.reading import checks
 from sweeper.reading.expressions import Expression
@@ -50,9 +50,9 @@ def read_objectives(node: Node) -> tuple[Objective, ...]:
     """Objectives as written: one, or a list. Raises SpecError."""
     objectives: dict[str, Objective] = {}
     for item in checks.items(node, "objective") if isinstance(node.value, tuple) else (node,):
-        senses = checks.fields(item, "an objective", SENSES)
+        senses = checks.fields(item, "an objective", SENSES) if isinstance(item.value, dict) else {}
         if len(senses) != 1:
-            raise error(item, "an objective is {minimise: column} or {maximise: column}")
+            raise error(item, f"found {item.kind}; an objective is {{minimise: column}} or {{maximise: column}}")
         for sense, value in senses.items():
             column = checks.text(value, "the column of an objective")
             if column in objectives:
@@ -63,7 +63,15 @@ def read_objectives(node: Node) -> tuple[Objective, ...]:
 
 def read_constraints(node: Node) -> tuple[Expression, ...]:
     """Conditions on columns that a point must meet to count as one that can run. Raises SpecError."""
-    return tuple(checks.expression(item, "a constraint") for item in checks.items(node, "constraints"))
+    return tuple(map(_constraint, checks.items(node, "constraints")))
+
+
+def _constraint(node: Node) -> Expression:
+    """One condition: what compares nothing would hold for every number but 0."""
+    condition = checks.expression(node, "a constraint")
+    if not condition.compares:
+        raise error(node, f"{brief(condition.text)} compares nothing; a constraint is e.g. memory_need_B < 64e9")
+    return condition
 
 
 def read_output(node: Node, mode: str) -> StudyOutput:

@@ -22,7 +22,7 @@ def study_path(name: str) -> Path:
         return Path(name)
     studies = installed_studies()
     if name not in studies:
-        raise UsageFault(f"no file or run directory, and {unknown('study', name, studies)}")
+        raise UsageFault(f"no file or run directory, and {unknown('study', name, studies, kind='study')}")
     return studies[name]
 
 

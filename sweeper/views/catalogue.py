@@ -15,8 +15,9 @@ from sweeper.reading.limits import possible
 from sweeper.reading.nodes import read_yaml
 from sweeper.running import BACKENDS
 from sweeper.views.charts import all_charts
-from sweeper.words.defaults import CHOICE_DEFAULTS, SWITCH_DEFAULTS
-from sweeper.words.system import ATTRIBUTES
+from sweeper.words.defaults import CHOICE_DEFAULTS, NAMED, SWITCH_DEFAULTS
+from sweeper.words.numbers import NUMBERS
+from sweeper.words.system import ATTRIBUTES, ROLES
 
 
 class Listed(NamedTuple):
@@ -65,6 +66,12 @@ def _attributes(library: Library) -> dict[str, str]:
     }
 
 
+def _axes(library: Library) -> dict[str, str]:
+    named = {name: " | ".join(allowed) for name, allowed in NAMED.items()}
+    numbers = {name: f"{number.about}: {possible(number)}" for name, number in NUMBERS.items()}
+    return {**{role: f"one of: sweeper list {kind}" for role, kind in ROLES.items()}, **numbers, **named}
+
+
 def _columns(library: Library) -> dict[str, str]:
     return {
         output.name: _with_unit(output.about, output.unit)
@@ -92,6 +99,7 @@ LISTS: dict[str, Callable[[Library], Mapping[str, str] | Sequence[Listed]]] = {
     "study": _studies,
     "assumption": partial(_switches, SWITCHES, SWITCH_DEFAULTS),
     "choice": partial(_switches, CHOICES, CHOICE_DEFAULTS),
+    "axis": _axes,
     "attribute": _attributes,
     "column": _columns,
     "family": _families,
