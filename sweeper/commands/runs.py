@@ -21,6 +21,7 @@ from sweeper.commands.shared import (
     plan_of,
     run_directory,
     study_options,
+    tell_remarks,
 )
 from sweeper.errors import UsageFault, unknown
 
@@ -41,7 +42,9 @@ def plan(study: str, given: Given) -> None:
     \b
     Example: sweeper plan dse80 --json
     """
-    size = size_of(any_plan_of(study, given))
+    asked = any_plan_of(study, given)
+    tell_remarks(asked)
+    size = size_of(asked)
     echo(size, lambda: size_text(size))
 
 
@@ -90,6 +93,7 @@ def run(study: str, given: Given, out: str, best_by: str | None, **how: Any) -> 
     Example: sweeper run llama_405b_formats --best-by chip
     """
     asked = any_plan_of(study, given)
+    tell_remarks(asked)
     carry_out(asked, out, how, answer_of(asked, best_by))
 
 
@@ -183,6 +187,7 @@ def optimize(study: str, given: Given, out: str, **how: Any) -> None:
     options = {name: how.pop(name) for name in ("starts", "steps", "seed", "method")}
     plan = Plan(optimized(loaded, {name: value for name, value in options.items() if value is not None}))
     plan.check()
+    tell_remarks(plan)
     assert plan.study.optimize is not None
     shown = [objective.column for objective in plan.study.objectives]
     shown += map(engine_column, plan.study.optimize.ranges)

@@ -233,6 +233,14 @@ def any_plan_of(study: str, given: Given) -> Any:
     return plan
 
 
+def tell_remarks(plan: Any) -> None:
+    """Warn, on standard error, of what a study of systems leaves open and may not mean."""
+    from sweeper.planning.plan import Plan
+
+    for remark in plan.study.remarks if isinstance(plan, Plan) else ():
+        click.echo(f"warning: {remark}", err=True)
+
+
 def holds_runs(name: str) -> bool:
     """Whether a path is that of a folder of runs."""
     try:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 
-from sweeper.errors import Problems, unknown
+from sweeper.errors import Place, Problem, Problems, unknown
 from sweeper.kernels.codes import RECOMPUTE_MODULES
 from sweeper.library.graph_workload import OPTIMAL
 from sweeper.reading.nodes import Node
@@ -167,6 +167,22 @@ def check_served(draft: BoxDraft, owners: Mapping[str, WrittenAxis], problems: P
             f"another; say which are served together, e.g. served: {both}, or microbatch: 1"
         )
         problems.append(node.problem(message))
+
+
+def lone_samples(draft: BoxDraft, owners: Mapping[str, WrittenAxis]) -> Problem | None:
+    """What is worth a remark: a training study that leaves microbatches at one sample, of which a replica has several.
+    It is no mistake, but costs time that a study of larger microbatches would not."""
+    if MICROBATCH in owners or MICROBATCH in draft.assumed:
+        return None
+    asked = draft.combinations(("task", "batch_size", "data_parallel"))
+    counts = [float(size) / float(replicas) for task, size, replicas in asked if task == "training"]
+    if max(counts, default=0.0) <= 1.0:
+        return None
+    place: Place = owners["batch_size"].place if "batch_size" in owners else draft.node.place
+    return place.problem(
+        f"microbatch is 1 where a study does not say: up to {max(counts):g} microbatches of one sample pass one after "
+        "another; say microbatch: 1 if that is meant, or sweep it, e.g. microbatch: [1, 2, 4]"
+    )
 
 
 def check_generated(draft: BoxDraft, owners: Mapping[str, WrittenAxis], problems: Problems) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from sweeper.engine.space import Axis, Box
-from sweeper.errors import Place, Problems, SpecError
+from sweeper.errors import Place, Problem, Problems, SpecError
 from sweeper.library.table_workload import TRANSFORMER, OperatorTable
 from sweeper.reading import checks
 from sweeper.study.axes import Constants, axis_columns, columns_written, depends, read_axis
@@ -18,6 +18,7 @@ from sweeper.study.box_checks import (
     check_read_with,
     check_scans,
     check_served,
+    lone_samples,
 )
 from sweeper.study.columns import REQUIRED, Stock, about
 from sweeper.study.contradictions import check_contradictions
@@ -30,11 +31,13 @@ from sweeper.words.system import GENERATED_FROM, ROLES
 
 @dataclass(frozen=True)
 class ReadBox:
-    """A box, where each of its columns is given, and which of its overrides allow something in it."""
+    """A box, where each of its columns is given, which of its overrides allow something in it, and a remark about what
+    is no mistake."""
 
     box: Box
     asked: Mapping[str, Asked]
     overriding: frozenset[Place]
+    remark: Problem | None = None
 
 
 def read_box(draft: BoxDraft, stock: Stock, problems: Problems) -> ReadBox:
@@ -76,7 +79,8 @@ def read_box(draft: BoxDraft, stock: Stock, problems: Problems) -> ReadBox:
     box = Box((*(a for a in axes if not a.searched), *assumed.values(), *(a for a in axes if a.searched)))
     asked = {name: Asked(owner.place) for name, owner in owners.items()}
     asked |= {name: draft.assumed[name].asked for name in assumed}
-    return ReadBox(box, asked, overriding)
+    remark = lone_samples(draft, owners) if len(problems) == before and has_tables(draft, stock) else None
+    return ReadBox(box, asked, overriding, remark)
 
 
 def _choices(column: str) -> str:

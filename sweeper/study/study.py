@@ -61,7 +61,8 @@ class Study(Shown):
     `written` is what it says, as it was read. `answer` is the question in SQL whose answer a run prints; "": the best
     systems.
     A point that misses one of the `constraints` counts as one that cannot run. `asked` tells for every box where its
-    columns are given, `places` where the columns stand that objectives, outputs, ranges and constraints name.
+    columns are given, `places` where the columns stand that objectives, outputs, ranges and constraints name. `remarks`
+    are about what is no mistake but may not be meant.
 
     >>> load_study("table6_sn10").boxes[0].axes[0].columns
     ('workload',)
@@ -82,6 +83,7 @@ class Study(Shown):
     answer: str = ""
     asked: tuple[Mapping[str, Asked], ...] = ()
     places: Mapping[str, Place] = field(default_factory=dict)
+    remarks: tuple[Problem, ...] = ()
 
     def place(self, word: str) -> Place:
         """Where the study names a column that it wants, alone or in an expression; else its beginning."""
@@ -164,6 +166,8 @@ def load_study(source: Source, library_dirs: Iterable[Path | str] = (), settings
         answer=answer,
         asked=tuple(each.asked for each in read),
         places=_places(written),
+        # One is enough where several boxes have the same.
+        remarks=tuple(each.remark for each in read if each.remark)[:1],
     )
 
 

@@ -1,0 +1,80 @@
+"""Remarks: a study is told what it leaves open and may not mean; its results and exit code are the same."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from sweeper.cli import main
+from sweeper.errors import SpecError
+from sweeper.study.study import load_study
+from tests.places import ROOT, STUDIES
+
+ALONE = "microbatch is 1 where a study does not say: up to 8 microbatches of one sample pass one after another"
+TRAINING = """
+study: trained
+axes:
+  workload: gpt2_small
+  chip: h100_sxm5_80gb
+  memory: hbm3_h100
+  link: nvlink4
+  topology: switch
+  chips: 2
+  dim_x: 2
+  batch_size: [2, 16]
+  data_parallel: 2
+output: {mode: all, columns: [iteration_time_s]}
+"""
+SERVING = TRAINING.replace("batch_size: [2, 16]", "task: inference\n  batch_size: 2")
+
+
+def call(tmp_path: Path, text: str, *arguments: str) -> Result:
+    (tmp_path / "trained.yaml").write_text(text)
+    command, *more = arguments
+    return CliRunner().invoke(main, [command, str(tmp_path / "trained.yaml"), *more])
+
+
+def test_samples_that_pass_one_after_another_are_told_once(tmp_path: Path) -> None:
+    two = TRAINING.replace("  data_parallel: 2\n", "boxes:\n- axes: {data_parallel: 2}\n- axes: {tensor_parallel: 2}\n")
+    for text, count in ((TRAINING, 8), (two, 8)):
+        planned = call(tmp_path, text, "plan", "--json")
+        assert planned.exit_code == 0
+        assert json.loads(planned.stdout)["study"] == "trained"
+        (line,) = planned.stderr.splitlines()
+        assert line.startswith(f"warning: {tmp_path / 'trained.yaml'}:11:3: axes.batch_size: {ALONE}")
+        assert f"up to {count} " in line and "say microbatch: 1 if that is meant, or sweep it" in line
+
+
+def test_a_run_is_told_too_and_ends_as_ever(tmp_path: Path) -> None:
+    ran = call(tmp_path, TRAINING, "run", "--out", str(tmp_path / "out"), "-q", "--json")
+    assert ran.exit_code == 0 and json.loads(ran.stdout)["rows"] == 2
+    assert ran.stderr.count(ALONE) == 1 == len(ran.stderr.splitlines())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        TRAINING.replace("data_parallel: 2", "data_parallel: 2\n  microbatch: 1"),
+        TRAINING.replace("axes:", "assumptions: {microbatch: 1}\naxes:"),
+        TRAINING.replace("[2, 16]", "2"),  # a sample for each replica
+        TRAINING.replace("  batch_size: [2, 16]\n  data_parallel", "  tensor_parallel"),
+    ],
+)
+def test_what_is_said_or_has_no_choice_is_not_told(text: str, tmp_path: Path) -> None:
+    planned = call(tmp_path, text, "plan")
+    assert planned.exit_code == 0, planned.output
+    assert planned.stderr == ""
+
+
+def test_of_requests_it_is_a_mistake(tmp_path: Path) -> None:
+    (tmp_path / "served.yaml").write_text(SERVING)
+    with pytest.raises(SpecError, match="2 requests would be served one after another"):
+        load_study(tmp_path / "served.yaml")
+
+
+def test_our_studies_say_what_they_mean() -> None:
+    starts = (ROOT / "specs" / "starts").glob("*.yaml")
+    examples = (ROOT / "examples").glob("*_study.yaml")
+    for path in [*STUDIES, *starts, *examples]:
+        assert load_study(path, [ROOT / "examples" / "my_library"]).remarks == (), path
