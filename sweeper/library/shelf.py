@@ -1,9 +1,11 @@
 """A shelf: what the files of one kind define, layer by layer. A mistake spoils only what uses it.
 
 An entry with a mistake of its own is kept, and refused when it is asked for. Of a file that cannot be read nobody knows
-the entries: it spoils what it may redefine, which are entries of later layers whose name occurs in its text.
+the entries: it spoils what it may redefine, which are entries of later layers whose name occurs in its text,
+other than as what is extended.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,6 +14,8 @@ from sweeper.errors import Problem, Problems, SpecError, brief, unknown
 from sweeper.library.entries import Definition
 from sweeper.reading import checks
 from sweeper.reading.nodes import Node, compose, read_text
+
+_EXTENDED = re.compile(r"(?<![\w.-])extends:[ \t]+[^\s,}]+")
 
 
 @dataclass(frozen=True)
@@ -23,8 +27,11 @@ class BrokenFile:
     problems: tuple[Problem, ...]
 
     def may_define(self, name: str) -> bool:
-        """Whether an entry of this name may stand in the file."""
-        return self.text is None or name.casefold() in self.text.casefold()
+        """Whether an entry of this name may stand in the file: as a word that is not only extended there."""
+        if self.text is None:
+            return True
+        word = rf"(?<![\w.-]){re.escape(name.casefold())}(?![\w.-])"
+        return re.search(word, _EXTENDED.sub("", self.text.casefold())) is not None
 
 
 class NoEntry(LookupError):

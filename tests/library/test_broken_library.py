@@ -119,3 +119,18 @@ def test_lists_and_validation_report_what_is_broken(text: str | bytes, tmp_path:
         assert result.stdout == ""
     for arguments in (("list", "memory"), ("plan", str(tmp_path / "study.yaml"))):
         assert CliRunner().invoke(main, [*arguments, "--library", str(tmp_path)]).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    "text", ["next_year: {extends: sn10\nother: 3", "next_year: {extends: sn10, source: s, colour: red}\n"]
+)
+def test_a_run_of_what_uses_nothing_of_a_broken_file_runs(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "mine" / "chips" / "mine.yaml"
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
+    options = ["--library", str(tmp_path / "mine"), "--out", str(tmp_path / "out"), "-q"]
+    used = CliRunner().invoke(main, ["run", "table6_sn10", "--set", "chip=next_year", *options])
+    assert used.exit_code == 2 and used.stdout == ""
+    assert f"{path}:" in used.stderr and "Traceback" not in used.stderr
+    assert not (tmp_path / "out").exists()
+    assert CliRunner().invoke(main, ["run", "table6_sn10", *options]).exit_code == 0
