@@ -29,6 +29,7 @@ axes:
   dim_x: 8
   tensor_parallel: 8
   batch_size: 8
+  microbatch: 1
   cooling: {linspace: [0.1, 0.4, 3000]}
 output: {columns: [system_power_W, cooled_power_W, power_efficiency_flops_per_W]}
 """
