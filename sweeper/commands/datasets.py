@@ -1,11 +1,45 @@
 """Asking a dataset: pictures, SQL, files for others."""
 
+from collections.abc import Callable
+from functools import reduce, wraps
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from sweeper.commands.completing import charts, runs
+from sweeper.commands.completing import columns as shown_columns
 from sweeper.commands.shared import OUT, VERIFY, Given, command, echo, holds_runs, run_directory, study_options
+
+if TYPE_CHECKING:
+    from sweeper.views.pictures.plot import Chosen
+
+CHOICES = {
+    "x": "Across: an axis, or a metric (a scatter).",
+    "y": "What is shown: a metric.",
+    "colour": "Axis that has a colour for each value.",
+    "by": "Axis that has a panel for each value.",
+}
+"""Columns that a chart may be chosen by, as options of `show`."""
+
+
+def chosen_columns(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options by which a chart is chosen; the command gets them as `chosen`, None without any."""
+
+    @wraps(command)
+    def called(*arguments: Any, log: str, **others: Any) -> None:
+        from sweeper.views.pictures.plot import Chosen
+
+        columns = {name: others.pop(name) for name in CHOICES}
+        chosen = Chosen(**columns, log=log) if log or any(columns.values()) else None
+        command(*arguments, chosen=chosen, **others)
+
+    options = [
+        click.option(f"--{name}", default="", metavar="COLUMN", shell_complete=shown_columns, help=about)
+        for name, about in CHOICES.items()
+    ]
+    logarithmic = click.option("--log", default="", metavar="AXES", help="Logarithmic axes: x, y, xy or none.")
+    return reduce(lambda decorated, option: option(decorated), [logarithmic, *reversed(options)], called)
 
 
 @command("show")
@@ -14,16 +48,26 @@ from sweeper.commands.shared import OUT, VERIFY, Given, command, echo, holds_run
 @OUT
 @VERIFY
 @click.option("--chart", "charts", multiple=True, metavar="CHART", shell_complete=charts, help="Kind of picture.")
-def show_command(run_or_study: str, given: Given, out: str, verify: bool, charts: tuple[str, ...]) -> None:
-    """Draw a dataset: heat maps per workload, breakdown, Pareto figures and rooflines, beside the data.
+@chosen_columns
+def show_command(
+    run_or_study: str, given: Given, out: str, verify: bool, charts: tuple[str, ...], chosen: "Chosen | None"
+) -> None:
+    """Draw a dataset beside its data: heat maps per workload, breakdown, Pareto figures, rooflines and curves, as far
+    as it has the columns for them; or one chart whose columns are chosen.
+
+    What is not chosen is taken from what varies: across stands the axis of numbers with most values, or of names; the
+    next axis has the colours, and the workload the panels. Where several rows fall together, the chart shows the best
+    of them, or their median if no sense is known, and their range.
 
     \b
     Example: sweeper show dse80
     Example: sweeper show dse80 --chart pareto
+    Example: sweeper show dse80 --x chip --y utilisation --colour topology
+    Example: sweeper show dse80 --x system_price_usd --y iteration_time_s --colour chip --log xy
     """
     from sweeper.views.charts import draw, left_out_text
 
-    drawn = draw(run_directory(run_or_study, given, out), charts, verify)
+    drawn = draw(run_directory(run_or_study, given, out), charts, verify, chosen)
     pictures = [str(path) for path in drawn.files]
     echo(pictures, lambda: "\n".join(pictures))
     if drawn.left_out:

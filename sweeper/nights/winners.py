@@ -7,9 +7,8 @@ from typing import Any
 import polars as pl
 
 from sweeper.running.storage.folders import Folder
-from sweeper.views.analysis import best, feasible
+from sweeper.views.analysis import OBJECTIVES, best, feasible
 from sweeper.views.datasets import axes_of, reading, scan, units
-from sweeper.views.report import OBJECTIVES
 
 WORKLOAD, FEASIBLE = "workload", "feasible"
 SAME = "the values that tell a row from others"

@@ -23,6 +23,14 @@ Group = pl.Expr | Mapping[str, Any]
 TIMES = {"compute": "compute_time_s", "memory": "memory_time_s", "network": "network_time_s"}
 """Busy time of each resource, by the resource's name."""
 
+OBJECTIVES = {
+    "utilisation": "maximise",
+    "iteration_time_s": "minimise",
+    "cost_efficiency_flops_per_usd": "maximise",
+    "power_efficiency_flops_per_W": "maximise",
+}
+"""Metrics for which the best system is named, as far as a dataset has them."""
+
 
 def where(group: Group) -> pl.Expr:
     """`group` as a boolean expression. An empty mapping holds every point. Numbers need not be of a column's type."""

@@ -1,9 +1,11 @@
 """Charts of a dataset: which there are, which columns each shows, and drawing those that a dataset has."""
 
 import base64
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
+from hashlib import sha256
 from itertools import chain
 from pathlib import Path
 
@@ -14,12 +16,14 @@ from sweeper.errors import UsageFault
 from sweeper.plugins import Chart, find, home, loaded, named
 from sweeper.running.storage.listing import parts
 from sweeper.running.storage.places import folder
+from sweeper.running.storage.store import RESOLVED
 from sweeper.shown import Shown
-from sweeper.views.analysis import TIMES, best, feasible
+from sweeper.views.analysis import OBJECTIVES, TIMES, best, feasible
 from sweeper.views.datasets import reading, scan
 from sweeper.views.pictures.curves import curves_figure
 from sweeper.views.pictures.figures import HEAT_MAPS, breakdown_figure, heat_maps, pareto_figure
 from sweeper.views.pictures.labels import SYSTEM_COLUMNS, SYSTEM_ROWS
+from sweeper.views.pictures.plot import Chosen, plot_figure
 from sweeper.views.pictures.rooflines import ROOFLINE, roofline_figure
 
 CELL = ("workload", *SYSTEM_ROWS, *SYSTEM_COLUMNS)
@@ -81,12 +85,14 @@ def all_charts() -> dict[str, Chart]:
     return loaded("charts", CHARTS)
 
 
-def draw(directory: str, charts: Sequence[str] = (), verify: bool = False) -> Drawn:
-    """Draw some charts of a dataset, or all that it has the columns for; beside the data, or for a URI in ./figures.
+def draw(directory: str, charts: Sequence[str] = (), verify: bool = False, chosen: Chosen | None = None) -> Drawn:
+    """Draw some charts of a dataset, or all that it has the columns for, or the one that is chosen by its columns;
+    beside the data, or for a URI in ./figures.
 
     A dataset that is not as it was committed is refused, also where its pictures are drawn; `verify` as for `scan`.
     Pictures depend on the dataset and on the code alone, so they are drawn once and then only listed. Raises UsageFault
-    if the dataset lacks columns of a chart that is asked for, or of all, or has nothing to draw.
+    if the dataset lacks columns of a chart that is asked for, or of all, or has nothing to draw, and for a choice that
+    cannot be drawn.
 
     >>> sorted(CHARTS)
     ['breakdown', 'curves', 'heat_map', 'pareto', 'roofline']
@@ -95,15 +101,19 @@ def draw(directory: str, charts: Sequence[str] = (), verify: bool = False) -> Dr
     with reading(directory):
         parts(directory, verify=verify)
         columns = scan(directory).collect_schema().names()
-    asked = {name: find("charts", CHARTS, name) for name in charts or named("charts", CHARTS)}
+    if charts and chosen:
+        raise UsageFault("a chart is either named or chosen by its columns, not both")
+    ours = CHARTS if chosen is None else {"plot": _plot(chosen, directory)}
+    asked = {name: find("charts", ours, name) for name in charts or (named("charts", ours) if chosen is None else ours)}
     lacks = {name: sorted(chart.needs.difference(columns)) for name, chart in asked.items()}
     left_out = {name: f"which shows {', '.join(missing)}" for name, missing in lacks.items() if missing}
     if left_out and (charts or len(left_out) == len(asked)):
         raise UsageFault(f"{place.name}: {left_out_text(left_out)}")
     into = Path("figures") / place.name if "://" in directory else Path(directory) / "figures"
-    frame = cache(partial(_rows, directory))
+    told = "" if chosen is None else f"-{sha256(repr(chosen).encode()).hexdigest()[:12]}"
+    frame, study = cache(partial(_rows, directory)), place.name.rsplit("-", 1)[0]
     files = {
-        name: _once(name, chart, frame, into, place.name.rsplit("-", 1)[0])
+        name: _once(f".{name}{told}-{source_hash(home('charts', ours, name))[:12]}", chart, frame, into, study)
         for name, chart in asked.items()
         if name not in left_out
     }
@@ -126,12 +136,20 @@ def _rows(directory: str) -> pl.DataFrame:
         return scan(directory).collect()
 
 
-def _once(name: str, chart: Chart, frame: Callable[[], pl.DataFrame], into: Path, study: str) -> list[Path]:
-    """Pictures of a chart, drawn unless they are all there from the same code."""
-    drawn = into / f".{name}-{source_hash(home('charts', CHARTS, name))[:12]}"
+def _plot(chosen: Chosen, directory: str) -> Chart:
+    """The chart of what is chosen, which prefers the objectives of the study."""
+    resolved = json.loads(folder(directory).get(RESOLVED) or b"{}")
+    objectives = {column: sense for column, sense, *_ in resolved.get("study", {}).get("objectives") or ()}
+    draw_chosen = partial(plot_figure, chosen=chosen, senses=objectives | OBJECTIVES)
+    return Chart("what is chosen", frozenset({"point_id", "feasible"}), draw_chosen)
+
+
+def _once(drawn_as: str, chart: Chart, frame: Callable[[], pl.DataFrame], into: Path, study: str) -> list[Path]:
+    """Pictures of a chart, drawn unless they are all there from the same code, as a file says."""
+    drawn = into / drawn_as
     files = [into / each for each in drawn.read_text().split("\n") if each] if drawn.exists() else []
     if not drawn.exists() or not all(file.exists() for file in files):
-        into.mkdir(parents=True, exist_ok=True)
         files = list(chart.draw(frame(), into, study))
+        into.mkdir(parents=True, exist_ok=True)
         drawn.write_text("\n".join(path.name for path in files))
     return files

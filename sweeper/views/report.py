@@ -7,20 +7,12 @@ import polars as pl
 
 from sweeper.errors import UsageFault, listed, unknown
 from sweeper.planning.standing import STANDING
-from sweeper.views.analysis import best, feasible, infeasible_lines
+from sweeper.views.analysis import OBJECTIVES, best, feasible, infeasible_lines
 from sweeper.views.datasets import axes_of, reading, scan
 from sweeper.views.marks import grades, standing_lines
 from sweeper.views.pictures.labels import SYSTEM_COLUMNS, SYSTEM_ROWS
 from sweeper.views.queries import ask
 from sweeper.views.text import shown_table
-
-OBJECTIVES = {
-    "utilisation": "maximise",
-    "iteration_time_s": "minimise",
-    "cost_efficiency_flops_per_usd": "maximise",
-    "power_efficiency_flops_per_W": "maximise",
-}
-"""Metrics for which the best system is named, as far as a dataset has them."""
 
 SYSTEM = SYSTEM_ROWS + SYSTEM_COLUMNS
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from sweeper.errors import UsageFault, brief
 from sweeper.reading.checks import is_name
+from sweeper.views.pictures.texts import settle
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -63,19 +64,18 @@ def picture_path(name: str) -> Path:
 
 
 def save_figure(figure: "Figure", stem: Path) -> list[Path]:
-    """Write the figure in every format, without dates and versions. Gives the paths.
-
-    A figure is laid out for the first of its files, which takes as long as drawing it; the others keep that layout.
-    """
-    files = []
-    for kind in FORMATS:
-        files.append(save_picture(figure, stem.with_name(f"{stem.name}.{kind}")))
-        figure.set_layout_engine("none")
-    return files
+    """Write the figure in every format, its texts clear of each other, without dates and versions. Gives the paths."""
+    settle(figure)
+    return [_write(figure, stem.with_name(f"{stem.name}.{kind}")) for kind in FORMATS]
 
 
 def save_picture(figure: "Figure", path: Path) -> Path:
-    """Write the figure in the format that the path ends in. Gives the path."""
+    """Write the figure in the format that the path ends in, its texts clear of each other. Gives the path."""
+    settle(figure)
+    return _write(figure, path)
+
+
+def _write(figure: "Figure", path: Path) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, metadata=FORMATS[path.suffix.lstrip(".")])
     return path

@@ -1,25 +1,22 @@
-"""Metrics over the numeric axis that varies most, a curve for each combination of the others."""
+"""Metrics over the axis that varies most, a curve for each combination of the others."""
 
 from collections.abc import Sequence
-from itertools import cycle
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import polars as pl
-import polars.selectors as cs
 
-from sweeper.views.analysis import feasible
+from sweeper.views.analysis import OBJECTIVES, feasible
 from sweeper.views.datasets import axes_of
-from sweeper.views.pictures.canvas import MARKERS, PALETTE, save_figure, styled_figure
-from sweeper.views.pictures.labels import label, rank
+from sweeper.views.pictures.canvas import PALETTE
+from sweeper.views.pictures.panels import Across, Panel, draw_panels, is_name, reduction, with_numbers
+from sweeper.views.pictures.scales import words
 from sweeper.words.numbers import NUMBERS
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-MOST_PANELS = 6
-"""Metrics that are drawn, the first ones of the dataset."""
+MOST_METRICS = 6
+"""Metrics that are drawn, the first ones of the dataset that vary."""
 MOST_CURVES = len(PALETTE)
+MOST_NAMES = 100
+"""Names that are drawn beside each other."""
 SEARCHED = frozenset(
     [
         *(name for name in NUMBERS if name.endswith("_parallel")),
@@ -27,97 +24,67 @@ SEARCHED = frozenset(
     ]
 )
 """Axes that studies search rather than sweep."""
-WIDE = 20.0
-"""Ratio of the ends from which on a scale is logarithmic."""
 
 
 def curves_figure(frame: pl.DataFrame, directory: Path, study: str = "") -> list[Path]:
-    """One figure, `curves.png` and `.svg`: a panel per metric of the feasible points; none if no numeric axis varies.
+    """One figure, `curves.png` and `.svg`: a panel per metric of the feasible points; none if there are none.
 
     Where the other axes have more combinations than there are colours, curves are apart by one of them alone, and show
-    the median of the rest with its range.
+    the best or the median of the rest with its range.
     """
     points = feasible(frame).collect()
-    axes = axes_of(frame.columns)
-    numbers = set(points.select(cs.numeric()).columns)
-    varying = _free(points, [name for name in axes if points[name].n_unique() > 1])
-    across = max((name for name in varying if name in numbers), key=lambda name: points[name].n_unique(), default=None)
-    metrics = [name for name in points.columns if name in numbers and name not in (*axes, "point_id")][:MOST_PANELS]
-    if across is None or not metrics:
+    axes = axes_of(points.columns)
+    varying = free(points, [name for name in axes if points[name].n_unique() > 1])
+    x = across_by_default(points, varying)
+    panels = [
+        Panel(shown, metric, OBJECTIVES.get(metric, ""))
+        for metric in metrics_of(points)
+        if (shown := with_numbers(points, [metric, *([] if is_name(points, x) else [x])])).height
+    ]
+    vary = [panel for panel in panels if panel.points[panel.y].n_unique() > 1]
+    panels = (vary or panels)[:MOST_METRICS]
+    if not panels:
         return []
-    apart, title = _apart(points, [name for name in varying if name != across])
-    columns = min(3, len(metrics))
-    rows = -(-len(metrics) // columns)
-    size = (4.2 * columns + 1.4, 3.1 * rows + 0.9)
-    with styled_figure(size, f"Metrics over {_words(across)}{title}", study) as figure:
-        panels = figure.subplots(rows, columns, squeeze=False).flat
-        for metric, panel in zip(metrics, panels, strict=False):
-            _curves(panel, points, across, metric, apart)
-        for panel in list(panels):
-            panel.set_axis_off()
-        handles, names = figure.axes[0].get_legend_handles_labels()
-        if apart:
-            figure.legend(handles, names, loc="outside right upper", frameon=False, title=", ".join(map(_words, apart)))
-        return save_figure(figure, directory / "curves")
+    apart = _apart(points, others := [name for name in varying if name != x])
+    across = Across(x, apart)
+    said = reduction(panels, across, [name for name in others if name not in apart])
+    return draw_panels(panels, across, f"Metrics over {words(x)}{said}", study, directory / "curves")
 
 
-def _free(points: pl.DataFrame, varying: Sequence[str]) -> list[str]:
-    """Axes less those that the others decide: what a search has chosen, and what goes together in a table."""
+def metrics_of(points: pl.DataFrame) -> list[str]:
+    """Columns of numbers of a dataset that are no axes."""
+    first = points.columns.index("feasible") + 1
+    return [name for name in points.columns[first:] if not is_name(points, name)]
+
+
+def across_by_default(points: pl.DataFrame, varying: Sequence[str]) -> str:
+    """The axis that is across unless another is chosen: of numbers the one with most values, else of names; where
+    nothing varies, the first axis of names, or the first axis."""
+    numbers = [name for name in varying if not is_name(points, name)]
+    names = [name for name in (varying or axes_of(points.columns)) if is_name(points, name)]
+    few = most_values(points, names if varying else names[:1], MOST_NAMES)
+    return most_values(points, numbers, points.height) or few or "point_id"
+
+
+def most_values(points: pl.DataFrame, names: Sequence[str], most: int) -> str:
+    """The first column of those with most values, but with no more than `most`; "" if there is none."""
+    few = [name for name in names if points[name].n_unique() <= most]
+    return max(few, key=lambda name: points[name].n_unique(), default="")
+
+
+def free(points: pl.DataFrame, varying: Sequence[str], given: Sequence[str] = ()) -> list[str]:
+    """Axes less those that the others, and some that are given, decide: what a search has chosen, and what goes
+    together in a table."""
     kept = list(varying)
     for name in sorted(varying, key=lambda name: (name not in SEARCHED, -varying.index(name))):
-        others = [other for other in kept if other != name]
-        if others and points.select(others).n_unique() == points.select(kept).n_unique():
-            kept = others
+        others = [*given, *(other for other in kept if other != name)]
+        if others and points.select(others).n_unique() == points.select([*given, *kept]).n_unique():
+            kept.remove(name)
     return kept
 
 
-def _apart(points: pl.DataFrame, others: Sequence[str]) -> tuple[list[str], str]:
-    """Axes by which curves are apart, and what the title says of the rest."""
-    if points.select(others).n_unique() <= MOST_CURVES:
-        return list(others), ""
-    few = [name for name in others if points[name].n_unique() <= MOST_CURVES]
-    kept = max(few, key=lambda name: points[name].n_unique(), default=None)
-    rest = [_words(name) for name in others if name != kept]
-    return [kept] if kept else [], f", median and range over {', '.join(rest)}"
-
-
-UNITS = {"Bps": "B/s", "flops": "flop/s", "usd": "USD", **{unit: unit for unit in ("s", "B", "W", "J", "flop", "Hz")}}
-"""Units that a column of one may be named after."""
-
-
-def _unit(column: str) -> str:
-    """The unit that a column ends in; "" if it has none, or one that is made of several."""
-    words = column.split("_")
-    return "" if "per" in words[-3:] else UNITS.get(words[-1], "")
-
-
-def _words(column: str) -> str:
-    """A column without its unit, for a title or beside an axis whose numbers have it."""
-    return (column.rpartition("_")[0] if _unit(column) else column).replace("_", " ")
-
-
-def _curves(panel: "Axes", points: pl.DataFrame, across: str, metric: str, apart: Sequence[str]) -> None:
-    """Draw one metric over an axis."""
-    from matplotlib.ticker import EngFormatter
-
-    y = pl.col(metric)
-    groups = points.group_by(*apart, across).agg(low=y.min(), middle=y.median(), high=y.max()).sort(across)
-    parts = groups.partition_by(apart, as_dict=True) if apart else {(): groups}
-    for (key, part), colour, marker in zip(sorted(parts.items(), key=_order), cycle(PALETTE), cycle(MARKERS)):
-        name = ", ".join(label(value) if isinstance(value, str) else f"{value:g}" for value in key)
-        panel.plot(part[across], part["middle"], color=colour, marker=marker, markersize=4.0, label=name)
-        panel.fill_between(part[across], part["low"], part["high"], color=colour, alpha=0.15, linewidth=0.0)
-    for name, values, set_scale, axis in (
-        (across, groups[across].to_numpy(), panel.set_xscale, panel.xaxis),
-        (metric, groups["middle"].to_numpy(), panel.set_yscale, panel.yaxis),
-    ):
-        if 0.0 < WIDE * values.min() < values.max():
-            set_scale("log")
-        if _unit(name):
-            axis.set_major_formatter(EngFormatter(_unit(name)))
-    panel.set(xlabel=_words(across), ylabel=_words(metric))
-    panel.grid(color="#DDDDDD", linewidth=0.5)
-
-
-def _order(part: tuple[tuple[Any, ...], pl.DataFrame]) -> list[tuple[int, str] | tuple[float, str]]:
-    return [rank(value) if isinstance(value, str) else (float(value), "") for value in part[0]]
+def _apart(points: pl.DataFrame, others: Sequence[str]) -> tuple[str, ...]:
+    """Axes by which curves are apart: all others, or the one with most values that has a colour for each."""
+    if not others or points.select(others).n_unique() <= MOST_CURVES:
+        return tuple(others)
+    return tuple(filter(None, [most_values(points, others, MOST_CURVES)]))

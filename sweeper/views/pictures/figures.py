@@ -23,12 +23,15 @@ from sweeper.views.pictures.labels import (
     shown_quantity,
     workloads,
 )
+from sweeper.views.pictures.scales import is_wide, set_scale
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 HEAT_MAPS = ("utilisation", "cost_efficiency_flops_per_usd", "power_efficiency_flops_per_W")
 """Metrics side by side in one heat-map figure."""
+LETTER_PT = 5.4
+"""Width of a letter of the house style, on the large side."""
 
 
 def heat_maps(frame: Frame, directory: str | Path, study: str = "") -> list[Path]:
@@ -90,7 +93,9 @@ def breakdown_figure(frame: Frame, directory: str | Path, study: str = "") -> li
         return []
     height = 1.4 + 0.19 * max(table.height for _, table in panels)
     title = "Share of compute, memory and network in the busy time, mean over topologies"
-    with styled_figure((3.1 * len(panels) + 1.2, height), title, study) as figure:
+    longest = max(len("  ".join(map(label, row))) for _, table in panels for row in table.select(by).iter_rows())
+    width = 3.1 * len(panels) + 0.3 + LETTER_PT * longest / 72.0
+    with styled_figure((width, max(height, 2.0)), title, study) as figure:
         axes = figure.subplots(1, len(panels), squeeze=False)[0]
         for panel, (workload, table) in zip(axes, panels):
             same = panel is not axes[0] and table.select(by).equals(panels[0][1].select(by))
@@ -137,17 +142,17 @@ def _heat_map(panel: "Axes", table: pl.DataFrame, quantity: Quantity) -> None:
 def _system_labels(panel: "Axes", systems: pl.DataFrame) -> None:
     """Name the rows of a heat map: the topology at each, the chip once per block, a line between blocks."""
     chips = systems["chip"].to_list()
-    panel.set_yticks(range(len(chips)), [label(topology) for topology in systems["topology"]])
+    topologies = [label(topology) for topology in systems["topology"]]
+    panel.set_yticks(range(len(chips)), topologies)
     for chip in dict.fromkeys(chips):
         first, count = chips.index(chip), chips.count(chip)
         panel.annotate(
             label(chip),
             (0.0, first + (count - 1) / 2),
-            xytext=(-72.0, 0.0),
+            xytext=(-14.0 - LETTER_PT * max(map(len, topologies)), 0.0),
             xycoords=("axes fraction", "data"),
             textcoords="offset points",
-            rotation=90.0,
-            ha="center",
+            ha="right",
             va="center",
             fontweight="bold",
         )
@@ -157,7 +162,7 @@ def _system_labels(panel: "Axes", systems: pl.DataFrame) -> None:
 
 
 def _scatter(panel: "Axes", points: pl.DataFrame, front: pl.DataFrame, columns: tuple[str, str]) -> None:
-    """Draw points by chip, and the front ringed and joined, over two columns on logarithmic axes."""
+    """Draw points by chip, and the front ringed and joined, over two columns, logarithmic where they span much."""
     x, y = (pl.col(name) / shown_quantity(name).scale for name in columns)
     chips = sorted(points["chip"].unique(), key=rank)
     for chip, colour, marker in zip(chips, cycle(PALETTE), cycle(MARKERS)):
@@ -167,7 +172,10 @@ def _scatter(panel: "Axes", points: pl.DataFrame, front: pl.DataFrame, columns: 
         xs, ys = front.filter(pl.col("chip") == chip).select(x, y.alias("y"))
         panel.scatter(xs, ys, s=34.0, color=colour, marker=marker, edgecolors="black", linewidths=1.0, zorder=3)
     panel.plot(*front.select(x, y.alias("y")), color="black", linewidth=0.8, drawstyle="steps-post", zorder=1)
-    panel.set(xscale="log", yscale="log", xlabel=axis_label(columns[0]), ylabel=axis_label(columns[1]))
+    for axis, name in zip((panel.xaxis, panel.yaxis), columns):
+        values = points[name].to_numpy() / shown_quantity(name).scale
+        set_scale(axis, values, is_wide(values))
+        axis.set_label_text(axis_label(name))
     panel.grid(color="#DDDDDD", linewidth=0.5)
     panel.set_axisbelow(True)
     panel.legend(frameon=False)
