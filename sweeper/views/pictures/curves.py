@@ -1,6 +1,6 @@
 """Metrics over the axis that varies most, a curve for each combination of the others."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import polars as pl
@@ -24,6 +24,8 @@ SEARCHED = frozenset(
     ]
 )
 """Axes that studies search rather than sweep."""
+DRAW = "draw"
+"""Axis of the draws of uncertain numbers."""
 
 
 def curves_figure(frame: pl.DataFrame, directory: Path, study: str = "") -> list[Path]:
@@ -33,11 +35,10 @@ def curves_figure(frame: pl.DataFrame, directory: Path, study: str = "") -> list
     the best or the median of the rest with its range.
     """
     points = feasible(frame).collect()
-    axes = axes_of(points.columns)
-    varying = free(points, [name for name in axes if points[name].n_unique() > 1])
+    varying = free(points, varying_axes(points))
     x = across_by_default(points, varying)
     panels = [
-        Panel(shown, metric, OBJECTIVES.get(metric, ""))
+        Panel(shown, metric, sense_of(points, metric, OBJECTIVES))
         for metric in metrics_of(points)
         if (shown := with_numbers(points, [metric, *([] if is_name(points, x) else [x])])).height
     ]
@@ -47,8 +48,24 @@ def curves_figure(frame: pl.DataFrame, directory: Path, study: str = "") -> list
         return []
     apart = _apart(points, others := [name for name in varying if name != x])
     across = Across(x, apart)
-    said = reduction(panels, across, [name for name in others if name not in apart])
+    said = reduction(panels, across, [name for name in (*others, *_draws(points)) if name not in apart])
     return draw_panels(panels, across, f"Metrics over {words(x)}{said}", study, directory / "curves")
+
+
+def varying_axes(points: pl.DataFrame) -> list[str]:
+    """Axes with several values. Draws of uncertain numbers are none: nobody wants one rather than another."""
+    axes = [name for name in axes_of(points.columns) if points[name].n_unique() > 1]
+    return [name for name in axes if name not in _draws(points)]
+
+
+def sense_of(points: pl.DataFrame, metric: str, senses: Mapping[str, str]) -> str:
+    """Which of several rows is shown: "minimise" or "maximise" the metric, "" for the median, as of draws."""
+    return "" if _draws(points) else senses.get(metric, "")
+
+
+def _draws(points: pl.DataFrame) -> list[str]:
+    """The axis of draws, if there are several."""
+    return [name for name in axes_of(points.columns) if name == DRAW and points[name].n_unique() > 1]
 
 
 def metrics_of(points: pl.DataFrame) -> list[str]:

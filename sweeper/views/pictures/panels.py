@@ -110,15 +110,14 @@ def draw_panels(panels: Sequence[Panel], across: Across, title: str, study: str,
     tables = [curves_of(panel, across) for panel in panels]
     if len({panel.y for panel in panels}) == 1:
         # Each takes its scale from all.
-        ends = pl.concat(tables)["middle"].to_numpy()
-        shown = [ends for _ in panels]
+        shown = [_ends(pl.concat(tables))] * len(panels)
     else:
-        shown = [table["middle"].to_numpy() for table in tables]
+        shown = [_ends(table) for table in tables]
     names = sorted(points[across.x].unique(), key=rank) if is_name(points, across.x) else []
     looks = _looks(points, across.apart)
     width = max(2.8, 1.2 + 0.2 * len(names) * max(1.0, 0.4 * len(looks))) if names else 4.2
-    columns = max(1, min(3, len(panels), int(WIDEST_IN / width)))
-    rows = -(-len(panels) // columns)
+    rows = -(-len(panels) // max(1, min(3, int(WIDEST_IN / width))))
+    columns = -(-len(panels) // rows)
     beside = 0.7 + 0.07 * max(len(look.name) for look in looks.values()) if across.apart else 0.0
     with styled_figure((width * columns + beside, 3.0 * rows + 0.9), title, study) as figure:
         one = shown[0] is shown[-1]
@@ -144,6 +143,11 @@ def draw_panels(panels: Sequence[Panel], across: Across, title: str, study: str,
         return save_figure(figure, stem)
 
 
+def _ends(table: pl.DataFrame) -> np.ndarray:
+    """All that is shown of some curves."""
+    return table.select("low", "middle", "high").to_numpy().ravel()
+
+
 def _number_ticks(axes: "Axes", points: pl.DataFrame, across: Across) -> None:
     values = points[across.x].unique().sort().to_numpy() / scale(across.x)
     set_scale(axes.xaxis, values, across.logarithmic("x", values), unit(across.x))
@@ -155,7 +159,7 @@ def _legend(figure: "Figure", looks: Mapping[Key, Look], apart: Sequence[str]) -
     """One legend for all panels, in the order of the colours."""
     handles = {name: handle for axes in figure.axes for handle, name in zip(*axes.get_legend_handles_labels())}
     names = [look.name for look in looks.values() if look.name in handles]
-    title = ", ".join(map(words, apart))
+    title = ",\n".join(map(words, apart))
     figure.legend([handles[name] for name in names], names, loc="outside right upper", frameon=False, title=title,
                   alignment="left")  # fmt: skip
 

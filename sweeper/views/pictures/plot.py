@@ -9,7 +9,16 @@ import polars as pl
 from sweeper.errors import UsageFault, unknown
 from sweeper.views.analysis import feasible
 from sweeper.views.datasets import axes_of
-from sweeper.views.pictures.curves import MOST_CURVES, MOST_NAMES, across_by_default, free, metrics_of, most_values
+from sweeper.views.pictures.curves import (
+    MOST_CURVES,
+    MOST_NAMES,
+    across_by_default,
+    free,
+    metrics_of,
+    most_values,
+    sense_of,
+    varying_axes,
+)
 from sweeper.views.pictures.panels import Across, Panel, draw_panels, in_rank, is_name, reduction, with_numbers
 from sweeper.views.pictures.scales import value_words, words
 
@@ -57,11 +66,11 @@ def plot_figure(
     parts = points.partition_by(plot.by, as_dict=True) if plot.by else {("",): points}
     across = Across(plot.x, (plot.colour,) if plot.colour else (), plot.log)
     order = sorted(parts, key=in_rank)
-    sense = senses.get(plot.y, "")
+    sense = sense_of(points, plot.y, senses)
     panels = [Panel(parts[key], plot.y, sense, value_words(plot.by, key[0]) if plot.by else "") for key in order]
-    shown = {plot.x, plot.colour, plot.by}
-    rest = [name for name in axes_of(points.columns) if name not in shown and points[name].n_unique() > 1]
-    said = reduction(panels, across, free(points, rest, [name for name in shown if name]))
+    axes, shown = axes_of(points.columns), {plot.x, plot.colour, plot.by}
+    rest = [name for name in axes if name not in shown and points[name].n_unique() > 1]
+    said = reduction(panels, across, free(points, rest, [name for name in axes if name in shown]))
     title = f"{words(plot.y).capitalize()} over {words(plot.x)}{said}"
     return draw_panels(panels, across, title, study, directory / plot.name)
 
@@ -83,9 +92,8 @@ def settled(points: pl.DataFrame, chosen: Chosen, senses: Mapping[str, str]) -> 
     y = chosen.y or next((name for name in senses if name in metrics), next(iter(numbers), ""))
     if not y:
         raise UsageFault("the dataset has no column of numbers to show")
-    given = [name for name in (chosen.x, chosen.colour, chosen.by) if name]
-    varying = [name for name in axes if name not in (*given, y) and points[name].n_unique() > 1]
-    varying = free(points, varying, given)
+    given = [name for name in (chosen.x, chosen.colour, chosen.by) if name in axes]
+    varying = free(points, [name for name in varying_axes(points) if name not in (*given, y)], given)
     x = chosen.x or across_by_default(points, varying)
     left = [name for name in varying if name != x]
     by = chosen.by or ("workload" if "workload" in left and points["workload"].n_unique() <= MOST_PANELS else "")

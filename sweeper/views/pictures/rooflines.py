@@ -30,6 +30,9 @@ MAX_PANELS = 24
 BACKING = {"boxstyle": "square,pad=0.1", "facecolor": "white", "edgecolor": "none", "alpha": 0.8}
 """Behind a label on a line."""
 
+LABEL_WIDTH, LABEL_HEIGHT = 0.35, 0.08
+"""Room for a label of a roof, as a share of how far the roofs reach."""
+
 ROOFS: dict[str, tuple[str, Any]] = {"memory": ("o", "-"), "network": ("s", "--")}
 """What bounds the rate besides compute: marker of an intensity, and line of the bound."""
 
@@ -107,24 +110,54 @@ def _roofline(panel: "Axes", points: pl.DataFrame, colours: Mapping[str, str], e
     roofs = _roofs(points)
     intensities = points.select(_intensity(what).alias(what) for what in ROOFS)
     top = float(roofs["compute"].max())  # type: ignore[arg-type]
-    rates = {what: sorted({float(f"{rate:.4g}") for rate in roofs[what] if 0.0 < rate < np.inf}) for what in ROOFS}
     panel.axhline(top / TERA, color="black", linewidth=1.0)
     panel.annotate(f"compute {three_digits(top / TERA)} TFLOP/s", (0.02, top / TERA), (0.0, 2.0),
                    ("axes fraction", "data"), textcoords="offset points", fontsize=7.0)  # fmt: skip
     for what, (marker, line) in ROOFS.items():
-        for rate in rates[what]:
+        for rate in _rates(roofs, what):
             xs = np.geomspace(ends[0], top / rate, 2)
             panel.plot(xs, xs * rate / TERA, color="black", linewidth=1.0, linestyle=line)
-            panel.annotate(f"{what} {three_digits(rate / GIGA)} GB/s", (xs[0], xs[0] * rate / TERA), (3.0, 0.0),
-                           textcoords="offset points", fontsize=7.0, va="top", bbox=BACKING)  # fmt: skip
         panel.scatter(intensities[what], points["attained_flops"] / TERA, s=34.0, marker=marker, zorder=3,
                       color=[colours[kind] for kind in points["partitioning"]])  # fmt: skip
+    for text, x, rate in _roof_labels(roofs, ends[0], top):
+        panel.annotate(text, (x, x * rate / TERA), (3.0, 0.0), textcoords="offset points", fontsize=7.0, va="top",
+                       bbox=BACKING)  # fmt: skip
     for rate, pair, kind in zip(points["attained_flops"] / TERA, intensities.iter_rows(), points["partitioning"]):
         panel.plot(pair, (rate, rate), color=colours[kind], linewidth=0.8, linestyle=":", zorder=2)
     panel.set(xscale="log", yscale="log", xlim=ends)
     panel.minorticks_off()
     panel.grid(color="#DDDDDD", linewidth=0.5)
     panel.set_axisbelow(True)
+
+
+def _rates(roofs: pl.DataFrame, what: str) -> list[float]:
+    """The different rates of one kind of roof, in bytes per second."""
+    return sorted({float(f"{rate:.4g}") for rate in roofs[what] if 0.0 < rate < np.inf})
+
+
+def _roof_labels(roofs: pl.DataFrame, start: float, top: float) -> list[tuple[str, float, float]]:
+    """Text of each roof's label, the intensity at which it begins, and the roof's rate.
+
+    A label begins at `start`, or where it would lie on that of the roof below, further up its own; one for which the
+    roof is too short is left out. Roofs with the same numbers share a label.
+    """
+    rates: dict[str, tuple[list[str], float]] = {}
+    for what in ROOFS:
+        for rate in _rates(roofs, what):
+            rates.setdefault(three_digits(rate / GIGA), ([], rate))[0].append(what)
+    each = sorted(((", ".join(kinds), number, rate) for number, (kinds, rate) in rates.items()), key=lambda one: one[2])
+    if not each:
+        return []
+    # As large as a panel of this figure shows it, on logarithmic axes.
+    span = np.log(top / (start * each[0][2]))
+    labels: list[tuple[str, float, float]] = []
+    slot, below = 0, 0.0
+    for kinds, number, rate in each:
+        slot = slot + 1 if np.log(rate / below if below else np.inf) < LABEL_HEIGHT * span else 0
+        below, x = rate, start * float(np.exp(slot * LABEL_WIDTH * span))
+        if x * rate < top:
+            labels.append((f"{kinds} {number} GB/s", x, rate))
+    return labels
 
 
 def _intensity(what: str) -> pl.Expr:

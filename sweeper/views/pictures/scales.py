@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from sweeper.views.pictures.labels import QUANTITIES, axis_label, label
+from sweeper.views.pictures.labels import QUANTITIES, label
 
 if TYPE_CHECKING:
     from matplotlib.axis import Axis
@@ -37,7 +37,8 @@ def words(column: str) -> str:
 
 def axis_words(column: str) -> str:
     """What stands beside an axis: a column, with its unit unless its numbers have that."""
-    return words(column) if unit(column) or column not in QUANTITIES else axis_label(column)
+    own = "" if unit(column) or column not in QUANTITIES else QUANTITIES[column].unit
+    return f"{words(column)} ({own})" if own else words(column)
 
 
 def scale(column: str) -> float:

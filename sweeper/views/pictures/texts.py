@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from textwrap import fill
+from textwrap import fill, wrap
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -172,9 +172,9 @@ def _factors(one: npt.NDArray[np.float64], other: npt.NDArray[np.float64]) -> tu
     """By what width and height of the figure must be multiplied for two boxes to part, one of which is 1."""
     common = np.minimum(one[2:], other[2:]) - np.maximum(one[:2], other[:2])
     apart = np.abs(one[2:] + one[:2] - other[2:] - other[:2]) / 2.0
-    if not apart.any():
-        return 1.0, 1.0
     needed = 1.03 + common / np.maximum(apart, 1e-9)
+    if needed.min() > MOST_GROWTH:  # Two texts on one spot stay there in any figure.
+        return 1.0, 1.0
     x, y = np.minimum(needed, GROWTH)
     return (float(x), 1.0) if needed[0] <= needed[1] else (1.0, float(y))
 
@@ -205,11 +205,19 @@ def _break(each: Printed, room: float) -> bool:
     width = int(0.95 * longest * room / each.length)
     if width >= longest or width < SHORTEST_LINE:
         return False
-    broken = "\n".join(fill(line, width, break_long_words=False) for line in lines)
+    broken = "\n".join(_evenly(line, width) for line in lines)
     if broken == each.text.get_text():
         return False
     each.text.set_text(broken)
     return True
+
+
+def _evenly(line: str, width: int) -> str:
+    """A line broken into as few as possible that are no longer than `width`, and about as long as each other."""
+    fewest = len(wrap(line, width, break_long_words=False))
+    even = next(at for at in range(1, width + 1)
+                if len(wrap(line, at, break_long_words=False)) <= fewest)  # fmt: skip
+    return fill(line, even, break_long_words=False)
 
 
 def _turn(axis: "Axis") -> bool:
