@@ -164,12 +164,15 @@ def _system_labels(panel: "Axes", systems: pl.DataFrame) -> None:
 def _scatter(panel: "Axes", points: pl.DataFrame, front: pl.DataFrame, columns: tuple[str, str]) -> None:
     """Draw points by chip, and the front ringed and joined, over two columns, logarithmic where they span much."""
     x, y = (pl.col(name) / shown_quantity(name).scale for name in columns)
-    chips = sorted(points["chip"].unique(), key=rank)
-    for chip, colour, marker in zip(chips, cycle(PALETTE), cycle(MARKERS)):
-        mine = points.filter(pl.col("chip") == chip)
-        xs, ys = mine.select(x, y.alias("y"))
-        panel.scatter(xs, ys, s=22.0, alpha=0.6, color=colour, marker=marker, linewidths=0.0, label=label(chip))
-        xs, ys = front.filter(pl.col("chip") == chip).select(x, y.alias("y"))
+    told, others = _told_apart(points, front)
+    looks = zip([*([others] if others else []), *([chip] for chip in told)], cycle(MARKERS))
+    colours = dict(zip(told, PALETTE))
+    for chips, marker in looks:
+        colour = colours.get(chips[0], "#BBBBBB")
+        name = label(chips[0]) if chips[0] in colours else f"{len(chips)} other chips"
+        xs, ys = points.filter(pl.col("chip").is_in(chips)).select(x, y.alias("y"))
+        panel.scatter(xs, ys, s=22.0, alpha=0.6, color=colour, marker=marker, linewidths=0.0, label=name)
+        xs, ys = front.filter(pl.col("chip").is_in(chips)).select(x, y.alias("y"))
         panel.scatter(xs, ys, s=34.0, color=colour, marker=marker, edgecolors="black", linewidths=1.0, zorder=3)
     panel.plot(*front.select(x, y.alias("y")), color="black", linewidth=0.8, drawstyle="steps-post", zorder=1)
     for axis, name in zip((panel.xaxis, panel.yaxis), columns):
@@ -179,6 +182,14 @@ def _scatter(panel: "Axes", points: pl.DataFrame, front: pl.DataFrame, columns: 
     panel.grid(color="#DDDDDD", linewidth=0.5)
     panel.set_axisbelow(True)
     panel.legend(frameon=False)
+
+
+def _told_apart(points: pl.DataFrame, front: pl.DataFrame) -> tuple[list[str], list[str]]:
+    """Chips that have a colour each, and the others: of more than there are colours, those on the front come first."""
+    chips = sorted(points["chip"].unique(), key=rank)
+    on_front = set(front["chip"])
+    first = sorted(chips, key=lambda chip: chip not in on_front)[: len(PALETTE)]
+    return [chip for chip in chips if chip in first], [chip for chip in chips if chip not in first]
 
 
 def _list(panel: "Axes", front: pl.DataFrame, columns: tuple[str, str]) -> None:

@@ -220,4 +220,5 @@ def _panel(
     if names:
         panel.set_xticks(range(len(names)), [label(name) for name in names])
         panel.tick_params(axis="x", length=0.0)
-        panel.set_xlim(-0.6, len(names) - 0.4)
+        margin = 0.6 if len(names) > 1 else 1.2  # a lone bar is no block
+        panel.set_xlim(-margin, len(names) - 1 + margin)
