@@ -1,7 +1,6 @@
 """`sweeper show` with a chart that is chosen: what is across, shown, by colour and by panel; and for any dataset."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +124,12 @@ def test_rows_without_a_number_are_left_out(tmp_path: Path) -> None:
     assert plot_figure(some.with_columns(feasible=pl.lit(False)), tmp_path, "", Chosen(), {}) == []
 
 
+def test_names_may_be_missing(tmp_path: Path) -> None:
+    some = points(outer_link=[None, "a", "b"], memory=["x", None, "y"], time_s=[1.0, 2.0, 3.0])
+    drawing = plot_figure(some, tmp_path, "", Chosen(x="outer_link", colour="memory"), {})[1].read_text()
+    assert drawing.count("<!-- none -->") == 2
+
+
 def call(*arguments: str | Path) -> Result:
     return CliRunner().invoke(main, [str(argument) for argument in arguments])
 
@@ -158,8 +163,3 @@ def test_show_refuses_what_it_cannot_draw(tmp_path: Path) -> None:
         refused = call("show", "optimus_bounds", *options, *out)
         assert refused.exit_code == 2
         assert said in refused.output
-
-
-def test_a_choice_is_told_apart_from_another() -> None:
-    assert replace(Chosen(x="chip"), log="y") != Chosen(x="chip")
-    assert Chosen(x="chip", y="time_s").name == "plot_time_s_over_chip"

@@ -12,7 +12,7 @@ import polars as pl
 from sweeper.errors import listed
 from sweeper.views.datasets import axes_of
 from sweeper.views.pictures.canvas import MARKERS, PALETTE, save_figure, styled_figure
-from sweeper.views.pictures.labels import label, rank
+from sweeper.views.pictures.labels import rank
 from sweeper.views.pictures.scales import axis_words, is_wide, scale, set_scale, tick_at, unit, value_words, words
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ Key = tuple[Any, ...]
 """Values of the axes by which curves are apart."""
 WIDEST_IN = 13.5
 """Width of a figure up to which panels stand side by side."""
+MOST_DRAWN = 5000
+"""Points of a scatter that a drawing holds one by one; of more it holds a picture."""
 
 
 @dataclass(frozen=True)
@@ -106,15 +108,15 @@ def _single(panel: Panel, across: Across) -> bool:
 def draw_panels(panels: Sequence[Panel], across: Across, title: str, study: str, stem: Path) -> list[Path]:
     """One figure of some panels, which share what is across, and the other axis, too, if all show one column. Gives the
     files."""
-    points = pl.concat([panel.points for panel in panels])
     tables = [curves_of(panel, across) for panel in panels]
+    keys = pl.concat([table.select(list(dict.fromkeys([*across.apart, across.x]))).unique() for table in tables])
     if len({panel.y for panel in panels}) == 1:
         # Each takes its scale from all.
         shown = [_ends(pl.concat(tables))] * len(panels)
     else:
         shown = [_ends(table) for table in tables]
-    names = sorted(points[across.x].unique(), key=rank) if is_name(points, across.x) else []
-    looks = _looks(points, across.apart)
+    names = sorted(keys[across.x].unique(), key=lambda name: in_rank((name,))) if is_name(keys, across.x) else []
+    looks = _looks(keys, across.apart)
     width = max(2.8, 1.2 + 0.2 * len(names) * max(1.0, 0.4 * len(looks))) if names else 4.2
     rows = -(-len(panels) // max(1, min(3, int(WIDEST_IN / width))))
     columns = -(-len(panels) // rows)
@@ -135,7 +137,10 @@ def draw_panels(panels: Sequence[Panel], across: Across, title: str, study: str,
             axes.grid(axis="y" if names else "both", color="#DDDDDD", linewidth=0.5)
             axes.set_axisbelow(True)
             if not names:
-                _number_ticks(axes, points, across)
+                at = keys[across.x].unique().sort().to_numpy() / scale(across.x)
+                set_scale(axes.xaxis, at, across.logarithmic("x", at), unit(across.x))
+                if not is_scatter(panel.points, across.x):
+                    tick_at(axes.xaxis, at)
         for axes in grid[len(panels) :]:
             axes.set_axis_off()
         if across.apart:
@@ -146,13 +151,6 @@ def draw_panels(panels: Sequence[Panel], across: Across, title: str, study: str,
 def _ends(table: pl.DataFrame) -> np.ndarray:
     """All that is shown of some curves."""
     return table.select("low", "middle", "high").to_numpy().ravel()
-
-
-def _number_ticks(axes: "Axes", points: pl.DataFrame, across: Across) -> None:
-    values = points[across.x].unique().sort().to_numpy() / scale(across.x)
-    set_scale(axes.xaxis, values, across.logarithmic("x", values), unit(across.x))
-    if not is_scatter(points, across.x):
-        tick_at(axes.xaxis, values)
 
 
 def _legend(figure: "Figure", looks: Mapping[Key, Look], apart: Sequence[str]) -> None:
@@ -198,11 +196,11 @@ def _over_numbers(panel: "Axes", places: np.ndarray, part: pl.DataFrame, look: L
 
 def _scattered(panel: "Axes", places: np.ndarray, part: pl.DataFrame, look: Look) -> None:
     panel.scatter(places, part["middle"], s=22.0, alpha=0.7, linewidths=0.0, color=look.colour, marker=look.marker,
-                  label=look.name)  # fmt: skip
+                  label=look.name, rasterized=part.height > MOST_DRAWN)  # fmt: skip
 
 
 def _panel(
-    panel: "Axes", table: pl.DataFrame, across: Across, looks: Mapping[Key, Look], names: list[str], bars: bool
+    panel: "Axes", table: pl.DataFrame, across: Across, looks: Mapping[Key, Look], names: list[Any], bars: bool
 ) -> None:
     """Draw the curves of one panel; over names as bars if `bars`."""
     parts = table.partition_by(across.apart, as_dict=True) if across.apart else {(): table}
@@ -218,7 +216,7 @@ def _panel(
         places = part[across.x].to_numpy() / scale(across.x)
         (_scattered if "rows" not in part.columns else _over_numbers)(panel, places, part, look)
     if names:
-        panel.set_xticks(range(len(names)), [label(name) for name in names])
+        panel.set_xticks(range(len(names)), [value_words(across.x, name) for name in names])
         panel.tick_params(axis="x", length=0.0)
         margin = 0.6 if len(names) > 1 else 1.2  # a lone bar is no block
         panel.set_xlim(-margin, len(names) - 1 + margin)

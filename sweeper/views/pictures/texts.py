@@ -24,7 +24,7 @@ SLACK_PT = 1.0
 """How far boxes may reach into each other or over the edge: they are a little larger than what is drawn in them."""
 ROUNDS = 12
 """How often a figure is laid out at most until its texts stand well."""
-MOST_GROWTH, GROWTH = 4.0, 1.6
+MOST_GROWTH, GROWTH = 3.0, 1.6
 """How much larger than it was made a figure gets at most, and in one round."""
 SHORTEST_LINE = 24
 """Characters of a line below which no text is broken."""
