@@ -149,7 +149,7 @@ def _once(drawn_as: str, chart: Chart, frame: Callable[[], pl.DataFrame], into: 
     drawn = into / drawn_as
     files = [into / each for each in drawn.read_text().split("\n") if each] if drawn.exists() else []
     if not drawn.exists() or not all(file.exists() for file in files):
-        files = list(chart.draw(frame(), into, study))
         into.mkdir(parents=True, exist_ok=True)
+        files = list(chart.draw(frame(), into, study))
         drawn.write_text("\n".join(path.name for path in files))
     return files
