@@ -7,9 +7,8 @@ from typing import Any
 import polars as pl
 
 from sweeper.study.output import SENSES
-from sweeper.views.analysis import best, feasible
+from sweeper.views.analysis import OBJECTIVES, best, feasible
 from sweeper.views.datasets import axes_of
-from sweeper.views.report import OBJECTIVES
 from sweeper.views.text import show
 
 WORKLOAD, POINT = "workload", "point_id"

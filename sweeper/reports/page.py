@@ -20,11 +20,11 @@ from sweeper.reports.rows import POINT, packed, page_rows
 from sweeper.running.storage.listing import status
 from sweeper.running.storage.places import folder
 from sweeper.running.storage.store import MANIFEST, RESOLVED
+from sweeper.views.analysis import OBJECTIVES
 from sweeper.views.datasets import axes_of, columns, reading, scan
 from sweeper.views.marks import standing_lines
 from sweeper.views.pages import templates
 from sweeper.views.pictures.curves import SEARCHED
-from sweeper.views.report import OBJECTIVES
 from sweeper.views.text import without_nan
 
 MOST_ROWS = 100_000

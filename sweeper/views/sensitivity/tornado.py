@@ -19,9 +19,9 @@ from sweeper.library.uncertain import DRAW
 from sweeper.planning.columns import STRUCTURE
 from sweeper.planning.plan import Plan
 from sweeper.planning.sensitivity.parameters import numbers_read, within
+from sweeper.views.analysis import OBJECTIVES
 from sweeper.views.lineage import coordinates
 from sweeper.views.pictures.canvas import PALETTE, save_picture, styled_figure, three_digits
-from sweeper.views.report import OBJECTIVES
 from sweeper.views.text import aligned, show
 from sweeper.words.system import NUMERIC
 
