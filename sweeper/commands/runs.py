@@ -84,17 +84,34 @@ def size_text(size: Mapping[str, Any]) -> str:
     shell_complete=axes,
     help="Print the best row for each value of an axis, and how far its runner-up is.",
 )
+@click.option("--dry-run", is_flag=True, help="Say what it would take: seconds, bytes, memory. Writes nothing.")
 @executing
-def run(study: str, given: Given, out: str, best_by: str | None, **how: Any) -> None:
+def run(study: str, given: Given, out: str, best_by: str | None, dry_run: bool, **how: Any) -> None:
     """Evaluate a study into a Parquet dataset; resumes by itself, and does nothing when it is complete.
+
+    A dry run evaluates a few chunks in this process, at least one, or goes by those that are committed.
 
     \b
     Example: sweeper run dse80 --backend ray --workers 8 --out results
     Example: sweeper run llama_405b_formats --best-by chip
+    Example: sweeper run dse80 --dry-run --workers 8
     """
     asked = any_plan_of(study, given)
     tell_remarks(asked)
+    if dry_run:
+        rehearse(asked, out, how["workers"] or 1)
+        return
     carry_out(asked, out, how, answer_of(asked, best_by))
+
+
+def rehearse(asked: "Plan | DecisionPlan", out: str, workers: int) -> None:
+    """Say what a run would take."""
+    from dataclasses import asdict
+
+    from sweeper.running.forecast import forecast, text
+
+    found = forecast(asked, out, workers)
+    echo({**asdict(found), "seconds": found.seconds}, lambda: text(found))
 
 
 def answer_of(asked: "Plan | DecisionPlan", best_by: str | None = None) -> Callable[[str], str]:
