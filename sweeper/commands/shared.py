@@ -6,7 +6,7 @@ import os
 import shlex
 import sys
 from collections.abc import Callable, Iterable
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from functools import partial, reduce, wraps
 from io import TextIOWrapper
 from pathlib import Path
@@ -202,6 +202,13 @@ def places(path: Path) -> bool:
     return isinstance(written, dict) and PLACEMENTS in written
 
 
+def planning(what: str) -> AbstractContextManager[None]:
+    """Tell on standard error that studies are read and planned, if that takes a while."""
+    from sweeper.running.progress import phase
+
+    return phase(f"planning {what}", partial(click.echo, err=True))
+
+
 def plan_of(study: str, given: Given) -> Any:
     """The plan of a study of systems by path or name.
 
@@ -213,7 +220,8 @@ def plan_of(study: str, given: Given) -> Any:
     path = study_path(study)
     if places(path):
         raise UsageFault(f"{study} is a study of placements; plan, run, status and query take it")
-    return make_plan(path, given.library, given.settings)
+    with planning(study):
+        return make_plan(path, given.library, given.settings)
 
 
 def any_plan_of(study: str, given: Given) -> Any:

@@ -32,7 +32,7 @@ from sweeper.nights.winners import winners
 from sweeper.running.execution import Demanded, run_all
 from sweeper.running.limits import USUAL, Limits
 from sweeper.running.plans import RunnablePlan
-from sweeper.running.progress import Progress
+from sweeper.running.progress import Progress, phase
 from sweeper.running.states import NOTHING_FEASIBLE, RunResult
 from sweeper.running.storage.catalogue import remove_run
 from sweeper.running.storage.folders import Folder
@@ -67,7 +67,8 @@ def night(
     condition that no study can answer.
     """
     begun = time.monotonic()
-    plans, refused = planned(studies)
+    with phase(f"planning {len(studies)} studies", progress.note):
+        plans, refused = planned(studies)
     for condition in wanted.conditions:
         condition.check([plan.schema for plan in plans.values()], others=bool(refused))
     runs = out.inside(RUNS)

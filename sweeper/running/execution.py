@@ -15,7 +15,7 @@ from sweeper.running.batch import Batch
 from sweeper.running.interrupt import Stop
 from sweeper.running.limits import USUAL, Limits
 from sweeper.running.plans import RunnablePlan
-from sweeper.running.progress import POINTS, Progress, progress_on_stderr
+from sweeper.running.progress import POINTS, Progress, phase, progress_on_stderr
 from sweeper.running.states import Execution, RunResult, State
 from sweeper.running.storage.folders import STORAGE_FULL, Folder
 from sweeper.running.storage.listing import intact
@@ -149,11 +149,18 @@ def execute(execution: Execution, executor: Executor) -> None:
     progress, states = execution.progress, execution.states
     stop = Stop(lambda: progress.note(STOPPING))
     try:
-        with stop, executor, closing(progress):
+        with stop, ExitStack() as stack:
+            with phase("starting workers", progress.note):
+                stack.enter_context(executor)
+            stack.enter_context(closing(progress))
             done = sum(state.points * state.cost for state in states)
             progress.start(sum(state.plan.point_count * state.cost for state in states), done)
+            first = stack.enter_context(ExitStack())
+            first.enter_context(phase("workers load and compute their first chunks", progress.note))
             for outcome in executor.outcomes(execution.numbers, Asked(stop, execution.until)):
                 execution.enter(outcome)
+                if outcome is not None:
+                    first.close()
                 if execution.failed and execution.limits.fail_fast:
                     break
         if stop.requested and execution.left:

@@ -2,7 +2,9 @@
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Timer
 from typing import TextIO
 
 from rich.console import Console
@@ -11,8 +13,22 @@ from rich.progress import Progress as RichProgress
 from rich.text import Text
 
 LINE_INTERVAL_S = 5.0
+PATIENCE_S = 2.0
+"""Seconds that something may take without a word."""
 POINTS = "points"
 """What the progress of one run counts."""
+
+
+@contextmanager
+def phase(what: str, tell: Callable[[str], None]) -> Iterator[None]:
+    """Tell what goes on, if it goes on for longer than `PATIENCE_S`, so that no start is silent."""
+    timer = Timer(PATIENCE_S, tell, [f"{what} ..."])
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 class Progress:
