@@ -198,3 +198,16 @@ def test_without_the_library_the_names_are_unknown() -> None:
     refused = CliRunner().invoke(main, ["validate", str(STUDY)])
     assert refused.exit_code == 2
     assert "unknown workload 'moe'" in refused.stderr
+
+
+def test_large_models_on_five_chips_within_limits_in_twenty_lines(tmp_path: Path) -> None:
+    study = EXAMPLES / "large_servers.yaml"
+    assert len(study.read_text().splitlines()) <= 20
+    ran = CliRunner().invoke(main, ["run", str(study), "--best-by", "chip", "--out", str(tmp_path)])
+    assert ran.exit_code == 0, ran.output
+    frame = sweeper.scan_all(tmp_path).collect()
+    assert frame.group_by("workload").len()["len"].to_list() == [5, 5]
+    feasible = frame.filter("feasible")
+    assert feasible["time_to_first_token_s"].max() < 0.5 and feasible["time_per_output_token_s"].max() < 0.03
+    cheapest = feasible.sort("usd_per_million_tokens").unique("workload", keep="first")
+    assert {*cheapest["chip"]} == {"mi355x_oam"} and "constraint_failed" in ran.stdout
