@@ -27,20 +27,22 @@ def diff_command(
 ) -> None:
     """Say what moved between two runs of a study, or two nights, and which changed input is the cause.
 
-    Runs are directories, or names that `sweeper runs` lists; nights are directories under DIR/nights. Where several
-    inputs changed, the study is evaluated again with one at a time as it was before. What is left is what none of them
-    explains: code that is no longer there, and inputs that act together.
+    Runs are directories, or names that `sweeper runs` lists; nights are directories under DIR/nights, or the commits
+    that were checked out (the latest night of each in --out). Where several inputs changed, the study is evaluated
+    again with one at a time as it was before. What is left is what none of them explains: code that is no longer there,
+    and inputs that act together.
 
     \b
+    Example: sweeper diff 1f0c2d9 7ab9e04 --out nights
     Example: sweeper diff dse80-0123456789ab dse80-ba9876543210
     Example: sweeper diff nights/nights/2026-01-01T02-00-00Z nights/nights/2026-01-02T02-00-00Z
     """
     from sweeper.nights.diff import between_nights, difference
     from sweeper.nights.pages import diff_page
-    from sweeper.nights.records import night_at
+    from sweeper.nights.records import night_at, night_of_commit
     from sweeper.running.storage.places import folder
 
-    nights = [night_at(name) for name in (before, after)]
+    nights = [night_at(name) or night_of_commit(name, out) for name in (before, after)]
     sources: dict[str, str] = {}
     if all(nights):
         if study is not None:

@@ -10,6 +10,7 @@ from importlib.metadata import version
 from itertools import islice
 
 from sweeper.errors import OutputConflict, SweeperError
+from sweeper.nights.checkout import commit
 from sweeper.nights.conditions import Condition
 from sweeper.nights.inputs import keys_of
 from sweeper.nights.pages import pages
@@ -99,6 +100,7 @@ def night(
         studies=sorted([*done, *refused], key=lambda study: study.name),
         conditions=[held for holding, _ in conditions for held in holding],
         checked=[told for _, told in conditions],
+        commit=commit(),
     )
     place = out.inside(NIGHTS).inside(record.when)
     for name, text in pages(record, before).items():

@@ -5,6 +5,7 @@
 """
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
@@ -18,6 +19,8 @@ from sweeper.running.storage.folders import Folder
 from sweeper.running.storage.places import folder
 
 RUNS, NIGHTS, SUMMARY = "runs", "nights", "summary.json"
+
+_COMMIT = re.compile(r"[0-9a-f]{7,40}(-dirty)?")
 
 COMPLETE, UNFINISHED, FAILED, INFEASIBLE, REFUSED = "complete", "unfinished", "failed", "infeasible", "refused"
 """States of a study: all computed; not yet, for lack of time; chunks failed; no row is feasible; no plan was made."""
@@ -57,7 +60,8 @@ class StudyRecord:
 @dataclass(frozen=True)
 class NightRecord:
     """What came of a night: `when` is its name, `baseline` the earlier one that it is compared with ("" if none);
-    `conditions` that hold, each in a study, and in how many studies each was `checked`."""
+    `conditions` that hold, each in a study, and in how many studies each was `checked`; `commit` that was checked out
+    ("" if none)."""
 
     when: str
     version: str
@@ -66,6 +70,7 @@ class NightRecord:
     studies: Sequence[StudyRecord]
     conditions: Sequence[str] = ()
     checked: Sequence[str] = ()
+    commit: str = ""
 
     def of(self, study: str) -> StudyRecord | None:
         """The record of a study that was completed, by its name."""
@@ -95,7 +100,7 @@ def as_record(text: bytes) -> NightRecord:
         for study in told["studies"]
     ]
     names = ("when", "version", "seconds", "baseline", "conditions", "checked")
-    return NightRecord(studies=studies, **{name: told[name] for name in names})
+    return NightRecord(studies=studies, commit=told.get("commit", ""), **{name: told[name] for name in names})
 
 
 def night_at(where: str) -> tuple[Folder, NightRecord] | None:
@@ -109,6 +114,14 @@ def night_at(where: str) -> tuple[Folder, NightRecord] | None:
     if text is None:
         return None
     return folder(f"{full.rstrip('/').rsplit('/', 2)[0]}{mark}{options}"), _read(text, where)
+
+
+def night_of_commit(commit: str, where: str) -> tuple[Folder, NightRecord] | None:
+    """The latest night of a place whose commit begins so, which may be cut to seven letters; None if there is none."""
+    if not _COMMIT.fullmatch(commit):
+        return None
+    place = folder(where)
+    return next(((place, night) for night in nights(place) if night.commit.startswith(commit)), None)
 
 
 def night_before(out: Folder) -> NightRecord | None:

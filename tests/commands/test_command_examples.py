@@ -26,10 +26,14 @@ class StandIn(NamedTuple):
 STAND_INS = (
     StandIn("dse80-0123456789ab", "{before}", "the name of a run, which this code gives"),
     StandIn("dse80-ba9876543210", "{after}", "the name of a run, which this code gives"),
+    StandIn("1f0c2d9 7ab9e04 --out nights", "{first} {second}", "commits; tests/nights compares by them"),
     StandIn(f"nights/nights/{NIGHTS[0]}", "{first}", "the time of a night that was run"),
     StandIn(f"nights/nights/{NIGHTS[1]}", "{second}", "the time of a night that was run"),
     StandIn("run dse80 --backend ray --workers 8", "run table6_sn10", "Ray takes ten seconds; tests/running starts it"),
     StandIn("dse80", "table6_sn10", "dse80 takes 13 seconds to run and 26 to draw"),
+    StandIn(
+        "run table6_sn10 --dry-run --workers 8", "run my_study.yaml --library my_library --dry-run", "is run already"
+    ),
     StandIn("explain table6_sn10 12345", "explain table6_sn10 2", "a study of four points has no point 12345"),
     StandIn("run llama_405b_formats --best-by chip", "run table6_sn10 --best-by topology", "takes a minute"),
     StandIn("specs/studies", "studies", "all our studies take an hour: two small ones stand in"),
@@ -142,7 +146,7 @@ def test_the_tables_are_needed_and_do_not_grow_silently() -> None:
     written = "\n".join(shlex.join(arguments_of(example)) for _, example in EXAMPLES)
     assert all(beginning in written for beginning in ONLY_PARSED)
     assert len(ONLY_PARSED) == sum(is_parsed(example) for _, example in EXAMPLES) == 9
-    assert len(STAND_INS) == 14
+    assert len(STAND_INS) == 16
     for stand_in in STAND_INS:
         word = shlex.join(stand_in.word.split())
         assert word in written
