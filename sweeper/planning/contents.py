@@ -20,7 +20,7 @@ from sweeper.planning.schema import axis_columns, dataset_schema, metric_field
 from sweeper.planning.sensitivity.parameters import varied
 from sweeper.planning.sensitivity.perturbed import varied_fields
 from sweeper.planning.standing import UNCALIBRATED_TIMES, standing_field, uncalibrated_times
-from sweeper.planning.tried import certain, counts_field
+from sweeper.planning.tried import certain, counts_field, reason_names
 from sweeper.study.study import Study
 from sweeper.words.columns import engine_column
 from sweeper.words.defaults import NAMED_DEFAULTS
@@ -67,6 +67,11 @@ class Contents:
         searched = () if optimize is None else optimize.columns(grid.columns)
         every = (*searched, *varied(self.columns, grid, self.searched_columns))
         return [names for names in dict.fromkeys((searched, every)) if names]
+
+    @cached_property
+    def reasons(self) -> tuple[str, ...]:
+        """Names of the reasons why points cannot run, by their codes."""
+        return reason_names(self.study.constraints)
 
     @cached_property
     def varied(self) -> tuple[str, ...]:

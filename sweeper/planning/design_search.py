@@ -7,7 +7,6 @@ starts (`engine.search.portfolio`). Then those next to the best one evolve anew;
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from dataclasses import field as dataclass_field
 from functools import cached_property
 from typing import Any
 
@@ -22,10 +21,10 @@ from sweeper.engine.search.methods import Method, SearchResult
 from sweeper.engine.search.portfolio import most_evaluations, search
 from sweeper.engine.search.racing import race
 from sweeper.engine.space import Grid
-from sweeper.kernels.codes import REASON, REASONS
+from sweeper.kernels.codes import REASON
 from sweeper.kernels.pareto import pareto
 from sweeper.planning.schema import field
-from sweeper.planning.tried import counted, judged
+from sweeper.planning.tried import FIRST_CONSTRAINT, counted, judged, reason_names
 from sweeper.reading.expressions import Expression
 from sweeper.study.optimize import Optimize, budget_groups
 from sweeper.study.output import Objective
@@ -55,7 +54,6 @@ UNFIT = 500.0
 """Logarithm of the score of a design that misses a limit by next to nothing: far above all designs that can run."""
 BATCH = 1 << 16
 """Points evaluated at a time."""
-CONSTRAINT_FAILED = float(REASON.constraint_failed)
 MEMORY = ("memory_headroom_B", "memory_capacity_B")
 """What is left of main memory, negative by what is missing, and how much there is."""
 SEARCH_COLUMNS = {
@@ -98,7 +96,7 @@ class DesignSearch:
     grid: Grid
     evaluate: Evaluate
     home: Callable[[tuple[str, ...], np.ndarray], np.ndarray]
-    tried: np.ndarray = dataclass_field(default_factory=lambda: np.zeros(len(REASONS), np.int64))
+    tried: np.ndarray
     """Designs tried so far, by the code of the reason why they cannot run."""
 
     @cached_property
@@ -130,11 +128,10 @@ class DesignSearch:
                 column = values[objective.column]
                 if weight > 0.0:
                     total += objective.sign * (weight / whole) * np.log(np.where(column == 0.0, LEAST, column))
-        reasons = judged(values, (objective.column for objective in self.objectives))
-        excess = self._excess(values)
-        reasons = np.where((reasons == 0.0) & (excess > 0.0), CONSTRAINT_FAILED, reasons)
-        np.add(self.tried, counted(reasons[None])[0], out=self.tried)
-        missing = np.where(reasons == CONSTRAINT_FAILED, excess, len(self._constraints) + self._short(values, reasons))
+        reasons = judged(values, (objective.column for objective in self.objectives), self.constraints)
+        np.add(self.tried, counted(reasons[None], reason_names(self.constraints))[0], out=self.tried)
+        missed = reasons >= FIRST_CONSTRAINT
+        missing = np.where(missed, self._excess(values), len(self._constraints) + self._short(values, reasons))
         # What runs is better than what does not, even where an objective is negative and has no logarithm.
         total = np.where(reasons == 0.0, np.where(np.isfinite(total), total, UNFIT - 1.0), UNFIT + missing)
         fits = np.isfinite(total)
@@ -177,9 +174,8 @@ class DesignSearch:
     def found(self, points: np.ndarray, x: np.ndarray, wanted: Sequence[str]) -> dict[str, np.ndarray]:
         """Columns of points with designs; those that only fail a constraint have that as their reason."""
         columns = self.evaluate(points, self.names, x, wanted)
-        failed = self._excess(self.evaluate(points, self.names, x, self.wanted)) > 0.0
-        reasons = columns["infeasible_reason"]
-        columns["infeasible_reason"] = np.where((reasons == 0.0) & failed, CONSTRAINT_FAILED, reasons)
+        read = self.evaluate(points, self.names, x, self.wanted)
+        columns["infeasible_reason"] = judged(read, (), self.constraints)
         return columns
 
     def _front(self, columns: Mapping[str, np.ndarray]) -> np.ndarray:

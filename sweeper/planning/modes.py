@@ -59,6 +59,10 @@ class Wanted(Protocol):
         """The study."""
 
     @property
+    def reasons(self) -> tuple[str, ...]:
+        """Names of the reasons why points cannot run, by their codes."""
+
+    @property
     def all_columns(self) -> tuple[str, ...]:
         """Columns of a row."""
 
@@ -81,7 +85,7 @@ def every_point(columns: Columns, wanted: Wanted, grid: Grid, ranges: Ranges) ->
     def evaluated(tile: Ranges) -> Rows:
         values = columns.over(grid, grid.slice(tile), wanted.all_columns)
         reasons = values["infeasible_reason"] = judged(values, wanted.certain_columns, wanted.study.constraints)
-        return Rows(np.arange(len(reasons)), values, counted(reasons[None])[0])
+        return Rows(np.arange(len(reasons)), values, counted(reasons[None], wanted.reasons)[0])
 
     return _tiled(grid, ranges, evaluated)
 
@@ -92,7 +96,7 @@ def feasible_points(columns: Columns, wanted: Wanted, grid: Grid, ranges: Ranges
     def evaluated(tile: Ranges) -> Rows:
         points, values, reasons = columns.feasible(grid, grid.slice(tile), wanted.all_columns)
         known = judged(values, wanted.certain_columns, wanted.study.constraints)
-        tried = counted(reasons[None])[0] + counted(known[None])[0]
+        tried = counted(reasons[None], wanted.reasons)[0] + counted(known[None], wanted.reasons)[0]
         tried[0] -= len(known)
         kept = known == 0.0
         return Rows(points[kept], {name: each[kept] for name, each in values.items()}, tried)
@@ -127,10 +131,10 @@ def quantiles(columns: Columns, wanted: Wanted, grid: Grid, ranges: Ranges) -> R
         reasons = judged(values, wanted.certain_columns, wanted.study.constraints).reshape(-1, grid.searched)
         del values["infeasible_reason"]
         fits = reasons == 0.0
-        counts = counted(reasons)
+        counts = counted(reasons, wanted.reasons)
         banded = {
             "infeasible_reason": np.where(fits.any(axis=1), 0.0, reasons[:, 0]),
-            INFEASIBLE_COUNTS: np.array([told(each) for each in counts], object),
+            INFEASIBLE_COUNTS: np.array([told(each, wanted.reasons) for each in counts], object),
             FEASIBLE_SHARE: fits.mean(axis=1),
         }
         for name, points in values.items():
@@ -171,7 +175,7 @@ def winning(columns: Columns, wanted: Wanted, grid: Grid, found: Kept) -> Rows:
     values["infeasible_reason"] = judged(values, wanted.certain_columns, wanted.study.constraints)
     searches = found.numbers // grid.searched
     of_search = np.searchsorted(np.unique(searches), searches)
-    values[INFEASIBLE_COUNTS] = np.array([told(each) for each in found.counts], object)[of_search]
+    values[INFEASIBLE_COUNTS] = np.array([told(each, wanted.reasons) for each in found.counts], object)[of_search]
     return Rows(found.numbers, values, found.counts.sum(axis=0))
 
 
@@ -181,9 +185,9 @@ def _only_points(columns: Columns, wanted: Wanted, grid: Grid, ranges: Ranges) -
     def evaluated(tile: Ranges) -> Rows:
         values = columns.over(grid, grid.slice(tile), wanted.all_columns)
         goals = (objective.column for objective in wanted.study.objectives)
-        counts = counted(judged(values, goals, wanted.study.constraints)[:, None])
+        counts = counted(judged(values, goals, wanted.study.constraints)[:, None], wanted.reasons)
         values["infeasible_reason"] = judged(values, wanted.certain_columns, wanted.study.constraints)
-        values[INFEASIBLE_COUNTS] = np.array([told(each) for each in counts], object)
+        values[INFEASIBLE_COUNTS] = np.array([told(each, wanted.reasons) for each in counts], object)
         return Rows(np.arange(len(counts)), values, counts.sum(axis=0))
 
     return _tiled(grid, ranges, evaluated)
@@ -199,7 +203,7 @@ def _search(columns: Columns, wanted: Wanted, grid: Grid, tile: Ranges, whole: b
     else:
         scores, reasons = _judged_scores(wanted, *columns.feasible(grid, domain, wanted.searched_columns))
     chosen = kept(output, scores.reshape(rows, -1, scores.shape[-1]), reasons.reshape(rows, -1))
-    counts = counted(reasons.reshape(rows, -1))
+    counts = counted(reasons.reshape(rows, -1), wanted.reasons)
     return Kept(grid.ranges_first(tile) + chosen, scores[chosen], reasons[chosen], counts)
 
 
@@ -250,6 +254,7 @@ def _design_search(columns: Columns, wanted: Wanted, grid: Grid) -> DesignSearch
         grid,
         partial(columns.at_trials, grid),
         partial(columns.without_search, grid),
+        np.zeros(len(wanted.reasons), np.int64),
     )
 
 
@@ -262,7 +267,7 @@ def best_designs(columns: Columns, wanted: Wanted, grid: Grid, ranges: Ranges) -
         points, values, designs = search.best(grid.ranges_first(rows), wanted.all_columns, list(known))
         known.extend(designs)
         values["infeasible_reason"] = judged(values, wanted.certain_columns, wanted.study.constraints)
-        values[INFEASIBLE_COUNTS] = np.full(len(points), told(search.tried), object)
+        values[INFEASIBLE_COUNTS] = np.full(len(points), told(search.tried, wanted.reasons), object)
         parts.append(Rows(points, values, search.tried.copy()))
     return _joined(parts)
 
@@ -282,7 +287,7 @@ def perturbed_designs(columns: Columns, wanted: Wanted, grid: Grid, ranges: Rang
         unvaried = {name: np.full(len(found.points), np.nan) for name in wanted.varied_columns}
         reasons = judged(found.values, wanted.certain_columns, study.constraints)
         values = {**unvaried, **found.values, "infeasible_reason": reasons}
-        values[INFEASIBLE_COUNTS] = np.full(len(found.points), told(whole.tried), object)
+        values[INFEASIBLE_COUNTS] = np.full(len(found.points), told(whole.tried, wanted.reasons), object)
         parts.append(Rows(found.points, values, whole.tried.copy()))
     return _joined(parts)
 

@@ -345,7 +345,9 @@ class Plan(Shown):
     def _table(self, grid: Grid, rows: Rows) -> pa.Table:
         points = Points(grid, rows.numbers)
         values = {**rows.values, STANDING: standings(self.study, points)}
-        return with_counts(dataset_rows(self.schema, self.contents.axes, points, values), rows.tried)
+        names = self.contents.reasons
+        table = dataset_rows(self.schema, self.contents.axes, points, values, names)
+        return with_counts(table, rows.tried, names)
 
     def tried(self, rows: pa.Table) -> dict[str, int]:
         """Points that were tried for the rows of a chunk, by what became of them."""

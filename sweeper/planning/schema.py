@@ -9,7 +9,6 @@ import pyarrow as pa
 from sweeper.engine.program import Program
 from sweeper.engine.space import Grid, Points, room
 from sweeper.inputs.numbers import selector_of, values_of
-from sweeper.kernels.codes import REASONS
 from sweeper.words.columns import engine_column, numeric
 from sweeper.words.defaults import NAMED_DEFAULTS
 from sweeper.words.system import GRADES, ROLES
@@ -137,9 +136,10 @@ def dataset_rows(
     axes: Mapping[str, list[float | str]],
     points: Points,
     values: Mapping[str, np.ndarray | pa.Array],
+    reason_names: Sequence[str],
 ) -> pa.Table:
     """Rows of the dataset for points; `axes` as `axis_columns` gives them. An axis has the values of the points unless
-    `values` gives others."""
+    `values` gives others. `reason_names` are those of the reasons why points cannot run, by their codes."""
     axis_of = {engine_column(name): name for name in axes}
     reasons = values["infeasible_reason"].astype(np.int32)
     arrays = []
@@ -149,7 +149,7 @@ def dataset_rows(
         elif column.name == "feasible":
             arrays.append(pa.array(reasons == 0))
         elif column.name == "infeasible_reason":
-            arrays.append(pa.DictionaryArray.from_arrays(reasons, pa.array(REASONS), safe=False))
+            arrays.append(pa.DictionaryArray.from_arrays(reasons, pa.array(reason_names), safe=False))
         elif column.name in axis_of and column.name not in values:
             name = axis_of[column.name]
             arrays.append(_axis_array(points, name, axes[name], column.type))

@@ -1,7 +1,7 @@
 """What became of the points that a study tried: which can run, which cannot and why, which gave no number."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -36,40 +36,54 @@ def _uncertain(metric: str) -> bool:
     return metric.endswith((RATIO, *BAND)) or metric.startswith(SEARCHED_ONLY)
 
 
+MISSED = "constraint_failed"
+FIRST_CONSTRAINT = len(REASONS)
+"""Code of the reason of a study's first constraint; those of the others follow."""
+
+
+def reason_names(constraints: Iterable[Expression]) -> tuple[str, ...]:
+    """Names of the reasons by their codes, those of a study's constraints last.
+
+    >>> reason_names([Expression("memory_need_B < 5e9")])[FIRST_CONSTRAINT:]
+    ('constraint_failed: memory_need_B < 5e9',)
+    """
+    return (*REASONS, *(f"{MISSED}: {constraint.text}" for constraint in constraints))
+
+
 def judged(
     values: Mapping[str, np.ndarray], names: Iterable[str], constraints: Iterable[Expression] = ()
 ) -> np.ndarray:
     """Reasons of points: `not_finite` for those that could run but have no finite number in one of some columns, then
-    `constraint_failed` for those that miss a constraint, as one does on a number that is not known."""
+    that of the first constraint that a point misses, as one does on a number that is not known."""
     reasons = values["infeasible_reason"]
     for name in names:
         finite = np.isfinite(values[name])
         if not finite.all():
             reasons = np.where((reasons == 0.0) & ~finite, float(REASON.not_finite), reasons)
-    for constraint in constraints:
+    for code, constraint in enumerate(constraints, FIRST_CONSTRAINT):
         misses = np.asarray(constraint.evaluate(values)) == 0
         if misses.any():
-            reasons = np.where((reasons == 0.0) & misses, float(REASON.constraint_failed), reasons)
+            reasons = np.where((reasons == 0.0) & misses, float(code), reasons)
     return reasons
 
 
-def counted(reasons: np.ndarray) -> np.ndarray:
-    """Points [search, reason] of reasons [search, point]."""
+def counted(reasons: np.ndarray, names: Sequence[str] = REASONS) -> np.ndarray:
+    """Points [search, reason] of reasons [search, point], of which there are as many as names."""
     searches, points = reasons.shape
     if not reasons.any():
-        return np.repeat([[points, *[0] * (len(REASONS) - 1)]], searches, axis=0)
+        return np.repeat([[points, *[0] * (len(names) - 1)]], searches, axis=0)
     places = reasons.astype(np.int64)
-    places += np.arange(searches)[:, None] * len(REASONS)
-    return np.bincount(places.reshape(-1), minlength=searches * len(REASONS)).reshape(searches, len(REASONS))
+    places += np.arange(searches)[:, None] * len(names)
+    return np.bincount(places.reshape(-1), minlength=searches * len(names)).reshape(searches, len(names))
 
 
-def by_reason(counts: np.ndarray) -> dict[str, int]:
+def by_reason(counts: np.ndarray, names: Sequence[str] = REASONS) -> dict[str, int]:
     """Points by reason, those that can run as `feasible`; reasons that no point has are left out.
 
     >>> by_reason(counted(np.array([[0.0, 1.0, 1.0]]))[0])
     {'feasible': 1, 'area_exceeded': 2}
     """
-    return {REASONS[code] or FEASIBLE: int(count) for code, count in enumerate(counts) if count}
+    return {names[code] or FEASIBLE: int(count) for code, count in enumerate(counts) if count}
 
 
 REMEDIES = {
@@ -84,22 +98,21 @@ REMEDIES = {
     "experts_indivisible": "the workload's routed experts must be a multiple of expert_parallel",
     "stages_indivisible": "every stage must have as many layers, a multiple of virtual_stages",
     "memory_capacity": "shard over more chips, recompute, take smaller formats or microbatches, or more memory",
-    "constraint_failed": "no point that can run meets the constraints",
 }
-"""What would make points run that fail for a reason, or what these do not meet; of the usual reasons."""
+"""What would make points run that fail for a reason; of the usual ones. Constraints tell that themselves."""
 
 
-def told(counts: np.ndarray) -> str:
+def told(counts: np.ndarray, names: Sequence[str] = REASONS) -> str:
     """The same as text for a search of which no point can run; "" for the others."""
     if counts[0]:
         return ""
-    ranked = sorted(by_reason(counts).items(), key=lambda item: -item[1])
+    ranked = sorted(by_reason(counts, names).items(), key=lambda item: -item[1])
     return ", ".join(f"{reason} {count}" for reason, count in ranked)
 
 
-def with_counts(rows: pa.Table, counts: np.ndarray) -> pa.Table:
+def with_counts(rows: pa.Table, counts: np.ndarray, names: Sequence[str] = REASONS) -> pa.Table:
     """Rows that carry, beside the columns, how many points were tried for them."""
-    return rows.replace_schema_metadata({**(rows.schema.metadata or {}), TRIED: json.dumps(by_reason(counts))})
+    return rows.replace_schema_metadata({**(rows.schema.metadata or {}), TRIED: json.dumps(by_reason(counts, names))})
 
 
 def counts_of(rows: pa.Table) -> dict[str, int]:

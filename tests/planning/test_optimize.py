@@ -556,7 +556,7 @@ def test_constraints_that_nothing_meets_are_the_reason(tmp_path: Path) -> None:
     assert found["feasible"].to_list() == [False]
     assert found["infeasible_reason"].to_list()[0]
     assert found["search_gap"][0] is None
-    assert found["infeasible_counts"].to_list()[0].startswith("constraint_failed ")
+    assert found["infeasible_counts"].to_list()[0].startswith("constraint_failed: system_power_W < 1 ")
     result = call("optimize", path, "--out", tmp_path / "out", "-q")
     assert result.exit_code == 5 and "infeasible: 1 rows" in result.stdout
     assert "above the best" not in result.stdout
