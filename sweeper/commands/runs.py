@@ -232,12 +232,11 @@ OF_RAY = {
 
 def executed(plan: Any, out: str, how: dict[str, Any]) -> "RunResult":
     """Run a plan as the options of `executing` say."""
-    from sweeper.running.execution import run_all, usual_progress
+    from sweeper.running.execution import only, run_all, usual_progress
 
     progress, verify = usual_progress(how.pop("quiet")), how.pop("verify", False)
     where, limits = how_to_run(how)
-    (result,) = run_all([plan], out, where, limits=limits, verify=verify, progress=progress)
-    return result
+    return only(run_all([plan], out, where, limits=limits, verify=verify, progress=progress))
 
 
 def how_to_run(how: dict[str, Any]) -> "tuple[Demanded, Limits]":

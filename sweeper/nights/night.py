@@ -85,7 +85,7 @@ def night(
         costs=[expected_s(plan, before) for plan in plans.values()],
         until=lambda: wanted.budget_s != UNHURRIED and time.monotonic() > deadline,
     )
-    stopped = wanted.limits.fail_fast and any(result.failed for result in results)
+    stopped = wanted.limits.fail_fast and any(isinstance(each, RunResult) and each.failed for each in results)
     why = "a chunk has failed" if stopped else "time is over"
     done = [
         record_of(source, plan, result, runs.inside(run_name(plan)), why)
@@ -143,8 +143,12 @@ def expected_s(plan: RunnablePlan, before: NightRecord | None) -> float:
     return CHUNK_S * (plan.chunk_count + plan.piece_count) / max(plan.point_count, 1)
 
 
-def record_of(source: str, plan: RunnablePlan, result: RunResult, run: Folder, why: str) -> StudyRecord:
-    """What came of a study that was run; `why` it is unfinished, if it is."""
+def record_of(
+    source: str, plan: RunnablePlan, result: RunResult | OutputConflict, run: Folder, why: str
+) -> StudyRecord:
+    """What came of a study that was run, or not for a conflict; `why` it is unfinished, if it is."""
+    if isinstance(result, OutputConflict):
+        return StudyRecord(plan.name, source, UNFINISHED, run=run_name(plan), problem=str(result))
     receipts = read_receipts(run).values()
     record = StudyRecord(
         name=plan.name,

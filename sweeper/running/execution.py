@@ -9,7 +9,7 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from sweeper.errors import EnvironmentFault, Interrupted
+from sweeper.errors import EnvironmentFault, Interrupted, OutputConflict
 from sweeper.running.backends import Demand, Executor, backend_named
 from sweeper.running.batch import Batch
 from sweeper.running.interrupt import Stop
@@ -63,7 +63,14 @@ def run(
     (4, 1, 0)
     """
     how = Demanded(backend, workers, address, threads)
-    (result,) = run_all([plan], out, how, limits=limits, verify=verify, progress=progress or usual_progress(quiet))
+    return only(run_all([plan], out, how, limits=limits, verify=verify, progress=progress or usual_progress(quiet)))
+
+
+def only(results: Sequence[RunResult | OutputConflict]) -> RunResult:
+    """The result of a batch of one plan. Raises the conflict that it has instead."""
+    (result,) = results
+    if isinstance(result, OutputConflict):
+        raise result
     return result
 
 
@@ -99,8 +106,9 @@ def run_all(
     progress: Progress,
     costs: Sequence[float] | None = None,
     until: Callable[[], bool] = bool,
-) -> list[RunResult]:
-    """Compute what is missing of several plans with the same workers; a result for each.
+) -> list[RunResult | OutputConflict]:
+    """Compute what is missing of several plans with the same workers; a result for each, or the conflict that keeps its
+    directory from being written, which spoils no other one.
 
     `costs` are the seconds that a point of each plan is expected to take, in any unit; dear chunks come first, and
     progress counts them. No chunk is begun once `until` is true. For the rest see `run`.
@@ -109,12 +117,11 @@ def run_all(
     place = folder(out)
     try:
         with ExitStack() as stack:
-            states = []
-            for plan, cost in zip(plans, costs or [1] * len(plans), strict=True):
-                run_of = run_folder(place, plan)
-                lock = stack.enter_context(Lock(run_of))
-                claim(run_of, plan)
-                states.append(State(plan, run_of, lock, intact(run_of, plan, verify), cost))
+            found = [
+                _opened(run_folder(place, plan), plan, cost, verify, stack)
+                for plan, cost in zip(plans, costs or [1] * len(plans), strict=True)
+            ]
+            states = [state for state in found if isinstance(state, State)]
             todo = [state for state in states if state.missing]
             if todo:
                 for state in todo:
@@ -128,7 +135,17 @@ def run_all(
     except OSError as error:
         advice = f". Free some space, then {RESUME}." if error.errno in STORAGE_FULL else ""
         raise EnvironmentFault(f"cannot write to {place}: {error}{advice}") from error
-    return [state.result() for state in states]
+    return [state.result() if isinstance(state, State) else state for state in found]
+
+
+def _opened(run_of: Folder, plan: RunnablePlan, cost: float, verify: bool, stack: ExitStack) -> State | OutputConflict:
+    """What is known of a run, whose lock is held until the stack is closed."""
+    try:
+        lock = stack.enter_context(Lock(run_of))
+        claim(run_of, plan)
+        return State(plan, run_of, lock, intact(run_of, plan, verify), cost)
+    except OutputConflict as conflict:
+        return conflict
 
 
 @dataclass(frozen=True)

@@ -296,6 +296,20 @@ def test_a_run_in_use_is_kept_until_another_night(studies: Path, tmp_path: Path)
     assert len(records(out)) == 1 and run_ not in [each.run for each in runs_in(out / "runs")]
 
 
+def test_a_run_that_another_process_writes_spoils_no_other_study(studies: Path, tmp_path: Path) -> None:
+    out = tmp_path / "nights"
+    _, first = night(studies, out)
+    runs = {study["name"]: study["run"] for study in first["studies"]}
+    shutil.rmtree(out / "runs" / runs["transform"])
+    with Lock(LocalFolder(out / "runs" / runs["mappings"])):
+        result, record = night(studies, out)
+    assert result.exit_code == 1 and "is in use" in result.stderr
+    assert states(record) == {"mappings": "unfinished", "transform": "complete"}
+    assert record["baseline"] == first["when"]
+    again, record = night(studies, out)
+    assert again.exit_code == 0 and states(record) == {"mappings": "complete", "transform": "complete"}
+
+
 @pytest.mark.parametrize("how", ["directory", "marker"])
 def test_a_run_of_the_night_before_that_is_gone_is_no_trouble(studies: Path, tmp_path: Path, how: str) -> None:
     out, library = tmp_path / "nights", write(tmp_path / "mine", {"memories/slow.yaml": SLOW_DDR})

@@ -11,7 +11,7 @@ import pytest
 
 from sweeper.errors import EnvironmentFault, Interrupted, OutputConflict, UsageFault
 from sweeper.running.batch import Plans
-from sweeper.running.execution import Demanded, run, run_all
+from sweeper.running.execution import Demanded, only, run, run_all
 from sweeper.running.limits import Limits
 from sweeper.running.progress import Progress
 from sweeper.running.states import RunResult
@@ -33,7 +33,8 @@ def all_of(
     progress: Progress | None = None,
     **others: Any,
 ) -> list[RunResult]:
-    return run_all(plans, out, how, progress=progress or Progress(), **others)
+    results = run_all(plans, out, how, progress=progress or Progress(), **others)
+    return [only([result]) for result in results]
 
 
 def order(results: Sequence[RunResult]) -> list[tuple[str, int]]:
@@ -203,11 +204,22 @@ def test_a_lost_part_of_one_plan_is_all_that_is_computed(tmp_path: Path, expecte
     assert datasets(again) == expected
 
 
-def test_a_run_in_use_refuses_the_batch_before_anything_is_computed(tmp_path: Path) -> None:
-    with Lock(run_folder(tmp_path, SMALL)), pytest.raises(OutputConflict, match=r"small-\w+ is in use"):
-        all_of(PLANS, tmp_path)
-    assert not list(tmp_path.glob("*/data")) and not list(tmp_path.glob("fast-*/run.lock"))
-    assert [result.exit_code for result in all_of(PLANS, tmp_path)] == [0, 0, 0]
+def test_a_run_in_use_spoils_no_other_one(tmp_path: Path) -> None:
+    with Lock(run_folder(tmp_path, SMALL)):
+        fast, small, split = run_all(PLANS, tmp_path, LOCAL, progress=Progress())
+        assert isinstance(small, OutputConflict) and "is in use" in str(small)
+        with pytest.raises(OutputConflict, match=r"small-\w+ is in use"):
+            only([small])
+    assert [each.exit_code for each in (fast, split) if isinstance(each, RunResult)] == [0, 0]
+    assert [result.computed_chunks for result in all_of(PLANS, tmp_path)] == [0, 3, 0]
+
+
+def test_a_run_that_is_not_what_its_name_says_spoils_no_other_one(tmp_path: Path) -> None:
+    place = run_folder(tmp_path, SMALL)
+    place.put("resolved.json", b"not JSON")
+    _, small, _ = run_all(PLANS, tmp_path, LOCAL, progress=Progress())
+    assert isinstance(small, OutputConflict) and "cannot be read" in str(small)
+    assert not place.get("run.lock")
 
 
 def test_a_full_disk_ends_the_batch_and_what_is_committed_stays(
