@@ -143,7 +143,8 @@ def runs_command(where: str) -> None:
 def gc(where: str, age: float | None, keep: int | None, dry_run: bool) -> None:
     """Remove runs by age, or all but the latest of each study.
 
-    A run that somebody is writing stays, and is named. Nothing else in the directory is touched.
+    A run that somebody is writing stays, and is named; so do the runs of nights, which go with these (`sweeper night
+    --keep`). Nothing else in the directory is touched.
 
     \b
     Example: sweeper gc results --keep 3 --dry-run
@@ -152,13 +153,17 @@ def gc(where: str, age: float | None, keep: int | None, dry_run: bool) -> None:
     import time
 
     from sweeper.errors import OutputConflict
+    from sweeper.nights.records import runs_of_nights
     from sweeper.running.storage.catalogue import disposable, remove_run, runs_in
 
     if age is None and keep is None:
         raise UsageFault("which runs? say --older-than TIME, --keep N, or both")
     before = None if age is None else time.time() - age
+    of_nights = runs_of_nights(where)
+    old = list(disposable(runs_in(where), before, keep))
+    needed = [entry.run for entry in old if entry.run in of_nights]
     removed, stays = [], []
-    for entry in disposable(runs_in(where), before, keep):
+    for entry in (entry for entry in old if entry.run not in of_nights):
         try:
             if not dry_run:
                 remove_run(where, entry.run)
@@ -168,10 +173,16 @@ def gc(where: str, age: float | None, keep: int | None, dry_run: bool) -> None:
     size = sum(entry.bytes for entry in removed)
     told = f"{len(removed)} runs, {size / 1e6:,.1f} MB {'would be removed' if dry_run else 'removed'}"
     echo(
-        {"removed": [entry.run for entry in removed], "bytes": size, "dry_run": dry_run, "in_use": stays},
+        {
+            "removed": [entry.run for entry in removed],
+            "bytes": size,
+            "dry_run": dry_run,
+            "in_use": stays,
+            "of_nights": needed,
+        },
         lambda: "\n".join([*(entry.run for entry in removed), told]),
     )
-    for told_why in stays:
+    for told_why in [*stays, *(f"{run} stays: a night has it" for run in needed)]:
         click.echo(told_why, err=True)
 
 

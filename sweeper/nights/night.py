@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib.metadata import version
-from itertools import islice
 
 from sweeper.errors import OutputConflict, SweeperError
 from sweeper.nights.checkout import commit
@@ -135,6 +134,19 @@ def planned(
     return plans, refused
 
 
+def _is_baseline(record: NightRecord, known: Sequence[NightRecord]) -> bool:
+    """Whether a night is the last of some that completed a study which the latest of them has, but not complete. What
+    cannot be read any more has no name but its source."""
+    later = known[: known.index(record)]
+
+    def completed(night: NightRecord, study: StudyRecord) -> bool:
+        same = (each for each in night.studies if study.name == each.name or study.source == each.source)
+        return any(each.state == COMPLETE for each in same)
+
+    missing = (study for study in known[0].studies if study.state != COMPLETE)
+    return any(completed(record, study) and not any(completed(night, study) for night in later) for study in missing)
+
+
 def expected_s(plan: RunnablePlan, before: NightRecord | None) -> float:
     """Seconds that a point of a study is expected to take: what it took in the night before."""
     earlier = before.of(plan.name) if before else None
@@ -205,10 +217,14 @@ def _held(condition: Condition, study: StudyRecord, runs: Folder, before: NightR
 
 
 def forget(out: Folder, keep: int) -> None:
-    """Remove all nights but the latest ones, and the runs that only those had."""
+    """Remove all nights but the latest ones and those that are still needed: the last that completed a study which the
+    latest has not. With them go the runs that no other night had."""
     known = list(nights(out))
-    kept = {study.run for record in islice(known, keep) for study in record.studies}
+    stays = [*known[:keep], *(record for record in known[keep:] if _is_baseline(record, known))]
+    kept = {study.run for record in stays for study in record.studies}
     for record in known[keep:]:
+        if record in stays:
+            continue
         # The runs first: who is killed between, or meets a run in use, finds the night, and with it the runs, again.
         with suppress(OutputConflict):
             for study in record.studies:

@@ -124,6 +124,15 @@ def night_of_commit(commit: str, where: str) -> tuple[Folder, NightRecord] | Non
     return next(((place, night) for night in nights(place) if night.commit.startswith(commit)), None)
 
 
+def runs_of_nights(runs: str) -> frozenset[str]:
+    """Names of the runs that nights have which lie beside a folder of runs; none if it is not that of nights."""
+    path, mark, options = runs.partition("?")
+    full = path.rstrip("/") if "://" in path else str(Path(path).absolute())
+    parent, _, name = full.rpartition("/")
+    known = nights(folder(f"{parent}{mark}{options}")) if name == RUNS else ()
+    return frozenset(study.run for night in known for study in night.studies)
+
+
 def night_before(out: Folder) -> NightRecord | None:
     """The latest night, in which every study is as the latest night left it that completed it; None for the first."""
     known = list(nights(out))

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+import sweeper
 from sweeper.cli import main
 from sweeper.nights.night import Wanted
 from sweeper.nights.night import night as run_night
@@ -281,6 +282,32 @@ def test_the_nights_that_are_kept_and_their_runs(studies: Path, tmp_path: Path) 
     assert computed(this)["mappings"] == 0, "a run of older nights that a kept one has, too, stays"
     night(studies, out)
     assert len(records(out)) == 3, "all are kept where nothing is said"
+
+
+def test_the_last_night_that_completed_a_study_stays_until_another_does(studies: Path, tmp_path: Path) -> None:
+    out = tmp_path / "nights"
+    _, first = night(studies, out)
+    write(studies, {"transform.yaml": FFT.replace("memory: hbm", "memory: hbn")})
+    for _ in range(2):
+        _, broken = night(studies, out, "--keep", 1)
+    assert [record["when"] for record in records(out)] == [first["when"], broken["when"]]
+    assert len(list((out / "runs").iterdir())) == 2
+    write(studies, {"transform.yaml": FFT})
+    _, mended = night(studies, out, "--keep", 1)
+    assert computed(mended) == {"mappings": 0, "transform": 0} and [each["when"] for each in records(out)] == [
+        mended["when"]
+    ]
+
+
+def test_runs_that_nights_have_are_not_removed_by_themselves(studies: Path, tmp_path: Path) -> None:
+    out = tmp_path / "nights"
+    _, record = night(studies, out)
+    stray = sweeper.run(sweeper.plan("table6_sn10"), out=out / "runs", quiet=True).directory
+    result = call("gc", out / "runs", "--older-than", "1 ns", "--json")
+    told = json.loads(result.stdout)
+    assert told["removed"] == [Path(stray).name]
+    assert sorted(told["of_nights"]) == sorted(study["run"] for study in record["studies"])
+    assert result.stderr.count("stays: a night has it") == 2
 
 
 def test_a_run_in_use_is_kept_until_another_night(studies: Path, tmp_path: Path) -> None:
