@@ -1,12 +1,15 @@
 """What a run answers, in sentences: the best point for each objective, and what another choice would cost."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
 
-from sweeper.study.output import SENSES
+from sweeper.library.uncertain import DRAW
+from sweeper.reports.choices import Choice
+from sweeper.study.output import OPTIMIZED, SENSES
 from sweeper.views.analysis import OBJECTIVES, best, feasible
 from sweeper.views.datasets import axes_of
 from sweeper.views.text import show
@@ -14,17 +17,25 @@ from sweeper.views.text import show
 WORKLOAD, POINT = "workload", "point_id"
 MOST_ANSWERS = 24
 """Answers that a page has at most."""
+MOST_TOLD = 8
+"""Axes that a sentence names at most; the table below it has all."""
+FIRST_ONLY = ("best", "top_k", OPTIMIZED)
+"""Modes that keep the best rows for the first objective: they do not know the best for another."""
 WORDS = {"minimise": "least", "maximise": "most"}
 
 
 @dataclass(frozen=True)
 class Alternative:
-    """The best point with any other value of an axis: that value, and how far behind it is, in parts of the best."""
+    """The best point with another value of a choice: which, and how far behind it is, in parts of the best.
+
+    Both are unknown, `instead` None, where the rows do not have it.
+    """
 
     axis: str
     chosen: str
-    instead: str
-    behind: float
+    instead: str | None = None
+    behind: float | None = None
+    changed: str = ""
 
 
 @dataclass(frozen=True)
@@ -49,14 +60,16 @@ class Answer:
     @property
     def sentence(self) -> str:
         """The answer in a sentence, and the nearest that is another choice."""
-        told = ", ".join(f"{name} {show(value)}" for name, value in self.system.items())
+        told = ", ".join(f"{name} {show(value)}" for name, value in list(self.system.items())[:MOST_TOLD])
+        more = f" and {len(self.system) - MOST_TOLD} more below" if len(self.system) > MOST_TOLD else ""
         first = f"The {WORDS[self.sense]} {self.objective}{f' of {self.workload}' if self.workload else ''} is "
-        first += f"{show(self.value)} {self.unit}".strip() + (f", with {told}" if told else "")
-        close = min(self.alternatives, key=lambda each: each.behind, default=None)
-        if close is None:
+        first += f"{show(self.value)} {self.unit}".strip() + (f", with {told}{more}" if told else "")
+        known = [(each.behind, each.changed) for each in self.alternatives if each.behind is not None]
+        if not known:
             return f"{first}."
-        how = f"{100.0 * close.behind:.3g} % behind" if close.behind else "as good"
-        return f"{first}. Closest is another {close.axis}: {close.instead}, {how}."
+        behind, changed = min(known, key=lambda each: each[0])
+        how = f"{100.0 * behind:.3g} % behind" if behind else "as good"
+        return f"{first}. Closest is {changed} instead, {how}."
 
 
 def asked(dataset: pl.LazyFrame, objectives: Mapping[str, str]) -> dict[str, str]:
@@ -65,19 +78,43 @@ def asked(dataset: pl.LazyFrame, objectives: Mapping[str, str]) -> dict[str, str
     return {name: sense for name, sense in (objectives or OBJECTIVES).items() if name in names}
 
 
-def answers(dataset: pl.LazyFrame, objectives: Mapping[str, str], units: Mapping[str, str]) -> list[Answer]:
-    """The best point of each workload for every objective, by column and sense; at most `MOST_ANSWERS`."""
-    points = feasible(dataset)
-    axes = axes_of(dataset.collect_schema().names())
+def answered(objectives: Mapping[str, str], mode: str) -> dict[str, str]:
+    """Those of some objectives for which the rows that a mode of output keeps have the best point."""
+    return dict(list(objectives.items())[: 1 if mode in FIRST_ONLY else None])
+
+
+def answers(
+    dataset: pl.LazyFrame,
+    objectives: Mapping[str, str],
+    units: Mapping[str, str],
+    among: Sequence[Choice] | None = None,
+) -> list[Answer]:
+    """The best point of each workload for every objective, by column and sense; at most `MOST_ANSWERS`.
+
+    `among` are the choices of the study; each axis is one if not given. Of draws only the first counts, the numbers
+    themselves: the best of all would be the luckiest.
+    """
+    points, axes = nominal(feasible(dataset)), axes_of(dataset.collect_schema().names())
     several = WORKLOAD in axes and points.select(pl.col(WORKLOAD).n_unique()).collect().item() > 1
     by = [WORKLOAD] if several else []
+    chosen = [Choice((axis,)) for axis in axes if axis != DRAW] if among is None else among
     found = {name: best(points, by, {name: sense}).collect().to_dicts() for name, sense in objectives.items()}
     rows = [(name, row) for name, own in found.items() for row in own]
     rows.sort(key=lambda each: str(each[1].get(WORKLOAD)))
     return [
-        _answer(points.filter(*(pl.col(key) == row[key] for key in by)), row, (name, objectives[name]), by, axes, units)
+        _answer(
+            points.filter(*(pl.col(key) == row[key] for key in by)), row, (name, objectives[name]), by, chosen, units
+        )
         for name, row in rows[:MOST_ANSWERS]
     ]
+
+
+def nominal(points: pl.LazyFrame) -> pl.LazyFrame:
+    """Points without those that draw uncertain numbers; all of them if there are no others."""
+    if DRAW not in axes_of(points.collect_schema().names()):
+        return points
+    own = points.filter(pl.col(DRAW) == 0)
+    return points if own.head(1).collect().is_empty() else own
 
 
 def _answer(
@@ -85,26 +122,31 @@ def _answer(
     row: Mapping[str, Any],
     objective: tuple[str, str],
     by: Sequence[str],
-    axes: Sequence[str],
+    among: Sequence[Choice],
     units: Mapping[str, str],
 ) -> Answer:
     name, sense = objective
+    axes = [axis for choice in among for axis in choice.axes]
     varying = points.select(pl.col(axes).ne_missing(pl.col(axes).first()).any()).collect().row(0, named=True)
-    shown = [axis for axis, many in varying.items() if many]
+    shown = [choice for choice in among if choice.said or any(varying[axis] for axis in choice.axes)]
+    told = [[axis for axis in choice.axes if axis not in by and (choice.said or varying[axis])] for choice in shown]
     value = pl.col(name).fill_nan(None) * SENSES[sense]
+    schema = points.collect_schema()
+    differs = {axis: pl.col(axis).ne_missing(pl.lit(row[axis], schema[axis])) for axis in axes}
     questions = [
-        points.filter(pl.col(axis).ne_missing(pl.lit(row[axis], points.collect_schema()[axis])))
+        points.filter(pl.any_horizontal(differs[axis] for axis in choice.axes), choice.compared)
         .sort(value, POINT, nulls_last=True)
-        .select(pl.col(axis).cast(pl.String), name)
+        .select(*choice.axes, pl.col(name).alias("_value"))
         .head(1)
-        for axis in shown
+        for choice in shown
     ]
     *others, count = pl.collect_all([*questions, points.select(pl.len())])
     alternatives = [
-        Alternative(axis, show(row[axis]), other[axis][0] or "-", abs(other[name][0] / row[name] - 1.0))
-        for axis, other in zip(shown, others, strict=True)
-        if other.height and other[name][0] is not None and row[name]
+        _alternative(own, row, next(other.iter_rows(named=True), {}), row[name])
+        for own, other in zip(told, others, strict=True)
+        if own
     ]
+    alternatives.sort(key=lambda each: math.inf if each.behind is None else each.behind)
     return Answer(
         point=row[POINT],
         workload=row[WORKLOAD] if by else "",
@@ -112,7 +154,17 @@ def _answer(
         sense=sense,
         value=row[name],
         unit=units[name],
-        system={key: row[key] for key in shown},
+        system={axis: row[axis] for own in told for axis in own},
         among=count.item(),
-        alternatives=sorted(alternatives, key=lambda each: each.behind),
+        alternatives=alternatives,
     )
+
+
+def _alternative(axes: Sequence[str], row: Mapping[str, Any], other: Mapping[str, Any], value: float) -> Alternative:
+    """The best row with another value of some axes that go together; `other` is empty if there is none."""
+    told, chosen = " + ".join(axes), ", ".join(show(row[axis]) for axis in axes)
+    if not value or other.get("_value") is None:
+        return Alternative(told, chosen)
+    changed = ", ".join(f"{axis} {show(other[axis])}" for axis in axes if other[axis] != row[axis])
+    instead = ", ".join(show(other[axis]) for axis in axes)
+    return Alternative(told, chosen, instead, abs(other["_value"] / value - 1.0), changed)

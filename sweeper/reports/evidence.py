@@ -66,7 +66,9 @@ def calibrations(study: Mapping[str, Any]) -> list[Calibrated]:
             own = {part: told for entry, part, told in _values(study) if entry == key}
             ends = {task: [own[f"{task}_{end}"]["number"] for end in ("low", "high") if f"{task}_{end}" in own]
                     for task in TASKS}  # fmt: skip
-            error = {task: f"{show(pair[0])} to {show(pair[1])}" for task, pair in ends.items() if len(pair) == 2}
+            # An end of 0 is the default of a calibration that says nothing of a task.
+            said = {task: pair for task, pair in ends.items() if len(pair) == 2 and pair[1] > 0.0}
+            error = {task: " to ".join(map(show, said.get(task, ()))) for task in TASKS}
             fitted = sum(told["grade"] in ("fitted", "measured") for told in own.values())
             found.append(Calibrated(name, fitted, error))
     return found

@@ -11,10 +11,12 @@ from typing import Any
 import polars as pl
 from jinja2 import Environment
 
-from sweeper.errors import EnvironmentFault, UsageFault
+from sweeper.errors import EnvironmentFault, UsageFault, listed
+from sweeper.library.uncertain import DRAW
 from sweeper.planning.plan import Plan
 from sweeper.reports import evidence
-from sweeper.reports.answers import WORKLOAD, Answer, answers, asked
+from sweeper.reports.answers import WORKLOAD, Answer, answered, answers, asked
+from sweeper.reports.choices import REDUCING, Choice, choices
 from sweeper.reports.points import Causes, causes
 from sweeper.reports.rows import POINT, packed, page_rows
 from sweeper.running.storage.listing import status
@@ -48,6 +50,9 @@ class Section:
     study: str
     question: Mapping[str, Any]
     answers: Sequence[Answer]
+    unanswered: str
+    reduced: bool
+    draws: bool
     causes: Causes
     rows: int
     of_rows: int
@@ -100,14 +105,15 @@ def _section(asked_of: Asked, most_rows: int) -> Section:
             raise UsageFault(f"{place.name} is a run of placements; sweeper judge-placements tells about these")
         objectives = asked(dataset, dict(study["objectives"]))
         units = dict(described.select("column", "unit").iter_rows())
-        found = answers(dataset, objectives, units)
+        axes = axes_of(dataset.collect_schema().names())
+        chosen, mode = choices(study, axes), study["output"][0]
+        found = answers(dataset, answered(objectives, mode), units, chosen)
         shown = page_rows(dataset, objectives, most_rows)
         rows = dataset.group_by(pl.col("infeasible_reason").cast(pl.String)).len().collect()
         counts = {reason or evidence.FEASIBLE: count for reason, count in rows.iter_rows()}
         standing = standing_lines(dataset, asked_of.run)
     told_causes = causes(asked_of.plan, found, asked_of.remark)
-    axes = axes_of(dataset.collect_schema().names())
-    frame = _ordered(shown.frame, axes, objectives)
+    frame = _ordered(shown.frame, axes, objectives, chosen)
     about = {row["column"]: (row["unit"], row["description"]) for row in described.to_dicts()}
     told, values = packed(frame, axes, about, {**OBJECTIVES, **objectives})
     page = {
@@ -115,13 +121,16 @@ def _section(asked_of: Asked, most_rows: int) -> Section:
         "rows": frame.height,
         "columns": told,
         "tornadoes": told_causes.tornadoes,
-        "no_tornado": told_causes.remark or "feasible row",
+        "no_tornado": told_causes.remark or "answer",
     }
     return Section(
         run=place.name,
         study=resolved["name"],
         question=_question(study, resolved["points"]),
         answers=found,
+        unanswered=_unanswered(objectives, shown.feasible),
+        reduced=mode in REDUCING,
+        draws=DRAW in axes,
         causes=told_causes,
         rows=frame.height,
         of_rows=shown.feasible,
@@ -138,13 +147,31 @@ def _section(asked_of: Asked, most_rows: int) -> Section:
     )
 
 
-def _ordered(frame: pl.DataFrame, axes: Sequence[str], objectives: Mapping[str, str]) -> pl.DataFrame:
-    """Columns in the order in which a page offers them: what is swept, what is searched, objectives, other metrics."""
+def _ordered(
+    frame: pl.DataFrame, axes: Sequence[str], objectives: Mapping[str, str], among: Sequence[Choice]
+) -> pl.DataFrame:
+    """Columns in the order in which a page offers them: what is swept, what is searched, objectives, other metrics.
+
+    Of axes that go together the first comes before the others of any: two of one table make no map. One workload is
+    looked at first, and the others by its filter, so that what is the same in each of them comes late, too.
+    """
     mine = [name for name in axes if name in frame.columns]
-    swept, searched = ([name for name in mine if (name in SEARCHED) is late] for late in (False, True))
-    swept.sort(key=WORKLOAD.__eq__)  # One workload is looked at first, and the others by its filter.
+    of = [WORKLOAD] if WORKLOAD in mine else []
+    groups = frame.partition_by(of) if of else [frame]
+    varying = {name for name in mine if any(group[name].n_unique() > 1 for group in groups)} - {*of}
+    leads = {next((name for name in choice.axes if name in varying), "") for choice in among}
+    places = {name: (name not in varying, name == DRAW, name not in leads, name in SEARCHED) for name in mine}
     first = [name for name in objectives if name in frame.columns]
-    return frame.select(*dict.fromkeys([POINT, *swept, *searched, *first, *frame.columns]))
+    return frame.select(*dict.fromkeys([POINT, *sorted(mine, key=places.__getitem__), *first, *frame.columns]))
+
+
+def _unanswered(objectives: Mapping[str, str], rows: int) -> str:
+    """Why a run has no answer, if it has none."""
+    if not rows:
+        return "No row is feasible."
+    if not objectives:
+        return f"The study has no objective, and its rows none of the usual metrics ({listed(list(OBJECTIVES))})."
+    return f"No feasible row has a number for {listed(list(objectives))}."
 
 
 def _question(study: Mapping[str, Any], points: int) -> dict[str, Any]:

@@ -66,5 +66,5 @@ def _bar(bar: Bar, value: float) -> dict[str, Any]:
         "high": f"{show(bar.high)} {bar.unit}".strip(),
         "at_low": 100.0 * (bar.at_low / value - 1.0),
         "at_high": 100.0 * (bar.at_high / value - 1.0),
-        "cannot": f"; cannot run: {bar.cannot}" if bar.cannot else "",
+        "cannot": f" (cannot run: {bar.cannot})" if bar.cannot else "",
     }

@@ -191,6 +191,17 @@ def test_rows_are_sorted_turned_and_downloaded(browser: webdriver.Chrome, small:
     assert severe(browser) == []
 
 
+def test_a_page_of_draws_begins_with_the_numbers_themselves(browser: webdriver.Chrome, tmp_path: Path) -> None:
+    study = sweeper.load("a100_hbm_count").written.plain()
+    study["axes"]["draw"] = {"range": [0, 99, 1]}
+    opened(browser, page_of(study, tmp_path)[1])
+    assert count(browser) == "13 of 1,300 rows: draw 0"
+    ends = browser.find_elements("css selector", ".filter[data-axis=draw] input")
+    assert [end.get_attribute("value") for end in ends] == ["0", "0"]
+    heads = browser.execute_script("return document.querySelector('article').report.pictures[0].chosen.x.name")
+    assert heads != "draw" and severe(browser) == []
+
+
 def test_choices_redraw(browser: webdriver.Chrome, small: tuple[str, Path]) -> None:
     opened(browser, small[1])
     before = drawn(browser, "curves")

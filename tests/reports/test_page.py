@@ -16,9 +16,11 @@ from click.testing import CliRunner
 import sweeper
 from sweeper.cli import main
 from sweeper.errors import EnvironmentFault, UsageFault
+from sweeper.nights.inputs import NUMBER_FIELDS
 from sweeper.reports import page
-from sweeper.reports.answers import Answer, answers
-from sweeper.reports.evidence import reasons
+from sweeper.reports.answers import Answer, answered, answers
+from sweeper.reports.choices import choices
+from sweeper.reports.evidence import calibrations, reasons
 from sweeper.reports.page import Asked, report, write_report
 from sweeper.reports.rows import packed, page_rows
 from tests.support.large_study import large_study
@@ -101,7 +103,64 @@ def test_workloads_have_an_answer_each_over_what_varies_in_them() -> None:
         ("a", 3, {"dim_x": 4}),
         ("b", 0, {"chip": "x"}),
     ]
-    assert found[1].sentence.endswith("Closest is another chip: y, 100 % behind.")
+    assert found[1].sentence.endswith("Closest is chip y instead, 100 % behind.")
+
+
+def small(**columns: list[Any]) -> pl.LazyFrame:
+    """A dataset of feasible points with some axes, and as many times as these have values."""
+    rows = len(next(iter(columns.values())))
+    times = [float(at + 1) for at in range(rows)]
+    return pl.DataFrame({"point_id": [*range(rows)], **columns, "feasible": [True] * rows, "time_s": times}).lazy()
+
+
+def resolved(mode: str, *axes: list[Any]) -> dict[str, Any]:
+    return {"boxes": [[*axes]], "output": [mode]}
+
+
+def test_axes_that_go_together_are_one_choice_and_draws_none() -> None:
+    told = resolved(
+        "all",
+        ["chip", "memory.bandwidth", "swept", [[0], [1]]],
+        ["dim_x", "swept", [[2.0], [32.0]]],
+        ["draw", "swept", [[0], [1]]],
+    )
+    names = ["chip", "memory_bandwidth_Bps", "dim_x", "draw", "task"]
+    found = choices(told, names)
+    assert [(each.axes, each.compared, each.said) for each in found] == [
+        (("chip", "memory_bandwidth_Bps"), True, True),
+        (("dim_x",), True, True),
+        (("task",), True, False),
+    ]
+    axes: dict[str, list[Any]] = {
+        "chip": ["a", "a", "a", "b", "b"],
+        "memory_bandwidth_Bps": [2e12, 2e12, 2e12, 3e12, 3e12],
+        "dim_x": [2.0, 2.0, 32.0, 2.0, 32.0],
+        "draw": [1, 0, 0, 0, 0],
+        "task": ["t"] * 5,
+    }
+    (answer,) = answers(small(**axes), {"time_s": "minimise"}, {"time_s": "s"}, found)
+    assert (answer.point, answer.among) == (1, 4), "the luckiest draw is no answer"
+    assert [(each.axis, each.instead, each.behind) for each in answer.alternatives] == [
+        ("dim_x", "32", pytest.approx(0.5)),
+        ("chip + memory_bandwidth_Bps", "b, 3e+12", pytest.approx(1.0)),
+    ]
+    assert answer.sentence.endswith("dim_x 2. Closest is dim_x 32 instead, 50 % behind.")
+
+
+def test_what_a_search_left_out_is_not_told_as_what_another_choice_costs() -> None:
+    told = resolved("best", ["chip", "swept", [["a"], ["b"]]], ["tensor_parallel", "searched", [[1], [2], [4]]])
+    found, time = choices(told, ["chip", "tensor_parallel"]), {"time_s": "minimise"}
+    (answer,) = answers(small(chip=["a", "b"], tensor_parallel=[1, 2]), time, {"time_s": "s"}, found)
+    assert [(each.axis, each.instead) for each in answer.alternatives] == [("chip", "b"), ("tensor_parallel", None)]
+    (single,) = answers(small(chip=["a"], tensor_parallel=[1]), time, {"time_s": "s"}, found)
+    assert single.sentence == "The least time_s is 1 s, with chip a, tensor_parallel 1."
+    two = {"time_s": "minimise", "price_usd": "minimise"}
+    assert [*answered(two, "best")] == ["time_s"] and [*answered(two, "pareto")] == [*two]
+
+
+def test_a_sentence_does_not_list_every_axis_of_many() -> None:
+    many = Answer(0, "", "tokens_per_s", "maximise", 2.0, "", {f"axis_{at}": at for at in range(15)}, 1, [])
+    assert many.sentence.endswith("axis_7 7 and 7 more below.")
 
 
 @pytest.mark.parametrize("most", [1, 10, 37, 100, 191])
@@ -218,3 +277,14 @@ def test_without_plotly_it_says_what_is_missing(asked: Asked, monkeypatch: pytes
 def test_another_ending_is_refused_before_anything_is_read(tmp_path: Path) -> None:
     with pytest.raises(UsageFault, match=r"an \.html file"):
         write_report([Asked("nowhere")], tmp_path / "page.pdf")
+
+
+def test_a_calibration_that_says_nothing_of_a_task_has_no_band() -> None:
+    def number(value: float) -> list[Any]:
+        return [{"number": value, "unit": "", "grade": "fitted", "source": "", "low": None, "high": None}[name]
+                for name in NUMBER_FIELDS if name in ("number", "unit", "grade", "source", "low", "high")]  # fmt: skip
+
+    ends = {"training_low": 0.9, "training_high": 1.1, "inference_low": 0.0, "inference_high": 0.0}
+    library = {"calibration/mine": {"values": {name: number(value) for name, value in ends.items()}}}
+    (found,) = calibrations({"library": library})
+    assert found.error == {"training": "0.9 to 1.1", "inference": ""}

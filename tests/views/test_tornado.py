@@ -39,6 +39,12 @@ def test_what_does_not_move_it_is_idle_and_the_others_come_by_their_reach() -> N
     assert idle is None or idle.points([POINT], [found().metric])[found().metric][0] == pytest.approx(found().value)
 
 
+def test_a_batch_is_whole_and_stays() -> None:
+    answer = tornado(sweeper.plan("lstm_parallelism"), 90)
+    assert "batch_size" not in {*answer.idle, *(bar.parameter for bar in answer.bars)}
+    assert answer.bars[0].parameter == "chip.peak_flops" and not answer.bars[0].cannot
+
+
 def test_numbers_stay_within_what_is_possible() -> None:
     (efficiency,) = (bar for bar in found().bars if bar.parameter == "memory_efficiency")
     assert (efficiency.value, efficiency.low, efficiency.high) == (1.0, 0.8, 1.0)

@@ -50,8 +50,8 @@ class Frame {
 class Filters {
   constructor(frame, changed) {
     this.frame = frame;
-    // Metrics of different workloads compare with nothing: a page begins with one of them.
-    const first = (axis) => Uint8Array.from(axis.levels, (_, at) => (axis.name === "workload" && at > 0 ? 0 : 1));
+    // Metrics of different workloads compare with nothing, and the best of draws is luck: a page begins with the first.
+    const first = (axis) => Uint8Array.from(axis.levels, (_, at) => (["workload", "draw"].includes(axis.name) && at > 0 ? 0 : 1));
     this.passing = new Map(frame.axes.map((axis) => [axis, first(axis)]));
     this.node = make("div", { className: "filters" }, ...frame.axes.map((axis) => this.control(axis, changed)));
   }
@@ -94,7 +94,8 @@ class Filters {
     return make("div", { className: "boxes" }, make("span", {}, all(true), " ", all(false)), ...boxes.map(([, label]) => label));
   }
   ends(axis, set) {
-    const [low, high] = [axis.levels[0], axis.levels[axis.levels.length - 1]].map((value) => make("input", { type: "number", step: "any", value }));
+    const passing = this.passing.get(axis);
+    const [low, high] = [passing.indexOf(1), passing.lastIndexOf(1)].map((at) => make("input", { type: "number", step: "any", value: axis.levels[at] }));
     const narrowed = () => axis.levels.forEach((level, at) => set(at, level >= +low.value && level <= +high.value ? 1 : 0));
     [low, high].forEach((input) => input.addEventListener("change", narrowed));
     return make("div", { className: "boxes" }, "from ", low, " to ", high);
@@ -304,10 +305,10 @@ const CHARTS = {
     choices: (frame, told) => ({ point: told.tornadoes.map((each) => each.title) }),
     draw(frame, rows, { point }, told) {
       const each = told.tornadoes.find((other) => other.title === point);
-      const names = each.bars.map((bar) => bar.name);
+      const names = each.bars.map((bar) => bar.name + bar.cannot); // A side that cannot run has no bar to say so.
       const traces = [["at_low", -1], ["at_high", 1]].map(([end, sign], at) => ({
         type: "bar", orientation: "h", name: `${sign > 0 ? "+" : "-"}${Math.round(100 * each.part)} %`, y: names, x: each.bars.map((bar) => bar[end]),
-        marker: { color: COLOURS[at] }, text: each.bars.map((bar) => `${bar.low} to ${bar.high}${bar.cannot}`), textposition: "none", hovertemplate: "%{y} %{text}: %{x:.3f} %<extra>%{fullData.name}</extra>",
+        marker: { color: COLOURS[at] }, text: each.bars.map((bar) => `${bar.low} to ${bar.high}`), textposition: "none", hovertemplate: "%{y} %{text}: %{x:.3f} %<extra>%{fullData.name}</extra>",
       }));
       return [traces, { height: 200 + 24 * names.length, barmode: "overlay", xaxis: { title: { text: `change of ${each.metric} in percent` }, zeroline: true, zerolinecolor: "#000000" }, yaxis: { automargin: true, autorange: "reversed" } }, `the point as it is, not found again; ${each.idle} further numbers do not move it (filters do not apply)`];
     },

@@ -30,8 +30,8 @@ MOST = 25
 SAME = 1e-9
 """Part by which a metric changes where a number matters."""
 REASON = "infeasible_reason"
-UNVARIED = frozenset({YEAR, DRAW})
-"""Numbers that name something rather than measure it."""
+UNVARIED = frozenset({YEAR, DRAW, "batch_size"})
+"""Numbers that name or count something rather than measure it; a batch must divide into microbatches."""
 
 
 @dataclass(frozen=True)
