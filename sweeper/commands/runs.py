@@ -99,17 +99,20 @@ def run(study: str, given: Given, out: str, best_by: str | None, dry_run: bool, 
     asked = any_plan_of(study, given)
     tell_remarks(asked)
     if dry_run:
-        rehearse(asked, out, how["workers"] or 1)
+        rehearse(asked, out, how)
         return
     carry_out(asked, out, how, answer_of(asked, best_by))
 
 
-def rehearse(asked: "Plan | DecisionPlan", out: str, workers: int) -> None:
-    """Say what a run would take."""
+def rehearse(asked: "Plan | DecisionPlan", out: str, how: Mapping[str, Any]) -> None:
+    """Say what a run would take; as many workers as are asked for, or as Ray would start on this machine."""
     from dataclasses import asdict
 
+    from sweeper.engine.compilation.ahead import processors
     from sweeper.running.forecast import forecast, text
 
+    own = how["backend"] == "ray" and how.get("address") is None
+    workers = how["workers"] or (max(processors() // (how.get("threads") or 1), 1) if own else 1)
     found = forecast(asked, out, workers)
     echo({**asdict(found), "seconds": found.seconds}, lambda: text(found))
 

@@ -70,3 +70,12 @@ def test_workers_share_no_more_chunks_than_there_are() -> None:
 def test_the_command(tmp_path: Path) -> None:
     ran = CliRunner().invoke(main, ["run", "table6_sn10", "--out", str(tmp_path / "new"), "--dry-run", "--json"])
     assert ran.exit_code == 0 and json.loads(ran.stdout)["points"] == 4 and not (tmp_path / "new").exists()
+
+
+def test_ray_is_told_with_the_workers_that_it_would_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sweeper.engine.compilation.ahead.processors", lambda: 6)
+    asked = ["run", "table6_sn10", "--out", str(tmp_path / "new"), "--dry-run", "--json"]
+    ray = ["--backend", "ray"]
+    ways = [ray, [*ray, "--threads", "2"], [*ray, "--workers", "9"], []]
+    found = [json.loads(CliRunner().invoke(main, [*asked, *more]).stdout)["workers"] for more in ways]
+    assert found == [6, 3, 9, 1]
