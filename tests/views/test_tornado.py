@@ -64,6 +64,8 @@ def test_a_price_depends_on_prices() -> None:
         ("dse80", 0, None, "point 0 of dse80 cannot run: memory_capacity"),
         (STUDY, POINT, "utilization", "unknown metric of the study 'utilization'"),
         ("node_scaling", 0, None, "ask sweeper sensitivity"),
+        ("known_good_die", 0, "package_cost_usd", "sweeper cost tells"),
+        ("chiplet_count", 5, "package_cost_usd", "sweeper cost tells"),
     ],
 )
 def test_what_has_no_tornado_is_refused(study: str, point: int, metric: str | None, message: str) -> None:
@@ -85,3 +87,13 @@ def test_long_answers_are_cut_and_say_so() -> None:
     bars = tuple(bar for bar in found().bars for _ in range(MOST))
     long = Tornado(**{**vars(found()), "bars": bars})
     assert f"{len(bars) - MOST} more move it less" in text(long)
+
+
+def test_a_study_of_bands_has_one_of_its_numbers() -> None:
+    said = sweeper.load("a100_hbm_count").written.plain()
+    axes = {axis: value for axis, value in said["axes"].items() if axis != "draw"}
+    search = {"draw": {"range": [0, 9, 1]}}
+    output = {**said["output"], "mode": "bands"}
+    banded = sweeper.plan({**said, "axes": axes, "search": search, "output": output})
+    answer = tornado(banded, 0, "iteration_time_s")
+    assert answer.unit == "s" and answer.bars

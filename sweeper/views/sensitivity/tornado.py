@@ -16,6 +16,7 @@ from sweeper.errors import UsageFault, unknown
 from sweeper.inputs.numbers import YEAR
 from sweeper.kernels.codes import REASONS
 from sweeper.library.uncertain import DRAW
+from sweeper.planning.bands import BAND_SHARES
 from sweeper.planning.columns import STRUCTURE
 from sweeper.planning.plan import Plan
 from sweeper.planning.sensitivity.parameters import numbers_read, within
@@ -75,8 +76,8 @@ def tornado(plan: Plan, point_id: int, metric: str | None = None, part: float = 
 
     `metric` is a column of the study, its first objective or else the first usual one if not given. Whole numbers,
     choices and tables are not varied; a role that stands in for another varies with it. Raises UsageFault for a metric
-    that the study does not have, one that is no positive number at this point, a point that cannot run, and a study
-    whose points have searched designs, NoSuchPoint for a number outside the study.
+    that the study does not have, one that is no positive number at this point or that nothing moves, a point that
+    cannot run, and a study whose points have searched designs, NoSuchPoint for a number outside the study.
 
     >>> import sweeper
     >>> found = tornado(sweeper.plan("table6_sn10"), 0)
@@ -114,9 +115,15 @@ def tornado(plan: Plan, point_id: int, metric: str | None = None, part: float = 
         for at, (parameter, own, (lower, higher), ends) in enumerate(pairs)
     ]
     value = float(values[0])
+    column = next(field for field in plan.schema if field.name in (name, *(f"{name}_{band}" for band in BAND_SHARES)))
     idle = tuple(bar.parameter for bar in bars if bar.reach(value) <= SAME)
+    if len(idle) == len(bars):
+        raise UsageFault(
+            f"no number of {plan.name} that is varied moves {name} at point {point_id}; numbers of dies, wafers and "
+            "assembly are not: sweeper cost tells what a package's cost hinges on"
+        )
     moving = sorted((bar for bar in bars if bar.parameter not in idle), key=lambda bar: -bar.reach(value))
-    return Tornado(plan.name, point_id, name, plan.schema.field(name).metadata[b"unit"].decode(), value, part,
+    return Tornado(plan.name, point_id, name, column.metadata[b"unit"].decode(), value, part,
                    tuple(moving), idle)  # fmt: skip
 
 
