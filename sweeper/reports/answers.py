@@ -15,6 +15,8 @@ from sweeper.views.datasets import axes_of
 from sweeper.views.text import show
 
 WORKLOAD, POINT = "workload", "point_id"
+CASES = (WORKLOAD, "task")
+"""Axes whose values compare with nothing: each has an answer of its own."""
 MOST_ANSWERS = 24
 """Answers that a page has at most."""
 MOST_TOLD = 8
@@ -40,7 +42,8 @@ class Alternative:
 
 @dataclass(frozen=True)
 class Answer:
-    """The best feasible point for an objective, of one workload where there are several, among so many points."""
+    """The best feasible point for an objective among so many points, of one workload and task (`workload`) where there
+    are several."""
 
     point: int
     workload: str
@@ -89,18 +92,19 @@ def answers(
     units: Mapping[str, str],
     among: Sequence[Choice] | None = None,
 ) -> list[Answer]:
-    """The best point of each workload for every objective, by column and sense; at most `MOST_ANSWERS`.
+    """The best point of each workload and task for every objective, by column and sense; at most `MOST_ANSWERS`.
 
     `among` are the choices of the study; each axis is one if not given. Of draws only the first counts, the numbers
     themselves: the best of all would be the luckiest.
     """
     points, axes = nominal(feasible(dataset)), axes_of(dataset.collect_schema().names())
-    several = WORKLOAD in axes and points.select(pl.col(WORKLOAD).n_unique()).collect().item() > 1
-    by = [WORKLOAD] if several else []
+    cases = [axis for axis in CASES if axis in axes]
+    counts = points.select(pl.col(cases).n_unique()).collect().to_dicts() if cases else [{}]
+    by = [axis for axis, count in counts[0].items() if count > 1]
     chosen = [Choice((axis,)) for axis in axes if axis != DRAW] if among is None else among
     found = {name: best(points, by, {name: sense}).collect().to_dicts() for name, sense in objectives.items()}
     rows = [(name, row) for name, own in found.items() for row in own]
-    rows.sort(key=lambda each: str(each[1].get(WORKLOAD)))
+    rows.sort(key=lambda each: [str(each[1][axis]) for axis in by])
     return [
         _answer(
             points.filter(*(pl.col(key) == row[key] for key in by)), row, (name, objectives[name]), by, chosen, units
@@ -149,7 +153,7 @@ def _answer(
     alternatives.sort(key=lambda each: math.inf if each.behind is None else each.behind)
     return Answer(
         point=row[POINT],
-        workload=row[WORKLOAD] if by else "",
+        workload=" ".join(str(row[axis]) for axis in by),
         objective=name,
         sense=sense,
         value=row[name],

@@ -15,7 +15,7 @@ from sweeper.errors import EnvironmentFault, UsageFault, listed
 from sweeper.library.uncertain import DRAW
 from sweeper.planning.plan import Plan
 from sweeper.reports import evidence
-from sweeper.reports.answers import WORKLOAD, Answer, answered, answers, asked
+from sweeper.reports.answers import CASES, Answer, answered, answers, asked
 from sweeper.reports.choices import REDUCING, Choice, choices
 from sweeper.reports.points import Causes, causes
 from sweeper.reports.rows import POINT, packed, page_rows
@@ -152,11 +152,11 @@ def _ordered(
 ) -> pl.DataFrame:
     """Columns in the order in which a page offers them: what is swept, what is searched, objectives, other metrics.
 
-    Of axes that go together the first comes before the others of any: two of one table make no map. One workload is
-    looked at first, and the others by its filter, so that what is the same in each of them comes late, too.
+    Of axes that go together the first comes before the others of any: two of one table make no map. One workload and
+    task is looked at first, and the others by filters, so that what is the same in each of them comes late, too.
     """
     mine = [name for name in axes if name in frame.columns]
-    of = [WORKLOAD] if WORKLOAD in mine else []
+    of = [name for name in CASES if name in mine]
     groups = frame.partition_by(of) if of else [frame]
     varying = {name for name in mine if any(group[name].n_unique() > 1 for group in groups)} - {*of}
     leads = {next((name for name in choice.axes if name in varying), "") for choice in among}

@@ -2,6 +2,7 @@
 
 import base64
 import gzip
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
@@ -20,6 +21,8 @@ ALIGNED_B = 8
 """Bytes at a multiple of which every column begins."""
 EXACT = 2.0**24
 """Whole numbers up to which single precision holds all."""
+MORE = re.compile(r"(^|_)(tokens|requests|samples)_per_s|utilisation|_efficiency|_yield$")
+"""Names of metrics that are better where they are more, whatever a study asks."""
 COUNTED = {"u1": 2**8, "u2": 2**16, "u4": 2**32}
 """How many values of an axis have positions of so many bytes."""
 
@@ -80,8 +83,8 @@ def packed(
         values, more = _axis(frame[name]) if named else _numbers(frame[name])
         column |= more
         column["metric"] = "levels" not in more and name != POINT
-        if name in senses:
-            column["sense"] = senses[name]
+        if name in senses or (column["metric"] and MORE.search(name)):
+            column["sense"] = senses.get(name, "maximise")
         told.append(column)
         block = values.tobytes()
         parts.append(block + bytes(-len(block) % ALIGNED_B))

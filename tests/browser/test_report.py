@@ -195,11 +195,13 @@ def test_a_page_of_draws_begins_with_the_numbers_themselves(browser: webdriver.C
     study = sweeper.load("a100_hbm_count").written.plain()
     study["axes"]["draw"] = {"range": [0, 99, 1]}
     opened(browser, page_of(study, tmp_path)[1])
-    assert count(browser) == "13 of 1,300 rows: draw 0"
+    assert count(browser) == "6 of 1,300 rows: draw 0; task inference"
     ends = browser.find_elements("css selector", ".filter[data-axis=draw] input")
     assert [end.get_attribute("value") for end in ends] == ["0", "0"]
     heads = browser.execute_script("return document.querySelector('article').report.pictures[0].chosen.x.name")
-    assert heads != "draw" and severe(browser) == []
+    assert heads != "draw" and drawn(browser, "pareto") and severe(browser) == []
+    note = browser.find_element("css selector", ".chart[data-chart=pareto] > .note").text
+    assert note.endswith("least iteration_time_s, most tokens_per_s")
 
 
 def test_choices_redraw(browser: webdriver.Chrome, small: tuple[str, Path]) -> None:

@@ -158,6 +158,17 @@ def test_what_a_search_left_out_is_not_told_as_what_another_choice_costs() -> No
     assert [*answered(two, "best")] == ["time_s"] and [*answered(two, "pareto")] == [*two]
 
 
+def test_tasks_have_an_answer_each() -> None:
+    frame = small(task=["training", "inference", "inference"], chip=["a", "b", "a"])
+    found = answers(frame, {"time_s": "minimise"}, {"time_s": "s"})
+    assert [(each.title, each.point) for each in found] == [("inference least time_s", 1), ("training least time_s", 0)]
+
+
+def test_more_tokens_are_better_whatever_a_study_asks() -> None:
+    columns = packed(pl.DataFrame({"tokens_per_s": [1.0, 2.0], "memory_need_B": [1.0, 2.0]}), (), {}, {})[0]
+    assert [column.get("sense") for column in columns] == ["maximise", None]
+
+
 def test_a_sentence_does_not_list_every_axis_of_many() -> None:
     many = Answer(0, "", "tokens_per_s", "maximise", 2.0, "", {f"axis_{at}": at for at in range(15)}, 1, [])
     assert many.sentence.endswith("axis_7 7 and 7 more below.")

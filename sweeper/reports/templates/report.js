@@ -50,8 +50,8 @@ class Frame {
 class Filters {
   constructor(frame, changed) {
     this.frame = frame;
-    // Metrics of different workloads compare with nothing, and the best of draws is luck: a page begins with the first.
-    const first = (axis) => Uint8Array.from(axis.levels, (_, at) => (["workload", "draw"].includes(axis.name) && at > 0 ? 0 : 1));
+    // Metrics of different workloads or tasks compare with nothing, and the best of draws is luck: a page begins with the first.
+    const first = (axis) => Uint8Array.from(axis.levels, (_, at) => (["workload", "task", "draw"].includes(axis.name) && at > 0 ? 0 : 1));
     this.passing = new Map(frame.axes.map((axis) => [axis, first(axis)]));
     this.node = make("div", { className: "filters" }, ...frame.axes.map((axis) => this.control(axis, changed)));
   }
@@ -137,9 +137,8 @@ function bestOf(rows, key, metric, which) {
   return found.map(([group, all]) => [group, all.sort((a, b) => metric.data[a] - metric.data[b])[(all.length - 1) >> 1]]);
 }
 
-/** Rows that no other beats in both metrics, in the order of the first. */
-function front(rows, x, y) {
-  const [sx, sy] = [x, y].map((metric) => (metric.sense === "maximise" ? -1 : 1));
+/** Rows that no other beats in both metrics, in the order of the first; `sx` and `sy` are -1 where more is better. */
+function front(rows, x, y, sx, sy) {
   const known = Array.from(rows).filter((row) => Number.isFinite(x.data[row]) && Number.isFinite(y.data[row]));
   known.sort((a, b) => sx * (x.data[a] - x.data[b]) || sy * (y.data[a] - y.data[b]));
   let least = Infinity;
@@ -189,8 +188,8 @@ const CHARTS = {
   pareto: {
     title: "Pareto front of two metrics",
     lacks: (frame) => (frame.metrics.length < 2 ? "two metrics" : ""),
-    choices: (frame) => ({ x: CHOICE.metric(frame, 0), y: CHOICE.metric(frame, 1), colour: CHOICE.axis(frame, 0), scale: ["log", "linear"] }),
-    draw(frame, rows, { x, y, colour, scale }) {
+    choices: (frame) => ({ x: CHOICE.metric(frame, 0), y: CHOICE.metric(frame, 1), colour: CHOICE.axis(frame, 0), scale: ["log", "linear"], "better x": ["usual", "least", "most"], "better y": ["usual", "least", "most"] }),
+    draw(frame, rows, { x, y, colour, scale, ...better }) {
       const groups = new Map();
       for (const row of rows) {
         const level = colour ? colour.data[row] : 0;
@@ -203,15 +202,17 @@ const CHARTS = {
         marker: { color: COLOURS[at % COLOURS.length], size: many ? 3 : 6, opacity: many ? 0.5 : 0.8 },
         hovertemplate: `${x.name} %{x:.6g}<br>${y.name} %{y:.6g}<extra>%{fullData.name}</extra>`,
       }));
-      const best = front(rows, x, y);
+      // Nobody knows which way most metrics are better: less is assumed, the note says so, and the reader may turn it.
+      const which = (metric, said) => (said !== "usual" ? said : metric.sense === "maximise" ? "most" : "least");
+      const [senseX, senseY] = [which(x, better["better x"]), which(y, better["better y"])];
+      const best = front(rows, x, y, senseX === "most" ? -1 : 1, senseY === "most" ? -1 : 1);
       traces.push({
         type: "scatter", mode: "lines+markers", name: "front", x: best.map((row) => x.data[row]), y: best.map((row) => y.data[row]),
         line: { color: "#000000", width: 1, shape: "hv" }, marker: { symbol: "circle-open", size: 10, color: "#000000" },
         text: best.map((row) => frame.about(row)), hoverinfo: "text",
       });
       const layout = { height: 520, xaxis: { title: { text: titled(x) }, type: scale }, yaxis: { title: { text: titled(y) }, type: scale } };
-      const sense = (metric) => `${metric.name} ${metric.sense === "maximise" ? "most" : "least"}`;
-      return [traces, layout, `${best.length} on the front: ${sense(x)}, ${sense(y)}`];
+      return [traces, layout, `${best.length} on the front: ${senseX} ${x.name}, ${senseY} ${y.name}`];
     },
   },
   curves: {
