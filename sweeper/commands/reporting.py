@@ -8,7 +8,7 @@ import click
 
 from sweeper.commands.completing import runs
 from sweeper.commands.shared import OUT, Given, command, echo, plan_of, run_directory, study_options
-from sweeper.errors import SweeperError
+from sweeper.errors import NoDataset, SweeperError
 
 if TYPE_CHECKING:
     from sweeper.reports.page import Asked
@@ -46,13 +46,17 @@ def report_command(runs_or_studies: tuple[str, ...], given: Given, out: str, htm
 
 
 def _asked(name: str, given: Given, out: str) -> "Asked":
-    """A run by its study, path or name, with the plan of its study if that is still the same."""
+    """A run by its study, path or name, with the plan of its study if that is still the same. Raises NoDataset if what
+    it says of itself cannot be read."""
     from sweeper.reports.page import Asked
     from sweeper.running.storage.places import folder
     from sweeper.running.storage.store import RESOLVED
 
     run = run_directory(name, given, out)
-    told = json.loads(folder(run).get(RESOLVED) or b"{}")
+    try:
+        told = json.loads(folder(run).get(RESOLVED) or b"{}")
+    except ValueError as error:
+        raise NoDataset(f"{run}: {RESOLVED} is damaged: {error}") from None
     for study in dict.fromkeys((name, told.get("name", name))):
         try:
             plan = plan_of(study, given)

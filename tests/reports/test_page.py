@@ -4,6 +4,7 @@ import base64
 import gzip
 import json
 import re
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -299,3 +300,11 @@ def test_a_calibration_that_says_nothing_of_a_task_has_no_band() -> None:
     library = {"calibration/mine": {"values": {name: number(value) for name, value in ends.items()}}}
     (found,) = calibrations({"library": library})
     assert found.error == {"training": "0.9 to 1.1", "inference": ""}
+
+
+def test_a_damaged_run_is_one_line(asked: Asked, tmp_path: Path) -> None:
+    run = Path(shutil.copytree(asked.run, tmp_path / "run"))
+    (run / "resolved.json").write_text("{")
+    ran = CliRunner().invoke(main, ["report", str(run), "--html", str(tmp_path / "page.html")])
+    assert ran.exit_code == 3 and "resolved.json is damaged" in ran.output and len(ran.output.splitlines()) == 1
+    assert not (tmp_path / "page.html").exists()

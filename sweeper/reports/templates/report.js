@@ -311,7 +311,7 @@ const CHARTS = {
         type: "bar", orientation: "h", name: `${sign > 0 ? "+" : "-"}${Math.round(100 * each.part)} %`, y: names, x: each.bars.map((bar) => bar[end]),
         marker: { color: COLOURS[at] }, text: each.bars.map((bar) => `${bar.low} to ${bar.high}`), textposition: "none", hovertemplate: "%{y} %{text}: %{x:.3f} %<extra>%{fullData.name}</extra>",
       }));
-      return [traces, { height: 200 + 24 * names.length, barmode: "overlay", xaxis: { title: { text: `change of ${each.metric} in percent` }, zeroline: true, zerolinecolor: "#000000" }, yaxis: { automargin: true, autorange: "reversed" } }, `the point as it is, not found again; ${each.idle} further numbers do not move it (filters do not apply)`];
+      return [traces, { height: 200 + 24 * names.length, barmode: "overlay", xaxis: { title: { text: `change of ${each.metric} in percent` }, zeroline: true, zerolinecolor: "#000000" }, yaxis: { automargin: true, autorange: "reversed" } }, `the point as it is, not found again; shares stop at what is possible; ${each.idle} further numbers do not move it (filters do not apply)`];
     },
   },
 };
