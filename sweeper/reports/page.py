@@ -103,6 +103,8 @@ def _section(asked_of: Asked, most_rows: int) -> Section:
         study = resolved["study"]
         if "library" not in study:
             raise UsageFault(f"{place.name} is a run of placements; sweeper judge-placements tells about these")
+        if study.get("perturbation") is not None:  # A row for each changed number: points of it compare with nothing.
+            raise UsageFault(f"{place.name} is a run of a sensitivity; sweeper sensitivity tells about these")
         objectives = asked(dataset, dict(study["objectives"]))
         units = dict(described.select("column", "unit").iter_rows())
         axes = axes_of(dataset.collect_schema().names())

@@ -18,13 +18,18 @@ import sweeper
 from sweeper.cli import main
 from sweeper.errors import EnvironmentFault, UsageFault
 from sweeper.nights.inputs import NUMBER_FIELDS
+from sweeper.planning.plan import Plan, make_plan
 from sweeper.reports import page
 from sweeper.reports.answers import Answer, answered, answers
 from sweeper.reports.choices import choices
 from sweeper.reports.evidence import calibrations, reasons
 from sweeper.reports.page import Asked, report, write_report
 from sweeper.reports.rows import packed, page_rows
+from sweeper.study.perturb import Perturbation
+from sweeper.study.study import perturbed
+from tests.planning.test_optimize import write
 from tests.support.large_study import large_study
+from tests.views.test_sensitivity import LISTED
 
 TYPES = {"u1": "<u1", "u2": "<u2", "u4": "<u4", "f4": "<f4", "f8": "<f8"}
 
@@ -308,3 +313,11 @@ def test_a_damaged_run_is_one_line(asked: Asked, tmp_path: Path) -> None:
     ran = CliRunner().invoke(main, ["report", str(run), "--html", str(tmp_path / "page.html")])
     assert ran.exit_code == 3 and "resolved.json is damaged" in ran.output and len(ran.output.splitlines()) == 1
     assert not (tmp_path / "page.html").exists()
+
+
+def test_a_run_of_a_sensitivity_is_refused_since_its_points_have_several_rows(tmp_path: Path) -> None:
+    study = make_plan(write(tmp_path, axes=LISTED, optimize=None, override=["memory"])).study
+    plan = Plan(perturbed(study, Perturbation(draws=2, only=("memory.bandwidth",))))
+    run = sweeper.run(plan, out=tmp_path / "results", quiet=True).directory
+    with pytest.raises(UsageFault, match="is a run of a sensitivity"):
+        report([Asked(run)])
