@@ -104,7 +104,7 @@ def _section(asked_of: Asked, most_rows: int) -> Section:
         if "library" not in study:
             raise UsageFault(f"{place.name} is a run of placements; sweeper judge-placements tells about these")
         if study.get("perturbation") is not None:  # A row for each changed number: points of it compare with nothing.
-            raise UsageFault(f"{place.name} is a run of a sensitivity; sweeper sensitivity tells about these")
+            raise UsageFault(f"{place.name} is a run of a sensitivity or break-even, which tell about these themselves")
         objectives = asked(dataset, dict(study["objectives"]))
         units = dict(described.select("column", "unit").iter_rows())
         axes = axes_of(dataset.collect_schema().names())
@@ -184,7 +184,9 @@ def _question(study: Mapping[str, Any], points: int) -> dict[str, Any]:
             if len(rows) > 1:
                 axes[" + ".join(names)] = f"{len(rows)} {how}"
     return {
-        "objectives": [f"{sense} {name}" for name, sense in study["objectives"]],
+        "objectives": [
+            f"{sense if at else sense.title()} {name}" for at, (name, sense) in enumerate(study["objectives"])
+        ],
         "constraints": study["constraints"],
         "axes": axes,
         "mode": study["output"][0],

@@ -321,3 +321,9 @@ def test_a_run_of_a_sensitivity_is_refused_since_its_points_have_several_rows(tm
     run = sweeper.run(plan, out=tmp_path / "results", quiet=True).directory
     with pytest.raises(UsageFault, match="is a run of a sensitivity"):
         report([Asked(run)])
+
+
+def test_names_in_the_question_keep_their_capitals(tmp_path: Path) -> None:
+    study = {**large_study(2, 1), "objective": {"minimise": "memory_need_B"}}
+    run = sweeper.run(sweeper.plan(study), out=tmp_path, quiet=True).directory
+    assert "Minimise memory_need_B" in report([Asked(run)])
