@@ -269,6 +269,8 @@ def run_directory(name: str, given: Given, out: str) -> str:
     place = folder(out)
     if name in place.folders() and RESOLVED in place.inside(name).entries(""):
         return str(place.inside(name))
+    if holds_runs(name):
+        raise UsageFault(f"{name} holds runs; name one of them: {listed([entry.run for entry in runs_in(name)])}")
     plan = any_plan_of(name, given)
     directory = directory_of(out, plan)
     if "://" not in directory and not Path(directory).exists():

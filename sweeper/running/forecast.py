@@ -22,9 +22,9 @@ MOST_TRIED = 5
 class Forecast:
     """What there is to compute (`chunks`, `points`) and what that takes, of which `tried` chunks were measured.
 
-    `compile_s`: once on a machine that has not compiled it, 0 on this one if it has. `compute_s`: of one processor that
-    evaluates all chunks; `seconds` is with `workers`. `bytes`: of the parts to be written. `memory_B`: peak of one
-    process. `committed`: chunks that are there already.
+    `compile_s`: to compile, or load what is compiled, once. `compute_s`: of one processor that evaluates all chunks;
+    `seconds` is with `workers`. `bytes`: of the parts to be written. `memory_B`: peak of one process. `committed`:
+    chunks that are there already.
     """
 
     study: str
@@ -101,12 +101,14 @@ def _told(receipts: Sequence[Receipt]) -> Sample:
 
 
 def _tried(plan: RunnablePlan, run: Folder, numbers: Sequence[int]) -> Sample:
-    """Evaluate some chunks or pieces, evenly over the study; the first twice where something had to be compiled."""
+    """Evaluate some chunks or pieces, evenly over the study; the first twice if that is short or compiles."""
     compiled, job = plan.is_compiled(), Job(plan, plan.schema, run)
     chosen = [numbers[at * len(numbers) // MOST_TRIED] for at in range(min(MOST_TRIED, len(numbers)))]
     with plan.compiling():
         first, size = _tried_one(job, chosen[0])
-    own = first if compiled else min(_tried_one(job, chosen[0])[0], first)
+    # The first time loads what is compiled, too.
+    loads = not compiled or first < ENOUGH_S
+    own = min(_tried_one(job, chosen[0])[0], first) if loads else first
     seconds, tried = own, chosen[:1]
     for number in chosen[1:]:
         if seconds > ENOUGH_S:
@@ -128,15 +130,19 @@ def _tried_one(job: Job, number: int) -> tuple[float, int]:
 
 def text(found: Forecast) -> str:
     """What a run would take, in words."""
-    there = f"{found.committed:,} chunks are committed"
+    there = f"{_counted(found.committed, 'chunk')} committed already"
     if not found.chunks:
-        return f"{found.study}: nothing to compute, all {there}"
+        return f"{found.study}: nothing to compute; {there}"
     workers = f"{found.workers} workers" if found.workers > 1 else "one process"
-    compiling = f", of which {found.compile_s:,.1f} s to compile on this machine" if found.compile_s else ""
+    compiling = f", of which {found.compile_s:,.1f} s to compile or load machine code" if found.compile_s else ""
     lines = [
-        f"{found.study}: {found.points:,} points in {found.chunks:,} chunks to compute; {there}",
+        f"{found.study}: {found.points:,} points in {_counted(found.chunks, 'chunk')} to compute; {there}",
         f"about {duration(found.seconds)} ({found.seconds:,.1f} s) with {workers}{compiling}",
         f"about {found.bytes / 1e6:,.1f} MB to write, {found.memory_B / 1e9:,.2f} GB of memory for each process",
         f"measured on {found.tried:,} of them",
     ]
     return "\n".join(lines)
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}{'s' * (count != 1)}"

@@ -279,6 +279,8 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert both.count("<article") == 2 and 'select id="run"' in both and both.count("hand calculation") == 8
     code, _, err = call("report", "table6_sn10", "--html", "page.pdf")
     assert code == 2 and "an .html file" in err and not Path("page.pdf").exists()
+    code, _, err = call("report", "results")
+    assert code == 2 and f"results holds runs; name one of them: {file.stem}" in err
     code, _, err = call("report", "dse80")
     assert code == 3 and "has not been run" in err
     code, out, _ = call("report", file.stem, "--set", "chips=16")

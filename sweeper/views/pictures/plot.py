@@ -67,12 +67,18 @@ def plot_figure(
     across = Across(plot.x, (plot.colour,) if plot.colour else (), plot.log)
     order = sorted(parts, key=in_rank)
     sense = sense_of(points, plot.y, senses)
-    panels = [Panel(parts[key], plot.y, sense, value_words(plot.by, key[0]) if plot.by else "") for key in order]
+    panels = [Panel(parts[key], plot.y, sense, _heading(plot.by, key[0]) if plot.by else "") for key in order]
     axes, shown = axes_of(points.columns), {plot.x, plot.colour, plot.by}
     rest = [name for name in axes if name not in shown and points[name].n_unique() > 1]
     said = reduction(panels, across, free(points, rest, [name for name in axes if name in shown]))
     title = f"{words(plot.y).capitalize()} over {words(plot.x)}{said}"
     return draw_panels(panels, across, title, study, directory / plot.name)
+
+
+def _heading(axis: str, value: object) -> str:
+    """What a panel of a value of an axis is called; a number alone would not say of what."""
+    told = value_words(axis, value)
+    return told if isinstance(value, str) else f"{words(axis)} {told}"
 
 
 def settled(points: pl.DataFrame, chosen: Chosen, senses: Mapping[str, str]) -> Chosen:
