@@ -1,12 +1,11 @@
 """Numbers of a box that a sensitivity varies: attributes of the entries that fill its roles, as far as its objective
 reads them, and the values that they take."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from fnmatch import fnmatchcase
 
 import numpy as np
 
-from sweeper.engine.program import Program
 from sweeper.engine.space import Grid
 from sweeper.inputs.numbers import selector_of, values_of
 from sweeper.kernels.draws import DISTRIBUTIONS, UNIFORM
@@ -38,28 +37,25 @@ def varied(columns: Columns, grid: Grid, wanted: Sequence[str]) -> tuple[str, ..
     assert columns.study.optimize is not None
     searched = columns.study.optimize.columns(grid.columns)
     programs = [columns.program(grid, structure, tuple(wanted)) for _, structure in structures([grid])]
-    asked = (
-        name
-        for name in OVERRIDES
-        if any(fnmatchcase(name, pattern) for pattern in perturbation.only)
-        and name not in searched
-        and (name not in CHOSEN or name in perturbation.only)
-    )
-    return numbers_read(grid, programs, asked)
-
-
-def numbers_read(grid: Grid, programs: Sequence[Program], names: Iterable[str]) -> tuple[str, ...]:
-    """Those of some numbers that any of some programs of a box reads, that are not whole, and more than 0 somewhere."""
 
     def counts(name: str) -> bool:
         column = engine_column(name)
         known = [program.inputs[column] for program in programs if column in program.inputs_read]
         return any(value > 0.0 for each in known for value in by_value(grid, each).values())
 
-    return tuple(name for name in names if not NUMERIC[name].integer and _has_own(grid, name) and counts(name))
+    return tuple(
+        name
+        for name, attribute in OVERRIDES.items()
+        if any(fnmatchcase(name, pattern) for pattern in perturbation.only)
+        and not attribute.integer
+        and name not in searched
+        and (name not in CHOSEN or name in perturbation.only)
+        and has_own(grid, name)
+        and counts(name)
+    )
 
 
-def _has_own(grid: Grid, name: str) -> bool:
+def has_own(grid: Grid, name: str) -> bool:
     """Whether a number of a role is the study's or its entry's: not generated, nor that of the role that stands in."""
     role, dotted, _ = name.partition(".")
     if not dotted:

@@ -5,13 +5,14 @@ promised, in one system that is given.
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from sweeper.engine.space import Grid
+from sweeper.engine.space import Axis, Box, Grid
 from sweeper.errors import UsageFault, unknown
 from sweeper.inputs.numbers import YEAR
 from sweeper.kernels.codes import REASONS
@@ -19,11 +20,13 @@ from sweeper.library.uncertain import DRAW
 from sweeper.planning.bands import BAND_SHARES
 from sweeper.planning.columns import STRUCTURE
 from sweeper.planning.plan import Plan
-from sweeper.planning.sensitivity.parameters import numbers_read, within
+from sweeper.planning.sensitivity.parameters import has_own, within
 from sweeper.views.analysis import OBJECTIVES
 from sweeper.views.lineage import coordinates
 from sweeper.views.pictures.canvas import PALETTE, save_picture, styled_figure, three_digits
 from sweeper.views.text import aligned, show
+from sweeper.words.attributes import Attribute
+from sweeper.words.columns import engine_column
 from sweeper.words.system import NUMERIC
 
 MOST = 25
@@ -87,16 +90,10 @@ def tornado(plan: Plan, point_id: int, metric: str | None = None, part: float = 
     if plan.study.optimize is not None:
         raise UsageFault(f"{plan.name} searches a design for each point; ask sweeper sensitivity, which finds it again")
     name = _metric(plan, metric)
-    grid, wanted = plan.grid_of(point_id), (name, REASON)
-    point = coordinates(plan, point_id)
-    program = plan.columns.program(grid, {key: str(point[key]) for key in STRUCTURE if key in point}, wanted)
-    names = numbers_read(grid, [program], (each for each in NUMERIC if each not in UNVARIED))
-    here = np.array([point_id - grid.offset])
-    base = plan.columns.without_search(grid, names, here)[0]
-    counted = np.flatnonzero(base > 0.0)
-    names, base = tuple(names[at] for at in counted), base[counted]
+    grid, point = plan.grid_of(point_id), coordinates(plan, point_id)
+    names, base = _numbers(plan, grid, point, point_id - grid.offset, name)
     tried = np.vstack([base, *(_with(names, base, at, factor) for at in range(len(names)) for factor in _ends(part))])
-    values, reasons = _metric_at(plan, grid, here, names, tried, wanted)
+    values, reasons = _metric_at(plan, point, names, tried, name)
     if math.isnan(values[0]) or values[0] <= 0.0:
         why = f"cannot run: {reasons[0]}" if reasons[0] else f"has no tornado: {name} is {show(float(values[0]))}"
         raise UsageFault(f"point {point_id} of {plan.name} {why}")
@@ -150,13 +147,42 @@ def _with(names: Sequence[str], base: np.ndarray, at: int, factor: float) -> np.
     return changed
 
 
+def _numbers(
+    plan: Plan, grid: Grid, point: Mapping[str, Any], number: int, metric: str
+) -> tuple[tuple[str, ...], np.ndarray]:
+    """Numbers that have a positive value at a point, of the study or of an entry that fills a role, and the values."""
+    structure = {key: str(point[key]) for key in STRUCTURE if key in point}
+    given = plan.columns.program(grid, structure, (metric, REASON)).inputs
+    names = tuple(
+        name
+        for name, attribute in NUMERIC.items()
+        if _is_measured(name, attribute) and has_own(grid, name) and engine_column(name) in given
+    )
+    base = plan.columns.without_search(grid, names, np.array([number]))[0]
+    known = np.flatnonzero(base > 0.0)
+    return tuple(names[at] for at in known), base[known]
+
+
+def _is_measured(name: str, attribute: Attribute) -> bool:
+    """Whether a number may be anything between others, rather than count, name, or say yes or no."""
+    return not attribute.integer and name not in UNVARIED and not attribute.about.startswith("1 if ")
+
+
 def _metric_at(
-    plan: Plan, grid: Grid, here: np.ndarray, names: tuple[str, ...], tried: np.ndarray, wanted: tuple[str, str]
+    plan: Plan, point: Mapping[str, Any], names: tuple[str, ...], tried: np.ndarray, metric: str
 ) -> tuple[np.ndarray, list[str]]:
-    """The metric of one point for each row of values of its numbers, NaN where it cannot run, and why."""
-    found = plan.columns.at_trials(grid, np.repeat(here, len(tried)), names, tried, wanted)
+    """The metric of one point for each row of values of its numbers, NaN where it cannot run, and why.
+
+    The point is planned as a study of its own with these values as a table: a model makes its operators from some.
+    """
+    rest = {name: value for name, value in point.items() if name not in names}
+    axes = (
+        Axis("point", tuple(rest), (tuple(rest.values()),), searched=False),
+        Axis("numbers", names, tuple(map(tuple, tried.tolist())), searched=False),
+    )
+    found = Plan(replace(plan.study, boxes=(Box(axes),))).points(range(len(tried)), (metric, REASON))
     codes = found[REASON].astype(np.int64)
-    return np.where(codes == 0, found[wanted[0]], np.nan), [REASONS[code] for code in codes]
+    return np.where(codes == 0, found[metric], np.nan), [REASONS[code] for code in codes]
 
 
 def text(answer: Tornado) -> str:
@@ -173,7 +199,7 @@ def text(answer: Tornado) -> str:
     lines += ["", aligned([heads, *rows], right=(1, 3, 4, 5, 6))]
     if len(answer.bars) > MOST:
         lines.append(f"{len(answer.bars) - MOST} more move it less")
-    lines.append(f"{len(answer.idle)} numbers that it reads do not move it")
+    lines.append(f"{len(answer.idle)} other numbers do not move it")
     return "\n".join(lines)
 
 
