@@ -1,0 +1,1 @@
+"""Servers under load: which request runs when, over the times of passes that the models give."""

@@ -1,0 +1,79 @@
+"""A server of a study under load."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from sweeper.commands.points import plan_with
+from sweeper.commands.shared import STUDY, Given, Seconds, command, echo, study_options
+from sweeper.errors import UsageFault
+
+
+@command("serve")
+@STUDY
+@click.argument("point_id", metavar="POINT", type=click.IntRange(min=0))
+@study_options
+@click.option(
+    "--clients", type=click.IntRange(min=1), metavar="N", help="Clients that each send one request at a time."
+)
+@click.option("--rate", type=click.FloatRange(0.0, min_open=True), metavar="R", help="Requests that arrive per second.")
+@click.option("--trace", type=click.Path(path_type=Path), metavar="FILE", help="CSV of arrivals and lengths instead.")
+@click.option(
+    "--variation", type=click.FloatRange(0.0, 10.0), default=1.0, show_default=True,
+    help="Coefficient of variation of the gaps between arrivals; 1: Poisson, 0: even.",
+)  # fmt: skip
+@click.option("--requests", type=click.IntRange(min=1), default=1_000, show_default=True, help="Requests in all.")
+@click.option(
+    "--prompt", type=click.IntRange(min=1), metavar="N", help="Tokens of a prompt; those of the point if not given."
+)
+@click.option(
+    "--output", type=click.IntRange(min=1), metavar="N", help="Tokens generated; those of the point if not given."
+)
+@click.option(
+    "--spread", type=click.FloatRange(0.0, 1.0), default=0.0, show_default=True,
+    help="Part by which lengths are shorter at most.",
+)  # fmt: skip
+@click.option("--slots", type=click.IntRange(min=1), default=256, show_default=True, help="Requests that run at most.")
+@click.option(
+    "--budget", type=click.IntRange(min=1), default=8_192, show_default=True, help="Tokens of a pass at most."
+)
+@click.option("--ttft", type=Seconds(min=0.0, min_open=True), metavar="SECONDS", help="Limit of the first token.")
+@click.option("--tpot", type=Seconds(min=0.0, min_open=True), metavar="SECONDS", help="Limit between tokens.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of arrivals and lengths.")
+def serve_command(
+    study: str, point_id: int, given: Given, clients: int | None, rate: float | None, trace: Path | None,
+    slots: int, budget: int, ttft: float | None, tpot: float | None, **traffic: Any,
+) -> None:  # fmt: skip
+    """Put a server of a study under load: what requests wait for, how fast tokens come, what it delivers.
+
+    Requests arrive, wait and run one by one, in passes whose times the models of the study give: first come, first
+    served, prompts in chunks beside generated tokens, as many as slots and cache hold. Give one of --clients, --rate
+    and --trace.
+
+    \b
+    Example: sweeper serve examples/large_servers.yaml 6 --rate 0.5 --spread 0.2 --ttft 1 --tpot 0.03
+    Example: sweeper serve examples/large_servers.yaml 6 --clients 16 --slots 32
+    """
+    from sweeper.serving.load import text, under_load
+    from sweeper.serving.passes import lengths_of, replica_of
+    from sweeper.serving.traffic import Traffic, dealt, drawn, read_trace
+
+    if [clients, rate, trace].count(None) != 2:
+        raise UsageFault("how do requests arrive? give one of --clients, --rate and --trace")
+    plan = plan_with(study, given, point_id)
+    found = read_trace(trace) if trace else None
+    own = dict(zip(("prompt", "output"), lengths_of(plan, point_id), strict=True))
+    prompt, output = (float(traffic.pop(name) or own[name]) for name in own)
+    if found is not None:
+        prompt, output = float(found.prompts.mean()), float(found.outputs.mean())
+    if not prompt:
+        raise UsageFault("how long are prompts? say --prompt, or sequence_length in the study")
+    replica = replica_of(plan, point_id, prompt, output)
+    asked = Traffic(prompt=prompt, output=output, clients=clients or 0, rate=rate or 0.0, **traffic)
+    one = asked.of_one(replica.replicas)
+    requests = dealt(found, replica.replicas) if found is not None else drawn(one)
+    limits = {name: most for name, most in (("ttft", ttft), ("tpot", tpot)) if most is not None}
+    load = under_load(replica, requests, one.clients, slots, budget, limits)
+    echo(asdict(load), lambda: text(load))

@@ -1,0 +1,126 @@
+"""What requests see of a server under load: time to the first token, between tokens, in all; and what it delivers."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from sweeper.errors import UsageFault
+from sweeper.kernels.serving.load import Server, serve
+from sweeper.serving.passes import Replica
+from sweeper.serving.traffic import Requests
+from sweeper.views.text import aligned, show
+
+SHARES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
+
+
+@dataclass(frozen=True)
+class Seen:
+    """Seconds that requests see: mean and quantiles."""
+
+    mean: float
+    p50: float
+    p90: float
+    p99: float
+
+
+@dataclass(frozen=True)
+class Load:
+    """What came of some requests.
+
+    `refused`: those that fit into no cache. `good`: share of the others that met the limits (1 without). Rates are of
+    all replicas together, from the first arrival to the last token.
+    """
+
+    requests: int
+    refused: int
+    seconds: float
+    time_to_first_token_s: Seen
+    time_per_output_token_s: Seen
+    request_time_s: Seen
+    good: float
+    requests_per_s: float
+    good_requests_per_s: float
+    output_tokens_per_s: float
+    output_tokens_per_s_per_chip: float
+    busy_share: float
+
+
+def under_load(
+    replica: Replica,
+    requests: Requests,
+    clients: int = 0,
+    slots: int = 256,
+    budget: int = 8192,
+    limits: Mapping[str, float] | None = None,
+) -> Load:
+    """Let a replica serve requests: at most `slots` at a time, at most `budget` tokens in a pass.
+
+    `limits` are the seconds to the first token (`ttft`) and between tokens (`tpot`) within which a request is good.
+    Raises UsageFault if none of the requests fits into the cache.
+    """
+    arrivals = requests.arrival_s.copy()
+    first, last = np.empty(len(arrivals)), np.empty(len(arrivals))
+    server = Server(slots, budget, replica.cache_tokens)
+    busy = serve(replica.timing, server, clients, arrivals, requests.prompts, requests.outputs, first, last)
+    served = np.isfinite(last)
+    if not served.any():
+        raise UsageFault(f"the cache holds {replica.cache_tokens:,} tokens, and no request is so short")
+    waited, whole = (first - arrivals)[served], (last - arrivals)[served]
+    outputs = requests.outputs[served]
+    between = (last - first)[served] / np.maximum(outputs - 1, 1)
+    several = between[outputs > 1]
+    asked = {"ttft": waited, "tpot": between}
+    good = (
+        np.all([asked[name] <= most for name, most in (limits or {}).items()], axis=0)
+        if limits
+        else np.ones(len(whole))
+    )
+    seconds = float(last[served].max() - arrivals[served].min())
+    rate = replica.replicas * len(whole) / seconds
+    tokens = replica.replicas * float(outputs.sum()) / seconds
+    return Load(
+        requests=len(arrivals),
+        refused=int((~served).sum()),
+        seconds=seconds,
+        time_to_first_token_s=_seen(waited),
+        time_per_output_token_s=_seen(several) if len(several) else Seen(*[float("nan")] * 4),
+        request_time_s=_seen(whole),
+        good=float(np.mean(good)),
+        requests_per_s=rate,
+        good_requests_per_s=rate * float(np.mean(good)),
+        output_tokens_per_s=tokens,
+        output_tokens_per_s_per_chip=tokens / replica.chips,
+        busy_share=busy / seconds,
+    )
+
+
+def _seen(values: np.ndarray) -> Seen:
+    return Seen(float(values.mean()), *map(float, np.quantile(values, list(SHARES.values()))))
+
+
+def text(load: Load) -> str:
+    """What came of the requests, as tables."""
+    heads = ("seconds", "mean", *SHARES)
+    rows = [
+        (name, *(show(getattr(seen, part)) for part in ("mean", *SHARES)))
+        for name, seen in (
+            ("to the first token", load.time_to_first_token_s),
+            ("between tokens", load.time_per_output_token_s),
+            ("of a request", load.request_time_s),
+        )
+    ]
+    refused = f", {load.refused:,} of which fit into no cache" if load.refused else ""
+    rates = {
+        "tokens/s": load.output_tokens_per_s,
+        "tokens/s a chip": load.output_tokens_per_s_per_chip,
+        "requests/s": load.requests_per_s,
+    }
+    lines = [
+        f"{load.requests:,} requests{refused}, in {show(load.seconds)} s; busy {load.busy_share:.1%} of that",
+        aligned([heads, *rows], right=(1, 2, 3, 4)),
+        ", ".join(f"{show(rate)} {of}" for of, rate in rates.items()),
+    ]
+    if load.good < 1.0:
+        lines.append(f"{load.good:.1%} within the limits: {show(load.good_requests_per_s)} good requests/s")
+    return "\n".join(lines)

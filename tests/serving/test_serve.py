@@ -1,0 +1,157 @@
+"""`sweeper serve`: pass times from the models of a study, traffic, and what a user is told."""
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+import sweeper
+from sweeper.cli import main
+from sweeper.errors import UsageFault
+from sweeper.planning.plan import Plan
+from sweeper.serving.load import Load, under_load
+from sweeper.serving.passes import Replica, lengths_of, replica_of
+from sweeper.serving.traffic import Traffic, drawn, read_trace
+
+AXES: dict[str, Any] = {
+    "workload": "llama3_8b",
+    "task": "inference",
+    "chip": "h100_sxm5_80gb",
+    "memory": "hbm3_h100",
+    "link": "nvlink4",
+    "topology": "switch",
+    "chips": 8,
+    "dim_x": 8,
+    "tensor_parallel": 8,
+    "sequence_length": 1024,
+    "output_length": 128,
+    "requests": {"columns": ["batch_size", "microbatch"], "rows": [[1, 1], [16, 16], [64, 64]]},
+}
+
+
+def plan_of(**axes: Any) -> Plan:
+    return sweeper.plan({"study": "served", "axes": {**AXES, **axes}})
+
+
+@cache
+def replica() -> Replica:
+    return replica_of(plan_of(), 0, 1024, 128)
+
+
+@pytest.mark.parametrize(("point", "batch"), [(0, 1), (1, 16), (2, 64)])
+def test_a_full_server_delivers_what_the_closed_form_says(point: int, batch: int) -> None:
+    """Continuous batching in steady state, with prompts one by one."""
+    told = plan_of().points([point], ["requests_per_s", "loaded_time_per_output_token_s"])
+    load = under_load(replica(), drawn(Traffic(1_200, 1024, 128, 0.2, clients=batch)), batch, batch, 1024)
+    same = under_load(replica(), drawn(Traffic(1_200, 1024, 128, 0.0, clients=batch)), batch, batch, 1024)
+    assert same.requests_per_s == pytest.approx(told["requests_per_s"][0], rel=0.08)
+    assert load.requests_per_s > same.requests_per_s, "shorter requests are done sooner"
+
+
+def test_an_idle_server_answers_as_its_models_say() -> None:
+    told = plan_of().points([0], ["time_to_first_token_s", "time_per_output_token_s", "request_time_s"])
+    load = under_load(replica(), drawn(Traffic(50, 1024, 128, rate=0.01)), 0)
+    assert load.time_to_first_token_s.mean == pytest.approx(told["time_to_first_token_s"][0], rel=0.02)
+    assert load.time_per_output_token_s.mean == pytest.approx(told["time_per_output_token_s"][0], rel=0.02)
+    assert load.request_time_s.p99 == pytest.approx(told["request_time_s"][0], rel=0.02)
+
+
+def test_the_cache_holds_what_memory_leaves() -> None:
+    plan = plan_of(requests={"columns": ["batch_size", "microbatch"], "rows": [[64, 64]]}, sequence_length=8192)
+    left = plan.points([0], ["memory_headroom_B"])["memory_headroom_B"][0]
+    fits = left / 64 > 0.0
+    assert (replica().cache_tokens > 64 * 8192) == fits
+    assert (
+        replica_of(plan_of(**{"calibration.memory_reserve": "40 GB"}), 0, 1024, 128).cache_tokens
+        < replica().cache_tokens
+    )
+
+
+def test_more_load_is_slower_and_fuller() -> None:
+    loads = [under_load(replica(), drawn(Traffic(600, 1024, 128, 0.2, rate=rate)), 0) for rate in (1.0, 10.0, 40.0)]
+    for name in ("time_to_first_token_s", "time_per_output_token_s"):
+        means = [getattr(load, name).mean for load in loads]
+        assert means == sorted(means)
+    assert [load.busy_share for load in loads] == sorted(load.busy_share for load in loads)
+
+
+def test_replicas_share_the_traffic() -> None:
+    two = replica_of(plan_of(tensor_parallel=4, data_parallel=2), 0, 1024, 128)
+    assert two.replicas == 2 and two.chips == 8
+    part = Traffic(100, 1024, 128, clients=8).of_one(2)
+    assert (part.requests, part.clients) == (50, 4)
+    with pytest.raises(UsageFault, match="say a multiple of 2"):
+        Traffic(100, 1024, 128, clients=7).of_one(2)
+
+
+def test_the_same_seed_gives_the_same_requests() -> None:
+    asked = Traffic(500, 100, 50, 0.5, rate=3.0, variation=2.0, seed=7)
+    first, again, other = drawn(asked), drawn(asked), drawn(Traffic(500, 100, 50, 0.5, rate=3.0, variation=2.0, seed=8))
+    assert first.arrival_s.tobytes() == again.arrival_s.tobytes() and (first.prompts == again.prompts).all()
+    assert (first.prompts != other.prompts).any()
+    assert first.prompts.min() >= 50 and first.prompts.max() <= 100
+    gaps = np.diff(drawn(Traffic(200_000, 1, 1, rate=4.0, variation=0.5)).arrival_s)
+    assert gaps.mean() == pytest.approx(0.25, rel=0.01) and gaps.std() / gaps.mean() == pytest.approx(0.5, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"task": "training", "batch_size": 8, "requests": [1]}, "serves nothing"),
+        ({"tensor_parallel": 4, "pipeline_parallel": 2}, "is a pipeline"),
+        ({"workload": "llama3_1_405b", "chips": 1, "dim_x": 1, "tensor_parallel": 1}, "does not hold its weights"),
+    ],
+)
+def test_what_is_no_server_is_refused(changes: dict[str, Any], message: str) -> None:
+    axes = {**AXES, **changes}
+    if changes.get("task"):
+        axes = {name: value for name, value in axes.items() if name not in ("requests", "output_length")}
+    with pytest.raises(UsageFault, match=message):
+        replica_of(sweeper.plan({"study": "served", "axes": axes}), 0, 1024, 128)
+
+
+def call(*words: object) -> Result:
+    return CliRunner().invoke(main, [str(word) for word in words])
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    path = tmp_path / "served.yaml"
+    path.write_text(json.dumps({"study": "served", "axes": AXES}))
+    return path
+
+
+def test_the_command(study: Path, tmp_path: Path) -> None:
+    shown = call("serve", study, 1, "--rate", 5, "--requests", 300, "--ttft", 0.001)
+    assert shown.exit_code == 0 and "to the first token" in shown.stdout and "0.0% within the limits" in shown.stdout
+    told = json.loads(call("serve", study, 1, "--clients", 16, "--requests", 300, "--json").stdout)
+    assert told["requests"] == 300 and told["good"] == 1.0 and told["time_to_first_token_s"]["p90"] > 0.0
+    trace = tmp_path / "trace.csv"
+    trace.write_text("arrival_s,prompt_tokens,output_tokens\n10,1024,128\n10.5,512,64\n")
+    told = json.loads(call("serve", study, 0, "--trace", trace, "--json").stdout)
+    assert told["requests"] == 2 and told["refused"] == 0
+    assert (read_trace(trace).arrival_s == [0.0, 0.5]).all()
+    assert lengths_of(sweeper.plan(study), 0) == (1024.0, 128.0)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ((), "give one of --clients, --rate and --trace"),
+        (("--rate", 1, "--clients", 2), "give one of --clients, --rate and --trace"),
+        (("--trace", "nowhere.csv"), "is no trace with the columns arrival_s, prompt_tokens, output_tokens"),
+        (("--rate", 1, "--prompt", 10**9), "no request is so short"),
+    ],
+)
+def test_what_is_asked_wrongly_is_one_line(study: Path, options: tuple[Any, ...], message: str) -> None:
+    result = call("serve", study, 0, *options)
+    assert result.exit_code == 2 and message in result.stderr and result.stdout == ""
+
+
+def test_loads_without_a_second_token_have_no_time_between_tokens() -> None:
+    load = under_load(replica(), drawn(Traffic(10, 100, 1, rate=1.0)), 0)
+    assert isinstance(load, Load) and np.isnan(load.time_per_output_token_s.mean)
