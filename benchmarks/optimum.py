@@ -18,6 +18,7 @@ from benchmarks.timing import cpu_s
 from sweeper.library.library import builtin_specs
 from sweeper.planning.design_search import DesignSearch, Optimum
 from sweeper.planning.plan import Plan, make_plan
+from sweeper.planning.tried import reason_names
 from sweeper.study.optimize import usual_optimize
 
 NODES = ("paper_cells_n7", "paper_cells_n5", "paper_cells_n3")
@@ -81,7 +82,8 @@ def search_of(plan: Plan, box: int) -> DesignSearch:
     assert optimize is not None
     at, home = partial(plan.columns.at_trials, grid), partial(plan.columns.without_search, grid)
     study, wanted = plan.study, plan.contents.searched_columns
-    return DesignSearch(optimize, study.objectives, study.constraints, wanted, grid, at, home)
+    tried = np.zeros(len(reason_names(study.constraints)), np.int64)
+    return DesignSearch(optimize, study.objectives, study.constraints, wanted, grid, at, home, tried)
 
 
 def cases(plan: Plan) -> list[tuple[str, Case]]:

@@ -143,10 +143,12 @@ def night_before(out: Folder) -> NightRecord | None:
 
 
 def new_name(out: Folder) -> str:
-    """What a night that ends now is called: the time, after the name of every other one."""
+    """What a night that ends now is called: the time, or that of the last one if the clock was put back; in any case
+    after the name of every other one."""
+    last = max(out.inside(NIGHTS).folders(), default="")
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%SZ")
-    taken = out.inside(NIGHTS).folders()
-    return next(name for name in chain([now], (f"{now}-{number:03d}" for number in count(2))) if name not in taken)
+    time = max(now, last[: len(now)])
+    return next(name for name in chain([time], (f"{time}-{number:03d}" for number in count(2))) if name > last)
 
 
 def nights(out: Folder) -> Iterator[NightRecord]:

@@ -99,7 +99,8 @@ def evaluated(boxes: Sequence[Grid], table: Table, output: StudyOutput, objectiv
     """Rows of every chunk in order: number of the point in the study, the columns, points tried by reason."""
     study = SimpleNamespace(output=output, objectives=objectives, constraints=())
     certain = [objective.column for objective in objectives]
-    wanted = SimpleNamespace(study=study, all_columns=COLUMNS, searched_columns=COLUMNS, certain_columns=certain)
+    names = {"all_columns": COLUMNS, "searched_columns": COLUMNS, "certain_columns": certain, "reasons": REASONS}
+    wanted = SimpleNamespace(study=study, **names)
     cut = Chunks(boxes, output)
     rows = []
     for chunk in range(cut.count):
