@@ -8,8 +8,15 @@ import pytest
 import sweeper
 from sweeper.engine import fuse
 from tests.places import ROOT
+from tests.support.examples import nightly
 
-STUDIES = ("dfmodel_published", "imec_moe", "optimus_memory", "chiplet_count", "memory_3d_full")
+STUDIES = (
+    "dfmodel_published",
+    "imec_moe",
+    "optimus_memory",
+    "chiplet_count",
+    *(["memory_3d_full"] if nightly() else []),
+)
 
 
 def columns(path: Path, monkeypatch: pytest.MonkeyPatch, worth: float) -> dict[str, np.ndarray]:

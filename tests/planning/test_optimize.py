@@ -35,6 +35,7 @@ from sweeper.study.optimize import BUDGETS, budget_groups, lattice
 from sweeper.study.output import OPTIMIZED
 from sweeper.words.system import OVERRIDES
 from tests.running.test_faults import PATIENCE_S, start
+from tests.support.examples import nightly
 from tests.support.fake_plan import DeadlyFolder, Watcher, dataset
 
 STUDY: dict[str, Any] = {
@@ -654,7 +655,7 @@ def test_another_seed_searches_elsewhere(tmp_path: Path, best: pl.DataFrame) -> 
     assert other.select(column(name) for name in SHARES).rows() != best.select(column(name) for name in SHARES).rows()
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [2, *([1] if nightly() else [])])
 def test_any_number_of_workers_gives_the_same_bytes(
     ray_cluster: Any, tmp_path: Path, undisturbed: dict[str, bytes], workers: int
 ) -> None:

@@ -19,12 +19,15 @@ from replications.claim_causes import (
 )
 from sweeper.evidence.claims import published
 from sweeper.words.defaults import SWITCH_DEFAULTS
+from tests.support.examples import nightly
 
 FILE = published("dfmodel")
+LONG = {"grid"}
+"""Datasets whose causes take a minute and more to find: the nightly tests do."""
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("dataset", FILE.datasets)
+@pytest.mark.parametrize("dataset", [name for name in FILE.datasets if nightly() or name not in LONG])
 def test_causes_are_those_found(dataset: str) -> None:
     """The first figure of a claim speaks for the others: they differ by prices and powers, which do not change."""
     claims = claims_about(dataset)
