@@ -5,10 +5,18 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from sweeper.commands.points import plan_with
 from sweeper.commands.shared import STUDY, Given, Seconds, command, echo, study_options
 from sweeper.errors import UsageFault
+
+UNREAD = {
+    "trace": ("requests", "prompt", "output", "spread", "variation", "seed"),
+    "clients": ("variation",),
+    "rate": (),
+}
+"""Options that mean nothing for requests that arrive in a way."""
 
 
 @command("serve")
@@ -57,11 +65,16 @@ def serve_command(
     Example: sweeper serve examples/large_servers.yaml 6 --clients 16 --slots 32
     """
     from sweeper.serving.load import text, under_load
-    from sweeper.serving.passes import lengths_of, replica_of
+    from sweeper.serving.passes import lengths_of, replica_of, standing_of
     from sweeper.serving.traffic import Traffic, dealt, drawn, read_trace
 
     if [clients, rate, trace].count(None) != 2:
         raise UsageFault("how do requests arrive? give one of --clients, --rate and --trace")
+    how = "trace" if trace else "clients" if clients else "rate"
+    context = click.get_current_context()
+    for name in UNREAD[how]:
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            raise UsageFault(f"nothing reads --{name} beside --{how}: leave it out")
     plan = plan_with(study, given, point_id)
     found = read_trace(trace) if trace else None
     own = dict(zip(("prompt", "output"), lengths_of(plan, point_id), strict=True))
@@ -76,4 +89,5 @@ def serve_command(
     requests = dealt(found, replica.replicas) if found is not None else drawn(one)
     limits = {name: most for name, most in (("ttft", ttft), ("tpot", tpot)) if most is not None}
     load = under_load(replica, requests, one.clients, slots, budget, limits)
-    echo(asdict(load), lambda: text(load))
+    standing = standing_of(plan, point_id)
+    echo({**asdict(load), "standing": standing}, lambda: f"{text(load)}\n{standing}, and without the host's own time")

@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 
 from sweeper.engine.program import UnknownColumn
-from sweeper.engine.space import Axis, Box
+from sweeper.engine.space import Axis, Box, Points
 from sweeper.errors import UsageFault
-from sweeper.kernels.serving.load import Pass
+from sweeper.kernels.serving.load import Pass, at
 from sweeper.planning.plan import Plan
+from sweeper.planning.standing import standings
 from sweeper.views.lineage import coordinates
 
 GENERATING = (1, 2, 4, 8, 16, 32, 64)
@@ -74,10 +75,16 @@ def replica_of(plan: Plan, point_id: int, prompt: float, output: float) -> Repli
     reading_s = (following[few : 2 * few] - following[:few]) / (np.array(GENERATING) * (context - 1.0))
     reading_s = np.array([*reading_s, *[reading_s[-1]] * len(PROMPTS)])
     pairs = 0.5 * asked[-1][1] * (asked[-1][1] + 1.0)
-    pair_s = max(first[-1] - float(np.interp(asked[-1][1], tokens, linear_s)), 0.0) / pairs
+    pair_s = max(first[-1] - at(tokens, linear_s, float(asked[-1][1])), 0.0) / pairs
     per_token_B = (need[few] - need[0]) / (context - 1.0)
     cache_tokens = int(headroom[0] / per_token_B) if per_token_B > 0.0 else np.iinfo(np.int64).max
     return Replica(Pass(tokens, linear_s, reading_s, pair_s), cache_tokens, replicas, int(float(constants["chips"])))
+
+
+def standing_of(plan: Plan, point_id: int) -> str:
+    """Whose measurements stand behind the times of a point: `STANDINGS`."""
+    grid = plan.grid_of(point_id)
+    return str(standings(plan.study, Points(grid, np.array([point_id - grid.offset])))[0].as_py())
 
 
 def lengths_of(plan: Plan, point_id: int) -> tuple[float, float]:

@@ -6,8 +6,7 @@ Needs Chromium and its driver on the path (Debian: chromium, chromium-driver).
 import base64
 import json
 import shutil
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -90,6 +89,13 @@ def drawn(browser: webdriver.Chrome, chart: str) -> list[dict[str, Any]]:
     return traces
 
 
+def painted(browser: webdriver.Chrome, chart: str) -> bool:
+    """Whether there is something in the picture of a chart, which a canvas gets after its data."""
+    picture = browser.find_element("css selector", f".chart[data-chart={chart}] .plot").screenshot_as_base64
+    pixels = np.asarray(Image.open(BytesIO(base64.b64decode(picture))).convert("L"))
+    return bool((pixels < 250).mean() > 0.01)
+
+
 def severe(browser: webdriver.Chrome) -> list[str]:
     """Errors of the console, and warnings but for those of a machine without a GPU."""
     return [each["message"] for each in browser.get_log("browser") if "WebGL" not in each["message"]]
@@ -118,10 +124,7 @@ def test_every_chart_is_there_with_data_and_looks_like_something(
     opened(browser, small[1])
     for chart in CHARTS:
         assert sum(trace["size"] for trace in drawn(browser, chart)) > 1, chart
-        time.sleep(0.3)  # A canvas is painted after it has its data.
-        picture = browser.find_element("css selector", f".chart[data-chart={chart}] .plot").screenshot_as_base64
-        pixels = np.asarray(Image.open(BytesIO(base64.b64decode(picture))).convert("L"))
-        assert (pixels < 250).mean() > 0.01, f"{chart} is blank"
+        WebDriverWait(browser, WAIT_S, 0.1).until(lambda found, chart=chart: painted(found, chart), f"{chart} is blank")
     assert severe(browser) == []
     fetched = browser.execute_script("return performance.getEntriesByType('resource').map((each) => each.name)")
     assert [name for name in fetched if not name.startswith(("data:", "blob:"))] == []
@@ -172,9 +175,10 @@ def test_the_front_is_the_pareto_front(browser: webdriver.Chrome, small: tuple[s
 def test_rows_are_sorted_turned_and_downloaded(browser: webdriver.Chrome, small: tuple[str, Path]) -> None:
     run, page = small
     opened(browser, page)
-    cells: Callable[[], list[str]] = lambda: [  # noqa: E731
-        node.text for node in browser.find_elements("css selector", "table.rows tbody td:first-child")
-    ]
+
+    def cells() -> list[str]:
+        return [node.text for node in browser.find_elements("css selector", "table.rows tbody td:first-child")]
+
     assert len(cells()) == 50 and cells()[0] == "0"
     heads = browser.find_elements("css selector", "table.rows th")
     (time_head,) = (head for head in heads if head.text.startswith("iteration_time_s"))

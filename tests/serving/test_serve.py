@@ -60,6 +60,14 @@ def test_an_idle_server_answers_as_its_models_say() -> None:
     assert load.request_time_s.p99 == pytest.approx(told["request_time_s"][0], rel=0.02)
 
 
+@pytest.mark.parametrize("length", [100, 8_192, 65_536])
+def test_a_prompt_of_any_length_takes_what_its_models_say(length: int) -> None:
+    told = plan_of(sequence_length=length).points([0], ["time_to_first_token_s"])["time_to_first_token_s"][0]
+    alone = drawn(Traffic(3, length, 4, clients=1))
+    load = under_load(replica_of(plan_of(), 0, length, 4), alone, 1, budget=length)
+    assert load.time_to_first_token_s.mean == pytest.approx(told, rel=0.05)
+
+
 def test_the_cache_holds_what_memory_leaves() -> None:
     plan = plan_of(requests={"columns": ["batch_size", "microbatch"], "rows": [[64, 64]]}, sequence_length=8192)
     left = plan.points([0], ["memory_headroom_B"])["memory_headroom_B"][0]
@@ -129,6 +137,7 @@ def test_the_command(study: Path, tmp_path: Path) -> None:
     shown = call("serve", study, 1, "--rate", 5, "--requests", 300, "--ttft", 0.001)
     assert shown.exit_code == 0 and "to the first token" in shown.stdout and "0.0% within the limits" in shown.stdout
     told = json.loads(call("serve", study, 1, "--clients", 16, "--requests", 300, "--json").stdout)
+    assert told["standing"] == "uncalibrated" and "uncalibrated, and without the host's own time" in shown.stdout
     assert told["requests"] == 300 and told["good"] == 1.0 and told["time_to_first_token_s"]["p90"] > 0.0
     trace = tmp_path / "trace.csv"
     trace.write_text("arrival_s,prompt_tokens,output_tokens\n10,1024,128\n10.5,512,64\n")
@@ -145,6 +154,8 @@ def test_the_command(study: Path, tmp_path: Path) -> None:
         (("--rate", 1, "--clients", 2), "give one of --clients, --rate and --trace"),
         (("--trace", "nowhere.csv"), "is no trace with the columns arrival_s, prompt_tokens, output_tokens"),
         (("--rate", 1, "--prompt", 10**9), "no request is so short"),
+        (("--trace", "trace.csv", "--seed", 3), "nothing reads --seed beside --trace: leave it out"),
+        (("--clients", 2, "--variation", 0.5), "nothing reads --variation beside --clients: leave it out"),
     ],
 )
 def test_what_is_asked_wrongly_is_one_line(study: Path, options: tuple[Any, ...], message: str) -> None:
