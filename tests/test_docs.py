@@ -158,7 +158,9 @@ def test_commands_parse(command: str) -> None:
         found = main.commands[name]
     if arguments:
         values = ["0" if argument in ("POINT", "POINT_ID") else argument for argument in arguments]
-        found.make_context(str(found.name), values)
+        # With its parent, whose names of the help option a command keeps from its first context on.
+        parent = main.make_context("sweeper", [str(found.name)], resilient_parsing=True)
+        found.make_context(str(found.name), values, parent=parent)
 
 
 def test_the_cost_check_is_documented() -> None:
