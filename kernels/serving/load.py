@@ -1,9 +1,11 @@
 """A server under load, request by request: who waits, who runs, how long each pass takes.
 
-First come, first served. A request that has arrived is admitted as soon as a slot is free and its prompt and all tokens
-that it will generate fit into the cache, so that nothing is preempted. In every pass each request past its prompt
-generates one token; what is left of the budget of tokens takes the prompts of the others, the earliest first, in chunks
-(Agrawal et al., "Sarathi-Serve", OSDI 2024). The first token comes out of the pass that ends the prompt.
+First come, first served. A request that has arrived is admitted as soon as a slot is free and the cache has room for
+its prompt and for a share of the tokens that it will generate. In every pass each request past its prompt generates one
+token; what is left of the budget of tokens takes the prompts of the others, the earliest first, in chunks (Agrawal et
+al., "Sarathi-Serve", OSDI 2024). The first token comes out of the pass that ends the prompt. Where caches outgrow the
+room, the request that was admitted last gives up its cache, comes first in the queue, and its prompt and what it has
+generated pass anew (Kwon et al., "PagedAttention", SOSP 2023, section 4.5); where all tokens are reserved, never.
 
 The time of a pass is what its tokens take together (`Pass.linear_s`, a function of their number), plus what reading the
 caches of generating requests takes, plus what the attention among the tokens of prompts takes.
@@ -14,6 +16,10 @@ from typing import NamedTuple
 import numpy as np
 
 from sweeper.kernels.equation import compiled
+
+WATERMARK = 0.01
+"""Share of the cache that an admission leaves free where not all tokens are reserved, lest it be given up at once
+(vLLM, block manager)."""
 
 
 class Pass(NamedTuple):
@@ -28,11 +34,34 @@ class Pass(NamedTuple):
 
 
 class Server(NamedTuple):
-    """Requests that run at most, tokens of a pass at most, and tokens that the cache holds."""
+    """Requests that run at most, tokens of a pass at most, tokens that the cache holds, the share of a request's tokens
+    to come for which it must have room at admission, and seconds from sending a request to its arrival."""
 
     slots: int
     budget: int
     cache_tokens: int
+    reserved: float = 1.0
+    host_s: float = 0.0
+
+
+class Requests(NamedTuple):
+    """Tokens of prompts and to be generated [n], whole numbers from 1; when requests arrive, and have their first and
+    last tokens, is written."""
+
+    prompts: np.ndarray
+    outputs: np.ndarray
+    arrival_s: np.ndarray
+    first_s: np.ndarray
+    last_s: np.ndarray
+
+
+class Batch(NamedTuple):
+    """Of those that run, in the order of their admission: number, tokens that have not passed yet before the next is
+    generated (-1: the last of them do in this pass), and tokens to generate."""
+
+    ids: np.ndarray
+    left: np.ndarray
+    togo: np.ndarray
 
 
 @compiled
@@ -58,105 +87,135 @@ def pass_s(timing: Pass, generating: float, context: float, prompt_tokens: float
 
 
 @compiled
-def serve(
-    timing: Pass,
-    server: Server,
-    clients: int,
-    arrival_s: np.ndarray,
-    prompts: np.ndarray,
-    outputs: np.ndarray,
-    first_s: np.ndarray,
-    last_s: np.ndarray,
-) -> float:
-    """Serve requests [n], in their order: write when each had its first and its last token, give the seconds in which
-    the server was busy.
+def made(requests: Requests, which: int, togo: int) -> int:
+    """Tokens of a request and its answer so far."""
+    return requests.prompts[which] + requests.outputs[which] - togo
 
-    Without `clients` requests arrive at `arrival_s`, ascending. With so many, that many arrive at first, and each
-    further one when one of those is done (a closed loop); `arrival_s` is written. Lengths are whole numbers from 1.
-    A request that could never be admitted has NaN as its times and lets the next one pass.
+
+@compiled
+def needed(server: Server, requests: Requests, which: int, togo: int) -> float:
+    """Tokens for which there must be room where a request is admitted, or stays."""
+    reserved = requests.prompts[which] + np.ceil(server.reserved * requests.outputs[which])
+    return max(float(made(requests, which, togo)), reserved)
+
+
+@compiled
+def chunks(batch: Batch, running: int, room: int, requests: Requests) -> tuple[int, float]:
+    """Let prompts pass as far as there is room: their tokens, and the pairs of them that attend."""
+    taken, pairs = 0, 0.0
+    for slot in range(running):
+        if batch.left[slot] > 0 and room > taken:
+            chunk = min(batch.left[slot], room - taken)
+            before = made(requests, batch.ids[slot], batch.togo[slot]) - batch.left[slot]
+            pairs += chunk * (before + 0.5 * (chunk + 1.0))
+            batch.left[slot] -= chunk
+            taken += chunk
+            if batch.left[slot] == 0:
+                batch.left[slot] = -1
+    return taken, pairs
+
+
+@compiled
+def counted(batch: Batch, running: int, requests: Requests) -> tuple[int, int, int, int]:
+    """Requests that generate, tokens in their caches, tokens in all caches, and the fewest that one of them has to
+    generate."""
+    generating = context = cached = 0
+    least = np.iinfo(np.int64).max
+    for slot in range(running):
+        tokens = made(requests, batch.ids[slot], batch.togo[slot])
+        cached += tokens - batch.left[slot]
+        if batch.left[slot] == 0:
+            generating += 1
+            context += tokens
+            least = min(least, batch.togo[slot])
+    return generating, context, cached, least
+
+
+@compiled
+def serve(timing: Pass, server: Server, clients: int, requests: Requests) -> float:
+    """Serve requests, in their order; gives the seconds in which the server was busy.
+
+    Without `clients` requests arrive at `arrival_s`, ascending. With so many, that many are sent at first, and each
+    further one when one of those is done (a closed loop), `host_s` before it arrives; `arrival_s` is written. A request
+    that could never be admitted has NaN as its times and lets the next one pass.
     """
+    prompts, outputs, arrival_s, first_s, last_s = requests
     count = len(prompts)
-    ids = np.empty(server.slots, np.int64)
-    left = np.empty(server.slots, np.int64)  # of the prompt
-    togo = np.empty(server.slots, np.int64)  # tokens to generate
-    running = arrived = admitted = 0
-    held = 0
+    batch = Batch(np.empty(server.slots, np.int64), np.empty(server.slots, np.int64), np.empty(server.slots, np.int64))
+    again = np.empty(server.slots, np.int64)  # those that gave up their caches, the next one last
+    again_togo = np.empty(server.slots, np.int64)
+    running = arrived = admitted = preempted = 0
     now = busy = 0.0
+    first_s[:] = np.nan
+    known = count if clients == 0 else min(clients, count)  # whose arrivals are known
     if clients > 0:
-        arrived = min(clients, count)
-        arrival_s[:arrived] = 0.0
+        arrival_s[:known] = server.host_s
     while True:
-        if clients == 0:
-            while arrived < count and arrival_s[arrived] <= now:
-                arrived += 1
-        while admitted < arrived and running < server.slots:
-            need = prompts[admitted] + outputs[admitted]
-            if need > server.cache_tokens:
-                first_s[admitted] = last_s[admitted] = np.nan
-                if clients > 0 and arrived < count:
-                    arrival_s[arrived] = now
-                    arrived += 1
+        while arrived < known and arrival_s[arrived] <= now:
+            arrived += 1
+        held = 0.0
+        for slot in range(running):
+            held += needed(server, requests, batch.ids[slot], batch.togo[slot])
+        while (preempted > 0 or admitted < arrived) and running < server.slots:
+            which = again[preempted - 1] if preempted > 0 else admitted
+            togo = again_togo[preempted - 1] if preempted > 0 else outputs[which]
+            if prompts[which] + outputs[which] > server.cache_tokens:
+                last_s[which] = np.nan
                 admitted += 1
+                if clients > 0 and known < count:
+                    arrival_s[known] = now + server.host_s
+                    known += 1
                 continue
-            if held + need > server.cache_tokens:
+            need = needed(server, requests, which, togo)
+            spare = WATERMARK * server.cache_tokens if server.reserved < 1.0 and running > 0 else 0.0
+            if held + need + spare > server.cache_tokens:
                 break
-            ids[running], left[running], togo[running] = admitted, prompts[admitted], outputs[admitted]
+            batch.ids[running], batch.left[running] = which, made(requests, which, togo)
+            batch.togo[running] = togo
             held += need
             running += 1
-            admitted += 1
+            if preempted > 0:
+                preempted -= 1
+            else:
+                admitted += 1
         if running == 0:
-            if arrived == count:
+            if arrived == known:
                 return busy
             now = max(now, arrival_s[arrived])
-            arrived += 1
             continue
-        # What the next pass holds.
-        generating = context = 0
-        least = np.iinfo(np.int64).max
-        for slot in range(running):
-            if left[slot] == 0:
-                generating += 1
-                context += prompts[ids[slot]] + outputs[ids[slot]] - togo[slot]
-                least = min(least, togo[slot])
-        room = max(server.budget - generating, 0)
-        taken, pairs = 0, 0.0
-        for slot in range(running):
-            if left[slot] > 0 and room > taken:
-                chunk = min(left[slot], room - taken)
-                before = prompts[ids[slot]] - left[slot]
-                pairs += chunk * (before + 0.5 * (chunk + 1.0))
-                left[slot] -= chunk
-                taken += chunk
-                if left[slot] == 0:
-                    left[slot] = -1  # ends in this pass
+        generating, context, cached, least = counted(batch, running, requests)
+        room = min(server.budget, server.cache_tokens - cached) - generating
+        if (room < 0 and cached + generating > server.cache_tokens) or (generating == 0 and room == 0):
+            running -= 1
+            again[preempted], again_togo[preempted] = batch.ids[running], batch.togo[running]
+            preempted += 1
+            continue
+        taken, pairs = chunks(batch, running, max(room, 0), requests)
         passes = 1
         took = pass_s(timing, generating, context, taken, pairs)
         if taken == 0 and least > 1:
-            # Nothing changes but the caches until a request is done or another arrives that can be admitted.
-            passes = least
+            # Nothing changes but the caches until a request is done, another one can be admitted, or they are full.
             growth = at(timing.tokens, timing.reading_s, generating) * generating
-            if clients == 0 and arrived < count and running < server.slots:
-                passes = _passes_until(took, growth, arrival_s[arrived] - now, least)
+            passes = min(least, (server.cache_tokens - cached) // generating)
+            if arrived < known and running < server.slots:
+                passes = _passes_until(took, growth, arrival_s[arrived] - now, passes)
             took = passes * took + growth * 0.5 * passes * (passes - 1.0)
         now += took
         busy += took
         kept = 0
         for slot in range(running):
-            which = ids[slot]
-            if left[slot] == -1:
-                left[slot] = 0
-                togo[slot] -= 1
-                first_s[which] = now
-            elif left[slot] == 0:
-                togo[slot] -= passes
-            if left[slot] == 0 and togo[slot] == 0:
+            which, left, togo = batch.ids[slot], batch.left[slot], batch.togo[slot]
+            if left <= 0:
+                togo -= passes
+                if np.isnan(first_s[which]):
+                    first_s[which] = now
+            if togo == 0:
                 last_s[which] = now
-                held -= prompts[which] + outputs[which]
-                if clients > 0 and arrived < count:
-                    arrival_s[arrived] = now
-                    arrived += 1
+                if clients > 0 and known < count:
+                    arrival_s[known] = now + server.host_s
+                    known += 1
                 continue
-            ids[kept], left[kept], togo[kept] = which, left[slot], togo[slot]
+            batch.ids[kept], batch.left[kept], batch.togo[kept] = which, max(left, 0), togo
             kept += 1
         running = kept
 

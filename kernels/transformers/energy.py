@@ -125,7 +125,7 @@ def operator_work(
             backward[W.network_J] = sent_J(sending, group, back, d[D.backward_message])
         elif kind == GEMM:
             precision = traits[i, TRAIT.precision]
-            peak = product_flops(d, precision, rates)
+            peak = product_flops(d, traits[i], rates)
             product, inputs, weights = products_of(d, precision, formats)
             forward[W.l2_B], forward[W.memory_B] = product_work(product, peak, memory_Bps, chip)
             input_l2_B, input_B = product_work(inputs, peak, memory_Bps, chip)
@@ -318,6 +318,7 @@ def inference_work(
     decode_place_work: np.ndarray,
     depth: Depth,
     microbatches: float,
+    prompt_passes: float,
     output_length: float,
     chips: float,
     pipeline_parallel: float,
@@ -327,11 +328,11 @@ def inference_work(
 ) -> tuple[float, float, float, float]:
     """The first token comes out of the pass over the prompt; a generated one sends one position of each request."""
     tokens = output_length - 1.0
-    total = whole_model(place_work, depth, NOTHING)[0]
+    total = prompt_passes * whole_model(place_work, depth, NOTHING)[0]
     total += tokens * whole_model(decode_place_work, depth, NOTHING)[0]
     if pipeline_parallel > 1.0:
         for message_B in (stage_message_B, tokens * stage_message_B / queries):
-            sent = sent_J(sending, G.pipeline, POINT_TO_POINT, message_B)
+            sent = sent_J(sending, G.pipeline, POINT_TO_POINT, prompt_passes * message_B)
             total[W.network_J] += (pipeline_parallel - 1.0) * sent
     n = microbatches * chips / pipeline_parallel
     return n * total[W.flops], n * total[W.l2_B], n * total[W.memory_B], n * total[W.network_J]

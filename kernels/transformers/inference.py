@@ -46,23 +46,26 @@ decode_stage = prefill_stage.of(
     source="point-to-point message",
 )
 def inference_transfers(
-    stage_message_B: float, queries: float, pipeline_parallel: float, messaging: Messaging
+    stage_message_B: float, queries: float, prompt_passes: float, pipeline_parallel: float, messaging: Messaging
 ) -> tuple[float, float]:
-    """A generated token sends one position of each request."""
+    """A generated token sends one position of each request of a microbatch, whose prompts may take several passes."""
     if pipeline_parallel <= 1.0:
         return 0.0, 0.0
-    token_s = group_collective(messaging, G.pipeline, POINT_TO_POINT, stage_message_B / queries)
+    token_s = group_collective(messaging, G.pipeline, POINT_TO_POINT, stage_message_B * prompt_passes / queries)
     return token_s, group_collective(messaging, G.pipeline, POINT_TO_POINT, stage_message_B)
 
 
 @equation(
+    Output("prefill_s", "s", "passes over the prompts of a batch, through all stages"),
     Output("time_to_first_token_s", "s", "from the arrival of a batch to its first generated token"),
     Output("time_per_output_token_s", "s", "between two generated tokens of a request"),
     Output("request_time_s", "s", "from the arrival of a batch to its last token"),
-    source="microbatches follow each other through the stages; a token needs every stage of its own pass",
+    source="microbatches follow each other through the stages; a token needs every stage of its own pass; the host's"
+    " part of a pass and of a request is beside nothing",
 )
 def latencies(
     microbatches: float,
+    prompt_passes: float,
     pipeline_parallel: float,
     output_length: float,
     prefill_stage_s: float,
@@ -71,13 +74,18 @@ def latencies(
     decode_stage_s: float,
     decode_ends_s: float,
     decode_transfer_s: float,
-) -> tuple[float, float, float]:
+    calibration_pass_host_s: float,
+    calibration_request_host_s: float,
+) -> tuple[float, float, float, float]:
     """The first token comes out of the pass over the prompt."""
     p = pipeline_parallel
-    slots = microbatches + p - 1.0
-    first = slots * (prefill_stage_s + prefill_transfer_s) + microbatches * prefill_ends_s
-    each = max(microbatches, p) * (decode_stage_s + decode_transfer_s) + microbatches * decode_ends_s
-    return first, each, first + (output_length - 1.0) * each
+    passes = microbatches * prompt_passes
+    slots = passes + p - 1.0
+    prefill = slots * (prefill_stage_s + prefill_transfer_s) + passes * (prefill_ends_s + calibration_pass_host_s)
+    each = max(microbatches, p) * (decode_stage_s + decode_transfer_s)
+    each += microbatches * (decode_ends_s + calibration_pass_host_s)
+    first = prefill + calibration_request_host_s
+    return prefill, first, each, first + (output_length - 1.0) * each
 
 
 @equation(
@@ -100,20 +108,19 @@ def inference_iteration(request_time_s: float) -> float:
 )
 def continuous_batching(
     batch_size: float,
+    data_parallel: float,
+    microbatches: float,
+    prompt_passes: float,
     output_length: float,
-    chunk_length: float,
-    tokens_per_sample: float,
-    time_to_first_token_s: float,
+    prefill_s: float,
     time_per_output_token_s: float,
     chips: float,
 ) -> tuple[float, float, float, float, float]:
-    """Every slot is refilled at once; prompts of the batch cost what they cost together. Chunks of a prompt pass
-    beside decoding, so that no token waits for a whole prompt."""
-    period = (output_length - 1.0) * time_per_output_token_s + time_to_first_token_s
+    """Every slot is refilled at once; prompts of the batch cost what they cost together. A token waits for one prompt,
+    or for what of one a pass takes."""
+    period = (output_length - 1.0) * time_per_output_token_s + prefill_s
     requests = batch_size / period
-    prompt = time_to_first_token_s / batch_size
-    chunk = min(chunk_length / tokens_per_sample, 1.0) if chunk_length > 0.0 else 1.0
-    gap = time_per_output_token_s + chunk * prompt
+    gap = time_per_output_token_s + prefill_s / max(batch_size / data_parallel, microbatches * prompt_passes)
     return requests, period / output_length, gap, requests * output_length, requests * output_length / chips
 
 
@@ -124,6 +131,7 @@ def continuous_batching(
 )
 def inference_breakdown(
     microbatches: float,
+    prompt_passes: float,
     layers_per_stage: float,
     output_length: float,
     layer_sums: np.ndarray,
@@ -134,13 +142,13 @@ def inference_breakdown(
     """Of a chip of a full stage without embedding or head; collectives are never hidden, and nothing is computed
     twice."""
     n = microbatches * layers_per_stage
-    tokens = output_length - 1.0
-    compute = layer_sums[S.forward_bound_compute] + tokens * decode_layer_sums[S.forward_bound_compute]
-    cache = layer_sums[S.forward_bound_l2] + tokens * decode_layer_sums[S.forward_bound_l2]
-    memory = layer_sums[S.forward_bound_memory] + tokens * decode_layer_sums[S.forward_bound_memory]
-    overhead = layer_sums[S.forward_bound_overhead] + tokens * decode_layer_sums[S.forward_bound_overhead]
-    network = layer_sums[S.network_forward] + tokens * decode_layer_sums[S.network_forward]
-    transfer = microbatches * (prefill_transfer_s + tokens * decode_transfer_s)
+    tokens, p = output_length - 1.0, prompt_passes
+    compute = p * layer_sums[S.forward_bound_compute] + tokens * decode_layer_sums[S.forward_bound_compute]
+    cache = p * layer_sums[S.forward_bound_l2] + tokens * decode_layer_sums[S.forward_bound_l2]
+    memory = p * layer_sums[S.forward_bound_memory] + tokens * decode_layer_sums[S.forward_bound_memory]
+    overhead = p * layer_sums[S.forward_bound_overhead] + tokens * decode_layer_sums[S.forward_bound_overhead]
+    network = p * layer_sums[S.network_forward] + tokens * decode_layer_sums[S.network_forward]
+    transfer = microbatches * (prompt_passes * prefill_transfer_s + tokens * decode_transfer_s)
     return n * compute, n * cache, n * memory, n * overhead, n * network, 0.0, transfer, 0.0
 
 
@@ -156,11 +164,12 @@ def inference_hardware_flops(
     decode_sums: np.ndarray,
     layers: float,
     microbatches: float,
+    prompt_passes: float,
     chips: float,
     pipeline_parallel: float,
     output_length: float,
 ) -> float:
     """The prompt and every generated token."""
-    prompt = forward_flops(layer_sums, place_sums, layers)
+    prompt = prompt_passes * forward_flops(layer_sums, place_sums, layers)
     token = forward_flops(decode_layer_sums, decode_sums, layers)
     return microbatches * (prompt + (output_length - 1.0) * token) * chips / pipeline_parallel

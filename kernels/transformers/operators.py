@@ -10,7 +10,7 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from sweeper.kernels.codes import CHOICES, FORMAT_B, GROUPS, OPERATOR_TYPES
+from sweeper.kernels.codes import CHOICES, FORMAT_B, GROUPS, OPERATOR_TYPES, PLACES
 from sweeper.kernels.equation import Output, compiled, equation
 from sweeper.kernels.transformers.attention import Attention, attention_backward_time, attention_time
 from sweeper.kernels.transformers.collectives import ALL_GATHER, REDUCE_SCATTER, Group
@@ -75,6 +75,7 @@ ALIGNED = 8.0
 with weights at a calibrated share (16-byte rows: NVIDIA "Matrix Multiplication Background User's Guide")."""
 
 GEMM, ATTENTION, ELEMENTWISE, COLLECTIVE = range(len(OPERATOR_TYPES))
+ROUTED = PLACES.index("routed")
 
 BOUNDS = ("compute", "l2", "memory", "overhead", "network")
 """What limits an operator."""
@@ -187,9 +188,11 @@ def matrix_rate(precision: int, rates: Rates) -> float:
 
 
 @compiled
-def product_flops(d: np.ndarray, precision: int, rates: Rates) -> float:
-    """Attainable rate of a product."""
-    flops = matrix_rate(precision, rates)
+def product_flops(d: np.ndarray, trait: np.ndarray, rates: Rates) -> float:
+    """Attainable rate of a product; those of routed experts run in groups of unequal sizes."""
+    flops = matrix_rate(trait[TRAIT.precision], rates)
+    if trait[TRAIT.place] == ROUTED:
+        flops *= rates.calibration_expert_efficiency
     if d[D.n] % ALIGNED == 0.0 and d[D.k] % ALIGNED == 0.0:
         return flops
     return min(flops, rates.vector_flops) if d[D.weight] == 0.0 else flops * rates.calibration_unaligned_efficiency
@@ -280,12 +283,19 @@ def time_collective(
 
 @compiled
 def time_product(
-    precision: int, d: np.ndarray, rates: Rates, chip: Chip, formats: Formats, costs: KernelCosts, i: int, timed: Timed
+    trait: np.ndarray,
+    d: np.ndarray,
+    rates: Rates,
+    chip: Chip,
+    formats: Formats,
+    costs: KernelCosts,
+    i: int,
+    timed: Timed,
 ) -> None:
     """A product, behind the conversion of what it reads; if its second operand is an activation, that one's gradient
     belongs to those of the inputs."""
     times, overhead_s, memory_Bps = timed.times, costs.kernel_overhead_s, rates.attainable_memory_Bps
-    flops = product_flops(d, precision, rates)
+    precision, flops = trait[TRAIT.precision], product_flops(d, trait, rates)
     forward, inputs, weights = products_of(d, precision, formats)
     converted = conversions_B(d, precision, formats, costs.quantisation_B)
     half_s = 0.5 * (overhead_s * d[D.backward_launches])
@@ -381,7 +391,7 @@ def operator_times(
         if kind == COLLECTIVE:
             time_collective(traits, d, messaging, host.member_s, i, timed)
         elif kind == GEMM:
-            time_product(traits[i, TRAIT.precision], d, rates, chip, formats, costs, i, timed)
+            time_product(traits[i], d, rates, chip, formats, costs, i, timed)
         elif kind == ATTENTION:
             time_attention(d, rates, chip, formats, costs, i, timed)
         else:

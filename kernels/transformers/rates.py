@@ -38,8 +38,8 @@ class Host(NamedTuple):
 
 
 class Rates(NamedTuple):
-    """Attainable rates of the whole chip, and the share of it that products with weights keep whose rows are not
-    aligned."""
+    """Attainable rates of the whole chip, and the shares of that of products which those keep with weights whose rows
+    are not aligned, and those of routed experts."""
 
     linear_flops: float
     attention_flops: float
@@ -48,6 +48,7 @@ class Rates(NamedTuple):
     exponentials_per_s: float
     attainable_memory_Bps: float
     calibration_unaligned_efficiency: float
+    calibration_expert_efficiency: float
 
 
 class Peaks(NamedTuple):

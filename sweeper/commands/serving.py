@@ -47,12 +47,16 @@ UNREAD = {
 @click.option(
     "--budget", type=click.IntRange(min=1), default=8_192, show_default=True, help="Tokens of a pass at most."
 )
+@click.option(
+    "--reserved", type=click.FloatRange(0.0, 1.0), default=1.0, show_default=True,
+    help="Share of the tokens to come for which there must be room; below 1 requests may lose their cache.",
+)  # fmt: skip
 @click.option("--ttft", type=Seconds(min=0.0, min_open=True), metavar="SECONDS", help="Limit of the first token.")
 @click.option("--tpot", type=Seconds(min=0.0, min_open=True), metavar="SECONDS", help="Limit between tokens.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of arrivals and lengths.")
 def serve_command(
     study: str, point_id: int, given: Given, clients: int | None, rate: float | None, trace: Path | None,
-    slots: int, budget: int, ttft: float | None, tpot: float | None, **traffic: Any,
+    slots: int, budget: int, reserved: float, ttft: float | None, tpot: float | None, **traffic: Any,
 ) -> None:  # fmt: skip
     """Put a server of a study under load: what requests wait for, how fast tokens come, what it delivers.
 
@@ -64,7 +68,7 @@ def serve_command(
     Example: sweeper serve examples/large_servers.yaml 6 --rate 0.5 --spread 0.2 --ttft 1 --tpot 0.03
     Example: sweeper serve examples/large_servers.yaml 6 --clients 16 --slots 32
     """
-    from sweeper.serving.load import text, under_load
+    from sweeper.serving.load import Admission, text, under_load
     from sweeper.serving.passes import lengths_of, replica_of, standing_of
     from sweeper.serving.traffic import Traffic, dealt, drawn, read_trace
 
@@ -88,6 +92,6 @@ def serve_command(
     one = asked.of_one(replica.replicas)
     requests = dealt(found, replica.replicas) if found is not None else drawn(one)
     limits = {name: most for name, most in (("ttft", ttft), ("tpot", tpot)) if most is not None}
-    load = under_load(replica, requests, one.clients, slots, budget, limits)
+    load = under_load(replica, requests, one.clients, Admission(slots, budget, reserved), limits)
     standing = standing_of(plan, point_id)
     echo({**asdict(load), "standing": standing}, lambda: f"{text(load)}\n{standing}, and without the host's own time")

@@ -25,7 +25,7 @@ SCALAR_KEYS = ("layers", "batch", "word", "steps", "stage_boundary", "tiles", "r
 TABLE_KEYS = ("family", "definitions", "operators")
 """Keys of a workload that `sweeper.library.table_workload` reads."""
 
-COMMON_KEYS = ("extends", "aliases", "prefer", "description", "source", "grade", "tags", "fits")
+COMMON_KEYS = ("extends", "takes", "aliases", "prefer", "description", "source", "grade", "tags", "fits")
 FITTING = ("chip", "memory", "node", "template", "fabric")
 """Kinds of entries of which another may say which ones it belongs to."""
 BODY_KEYS = {
@@ -171,15 +171,21 @@ class _EntryDraft:
     fits: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     grade: str = ""
     numbers: dict[str, _Number | None] = field(default_factory=dict)
-    """Numbers by name; None for one that is given but cannot be read."""
+    """Numbers by name; None for one that is given but cannot be read, or taken from another entry."""
+    taken: dict[str, Value] = field(default_factory=dict)
     body: dict[str, Node] = field(default_factory=dict)
 
 
-def resolve(chain: Sequence[Definition]) -> Entry:
-    """The entry of `chain[0]`, which extends `chain[1]`, and so on. Raises SpecError with all mistakes."""
+def resolve(chain: Sequence[Definition], find: Callable[[str, Node], Entry]) -> Entry:
+    """The entry of `chain[0]`, which extends `chain[1]`, and so on; `find` gives others of which it takes numbers.
+
+    Raises SpecError with all mistakes.
+    """
     definition = chain[0]
     draft, problems = _EntryDraft(), Problems()
     for ancestor in reversed(chain):
+        with problems.collecting():
+            _take(draft, ancestor, find)
         _add(draft, ancestor, problems)
     values = _values(definition, draft, problems)
     dimensions: tuple[str, ...] = ()
@@ -192,6 +198,21 @@ def resolve(chain: Sequence[Definition]) -> Entry:
     aliases = own.read("aliases", checks.aliases, default=())
     return Entry(definition.kind, definition.name, aliases, draft.description, draft.tags, values, dimensions,
                  draft.body, definition.node, draft.fits, prefer)  # fmt: skip
+
+
+def _take(draft: _EntryDraft, definition: Definition, find: Callable[[str, Node], Entry]) -> None:
+    """Take the numbers that a definition names of other entries, with their sources: one that stands for a stack of
+    software, say, of the entries of its kernels."""
+    written = definition.written
+    if "takes" not in written:
+        return
+    for name, node in checks.mapping(written["takes"], "takes").items():
+        other = find(name, node)
+        given = [key for key, value in other.values.items() if value.source != DEFAULT_SOURCE]
+        for key in checks.names(node, f"numbers of {name}"):
+            if key not in given:
+                raise error(node, unknown(f"number of {name}", key, given))
+            draft.numbers[key], draft.taken[key] = None, other.values[key]
 
 
 def _add(draft: _EntryDraft, definition: Definition, problems: Problems) -> None:
@@ -212,6 +233,7 @@ def _add(draft: _EntryDraft, definition: Definition, problems: Problems) -> None
         numbers = written.read("parameters", checks.named, "parameters", default=numbers)
     for key, node in numbers.items():
         below, draft.numbers[key] = draft.numbers.get(key), draft.numbers.get(key)
+        draft.taken.pop(key, None)
         with problems.collecting():
             draft.numbers[key] = _number(node, _Number(node, definition, source, draft.grade), below)
     if "kernels" in written:
@@ -265,7 +287,7 @@ def _values(definition: Definition, draft: _EntryDraft, problems: Problems) -> d
     attributes = ATTRIBUTES.get(definition.kind, {})
     own = MODEL if "operators" in draft.body else {}
     numbers = {key: number for key, number in draft.numbers.items() if number is not None}
-    values: dict[str, Value] = {}
+    values = dict(draft.taken)
     for key, number in numbers.items():
         with problems.collecting():
             if definition.kind == "workload":

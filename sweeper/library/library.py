@@ -6,7 +6,7 @@ when the first entry of that kind is asked for, and an entry is checked when it 
 them (`sweeper.library.shelf`).
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -94,6 +94,7 @@ class Library:
         self._directories, self._alike = tuple(directories), alike
         self._shelves: dict[str, Shelf] = {}
         self._entries: dict[tuple[str, str], Entry] = {}
+        self._taking: list[str] = []
 
     def __getstate__(self) -> dict[str, Any]:
         """Only the entries used so far travel to other processes, whose disks may not have the library's files."""
@@ -136,7 +137,7 @@ class Library:
         definition = shelf.definitions[canonical][0]
         shelf.require(definition, name, canonical)
         if (kind, canonical) not in self._entries:
-            entry = self._entries[kind, canonical] = resolve(self._chain(definition))
+            entry = self._entries[kind, canonical] = resolve(self._chain(definition), self._another(definition))
             if entry.prefer and entry.prefer not in shelf.definitions:
                 node = definition.written["prefer"]
                 raise shelf.absent(f"{kind} to prefer", entry.prefer, shelf.names, kind).at(node)
@@ -182,6 +183,23 @@ class Library:
             folders = [directory / FOLDERS[kind] for directory in self._directories]
             self._shelves[kind] = read_shelf(kind, folders, len(folders) - self._alike)
         return self._shelves[kind]
+
+    def _another(self, definition: Definition) -> Callable[[str, Node], Entry]:
+        """Finds entries of the kind of a definition, which takes numbers of theirs. Raises SpecError at the node that
+        names one, also for two that take from each other."""
+
+        def find(name: str, node: Node) -> Entry:
+            if name in self._taking:
+                raise error(node, f"entries take from each other in a circle: {' -> '.join([*self._taking, name])}")
+            self._taking.append(name)
+            try:
+                return self.find(definition.kind, name)
+            except NoEntry as fault:
+                raise fault.at(node) from None
+            finally:
+                self._taking.pop()
+
+        return find
 
     def _chain(self, definition: Definition) -> list[Definition]:
         """The definition, the one that it extends, and so on. Raises SpecError for unknown names and cycles."""

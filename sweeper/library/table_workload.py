@@ -32,7 +32,7 @@ from sweeper.reading.expressions import Expression
 from sweeper.reading.nodes import Node, error
 from sweeper.words.columns import USUAL_PARTITIONING, engine_column, format_column, role_columns
 from sweeper.words.defaults import NAMED
-from sweeper.words.models import BLOCK_SCALARS, TABLE_SCALARS
+from sweeper.words.models import BLOCK_SCALARS, TABLE_SCALARS, USUAL_SCALARS
 from sweeper.words.numbers import NUMBERS
 
 WORDS = {
@@ -135,10 +135,13 @@ def read_table(entry: Entry) -> OperatorTable:
     symbols = {*parameters, *SPACE_SYMBOLS}
     definitions = body.read("definitions", read_definitions, symbols, SPACE_SYMBOLS, default=Definitions())
     known = {*symbols, *body.read("definitions", checks.mapping, "definitions", default={})}
+    usual_scalars = {name: USUAL_SCALARS[name] for name in USUAL_SCALARS if name not in known}
     usual = LAYERED if "kernels" in entry.body else USUAL_FAMILY
     family = body.read("family", checks.choice, "family", named("families", LAYOUTS), default=usual)
     layout = layout_of(family)
-    absent = [name for name in layout.scalars if name not in known]
+    if layout.scalars is TABLE_SCALARS:
+        definitions = definitions.and_constants(usual_scalars)
+    absent = [name for name in layout.scalars if name not in known and name not in usual_scalars]
     if absent:
         problems.append(entry.node.problem(f"workload {entry.name!r} lacks the definitions {', '.join(absent)}"))
     values = definitions.added({name: np.array(value) for name, value in parameters.items()})

@@ -17,6 +17,10 @@ class Definitions:
 
     expressions: tuple[tuple[str, Expression], ...] = ()
 
+    def and_constants(self, constants: Mapping[str, float]) -> "Definitions":
+        """These, and names for constants."""
+        return Definitions((*self.expressions, *((name, Expression(repr(value))) for name, value in constants.items())))
+
     def needs(self, symbols: Iterable[str]) -> frozenset[str]:
         """Some symbols, the definitions among them replaced by what they need."""
         needed = frozenset(symbols)

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from sweeper.errors import UsageFault
-from sweeper.kernels.serving.load import Server, serve
+from sweeper.kernels.serving.load import Requests, Server, serve
 from sweeper.serving.passes import Replica
-from sweeper.serving.traffic import Requests
+from sweeper.serving.traffic import Arrivals
 from sweeper.views.text import aligned, show
 
 SHARES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
@@ -46,37 +46,46 @@ class Load:
     busy_share: float
 
 
+@dataclass(frozen=True)
+class Admission:
+    """Which requests run: at most `slots` at a time, at most `budget` tokens in a pass, and the share of the tokens to
+    come for which the cache must have room at first; below 1 requests may lose their cache again."""
+
+    slots: int = 256
+    budget: int = 8192
+    reserved: float = 1.0
+
+
 def under_load(
     replica: Replica,
-    requests: Requests,
+    asked: Arrivals,
     clients: int = 0,
-    slots: int = 256,
-    budget: int = 8192,
+    admission: Admission = Admission(),
     limits: Mapping[str, float] | None = None,
 ) -> Load:
-    """Let a replica serve requests: at most `slots` at a time, at most `budget` tokens in a pass.
+    """Let a replica serve requests.
 
     `limits` are the seconds to the first token (`ttft`) and between tokens (`tpot`) within which a request is good.
     Raises UsageFault if none of the requests fits into the cache.
     """
-    arrivals = requests.arrival_s.copy()
+    arrivals = asked.arrival_s.copy()
     first, last = np.empty(len(arrivals)), np.empty(len(arrivals))
-    server = Server(slots, budget, replica.cache_tokens)
-    busy = serve(replica.timing, server, clients, arrivals, requests.prompts, requests.outputs, first, last)
+    cache_tokens = replica.cache_tokens(admission.budget)
+    server = Server(admission.slots, admission.budget, cache_tokens, admission.reserved, replica.host_s)
+    requests = Requests(asked.prompts, asked.outputs, arrivals, first, last)
+    busy = serve(replica.timing, server, clients, requests)
     served = np.isfinite(last)
     if not served.any():
-        raise UsageFault(f"the cache holds {replica.cache_tokens:,} tokens, and no request is so short")
-    waited, whole = (first - arrivals)[served], (last - arrivals)[served]
-    outputs = requests.outputs[served]
+        raise UsageFault(f"the cache holds {cache_tokens:,} tokens, and no request is so short")
+    waited, whole = ((each - arrivals)[served] + replica.host_s for each in (first, last))
+    outputs = asked.outputs[served]
     between = (last - first)[served] / np.maximum(outputs - 1, 1)
     several = between[outputs > 1]
-    asked = {"ttft": waited, "tpot": between}
+    seen = {"ttft": waited, "tpot": between}
     good = (
-        np.all([asked[name] <= most for name, most in (limits or {}).items()], axis=0)
-        if limits
-        else np.ones(len(whole))
+        np.all([seen[name] <= most for name, most in (limits or {}).items()], axis=0) if limits else np.ones(len(whole))
     )
-    seconds = float(last[served].max() - arrivals[served].min())
+    seconds = float(last[served].max() - arrivals[served].min()) + replica.host_s
     rate = replica.replicas * len(whole) / seconds
     tokens = replica.replicas * float(outputs.sum()) / seconds
     return Load(

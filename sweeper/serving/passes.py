@@ -1,11 +1,11 @@
 """How long a pass of a server takes, from the models of a study: what its tokens cost, their caches, their prompts.
 
-The point of a study is planned as a study of its own with other numbers of requests and lengths of prompts. Few tokens
-are those of generating requests with empty caches; many are those of short prompts, whose attention costs next to
-nothing. What a cache adds to a pass, and what the attention of a long prompt adds to its tokens, is the rest.
+A point of a study is asked for other numbers of requests and lengths of prompts (`asked`). Few tokens are those of
+generating requests with empty caches; many are those of short prompts, whose attention costs next to nothing. What a
+cache adds to a pass, and what the attention of a long prompt adds to its tokens, is the rest.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,23 +19,71 @@ from sweeper.planning.plan import Plan
 from sweeper.planning.standing import standings
 from sweeper.views.lineage import coordinates
 
-GENERATING = (1, 2, 4, 8, 16, 32, 64)
+GENERATING = tuple(2**power for power in range(10))
 """Generating requests whose passes are asked for; with more tokens, prompts of `SHORT` stand for them."""
 SHORT = 64
-PROMPTS = tuple(2**power for power in range(1, 9))
+PROMPTS = (16, 32, 64, 128)
 """Short prompts that pass together."""
-NUMBERS = ("batch_size", "microbatch", "sequence_length", "output_length")
-FIRST, NEXT, NEED, HEADROOM = "time_to_first_token_s", "time_per_output_token_s", "memory_need_B", "memory_headroom_B"
+NUMBERS = ("batch_size", "microbatch", "sequence_length", "output_length", "max_batched_tokens")
+"""Columns of a point that are asked for at other values."""
+PREFILL, FIRST, NEXT = "prefill_s", "time_to_first_token_s", "time_per_output_token_s"
+CACHE, HEADROOM, WORKING = "cache_memory_B", "memory_headroom_B", "working_B"
+TOLD = (PREFILL, FIRST, NEXT, CACHE, HEADROOM, WORKING)
+"""Columns that are asked."""
 
 
 @dataclass(frozen=True)
 class Replica:
-    """One of the `replicas` of a server: times of its passes, tokens that its cache holds, and chips of all of them."""
+    """One of the `replicas` of a server: times of its passes, bytes of a chip that weights leave, those of a token in
+    the cache, and of buffers by tokens of a pass; what the host adds to the first token; chips of all replicas."""
 
     timing: Pass
-    cache_tokens: int
+    room_B: float
+    token_B: float
+    working_B: np.ndarray
+    host_s: float
     replicas: int
     chips: int
+
+    def cache_tokens(self, budget: int) -> int:
+        """Tokens that the cache holds beside passes of so many tokens."""
+        left_B = self.room_B - at(self.timing.tokens, self.working_B, float(budget))
+        if self.token_B <= 0.0:
+            return int(np.iinfo(np.int64).max)
+        return max(int(left_B / self.token_B), 0)
+
+
+def asked(prompt: float, output: float, replicas: int) -> list[tuple[float, ...]]:
+    """Values of `NUMBERS` at which a point is asked, for requests of about these lengths."""
+    context = _context(prompt, output)
+    requests = [
+        *((count, 1) for count in GENERATING),
+        *((count, context) for count in GENERATING),
+        *((count, SHORT) for count in PROMPTS),
+        (1, max(int(prompt), 2)),
+    ]
+    return [(float(count * replicas), float(count), float(length), 2.0, 0.0) for count, length in requests]
+
+
+def replica_from(told: Mapping[str, np.ndarray], prompt: float, output: float, replicas: int, chips: int) -> Replica:
+    """The server of which the values of `TOLD` are these, where it is `asked`."""
+    context, length, few = _context(prompt, output), max(int(prompt), 2), len(GENERATING)
+    prefill_s, following_s, cache_B, working_B = (told[name] for name in (PREFILL, NEXT, CACHE, WORKING))
+    tokens = np.array([*GENERATING, *(SHORT * count for count in PROMPTS)], np.float64)
+    linear_s = np.maximum.accumulate([*following_s[:few], *prefill_s[2 * few : -1]])
+    reading_s = (following_s[few : 2 * few] - following_s[:few]) / (np.array(GENERATING) * (context - 1.0))
+    reading_s = np.array([*reading_s, *[reading_s[-1]] * len(PROMPTS)])
+    pairs = 0.5 * length * (length + 1.0)
+    pair_s = max(prefill_s[-1] - at(tokens, linear_s, float(length)), 0.0) / pairs
+    return Replica(
+        timing=Pass(tokens, linear_s, reading_s, pair_s),
+        room_B=float(told[HEADROOM][0] + cache_B[0] + working_B[0]),
+        token_B=float((cache_B[few] - cache_B[0]) / (context - 1.0)),
+        working_B=np.array([*working_B[:few], *working_B[2 * few : -1]]),
+        host_s=float(told[FIRST][0] - prefill_s[0]),
+        replicas=replicas,
+        chips=chips,
+    )
 
 
 def replica_of(plan: Plan, point_id: int, prompt: float, output: float) -> Replica:
@@ -45,7 +93,7 @@ def replica_of(plan: Plan, point_id: int, prompt: float, output: float) -> Repli
 
     >>> import sweeper
     >>> found = replica_of(sweeper.plan("a100_serving"), 0, 128, 32)
-    >>> found.replicas, found.cache_tokens > 1000
+    >>> found.replicas, found.cache_tokens(8192) > 1000
     (1, True)
     """
     point = coordinates(plan, point_id)
@@ -57,28 +105,13 @@ def replica_of(plan: Plan, point_id: int, prompt: float, output: float) -> Repli
             f"point {point_id} of {plan.name} is a pipeline; servers with pipeline_parallel: 1 are simulated"
         )
     replicas = int(float(constants["data_parallel"]))
-    context = max(int(prompt + 0.5 * output), 2)
-    asked = [
-        *((requests, 1) for requests in GENERATING),
-        *((requests, context) for requests in GENERATING),
-        *((requests, SHORT) for requests in PROMPTS),
-        (1, max(int(prompt), 2)),
-    ]
-    first, following, need, headroom = _times(plan, point, asked, replicas)
-    few = len(GENERATING)
-    if headroom[0] <= 0.0:
+    told = _told(plan, point, asked(prompt, output, replicas))
+    replica = replica_from(told, prompt, output, replicas, int(float(constants["chips"])))
+    if told[HEADROOM][0] <= 0.0:
         raise UsageFault(
-            f"point {point_id} of {plan.name} does not hold its weights: it lacks {-headroom[0]:.4g} B a chip"
+            f"point {point_id} of {plan.name} does not hold its weights: it lacks {-told[HEADROOM][0]:.4g} B a chip"
         )
-    tokens = np.array([*GENERATING, *(SHORT * count for count in PROMPTS)], np.float64)
-    linear_s = np.maximum.accumulate([*following[:few], *first[2 * few : -1]])
-    reading_s = (following[few : 2 * few] - following[:few]) / (np.array(GENERATING) * (context - 1.0))
-    reading_s = np.array([*reading_s, *[reading_s[-1]] * len(PROMPTS)])
-    pairs = 0.5 * asked[-1][1] * (asked[-1][1] + 1.0)
-    pair_s = max(first[-1] - at(tokens, linear_s, float(asked[-1][1])), 0.0) / pairs
-    per_token_B = (need[few] - need[0]) / (context - 1.0)
-    cache_tokens = int(headroom[0] / per_token_B) if per_token_B > 0.0 else np.iinfo(np.int64).max
-    return Replica(Pass(tokens, linear_s, reading_s, pair_s), cache_tokens, replicas, int(float(constants["chips"])))
+    return replica
 
 
 def standing_of(plan: Plan, point_id: int) -> str:
@@ -93,19 +126,20 @@ def lengths_of(plan: Plan, point_id: int) -> tuple[float, float]:
     return float(constants.get("sequence_length", 0.0)), float(constants.get("output_length", 1.0))
 
 
-def _times(
-    plan: Plan, point: Mapping[str, Any], asked: Sequence[tuple[int, int]], replicas: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Seconds to the first token and to the next, bytes needed and left, of so many requests of such lengths each."""
+def _context(prompt: float, output: float) -> int:
+    """Tokens in the cache of a request, on average."""
+    return max(int(prompt + 0.5 * output), 2)
+
+
+def _told(plan: Plan, point: Mapping[str, Any], rows: list[tuple[float, ...]]) -> dict[str, np.ndarray]:
+    """What a point says where it is asked."""
     rest = {name: value for name, value in point.items() if name not in NUMBERS}
-    rows = tuple((float(count * replicas), float(count), float(length), 2.0) for count, length in asked)
     axes = (
         Axis("point", tuple(rest), (tuple(rest.values()),), searched=False),
-        Axis("requests", NUMBERS, rows, searched=False),
+        Axis("requests", NUMBERS, tuple(rows), searched=False),
     )
     of_requests = Plan(replace(plan.study, boxes=(Box(axes),)))
     try:
-        found = of_requests.points(range(len(rows)), (FIRST, NEXT, NEED, HEADROOM))
+        return of_requests.points(range(len(rows)), TOLD)
     except UnknownColumn as error:
         raise UsageFault(f"{plan.name} has no server of requests: {error}") from None
-    return found[FIRST], found[NEXT], found[NEED], found[HEADROOM]

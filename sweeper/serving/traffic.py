@@ -40,7 +40,7 @@ class Traffic:
 
 
 @dataclass(frozen=True)
-class Requests:
+class Arrivals:
     """Arrivals [n] in seconds, ascending (not yet known in a closed loop), tokens of prompts and to be generated."""
 
     arrival_s: np.ndarray
@@ -48,7 +48,7 @@ class Requests:
     outputs: np.ndarray
 
 
-def drawn(traffic: Traffic) -> Requests:
+def drawn(traffic: Traffic) -> Arrivals:
     """Draw the requests of some traffic.
 
     >>> drawn(Traffic(3, prompt=100, output=10, rate=2.0, variation=0.0)).arrival_s
@@ -60,21 +60,21 @@ def drawn(traffic: Traffic) -> Requests:
         for most in (traffic.prompt, traffic.output)
     ]
     if traffic.clients:
-        return Requests(np.zeros(count), *lengths)
+        return Arrivals(np.zeros(count), *lengths)
     gaps = np.ones(count)
     if traffic.variation > 0.0:
         shape = traffic.variation**-2.0
         gaps = random.gamma(shape, 1.0 / shape, count)
     gaps[0] = 0.0
-    return Requests(np.cumsum(gaps) / traffic.rate, *lengths)
+    return Arrivals(np.cumsum(gaps) / traffic.rate, *lengths)
 
 
-def dealt(requests: Requests, replicas: int) -> Requests:
+def dealt(requests: Arrivals, replicas: int) -> Arrivals:
     """The requests that come to the first of several replicas, which take them in turn."""
-    return Requests(*(each[::replicas].copy() for each in (requests.arrival_s, requests.prompts, requests.outputs)))
+    return Arrivals(*(each[::replicas].copy() for each in (requests.arrival_s, requests.prompts, requests.outputs)))
 
 
-def read_trace(file: Path) -> Requests:
+def read_trace(file: Path) -> Arrivals:
     """Requests of a CSV file with the columns `TRACE`. Raises UsageFault for what is no such file."""
     try:
         table = pl.read_csv(file, columns=list(TRACE)).sort("arrival_s", maintain_order=True)
@@ -84,4 +84,4 @@ def read_trace(file: Path) -> Requests:
         raise UsageFault(f"{file} is no trace with the columns {', '.join(TRACE)}: {error}") from None
     if not len(arrivals) or lengths.min() < 1 or not np.isfinite(arrivals).all():
         raise UsageFault(f"{file}: a trace has requests of at least one token each, at finite times")
-    return Requests(arrivals - arrivals[0], np.ascontiguousarray(lengths[:, 0]), np.ascontiguousarray(lengths[:, 1]))
+    return Arrivals(arrivals - arrivals[0], np.ascontiguousarray(lengths[:, 0]), np.ascontiguousarray(lengths[:, 1]))

@@ -57,7 +57,8 @@ TABLE_SCALARS = {
     "routed_experts": ("", "routed experts of a layer that has them"),
     "queries": ("", "tokens of one sample that one chip processes in a pass"),
     "tokens_per_sample": ("", "tokens of one sample"),
-    "stage_message_B": ("B", "activations that one chip hands to the next pipeline stage, per microbatch"),
+    "prompt_passes": ("", "passes in which a server takes the prompts of a microbatch"),
+    "stage_message_B": ("B", "activations that one chip hands to the next pipeline stage, per pass of a microbatch"),
     "stage_gather_B": ("B", "what the chips of a tensor group gather of a message that they received in parts"),
     "tied_B": ("B", "gradient of the embedding that first and last stage share, on one chip"),
     "checkpoint_B": ("B", "what a layer keeps of a microbatch under full recompute"),
@@ -72,6 +73,9 @@ TABLE_SCALARS = {
     "active_parameters": ("", "parameters that a token meets"),
 }
 """Numbers that every operator table must define: unit and meaning."""
+
+USUAL_SCALARS = {"prompt_passes": 1.0}
+"""What those are that a table need not define."""
 
 BLOCK_SCALARS = {
     "layers": ("", "transformer layers of the model"),

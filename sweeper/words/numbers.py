@@ -60,7 +60,7 @@ OURS = vocabulary(
     recompute_expert_activations=fraction("the same of the activation inside experts"),
     recompute_experts=fraction("the same of router, exchange, experts and shared experts"),
     checkpoint_interval=whole("layers between the checkpoints of full recompute", LAYERS, 1.0),
-    chunk_length=free("", "prompt tokens that one pass of a server takes beside decoding; 0: all", limits=LENGTH),
+    max_batched_tokens=free("", "tokens that a pass of a server takes at most; 0: all of a microbatch", limits=LENGTH),
     lifetime=Attribute("s", "time over which the system's price is written off", 126144000.0, LIFE_S),
     training_tokens=Attribute("", "tokens of a training run", 3e11, TOKENS),
     weight_offload=fraction("share of weights kept in the second memory"),

@@ -11,6 +11,7 @@ CALIBRATION = vocabulary(
     unaligned_efficiency=Attribute(
         "", "share of that in products with weights whose rows are no multiple of 16 bytes", 1.0, EFFICIENCY
     ),
+    expert_efficiency=Attribute("", "share of that in products of routed experts, in groups", 1.0, EFFICIENCY),
     memory_efficiency=Attribute("", "attainable share of memory bandwidth", 0.8, EFFICIENCY),
     link_efficiency=Attribute("", "attainable share of the first dimension's links", 0.8, EFFICIENCY),
     outer_link_efficiency=Attribute("", "attainable share of the other links", 0.8, EFFICIENCY),
@@ -22,6 +23,8 @@ CALIBRATION = vocabulary(
     collective_host=free("s", "time of the host per collective and member of its group"),
     transfer_host=free("s", "time of the host per message between pipeline stages"),
     iteration_host=free("s", "time of the host per iteration beside which nothing runs"),
+    pass_host=free("s", "time of the host per pass of a server beside which nothing runs"),
+    request_host=free("s", "time from the arrival of a request to its pass, and from there to its first token"),
     extra_state=free("B", "further bytes kept per parameter, e.g. a second copy of gradients", limits=PER_NUMBER_B),
     activation_share=Attribute("", "memory taken for activations over what they occupy", 1.0, FACTOR),
     collective_launch=free("s", "fixed cost of a collective"),

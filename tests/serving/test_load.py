@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sweeper.kernels.serving.load import Pass, Server, serve
+from sweeper.kernels.serving.load import Pass, Requests, Server, serve
 from tests.support.examples import examples
 from tests.twins.naive_load import NaiveServer
 
@@ -22,7 +22,7 @@ def run(
     arrival_s = np.array(arrivals, np.float64)
     lengths = [np.array(each, np.int64) for each in (prompts, outputs)]
     first, last = np.empty(len(arrival_s)), np.empty(len(arrival_s))
-    busy = serve(timing, server, clients, arrival_s, *lengths, first, last)
+    busy = serve(timing, server, clients, Requests(*lengths, arrival_s, first, last))
     return arrival_s, first, last, busy
 
 
@@ -55,8 +55,9 @@ def test_the_simulation_equals_its_twin(data: st.DataObject) -> None:
         reads = at(generating, reading) * context if generating else 0.0
         return at(generating + tokens, linear) + reads + timing.pair_s * pairs
 
-    plain = NaiveServer(seconds, slots, budget, cache).serve(arrivals, clients, prompts, outputs)
-    found = run(timing, Server(slots, budget, cache), arrivals, prompts, outputs, clients)
+    reserved, host = data.draw(st.sampled_from([1.0, 0.5, 0.0])), data.draw(st.sampled_from([0.0, 0.05123]))
+    plain = NaiveServer(seconds, slots, budget, cache, reserved, host).serve(arrivals, clients, prompts, outputs)
+    found = run(timing, Server(slots, budget, cache, reserved, host), arrivals, prompts, outputs, clients)
     for name, values in zip(("arrived", "first", "last"), found, strict=False):
         expected = np.array([getattr(request, name) for request in plain])
         np.testing.assert_allclose(values, expected, rtol=1e-9)

@@ -13,7 +13,7 @@ import sweeper
 from sweeper.cli import main
 from sweeper.errors import UsageFault
 from sweeper.planning.plan import Plan
-from sweeper.serving.load import Load, under_load
+from sweeper.serving.load import Admission, Load, under_load
 from sweeper.serving.passes import Replica, lengths_of, replica_of
 from sweeper.serving.traffic import Traffic, drawn, read_trace
 
@@ -46,8 +46,8 @@ def replica() -> Replica:
 def test_a_full_server_delivers_what_the_closed_form_says(point: int, batch: int) -> None:
     """Continuous batching in steady state, with prompts one by one."""
     told = plan_of().points([point], ["requests_per_s", "loaded_time_per_output_token_s"])
-    load = under_load(replica(), drawn(Traffic(1_200, 1024, 128, 0.2, clients=batch)), batch, batch, 1024)
-    same = under_load(replica(), drawn(Traffic(1_200, 1024, 128, 0.0, clients=batch)), batch, batch, 1024)
+    load = under_load(replica(), drawn(Traffic(1_200, 1024, 128, 0.2, clients=batch)), batch, Admission(batch, 1024))
+    same = under_load(replica(), drawn(Traffic(1_200, 1024, 128, 0.0, clients=batch)), batch, Admission(batch, 1024))
     assert same.requests_per_s == pytest.approx(told["requests_per_s"][0], rel=0.08)
     assert load.requests_per_s > same.requests_per_s, "shorter requests are done sooner"
 
@@ -64,7 +64,7 @@ def test_an_idle_server_answers_as_its_models_say() -> None:
 def test_a_prompt_of_any_length_takes_what_its_models_say(length: int) -> None:
     told = plan_of(sequence_length=length).points([0], ["time_to_first_token_s"])["time_to_first_token_s"][0]
     alone = drawn(Traffic(3, length, 4, clients=1))
-    load = under_load(replica_of(plan_of(), 0, length, 4), alone, 1, budget=length)
+    load = under_load(replica_of(plan_of(), 0, length, 4), alone, 1, Admission(budget=length))
     assert load.time_to_first_token_s.mean == pytest.approx(told, rel=0.05)
 
 
@@ -72,11 +72,10 @@ def test_the_cache_holds_what_memory_leaves() -> None:
     plan = plan_of(requests={"columns": ["batch_size", "microbatch"], "rows": [[64, 64]]}, sequence_length=8192)
     left = plan.points([0], ["memory_headroom_B"])["memory_headroom_B"][0]
     fits = left / 64 > 0.0
-    assert (replica().cache_tokens > 64 * 8192) == fits
-    assert (
-        replica_of(plan_of(**{"calibration.memory_reserve": "40 GB"}), 0, 1024, 128).cache_tokens
-        < replica().cache_tokens
-    )
+    assert (replica().cache_tokens(8192) > 64 * 8192) == fits
+    assert replica_of(plan_of(**{"calibration.memory_reserve": "40 GB"}), 0, 1024, 128).cache_tokens(
+        8192
+    ) < replica().cache_tokens(8192)
 
 
 def test_more_load_is_slower_and_fuller() -> None:

@@ -139,6 +139,8 @@ def of_product(op: Named, given: Named) -> tuple[list[Any], list[Any]]:
     width = FORMAT_B[int(given["attention_format" if kind == "attention" else "compute_format"])]
     if kind == "wide":
         width = max(width, 2.0)
+    if PLACES[op["place"]] == "routed":
+        peak *= given["calibration_expert_efficiency"]
     if op["n"] % ALIGNED or op["k"] % ALIGNED:
         share = given["calibration_unaligned_efficiency"]
         peak = peak * share if op["weight"] else min(peak, given["vector_flops"])
@@ -326,10 +328,10 @@ def inference_work(**given: Any) -> Outputs:
     later = given["output_length"] - 1
     prompt = of_model(given["place_work"], given, ("forward",), ("forward",))
     token = of_model(given["decode_place_work"], given, ("forward",), ("forward",))
-    work = {kind: prompt[kind] + later * token[kind] for kind in Work._fields}
+    work = {kind: given["prompt_passes"] * prompt[kind] + later * token[kind] for kind in Work._fields}
     boundaries = given["pipeline_parallel"] - 1
     if boundaries > 0:
-        positions_B = given["stage_message_B"] * (1 + later / given["queries"])
+        positions_B = given["prompt_passes"] * given["stage_message_B"] * (1 + later / given["queries"])
         work["network_J"] += boundaries * carried(given, "pipeline", "point_to_point", positions_B)
     return totals(work, given["microbatches"] * given["chips"] / given["pipeline_parallel"])
 

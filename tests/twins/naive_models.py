@@ -223,6 +223,8 @@ def narrowed(op: Named, given: Named) -> tuple[float, float, float]:
 def of_product(op: Named, given: Named) -> Passes:
     """Y = XW, dX = dY W^T, dW = X^T dY; if W is an activation, its gradient belongs to those of the inputs."""
     flops = given[f"{PRECISIONS[op['precision']]}_flops"]
+    if PLACES[op["place"]] == "routed":
+        flops *= given["calibration_expert_efficiency"]
     weighted = op["weight"] > 0
     if op["n"] % ALIGNED or op["k"] % ALIGNED:
         share = given["calibration_unaligned_efficiency"]
@@ -1052,7 +1054,7 @@ def inference_launches(**given: Any) -> Outputs:
         host = given["layers_per_stage"] * sums["host_forward"] + given["host_pass_s"]
         loads.append(host / chip if chip else over_nothing(host))
         waits.append(excess(host, chip))
-    tokens = waits[0] + (given["output_length"] - 1) * waits[1]
+    tokens = given["prompt_passes"] * waits[0] + (given["output_length"] - 1) * waits[1]
     found = dict(zip(("prefill_host_load", "decode_host_load"), loads, strict=True))
     return {**found, "host_wait_time_s": given["microbatches"] * tokens}
 
@@ -1075,8 +1077,9 @@ def inference_transfers(**given: Any) -> Outputs:
     group = groups(given["group_network"])["pipeline"]
     apart = given["pipeline_parallel"] > 1
     whole = given["stage_message_B"]
+    token = given["prompt_passes"] * whole / given["queries"]
     return {
-        "decode_transfer_s": collective(group, "point_to_point", given, whole / given["queries"]) if apart else 0.0,
+        "decode_transfer_s": collective(group, "point_to_point", given, token) if apart else 0.0,
         "prefill_transfer_s": collective(group, "point_to_point", given, whole) if apart else 0.0,
     }
 
@@ -1086,12 +1089,20 @@ def latencies(**given: float) -> Outputs:
     """Prompts flow through the stages without a gap. A microbatch's next token starts when its last one is out and the
     first stage is free; embedding and head are not spread over the stages."""
     m, p = given["microbatches"], given["pipeline_parallel"]
+    parts = m * given["prompt_passes"]
     slot = given["prefill_stage_s"] + given["prefill_transfer_s"]
-    first = p * slot + (m - 1) * slot + m * given["prefill_ends_s"]
+    host = given["calibration_pass_host_s"]
+    prefill = p * slot + (parts - 1) * slot + parts * (given["prefill_ends_s"] + host)
+    first = prefill + given["calibration_request_host_s"]
     step = given["decode_stage_s"] + given["decode_transfer_s"]
-    each = (m if m > p else p) * step + m * given["decode_ends_s"]
+    each = (m if m > p else p) * step + m * (given["decode_ends_s"] + host)
     later = given["output_length"] - 1
-    return {"time_to_first_token_s": first, "time_per_output_token_s": each, "request_time_s": first + later * each}
+    return {
+        "prefill_s": prefill,
+        "time_to_first_token_s": first,
+        "time_per_output_token_s": each,
+        "request_time_s": first + later * each,
+    }
 
 
 @twin
@@ -1104,7 +1115,7 @@ def inference_breakdown(**given: Any) -> Outputs:
     """Per microbatch one pass over the prompts, and one for each token but the first."""
     found: dict[str, float] = defaultdict(float)
     for layer, transfer, times in (
-        ("layer_sums", "prefill_transfer_s", 1.0),
+        ("layer_sums", "prefill_transfer_s", given["prompt_passes"]),
         ("decode_layer_sums", "decode_transfer_s", given["output_length"] - 1),
     ):
         [sums] = rows_of([given[layer]], Sums._fields)
@@ -1119,12 +1130,11 @@ def inference_breakdown(**given: Any) -> Outputs:
 @twin
 def continuous_batching(**given: float) -> Outputs:
     """Per request a slot gives `output_length` tokens, the first with its prompt, and waits for all prompts. It
-    waits at most for one prompt, or for a chunk of one."""
+    waits at most for one prompt, or for what of one a pass takes."""
     tokens = given["output_length"]
-    busy = (tokens - 1) * given["time_per_output_token_s"] + given["time_to_first_token_s"]
-    wait = given["time_to_first_token_s"] / given["batch_size"]
-    if 0 < given["chunk_length"] < given["tokens_per_sample"]:
-        wait *= given["chunk_length"] / given["tokens_per_sample"]
+    busy = (tokens - 1) * given["time_per_output_token_s"] + given["prefill_s"]
+    requests, passes = given["batch_size"] / given["data_parallel"], given["microbatches"] * given["prompt_passes"]
+    wait = given["prefill_s"] / (requests if requests > passes else passes)
     return {
         "requests_per_s": given["batch_size"] / busy,
         "loaded_time_per_output_token_s": busy / tokens,
@@ -1138,7 +1148,7 @@ def continuous_batching(**given: float) -> Outputs:
 def inference_hardware_flops(**given: Any) -> Outputs:
     flops = 0.0
     for layer, sums, times in (
-        ("layer_sums", "place_sums", 1.0),
+        ("layer_sums", "place_sums", given["prompt_passes"]),
         ("decode_layer_sums", "decode_sums", given["output_length"] - 1),
     ):
         [mean] = rows_of([given[layer]], Sums._fields)
@@ -1671,8 +1681,9 @@ SPECIAL.update(
         "attainable_memory_Bps": st.floats(1e11, 2e13),
         "tokens_per_s": st.floats(1e-3, 1e9),
         "lifetime_s": st.floats(1e3, 1e9),
-        "chunk_length": st.sampled_from([0.0, 1.0, 512.0]),
-        **{f"time_{what}_s": st.floats(1e-4, 1.0) for what in ("to_first_token", "per_output_token")},
+        "prompt_passes": st.sampled_from([1.0, 1.5, 16.0]),
+        "calibration_expert_efficiency": st.sampled_from([0.25, 1.0]),
+        **{name: st.floats(1e-4, 1.0) for name in ("prefill_s", "time_per_output_token_s")},
         **{f"{what}_offload": st.sampled_from([0.0, 0.0, 0.5, 1.0]) for what in ("weight", "activation", "optimizer")},
         "checkpoint_interval": st.sampled_from([1.0, 2.0, 4.0]),
         "recompute_share": st.sampled_from([0.0, 0.25, 1.0]),

@@ -45,6 +45,7 @@ def _entry(kind: str) -> Schema:
         body["dimensions"] = {"type": "array", "items": kinds, "minItems": 1, "maxItems": 3}
     common: Schema = {
         **dict.fromkeys(("extends", "prefer"), TEXT),
+        "takes": {"type": "object", "additionalProperties": one_or_list(A_NAME, least=0)},
         "aliases": one_or_list(AN_ALIAS, least=0),
         "description": TEXT,
         "source": TEXT,
