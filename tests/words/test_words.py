@@ -78,8 +78,9 @@ def test_numbers_of_a_study_have_the_values_that_nothing_says() -> None:
             "resident_microbatches", "recompute_share", "checkpoint_interval", "tree_width",
             "oversubscription_y", "oversubscription_z")  # fmt: skip
     zeros = ("sequence_parallel", "zero_stage", "draw", "speculated_tokens", "draft_time", "weight_offload",
-             "activation_offload", "optimizer_offload", "tensor_overlap", "overlap_slowdown", "sequence_length", "shard_group",
-             "network_static_share", "max_batched_tokens", "offload_capacity", "data_overlap")  # fmt: skip
+             "activation_offload", "optimizer_offload", "tensor_overlap", "overlap_slowdown", "sequence_length",
+             "shard_group", "network_static_share", "max_batched_tokens", "offload_capacity",
+             "data_overlap")  # fmt: skip
     assert {name: DEFAULTS[name] for name in ones} == dict.fromkeys(ones, 1.0)
     assert {name: DEFAULTS[name] for name in zeros} == dict.fromkeys(zeros, 0.0)
     assert [name for name in NUMBERS if NUMBERS[name].default is None] == ["chips", "dim_x"]
