@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from sweeper.errors import UsageFault
 from sweeper.evidence import measured_kernels as kernels
 from sweeper.evidence import measured_runs as runs
-from sweeper.evidence.layouts import experts, machines, microbenchmarks, nanotron
+from sweeper.evidence.layouts import experts, machines, microbenchmarks, nanotron, served
 from sweeper.evidence.measured_rows import MeasuredPoint, MeasuredRow, Refusal, Unmodelled
 from sweeper.reading.units import QuantityError, in_range
 from sweeper.words.system import NUMERIC
@@ -33,6 +33,14 @@ LAYOUTS = {
     "machine": TableLayout(frozenset({"workload", "problem_n", "emb_dim", "batch_global"}), machines.machine),
     "nanotron": TableLayout(frozenset({"tok/s/gpu", "batch_accum", "tp_mode"}), nanotron.nanotron),
     "vtrain": TableLayout(frozenset({"iter_time_ms", "micro_batch", "n_gpus", "hidden"}), nanotron.vtrain),
+    **{
+        f"served_{what}": TableLayout(frozenset({"ttft_ms", "tpot_ms", "concurrency"}), point, "model")
+        for what, point in (
+            ("between", served.served_between),
+            ("first", served.served_first),
+            ("rate", served.served_rate),
+        )
+    },
     "inference": TableLayout(frozenset({"input_len", "output_len", "accelerator", "hidden"}), runs.inference),
     "training": TableLayout(frozenset({"global_batch_seq", "micro_batch_seq", "accelerator", "hidden"}), runs.training),
     "kernel": TableLayout(

@@ -7,6 +7,8 @@ from enum import StrEnum
 from pathlib import Path
 
 from sweeper.errors import EnvironmentFault
+from sweeper.serving.load import Admission
+from sweeper.serving.traffic import Traffic
 
 MeasuredRow = Mapping[str, str]
 ColumnValue = float | str
@@ -33,18 +35,23 @@ def source_of(group: str) -> str:
     return group.removesuffix(INFERRED)
 
 
-RUNS = frozenset({"optimus", "nanotron", "training", "inference"})
+RUNS = frozenset({"optimus", "nanotron", "training", "inference", "served_between", "served_first", "served_rate"})
 """Layouts of measured runs of whole language models."""
 TASKS = {
     "training": ("iteration_time_s", "layer_time_s", "tokens_per_s_per_chip"),
-    "inference": ("request_time_s", "time_to_first_token_s", "time_per_output_token_s"),
+    "inference": (
+        "request_time_s",
+        "time_to_first_token_s",
+        "time_per_output_token_s",
+        "output_tokens_per_s_per_chip",
+    ),
 }
 """Columns that runs of models were measured by."""
 
 
 def is_rate(column: str) -> bool:
     """Whether more is better of a column that answers rows."""
-    return column.startswith("tokens_per_s")
+    return column.startswith(("tokens_per_s", "output_tokens_per_s"))
 
 
 class Refusal(StrEnum):
@@ -70,6 +77,14 @@ class Unmodelled(Exception):
 
 
 @dataclass(frozen=True)
+class Served:
+    """The requests of one replica of a server, and which of them run."""
+
+    traffic: Traffic
+    admission: Admission
+
+
+@dataclass(frozen=True)
 class MeasuredPoint:
     """A measured row as a point: the columns of the study, the column that answers it, and the measured value."""
 
@@ -82,6 +97,8 @@ class MeasuredPoint:
     open: tuple[Alternatives, ...] = ()
     """What the table does not say, with what it may have been: the best that fits counts, and the point is marked as
     inferred."""
+    load: Served | None = None
+    """Under what load it was measured, if requests came and went; its answer is a mean over them."""
 
 
 def read_rows(path: Path) -> list[dict[str, str]]:

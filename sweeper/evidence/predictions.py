@@ -13,11 +13,13 @@ import numpy as np
 from sweeper.engine.evaluation import Evaluation
 from sweeper.engine.program import Program
 from sweeper.engine.space import Axis, Box, Factor
+from sweeper.evidence import loads
 from sweeper.evidence.measured_rows import ColumnValue, MeasuredPoint, is_rate
 from sweeper.evidence.registry import our_library
 from sweeper.planning.columns import STRUCTURE
 from sweeper.planning.plan import Plan
 from sweeper.reading.nodes import parse_yaml
+from sweeper.serving.passes import TOLD
 from sweeper.study.columns import Stock
 from sweeper.study.output import StudyOutput
 from sweeper.study.study import Study
@@ -37,7 +39,7 @@ class Answer(NamedTuple):
 
     value: float
     headroom_B: float
-    others: Mapping[str, float] = {}
+    others: Mapping[str, ColumnValue] = {}
 
     @property
     def fits(self) -> bool:
@@ -63,8 +65,11 @@ def evaluate_settled(
 ) -> list[Answer]:
     """Answers for points as they stand; `others` says which columns to ask beside the one that answers a point."""
     answers = [Answer(math.nan, math.nan)] * len(points)
-    for column in dict.fromkeys(point.answer for point in points):
-        at = [i for i, point in enumerate(points) if point.answer == column]
+    loaded = [i for i, point in enumerate(points) if point.load is not None]
+    for i, answer in zip(loaded, evaluate_loaded([points[i] for i in loaded], constants, others)):
+        answers[i] = answer
+    for column in dict.fromkeys(point.answer for point in points if point.load is None):
+        at = [i for i, point in enumerate(points) if point.answer == column and point.load is None]
         plan = plan_of_points([with_constants(points[i].columns, constants) for i in at])
         (grid,) = plan.grids
         wanted = (column, "memory_headroom_B", *others(column))
@@ -72,6 +77,34 @@ def evaluate_settled(
         for i, (value, headroom, *asked) in zip(at, np.column_stack([values[name] for name in wanted]).tolist()):
             answers[i] = Answer(value, headroom, dict(zip(wanted[2:], asked)))
     return answers
+
+
+def evaluate_loaded(
+    points: Sequence[MeasuredPoint], constants: OtherConstants, others: Callable[[str], tuple[str, ...]]
+) -> list[Answer]:
+    """Answers for servers under load: each server is asked for its passes once, and simulated once for each load.
+    Other columns are those of all requests in flight at once."""
+    if not points:
+        return []
+    servers = {loads.key_of(point): point for point in points}
+    rows = {key: loads.rows_of(point) for key, point in servers.items()}
+    plan = plan_of_points([with_constants(row, constants) for each in rows.values() for row in each])
+    (grid,) = plan.grids
+    count = sum(map(len, rows.values()))
+    values = plan.columns.over(grid, grid.listing(np.arange(count)), TOLD)
+    replicas, first = {}, 0
+    for key, point in servers.items():
+        part = slice(first, first + len(rows[key]))
+        replicas[key] = loads.replica(point, {name: values[name][part] for name in TOLD})
+        first = part.stop
+    runs = {(loads.key_of(point), point.load): point for point in points}
+    seen = {run: loads.load_of(point, replicas[run[0]]) for run, point in runs.items()}
+    full = [loads.in_flight(point) for point in points] if others is not nothing_else else []
+    asked = [{**at.columns, **answer.others} for at, answer in zip(full, evaluate_settled(full, constants, others))]
+    return [
+        Answer(loads.answer_of(point, seen[key, point.load]), replicas[key].room_B, more)
+        for point, key, more in zip(points, map(loads.key_of, points), asked or [{}] * len(points))
+    ]
 
 
 def settle(points: Sequence[MeasuredPoint], constants: OtherConstants) -> list[MeasuredPoint]:

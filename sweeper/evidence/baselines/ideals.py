@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from sweeper.evidence.measured_kernels import LARGE_MESSAGE_B
-from sweeper.evidence.measured_rows import MeasuredPoint, is_rate
+from sweeper.evidence.measured_rows import ColumnValue, MeasuredPoint, is_rate
 from sweeper.evidence.statistics import Ideal
 from sweeper.kernels.codes import FORMAT_B, FORMATS
 
@@ -71,6 +71,21 @@ def token_s(v: Values) -> float:
 def request_s(v: Values) -> float:
     """The prompts, and every further token."""
     return prompts_s(v) + (v["output_length"] - 1.0) * token_s(v)
+
+
+def loaded_token_s(v: Values) -> float:
+    """The same with as many requests in flight, each of whose prompts pass once for its tokens."""
+    return token_s(v) + prompts_s(v) / v["output_length"]
+
+
+def prompt_s(v: Values) -> float:
+    """One prompt, on the chips of a replica."""
+    return prompts_s(v) / v["batch_size"] * v["data_parallel"]
+
+
+def loaded_rate(v: Values) -> float:
+    """Tokens per second and chip, by Little's law."""
+    return float(v["batch_size"] / loaded_token_s(v) / v["chips"])
 
 
 def roofline_s(flops: float, moved_B: float, v: Values) -> float:
@@ -136,6 +151,12 @@ RUNS = {
     "time_per_output_token_s": Rule("inference", SERVED, token_s),
 }
 """Runs of models, by the column that answers them."""
+LOADED = {
+    "time_to_first_token_s": Rule("first tokens under load", SERVED, prompt_s),
+    "time_per_output_token_s": Rule("tokens under load", SERVED, loaded_token_s),
+    "output_tokens_per_s_per_chip": Rule("throughput under load", SERVED, loaded_rate),
+}
+"""Servers under load, by the column that answers them."""
 KERNELS = {
     "single_gemm": Rule("products", PEAKS, product_s),
     "single_attention": Rule("attention", PEAKS, attention_s),
@@ -162,15 +183,18 @@ MODELS = {
 
 def columns_for(answer: str) -> tuple[str, ...]:
     """What to ask of the engine beside a column that answers rows."""
-    return RUNS[answer].columns if answer in RUNS else PEAKS if answer in MEASURES else ()
+    rule = LOADED.get(answer) or RUNS.get(answer)
+    return rule.columns if rule else PEAKS if answer in MEASURES else ()
 
 
-def ideal_of(point: MeasuredPoint, asked: Mapping[str, float]) -> Ideal | None:
+def ideal_of(point: MeasuredPoint, asked: Mapping[str, ColumnValue]) -> Ideal | None:
     """The ideal of a point, given what the engine says of it; None for rows of which there is none."""
     workload = str(point.columns["workload"])
-    if point.answer not in RUNS and (point.answer not in MEASURES or workload not in KERNELS):
-        return None
-    rule = RUNS.get(point.answer) or KERNELS[workload]
+    rule = (RUNS if point.load is None else LOADED).get(point.answer)
+    if rule is None:
+        if point.answer not in MEASURES or workload not in KERNELS:
+            return None
+        rule = KERNELS[workload]
     value = 1.0 if point.answer == "average_power_W" else rule.value({**point.columns, **asked})
     small = "small " if small_message(point.columns) else ""
     if not (math.isfinite(value) and value > 0.0):

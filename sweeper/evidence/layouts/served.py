@@ -1,0 +1,112 @@
+"""The layout of servers under load: requests in flight, mean time to the first token and between tokens.
+
+Of every row three things were measured, or follow from what was: it is read three times.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from sweeper.evidence.measured_rows import (
+    ColumnValues,
+    MeasuredPoint,
+    MeasuredRow,
+    Refusal,
+    Served,
+    Unmodelled,
+    positive,
+)
+from sweeper.evidence.registry import model, platform, split_columns, stack
+from sweeper.serving.load import Admission
+from sweeper.serving.traffic import Traffic
+
+SPREAD = 0.2
+"""Lengths are drawn evenly from 0.8 of the nominal ones on (`--random-range-ratio 0.8` of InferenceMAX)."""
+PROMPTS_A_CLIENT = 10
+"""Requests in all over those in flight (`--num-prompts`)."""
+FORMATS: Mapping[str, ColumnValues] = {
+    "fp4": {"compute_format": "nvfp4", "weight_format": "nvfp4"},
+    "fp8": {"compute_format": "fp8", "weight_format": "fp8"},
+    "bf16": {"compute_format": "bf16", "weight_format": "bf16"},
+}
+"""Columns of the word that a row has for its weights."""
+WITHOUT_FP4 = ("h100", "h200")
+"""Devices that widen weights of 4 bits before their products."""
+
+
+def formats(row: MeasuredRow) -> ColumnValues:
+    """Columns of the number formats of a server. Raises Unmodelled for a word that is not known."""
+    word = row.get("quantisation", "")
+    if word not in FORMATS:
+        raise Unmodelled(f"quantisation {word!r}", Refusal.WORD)
+    columns = dict(FORMATS[word])
+    if word == "fp4" and row.get("device", "").startswith(WITHOUT_FP4):
+        columns["compute_format"] = "fp8"
+    return {**columns, "cache_format": "fp8" if row.get("kv_assumed") == "fp8" else "bf16"}
+
+
+def server(row: MeasuredRow, known: Mapping[str, Any]) -> ColumnValues:
+    """Columns of an aggregated server. Raises Unmodelled for others."""
+    if row.get("mode") != "agg":
+        raise Unmodelled("prompts and generated tokens on different chips", Refusal.METHOD)
+    if row.get("suspect"):
+        raise Unmodelled(f"its table suspects it: {row['suspect']}", Refusal.EXCLUDED)
+    if positive(row, "pp", 1.0) > 1.0:
+        raise Unmodelled("stages of a pipeline under load", Refusal.LOAD)
+    columns = model(known, row.get("model", "")) | platform(known, row.get("device", ""))
+    if "workload" not in columns:
+        raise Unmodelled(f"unknown model {row.get('model')!r}", Refusal.WORD)
+    columns |= stack(known, "serving", row, ("backend", "device")) | formats(row)
+    tensor, data = positive(row, "tp"), positive(row, "attention_dp", 1.0)
+    split_columns(columns, tensor, 1.0, data)
+    shared, whole = positive(row, "moe_tp", tensor), positive(row, "moe_ep", 1.0)
+    if whole > 1.0 or shared != tensor:
+        columns |= {"expert_parallel": whole, "expert_tensor_parallel": shared}
+    return columns | {"task": "inference"}
+
+
+def offered(row: MeasuredRow, known: Mapping[str, Any], replicas: float) -> Served:
+    """The requests of one of the replicas, and which of them run. Raises Unmodelled where they cannot be shared."""
+    clients = positive(row, "concurrency")
+    if clients % replicas:
+        raise Unmodelled(f"{clients:g} requests in flight on {replicas:g} replicas", Refusal.IMPOSSIBLE)
+    each = int(clients / replicas)
+    lengths = (positive(row, "input_length"), positive(row, "output_length"))
+    traffic = Traffic(PROMPTS_A_CLIENT * each, *lengths, SPREAD, clients=each)
+    return Served(traffic, Admission(**known["admission"][row.get("backend", "")]))
+
+
+def served(measured: str, answer: str, value: Callable[[MeasuredRow], float]) -> Callable[..., MeasuredPoint]:
+    """What makes a point of a row, of the quantity that is called `measured` and answered by the column `answer`."""
+
+    def point(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
+        columns = server(row, known)
+        load = offered(row, known, float(columns["data_parallel"]))
+        name = row.get("model", "").rpartition("/")[2]
+        group = f"{measured}, {name} on {row.get('device', '')} by {row.get('backend', '')}"
+        return MeasuredPoint(group, columns, answer, value(row), load=load)
+
+    return point
+
+
+def first_s(row: MeasuredRow) -> float:
+    """Mean seconds to the first token."""
+    return positive(row, "ttft_ms") * 1e-3
+
+
+def between_s(row: MeasuredRow) -> float:
+    """Mean seconds between tokens."""
+    return positive(row, "tpot_ms") * 1e-3
+
+
+def rate(row: MeasuredRow) -> float:
+    """Tokens per second and chip, by Little's law: of requests in flight, each of which takes its first token and the
+    further ones of its mean length."""
+    output = positive(row, "output_length") * (1.0 - 0.5 * SPREAD)
+    request_s = first_s(row) + (output - 1.0) * between_s(row)
+    chips = positive(row, "tp") * positive(row, "attention_dp", 1.0)
+    return positive(row, "concurrency") * output / request_s / chips
+
+
+served_first = served("TTFT", "time_to_first_token_s", first_s)
+served_between = served("TPOT", "time_per_output_token_s", between_s)
+served_rate = served("tokens/s/GPU", "output_tokens_per_s_per_chip", rate)
