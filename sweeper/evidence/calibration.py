@@ -32,8 +32,8 @@ MOST = 4
 class Calibration(BaseModel, extra="forbid", frozen=True):
     """Which constants of a calibration are fitted, and to which rows.
 
-    Rows are those of `files` (read as `layout`, the first that the registry gives them, if it is not said) whose group
-    is listed (any, if none is) and for which `where` holds, and whose software stack is this calibration, one of
+    Rows are those of `files` (read as each of `layouts`, the first that the registry gives them, if none is said) whose
+    group is listed (any, if none is) and for which `where` holds, and whose software stack is this calibration, one of
     `also`, which share the constants, or one of `heirs`, which extend it. `tie` names constants that are the same
     number as a fitted one; `source` is the column that says which rows come from one source. `repeated` are groups of
     rows that repeat those of the fit, with the condition under which: the same runs in another table, the same readings
@@ -44,7 +44,7 @@ class Calibration(BaseModel, extra="forbid", frozen=True):
     also: list[str] = []
     heirs: list[str] = []
     files: list[str]
-    layout: str = ""
+    layouts: list[str] = []
     groups: list[str] = []
     where: str = ""
     fit: list[str]
@@ -75,9 +75,11 @@ class Calibration(BaseModel, extra="forbid", frozen=True):
         """Software stacks of the rows that it is fitted to."""
         return self.name, *self.also, *self.heirs
 
-    def layout_of(self, file: str) -> str:
-        """How it reads a file."""
-        return self.layout or next(table["layout"] for table in registry()["tables"] if table["file"] == file)
+    @property
+    def readings(self) -> list[tuple[str, str]]:
+        """Files, each with the layouts as which it is read."""
+        usual = {table["file"]: table["layout"] for table in reversed(registry()["tables"])}
+        return [(file, layout) for file in self.files for layout in self.layouts or [usual[file]]]
 
     def takes(self, row: MeasuredRow, point: MeasuredPoint) -> bool:
         """Whether it is fitted to a row of one of its files, as it reads it.
@@ -90,7 +92,7 @@ class Calibration(BaseModel, extra="forbid", frozen=True):
 
     def has_seen(self, file: str, layout: str, row: MeasuredRow, point: MeasuredPoint) -> bool:
         """Whether a row of a table is one that it is fitted to, or repeats one."""
-        if file in self.files and layout == self.layout_of(file) and self.takes(row, point):
+        if (file, layout) in self.readings and self.takes(row, point):
             return True
         stack, condition = point.columns.get("calibration"), self.repeated.get(point.group)
         return condition is not None and stack in self.stacks and holds(condition, row)
@@ -129,7 +131,7 @@ class Fit:
     def bands(self) -> dict[str, Band]:
         """Measured over predicted times of runs of whole models that were left out, by task: of other sources, each of
         which weighs the same, where there are any."""
-        if not {self.calibration.layout_of(file) for file in self.calibration.files} <= RUNS:
+        if not {layout for _, layout in self.calibration.readings} <= RUNS:
             return {}
         errors = self.left_out if self.source_left_out is None else self.source_left_out
         ratios: dict[str, dict[str, list[float]]] = {}
@@ -205,9 +207,9 @@ def sample_of(calibration: Calibration) -> Sample:
     """The rows that a calibration is fitted to. Raises UsageFault if there are fewer than constants."""
     known = registry()
     points, sources = [], []
-    for file in calibration.files:
+    for file, layout in calibration.readings:
         for row in read_rows(builtin_specs() / "measurements" / file):
-            point = measured_point(row, calibration.layout_of(file), known)
+            point = measured_point(row, layout, known)
             if isinstance(point, MeasuredPoint) and calibration.takes(row, point):
                 points.append(point)
                 sources.append(row.get(calibration.source, ""))

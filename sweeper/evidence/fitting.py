@@ -4,12 +4,14 @@ A fit minimises errors of the logarithm, so that 10 % too slow weighs as much on
 minutes.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 import scipy.optimize
 from scipy.stats import qmc
 
 from sweeper.evidence.calibration import Calibration, Fit, Sample, sample_of
-from sweeper.evidence.predictions import Predictor
+from sweeper.evidence.predictions import LoadPredictor, Predictor
 from sweeper.words.software import CALIBRATION
 
 SPANS = {
@@ -21,15 +23,25 @@ SPANS = {
     "J/B": (1e-12, 1e-8),
 }
 """Least and largest value that a fit tries, by unit."""
-STARTS = 64
-"""Candidates, spread evenly over the logarithms of the spans, from the best of which a fit descends."""
-DESCENTS = 3
-"""How many of them it descends from."""
-PROBES = 65
-"""Values over its whole span that are tried for each constant where a descent ends: a constant that is too small to
-matter has no slope by which a descent could find back."""
-STEP = 1e-3
-"""Relative step of a constant for the slope of the errors."""
+
+
+class Effort(NamedTuple):
+    """How hard a search tries: candidates, spread evenly over the logarithms of the spans, and how many of the best it
+    descends from; values over its whole span that are tried for each constant where a descent ends, since one that is
+    too small to matter has no slope by which a descent could find back; evaluations of a descent at most, and of one
+    where rows are left out; and the relative step of a constant for the slope of the errors."""
+
+    starts: int
+    descents: int
+    probes: int
+    evaluations: int
+    refits: int
+    step: float
+
+
+THOROUGH = Effort(64, 3, 65, 100, 25, 1e-3)
+ON_SIMULATIONS = Effort(16, 1, 5, 15, 8, 0.03)
+"""Where each prediction is a simulation."""
 ROBUST = 0.02
 """Error (of the logarithm) beyond which the loss `l1` grows linearly instead of with the square."""
 FEW = 40
@@ -47,7 +59,9 @@ class Errors:
     """
 
     def __init__(self, calibration: Calibration, sample: Sample) -> None:
-        self.model = Predictor(sample.points, calibration.constants)
+        loaded = sample.points[0].load is not None
+        self.model = (LoadPredictor if loaded else Predictor)(sample.points, calibration.constants)
+        self.effort = ON_SIMULATIONS if loaded else THOROUGH
         self.measured = sample.measured
         self.spans = np.log([SPANS[CALIBRATION[name].unit] for name in calibration.fit])
         self.loss = {"l2": "linear", "l1": "soft_l1"}[calibration.loss]
@@ -63,7 +77,8 @@ class Errors:
         """Errors [row] and slopes [row, constant] at a point; the last point is remembered."""
         key = point.tobytes()
         if self._last is None or self._last[0] != key:
-            steps = np.where(point - STEP > self.spans[:, 0], -STEP, STEP)
+            step = self.effort.step
+            steps = np.where(point - step > self.spans[:, 0], -step, step)
             errors = self.at(np.vstack([point, point + np.diag(steps)]))
             self._last = key, errors[0], ((errors[1:] - errors[0]) / steps[:, None]).T
         return self._last[1:]
@@ -84,6 +99,24 @@ class Errors:
         ).x
         return fitted
 
+    def refit(self, rows: np.ndarray, best: np.ndarray) -> np.ndarray:
+        """What suits a resample of the rows, near the fit of all; on simulations with the errors as linear functions of
+        the constants."""
+        if self.effort is THOROUGH:
+            return self.fit(rows, best, 12)
+        errors, slopes = self.with_slopes(best)
+        errors, slopes = errors[rows], slopes[rows]
+        inside = np.clip(best, self.spans[:, 0] + 1e-9, self.spans[:, 1] - 1e-9)
+        drawn: np.ndarray = scipy.optimize.least_squares(
+            lambda point: errors + slopes @ (point - best),
+            inside,
+            jac=lambda point: slopes,
+            bounds=(self.spans[:, 0], self.spans[:, 1]),
+            loss=self.loss,
+            f_scale=ROBUST,
+        ).x
+        return drawn
+
     def cost(self, errors: np.ndarray) -> np.ndarray:
         """What a fit minimises, for errors [candidate, row]."""
         squares = (errors / ROBUST) ** 2
@@ -91,25 +124,26 @@ class Errors:
 
     def starts(self, rows: np.ndarray) -> np.ndarray:
         """The most promising of some evenly spread points."""
-        spread = qmc.Sobol(len(self.spans), seed=0).random(STARTS)
+        spread = qmc.Sobol(len(self.spans), seed=0).random(self.effort.starts)
         points = self.spans[:, 0] + spread * (self.spans[:, 1] - self.spans[:, 0])
-        return points[np.argsort(self.cost(self.at(points)[:, rows]), kind="stable")[:DESCENTS]]
+        return points[np.argsort(self.cost(self.at(points)[:, rows]), kind="stable")[: self.effort.descents]]
 
     def probes(self, point: np.ndarray) -> np.ndarray:
         """The point, and the points that differ from it in one constant, over its whole span."""
         points = [point]
         for at, (low, high) in enumerate(self.spans):
-            for value in np.linspace(low, high, PROBES):
+            for value in np.linspace(low, high, self.effort.probes):
                 points.append(np.where(np.arange(len(point)) == at, value, point))
         return np.array(points)
 
     def search(self, rows: np.ndarray) -> np.ndarray:
         """Logarithms of the constants that suit some rows best, from anywhere."""
-        ends = np.array([self.fit(rows, start, 100) for start in self.starts(rows)])
+        most = self.effort.evaluations
+        ends = np.array([self.fit(rows, start, most) for start in self.starts(rows)])
         best = ends[np.argmin(self.cost(self.at(ends)[:, rows]))]
         while True:
             tried = self.probes(best)
-            better = self.fit(rows, tried[np.argmin(self.cost(self.at(tried)[:, rows]))], 100)
+            better = self.fit(rows, tried[np.argmin(self.cost(self.at(tried)[:, rows]))], most)
             old, new = self.cost(self.at(np.array([best, better]))[:, rows])
             if new > 0.999 * old - 1e-6:
                 return best
@@ -124,7 +158,7 @@ def calibrate(calibration: Calibration, sample: Sample | None = None) -> Fit:
     every = np.arange(count)
     best = errors.search(every)
     random = np.random.default_rng(0)
-    drawn = [errors.fit(random.integers(0, count, count), best, 12) for _ in range(RESAMPLES)]
+    drawn = [errors.refit(random.integers(0, count, count), best) for _ in range(RESAMPLES)]
     low, high = np.percentile(np.exp(drawn), INTERVAL, axis=0)
     folds = every if count <= FEW else random.permutation(every) % FOLDS
     sources = np.unique(sample.sources, return_inverse=True)[1]
@@ -146,6 +180,6 @@ def left_out(errors: Errors, parts: np.ndarray, start: np.ndarray) -> np.ndarray
     errors_left_out = np.empty(len(parts))
     for part in np.unique(parts):
         out = parts == part
-        fitted = errors.fit(np.flatnonzero(~out), start, 25)
+        fitted = errors.fit(np.flatnonzero(~out), start, errors.effort.refits)
         errors_left_out[out] = np.expm1(errors.at(fitted[None])[0][out])
     return errors_left_out

@@ -13,7 +13,7 @@ import numpy as np
 from sweeper.engine.evaluation import Evaluation
 from sweeper.engine.program import Program
 from sweeper.engine.space import Axis, Box, Factor
-from sweeper.evidence import loads
+from sweeper.evidence.loads import Servers, in_flight
 from sweeper.evidence.measured_rows import ColumnValue, MeasuredPoint, is_rate
 from sweeper.evidence.registry import our_library
 from sweeper.planning.columns import STRUCTURE
@@ -86,24 +86,16 @@ def evaluate_loaded(
     Other columns are those of all requests in flight at once."""
     if not points:
         return []
-    servers = {loads.key_of(point): point for point in points}
-    rows = {key: loads.rows_of(point) for key, point in servers.items()}
-    plan = plan_of_points([with_constants(row, constants) for each in rows.values() for row in each])
+    servers = Servers(points)
+    plan = plan_of_points([with_constants(row, constants) for row in servers.rows])
     (grid,) = plan.grids
-    count = sum(map(len, rows.values()))
-    values = plan.columns.over(grid, grid.listing(np.arange(count)), TOLD)
-    replicas, first = {}, 0
-    for key, point in servers.items():
-        part = slice(first, first + len(rows[key]))
-        replicas[key] = loads.replica(point, {name: values[name][part] for name in TOLD})
-        first = part.stop
-    runs = {(loads.key_of(point), point.load): point for point in points}
-    seen = {run: loads.load_of(point, replicas[run[0]]) for run, point in runs.items()}
-    full = [loads.in_flight(point) for point in points] if others is not nothing_else else []
+    replicas = servers.replicas(plan.columns.over(grid, grid.listing(np.arange(len(servers.rows))), TOLD))
+    values = servers.answers(replicas)
+    full = [in_flight(point) for point in points] if others is not nothing_else else []
     asked = [{**at.columns, **answer.others} for at, answer in zip(full, evaluate_settled(full, constants, others))]
     return [
-        Answer(loads.answer_of(point, seen[key, point.load]), replicas[key].room_B, more)
-        for point, key, more in zip(points, map(loads.key_of, points), asked or [{}] * len(points))
+        Answer(value, replicas[key].room_B, more)
+        for value, key, more in zip(values, servers.keys, asked or [{}] * len(points), strict=True)
     ]
 
 
@@ -190,30 +182,36 @@ def value_of(point: Mapping[str, ColumnValue], name: str, stock: Stock) -> Colum
     return numbers[attribute].number if attribute in numbers else number_default(NUMERIC.get(name, PARAMETER))
 
 
-class Predictor:
-    """Predictions for some points as a function of some constants of their calibrations."""
+class Candidates:
+    """Columns of some points as functions of some constants of their calibrations."""
 
-    def __init__(self, points: Sequence[MeasuredPoint], constants: Mapping[str, int]) -> None:
+    def __init__(
+        self,
+        points: Sequence[Mapping[str, ColumnValue]],
+        wanted: Sequence[tuple[str, ...]],
+        constants: Mapping[str, int],
+    ) -> None:
         self.count = len(points)
         self.constants = {f"calibration.{name}": at for name, at in constants.items()}
         # The values of the constants are those of the candidates; what stands here only makes them columns.
-        plan = plan_of_points([{**point.columns, **dict.fromkeys(self.constants, 1.0)} for point in points])
+        plan = plan_of_points([{**point, **dict.fromkeys(self.constants, 1.0)} for point in points])
         (grid,) = plan.grids
-        self.parts: list[tuple[np.ndarray, Program, Factor, str]] = []
-        kinds = [(point.answer, *(point.columns.get(name) for name in STRUCTURE)) for point in points]
+        self.parts: list[tuple[np.ndarray, Program, Factor, tuple[str, ...]]] = []
+        kinds = [(each, tuple(point.get(name) for name in STRUCTURE)) for each, point in zip(wanted, points)]
         for kind in dict.fromkeys(kinds):
+            names = kind[0]
             rows = np.array([i for i, other in enumerate(kinds) if other == kind])
             structure = {name: str(grid.columns[name].values[grid.columns[name].codes[rows[0]]])
                          for name in STRUCTURE if name in grid.columns}  # fmt: skip
             (factor,) = grid.listing(rows)
             codes = {name: code for name, code in factor.codes.items() if name not in self.constants}
-            column = str(kind[0])
-            program = plan.columns.program(grid, structure, (column,))
-            self.parts.append((rows, program, Factor(codes, len(rows)), column))
+            program = plan.columns.program(grid, structure, names)
+            self.parts.append((rows, program, Factor(codes, len(rows)), names))
         self._repeated: dict[int, list[Evaluation]] = {}
 
-    def __call__(self, candidates: np.ndarray) -> np.ndarray:
-        """Predictions [candidate, point] for candidates [candidate, fitted number]."""
+    def __call__(self, candidates: np.ndarray) -> dict[str, np.ndarray]:
+        """Columns [candidate, point], NaN for points of which they are not wanted, for candidates [candidate, fitted
+        number]."""
         count = len(candidates)
         if count not in self._repeated:
             choice = Factor(dict.fromkeys(self.constants, np.arange(count, dtype=np.int32)), count)
@@ -221,8 +219,38 @@ class Predictor:
                 Evaluation(program, (rows, choice), self.constants) for _, program, rows, _ in self.parts
             ]
         values = {name: np.ascontiguousarray(candidates[:, at]) for name, at in self.constants.items()}
-        predictions = np.empty((count, self.count))
-        for (rows, _, _, column), evaluation in zip(self.parts, self._repeated[count], strict=True):
+        told = {name: np.full((count, self.count), math.nan) for *_, names in self.parts for name in names}
+        for (rows, _, _, names), evaluation in zip(self.parts, self._repeated[count], strict=True):
             evaluation.renew(values)
-            predictions[:, rows] = evaluation.at_points(column).reshape(len(rows), count).T
-        return predictions
+            for name in names:
+                told[name][:, rows] = evaluation.at_points(name).reshape(len(rows), count).T
+        return told
+
+
+class Predictor:
+    """Predictions for some points as a function of some constants of their calibrations."""
+
+    def __init__(self, points: Sequence[MeasuredPoint], constants: Mapping[str, int]) -> None:
+        self.count = len(points)
+        self.answers = [point.answer for point in points]
+        self.columns = Candidates([point.columns for point in points], [(name,) for name in self.answers], constants)
+
+    def __call__(self, candidates: np.ndarray) -> np.ndarray:
+        """Predictions [candidate, point] for candidates [candidate, fitted number]."""
+        told = self.columns(candidates)
+        return np.column_stack([told[name][:, i] for i, name in enumerate(self.answers)])
+
+
+class LoadPredictor:
+    """The same for servers under load."""
+
+    def __init__(self, points: Sequence[MeasuredPoint], constants: Mapping[str, int]) -> None:
+        self.count = len(points)
+        self.servers = Servers(points)
+        self.columns = Candidates(self.servers.rows, [TOLD] * len(self.servers.rows), constants)
+
+    def __call__(self, candidates: np.ndarray) -> np.ndarray:
+        """Predictions [candidate, point] for candidates [candidate, fitted number]."""
+        told = self.columns(candidates)
+        of_each = ({name: told[name][at] for name in TOLD} for at in range(len(candidates)))
+        return np.array([self.servers.answers(self.servers.replicas(values)) for values in of_each])

@@ -289,7 +289,7 @@ def test_every_stack_that_is_fitted_to_runs_has_a_band_around_what_is_predicted(
     for name, found in calibrations().items():
         values, tasks = library.find("calibration", name).values, ("training", "inference")
         bands = [task for task in tasks if values[f"{task}_low"].grade == "measured"]
-        assert bool(bands) is all(found.layout_of(file) in RUNS for file in found.files), name
+        assert bool(bands) is all(layout in RUNS for _, layout in found.readings), name
         for task in bands:
             assert values[f"{task}_low"].number <= 1.0 <= values[f"{task}_high"].number, name
 
