@@ -105,6 +105,9 @@ OPTIMIZERS = ("adam", "muon", "sgd_momentum")
 """How gradients become updates: by two moments of each parameter, by one whose matrices are orthogonalised (embeddings,
 head and vectors as Adam does), or by one."""
 
+AS_OTHERS = "as_others"
+"""Experts in the format of all other weights, and of their products."""
+
 CHOICES: dict[str, tuple[str, ...]] = {
     "task": ("training", "inference"),
     "recompute": ("none", "selective", "full"),
@@ -120,6 +123,8 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "attention_format": FORMATS,
     "activation_format": FORMATS,
     "weight_format": FORMATS,
+    "expert_format": (*FORMATS, AS_OTHERS),
+    "expert_compute_format": (*FORMATS, AS_OTHERS),
     "gradient_format": FORMATS,
     "cache_format": FORMATS,
     "launch": ("kernels", "graph"),

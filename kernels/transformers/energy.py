@@ -19,11 +19,9 @@ from sweeper.kernels.transformers.groups import G, chips_of
 from sweeper.kernels.transformers.matmul import Product, gemm_time, l2_traffic_B
 from sweeper.kernels.transformers.network.sending import Sending, dispatched_J, sent_J
 from sweeper.kernels.transformers.operators import (
-    ATTENDING,
     ATTENTION,
     COLLECTIVE,
     GEMM,
-    LINEAR,
     TRAIT,
     D,
     Formats,
@@ -35,7 +33,7 @@ from sweeper.kernels.transformers.operators import (
 )
 from sweeper.kernels.transformers.optimizers.muon import exchange_of
 from sweeper.kernels.transformers.optimizers.work import Update, Weights, weights_of
-from sweeper.kernels.transformers.rates import Chip, Precisions, Rates, wide_format
+from sweeper.kernels.transformers.rates import Chip, Precisions, Rates, expert_code, wide_format
 from sweeper.kernels.transformers.schedules import Pipeline, chunks_of
 from sweeper.kernels.transformers.stages import (
     IGNORED,
@@ -105,7 +103,8 @@ def operator_work(
     linear = relative_energy(FORMAT_B[int(precisions.compute_format)])
     attending = relative_energy(FORMAT_B[int(precisions.attention_format)])
     wide = relative_energy(FORMAT_B[int(wide_format(precisions.compute_format))])
-    memory_Bps = rates.attainable_memory_Bps
+    experts = relative_energy(FORMAT_B[int(expert_code(precisions))])
+    energies, memory_Bps = (linear, attending, wide, experts), rates.attainable_memory_Bps
     work[:] = 0.0
     for i in range(len(traits)):
         d, forward, backward = operator_dims[i], work[i, : len(W)], work[i, len(W) :]
@@ -125,12 +124,12 @@ def operator_work(
             backward[W.network_J] = sent_J(sending, group, back, d[D.backward_message])
         elif kind == GEMM:
             precision = traits[i, TRAIT.precision]
-            peak = product_flops(d, traits[i], rates)
+            peak = product_flops(d, precision, rates)
             product, inputs, weights = products_of(d, precision, formats)
             forward[W.l2_B], forward[W.memory_B] = product_work(product, peak, memory_Bps, chip)
             input_l2_B, input_B = product_work(inputs, peak, memory_Bps, chip)
             weight_l2_B, weight_B = product_work(weights, peak, memory_Bps, chip)
-            each = linear if precision == LINEAR else attending if precision == ATTENDING else wide
+            each = energies[precision]
             first_B, second_B, third_B = conversions_B(d, precision, formats, calibration_quantisation_B)
             forward[W.flops] = 2.0 * d[D.batch] * d[D.m] * d[D.n] * d[D.k] * each
             trained = d[D.trained] if d[D.weight] > 0.0 else 1.0
@@ -149,7 +148,7 @@ def operator_work(
             backward[W.flops], backward[W.l2_B] = back_flops * attending, l2_B * back_flops / flops
         else:
             precision, trained = traits[i, TRAIT.precision], d[D.trained]
-            each = linear if precision == LINEAR else attending if precision == ATTENDING else wide
+            each = energies[precision]
             products = d[D.matrix_flops] * each
             forward[W.flops] = VECTOR * d[D.flops] + products
             forward[W.l2_B] = forward[W.memory_B] = d[D.bytes]

@@ -21,11 +21,12 @@ SWAPPED = CHOICES["context_exchange"].index("all_to_all")
 
 
 class Stored(NamedTuple):
-    """Bytes of an element of weights, of gradients, and of weights as products read them."""
+    """Bytes of an element of weights, of gradients, and of weights as products read them, those of experts too."""
 
     weight_B: float
     gradient_B: float
     matrix_B: float
+    expert_matrix_B: float
 
 
 class Software(NamedTuple):
@@ -68,7 +69,7 @@ def state_memory(
     them. Frozen weights are weights alone."""
     whole = parameters.dense + parameters.expert
     if task == INFERENCE:
-        return whole * stored.weight_B, 0.0, 0.0
+        return parameters.dense * stored.weight_B + parameters.expert * stored.expert_matrix_B, 0.0, 0.0
     shards, expert_shards = shard_counts(zero_stage, group_extents)
     part = parameters.dense / shards + parameters.expert / expert_shards
     copies = parameter_copies(schedule)

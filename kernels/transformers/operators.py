@@ -10,7 +10,7 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from sweeper.kernels.codes import CHOICES, FORMAT_B, GROUPS, OPERATOR_TYPES, PLACES
+from sweeper.kernels.codes import CHOICES, FORMAT_B, FORMATS, GROUPS, OPERATOR_TYPES
 from sweeper.kernels.equation import Output, compiled, equation
 from sweeper.kernels.transformers.attention import Attention, attention_backward_time, attention_time
 from sweeper.kernels.transformers.collectives import ALL_GATHER, REDUCE_SCATTER, Group
@@ -26,7 +26,7 @@ from sweeper.kernels.transformers.groups import (
     within_reach,
 )
 from sweeper.kernels.transformers.matmul import Product, gemm_time
-from sweeper.kernels.transformers.rates import Chip, Host, Precisions, Rates
+from sweeper.kernels.transformers.rates import Chip, Host, Precisions, Rates, expert_code
 
 Traits = namedtuple("Traits", "type place group operation recompute module made_by precision beside beside_pass")
 """Codes of an operator. `module` is the part of a layer with which selective recompute repeats it, `made_by` the one
@@ -65,35 +65,37 @@ TRAIT = Traits(*range(len(Traits._fields)))
 D = Dims(*range(len(Dims._fields)))
 TIME = Times(*range(len(Times._fields)))
 
-PRECISIONS = ("linear", "attention", "wide")
-"""Which compute format an operator runs in: that of products with weights, that of attention, or 16 bits at least (the
-head and the router of experts, which recipes of narrow formats leave alone)."""
-LINEAR, ATTENDING, WIDE = range(len(PRECISIONS))
+PRECISIONS = ("linear", "attention", "wide", "expert")
+"""Which compute format an operator runs in: that of products with weights, that of attention, 16 bits at least (the
+head and the router of experts, which recipes of narrow formats leave alone), or that of experts."""
+LINEAR, ATTENDING, WIDE, EXPERT = range(len(PRECISIONS))
 
 ALIGNED = 8.0
 """Products whose inner or last dimension is no multiple of this are slower: batched ones run on the vector units, those
 with weights at a calibrated share (16-byte rows: NVIDIA "Matrix Multiplication Background User's Guide")."""
 
 GEMM, ATTENTION, ELEMENTWISE, COLLECTIVE = range(len(OPERATOR_TYPES))
-ROUTED = PLACES.index("routed")
 
 BOUNDS = ("compute", "l2", "memory", "overhead", "network")
 """What limits an operator."""
 COMPUTE, L2, MEMORY, OVERHEAD, NETWORK = range(len(BOUNDS))
 
 INFERENCE = CHOICES["task"].index("inference")
+BF16 = FORMATS.index("bf16")
 
 
 class Formats(NamedTuple):
     """Bytes of an element of activations, weights and their gradients in memory; of what products with weights read of
-    activations (`input_B`) and of weights (`matrix_B`); of what products of attention read, and of the keys and values
-    that fused attention reads."""
+    activations (`input_B`) and of weights (`matrix_B`), and those of experts; of what products of attention read, and
+    of the keys and values that fused attention reads."""
 
     activation_B: float
     weight_B: float
     gradient_B: float
     input_B: float
     matrix_B: float
+    expert_input_B: float
+    expert_matrix_B: float
     attended_B: float
     kv_B: float
 
@@ -123,21 +125,33 @@ class KernelCosts(NamedTuple):
 @equation(
     Output("input_B", "B", "bytes of an element of the activations that products with weights read"),
     Output("matrix_B", "B", "bytes of an element of the weights that they read"),
+    Output("expert_input_B", "B", "bytes of an element of the activations that products of experts read"),
+    Output("expert_matrix_B", "B", "bytes of an element of the weights that they read"),
     Output("attended_B", "B", "bytes of an element of what products of attention read"),
     Output("kv_B", "B", "bytes of an element of the keys and values that fused attention reads"),
     source="matrix units are fed in the format in which they compute: Micikevicius et al. 2022 (FP8), OCP MX v1.0",
 )
 def operand_formats(
-    task: float, precisions: Precisions, activation_B: float, weight_B: float, cache_B: float
-) -> tuple[float, float, float, float]:
+    task: float, precisions: Precisions, expert_format: float, activation_B: float, weight_B: float, cache_B: float
+) -> tuple[float, float, float, float, float, float]:
     """What is stored in a wider format than it is computed in is converted once, and read in the narrow one; what is
     stored in a narrower format is widened on the way, for free. A server reads weights and its cache as it keeps them;
     in training, attention reads keys and values as it wrote them."""
     linear_B, attention_B = FORMAT_B[int(precisions.compute_format)], FORMAT_B[int(precisions.attention_format)]
-    attended_B = min(activation_B, attention_B)
+    attended_B, input_B = min(activation_B, attention_B), min(activation_B, linear_B)
+    expert_B = FORMAT_B[int(expert_code(precisions))]
+    expert_input_B = min(activation_B, expert_B)
     if task == INFERENCE:
-        return min(activation_B, linear_B), weight_B, attended_B, cache_B
-    return min(activation_B, linear_B), min(weight_B, linear_B), attended_B, attended_B
+        experts_B = FORMAT_B[int(expert_format)] if expert_format < len(FORMATS) else weight_B
+        return input_B, weight_B, expert_input_B, experts_B, attended_B, cache_B
+    return (
+        input_B,
+        min(weight_B, linear_B),
+        min(activation_B, expert_B),
+        min(weight_B, expert_B),
+        attended_B,
+        attended_B,
+    )
 
 
 @compiled
@@ -145,9 +159,11 @@ def operands_B(precision: int, formats: Formats) -> tuple[float, float]:
     """Bytes of an element of the activations and of the weights that a product reads."""
     if precision == LINEAR:
         return formats.input_B, formats.matrix_B
+    if precision == EXPERT:
+        return formats.expert_input_B, formats.expert_matrix_B
     if precision == ATTENDING:
         return formats.attended_B, formats.attended_B
-    return formats.activation_B, formats.weight_B
+    return formats.activation_B, max(formats.weight_B, FORMAT_B[BF16])
 
 
 @compiled
@@ -172,7 +188,7 @@ def conversions_B(d: np.ndarray, precision: int, formats: Formats, quantisation_
     """Traffic of converting what the three products read of activations, if it is narrower than these: X before the
     first, dY before the second, and the transposed copies of both for the third."""
     narrow_B = operands_B(precision, formats)[0]
-    if precision != LINEAR or narrow_B >= formats.activation_B:
+    if precision in (ATTENDING, WIDE) or narrow_B >= formats.activation_B:
         return 0.0, 0.0, 0.0
     each_B = quantisation_B if quantisation_B > 0.0 else formats.activation_B + narrow_B
     inputs, results = d[D.batch] * d[D.m] * d[D.k], d[D.batch] * d[D.m] * d[D.n]
@@ -184,15 +200,15 @@ def matrix_rate(precision: int, rates: Rates) -> float:
     """Attainable rate of the matrix units."""
     if precision == LINEAR:
         return rates.linear_flops
+    if precision == EXPERT:
+        return rates.expert_flops
     return rates.attention_flops if precision == ATTENDING else rates.wide_flops
 
 
 @compiled
-def product_flops(d: np.ndarray, trait: np.ndarray, rates: Rates) -> float:
-    """Attainable rate of a product; those of routed experts run in groups of unequal sizes."""
-    flops = matrix_rate(trait[TRAIT.precision], rates)
-    if trait[TRAIT.place] == ROUTED:
-        flops *= rates.calibration_expert_efficiency
+def product_flops(d: np.ndarray, precision: int, rates: Rates) -> float:
+    """Attainable rate of a product."""
+    flops = matrix_rate(precision, rates)
     if d[D.n] % ALIGNED == 0.0 and d[D.k] % ALIGNED == 0.0:
         return flops
     return min(flops, rates.vector_flops) if d[D.weight] == 0.0 else flops * rates.calibration_unaligned_efficiency
@@ -283,7 +299,7 @@ def time_collective(
 
 @compiled
 def time_product(
-    trait: np.ndarray,
+    precision: int,
     d: np.ndarray,
     rates: Rates,
     chip: Chip,
@@ -295,7 +311,7 @@ def time_product(
     """A product, behind the conversion of what it reads; if its second operand is an activation, that one's gradient
     belongs to those of the inputs."""
     times, overhead_s, memory_Bps = timed.times, costs.kernel_overhead_s, rates.attainable_memory_Bps
-    precision, flops = trait[TRAIT.precision], product_flops(d, trait, rates)
+    flops = product_flops(d, precision, rates)
     forward, inputs, weights = products_of(d, precision, formats)
     converted = conversions_B(d, precision, formats, costs.quantisation_B)
     half_s = 0.5 * (overhead_s * d[D.backward_launches])
@@ -391,7 +407,7 @@ def operator_times(
         if kind == COLLECTIVE:
             time_collective(traits, d, messaging, host.member_s, i, timed)
         elif kind == GEMM:
-            time_product(traits[i], d, rates, chip, formats, costs, i, timed)
+            time_product(traits[i, TRAIT.precision], d, rates, chip, formats, costs, i, timed)
         elif kind == ATTENTION:
             time_attention(d, rates, chip, formats, costs, i, timed)
         else:

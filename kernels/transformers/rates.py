@@ -11,10 +11,12 @@ FP32, TF32, BF16, FP16, FP8, INT8, FP4, MXFP8, MXFP4, NVFP4 = range(len(FORMATS)
 
 
 class Precisions(NamedTuple):
-    """Formats in which products with weights and attention compute: codes of `sweeper.kernels.codes.FORMATS`."""
+    """Formats in which products with weights, attention, and products of routed experts compute: codes of
+    `sweeper.kernels.codes.FORMATS`, beyond its end of experts that compute as others do."""
 
     compute_format: float
     attention_format: float
+    expert_compute_format: float
 
 
 class Chip(NamedTuple):
@@ -38,17 +40,17 @@ class Host(NamedTuple):
 
 
 class Rates(NamedTuple):
-    """Attainable rates of the whole chip, and the shares of that of products which those keep with weights whose rows
-    are not aligned, and those of routed experts."""
+    """Attainable rates of the whole chip, and the share of it that products with weights keep whose rows are not
+    aligned."""
 
     linear_flops: float
     attention_flops: float
     wide_flops: float
+    expert_flops: float
     vector_flops: float
     exponentials_per_s: float
     attainable_memory_Bps: float
     calibration_unaligned_efficiency: float
-    calibration_expert_efficiency: float
 
 
 class Peaks(NamedTuple):
@@ -67,11 +69,12 @@ class Peaks(NamedTuple):
 
 
 class Efficiencies(NamedTuple):
-    """Calibrated shares of the peaks, 0 in that of attention: that of products; and the part of it that products in
-    fewer than 16 bits attain."""
+    """Calibrated shares of the peaks, 0 in that of attention: that of products; and the parts of it that products in
+    fewer than 16 bits attain, and those of experts, in groups."""
 
     gemm_efficiency: float
     narrow_efficiency: float
+    expert_efficiency: float
     attention_efficiency: float
     memory_efficiency: float
 
@@ -108,6 +111,13 @@ def wide_format(code: float) -> float:
 
 
 @compiled
+def expert_code(precisions: Precisions) -> float:
+    """Format in which products of experts compute."""
+    own = precisions.expert_compute_format < len(FORMATS)
+    return precisions.expert_compute_format if own else precisions.compute_format
+
+
+@compiled
 def product_share(code: float, shares: Efficiencies) -> float:
     """Share of the peak of a format that products attain."""
     narrow = FORMAT_B[int(code)] < FORMAT_B[BF16]
@@ -121,6 +131,7 @@ def product_share(code: float, shares: Efficiencies) -> float:
 def format_feasibility(precisions: Precisions, peaks: Annotated[Peaks, "chip_{}"], mapping_reason: float) -> float:
     """Formats in which the chip does not compute come before what is wrong with the mapping."""
     computes = peak_of(precisions.compute_format, peaks) > 0.0 and peak_of(precisions.attention_format, peaks) > 0.0
+    computes = computes and peak_of(expert_code(precisions), peaks) > 0.0
     return mapping_reason if computes else float(REASON.format_unsupported)
 
 
@@ -129,6 +140,7 @@ def format_feasibility(precisions: Precisions, peaks: Annotated[Peaks, "chip_{}"
     Output("linear_flops", "flop/s", "attainable rate of products with weights"),
     Output("attention_flops", "flop/s", "attainable rate of attention"),
     Output("wide_flops", "flop/s", "attainable rate of products that are never computed in fewer than 16 bits"),
+    Output("expert_flops", "flop/s", "attainable rate of products of routed experts"),
     Output("vector_flops", "flop/s", "rate of elementwise operators"),
     Output("exponentials_per_s", "1/s", "rate of exponentials; infinite where the chip names none"),
     Output("attainable_memory_Bps", "B/s", "attainable memory bandwidth"),
@@ -139,7 +151,7 @@ def attainable_rates(
     peaks: Annotated[Peaks, "chip_{}"],
     memory_bandwidth_Bps: float,
     shares: Annotated[Efficiencies, "calibration_{}"],
-) -> tuple[float, float, float, float, float, float, float]:
+) -> tuple[float, float, float, float, float, float, float, float]:
     """What an operator of unlimited size attains."""
     linear, attention = peak_of(precisions.compute_format, peaks), peak_of(precisions.attention_format, peaks)
     wide = peak_of(wide_format(precisions.compute_format), peaks) * shares.gemm_efficiency
@@ -148,4 +160,6 @@ def attainable_rates(
     exponentials = peaks.exponentials_per_s if peaks.exponentials_per_s > 0.0 else np.inf
     memory = memory_bandwidth_Bps * shares.memory_efficiency
     products = linear * product_share(precisions.compute_format, shares)
-    return linear, products, attention * share, wide, vector_peak(peaks), exponentials, memory
+    code = expert_code(precisions)
+    experts = peak_of(code, peaks) * product_share(code, shares) * shares.expert_efficiency
+    return linear, products, attention * share, wide, experts, vector_peak(peaks), exponentials, memory

@@ -1,6 +1,6 @@
 """What holds where a study says nothing: full physics, and choices of the mapping."""
 
-from sweeper.kernels.codes import CHOICES, SWITCHES
+from sweeper.kernels.codes import AS_OTHERS, CHOICES, SWITCHES
 
 SWITCH_DEFAULTS = {
     "overlap": "streamed",
@@ -49,6 +49,8 @@ CHOICE_DEFAULTS = {
     "attention_format": "bf16",
     "activation_format": "bf16",
     "weight_format": "bf16",
+    "expert_format": AS_OTHERS,
+    "expert_compute_format": AS_OTHERS,
     "gradient_format": "fp32",
     "cache_format": "bf16",
     "launch": "kernels",

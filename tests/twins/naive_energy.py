@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from sweeper.kernels.codes import (
     DIMENSION_KINDS,
     FORMAT_B,
+    FORMATS,
     GROUPS,
     OPERATIONS,
     OPERATOR_TYPES,
@@ -136,11 +137,10 @@ def either(*choices: frozenset[float]) -> frozenset[float]:
 def of_product(op: Named, given: Named) -> tuple[list[Any], list[Any]]:
     kind = PRECISIONS[op["precision"]]
     peak = given[f"{kind}_flops"]
-    width = FORMAT_B[int(given["attention_format" if kind == "attention" else "compute_format"])]
+    code = int(given[{"attention": "attention_format", "expert": "expert_compute_format"}.get(kind, "compute_format")])
+    width = FORMAT_B[int(given["compute_format"]) if code == len(FORMATS) else code]
     if kind == "wide":
         width = max(width, 2.0)
-    if PLACES[op["place"]] == "routed":
-        peak *= given["calibration_expert_efficiency"]
     if op["n"] % ALIGNED or op["k"] % ALIGNED:
         share = given["calibration_unaligned_efficiency"]
         peak = peak * share if op["weight"] else min(peak, given["vector_flops"])

@@ -14,6 +14,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from sweeper.kernels.codes import (
+    AS_OTHERS,
     CHOICES,
     DIMENSION_KINDS,
     FORMAT_B,
@@ -197,8 +198,16 @@ class Passes(NamedTuple):
 
 def operand_widths(op: Named, given: Named) -> tuple[float, float]:
     """Bytes of an element of X (and dY), and of W, as a product reads them."""
-    names = {"linear": ("input", "matrix"), "attention": ("attended",) * 2, "wide": ("activation", "weight")}
-    x, w = (given[f"{name}_B"] for name in names[PRECISIONS[op["precision"]]])
+    names = {
+        "linear": ("input", "matrix"),
+        "expert": ("expert_input", "expert_matrix"),
+        "attention": ("attended",) * 2,
+        "wide": ("activation", "weight"),
+    }
+    kind = PRECISIONS[op["precision"]]
+    x, w = (given[f"{name}_B"] for name in names[kind])
+    if kind == "wide" and w < 2:
+        w = 2.0
     return x, w if op["weight"] > 0 else x
 
 
@@ -213,7 +222,7 @@ def narrowed(op: Named, given: Named) -> tuple[float, float, float]:
     """Bytes moved to convert X, dY, and to transpose both."""
     x, _ = operand_widths(op, given)
     stored = given["activation_B"]
-    if PRECISIONS[op["precision"]] != "linear" or not x < stored:
+    if PRECISIONS[op["precision"]] not in ("linear", "expert") or not x < stored:
         return 0.0, 0.0, 0.0
     each = given["calibration_quantisation_B"] or stored + x
     read, made = (op["batch"] * op["m"] * op[side] for side in ("k", "n"))
@@ -223,8 +232,6 @@ def narrowed(op: Named, given: Named) -> tuple[float, float, float]:
 def of_product(op: Named, given: Named) -> Passes:
     """Y = XW, dX = dY W^T, dW = X^T dY; if W is an activation, its gradient belongs to those of the inputs."""
     flops = given[f"{PRECISIONS[op['precision']]}_flops"]
-    if PLACES[op["place"]] == "routed":
-        flops *= given["calibration_expert_efficiency"]
     weighted = op["weight"] > 0
     if op["n"] % ALIGNED or op["k"] % ALIGNED:
         share = given["calibration_unaligned_efficiency"]
@@ -380,15 +387,26 @@ def evaluated(given: Named, dims: str, where: str) -> tuple[list[list[Any]], lis
     return times, bounds
 
 
+def expert_compute(given: Named) -> str:
+    """The format of products of experts."""
+    own = chosen(given, "expert_compute_format")
+    return chosen(given, "compute_format") if own == AS_OTHERS else own
+
+
 @twin
 def operand_formats(**given: Any) -> Outputs:
     """A server keeps weights and cache as it likes; elsewhere nothing is read wider than it is computed."""
     linear, attention = (FORMAT_B[FORMATS.index(chosen(given, f"{name}_format"))] for name in ("compute", "attention"))
     serving = chosen(given, "task") == "inference"
     attended = min(given["activation_B"], attention)
+    expert = FORMAT_B[FORMATS.index(expert_compute(given))]
+    kept = chosen(given, "expert_format")
+    expert_weight = given["weight_B"] if kept == AS_OTHERS else FORMAT_B[FORMATS.index(kept)]
     return {
         "input_B": min(given["activation_B"], linear),
         "matrix_B": given["weight_B"] if serving else min(given["weight_B"], linear),
+        "expert_input_B": min(given["activation_B"], expert),
+        "expert_matrix_B": expert_weight if serving else min(given["weight_B"], expert),
         "attended_B": attended,
         "kv_B": given["cache_B"] if serving else attended,
     }
@@ -513,6 +531,7 @@ def format_peak(name: str, given: Mapping[str, float]) -> float:
 @twin
 def format_feasibility(**given: float) -> Outputs:
     wanted = [format_peak(chosen(given, f"{products}_format"), given) for products in ("compute", "attention")]
+    wanted.append(format_peak(expert_compute(given), given))
     return {"system_reason": given["mapping_reason"] if all(wanted) else float(REASONS.index("format_unsupported"))}
 
 
@@ -526,7 +545,10 @@ def attainable_rates(**given: float) -> Outputs:
         name: share if chosen(given, name) in halves else share * given["calibration_narrow_efficiency"]
         for name in ("compute_format", "attention_format")
     }
+    narrow = 1 if expert_compute(given) in halves else given["calibration_narrow_efficiency"]
+    experts = share * narrow * given["calibration_expert_efficiency"] * format_peak(expert_compute(given), given)
     return {
+        "expert_flops": experts,
         "format_peak_flops": linear,
         "linear_flops": within["compute_format"] * linear,
         "wide_flops": share * wide,
@@ -1169,7 +1191,9 @@ def state_memory(**given: float) -> Outputs:
     learning = sum(given[f"trained_{kind}_parameters_per_chip"] for kind in spread)
     learning_part = sum(given[f"trained_{kind}_parameters_per_chip"] / chips for kind, chips in spread.items())
     if chosen(given, "task") == "inference":
-        return {"weights_B": whole * given["weight_B"], "gradients_B": 0.0, "optimizer_B": 0.0}
+        widths = {"dense": given["weight_B"], "expert": given["expert_matrix_B"]}
+        kept = sum(given[f"{kind}_parameters_per_chip"] * width for kind, width in widths.items())
+        return {"weights_B": kept, "gradients_B": 0.0, "optimizer_B": 0.0}
     matrices = sum(given[f"matrix_{kind}_parameters_per_chip"] / chips for kind, chips in spread.items())
     single = {"adam": 0.0, "muon": matrices, "sgd_momentum": learning_part}[chosen(given, "optimizer")]
     moments, beside = 2 * learning_part - single, given["optimizer_state_B"] - 8  # two moments of 4 bytes
@@ -1675,6 +1699,7 @@ SPECIAL.update(
         "chip_scale_block": st.sampled_from([0.0, 16.0, 32.0]),
         "chip_l2_bandwidth_Bps": st.sampled_from([0.0, 1e12, 5.4e12]),
         "linear_flops": st.floats(1e12, 1e16),
+        "expert_flops": st.floats(1e12, 1e16),
         "attention_flops": st.floats(1e12, 1e16),
         "vector_flops": st.floats(1e11, 1e15),
         "exponentials_per_s": st.just(math.inf) | st.floats(1e10, 1e14),

@@ -23,25 +23,6 @@ SPREAD = 0.2
 """Lengths are drawn evenly from 0.8 of the nominal ones on (`--random-range-ratio 0.8` of InferenceMAX)."""
 PROMPTS_A_CLIENT = 10
 """Requests in all over those in flight (`--num-prompts`)."""
-FORMATS: Mapping[str, ColumnValues] = {
-    "fp4": {"compute_format": "nvfp4", "weight_format": "nvfp4"},
-    "fp8": {"compute_format": "fp8", "weight_format": "fp8"},
-    "bf16": {"compute_format": "bf16", "weight_format": "bf16"},
-}
-"""Columns of the word that a row has for its weights."""
-WITHOUT_FP4 = ("h100", "h200")
-"""Devices that widen weights of 4 bits before their products."""
-
-
-def formats(row: MeasuredRow) -> ColumnValues:
-    """Columns of the number formats of a server. Raises Unmodelled for a word that is not known."""
-    word = row.get("quantisation", "")
-    if word not in FORMATS:
-        raise Unmodelled(f"quantisation {word!r}", Refusal.WORD)
-    columns = dict(FORMATS[word])
-    if word == "fp4" and row.get("device", "").startswith(WITHOUT_FP4):
-        columns["compute_format"] = "fp8"
-    return {**columns, "cache_format": "fp8" if row.get("kv_assumed") == "fp8" else "bf16"}
 
 
 def server(row: MeasuredRow, known: Mapping[str, Any]) -> ColumnValues:
@@ -55,7 +36,9 @@ def server(row: MeasuredRow, known: Mapping[str, Any]) -> ColumnValues:
     columns = model(known, row.get("model", "")) | platform(known, row.get("device", ""))
     if "workload" not in columns:
         raise Unmodelled(f"unknown model {row.get('model')!r}", Refusal.WORD)
-    columns |= stack(known, "serving", row, ("backend", "device")) | formats(row)
+    columns |= stack(known, "serving", row, ("backend", "device"))
+    columns |= stack(known, "quantised", row, ("model", "device", "quantisation"))
+    columns["cache_format"] = "fp8" if row.get("kv_assumed") == "fp8" else "bf16"
     tensor, data = positive(row, "tp"), positive(row, "attention_dp", 1.0)
     split_columns(columns, tensor, 1.0, data)
     shared, whole = positive(row, "moe_tp", tensor), positive(row, "moe_ep", 1.0)
