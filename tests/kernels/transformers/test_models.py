@@ -102,7 +102,7 @@ def size(model: str) -> dict[str, float]:
     return sizes(numbers(model)["kv_latent"] > 0)[model]
 
 
-ACTIVE_WITHOUT_EMBEDDINGS = ("minimax_text_01", "qwen3_next_80b_a3b")
+ACTIVE_WITHOUT_EMBEDDINGS = ("minimax_text_01", "qwen3_next_80b_a3b", "glm_4_5", "glm_4_5_air")
 """Models whose published count of active parameters is without embedding and head."""
 
 
