@@ -30,9 +30,16 @@ TILES = (
     (64.0, 256.0),
     (128.0, 64.0),
     (64.0, 128.0),
+    (16.0, 64.0),
+    (16.0, 128.0),
+    (16.0, 256.0),
+    (64.0, 16.0),
+    (128.0, 16.0),
+    (256.0, 16.0),
 )
 """Output tiles (rows, columns) that a core works on, as GEMM libraries ship them (CUTLASS): the powers of two from 64
-to 256 whose 32-bit sums fit half of 256 KB of registers. The first fits any core; of equal ones the first is taken."""
+to 256 whose 32-bit sums fit half of 256 KB of registers; and of 16 rows or columns, as matrix instructions have,
+for products that have fewer than 64. The first fits any core; of equal ones the first is taken."""
 
 SPLITS = (1.0, 2.0, 4.0, 8.0, 16.0)
 """Parts into which the inner dimension may be cut."""
@@ -138,6 +145,8 @@ def gemm_time(product: Product, peak_flops: float, memory_Bps: float, chip: Chip
     best = (np.inf, np.inf, np.inf, np.inf)
     for tile_m, tile_n in TILES:
         if (tile_m, tile_n) != TILES[0] and 2.0 * SLAB_B * (tile_m + tile_n) > chip.core_sram_B:
+            continue
+        if tile_m < TILES[0][0] <= m or tile_n < TILES[0][1] <= n:
             continue
         read_B = tiled_read_B(product, tile_m, tile_n, chip, cached)
         moved_B = batch * (read_B + m * n * c_B)

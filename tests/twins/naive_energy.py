@@ -134,13 +134,18 @@ def either(*choices: frozenset[float]) -> frozenset[float]:
     return found
 
 
+def computed_width(op: Named, given: Named) -> float:
+    """Bytes of a number as products of an operator take it."""
+    kind = PRECISIONS[op["precision"]]
+    code = int(given[{"attention": "attention_format", "expert": "expert_compute_format"}.get(kind, "compute_format")])
+    width = FORMAT_B[int(given["compute_format"]) if code == len(FORMATS) else code]
+    return max(width, 2.0) if kind == "wide" else width
+
+
 def of_product(op: Named, given: Named) -> tuple[list[Any], list[Any]]:
     kind = PRECISIONS[op["precision"]]
     peak = given[f"{kind}_flops"]
-    code = int(given[{"attention": "attention_format", "expert": "expert_compute_format"}.get(kind, "compute_format")])
-    width = FORMAT_B[int(given["compute_format"]) if code == len(FORMATS) else code]
-    if kind == "wide":
-        width = max(width, 2.0)
+    width = computed_width(op, given)
     if op["n"] % ALIGNED or op["k"] % ALIGNED:
         share = given["calibration_unaligned_efficiency"]
         peak = peak * share if op["weight"] else min(peak, given["vector_flops"])
@@ -200,9 +205,7 @@ def of_operator(op: Named, given: Named) -> tuple[list[Any], list[Any]]:
     if op["trained"]:
         flops += VECTOR_TIMES * op["weight_gradient_flops"]
         moved += op["weight_gradient_bytes"]
-    precision = PRECISIONS[op["precision"]]
-    width = FORMAT_B[int(given["attention_format" if precision == "attention" else "compute_format"])]
-    products = op["matrix_flops"] * width_energy(max(width, 2.0) if precision == "wide" else width)
+    products = op["matrix_flops"] * width_energy(computed_width(op, given))
     forth = VECTOR_TIMES * op["flops"] + products
     return [forth, op["bytes"], op["bytes"], 0.0], [flops + 2 * products, moved, moved, 0.0]
 

@@ -12,10 +12,12 @@ TIMES_SHARE = 2  # a core draws at most twice its even share of the bandwidth
 JOIN_S = 2e-6  # parts of a split are joined after four memory latencies of 0.5 us
 
 
-def tiles_of(core_sram_B: float) -> list[tuple[int, int]]:
-    """Powers of two from 64 to 256 with 32-bit sums in half of the registers, two 128 B slabs in the core's memory."""
+def tiles_of(core_sram_B: float, m: int, n: int) -> list[tuple[int, int]]:
+    """Powers of two from 64 to 256 with 32-bit sums in half of the registers, two 128 B slabs in the core's memory;
+    instructions of 16 rows or columns for a product with fewer than 64."""
     sides = (64, 128, 256)
     fitting = [(rows, columns) for rows in sides for columns in sides if rows * columns * 4 <= 256 * KIB / 2]
+    fitting += [(16, side) for side in sides if m < 64] + [(side, 16) for side in sides if n < 64]
     return [(r, c) for r, c in fitting if r == c == 64 or 2 * 128 * (r + c) <= core_sram_B]
 
 
@@ -82,7 +84,7 @@ def candidates(
     """Compute, L2 and memory seconds and memory bytes of every tile and split."""
     if l2_Bps <= 0 or l2_B <= 0:
         l2_B = l2_Bps = 0
-    for tile in tiles_of(core_sram_B):
+    for tile in tiles_of(core_sram_B, m, n):
         reads = reads_of_product(m, n, k, a_B, b_B, tile, cores, core_sram_B, l2_B)
         total = batch * (reads + m * n * c_B)
         outputs = batch * len(range(0, m, tile[0])) * len(range(0, n, tile[1]))

@@ -1670,7 +1670,7 @@ SPECIAL.update(
             f"{tensor}_B": WIDTHS
             for tensor in (
                 *("activation", "weight", "gradient", "cache", "reduce"),
-                *("input", "matrix", "attended", "kv", "moment"),
+                *("input", "matrix", "expert_input", "expert_matrix", "attended", "kv", "moment"),
             )
         },
         **{f"chip_peak_{name}_flops": st.just(0.0) | RANGES["flop/s"] for name in FORMATS},
