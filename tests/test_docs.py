@@ -95,6 +95,8 @@ def test_every_choice_is_explained(choice: str) -> None:
     assert row.group(2) == CHOICE_DEFAULTS[choice]
     if row.group(1) == "a format":
         assert CHOICES[choice] == FORMATS
+    elif row.group(1).startswith("a format, "):
+        assert CHOICES[choice] == (*FORMATS, row.group(1).removeprefix("a format, ").strip("`"))
     else:
         assert re.findall(r"`(\w+)`", row.group(1)) == list(CHOICES[choice])
 

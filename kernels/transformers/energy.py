@@ -24,7 +24,6 @@ from sweeper.kernels.transformers.operators import (
     GEMM,
     TRAIT,
     D,
-    Formats,
     adjoint,
     attention_of,
     conversions_B,
@@ -33,7 +32,7 @@ from sweeper.kernels.transformers.operators import (
 )
 from sweeper.kernels.transformers.optimizers.muon import exchange_of
 from sweeper.kernels.transformers.optimizers.work import Update, Weights, weights_of
-from sweeper.kernels.transformers.rates import Chip, Precisions, Rates, expert_code, wide_format
+from sweeper.kernels.transformers.rates import Chip, Formats, Precisions, Rates, expert_code, wide_format
 from sweeper.kernels.transformers.schedules import Pipeline, chunks_of
 from sweeper.kernels.transformers.stages import (
     IGNORED,

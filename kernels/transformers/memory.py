@@ -9,8 +9,8 @@ from sweeper.kernels.equation import Output, equation
 from sweeper.kernels.shared.feasibility import Layout, layout_reason
 from sweeper.kernels.shared.memories import Capacity, Offloaded, memory_reason
 from sweeper.kernels.transformers.groups import Parallelism, ranks_over, shard_counts, tensor_columns
-from sweeper.kernels.transformers.operators import INFERENCE
 from sweeper.kernels.transformers.optimizers.moments import Moments, spared_B
+from sweeper.kernels.transformers.rates import INFERENCE
 from sweeper.kernels.transformers.schedules import Pipeline, in_flight, parameter_copies
 from sweeper.kernels.transformers.stages import FULL, Recomputation
 from sweeper.kernels.transformers.sums import FIRST, LAST, Z

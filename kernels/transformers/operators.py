@@ -10,7 +10,7 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from sweeper.kernels.codes import CHOICES, FORMAT_B, FORMATS, GROUPS, OPERATOR_TYPES
+from sweeper.kernels.codes import GROUPS, OPERATOR_TYPES
 from sweeper.kernels.equation import Output, compiled, equation
 from sweeper.kernels.transformers.attention import Attention, attention_backward_time, attention_time
 from sweeper.kernels.transformers.collectives import ALL_GATHER, REDUCE_SCATTER, Group
@@ -26,7 +26,7 @@ from sweeper.kernels.transformers.groups import (
     within_reach,
 )
 from sweeper.kernels.transformers.matmul import Product, gemm_time
-from sweeper.kernels.transformers.rates import Chip, Host, Precisions, Rates, expert_code
+from sweeper.kernels.transformers.rates import ATTENDING, WIDE, Chip, Formats, Host, Rates, matrix_rate, operands_B
 
 Traits = namedtuple("Traits", "type place group operation recompute module made_by precision beside beside_pass")
 """Codes of an operator. `module` is the part of a layer with which selective recompute repeats it, `made_by` the one
@@ -65,11 +65,6 @@ TRAIT = Traits(*range(len(Traits._fields)))
 D = Dims(*range(len(Dims._fields)))
 TIME = Times(*range(len(Times._fields)))
 
-PRECISIONS = ("linear", "attention", "wide", "expert")
-"""Which compute format an operator runs in: that of products with weights, that of attention, 16 bits at least (the
-head and the router of experts, which recipes of narrow formats leave alone), or that of experts."""
-LINEAR, ATTENDING, WIDE, EXPERT = range(len(PRECISIONS))
-
 ALIGNED = 8.0
 """Products whose inner or last dimension is no multiple of this are slower: batched ones run on the vector units, those
 with weights at a calibrated share (16-byte rows: NVIDIA "Matrix Multiplication Background User's Guide")."""
@@ -79,25 +74,6 @@ GEMM, ATTENTION, ELEMENTWISE, COLLECTIVE = range(len(OPERATOR_TYPES))
 BOUNDS = ("compute", "l2", "memory", "overhead", "network")
 """What limits an operator."""
 COMPUTE, L2, MEMORY, OVERHEAD, NETWORK = range(len(BOUNDS))
-
-INFERENCE = CHOICES["task"].index("inference")
-BF16 = FORMATS.index("bf16")
-
-
-class Formats(NamedTuple):
-    """Bytes of an element of activations, weights and their gradients in memory; of what products with weights read of
-    activations (`input_B`) and of weights (`matrix_B`), and those of experts; of what products of attention read, and
-    of the keys and values that fused attention reads."""
-
-    activation_B: float
-    weight_B: float
-    gradient_B: float
-    input_B: float
-    matrix_B: float
-    expert_input_B: float
-    expert_matrix_B: float
-    attended_B: float
-    kv_B: float
 
 
 class Timed(NamedTuple):
@@ -120,50 +96,6 @@ class KernelCosts(NamedTuple):
 
 
 # what an operator is
-
-
-@equation(
-    Output("input_B", "B", "bytes of an element of the activations that products with weights read"),
-    Output("matrix_B", "B", "bytes of an element of the weights that they read"),
-    Output("expert_input_B", "B", "bytes of an element of the activations that products of experts read"),
-    Output("expert_matrix_B", "B", "bytes of an element of the weights that they read"),
-    Output("attended_B", "B", "bytes of an element of what products of attention read"),
-    Output("kv_B", "B", "bytes of an element of the keys and values that fused attention reads"),
-    source="matrix units are fed in the format in which they compute: Micikevicius et al. 2022 (FP8), OCP MX v1.0",
-)
-def operand_formats(
-    task: float, precisions: Precisions, expert_format: float, activation_B: float, weight_B: float, cache_B: float
-) -> tuple[float, float, float, float, float, float]:
-    """What is stored in a wider format than it is computed in is converted once, and read in the narrow one; what is
-    stored in a narrower format is widened on the way, for free. A server reads weights and its cache as it keeps them;
-    in training, attention reads keys and values as it wrote them."""
-    linear_B, attention_B = FORMAT_B[int(precisions.compute_format)], FORMAT_B[int(precisions.attention_format)]
-    attended_B, input_B = min(activation_B, attention_B), min(activation_B, linear_B)
-    expert_B = FORMAT_B[int(expert_code(precisions))]
-    expert_input_B = min(activation_B, expert_B)
-    if task == INFERENCE:
-        experts_B = FORMAT_B[int(expert_format)] if expert_format < len(FORMATS) else weight_B
-        return input_B, weight_B, expert_input_B, experts_B, attended_B, cache_B
-    return (
-        input_B,
-        min(weight_B, linear_B),
-        min(activation_B, expert_B),
-        min(weight_B, expert_B),
-        attended_B,
-        attended_B,
-    )
-
-
-@compiled
-def operands_B(precision: int, formats: Formats) -> tuple[float, float]:
-    """Bytes of an element of the activations and of the weights that a product reads."""
-    if precision == LINEAR:
-        return formats.input_B, formats.matrix_B
-    if precision == EXPERT:
-        return formats.expert_input_B, formats.expert_matrix_B
-    if precision == ATTENDING:
-        return formats.attended_B, formats.attended_B
-    return formats.activation_B, max(formats.weight_B, FORMAT_B[BF16])
 
 
 @compiled
@@ -193,16 +125,6 @@ def conversions_B(d: np.ndarray, precision: int, formats: Formats, quantisation_
     each_B = quantisation_B if quantisation_B > 0.0 else formats.activation_B + narrow_B
     inputs, results = d[D.batch] * d[D.m] * d[D.k], d[D.batch] * d[D.m] * d[D.n]
     return inputs * each_B, results * each_B, (inputs + results) * narrow_B
-
-
-@compiled
-def matrix_rate(precision: int, rates: Rates) -> float:
-    """Attainable rate of the matrix units."""
-    if precision == LINEAR:
-        return rates.linear_flops
-    if precision == EXPERT:
-        return rates.expert_flops
-    return rates.attention_flops if precision == ATTENDING else rates.wide_flops
 
 
 @compiled

@@ -1,10 +1,11 @@
-"""What a chip and its host have for operators, and the rates that they can attain on it."""
+"""What a chip and its host have for operators, the rates that they can attain on it, and the formats of what these
+read."""
 
 from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from sweeper.kernels.codes import FORMAT_B, FORMAT_BLOCK, FORMATS, REASON
+from sweeper.kernels.codes import CHOICES, FORMAT_B, FORMAT_BLOCK, FORMATS, REASON
 from sweeper.kernels.equation import Output, compiled, equation
 
 FP32, TF32, BF16, FP16, FP8, INT8, FP4, MXFP8, MXFP4, NVFP4 = range(len(FORMATS))
@@ -17,6 +18,14 @@ class Precisions(NamedTuple):
     compute_format: float
     attention_format: float
     expert_compute_format: float
+
+
+PRECISIONS = ("linear", "attention", "wide", "expert")
+"""Which compute format an operator runs in: that of products with weights, that of attention, 16 bits at least (the
+head and the router of experts, which recipes of narrow formats leave alone), or that of experts."""
+LINEAR, ATTENDING, WIDE, EXPERT = range(len(PRECISIONS))
+
+INFERENCE = CHOICES["task"].index("inference")
 
 
 class Chip(NamedTuple):
@@ -51,6 +60,22 @@ class Rates(NamedTuple):
     exponentials_per_s: float
     attainable_memory_Bps: float
     calibration_unaligned_efficiency: float
+
+
+class Formats(NamedTuple):
+    """Bytes of an element of activations, weights and their gradients in memory; of what products with weights read of
+    activations (`input_B`) and of weights (`matrix_B`), and those of experts; of what products of attention read, and
+    of the keys and values that fused attention reads."""
+
+    activation_B: float
+    weight_B: float
+    gradient_B: float
+    input_B: float
+    matrix_B: float
+    expert_input_B: float
+    expert_matrix_B: float
+    attended_B: float
+    kv_B: float
 
 
 class Peaks(NamedTuple):
@@ -163,3 +188,57 @@ def attainable_rates(
     code = expert_code(precisions)
     experts = peak_of(code, peaks) * product_share(code, shares) * shares.expert_efficiency
     return linear, products, attention * share, wide, experts, vector_peak(peaks), exponentials, memory
+
+
+@equation(
+    Output("input_B", "B", "bytes of an element of the activations that products with weights read"),
+    Output("matrix_B", "B", "bytes of an element of the weights that they read"),
+    Output("expert_input_B", "B", "bytes of an element of the activations that products of experts read"),
+    Output("expert_matrix_B", "B", "bytes of an element of the weights that they read"),
+    Output("attended_B", "B", "bytes of an element of what products of attention read"),
+    Output("kv_B", "B", "bytes of an element of the keys and values that fused attention reads"),
+    source="matrix units are fed in the format in which they compute: Micikevicius et al. 2022 (FP8), OCP MX v1.0",
+)
+def operand_formats(
+    task: float, precisions: Precisions, expert_format: float, activation_B: float, weight_B: float, cache_B: float
+) -> tuple[float, float, float, float, float, float]:
+    """What is stored in a wider format than it is computed in is converted once, and read in the narrow one; what is
+    stored in a narrower format is widened on the way, for free. A server reads weights and its cache as it keeps them;
+    in training, attention reads keys and values as it wrote them."""
+    linear_B, attention_B = FORMAT_B[int(precisions.compute_format)], FORMAT_B[int(precisions.attention_format)]
+    attended_B, input_B = min(activation_B, attention_B), min(activation_B, linear_B)
+    expert_B = FORMAT_B[int(expert_code(precisions))]
+    expert_input_B = min(activation_B, expert_B)
+    if task == INFERENCE:
+        experts_B = FORMAT_B[int(expert_format)] if expert_format < len(FORMATS) else weight_B
+        return input_B, weight_B, expert_input_B, experts_B, attended_B, cache_B
+    return (
+        input_B,
+        min(weight_B, linear_B),
+        min(activation_B, expert_B),
+        min(weight_B, expert_B),
+        attended_B,
+        attended_B,
+    )
+
+
+@compiled
+def operands_B(precision: int, formats: Formats) -> tuple[float, float]:
+    """Bytes of an element of the activations and of the weights that a product reads."""
+    if precision == LINEAR:
+        return formats.input_B, formats.matrix_B
+    if precision == EXPERT:
+        return formats.expert_input_B, formats.expert_matrix_B
+    if precision == ATTENDING:
+        return formats.attended_B, formats.attended_B
+    return formats.activation_B, max(formats.weight_B, FORMAT_B[BF16])
+
+
+@compiled
+def matrix_rate(precision: int, rates: Rates) -> float:
+    """Attainable rate of the matrix units."""
+    if precision == LINEAR:
+        return rates.linear_flops
+    if precision == EXPERT:
+        return rates.expert_flops
+    return rates.attention_flops if precision == ATTENDING else rates.wide_flops

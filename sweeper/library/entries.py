@@ -178,9 +178,7 @@ class _EntryDraft:
 
 def resolve(chain: Sequence[Definition], find: Callable[[str, Node], Entry]) -> Entry:
     """The entry of `chain[0]`, which extends `chain[1]`, and so on; `find` gives others of which it takes numbers.
-
-    Raises SpecError with all mistakes.
-    """
+    Raises SpecError with all mistakes."""
     definition = chain[0]
     draft, problems = _EntryDraft(), Problems()
     for ancestor in reversed(chain):
@@ -201,8 +199,7 @@ def resolve(chain: Sequence[Definition], find: Callable[[str, Node], Entry]) -> 
 
 
 def _take(draft: _EntryDraft, definition: Definition, find: Callable[[str, Node], Entry]) -> None:
-    """Take the numbers that a definition names of other entries, with their sources: one that stands for a stack of
-    software, say, of the entries of its kernels."""
+    """Take the numbers that a definition names of other entries, with their sources."""
     written = definition.written
     if "takes" not in written:
         return

@@ -22,7 +22,8 @@ from sweeper.kernels.codes import (
     RECOMPUTE_CLASSES,
     RECOMPUTE_MODULES,
 )
-from sweeper.kernels.transformers.operators import DEFAULTS, PRECISIONS, Traits
+from sweeper.kernels.transformers.operators import DEFAULTS, Traits
+from sweeper.kernels.transformers.rates import PRECISIONS
 from sweeper.library.entries import Entry
 from sweeper.library.kernel_templates import index_choices, index_values, numbered, read_repeats
 from sweeper.plugins import find, named

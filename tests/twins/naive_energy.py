@@ -23,7 +23,7 @@ from sweeper.kernels.codes import (
 )
 from sweeper.kernels.transformers.energy import PASSES, Work
 from sweeper.kernels.transformers.groups import Groups
-from sweeper.kernels.transformers.operators import PRECISIONS
+from sweeper.kernels.transformers.rates import PRECISIONS
 from tests.twins import naive_attention
 from tests.twins.naive import FOR_EQUATION, RANGES, SPECIAL, Outputs, twin
 from tests.twins.naive_models import (

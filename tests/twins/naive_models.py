@@ -33,8 +33,9 @@ from sweeper.kernels.codes import (
 from sweeper.kernels.transformers.collectives import Group
 from sweeper.kernels.transformers.frameworks.buckets import Kinds, Train
 from sweeper.kernels.transformers.groups import Groups
-from sweeper.kernels.transformers.operators import BOUNDS, DEFAULTS, PRECISIONS, TIME, Dims, Traits
+from sweeper.kernels.transformers.operators import BOUNDS, DEFAULTS, TIME, Dims, Traits
 from sweeper.kernels.transformers.operators import Times as TimeColumns
+from sweeper.kernels.transformers.rates import PRECISIONS
 from sweeper.kernels.transformers.sums import Sizes, Sums
 from sweeper.timelines.schedule import Times, most_kept, order_of, simulate
 from tests.twins import naive_attention, naive_buckets, naive_collectives, naive_nccl

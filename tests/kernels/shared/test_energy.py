@@ -30,8 +30,8 @@ from sweeper.kernels.transformers.collectives import ALL_GATHER, ALL_REDUCE, RED
 from sweeper.kernels.transformers.energy import W
 from sweeper.kernels.transformers.groups import G, Groups
 from sweeper.kernels.transformers.network.sending import Sending, sent_J
-from sweeper.kernels.transformers.operators import D, Formats
-from sweeper.kernels.transformers.rates import Chip, Precisions, Rates
+from sweeper.kernels.transformers.operators import D
+from sweeper.kernels.transformers.rates import Chip, Formats, Precisions, Rates
 from sweeper.kernels.transformers.sums import Modules
 from sweeper.library.library import Library, builtin_specs
 from tests.support.examples import examples
