@@ -29,7 +29,8 @@ class Effort(NamedTuple):
     """How hard a search tries: candidates, spread evenly over the logarithms of the spans, and how many of the best it
     descends from; values over its whole span that are tried for each constant where a descent ends, since one that is
     too small to matter has no slope by which a descent could find back; evaluations of a descent at most, and of one
-    where rows are left out; and the relative step of a constant for the slope of the errors."""
+    where rows are left out; the relative step of a constant for the slope of the errors; and the share by which a descent
+    from a probe must be better."""
 
     starts: int
     descents: int
@@ -37,10 +38,11 @@ class Effort(NamedTuple):
     evaluations: int
     refits: int
     step: float
+    gain: float
 
 
-THOROUGH = Effort(64, 3, 65, 100, 25, 1e-3)
-ON_SIMULATIONS = Effort(16, 1, 5, 15, 8, 0.03)
+THOROUGH = Effort(64, 3, 65, 100, 25, 1e-3, 1e-3)
+ON_SIMULATIONS = Effort(16, 1, 5, 12, 8, 0.03, 1e-2)
 """Where each prediction is a simulation."""
 ROBUST = 0.02
 """Error (of the logarithm) beyond which the loss `l1` grows linearly instead of with the square."""
@@ -145,7 +147,7 @@ class Errors:
             tried = self.probes(best)
             better = self.fit(rows, tried[np.argmin(self.cost(self.at(tried)[:, rows]))], most)
             old, new = self.cost(self.at(np.array([best, better]))[:, rows])
-            if new > 0.999 * old - 1e-6:
+            if new > (1.0 - self.effort.gain) * old - 1e-6:
                 return best
             best = better
 

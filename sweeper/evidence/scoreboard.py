@@ -73,12 +73,21 @@ def by_group(scored: Sequence[Scored]) -> dict[str, list[Scored]]:
 
 
 def by_set(scored: Sequence[Scored]) -> dict[str, list[Scored]]:
-    """Rows by their set, in the order of the registry; a group that is in no set is one by itself."""
+    """Rows by their set, in the order of the registry: of the groups that it names, or whose names begin as it says; a
+    group that is in no set is one by itself."""
     groups = by_group(scored)
     sets = {
-        entry["name"]: [s for name in entry["groups"] for s in groups.pop(name, [])] for entry in registry()["sets"]
+        entry["name"]: [s for name in groups_of(entry, groups) for s in groups.pop(name, [])]
+        for entry in registry()["sets"]
     }
     return {name: rows for name, rows in sets.items() if rows} | groups
+
+
+def groups_of(entry: Mapping[str, Any], groups: Iterable[str]) -> list[str]:
+    """Which of some groups a set of the registry holds."""
+    found = [*groups]
+    begin = [name for name in found if "begin" in entry and name.startswith(entry["begin"])]
+    return [name for name in entry.get("groups", []) if name in found] + begin
 
 
 def bundled() -> list[Scored]:
