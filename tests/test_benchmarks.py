@@ -61,7 +61,7 @@ AGREEMENTS = {
 }
 """Parts that compare ours with something else, and words of the rows that say whether both gave the same results."""
 
-LONG = {"placement"}
+LONG = {"placement", "search"}
 """Parts that take a minute and more even when quick: the nightly tests measure them."""
 NEEDS = {"kernel": "g++", "peer_cpp": "g++", "peer_jax": "jax"}
 """Programs and packages without which a part says that it cannot be measured."""

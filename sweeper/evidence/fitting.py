@@ -29,8 +29,8 @@ class Effort(NamedTuple):
     """How hard a search tries: candidates, spread evenly over the logarithms of the spans, and how many of the best it
     descends from; values over its whole span that are tried for each constant where a descent ends, since one that is
     too small to matter has no slope by which a descent could find back; evaluations of a descent at most, and of one
-    where rows are left out; the relative step of a constant for the slope of the errors; and the share by which a descent
-    from a probe must be better."""
+    where rows are left out; the relative step of a constant for the slope of the errors; and the share by which a
+    descent from a probe must be better."""
 
     starts: int
     descents: int
@@ -162,6 +162,7 @@ def calibrate(calibration: Calibration, sample: Sample | None = None) -> Fit:
     random = np.random.default_rng(0)
     drawn = [errors.refit(random.integers(0, count, count), best) for _ in range(RESAMPLES)]
     low, high = np.percentile(np.exp(drawn), INTERVAL, axis=0)
+    low, high = np.minimum(low, np.exp(best)), np.maximum(high, np.exp(best))
     folds = every if count <= FEW else random.permutation(every) % FOLDS
     sources = np.unique(sample.sources, return_inverse=True)[1]
     return Fit(

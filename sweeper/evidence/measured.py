@@ -71,6 +71,13 @@ def layout_of(rows: list[dict[str, str]], path: Path) -> str:
     raise UsageFault(f"{path}: its columns are those of no known layout ({shapes})")
 
 
+def readings_of(rows: list[dict[str, str]], path: Path) -> list[str]:
+    """Names of all layouts that ask the columns of a table's layout: what several things were measured of is read
+    several times. Raises UsageFault if no layout has its columns."""
+    columns = LAYOUTS[layout_of(rows, path)].columns
+    return [name for name, layout in LAYOUTS.items() if layout.columns == columns]
+
+
 def measured_point(row: MeasuredRow, layout: str, known: Mapping[str, Any]) -> MeasuredPoint | Unmodelled:
     """A row as a point that the model can take, or why it is none."""
     try:

@@ -13,7 +13,7 @@ from sweeper.evidence.baselines.efficiency import BASELINES, compared, with_base
 from sweeper.evidence.baselines.ideals import columns_for, ideal_of
 from sweeper.evidence.baselines.neighbours import spread
 from sweeper.evidence.calibration import calibrations_by_stack, constants_of
-from sweeper.evidence.measured import LAYOUTS, layout_of, measured_point
+from sweeper.evidence.measured import LAYOUTS, measured_point, readings_of
 from sweeper.evidence.measured_rows import MeasuredPoint, MeasuredRow, Refusal, Unmodelled, read_rows
 from sweeper.evidence.predictions import OtherConstants, evaluate_settled, settle
 from sweeper.evidence.registry import registry
@@ -106,7 +106,8 @@ def scored_files(paths: Iterable[Path]) -> list[Scored]:
             raise UsageFault(f"{path}: no rows")
         whole = path.resolve()
         ours = whole.parent == (builtin_specs() / "measurements").resolve()
-        scored += score(rows, layout_of(rows, path), table=path.name if ours else str(whole))
+        for layout in readings_of(rows, path):
+            scored += score(rows, layout, table=path.name if ours else str(whole))
     return with_baselines(scored)
 
 

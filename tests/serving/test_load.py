@@ -117,6 +117,25 @@ def test_the_cache_admits_what_fits_and_refuses_what_never_does() -> None:
     assert last[0] == 5.0 and first[1] == 6.0 and math.isnan(first[2]) and math.isnan(last[2]) and last[3] == 15.0
 
 
+def test_a_full_cache_is_given_up_by_who_came_last() -> None:
+    """Two requests of 10 and 10 tokens fit at first, 40 tokens in all do not: the second starts anew."""
+    server = Server(8, 100, 30, reserved=0.0)
+    _, first, last, _ = run(constant(1.0), server, [0.0, 0.0], [10, 10], [10, 10])
+    # After the pass of both prompts and four more, with five tokens made of each, 30 lie in the cache: it is full.
+    assert first.tolist() == [1.0, 1.0]
+    assert last[0] == 10.0, "the first one is not disturbed"
+    # The second has made five, comes back when the first is done, passes its 15 tokens in one pass and makes four more.
+    assert last[1] == 15.0
+    reserved = run(constant(1.0), Server(8, 100, 30), [0.0, 0.0], [10, 10], [10, 10])
+    assert reserved[1].tolist() == [1.0, 11.0] and reserved[2].tolist() == [10.0, 20.0], "nobody starts too early"
+
+
+def test_who_sends_the_next_request_waits_for_its_way() -> None:
+    arrived, first, last, busy = run(constant(1.0), Server(8, 100, 100, host_s=0.5), [0.0] * 2, [1, 1], [2, 2], 1)
+    assert arrived.tolist() == [0.5, 3.0] and first.tolist() == [1.5, 4.0] and last.tolist() == [2.5, 5.0]
+    assert busy == 4.0
+
+
 def test_attention_within_a_prompt_and_over_caches_takes_its_time() -> None:
     timing = Pass(np.array([1.0, 1e6]), np.array([1.0, 1.0]), np.array([0.25, 0.25]), 0.125)
     _, first, last, _ = run(timing, Server(1, 4, 100), [0.0], [6], [3])

@@ -1,0 +1,147 @@
+"""Measured servers under load: what rows become, by hand, and how they are answered."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sweeper.evidence.calibration import calibrations
+from sweeper.evidence.loads import Servers, in_flight, lengths_of
+from sweeper.evidence.measured import measured_point
+from sweeper.evidence.measured_rows import MeasuredPoint, Refusal, Unmodelled
+from sweeper.evidence.predictions import LoadPredictor, evaluate
+from sweeper.evidence.registry import registry
+from sweeper.evidence.scoreboard import score
+from sweeper.library.library import builtin_specs
+from sweeper.serving.load import Admission, under_load
+from sweeper.serving.passes import asked, replica_from
+from sweeper.serving.traffic import Traffic, drawn
+
+ROW = {
+    "source": "inferencex", "device": "h200_sxm", "model": "meta-llama/Llama-3.1-70B", "backend": "trtllm",
+    "backend_version": "", "quantisation": "fp8", "kv_assumed": "fp8", "mode": "agg", "tp": "4", "pp": "1",
+    "attention_dp": "1", "moe_tp": "4", "moe_ep": "1", "gpus": "4", "input_length": "1024", "output_length": "1024",
+    "concurrency": "16", "ttft_ms": "130", "tpot_ms": "10", "suspect": "",
+}  # fmt: skip
+EXPERTS = {
+    **ROW, "device": "b200_sxm", "model": "openai/gpt-oss-120b", "quantisation": "fp4", "tp": "1", "attention_dp": "4",
+    "moe_tp": "2", "moe_ep": "2",
+}  # fmt: skip
+READINGS = ("served_between", "served_first", "served_rate")
+
+
+def point(row: dict[str, str], layout: str) -> MeasuredPoint:
+    found = measured_point(row, layout, registry())
+    assert isinstance(found, MeasuredPoint), found
+    return found
+
+
+def test_a_row_is_read_three_times() -> None:
+    between, first, rate = (point(ROW, layout) for layout in READINGS)
+    assert (between.measured, first.measured) == (0.010, 0.130)
+    # Little's law: 16 in flight, each of 921.6 tokens on average, on four chips
+    assert rate.measured == pytest.approx(16 * 921.6 / (0.130 + 920.6 * 0.010) / 4)
+    assert [found.group.partition(",")[0] for found in (between, first, rate)] == ["TPOT", "TTFT", "tokens/s/GPU"]
+    assert first.group == "TTFT, Llama-3.1-70B on h200_sxm by trtllm"
+    columns = between.columns
+    assert columns["workload"] == "llama3_70b" and columns["calibration"] == "h200_trtllm"
+    assert (columns["tensor_parallel"], columns["data_parallel"], columns["chips"]) == (4.0, 1.0, 4.0)
+    assert (columns["weight_format"], columns["compute_format"], columns["cache_format"]) == ("fp8", "fp8", "fp8")
+    assert between.load == first.load == rate.load
+    assert between.load is not None and between.load.traffic == Traffic(160, 1024.0, 1024.0, 0.2, clients=16)
+    assert between.load.admission == Admission(2048, 8192, 1)
+
+
+def test_experts_have_formats_and_groups_of_their_own() -> None:
+    found = point(EXPERTS, "served_between")
+    columns = found.columns
+    assert (columns["weight_format"], columns["expert_format"], columns["expert_compute_format"]) == (
+        "bf16", "mxfp4", "mxfp8",
+    )  # fmt: skip
+    assert (columns["expert_parallel"], columns["expert_tensor_parallel"], columns["data_parallel"]) == (2, 2, 4)
+    assert found.load is not None and found.load.traffic.clients == 4, "of one of four replicas"
+    hopper = point({**EXPERTS, "device": "h100_sxm", "backend": "vllm"}, "served_between").columns
+    assert hopper["expert_compute_format"] == "bf16" and hopper["calibration"] == "h100_vllm"
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind", "why"),
+    [
+        ({"mode": "disagg"}, Refusal.METHOD, "on different chips"),
+        ({"suspect": "mtp"}, Refusal.EXCLUDED, "suspects it: mtp"),
+        ({"pp": "2"}, Refusal.LOAD, "pipeline"),
+        ({"model": "who/Knows-1B"}, Refusal.WORD, "unknown model"),
+        ({"quantisation": "int3"}, Refusal.WORD, "int3"),
+        ({"tp": "1", "attention_dp": "3"}, Refusal.IMPOSSIBLE, "16 requests in flight on 3 replicas"),
+        ({"ttft_ms": ""}, Refusal.INCOMPLETE, "ttft_ms is not given"),
+        ({"device": "abacus"}, Refusal.ACCELERATOR, "abacus"),
+    ],
+)
+def test_what_is_refused(changes: dict[str, str], kind: Refusal, why: str) -> None:
+    found = measured_point({**ROW, **changes}, "served_first", registry())
+    assert isinstance(found, Unmodelled) and found.kind is kind and why in str(found)
+
+
+def told(point: MeasuredPoint) -> dict[str, Any]:
+    """What the model says of each row that is asked for a server, one by one, without what evaluates them together."""
+    rows = [dict(zip(("batch_size", "microbatch", "sequence_length", "output_length"), row)) for row in
+            asked(*lengths_of(point), int(float(point.columns["data_parallel"])))]  # fmt: skip
+    names = ("prefill_s", "time_to_first_token_s", "time_per_output_token_s", "cache_memory_B", "working_B")
+    found: dict[str, Any] = {}
+    for name in names:
+        points = [MeasuredPoint("", {**point.columns, **row}, name, 1.0) for row in rows]
+        found[name] = np.array([value for value, _ in evaluate(points, {})])
+    points = [MeasuredPoint("", {**point.columns, **row}, "memory_headroom_B", 1.0) for row in rows]
+    return {**found, "memory_headroom_B": np.array([value for value, _ in evaluate(points, {})])}
+
+
+def test_the_answer_is_that_of_the_simulated_server() -> None:
+    between, first, rate = (point(ROW, layout) for layout in READINGS)
+    server = replica_from(told(between), *lengths_of(between), 1, 4)
+    load = under_load(server, drawn(Traffic(160, 1024.0, 1024.0, 0.2, clients=16)), 16, Admission(2048, 8192, 1.0))
+    answers = [value for value, fits in evaluate([between, first, rate], {}) if fits]
+    want = [load.time_per_output_token_s.mean, load.time_to_first_token_s.mean, load.output_tokens_per_s_per_chip]
+    np.testing.assert_allclose(answers, want, rtol=1e-12)
+
+
+def test_a_run_is_simulated_once_for_all_readings() -> None:
+    points = [point(ROW, layout) for layout in READINGS] + [point({**ROW, "concurrency": "32"}, "served_first")]
+    servers = Servers(points)
+    assert len(set(servers.keys)) == 1 and len(servers.rows) == len(asked(*lengths_of(points[0]), 1))
+    other = Servers([*points, point({**ROW, "input_length": "8192"}, "served_first")])
+    assert len(other.rows) == 2 * len(servers.rows), "passes depend on the lengths"
+
+
+def test_constants_of_candidates_are_those_of_the_library() -> None:
+    points = [point(ROW, "served_first"), point(ROW, "served_between")]
+    constants = {"pass_host": 0, "request_host": 1}
+    values = np.array([[1e-4, 0.02], [2e-3, 0.3]])
+    found = LoadPredictor(points, constants)(values)
+    for candidate, (pass_host, request_host) in zip(found, values, strict=True):
+        replaced = {"h200_trtllm": {"pass_host": pass_host, "request_host": request_host}}
+        np.testing.assert_allclose(candidate, [value for value, _ in evaluate(points, replaced)], rtol=1e-12)
+    assert (found[1] > found[0]).all()
+    assert found[1, 0] - found[0, 0] > 0.27, "a request's own time counts in full"
+
+
+def test_all_in_flight_at_once() -> None:
+    columns = in_flight(point(EXPERTS, "served_rate")).columns
+    numbers = [columns[name] for name in ("batch_size", "microbatch", "sequence_length", "output_length")]
+    assert numbers == pytest.approx([16.0, 4.0, 921.6, 921.6])
+
+
+def test_rows_have_the_roofline_beside_and_tell_what_was_fitted() -> None:
+    (between,) = score([ROW], "served_between", table="serving_e2e.csv")
+    (rate,) = score([ROW], "served_rate", table="serving_e2e.csv")
+    assert between.ideal is not None and rate.ideal is not None
+    assert 0.0 < between.ideal.value < between.predicted and rate.ideal.value > rate.predicted
+    assert between.fitted_in == ("h200_trtllm",) and rate.fitted_in == ()
+    assert math.isfinite(between.error) and between.fits
+
+
+def test_calibrations_of_servers_leave_out_models() -> None:
+    served = [found for found in calibrations().values() if "serving_e2e.csv" in found.files]
+    assert len(served) == 7
+    assert all(found.source == "model" and len(found.fit) <= 4 for found in served)
+    assert builtin_specs().joinpath("measurements", "serving_e2e.csv").exists()

@@ -1,0 +1,83 @@
+"""Prompts of a batch in several passes, experts in formats of their own, and what the host adds, in studies."""
+
+from typing import Any
+
+import pytest
+
+import sweeper
+
+AXES: dict[str, Any] = {
+    "workload": "llama3_70b", "task": "inference", "chip": "h100_sxm5_80gb", "memory": "hbm3_h100", "link": "nvlink4",
+    "topology": "switch", "chips": 8, "dim_x": 8, "tensor_parallel": 8, "batch_size": 64, "microbatch": 64,
+    "sequence_length": 8192, "output_length": 512, "weight_format": "fp8", "compute_format": "fp8",
+    "cache_format": "fp8",
+}  # fmt: skip
+EXPERTS = {**AXES, "workload": "gpt_oss_120b", "weight_format": "bf16", "compute_format": "bf16"}
+
+
+def told(names: str, **changes: Any) -> list[float]:
+    columns = names.split()
+    plan = sweeper.plan({"study": "batches", "axes": {**AXES, **changes}})
+    found = plan.points([0], columns)
+    return [float(found[name][0]) for name in columns]
+
+
+def test_prompts_in_passes_need_memory_for_one_pass() -> None:
+    whole, parts = (told("working_B weights_B memory_need_B", max_batched_tokens=n) for n in (0, 8192))
+    assert parts[0] == pytest.approx(whole[0] / 64.0) and parts[1] == whole[1]
+    assert whole[2] - parts[2] == pytest.approx(whole[0] - parts[0])
+
+
+def test_passes_of_prompts_take_what_the_parts_take() -> None:
+    one = told("prefill_s", batch_size=1, microbatch=1)[0]
+    assert told("prefill_s", max_batched_tokens=8192)[0] == pytest.approx(64.0 * one, rel=1e-9)
+    # A pass of half a prompt attends to half of the pairs of a prompt on average: no pair is lost or counted twice.
+    halves, whole = (told("prefill_s hardware_flops", max_batched_tokens=n) for n in (4096, 8192))
+    assert halves[1] == pytest.approx(whole[1]) and whole[0] < halves[0] < 1.2 * whole[0]
+
+
+def test_a_token_waits_for_a_pass_of_prompts() -> None:
+    names = "longest_token_gap_s time_per_output_token_s prefill_s"
+    gap, each, prefill = told(names)
+    assert gap - each == pytest.approx(prefill / 64.0), "for one prompt"
+    gap, each, prefill = told(names, max_batched_tokens=2048)
+    assert gap - each == pytest.approx(prefill / 256.0), "or for what of one passes at once"
+    gap, each, prefill = told(names, tensor_parallel=4, data_parallel=2, microbatch=32)
+    assert gap - each == pytest.approx(prefill / 32.0), "of those of its replica"
+
+
+def test_the_host_adds_to_every_pass_and_request() -> None:
+    names = "prefill_s time_to_first_token_s time_per_output_token_s request_time_s"
+    plain = told(names, max_batched_tokens=65536)
+    slow = told(
+        names, max_batched_tokens=65536, **{"calibration.pass_host": "1 ms", "calibration.request_host": "50 ms"}
+    )
+    added = [after - before for before, after in zip(plain, slow, strict=True)]
+    assert added == pytest.approx([0.008, 0.058, 0.001, 0.058 + 511 * 0.001]), "eight passes of prompts"
+
+
+def test_experts_have_weights_of_their_own() -> None:
+    (wide, parameters), (narrow, _) = (
+        told("weights_B expert_parameters_per_chip", **{**EXPERTS, "expert_format": name})
+        for name in ("as_others", "mxfp4")
+    )
+    assert wide - narrow == pytest.approx(parameters * (2.0 - 0.5 - 1.0 / 32.0))
+    assert told("time_per_output_token_s", **{**EXPERTS, "expert_format": "mxfp4"}) < told(
+        "time_per_output_token_s", **EXPERTS
+    )
+
+
+def test_experts_compute_in_a_format_of_their_own() -> None:
+    blackwell = {**EXPERTS, "chip": "b200_sxm6_180gb", "memory": "hbm3e_b200", "link": "nvlink5"}
+    names = "prefill_s energy_J infeasible_reason"
+    wide, narrow = (told(names, **{**blackwell, "expert_compute_format": name}) for name in ("as_others", "mxfp8"))
+    assert narrow[0] < wide[0] and narrow[1] < wide[1]
+    assert wide[2] == narrow[2] == 0.0
+    assert told("infeasible_reason", **{**EXPERTS, "expert_compute_format": "nvfp4"}) != [0.0], "H100 has none"
+
+
+def test_grouped_products_may_be_slower_than_others() -> None:
+    names = "prefill_s time_per_output_token_s"
+    fast, slow = (told(names, **{**EXPERTS, "calibration.expert_efficiency": share}) for share in (1.0, 0.25))
+    dense = [told(names, **{"calibration.expert_efficiency": share}) for share in (1.0, 0.25)]
+    assert slow[0] > 1.3 * fast[0] and dense[0] == dense[1], "those of experts alone"
