@@ -43,6 +43,7 @@ TASKS = {
         "request_time_s",
         "time_to_first_token_s",
         "time_per_output_token_s",
+        "output_tokens_per_s",
         "output_tokens_per_s_per_chip",
     ),
 }

@@ -1,5 +1,7 @@
 """Layouts of measured runs of whole models: training and inference."""
 
+import math
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -11,6 +13,7 @@ from sweeper.evidence.measured_rows import (
     MeasuredPoint,
     MeasuredRow,
     Refusal,
+    Served,
     Unmodelled,
     number,
     positive,
@@ -26,6 +29,8 @@ from sweeper.evidence.registry import (
     stated_columns,
     without_stack,
 )
+from sweeper.serving.load import Admission
+from sweeper.serving.traffic import Traffic
 
 
 def model_columns(row: MeasuredRow, known: Mapping[str, Any]) -> ColumnValues:
@@ -281,14 +286,16 @@ CONVENTIONS = {
 def inference(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
     """Static batches served to their last token, or to their first."""
     columns = model_columns(row, known) | platform(known, row.get("accelerator", ""))
-    columns |= stack(known, "inference", row, ("group", "engine", "accelerator"))
     if number(row, "beam_width", 1.0) > 1.0:
         raise Unmodelled("beam search", Refusal.METHOD)
-    if "in-flight" in row.get("mode", "") or row.get("concurrency"):
-        raise Unmodelled("requests that come and go: throughput under load is not modelled", Refusal.LOAD)
+    if "in-flight" in row.get("mode", ""):
+        return queued(row, known, columns)
+    if row.get("concurrency"):
+        raise Unmodelled("requests in flight by a software of which nothing is known", Refusal.LOAD)
     tensor, pipe = positive(row, "tp", 1.0), positive(row, "pp", 1.0)
     batch, prompt = positive(row, "batch_size", 1.0), positive(row, "input_len")
     output = positive(row, "output_len", 1.0)
+    columns |= stack(known, "inference", row, ("group", "engine", "accelerator"))
     split_columns(columns, tensor, pipe, 1.0)
     columns.update(task="inference", microbatch=batch, batch_size=batch, sequence_length=prompt, output_length=output)
     columns |= served_formats(row)
@@ -297,6 +304,26 @@ def inference(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
         if row.get(name):
             return MeasuredPoint(row.get("group", ""), columns, column, positive(row, name))
     raise Unmodelled("neither a latency nor a time of tokens is given", Refusal.INCOMPLETE)
+
+
+QUEUED = re.compile(r"(\d+) requests queued at once")
+"""What notes say of a benchmark of throughput."""
+
+
+def queued(row: MeasuredRow, known: Mapping[str, Any], columns: ColumnValues) -> MeasuredPoint:
+    """As many tokens as a server delivers of requests that are all there at once."""
+    if positive(row, "pp", 1.0) > 1.0:
+        raise Unmodelled("stages of a pipeline under load", Refusal.LOAD)
+    requests = QUEUED.search(row.get("notes", ""))
+    if requests is None:
+        raise Unmodelled("how many requests there were is not given", Refusal.INCOMPLETE)
+    columns |= stack(known, "serving", row, ("engine", "accelerator")) | served_formats(row) | {"task": "inference"}
+    split_columns(columns, positive(row, "tp", 1.0), 1.0, 1.0)
+    lengths = (positive(row, "input_len"), positive(row, "output_len"))
+    traffic = Traffic(int(requests[1]), *lengths, rate=math.inf, variation=0.0)
+    load = Served(traffic, Admission(**known["admission"]["trtllm"]))
+    measured = positive(row, "output_tokens_per_s")
+    return MeasuredPoint(row.get("group", ""), columns, "output_tokens_per_s", measured, load=load)
 
 
 SERVED = {

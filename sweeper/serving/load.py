@@ -29,7 +29,8 @@ class Load:
     """What came of some requests.
 
     `refused`: those that fit into no cache. `good`: share of the others that met the limits (1 without). Rates are of
-    all replicas together, from the first arrival to the last token.
+    all replicas together, from the first arrival to the last token; in a closed loop while as many are in flight as
+    there are clients.
     """
 
     requests: int
@@ -86,8 +87,10 @@ def under_load(
         np.all([seen[name] <= most for name, most in (limits or {}).items()], axis=0) if limits else np.ones(len(whole))
     )
     seconds = float(last[served].max() - arrivals[served].min()) + replica.host_s
-    rate = replica.replicas * len(whole) / seconds
-    tokens = replica.replicas * float(outputs.sum()) / seconds
+    sent = float(arrivals[served].max())
+    done = last[served] <= sent if 0 < clients < len(whole) else np.ones(len(whole), np.bool_)
+    per_s = replica.replicas / (seconds if done.all() else sent)
+    rate, tokens = per_s * float(done.sum()), per_s * float(outputs[done].sum())
     return Load(
         requests=len(arrivals),
         refused=int((~served).sum()),
