@@ -1,6 +1,7 @@
 """Measured servers under load: what rows become, by hand, and how they are answered."""
 
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from sweeper.evidence.measured import measured_point
 from sweeper.evidence.measured_rows import MeasuredPoint, Refusal, Unmodelled
 from sweeper.evidence.predictions import LoadPredictor, evaluate
 from sweeper.evidence.registry import registry
-from sweeper.evidence.scoreboard import score
+from sweeper.evidence.scoreboard import score, score_files
 from sweeper.library.library import builtin_specs
 from sweeper.serving.load import Admission, under_load
 from sweeper.serving.passes import asked, replica_from
@@ -123,6 +124,36 @@ def test_constants_of_candidates_are_those_of_the_library() -> None:
         np.testing.assert_allclose(candidate, [value for value, _ in evaluate(points, replaced)], rtol=1e-12)
     assert (found[1] > found[0]).all()
     assert found[1, 0] - found[0, 0] > 0.27, "a request's own time counts in full"
+
+
+def test_a_table_is_scored_by_all_that_was_measured(tmp_path: Path) -> None:
+    path = tmp_path / "mine.csv"
+    path.write_text(",".join(ROW) + "\n" + ",".join(ROW.values()) + "\n")
+    sets = score_files(path)["sets"]
+    assert {name: found["rows"] for name, found in sets.items()} == {
+        "serving TPOT": 1, "serving TTFT": 1, "serving throughput": 1,
+    }  # fmt: skip
+
+
+QUEUED = {
+    "group": "trtllm-perf-v0.20", "model": "Llama-3.1-8B-Instruct", "arch": "dense", "hidden": "4096", "n_layers": "32",
+    "n_heads": "32", "n_kv_heads": "8", "head_dim": "128", "ffn_hidden": "14336", "ffn_gated": "1", "vocab": "128256",
+    "accelerator": "H200-SXM", "precision": "fp8", "kv_precision": "fp8", "tp": "1", "n_accel": "1", "input_len": "100",
+    "output_len": "100", "engine": "TensorRT-LLM v0.20", "mode": "offline-max-throughput (in-flight batching)",
+    "notes": "total; 3000 requests queued at once", "output_tokens_per_s": "20000",
+}  # fmt: skip
+
+
+def test_requests_that_are_all_there_at_once() -> None:
+    found = point(QUEUED, "inference")
+    assert found.load is not None and found.load.traffic.requests == 3000 and found.load.traffic.clients == 0
+    assert (drawn(found.load.traffic).arrival_s == 0.0).all()
+    assert found.answer == "output_tokens_per_s" and found.columns["calibration"] == "h200_trtllm_bench"
+    ((value, fits),) = evaluate([found], {})
+    ((more, _),) = evaluate([point({**QUEUED, "notes": "30000 requests queued at once"}, "inference")], {})
+    assert fits and 1e3 < value < more, "the more there are, the less the last ones count that leave slots empty"
+    unknown = measured_point({**QUEUED, "notes": ""}, "inference", registry())
+    assert isinstance(unknown, Unmodelled) and unknown.kind is Refusal.INCOMPLETE
 
 
 def test_all_in_flight_at_once() -> None:
