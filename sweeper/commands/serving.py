@@ -45,8 +45,9 @@ UNREAD = {
 )  # fmt: skip
 @click.option("--slots", type=click.IntRange(min=1), default=256, show_default=True, help="Requests that run at most.")
 @click.option(
-    "--budget", type=click.IntRange(min=1), default=8_192, show_default=True, help="Tokens of a pass at most."
-)
+    "--budget", type=click.IntRange(min=1), metavar="N", show_default="max_batched_tokens of the point, or 8192",
+    help="Tokens of a pass at most.",
+)  # fmt: skip
 @click.option(
     "--reserved", type=click.FloatRange(0.0, 1.0), default=1.0, show_default=True,
     help="Share of the tokens to come for which there must be room; below 1 requests may lose their cache.",
@@ -56,7 +57,7 @@ UNREAD = {
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of arrivals and lengths.")
 def serve_command(
     study: str, point_id: int, given: Given, clients: int | None, rate: float | None, trace: Path | None,
-    slots: int, budget: int, reserved: float, ttft: float | None, tpot: float | None, **traffic: Any,
+    slots: int, budget: int | None, reserved: float, ttft: float | None, tpot: float | None, **traffic: Any,
 ) -> None:  # fmt: skip
     """Put a server of a study under load: what requests wait for, how fast tokens come, what it delivers.
 
@@ -69,7 +70,7 @@ def serve_command(
     Example: sweeper serve examples/large_servers.yaml 6 --clients 16 --slots 32
     """
     from sweeper.serving.load import Admission, text, under_load
-    from sweeper.serving.passes import lengths_of, replica_of, standing_of
+    from sweeper.serving.passes import budget_of, lengths_of, replica_of, standing_of
     from sweeper.serving.traffic import Traffic, dealt, drawn, read_trace
 
     if [clients, rate, trace].count(None) != 2:
@@ -92,6 +93,9 @@ def serve_command(
     one = asked.of_one(replica.replicas)
     requests = dealt(found, replica.replicas) if found is not None else drawn(one)
     limits = {name: most for name, most in (("ttft", ttft), ("tpot", tpot)) if most is not None}
-    load = under_load(replica, requests, one.clients, Admission(slots, budget, reserved), limits)
+    load = under_load(
+        replica, requests, one.clients, Admission(slots, budget or budget_of(plan, point_id), reserved), limits
+    )
     standing = standing_of(plan, point_id)
-    echo({**asdict(load), "standing": standing}, lambda: f"{text(load)}\n{standing}, and without the host's own time")
+    host = "" if replica.host_s > 0.0 else ", and without the host's own time"
+    echo({**asdict(load), "standing": standing}, lambda: f"{text(load)}\n{standing}{host}")

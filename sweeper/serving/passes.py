@@ -126,6 +126,12 @@ def lengths_of(plan: Plan, point_id: int) -> tuple[float, float]:
     return float(constants.get("sequence_length", 0.0)), float(constants.get("output_length", 1.0))
 
 
+def budget_of(plan: Plan, point_id: int) -> int:
+    """Tokens that a pass takes at most at a point; 8192, as is usual, where it does not say."""
+    constants = {**plan.contents.constants, **coordinates(plan, point_id)}
+    return int(float(constants.get("max_batched_tokens", 0.0))) or 8_192
+
+
 def _context(prompt: float, output: float) -> int:
     """Tokens in the cache of a request, on average."""
     return max(int(prompt + 0.5 * output), 2)

@@ -14,7 +14,7 @@ from sweeper.cli import main
 from sweeper.errors import UsageFault
 from sweeper.planning.plan import Plan
 from sweeper.serving.load import Admission, Load, under_load
-from sweeper.serving.passes import Replica, lengths_of, replica_of
+from sweeper.serving.passes import Replica, budget_of, lengths_of, replica_of
 from sweeper.serving.traffic import Traffic, drawn, read_trace
 
 AXES: dict[str, Any] = {
@@ -160,6 +160,20 @@ def test_the_command(study: Path, tmp_path: Path) -> None:
 def test_what_is_asked_wrongly_is_one_line(study: Path, options: tuple[Any, ...], message: str) -> None:
     result = call("serve", study, 0, *options)
     assert result.exit_code == 2 and message in result.stderr and result.stdout == ""
+
+
+def test_a_pass_takes_what_the_study_says() -> None:
+    assert budget_of(plan_of(), 0) == 8192 and budget_of(plan_of(max_batched_tokens=2048), 0) == 2048
+
+
+def test_a_stack_of_a_backend_adds_what_its_host_takes() -> None:
+    host = {"calibration.request_host": "80 ms", "calibration.pass_host": "2 ms"}
+    plain, slow = (replica_of(plan_of(**more), 0, 1024, 128) for more in ({}, host))
+    assert plain.host_s == 0.0 and slow.host_s == pytest.approx(0.08)
+    np.testing.assert_allclose(slow.timing.linear_s - plain.timing.linear_s, 0.002)
+    alone = drawn(Traffic(5, 1024, 128, clients=1))
+    waits = [under_load(each, alone, 1).time_to_first_token_s.mean for each in (plain, slow)]
+    assert waits[1] - waits[0] == pytest.approx(0.082)
 
 
 def test_loads_without_a_second_token_have_no_time_between_tokens() -> None:
