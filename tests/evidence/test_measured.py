@@ -305,13 +305,13 @@ def test_formats_of_a_server_that_are_not_known_are_refused(words: dict[str, str
         served_formats(words)
 
 
-def test_throughput_under_load_is_refused_as_such() -> None:
+def test_throughput_under_a_load_of_which_little_is_known_is_refused_as_such() -> None:
     row = {name: TRAINING[name] for name in TRAINING if name not in ("iter_time_s", "seq_len")}
-    row |= {"mode": "offline-max-throughput (in-flight batching)", "input_len": "128", "output_len": "128"}
+    row |= {"mode": "some server", "concurrency": "8", "input_len": "128", "output_len": "128"}
     refused = measured_point(row, "inference", registry())
     assert isinstance(refused, Unmodelled)
     assert refused.kind is Refusal.LOAD
-    assert "throughput under load" in str(refused)
+    assert "of which nothing is known" in str(refused)
 
 
 @pytest.mark.parametrize(

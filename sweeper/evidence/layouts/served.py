@@ -4,6 +4,7 @@ Of every row three things were measured, or follow from what was: it is read thr
 """
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from sweeper.evidence.measured_rows import (
@@ -15,7 +16,8 @@ from sweeper.evidence.measured_rows import (
     Unmodelled,
     positive,
 )
-from sweeper.evidence.registry import model, platform, split_columns, stack
+from sweeper.evidence.registry import our_library, platform, split_columns, stack
+from sweeper.library.shelf import NoEntry
 from sweeper.serving.load import Admission
 from sweeper.serving.traffic import Traffic
 
@@ -23,6 +25,20 @@ SPREAD = 0.2
 """Lengths are drawn evenly from 0.8 of the nominal ones on (`--random-range-ratio 0.8` of InferenceMAX)."""
 PROMPTS_A_CLIENT = 10
 """Requests in all over those in flight (`--num-prompts`)."""
+
+
+def workload(name: str) -> str:
+    """The model of the library that goes by the name of its weights, whoever published them, or by the beginning of it:
+    further words say how they were tuned or narrowed. Raises Unmodelled for others.
+
+    >>> workload("nvidia/Llama-3.1-70B-Instruct-FP8")
+    'llama3_70b'
+    """
+    words = name.rpartition("/")[2].split("-")
+    for count in range(len(words), 0, -1):
+        with suppress(NoEntry):
+            return our_library().find("workload", "-".join(words[:count])).name
+    raise Unmodelled(f"unknown model {name!r}", Refusal.WORD)
 
 
 def server(row: MeasuredRow, known: Mapping[str, Any]) -> ColumnValues:
@@ -33,9 +49,7 @@ def server(row: MeasuredRow, known: Mapping[str, Any]) -> ColumnValues:
         raise Unmodelled(f"its table suspects it: {row['suspect']}", Refusal.EXCLUDED)
     if positive(row, "pp", 1.0) > 1.0:
         raise Unmodelled("stages of a pipeline under load", Refusal.LOAD)
-    columns = model(known, row.get("model", "")) | platform(known, row.get("device", ""))
-    if "workload" not in columns:
-        raise Unmodelled(f"unknown model {row.get('model')!r}", Refusal.WORD)
+    columns = platform(known, row.get("device", "")) | {"workload": workload(row.get("model", ""))}
     columns |= stack(known, "serving", row, ("backend", "device"))
     columns |= stack(known, "quantised", row, ("model", "device", "quantisation"))
     columns["cache_format"] = "fp8" if row.get("kv_assumed") == "fp8" else "bf16"
