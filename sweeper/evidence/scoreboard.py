@@ -8,6 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from sweeper.errors import UsageFault
 from sweeper.evidence.baselines.efficiency import BASELINES, compared, with_baselines
 from sweeper.evidence.baselines.ideals import columns_for, ideal_of
@@ -17,7 +19,7 @@ from sweeper.evidence.measured import LAYOUTS, measured_point, readings_of
 from sweeper.evidence.measured_rows import MeasuredPoint, MeasuredRow, Refusal, Unmodelled, read_rows
 from sweeper.evidence.predictions import OtherConstants, evaluate_settled, settle
 from sweeper.evidence.registry import registry
-from sweeper.evidence.statistics import Scored, coverage, statistics
+from sweeper.evidence.statistics import Scored, coverage, error_statistics, scored_rows, statistics
 from sweeper.library.library import builtin_specs
 
 
@@ -112,8 +114,8 @@ def scored_files(paths: Iterable[Path]) -> list[Scored]:
 
 
 def scoreboard(scored: Sequence[Scored]) -> dict[str, Any]:
-    """Everything that is said of scored rows: of every set, with its target and what others report on it; of every
-    table; refusals by kind; and the constants of the stacks that answered."""
+    """Everything that is said of scored rows: of every set, with its target and what others report on it; of the groups
+    of sets that are many of a kind; of every table; refusals by kind; and the constants of the stacks that answered."""
     known = {entry["name"]: entry for entry in registry()["sets"]}
     sets = {
         name: statistics(rows)
@@ -125,6 +127,12 @@ def scoreboard(scored: Sequence[Scored]) -> dict[str, Any]:
     stacks = Counter(s.calibration for s in scored if s.calibration)
     return {
         "sets": sets,
+        "parts": {
+            group: {"rows": len(alike), **error_statistics(np.array([s.error for s in alike]))}
+            for name, rows in by_set(scored).items()
+            if "begin" in known.get(name, {})
+            for group, alike in sorted(by_group(scored_rows(rows)).items())
+        },
         "tables": {name: coverage(rows) for name, rows in by_table(scored).items()},
         "refused": dict(Counter(str(s.refusal) for s in scored if s.reason).most_common()),
         "calibrations": {name: {"rows": count, **constants_of(name)} for name, count in stacks.items()},
@@ -138,7 +146,7 @@ def score_files(*paths: str | Path) -> dict[str, Any]:
 
     >>> board = score_files(builtin_specs() / "measurements" / "measured_moe_flash.csv")
     >>> sorted(board)
-    ['calibrations', 'refused', 'sets', 'tables']
+    ['calibrations', 'parts', 'refused', 'sets', 'tables']
     """
     return scoreboard(scored_files(map(Path, paths)) if paths else bundled())
 

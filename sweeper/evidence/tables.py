@@ -41,6 +41,7 @@ def scores(board: Mapping[str, Any]) -> str:
     sets = board["sets"]
     blocks = (
         (ABOUT, set_errors(sets)),
+        ("Parts of sets.", part_errors(board["parts"])),
         (AGAINST, set_baselines(sets)),
         (READINGS, set_readings(sets)),
         ("Targets, and what others report on the same rows.", set_targets(sets)),
@@ -90,6 +91,15 @@ def set_errors(sets: Mapping[str, Mapping[str, Any]]) -> str:
         for name, entry in sets.items()
     ]
     return table(rows, {"set": "SET", **numbers, **measures})
+
+
+def part_errors(parts: Mapping[str, Mapping[str, Any]]) -> str:
+    """Errors of the groups of sets that are many of a kind."""
+    rows = [
+        {"part": name, **entry, **{measure: in_percent(entry[measure]) for measure in MEASURES}}
+        for name, entry in parts.items()
+    ]
+    return table(rows, {"part": "PART", "rows": "ROWS", **MEASURES})
 
 
 def set_baselines(sets: Mapping[str, Mapping[str, Any]]) -> str:

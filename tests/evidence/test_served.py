@@ -14,6 +14,7 @@ from sweeper.evidence.measured_rows import MeasuredPoint, Refusal, Unmodelled
 from sweeper.evidence.predictions import LoadPredictor, evaluate
 from sweeper.evidence.registry import registry
 from sweeper.evidence.scoreboard import score, score_files
+from sweeper.evidence.tables import scores
 from sweeper.library.library import builtin_specs
 from sweeper.serving.load import Admission, under_load
 from sweeper.serving.passes import asked, replica_from
@@ -129,7 +130,11 @@ def test_constants_of_candidates_are_those_of_the_library() -> None:
 def test_a_table_is_scored_by_all_that_was_measured(tmp_path: Path) -> None:
     path = tmp_path / "mine.csv"
     path.write_text(",".join(ROW) + "\n" + ",".join(ROW.values()) + "\n")
-    sets = score_files(path)["sets"]
+    board = score_files(path)
+    sets = board["sets"]
+    assert [*board["parts"]] == [f"{what}, Llama-3.1-70B on h200_sxm by trtllm" for what in
+                                 ("TPOT", "TTFT", "tokens/s/GPU")]  # fmt: skip
+    assert "tokens/s/GPU, Llama-3.1-70B on h200_sxm by trtllm" in scores(board)
     assert {name: found["rows"] for name, found in sets.items()} == {
         "serving TPOT": 1, "serving TTFT": 1, "serving throughput": 1,
     }  # fmt: skip
