@@ -15,7 +15,7 @@ from pydantic import BaseModel, model_validator
 
 from sweeper.errors import UsageFault, unknown
 from sweeper.evidence.measured import measured_point
-from sweeper.evidence.measured_rows import RUNS, TASKS, MeasuredPoint, MeasuredRow, is_rate, read_rows
+from sweeper.evidence.measured_rows import RUNS, SERVERS, TASKS, MeasuredPoint, MeasuredRow, is_rate, read_rows
 from sweeper.evidence.predictions import settle
 from sweeper.evidence.registry import our_library, registry
 from sweeper.evidence.statistics import Band, band_of, error_statistics
@@ -131,7 +131,7 @@ class Fit:
     def bands(self) -> dict[str, Band]:
         """Measured over predicted times of runs of whole models that were left out, by task: of other sources, each of
         which weighs the same, where there are any."""
-        if not {layout for _, layout in self.calibration.readings} <= RUNS:
+        if not {layout for _, layout in self.calibration.readings} <= RUNS | SERVERS:
             return {}
         errors = self.left_out if self.source_left_out is None else self.source_left_out
         ratios: dict[str, dict[str, list[float]]] = {}

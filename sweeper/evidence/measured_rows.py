@@ -35,8 +35,10 @@ def source_of(group: str) -> str:
     return group.removesuffix(INFERRED)
 
 
-RUNS = frozenset({"optimus", "nanotron", "training", "inference", "served_between", "served_first", "served_rate"})
+RUNS = frozenset({"optimus", "nanotron", "training", "inference"})
 """Layouts of measured runs of whole language models."""
+SERVERS = frozenset({"served_between", "served_first", "served_rate"})
+"""Layouts of measured servers under load."""
 TASKS = {
     "training": ("iteration_time_s", "layer_time_s", "tokens_per_s_per_chip"),
     "inference": (

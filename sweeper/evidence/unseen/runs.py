@@ -44,8 +44,11 @@ REPEATED = "time_s"
 
 
 def runs(task: str) -> list[Run]:
-    """Bundled runs of language models of a task with an answer."""
-    return with_rivals(runs_in(lambda table: table["layout"] in RUNS, lambda point: point.answer in TASKS[task]))
+    """Bundled runs of language models of a task with an answer; requests that come and go are a question of their own."""
+    by_itself = runs_in(
+        lambda table: table["layout"] in RUNS, lambda point: point.load is None and point.answer in TASKS[task]
+    )
+    return with_rivals(by_itself)
 
 
 def machine_runs() -> list[Run]:
