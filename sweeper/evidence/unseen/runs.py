@@ -44,7 +44,7 @@ REPEATED = "time_s"
 
 
 def runs(task: str) -> list[Run]:
-    """Bundled runs of language models of a task with an answer; requests that come and go are a question of their own."""
+    """Bundled runs of language models of a task with an answer; requests that come and go are another question."""
     by_itself = runs_in(
         lambda table: table["layout"] in RUNS, lambda point: point.load is None and point.answer in TASKS[task]
     )
