@@ -306,6 +306,8 @@ def inference(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
     raise Unmodelled("neither a latency nor a time of tokens is given", Refusal.INCOMPLETE)
 
 
+MOST_DIGITS, MOST_TOKENS = 6, 2_000_000
+"""Digits of a number of requests, and tokens of a request, beyond which it is a slip of the pen."""
 QUEUED = re.compile(r"(\d+) requests queued at once")
 """What notes say of a benchmark of throughput."""
 
@@ -320,6 +322,8 @@ def queued(row: MeasuredRow, known: Mapping[str, Any], columns: ColumnValues) ->
     columns |= stack(known, "serving", row, ("engine", "accelerator")) | served_formats(row) | {"task": "inference"}
     split_columns(columns, positive(row, "tp", 1.0), 1.0, 1.0)
     lengths = (positive(row, "input_len"), positive(row, "output_len"))
+    if len(requests[1]) > MOST_DIGITS or max(lengths) > MOST_TOKENS:
+        raise Unmodelled(f"{requests[1]} requests of {max(lengths):g} tokens", Refusal.IMPOSSIBLE)
     traffic = Traffic(int(requests[1]), *lengths, rate=math.inf, variation=0.0)
     load = Served(traffic, Admission(**known["admission"]["trtllm"]))
     measured = positive(row, "output_tokens_per_s")

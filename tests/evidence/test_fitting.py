@@ -8,7 +8,7 @@ import pytest
 
 from sweeper.evidence import fitting
 from sweeper.evidence.calibration import Calibration, Fit, Sample
-from sweeper.evidence.fitting import FEW, FOLDS, RESAMPLES, Errors, calibrate
+from sweeper.evidence.fitting import FEW, FOLDS, RESAMPLES, THOROUGH, Errors, calibrate
 from sweeper.evidence.measured_rows import MeasuredPoint
 
 CALIBRATION = Calibration(name="by_hand", files=[], fit=["kernel_overhead"])
@@ -18,7 +18,7 @@ class Mean(Errors):
     """Errors of a model that predicts the same for every row, whose best fit is the geometric mean."""
 
     def __init__(self, calibration: Calibration, sample: Sample) -> None:
-        self.measured = np.log(sample.measured)
+        self.measured, self.effort = np.log(sample.measured), THOROUGH
 
     def at(self, candidates: np.ndarray) -> np.ndarray:
         return candidates - self.measured[None]

@@ -222,7 +222,7 @@ def test_validate_scores_our_tables() -> None:
     result = call("validate", "--json")
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout)
-    assert found.keys() == {"sets", "tables", "refused", "calibrations"}
+    assert found.keys() == {"sets", "parts", "tables", "refused", "calibrations"}
     board = found["sets"]
     assert list(board)[: len(registry()["sets"])] == [entry["name"] for entry in registry()["sets"]]
     assert board["optimus table 1"]["modelled"] == 11

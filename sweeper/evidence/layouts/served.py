@@ -23,6 +23,8 @@ from sweeper.serving.traffic import Traffic
 
 SPREAD = 0.2
 """Lengths are drawn evenly from 0.8 of the nominal ones on (`--random-range-ratio 0.8` of InferenceMAX)."""
+MOST_CLIENTS, MOST_TOKENS = 10_000, 2_000_000
+"""Requests in flight, and tokens of a request, beyond which a number is a slip of the pen."""
 PROMPTS_A_CLIENT = 10
 """Requests in all over those in flight (`--num-prompts`)."""
 
@@ -68,6 +70,8 @@ def offered(row: MeasuredRow, known: Mapping[str, Any], replicas: float) -> Serv
         raise Unmodelled(f"{clients:g} requests in flight on {replicas:g} replicas", Refusal.IMPOSSIBLE)
     each = int(clients / replicas)
     lengths = (positive(row, "input_length"), positive(row, "output_length"))
+    if clients > MOST_CLIENTS or max(lengths) > MOST_TOKENS:
+        raise Unmodelled(f"{clients:g} requests in flight of {max(lengths):g} tokens", Refusal.IMPOSSIBLE)
     traffic = Traffic(PROMPTS_A_CLIENT * each, *lengths, SPREAD, clients=each)
     return Served(traffic, Admission(**known["admission"][row.get("backend", "")]))
 

@@ -225,7 +225,7 @@ def test_energy_grows_with_every_kind_of_work_and_is_the_sum_of_its_parts(
 def test_longer_messages_and_more_bytes_take_more(table: dict[str, np.ndarray], factor: float) -> None:
     """Every number of a table that is an amount, times a factor, multiplies the work of those operators."""
     network = np.array([[2.0 if name in ("inner", "outer") else 1.0 for name in Group._fields] for _ in Groups._fields])
-    rates = Rates(1e15, 1e15, 1e15, 6e13, 1e12, 3e12, 0.5)
+    rates = Rates(1e15, 1e15, 1e15, 1e15, 6e13, 1e12, 3e12, 0.5)
     amounts = [i for i, trait in enumerate(table["operator_traits"]) if trait[0] >= 2]
     more = table["operator_dims"].copy()
     for i in amounts:
@@ -237,7 +237,7 @@ def test_longer_messages_and_more_bytes_take_more(table: dict[str, np.ndarray], 
         work = np.empty((len(dims), 2 * KINDS))
         operator_energy.operator_work.function(
             table["operator_traits"], dims, Sending(network, np.full((len(G), 2), 1e-11)), rates,
-            Chip(132.0, 228e3, 5e7, 1e13, 1.0, 0.0), Formats(2.0, 2.0, 4.0, 2.0, 2.0, 2.0, 2.0), Precisions(2.0, 2.0),
+            Chip(132.0, 228e3, 5e7, 1e13, 1.0, 0.0), Formats(2.0, 2.0, 4.0, *[2.0] * 6), Precisions(2.0, 2.0, 2.0),
             64.0, 0.0, work,
         )  # fmt: skip
         found.append(work)

@@ -59,7 +59,7 @@ LEAST_ROWS = 64.0
 def run(name: str, case: dict[str, Any], least_rows: float = LEAST_ROWS) -> tuple[float, float, float, float]:
     number = {key: float(value) for key, value in case.items()}
     shape = attention.Attention(*(number[field] for field in attention.Attention._fields))
-    rates = Rates(1.0, number["peak_flops"], 1.0, 1.0, number["exponentials_per_s"], number["memory_Bps"], 1.0)
+    rates = Rates(1.0, number["peak_flops"], 1.0, 1.0, 1.0, number["exponentials_per_s"], number["memory_Bps"], 1.0)
     chip = Chip(number["cores"], number["core_sram_B"], 0.0, 0.0, 1.0, number.get("matrix_width", 0.0))
     result: tuple[float, float, float, float]
     if name == "attention_time":
