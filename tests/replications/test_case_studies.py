@@ -301,17 +301,17 @@ def test_time_of_all_products() -> None:
 # --- memory technologies: Optimus, section 6.2, Figure 9 ------------------------------------------------------------
 
 
-def test_latency_falls_with_memory_until_the_cache_limits() -> None:
+def test_latency_falls_with_memory() -> None:
     """Nearly linear up to HBM3 (2.6 TB/s), slower to HBM3E (4.8), no gain beyond: the cache binds. Ours is linear
-    beside a fixed time, that of kernels and all-reduces, so that 4.3 times the bandwidth is worth 2.9 times."""
+    beside a fixed time, that of kernels and all-reduces, so that 4.3 times the bandwidth is worth 3.0 times; its cache
+    does not bind."""
     times = {bandwidth: request_time(2, bandwidth) for bandwidth in (0.6, 1.0, 1.9, 2.6, 4.8, 6.8)}
     assert list(times.values()) == sorted(times.values(), reverse=True)
     slope = (times[0.6] - times[2.6]) / (1 / 0.6 - 1 / 2.6)
     fixed = times[0.6] - slope / 0.6
-    for bandwidth in (1.0, 1.9):
+    for bandwidth in (1.0, 1.9, 4.8):
         assert times[bandwidth] == pytest.approx(fixed + slope / bandwidth, rel=0.02)
-    assert times[4.8] > 1.01 * (fixed + slope / 4.8)
-    assert times[6.8] == pytest.approx(times[4.8], rel=1e-3)
+    assert 1.05 < times[4.8] / times[6.8] < 1.15, "the paper: no gain"
     disagrees(times[0.6] / times[2.6], 2.6 / 0.6, 0.5, 0.85)
 
 
