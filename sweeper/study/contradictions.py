@@ -41,6 +41,7 @@ def check_contradictions(
     problems.extend(_of_dimensions(draft, owners, stock))
     problems.extend(_of_state(draft, owners))
     problems.extend(_of_contention(draft, owners, stock))
+    problems.extend(_of_servers(draft, owners))
     for column, message in _of_entries(draft, stock):
         if column in draft.overrides:
             yield draft.overrides[column]
@@ -71,6 +72,21 @@ def _of_dimensions(draft: BoxDraft, owners: Mapping[str, WrittenAxis], stock: St
         if beyond:
             yield owners[beyond[0]].place.problem(f"topology {topology} has {count} dimensions; {beyond[0]} must be 1")
             return
+
+
+OF_SERVERS = ("max_batched_tokens", "expert_format")
+"""What only servers have."""
+
+
+def _of_servers(draft: BoxDraft, owners: Mapping[str, WrittenAxis]) -> Iterator[Problem]:
+    """Training passes whole microbatches, and keeps experts in the format of all weights."""
+    for column in OF_SERVERS:
+        if column not in owners:
+            continue
+        if any(task == "training" and value != default(column) for task, value in draft.combinations(("task", column))):
+            yield owners[column].place.problem(
+                f"nothing reads {column} in training; leave it out, or say task: inference"
+            )
 
 
 STATE = ("optimizer_state", "optimizer", "moment_format")

@@ -14,6 +14,7 @@ from sweeper.evidence.measured_rows import (
     Refusal,
     Served,
     Unmodelled,
+    number,
     positive,
 )
 from sweeper.evidence.registry import our_library, platform, split_columns, stack
@@ -51,6 +52,8 @@ def server(row: MeasuredRow, known: Mapping[str, Any]) -> ColumnValues:
         raise Unmodelled(f"its table suspects it: {row['suspect']}", Refusal.EXCLUDED)
     if positive(row, "pp", 1.0) > 1.0:
         raise Unmodelled("stages of a pipeline under load", Refusal.LOAD)
+    if number(row, "prefix", 0.0) > 0.0:
+        raise Unmodelled("prompts of which a cache has the beginning", Refusal.METHOD)
     columns = platform(known, row.get("device", "")) | {"workload": workload(row.get("model", ""))}
     columns |= stack(known, "serving", row, ("backend", "device"))
     columns |= stack(known, "quantised", row, ("model", "device", "quantisation"))
@@ -58,6 +61,8 @@ def server(row: MeasuredRow, known: Mapping[str, Any]) -> ColumnValues:
     tensor, data = positive(row, "tp"), positive(row, "attention_dp", 1.0)
     split_columns(columns, tensor, 1.0, data)
     shared, whole = positive(row, "moe_tp", tensor), positive(row, "moe_ep", 1.0)
+    if row.get("moe_tp") and row.get("moe_ep") and shared * whole != tensor * data:
+        raise Unmodelled(f"experts on {shared * whole:g} chips, attention on {tensor * data:g}", Refusal.IMPOSSIBLE)
     if whole > 1.0 or shared != tensor:
         columns |= {"expert_parallel": whole, "expert_tensor_parallel": shared}
     return columns | {"task": "inference"}

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 import sweeper
+from sweeper.errors import SpecError
 
 AXES: dict[str, Any] = {
     "workload": "llama3_70b", "task": "inference", "chip": "h100_sxm5_80gb", "memory": "hbm3_h100", "link": "nvlink4",
@@ -81,3 +82,13 @@ def test_grouped_products_may_be_slower_than_others() -> None:
     fast, slow = (told(names, **{**EXPERTS, "calibration.expert_efficiency": share}) for share in (1.0, 0.25))
     dense = [told(names, **{"calibration.expert_efficiency": share}) for share in (1.0, 0.25)]
     assert slow[0] > 1.3 * fast[0] and dense[0] == dense[1], "those of experts alone"
+
+
+@pytest.mark.parametrize("words", [{"max_batched_tokens": 4096}, {"expert_format": "mxfp4"}], ids=str)
+@pytest.mark.parametrize("task", [{}, {"task": "training"}], ids=str)
+def test_what_only_servers_have_is_refused_in_training(words: dict[str, Any], task: dict[str, Any]) -> None:
+    axes = {name: value for name, value in EXPERTS.items() if name not in ("task", "output_length", "cache_format")}
+    with pytest.raises(
+        SpecError, match=f"nothing reads {next(iter(words))} in training; leave it out, or say task: inference"
+    ):
+        sweeper.plan({"study": "trained", "axes": {**axes, **task, **words}})
