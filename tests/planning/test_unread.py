@@ -57,7 +57,6 @@ IGNORED = [
     ("graph", "sequence_parallel: 1"),
     ("graph", "shard_group: 2"),
     ("graph", "checkpoint_interval: 2"),
-    ("graph", "gradient_bucket: 512"),
     ("graph", "training_tokens: 1e12"),
     ("graph", "weight_offload: {linspace: [0, 1, 3]}"),
     ("graph", "activation_offload: 0.5"),
