@@ -9,7 +9,7 @@ from sweeper.inputs.numbers import Surroundings
 from sweeper.inputs.workloads import parameters
 from sweeper.library.graph_arrays import dimension_expressions
 from sweeper.library.graph_workload import Workload
-from sweeper.library.table_workload import OperatorTable
+from sweeper.library.table_workload import DECODING, OperatorTable
 from sweeper.reading.checks import AMOUNT
 from sweeper.reading.expressions import Expression
 from sweeper.reading.limits import possible
@@ -51,7 +51,7 @@ def _of_graph(around: Surroundings, workload: Workload) -> dict[str, float | str
 
 
 def _of_table(around: Surroundings, workload: OperatorTable, known: Mapping[str, InputColumn]) -> dict[str, np.ndarray]:
-    """Symbols of an operator table that do not vary in a box, and the definitions for which they suffice."""
+    """Symbols of a table in passes over whole sequences that do not vary in a box, and what is defined by them."""
     given = {**known, **parameters(around, workload)}
     single = {name: column.build({}, 1)[0] for name, column in given.items() if not (column.needs or column.array)}
-    return workload.definitions.added(single)
+    return workload.definitions.added({**single, DECODING: np.array(0.0)})
