@@ -1,11 +1,45 @@
 """Serving: the pass over a prompt, passes for generated tokens, and both together under load."""
 
+from typing import Annotated, NamedTuple
+
 import numpy as np
 
 from sweeper.kernels.equation import Output, compiled, equation
+from sweeper.kernels.serving.steady import Demand, Work, steady
 from sweeper.kernels.transformers.collectives import POINT_TO_POINT
 from sweeper.kernels.transformers.groups import G, Messaging, group_collective
 from sweeper.kernels.transformers.sums import BREAKDOWN, FIRST, LAST, S
+
+
+class StagePass(NamedTuple):
+    """Seconds of a pass: the layers of a stage, the message to the next one, embedding and head."""
+
+    stage_s: float
+    transfer_s: float
+    ends_s: float
+
+
+class PromptPass(NamedTuple):
+    """Seconds of a pass over prompts: the layers of a stage, embedding and head."""
+
+    stage_s: float
+    ends_s: float
+
+
+class HostTime(NamedTuple):
+    """Seconds of the host beside nothing: of a pass, and of a request."""
+
+    pass_host_s: float
+    request_host_s: float
+
+
+class Prompts(NamedTuple):
+    """Prompts of a microbatch: how many, passes over all of them and over one, and tokens of each."""
+
+    microbatch: float
+    prompt_passes: float
+    single_passes: float
+    tokens_per_sample: float
 
 
 @compiled
@@ -38,6 +72,14 @@ decode_stage = prefill_stage.of(
     place_sums="decode_sums",
 )
 """At the mean length of the cache over the generated tokens."""
+single_stage = prefill_stage.of(
+    "single_stage",
+    Output("single_stage_s", "s", "pass over the prompt of one request through the layers of a stage"),
+    Output("single_ends_s", "s", "embedding and head of that pass"),
+    layer_sums="single_layer_sums",
+    place_sums="single_sums",
+)
+"""One request alone, or the part of its prompt that a pass takes."""
 
 
 @equation(
@@ -68,23 +110,18 @@ def latencies(
     prompt_passes: float,
     pipeline_parallel: float,
     output_length: float,
-    prefill_stage_s: float,
-    prefill_ends_s: float,
-    prefill_transfer_s: float,
-    decode_stage_s: float,
-    decode_ends_s: float,
-    decode_transfer_s: float,
-    calibration_pass_host_s: float,
-    calibration_request_host_s: float,
+    prompts: Annotated[StagePass, "prefill_{}"],
+    tokens: Annotated[StagePass, "decode_{}"],
+    host: Annotated[HostTime, "calibration_{}"],
 ) -> tuple[float, float, float, float]:
     """The first token comes out of the pass over the prompt."""
     p = pipeline_parallel
     passes = microbatches * prompt_passes
     slots = passes + p - 1.0
-    prefill = slots * (prefill_stage_s + prefill_transfer_s) + passes * (prefill_ends_s + calibration_pass_host_s)
-    each = max(microbatches, p) * (decode_stage_s + decode_transfer_s)
-    each += microbatches * (decode_ends_s + calibration_pass_host_s)
-    first = prefill + calibration_request_host_s
+    prefill = slots * (prompts.stage_s + prompts.transfer_s) + passes * (prompts.ends_s + host.pass_host_s)
+    each = max(microbatches, p) * (tokens.stage_s + tokens.transfer_s)
+    each += microbatches * (tokens.ends_s + host.pass_host_s)
+    first = prefill + host.request_host_s
     return prefill, first, each, first + (output_length - 1.0) * each
 
 
@@ -99,29 +136,78 @@ def inference_iteration(request_time_s: float) -> float:
 
 
 @equation(
-    Output("requests_per_s", "1/s", "requests that continuous batching sustains with all slots taken"),
+    Output("pass_fixed_s", "s", "part of a pass that prompts do not prolong: of the host, and of other microbatches"),
+    Output("pass_flat_s", "s", "generated tokens of a microbatch, without attention"),
+    Output("pass_prompt_s", "s", "one prompt, or what a pass takes of it, where that is more"),
+    Output("pass_token_s", "s", "what each token more adds then"),
+    Output("pass_reading_s", "s", "reading the caches of all requests once"),
+    Output("pass_attending_s", "s", "attention of a prompt, among others"),
+    source="a line through passes over one prompt and over those of a microbatch; a pass over fewer tokens than take as"
+    " long as reading the weights takes as long as that",
+)
+def parts_of_passes(
+    microbatches: float,
+    pipeline_parallel: float,
+    layers_per_stage: float,
+    prompts: Annotated[Prompts, "{}"],
+    layer_sums: np.ndarray,
+    decode_layer_sums: np.ndarray,
+    many: Annotated[PromptPass, "prefill_{}"],
+    one: Annotated[PromptPass, "single_{}"],
+    time_per_output_token_s: float,
+    calibration_pass_host_s: float,
+) -> tuple[float, float, float, float, float, float]:
+    """Of a server whose stages are all busy; as many of its passes as generate a token of each request are one."""
+    cycles = max(microbatches, pipeline_parallel)
+    host_s = microbatches * calibration_pass_host_s
+    reading_s = cycles * layers_per_stage * decode_layer_sums[S.forward_attention]
+    all_flat_s = max(time_per_output_token_s - host_s - reading_s, 0.0)
+    flat_s = all_flat_s / cycles
+
+    attention_s = layers_per_stage * layer_sums[S.forward_attention]
+    attending_s = attention_s * prompts.prompt_passes / prompts.microbatch
+    many_s = many.stage_s + many.ends_s - attention_s
+    one_s = one.stage_s + one.ends_s - attending_s / prompts.single_passes
+    tokens = prompts.tokens_per_sample * prompts.microbatch / prompts.prompt_passes
+    one_tokens = prompts.tokens_per_sample / prompts.single_passes
+    least = flat_s * tokens / many_s  # that take as long as generated tokens do
+    from_tokens, from_s = (one_tokens, one_s) if one_tokens > least else (least, max(flat_s, one_s))
+    token_s = max(many_s - from_s, 0.0) / (tokens - from_tokens) if tokens > from_tokens else many_s / tokens
+    prompt_s = from_s - token_s * (from_tokens - one_tokens)
+    return host_s + all_flat_s - flat_s, flat_s, prompt_s, token_s, reading_s, attending_s
+
+
+@equation(
+    Output("requests_per_s", "1/s", "requests that continuous batching serves with all of a batch in flight"),
+    Output("loaded_time_to_first_token_s", "s", "mean time from the arrival of a request to its first token then"),
+    Output("loaded_time_to_first_token_p90_s", "s", "what one in ten exceeds of these times"),
     Output("loaded_time_per_output_token_s", "s", "mean time between two tokens of a request then"),
     Output("longest_token_gap_s", "s", "longest time between two tokens: while a prompt, or a chunk of it, passes"),
     Output("output_tokens_per_s", "1/s", "tokens generated per second then, on all chips"),
     Output("output_tokens_per_s_per_chip", "1/s", "the same per chip"),
-    source="a slot serves the tokens of a request, the first with its prompt; prompts of all slots pass once",
+    Output("steady_load", "", "1 if few prompts meet: a simulation gives the same first token within 5 %"),
+    source="steady state of passes that take the prompts which came during the one before",
 )
 def continuous_batching(
     batch_size: float,
     data_parallel: float,
-    microbatches: float,
-    prompt_passes: float,
+    pipeline_parallel: float,
+    tokens_per_sample: float,
     output_length: float,
-    prefill_s: float,
-    time_per_output_token_s: float,
+    max_batched_tokens: float,
+    work: Annotated[Work, "pass_{}"],
+    calibration_request_host_s: float,
     chips: float,
-) -> tuple[float, float, float, float, float]:
-    """Every slot is refilled at once; prompts of the batch cost what they cost together. A token waits for one prompt,
-    or for what of one a pass takes."""
-    period = (output_length - 1.0) * time_per_output_token_s + prefill_s
-    requests = batch_size / period
-    gap = time_per_output_token_s + prefill_s / max(batch_size / data_parallel, microbatches * prompt_passes)
-    return requests, period / output_length, gap, requests * output_length, requests * output_length / chips
+) -> tuple[float, float, float, float, float, float, float, float]:
+    """Every request that ends is followed by another. One through a pipeline meets other prompts in its first stage."""
+    requests = batch_size / data_parallel
+    arriving_s = calibration_request_host_s + (pipeline_parallel - 1.0) * (work.prompt_s + work.attending_s)
+    found = steady(work, Demand(requests, tokens_per_sample, output_length, max_batched_tokens, arriving_s))
+    per_s = data_parallel * found.requests_per_s
+    tokens = per_s * output_length
+    return (
+        per_s, found.first_s, found.first_p90_s, found.between_s, found.gap_s, tokens, tokens / chips, found.simple
+    )  # fmt: skip
 
 
 @equation(

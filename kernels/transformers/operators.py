@@ -178,6 +178,12 @@ decode_network = layer_network.of(
     operator_dims="decode_dims",
 )
 """Network of the groups in which operators exchange in the pass for one token."""
+single_network = layer_network.of(
+    "single_network",
+    Output("single_network", "", "the same for the prompt of one request", (len(GROUPS), len(Group._fields))),
+    operator_dims="single_dims",
+)
+"""Network of the groups in which operators exchange in the pass over one prompt."""
 
 
 @compiled
@@ -346,3 +352,11 @@ decode_times = operator_times.of(
     kv_B="cache_B",
 )
 """Every operator of the pass for one token of each request, at the mean length of the cache."""
+single_times = operator_times.of(
+    "single_times",
+    Output("single_times", "s, flop or B", "the same for the prompt of one request", ("operator", len(Times._fields))),
+    Output("single_bounds", "", "what limits each operator then", ("operator", 3), integer=True),
+    operator_dims="single_dims",
+    layer_network="single_network",
+)
+"""Every operator of the pass over the prompt of one request, or the part of it that a pass takes."""

@@ -8,7 +8,7 @@ import numpy as np
 from sweeper.kernels.codes import PLACES, RECOMPUTE_CLASSES, RECOMPUTE_MODULES
 from sweeper.kernels.equation import Output, allocating, compiled, equation
 from sweeper.kernels.transformers.groups import OF_TENSOR, G
-from sweeper.kernels.transformers.operators import COLLECTIVE, GEMM, TIME, TRAIT, D
+from sweeper.kernels.transformers.operators import ATTENTION, COLLECTIVE, GEMM, TIME, TRAIT, D
 
 LAYER, DENSE, WITH_EXPERTS, ROUTED, FIRST, LAST = range(len(PLACES))
 
@@ -18,11 +18,11 @@ Sums = namedtuple(
     "network_tensor host_forward host_backward host_selective host_full forward_flops backward_flops "
     "selective_flops full_flops forward_bytes bound_compute bound_l2 bound_memory bound_overhead "
     "forward_bound_compute forward_bound_l2 forward_bound_memory forward_bound_overhead "
-    "network_selective expert_forward expert_backward expert_selective expert_full",
+    "network_selective expert_forward expert_backward expert_selective expert_full forward_attention",
 )
 """Columns of `place_sums`: seconds on the chip of each pass without collectives, of what recompute repeats, of the
 collectives, of the host; operations; forward bytes; seconds of all passes and of the forward pass by their limits; of
-the collectives, those of the experts."""
+the collectives, those of the experts; of the forward pass, attention."""
 
 Sizes = namedtuple("Sizes", "weights stored stored_selective kept working trained matrices")
 """Columns of `place_sizes`: parameters; bytes stored for the backward pass, without what selective recompute repeats,
@@ -181,6 +181,7 @@ def place_sums(
         s[S.forward_bytes] += count * times[i, TIME.forward_bytes]
         s[S.bound_compute + bounds[i, 0]] += forward
         s[S.forward_bound_compute + bounds[i, 0]] += forward
+        s[S.forward_attention] += forward if traits[i, TRAIT.type] == ATTENTION else 0.0
         s[S.bound_compute + bounds[i, 1]] += backward
         s[S.bound_compute + bounds[i, 2]] += weight
 
@@ -203,6 +204,14 @@ decode_sums = place_sums.of(
     operator_bounds="decode_bounds",
 )
 """The pass for one generated token; of its backward sums nothing is read."""
+single_sums = place_sums.of(
+    "single_sums",
+    Output("single_sums", "s, flop or B", "sums over the operators of each place", (len(PLACES), len(S))),
+    operator_dims="single_dims",
+    operator_times="single_times",
+    operator_bounds="single_bounds",
+)
+"""The pass over the prompt of one request."""
 
 
 @equation(
@@ -230,3 +239,9 @@ decode_layer_sums = layer_sums.of(
     place_sums="decode_sums",
 )
 """The mean layer of the pass for one generated token."""
+single_layer_sums = layer_sums.of(
+    "single_layer_sums",
+    Output("single_layer_sums", "s, flop or B", "sums over the operators of the mean layer", (len(S),)),
+    place_sums="single_sums",
+)
+"""The mean layer of the pass over the prompt of one request."""

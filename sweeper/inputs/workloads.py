@@ -18,6 +18,11 @@ from sweeper.reading.expressions import Expression
 from sweeper.words.columns import numeric
 from sweeper.words.numbers import NUMBERS
 
+WHOLE = {DECODING: 0.0}
+ONE_TOKEN = {DECODING: 1.0}
+ONE_PROMPT = {DECODING: 0.0, "microbatch": 1.0}
+"""What a pass is about: sequences of a microbatch, a token of each of its requests, the prompt of one of them."""
+
 
 def remembered(build: Callable[[dict[str, np.ndarray], int], np.ndarray]) -> Callable[..., np.ndarray]:
     """A builder that keeps its last result: neighbouring tiles ask for the same mappings again."""
@@ -128,18 +133,20 @@ def evaluated_column(
     symbols: Mapping[str, InputColumn],
     name: str,
     wanted: table_arrays.Wanted,
-    decoding: float,
+    given: Mapping[str, float],
     unit: str,
     about: str,
     sourced: bool,
 ) -> InputColumn:
-    """What an operator table gives: one of its numbers, or rows of expressions."""
-    used = table_arrays.base_symbols(workload, wanted)
+    """What an operator table gives, some of whose symbols are `given`: one of its numbers, or rows of expressions."""
+    used = table_arrays.base_symbols(workload, wanted) - given.keys()
     needs, made_of = needs_of(symbols[symbol] for symbol in used)
 
     def build(values: Values, n: int) -> np.ndarray:
         base = {symbol: symbols[symbol].build(values, n) for symbol in used}
-        return table_arrays.evaluate(workload, wanted, {**base, DECODING: np.array([decoding])}, n)
+        return table_arrays.evaluate(
+            workload, wanted, {**base, **{symbol: np.array([number]) for symbol, number in given.items()}}, n
+        )
 
     sources = dict.fromkeys(source for symbol in sorted(used) for source in symbols[symbol].sources)
     listed = tuple(sources) if sourced and not needs else ()
@@ -154,16 +161,20 @@ def table_columns(
 
     yield array("operator_traits", table_arrays.traits(workload), "type, place and other codes of operators")
     rows = table_arrays.rows(workload)
-    for name, decoding, what in (
-        ("operator_dims", 0.0, "a pass over whole sequences"),
-        ("decode_dims", 1.0, "the pass for one token"),
+    for name, given, what in (
+        ("operator_dims", WHOLE, "a pass over whole sequences"),
+        ("decode_dims", ONE_TOKEN, "the pass for one token"),
+        ("single_dims", ONE_PROMPT, "the pass over the prompt of one request"),
     ):
-        yield replace(evaluated(name, rows, decoding, "", f"dimensions of every operator in {what}", False), array=True)
+        yield replace(evaluated(name, rows, given, "", f"dimensions of every operator in {what}", False), array=True)
     for name, (unit, about) in workload.layout.scalars.items():
-        yield evaluated(name, name, 0.0, unit, about, True)
+        yield evaluated(name, name, WHOLE, unit, about, True)
     if "model_flops_per_token" in workload.layout.scalars:
         about = "operations per generated token, at the mean length of the cache"
-        yield evaluated("model_flops_per_output_token", "model_flops_per_token", 1.0, "flop", about, True)
+        yield evaluated("model_flops_per_output_token", "model_flops_per_token", ONE_TOKEN, "flop", about, True)
+    if "prompt_passes" in workload.layout.scalars:
+        about = "passes in which a server takes the prompt of one request"
+        yield evaluated("single_passes", "prompt_passes", ONE_PROMPT, "", about, True)
 
 
 def layer_columns(
@@ -174,11 +185,11 @@ def layer_columns(
     yield from structure_columns(workload.graph, partitioning)
     evaluated = partial(evaluated_column, workload, {**known, **parameters(around, workload)})
     about = "dimensions of every kernel"
-    yield replace(evaluated("kernel_dims", kernel_rows(workload), 0.0, "", about, False), array=True)
+    yield replace(evaluated("kernel_dims", kernel_rows(workload), WHOLE, "", about, False), array=True)
     for name, expression in workload.graph.scalars.items():
         column, unit, about = graph_arrays.SCALARS[name]
         one = ((expression,),)
-        whole = evaluated(column, one, 0.0, unit, about, True)
+        whole = evaluated(column, one, WHOLE, unit, about, True)
         yield replace(whole, build=first_of(whole.build))
 
 

@@ -14,6 +14,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import sweeper.kernels
+import tests.twins.naive_batching
 import tests.twins.naive_contention
 import tests.twins.naive_device_mapping
 import tests.twins.naive_generator
@@ -21,7 +22,7 @@ import tests.twins.naive_layers
 import tests.twins.naive_ownership
 import tests.twins.naive_roofline
 import tests.twins.naive_serving
-import tests.twins.naive_units  # noqa: F401 - registers its twins
+import tests.twins.naive_units
 from sweeper.inputs.packages import PACKAGE_TABLES
 from sweeper.kernels.codes import CHANNELS, DIMENSION_KINDS, SWITCHES
 from sweeper.kernels.equation import Equation
@@ -65,6 +66,7 @@ MAPPINGS = {
     "optimal_stages": naive_mapping.check_stages,
     "joint_sharding": naive_mapping.check_sharding,
     "package_units": naive_packaging.check_units,
+    "continuous_batching": tests.twins.naive_batching.check_batching,
 }
 """Equations that may choose among equally good mappings, or whose results are not all known, and what looks at them."""
 
@@ -206,7 +208,7 @@ GRAPH_ARRAYS = {
     *("kernel_traits", "kernel_dims", "graph_edges", "tensor_reads", "partition_of"),
     *(f"{prefix}_{name}" for prefix in ("elimination", "sharing") for name in Order._fields),
 }
-OPERATOR_ARRAYS = {"operator_traits", "operator_dims", "decode_dims"}
+OPERATOR_ARRAYS = {"operator_traits", "operator_dims", "decode_dims", "single_dims"}
 CURVES = frozenset({"efficiency_curves"})
 UNIT_MODEL = {f"unit_model_{part}" for part in UnitModel._fields}
 WORKLOAD_COLUMNS = {
@@ -214,12 +216,12 @@ WORKLOAD_COLUMNS = {
     | GRAPH_ARRAYS
     | UNIT_MODEL
     | {"partitions", "divisible_graph"},
-    "operators": TABLE_SCALARS.keys() | OPERATOR_ARRAYS | {"model_flops_per_output_token"},
+    "operators": TABLE_SCALARS.keys() | OPERATOR_ARRAYS | {"model_flops_per_output_token", "single_passes"},
     "layers": TABLE_SCALARS.keys()
     | OPERATOR_ARRAYS
     | GRAPH_ARRAYS
     | UNIT_MODEL
-    | {"model_flops_per_output_token", "partitions", "word_B", "tiles"},
+    | {"model_flops_per_output_token", "single_passes", "partitions", "word_B", "tiles"},
     "calculon": BLOCK_SCALARS.keys() | {"operator_traits", "operator_dims"} | CURVES,
 }
 """What a workload of each family gives."""
@@ -272,6 +274,7 @@ CONSTANT = frozenset(
         "operand_formats",
         "operator_times",
         "decode_times",
+        "single_times",
         "gradient_messages",
         "sharded_layer",
         "stage_transfer",

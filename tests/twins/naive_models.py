@@ -357,6 +357,11 @@ def decode_network(**given: Any) -> Outputs:
     return {"decode_network": exchanging(given, "decode_dims")}
 
 
+@twin
+def single_network(**given: Any) -> Outputs:
+    return {"single_network": exchanging(given, "single_dims")}
+
+
 def evaluated(given: Named, dims: str, where: str) -> tuple[list[list[Any]], list[list[Any]]]:
     """Times and limits of every operator; nothing for one that the model does not have."""
     network = groups(given[where])
@@ -425,6 +430,12 @@ def decode_times(**given: Any) -> Outputs:
     return {"decode_times": times, "decode_bounds": bounds}
 
 
+@twin
+def single_times(**given: Any) -> Outputs:
+    times, bounds = evaluated(given, "single_dims", "single_network")
+    return {"single_times": times, "single_bounds": bounds}
+
+
 def part_again(given: Named, module: int) -> float:
     """Share of the layers in which selective recompute repeats a part; experts hold their activation."""
     names = {"none": (), "expert_activations": ("expert_activations", "experts")}
@@ -471,6 +482,7 @@ def summed(given: Named, prefix: str, dims: str, asynchronous: bool, early_stop:
         for name in (*passes, "forward_flops", "backward_flops"):
             add[name] += total[name]
         add["forward_bytes"] += total["forward_bytes"]
+        add["forward_attention"] += total["forward"] if OPERATOR_TYPES[op["type"]] == "attention" else 0.0
         add[f"forward_bound_{BOUNDS[bounds[0]]}"] += total["forward"]
         for name, bound in zip(passes, bounds, strict=True):
             add[f"bound_{BOUNDS[bound]}"] += total[name]
@@ -509,6 +521,12 @@ def place_sums(**given: Any) -> Outputs:
 def decode_sums(**given: Any) -> Outputs:
     asynchronous, early = given["calibration_async_tensor"] > 0, given["calibration_early_stop"] > 0
     return {"decode_sums": summed(given, "decode", "decode_dims", asynchronous, early)}
+
+
+@twin
+def single_sums(**given: Any) -> Outputs:
+    asynchronous, early = given["calibration_async_tensor"] > 0, given["calibration_early_stop"] > 0
+    return {"single_sums": summed(given, "single", "single_dims", asynchronous, early)}
 
 
 # rates and groups
@@ -675,6 +693,11 @@ def layer_sizes(place_sizes: list[list[float]], layers: float, expert_layers: fl
 @twin
 def decode_layer_sums(decode_sums: list[list[float]], layers: float, expert_layers: float) -> Outputs:
     return {"decode_layer_sums": mean_layer(decode_sums, layers, expert_layers)}
+
+
+@twin
+def single_layer_sums(single_sums: list[list[float]], layers: float, expert_layers: float) -> Outputs:
+    return {"single_layer_sums": mean_layer(single_sums, layers, expert_layers)}
 
 
 def exposed(compute_s: float, traffic_s: float, share: float, slowdown: float) -> float:
@@ -1095,6 +1118,12 @@ def decode_stage(**given: Any) -> Outputs:
 
 
 @twin
+def single_stage(**given: Any) -> Outputs:
+    layers, ends = serving_pass(*(given[name] for name in ("single_layer_sums", "single_sums", *STAGE)))
+    return {"single_stage_s": layers, "single_ends_s": ends}
+
+
+@twin
 def inference_transfers(**given: Any) -> Outputs:
     """The message of a pass over prompts is that of all positions; a generated token is one of them."""
     group = groups(given["group_network"])["pipeline"]
@@ -1148,23 +1177,6 @@ def inference_breakdown(**given: Any) -> Outputs:
         found["network_time_s"] += passes * given["layers_per_stage"] * sums["network_forward"]
         found["transfer_time_s"] += passes * given[transfer]
     return {**found, "hidden_network_time_s": 0.0, "recompute_time_s": 0.0}
-
-
-@twin
-def continuous_batching(**given: float) -> Outputs:
-    """Per request a slot gives `output_length` tokens, the first with its prompt, and waits for all prompts. It
-    waits at most for one prompt, or for what of one a pass takes."""
-    tokens = given["output_length"]
-    busy = (tokens - 1) * given["time_per_output_token_s"] + given["prefill_s"]
-    requests, passes = given["batch_size"] / given["data_parallel"], given["microbatches"] * given["prompt_passes"]
-    wait = given["prefill_s"] / (requests if requests > passes else passes)
-    return {
-        "requests_per_s": given["batch_size"] / busy,
-        "loaded_time_per_output_token_s": busy / tokens,
-        "longest_token_gap_s": given["time_per_output_token_s"] + wait,
-        "output_tokens_per_s": given["batch_size"] / busy * tokens,
-        "output_tokens_per_s_per_chip": given["batch_size"] / busy * tokens / given["chips"],
-    }
 
 
 @twin
@@ -1367,6 +1379,11 @@ ALIASES = {
     "decode_layer_sums": "place_sums",
     "layer_network": "group_network",
     "decode_network": "group_network",
+    "single_times": "operator_times",
+    "single_dims": "operator_dims",
+    "single_sums": "place_sums",
+    "single_layer_sums": "place_sums",
+    "single_network": "group_network",
 }
 """Arrays with the columns of another."""
 
@@ -1405,7 +1422,7 @@ def networks(draw: st.DrawFn) -> dict[str, Any]:
     rows = [{"inner": draw(extents), "outer": draw(extents), **common} for _ in Groups._fields]
     table = np.array([[row[name] for name in Group._fields] for row in rows])
     return {"group_network": table, "group_extents": table[:, :2]} | dict.fromkeys(
-        ("layer_network", "decode_network"), table[: len(GROUPS)]
+        ("layer_network", "decode_network", "single_network"), table[: len(GROUPS)]
     )
 
 
@@ -1479,12 +1496,9 @@ def tables(draw: st.DrawFn) -> dict[str, Any]:
     dims = np.array([numbers for _, numbers in rows])
     return {
         "operator_traits": np.array([words for words, _ in rows], np.int64),
-        "operator_dims": dims,
-        "decode_dims": dims,
-        "operator_times": times,
-        "decode_times": times,
-        "operator_bounds": bounds,
-        "decode_bounds": bounds,
+        **dict.fromkeys(("operator_dims", "decode_dims", "single_dims"), dims),
+        **dict.fromkeys(("operator_times", "decode_times", "single_times"), times),
+        **dict.fromkeys(("operator_bounds", "decode_bounds", "single_bounds"), bounds),
     }
 
 
@@ -1617,8 +1631,8 @@ def full_recompute() -> st.SearchStrategy[dict[str, float]]:
 
 
 TOGETHER += [
-    (frozenset({"operator_traits", "operator_dims", "decode_dims"}), tables()),
-    (frozenset({"group_network", "group_extents", "layer_network", "decode_network"}), networks()),
+    (frozenset({"operator_traits", "operator_dims", "decode_dims", "single_dims"}), tables()),
+    (frozenset({"group_network", "group_extents", "layer_network", "decode_network", "single_network"}), networks()),
     (frozenset({"group_shares"}), shares()),
     (frozenset({"layers_per_stage", "expert_layers", "head_layers"}), depths()),
 ]
@@ -1662,8 +1676,11 @@ RANGES["1/s"] = st.just(0.0) | st.floats(1e9, 1e16)
 WIDTHS = st.sampled_from([0.5, 1.0, 2.0, 4.0])
 SPECIAL.update(
     {
-        **{name: sum_tables() for name in ("place_sums", "decode_sums", "table_sums")},
-        **{name: sum_tables().map(lambda sums: sums[0]) for name in ("layer_sums", "decode_layer_sums")},
+        **{name: sum_tables() for name in ("place_sums", "decode_sums", "single_sums", "table_sums")},
+        **{
+            name: sum_tables().map(lambda sums: sums[0])
+            for name in ("layer_sums", "decode_layer_sums", "single_layer_sums")
+        },
         **{name: sum_tables("place_sizes") for name in ("place_sizes", "table_sizes")},
         "layer_sizes": sum_tables("place_sizes").map(lambda sizes: sizes[0]),
         **{name: st.integers(0, len(found) - 1).map(float) for name, found in CHOICES.items()},

@@ -38,13 +38,39 @@ def test_passes_of_prompts_take_what_the_parts_take() -> None:
 
 
 def test_a_token_waits_for_a_pass_of_prompts() -> None:
-    names = "longest_token_gap_s time_per_output_token_s prefill_s"
-    gap, each, prefill = told(names)
-    assert gap - each == pytest.approx(prefill / 64.0), "for one prompt"
-    gap, each, prefill = told(names, max_batched_tokens=2048)
-    assert gap - each == pytest.approx(prefill / 256.0), "or for what of one passes at once"
-    gap, each, prefill = told(names, tensor_parallel=4, data_parallel=2, microbatch=32)
-    assert gap - each == pytest.approx(prefill / 32.0), "of those of its replica"
+    names = "longest_token_gap_s prefill_s"
+    one = {"batch_size": 1, "microbatch": 1}
+    gap, prefill = told(names, **one)
+    assert gap == pytest.approx(prefill), "for one prompt"
+    gap, prefill = told(names, **one, max_batched_tokens=2048)
+    assert gap == pytest.approx(prefill / 4.0, rel=1e-3), "or for what of one passes at once"
+    few = {"output_length": 16384, "max_batched_tokens": 8192}
+    (gap, between), (same, _) = (
+        told("longest_token_gap_s loaded_time_per_output_token_s", **few, **split)
+        for split in ({}, {"tensor_parallel": 4, "data_parallel": 2, "microbatch": 32})
+    )
+    assert gap > 3.0 * between and same > gap, "of those of its replica"
+
+
+def test_requests_meet_fewer_prompts_than_start_together() -> None:
+    """All prompts at once take their time one after the other; by themselves they rarely meet."""
+    names = "time_to_first_token_s loaded_time_to_first_token_s loaded_time_to_first_token_p90_s steady_load"
+    alone = told(names, batch_size=1, microbatch=1)
+    assert alone[0] == pytest.approx(alone[1]) and alone[1] == pytest.approx(alone[2])
+    lengths = {"sequence_length": 1024, "max_batched_tokens": 8192, "output_length": 2048}
+    together, apart, late, steady = told(names, **lengths)
+    assert together > 10.0 * apart and apart < late < 2.0 * apart and steady == 1.0
+    assert told(names, **{**lengths, "output_length": 8})[3] == 0.0, "prompts fill the server"
+
+
+def test_a_pipeline_takes_prompts_one_stage_after_the_other() -> None:
+    names = "loaded_time_to_first_token_s loaded_time_per_output_token_s requests_per_s prefill_s"
+    stages = {"tensor_parallel": 2, "pipeline_parallel": 4, "microbatch": 1, "batch_size": 1}
+    first, between, rate, prefill = told(names, **stages)
+    assert prefill < first < 1.05 * prefill
+    assert rate == pytest.approx(1.0 / (first + 511.0 * between), rel=1e-6)
+    busy = told(names, **{**stages, "batch_size": 32, "microbatch": 8})
+    assert busy[2] > 4.0 * rate and busy[0] > first
 
 
 def test_the_host_adds_to_every_pass_and_request() -> None:

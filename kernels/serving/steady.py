@@ -1,0 +1,187 @@
+"""A server whose load does not change, without simulation: what requests wait for where so many are in flight.
+
+Each request that ends is followed by another one, at any moment of a pass. A pass takes the prompts that came during
+the one before it, a number with a Poisson distribution, and generates a token of each request that is past its prompt.
+If it takes x prompts on average, x (o - 1) requests generate, of o tokens each; the length of passes, the rate of
+requests and all that they wait for follow from x, which is where as many are in flight as there are (Little's law). A
+request meets a pass that is longer than the mean pass, as long ones last longer, waits for half of it (gated service:
+Takagi, "Analysis of Polling Systems", 1986), and then passes beside those that came during it.
+"""
+
+import math
+from typing import NamedTuple
+
+from sweeper.kernels.equation import compiled
+
+FULL = 1.0 - 1e-9
+"""Share of the budget of tokens up to which prompts have a steady state."""
+MANY, UNLIKELY = 700.0, 1e-20
+"""Prompts of a pass beyond which their number is their mean (exp(-745) is 0), and a share of passes that is none."""
+FILLED, GROWN, MEETING = 0.9, 0.3, 0.05
+"""Shares beyond which requests that come by chance together are no small matter: of the tokens that a pass has room
+for, of its length that is due to requests, and of its budget."""
+CLOSE = 1e-10
+"""Relative error at which the number of requests in flight is met."""
+STEPS = 200
+"""Steps after which it is not looked for any longer."""
+NINETIETH = 1.2815515655446004
+"""What the normal distribution exceeds in one of ten cases, in standard deviations."""
+
+
+class Work(NamedTuple):
+    """What a pass takes: seconds that nothing prolongs (`fixed_s`); of tokens without their attention, where all
+    requests generate one (`flat_s`), and where prompts pass, if that is more: one prompt, or what a pass takes of it
+    (`prompt_s`), and each token more; of reading the caches of all requests; of the attention of one prompt."""
+
+    fixed_s: float
+    flat_s: float
+    prompt_s: float
+    token_s: float
+    reading_s: float
+    attending_s: float
+
+
+class Demand(NamedTuple):
+    """Requests in flight, tokens of a prompt and to generate, tokens that a pass takes at most (0: any number), and
+    seconds that a request takes to arrive."""
+
+    requests: float
+    prompt: float
+    output: float
+    budget: float
+    host_s: float
+
+
+class Steady(NamedTuple):
+    """Requests per second; seconds to the first token, mean and that of one in ten; seconds between tokens; those of a
+    pass that takes the prompt of a request, or a part of it; 1 if few prompts meet, so that `first_s` is what a
+    simulation gives."""
+
+    requests_per_s: float
+    first_s: float
+    first_p90_s: float
+    between_s: float
+    gap_s: float
+    simple: float
+
+
+class Passes(NamedTuple):
+    """Mean and variance of the length of passes, in seconds."""
+
+    mean_s: float
+    variance: float
+
+
+@compiled
+def passes(work: Work, demand: Demand, generating: float, least: float, more: float) -> Passes:
+    """Passes that take `least` prompts, and a number more whose mean is `more`, beside some generated tokens."""
+    prompt_s = work.token_s * demand.prompt
+    none_s = work.prompt_s - prompt_s + work.token_s * generating  # before what each prompt adds
+    each_s = prompt_s + work.attending_s
+    mean = none_s + each_s * (least + more)
+    variance = each_s * each_s * more
+    # That counts passes without a prompt, and those with fewer than others hide, as if they went on alike.
+    missing = squares = products = 0.0
+    likely, k = (math.exp(-more), 0.0) if more < MANY else (1.0, more)
+    gap = work.flat_s - none_s - (least + k) * prompt_s
+    while (gap > 0.0 or least + k == 0.0) and (k <= more or likely > UNLIKELY):
+        missing += likely * gap
+        squares += likely * gap * gap
+        products += likely * gap * each_s * (k - more)
+        k += 1.0
+        likely = likely * more / k if more < MANY else 0.0
+        gap -= prompt_s
+    reading_s = generating / demand.requests * work.reading_s
+    mean += work.fixed_s + reading_s + missing
+    return Passes(mean, max(variance + 2.0 * products + squares - missing * missing, 0.0))
+
+
+@compiled
+def passes_of_parts(work: Work, demand: Demand, generating: float, parts: float, share: float) -> Passes:
+    """Passes a share of which takes one of the parts of a prompt, which is longer than a pass."""
+    none_s = passes(work, demand, generating, 0.0, 0.0).mean_s
+    more_s = passes(work, demand, generating, 1.0, 0.0).mean_s - (1.0 - 1.0 / parts) * work.attending_s - none_s
+    return Passes(none_s + share * more_s, share * (1.0 - share) * more_s * more_s)
+
+
+@compiled
+def steady_at(work: Work, demand: Demand, taken: float) -> Steady:
+    """The server whose passes take so many prompts on average."""
+    requests, prompt = demand.requests, demand.prompt
+    others = (requests - 1.0) / requests  # of those in flight
+    generating = taken * (demand.output - 1.0)
+    room = max(demand.budget - generating, 1.0) if demand.budget > 0.0 else math.inf
+    parts = prompt / room  # of what a pass takes of prompts
+    each_s = work.token_s * prompt + work.attending_s
+    budget_share = others * taken * parts
+    usual = (
+        passes_of_parts(work, demand, generating, parts, min(budget_share, 1.0))
+        if parts > 1.0
+        else passes(work, demand, generating, 0.0, others * taken)
+    )
+    per_s = taken / usual.mean_s
+    prompt_share = per_s * each_s
+    # Long passes are followed by long ones, for more prompts come.
+    echo = min(others * prompt_share, 0.98)
+    met_s = usual.mean_s + usual.variance / (1.0 - echo * echo) / usual.mean_s
+    beside = others * generating
+    own_s, variance = passes(work, demand, beside, 1.0, others * per_s * met_s)
+    alone_s = passes(work, demand, beside, 1.0, 0.0).mean_s
+    if parts > 1.0:
+        own_s, variance = parts * passes_of_parts(work, demand, beside, parts, 1.0).mean_s, 0.0
+    served_s = own_s * min(parts, 1.0)
+    wait_s = served_s * budget_share / (2.0 * (1.0 - budget_share)) if budget_share < FULL else math.inf
+    residual_s = 0.5 * min(requests - 1.0, 1.0) * met_s
+    first_s = demand.host_s + residual_s + own_s + wait_s
+    variance += residual_s * residual_s / 3.0 + wait_s * wait_s + budget_share * served_s * served_s / 3.0
+    least_s = demand.host_s + (own_s if parts > 1.0 else alone_s)
+    late_s = least_s + quantile_of_gamma(first_s - least_s, variance)
+    # What more requests would prolong: the rest of a pass, or all of it where its tokens take what it has room for.
+    grown = 1.0 - (work.fixed_s + work.flat_s) / usual.mean_s
+    grown = 1.0 if work.token_s * generating > FILLED * work.flat_s else grown
+    simple = 1.0 if grown < GROWN and budget_share < MEETING and parts < 1.0 else 0.0
+    return Steady(per_s, first_s, late_s, usual.mean_s, own_s / max(parts, 1.0), simple)
+
+
+@compiled
+def quantile_of_gamma(mean: float, variance: float) -> float:
+    """What one in ten exceeds of a Gamma distribution (Wilson and Hilferty, PNAS 17, 1931)."""
+    if mean <= 0.0 or variance <= 0.0:
+        return max(mean, 0.0)
+    part = variance / (9.0 * mean * mean)
+    return mean * max(1.0 - part + NINETIETH * math.sqrt(part), 0.0) ** 3
+
+
+@compiled
+def in_flight(demand: Demand, taken: float, found: Steady) -> float:
+    """Requests in flight: those that wait for their first token, and those that generate."""
+    return found.requests_per_s * found.first_s + taken * (demand.output - 1.0)
+
+
+@compiled
+def steady(work: Work, demand: Demand) -> Steady:
+    """The server at which as many requests are in flight as there are.
+
+    >>> steady(Work(0.0, 0.01, 0.1, 1e-4, 0.0, 0.0), Demand(1.0, 1000.0, 11.0, 0.0, 0.0)).first_s
+    0.1
+    """
+    low, high = 0.0, demand.requests / max(demand.output - 1.0, 1.0)
+    below, above = -demand.requests, math.inf
+    found = steady_at(work, demand, high)
+    side = 0
+    for _ in range(STEPS):
+        # Illinois: a straight line between the ends, of which one that stays counts half the next time.
+        taken = 0.5 * (low + high) if above == math.inf else high - above * (high - low) / (above - below)
+        found = steady_at(work, demand, taken)
+        error = in_flight(demand, taken, found) - demand.requests
+        if abs(error) <= CLOSE * demand.requests:
+            break
+        if error > 0.0:
+            high, above = taken, error
+            below *= 0.5 if side == 1 else 1.0
+            side = 1
+        else:
+            low, below = taken, error
+            above *= 0.5 if side == -1 else 1.0
+            side = -1
+    return found

@@ -1,0 +1,189 @@
+"""Continuous batching in plain Python: passes are listed by the prompts that they take, with how likely each is."""
+
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+from scipy.optimize import brentq
+from scipy.stats import norm, poisson
+
+from sweeper.kernels.transformers.sums import Sums
+from tests.twins.naive import FOR_EQUATION, Outputs, twin
+from tests.twins.naive_mapping import ANY
+from tests.twins.naive_models import rows_of
+
+OUTPUTS = (
+    "requests_per_s", "loaded_time_to_first_token_s", "loaded_time_to_first_token_p90_s",
+    "loaded_time_per_output_token_s", "longest_token_gap_s", "output_tokens_per_s", "output_tokens_per_s_per_chip",
+    "steady_load",
+)  # fmt: skip
+
+
+@twin
+def parts_of_passes(**given: Any) -> Outputs:
+    """Two sizes of a pass over prompts: what is not attention grows along a line through both, which begins where a
+    pass over prompts would be shorter than one of generated tokens."""
+    [many], [token] = (rows_of([given[name]], Sums._fields) for name in ("layer_sums", "decode_layer_sums"))
+    layers, rounds = given["layers_per_stage"], max(given["microbatches"], given["pipeline_parallel"])
+    reading = rounds * layers * token["forward_attention"]
+    host = given["microbatches"] * given["calibration_pass_host_s"]
+    generating = max(given["time_per_output_token_s"] - host - reading, 0)
+    each = layers * many["forward_attention"] / (given["microbatch"] / given["prompt_passes"])  # of a prompt
+    points = []
+    for prompts, passes, of in (
+        (1.0, given["single_passes"], "single"),
+        (given["microbatch"], given["prompt_passes"], "prefill"),
+    ):
+        seconds = given[f"{of}_stage_s"] + given[f"{of}_ends_s"] - each * prompts / passes
+        points.append((prompts * given["tokens_per_sample"] / passes, seconds))
+    (small, small_s), (large, large_s) = points
+    kink = generating / rounds / (large_s / large)
+    start, start_s = (small, small_s) if small > kink else (kink, max(generating / rounds, small_s))
+    slope = max(large_s - start_s, 0) / (large - start) if large > start else large_s / large
+    return {
+        "pass_fixed_s": host + generating * (rounds - 1) / rounds,
+        "pass_flat_s": generating / rounds,
+        "pass_prompt_s": start_s + slope * (small - start),
+        "pass_token_s": slope,
+        "pass_reading_s": reading,
+        "pass_attending_s": each,
+    }
+
+
+class Server:
+    """The server of an equation's inputs."""
+
+    def __init__(self, given: dict[str, float]) -> None:
+        self.requests = given["batch_size"] / given["data_parallel"]
+        self.prompt, self.later = given["tokens_per_sample"], given["output_length"] - 1
+        self.budget = given["max_batched_tokens"] or np.inf
+        self.host_s, self.tokens_s, self.one_s, self.token_s, self.reading_s, self.attention_s = (
+            given[f"pass_{part}_s"] for part in ("fixed", "flat", "prompt", "token", "reading", "attending")
+        )
+        self.arrival_s = given["calibration_request_host_s"]
+        self.arrival_s += (given["pipeline_parallel"] - 1) * (self.one_s + self.attention_s)
+
+    def seconds(self, prompts: np.ndarray, generating: float) -> np.ndarray:
+        """Of passes that take so many prompts."""
+        further = (prompts - 1) * self.prompt + generating
+        work = np.where(prompts > 0, np.maximum(self.tokens_s, self.one_s + self.token_s * further), self.tokens_s)
+        return self.host_s + self.reading_s * generating / self.requests + work + prompts * self.attention_s
+
+    def moments(self, generating: float, first: int, more: float) -> tuple[float, float]:
+        """Mean and variance of passes with `first` prompts and a Poisson number more."""
+        counts = np.arange(0, int(more + 40 * np.sqrt(more) + 60))
+        likely = poisson.pmf(counts, more)
+        seconds = self.seconds(first + counts, generating)
+        mean = float(likely @ seconds)
+        return mean, float(likely @ (seconds - mean) ** 2)
+
+    def steady(self, taken: float) -> dict[str, float]:
+        """With so many prompts in the mean pass."""
+        rest = (self.requests - 1) / self.requests
+        generating = taken * self.later
+        room = max(self.budget - generating, 1)
+        passes = self.prompt / room
+        used = rest * taken * passes
+        if passes > 1:  # a pass takes nothing, or one part of one prompt
+            empty, part = (float(self.seconds(np.array(count), generating)) for count in (0, 1))
+            part -= self.attention_s - self.attention_s / passes
+            likely = min(used, 1.0)
+            mean = (1 - likely) * empty + likely * part
+            variance = (1 - likely) * (empty - mean) ** 2 + likely * (part - mean) ** 2
+        else:
+            mean, variance = self.moments(generating, 0, rest * taken)
+        busy = min(rest * taken / mean * (self.token_s * self.prompt + self.attention_s), 0.98)
+        met = mean + variance / (1 - busy**2) / mean
+        beside = rest * generating
+        own, spread = self.moments(beside, 1, rest * taken / mean * met)
+        alone, _ = self.moments(beside, 1, 0.0)
+        gap = own
+        if passes > 1:
+            own = alone - self.attention_s
+            own, spread, gap = own * passes + self.attention_s, 0.0, own + self.attention_s / passes
+        served = own * min(passes, 1)
+        wait = served * used / (2 * (1 - used)) if used < 1 - 1e-9 else np.inf
+        until = min(self.requests - 1, 1) * met / 2
+        first = self.arrival_s + until + own + wait
+        least = self.arrival_s + (own if passes > 1 else alone)
+        spread += until**2 / 3 + wait**2 + used * served**2 / 3
+        prolonged = 1 - (self.host_s + self.tokens_s) / mean
+        full = self.token_s * generating > 0.9 * self.tokens_s
+        return {
+            "rate": taken / mean, "first": first, "between": mean, "gap": gap, "least": least, "spread": spread,
+            "simple": float(not full and prolonged < 0.3 and used < 0.05 and passes < 1),
+            "in_flight": taken / mean * first + generating,
+            "edge": min(abs(prolonged - 0.3), abs(used - 0.05), abs(passes - 1),
+                        abs(self.token_s * generating - 0.9 * self.tokens_s) / (self.tokens_s + 1e-30)),
+        }  # fmt: skip
+
+
+@twin
+def continuous_batching(**given: float) -> Outputs:
+    """Its steady state is looked for: `check_batching`."""
+    return dict.fromkeys(OUTPUTS, ANY)
+
+
+def check_batching(given: dict[str, float], found: Outputs) -> None:
+    """As many requests are in flight as there are, and what is told is of that state."""
+    server = Server(given)
+    most = server.requests / max(server.later, 1)
+    taken = brentq(
+        lambda x: min(server.steady(x)["in_flight"], 1e9) - server.requests, 0, most, xtol=1e-300, rtol=1e-13
+    )
+    want = server.steady(taken)
+    rate, tokens = want["rate"] * given["data_parallel"], given["output_length"]
+    steep = abs(server.steady(taken * (1 + 1e-9))["in_flight"] / server.requests - 1) > 1e-3
+    if steep:  # prompts fill all passes: the slightest more of them would wait for ever
+        assert found["requests_per_s"] * (1 - 1e-6) < rate < found["requests_per_s"] * (1 + 1e-6)
+        return
+    expected = {
+        "requests_per_s": rate,
+        "loaded_time_to_first_token_s": want["first"],
+        "loaded_time_per_output_token_s": want["between"],
+        "longest_token_gap_s": want["gap"],
+        "output_tokens_per_s": rate * tokens,
+        "output_tokens_per_s_per_chip": rate * tokens / given["chips"],
+    }
+    for name, value in expected.items():
+        np.testing.assert_allclose(found[name], value, rtol=1e-5, err_msg=name)
+    if want["edge"] > 1e-6:
+        assert found["steady_load"] == want["simple"]
+    late = found["loaded_time_to_first_token_p90_s"] - want["least"]
+    beyond = max(want["first"] - want["least"], 0)
+    cube = want["spread"] / (9 * beyond**2) if beyond and want["spread"] else 0.0
+    np.testing.assert_allclose(
+        late, beyond * max(1 - cube + norm.ppf(0.9) * np.sqrt(cube), 0) ** 3, rtol=1e-4, atol=1e-6 * want["first"]
+    )
+
+
+FOR_EQUATION.update(
+    {
+        "parts_of_passes": st.fixed_dictionaries(
+            {
+                "single_passes": st.sampled_from([1.0, 1.0, 2.5]),
+                "prompt_passes": st.sampled_from([1.0, 3.0, 16.0]),
+                "microbatch": st.sampled_from([1.0, 1.0, 3.0, 64.0]),
+                "time_per_output_token_s": st.floats(1.0, 1e3),
+                **{f"{of}_stage_s": st.floats(1.0, 10.0) for of in ("prefill", "single")},
+            }
+        ),
+        "continuous_batching": st.fixed_dictionaries(
+            {
+                "batch_size": st.sampled_from([4.0, 8.0, 100.0, 512.0]),
+                "data_parallel": st.sampled_from([1.0, 2.0, 4.0]),
+                "pipeline_parallel": st.sampled_from([1.0, 1.0, 4.0]),
+                "tokens_per_sample": st.sampled_from([1.0, 30.0, 700.0, 9000.0]),
+                "output_length": st.sampled_from([1.0, 2.0, 40.0, 1000.0]),
+                "max_batched_tokens": st.sampled_from([0.0, 512.0, 8192.0]),
+                "pass_fixed_s": st.just(0.0) | st.floats(1e-5, 1e-2),
+                "pass_flat_s": st.floats(1e-3, 0.1),
+                "pass_prompt_s": st.floats(1e-3, 0.5),
+                "pass_token_s": st.just(0.0) | st.floats(1e-6, 1e-4),
+                "pass_reading_s": st.just(0.0) | st.floats(1e-5, 1e-2),
+                "pass_attending_s": st.just(0.0) | st.floats(1e-6, 1e-2),
+                "calibration_request_host_s": st.just(0.0) | st.floats(1e-3, 0.1),
+            }
+        ),
+    }
+)
