@@ -66,8 +66,8 @@ def serve_command(
     and --trace.
 
     \b
-    Example: sweeper serve examples/large_servers.yaml 6 --rate 0.5 --spread 0.2 --ttft 1 --tpot 0.03
-    Example: sweeper serve examples/large_servers.yaml 6 --clients 16 --slots 32
+    Example: sweeper serve examples/large_servers.yaml 10 --rate 1 --spread 0.2 --ttft 0.5 --tpot 0.03
+    Example: sweeper serve examples/large_servers.yaml 10 --clients 16 --slots 32
     """
     from sweeper.serving.load import Admission, text, under_load
     from sweeper.serving.passes import budget_of, lengths_of, replica_of, standing_of
