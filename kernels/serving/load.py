@@ -198,7 +198,7 @@ def serve(timing: Pass, server: Server, clients: int, requests: Requests) -> flo
             growth = at(timing.tokens, timing.reading_s, generating) * generating
             passes = min(least, (server.cache_tokens - cached) // generating)
             if arrived < known and running < server.slots:
-                passes = _passes_until(took, growth, arrival_s[arrived] - now, passes)
+                passes = passes_until(took, growth, arrival_s[arrived] - now, passes)
             took = passes * took + growth * 0.5 * passes * (passes - 1.0)
         now += took
         busy += took
@@ -221,7 +221,7 @@ def serve(timing: Pass, server: Server, clients: int, requests: Requests) -> flo
 
 
 @compiled
-def _passes_until(first_s: float, growth_s: float, until_s: float, most: int) -> int:
+def passes_until(first_s: float, growth_s: float, until_s: float, most: int) -> int:
     """Passes after which a time is reached, of which the first takes `first_s` and each further one `growth_s` more."""
     low, high = 1, most
     while low < high:

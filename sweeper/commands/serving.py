@@ -54,21 +54,37 @@ UNREAD = {
 )  # fmt: skip
 @click.option("--ttft", type=Seconds(min=0.0, min_open=True), metavar="SECONDS", help="Limit of the first token.")
 @click.option("--tpot", type=Seconds(min=0.0, min_open=True), metavar="SECONDS", help="Limit between tokens.")
+@click.option(
+    "--prefill", type=click.IntRange(min=0), metavar="POINT",
+    help="Point of the study whose servers take the prompts; those of the first POINT generate tokens alone.",
+)  # fmt: skip
+@click.option(
+    "--prefill-servers", type=click.IntRange(min=1), metavar="N", default=1, show_default=True,
+    help="Servers for prompts, beside --prefill.",
+)  # fmt: skip
+@click.option(
+    "--decode-servers", type=click.IntRange(min=1), metavar="N", default=1, show_default=True,
+    help="Servers for generated tokens, beside --prefill.",
+)  # fmt: skip
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of arrivals and lengths.")
 def serve_command(
     study: str, point_id: int, given: Given, clients: int | None, rate: float | None, trace: Path | None,
-    slots: int, budget: int | None, reserved: float, ttft: float | None, tpot: float | None, **traffic: Any,
+    slots: int, budget: int | None, reserved: float, ttft: float | None, tpot: float | None, prefill: int | None,
+    prefill_servers: int, decode_servers: int, **traffic: Any,
 ) -> None:  # fmt: skip
     """Put a server of a study under load: what requests wait for, how fast tokens come, what it delivers.
 
     Requests arrive, wait and run one by one, in passes whose times the models of the study give: first come, first
     served, prompts in chunks beside generated tokens, as many as slots and cache hold. Give one of --clients, --rate
-    and --trace.
+    and --trace. With --prefill prompts and generated tokens have servers of their own, between which caches move over
+    the outer link of the point, or its link if it has none.
 
     \b
     Example: sweeper serve examples/large_servers.yaml 10 --rate 1 --spread 0.2 --ttft 0.5 --tpot 0.03
     Example: sweeper serve examples/large_servers.yaml 10 --clients 16 --slots 32
+    Example: sweeper serve examples/large_servers.yaml 10 --rate 2 --prefill 7 --prefill-servers 2
     """
+    from sweeper.serving.apart import Part, apart_under_load
     from sweeper.serving.load import Admission, text, under_load
     from sweeper.serving.passes import budget_of, lengths_of, replica_of, standing_of
     from sweeper.serving.traffic import Traffic, dealt, drawn, read_trace
@@ -76,10 +92,15 @@ def serve_command(
     if [clients, rate, trace].count(None) != 2:
         raise UsageFault("how do requests arrive? give one of --clients, --rate and --trace")
     how = "trace" if trace else "clients" if clients else "rate"
+    unread = dict.fromkeys(UNREAD[how], f"beside --{how}")
+    if prefill is None:
+        unread |= dict.fromkeys(("prefill_servers", "decode_servers"), "without --prefill")
+    else:
+        unread |= {"reserved": "beside --prefill"}
     context = click.get_current_context()
-    for name in UNREAD[how]:
+    for name, beside in unread.items():
         if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
-            raise UsageFault(f"nothing reads --{name} beside --{how}: leave it out")
+            raise UsageFault(f"nothing reads --{name.replace('_', '-')} {beside}: leave it out")
     plan = plan_with(study, given, point_id)
     found = read_trace(trace) if trace else None
     own = dict(zip(("prompt", "output"), lengths_of(plan, point_id), strict=True))
@@ -88,14 +109,19 @@ def serve_command(
         prompt, output = float(found.prompts.mean()), float(found.outputs.mean())
     if not prompt:
         raise UsageFault("how long are prompts? say --prompt, or sequence_length in the study")
-    replica = replica_of(plan, point_id, prompt, output)
     asked = Traffic(prompt=prompt, output=output, clients=clients or 0, rate=rate or 0.0, **traffic)
-    one = asked.of_one(replica.replicas)
-    requests = dealt(found, replica.replicas) if found is not None else drawn(one)
     limits = {name: most for name, most in (("ttft", ttft), ("tpot", tpot)) if most is not None}
-    load = under_load(
-        replica, requests, one.clients, Admission(slots, budget or budget_of(plan, point_id), reserved), limits
-    )
+    replica = replica_of(plan, point_id, prompt, output)
+    admission = Admission(slots, budget or budget_of(plan, point_id), reserved)
+    if prefill is None:
+        one = asked.of_one(replica.replicas)
+        requests = dealt(found, replica.replicas) if found is not None else drawn(one)
+        load = under_load(replica, requests, one.clients, admission, limits)
+    else:
+        first = replica_of(plan_with(study, given, prefill), prefill, prompt, output)
+        before = Part(first, prefill_servers, Admission(slots, budget or budget_of(plan, prefill)))
+        after = Part(replica, decode_servers, admission)
+        load = apart_under_load(before, after, found or drawn(asked), asked.clients, limits)
     standing = standing_of(plan, point_id)
     host = "" if replica.host_s > 0.0 else ", and without the host's own time"
     echo({**asdict(load), "standing": standing}, lambda: f"{text(load)}\n{standing}{host}")

@@ -7,6 +7,7 @@ import numpy as np
 
 from sweeper.errors import UsageFault
 from sweeper.evidence.measured_rows import ColumnValue, MeasuredPoint, Served
+from sweeper.serving.apart import Part, apart_under_load
 from sweeper.serving.load import Load, Seen, under_load
 from sweeper.serving.passes import NUMBERS, TOLD, Replica, asked, replica_from
 from sweeper.serving.traffic import drawn
@@ -29,10 +30,15 @@ def lengths_of(point: MeasuredPoint) -> tuple[float, float]:
 
 
 def in_flight(point: MeasuredPoint) -> MeasuredPoint:
-    """All requests in flight as one batch, which starts and ends together."""
-    clients, (prompt, output) = float(load_of(point).traffic.clients), lengths_of(point)
-    batch = clients * float(point.columns["data_parallel"])
-    numbers = {"batch_size": batch, "microbatch": clients, "sequence_length": prompt, "output_length": output}
+    """All requests in flight as one batch, which starts and ends together; where prompts have servers of their own, on
+    one of those of generated tokens."""
+    load, (prompt, output) = load_of(point), lengths_of(point)
+    replicas = float(point.columns["data_parallel"])
+    servers = load.apart.decode_servers * replicas if load.apart else 1.0
+    clients = max(load.traffic.clients / servers, 1.0)
+    numbers = {
+        "batch_size": clients * replicas, "microbatch": clients, "sequence_length": prompt, "output_length": output,
+    }  # fmt: skip
     return replace(point, columns={**point.columns, **numbers}, load=None)
 
 
@@ -42,15 +48,21 @@ class Servers:
 
     def __init__(self, points: Sequence[MeasuredPoint]) -> None:
         self.points = points
-        self.keys: list[Key] = [(*sorted(point.columns.items()), *lengths_of(point)) for point in points]
         self.rows: list[dict[str, ColumnValue]] = []
         self._parts: dict[Key, tuple[MeasuredPoint, slice]] = {}
-        for key, point in zip(self.keys, points):
-            if key not in self._parts:
-                first, replicas = len(self.rows), int(float(point.columns["data_parallel"]))
-                rows = asked(*lengths_of(point), replicas)
-                self.rows += [{**point.columns, **dict(zip(NUMBERS, row))} for row in rows]
-                self._parts[key] = point, slice(first, len(self.rows))
+        self.keys = [self._asked(point) for point in points]
+        self.before = [self._asked(prompts) if (prompts := of_prompts(point)) else None for point in points]
+
+    def _asked(self, point: MeasuredPoint) -> Key:
+        """The server of a point, whose rows are asked for."""
+        lengths = lengths_of(point)
+        key = (*sorted(point.columns.items()), *lengths)
+        if key not in self._parts:
+            first = len(self.rows)
+            rows = asked(*lengths, int(float(point.columns["data_parallel"])))
+            self.rows += [{**point.columns, **dict(zip(NUMBERS, row))} for row in rows]
+            self._parts[key] = point, slice(first, len(self.rows))
+        return key
 
     def replicas(self, told: Mapping[str, np.ndarray]) -> dict[Key, Replica]:
         """The servers, by key, if their rows say this."""
@@ -63,16 +75,32 @@ class Servers:
 
     def answers(self, replicas: Mapping[Key, Replica]) -> list[float]:
         """What answers each point, a mean over its requests; NaN where none of them fits."""
-        runs = dict(zip(((key, point.load) for key, point in zip(self.keys, self.points)), self.points))
-        loads = {run: simulated(point, replicas[run[0]]) for run, point in runs.items()}
+        runs = {
+            (key, point.load): (point, None if before is None else replicas[before])
+            for key, before, point in zip(self.keys, self.before, self.points)
+        }
+        loads = {run: simulated(point, replicas[run[0]], before) for run, (point, before) in runs.items()}
         return [answer_of(point, loads[key, point.load]) for key, point in zip(self.keys, self.points)]
 
 
-def simulated(point: MeasuredPoint, server: Replica) -> Load | None:
+def of_prompts(point: MeasuredPoint) -> MeasuredPoint | None:
+    """The servers of prompts of a point, if they are others than those of generated tokens."""
+    before = load_of(point).apart
+    return replace(point, columns=dict(before.columns)) if before else None
+
+
+def simulated(point: MeasuredPoint, server: Replica, before: Replica | None) -> Load | None:
     """What requests see; None if no request fits."""
-    traffic, admission = load_of(point).traffic, load_of(point).admission
+    load = load_of(point)
+    requests, clients = drawn(load.traffic), load.traffic.clients
     try:
-        return under_load(server, drawn(traffic), traffic.clients, admission)
+        if before is None or load.apart is None:
+            return under_load(server, requests, clients, load.admission)
+        prompts, tokens = (
+            Part(replica, servers, load.admission)
+            for replica, servers in ((before, load.apart.prefill_servers), (server, load.apart.decode_servers))
+        )
+        return apart_under_load(prompts, tokens, requests, clients)
     except UsageFault:
         return None
 

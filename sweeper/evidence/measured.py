@@ -5,7 +5,7 @@ was measured; or raises `Unmodelled` with the reason why not. Which hardware an 
 which software stack ran, are data: `platforms` and `stacks` of specs/measurements/measurements.yaml.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,15 +18,22 @@ from sweeper.reading.units import QuantityError, in_range
 from sweeper.words.system import NUMERIC
 
 
+def every_row(row: MeasuredRow) -> bool:
+    """A layout reads all rows of a table, as most do."""
+    return True
+
+
 class TableLayout(NamedTuple):
-    """The columns by which a layout is known, the function that makes points of its rows and the registry, and the
-    column that names the rows that are none."""
+    """The columns by which a layout is known, the function that makes points of its rows and the registry, the column
+    that names the rows that are none, and which rows it is about at all."""
 
     columns: frozenset[str]
     point: Callable[[MeasuredRow, Mapping[str, Any]], MeasuredPoint]
     refused: str = "group"
+    about: Callable[[MeasuredRow], bool] = every_row
 
 
+SERVERS = frozenset({"ttft_ms", "tpot_ms", "concurrency"})
 LAYOUTS = {
     "optimus": TableLayout(frozenset({"table", "t_ref", "t_pred_optimus"}), runs.optimus),
     "paper": TableLayout(frozenset({"workload", "moe_topk", "tokens_per_rank", "time_basis"}), experts.paper),
@@ -34,12 +41,16 @@ LAYOUTS = {
     "nanotron": TableLayout(frozenset({"tok/s/gpu", "batch_accum", "tp_mode"}), nanotron.nanotron),
     "vtrain": TableLayout(frozenset({"iter_time_ms", "micro_batch", "n_gpus", "hidden"}), nanotron.vtrain),
     **{
-        f"served_{what}": TableLayout(frozenset({"ttft_ms", "tpot_ms", "concurrency"}), point, "model")
+        f"served_{what}": TableLayout(SERVERS, point, "model", served.together)
         for what, point in (
             ("between", served.served_between),
             ("first", served.served_first),
             ("rate", served.served_rate),
         )
+    },
+    **{
+        f"apart_{what}": TableLayout(SERVERS, point, "model", served.on_pools)
+        for what, point in (("between", served.apart_between), ("first", served.apart_first))
     },
     "inference": TableLayout(frozenset({"input_len", "output_len", "accelerator", "hidden"}), runs.inference),
     "training": TableLayout(frozenset({"global_batch_seq", "micro_batch_seq", "accelerator", "hidden"}), runs.training),
@@ -76,6 +87,11 @@ def readings_of(rows: list[dict[str, str]], path: Path) -> list[str]:
     several times. Raises UsageFault if no layout has its columns."""
     columns = LAYOUTS[layout_of(rows, path)].columns
     return [name for name, layout in LAYOUTS.items() if layout.columns == columns]
+
+
+def rows_about(rows: Sequence[MeasuredRow], layout: str) -> list[MeasuredRow]:
+    """The rows of a table that a layout reads; the others are another reading's."""
+    return [row for row in rows if LAYOUTS[layout].about(row)]
 
 
 def measured_point(row: MeasuredRow, layout: str, known: Mapping[str, Any]) -> MeasuredPoint | Unmodelled:

@@ -37,7 +37,7 @@ def source_of(group: str) -> str:
 
 RUNS = frozenset({"optimus", "nanotron", "training", "inference"})
 """Layouts of measured runs of whole language models."""
-SERVERS = frozenset({"served_between", "served_first", "served_rate"})
+SERVERS = frozenset({"served_between", "served_first", "served_rate", "apart_between", "apart_first"})
 """Layouts of measured servers under load."""
 TASKS = {
     "training": ("iteration_time_s", "layer_time_s", "tokens_per_s_per_chip"),
@@ -80,11 +80,22 @@ class Unmodelled(Exception):
 
 
 @dataclass(frozen=True)
+class Apart:
+    """Servers of prompts, by their columns, and how many there are of these and of those of generated tokens."""
+
+    columns: tuple[tuple[str, ColumnValue], ...]
+    prefill_servers: int
+    decode_servers: int
+
+
+@dataclass(frozen=True)
 class Served:
-    """The requests of one replica of a server, and which of them run."""
+    """The requests of one replica of a server, and which of them run; or of all servers, if prompts and generated
+    tokens have some of their own."""
 
     traffic: Traffic
     admission: Admission
+    apart: Apart | None = None
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from sweeper.evidence.baselines.efficiency import BASELINES, compared, with_base
 from sweeper.evidence.baselines.ideals import columns_for, ideal_of
 from sweeper.evidence.baselines.neighbours import spread
 from sweeper.evidence.calibration import calibrations_by_stack, constants_of
-from sweeper.evidence.measured import LAYOUTS, measured_point, readings_of
+from sweeper.evidence.measured import LAYOUTS, measured_point, readings_of, rows_about
 from sweeper.evidence.measured_rows import MeasuredPoint, MeasuredRow, Refusal, Unmodelled, read_rows
 from sweeper.evidence.predictions import OtherConstants, evaluate_settled, settle
 from sweeper.evidence.registry import registry
@@ -96,7 +96,8 @@ def bundled() -> list[Scored]:
     """Every row of the bundled tables."""
     folder = builtin_specs() / "measurements"
     tables = [(table["file"], table["layout"]) for table in registry()["tables"]]
-    return with_baselines([s for file, layout in tables for s in score(read_rows(folder / file), layout, table=file)])
+    rows = ((file, layout, rows_about(read_rows(folder / file), layout)) for file, layout in tables)
+    return with_baselines([s for file, layout, about in rows for s in score(about, layout, table=file)])
 
 
 def scored_files(paths: Iterable[Path]) -> list[Scored]:
@@ -109,7 +110,7 @@ def scored_files(paths: Iterable[Path]) -> list[Scored]:
         whole = path.resolve()
         ours = whole.parent == (builtin_specs() / "measurements").resolve()
         for layout in readings_of(rows, path):
-            scored += score(rows, layout, table=path.name if ours else str(whole))
+            scored += score(rows_about(rows, layout), layout, table=path.name if ours else str(whole))
     return with_baselines(scored)
 
 

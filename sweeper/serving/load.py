@@ -44,7 +44,7 @@ class Load:
     good_requests_per_s: float
     output_tokens_per_s: float
     output_tokens_per_s_per_chip: float
-    busy_share: float
+    busy_share: float | None
 
 
 @dataclass(frozen=True)
@@ -69,27 +69,44 @@ def under_load(
     `limits` are the seconds to the first token (`ttft`) and between tokens (`tpot`) within which a request is good.
     Raises UsageFault if none of the requests fits into the cache.
     """
-    arrivals = asked.arrival_s.copy()
-    first, last = np.empty(len(arrivals)), np.empty(len(arrivals))
     cache_tokens = replica.cache_tokens(admission.budget)
     server = Server(admission.slots, admission.budget, cache_tokens, admission.reserved, replica.host_s)
-    requests = Requests(asked.prompts, asked.outputs, arrivals, first, last)
+    requests = requests_of(asked)
     busy = serve(replica.timing, server, clients, requests)
-    served = np.isfinite(last)
-    if not served.any():
+    if np.isnan(requests.last_s).all():
         raise UsageFault(f"the cache holds {cache_tokens:,} tokens, and no request is so short")
-    waited, whole = ((each - arrivals)[served] + replica.host_s for each in (first, last))
-    outputs = asked.outputs[served]
+    return load_of(requests, clients, replica.host_s, busy, replica.replicas, replica.chips, limits or {})
+
+
+def requests_of(asked: Arrivals) -> Requests:
+    """Requests that nothing has served yet."""
+    count = len(asked.arrival_s)
+    return Requests(asked.prompts, asked.outputs, asked.arrival_s.copy(), np.empty(count), np.empty(count))
+
+
+def load_of(
+    requests: Requests,
+    clients: int,
+    host_s: float,
+    busy_s: float | None,
+    replicas: int,
+    chips: int,
+    limits: Mapping[str, float],
+) -> Load:
+    """What came of requests that were served, at least one of them, by one of some replicas, which have so many chips
+    together; `busy_s` is how long it did something, if that was counted, and `host_s` what a request took to arrive."""
+    arrivals, first, last = requests.arrival_s, requests.first_s, requests.last_s
+    served = np.isfinite(last)
+    waited, whole = ((each - arrivals)[served] + host_s for each in (first, last))
+    outputs = requests.outputs[served]
     between = (last - first)[served] / np.maximum(outputs - 1, 1)
     several = between[outputs > 1]
     seen = {"ttft": waited, "tpot": between}
-    good = (
-        np.all([seen[name] <= most for name, most in (limits or {}).items()], axis=0) if limits else np.ones(len(whole))
-    )
-    seconds = float(last[served].max() - arrivals[served].min()) + replica.host_s
+    good = np.all([seen[name] <= most for name, most in limits.items()], axis=0) if limits else np.ones(len(whole))
+    seconds = float(last[served].max() - arrivals[served].min()) + host_s
     sent = float(arrivals[served].max())
     done = last[served] <= sent if 0 < clients < len(whole) else np.ones(len(whole), np.bool_)
-    per_s = replica.replicas / (seconds if done.all() else sent)
+    per_s = replicas / (seconds if done.all() else sent)
     rate, tokens = per_s * float(done.sum()), per_s * float(outputs[done].sum())
     return Load(
         requests=len(arrivals),
@@ -102,8 +119,8 @@ def under_load(
         requests_per_s=rate,
         good_requests_per_s=rate * float(np.mean(good)),
         output_tokens_per_s=tokens,
-        output_tokens_per_s_per_chip=tokens / replica.chips,
-        busy_share=busy / seconds,
+        output_tokens_per_s_per_chip=tokens / chips,
+        busy_share=None if busy_s is None else busy_s / seconds,
     )
 
 
@@ -128,8 +145,9 @@ def text(load: Load) -> str:
         "tokens/s a chip": load.output_tokens_per_s_per_chip,
         "requests/s": load.requests_per_s,
     }
+    busy = "" if load.busy_share is None else f"; busy {load.busy_share:.1%} of that"
     lines = [
-        f"{load.requests:,} requests{refused}, in {show(load.seconds)} s; busy {load.busy_share:.1%} of that",
+        f"{load.requests:,} requests{refused}, in {show(load.seconds)} s{busy}",
         aligned([heads, *rows], right=(1, 2, 3, 4)),
         ", ".join(f"{show(rate)} {of}" for of, rate in rates.items()),
     ]

@@ -28,20 +28,23 @@ NUMBERS = ("batch_size", "microbatch", "sequence_length", "output_length", "max_
 """Columns of a point that are asked for at other values."""
 PREFILL, FIRST, NEXT = "prefill_s", "time_to_first_token_s", "time_per_output_token_s"
 CACHE, HEADROOM, WORKING = "cache_memory_B", "memory_headroom_B", "working_B"
-TOLD = (PREFILL, FIRST, NEXT, CACHE, HEADROOM, WORKING)
+LINKS = ("outer_link_bandwidth_Bps", "link_bandwidth_Bps")
+TOLD = (PREFILL, FIRST, NEXT, CACHE, HEADROOM, WORKING, *LINKS)
 """Columns that are asked."""
 
 
 @dataclass(frozen=True)
 class Replica:
     """One of the `replicas` of a server: times of its passes, bytes of a chip that weights leave, those of a token in
-    the cache, and of buffers by tokens of a pass; what the host adds to the first token; chips of all replicas."""
+    the cache, and of buffers by tokens of a pass; what the host adds to the first token; bytes per second that a chip
+    sends to another server, over its outer link, or its link without one; chips of all replicas."""
 
     timing: Pass
     room_B: float
     token_B: float
     working_B: np.ndarray
     host_s: float
+    link_Bps: float
     replicas: int
     chips: int
 
@@ -81,6 +84,7 @@ def replica_from(told: Mapping[str, np.ndarray], prompt: float, output: float, r
         token_B=float((cache_B[few] - cache_B[0]) / (context - 1.0)),
         working_B=np.array([*working_B[:few], *working_B[2 * few : -1]]),
         host_s=float(told[FIRST][0] - prefill_s[0]),
+        link_Bps=float(next((told[name][0] for name in LINKS if told[name][0] > 0.0), np.inf)),
         replicas=replicas,
         chips=chips,
     )

@@ -1,6 +1,7 @@
 """Measured servers under load: what rows become, by hand, and how they are answered."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,15 +10,16 @@ import pytest
 
 from sweeper.evidence.calibration import calibrations
 from sweeper.evidence.loads import Servers, in_flight, lengths_of
-from sweeper.evidence.measured import measured_point
+from sweeper.evidence.measured import measured_point, rows_about
 from sweeper.evidence.measured_rows import MeasuredPoint, Refusal, Unmodelled
 from sweeper.evidence.predictions import LoadPredictor, evaluate
 from sweeper.evidence.registry import registry
 from sweeper.evidence.scoreboard import score, score_files
 from sweeper.evidence.tables import scores
 from sweeper.library.library import builtin_specs
+from sweeper.serving.apart import Part, apart_under_load
 from sweeper.serving.load import Admission, under_load
-from sweeper.serving.passes import asked, replica_from
+from sweeper.serving.passes import LINKS, asked, replica_from
 from sweeper.serving.traffic import Traffic, drawn
 
 ROW = {
@@ -31,6 +33,15 @@ EXPERTS = {
     "moe_tp": "2", "moe_ep": "2",
 }  # fmt: skip
 READINGS = ("served_between", "served_first", "served_rate")
+
+
+APART = {
+    **ROW, "device": "gb200", "model": "deepseek-ai/DeepSeek-R1", "quantisation": "fp4", "mode": "disagg", "tp": "",
+    "attention_dp": "", "moe_tp": "", "moe_ep": "", "concurrency": "64", "prefill_num_workers": "2",
+    "prefill_tp_size": "1", "prefill_pp_size": "1", "prefill_attention_dp_size": "4", "prefill_moe_tp_size": "1",
+    "prefill_moe_ep_size": "4", "decode_num_workers": "4", "decode_tp_size": "8", "decode_pp_size": "1",
+    "decode_attention_dp_size": "1", "decode_moe_tp_size": "1", "decode_moe_ep_size": "8",
+}  # fmt: skip
 
 
 def point(row: dict[str, str], layout: str) -> MeasuredPoint:
@@ -70,7 +81,7 @@ def test_experts_have_formats_and_groups_of_their_own() -> None:
 @pytest.mark.parametrize(
     ("changes", "kind", "why"),
     [
-        ({"mode": "disagg"}, Refusal.METHOD, "on different chips"),
+        ({"mode": "half"}, Refusal.METHOD, "a server that is half"),
         ({"suspect": "mtp"}, Refusal.EXCLUDED, "suspects it: mtp"),
         ({"pp": "2"}, Refusal.LOAD, "pipeline"),
         ({"model": "who/Knows-1B"}, Refusal.WORD, "unknown model"),
@@ -78,7 +89,7 @@ def test_experts_have_formats_and_groups_of_their_own() -> None:
         ({"tp": "1", "attention_dp": "3", "moe_tp": "3"}, Refusal.IMPOSSIBLE, "16 requests in flight on 3 replicas"),
         ({"prefix": "512"}, Refusal.METHOD, "a cache has the beginning"),
         ({"moe_tp": "8"}, Refusal.IMPOSSIBLE, "experts on 8 chips, attention on 4"),
-        ({"concurrency": "20000"}, Refusal.IMPOSSIBLE, "20000 requests in flight"),
+        ({"concurrency": "30000"}, Refusal.IMPOSSIBLE, "30000 requests in flight"),
         ({"ttft_ms": ""}, Refusal.INCOMPLETE, "ttft_ms is not given"),
         ({"device": "abacus"}, Refusal.ACCELERATOR, "abacus"),
     ],
@@ -98,7 +109,8 @@ def told(point: MeasuredPoint) -> dict[str, Any]:
         points = [MeasuredPoint("", {**point.columns, **row}, name, 1.0) for row in rows]
         found[name] = np.array([value for value, _ in evaluate(points, {})])
     points = [MeasuredPoint("", {**point.columns, **row}, "memory_headroom_B", 1.0) for row in rows]
-    return {**found, "memory_headroom_B": np.array([value for value, _ in evaluate(points, {})])}
+    found["memory_headroom_B"] = np.array([value for value, _ in evaluate(points, {})])
+    return {**found, **dict.fromkeys(LINKS, np.full(len(rows), 5e10))}
 
 
 def test_the_answer_is_that_of_the_simulated_server() -> None:
@@ -108,6 +120,52 @@ def test_the_answer_is_that_of_the_simulated_server() -> None:
     answers = [value for value, fits in evaluate([between, first, rate], {}) if fits]
     want = [load.time_per_output_token_s.mean, load.time_to_first_token_s.mean, load.output_tokens_per_s_per_chip]
     np.testing.assert_allclose(answers, want, rtol=1e-12)
+
+
+def test_prompts_and_tokens_may_have_servers_of_their_own() -> None:
+    between, first = (point(APART, layout) for layout in ("apart_between", "apart_first"))
+    assert between.group == "apart TPOT, DeepSeek-R1 on gb200 by trtllm" and between.load == first.load
+    tokens, load = between.columns, first.load
+    assert load is not None and load.apart is not None
+    prompts = dict(load.apart.columns)
+    assert (tokens["tensor_parallel"], tokens["data_parallel"], tokens["expert_parallel"]) == (8.0, 1.0, 8.0)
+    assert (prompts["tensor_parallel"], prompts["data_parallel"], prompts["expert_parallel"]) == (1.0, 4.0, 4.0)
+    assert (load.apart.prefill_servers, load.apart.decode_servers) == (2, 4)
+    assert load.traffic.clients == 64, "of all servers together"
+    assert in_flight(between).columns["microbatch"] == 16.0, "of one of four servers"
+    assert tokens["dim_x"] == 8.0 and prompts["dim_x"] == 4.0
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind", "why"),
+    [
+        ({"decode_num_workers": ""}, Refusal.INCOMPLETE, "decode_num_workers is not given"),
+        ({"prefill_pp_size": "2"}, Refusal.LOAD, "pipeline"),
+        ({"decode_moe_ep_size": "4"}, Refusal.IMPOSSIBLE, "experts on 4 chips, attention on 8"),
+    ],
+)
+def test_what_is_refused_of_servers_apart(changes: dict[str, str], kind: Refusal, why: str) -> None:
+    found = measured_point({**APART, **changes}, "apart_first", registry())
+    assert isinstance(found, Unmodelled) and found.kind is kind and why in str(found)
+
+
+def test_a_row_is_read_as_what_it_is() -> None:
+    for row, layout, other in ((ROW, "served_first", "apart_first"), (APART, "apart_between", "served_rate")):
+        assert rows_about([row], layout) == [row] and rows_about([row], other) == []
+
+
+def test_the_answer_is_that_of_the_simulated_pools() -> None:
+    between, first = (point(APART, layout) for layout in ("apart_between", "apart_first"))
+    assert first.load is not None and first.load.apart is not None
+    admission = first.load.admission
+    prompts = replace(first, columns=dict(first.load.apart.columns))
+    before = Part(replica_from(told(prompts), *lengths_of(first), 4, 4), 2, admission)
+    after = Part(replica_from(told(first), *lengths_of(first), 1, 8), 4, admission)
+    # told() says another link: the caches move so fast that it does not matter
+    load = apart_under_load(before, after, drawn(first.load.traffic), 64)
+    answers = [value for value, fits in evaluate([between, first], {}) if fits]
+    np.testing.assert_allclose(answers, [load.time_per_output_token_s.mean, load.time_to_first_token_s.mean], rtol=0.02)
+    assert len(Servers([between, first]).rows) == 2 * len(asked(*lengths_of(first), 1)), "each side is asked once"
 
 
 def test_a_run_is_simulated_once_for_all_readings() -> None:

@@ -1,6 +1,7 @@
 """`sweeper serve`: pass times from the models of a study, traffic, and what a user is told."""
 
 import json
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import sweeper
 from sweeper.cli import main
 from sweeper.errors import UsageFault
 from sweeper.planning.plan import Plan
+from sweeper.serving.apart import Part, apart_under_load, moving_of
 from sweeper.serving.load import Admission, Load, under_load
 from sweeper.serving.passes import Replica, budget_of, lengths_of, replica_of
 from sweeper.serving.traffic import Traffic, drawn, read_trace
@@ -162,11 +164,45 @@ def test_the_command(study: Path, tmp_path: Path) -> None:
         (("--rate", 1, "--prompt", 10**9), "no request is so short"),
         (("--trace", "trace.csv", "--seed", 3), "nothing reads --seed beside --trace: leave it out"),
         (("--clients", 2, "--variation", 0.5), "nothing reads --variation beside --clients: leave it out"),
+        (("--clients", 2, "--decode-servers", 2), "nothing reads --decode-servers without --prefill: leave it out"),
+        (("--clients", 2, "--prefill", 0, "--reserved", 0), "nothing reads --reserved beside --prefill: leave it out"),
+        (("--clients", 2, "--prefill", 9), "9"),
+        (("--rate", 1, "--prompt", 10**9, "--prefill", 0), "the caches hold"),
     ],
 )
 def test_what_is_asked_wrongly_is_one_line(study: Path, options: tuple[Any, ...], message: str) -> None:
     result = call("serve", study, 0, *options)
     assert result.exit_code == 2 and message in result.stderr and result.stdout == ""
+
+
+def test_prompts_may_have_servers_of_their_own(study: Path) -> None:
+    """Tokens come as fast as without prompts, and first tokens wait for the servers of prompts alone."""
+    options = ("--clients", 32, "--requests", 640, "--json")
+    together, apart, wide = (
+        json.loads(call("serve", study, 0, *options, *more).stdout)
+        for more in ((), ("--prefill", 0), ("--prefill", 0, "--prefill-servers", 4, "--decode-servers", 2))
+    )
+    between = [each["time_per_output_token_s"]["mean"] for each in (together, apart, wide)]
+    assert between[2] < between[1] < between[0]
+    assert wide["time_to_first_token_s"]["mean"] < apart["time_to_first_token_s"]["mean"]
+    assert apart["busy_share"] is None and together["busy_share"] > 0.9
+    chips = [each["output_tokens_per_s"] / each["output_tokens_per_s_per_chip"] for each in (together, apart, wide)]
+    assert chips == pytest.approx([8.0, 16.0, 48.0])
+
+
+def test_caches_move_over_the_outer_link(study: Path) -> None:
+    server = replica()
+    assert server.link_Bps == plan_of().points([0], ["link_bandwidth_Bps"])["link_bandwidth_Bps"][0]
+    slow = replace(server, link_Bps=server.link_Bps / 10.0)
+    quick, late = moving_of(server, server), moving_of(server, slow)
+    assert late.token_s == pytest.approx(10.0 * quick.token_s) == pytest.approx(server.token_B / slow.link_Bps)
+    one = Part(server, 1, Admission())
+    loads = [
+        apart_under_load(Part(each, 1, Admission()), one, drawn(Traffic(20, 1024, 128, rate=0.1)))
+        for each in (server, slow)
+    ]
+    later_s = loads[1].time_to_first_token_s.mean - loads[0].time_to_first_token_s.mean
+    assert later_s == pytest.approx(1024 * (late.token_s - quick.token_s), rel=1e-6)
 
 
 def test_a_pass_takes_what_the_study_says() -> None:

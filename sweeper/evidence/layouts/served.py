@@ -5,9 +5,10 @@ Of every row three things were measured, or follow from what was: it is read thr
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 from sweeper.evidence.measured_rows import (
+    Apart,
     ColumnValues,
     MeasuredPoint,
     MeasuredRow,
@@ -17,14 +18,14 @@ from sweeper.evidence.measured_rows import (
     number,
     positive,
 )
-from sweeper.evidence.registry import our_library, platform, split_columns, stack
+from sweeper.evidence.registry import nearest, our_library, platform_entry, split_columns, stack
 from sweeper.library.shelf import NoEntry
 from sweeper.serving.load import Admission
 from sweeper.serving.traffic import Traffic
 
 SPREAD = 0.2
 """Lengths are drawn evenly from 0.8 of the nominal ones on (`--random-range-ratio 0.8` of InferenceMAX)."""
-MOST_CLIENTS, MOST_TOKENS = 10_000, 2_000_000
+MOST_CLIENTS, MOST_TOKENS = 20_000, 2_000_000
 """Requests in flight, and tokens of a request, beyond which a number is a slip of the pen."""
 PROMPTS_A_CLIENT = 10
 """Requests in all over those in flight (`--num-prompts`)."""
@@ -44,24 +45,42 @@ def workload(name: str) -> str:
     raise Unmodelled(f"unknown model {name!r}", Refusal.WORD)
 
 
-def server(row: MeasuredRow, known: Mapping[str, Any]) -> ColumnValues:
-    """Columns of an aggregated server. Raises Unmodelled for others."""
-    if row.get("mode") != "agg":
-        raise Unmodelled("prompts and generated tokens on different chips", Refusal.METHOD)
+class Names(NamedTuple):
+    """Columns of a table that say over which chips a server is spread."""
+
+    tensor: str
+    pipeline: str
+    data: str
+    expert_tensor: str
+    expert: str
+
+
+WHOLE = Names("tp", "pp", "attention_dp", "moe_tp", "moe_ep")
+PREFILL, DECODE = (
+    Names(*(f"{part}_{name}_size" for name in ("tp", "pp", "attention_dp", "moe_tp", "moe_ep")))
+    for part in ("prefill", "decode")
+)
+NODE = 8.0
+"""Chips of a node where the registry names no larger domain."""
+
+
+def server(row: MeasuredRow, known: Mapping[str, Any], names: Names = WHOLE) -> ColumnValues:
+    """Columns of a server. Raises Unmodelled for what is none of ours."""
     if row.get("suspect"):
         raise Unmodelled(f"its table suspects it: {row['suspect']}", Refusal.EXCLUDED)
-    if positive(row, "pp", 1.0) > 1.0:
+    if positive(row, names.pipeline, 1.0) > 1.0:
         raise Unmodelled("stages of a pipeline under load", Refusal.LOAD)
     if number(row, "prefix", 0.0) > 0.0:
         raise Unmodelled("prompts of which a cache has the beginning", Refusal.METHOD)
-    columns = platform(known, row.get("device", "")) | {"workload": workload(row.get("model", ""))}
+    device = platform_entry(known, row.get("device", ""))
+    columns = dict(device["columns"]) | {"workload": workload(row.get("model", ""))}
     columns |= stack(known, "serving", row, ("backend", "device"))
     columns |= stack(known, "quantised", row, ("model", "device", "quantisation"))
     columns["cache_format"] = "fp8" if row.get("kv_assumed") == "fp8" else "bf16"
-    tensor, data = positive(row, "tp"), positive(row, "attention_dp", 1.0)
-    split_columns(columns, tensor, 1.0, data)
-    shared, whole = positive(row, "moe_tp", tensor), positive(row, "moe_ep", 1.0)
-    if row.get("moe_tp") and row.get("moe_ep") and shared * whole != tensor * data:
+    tensor, data = positive(row, names.tensor), positive(row, names.data, 1.0)
+    split_columns(columns, tensor, 1.0, data, node=nearest(tensor * data, device.get("domain", NODE)))
+    shared, whole = positive(row, names.expert_tensor, tensor), positive(row, names.expert, 1.0)
+    if row.get(names.expert_tensor) and row.get(names.expert) and shared * whole != tensor * data:
         raise Unmodelled(f"experts on {shared * whole:g} chips, attention on {tensor * data:g}", Refusal.IMPOSSIBLE)
     if whole > 1.0 or shared != tensor:
         columns |= {"expert_parallel": whole, "expert_tensor_parallel": shared}
@@ -73,25 +92,59 @@ def offered(row: MeasuredRow, known: Mapping[str, Any], replicas: float) -> Serv
     clients = positive(row, "concurrency")
     if clients % replicas:
         raise Unmodelled(f"{clients:g} requests in flight on {replicas:g} replicas", Refusal.IMPOSSIBLE)
-    each = int(clients / replicas)
-    lengths = (positive(row, "input_length"), positive(row, "output_length"))
-    if clients > MOST_CLIENTS or max(lengths) > MOST_TOKENS:
-        raise Unmodelled(f"{clients:g} requests in flight of {max(lengths):g} tokens", Refusal.IMPOSSIBLE)
-    traffic = Traffic(PROMPTS_A_CLIENT * each, *lengths, SPREAD, clients=each)
+    traffic = closed_loop(row, int(clients / replicas))
     return Served(traffic, Admission(**known["admission"][row.get("backend", "")]))
+
+
+def closed_loop(row: MeasuredRow, clients: int) -> Traffic:
+    """Requests of so many of the clients of a row. Raises Unmodelled for numbers that are slips of the pen."""
+    lengths = (positive(row, "input_length"), positive(row, "output_length"))
+    if positive(row, "concurrency") > MOST_CLIENTS or max(lengths) > MOST_TOKENS:
+        raise Unmodelled(f"{row.get('concurrency')} requests in flight of {max(lengths):g} tokens", Refusal.IMPOSSIBLE)
+    return Traffic(PROMPTS_A_CLIENT * clients, *lengths, SPREAD, clients=clients)
+
+
+def on_pools(row: MeasuredRow) -> bool:
+    """Whether prompts and generated tokens had servers of their own."""
+    return row.get("mode") == "disagg"
+
+
+def together(row: MeasuredRow) -> bool:
+    """Whether they had the same."""
+    return not on_pools(row)
 
 
 def served(measured: str, answer: str, value: Callable[[MeasuredRow], float]) -> Callable[..., MeasuredPoint]:
     """What makes a point of a row, of the quantity that is called `measured` and answered by the column `answer`."""
 
     def point(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
+        if row.get("mode") != "agg":
+            raise Unmodelled(f"a server that is {row.get('mode') or 'of no mode'}", Refusal.METHOD)
         columns = server(row, known)
         load = offered(row, known, float(columns["data_parallel"]))
-        name = row.get("model", "").rpartition("/")[2]
-        group = f"{measured}, {name} on {row.get('device', '')} by {row.get('backend', '')}"
-        return MeasuredPoint(group, columns, answer, value(row), load=load)
+        return MeasuredPoint(group_of(row, measured), columns, answer, value(row), load=load)
 
     return point
+
+
+def apart(measured: str, answer: str, value: Callable[[MeasuredRow], float]) -> Callable[..., MeasuredPoint]:
+    """The same of servers of which some take prompts, and some generate tokens."""
+
+    def point(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
+        counts = [int(positive(row, f"{part}_num_workers")) for part in ("prefill", "decode")]
+        before, after = (server(row, known, names) for names in (PREFILL, DECODE))
+        traffic = closed_loop(row, int(positive(row, "concurrency")))
+        admission = Admission(**known["admission"][row.get("backend", "")])
+        load = Served(traffic, admission, Apart(tuple(sorted(before.items())), *counts))
+        return MeasuredPoint(group_of(row, f"apart {measured}"), after, answer, value(row), load=load)
+
+    return point
+
+
+def group_of(row: MeasuredRow, measured: str) -> str:
+    """What was measured, of which model, where."""
+    name = row.get("model", "").rpartition("/")[2]
+    return f"{measured}, {name} on {row.get('device', '')} by {row.get('backend', '')}"
 
 
 def first_s(row: MeasuredRow) -> float:
@@ -116,3 +169,5 @@ def rate(row: MeasuredRow) -> float:
 served_first = served("TTFT", "time_to_first_token_s", first_s)
 served_between = served("TPOT", "time_per_output_token_s", between_s)
 served_rate = served("tokens/s/GPU", "output_tokens_per_s_per_chip", rate)
+apart_first = apart("TTFT", "time_to_first_token_s", first_s)
+apart_between = apart("TPOT", "time_per_output_token_s", between_s)

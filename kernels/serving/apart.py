@@ -1,0 +1,210 @@
+"""Prompts and generated tokens on different servers: two pools, and caches that move from one to the other.
+
+Requests queue for the servers of prompts, first come, first served; idle servers share those that wait evenly, each as
+many as a pass of its budget takes. What has passed moves, alone, to the server of generated tokens that has the fewest
+requests, and joins it after the pass that it meets, if it has a slot and room for all tokens to come (Zhong et al.,
+"DistServe", OSDI 2024; Patel et al., "Splitwise", ISCA 2024). The first token is out when a request has moved.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from sweeper.kernels.equation import compiled
+from sweeper.kernels.serving.load import Pass, Requests, at, pass_s, passes_until
+
+
+class Pool(NamedTuple):
+    """Servers that are alike: times of their passes, how many there are, requests that each runs at most, tokens of a
+    pass at most, and tokens that the cache of each holds."""
+
+    timing: Pass
+    servers: int
+    slots: int
+    budget: int
+    cache_tokens: int
+
+
+class Moving(NamedTuple):
+    """Seconds to move the cache of a token, and of any request; and from sending a request to its arrival."""
+
+    token_s: float
+    each_s: float
+    host_s: float
+
+
+@compiled
+def prompts_s(pool: Pool, prompts: np.ndarray) -> float:
+    """Seconds of some prompts that pass together, in passes of at most the budget."""
+    tokens = pairs = 0.0
+    for prompt in prompts:
+        tokens += prompt
+        pairs += 0.5 * prompt * (prompt + 1.0)
+    full = np.floor(tokens / pool.budget)
+    rest = tokens - full * pool.budget
+    took = full * pass_s(pool.timing, 0.0, 0.0, float(pool.budget), 0.0) + pool.timing.pair_s * pairs
+    return took + pass_s(pool.timing, 0.0, 0.0, rest, 0.0) if rest > 0.0 else took
+
+
+@compiled
+def share(pool: Pool, prompts: np.ndarray, most: int) -> int:
+    """How many of the prompts that wait a server takes: one, or as many as its budget and cache allow, at most so
+    many."""
+    tokens, count = prompts[0], 1
+    while count < most and tokens + prompts[count] <= min(pool.budget, pool.cache_tokens):
+        tokens += prompts[count]
+        count += 1
+    return count
+
+
+@compiled
+def serve_apart(before: Pool, after: Pool, moving: Moving, clients: int, requests: Requests) -> None:
+    """Serve requests, in their order, by a pool for prompts and one for generated tokens.
+
+    As `serve` has it: without `clients` requests arrive at `arrival_s`; with so many, each is followed by the next, and
+    `arrival_s` is written. A request that fits into no cache has NaN as its times.
+    """
+    prompts, outputs, arrival_s, first_s, last_s = requests
+    count = len(prompts)
+    first_s[:] = np.nan
+    last_s[:] = np.nan
+    known = count if clients == 0 else min(clients, count)
+    if clients > 0:
+        arrival_s[:known] = moving.host_s
+    taken = 0  # requests that a server of prompts has taken, or that are refused
+    begun, ended = np.zeros(before.servers, np.int64), np.zeros(before.servers, np.int64)
+    prompt_end_s = np.full(before.servers, np.inf)
+    on_the_way = np.empty(count, np.int64)
+    travelling = 0
+    home, waits = np.empty(count, np.int64), np.empty(count, np.int64)  # where each waits, in the order of arrival
+    waiting = 0
+    members = np.empty((after.servers, after.slots), np.int64)
+    running, bound = np.zeros(after.servers, np.int64), np.zeros(after.servers, np.int64)
+    cached, held = np.zeros(after.servers), np.zeros(after.servers)
+    passed, until, least = np.zeros((3, after.servers), np.int64)
+    token_end_s = np.full(after.servers, np.inf)
+    since_s, each_s, growth_s = np.zeros((3, after.servers))  # of passes that go on alike
+    last_pass = np.empty(count, np.int64)
+    now = 0.0
+    while True:
+        # what ends now
+        for server in range(before.servers):
+            if prompt_end_s[server] <= now:
+                for which in range(begun[server], ended[server]):
+                    first_s[which] = prompt_end_s[server] + moving.each_s + moving.token_s * prompts[which]
+                    on_the_way[travelling] = which
+                    travelling += 1
+                prompt_end_s[server] = np.inf
+        for server in range(after.servers):
+            if token_end_s[server] > now:
+                continue
+            token_end_s[server] = np.inf
+            cached[server] += running[server] * (until[server] - passed[server])
+            passed[server] = until[server]
+            if passed[server] < least[server]:
+                continue
+            kept, least[server] = 0, np.iinfo(np.int64).max
+            for slot in range(running[server]):
+                which = members[server, slot]
+                if last_pass[which] > passed[server]:
+                    members[server, kept] = which
+                    least[server] = min(least[server], last_pass[which])
+                    kept += 1
+                    continue
+                last_s[which] = now
+                cached[server] -= prompts[which] + outputs[which]
+                held[server] -= prompts[which] + outputs[which]
+                if clients > 0 and known < count:
+                    arrival_s[known] = now + moving.host_s
+                    known += 1
+            bound[server] -= running[server] - kept
+            running[server] = kept
+        # what arrives where tokens are generated
+        kept = 0
+        for place in range(travelling):
+            which = on_the_way[place]
+            if first_s[which] > now:
+                on_the_way[kept] = which
+                kept += 1
+            elif outputs[which] == 1:
+                last_s[which] = first_s[which]
+                if clients > 0 and known < count:
+                    arrival_s[known] = now + moving.host_s
+                    known += 1
+            else:
+                server = int(np.argmin(bound))
+                home[which] = server
+                bound[server] += 1
+                waits[waiting] = which
+                waiting += 1
+                if token_end_s[server] < np.inf:  # it joins after the pass that goes on
+                    passes = until[server] - passed[server]
+                    passes = passes_until(each_s[server], growth_s[server], now - since_s[server], passes)
+                    until[server] = passed[server] + passes
+                    took = passes * each_s[server] + growth_s[server] * 0.5 * passes * (passes - 1.0)
+                    token_end_s[server] = max(since_s[server] + took, now)
+        travelling = kept
+        kept = 0
+        for place in range(waiting):
+            which, server = waits[place], home[waits[place]]
+            tokens = prompts[which] + outputs[which]
+            free = running[server] < after.slots and held[server] + tokens <= after.cache_tokens
+            if token_end_s[server] < np.inf or not free:
+                waits[kept] = which
+                kept += 1
+                continue
+            members[server, running[server]] = which
+            if running[server] == 0:
+                least[server] = np.iinfo(np.int64).max
+            running[server] += 1
+            cached[server] += prompts[which] + 1
+            held[server] += tokens
+            last_pass[which] = passed[server] + outputs[which] - 1
+            least[server] = min(least[server], last_pass[which])
+        waiting = kept
+        # what begins now
+        while taken < known and arrival_s[taken] <= now:
+            idle = 0
+            for server in range(before.servers):
+                idle += prompt_end_s[server] == np.inf
+            if idle == 0:
+                break
+            if prompts[taken] + outputs[taken] > after.cache_tokens or prompts[taken] > before.cache_tokens:
+                if clients > 0 and known < count:
+                    arrival_s[known] = now + moving.host_s
+                    known += 1
+                taken += 1
+                continue
+            there = taken
+            while there < known and arrival_s[there] <= now and _fits(before, after, prompts[there], outputs[there]):
+                there += 1
+            most = min(-(-(there - taken) // idle), before.slots)
+            server = int(np.argmax(prompt_end_s))
+            begun[server], ended[server] = taken, taken + share(before, prompts[taken:there], most)
+            taken = ended[server]
+            prompt_end_s[server] = now + prompts_s(before, prompts[begun[server] : ended[server]])
+        coming = np.min(prompt_end_s)
+        for place in range(travelling):
+            coming = min(coming, first_s[on_the_way[place]])
+        if taken < known and arrival_s[taken] > now:
+            coming = min(coming, arrival_s[taken])
+        for server in range(after.servers):
+            if running[server] == 0 or token_end_s[server] < np.inf:
+                continue
+            generating = float(running[server])
+            since_s[server] = now
+            each_s[server] = pass_s(after.timing, generating, cached[server], 0.0, 0.0)
+            growth_s[server] = at(after.timing.tokens, after.timing.reading_s, generating) * generating
+            passes = least[server] - passed[server]
+            until[server] = least[server]
+            token_end_s[server] = now + passes * each_s[server] + growth_s[server] * 0.5 * passes * (passes - 1.0)
+        coming = min(coming, np.min(token_end_s))
+        if coming == np.inf:
+            return
+        now = coming
+
+
+@compiled
+def _fits(before: Pool, after: Pool, prompt: int, output: int) -> bool:
+    """Whether a request can be served at all."""
+    return prompt + output <= after.cache_tokens and prompt <= before.cache_tokens

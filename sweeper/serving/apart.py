@@ -1,0 +1,59 @@
+"""Servers of prompts and servers of generated tokens: two points of a study, or of two, and the link between them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from sweeper.errors import UsageFault
+from sweeper.kernels.serving.apart import Moving, Pool, serve_apart
+from sweeper.serving.load import Admission, Load, load_of, requests_of
+from sweeper.serving.passes import Replica
+from sweeper.serving.traffic import Arrivals
+
+
+@dataclass(frozen=True)
+class Part:
+    """Servers that are alike, how many of them there are, and which requests they take."""
+
+    replica: Replica
+    servers: int
+    admission: Admission
+
+    @property
+    def pool(self) -> Pool:
+        """Their replicas, one by one."""
+        count, cache = self.servers * self.replica.replicas, self.replica.cache_tokens(self.admission.budget)
+        return Pool(self.replica.timing, count, self.admission.slots, self.admission.budget, cache)
+
+    @property
+    def chips(self) -> int:
+        """Chips of all of them."""
+        return self.servers * self.replica.chips
+
+
+def moving_of(before: Replica, after: Replica) -> Moving:
+    """What it takes to move caches where every chip sends, or receives, what it has of a token: the slower side takes
+    as long. Requests wait for the host of their prompts."""
+    token_s = max(each.token_B / each.link_Bps for each in (before, after))
+    return Moving(token_s, 0.0, before.host_s)
+
+
+def apart_under_load(
+    before: Part,
+    after: Part,
+    asked: Arrivals,
+    clients: int = 0,
+    limits: Mapping[str, float] | None = None,
+) -> Load:
+    """Let servers of prompts (`before`) and of generated tokens (`after`) serve requests.
+
+    `limits` as in `under_load`. Raises UsageFault if no request fits into the caches.
+    """
+    moving = moving_of(before.replica, after.replica)
+    requests = requests_of(asked)
+    serve_apart(before.pool, after.pool, moving, clients, requests)
+    if np.isnan(requests.last_s).all():
+        most = min(before.pool.cache_tokens, after.pool.cache_tokens)
+        raise UsageFault(f"the caches hold {most:,} tokens, and no request is so short")
+    return load_of(requests, clients, moving.host_s, None, 1, before.chips + after.chips, limits or {})

@@ -1,0 +1,182 @@
+"""Prompts and generated tokens on different servers, written from the rules: from one event to the next, one pass after
+the other."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+
+@dataclass(eq=False)
+class Request:
+    """Lengths, and what became of it; `first` is also when it has moved."""
+
+    prompt: int
+    output: int
+    arrived: float = math.nan
+    first: float = math.nan
+    last: float = math.nan
+    made: int = 1
+
+    @property
+    def whole(self) -> int:
+        """Tokens for which there must be room."""
+        return self.prompt + self.output
+
+
+@dataclass
+class NaivePool:
+    """Servers that are alike; `seconds` gives the time of a pass for generating requests, tokens of their caches,
+    tokens of prompts and pairs among these."""
+
+    seconds: Callable[[int, int, int, int], float]
+    servers: int
+    slots: int
+    budget: int
+    cache_tokens: int
+
+
+@dataclass(eq=False)
+class Server:
+    """Who is in the pass (for tokens: who has joined), who waits to join, and when the pass ends; infinity: none."""
+
+    members: list[Request] = field(default_factory=list)
+    joining: list[Request] = field(default_factory=list)
+    ends: float = math.inf
+
+
+@dataclass
+class NaiveApart:
+    """Two pools, and caches that move from one to the other. Seconds to move the cache of a token and of any request,
+    and from sending a request to its arrival."""
+
+    before: NaivePool
+    after: NaivePool
+    token_s: float = 0.0
+    each_s: float = 0.0
+    host_s: float = 0.0
+    now: float = -math.inf
+    closed: bool = False
+    coming: list[Request] = field(default_factory=list)  # not sent yet
+    queue: list[Request] = field(default_factory=list)  # sent, arrived or on their way
+    moving: list[Request] = field(default_factory=list)
+    waiting: list[tuple[Request, Server]] = field(default_factory=list)  # who will join whom
+
+    def __post_init__(self) -> None:
+        self.prompting = [Server() for _ in range(self.before.servers)]
+        self.generating = [Server() for _ in range(self.after.servers)]
+
+    def serve(
+        self, arrivals: Sequence[float], clients: int, prompts: Sequence[int], outputs: Sequence[int]
+    ) -> list[Request]:
+        """Serve all requests; what became of each."""
+        requests = [Request(p, o) for p, o in zip(prompts, outputs, strict=True)]
+        self.coming, self.closed = list(requests), clients > 0
+        for when in [self.host_s] * min(clients, len(requests)) if clients else arrivals:
+            self.send(when)
+        while True:
+            times = [server.ends for server in self.prompting + self.generating]
+            times += [request.first for request in self.moving]
+            times += [request.arrived for request in self.queue if request.arrived > self.now]
+            self.now = min(times, default=math.inf)
+            if self.now == math.inf:
+                return requests
+            self.release()
+            self.finish()
+            self.bind()
+            self.join()
+            self.take()
+
+    def send(self, when: float) -> None:
+        """The next request, if there is one, arrives then."""
+        if self.coming:
+            self.queue.append(self.coming.pop(0))
+            self.queue[-1].arrived = when
+
+    def leave(self) -> None:
+        """A client has its answer, or learns that there will be none."""
+        if self.closed:
+            self.send(self.now + self.host_s)
+
+    def release(self) -> None:
+        """Passes of prompts end, and their requests move."""
+        for server in self.prompting:
+            if server.ends <= self.now:
+                for request in server.members:
+                    request.first = server.ends + self.each_s + self.token_s * request.prompt
+                self.moving += server.members
+                server.members, server.ends = [], math.inf
+
+    def finish(self) -> None:
+        """Passes of tokens end, and requests that have all their tokens are done."""
+        for server in self.generating:
+            if server.ends <= self.now:
+                server.ends = math.inf
+                for request in list(server.members):
+                    request.made += 1
+                    if request.made == request.output:
+                        request.last = self.now
+                        server.members.remove(request)
+                        self.leave()
+
+    def bind(self) -> None:
+        """Requests that have moved are done, or choose a server."""
+        for request in [r for r in self.moving if r.first <= self.now]:
+            self.moving.remove(request)
+            if request.output == 1:
+                request.last = request.first
+                self.leave()
+            else:
+                server = min(self.generating, key=lambda s: len(s.members) + len(s.joining))
+                server.joining.append(request)
+                self.waiting.append((request, server))
+
+    def join(self) -> None:
+        """Who has a server joins it between two passes if it has a slot and room; then passes begin."""
+        stay = []
+        for request, server in self.waiting:
+            held = sum(r.whole for r in server.members)
+            room = len(server.members) < self.after.slots and held + request.whole <= self.after.cache_tokens
+            if server.ends == math.inf and room:
+                server.joining.remove(request)
+                server.members.append(request)
+            else:
+                stay.append((request, server))
+        self.waiting = stay
+        for server in self.generating:
+            if server.ends == math.inf and server.members:
+                cached = sum(r.prompt + r.made for r in server.members)
+                server.ends = self.now + self.after.seconds(len(server.members), cached, 0, 0)
+
+    def fits(self, request: Request) -> bool:
+        """Whether there is a cache that holds it, before and after."""
+        return request.prompt <= self.before.cache_tokens and request.whole <= self.after.cache_tokens
+
+    def take(self) -> None:
+        """Idle servers of prompts take from the queue."""
+        while self.queue and self.queue[0].arrived <= self.now:
+            idle = [server for server in self.prompting if server.ends == math.inf]
+            if not idle:
+                return
+            if not self.fits(self.queue[0]):
+                self.queue.pop(0)
+                self.leave()
+                continue
+            there = 0
+            while there < len(self.queue) and self.queue[there].arrived <= self.now and self.fits(self.queue[there]):
+                there += 1
+            most = min(math.ceil(there / len(idle)), self.before.slots)
+            room = min(self.before.budget, self.before.cache_tokens)
+            taken = [self.queue.pop(0)]
+            while len(taken) < most and sum(r.prompt for r in [*taken, self.queue[0]]) <= room:
+                taken.append(self.queue.pop(0))
+            idle[0].members, idle[0].ends = taken, self.now + self.prompts_s(taken)
+
+    def prompts_s(self, taken: list[Request]) -> float:
+        """Seconds of prompts that pass together: their tokens in pieces of the budget, and the pairs among them."""
+        tokens, seconds = sum(r.prompt for r in taken), 0.0
+        pairs = sum(place + 1 for r in taken for place in range(r.prompt))
+        while tokens > 0:
+            piece = min(tokens, self.before.budget)
+            seconds += self.before.seconds(0, 0, piece, pairs)
+            tokens, pairs = tokens - piece, 0
+        return seconds
