@@ -289,13 +289,13 @@ def test_latency_grows_less_than_the_batch() -> None:
 
 
 def test_time_of_all_products() -> None:
-    """The layer's products together, head by head, are within a third of the sum of Table 4 on A100, half on H100."""
-    for chip, column, limit in (("a100", 0, 1.5), ("h100", 1, 1.75)):
+    """The layer's products together, head by head, take at most 1.6 times the sum of Table 4."""
+    for chip, column in (("a100", 0), ("h100", 1)):
         mine = product_times(True).filter(pl.col("chip").str.starts_with(chip), pl.col("batch_size") == 1)
         attention = sum(40.0 * TABLE_4[name][column] for name in ("scores", "values"))
         weights = sum(TABLE_4[name][column] for name in ("projection", "up", "down"))
         stated = attention + weights + 1.5 * TABLE_4["qkv"][column]
-        assert 1.0 < mine["layer_s"].sum() / (stated * 1e-6) < limit
+        assert 1.0 < mine["layer_s"].sum() / (stated * 1e-6) < 1.6
 
 
 # --- memory technologies: Optimus, section 6.2, Figure 9 ------------------------------------------------------------
@@ -328,8 +328,8 @@ def test_faster_links_hardly_help() -> None:
     which the paper scales with the link, and a fitted constant does not."""
     for chips in (2, 8):
         before, after = (token_parts(chips, link)[0] for link in ("nvlink3", "nvlink4"))
-        assert 0.0 <= 1.0 - after / before < 0.08  # stated: 0.12
-        assert 0.0 < 1.0 - request_time(chips, 6.8, "nvlink4") / request_time(chips, 6.8) < 0.02
+        assert 0.0 <= 1.0 - after / before < 0.1  # stated: 0.12
+        assert 0.0 < 1.0 - request_time(chips, 6.8, "nvlink4") / request_time(chips, 6.8) < 0.03
 
 
 def test_communication_of_eight_gpus_against_memory() -> None:
