@@ -175,8 +175,12 @@ def serve_apart(before: Pool, after: Pool, moving: Moving, clients: int, request
                     known += 1
                 taken += 1
                 continue
-            there = taken
-            while there < known and arrival_s[there] <= now and _fits(before, after, prompts[there], outputs[there]):
+            there, seen = taken, taken + before.slots * idle
+            while (
+                there < min(known, seen)
+                and arrival_s[there] <= now
+                and _fits(before, after, prompts[there], outputs[there])
+            ):
                 there += 1
             most = min(-(-(there - taken) // idle), before.slots)
             server = int(np.argmax(prompt_end_s))

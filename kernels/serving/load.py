@@ -3,7 +3,8 @@
 First come, first served. A request that has arrived is admitted as soon as a slot is free and the cache has room for
 its prompt and for a share of the tokens that it will generate. In every pass each request past its prompt generates one
 token; what is left of the budget of tokens takes the prompts of the others, the earliest first, in chunks (Agrawal et
-al., "Sarathi-Serve", OSDI 2024). The first token comes out of the pass that ends the prompt. Where caches outgrow the
+al., "Sarathi-Serve", OSDI 2024), or prompts pass by themselves while the others wait (Yu et al., "Orca", OSDI 2022, and
+`prompts_first`). The first token comes out of the pass that ends the prompt. Where caches outgrow the
 room, the request that was admitted last gives up its cache, comes first in the queue, and its prompt and what it has
 generated pass anew (Kwon et al., "PagedAttention", SOSP 2023, section 4.5); where all tokens are reserved, never.
 
@@ -35,13 +36,15 @@ class Pass(NamedTuple):
 
 class Server(NamedTuple):
     """Requests that run at most, tokens of a pass at most, tokens that the cache holds, the share of a request's tokens
-    to come for which it must have room at admission, and seconds from sending a request to its arrival."""
+    to come for which it must have room at admission, seconds from sending a request to its arrival, and whether prompts
+    pass alone, before anyone generates, as long as there are some."""
 
     slots: int
     budget: int
     cache_tokens: int
     reserved: float = 1.0
     host_s: float = 0.0
+    prompts_first: bool = False
 
 
 class Requests(NamedTuple):
@@ -184,6 +187,9 @@ def serve(timing: Pass, server: Server, clients: int, requests: Requests) -> flo
             now = max(now, arrival_s[arrived])
             continue
         generating, context, cached, least = counted(batch, running, requests)
+        held_up = server.prompts_first and generating < running  # those who generate, by prompts
+        if held_up:
+            generating = context = 0
         room = min(server.budget, server.cache_tokens - cached) - generating
         if (room < 0 and cached + generating > server.cache_tokens) or (generating == 0 and room == 0):
             running -= 1
@@ -205,7 +211,7 @@ def serve(timing: Pass, server: Server, clients: int, requests: Requests) -> flo
         kept = 0
         for slot in range(running):
             which, left, togo = batch.ids[slot], batch.left[slot], batch.togo[slot]
-            if left <= 0:
+            if left < 0 or (left == 0 and not held_up):
                 togo -= passes
                 if np.isnan(first_s[which]):
                     first_s[which] = now

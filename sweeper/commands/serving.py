@@ -52,6 +52,7 @@ UNREAD = {
     "--reserved", type=click.FloatRange(0.0, 1.0), default=1.0, show_default=True,
     help="Share of the tokens to come for which there must be room; below 1 requests may lose their cache.",
 )  # fmt: skip
+@click.option("--prompts-first", is_flag=True, help="Prompts pass alone, before generated tokens, as SGLang has it.")
 @click.option("--ttft", type=Seconds(min=0.0, min_open=True), metavar="SECONDS", help="Limit of the first token.")
 @click.option("--tpot", type=Seconds(min=0.0, min_open=True), metavar="SECONDS", help="Limit between tokens.")
 @click.option(
@@ -69,8 +70,7 @@ UNREAD = {
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of arrivals and lengths.")
 def serve_command(
     study: str, point_id: int, given: Given, clients: int | None, rate: float | None, trace: Path | None,
-    slots: int, budget: int | None, reserved: float, ttft: float | None, tpot: float | None, prefill: int | None,
-    prefill_servers: int, decode_servers: int, **traffic: Any,
+    prefill: int | None, prefill_servers: int, decode_servers: int, **rest: Any,
 ) -> None:  # fmt: skip
     """Put a server of a study under load: what requests wait for, how fast tokens come, what it delivers.
 
@@ -96,7 +96,7 @@ def serve_command(
     if prefill is None:
         unread |= dict.fromkeys(("prefill_servers", "decode_servers"), "without --prefill")
     else:
-        unread |= {"reserved": "beside --prefill"}
+        unread |= dict.fromkeys(("reserved", "prompts_first"), "beside --prefill")
     context = click.get_current_context()
     for name, beside in unread.items():
         if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
@@ -104,22 +104,24 @@ def serve_command(
     plan = plan_with(study, given, point_id)
     found = read_trace(trace) if trace else None
     own = dict(zip(("prompt", "output"), lengths_of(plan, point_id), strict=True))
-    prompt, output = (float(traffic.pop(name) or own[name]) for name in own)
+    prompt, output = (float(rest[name] or own[name]) for name in own)
     if found is not None:
         prompt, output = float(found.prompts.mean()), float(found.outputs.mean())
     if not prompt:
         raise UsageFault("how long are prompts? say --prompt, or sequence_length in the study")
-    asked = Traffic(prompt=prompt, output=output, clients=clients or 0, rate=rate or 0.0, **traffic)
-    limits = {name: most for name, most in (("ttft", ttft), ("tpot", tpot)) if most is not None}
+    drawing = {name: rest[name] for name in ("requests", "spread", "variation", "seed")}
+    asked = Traffic(prompt=prompt, output=output, clients=clients or 0, rate=rate or 0.0, **drawing)
+    limits = {name: rest[name] for name in ("ttft", "tpot") if rest[name] is not None}
     replica = replica_of(plan, point_id, prompt, output)
-    admission = Admission(slots, budget or budget_of(plan, point_id), reserved)
+    budget, slots = rest["budget"] or budget_of(plan, point_id), rest["slots"]
+    admission = Admission(slots, budget, rest["reserved"], rest["prompts_first"])
     if prefill is None:
         one = asked.of_one(replica.replicas)
         requests = dealt(found, replica.replicas) if found is not None else drawn(one)
         load = under_load(replica, requests, one.clients, admission, limits)
     else:
         first = replica_of(plan_with(study, given, prefill), prefill, prompt, output)
-        before = Part(first, prefill_servers, Admission(slots, budget or budget_of(plan, prefill)))
+        before = Part(first, prefill_servers, Admission(slots, rest["budget"] or budget_of(plan, prefill)))
         after = Part(replica, decode_servers, admission)
         load = apart_under_load(before, after, found or drawn(asked), asked.clients, limits)
     standing = standing_of(plan, point_id)

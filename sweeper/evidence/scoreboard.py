@@ -125,7 +125,7 @@ def scoreboard(scored: Sequence[Scored]) -> dict[str, Any]:
         | {"target": known.get(name, {}).get("target", ""), "peers": known.get(name, {}).get("peers", [])}
         for name, rows in by_set(scored).items()
     }
-    stacks = Counter(s.calibration for s in scored if s.calibration)
+    stacks = Counter(s.calibration for s in scored if s.calibration and not s.refusal)
     return {
         "sets": sets,
         "parts": {

@@ -1,7 +1,7 @@
 """What requests see of a server under load: time to the first token, between tokens, in all; and what it delivers."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 import numpy as np
 
@@ -49,12 +49,14 @@ class Load:
 
 @dataclass(frozen=True)
 class Admission:
-    """Which requests run: at most `slots` at a time, at most `budget` tokens in a pass, and the share of the tokens to
-    come for which the cache must have room at first; below 1 requests may lose their cache again."""
+    """Which requests run: at most `slots` at a time, at most `budget` tokens in a pass, the share of the tokens to come
+    for which the cache must have room at first (below 1 requests may lose their cache again), and whether prompts pass
+    before generated tokens, and not beside them."""
 
     slots: int = 256
     budget: int = 8192
     reserved: float = 1.0
+    prompts_first: bool = False
 
 
 def under_load(
@@ -70,7 +72,8 @@ def under_load(
     Raises UsageFault if none of the requests fits into the cache.
     """
     cache_tokens = replica.cache_tokens(admission.budget)
-    server = Server(admission.slots, admission.budget, cache_tokens, admission.reserved, replica.host_s)
+    slots, budget, reserved, first = astuple(admission)
+    server = Server(slots, budget, cache_tokens, reserved, replica.host_s, first)
     requests = requests_of(asked)
     busy = serve(replica.timing, server, clients, requests)
     if np.isnan(requests.last_s).all():

@@ -56,8 +56,9 @@ def test_the_simulation_equals_its_twin(data: st.DataObject) -> None:
         return at(generating + tokens, linear) + reads + timing.pair_s * pairs
 
     reserved, host = data.draw(st.sampled_from([1.0, 0.5, 0.0])), data.draw(st.sampled_from([0.0, 0.05123]))
-    plain = NaiveServer(seconds, slots, budget, cache, reserved, host).serve(arrivals, clients, prompts, outputs)
-    found = run(timing, Server(slots, budget, cache, reserved, host), arrivals, prompts, outputs, clients)
+    server = Server(slots, budget, cache, reserved, host, data.draw(st.booleans()))
+    plain = NaiveServer(seconds, *server).serve(arrivals, clients, prompts, outputs)
+    found = run(timing, server, arrivals, prompts, outputs, clients)
     for name, values in zip(("arrived", "first", "last"), found, strict=False):
         expected = np.array([getattr(request, name) for request in plain])
         np.testing.assert_allclose(values, expected, rtol=1e-9)

@@ -42,6 +42,7 @@ class NaiveServer:
     cache_tokens: int
     reserved: float = 1.0
     host: float = 0.0
+    prompts_first: bool = False
     now: float = 0.0
     running: list[Request] = field(default_factory=list)
     waiting: deque[Request] = field(default_factory=deque)
@@ -102,18 +103,23 @@ class NaiveServer:
     def fits(self) -> bool:
         """Whether a token of each that generates has room, or of somebody else."""
         cached = sum(request.cached for request in self.running)
-        generating = sum(request.generates for request in self.running)
+        generating = len(self.generating())
         return cached + max(generating, 1) <= self.cache_tokens
+
+    def generating(self) -> list[Request]:
+        """Who makes a token in the next pass: nobody, if prompts come first and there are some."""
+        found = [r for r in self.running if r.generates]
+        return [] if self.prompts_first and len(found) < len(self.running) else found
 
     def run(self) -> float:
         """One pass: who generates makes a token, the budget takes prompts; its seconds."""
-        generating = [r for r in self.running if r.generates]
+        generating = self.generating()
         context = sum(r.prompt + r.made for r in generating)
         cached = sum(r.cached for r in self.running)
         room = max(min(self.budget, self.cache_tokens - cached) - len(generating), 0)
         tokens, pairs, ended = 0, 0, []
         for request in self.running:
-            if request in generating:
+            if request.generates:
                 continue
             chunk = min(request.text - request.taken, room - tokens)
             pairs += sum(request.taken + place + 1 for place in range(chunk))
