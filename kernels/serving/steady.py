@@ -30,12 +30,14 @@ NINETIETH = 1.2815515655446004
 
 class Work(NamedTuple):
     """What a pass takes: seconds that nothing prolongs (`fixed_s`); of tokens without their attention, where all
-    requests generate one (`flat_s`), and where prompts pass, if that is more: one prompt, or what a pass takes of it
-    (`prompt_s`), and each token more; of reading the caches of all requests; of the attention of one prompt."""
+    requests generate one (`flat_s`), at least where a prompt passes, or a part of one (`prompt_s`), and along a line
+    where that is more: at no token (`line_s`), and for each token; of reading the caches of all requests; of the
+    attention of one prompt."""
 
     fixed_s: float
     flat_s: float
     prompt_s: float
+    line_s: float
     token_s: float
     reading_s: float
     attending_s: float
@@ -73,34 +75,38 @@ class Passes(NamedTuple):
 
 
 @compiled
-def passes(work: Work, demand: Demand, generating: float, least: float, more: float) -> Passes:
-    """Passes that take `least` prompts, and a number more whose mean is `more`, beside some generated tokens."""
-    prompt_s = work.token_s * demand.prompt
-    none_s = work.prompt_s - prompt_s + work.token_s * generating  # before what each prompt adds
-    each_s = prompt_s + work.attending_s
+def passes(work: Work, demand: Demand, generating: float, piece: float, least: float, more: float) -> Passes:
+    """Passes that take pieces of prompts, of so many tokens: `least`, and a number more whose mean is `more`, beside
+    some generated tokens."""
+    tokens_s = work.token_s * piece
+    none_s = work.line_s + work.token_s * generating
+    each_s = tokens_s + work.attending_s * piece / demand.prompt
+    pieces = max(math.ceil(demand.prompt / demand.budget), 1.0) if demand.budget > 0.0 else 1.0  # of one prompt alone
+    with_s = work.flat_s + (work.prompt_s - work.flat_s) * min(piece * pieces / demand.prompt, 1.0)
     mean = none_s + each_s * (least + more)
     variance = each_s * each_s * more
-    # That counts passes without a prompt, and those with fewer than others hide, as if they went on alike.
+    # That counts passes with few prompts, or none, as if they went on along the line.
     missing = squares = products = 0.0
     likely, k = (math.exp(-more), 0.0) if more < MANY else (1.0, more)
-    gap = work.flat_s - none_s - (least + k) * prompt_s
-    while (gap > 0.0 or least + k == 0.0) and (k <= more or likely > UNLIKELY):
+    while k <= more or likely > UNLIKELY:
+        floor_s = with_s if least + k > 0.0 else work.flat_s
+        gap = floor_s - none_s - (least + k) * tokens_s
+        if gap <= 0.0 and least + k > 0.0:
+            break
         missing += likely * gap
         squares += likely * gap * gap
         products += likely * gap * each_s * (k - more)
         k += 1.0
         likely = likely * more / k if more < MANY else 0.0
-        gap -= prompt_s
-    reading_s = generating / demand.requests * work.reading_s
-    mean += work.fixed_s + reading_s + missing
+    mean += work.fixed_s + generating / demand.requests * work.reading_s + missing
     return Passes(mean, max(variance + 2.0 * products + squares - missing * missing, 0.0))
 
 
 @compiled
-def passes_of_parts(work: Work, demand: Demand, generating: float, parts: float, share: float) -> Passes:
-    """Passes a share of which takes one of the parts of a prompt, which is longer than a pass."""
-    none_s = passes(work, demand, generating, 0.0, 0.0).mean_s
-    more_s = passes(work, demand, generating, 1.0, 0.0).mean_s - (1.0 - 1.0 / parts) * work.attending_s - none_s
+def passes_with_pieces(work: Work, demand: Demand, generating: float, piece: float, share: float) -> Passes:
+    """Passes a share of which is full of pieces of prompts, which are longer than a pass."""
+    none_s = passes(work, demand, generating, piece, 0.0, 0.0).mean_s
+    more_s = passes(work, demand, generating, piece, 1.0, 0.0).mean_s - none_s
     return Passes(none_s + share * more_s, share * (1.0 - share) * more_s * more_s)
 
 
@@ -110,14 +116,15 @@ def steady_at(work: Work, demand: Demand, taken: float) -> Steady:
     requests, prompt = demand.requests, demand.prompt
     others = (requests - 1.0) / requests  # of those in flight
     generating = taken * (demand.output - 1.0)
-    room = max(demand.budget - generating, 1.0) if demand.budget > 0.0 else math.inf
-    parts = prompt / room  # of what a pass takes of prompts
+    room = max(demand.budget - min(requests, 0.5 * demand.budget), 1.0) if demand.budget > 0.0 else math.inf
+    pieces = max(math.ceil(prompt / room), 1.0)  # of a prompt
+    piece = prompt / pieces
     each_s = work.token_s * prompt + work.attending_s
-    budget_share = others * taken * parts
+    budget_share = others * taken * prompt / room
     usual = (
-        passes_of_parts(work, demand, generating, parts, min(budget_share, 1.0))
-        if parts > 1.0
-        else passes(work, demand, generating, 0.0, others * taken)
+        passes(work, demand, generating, prompt, 0.0, others * taken)
+        if pieces == 1.0
+        else passes_with_pieces(work, demand, generating, room, min(budget_share, 1.0))
     )
     per_s = taken / usual.mean_s
     prompt_share = per_s * each_s
@@ -125,22 +132,22 @@ def steady_at(work: Work, demand: Demand, taken: float) -> Steady:
     echo = min(others * prompt_share, 0.98)
     met_s = usual.mean_s + usual.variance / (1.0 - echo * echo) / usual.mean_s
     beside = others * generating
-    own_s, variance = passes(work, demand, beside, 1.0, others * per_s * met_s)
-    alone_s = passes(work, demand, beside, 1.0, 0.0).mean_s
-    if parts > 1.0:
-        own_s, variance = parts * passes_of_parts(work, demand, beside, parts, 1.0).mean_s, 0.0
-    served_s = own_s * min(parts, 1.0)
+    own_s, variance = passes(work, demand, beside, piece, 1.0, others * per_s * met_s)
+    alone_s = passes(work, demand, beside, piece, 1.0, 0.0).mean_s
+    if pieces > 1.0:
+        own_s, variance = pieces * alone_s, 0.0
+    served_s = own_s * min(prompt / room, 1.0)
     wait_s = served_s * budget_share / (2.0 * (1.0 - budget_share)) if budget_share < FULL else math.inf
     residual_s = 0.5 * min(requests - 1.0, 1.0) * met_s
     first_s = demand.host_s + residual_s + own_s + wait_s
     variance += residual_s * residual_s / 3.0 + wait_s * wait_s + budget_share * served_s * served_s / 3.0
-    least_s = demand.host_s + (own_s if parts > 1.0 else alone_s)
+    least_s = demand.host_s + (own_s if pieces > 1.0 else alone_s)
     late_s = least_s + quantile_of_gamma(first_s - least_s, variance)
     # What more requests would prolong: the rest of a pass, or all of it where its tokens take what it has room for.
     grown = 1.0 - (work.fixed_s + work.flat_s) / usual.mean_s
     grown = 1.0 if work.token_s * generating > FILLED * work.flat_s else grown
-    simple = 1.0 if grown < GROWN and budget_share < MEETING and parts < 1.0 else 0.0
-    return Steady(per_s, first_s, late_s, usual.mean_s, own_s / max(parts, 1.0), simple)
+    simple = 1.0 if grown < GROWN and budget_share < MEETING and pieces == 1.0 else 0.0
+    return Steady(per_s, first_s, late_s, usual.mean_s, own_s / pieces, simple)
 
 
 @compiled
@@ -162,7 +169,7 @@ def in_flight(demand: Demand, taken: float, found: Steady) -> float:
 def steady(work: Work, demand: Demand) -> Steady:
     """The server at which as many requests are in flight as there are.
 
-    >>> steady(Work(0.0, 0.01, 0.1, 1e-4, 0.0, 0.0), Demand(1.0, 1000.0, 11.0, 0.0, 0.0)).first_s
+    >>> steady(Work(0.0, 0.01, 0.1, 0.0, 1e-4, 0.0, 0.0), Demand(1.0, 1000.0, 11.0, 0.0, 0.0)).first_s
     0.1
     """
     low, high = 0.0, demand.requests / max(demand.output - 1.0, 1.0)

@@ -138,12 +138,14 @@ def inference_iteration(request_time_s: float) -> float:
 @equation(
     Output("pass_fixed_s", "s", "part of a pass that prompts do not prolong: of the host, and of other microbatches"),
     Output("pass_flat_s", "s", "generated tokens of a microbatch, without attention"),
-    Output("pass_prompt_s", "s", "one prompt, or what a pass takes of it, where that is more"),
-    Output("pass_token_s", "s", "what each token more adds then"),
+    Output("pass_prompt_s", "s", "one prompt, or what a pass takes of it, at least what generated tokens take"),
+    Output("pass_line_s", "s", "passes over prompts, continued to none of their tokens"),
+    Output("pass_token_s", "s", "what each of their tokens adds"),
     Output("pass_reading_s", "s", "reading the caches of all requests once"),
     Output("pass_attending_s", "s", "attention of a prompt, among others"),
-    source="a line through passes over one prompt and over those of a microbatch; a pass over fewer tokens than take as"
-    " long as reading the weights takes as long as that",
+    Output("later_stages_s", "s", "a prompt in the stages after the first, where it waits for no other microbatch"),
+    source="a line through passes over one prompt and over those of a microbatch, where one takes longer than generated"
+    " tokens; else from where prompts do on",
 )
 def parts_of_passes(
     microbatches: float,
@@ -152,11 +154,11 @@ def parts_of_passes(
     prompts: Annotated[Prompts, "{}"],
     layer_sums: np.ndarray,
     decode_layer_sums: np.ndarray,
-    many: Annotated[PromptPass, "prefill_{}"],
+    many: Annotated[StagePass, "prefill_{}"],
     one: Annotated[PromptPass, "single_{}"],
     time_per_output_token_s: float,
     calibration_pass_host_s: float,
-) -> tuple[float, float, float, float, float, float]:
+) -> tuple[float, float, float, float, float, float, float, float]:
     """Of a server whose stages are all busy; as many of its passes as generate a token of each request are one."""
     cycles = max(microbatches, pipeline_parallel)
     host_s = microbatches * calibration_pass_host_s
@@ -166,42 +168,45 @@ def parts_of_passes(
 
     attention_s = layers_per_stage * layer_sums[S.forward_attention]
     attending_s = attention_s * prompts.prompt_passes / prompts.microbatch
-    many_s = many.stage_s + many.ends_s - attention_s
-    one_s = one.stage_s + one.ends_s - attending_s / prompts.single_passes
     tokens = prompts.tokens_per_sample * prompts.microbatch / prompts.prompt_passes
     one_tokens = prompts.tokens_per_sample / prompts.single_passes
+    sent_s = many.transfer_s * one_tokens / tokens
+    many_s = many.stage_s + many.transfer_s + many.ends_s - attention_s
+    one_s = one.stage_s + sent_s + one.ends_s - attending_s / prompts.single_passes
     least = flat_s * tokens / many_s  # that take as long as generated tokens do
     from_tokens, from_s = (one_tokens, one_s) if one_tokens > least else (least, max(flat_s, one_s))
     token_s = max(many_s - from_s, 0.0) / (tokens - from_tokens) if tokens > from_tokens else many_s / tokens
-    prompt_s = from_s - token_s * (from_tokens - one_tokens)
-    return host_s + all_flat_s - flat_s, flat_s, prompt_s, token_s, reading_s, attending_s
+    line_s = from_s - token_s * from_tokens
+    others_s = all_flat_s - flat_s
+    later_s = (pipeline_parallel - 1.0) * (one.stage_s + sent_s) - others_s
+    return host_s + others_s, flat_s, max(flat_s, one_s), line_s, token_s, reading_s, attending_s, later_s
 
 
 @equation(
     Output("requests_per_s", "1/s", "requests that continuous batching serves with all of a batch in flight"),
-    Output("loaded_time_to_first_token_s", "s", "mean time from the arrival of a request to its first token then"),
+    Output("loaded_time_to_first_token_s", "s", "mean time to the first token of a request that comes by itself then"),
     Output("loaded_time_to_first_token_p90_s", "s", "what one in ten exceeds of these times"),
     Output("loaded_time_per_output_token_s", "s", "mean time between two tokens of a request then"),
-    Output("longest_token_gap_s", "s", "longest time between two tokens: while a prompt, or a chunk of it, passes"),
+    Output("prompt_gap_s", "s", "mean time between two tokens while a prompt, or a part of it, passes"),
     Output("output_tokens_per_s", "1/s", "tokens generated per second then, on all chips"),
     Output("output_tokens_per_s_per_chip", "1/s", "the same per chip"),
-    Output("steady_load", "", "1 if few prompts meet: a simulation gives the same first token within 5 %"),
+    Output("steady_load", "", "1 if few prompts meet, so that a simulation gives nearly the same first token"),
     source="steady state of passes that take the prompts which came during the one before",
 )
 def continuous_batching(
     batch_size: float,
     data_parallel: float,
-    pipeline_parallel: float,
     tokens_per_sample: float,
     output_length: float,
     max_batched_tokens: float,
     work: Annotated[Work, "pass_{}"],
+    later_stages_s: float,
     calibration_request_host_s: float,
     chips: float,
 ) -> tuple[float, float, float, float, float, float, float, float]:
     """Every request that ends is followed by another. One through a pipeline meets other prompts in its first stage."""
     requests = batch_size / data_parallel
-    arriving_s = calibration_request_host_s + (pipeline_parallel - 1.0) * (work.prompt_s + work.attending_s)
+    arriving_s = calibration_request_host_s + later_stages_s
     found = steady(work, Demand(requests, tokens_per_sample, output_length, max_batched_tokens, arriving_s))
     per_s = data_parallel * found.requests_per_s
     tokens = per_s * output_length

@@ -8,9 +8,11 @@ import click
 from click.core import ParameterSource
 
 from sweeper.commands.points import plan_with
-from sweeper.commands.shared import STUDY, Given, Seconds, command, echo, study_options
+from sweeper.commands.shared import STUDY, Finite, Given, Seconds, command, echo, study_options
 from sweeper.errors import UsageFault
 
+MOST_REQUESTS, MOST_TOKENS, MOST_SERVERS = 1_000_000, 10_000_000, 10_000
+"""Numbers beyond which one is a slip of the pen."""
 UNREAD = {
     "trace": ("requests", "prompt", "output", "spread", "variation", "seed"),
     "clients": ("variation",),
@@ -24,32 +26,45 @@ UNREAD = {
 @click.argument("point_id", metavar="POINT", type=click.IntRange(min=0))
 @study_options
 @click.option(
-    "--clients", type=click.IntRange(min=1), metavar="N", help="Clients that each send one request at a time."
+    "--clients",
+    type=click.IntRange(1, MOST_REQUESTS),
+    metavar="N",
+    help="Clients that each send one request at a time.",
 )
-@click.option("--rate", type=click.FloatRange(0.0, min_open=True), metavar="R", help="Requests that arrive per second.")
+@click.option("--rate", type=Finite(1e-9, 1e9), metavar="R", help="Requests that arrive per second.")
 @click.option("--trace", type=click.Path(path_type=Path), metavar="FILE", help="CSV of arrivals and lengths instead.")
 @click.option(
-    "--variation", type=click.FloatRange(0.0, 10.0), default=1.0, show_default=True,
+    "--variation", type=Finite(0.0, 10.0), default=1.0, show_default=True,
     help="Coefficient of variation of the gaps between arrivals; 1: Poisson, 0: even.",
 )  # fmt: skip
-@click.option("--requests", type=click.IntRange(min=1), default=1_000, show_default=True, help="Requests in all.")
 @click.option(
-    "--prompt", type=click.IntRange(min=1), metavar="N", help="Tokens of a prompt; those of the point if not given."
+    "--requests", type=click.IntRange(1, MOST_REQUESTS), default=1_000, show_default=True, help="Requests in all."
 )
 @click.option(
-    "--output", type=click.IntRange(min=1), metavar="N", help="Tokens generated; those of the point if not given."
+    "--prompt",
+    type=click.IntRange(1, MOST_TOKENS),
+    metavar="N",
+    help="Tokens of a prompt; those of the point if not given.",
 )
 @click.option(
-    "--spread", type=click.FloatRange(0.0, 1.0), default=0.0, show_default=True,
+    "--output",
+    type=click.IntRange(1, MOST_TOKENS),
+    metavar="N",
+    help="Tokens generated; those of the point if not given.",
+)
+@click.option(
+    "--spread", type=Finite(0.0, 1.0), default=0.0, show_default=True,
     help="Part by which lengths are shorter at most.",
 )  # fmt: skip
-@click.option("--slots", type=click.IntRange(min=1), default=256, show_default=True, help="Requests that run at most.")
 @click.option(
-    "--budget", type=click.IntRange(min=1), metavar="N", show_default="max_batched_tokens of the point, or 8192",
-    help="Tokens of a pass at most.",
+    "--slots", type=click.IntRange(1, MOST_REQUESTS), default=256, show_default=True, help="Requests that run at most."
+)
+@click.option(
+    "--budget", type=click.IntRange(1, MOST_TOKENS), metavar="N",
+    show_default="max_batched_tokens of the point, or 8192", help="Tokens of a pass at most.",
 )  # fmt: skip
 @click.option(
-    "--reserved", type=click.FloatRange(0.0, 1.0), default=1.0, show_default=True,
+    "--reserved", type=Finite(0.0, 1.0), default=1.0, show_default=True,
     help="Share of the tokens to come for which there must be room; below 1 requests may lose their cache.",
 )  # fmt: skip
 @click.option("--prompts-first", is_flag=True, help="Prompts pass alone, before generated tokens, as SGLang has it.")
@@ -60,11 +75,11 @@ UNREAD = {
     help="Point of the study whose servers take the prompts; those of the first POINT generate tokens alone.",
 )  # fmt: skip
 @click.option(
-    "--prefill-servers", type=click.IntRange(min=1), metavar="N", default=1, show_default=True,
+    "--prefill-servers", type=click.IntRange(1, MOST_SERVERS), metavar="N", default=1, show_default=True,
     help="Servers for prompts, beside --prefill.",
 )  # fmt: skip
 @click.option(
-    "--decode-servers", type=click.IntRange(min=1), metavar="N", default=1, show_default=True,
+    "--decode-servers", type=click.IntRange(1, MOST_SERVERS), metavar="N", default=1, show_default=True,
     help="Servers for generated tokens, beside --prefill.",
 )  # fmt: skip
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of arrivals and lengths.")
@@ -86,7 +101,7 @@ def serve_command(
     """
     from sweeper.serving.apart import Part, apart_under_load
     from sweeper.serving.load import Admission, text, under_load
-    from sweeper.serving.passes import budget_of, lengths_of, replica_of, standing_of
+    from sweeper.serving.passes import assert_same_caches, budget_of, lengths_of, replica_of, standing_of
     from sweeper.serving.traffic import Traffic, dealt, drawn, read_trace
 
     if [clients, rate, trace].count(None) != 2:
@@ -119,11 +134,14 @@ def serve_command(
         one = asked.of_one(replica.replicas)
         requests = dealt(found, replica.replicas) if found is not None else drawn(one)
         load = under_load(replica, requests, one.clients, admission, limits)
+        standing, without_host = standing_of(plan, point_id), replica.host_s <= 0.0
     else:
-        first = replica_of(plan_with(study, given, prefill), prefill, prompt, output)
+        assert_same_caches(plan_with(study, given, prefill), prefill, point_id)
+        first = replica_of(plan, prefill, prompt, output)
         before = Part(first, prefill_servers, Admission(slots, rest["budget"] or budget_of(plan, prefill)))
         after = Part(replica, decode_servers, admission)
         load = apart_under_load(before, after, found or drawn(asked), asked.clients, limits)
-    standing = standing_of(plan, point_id)
-    host = "" if replica.host_s > 0.0 else ", and without the host's own time"
+        both = dict.fromkeys(standing_of(plan, each) for each in (prefill, point_id))
+        standing, without_host = " and ".join(both), first.host_s <= 0.0
+    host = ", and without the host's own time" if without_host else ""
     echo({**asdict(load), "standing": standing}, lambda: f"{text(load)}\n{standing}{host}")

@@ -21,17 +21,24 @@ from sweeper.running import BACKENDS
 from sweeper.views.text import without_nan
 
 
-class Seconds(click.FloatRange):
-    """A finite number of seconds."""
+class Finite(click.FloatRange):
+    """A finite number."""
 
-    name = "seconds"
+    name = what = "number"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The number. Fails for one that is not finite, which no range excludes."""
-        seconds = super().convert(value, param, ctx)
-        if not math.isfinite(seconds):
-            self.fail(f"{value} is not a finite number of seconds.", param, ctx)
-        return seconds
+        number = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value} is not a finite {self.what}.", param, ctx)
+        return number
+
+
+class Seconds(Finite):
+    """A finite number of seconds."""
+
+    name = "seconds"
+    what = "number of seconds"
 
 
 STUDY = click.argument("study", metavar="STUDY", shell_complete=studies)

@@ -7,14 +7,15 @@ import numpy as np
 
 from sweeper.errors import UsageFault
 from sweeper.kernels.serving.apart import Moving, Pool, serve_apart
-from sweeper.serving.load import Admission, Load, load_of, requests_of
+from sweeper.serving.load import Admission, Load, load_of, requests_of, too_small
 from sweeper.serving.passes import Replica
 from sweeper.serving.traffic import Arrivals
 
 
 @dataclass(frozen=True)
 class Part:
-    """Servers that are alike, how many of them there are, and which requests they take."""
+    """Servers that are alike, how many of them there are, and which requests they take. All tokens of a request are
+    reserved, and prompts pass alone, whatever `admission` says of that."""
 
     replica: Replica
     servers: int
@@ -54,6 +55,8 @@ def apart_under_load(
     requests = requests_of(asked)
     serve_apart(before.pool, after.pool, moving, clients, requests)
     if np.isnan(requests.last_s).all():
-        most = min(before.pool.cache_tokens, after.pool.cache_tokens)
-        raise UsageFault(f"the caches hold {most:,} tokens, and no request is so short")
+        least = min((before, after), key=lambda part: part.pool.cache_tokens)
+        where = "prompts" if least is before else "generated tokens"
+        holds = f"the caches for {where} hold"
+        raise UsageFault(too_small(least.pool.cache_tokens, least.admission.budget, holds))
     return load_of(requests, clients, moving.host_s, None, 1, before.chips + after.chips, limits or {})

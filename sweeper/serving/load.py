@@ -28,11 +28,12 @@ class Seen:
 class Load:
     """What came of some requests.
 
-    `refused`: those that fit into no cache. `good`: share of the others that met the limits (1 without). Rates are of
-    all replicas together, from the first arrival to the last token; in a closed loop while as many are in flight as
-    there are clients.
+    `requests` are those of one of the `replicas`; `refused`: those of them that fit into no cache. `good`: share of the
+    others that met the limits (1 without). Rates are of all replicas together, from the first arrival to the last
+    token; in a closed loop of at least twice as many requests, while as many are in flight as there are clients.
     """
 
+    replicas: int
     requests: int
     refused: int
     seconds: float
@@ -77,8 +78,17 @@ def under_load(
     requests = requests_of(asked)
     busy = serve(replica.timing, server, clients, requests)
     if np.isnan(requests.last_s).all():
-        raise UsageFault(f"the cache holds {cache_tokens:,} tokens, and no request is so short")
+        raise UsageFault(too_small(cache_tokens, admission.budget, "the cache holds"))
     return load_of(requests, clients, replica.host_s, busy, replica.replicas, replica.chips, limits or {})
+
+
+def too_small(cache_tokens: int, budget: int, what: str) -> str:
+    """Why no request fits."""
+    if cache_tokens == 0:
+        return (
+            f"weights and the buffers of passes of {budget:,} tokens leave no room for caches: say a smaller --budget"
+        )
+    return f"{what} {cache_tokens:,} tokens, and no request is so short"
 
 
 def requests_of(asked: Arrivals) -> Requests:
@@ -108,10 +118,12 @@ def load_of(
     good = np.all([seen[name] <= most for name, most in limits.items()], axis=0) if limits else np.ones(len(whole))
     seconds = float(last[served].max() - arrivals[served].min()) + host_s
     sent = float(arrivals[served].max())
-    done = last[served] <= sent if 0 < clients < len(whole) else np.ones(len(whole), np.bool_)
+    # While as many are in flight as there are clients: not at the end, unless that is most of the time.
+    done = last[served] <= sent if 0 < 2 * clients <= len(whole) else np.ones(len(whole), np.bool_)
     per_s = replicas / (seconds if done.all() else sent)
     rate, tokens = per_s * float(done.sum()), per_s * float(outputs[done].sum())
     return Load(
+        replicas=replicas,
         requests=len(arrivals),
         refused=int((~served).sum()),
         seconds=seconds,
@@ -148,11 +160,12 @@ def text(load: Load) -> str:
         "tokens/s a chip": load.output_tokens_per_s_per_chip,
         "requests/s": load.requests_per_s,
     }
+    of = f" of one of {load.replicas} replicas" if load.replicas > 1 else ""
     busy = "" if load.busy_share is None else f"; busy {load.busy_share:.1%} of that"
     lines = [
-        f"{load.requests:,} requests{refused}, in {show(load.seconds)} s{busy}",
+        f"{load.requests:,} requests{of}{refused}, in {show(load.seconds)} s{busy}",
         aligned([heads, *rows], right=(1, 2, 3, 4)),
-        ", ".join(f"{show(rate)} {of}" for of, rate in rates.items()),
+        ", ".join(f"{show(rate)} {unit}" for unit, rate in rates.items()),
     ]
     if load.good < 1.0:
         lines.append(f"{load.good:.1%} within the limits: {show(load.good_requests_per_s)} good requests/s")

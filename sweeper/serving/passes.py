@@ -24,6 +24,8 @@ GENERATING = tuple(2**power for power in range(10))
 SHORT = 64
 PROMPTS = (16, 32, 64, 128)
 """Short prompts that pass together."""
+STATE = 100.0
+"""What a request keeps with one token in its cache, over what each further token adds, beyond which it has a state."""
 NUMBERS = ("batch_size", "microbatch", "sequence_length", "output_length", "max_batched_tokens")
 """Columns of a point that are asked for at other values."""
 PREFILL, FIRST, NEXT = "prefill_s", "time_to_first_token_s", "time_per_output_token_s"
@@ -93,7 +95,8 @@ def replica_from(told: Mapping[str, np.ndarray], prompt: float, output: float, r
 def replica_of(plan: Plan, point_id: int, prompt: float, output: float) -> Replica:
     """The server of a point of a study of inference, for requests of about these lengths.
 
-    Raises UsageFault for a point that serves nothing, whose stages form a pipeline, or whose weights do not fit.
+    Raises UsageFault for a point that serves nothing, whose stages form a pipeline, whose model keeps a state for each
+    request, or whose weights do not fit.
 
     >>> import sweeper
     >>> found = replica_of(sweeper.plan("a100_serving"), 0, 128, 32)
@@ -111,11 +114,26 @@ def replica_of(plan: Plan, point_id: int, prompt: float, output: float) -> Repli
     replicas = int(float(constants["data_parallel"]))
     told = _told(plan, point, asked(prompt, output, replicas))
     replica = replica_from(told, prompt, output, replicas, int(float(constants["chips"])))
+    state_B = float(told[CACHE][0] - replica.token_B)
+    if state_B > STATE * replica.token_B:
+        raise UsageFault(
+            f"point {point_id} of {plan.name} keeps {state_B:.4g} B a chip for each request, however short: "
+            "servers of models with states are not simulated"
+        )
     if told[HEADROOM][0] <= 0.0:
         raise UsageFault(
             f"point {point_id} of {plan.name} does not hold its weights: it lacks {-told[HEADROOM][0]:.4g} B a chip"
         )
     return replica
+
+
+def assert_same_caches(plan: Plan, before: int, after: int) -> None:
+    """Raises UsageFault if the caches that servers of one point make mean nothing to those of another."""
+    points = [{**plan.contents.constants, **coordinates(plan, each)} for each in (before, after)]
+    for name in ("workload", "cache_format"):
+        found = [point.get(name) for point in points]
+        if found[0] != found[1]:
+            raise UsageFault(f"{name} is {found[0]} at point {before}, and {found[1]} at point {after}: say the same")
 
 
 def standing_of(plan: Plan, point_id: int) -> str:

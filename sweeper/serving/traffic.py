@@ -32,11 +32,14 @@ class Traffic:
 
     def of_one(self, replicas: int) -> "Traffic":
         """The part of one of several replicas, among which requests are dealt evenly. Raises UsageFault for clients
-        that are not."""
+        that are not, and for fewer requests than replicas."""
+        if self.requests < replicas:
+            raise UsageFault(f"{self.requests} requests for {replicas} replicas: say at least one for each")
         if self.clients % replicas:
             raise UsageFault(f"{self.clients} clients of {replicas} replicas: say a multiple of {replicas}")
-        requests = max(self.requests // replicas, 1)
-        return replace(self, requests=requests, clients=self.clients // replicas, rate=self.rate / replicas)
+        return replace(
+            self, requests=self.requests // replicas, clients=self.clients // replicas, rate=self.rate / replicas
+        )
 
 
 @dataclass(frozen=True)
@@ -70,7 +73,10 @@ def drawn(traffic: Traffic) -> Arrivals:
 
 
 def dealt(requests: Arrivals, replicas: int) -> Arrivals:
-    """The requests that come to the first of several replicas, which take them in turn."""
+    """The requests that come to the first of several replicas, which take them in turn. Raises UsageFault for fewer
+    requests than replicas."""
+    if len(requests.arrival_s) < replicas:
+        raise UsageFault(f"{len(requests.arrival_s)} requests for {replicas} replicas: say at least one for each")
     return Arrivals(*(each[::replicas].copy() for each in (requests.arrival_s, requests.prompts, requests.outputs)))
 
 
@@ -78,10 +84,14 @@ def read_trace(file: Path) -> Arrivals:
     """Requests of a CSV file with the columns `TRACE`. Raises UsageFault for what is no such file."""
     try:
         table = pl.read_csv(file, columns=list(TRACE)).sort("arrival_s", maintain_order=True)
-        lengths = table.select(pl.col(TRACE[1:]).cast(pl.Int64)).to_numpy()
+        lengths = table.select(pl.col(TRACE[1:]).cast(pl.Float64)).to_numpy()
         arrivals = table["arrival_s"].cast(pl.Float64).to_numpy()
     except (pl.exceptions.PolarsError, OSError) as error:
-        raise UsageFault(f"{file} is no trace with the columns {', '.join(TRACE)}: {error}") from None
-    if not len(arrivals) or lengths.min() < 1 or not np.isfinite(arrivals).all():
-        raise UsageFault(f"{file}: a trace has requests of at least one token each, at finite times")
-    return Arrivals(arrivals - arrivals[0], np.ascontiguousarray(lengths[:, 0]), np.ascontiguousarray(lengths[:, 1]))
+        first = str(error).strip().splitlines()[0]
+        raise UsageFault(f"{file} is no trace with the columns {', '.join(TRACE)}: {first}") from None
+    if not len(arrivals) or not np.isfinite(arrivals).all():
+        raise UsageFault(f"{file}: a trace has requests, at finite times")
+    if not (np.isfinite(lengths).all() and (lengths >= 1.0).all() and (lengths == np.rint(lengths)).all()):
+        raise UsageFault(f"{file}: requests of a trace have whole numbers of tokens, at least one")
+    prompts, outputs = (np.ascontiguousarray(column) for column in lengths.astype(np.int64).T)
+    return Arrivals(arrivals - arrivals[0], prompts, outputs)

@@ -83,7 +83,7 @@ OPERATOR_METRICS = {
         "loaded_time_to_first_token_s",
         "loaded_time_to_first_token_p90_s",
         "loaded_time_per_output_token_s",
-        "longest_token_gap_s",
+        "prompt_gap_s",
         "steady_load",
         "compute_time_s",
         "l2_time_s",

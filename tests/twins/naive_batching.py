@@ -14,7 +14,7 @@ from tests.twins.naive_models import rows_of
 
 OUTPUTS = (
     "requests_per_s", "loaded_time_to_first_token_s", "loaded_time_to_first_token_p90_s",
-    "loaded_time_per_output_token_s", "longest_token_gap_s", "output_tokens_per_s", "output_tokens_per_s_per_chip",
+    "loaded_time_per_output_token_s", "prompt_gap_s", "output_tokens_per_s", "output_tokens_per_s_per_chip",
     "steady_load",
 )  # fmt: skip
 
@@ -29,24 +29,30 @@ def parts_of_passes(**given: Any) -> Outputs:
     host = given["microbatches"] * given["calibration_pass_host_s"]
     generating = max(given["time_per_output_token_s"] - host - reading, 0)
     each = layers * many["forward_attention"] / (given["microbatch"] / given["prompt_passes"])  # of a prompt
-    points = []
+    points, sent = [], []
     for prompts, passes, of in (
         (1.0, given["single_passes"], "single"),
         (given["microbatch"], given["prompt_passes"], "prefill"),
     ):
-        seconds = given[f"{of}_stage_s"] + given[f"{of}_ends_s"] - each * prompts / passes
-        points.append((prompts * given["tokens_per_sample"] / passes, seconds))
+        tokens = prompts * given["tokens_per_sample"] / passes
+        sent.append(given["prefill_transfer_s"] * (tokens / (given["microbatch"] * given["tokens_per_sample"]))
+                    * given["prompt_passes"])  # fmt: skip
+        seconds = given[f"{of}_stage_s"] + given[f"{of}_ends_s"] + sent[-1] - each * prompts / passes
+        points.append((tokens, seconds))
     (small, small_s), (large, large_s) = points
     kink = generating / rounds / (large_s / large)
     start, start_s = (small, small_s) if small > kink else (kink, max(generating / rounds, small_s))
     slope = max(large_s - start_s, 0) / (large - start) if large > start else large_s / large
+    elsewhere = generating * (rounds - 1) / rounds
     return {
-        "pass_fixed_s": host + generating * (rounds - 1) / rounds,
+        "pass_fixed_s": host + elsewhere,
         "pass_flat_s": generating / rounds,
-        "pass_prompt_s": start_s + slope * (small - start),
+        "pass_prompt_s": max(small_s, generating / rounds),
+        "pass_line_s": start_s - slope * start,
         "pass_token_s": slope,
         "pass_reading_s": reading,
         "pass_attending_s": each,
+        "later_stages_s": (given["pipeline_parallel"] - 1) * (given["single_stage_s"] + sent[0]) - elsewhere,
     }
 
 
@@ -57,23 +63,25 @@ class Server:
         self.requests = given["batch_size"] / given["data_parallel"]
         self.prompt, self.later = given["tokens_per_sample"], given["output_length"] - 1
         self.budget = given["max_batched_tokens"] or np.inf
-        self.host_s, self.tokens_s, self.one_s, self.token_s, self.reading_s, self.attention_s = (
-            given[f"pass_{part}_s"] for part in ("fixed", "flat", "prompt", "token", "reading", "attending")
+        self.host_s, self.tokens_s, self.one_s, self.line_s, self.token_s, self.reading_s, self.attention_s = (
+            given[f"pass_{part}_s"] for part in ("fixed", "flat", "prompt", "line", "token", "reading", "attending")
         )
-        self.arrival_s = given["calibration_request_host_s"]
-        self.arrival_s += (given["pipeline_parallel"] - 1) * (self.one_s + self.attention_s)
+        self.arrival_s = given["calibration_request_host_s"] + given["later_stages_s"]
 
-    def seconds(self, prompts: np.ndarray, generating: float) -> np.ndarray:
-        """Of passes that take so many prompts."""
-        further = (prompts - 1) * self.prompt + generating
-        work = np.where(prompts > 0, np.maximum(self.tokens_s, self.one_s + self.token_s * further), self.tokens_s)
-        return self.host_s + self.reading_s * generating / self.requests + work + prompts * self.attention_s
+    def seconds(self, prompts: np.ndarray, generating: float, piece: float) -> np.ndarray:
+        """Of passes that take so many prompts, or pieces of them."""
+        alone = self.prompt / max(np.ceil(self.prompt / self.budget), 1.0)  # tokens of the pass that takes `one_s`
+        floor = np.interp(piece, [0.0, alone], [self.tokens_s, self.one_s])
+        line = self.line_s + self.token_s * (generating + prompts * piece)
+        work = np.where(prompts > 0, np.maximum(floor, line), self.tokens_s)
+        attention = prompts * self.attention_s * (piece / self.prompt)
+        return self.host_s + self.reading_s * generating / self.requests + work + attention
 
     def moments(self, generating: float, first: int, more: float) -> tuple[float, float]:
-        """Mean and variance of passes with `first` prompts and a Poisson number more."""
+        """Mean and variance of passes with `first` whole prompts and a Poisson number more."""
         counts = np.arange(0, int(more + 40 * np.sqrt(more) + 60))
         likely = poisson.pmf(counts, more)
-        seconds = self.seconds(first + counts, generating)
+        seconds = self.seconds(first + counts, generating, self.prompt)
         mean = float(likely @ seconds)
         return mean, float(likely @ (seconds - mean) ** 2)
 
@@ -81,12 +89,11 @@ class Server:
         """With so many prompts in the mean pass."""
         rest = (self.requests - 1) / self.requests
         generating = taken * self.later
-        room = max(self.budget - generating, 1)
-        passes = self.prompt / room
-        used = rest * taken * passes
-        if passes > 1:  # a pass takes nothing, or one part of one prompt
-            empty, part = (float(self.seconds(np.array(count), generating)) for count in (0, 1))
-            part -= self.attention_s - self.attention_s / passes
+        room = max(self.budget - min(self.requests, self.budget / 2), 1)
+        passes = max(np.ceil(self.prompt / room), 1.0)
+        used = rest * taken * self.prompt / room
+        empty, part = (float(self.seconds(np.array(count), generating, min(room, self.prompt))) for count in (0, 1))
+        if passes > 1:  # a pass takes nothing of prompts, or is full of them
             likely = min(used, 1.0)
             mean = (1 - likely) * empty + likely * part
             variance = (1 - likely) * (empty - mean) ** 2 + likely * (part - mean) ** 2
@@ -96,12 +103,12 @@ class Server:
         met = mean + variance / (1 - busy**2) / mean
         beside = rest * generating
         own, spread = self.moments(beside, 1, rest * taken / mean * met)
-        alone, _ = self.moments(beside, 1, 0.0)
-        gap = own
+        alone = gap = float(self.seconds(np.array(1), beside, self.prompt / passes))
         if passes > 1:
-            own = alone - self.attention_s
-            own, spread, gap = own * passes + self.attention_s, 0.0, own + self.attention_s / passes
-        served = own * min(passes, 1)
+            own, spread = alone * passes, 0.0
+        else:
+            gap = own
+        served = own * min(self.prompt / room, 1)
         wait = served * used / (2 * (1 - used)) if used < 1 - 1e-9 else np.inf
         until = min(self.requests - 1, 1) * met / 2
         first = self.arrival_s + until + own + wait
@@ -111,9 +118,9 @@ class Server:
         full = self.token_s * generating > 0.9 * self.tokens_s
         return {
             "rate": taken / mean, "first": first, "between": mean, "gap": gap, "least": least, "spread": spread,
-            "simple": float(not full and prolonged < 0.3 and used < 0.05 and passes < 1),
+            "simple": float(not full and prolonged < 0.3 and used < 0.05 and passes == 1),
             "in_flight": taken / mean * first + generating,
-            "edge": min(abs(prolonged - 0.3), abs(used - 0.05), abs(passes - 1),
+            "edge": min(abs(prolonged - 0.3), abs(used - 0.05), abs(self.prompt / room - 1),
                         abs(self.token_s * generating - 0.9 * self.tokens_s) / (self.tokens_s + 1e-30)),
         }  # fmt: skip
 
@@ -141,7 +148,7 @@ def check_batching(given: dict[str, float], found: Outputs) -> None:
         "requests_per_s": rate,
         "loaded_time_to_first_token_s": want["first"],
         "loaded_time_per_output_token_s": want["between"],
-        "longest_token_gap_s": want["gap"],
+        "prompt_gap_s": want["gap"],
         "output_tokens_per_s": rate * tokens,
         "output_tokens_per_s_per_chip": rate * tokens / given["chips"],
     }
@@ -172,13 +179,14 @@ FOR_EQUATION.update(
             {
                 "batch_size": st.sampled_from([4.0, 8.0, 100.0, 512.0]),
                 "data_parallel": st.sampled_from([1.0, 2.0, 4.0]),
-                "pipeline_parallel": st.sampled_from([1.0, 1.0, 4.0]),
                 "tokens_per_sample": st.sampled_from([1.0, 30.0, 700.0, 9000.0]),
                 "output_length": st.sampled_from([1.0, 2.0, 40.0, 1000.0]),
                 "max_batched_tokens": st.sampled_from([0.0, 512.0, 8192.0]),
                 "pass_fixed_s": st.just(0.0) | st.floats(1e-5, 1e-2),
                 "pass_flat_s": st.floats(1e-3, 0.1),
-                "pass_prompt_s": st.floats(1e-3, 0.5),
+                "pass_prompt_s": st.floats(0.1, 0.5),
+                "pass_line_s": st.floats(-0.1, 0.4),
+                "later_stages_s": st.just(0.0) | st.floats(1e-3, 0.1),
                 "pass_token_s": st.just(0.0) | st.floats(1e-6, 1e-4),
                 "pass_reading_s": st.just(0.0) | st.floats(1e-5, 1e-2),
                 "pass_attending_s": st.just(0.0) | st.floats(1e-6, 1e-2),

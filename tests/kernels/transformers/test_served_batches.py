@@ -38,7 +38,7 @@ def test_passes_of_prompts_take_what_the_parts_take() -> None:
 
 
 def test_a_token_waits_for_a_pass_of_prompts() -> None:
-    names = "longest_token_gap_s prefill_s"
+    names = "prompt_gap_s prefill_s"
     one = {"batch_size": 1, "microbatch": 1}
     gap, prefill = told(names, **one)
     assert gap == pytest.approx(prefill), "for one prompt"
@@ -46,7 +46,7 @@ def test_a_token_waits_for_a_pass_of_prompts() -> None:
     assert gap == pytest.approx(prefill / 4.0, rel=1e-3), "or for what of one passes at once"
     few = {"output_length": 16384, "max_batched_tokens": 8192}
     (gap, between), (same, _) = (
-        told("longest_token_gap_s loaded_time_per_output_token_s", **few, **split)
+        told("prompt_gap_s loaded_time_per_output_token_s", **few, **split)
         for split in ({}, {"tensor_parallel": 4, "data_parallel": 2, "microbatch": 32})
     )
     assert gap > 3.0 * between and same > gap, "of those of its replica"
