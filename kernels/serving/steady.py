@@ -116,7 +116,7 @@ def steady_at(work: Work, demand: Demand, taken: float) -> Steady:
     requests, prompt = demand.requests, demand.prompt
     others = (requests - 1.0) / requests  # of those in flight
     generating = taken * (demand.output - 1.0)
-    room = max(demand.budget - min(requests, 0.5 * demand.budget), 1.0) if demand.budget > 0.0 else math.inf
+    room = max(demand.budget - min(requests - 1.0, 0.5 * demand.budget), 1.0) if demand.budget > 0.0 else math.inf
     pieces = max(math.ceil(prompt / room), 1.0)  # of a prompt
     piece = prompt / pieces
     each_s = work.token_s * prompt + work.attending_s

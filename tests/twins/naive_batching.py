@@ -89,7 +89,7 @@ class Server:
         """With so many prompts in the mean pass."""
         rest = (self.requests - 1) / self.requests
         generating = taken * self.later
-        room = max(self.budget - min(self.requests, self.budget / 2), 1)
+        room = max(self.budget - min(self.requests - 1, self.budget / 2), 1)
         passes = max(np.ceil(self.prompt / room), 1.0)
         used = rest * taken * self.prompt / room
         empty, part = (float(self.seconds(np.array(count), generating, min(room, self.prompt))) for count in (0, 1))
