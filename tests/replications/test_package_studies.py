@@ -167,18 +167,19 @@ def test_t2_half_a_die_hurts_training_more_than_it_saves(times: pl.DataFrame) ->
 
 
 def test_t3_more_stacks_pay_in_inference_up_to_six(times: pl.DataFrame) -> None:
-    """Stated without a limit. Ours: six instead of five in nearly all draws, eight instead of six hardly ever."""
+    """Stated without a limit. Ours: six instead of five in most draws, eight instead of six hardly ever."""
     found = shares(times, public_costs()[0])
-    assert 1.0 - HARDLY < found["T3 5-6"] <= 1.0
+    assert 1.0 - 2.0 * HARDLY < found["T3 5-6"] <= 1.0
     assert found["T3 6-8"] < HARDLY
 
 
-def test_t3_half_a_die_pays_with_four_stacks_if_at_all(times: pl.DataFrame) -> None:
-    """Stated of the same number of stacks. Ours: with four in some draws (not for the values); with six, where prompts
-    take a larger share of the time, hardly ever."""
+def test_t3_half_a_die_pays_with_four_stacks_rather_than_with_six(times: pl.DataFrame) -> None:
+    """Stated of the same number of stacks. Ours: hardly ever, and of the values with six, where prompts take a larger
+    share of the time, by the larger margin."""
     found = shares(times, public_costs()[0])
-    assert HARDLY < found["T3 half 4"] < 0.5
-    assert found["T3 half 6"] < HARDLY
+    assert found["T3 half 4"] < HARDLY and found["T3 half 6"] < HARDLY
+    margins = values(times, public_costs()[0])
+    assert margins["T3 half 6"] < margins["T3 half 4"] < 0.0
 
 
 def test_t3_hinges_on_the_price_of_packaging_and_of_stacks(times: pl.DataFrame) -> None:
