@@ -62,7 +62,7 @@ def choice(situation: pl.DataFrame, limit_s: float, margin: float) -> Choice | N
     if allowed.is_empty() or within.is_empty():
         return None
     pick = allowed.row(allowed["rate_predicted"].arg_max() or 0, named=True)
-    best = float(within["rate"].max())  # type: ignore[arg-type]
+    best = float(np.max(within["rate"].to_numpy()))
     return Choice(pick["model"].rpartition("/")[2], pick["between_s"] > limit_s, max(1.0 - pick["rate"] / best, 0.0))
 
 

@@ -2,8 +2,9 @@
 
 `python -m replications.served_transfer` prints the table that stands in docs/accuracy_models.md. The constants of each
 stack are fitted to both times of one model's runs (`specs/measurements/serving_e2e.csv`), beginning with those that the
-stack has, and predict times and throughput of the other models; and so are those fitted to all models but one. Takes
-ten minutes on one core.
+stack has, and predict times and throughput of the other models; and so are those fitted to all models but one. A fit
+that begins there, and is short, stays near constants that have seen all models: errors are rather too small. Takes ten
+minutes on one core.
 """
 
 from collections.abc import Iterator, Mapping

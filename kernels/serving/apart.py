@@ -169,7 +169,7 @@ def serve_apart(before: Pool, after: Pool, moving: Moving, clients: int, request
                 idle += prompt_end_s[server] == np.inf
             if idle == 0:
                 break
-            if prompts[taken] + outputs[taken] > after.cache_tokens or prompts[taken] > before.cache_tokens:
+            if not _fits(before, after, prompts[taken], outputs[taken]):
                 if clients > 0 and known < count:
                     arrival_s[known] = now + moving.host_s
                     known += 1
