@@ -13,7 +13,7 @@ import pytest
 from hypothesis.internal.conjecture import providers
 
 import sweeper  # noqa: F401 - before numba and kernels, so that the kernel cache is in use
-from tests.support.examples import register
+from tests.support.examples import nightly, register
 
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 os.environ.setdefault("RAY_ENABLE_UV_RUN_RUNTIME_ENV", "0")
@@ -29,9 +29,13 @@ assert callable(providers._get_local_constants)
 providers._get_local_constants = providers.Constants
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest file first, so that processes that share the tests end at about the same time."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """The longest file first, so that processes that share the tests end at about the same time; what is marked for the
+    night is left to it."""
     items.sort(key=lambda item: item.path.stem != "test_benchmarks")
+    left = [] if nightly() else [item for item in items if item.get_closest_marker("nightly")]
+    config.hook.pytest_deselected(items=left)
+    items[:] = [item for item in items if item not in set(left)]
 
 
 @pytest.fixture(scope="session")

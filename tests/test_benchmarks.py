@@ -15,7 +15,6 @@ from benchmarks.__main__ import PARTS, main
 from benchmarks.optimum import main as compare_searches
 from benchmarks.table import Row, Target
 from tests.places import ROOT
-from tests.support.examples import nightly
 
 FIGURES = {
     "search": ("dse80, mode best", "dse80_dense, mode best", "llama, mode best", "Pareto front"),
@@ -61,8 +60,8 @@ AGREEMENTS = {
 }
 """Parts that compare ours with something else, and words of the rows that say whether both gave the same results."""
 
-LONG = {"placement", "search"}
-"""Parts that take a minute and more even when quick: the nightly tests measure them."""
+LONG = dict.fromkeys(("placement", "search"), pytest.mark.nightly)
+"""Parts that take a minute and more even when quick."""
 NEEDS = {"kernel": "g++", "peer_cpp": "g++", "peer_jax": "jax"}
 """Programs and packages without which a part says that it cannot be measured."""
 
@@ -98,7 +97,7 @@ def test_a_part_that_cannot_be_measured_fails(part: str, monkeypatch: pytest.Mon
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", [part for part in PARTS if nightly() or part not in LONG])
+@pytest.mark.parametrize("part", [pytest.param(part, marks=LONG.get(part, ())) for part in PARTS])
 def test_a_part_gives_its_figures(part: str, tmp_path: Path) -> None:
     tool = NEEDS.get(part)
     if tool is not None and shutil.which(tool) is None and find_spec(tool) is None:

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from tests.places import ROOT
-from tests.support.examples import nightly
 
 NOTEBOOK = ROOT / "docs" / "tutorials" / "notebook.ipynb"
 NOTEBOOKS = sorted(NOTEBOOK.parent.glob("*.ipynb"))
@@ -31,14 +30,18 @@ def followed(notebook: Path, place: Path) -> list[dict[str, object]]:
 SHOWN = [
     ("train", ["h100_sxm5_80gb", "bubble_time_s", "16384.0"]),
     ("serve", ["constraint_failed", "mi355x_oam", "uncalibrated"]),
-    ("night", ["unchanged", "checked in", "memory/hbm3_h100/bandwidth 100 %"]),
 ]
-LONG = [("chip", ["public_n5_from_n7", "core_area_share", "a100, package.memory_stacks 6"])]
-"""Notebooks that `make test-nightly` runs, too; of all what they show."""
+LONG = [
+    ("night", ["unchanged", "checked in", "memory/hbm3_h100/bandwidth 100 %"]),
+    ("chip", ["public_n5_from_n7", "core_area_share", "a100, package.memory_stacks 6"]),
+]
+"""Notebooks, and of all what they show; those that take a minute and more."""
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "words"), [*SHOWN, *(LONG if nightly() else [])])
+@pytest.mark.parametrize(
+    ("name", "words"), [*SHOWN, *(pytest.param(*each, marks=pytest.mark.nightly) for each in LONG)]
+)
 def test_a_notebook(name: str, words: list[str], tmp_path: Path) -> None:
     told = json.dumps([cell["outputs"] for cell in followed(NOTEBOOK.parent / f"{name}.ipynb", tmp_path)])
     assert [word for word in words if word not in told] == []

@@ -25,7 +25,7 @@ TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
 OTHERWISE = {"plugins.md": "run by tests/test_plugins.py", "architecture.md": "drawings only"}
 """Pages that are not followed, and why."""
 LONG = {"guide", "package_cost", "mapping", "placement", "pathfinding", "pathfinding_studies", "accuracy", "serving"}
-"""Pages that take half a minute or more: `make test-nightly` follows them, too."""
+"""Pages that take half a minute or more."""
 PAGES = [
     ROOT / "README.md",
     *(
@@ -35,7 +35,7 @@ PAGES = [
     ),
     *TUTORIALS,
 ]
-FOLLOWED = [page for page in PAGES if nightly() or page.stem not in LONG]
+FOLLOWED = [pytest.param(page, id=page.stem, marks=pytest.mark.nightly if page.stem in LONG else ()) for page in PAGES]
 BLOCK = re.compile(r'^```(\w*)(?: title="([^"]+)")?\n(.*?)^```$', re.MULTILINE | re.DOTALL)
 A_RUN = re.compile(r"results/(\w+)-0123456789ab")
 """How pages write the directory of a run, whose name nobody can know before."""

@@ -8,14 +8,13 @@ import pytest
 import sweeper
 from sweeper.engine import fuse
 from tests.places import ROOT
-from tests.support.examples import nightly
 
 STUDIES = (
     "dfmodel_published",
     "imec_moe",
     "optimus_memory",
     "chiplet_count",
-    *(["memory_3d_full"] if nightly() else []),
+    pytest.param("memory_3d_full", marks=pytest.mark.nightly),
 )
 
 

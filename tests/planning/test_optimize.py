@@ -35,7 +35,6 @@ from sweeper.study.optimize import BUDGETS, budget_groups, lattice
 from sweeper.study.output import OPTIMIZED
 from sweeper.words.system import OVERRIDES
 from tests.running.test_faults import PATIENCE_S, start
-from tests.support.examples import nightly
 from tests.support.fake_plan import DeadlyFolder, Watcher, dataset
 
 STUDY: dict[str, Any] = {
@@ -462,7 +461,7 @@ NODES = ["as_template", "public_n5_from_n7"]
 UNSAID = dict.fromkeys(MAPPINGS["columns"])
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.nightly)])
 def test_searched_axes_are_optimized_together_with_the_design(tmp_path: Path, seed: int) -> None:
     """With as many candidates as combinations, no worse than the best of them all when each is searched alone."""
     search = {**SEARCH, "seed": seed}
@@ -644,6 +643,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     return dataset(run(plan_of(path, **MANY), path / "out", quiet=True).directory)
 
 
+@pytest.mark.nightly
 def test_the_same_seed_gives_the_same_bytes(tmp_path: Path, undisturbed: dict[str, bytes]) -> None:
     plan = plan_of(tmp_path, **MANY)
     assert plan.chunk_count > 1
@@ -655,7 +655,7 @@ def test_another_seed_searches_elsewhere(tmp_path: Path, best: pl.DataFrame) -> 
     assert other.select(column(name) for name in SHARES).rows() != best.select(column(name) for name in SHARES).rows()
 
 
-@pytest.mark.parametrize("workers", [2, *([1] if nightly() else [])])
+@pytest.mark.parametrize("workers", [2, pytest.param(1, marks=pytest.mark.nightly)])
 def test_any_number_of_workers_gives_the_same_bytes(
     ray_cluster: Any, tmp_path: Path, undisturbed: dict[str, bytes], workers: int
 ) -> None:
@@ -664,6 +664,7 @@ def test_any_number_of_workers_gives_the_same_bytes(
     assert dataset(result.directory) == undisturbed
 
 
+@pytest.mark.nightly
 def test_an_interrupted_search_goes_on_at_its_chunk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was begun before the interruption is committed: a third chunk is not."""
     monkeypatch.setitem(MODES, "optimized", replace(MODES["optimized"], rows_per_chunk=3))
@@ -676,6 +677,7 @@ def test_an_interrupted_search_goes_on_at_its_chunk(tmp_path: Path, monkeypatch:
     assert dataset(again.directory) == dataset(run(plan, tmp_path / "undisturbed", quiet=True).directory)
 
 
+@pytest.mark.nightly
 def test_a_killed_search_goes_on_at_its_chunk(tmp_path: Path, undisturbed: dict[str, bytes]) -> None:
     out = tmp_path / "out"
     deadly: Any = DeadlyFolder(out, (("after", part_name(0)),), str(tmp_path / "markers"))

@@ -81,6 +81,7 @@ def test_no_graph_is_in_both_parts_of_a_grouped_fold(decisions: Decisions) -> No
     assert np.array_equal(fold, fold_of(decisions, GROUPED, 5))
 
 
+@pytest.mark.nightly
 def test_a_network_predicts_the_same_with_jax_and_without(decisions: Decisions) -> None:
     network = learned(decisions, SMALL)
     there = predicted(OURS, network, decisions, many=9)
@@ -216,6 +217,7 @@ def test_a_model_of_the_library_knows_its_fabrics_as_they_are(name: str) -> None
         assert model.source.startswith("sweeper fit-placement ")
 
 
+@pytest.mark.nightly
 def test_candidates_are_judged_as_they_would_be_one_by_one(decisions: Decisions, tmp_path: Path) -> None:
     path = tmp_path / "few.yaml"
     path.write_text(STUDY)
@@ -256,6 +258,7 @@ def test_every_model_says_what_it_is_and_unknown_ones_are_refused(directory: str
         FoldPlan(directory, folds=1)
 
 
+@pytest.mark.nightly
 def test_a_change_is_learned_from_few_graphs(directory: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("OURS", "ANEW", "AGAIN"):
         monkeypatch.setattr(f"sweeper.ranking.trials.relearning.{name}", SMALL)

@@ -19,15 +19,14 @@ from replications.claim_causes import (
 )
 from sweeper.evidence.claims import published
 from sweeper.words.defaults import SWITCH_DEFAULTS
-from tests.support.examples import nightly
 
 FILE = published("dfmodel")
-LONG = {"grid"}
-"""Datasets whose causes take a minute and more to find: the nightly tests do."""
+LONG = {"grid": pytest.mark.nightly}
+"""Datasets whose causes take a minute and more to find."""
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("dataset", [name for name in FILE.datasets if nightly() or name not in LONG])
+@pytest.mark.parametrize("dataset", [pytest.param(name, marks=LONG.get(name, ())) for name in FILE.datasets])
 def test_causes_are_those_found(dataset: str) -> None:
     """The first figure of a claim speaks for the others: they differ by prices and powers, which do not change."""
     claims = claims_about(dataset)

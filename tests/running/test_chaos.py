@@ -12,6 +12,7 @@ FEW = ("raylet STOP", "gcs KILL", "worker TERM", "driver KILL")
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_a_disturbed_study_ends_as_it_has_to_and_resumes_to_the_same_bytes() -> None:
     chosen = [argument for name in FEW for argument in ("--only", name)]
     command = [sys.executable, "-m", "tests.chaos", "--rounds", str(len(FEW)), *chosen]

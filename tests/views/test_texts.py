@@ -12,7 +12,6 @@ from sweeper.views import charts
 from sweeper.views.frames import frame_of
 from sweeper.views.pictures import canvas, texts
 from sweeper.views.pictures.plot import Chosen, plot_figure
-from tests.support.examples import nightly
 
 
 def wrong(figure: Figure) -> list[str]:
@@ -123,11 +122,6 @@ def systems(count: int, chips: list[str]) -> pl.DataFrame:
 
 
 LONG = [f"an_accelerator_with_a_very_long_name_indeed_{n}" for n in range(8)]
-MANY = [
-    pytest.param(systems(6, LONG[:6]), id="long names"),
-    pytest.param(systems(60, [f"chip_{n}" for n in range(60)]), id="60 values"),
-]
-"""Half a minute each."""
 
 
 @pytest.mark.parametrize(
@@ -137,7 +131,8 @@ MANY = [
         pytest.param(systems(1, LONG), id="one bar with a long name"),
         pytest.param(systems(4, ["a"]), id="equal names"),
         pytest.param(systems(12, [f"chip_{n}" for n in range(10)]), id="many categories"),
-        *(MANY if nightly() else []),
+        pytest.param(systems(6, LONG[:6]), id="long names", marks=pytest.mark.nightly),
+        pytest.param(systems(60, [f"chip_{n}" for n in range(60)]), id="60 values", marks=pytest.mark.nightly),
     ],
 )
 def test_every_chart_of_made_up_systems(frame: pl.DataFrame, measured: list[str], tmp_path: Path) -> None:
