@@ -16,6 +16,8 @@ TARGET = Target(1e6, at_least=True)
 TRANSFORMER = Target(5e6, at_least=True)
 LLAMA = Path(__file__).with_name("llama.yaml")
 """Forty million mappings of Llama 3 70B, with the project's own physics."""
+SERVERS, SERVED = Path(__file__).with_name("servers.yaml"), Target(1e6 / (60.0 * 2), at_least=True)
+"""A million servers under limits: within a minute on two cores."""
 POINTS = 5e6
 FRONT_S = Target(5.0, at_least=False)
 CLOUD, DEPTH = 1_000_000, 0.2
@@ -23,13 +25,15 @@ CLOUD, DEPTH = 1_000_000, 0.2
 
 
 def measure(directory: Path, quick: bool) -> list[Row]:
-    """Both searches of the 80-system study, the shipped one, small, and the dense one; and that of a transformer."""
-    small, dense, llama = shipped("dse80"), shipped("dse80_dense"), warm(LLAMA)
+    """Both searches of the 80-system study, the shipped one, small, and the dense one; that of a transformer in
+    training, and of servers under load."""
+    small, dense, llama, servers = shipped("dse80"), shipped("dse80_dense"), warm(LLAMA), warm(SERVERS)
     rounds = 1 if quick else 3
     return [
         _rate(small, list(range(small.chunk_count)), rounds, TARGET),
         _rate(dense, [0] if quick else spread(dense, POINTS), rounds, TARGET),
         _rate(llama, [0] if quick else spread(llama, 4 * POINTS), rounds, TRANSFORMER),
+        _rate(servers, [0] if quick else spread(servers, POINTS / 20), rounds, SERVED),
         _front(CLOUD // 100 if quick else CLOUD, rounds),
     ]
 

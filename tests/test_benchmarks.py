@@ -17,7 +17,7 @@ from benchmarks.table import Row, Target
 from tests.places import ROOT
 
 FIGURES = {
-    "search": ("dse80, mode best", "dse80_dense, mode best", "llama, mode best", "Pareto front"),
+    "search": ("dse80, mode best", "dse80_dense, mode best", "llama, mode best", "servers, mode best", "Pareto front"),
     "factored": ("point by point / factored", "same bits"),
     "kernel": ("C++",),
     "ray": ("1 worker: overhead", "2 workers: speed-up", "start and end"),
