@@ -60,7 +60,7 @@ AGREEMENTS = {
 }
 """Parts that compare ours with something else, and words of the rows that say whether both gave the same results."""
 
-LONG = dict.fromkeys(("placement", "search"), pytest.mark.nightly)
+LONG = dict.fromkeys(("placement", "search", "factored", "crowd"), pytest.mark.nightly)
 """Parts that take a minute and more even when quick."""
 NEEDS = {"kernel": "g++", "peer_cpp": "g++", "peer_jax": "jax"}
 """Programs and packages without which a part says that it cannot be measured."""
@@ -145,6 +145,7 @@ def test_pages_show_the_figures_of_the_last_run_of_all_parts() -> None:
         assert figures(report) in text
 
 
+@pytest.mark.nightly
 def test_searches_are_compared_with_another_optimiser() -> None:
     result = CliRunner().invoke(compare_searches, ["--quick"], catch_exceptions=False)
     assert result.exit_code == 0

@@ -5,8 +5,12 @@ its prompt and for a share of the tokens that it will generate. In every pass ea
 token; what is left of the budget of tokens takes the prompts of the others, the earliest first, in chunks (Agrawal et
 al., "Sarathi-Serve", OSDI 2024), or prompts pass by themselves while the others wait (Yu et al., "Orca", OSDI 2022, and
 `prompts_first`). The first token comes out of the pass that ends the prompt. Where caches outgrow the
-room, the request that was admitted last gives up its cache, comes first in the queue, and its prompt and what it has
+room, the request that was admitted last gives up its cache, comes first in the queue, from which nobody is admitted
+before a pass is over, and its prompt and what it has
 generated pass anew (Kwon et al., "PagedAttention", SOSP 2023, section 4.5); where all tokens are reserved, never.
+
+Blocks of prompts that begin as earlier ones did (`Prefixes`) need not pass, nor do they take room twice. Those that
+come from a slower tier come beside the pass in which the request is admitted, which lasts at least as long.
 
 The time of a pass is what its tokens take together (`Pass.linear_s`, a function of their number), plus what reading the
 caches of generating requests takes, plus what the attention among the tokens of prompts takes.
@@ -17,6 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sweeper.kernels.equation import compiled
+from sweeper.kernels.serving.prefixes import Prefixes, in_blocks, known_blocks, make_room, release, unused_blocks, use
 
 WATERMARK = 0.01
 """Share of the cache that an admission leaves free where not all tokens are reserved, lest it be given up at once
@@ -103,6 +108,16 @@ def needed(server: Server, requests: Requests, which: int, togo: int) -> float:
 
 
 @compiled
+def room_taken(server: Server, requests: Requests, prefixes: Prefixes, batch: Batch, running: int, ahead: int) -> float:
+    """Tokens for which there must be room where all that run have generated so many more."""
+    held = float(prefixes.size * prefixes.used[0])
+    for slot in range(running):
+        which = batch.ids[slot]
+        held += needed(server, requests, which, batch.togo[slot] - ahead) - in_blocks(prefixes, which)
+    return held
+
+
+@compiled
 def chunks(batch: Batch, running: int, room: int, requests: Requests) -> tuple[int, float]:
     """Let prompts pass as far as there is room: their tokens, and the pairs of them that attend."""
     taken, pairs = 0, 0.0
@@ -119,23 +134,26 @@ def chunks(batch: Batch, running: int, room: int, requests: Requests) -> tuple[i
 
 
 @compiled
-def counted(batch: Batch, running: int, requests: Requests) -> tuple[int, int, int, int]:
-    """Requests that generate, tokens in their caches, tokens in all caches, and the fewest that one of them has to
-    generate."""
-    generating = context = cached = 0
+def counted(batch: Batch, running: int, requests: Requests, prefixes: Prefixes) -> tuple[int, int, int, int, int]:
+    """Requests that generate, tokens in their caches, tokens for which there is room in all caches, those of them that
+    have not passed yet, and the fewest that one of them has to generate."""
+    generating = context = coming = 0
+    cached = prefixes.size * prefixes.used[0]
     least = np.iinfo(np.int64).max
     for slot in range(running):
         tokens = made(requests, batch.ids[slot], batch.togo[slot])
-        cached += tokens - batch.left[slot]
+        beyond = tokens - batch.left[slot] - in_blocks(prefixes, batch.ids[slot])
+        cached += max(beyond, 0)
+        coming += max(-beyond, 0)
         if batch.left[slot] == 0:
             generating += 1
             context += tokens
             least = min(least, batch.togo[slot])
-    return generating, context, cached, least
+    return generating, context, cached, coming, least
 
 
 @compiled
-def serve(timing: Pass, server: Server, clients: int, requests: Requests) -> float:
+def serve(timing: Pass, server: Server, clients: int, requests: Requests, prefixes: Prefixes) -> float:
     """Serve requests, in their order; gives the seconds in which the server was busy.
 
     Without `clients` requests arrive at `arrival_s`, ascending. With so many, that many are sent at first, and each
@@ -148,7 +166,8 @@ def serve(timing: Pass, server: Server, clients: int, requests: Requests) -> flo
     again = np.empty(server.slots, np.int64)  # those that gave up their caches, the next one last
     again_togo = np.empty(server.slots, np.int64)
     running = arrived = admitted = preempted = 0
-    now = busy = 0.0
+    gave_up = False
+    now = busy = coming_s = 0.0
     first_s[:] = np.nan
     known = count if clients == 0 else min(clients, count)  # whose arrivals are known
     if clients > 0:
@@ -156,10 +175,9 @@ def serve(timing: Pass, server: Server, clients: int, requests: Requests) -> flo
     while True:
         while arrived < known and arrival_s[arrived] <= now:
             arrived += 1
-        held = 0.0
-        for slot in range(running):
-            held += needed(server, requests, batch.ids[slot], batch.togo[slot])
-        while (preempted > 0 or admitted < arrived) and running < server.slots:
+        held = room_taken(server, requests, prefixes, batch, running, 0)
+        make_room(prefixes, server.cache_tokens - held)
+        while not gave_up and (preempted > 0 or admitted < arrived) and running < server.slots:
             which = again[preempted - 1] if preempted > 0 else admitted
             togo = again_togo[preempted - 1] if preempted > 0 else outputs[which]
             if prompts[which] + outputs[which] > server.cache_tokens:
@@ -169,13 +187,18 @@ def serve(timing: Pass, server: Server, clients: int, requests: Requests) -> flo
                     arrival_s[known] = now + server.host_s
                     known += 1
                 continue
-            need = needed(server, requests, which, togo)
+            need = needed(server, requests, which, togo) - in_blocks(prefixes, which)
+            need += prefixes.size * unused_blocks(prefixes, which)
             spare = WATERMARK * server.cache_tokens if server.reserved < 1.0 and running > 0 else 0.0
             if held + need + spare > server.cache_tokens:
                 break
-            batch.ids[running], batch.left[running] = which, made(requests, which, togo)
+            tokens = made(requests, which, togo)
+            there = known_blocks(prefixes, which, tokens)
+            coming_s += use(prefixes, which, there, tokens)
+            batch.ids[running], batch.left[running] = which, tokens - prefixes.size * there
             batch.togo[running] = togo
             held += need
+            make_room(prefixes, server.cache_tokens - held)
             running += 1
             if preempted > 0:
                 preempted -= 1
@@ -186,26 +209,34 @@ def serve(timing: Pass, server: Server, clients: int, requests: Requests) -> flo
                 return busy
             now = max(now, arrival_s[arrived])
             continue
-        generating, context, cached, least = counted(batch, running, requests)
+        generating, context, cached, coming, least = counted(batch, running, requests, prefixes)
         held_up = server.prompts_first and generating < running  # those who generate, by prompts
         if held_up:
             generating = context = 0
-        room = min(server.budget, server.cache_tokens - cached) - generating
-        if (room < 0 and cached + generating > server.cache_tokens) or (generating == 0 and room == 0):
+        room = min(server.budget, server.cache_tokens - cached + coming) - generating
+        if cached + generating > server.cache_tokens or (generating == 0 and room == 0):
             running -= 1
+            release(prefixes, batch.ids[running])
             again[preempted], again_togo[preempted] = batch.ids[running], batch.togo[running]
             preempted += 1
+            gave_up = running > 0
             continue
+        gave_up = False
         taken, pairs = chunks(batch, running, max(room, 0), requests)
         passes = 1
         took = pass_s(timing, generating, context, taken, pairs)
-        if taken == 0 and least > 1:
+        if coming_s > 0.0:
+            took, coming_s = max(took, coming_s), 0.0
+        elif taken == 0 and least > 1:
             # Nothing changes but the caches until a request is done, another one can be admitted, or they are full.
             growth = at(timing.tokens, timing.reading_s, generating) * generating
             passes = min(least, (server.cache_tokens - cached) // generating)
             if arrived < known and running < server.slots:
                 passes = passes_until(took, growth, arrival_s[arrived] - now, passes)
             took = passes * took + growth * 0.5 * passes * (passes - 1.0)
+            if server.reserved < 1.0:
+                full = room_taken(server, requests, prefixes, batch, running, passes - 1)
+                make_room(prefixes, server.cache_tokens - full)
         now += took
         busy += took
         kept = 0
@@ -216,6 +247,7 @@ def serve(timing: Pass, server: Server, clients: int, requests: Requests) -> flo
                 if np.isnan(first_s[which]):
                     first_s[which] = now
             if togo == 0:
+                release(prefixes, which)
                 last_s[which] = now
                 if clients > 0 and known < count:
                     arrival_s[known] = now + server.host_s

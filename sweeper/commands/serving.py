@@ -11,14 +11,37 @@ from sweeper.commands.points import plan_with
 from sweeper.commands.shared import STUDY, Finite, Given, Seconds, command, echo, study_options
 from sweeper.errors import UsageFault
 
-MOST_REQUESTS, MOST_TOKENS, MOST_SERVERS = 1_000_000, 10_000_000, 10_000
+MOST_REQUESTS, MOST_TOKENS, MOST_SERVERS, MOST_BYTES = 1_000_000, 10_000_000, 10_000, 1e18
 """Numbers beyond which one is a slip of the pen."""
 UNREAD = {
-    "trace": ("requests", "prompt", "output", "spread", "variation", "seed"),
+    "trace": ("requests", "prompt", "output", "spread", "variation", "seed", "common", "texts"),
     "clients": ("variation",),
     "rate": (),
 }
 """Options that mean nothing for requests that arrive in a way."""
+
+
+class TierType(click.ParamType):
+    """Where blocks of caches go, `NAME=CAPACITY@BANDWIDTH`."""
+
+    name = "name=capacity@bandwidth"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The tier. Fails for what is none."""
+        from sweeper.reading.units import quantity
+        from sweeper.serving.prefixes import CHIP, Tier
+
+        name, given, numbers = value.partition("=")
+        capacity, at, bandwidth = numbers.partition("@")
+        if not (name and given and at) or name == CHIP:
+            self.fail(f"{value!r} is no tier; write e.g. host=256GB@50GB/s, for each chip", param, ctx)
+        try:
+            tier = Tier(name, quantity(capacity, "B"), quantity(bandwidth, "B/s"))
+        except ValueError as error:
+            self.fail(f"{value}: {error}", param, ctx)
+        if not (0.0 <= tier.capacity_B <= MOST_BYTES and 1.0 <= tier.bandwidth_Bps <= MOST_BYTES):
+            self.fail(f"{value}: a tier holds up to an exabyte, and gives back 1 B/s to 1 EB/s", param, ctx)
+        return tier
 
 
 @command("serve")
@@ -32,7 +55,10 @@ UNREAD = {
     help="Clients that each send one request at a time.",
 )
 @click.option("--rate", type=Finite(1e-9, 1e9), metavar="R", help="Requests that arrive per second.")
-@click.option("--trace", type=click.Path(path_type=Path), metavar="FILE", help="CSV of arrivals and lengths instead.")
+@click.option(
+    "--trace", type=click.Path(path_type=Path), metavar="FILE",
+    help="Arrivals and lengths instead: CSV, or JSON lines with hash_ids of blocks.",
+)  # fmt: skip
 @click.option(
     "--variation", type=Finite(0.0, 10.0), default=1.0, show_default=True,
     help="Coefficient of variation of the gaps between arrivals; 1: Poisson, 0: even.",
@@ -55,6 +81,18 @@ UNREAD = {
 @click.option(
     "--spread", type=Finite(0.0, 1.0), default=0.0, show_default=True,
     help="Part by which lengths are shorter at most.",
+)  # fmt: skip
+@click.option(
+    "--common", type=click.IntRange(1, MOST_TOKENS), metavar="N",
+    help="Tokens with which prompts begin alike, and which need not pass while some cache holds them.",
+)  # fmt: skip
+@click.option(
+    "--texts", type=click.IntRange(1, MOST_REQUESTS), default=1, show_default=True,
+    help="Different texts that prompts begin with, beside --common.",
+)  # fmt: skip
+@click.option(
+    "--tier", "tiers", type=TierType(), multiple=True, metavar="NAME=CAPACITY@BANDWIDTH",
+    help="Where caches of prompts go that have no room on the chip, for each chip: host=64GB@50GB/s; repeatable.",
 )  # fmt: skip
 @click.option(
     "--slots", type=click.IntRange(1, MOST_REQUESTS), default=256, show_default=True, help="Requests that run at most."
@@ -98,6 +136,7 @@ def serve_command(
     Example: sweeper serve examples/large_servers.yaml 10 --rate 1 --spread 0.2 --ttft 0.5 --tpot 0.03
     Example: sweeper serve examples/large_servers.yaml 10 --clients 16 --slots 32
     Example: sweeper serve examples/large_servers.yaml 10 --rate 2 --prefill 7 --prefill-servers 2
+    Example: sweeper serve examples/large_servers.yaml 10 --rate 1 --common 1500 --texts 200 --tier host=64GB@50GB/s
     """
     from sweeper.serving.apart import Part, apart_under_load
     from sweeper.serving.load import Admission, text, under_load
@@ -111,20 +150,30 @@ def serve_command(
     if prefill is None:
         unread |= dict.fromkeys(("prefill_servers", "decode_servers"), "without --prefill")
     else:
-        unread |= dict.fromkeys(("reserved", "prompts_first"), "beside --prefill")
+        unread |= dict.fromkeys(("reserved", "prompts_first", "common", "texts", "tiers"), "beside --prefill")
+    if rest["common"] is None:
+        unread.setdefault("texts", "without --common")
+    if rest["common"] is None and trace is None:
+        unread.setdefault("tiers", "without --common and --trace")
     context = click.get_current_context()
     for name, beside in unread.items():
         if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
-            raise UsageFault(f"nothing reads --{name.replace('_', '-')} {beside}: leave it out")
+            option = name.removesuffix("s") if name == "tiers" else name.replace("_", "-")
+            raise UsageFault(f"nothing reads --{option} {beside}: leave it out")
     plan = plan_with(study, given, point_id)
     found = read_trace(trace) if trace else None
+    if found is not None and rest["tiers"] and not len(found.blocks.numbers):
+        raise UsageFault(f"{trace} names no blocks: nothing reads --tier, leave it out")
+    if found is not None and prefill is not None and len(found.blocks.numbers):
+        raise UsageFault(f"{trace} names blocks, which servers beside --prefill do not know")
     own = dict(zip(("prompt", "output"), lengths_of(plan, point_id), strict=True))
     prompt, output = (float(rest[name] or own[name]) for name in own)
     if found is not None:
         prompt, output = float(found.prompts.mean()), float(found.outputs.mean())
     if not prompt:
         raise UsageFault("how long are prompts? say --prompt, or sequence_length in the study")
-    drawing = {name: rest[name] for name in ("requests", "spread", "variation", "seed")}
+    drawing = {name: rest[name] for name in ("requests", "spread", "variation", "seed", "texts")}
+    drawing["common"] = rest["common"] or 0
     asked = Traffic(prompt=prompt, output=output, clients=clients or 0, rate=rate or 0.0, **drawing)
     limits = {name: rest[name] for name in ("ttft", "tpot") if rest[name] is not None}
     replica = replica_of(plan, point_id, prompt, output)
@@ -133,7 +182,7 @@ def serve_command(
     if prefill is None:
         one = asked.of_one(replica.replicas)
         requests = dealt(found, replica.replicas) if found is not None else drawn(one)
-        load = under_load(replica, requests, one.clients, admission, limits)
+        load = under_load(replica, requests, one.clients, admission, limits, rest["tiers"])
         standing, without_host = standing_of(plan, point_id), replica.host_s <= 0.0
     else:
         assert_same_caches(plan_with(study, given, prefill), prefill, point_id)

@@ -1,13 +1,14 @@
 """What requests see of a server under load: time to the first token, between tokens, in all; and what it delivers."""
 
-from collections.abc import Mapping
-from dataclasses import astuple, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple, dataclass, replace
 
 import numpy as np
 
 from sweeper.errors import UsageFault
 from sweeper.kernels.serving.load import Requests, Server, serve
 from sweeper.serving.passes import Replica
+from sweeper.serving.prefixes import CHIP, Tier, prefixes_of
 from sweeper.serving.traffic import Arrivals
 from sweeper.views.text import aligned, show
 
@@ -31,6 +32,8 @@ class Load:
     `requests` are those of one of the `replicas`; `refused`: those of them that fit into no cache. `good`: share of the
     others that met the limits (1 without). Rates are of all replicas together, from the first arrival to the last
     token; in a closed loop of at least twice as many requests, while as many are in flight as there are clients.
+    `found`: share of the tokens of admitted requests that need not pass, by the tier that they are in; empty where
+    prompts have nothing in common.
     """
 
     replicas: int
@@ -46,6 +49,7 @@ class Load:
     output_tokens_per_s: float
     output_tokens_per_s_per_chip: float
     busy_share: float | None
+    found: Mapping[str, float]
 
 
 @dataclass(frozen=True)
@@ -66,8 +70,9 @@ def under_load(
     clients: int = 0,
     admission: Admission = Admission(),
     limits: Mapping[str, float] | None = None,
+    tiers: Sequence[Tier] = (),
 ) -> Load:
-    """Let a replica serve requests.
+    """Let a replica serve requests. Caches of prompts that begin alike stay on the chip, and in the `tiers` behind it.
 
     `limits` are the seconds to the first token (`ttft`) and between tokens (`tpot`) within which a request is good.
     Raises UsageFault if none of the requests fits into the cache.
@@ -76,10 +81,15 @@ def under_load(
     slots, budget, reserved, first = astuple(admission)
     server = Server(slots, budget, cache_tokens, reserved, replica.host_s, first)
     requests = requests_of(asked)
-    busy = serve(replica.timing, server, clients, requests)
+    prefixes = prefixes_of(asked.blocks, tiers, replica.token_B)
+    busy = serve(replica.timing, server, clients, requests, prefixes)
     if np.isnan(requests.last_s).all():
         raise UsageFault(too_small(cache_tokens, admission.budget, "the cache holds"))
-    return load_of(requests, clients, replica.host_s, busy, replica.replicas, replica.chips, limits or {})
+    load = load_of(requests, clients, replica.host_s, busy, replica.replicas, replica.chips, limits or {})
+    if not len(asked.blocks.numbers):
+        return load
+    shares = prefixes.found / prefixes.found.sum()
+    return replace(load, found=dict(zip([CHIP, *(tier.name for tier in tiers)], shares.tolist(), strict=False)))
 
 
 def too_small(cache_tokens: int, budget: int, what: str) -> str:
@@ -136,6 +146,7 @@ def load_of(
         output_tokens_per_s=tokens,
         output_tokens_per_s_per_chip=tokens / chips,
         busy_share=None if busy_s is None else busy_s / seconds,
+        found={},
     )
 
 
@@ -167,6 +178,9 @@ def text(load: Load) -> str:
         aligned([heads, *rows], right=(1, 2, 3, 4)),
         ", ".join(f"{show(rate)} {unit}" for unit, rate in rates.items()),
     ]
+    if load.found:
+        shares = ", ".join(f"{share:.1%} in {name}" for name, share in load.found.items())
+        lines.append(f"tokens of prompts that were found: {shares}")
     if load.good < 1.0:
         lines.append(f"{load.good:.1%} within the limits: {show(load.good_requests_per_s)} good requests/s")
     return "\n".join(lines)

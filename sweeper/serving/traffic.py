@@ -1,15 +1,24 @@
-"""Requests that arrive at a server: how many, when, and how long they are. The same seed gives the same requests."""
+"""Requests that arrive at a server: how many, when, how long, and how they begin. The same seed gives the same."""
 
-from dataclasses import dataclass, replace
+import json
+from dataclasses import astuple, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 from sweeper.errors import UsageFault
+from sweeper.serving.prefixes import Blocks
 
 TRACE = ("arrival_s", "prompt_tokens", "output_tokens")
 """Columns of a trace."""
+HASHED = ("timestamp", "input_length", "output_length", "hash_ids")
+"""Keys of a line of a trace with blocks: milliseconds, tokens, and numbers of blocks of `HASHED_TOKENS`, the last of
+which may be cut short (Qin et al., "Mooncake", FAST 2025)."""
+HASHED_TOKENS = 512
+BLOCK, MOST_BLOCKS = 64, 20_000_000
+"""Tokens of a block of drawn requests, and blocks beyond which a trace is too long."""
 
 
 @dataclass(frozen=True)
@@ -18,7 +27,7 @@ class Traffic:
 
     `clients`: each sends its next request when the last one is done (a closed loop). Otherwise `rate` of them arrive
     per second, with gaps of a Gamma distribution whose coefficient of variation is `variation`: 1 is a Poisson process,
-    0 evenly spaced.
+    0 evenly spaced. Each prompt begins with `common` tokens of one of some `texts`, all of them equally likely.
     """
 
     requests: int
@@ -29,6 +38,8 @@ class Traffic:
     rate: float = 0.0
     variation: float = 1.0
     seed: int = 0
+    common: int = 0
+    texts: int = 1
 
     def of_one(self, replicas: int) -> "Traffic":
         """The part of one of several replicas, among which requests are dealt evenly. Raises UsageFault for clients
@@ -44,11 +55,13 @@ class Traffic:
 
 @dataclass(frozen=True)
 class Arrivals:
-    """Arrivals [n] in seconds, ascending (not yet known in a closed loop), tokens of prompts and to be generated."""
+    """Arrivals [n] in seconds, ascending (not yet known in a closed loop), tokens of prompts and to be generated, and
+    how prompts begin."""
 
     arrival_s: np.ndarray
     prompts: np.ndarray
     outputs: np.ndarray
+    blocks: Blocks
 
 
 def drawn(traffic: Traffic) -> Arrivals:
@@ -58,18 +71,22 @@ def drawn(traffic: Traffic) -> Arrivals:
     array([0. , 0.5, 1. ])
     """
     random, count = np.random.default_rng(traffic.seed), traffic.requests
-    lengths = [
+    prompts, outputs = (
         np.maximum(np.rint(most * random.uniform(1.0 - traffic.spread, 1.0, count)), 1.0).astype(np.int64)
         for most in (traffic.prompt, traffic.output)
-    ]
-    if traffic.clients:
-        return Arrivals(np.zeros(count), *lengths)
+    )
     gaps = np.ones(count)
-    if traffic.variation > 0.0:
+    if traffic.variation > 0.0 and not traffic.clients:
         shape = traffic.variation**-2.0
         gaps = random.gamma(shape, 1.0 / shape, count)
     gaps[0] = 0.0
-    return Arrivals(np.cumsum(gaps) / traffic.rate, *lengths)
+    arrival_s = np.zeros(count) if traffic.clients else np.cumsum(gaps) / traffic.rate
+    if not traffic.common:
+        return Arrivals(arrival_s, prompts, outputs, Blocks.none(count))
+    if prompts.sum() > MOST_BLOCKS * BLOCK:
+        raise UsageFault(f"{count:,} prompts of {prompts.mean():,.0f} tokens are too many to share text: say fewer")
+    texts = random.integers(0, traffic.texts, count)
+    return Arrivals(arrival_s, prompts, outputs, Blocks.begun(BLOCK, prompts, texts, traffic.common))
 
 
 def dealt(requests: Arrivals, replicas: int) -> Arrivals:
@@ -77,11 +94,15 @@ def dealt(requests: Arrivals, replicas: int) -> Arrivals:
     requests than replicas."""
     if len(requests.arrival_s) < replicas:
         raise UsageFault(f"{len(requests.arrival_s)} requests for {replicas} replicas: say at least one for each")
-    return Arrivals(*(each[::replicas].copy() for each in (requests.arrival_s, requests.prompts, requests.outputs)))
+    arrival_s, prompts, outputs = (each[::replicas].copy() for each in astuple(requests)[:3])
+    return Arrivals(arrival_s, prompts, outputs, requests.blocks.every(replicas))
 
 
 def read_trace(file: Path) -> Arrivals:
-    """Requests of a CSV file with the columns `TRACE`. Raises UsageFault for what is no such file."""
+    """Requests of a CSV file with the columns `TRACE`, or of a file of JSON lines with the keys `HASHED`. Raises
+    UsageFault for what is no such file."""
+    if file.suffix == ".jsonl":
+        return _read_hashed(file)
     try:
         table = pl.read_csv(file, columns=list(TRACE)).sort("arrival_s", maintain_order=True)
         lengths = table.select(pl.col(TRACE[1:]).cast(pl.Float64)).to_numpy()
@@ -89,9 +110,42 @@ def read_trace(file: Path) -> Arrivals:
     except (pl.exceptions.PolarsError, OSError) as error:
         first = str(error).strip().splitlines()[0]
         raise UsageFault(f"{file} is no trace with the columns {', '.join(TRACE)}: {first}") from None
+    return _checked(file, arrivals, lengths, Blocks.none(len(arrivals)))
+
+
+def _checked(file: Path, arrivals: np.ndarray, lengths: np.ndarray, blocks: Blocks) -> Arrivals:
+    """What a file says, if that can be."""
     if not len(arrivals) or not np.isfinite(arrivals).all():
         raise UsageFault(f"{file}: a trace has requests, at finite times")
     if not (np.isfinite(lengths).all() and (lengths >= 1.0).all() and (lengths == np.rint(lengths)).all()):
         raise UsageFault(f"{file}: requests of a trace have whole numbers of tokens, at least one")
     prompts, outputs = (np.ascontiguousarray(column) for column in lengths.astype(np.int64).T)
-    return Arrivals(arrivals - arrivals[0], prompts, outputs)
+    return Arrivals(arrivals - arrivals[0], prompts, outputs, blocks)
+
+
+def _read_hashed(file: Path) -> Arrivals:
+    """Requests of a file of JSON lines."""
+    rows: list[tuple[float, float, float, list[int]]] = []
+    try:
+        for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
+            if line.strip():
+                rows.append(_hashed(json.loads(line), f"{file}:{number}"))
+    except (OSError, ValueError) as error:
+        raise UsageFault(f"{file} is no trace of JSON lines with {', '.join(HASHED)}: {error}") from None
+    rows.sort(key=lambda row: row[0])
+    numbers = np.array([row[:3] for row in rows], np.float64).reshape(-1, 3)
+    return _checked(file, numbers[:, 0] / 1e3, numbers[:, 1:], Blocks.of(HASHED_TOKENS, [row[3] for row in rows]))
+
+
+def _hashed(line: Any, where: str) -> tuple[float, float, float, list[int]]:
+    """Time, lengths and whole blocks of a request."""
+    if not isinstance(line, dict) or not set(HASHED) <= line.keys():
+        raise UsageFault(f"{where}: a request has {', '.join(HASHED)}")
+    when, prompt, output, named = (line[name] for name in HASHED)
+    if not all(isinstance(number, int | float) and not isinstance(number, bool) for number in (when, prompt, output)):
+        raise UsageFault(f"{where}: {', '.join(HASHED[:3])} are numbers")
+    if not isinstance(named, list) or not all(type(number) is int for number in named):
+        raise UsageFault(f"{where}: {HASHED[3]} are whole numbers of blocks")
+    if len(set(named)) < len(named):
+        raise UsageFault(f"{where}: a block is named twice, though each stands for all tokens up to its end")
+    return float(when), float(prompt), float(output), named[: int(max(prompt, 0) // HASHED_TOKENS)]

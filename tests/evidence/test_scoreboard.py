@@ -83,7 +83,7 @@ def test_every_layout_and_every_bundled_table_are_registered() -> None:
         assert table["licence"]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_sets_take_every_group_once_and_lose_no_row() -> None:
     groups = [group for entry in registry()["sets"] for group in entry.get("groups", [])]
     assert len(groups) == len(set(groups))

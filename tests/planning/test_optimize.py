@@ -633,7 +633,10 @@ def test_a_search_of_its_own_finds_as_much_in_a_larger_budget(
 
 # ---- the same again, however it is run
 
-MANY = {"axes": {"batch_size": [32, 64, 96, 128, 192, 256, 320, 384, 448]}}
+MANY = {
+    "axes": {"batch_size": [32, 64, 96, 128, 192, 256, 320, 384, 448]},
+    "optimize": {**SEARCH, "shares": ["template.core_area_share", "template.l2_area_share"]},
+}
 """Nine searches in several chunks."""
 
 

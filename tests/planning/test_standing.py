@@ -58,6 +58,7 @@ def test_graphs_read_no_calibration(tmp_path: Path) -> None:
     assert standing(tmp_path, GRAPH) == ["uncalibrated"]
 
 
+@pytest.mark.nightly
 def test_defaults_quote_the_constants_and_bands_of_left_out_stacks() -> None:
     library, found = Library.load([builtin_specs()]), summary()
     assert found.keys() == {DEFAULT, *(f"{DEFAULT}_{name}" for name in GENERATIONS)}

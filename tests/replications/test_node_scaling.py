@@ -138,7 +138,7 @@ def test_what_is_set_aside_is_what_devices_and_lanes_take() -> None:
         assert library.find("link", network).values["bandwidth"].number == lane_rate
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_every_row_can_be_built() -> None:
     """No row lacks anything, and every product of a node, a memory and a network is there."""
     assert make_plan(STUDIES / "node_scaling.yaml").point_count == 7 * 4 * 3 * 3
@@ -164,6 +164,7 @@ def test_optimized_chips_are_within_their_budgets_and_leave_the_rest_alone() -> 
         assert in_flight <= row["generated_cores"] * template["core_in_flight"] * (1 + 1e-9)
 
 
+@pytest.mark.nightly
 def test_replicas_exceed_every_memory_of_the_papers() -> None:
     """DeepFlow draws its figure for data parallelism; a replica needs more than the 80 GB of any of its memories."""
     need = recurrent().group_by("tensor_parallel").agg(pl.col("memory_need_B").max())
@@ -175,6 +176,7 @@ def test_replicas_exceed_every_memory_of_the_papers() -> None:
 # --- DeepFlow, section 9.1, Figure 9 --------------------------------------------------------------------------------
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("together", [1, 8])
 @pytest.mark.parametrize("memory", ["hbm2", "hbm2e", "hbm3", "hbm4"])
 def test_a_newer_node_is_never_slower(together: int, memory: str) -> None:
@@ -183,6 +185,7 @@ def test_a_newer_node_is_never_slower(together: int, memory: str) -> None:
     assert all(later <= 1.03 * earlier for earlier, later in pairwise(times))
 
 
+@pytest.mark.nightly
 def test_faster_memory_moves_the_saturation_to_later_nodes() -> None:
     """Stated: with improvement in HBM bandwidth the saturation point shifts to the right. What N7 leaves to gain."""
     left = [time(8, "n7", memory) / time(8, "n1", memory) for memory in ("hbm2", "hbm2e", "hbm3", "hbm4")]
@@ -191,6 +194,7 @@ def test_faster_memory_moves_the_saturation_to_later_nodes() -> None:
     assert left[3] > 1.3
 
 
+@pytest.mark.nightly
 def test_first_step_is_a_jump_where_products_are_spread() -> None:
     """Stated: from N12 to N7 a jump irrespective of memory. Ours: with every memory where products are spread, less
     with HBM2, which binds from N7 on."""
@@ -198,6 +202,7 @@ def test_first_step_is_a_jump_where_products_are_spread() -> None:
         assert time(8, "n12", memory) / time(8, "n7", memory) > least
 
 
+@pytest.mark.nightly
 def test_replicas_do_not_feel_logic() -> None:
     """Stated of data parallelism, too. Ours: 32 rows per chip read all weights at every time step, so that memory binds
     at N12 already; seven nodes give less than 1 %, with the two faster memories less than 25 %, all of it by N5."""
@@ -208,6 +213,7 @@ def test_replicas_do_not_feel_logic() -> None:
     assert time(1, "n12", "hbm2") / time(1, "n12", "hbm2e") > 1.4
 
 
+@pytest.mark.nightly
 def test_network_gives_more_than_logic_beyond_n3() -> None:
     """Stated: beyond N3 networks give much larger gains than logic. Ours, N3 to N1 against NDR to GDR with HBM4."""
     for together in (1, 8):
@@ -252,6 +258,7 @@ def test_logic_goes_on_with_the_fastest_memory_and_network() -> None:
     assert 1.0 / ratio_2021(True, "shared_ports", "fewer_units", "iteration_time_s") > 1.4
 
 
+@pytest.mark.nightly
 def test_the_second_memory_gives_most() -> None:
     """Optimus, section 5.3, of its model: HBM2 to HBM2E reduces time significantly, HBM3 and HBM4 do not. So it is at
     N3 of the recurrent one."""
@@ -261,6 +268,7 @@ def test_the_second_memory_gives_most() -> None:
     assert rest < 1.05
 
 
+@pytest.mark.nightly
 def test_faster_memory_costs_the_power_of_compute() -> None:
     """Not in the papers: within 300 W, at N12, HBM4 takes 67 W more than HBM2, and is slower."""
     assert time(8, "n12", "hbm4") > 1.02 * time(8, "n12", "hbm2")

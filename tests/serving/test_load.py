@@ -9,10 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sweeper.kernels.serving.load import Pass, Requests, Server, serve
+from sweeper.kernels.serving.prefixes import Prefixes
+from sweeper.serving.prefixes import Blocks, prefixes_of
 from tests.support.examples import examples
 from tests.twins.naive_load import NaiveServer
 
 TOKENS = np.array([1.0, 8.0, 64.0, 512.0])
+
+
+def nothing_shared(requests: int) -> Prefixes:
+    return prefixes_of(Blocks.none(requests), (), 1.0)
 
 
 def run(
@@ -22,7 +28,7 @@ def run(
     arrival_s = np.array(arrivals, np.float64)
     lengths = [np.array(each, np.int64) for each in (prompts, outputs)]
     first, last = np.empty(len(arrival_s)), np.empty(len(arrival_s))
-    busy = serve(timing, server, clients, Requests(*lengths, arrival_s, first, last))
+    busy = serve(timing, server, clients, Requests(*lengths, arrival_s, first, last), nothing_shared(len(arrival_s)))
     return arrival_s, first, last, busy
 
 

@@ -171,12 +171,63 @@ def test_the_command(study: Path, tmp_path: Path) -> None:
         (("--clients", 2, "--decode-servers", 2), "nothing reads --decode-servers without --prefill: leave it out"),
         (("--clients", 2, "--prefill", 0, "--reserved", 0), "nothing reads --reserved beside --prefill: leave it out"),
         (("--clients", 2, "--prefill", 9), "9"),
+        (("--rate", 1, "--texts", 3), "nothing reads --texts without --common: leave it out"),
+        (("--rate", 1, "--tier", "host=1GB@1GB/s"), "nothing reads --tier without --common and --trace: leave it out"),
+        (("--rate", 1, "--common", 9, "--tier", "host=1GB"), "is no tier; write e.g. host=256GB@50GB/s"),
+        (("--rate", 1, "--common", 9, "--tier", "host=1@1GB/s"), "'1' needs a unit"),
+        (("--rate", 1, "--common", 9, "--tier", "host=1GB@0GB/s"), "gives back 1 B/s to 1 EB/s"),
+        (("--rate", 1, "--prefill", 0, "--common", 9), "nothing reads --common beside --prefill: leave it out"),
         (("--rate", 1, "--prompt", 10**7, "--prefill", 0), "the caches for prompts hold"),
     ],
 )
 def test_what_is_asked_wrongly_is_one_line(study: Path, options: tuple[Any, ...], message: str) -> None:
     result = call("serve", study, 0, *options)
     assert result.exit_code == 2 and message in result.stderr and result.stdout == ""
+
+
+LINE = {"timestamp": 500, "input_length": 1100, "output_length": 64, "hash_ids": [1, 2, 3]}
+
+
+def test_a_trace_of_blocks_is_read_and_found_again(study: Path, tmp_path: Path) -> None:
+    trace = tmp_path / "trace.jsonl"
+    lines = [LINE | {"timestamp": 20_500, "hash_ids": [1, 2, 9]}, LINE]
+    trace.write_text("\n".join(map(json.dumps, lines)))
+    read = read_trace(trace)
+    assert read.arrival_s.tolist() == [0.0, 20.0] and read.prompts.tolist() == [1100, 1100]
+    assert read.blocks.size == 512 and read.blocks.first.tolist() == [0, 2, 4], "the third block is no whole one"
+    told = json.loads(call("serve", study, 0, "--trace", trace, "--tier", "host=1GB@1GB/s", "--json").stdout)
+    assert told["found"] == {"chip": pytest.approx(1024 / 2200), "host": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ({"timestamp": "now"}, "are numbers"),
+        ({"hash_ids": [1, "2"]}, "whole numbers of blocks"),
+        ({"hash_ids": [1, 1]}, "a block is named twice"),
+        ({"input_length": 0.5}, "whole numbers of tokens, at least one"),
+    ],
+)
+def test_a_trace_of_blocks_that_cannot_be_is_refused(
+    study: Path, tmp_path: Path, line: dict[str, Any], message: str
+) -> None:
+    trace = tmp_path / "trace.jsonl"
+    trace.write_text(json.dumps(LINE | line))
+    result = call("serve", study, 0, "--trace", trace)
+    assert result.exit_code == 2 and message in result.stderr and len(result.stderr.splitlines()) == 1
+
+
+def test_prompts_that_begin_alike_answer_sooner_and_slower_tiers_hold_more(study: Path) -> None:
+    options = ("--rate", 8, "--requests", 600, "--json")
+    alike = ("--common", 900, "--texts", 400)
+    plain, chip, host = (
+        json.loads(call("serve", study, 0, *options, "--set", "memory.capacity=6 GB", *more).stdout)
+        for more in ((), alike, (*alike, "--tier", "host=64GB@50GB/s"))
+    )
+    assert plain["found"] == {} and chip["found"].keys() == {"chip"}
+    assert sum(host["found"].values()) > 1.1 * chip["found"]["chip"] > 0.0
+    firsts = [each["time_to_first_token_s"]["mean"] for each in (plain, chip, host)]
+    assert firsts[2] < firsts[1] < firsts[0]
 
 
 def test_prompts_may_have_servers_of_their_own(study: Path) -> None:

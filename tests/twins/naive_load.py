@@ -1,7 +1,7 @@
 """A server under load, written from the rules: one pass after the other, one request after the other."""
 
 import math
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 @dataclass
 class Request:
     """Lengths, and what became of it: `taken` of its `text` (the prompt, and what was generated when its cache was
-    given up) have passed."""
+    given up) have passed. Its prompt begins with whole blocks."""
 
     number: int
     prompt: int
     output: int
+    blocks: Sequence[int] = ()
     arrived: float = math.nan
     text: int = 0
     taken: int = 0
@@ -32,6 +33,39 @@ class Request:
 
 
 @dataclass
+class NaiveTiers:
+    """Blocks that nobody uses, tier by tier, the one that was used longest ago first; and tokens found in each tier."""
+
+    size: int = 1
+    most: Sequence[int] = (0,)
+    token_s: Sequence[float] = (0.0,)
+    kept: list[OrderedDict[int, None]] = field(default_factory=list)
+    found: list[int] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.kept, self.found = [OrderedDict() for _ in self.most], [0, *(0 for _ in self.most)]
+
+    def where(self, block: int, used: set[int]) -> int | None:
+        """The tier of a block."""
+        if block in used:
+            return 0
+        return next((tier for tier, kept in enumerate(self.kept) if block in kept), None)
+
+    def take(self, block: int) -> None:
+        """A block that somebody uses is in no list."""
+        for kept in self.kept:
+            kept.pop(block, None)
+
+    def make_room(self, tokens: float) -> None:
+        """Blocks beyond the room move on."""
+        for tier, kept in enumerate(self.kept):
+            while len(kept) * self.size > max(tokens, 0.0) if tier == 0 else len(kept) > self.most[tier]:
+                block, _ = kept.popitem(last=False)
+                if tier + 1 < len(self.kept):
+                    self.kept[tier + 1][block] = None
+
+
+@dataclass
 class NaiveServer:
     """Rules as in the docstring of `kernels.serving.load`; `seconds` gives the time of a pass for generating requests,
     tokens of their caches, tokens of prompts and pairs among these."""
@@ -43,7 +77,10 @@ class NaiveServer:
     reserved: float = 1.0
     host: float = 0.0
     prompts_first: bool = False
+    tiers: NaiveTiers = field(default_factory=NaiveTiers)
     now: float = 0.0
+    loading: float = 0.0
+    gave_up: bool = False
     running: list[Request] = field(default_factory=list)
     waiting: deque[Request] = field(default_factory=deque)
 
@@ -51,11 +88,49 @@ class NaiveServer:
         """Room for what there is, or what is reserved."""
         return max(request.prompt + request.made, request.prompt + math.ceil(self.reserved * request.output))
 
+    def used(self, *more: Request) -> set[int]:
+        """Blocks of those that run."""
+        return {block for request in [*self.running, *more] for block in request.blocks}
+
+    def held(self, *more: Request) -> float:
+        """Room that is taken: what is shared, once."""
+        alone = sum(self.need(request) - self.tiers.size * len(request.blocks) for request in [*self.running, *more])
+        return alone + self.tiers.size * len(self.used(*more))
+
+    def admit(self, request: Request) -> None:
+        """It runs; what others left of its beginning need not pass."""
+        request.text, request.taken = request.prompt + request.made, 0
+        for block in request.blocks:
+            tier = self.tiers.where(block, self.used())
+            if tier is None or request.taken + self.tiers.size >= request.text:
+                break
+            request.taken += self.tiers.size
+            self.tiers.found[tier] += self.tiers.size
+            self.loading += self.tiers.size * self.tiers.token_s[tier]
+        self.tiers.found[-1] += request.text - request.taken
+        for block in request.blocks:
+            self.tiers.take(block)
+        self.running.append(request)
+        self.tiers.make_room(self.cache_tokens - self.held())
+
+    def leave(self, request: Request) -> None:
+        """It runs no more: the end of its prompt is the oldest of its blocks."""
+        self.running.remove(request)
+        for block in reversed(request.blocks):
+            if block not in self.used():
+                self.tiers.kept[0][block] = None
+
     def serve(
-        self, arrivals: Sequence[float], clients: int, prompts: Sequence[int], outputs: Sequence[int]
+        self,
+        arrivals: Sequence[float],
+        clients: int,
+        prompts: Sequence[int],
+        outputs: Sequence[int],
+        chains: Sequence[Sequence[int]] | None = None,
     ) -> list[Request]:
         """Serve all requests; what became of each."""
-        requests = [Request(i, p, o) for i, (p, o) in enumerate(zip(prompts, outputs, strict=True))]
+        chains = chains or [()] * len(prompts)
+        requests = [Request(i, p, o, c) for i, (p, o, c) in enumerate(zip(prompts, outputs, chains, strict=True))]
         coming, sent = deque(requests), deque[Request]()
 
         def send(when: float) -> None:
@@ -72,7 +147,8 @@ class NaiveServer:
         while True:
             while sent and sent[0].arrived <= self.now:
                 self.waiting.append(sent.popleft())
-            while self.waiting and len(self.running) < self.slots:
+            self.tiers.make_room(self.cache_tokens - self.held())
+            while self.waiting and len(self.running) < self.slots and not self.gave_up:
                 request = self.waiting[0]
                 if request.prompt + request.output > self.cache_tokens:
                     self.waiting.popleft()
@@ -80,31 +156,42 @@ class NaiveServer:
                         send(self.now + self.host)
                     continue
                 spare = 0.01 * self.cache_tokens if self.running and self.reserved < 1 else 0.0
-                if sum(map(self.need, [*self.running, request])) + spare > self.cache_tokens:
+                if self.held(request) + spare > self.cache_tokens:
                     break
-                request.text, request.taken = request.prompt + request.made, 0
-                self.running.append(self.waiting.popleft())
+                self.admit(self.waiting.popleft())
             if not self.running:
                 if not sent:
                     return requests
                 self.now = max(self.now, sent[0].arrived)
                 continue
             if not self.fits():
-                self.waiting.appendleft(self.running.pop())
+                self.waiting.appendleft(self.running[-1])
+                self.leave(self.running[-1])
+                self.gave_up = bool(self.running)
                 continue
+            self.gave_up = False
             self.now += self.run()
             for request in list(self.running):
                 if request.made == request.output:
                     request.last = self.now
-                    self.running.remove(request)
+                    self.leave(request)
                     if clients:
                         send(self.now + self.host)
 
     def fits(self) -> bool:
         """Whether a token of each that generates has room, or of somebody else."""
-        cached = sum(request.cached for request in self.running)
         generating = len(self.generating())
-        return cached + max(generating, 1) <= self.cache_tokens
+        cached, coming = self.cached()
+        return cached + generating <= self.cache_tokens and (generating > 0 or cached - coming < self.cache_tokens)
+
+    def cached(self) -> tuple[int, int]:
+        """Tokens for which there is room, and those of them that have not passed."""
+        size = self.tiers.size
+        beyond = [request.cached - size * len(request.blocks) for request in self.running]
+        return (
+            size * len(self.used()) + sum(max(tokens, 0) for tokens in beyond),
+            sum(max(-tokens, 0) for tokens in beyond),
+        )
 
     def generating(self) -> list[Request]:
         """Who makes a token in the next pass: nobody, if prompts come first and there are some."""
@@ -115,8 +202,8 @@ class NaiveServer:
         """One pass: who generates makes a token, the budget takes prompts; its seconds."""
         generating = self.generating()
         context = sum(r.prompt + r.made for r in generating)
-        cached = sum(r.cached for r in self.running)
-        room = max(min(self.budget, self.cache_tokens - cached) - len(generating), 0)
+        cached, coming = self.cached()
+        room = max(min(self.budget, self.cache_tokens - cached + coming) - len(generating), 0)
         tokens, pairs, ended = 0, 0, []
         for request in self.running:
             if request.generates:
@@ -127,7 +214,7 @@ class NaiveServer:
             tokens += chunk
             if chunk and request.generates:
                 ended.append(request)
-        seconds = self.seconds(len(generating), context, tokens, pairs)
+        seconds, self.loading = max(self.seconds(len(generating), context, tokens, pairs), self.loading), 0.0
         for request in generating + ended:
             request.made += 1
             if request.made == 1:

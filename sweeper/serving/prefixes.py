@@ -1,0 +1,88 @@
+"""Prompts that begin alike: blocks of tokens by number, and where a server keeps those of requests that are done."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from sweeper.kernels.serving.prefixes import NONE, NOWHERE, Prefixes
+
+CHIP = "chip"
+"""The tier of the memory that holds the caches of running requests."""
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Whole blocks of `size` tokens of prompts: request i begins with `numbers[first[i]:first[i + 1]]`. Equal numbers
+    stand for equal beginnings, up to the end of the block; they are whole, from 0."""
+
+    size: int
+    first: np.ndarray
+    numbers: np.ndarray
+
+    @classmethod
+    def of(cls, size: int, chains: Sequence[Sequence[int]]) -> "Blocks":
+        """Those of some requests.
+
+        >>> Blocks.of(16, [[7, 8], [7, 9, 3]]).numbers
+        array([1, 2, 1, 3, 0])
+        """
+        first = np.concatenate([[0], np.cumsum([len(chain) for chain in chains], dtype=np.int64)])
+        named = np.array([number for chain in chains for number in chain], np.int64)
+        return cls(size, first, np.unique(named, return_inverse=True)[1].astype(np.int64))
+
+    @classmethod
+    def begun(cls, size: int, prompts: np.ndarray, texts: np.ndarray, common: int) -> "Blocks":
+        """Those of prompts of which each begins with up to `common` tokens of one of some texts, and goes on alone."""
+        most = int(prompts.max(initial=0)) // size
+        chains = [
+            [
+                text * most + place if place < common // size else ~(which * most + place)
+                for place in range(prompt // size)
+            ]
+            for which, (prompt, text) in enumerate(zip(prompts.tolist(), texts.tolist(), strict=True))
+        ]
+        return cls.of(size, chains)
+
+    @classmethod
+    def none(cls, requests: int) -> "Blocks":
+        """Of requests that have nothing in common."""
+        return cls(1, np.zeros(requests + 1, np.int64), np.zeros(0, np.int64))
+
+    def every(self, step: int) -> "Blocks":
+        """Those of one in so many requests."""
+        chains = [self.numbers[start:end] for start, end in zip(self.first[:-1:step], self.first[1::step], strict=True)]
+        return Blocks.of(self.size, [chain.tolist() for chain in chains])
+
+
+@dataclass(frozen=True)
+class Tier:
+    """Where blocks go for which the tier before has no room: its name, the bytes that it holds for each chip, and the
+    bytes that each chip gets back from it per second."""
+
+    name: str
+    capacity_B: float
+    bandwidth_Bps: float
+
+
+def prefixes_of(blocks: Blocks, tiers: Sequence[Tier], token_B: float) -> Prefixes:
+    """What a server knows before the first request; a token takes so many bytes of a chip."""
+    count, several = int(blocks.numbers.max(initial=-1)) + 1, 1 + len(tiers)
+    block_B = max(token_B, 1e-30) * blocks.size
+    most = [min(tier.capacity_B / block_B, count) for tier in tiers]
+    seconds = [token_B / tier.bandwidth_Bps for tier in tiers]
+    return Prefixes(
+        size=blocks.size,
+        first=blocks.first,
+        blocks=blocks.numbers,
+        most=np.array([0, *map(int, most)], np.int64),
+        token_s=np.array([0.0, *seconds]),
+        found=np.zeros(several + 1, np.int64),
+        tier=np.full(count, NOWHERE, np.int64),
+        users=np.zeros(count, np.int64),
+        older=np.full(count, NONE, np.int64),
+        newer=np.full(count, NONE, np.int64),
+        ends=np.full((several, 2), NONE, np.int64),
+        kept=np.zeros(several, np.int64),
+        used=np.zeros(1, np.int64),
+    )
