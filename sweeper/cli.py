@@ -24,7 +24,7 @@ from sweeper.commands.points import explain, map_command, trace_command
 from sweeper.commands.reporting import report_command
 from sweeper.commands.runs import optimize, plan, run, status, worker
 from sweeper.commands.sensitivity import break_even, sensitivity, tornado_command
-from sweeper.commands.serving import serve_command
+from sweeper.commands.serving import capacity_command, serve_command
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -41,7 +41,7 @@ def main() -> None:
 
 for command in (
     *(plan, run, night, diff_command, runs_command, gc, status, worker),
-    *(optimize, sensitivity, tornado_command, break_even, serve_command),
+    *(optimize, sensitivity, tornado_command, break_even, serve_command, capacity_command),
     *(show_command, query, export_command, report_command, explain, trace_command, map_command),
     *(
         cost_command,

@@ -1,113 +1,51 @@
-"""A server of a study under load."""
+"""Servers of a study under load: one of them, and as many as a service level needs."""
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-from click.core import ParameterSource
 
 from sweeper.commands.points import plan_with
+from sweeper.commands.requests import (
+    ADMISSION,
+    LIMITS,
+    MOST_PERIODS,
+    MOST_REQUESTS,
+    MOST_SERVERS,
+    TRAFFIC,
+    TierType,
+    assert_read,
+    with_options,
+)
 from sweeper.commands.shared import STUDY, Finite, Given, Seconds, command, echo, study_options
 from sweeper.errors import UsageFault
 
-MOST_REQUESTS, MOST_TOKENS, MOST_SERVERS, MOST_BYTES = 1_000_000, 10_000_000, 10_000, 1e18
-"""Numbers beyond which one is a slip of the pen."""
-UNREAD = {
-    "trace": ("requests", "prompt", "output", "spread", "variation", "seed", "common", "texts"),
-    "clients": ("variation",),
-    "rate": (),
-}
-"""Options that mean nothing for requests that arrive in a way."""
+if TYPE_CHECKING:
+    from sweeper.planning.plan import Plan
+    from sweeper.serving.traffic import Arrivals, Traffic
 
-
-class TierType(click.ParamType):
-    """Where blocks of caches go, `NAME=CAPACITY@BANDWIDTH`."""
-
-    name = "name=capacity@bandwidth"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The tier. Fails for what is none."""
-        from sweeper.reading.units import quantity
-        from sweeper.serving.prefixes import CHIP, Tier
-
-        name, given, numbers = value.partition("=")
-        capacity, at, bandwidth = numbers.partition("@")
-        if not (name and given and at) or name == CHIP:
-            self.fail(f"{value!r} is no tier; write e.g. host=256GB@50GB/s, for each chip", param, ctx)
-        try:
-            tier = Tier(name, quantity(capacity, "B"), quantity(bandwidth, "B/s"))
-        except ValueError as error:
-            self.fail(f"{value}: {error}", param, ctx)
-        if not (0.0 <= tier.capacity_B <= MOST_BYTES and 1.0 <= tier.bandwidth_Bps <= MOST_BYTES):
-            self.fail(f"{value}: a tier holds up to an exabyte, and gives back 1 B/s to 1 EB/s", param, ctx)
-        return tier
+MOST_POINTS = 100
+"""Points of a study whose fleets are sized at a time."""
 
 
 @command("serve")
 @STUDY
 @click.argument("point_id", metavar="POINT", type=click.IntRange(min=0))
 @study_options
+@with_options(*TRAFFIC)
 @click.option(
-    "--clients",
-    type=click.IntRange(1, MOST_REQUESTS),
-    metavar="N",
+    "--clients", type=click.IntRange(1, MOST_REQUESTS), metavar="N",
     help="Clients that each send one request at a time.",
-)
-@click.option("--rate", type=Finite(1e-9, 1e9), metavar="R", help="Requests that arrive per second.")
-@click.option(
-    "--trace", type=click.Path(path_type=Path), metavar="FILE",
-    help="Arrivals and lengths instead: CSV, or JSON lines with hash_ids of blocks.",
-)  # fmt: skip
-@click.option(
-    "--variation", type=Finite(0.0, 10.0), default=1.0, show_default=True,
-    help="Coefficient of variation of the gaps between arrivals; 1: Poisson, 0: even.",
 )  # fmt: skip
 @click.option(
     "--requests", type=click.IntRange(1, MOST_REQUESTS), default=1_000, show_default=True, help="Requests in all."
 )
 @click.option(
-    "--prompt",
-    type=click.IntRange(1, MOST_TOKENS),
-    metavar="N",
-    help="Tokens of a prompt; those of the point if not given.",
-)
-@click.option(
-    "--output",
-    type=click.IntRange(1, MOST_TOKENS),
-    metavar="N",
-    help="Tokens generated; those of the point if not given.",
-)
-@click.option(
-    "--spread", type=Finite(0.0, 1.0), default=0.0, show_default=True,
-    help="Part by which lengths are shorter at most.",
-)  # fmt: skip
-@click.option(
-    "--common", type=click.IntRange(1, MOST_TOKENS), metavar="N",
-    help="Tokens with which prompts begin alike, and which need not pass while some cache holds them.",
-)  # fmt: skip
-@click.option(
-    "--texts", type=click.IntRange(1, MOST_REQUESTS), default=1, show_default=True,
-    help="Different texts that prompts begin with, beside --common.",
-)  # fmt: skip
-@click.option(
     "--tier", "tiers", type=TierType(), multiple=True, metavar="NAME=CAPACITY@BANDWIDTH",
     help="Where caches of prompts go that have no room on the chip, for each chip: host=64GB@50GB/s; repeatable.",
 )  # fmt: skip
-@click.option(
-    "--slots", type=click.IntRange(1, MOST_REQUESTS), default=256, show_default=True, help="Requests that run at most."
-)
-@click.option(
-    "--budget", type=click.IntRange(1, MOST_TOKENS), metavar="N",
-    show_default="max_batched_tokens of the point, or 8192", help="Tokens of a pass at most.",
-)  # fmt: skip
-@click.option(
-    "--reserved", type=Finite(0.0, 1.0), default=1.0, show_default=True,
-    help="Share of the tokens to come for which there must be room; below 1 requests may lose their cache.",
-)  # fmt: skip
-@click.option("--prompts-first", is_flag=True, help="Prompts pass alone, before generated tokens, as SGLang has it.")
-@click.option("--ttft", type=Seconds(min=0.0, min_open=True), metavar="SECONDS", help="Limit of the first token.")
-@click.option("--tpot", type=Seconds(min=0.0, min_open=True), metavar="SECONDS", help="Limit between tokens.")
+@with_options(*ADMISSION, *LIMITS)
 @click.option(
     "--prefill", type=click.IntRange(min=0), metavar="POINT",
     help="Point of the study whose servers take the prompts; those of the first POINT generate tokens alone.",
@@ -120,7 +58,6 @@ class TierType(click.ParamType):
     "--decode-servers", type=click.IntRange(1, MOST_SERVERS), metavar="N", default=1, show_default=True,
     help="Servers for generated tokens, beside --prefill.",
 )  # fmt: skip
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of arrivals and lengths.")
 def serve_command(
     study: str, point_id: int, given: Given, clients: int | None, rate: float | None, trace: Path | None,
     prefill: int | None, prefill_servers: int, decode_servers: int, **rest: Any,
@@ -140,43 +77,27 @@ def serve_command(
     """
     from sweeper.serving.apart import Part, apart_under_load
     from sweeper.serving.load import Admission, text, under_load
-    from sweeper.serving.passes import assert_same_caches, budget_of, lengths_of, replica_of, standing_of
-    from sweeper.serving.traffic import Traffic, dealt, drawn, read_trace
+    from sweeper.serving.passes import assert_same_caches, budget_of, replica_of, standing_of
+    from sweeper.serving.traffic import dealt, drawn, read_trace
 
     if [clients, rate, trace].count(None) != 2:
         raise UsageFault("how do requests arrive? give one of --clients, --rate and --trace")
-    how = "trace" if trace else "clients" if clients else "rate"
-    unread = dict.fromkeys(UNREAD[how], f"beside --{how}")
     if prefill is None:
-        unread |= dict.fromkeys(("prefill_servers", "decode_servers"), "without --prefill")
+        beside = dict.fromkeys(("prefill_servers", "decode_servers"), "without --prefill")
     else:
-        unread |= dict.fromkeys(("reserved", "prompts_first", "common", "texts", "tiers"), "beside --prefill")
-    if rest["common"] is None:
-        unread.setdefault("texts", "without --common")
+        beside = dict.fromkeys(("reserved", "prompts_first", "common", "texts", "tiers"), "beside --prefill")
     if rest["common"] is None and trace is None:
-        unread.setdefault("tiers", "without --common and --trace")
-    context = click.get_current_context()
-    for name, beside in unread.items():
-        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
-            option = name.removesuffix("s") if name == "tiers" else name.replace("_", "-")
-            raise UsageFault(f"nothing reads --{option} {beside}: leave it out")
+        beside.setdefault("tiers", "without --common and --trace")
+    assert_read("trace" if trace else "clients" if clients else "rate", beside)
     plan = plan_with(study, given, point_id)
     found = read_trace(trace) if trace else None
     if found is not None and rest["tiers"] and not len(found.blocks.numbers):
         raise UsageFault(f"{trace} names no blocks: nothing reads --tier, leave it out")
     if found is not None and prefill is not None and len(found.blocks.numbers):
         raise UsageFault(f"{trace} names blocks, which servers beside --prefill do not know")
-    own = dict(zip(("prompt", "output"), lengths_of(plan, point_id), strict=True))
-    prompt, output = (float(rest[name] or own[name]) for name in own)
-    if found is not None:
-        prompt, output = float(found.prompts.mean()), float(found.outputs.mean())
-    if not prompt:
-        raise UsageFault("how long are prompts? say --prompt, or sequence_length in the study")
-    drawing = {name: rest[name] for name in ("requests", "spread", "variation", "seed", "texts")}
-    drawing["common"] = rest["common"] or 0
-    asked = Traffic(prompt=prompt, output=output, clients=clients or 0, rate=rate or 0.0, **drawing)
+    asked = _traffic(plan, [point_id], found, rest["requests"], {**rest, "rate": rate, "clients": clients})
     limits = {name: rest[name] for name in ("ttft", "tpot") if rest[name] is not None}
-    replica = replica_of(plan, point_id, prompt, output)
+    replica = replica_of(plan, point_id, asked.prompt, asked.output)
     budget, slots = rest["budget"] or budget_of(plan, point_id), rest["slots"]
     admission = Admission(slots, budget, rest["reserved"], rest["prompts_first"])
     if prefill is None:
@@ -186,7 +107,7 @@ def serve_command(
         standing, without_host = standing_of(plan, point_id), replica.host_s <= 0.0
     else:
         assert_same_caches(plan_with(study, given, prefill), prefill, point_id)
-        first = replica_of(plan, prefill, prompt, output)
+        first = replica_of(plan, prefill, asked.prompt, asked.output)
         before = Part(first, prefill_servers, Admission(slots, rest["budget"] or budget_of(plan, prefill)))
         after = Part(replica, decode_servers, admission)
         load = apart_under_load(before, after, found or drawn(asked), asked.clients, limits)
@@ -194,3 +115,113 @@ def serve_command(
         standing, without_host = " and ".join(both), first.host_s <= 0.0
     host = ", and without the host's own time" if without_host else ""
     echo({**asdict(load), "standing": standing}, lambda: f"{text(load)}\n{standing}{host}")
+
+
+def _traffic(
+    plan: "Plan", points: list[int], found: "Arrivals | None", requests: int, options: dict[str, Any]
+) -> "Traffic":
+    """Requests as options have them, or as long as those of a trace on average. Raises UsageFault for lengths that
+    nobody says, or on which points differ."""
+    from sweeper.serving.passes import lengths_of
+    from sweeper.serving.traffic import Traffic
+
+    own = [lengths_of(plan, each) for each in points]
+    lengths = [float(options[name] or own[0][place]) for place, name in enumerate(("prompt", "output"))]
+    if found is not None:
+        lengths = [float(found.prompts.mean()), float(found.outputs.mean())]
+    else:
+        for place, name in enumerate(("prompt", "output")):
+            if not options[name] and len({each[place] for each in own}) > 1:
+                raise UsageFault(f"requests of these points are not as long: say --{name}")
+    if not lengths[0]:
+        raise UsageFault("how long are prompts? say --prompt, or sequence_length in the study")
+    rate, period_s = options["rate"] or 0.0, options["period"]
+    if options["swing"] and requests / rate > MOST_PERIODS * period_s:
+        raise UsageFault(f"a rate that goes up and down every {period_s:g} s is one rate over {requests / rate:g} s")
+    return Traffic(
+        requests=requests,
+        prompt=lengths[0],
+        output=lengths[1],
+        spread=options["spread"],
+        clients=options["clients"] or 0,
+        rate=rate,
+        variation=options["variation"],
+        seed=options["seed"],
+        common=options["common"] or 0,
+        texts=options["texts"],
+        swing=options["swing"],
+        period_s=period_s,
+    )
+
+
+@command("capacity")
+@STUDY
+@click.argument("point_ids", metavar="POINT...", nargs=-1, required=True, type=click.IntRange(min=0))
+@study_options
+@with_options(*TRAFFIC)
+@click.option(
+    "--seconds", type=Seconds(min=0.0, min_open=True), metavar="SECONDS", default=600.0, show_default=True,
+    help="For which requests come, beside --rate.",
+)  # fmt: skip
+@with_options(*ADMISSION, *LIMITS)
+@click.option(
+    "--within", type=Finite(0.0, 1.0, min_open=True), default=0.9, show_default=True,
+    help="Share of the requests that has to be within the limits.",
+)  # fmt: skip
+@click.option(
+    "--start-up", type=Seconds(min=0.0), metavar="SECONDS",
+    help="How long it takes to add a server, which the rate of requests asks for; all are there all the time without.",
+)  # fmt: skip
+@click.option(
+    "--window", type=Seconds(min=0.0, min_open=True), metavar="SECONDS", default=60.0, show_default=True,
+    help="Over which the rate is counted, beside --start-up.",
+)  # fmt: skip
+def capacity_command(
+    study: str, point_ids: tuple[int, ...], given: Given, rate: float | None, trace: Path | None, within: float,
+    seconds: float, start_up: float | None, window: float, **rest: Any,
+) -> None:  # fmt: skip
+    """How many servers of a study hold a service level, and what they cost, the cheapest first.
+
+    A server is a point with all its chips. Requests come as in `sweeper serve`, and are dealt in turn to the replicas
+    of all servers; the fewest servers are found of which enough requests are within --ttft and --tpot. With --start-up
+    servers are added and taken away as the rate of requests goes up and down (--swing, or a trace).
+
+    \b
+    Example: sweeper capacity examples/large_servers.yaml 10 58 --rate 20 --ttft 0.5 --tpot 0.03
+    Example: sweeper capacity examples/large_servers.yaml 10 --rate 5 --ttft 1 --swing 0.8 --period 3600
+             --seconds 7200 --start-up 120
+    """
+    from sweeper.serving.fleet import Level, Scaling
+    from sweeper.serving.load import Admission
+    from sweeper.serving.passes import budget_of
+    from sweeper.serving.plans import in_order, plan_of_fleet, text_of_plans
+    from sweeper.serving.traffic import drawn, read_trace
+
+    if [rate, trace].count(None) != 1:
+        raise UsageFault("how do requests arrive? give one of --rate and --trace")
+    limits = {name: rest[name] for name in ("ttft", "tpot") if rest[name] is not None}
+    if not limits:
+        raise UsageFault("what is a good request? give --ttft, --tpot or both")
+    if len(set(point_ids)) > MOST_POINTS:
+        raise UsageFault(f"{len(set(point_ids))} points: name at most {MOST_POINTS}")
+    assert_read("trace" if trace else "rate", {} if start_up is not None else {"window": "without --start-up"})
+    if rate is not None and not 1 <= round(rate * seconds) <= MOST_REQUESTS:
+        raise UsageFault(f"{rate * seconds:g} requests come in {seconds:g} s: have 1 to {MOST_REQUESTS:,} of them")
+    points = sorted(set(point_ids))
+    plan = plan_with(study, given, points[-1])
+    found = read_trace(trace) if trace else None
+    count = len(found.arrival_s) if found is not None else round((rate or 0.0) * seconds)
+    traffic = _traffic(plan, points, found, count, {**rest, "rate": rate, "clients": None})
+    asked = found if found is not None else drawn(traffic)
+    if start_up is not None and asked.arrival_s[-1] > MOST_PERIODS * window:
+        raise UsageFault(f"{asked.arrival_s[-1] / window:,.0f} windows of {window:g} s: have at most {MOST_PERIODS:,}")
+    level = Level(limits, within)
+    scaling = None if start_up is None else Scaling(window, start_up)
+    plans = in_order([
+        plan_of_fleet(
+            plan, each, traffic, asked, level, scaling,
+            Admission(rest["slots"], rest["budget"] or budget_of(plan, each), rest["reserved"], rest["prompts_first"]),
+        )
+        for each in points
+    ])  # fmt: skip
+    echo([asdict(each) for each in plans], lambda: text_of_plans(plans))

@@ -49,10 +49,12 @@ class Blocks:
         """Of requests that have nothing in common."""
         return cls(1, np.zeros(requests + 1, np.int64), np.zeros(0, np.int64))
 
-    def every(self, step: int) -> "Blocks":
-        """Those of one in so many requests."""
-        chains = [self.numbers[start:end] for start, end in zip(self.first[:-1:step], self.first[1::step], strict=True)]
-        return Blocks.of(self.size, [chain.tolist() for chain in chains])
+    def taken(self, which: np.ndarray) -> "Blocks":
+        """Those of some of the requests."""
+        if not len(self.numbers):
+            return Blocks.none(len(which))
+        chains = [self.numbers[self.first[each] : self.first[each + 1]].tolist() for each in which]
+        return Blocks.of(self.size, chains)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Requests that arrive at a server: how many, when, how long, and how they begin. The same seed gives the same."""
 
 import json
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,8 @@ class Traffic:
 
     `clients`: each sends its next request when the last one is done (a closed loop). Otherwise `rate` of them arrive
     per second, with gaps of a Gamma distribution whose coefficient of variation is `variation`: 1 is a Poisson process,
-    0 evenly spaced. Each prompt begins with `common` tokens of one of some `texts`, all of them equally likely.
+    0 evenly spaced. The rate goes up and down by `swing` of itself in every `period_s`, up at first. Each prompt begins
+    with `common` tokens of one of some `texts`, all of them equally likely.
     """
 
     requests: int
@@ -40,6 +41,8 @@ class Traffic:
     seed: int = 0
     common: int = 0
     texts: int = 1
+    swing: float = 0.0
+    period_s: float = 86_400.0
 
     def of_one(self, replicas: int) -> "Traffic":
         """The part of one of several replicas, among which requests are dealt evenly. Raises UsageFault for clients
@@ -63,6 +66,10 @@ class Arrivals:
     outputs: np.ndarray
     blocks: Blocks
 
+    def taken(self, which: np.ndarray) -> "Arrivals":
+        """Some of the requests."""
+        return Arrivals(self.arrival_s[which], self.prompts[which], self.outputs[which], self.blocks.taken(which))
+
 
 def drawn(traffic: Traffic) -> Arrivals:
     """Draw the requests of some traffic.
@@ -80,7 +87,7 @@ def drawn(traffic: Traffic) -> Arrivals:
         shape = traffic.variation**-2.0
         gaps = random.gamma(shape, 1.0 / shape, count)
     gaps[0] = 0.0
-    arrival_s = np.zeros(count) if traffic.clients else np.cumsum(gaps) / traffic.rate
+    arrival_s = np.zeros(count) if traffic.clients else _swung(np.cumsum(gaps) / traffic.rate, traffic)
     if not traffic.common:
         return Arrivals(arrival_s, prompts, outputs, Blocks.none(count))
     if prompts.sum() > MOST_BLOCKS * BLOCK:
@@ -89,13 +96,21 @@ def drawn(traffic: Traffic) -> Arrivals:
     return Arrivals(arrival_s, prompts, outputs, Blocks.begun(BLOCK, prompts, texts, traffic.common))
 
 
+def _swung(even_s: np.ndarray, traffic: Traffic) -> np.ndarray:
+    """Times at which as many requests have come as at these times of a constant rate."""
+    if not traffic.swing:
+        return even_s
+    turns = 2.0 * np.pi / traffic.period_s
+    grid = np.linspace(0.0, even_s[-1] + traffic.period_s, int(1000 * (even_s[-1] / traffic.period_s + 1.0)) + 1)
+    return np.interp(even_s, grid + traffic.swing / turns * (1.0 - np.cos(turns * grid)), grid)
+
+
 def dealt(requests: Arrivals, replicas: int) -> Arrivals:
     """The requests that come to the first of several replicas, which take them in turn. Raises UsageFault for fewer
     requests than replicas."""
     if len(requests.arrival_s) < replicas:
         raise UsageFault(f"{len(requests.arrival_s)} requests for {replicas} replicas: say at least one for each")
-    arrival_s, prompts, outputs = (each[::replicas].copy() for each in astuple(requests)[:3])
-    return Arrivals(arrival_s, prompts, outputs, requests.blocks.every(replicas))
+    return requests.taken(np.arange(0, len(requests.arrival_s), replicas))
 
 
 def read_trace(file: Path) -> Arrivals:

@@ -1,0 +1,92 @@
+"""Plans of capacity: the fleet of a point of a study that holds a service level, and what it costs."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sweeper.errors import UsageFault
+from sweeper.planning.plan import Plan
+from sweeper.serving.fleet import Level, Scaling, smallest_fleet
+from sweeper.serving.load import Admission
+from sweeper.serving.passes import replica_of, standing_of
+from sweeper.serving.traffic import Arrivals, Traffic
+from sweeper.views.text import aligned, show
+
+COST = "ownership_usd_per_s"
+HOUR_S = 3600.0
+HEADS = ("point", "servers", "chips", "mean_chips", "usd_per_hour", "good", "ttft_p90_s", "tpot_p90_s", "standing")
+
+
+@dataclass(frozen=True)
+class FleetPlan:
+    """The fewest servers of a point: how many at most, their chips, chips that are paid on average, what they cost in
+    all (None without prices), the share of good requests, 90 % quantiles of seconds, and whose measurements stand
+    behind them. Where no number of servers will do, `why`, and nothing else."""
+
+    point: int
+    servers: int | None = None
+    chips: int | None = None
+    mean_chips: float | None = None
+    usd_per_hour: float | None = None
+    good: float | None = None
+    ttft_p90_s: float | None = None
+    tpot_p90_s: float | None = None
+    standing: str | None = None
+    why: str = ""
+
+
+def plan_of_fleet(
+    plan: Plan,
+    point: int,
+    traffic: Traffic,
+    asked: Arrivals,
+    level: Level,
+    scaling: Scaling | None,
+    admission: Admission,
+) -> FleetPlan:
+    """The fewest servers of a point that hold a service level for requests that are `asked`, of the lengths that
+    `traffic` says."""
+    try:
+        replica = replica_of(plan, point, traffic.prompt, traffic.output)
+    except UsageFault as fault:
+        return FleetPlan(point, why=str(fault))
+    fleet = smallest_fleet(replica, asked, admission, level, scaling)
+    if fleet is None:
+        return FleetPlan(point, why=f"no number of servers holds {level.within:.1%} of the requests within the limits")
+    usd_per_s = float(plan.points([point], [COST])[COST][0])
+    return FleetPlan(
+        point=point,
+        servers=fleet.servers,
+        chips=fleet.servers * replica.chips,
+        mean_chips=fleet.mean_servers * replica.chips,
+        usd_per_hour=None if math.isnan(usd_per_s) else fleet.mean_servers * usd_per_s * HOUR_S,
+        good=fleet.good,
+        ttft_p90_s=fleet.ttft_p90_s,
+        tpot_p90_s=fleet.tpot_p90_s,
+        standing=standing_of(plan, point),
+    )
+
+
+def in_order(plans: Sequence[FleetPlan]) -> list[FleetPlan]:
+    """The cheapest first, then those without a price by their chips, then those that will not do."""
+    return sorted(
+        plans,
+        key=lambda plan: (
+            bool(plan.why),
+            plan.usd_per_hour is None,
+            plan.usd_per_hour or 0.0,
+            plan.mean_chips or 0.0,
+            plan.point,
+        ),
+    )
+
+
+def text_of_plans(plans: Sequence[FleetPlan]) -> str:
+    """Plans as a table, and why others will not do."""
+    rows = [
+        tuple("-" if getattr(plan, name) is None else show(getattr(plan, name)) for name in HEADS)
+        for plan in plans
+        if not plan.why
+    ]
+    lines = [aligned([HEADS, *rows], right=range(len(HEADS) - 1))] if rows else []
+    return "\n".join([*lines, *(f"point {plan.point}: {plan.why}" for plan in plans if plan.why)])
