@@ -24,7 +24,8 @@ from sweeper.commands.points import explain, map_command, trace_command
 from sweeper.commands.reporting import report_command
 from sweeper.commands.runs import optimize, plan, run, status, worker
 from sweeper.commands.sensitivity import break_even, sensitivity, tornado_command
-from sweeper.commands.serving import capacity_command, serve_command
+from sweeper.commands.servers.capacity import capacity_command
+from sweeper.commands.servers.serve import serve_command
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})

@@ -10,6 +10,7 @@ from scipy.stats import gamma
 
 from sweeper.kernels.serving.load import Pass, Requests, Server, at, pass_s, serve
 from sweeper.kernels.serving.steady import Demand, Steady, Work, quantile_of_gamma, steady
+from tests.serving.test_load import nothing_shared
 
 GRID = 2.0 ** np.arange(0.0, 14.1, 0.125)
 PROMPT_SPREAD = 0.2
@@ -83,7 +84,7 @@ def closed_loop(case: Case) -> tuple[float, float]:
     prompts, outputs = case.lengths(count, np.random.default_rng(1))
     arrivals, first, last = (np.zeros(count) for _ in range(3))
     server = Server(clients, int(case.demand.budget), 10**12)
-    serve(case.timing, server, clients, Requests(prompts, outputs, arrivals, first, last))
+    serve(case.timing, server, clients, Requests(prompts, outputs, arrivals, first, last), nothing_shared(count))
     part = slice(count // 4, count - clients)
     between = (last - first)[part].sum() / np.maximum(outputs[part] - 1, 1).sum()
     return len(arrivals[part]) / (arrivals[part.stop] - arrivals[part.start]), float(between)
@@ -100,6 +101,7 @@ def open_loop(case: Case) -> tuple[float, float]:
         Server(4_096, int(case.demand.budget), 10**12),
         0,
         Requests(prompts, outputs, arrivals, first, last),
+        nothing_shared(count),
     )
     waits = (first - arrivals)[count // 5 : -count // 20]
     return float(waits.mean()), float(np.quantile(waits, 0.9))

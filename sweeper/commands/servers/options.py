@@ -3,13 +3,17 @@
 from collections.abc import Callable
 from functools import reduce
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 
 from sweeper.commands.shared import Finite, Seconds
 from sweeper.errors import UsageFault
+
+if TYPE_CHECKING:
+    from sweeper.planning.plan import Plan
+    from sweeper.serving.traffic import Arrivals, Traffic
 
 MOST_REQUESTS, MOST_TOKENS, MOST_SERVERS, MOST_BYTES = 1_000_000, 10_000_000, 10_000, 1e18
 """Numbers beyond which one is a slip of the pen."""
@@ -178,3 +182,40 @@ def assert_read(how: str, beside: dict[str, str]) -> None:
         if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
             option = name.removesuffix("s") if name == "tiers" else name.replace("_", "-")
             raise UsageFault(f"nothing reads --{option} {words}: leave it out")
+
+
+def traffic_of(
+    plan: "Plan", points: list[int], found: "Arrivals | None", requests: int, options: dict[str, Any]
+) -> "Traffic":
+    """Requests as options have them, or as long as those of a trace on average. Raises UsageFault for lengths that
+    nobody says, or on which points differ."""
+    from sweeper.serving.passes import lengths_of
+    from sweeper.serving.traffic import Traffic
+
+    own = [lengths_of(plan, each) for each in points]
+    lengths = [float(options[name] or own[0][place]) for place, name in enumerate(("prompt", "output"))]
+    if found is not None:
+        lengths = [float(found.prompts.mean()), float(found.outputs.mean())]
+    else:
+        for place, name in enumerate(("prompt", "output")):
+            if not options[name] and len({each[place] for each in own}) > 1:
+                raise UsageFault(f"requests of these points are not as long: say --{name}")
+    if not lengths[0]:
+        raise UsageFault("how long are prompts? say --prompt, or sequence_length in the study")
+    rate, period_s = options["rate"] or 0.0, options["period"]
+    if options["swing"] and requests / rate > MOST_PERIODS * period_s:
+        raise UsageFault(f"a rate that goes up and down every {period_s:g} s is one rate over {requests / rate:g} s")
+    return Traffic(
+        requests=requests,
+        prompt=lengths[0],
+        output=lengths[1],
+        spread=options["spread"],
+        clients=options["clients"] or 0,
+        rate=rate,
+        variation=options["variation"],
+        seed=options["seed"],
+        common=options["common"] or 0,
+        texts=options["texts"],
+        swing=options["swing"],
+        period_s=period_s,
+    )

@@ -1,0 +1,1 @@
+"""Commands that put servers of a study under load."""
