@@ -5,6 +5,7 @@ The target keeps the longest path that it agrees with, and adds one token of its
 """
 
 from sweeper.kernels.equation import Output, equation
+from sweeper.kernels.serving.drafts import geometric, linear
 
 
 @equation(
@@ -36,17 +37,14 @@ TOKENS = Output("tokens_per_round", "", "expected tokens of one sequence per rou
 
 @equation(TOKENS, source="Leviathan 2023, equation 1", when=("acceptance_law", ("geometric",)))
 def geometric_tokens(level_acceptance: float, speculated_tokens: float) -> float:
-    """A draft counts only if all before it do: 1 + p + ... + p^k, (1 - p^(k+1)) / (1 - p), summed to be exact at 1."""
-    tokens = 1.0
-    for _ in range(int(speculated_tokens)):
-        tokens = 1.0 + level_acceptance * tokens
-    return tokens
+    """A draft counts only if all before it do."""
+    return geometric(level_acceptance, speculated_tokens)
 
 
 @equation(TOKENS, source="DFModel E.8", when=("acceptance_law", ("linear",)))
 def linear_tokens(level_acceptance: float, speculated_tokens: float) -> float:
-    """A share of the drafts counts, wherever it stands: k p + 1."""
-    return speculated_tokens * level_acceptance + 1.0
+    """A share of the drafts counts, wherever it stands."""
+    return linear(level_acceptance, speculated_tokens)
 
 
 @equation(

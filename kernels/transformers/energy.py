@@ -317,19 +317,21 @@ def inference_work(
     depth: Depth,
     microbatches: float,
     prompt_passes: float,
-    output_length: float,
+    generating_passes: float,
+    speculated_tokens: float,
     chips: float,
     pipeline_parallel: float,
     sending: Sending,
     stage_message_B: float,
     queries: float,
 ) -> tuple[float, float, float, float]:
-    """The first token comes out of the pass over the prompt; a generated one sends one position of each request."""
-    tokens = output_length - 1.0
+    """The first token comes out of the pass over the prompt; a generating pass sends one position of each request, and
+    its drafts. What drafts them is not counted."""
+    positions = generating_passes * (1.0 + speculated_tokens)
     total = prompt_passes * whole_model(place_work, depth, NOTHING)[0]
-    total += tokens * whole_model(decode_place_work, depth, NOTHING)[0]
+    total += generating_passes * whole_model(decode_place_work, depth, NOTHING)[0]
     if pipeline_parallel > 1.0:
-        for message_B in (stage_message_B, tokens * stage_message_B / queries):
+        for message_B in (stage_message_B, positions * stage_message_B / queries):
             sent = sent_J(sending, G.pipeline, POINT_TO_POINT, prompt_passes * message_B)
             total[W.network_J] += (pipeline_parallel - 1.0) * sent
     n = microbatches * chips / pipeline_parallel

@@ -1,10 +1,11 @@
-"""Serving: the pass over a prompt, passes for generated tokens, and both together under load."""
+"""Serving: the pass over a prompt, passes for generated tokens, drafted or not, and both together under load."""
 
 from typing import Annotated, NamedTuple
 
 import numpy as np
 
 from sweeper.kernels.equation import Output, compiled, equation
+from sweeper.kernels.serving.drafts import geometric, linear
 from sweeper.kernels.serving.steady import Demand, Work, steady
 from sweeper.kernels.transformers.collectives import POINT_TO_POINT
 from sweeper.kernels.transformers.groups import G, Messaging, group_collective
@@ -66,7 +67,7 @@ def prefill_stage(
 
 decode_stage = prefill_stage.of(
     "decode_stage",
-    Output("decode_stage_s", "s", "pass for one token of each request of a microbatch through the layers of a stage"),
+    Output("decode_stage_s", "s", "generating pass over a microbatch of requests through the layers of a stage"),
     Output("decode_ends_s", "s", "embedding and head of that pass"),
     layer_sums="decode_layer_sums",
     place_sums="decode_sums",
@@ -82,25 +83,70 @@ single_stage = prefill_stage.of(
 """One request alone, or the part of its prompt that a pass takes."""
 
 
+ACCEPTED = Output("tokens_per_round", "", "expected tokens of a request per generating pass, its own one included")
+
+
+@equation(ACCEPTED, source="Leviathan 2023, equation 1", when=("acceptance_law", ("geometric",)))
+def geometric_accepted(acceptance_rate: float, speculated_tokens: float) -> float:
+    """Of drafts in a row, of which one counts only if all before it do; 1 without drafts."""
+    return geometric(acceptance_rate, speculated_tokens)
+
+
+@equation(ACCEPTED, source="DFModel E.8", when=("acceptance_law", ("linear",)))
+def linear_accepted(acceptance_rate: float, speculated_tokens: float) -> float:
+    """A share of the drafts counts, wherever it stands."""
+    return linear(acceptance_rate, speculated_tokens)
+
+
 @equation(
-    Output("decode_transfer_s", "s", "message of one token of each request to the neighbouring stage"),
+    Output("generating_passes", "", "passes that generate the tokens of a request after its first"),
+    Output("draft_pass_s", "s", "drafting for a microbatch of requests, once"),
+    source="tokens over what a pass makes of them; drafts follow each other, each a pass of a draft model, or of layers of"
+    " the model's own and its head",
+)
+def drafting(
+    output_length: float,
+    tokens_per_round: float,
+    speculated_tokens: float,
+    draft_time: float,
+    draft_layers: float,
+    layers_per_stage: float,
+    tokens: Annotated[PromptPass, "decode_{}"],
+) -> tuple[float, float]:
+    """Layers that draft take as long as those that verify: both read their weights and all caches."""
+    each_s = draft_time
+    if draft_layers > 0.0:
+        each_s += draft_layers * tokens.stage_s / layers_per_stage + tokens.ends_s
+    return (output_length - 1.0) / tokens_per_round, speculated_tokens * each_s
+
+
+@equation(
+    Output("decode_transfer_s", "s", "message of a generating pass to the neighbouring stage"),
     Output("prefill_transfer_s", "s", "message of the prompts of a microbatch to the neighbouring stage"),
     source="point-to-point message",
 )
 def inference_transfers(
-    stage_message_B: float, queries: float, prompt_passes: float, pipeline_parallel: float, messaging: Messaging
+    stage_message_B: float,
+    queries: float,
+    prompt_passes: float,
+    speculated_tokens: float,
+    pipeline_parallel: float,
+    messaging: Messaging,
 ) -> tuple[float, float]:
-    """A generated token sends one position of each request of a microbatch, whose prompts may take several passes."""
+    """A generating pass sends one position of each request of a microbatch, whose prompts may take several passes, and
+    its drafts."""
     if pipeline_parallel <= 1.0:
         return 0.0, 0.0
-    token_s = group_collective(messaging, G.pipeline, POINT_TO_POINT, stage_message_B * prompt_passes / queries)
+    message_B = stage_message_B * prompt_passes / queries * (1.0 + speculated_tokens)
+    token_s = group_collective(messaging, G.pipeline, POINT_TO_POINT, message_B)
     return token_s, group_collective(messaging, G.pipeline, POINT_TO_POINT, stage_message_B)
 
 
 @equation(
     Output("prefill_s", "s", "passes over the prompts of a batch, through all stages"),
     Output("time_to_first_token_s", "s", "from the arrival of a batch to its first generated token"),
-    Output("time_per_output_token_s", "s", "between two generated tokens of a request"),
+    Output("round_time_s", "s", "between two generating passes of a request: drafting and verifying once"),
+    Output("time_per_output_token_s", "s", "between two generated tokens of a request, on average"),
     Output("request_time_s", "s", "from the arrival of a batch to its last token"),
     source="microbatches follow each other through the stages; a token needs every stage of its own pass; the host's"
     " part of a pass and of a request is beside nothing",
@@ -109,20 +155,22 @@ def latencies(
     microbatches: float,
     prompt_passes: float,
     pipeline_parallel: float,
-    output_length: float,
+    generating_passes: float,
+    tokens_per_round: float,
+    draft_pass_s: float,
     prompts: Annotated[StagePass, "prefill_{}"],
     tokens: Annotated[StagePass, "decode_{}"],
     host: Annotated[HostTime, "calibration_{}"],
-) -> tuple[float, float, float, float]:
+) -> tuple[float, float, float, float, float]:
     """The first token comes out of the pass over the prompt."""
     p = pipeline_parallel
     passes = microbatches * prompt_passes
     slots = passes + p - 1.0
     prefill = slots * (prompts.stage_s + prompts.transfer_s) + passes * (prompts.ends_s + host.pass_host_s)
     each = max(microbatches, p) * (tokens.stage_s + tokens.transfer_s)
-    each += microbatches * (tokens.ends_s + host.pass_host_s)
+    each += microbatches * (tokens.ends_s + host.pass_host_s + draft_pass_s)
     first = prefill + host.request_host_s
-    return prefill, first, each, first + (output_length - 1.0) * each
+    return prefill, first, each, each / tokens_per_round, first + generating_passes * each
 
 
 @equation(
@@ -137,7 +185,7 @@ def inference_iteration(request_time_s: float) -> float:
 
 @equation(
     Output("pass_fixed_s", "s", "part of a pass that prompts do not prolong: of the host, and of other microbatches"),
-    Output("pass_flat_s", "s", "generated tokens of a microbatch, without attention"),
+    Output("pass_flat_s", "s", "generated tokens of a microbatch, without attention, and drafting"),
     Output("pass_prompt_s", "s", "one prompt, or what a pass takes of it, at least what generated tokens take"),
     Output("pass_line_s", "s", "passes over prompts, continued to none of their tokens"),
     Output("pass_token_s", "s", "what each of their tokens adds"),
@@ -156,14 +204,14 @@ def parts_of_passes(
     decode_layer_sums: np.ndarray,
     many: Annotated[StagePass, "prefill_{}"],
     one: Annotated[PromptPass, "single_{}"],
-    time_per_output_token_s: float,
+    round_time_s: float,
     calibration_pass_host_s: float,
 ) -> tuple[float, float, float, float, float, float, float, float]:
     """Of a server whose stages are all busy; as many of its passes as generate a token of each request are one."""
     cycles = max(microbatches, pipeline_parallel)
     host_s = microbatches * calibration_pass_host_s
     reading_s = cycles * layers_per_stage * decode_layer_sums[S.forward_attention]
-    all_flat_s = max(time_per_output_token_s - host_s - reading_s, 0.0)
+    all_flat_s = max(round_time_s - host_s - reading_s, 0.0)
     flat_s = all_flat_s / cycles
 
     attention_s = layers_per_stage * layer_sums[S.forward_attention]
@@ -187,7 +235,7 @@ def parts_of_passes(
     Output("loaded_time_to_first_token_s", "s", "mean time to the first token of a request that comes by itself then"),
     Output("loaded_time_to_first_token_p90_s", "s", "what one in ten exceeds of these times"),
     Output("loaded_time_per_output_token_s", "s", "mean time between two tokens of a request then"),
-    Output("prompt_gap_s", "s", "mean time between two tokens while a prompt, or a part of it, passes"),
+    Output("prompt_gap_s", "s", "mean time of a pass beside which a prompt, or a part of it, passes"),
     Output("output_tokens_per_s", "1/s", "tokens generated per second then, on all chips"),
     Output("output_tokens_per_s_per_chip", "1/s", "the same per chip"),
     Output("steady_load", "", "1 if few prompts meet, so that a simulation gives nearly the same first token"),
@@ -198,20 +246,24 @@ def continuous_batching(
     data_parallel: float,
     tokens_per_sample: float,
     output_length: float,
+    generating_passes: float,
+    tokens_per_round: float,
     max_batched_tokens: float,
     work: Annotated[Work, "pass_{}"],
     later_stages_s: float,
     calibration_request_host_s: float,
     chips: float,
 ) -> tuple[float, float, float, float, float, float, float, float]:
-    """Every request that ends is followed by another. One through a pipeline meets other prompts in its first stage."""
+    """Every request that ends is followed by another. One through a pipeline meets other prompts in its first stage.
+    Of the budget drafts take nothing."""
     requests = batch_size / data_parallel
     arriving_s = calibration_request_host_s + later_stages_s
-    found = steady(work, Demand(requests, tokens_per_sample, output_length, max_batched_tokens, arriving_s))
+    found = steady(work, Demand(requests, tokens_per_sample, 1.0 + generating_passes, max_batched_tokens, arriving_s))
     per_s = data_parallel * found.requests_per_s
     tokens = per_s * output_length
     return (
-        per_s, found.first_s, found.first_p90_s, found.between_s, found.gap_s, tokens, tokens / chips, found.simple
+        per_s, found.first_s, found.first_p90_s, found.between_s / tokens_per_round, found.gap_s, tokens,
+        tokens / chips, found.simple,
     )  # fmt: skip
 
 
@@ -224,16 +276,16 @@ def inference_breakdown(
     microbatches: float,
     prompt_passes: float,
     layers_per_stage: float,
-    output_length: float,
+    generating_passes: float,
     layer_sums: np.ndarray,
     decode_layer_sums: np.ndarray,
     prefill_transfer_s: float,
     decode_transfer_s: float,
 ) -> tuple[float, float, float, float, float, float, float, float]:
-    """Of a chip of a full stage without embedding or head; collectives are never hidden, and nothing is computed
-    twice."""
+    """Of a chip of a full stage without embedding, head or drafting; collectives are never hidden, and nothing is
+    computed twice."""
     n = microbatches * layers_per_stage
-    tokens, p = output_length - 1.0, prompt_passes
+    tokens, p = generating_passes, prompt_passes
     compute = p * layer_sums[S.forward_bound_compute] + tokens * decode_layer_sums[S.forward_bound_compute]
     cache = p * layer_sums[S.forward_bound_l2] + tokens * decode_layer_sums[S.forward_bound_l2]
     memory = p * layer_sums[S.forward_bound_memory] + tokens * decode_layer_sums[S.forward_bound_memory]
@@ -258,9 +310,9 @@ def inference_hardware_flops(
     prompt_passes: float,
     chips: float,
     pipeline_parallel: float,
-    output_length: float,
+    generating_passes: float,
 ) -> float:
-    """The prompt and every generated token."""
+    """The prompt and every generating pass, without drafting."""
     prompt = prompt_passes * forward_flops(layer_sums, place_sums, layers)
     token = forward_flops(decode_layer_sums, decode_sums, layers)
-    return microbatches * (prompt + (output_length - 1.0) * token) * chips / pipeline_parallel
+    return microbatches * (prompt + generating_passes * token) * chips / pipeline_parallel

@@ -96,7 +96,7 @@ def replica_of(plan: Plan, point_id: int, prompt: float, output: float) -> Repli
     """The server of a point of a study of inference, for requests of about these lengths.
 
     Raises UsageFault for a point that serves nothing, whose stages form a pipeline, whose model keeps a state for each
-    request, or whose weights do not fit.
+    request, that drafts tokens, or whose weights do not fit.
 
     >>> import sweeper
     >>> found = replica_of(sweeper.plan("a100_serving"), 0, 128, 32)
@@ -120,6 +120,8 @@ def replica_of(plan: Plan, point_id: int, prompt: float, output: float) -> Repli
             f"point {point_id} of {plan.name} keeps {state_B:.4g} B a chip for each request, however short: "
             "servers of models with states are not simulated"
         )
+    if float(constants["speculated_tokens"]) > 0.0:
+        raise UsageFault(f"point {point_id} of {plan.name} drafts tokens: servers that do are not simulated")
     if told[HEADROOM][0] <= 0.0:
         raise UsageFault(
             f"point {point_id} of {plan.name} does not hold its weights: it lacks {-told[HEADROOM][0]:.4g} B a chip"

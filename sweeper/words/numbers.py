@@ -82,6 +82,7 @@ OURS = vocabulary(
     speculated_tokens=count("drafted tokens in a row that a pass verifies", DRAFT),
     acceptance_rate=fraction("probability that a drafted token is accepted", 0.8),
     draft_time=free("s", "time of one pass of the draft model"),
+    draft_layers=count("layers of a server's own model that draft a token, with its head; 0: none", LAYERS),
     draw=count("number of a Monte Carlo draw; 0: the values themselves", EXACT),
     year=free("", "year of the numbers of packages that change with it; 0: as they stand", limits=YEARS),
     tree_width=whole("candidates drafted after every token; 1: a sequence", DRAFT, 1.0),

@@ -27,7 +27,7 @@ def parts_of_passes(**given: Any) -> Outputs:
     layers, rounds = given["layers_per_stage"], max(given["microbatches"], given["pipeline_parallel"])
     reading = rounds * layers * token["forward_attention"]
     host = given["microbatches"] * given["calibration_pass_host_s"]
-    generating = max(given["time_per_output_token_s"] - host - reading, 0)
+    generating = max(given["round_time_s"] - host - reading, 0)
     each = layers * many["forward_attention"] / (given["microbatch"] / given["prompt_passes"])  # of a prompt
     points, sent = [], []
     for prompts, passes, of in (
@@ -61,7 +61,7 @@ class Server:
 
     def __init__(self, given: dict[str, float]) -> None:
         self.requests = given["batch_size"] / given["data_parallel"]
-        self.prompt, self.later = given["tokens_per_sample"], given["output_length"] - 1
+        self.prompt, self.later = given["tokens_per_sample"], given["generating_passes"]
         self.budget = given["max_batched_tokens"] or np.inf
         self.host_s, self.tokens_s, self.one_s, self.line_s, self.token_s, self.reading_s, self.attention_s = (
             given[f"pass_{part}_s"] for part in ("fixed", "flat", "prompt", "line", "token", "reading", "attending")
@@ -147,7 +147,7 @@ def check_batching(given: dict[str, float], found: Outputs) -> None:
     expected = {
         "requests_per_s": rate,
         "loaded_time_to_first_token_s": want["first"],
-        "loaded_time_per_output_token_s": want["between"],
+        "loaded_time_per_output_token_s": want["between"] / given["tokens_per_round"],
         "prompt_gap_s": want["gap"],
         "output_tokens_per_s": rate * tokens,
         "output_tokens_per_s_per_chip": rate * tokens / given["chips"],
@@ -171,7 +171,7 @@ FOR_EQUATION.update(
                 "single_passes": st.sampled_from([1.0, 1.0, 2.5]),
                 "prompt_passes": st.sampled_from([1.0, 3.0, 16.0]),
                 "microbatch": st.sampled_from([1.0, 1.0, 3.0, 64.0]),
-                "time_per_output_token_s": st.floats(1.0, 1e3),
+                "round_time_s": st.floats(1.0, 1e3),
                 **{f"{of}_stage_s": st.floats(1.0, 10.0) for of in ("prefill", "single")},
             }
         ),
@@ -181,6 +181,8 @@ FOR_EQUATION.update(
                 "data_parallel": st.sampled_from([1.0, 2.0, 4.0]),
                 "tokens_per_sample": st.sampled_from([1.0, 30.0, 700.0, 9000.0]),
                 "output_length": st.sampled_from([1.0, 2.0, 40.0, 1000.0]),
+                "generating_passes": st.sampled_from([0.0, 1.0, 22.5, 39.0, 999.0]),
+                "tokens_per_round": st.sampled_from([1.0, 2.3]),
                 "max_batched_tokens": st.sampled_from([0.0, 512.0, 8192.0]),
                 "pass_fixed_s": st.just(0.0) | st.floats(1e-5, 1e-2),
                 "pass_flat_s": st.floats(1e-3, 0.1),

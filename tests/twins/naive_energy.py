@@ -328,13 +328,14 @@ def training_work(**given: Any) -> Outputs:
 
 @twin
 def inference_work(**given: Any) -> Outputs:
-    later = given["output_length"] - 1
+    later = given["generating_passes"]
     prompt = of_model(given["place_work"], given, ("forward",), ("forward",))
     token = of_model(given["decode_place_work"], given, ("forward",), ("forward",))
     work = {kind: given["prompt_passes"] * prompt[kind] + later * token[kind] for kind in Work._fields}
     boundaries = given["pipeline_parallel"] - 1
     if boundaries > 0:
-        positions_B = given["prompt_passes"] * given["stage_message_B"] * (1 + later / given["queries"])
+        each = later * (given["speculated_tokens"] + 1) / given["queries"]
+        positions_B = given["prompt_passes"] * given["stage_message_B"] * (1 + each)
         work["network_J"] += boundaries * carried(given, "pipeline", "point_to_point", positions_B)
     return totals(work, given["microbatches"] * given["chips"] / given["pipeline_parallel"])
 

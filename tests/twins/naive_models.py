@@ -1100,7 +1100,7 @@ def inference_launches(**given: Any) -> Outputs:
         host = given["layers_per_stage"] * sums["host_forward"] + given["host_pass_s"]
         loads.append(host / chip if chip else over_nothing(host))
         waits.append(excess(host, chip))
-    tokens = given["prompt_passes"] * waits[0] + (given["output_length"] - 1) * waits[1]
+    tokens = given["prompt_passes"] * waits[0] + given["generating_passes"] * waits[1]
     found = dict(zip(("prefill_host_load", "decode_host_load"), loads, strict=True))
     return {**found, "host_wait_time_s": given["microbatches"] * tokens}
 
@@ -1129,11 +1129,30 @@ def inference_transfers(**given: Any) -> Outputs:
     group = groups(given["group_network"])["pipeline"]
     apart = given["pipeline_parallel"] > 1
     whole = given["stage_message_B"]
-    token = given["prompt_passes"] * whole / given["queries"]
+    token = given["prompt_passes"] * whole / given["queries"] * (given["speculated_tokens"] + 1)
     return {
         "decode_transfer_s": collective(group, "point_to_point", given, token) if apart else 0.0,
         "prefill_transfer_s": collective(group, "point_to_point", given, whole) if apart else 0.0,
     }
+
+
+@twin
+def geometric_accepted(acceptance_rate: float, speculated_tokens: float) -> Outputs:
+    return {"tokens_per_round": sum(acceptance_rate**k for k in range(int(speculated_tokens) + 1))}
+
+
+@twin
+def linear_accepted(acceptance_rate: float, speculated_tokens: float) -> Outputs:
+    return {"tokens_per_round": 1 + acceptance_rate * speculated_tokens}
+
+
+@twin
+def drafting(**given: float) -> Outputs:
+    """One draft after the other: the time of a draft model, and that of layers with a head."""
+    layer = given["decode_stage_s"] / given["layers_per_stage"]
+    own = given["draft_layers"] * layer + given["decode_ends_s"] if given["draft_layers"] else 0.0
+    drafts = sum(given["draft_time"] + own for _ in range(int(given["speculated_tokens"])))
+    return {"generating_passes": (given["output_length"] - 1) / given["tokens_per_round"], "draft_pass_s": drafts}
 
 
 @twin
@@ -1147,13 +1166,13 @@ def latencies(**given: float) -> Outputs:
     prefill = p * slot + (parts - 1) * slot + parts * (given["prefill_ends_s"] + host)
     first = prefill + given["calibration_request_host_s"]
     step = given["decode_stage_s"] + given["decode_transfer_s"]
-    each = (m if m > p else p) * step + m * (given["decode_ends_s"] + host)
-    later = given["output_length"] - 1
+    each = (m if m > p else p) * step + m * (given["decode_ends_s"] + host + given["draft_pass_s"])
     return {
         "prefill_s": prefill,
         "time_to_first_token_s": first,
-        "time_per_output_token_s": each,
-        "request_time_s": first + later * each,
+        "round_time_s": each,
+        "time_per_output_token_s": each / given["tokens_per_round"],
+        "request_time_s": first + given["generating_passes"] * each,
     }
 
 
@@ -1168,7 +1187,7 @@ def inference_breakdown(**given: Any) -> Outputs:
     found: dict[str, float] = defaultdict(float)
     for layer, transfer, times in (
         ("layer_sums", "prefill_transfer_s", given["prompt_passes"]),
-        ("decode_layer_sums", "decode_transfer_s", given["output_length"] - 1),
+        ("decode_layer_sums", "decode_transfer_s", given["generating_passes"]),
     ):
         [sums] = rows_of([given[layer]], Sums._fields)
         passes = times * given["microbatches"]
@@ -1184,7 +1203,7 @@ def inference_hardware_flops(**given: Any) -> Outputs:
     flops = 0.0
     for layer, sums, times in (
         ("layer_sums", "place_sums", given["prompt_passes"]),
-        ("decode_layer_sums", "decode_sums", given["output_length"] - 1),
+        ("decode_layer_sums", "decode_sums", given["generating_passes"]),
     ):
         [mean] = rows_of([given[layer]], Sums._fields)
         ends = sum(places(given[sums])[end]["forward_flops"] for end in ("first", "last"))

@@ -82,7 +82,7 @@ def inference_launches(
     counts: Counts,
     prompt_passes: float,
     host_pass_s: float,
-    output_length: float,
+    generating_passes: float,
 ) -> tuple[float, float, float]:
     """Of the layers of a full stage, without embedding and head, for the prompts and all tokens of a batch."""
     n = counts.layers_per_stage
@@ -90,5 +90,5 @@ def inference_launches(
     token_s = n * (decode_layer_sums[S.forward] + decode_layer_sums[S.network_forward])
     of_prompt_s = n * layer_sums[S.host_forward] + host_pass_s
     of_token_s = n * decode_layer_sums[S.host_forward] + host_pass_s
-    waits_s = prompt_passes * max(of_prompt_s - prompt_s, 0.0) + (output_length - 1.0) * max(of_token_s - token_s, 0.0)
+    waits_s = prompt_passes * max(of_prompt_s - prompt_s, 0.0) + generating_passes * max(of_token_s - token_s, 0.0)
     return of_prompt_s / prompt_s, of_token_s / token_s, counts.microbatches * waits_s
