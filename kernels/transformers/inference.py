@@ -101,20 +101,20 @@ def linear_accepted(acceptance_rate: float, speculated_tokens: float) -> float:
 @equation(
     Output("generating_passes", "", "passes that generate the tokens of a request after its first"),
     Output("draft_pass_s", "s", "drafting for a microbatch of requests, once"),
-    source="tokens over what a pass makes of them; drafts follow each other, each a pass of a draft model, or of layers of"
-    " the model's own and its head",
+    source="tokens over what a pass makes of them; drafts follow each other, each a pass of a draft model, or of"
+    " layers of the model's own and its head",
 )
 def drafting(
     output_length: float,
     tokens_per_round: float,
     speculated_tokens: float,
-    draft_time: float,
+    draft_time_s: float,
     draft_layers: float,
     layers_per_stage: float,
     tokens: Annotated[PromptPass, "decode_{}"],
 ) -> tuple[float, float]:
     """Layers that draft take as long as those that verify: both read their weights and all caches."""
-    each_s = draft_time
+    each_s = draft_time_s
     if draft_layers > 0.0:
         each_s += draft_layers * tokens.stage_s / layers_per_stage + tokens.ends_s
     return (output_length - 1.0) / tokens_per_round, speculated_tokens * each_s

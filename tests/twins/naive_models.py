@@ -1151,7 +1151,7 @@ def drafting(**given: float) -> Outputs:
     """One draft after the other: the time of a draft model, and that of layers with a head."""
     layer = given["decode_stage_s"] / given["layers_per_stage"]
     own = given["draft_layers"] * layer + given["decode_ends_s"] if given["draft_layers"] else 0.0
-    drafts = sum(given["draft_time"] + own for _ in range(int(given["speculated_tokens"])))
+    drafts = sum(given["draft_time_s"] + own for _ in range(int(given["speculated_tokens"])))
     return {"generating_passes": (given["output_length"] - 1) / given["tokens_per_round"], "draft_pass_s": drafts}
 
 
