@@ -18,10 +18,11 @@ from sweeper.reading.expressions import Expression
 from sweeper.words.columns import numeric
 from sweeper.words.numbers import NUMBERS
 
-WHOLE = {DECODING: 0.0}
+WHOLE = {DECODING: 0.0, "speculated_tokens": 0.0}
 ONE_TOKEN = {DECODING: 1.0}
-ONE_PROMPT = {DECODING: 0.0, "microbatch": 1.0}
-"""What a pass is about: sequences of a microbatch, a token of each of its requests, the prompt of one of them."""
+ONE_PROMPT = {**WHOLE, "microbatch": 1.0}
+"""What a pass is about: sequences of a microbatch, of which nothing is drafted; a token of each of its requests, and
+its drafts; the prompt of one of them."""
 
 
 def remembered(build: Callable[[dict[str, np.ndarray], int], np.ndarray]) -> Callable[..., np.ndarray]:
