@@ -134,7 +134,7 @@ def fleet_of(replica: Replica, asked: Arrivals, shifts: list[Shift], admission: 
         mean_servers=float(paid_s / end_s) if end_s > 0.0 else float(len(shifts)),
         good=float(good.mean()),
         ttft_p90_s=float(np.nanquantile(waited, LATE)),
-        tpot_p90_s=float(np.nanquantile(between, LATE)),
+        tpot_p90_s=float(np.nanquantile(between[asked.outputs > 1], LATE)) if (asked.outputs > 1).any() else np.nan,
     )
 
 

@@ -25,11 +25,12 @@ class Blocks:
         """Those of some requests.
 
         >>> Blocks.of(16, [[7, 8], [7, 9, 3]]).numbers
-        array([1, 2, 1, 3, 0])
+        array([0, 1, 0, 2, 3])
         """
         first = np.concatenate([[0], np.cumsum([len(chain) for chain in chains], dtype=np.int64)])
-        named = np.array([number for chain in chains for number in chain], np.int64)
-        return cls(size, first, np.unique(named, return_inverse=True)[1].astype(np.int64))
+        known: dict[int, int] = {}
+        named = [known.setdefault(number, len(known)) for chain in chains for number in chain]
+        return cls(size, first, np.array(named, np.int64))
 
     @classmethod
     def begun(cls, size: int, prompts: np.ndarray, texts: np.ndarray, common: int) -> "Blocks":

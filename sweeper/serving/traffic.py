@@ -17,6 +17,8 @@ HASHED = ("timestamp", "input_length", "output_length", "hash_ids")
 """Keys of a line of a trace with blocks: milliseconds, tokens, and numbers of blocks of `HASHED_TOKENS`, the last of
 which may be cut short (Qin et al., "Mooncake", FAST 2025)."""
 HASHED_TOKENS = 512
+MOST_TOKENS = 10_000_000
+"""Tokens of a prompt or an answer beyond which a trace says nonsense."""
 BLOCK, MOST_BLOCKS = 64, 20_000_000
 """Tokens of a block of drawn requests, and blocks beyond which a trace is too long."""
 
@@ -134,6 +136,8 @@ def _checked(file: Path, arrivals: np.ndarray, lengths: np.ndarray, blocks: Bloc
         raise UsageFault(f"{file}: a trace has requests, at finite times")
     if not (np.isfinite(lengths).all() and (lengths >= 1.0).all() and (lengths == np.rint(lengths)).all()):
         raise UsageFault(f"{file}: requests of a trace have whole numbers of tokens, at least one")
+    if lengths.max() > MOST_TOKENS:
+        raise UsageFault(f"{file}: {lengths.max():g} tokens are too many; have at most {MOST_TOKENS:,}")
     prompts, outputs = (np.ascontiguousarray(column) for column in lengths.astype(np.int64).T)
     return Arrivals(arrivals - arrivals[0], prompts, outputs, blocks)
 
@@ -145,7 +149,7 @@ def _read_hashed(file: Path) -> Arrivals:
         for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
             if line.strip():
                 rows.append(_hashed(json.loads(line), f"{file}:{number}"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, OverflowError) as error:
         raise UsageFault(f"{file} is no trace of JSON lines with {', '.join(HASHED)}: {error}") from None
     rows.sort(key=lambda row: row[0])
     numbers = np.array([row[:3] for row in rows], np.float64).reshape(-1, 3)

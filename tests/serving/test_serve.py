@@ -173,6 +173,8 @@ def test_the_command(study: Path, tmp_path: Path) -> None:
         (("--clients", 2, "--prefill", 9), "9"),
         (("--rate", 1, "--texts", 3), "nothing reads --texts without --common: leave it out"),
         (("--rate", 1, "--tier", "host=1GB@1GB/s"), "nothing reads --tier without --common and --trace: leave it out"),
+        (("--rate", 1, "--common", 9, *("--tier", "a=1GB@1GB/s") * 2), "two tiers have the same name"),
+        (("--rate", 1, "--swing", 0.5), "have them come for a period at least"),
         (("--rate", 1, "--common", 9, "--tier", "host=1GB"), "is no tier; write e.g. host=256GB@50GB/s"),
         (("--rate", 1, "--common", 9, "--tier", "host=1@1GB/s"), "'1' needs a unit"),
         (("--rate", 1, "--common", 9, "--tier", "host=1GB@0GB/s"), "gives back 1 B/s to 1 EB/s"),
@@ -206,6 +208,8 @@ def test_a_trace_of_blocks_is_read_and_found_again(study: Path, tmp_path: Path) 
         ({"hash_ids": [1, "2"]}, "whole numbers of blocks"),
         ({"hash_ids": [1, 1]}, "a block is named twice"),
         ({"input_length": 0.5}, "whole numbers of tokens, at least one"),
+        ({"input_length": 1e30}, "1e+30 tokens are too many"),
+        ({"timestamp": 10**400}, "is no trace of JSON lines"),
     ],
 )
 def test_a_trace_of_blocks_that_cannot_be_is_refused(

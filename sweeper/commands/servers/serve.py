@@ -82,6 +82,8 @@ def serve_command(
     if rest["common"] is None and trace is None:
         beside.setdefault("tiers", "without --common and --trace")
     assert_read("trace" if trace else "clients" if clients else "rate", beside)
+    if len({tier.name for tier in rest["tiers"]}) < len(rest["tiers"]):
+        raise UsageFault("two tiers have the same name: give each its own")
     plan = plan_with(study, given, point_id)
     found = read_trace(trace) if trace else None
     if found is not None and rest["tiers"] and not len(found.blocks.numbers):
