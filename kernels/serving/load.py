@@ -216,8 +216,9 @@ def serve(timing: Pass, server: Server, clients: int, requests: Requests, prefix
         room = min(server.budget, server.cache_tokens - cached + coming) - generating
         if cached + generating > server.cache_tokens or (generating == 0 and room == 0):
             running -= 1
-            release(prefixes, batch.ids[running])
-            again[preempted], again_togo[preempted] = batch.ids[running], batch.togo[running]
+            which, togo = batch.ids[running], batch.togo[running]
+            release(prefixes, which, made(requests, which, togo) - batch.left[running])
+            again[preempted], again_togo[preempted] = which, togo
             preempted += 1
             gave_up = running > 0
             continue
@@ -247,7 +248,7 @@ def serve(timing: Pass, server: Server, clients: int, requests: Requests, prefix
                 if np.isnan(first_s[which]):
                     first_s[which] = now
             if togo == 0:
-                release(prefixes, which)
+                release(prefixes, which, made(requests, which, togo))
                 last_s[which] = now
                 if clients > 0 and known < count:
                     arrival_s[known] = now + server.host_s

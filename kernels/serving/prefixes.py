@@ -133,11 +133,14 @@ def use(prefixes: Prefixes, which: int, known: int, tokens: int) -> float:
 
 
 @compiled
-def release(prefixes: Prefixes, which: int) -> None:
-    """A request uses its blocks no more: the end of its prompt is the first to go."""
+def release(prefixes: Prefixes, which: int, passed: int) -> None:
+    """A request of which so many tokens have passed uses its blocks no more: the end of its prompt is the first to go,
+    and what has not passed is nowhere."""
     for place in range(prefixes.first[which + 1] - 1, prefixes.first[which] - 1, -1):
         block = prefixes.blocks[place]
         prefixes.users[block] -= 1
         if prefixes.users[block] == 0:
             prefixes.used[0] -= 1
-            put(prefixes, block, 0)
+            prefixes.tier[block] = NOWHERE
+            if prefixes.size * (place - prefixes.first[which] + 1) <= passed:
+                put(prefixes, block, 0)

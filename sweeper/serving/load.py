@@ -180,7 +180,7 @@ def text(load: Load) -> str:
     ]
     if load.found:
         shares = ", ".join(f"{share:.1%} in {name}" for name, share in load.found.items())
-        lines.append(f"tokens of prompts that were found: {shares}")
+        lines.append(f"tokens of admitted requests that were found: {shares}")
     if load.good < 1.0:
         lines.append(f"{load.good:.1%} within the limits: {show(load.good_requests_per_s)} good requests/s")
     return "\n".join(lines)

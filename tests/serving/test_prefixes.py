@@ -166,3 +166,13 @@ def test_what_runs_is_never_given_up_and_shared_blocks_take_room_once() -> None:
     alone = prefixes_of(Blocks.none(4), (), 1.0)
     _, first, _ = served(Server(4, 8192, 130), [0.0] * 4, [100] * 4, [4] * 4, alone)
     assert np.unique(first).size == 4, "one after the other"
+
+
+def test_what_has_not_passed_is_not_found_again() -> None:
+    """A prompt that loses its cache before it is through has more to pass than was left of its blocks."""
+    chains = [list(range(6)), list(range(1000, 1060))]  # nothing is shared
+    prefixes = prefixes_of(Blocks.of(16, chains), [Tier("host", 1e9, 1e9)], 1.0)
+    _, first, _ = served(Server(2, 3, 1100, 0.0), [0.0, 0.0], [100, 961], [700, 5], prefixes)
+    again = prefixes.found[:2].sum()
+    assert 0 < again < 200, "of 961, three or fewer in each pass before it was given up"
+    assert first[1] > 0.01 * (961 - again) / 3 + 7.0

@@ -114,9 +114,10 @@ class NaiveServer:
         self.tiers.make_room(self.cache_tokens - self.held())
 
     def leave(self, request: Request) -> None:
-        """It runs no more: the end of its prompt is the oldest of its blocks."""
+        """It runs no more: the end of its prompt is the oldest of its blocks, of which those remain that passed."""
         self.running.remove(request)
-        for block in reversed(request.blocks):
+        whole = request.taken // self.tiers.size
+        for block in reversed(request.blocks[:whole]):
             if block not in self.used():
                 self.tiers.kept[0][block] = None
 
