@@ -47,15 +47,13 @@ class Traffic:
     period_s: float = 86_400.0
 
     def of_one(self, replicas: int) -> "Traffic":
-        """The part of one of several replicas, among which requests are dealt evenly. Raises UsageFault for clients
-        that are not, and for fewer requests than replicas."""
+        """The clients of one of several replicas, and their requests. Raises UsageFault for clients that cannot be
+        dealt evenly, and for fewer requests than replicas."""
         if self.requests < replicas:
             raise UsageFault(f"{self.requests} requests for {replicas} replicas: say at least one for each")
         if self.clients % replicas:
             raise UsageFault(f"{self.clients} clients of {replicas} replicas: say a multiple of {replicas}")
-        return replace(
-            self, requests=self.requests // replicas, clients=self.clients // replicas, rate=self.rate / replicas
-        )
+        return replace(self, requests=self.requests // replicas, clients=self.clients // replicas)
 
 
 @dataclass(frozen=True)

@@ -171,3 +171,16 @@ def test_the_command_sizes_fleets_the_cheapest_first(study: Path) -> None:
 def test_what_is_asked_wrongly_is_one_line(study: Path, options: tuple[Any, ...], message: str) -> None:
     result = call("capacity", study, 0, *options)
     assert result.exit_code == 2 and message in result.stderr and result.stdout == ""
+
+
+def test_one_of_several_replicas_sees_what_all_of_them_see(tmp_path: Path) -> None:
+    """`sweeper serve` simulates one replica, `sweeper capacity` each of them."""
+    path = tmp_path / "many.yaml"
+    axes = AXES | {"tensor_parallel": 1, "data_parallel": 8, "requests": None, "batch_size": 8, "microbatch": 1}
+    axes = {name: value for name, value in axes.items() if value is not None}
+    path.write_text(json.dumps({"study": "many", "axes": axes}))
+    limits = ("--rate", 60, "--output", 8, "--ttft", 0.2)
+    (fleet,) = json.loads(call("capacity", path, 0, *limits, "--seconds", 200, "--within", 0.01, "--json").stdout)
+    load = json.loads(call("serve", path, 0, *limits, "--requests", 12_000, "--json").stdout)
+    assert fleet["servers"] == 1 and load["replicas"] == 8
+    assert load["time_to_first_token_s"]["p90"] == pytest.approx(fleet["ttft_p90_s"], rel=0.1)

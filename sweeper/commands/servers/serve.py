@@ -97,7 +97,7 @@ def serve_command(
     admission = Admission(slots, budget, rest["reserved"], rest["prompts_first"])
     if prefill is None:
         one = asked.of_one(replica.replicas)
-        requests = dealt(found, replica.replicas) if found is not None else drawn(one)
+        requests = drawn(one) if clients else dealt(found or drawn(asked), replica.replicas)
         load = under_load(replica, requests, one.clients, admission, limits, rest["tiers"])
         standing, without_host = standing_of(plan, point_id), replica.host_s <= 0.0
     else:
