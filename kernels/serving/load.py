@@ -21,7 +21,16 @@ from typing import NamedTuple
 import numpy as np
 
 from sweeper.kernels.equation import compiled
-from sweeper.kernels.serving.prefixes import Prefixes, in_blocks, known_blocks, make_room, release, unused_blocks, use
+from sweeper.kernels.serving.prefixes import (
+    Prefixes,
+    count_found,
+    in_blocks,
+    known_blocks,
+    make_room,
+    release,
+    unused_blocks,
+    use,
+)
 
 WATERMARK = 0.01
 """Share of the cache that an admission leaves free where not all tokens are reserved, lest it be given up at once
@@ -194,7 +203,9 @@ def serve(timing: Pass, server: Server, clients: int, requests: Requests, prefix
                 break
             tokens = made(requests, which, togo)
             there = known_blocks(prefixes, which, tokens)
-            coming_s += use(prefixes, which, there, tokens)
+            if preempted == 0:
+                count_found(prefixes, which, there, tokens)
+            coming_s += use(prefixes, which, there)
             batch.ids[running], batch.left[running] = which, tokens - prefixes.size * there
             batch.togo[running] = togo
             held += need

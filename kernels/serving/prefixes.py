@@ -20,8 +20,8 @@ class Prefixes(NamedTuple):
     """Blocks of `size` tokens of requests: those of request i are `blocks[first[i]:first[i + 1]]`, each of them once.
 
     Tiers, of which the first is the chip's own: blocks that each holds at most (`most`; of the first, what running
-    requests leave), and seconds that a token takes from there. `found` [tiers + 1] counts tokens of admitted requests
-    that were found in each, and at last those that have to pass.
+    requests leave), and seconds that a token takes from there. `found` [tiers + 1] counts tokens of requests that were
+    found in each when they were first admitted, and at last those that have to pass.
 
     Of each block the `tier` that it is in, how many running requests use it, and its neighbours in order of time among
     those of its tier that nobody uses; of each tier the `ends` of that order [tiers, 2] and how many are `kept`; `used`
@@ -112,16 +112,21 @@ def make_room(prefixes: Prefixes, tokens: float) -> None:
 
 
 @compiled
-def use(prefixes: Prefixes, which: int, known: int, tokens: int) -> float:
-    """Let a request of so many tokens use its blocks, of which the first `known` need not pass; seconds until they are
-    on the chip."""
-    seconds = 0.0
+def count_found(prefixes: Prefixes, which: int, known: int, tokens: int) -> None:
+    """Count where the first `known` blocks of a request of so many tokens are found."""
     prefixes.found[-1] += tokens - prefixes.size * known
+    for place in range(prefixes.first[which], prefixes.first[which] + known):
+        prefixes.found[prefixes.tier[prefixes.blocks[place]]] += prefixes.size
+
+
+@compiled
+def use(prefixes: Prefixes, which: int, known: int) -> float:
+    """Let a request use its blocks, of which the first `known` need not pass; seconds until they are on the chip."""
+    seconds = 0.0
     for place in range(prefixes.first[which], prefixes.first[which + 1]):
         block = prefixes.blocks[place]
         tier = prefixes.tier[block]
         if place - prefixes.first[which] < known:
-            prefixes.found[tier] += prefixes.size
             seconds += prefixes.size * prefixes.token_s[tier]
         if prefixes.users[block] == 0:
             if tier != NOWHERE:

@@ -5,13 +5,15 @@ own. Servers that are added begin to cost at once and to serve after a delay; on
 requests, and costs until it is done.
 """
 
+import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from sweeper.kernels.serving.load import Server, serve
-from sweeper.serving.load import Admission, requests_of
+from sweeper.errors import UsageFault
+from sweeper.kernels.serving.load import serve
+from sweeper.serving.load import Admission, are_good, requests_of, server_of, too_small, waits
 from sweeper.serving.passes import Replica
 from sweeper.serving.prefixes import prefixes_of
 from sweeper.serving.traffic import Arrivals
@@ -43,13 +45,15 @@ class Scaling:
 @dataclass(frozen=True)
 class Fleet:
     """Servers of which `servers` are there at most, `mean_servers` on average of the time that is paid; and what the
-    requests saw: the share within the limits, and the 90 % quantile of seconds."""
+    requests saw: the share within the limits, the 90 % quantile of seconds, and how many fit into no cache, which are
+    not within the limits."""
 
     servers: int
     mean_servers: float
     good: float
     ttft_p90_s: float
     tpot_p90_s: float
+    refused: int
 
 
 @dataclass(frozen=True)
@@ -70,23 +74,24 @@ def constant(servers: int) -> list[Shift]:
 def scaled(arrival_s: np.ndarray, most: int, scaling: Scaling) -> list[Shift]:
     """Servers that follow the rate of requests, of which the busiest window asks for `most`.
 
-    Before the first window is over there are as many as the mean rate asks for.
+    Before the first window is over there are as many as the mean rate of all windows asks for. The last window is cut
+    off, and followed by nobody: it does not count. Raises UsageFault for requests that come within one window.
 
     >>> scaled(np.array([0.0, 1.0, 11.0, 12.0, 13.0, 14.0, 31.0]), 2, Scaling(10.0, 5.0))[1]
     Shift(server=1, on_s=20.0, ready_s=25.0, off_s=30.0)
     """
-    count = int(arrival_s[-1] / scaling.window_s) + 1
-    rates = np.bincount((arrival_s / scaling.window_s).astype(np.int64), minlength=count)
-    wanted = np.ceil(most * rates / rates.max()).astype(np.int64)
-    first = int(np.ceil(most * rates.mean() / rates.max()))
-    on = [max(number, 1) for number in (first, *wanted[:-1].tolist())]
+    whole = int(arrival_s[-1] / scaling.window_s)
+    if whole == 0:
+        raise UsageFault(f"requests come within {arrival_s[-1]:g} s, no window of {scaling.window_s:g} s")
+    rates = np.bincount((arrival_s / scaling.window_s).astype(np.int64))[:whole]
+    wanted = np.ceil(most * np.array([rates.mean(), *rates]) / rates.max()).astype(np.int64)
+    on = np.maximum(wanted, 1).tolist()
     shifts, begun = [], dict.fromkeys(range(on[0]), 0.0)
     ready = dict.fromkeys(begun, 0.0)
     for window, number in enumerate([*on[1:], 0], 1):
         now = window * scaling.window_s if window < len(on) else np.inf
-        for server in sorted(begun):
-            if server >= number:
-                shifts.append(Shift(server, begun.pop(server), ready.pop(server), now))
+        for server in range(number, len(begun)):
+            shifts.append(Shift(server, begun.pop(server), ready.pop(server), now))
         for server in range(len(begun), number):
             begun[server], ready[server] = now, now + scaling.start_up_s
     return sorted(shifts, key=lambda shift: (shift.server, shift.on_s))
@@ -94,61 +99,85 @@ def scaled(arrival_s: np.ndarray, most: int, scaling: Scaling) -> list[Shift]:
 
 def dealt_among(arrival_s: np.ndarray, shifts: list[Shift]) -> np.ndarray:
     """The shift [n] that each request comes to: those that are ready take them in turn."""
-    changes = np.unique([0.0, *(each for shift in shifts for each in (shift.ready_s, shift.off_s))])
-    bounds = np.searchsorted(arrival_s, changes)
+    events = [(when, number) for number, shift in enumerate(shifts) for when in (shift.ready_s, shift.off_s)]
     where = np.empty(len(arrival_s), np.int64)
-    for change, begin, end in zip(changes, bounds, [*bounds[1:], len(arrival_s)], strict=True):
-        there = [number for number, shift in enumerate(shifts) if shift.ready_s <= change < shift.off_s]
+    there = np.zeros(len(shifts), np.bool_)
+    begin, of_time = 0, itertools.groupby(sorted(events), key=lambda event: event[0])
+    changes = [(when, [number for _, number in both]) for when, both in of_time]
+    ends = [*np.searchsorted(arrival_s, [when for when, _ in changes[1:]]), len(arrival_s)]
+    for (when, numbers), end in zip(changes, ends, strict=True):
+        for number in numbers:
+            there[number] = shifts[number].ready_s <= when < shifts[number].off_s
         if end > begin:
-            where[begin:end] = np.array(there)[np.arange(begin, end) % len(there)]
+            ready = np.flatnonzero(there)
+            where[begin:end] = ready[np.arange(begin, end) % len(ready)]
+            begin = end
     return where
 
 
 def fleet_of(replica: Replica, asked: Arrivals, shifts: list[Shift], admission: Admission, level: Level) -> Fleet:
-    """What requests see of servers that are there in shifts. Those that fit into no cache are not good."""
-    tokens = replica.cache_tokens(admission.budget)
-    server = Server(
-        admission.slots, admission.budget, tokens, admission.reserved, replica.host_s, admission.prompts_first
-    )
+    """What requests see of servers that are there in shifts."""
+    server, requests = server_of(replica, admission), requests_of(asked)
     where = dealt_among(asked.arrival_s, shifts)
-    first, last = np.full((2, len(where)), np.nan)
-    done_s = np.zeros(len(shifts))
-    for number, shift in enumerate(shifts):
-        its = np.flatnonzero(where == number)
-        for one in range(replica.replicas):
-            own = its[one :: replica.replicas]
-            if len(own):
-                part = asked.taken(own)
-                requests = requests_of(part)
-                serve(replica.timing, server, 0, requests, prefixes_of(part.blocks, (), replica.token_B))
-                first[own], last[own] = requests.first_s, requests.last_s
-        done_s[number] = np.nanmax(last[its], initial=shift.on_s)
+    in_turn = np.argsort(where, kind="stable")
+    done_s = np.array([shift.on_s for shift in shifts])
+    for number, its in enumerate(np.split(in_turn, np.searchsorted(where[in_turn], np.arange(1, len(shifts))))):
+        for own in (its[one :: replica.replicas] for one in range(min(replica.replicas, len(its)))):
+            part = asked.taken(own)
+            served = requests_of(part)
+            serve(replica.timing, server, 0, served, prefixes_of(part.blocks, (), replica.token_B))
+            requests.first_s[own], requests.last_s[own] = served.first_s, served.last_s
+        done_s[number] = np.nanmax(requests.last_s[its], initial=done_s[number])
     end_s = max(done_s.max(), asked.arrival_s[-1])
     paid_s = sum(max(done, min(shift.off_s, end_s)) - shift.on_s for shift, done in zip(shifts, done_s, strict=True))
-    waited = first - asked.arrival_s + replica.host_s
-    between = (last - first) / np.maximum(asked.outputs - 1, 1)
-    seen = {"ttft": waited, "tpot": between}
-    good = np.isfinite(last) & np.all([seen[name] <= most for name, most in level.limits.items()], axis=0)
+    waited = waits(requests, replica.host_s)
     return Fleet(
         servers=max(shift.server for shift in shifts) + 1,
         mean_servers=float(paid_s / end_s) if end_s > 0.0 else float(len(shifts)),
-        good=float(good.mean()),
-        ttft_p90_s=float(np.nanquantile(waited, LATE)),
-        tpot_p90_s=float(np.nanquantile(between[asked.outputs > 1], LATE)) if (asked.outputs > 1).any() else np.nan,
+        good=float(are_good(waited, level.limits).mean()),
+        ttft_p90_s=_late(waited["ttft"]),
+        tpot_p90_s=_late(waited["tpot"][asked.outputs > 1]),
+        refused=int(np.isnan(requests.last_s).sum()),
     )
+
+
+def _late(values: np.ndarray) -> float:
+    """The 90 % quantile of those that are known; NaN if none is."""
+    known = values[np.isfinite(values)]
+    return float(np.quantile(known, LATE)) if len(known) else np.nan
+
+
+def assert_good_alone(replica: Replica, asked: Arrivals, admission: Admission, level: Level) -> None:
+    """Raises UsageFault if too few requests are good even where one comes after the other, which no number of servers
+    betters."""
+    server, requests = server_of(replica, admission), requests_of(asked)
+    serve(replica.timing, server, 1, requests, prefixes_of(asked.blocks, (), replica.token_B))
+    fits = float(np.isfinite(requests.last_s).mean())
+    if fits == 0.0:
+        raise UsageFault(too_small(server.cache_tokens, server.budget, "the cache holds"))
+    if fits < level.within:
+        raise UsageFault(f"the cache holds {server.cache_tokens:,} tokens, and {1.0 - fits:.1%} of the requests more")
+    good = float(are_good(waits(requests, replica.host_s), level.limits).mean())
+    if good < level.within:
+        raise UsageFault(f"{good:.1%} of the requests are within the limits where each has a server of its own")
 
 
 def smallest_fleet(
     replica: Replica, asked: Arrivals, admission: Admission, level: Level, scaling: Scaling | None = None
-) -> Fleet | None:
-    """The fewest servers that hold a service level, all of them all the time, or where the rate is highest; None if no
-    number of them does."""
+) -> Fleet:
+    """The fewest servers that hold a service level, all of them all the time, or where the rate is highest. Raises
+    UsageFault if no number of them does."""
 
     def fleet(servers: int) -> Fleet:
         shifts = constant(servers) if scaling is None else scaled(asked.arrival_s, servers, scaling)
         return fleet_of(replica, asked, shifts, admission, level)
 
-    return least(fleet, lambda found: found.good >= level.within, min(len(asked.arrival_s), MOST_SERVERS))
+    assert_good_alone(replica, asked, admission, level)
+    most = min(len(asked.arrival_s), MOST_SERVERS)
+    found = least(fleet, lambda found: found.good >= level.within, most)
+    if found is None:
+        raise UsageFault(f"{most:,} servers do not hold {level.within:.1%} of the requests within the limits")
+    return found
 
 
 def least(of: Callable[[int], Fleet], holds: Callable[[Fleet], bool], most: int) -> Fleet | None:

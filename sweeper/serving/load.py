@@ -32,8 +32,8 @@ class Load:
     `requests` are those of one of the `replicas`; `refused`: those of them that fit into no cache. `good`: share of the
     others that met the limits (1 without). Rates are of all replicas together, from the first arrival to the last
     token; in a closed loop of at least twice as many requests, while as many are in flight as there are clients.
-    `found`: share of the tokens of admitted requests that need not pass, by the tier that they are in; empty where
-    prompts have nothing in common.
+    `found`: share of the tokens of requests that need not pass when they are first admitted, by the tier that they are
+    in; empty where prompts have nothing in common.
     """
 
     replicas: int
@@ -77,19 +77,22 @@ def under_load(
     `limits` are the seconds to the first token (`ttft`) and between tokens (`tpot`) within which a request is good.
     Raises UsageFault if none of the requests fits into the cache.
     """
-    cache_tokens = replica.cache_tokens(admission.budget)
-    slots, budget, reserved, first = astuple(admission)
-    server = Server(slots, budget, cache_tokens, reserved, replica.host_s, first)
-    requests = requests_of(asked)
+    server, requests = server_of(replica, admission), requests_of(asked)
     prefixes = prefixes_of(asked.blocks, tiers, replica.token_B)
     busy = serve(replica.timing, server, clients, requests, prefixes)
     if np.isnan(requests.last_s).all():
-        raise UsageFault(too_small(cache_tokens, admission.budget, "the cache holds"))
+        raise UsageFault(too_small(server.cache_tokens, server.budget, "the cache holds"))
     load = load_of(requests, clients, replica.host_s, busy, replica.replicas, replica.chips, limits or {})
     if not len(asked.blocks.numbers):
         return load
     shares = prefixes.found / prefixes.found.sum()
     return replace(load, found=dict(zip([CHIP, *(tier.name for tier in tiers)], shares.tolist(), strict=False)))
+
+
+def server_of(replica: Replica, admission: Admission) -> Server:
+    """A replica, and who runs on it."""
+    slots, budget, reserved, first = astuple(admission)
+    return Server(slots, budget, replica.cache_tokens(budget), reserved, replica.host_s, first)
 
 
 def too_small(cache_tokens: int, budget: int, what: str) -> str:
@@ -107,6 +110,22 @@ def requests_of(asked: Arrivals) -> Requests:
     return Requests(asked.prompts, asked.outputs, asked.arrival_s.copy(), np.empty(count), np.empty(count))
 
 
+def waits(requests: Requests, host_s: float) -> dict[str, np.ndarray]:
+    """Seconds [n] to the first token (`ttft`), of which the host takes some before a request arrives, and between
+    tokens (`tpot`); NaN for those that were refused."""
+    first, last = requests.first_s, requests.last_s
+    return {
+        "ttft": first - requests.arrival_s + host_s,
+        "tpot": (last - first) / np.maximum(requests.outputs - 1, 1),
+    }
+
+
+def are_good(waited: Mapping[str, np.ndarray], limits: Mapping[str, float]) -> np.ndarray:
+    """Which requests [n] were served within the limits."""
+    served = np.isfinite(waited["tpot"])
+    return np.all([served, *(waited[name] <= most for name, most in limits.items())], axis=0)
+
+
 def load_of(
     requests: Requests,
     clients: int,
@@ -118,14 +137,12 @@ def load_of(
 ) -> Load:
     """What came of requests that were served, at least one of them, by one of some replicas, which have so many chips
     together; `busy_s` is how long it did something, if that was counted, and `host_s` what a request took to arrive."""
-    arrivals, first, last = requests.arrival_s, requests.first_s, requests.last_s
+    arrivals, last = requests.arrival_s, requests.last_s
     served = np.isfinite(last)
-    waited, whole = ((each - arrivals)[served] + host_s for each in (first, last))
+    waited, whole = waits(requests, host_s), (last - arrivals)[served] + host_s
     outputs = requests.outputs[served]
-    between = (last - first)[served] / np.maximum(outputs - 1, 1)
-    several = between[outputs > 1]
-    seen = {"ttft": waited, "tpot": between}
-    good = np.all([seen[name] <= most for name, most in limits.items()], axis=0) if limits else np.ones(len(whole))
+    several = waited["tpot"][served & (requests.outputs > 1)]
+    good = are_good(waited, limits)[served]
     seconds = float(last[served].max() - arrivals[served].min()) + host_s
     sent = float(arrivals[served].max())
     # While as many are in flight as there are clients: not at the end, unless that is most of the time.
@@ -137,7 +154,7 @@ def load_of(
         requests=len(arrivals),
         refused=int((~served).sum()),
         seconds=seconds,
-        time_to_first_token_s=_seen(waited),
+        time_to_first_token_s=_seen(waited["ttft"][served]),
         time_per_output_token_s=_seen(several) if len(several) else Seen(*[float("nan")] * 4),
         request_time_s=_seen(whole),
         good=float(np.mean(good)),

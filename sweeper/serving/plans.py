@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from sweeper.errors import UsageFault
 from sweeper.planning.plan import Plan
@@ -14,14 +14,13 @@ from sweeper.views.text import aligned, show
 
 COST = "ownership_usd_per_s"
 HOUR_S = 3600.0
-HEADS = ("point", "servers", "chips", "mean_chips", "usd_per_hour", "good", "ttft_p90_s", "tpot_p90_s", "standing")
 
 
 @dataclass(frozen=True)
 class FleetPlan:
     """The fewest servers of a point: how many at most, their chips, chips that are paid on average, what they cost in
-    all (None without prices), the share of good requests, 90 % quantiles of seconds, and whose measurements stand
-    behind them. Where no number of servers will do, `why`, and nothing else."""
+    all (None without prices), the share of good requests, how many fit into no cache, 90 % quantiles of seconds, and
+    whose measurements stand behind them. Where no number of servers will do, `why`, and nothing else."""
 
     point: int
     servers: int | None = None
@@ -29,10 +28,14 @@ class FleetPlan:
     mean_chips: float | None = None
     usd_per_hour: float | None = None
     good: float | None = None
+    refused: int | None = None
     ttft_p90_s: float | None = None
     tpot_p90_s: float | None = None
     standing: str | None = None
     why: str = ""
+
+
+HEADS = tuple(each.name for each in fields(FleetPlan) if each.name != "why")
 
 
 def plan_of_fleet(
@@ -48,11 +51,9 @@ def plan_of_fleet(
     `traffic` says."""
     try:
         replica = replica_of(plan, point, traffic.prompt, traffic.output)
+        fleet = smallest_fleet(replica, asked, admission, level, scaling)
     except UsageFault as fault:
         return FleetPlan(point, why=str(fault))
-    fleet = smallest_fleet(replica, asked, admission, level, scaling)
-    if fleet is None:
-        return FleetPlan(point, why=f"no number of servers holds {level.within:.1%} of the requests within the limits")
     usd_per_s = float(plan.points([point], [COST])[COST][0])
     return FleetPlan(
         point=point,
@@ -61,6 +62,7 @@ def plan_of_fleet(
         mean_chips=fleet.mean_servers * replica.chips,
         usd_per_hour=None if math.isnan(usd_per_s) else fleet.mean_servers * usd_per_s * HOUR_S,
         good=fleet.good,
+        refused=fleet.refused,
         ttft_p90_s=fleet.ttft_p90_s,
         tpot_p90_s=fleet.tpot_p90_s,
         standing=standing_of(plan, point),

@@ -27,7 +27,7 @@ class Blocks:
         >>> Blocks.of(16, [[7, 8], [7, 9, 3]]).numbers
         array([0, 1, 0, 2, 3])
         """
-        first = np.concatenate([[0], np.cumsum([len(chain) for chain in chains], dtype=np.int64)])
+        first = _starts(np.array([len(chain) for chain in chains], np.int64))
         known: dict[int, int] = {}
         named = [known.setdefault(number, len(known)) for chain in chains for number in chain]
         return cls(size, first, np.array(named, np.int64))
@@ -35,15 +35,12 @@ class Blocks:
     @classmethod
     def begun(cls, size: int, prompts: np.ndarray, texts: np.ndarray, common: int) -> "Blocks":
         """Those of prompts of which each begins with up to `common` tokens of one of some texts, and goes on alone."""
-        most = int(prompts.max(initial=0)) // size
-        chains = [
-            [
-                text * most + place if place < common // size else ~(which * most + place)
-                for place in range(prompt // size)
-            ]
-            for which, (prompt, text) in enumerate(zip(prompts.tolist(), texts.tolist(), strict=True))
-        ]
-        return cls.of(size, chains)
+        first = _starts(prompts // size)
+        place = np.arange(first[-1]) - np.repeat(first[:-1], np.diff(first))
+        alike = place < common // size
+        numbers = np.repeat(texts, np.diff(first)) * (common // size) + place
+        numbers[~alike] = (int(texts.max(initial=0)) + 1) * (common // size) + np.arange(np.count_nonzero(~alike))
+        return cls(size, first, _renumbered(numbers))
 
     @classmethod
     def none(cls, requests: int) -> "Blocks":
@@ -54,8 +51,19 @@ class Blocks:
         """Those of some of the requests."""
         if not len(self.numbers):
             return Blocks.none(len(which))
-        chains = [self.numbers[self.first[each] : self.first[each + 1]].tolist() for each in which]
-        return Blocks.of(self.size, chains)
+        first = _starts(np.diff(self.first)[which])
+        places = np.arange(first[-1]) + np.repeat(self.first[which] - first[:-1], np.diff(first))
+        return Blocks(self.size, first, _renumbered(self.numbers[places]))
+
+
+def _starts(lengths: np.ndarray) -> np.ndarray:
+    """Where each of some chains starts [n + 1], one after the other."""
+    return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+
+
+def _renumbered(numbers: np.ndarray) -> np.ndarray:
+    """Numbers from 0, without gaps."""
+    return np.unique(numbers, return_inverse=True)[1].astype(np.int64)
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,8 @@ which may be cut short (Qin et al., "Mooncake", FAST 2025)."""
 HASHED_TOKENS = 512
 MOST_TOKENS = 10_000_000
 """Tokens of a prompt or an answer beyond which a trace says nonsense."""
-BLOCK, MOST_BLOCKS = 64, 20_000_000
-"""Tokens of a block of drawn requests, and blocks beyond which a trace is too long."""
+BLOCK, MOST_BLOCKS = 16, 50_000_000
+"""Tokens of a block of drawn requests (as in vLLM), and blocks beyond which a trace is too long."""
 
 
 @dataclass(frozen=True)
@@ -96,13 +96,22 @@ def drawn(traffic: Traffic) -> Arrivals:
     return Arrivals(arrival_s, prompts, outputs, Blocks.begun(BLOCK, prompts, texts, traffic.common))
 
 
+def expected(rate: float, seconds: Any, swing: float = 0.0, period_s: float = 1.0) -> Any:
+    """Requests that come in some seconds (a number, or an array), on average, of a rate that goes up and down.
+
+    >>> expected(2.0, 100.0), round(expected(2.0, 50.0, swing=0.5, period_s=100.0), 3)
+    (200.0, 131.831)
+    """
+    turns = 2.0 * np.pi / period_s
+    return rate * (seconds + swing / turns * (1.0 - np.cos(turns * seconds)))
+
+
 def _swung(even_s: np.ndarray, traffic: Traffic) -> np.ndarray:
     """Times at which as many requests have come as at these times of a constant rate."""
     if not traffic.swing:
         return even_s
-    turns = 2.0 * np.pi / traffic.period_s
     grid = np.linspace(0.0, even_s[-1] + traffic.period_s, int(1000 * (even_s[-1] / traffic.period_s + 1.0)) + 1)
-    return np.interp(even_s, grid + traffic.swing / turns * (1.0 - np.cos(turns * grid)), grid)
+    return np.interp(even_s, expected(1.0, grid, traffic.swing, traffic.period_s), grid)
 
 
 def dealt(requests: Arrivals, replicas: int) -> Arrivals:

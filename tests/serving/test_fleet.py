@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from sweeper.cli import main
+from sweeper.errors import UsageFault
 from sweeper.kernels.serving.load import Pass
 from sweeper.serving.fleet import (
     Fleet,
@@ -25,6 +26,7 @@ from sweeper.serving.fleet import (
 )
 from sweeper.serving.load import Admission, under_load
 from sweeper.serving.passes import Replica
+from sweeper.serving.prefixes import Blocks
 from sweeper.serving.traffic import Arrivals, Traffic, drawn
 from tests.serving.test_serve import AXES
 
@@ -66,20 +68,63 @@ def test_replicas_of_servers_take_requests_in_turn() -> None:
 def test_the_fewest_servers_hold_and_one_fewer_does_not() -> None:
     asked = drawn(Traffic(4_000, 1, 1, rate=9.3))
     found = smallest_fleet(ONE_SECOND, asked, ALONE, LEVEL)
-    assert found is not None and found.good >= LEVEL.within and found.servers > 10
+    assert found.good >= LEVEL.within and found.servers > 10
     fewer = fleet_of(ONE_SECOND, asked, constant(found.servers - 1), ALONE, LEVEL)
     assert fewer.good < LEVEL.within
 
 
 def test_a_limit_that_an_idle_server_misses_is_held_by_none() -> None:
     asked = drawn(Traffic(50, 1, 1, rate=1.0))
-    assert smallest_fleet(ONE_SECOND, asked, ALONE, Level({"ttft": 0.9}, 0.5)) is None
+    with pytest.raises(UsageFault, match=r"^0\.0% of the requests are within the limits where each has a server"):
+        smallest_fleet(ONE_SECOND, asked, ALONE, Level({"ttft": 0.9}, 0.5))
+
+
+def test_what_fits_into_no_cache_is_counted_and_the_reason_if_it_is_too_much() -> None:
+    asked = drawn(Traffic(200, 100, 1, rate=1.0, spread=0.5))
+    small = replace(ONE_SECOND, room_B=90.0)
+    found = smallest_fleet(small, asked, ALONE, Level({"ttft": 2.0}, 0.5))
+    assert found.refused == (asked.prompts + 1 > 90).sum() > 10
+    assert found.good <= 1.0 - found.refused / 200
+    with pytest.raises(UsageFault, match=r"^the cache holds 90 tokens, and \d\d\.\d% of the requests more$"):
+        smallest_fleet(small, asked, ALONE, Level({"ttft": 2.0}, 0.95))
+    with pytest.raises(UsageFault, match=r"^the cache holds 9 tokens, and no request is so short$"):
+        smallest_fleet(replace(small, room_B=9.0), asked, ALONE, Level({"ttft": 2.0}, 0.01))
+
+
+def test_limits_that_no_start_up_can_hold_are_told() -> None:
+    """Hundreds of requests at once after a long calm: whoever is asked for is too late."""
+    arrivals = np.array([*np.arange(0.0, 50.0), *np.full(500, 50.5), *np.arange(51.0, 90.0)])
+    ones = np.ones(len(arrivals), np.int64)
+    asked = Arrivals(arrivals, ones, ones, Blocks.none(len(arrivals)))
+    with pytest.raises(UsageFault, match=r"589 servers do not hold 90\.0% of the requests within the limits"):
+        smallest_fleet(ONE_SECOND, asked, ALONE, Level({"ttft": 1.5}, 0.9), Scaling(10.0, 60.0))
+    with pytest.raises(UsageFault, match="no window of 100 s"):
+        scaled(arrivals, 3, Scaling(100.0, 1.0))
+
+
+def test_the_window_that_is_cut_off_says_nothing_of_the_rate() -> None:
+    arrivals = np.arange(0.0, 21.0)
+    assert len(scaled(arrivals, 4, Scaling(10.0, 0.0))) == 4, "two windows of ten, and one request more"
+    assert len(scaled(np.append(arrivals, np.full(50, 21.0)), 4, Scaling(10.0, 0.0))) == 4
+
+
+def test_many_windows_and_servers_are_dealt_as_by_the_rule() -> None:
+    random = np.random.default_rng(3)
+    arrivals = np.sort(random.uniform(0.0, 100.0, 2_000))
+    shifts = [Shift(0, 0.0, 0.0, np.inf)]
+    for server in range(1, 30):
+        on, ready, off = np.sort(random.uniform(0.0, 110.0, 3)).tolist()
+        shifts.append(Shift(server, on, ready, off))
+    where = dealt_among(arrivals, shifts)
+    for number, when in enumerate(arrivals):
+        there = [each for each, shift in enumerate(shifts) if shift.ready_s <= when < shift.off_s]
+        assert where[number] == there[number % len(there)]
 
 
 @pytest.mark.parametrize("fewest", [1, 2, 3, 7, 64, 100])
 def test_least_finds_the_first_that_holds(fewest: int) -> None:
     def fleet(servers: int) -> Fleet:
-        return Fleet(servers, servers, float(servers >= fewest), 0.0, 0.0)
+        return Fleet(servers, servers, float(servers >= fewest), 0.0, 0.0, 0)
 
     found = least(fleet, lambda fleet: fleet.good == 1.0, 100)
     assert found is not None and found.servers == fewest
@@ -111,7 +156,6 @@ def test_scaling_at_once_costs_less_than_servers_for_the_peak_and_waiting_for_se
     quick, slow = (
         smallest_fleet(ONE_SECOND, asked, ALONE, level, Scaling(20.0, start_up_s)) for start_up_s in (0.0, 300.0)
     )
-    assert plain is not None and quick is not None and slow is not None
     assert quick.mean_servers < 0.8 * plain.mean_servers
     assert quick.mean_servers < slow.mean_servers
     assert quick.good >= 0.9 and slow.good >= 0.9
@@ -151,7 +195,7 @@ def test_the_command_sizes_fleets_the_cheapest_first(study: Path) -> None:
     shown = call("capacity", study, 0, 3, *options)
     assert "usd_per_hour" in shown.stdout and "point 3: " in shown.stdout
     none = call("capacity", study, 0, "--rate", 1, "--seconds", 30, "--ttft", 1e-6)
-    assert "no number of servers holds 90.0% of the requests within the limits" in none.stdout
+    assert "point 0: 0.0% of the requests are within the limits where each has a server of its own" in none.stdout
 
 
 @pytest.mark.parametrize(
@@ -165,6 +209,7 @@ def test_the_command_sizes_fleets_the_cheapest_first(study: Path) -> None:
         (("--rate", 1e6, "--ttft", 1), "requests come in 600 s"),
         (("--rate", 1, "--ttft", 1, "--swing", 0.5, "--period", 1e-3), "is one rate over 600 s"),
         (("--rate", 1, "--ttft", 1, "--start-up", 1, "--window", 1e-3), "have at most 10,000"),
+        (("--rate", 1, "--ttft", 1, "--start-up", 1, "--window", 1e3), "say a --window of at most half of"),
         (("--rate", 1, "--ttft", 1, "--within", 0), "0"),
     ],
 )

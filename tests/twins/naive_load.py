@@ -21,6 +21,7 @@ class Request:
     made: int = 0
     first: float = math.nan
     last: float = math.nan
+    lost: bool = False
 
     @property
     def generates(self) -> bool:
@@ -34,7 +35,8 @@ class Request:
 
 @dataclass
 class NaiveTiers:
-    """Blocks that nobody uses, tier by tier, the one that was used longest ago first; and tokens found in each tier."""
+    """Blocks that nobody uses, tier by tier, the one that was used longest ago first; and tokens found in each tier by
+    those that come for the first time."""
 
     size: int = 1
     most: Sequence[int] = (0,)
@@ -105,9 +107,9 @@ class NaiveServer:
             if tier is None or request.taken + self.tiers.size >= request.text:
                 break
             request.taken += self.tiers.size
-            self.tiers.found[tier] += self.tiers.size
+            self.tiers.found[tier] += 0 if request.lost else self.tiers.size
             self.loading += self.tiers.size * self.tiers.token_s[tier]
-        self.tiers.found[-1] += request.text - request.taken
+        self.tiers.found[-1] += 0 if request.lost else request.text - request.taken
         for block in request.blocks:
             self.tiers.take(block)
         self.running.append(request)
@@ -166,6 +168,7 @@ class NaiveServer:
                 self.now = max(self.now, sent[0].arrived)
                 continue
             if not self.fits():
+                self.running[-1].lost = True
                 self.waiting.appendleft(self.running[-1])
                 self.leave(self.running[-1])
                 self.gave_up = bool(self.running)

@@ -64,7 +64,7 @@ def capacity_command(
     from sweeper.serving.load import Admission
     from sweeper.serving.passes import budget_of
     from sweeper.serving.plans import in_order, plan_of_fleet, text_of_plans
-    from sweeper.serving.traffic import drawn, read_trace
+    from sweeper.serving.traffic import drawn, expected, read_trace
 
     if [rate, trace].count(None) != 1:
         raise UsageFault("how do requests arrive? give one of --rate and --trace")
@@ -74,16 +74,21 @@ def capacity_command(
     if len(set(point_ids)) > MOST_POINTS:
         raise UsageFault(f"{len(set(point_ids))} points: name at most {MOST_POINTS}")
     assert_read("trace" if trace else "rate", {} if start_up is not None else {"window": "without --start-up"})
-    if rate is not None and not 1 <= round(rate * seconds) <= MOST_REQUESTS:
-        raise UsageFault(f"{rate * seconds:g} requests come in {seconds:g} s: have 1 to {MOST_REQUESTS:,} of them")
+    come = expected(rate or 0.0, seconds, rest["swing"], rest["period"])
+    if rate is not None and not 1 <= round(come) <= MOST_REQUESTS:
+        raise UsageFault(f"{come:g} requests come in {seconds:g} s: have 1 to {MOST_REQUESTS:,} of them")
     points = sorted(set(point_ids))
     plan = plan_with(study, given, points[-1])
     found = read_trace(trace) if trace else None
-    count = len(found.arrival_s) if found is not None else round((rate or 0.0) * seconds)
-    traffic = traffic_of(plan, points, found, count, {**rest, "rate": rate, "clients": None})
+    count = len(found.arrival_s) if found is not None else round(come)
+    options = {**rest, "rate": rate, "clients": None, "seconds": seconds}
+    traffic = traffic_of(plan, points, found, count, options)
     asked = found if found is not None else drawn(traffic)
-    if start_up is not None and asked.arrival_s[-1] > MOST_PERIODS * window:
-        raise UsageFault(f"{asked.arrival_s[-1] / window:,.0f} windows of {window:g} s: have at most {MOST_PERIODS:,}")
+    lasts_s = float(asked.arrival_s[-1])
+    if start_up is not None and lasts_s > MOST_PERIODS * window:
+        raise UsageFault(f"{lasts_s / window:,.0f} windows of {window:g} s: have at most {MOST_PERIODS:,}")
+    if start_up is not None and lasts_s < 2.0 * window:
+        raise UsageFault(f"requests come for {lasts_s:g} s: say a --window of at most half of that")
     level = Level(limits, within)
     scaling = None if start_up is None else Scaling(window, start_up)
     plans = in_order([

@@ -203,11 +203,13 @@ def traffic_of(
     if not lengths[0]:
         raise UsageFault("how long are prompts? say --prompt, or sequence_length in the study")
     rate, period_s = options["rate"] or 0.0, options["period"]
-    if options["swing"] and requests / rate < period_s:
-        lasts = f"requests come for {requests / rate:g} s, and the rate goes up and down in {period_s:g} s"
-        raise UsageFault(f"{lasts}: have them come for a period at least")
-    if options["swing"] and requests / rate > MOST_PERIODS * period_s:
-        raise UsageFault(f"a rate that goes up and down every {period_s:g} s is one rate over {requests / rate:g} s")
+    if options["swing"]:
+        lasts_s = options.get("seconds") or requests / rate
+        if lasts_s < period_s:
+            lasts = f"requests come for {lasts_s:g} s, and the rate goes up and down in {period_s:g} s"
+            raise UsageFault(f"{lasts}: have them come for a period at least")
+        if lasts_s > MOST_PERIODS * period_s:
+            raise UsageFault(f"a rate that goes up and down every {period_s:g} s is one rate over {lasts_s:g} s")
     return Traffic(
         requests=requests,
         prompt=lengths[0],
