@@ -17,15 +17,21 @@ FULL = 1.0 - 1e-9
 """Share of the budget of tokens up to which prompts have a steady state."""
 MANY, UNLIKELY = 700.0, 1e-20
 """Prompts of a pass beyond which their number is their mean (exp(-745) is 0), and a share of passes that is none."""
-FILLED, GROWN, MEETING = 0.9, 0.3, 0.05
+ROOMY, BUSY, MEETING, WHOLE, LONG = 0.75, 0.35, 0.05, 0.8, 0.1
 """Shares beyond which requests that come by chance together are no small matter: of the tokens that a pass has room
-for, of its length that is due to requests, and of its budget."""
+for, of its time that prompts take, of its budget, of that by one prompt, and of its time that reading takes of those
+tokens that were generated, of which short and long answers have not as many."""
+INDEPENDENT = 8.0
+"""Requests in flight from which on those that follow each other and those that come by themselves are alike."""
+SEVERAL, RARE = 4.0, 1e-8
+"""Prompts of a pass, on average, up to which passes are told apart by their number, and the share of them that is left
+out."""
 CLOSE = 1e-10
 """Relative error at which the number of requests in flight is met."""
 STEPS = 200
 """Steps after which it is not looked for any longer."""
-NINETIETH = 1.2815515655446004
-"""What the normal distribution exceeds in one of ten cases, in standard deviations."""
+LATE, NINETIETH = 0.9, 1.2815515655446004
+"""The quantile that is told, and what the normal distribution exceeds in one of ten cases, in standard deviations."""
 
 
 class Work(NamedTuple):
@@ -56,8 +62,8 @@ class Demand(NamedTuple):
 
 class Steady(NamedTuple):
     """Requests per second; seconds to the first token, mean and that of one in ten; seconds between tokens; those of a
-    pass that takes the prompt of a request, or a part of it; 1 if few prompts meet, so that `first_s` is what a
-    simulation gives."""
+    pass that takes the prompt of a request, or a part of it; 1 if few prompts meet, so that a simulation gives the
+    same."""
 
     requests_per_s: float
     first_s: float
@@ -65,6 +71,27 @@ class Steady(NamedTuple):
     between_s: float
     gap_s: float
     simple: float
+
+
+class Usual(NamedTuple):
+    """The steady state as a request finds it: the share of those in flight that are others, requests that generate,
+    others' prompts of a pass, and per second."""
+
+    others: float
+    generating: float
+    prompts: float
+    prompts_per_s: float
+
+
+class Bracket(NamedTuple):
+    """Two places between which something is 0, what it is there (below and above 0), and at which of them the last one
+    was looked at (-1 the lower one, 1 the upper one, 0 none)."""
+
+    low: float
+    high: float
+    below: float
+    above: float
+    side: float
 
 
 class Passes(NamedTuple):
@@ -111,12 +138,20 @@ def passes_with_pieces(work: Work, demand: Demand, generating: float, piece: flo
 
 
 @compiled
+def room_for_prompts(demand: Demand) -> float:
+    """Tokens of prompts that a pass takes at most."""
+    if demand.budget <= 0.0:
+        return math.inf
+    return max(demand.budget - min(demand.requests - 1.0, 0.5 * demand.budget), 1.0)
+
+
+@compiled
 def steady_at(work: Work, demand: Demand, taken: float) -> Steady:
     """The server whose passes take so many prompts on average."""
     requests, prompt = demand.requests, demand.prompt
     others = (requests - 1.0) / requests  # of those in flight
     generating = taken * (demand.output - 1.0)
-    room = max(demand.budget - min(requests - 1.0, 0.5 * demand.budget), 1.0) if demand.budget > 0.0 else math.inf
+    room = room_for_prompts(demand)
     pieces = max(math.ceil(prompt / room), 1.0)  # of a prompt
     piece = prompt / pieces
     each_s = work.token_s * prompt + work.attending_s
@@ -143,11 +178,16 @@ def steady_at(work: Work, demand: Demand, taken: float) -> Steady:
     variance += residual_s * residual_s / 3.0 + wait_s * wait_s + budget_share * served_s * served_s / 3.0
     least_s = demand.host_s + (own_s if pieces > 1.0 else alone_s)
     late_s = least_s + quantile_of_gamma(first_s - least_s, variance)
-    # What more requests would prolong: the rest of a pass, or all of it where its tokens take what it has room for.
-    grown = 1.0 - (work.fixed_s + work.flat_s) / usual.mean_s
-    grown = 1.0 if work.token_s * generating > FILLED * work.flat_s else grown
-    simple = 1.0 if grown < GROWN and budget_share < MEETING and pieces == 1.0 else 0.0
-    return Steady(per_s, first_s, late_s, usual.mean_s, own_s / pieces, simple)
+    own_tokens = 0.5 * (demand.output - 1.0) / (prompt + 0.5 * (demand.output - 1.0))  # of those in a cache
+    simple = (
+        work.token_s * generating < ROOMY * work.flat_s
+        and prompt_share < BUSY
+        and budget_share < MEETING
+        and prompt < WHOLE * room
+        and work.reading_s * own_tokens < LONG * usual.mean_s
+        and (requests <= 1.0 or requests >= INDEPENDENT)
+    )
+    return Steady(per_s, first_s, late_s, usual.mean_s, own_s / pieces, 1.0 if simple else 0.0)
 
 
 @compiled
@@ -157,6 +197,80 @@ def quantile_of_gamma(mean: float, variance: float) -> float:
         return max(mean, 0.0)
     part = variance / (9.0 * mean * mean)
     return mean * max(1.0 - part + NINETIETH * math.sqrt(part), 0.0) ** 3
+
+
+@compiled
+def guess(between: Bracket) -> float:
+    """Where a straight line between the ends is 0; the middle as long as one end is not known."""
+    low, high, below, above, _ = between
+    return 0.5 * (low + high) if above == math.inf else high - above * (high - low) / (above - below)
+
+
+@compiled
+def narrowed(between: Bracket, at: float, error: float) -> Bracket:
+    """The side of a place on which the error changes its sign. Of two that stay on one side the other end counts half
+    (the Illinois method: Dowell and Jarratt, BIT 11, 1971)."""
+    low, high, below, above, side = between
+    if error > 0.0:
+        return Bracket(low, at, below * (0.5 if side > 0.0 else 1.0), error, 1.0)
+    return Bracket(at, high, error, above * (0.5 if side < 0.0 else 1.0), -1.0)
+
+
+@compiled
+def with_prompts(work: Work, demand: Demand, generating: float, prompts: float) -> float:
+    """Seconds of a pass that takes some whole prompts beside generated tokens."""
+    tokens_s = work.flat_s
+    if prompts > 0.0:
+        line_s = work.line_s + work.token_s * (generating + prompts * demand.prompt)
+        tokens_s = max(work.prompt_s, line_s) + prompts * work.attending_s
+    return work.fixed_s + generating / demand.requests * work.reading_s + tokens_s
+
+
+@compiled
+def share_within(work: Work, demand: Demand, usual: Usual, seconds: float) -> float:
+    """Share of the requests that have their first token so soon after they arrived, where a pass takes few prompts.
+    Each meets a pass of some number of them, the longer the likelier, at any moment of it, and then passes beside those
+    that came during it."""
+    generating = usual.others * usual.generating
+    share = weights = seen = 0.0
+    met, k = math.exp(-usual.prompts), 0.0
+    while k == 0.0 or seen < 1.0 - RARE:
+        seen += met
+        met_s = with_prompts(work, demand, usual.generating, k)
+        weights += met * met_s
+        coming = usual.prompts_per_s * met_s
+        beside, j, came = math.exp(-coming), 0.0, 0.0
+        while came < 1.0 - RARE:
+            left_s = seconds - with_prompts(work, demand, generating, 1.0 + j)
+            if left_s <= 0.0:
+                break
+            share += met * met_s * beside * min(left_s / (min(demand.requests - 1.0, 1.0) * met_s), 1.0)
+            came += beside
+            j += 1.0
+            beside *= coming / j
+        k += 1.0
+        met *= usual.prompts / k
+    return share / weights
+
+
+@compiled
+def late_among_few(work: Work, demand: Demand, found: Steady) -> float:
+    """What one in ten exceeds of the seconds to the first token, where a pass takes few prompts."""
+    others = (demand.requests - 1.0) / demand.requests
+    taken = found.requests_per_s * found.between_s
+    usual = Usual(others, taken * (demand.output - 1.0), others * taken, others * found.requests_per_s)
+    least_s = with_prompts(work, demand, others * usual.generating, 1.0)
+    late_s = least_s + 2.0 * (found.first_s - demand.host_s - least_s)
+    while share_within(work, demand, usual, late_s) < LATE:
+        late_s += late_s - least_s
+    between = Bracket(least_s, late_s, -LATE, share_within(work, demand, usual, late_s) - LATE, 0.0)
+    for _ in range(STEPS):
+        late_s = guess(between)
+        error = share_within(work, demand, usual, late_s) - LATE
+        if abs(error) <= RARE:
+            break
+        between = narrowed(between, late_s, error)
+    return demand.host_s + late_s
 
 
 @compiled
@@ -172,23 +286,17 @@ def steady(work: Work, demand: Demand) -> Steady:
     >>> steady(Work(0.0, 0.01, 0.1, 0.0, 1e-4, 0.0, 0.0), Demand(1.0, 1000.0, 11.0, 0.0, 0.0)).first_s
     0.1
     """
-    low, high = 0.0, demand.requests / max(demand.output - 1.0, 1.0)
-    below, above = -demand.requests, math.inf
-    found = steady_at(work, demand, high)
-    side = 0
+    between = Bracket(0.0, demand.requests / max(demand.output - 1.0, 1.0), -demand.requests, math.inf, 0.0)
+    found = steady_at(work, demand, between.high)
     for _ in range(STEPS):
-        # Illinois: a straight line between the ends, of which one that stays counts half the next time.
-        taken = 0.5 * (low + high) if above == math.inf else high - above * (high - low) / (above - below)
+        taken = guess(between)
         found = steady_at(work, demand, taken)
         error = in_flight(demand, taken, found) - demand.requests
         if abs(error) <= CLOSE * demand.requests:
             break
-        if error > 0.0:
-            high, above = taken, error
-            below *= 0.5 if side == 1 else 1.0
-            side = 1
-        else:
-            low, below = taken, error
-            above *= 0.5 if side == -1 else 1.0
-            side = -1
-    return found
+        between = narrowed(between, taken, error)
+    few = found.requests_per_s * found.between_s <= SEVERAL and demand.requests > 1.0
+    if not few or demand.prompt > room_for_prompts(demand):
+        return found
+    late_s = late_among_few(work, demand, found)
+    return Steady(found.requests_per_s, found.first_s, late_s, found.between_s, found.gap_s, found.simple)

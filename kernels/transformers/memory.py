@@ -131,13 +131,19 @@ def activation_memory(
     return first, with_embedding, of_first * layers_per_stage
 
 
-@equation(
-    Output("cache_memory_B", "B", "key-value cache on one chip at the end of the requests"),
-    source="keys and values of every layer of the stage and every request",
-)
-def cache_memory(task: float, cache_B_per_layer: float, layers_per_stage: float) -> float:
-    """Nothing in training."""
-    return cache_B_per_layer * layers_per_stage if task == INFERENCE else 0.0
+CACHE = Output("cache_memory_B", "B", "key-value cache on one chip at the end of the requests")
+
+
+@equation(CACHE, source="keys and values of every layer of the stage and every request", when=("task", ("inference",)))
+def cache_memory(cache_B_per_layer: float, layers_per_stage: float) -> float:
+    """Of all tokens, those that are generated among them."""
+    return cache_B_per_layer * layers_per_stage
+
+
+@equation(CACHE, source="none in training", when=("task", ("training",)))
+def no_cache_memory() -> float:
+    """The backward pass reads activations."""
+    return 0.0
 
 
 @equation(
@@ -211,31 +217,35 @@ def model_feasibility(
     return float(reason), headroom
 
 
-@equation(
+WORK = (
     Output("work_flops", "flop", "model operations of one iteration: forward and backward, no recomputation"),
     Output("batch", "", "samples per iteration"),
     Output("tokens_per_iteration", "", "tokens of one iteration"),
-    source="Chowdhery 2022, appendix B, with causal attention counted as causal",
 )
-def model_work(
-    task: float,
+WORK_SOURCE = "Chowdhery 2022, appendix B, with causal attention counted as causal"
+
+
+@equation(*WORK, source=WORK_SOURCE, when=("task", ("training",)))
+def model_training_work(
+    model_flops_per_token: float, gradient_share: float, tokens_per_sample: float, batch_size: float
+) -> tuple[float, float, float]:
+    """The backward pass costs twice the forward pass, or less with frozen weights."""
+    tokens = batch_size * tokens_per_sample
+    return (1.0 + 2.0 * gradient_share) * tokens * model_flops_per_token, batch_size, tokens
+
+
+@equation(*WORK, source=WORK_SOURCE, when=("task", ("inference",)))
+def model_serving_work(
     model_flops_per_token: float,
-    gradient_share: float,
     model_flops_per_output_token: float,
     tokens_per_sample: float,
     batch_size: float,
     output_length: float,
 ) -> tuple[float, float, float]:
-    """The backward pass costs twice the forward pass, or less with frozen weights; a served request is its prompt and
-    its generated tokens."""
-    tokens = batch_size * tokens_per_sample
-    if task == INFERENCE:
-        tokens = batch_size * (tokens_per_sample + output_length - 1.0)
-        generated = batch_size * (output_length - 1.0)
-        prompt = batch_size * tokens_per_sample
-        work = prompt * model_flops_per_token + generated * model_flops_per_output_token
-        return work, batch_size, tokens
-    return (1.0 + 2.0 * gradient_share) * tokens * model_flops_per_token, batch_size, tokens
+    """Prompts of a batch, and the tokens that follow the first."""
+    prompts, generated = batch_size * tokens_per_sample, batch_size * (output_length - 1.0)
+    work = prompts * model_flops_per_token + generated * model_flops_per_output_token
+    return work, batch_size, prompts + generated
 
 
 @equation(

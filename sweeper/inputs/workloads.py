@@ -141,7 +141,9 @@ def evaluated_column(
 ) -> InputColumn:
     """What an operator table gives, some of whose symbols are `given`: one of its numbers, or rows of expressions."""
     used = table_arrays.base_symbols(workload, wanted) - given.keys()
-    needs, made_of = needs_of(symbols[symbol] for symbol in used)
+    heard = table_arrays.base_symbols(workload, wanted, {name for name, number in given.items() if number == 0.0})
+    needs, _ = needs_of(symbols[symbol] for symbol in used)
+    _, made_of = needs_of(symbols[symbol] for symbol in heard - given.keys())
 
     def build(values: Values, n: int) -> np.ndarray:
         base = {symbol: symbols[symbol].build(values, n) for symbol in used}

@@ -1,6 +1,6 @@
 """An operator table as arrays: codes of every operator, and its numbers for every combination of a mapping."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import numpy as np
 
@@ -30,12 +30,13 @@ def rows(workload: OperatorTable) -> tuple[tuple[Expression, ...], ...]:
     return tuple(tuple(operator.fields[name] for name in workload.layout.fields) for operator in workload.operators)
 
 
-def base_symbols(workload: OperatorTable, wanted: Wanted) -> frozenset[str]:
-    """Symbols that are no definitions and on which something depends."""
+def base_symbols(workload: OperatorTable, wanted: Wanted, zeros: Collection[str] = ()) -> frozenset[str]:
+    """Symbols that are no definitions and on which something depends where some are 0."""
     if isinstance(wanted, str):
-        return workload.definitions.needs({wanted}) - {DECODING}
-    symbols = {symbol for row in wanted for expression in row for symbol in expression.symbols}
-    return workload.definitions.needs(symbols) - {DECODING}
+        return workload.definitions.needs({wanted}, zeros) - {DECODING}
+    none = workload.definitions.vanishing(zeros)
+    moved = (expression.moved_by(none) for expression in dict.fromkeys(each for row in wanted for each in row))
+    return workload.definitions.needs(frozenset().union(*filter(None, moved)), zeros) - {DECODING}
 
 
 def evaluate(workload: OperatorTable, wanted: Wanted, base: Mapping[str, np.ndarray], n: int) -> np.ndarray:

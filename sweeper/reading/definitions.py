@@ -21,13 +21,22 @@ class Definitions:
         """These, and names for constants."""
         return Definitions((*self.expressions, *((name, Expression(repr(value))) for name, value in constants.items())))
 
-    def needs(self, symbols: Iterable[str]) -> frozenset[str]:
-        """Some symbols, the definitions among them replaced by what they need."""
-        needed = frozenset(symbols)
+    def needs(self, symbols: Iterable[str], zeros: Collection[str] = ()) -> frozenset[str]:
+        """Some symbols, the definitions among them replaced by what they need; those left out that do not count where
+        others are 0."""
+        needed, none = frozenset(symbols), self.vanishing(zeros)
         for name, expression in reversed(self.expressions):
             if name in needed:
-                needed = needed - {name} | expression.symbols
+                needed = needed - {name} | (expression.moved_by(none) or frozenset())
         return needed
+
+    def vanishing(self, zeros: Collection[str]) -> frozenset[str]:
+        """Symbols that are 0, and the definitions that are 0 therefore."""
+        none = frozenset(zeros)
+        for name, expression in self.expressions if none else ():
+            if expression.moved_by(none) is None:
+                none |= {name}
+        return none
 
     def added(self, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Values of symbols, and of the definitions for which they suffice."""

@@ -9,7 +9,7 @@ a power of two is its exponent.
 import ast
 import re
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache, reduce
@@ -129,6 +129,14 @@ class Expression:
             result = np.asarray(_parse(self.text)[1](values))
         return result if result.ndim else result.item()
 
+    def moved_by(self, zeros: Collection[str]) -> frozenset[str] | None:
+        """Symbols on which the value depends where some of them are 0, and do not count; None if it is 0 itself.
+
+        >>> sorted(Expression("a * b + c").moved_by({"a"}))
+        ['c']
+        """
+        return _moved_by(_parse(self.text)[0], zeros) if zeros else self.symbols
+
     def bind(self, values: Mapping[str, float]) -> "Expression":
         """The expression with some of its symbols replaced by whole numbers."""
         used = self.symbols & values.keys()
@@ -241,6 +249,28 @@ def _name(node: ast.AST) -> str:
     if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
         return f"{node.value.id}.{node.attr}"
     return ""
+
+
+def _moved_by(node: ast.expr, zeros: Collection[str]) -> frozenset[str] | None:
+    """`Expression.moved_by` of a part: a product with a 0 in it is 0, as is a sum, or a largest value, of zeros."""
+    name = _name(node)
+    if name:
+        return None if name in zeros else frozenset({name})
+    if isinstance(node, ast.Constant):
+        return None if node.value == 0 else frozenset()
+    children = node.args if isinstance(node, ast.Call) else ast.iter_child_nodes(node)
+    parts = [_moved_by(child, zeros) for child in children if isinstance(child, ast.expr)]
+    kept = [part for part in parts if part is not None]
+    operator = getattr(node, "op", None)
+    if isinstance(node, ast.Call):
+        vanishes = ast.unparse(node.func) != "log2" and not kept
+    elif isinstance(operator, ast.Mult):
+        vanishes = len(kept) < 2
+    elif isinstance(operator, ast.Div | ast.FloorDiv | ast.Mod):
+        vanishes = parts[0] is None
+    else:
+        vanishes = isinstance(operator, ast.Add | ast.Sub | ast.USub | ast.UAdd) and not kept
+    return None if vanishes else frozenset().union(*kept)
 
 
 def _compiled(node: ast.expr, symbols: set[str], depth: int = 1) -> Evaluator:

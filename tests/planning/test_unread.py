@@ -86,6 +86,8 @@ IGNORED = [
     ("transformer", "unit_allocation: integer"),
     ("transformer", "weight_tiling: repeats_traffic"),
     ("transformer", "speculated_tokens: {range: [0, 4, 1]}"),
+    ("transformer", "output_length: 128"),
+    ("transformer", "output_length: [1, 100]"),
     ("transformer", "gather_redo: 1"),
     ("transformer", "captured_layers: 4"),
     ("transformer", "calibration.graph_launch: [1 us, 2 us]"),

@@ -125,6 +125,33 @@ def test_expressions_are_values() -> None:
     assert not expression.constant
 
 
+@pytest.mark.parametrize(
+    ("text", "zeros", "moved"),
+    [
+        ("d * o / 2", "d", None),
+        ("(1 - d) * w + d * (1 + o / 2)", "d", "w"),
+        ("p + d * o", "d", "p"),
+        ("p + d * o", "", "p d o"),
+        ("0 * x", "", "x"),
+        ("d - e", "d e", None),
+        ("d / o + d % o + d // o", "d", None),
+        ("o / d", "d", "o"),
+        ("-d", "d", None),
+        ("not d", "d", ""),
+        ("d == 0", "d", ""),
+        ("2 ** d", "d", ""),
+        ("log2(d)", "d", ""),
+        ("ceil(d * x)", "d", None),
+        ("min(d, x)", "d", "x"),
+        ("max(d * x, 0)", "d", None),
+        ("a.b * d + q", "d", "q"),
+    ],
+)
+def test_what_moves_a_value_where_some_symbols_are_zero(text: str, zeros: str, moved: str | None) -> None:
+    expected = None if moved is None else frozenset(moved.split())
+    assert Expression(text).moved_by(frozenset(zeros.split())) == expected
+
+
 @pytest.mark.parametrize("i", [0, 3, -3])
 def test_bound_symbols_are_constants(i: int) -> None:
     expression = Expression("i**2 - 2*i + n")

@@ -1282,8 +1282,12 @@ def activation_memory(**given: Any) -> Outputs:
 
 @twin
 def cache_memory(**given: float) -> Outputs:
-    serves = chosen(given, "task") == "inference"
-    return {"cache_memory_B": given["layers_per_stage"] * given["cache_B_per_layer"] if serves else 0.0}
+    return {"cache_memory_B": given["layers_per_stage"] * given["cache_B_per_layer"]}
+
+
+@twin
+def no_cache_memory() -> Outputs:
+    return {"cache_memory_B": 0.0}
 
 
 @twin
@@ -1333,16 +1337,25 @@ def model_feasibility(**given: float) -> Outputs:
 
 
 @twin
-def model_work(**given: float) -> Outputs:
-    serves = chosen(given, "task") == "inference"
-    generated = given["output_length"] - 1 if serves else 0
-    work = (
-        given["tokens_per_sample"] * given["model_flops_per_token"] * (1 if serves else 1 + 2 * given["gradient_share"])
-    )
+def model_training_work(**given: float) -> Outputs:
+    tokens = given["batch_size"] * given["tokens_per_sample"]
+    passes = 1 + 2 * given["gradient_share"]
     return {
-        "work_flops": given["batch_size"] * (work + generated * given["model_flops_per_output_token"]),
+        "work_flops": passes * tokens * given["model_flops_per_token"],
         "batch": given["batch_size"],
-        "tokens_per_iteration": given["batch_size"] * (given["tokens_per_sample"] + generated),
+        "tokens_per_iteration": tokens,
+    }
+
+
+@twin
+def model_serving_work(**given: float) -> Outputs:
+    later = given["output_length"] - 1
+    of_request = given["tokens_per_sample"] * given["model_flops_per_token"]
+    of_request += later * given["model_flops_per_output_token"]
+    return {
+        "work_flops": given["batch_size"] * of_request,
+        "batch": given["batch_size"],
+        "tokens_per_iteration": given["batch_size"] * (given["tokens_per_sample"] + later),
     }
 
 
