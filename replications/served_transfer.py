@@ -1,20 +1,19 @@
 """How far constants of a server carry: fitted to one model, and scored on the runs of the others.
 
 `python -m replications.served_transfer` prints the table that stands in docs/accuracy_models.md. The constants of each
-stack are fitted to both times of one model's runs (`specs/measurements/serving_e2e.csv`), beginning with those that the
-stack has, and predict times and throughput of the other models; and so are those fitted to all models but one. A fit
-that begins there, and is short, stays near constants that have seen all models: errors are rather too small. Takes ten
-minutes on one core.
+stack are fitted to both times of one model's runs (`specs/measurements/serving_e2e.csv`), beginning with what is
+expected of them before any run is seen, and predict times and throughput of the other models; and so are those fitted
+to all models but one. Takes ten minutes on one core.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 import polars as pl
 from scipy.stats import spearmanr
 
-from sweeper.evidence.calibration import Calibration, calibrations, constants_of, sample_of
+from sweeper.evidence.calibration import Calibration, calibrations, sample_of
 from sweeper.evidence.fitting import Errors
 
 READINGS = ["served_between", "served_first", "served_rate"]
@@ -49,11 +48,9 @@ def carried(stack: Calibration) -> Iterator[Carried]:
     errors = Errors(stack, sample)
     quantities = np.array([QUANTITIES[point.answer] for point in sample.points])
     models, fitted_to = np.array(sample.sources), np.isin(quantities, list(TIMES))
-    known: Mapping[str, float] = constants_of(stack.name)["fitted"]
-    start = np.log([known[name] for name in stack.fit])
     for model in np.unique(models) if len(set(models)) > 1 else []:
         for fitted, into in ((ONE, models == model), (OTHERS, models != model)):
-            best = errors.fit(np.flatnonzero(into & fitted_to), start, errors.effort.refits)
+            best = errors.fit(np.flatnonzero(into & fitted_to), errors.expected[:, 0], errors.effort.refits)
             ratios = np.exp(errors.at(best[None])[0])
             for quantity in QUANTITIES.values():
                 rows = ~into & (quantities == quantity)

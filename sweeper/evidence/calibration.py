@@ -29,15 +29,25 @@ MOST = 4
 """Constants that a calibration may fit."""
 
 
+class Expected(BaseModel, extra="forbid", frozen=True):
+    """What a constant is expected to be before any row of a fit is seen, and the factor within which."""
+
+    value: str | float
+    within: float
+    source: str
+    grade: Literal["estimate", "assumed"]
+
+
 class Calibration(BaseModel, extra="forbid", frozen=True):
     """Which constants of a calibration are fitted, and to which rows.
 
     Rows are those of `files` (read as each of `layouts`, the first that the registry gives them, if none is said) whose
     group is listed (any, if none is) and for which `where` holds, and whose software stack is this calibration, one of
-    `also`, which share the constants, or one of `heirs`, which extend it. `tie` names constants that are the same
-    number as a fitted one; `source` is the column that says which rows come from one source. `repeated` are groups of
-    rows that repeat those of the fit, with the condition under which: the same runs in another table, the same readings
-    in another layout. They are not fitted to, but have been seen.
+    `also`, which share the constants, or one of `heirs`, which extend it. `expected` says what the constants are likely
+    to be, which keeps a fit from what a few models alone ask for. `tie` names constants that are the same number as a
+    fitted one; `source` is the column that says which rows come from one source. `repeated` are groups of rows that
+    repeat those of the fit, with the condition under which: the same runs in another table, the same readings in
+    another layout. They are not fitted to, but have been seen.
     """
 
     name: str
@@ -48,6 +58,7 @@ class Calibration(BaseModel, extra="forbid", frozen=True):
     groups: list[str] = []
     where: str = ""
     fit: list[str]
+    expected: dict[str, Expected] = {}
     tie: dict[str, str] = {}
     loss: Literal["l2", "l1"] = "l2"
     source: str = "group"
@@ -62,7 +73,14 @@ class Calibration(BaseModel, extra="forbid", frozen=True):
                 raise ValueError(unknown("constant", name, CALIBRATION))
         if not set(self.tie.values()) <= set(self.fit) or set(self.tie) & set(self.fit):
             raise ValueError(f"{self.name} ties {self.tie} to something that it does not fit")
+        if self.expected and (set(self.expected) != set(self.fit) or self.loss != "l1"):
+            raise ValueError(f"{self.name} expects some constants: expect all that it fits, under the loss l1")
         return self
+
+    def expectations(self) -> np.ndarray:
+        """Logarithms [constant, 2] of what the fitted constants are expected to be, and of the factors within which."""
+        each = [(self.expected[name], CALIBRATION[name].unit) for name in self.fit] if self.expected else []
+        return np.log([(quantity(str(found.value), unit), found.within) for found, unit in each]).reshape(-1, 2)
 
     @property
     def constants(self) -> dict[str, int]:

@@ -1,7 +1,9 @@
 """Fitting constants to measured rows: search, descent, resampled intervals, errors on rows left out of the fit.
 
 A fit minimises errors of the logarithm, so that 10 % too slow weighs as much on a row of microseconds as on one of
-minutes.
+minutes. Where something is expected of the constants (a prior distribution, of Laplace), one that is off by the factor
+within which it is expected has to better the mean error by `WORTH`: else it fits what the model lacks on a few models,
+and carries worse to others.
 """
 
 from typing import NamedTuple
@@ -42,16 +44,29 @@ class Effort(NamedTuple):
 
 
 THOROUGH = Effort(64, 3, 65, 100, 25, 1e-3, 1e-3)
-ON_SIMULATIONS = Effort(16, 1, 5, 12, 8, 0.03, 1e-2)
+ON_SIMULATIONS = Effort(16, 1, 5, 12, 12, 0.03, 1e-2)
 """Where each prediction is a simulation."""
 ROBUST = 0.02
 """Error (of the logarithm) beyond which the loss `l1` grows linearly instead of with the square."""
+WORTH = 0.01
+"""What the mean error has to gain for each factor by which a constant is not as expected."""
 FEW = 40
 """Rows up to which each is left out in turn; of more, one fold of `FOLDS` at a time."""
 FOLDS = 5
 RESAMPLES = 50
 INTERVAL = (5.0, 95.0)
 """Percentiles of the resampled fits that bound a constant: 90 % of them lie between."""
+
+
+class Surprise(NamedTuple):
+    """Errors that stand for constants other than those expected, linear in the logarithms of the constants."""
+
+    mean: np.ndarray
+    slopes: np.ndarray
+
+    def __call__(self, point: np.ndarray) -> np.ndarray:
+        """Errors at a point; none where nothing is expected."""
+        return self.slopes @ (point - self.mean) if len(self.mean) else np.empty(0)
 
 
 class Errors:
@@ -67,6 +82,7 @@ class Errors:
         self.measured = sample.measured
         self.spans = np.log([SPANS[CALIBRATION[name].unit] for name in calibration.fit])
         self.loss = {"l2": "linear", "l1": "soft_l1"}[calibration.loss]
+        self.expected = calibration.expectations()
         self._last: tuple[bytes, np.ndarray, np.ndarray] | None = None
 
     def at(self, candidates: np.ndarray) -> np.ndarray:
@@ -88,10 +104,11 @@ class Errors:
     def fit(self, rows: np.ndarray, start: np.ndarray, evaluations: int) -> np.ndarray:
         """Logarithms of the constants that suit some rows best, downhill from a start."""
         inside = np.clip(start, self.spans[:, 0] + 1e-9, self.spans[:, 1] - 1e-9)
+        surprise = self.surprise(len(rows))
         fitted: np.ndarray = scipy.optimize.least_squares(
-            lambda point: self.with_slopes(point)[0][rows],
+            lambda point: np.concatenate([self.with_slopes(point)[0][rows], surprise(point)]),
             inside,
-            jac=lambda point: self.with_slopes(point)[1][rows],
+            jac=lambda point: np.vstack([self.with_slopes(point)[1][rows], surprise.slopes]),
             bounds=(self.spans[:, 0], self.spans[:, 1]),
             loss=self.loss,
             f_scale=ROBUST,
@@ -109,26 +126,36 @@ class Errors:
         errors, slopes = self.with_slopes(best)
         errors, slopes = errors[rows], slopes[rows]
         inside = np.clip(best, self.spans[:, 0] + 1e-9, self.spans[:, 1] - 1e-9)
+        surprise = self.surprise(len(rows))
         drawn: np.ndarray = scipy.optimize.least_squares(
-            lambda point: errors + slopes @ (point - best),
+            lambda point: np.concatenate([errors + slopes @ (point - best), surprise(point)]),
             inside,
-            jac=lambda point: slopes,
+            jac=lambda point: np.vstack([slopes, surprise.slopes]),
             bounds=(self.spans[:, 0], self.spans[:, 1]),
             loss=self.loss,
             f_scale=ROBUST,
         ).x
         return drawn
 
-    def cost(self, errors: np.ndarray) -> np.ndarray:
-        """What a fit minimises, for errors [candidate, row]."""
+    def surprise(self, rows: int) -> "Surprise":
+        """What constants other than those expected add to the errors of so many rows."""
+        mean, width = self.expected.T
+        return Surprise(mean, np.diag(WORTH * rows / width).reshape(-1, len(self.spans)))
+
+    def costs(self, points: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """What a fit to some rows minimises, at some points [candidate, constant]."""
+        surprise = self.surprise(len(rows))
+        errors = np.hstack([self.at(points)[:, rows], [surprise(point) for point in points]])
         squares = (errors / ROBUST) ** 2
         return np.sum(squares if self.loss == "linear" else 2.0 * (np.sqrt(1.0 + squares) - 1.0), axis=1)
 
     def starts(self, rows: np.ndarray) -> np.ndarray:
-        """The most promising of some evenly spread points."""
+        """Where descents begin: at what is expected, or else at the most promising of some evenly spread points."""
+        if len(self.expected):
+            return self.expected[:, 0][None]
         spread = qmc.Sobol(len(self.spans), seed=0).random(self.effort.starts)
         points = self.spans[:, 0] + spread * (self.spans[:, 1] - self.spans[:, 0])
-        return points[np.argsort(self.cost(self.at(points)[:, rows]), kind="stable")[: self.effort.descents]]
+        return points[np.argsort(self.costs(points, rows), kind="stable")[: self.effort.descents]]
 
     def probes(self, point: np.ndarray) -> np.ndarray:
         """The point, and the points that differ from it in one constant, over its whole span."""
@@ -142,11 +169,11 @@ class Errors:
         """Logarithms of the constants that suit some rows best, from anywhere."""
         most = self.effort.evaluations
         ends = np.array([self.fit(rows, start, most) for start in self.starts(rows)])
-        best = ends[np.argmin(self.cost(self.at(ends)[:, rows]))]
+        best = ends[np.argmin(self.costs(ends, rows))]
         while True:
             tried = self.probes(best)
-            better = self.fit(rows, tried[np.argmin(self.cost(self.at(tried)[:, rows]))], most)
-            old, new = self.cost(self.at(np.array([best, better]))[:, rows])
+            better = self.fit(rows, tried[np.argmin(self.costs(tried, rows))], most)
+            old, new = self.costs(np.array([best, better]), rows)
             if new > (1.0 - self.effort.gain) * old - 1e-6:
                 return best
             best = better
@@ -163,6 +190,7 @@ def calibrate(calibration: Calibration, sample: Sample | None = None) -> Fit:
     drawn = [errors.refit(random.integers(0, count, count), best) for _ in range(RESAMPLES)]
     low, high = np.percentile(np.exp(drawn), INTERVAL, axis=0)
     low, high = np.minimum(low, np.exp(best)), np.maximum(high, np.exp(best))
+    beginning = errors.expected[:, 0] if len(errors.expected) else best  # of fits that must not have seen all rows
     folds = every if count <= FEW else random.permutation(every) % FOLDS
     sources = np.unique(sample.sources, return_inverse=True)[1]
     return Fit(
@@ -172,9 +200,9 @@ def calibrate(calibration: Calibration, sample: Sample | None = None) -> Fit:
         low,
         high,
         np.expm1(errors.at(best[None])[0]),
-        left_out(errors, folds, best),
+        left_out(errors, folds, beginning),
         "row" if count <= FEW else f"{FOLDS} folds",
-        left_out(errors, sources, best) if sources.max() > 0 else None,
+        left_out(errors, sources, beginning) if sources.max() > 0 else None,
     )
 
 
