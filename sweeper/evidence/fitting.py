@@ -1,9 +1,9 @@
 """Fitting constants to measured rows: search, descent, resampled intervals, errors on rows left out of the fit.
 
 A fit minimises errors of the logarithm, so that 10 % too slow weighs as much on a row of microseconds as on one of
-minutes. Where something is expected of the constants (a prior distribution, of Laplace), one that is off by the factor
-within which it is expected has to better the mean error by `WORTH`: else it fits what the model lacks on a few models,
-and carries worse to others.
+minutes. Where something is expected of the constants (a normal prior distribution), one that is off by the factor
+within which it is expected has to better the mean error by `WORTH`, by four times that for its square: else it fits
+what the model lacks on a few models, and carries worse to others.
 """
 
 from typing import NamedTuple
@@ -49,7 +49,7 @@ ON_SIMULATIONS = Effort(16, 1, 5, 12, 12, 0.03, 1e-2)
 ROBUST = 0.02
 """Error (of the logarithm) beyond which the loss `l1` grows linearly instead of with the square."""
 WORTH = 0.01
-"""What the mean error has to gain for each factor by which a constant is not as expected."""
+"""What the mean error has to gain where a constant is off by the factor within which it is expected."""
 FEW = 40
 """Rows up to which each is left out in turn; of more, one fold of `FOLDS` at a time."""
 FOLDS = 5
@@ -59,14 +59,32 @@ INTERVAL = (5.0, 95.0)
 
 
 class Surprise(NamedTuple):
-    """Errors that stand for constants other than those expected, linear in the logarithms of the constants."""
+    """Errors that stand for constants other than those expected: under the loss `l1` each costs as much as an error of
+    `WORTH` in each of some rows, times the square of how many widths the logarithm of a constant is off."""
 
     mean: np.ndarray
-    slopes: np.ndarray
+    width: np.ndarray
+    rows: int
 
     def __call__(self, point: np.ndarray) -> np.ndarray:
         """Errors at a point; none where nothing is expected."""
-        return self.slopes @ (point - self.mean) if len(self.mean) else np.empty(0)
+        if not len(self.mean):
+            return np.empty(0)
+        scale, root, _ = self._parts(point)
+        return scale * root * (point - self.mean)
+
+    def slopes(self, point: np.ndarray) -> np.ndarray:
+        """Slopes [error, constant] at a point."""
+        if not len(self.mean):
+            return np.empty((0, len(point)))
+        scale, root, quarter = self._parts(point)
+        return np.diag(scale * (root + quarter / root))
+
+    def _parts(self, point: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        # An error e costs 2 (sqrt(1 + (e / ROBUST)^2) - 1), so that u is the cost of ROBUST sqrt(u + u^2 / 4).
+        costs = 2.0 * WORTH / ROBUST * self.rows
+        quarter = 0.25 * costs * ((point - self.mean) / self.width) ** 2
+        return ROBUST * np.sqrt(costs) / self.width, np.sqrt(1.0 + quarter), quarter
 
 
 class Errors:
@@ -108,7 +126,7 @@ class Errors:
         fitted: np.ndarray = scipy.optimize.least_squares(
             lambda point: np.concatenate([self.with_slopes(point)[0][rows], surprise(point)]),
             inside,
-            jac=lambda point: np.vstack([self.with_slopes(point)[1][rows], surprise.slopes]),
+            jac=lambda point: np.vstack([self.with_slopes(point)[1][rows], surprise.slopes(point)]),
             bounds=(self.spans[:, 0], self.spans[:, 1]),
             loss=self.loss,
             f_scale=ROBUST,
@@ -130,7 +148,7 @@ class Errors:
         drawn: np.ndarray = scipy.optimize.least_squares(
             lambda point: np.concatenate([errors + slopes @ (point - best), surprise(point)]),
             inside,
-            jac=lambda point: np.vstack([slopes, surprise.slopes]),
+            jac=lambda point: np.vstack([slopes, surprise.slopes(point)]),
             bounds=(self.spans[:, 0], self.spans[:, 1]),
             loss=self.loss,
             f_scale=ROBUST,
@@ -139,8 +157,7 @@ class Errors:
 
     def surprise(self, rows: int) -> "Surprise":
         """What constants other than those expected add to the errors of so many rows."""
-        mean, width = self.expected.T
-        return Surprise(mean, np.diag(WORTH * rows / width).reshape(-1, len(self.spans)))
+        return Surprise(self.expected[:, 0], self.expected[:, 1], rows)
 
     def costs(self, points: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """What a fit to some rows minimises, at some points [candidate, constant]."""
