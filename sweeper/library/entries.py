@@ -9,7 +9,7 @@ from typing import Any
 from sweeper.errors import Problem, Problems, SpecError, brief, unknown
 from sweeper.kernels.codes import DIMENSION_KINDS
 from sweeper.kernels.draws import DISTRIBUTIONS
-from sweeper.library.overlay import laid_over
+from sweeper.library.overlay import laid_over, with_more
 from sweeper.reading import checks
 from sweeper.reading.expressions import is_symbol
 from sweeper.reading.nodes import Node, error
@@ -22,7 +22,7 @@ from sweeper.words.system import ATTRIBUTES, GRADES
 
 SCALAR_KEYS = ("layers", "batch", "word", "steps", "stage_boundary", "tiles", "resident")
 """Expressions of a workload that `sweeper.library.graph_workload` reads, besides its kernels and partitions."""
-TABLE_KEYS = ("family", "definitions", "operators")
+TABLE_KEYS = ("family", "definitions", "operators", "more_operators")
 """Keys of a workload that `sweeper.library.table_workload` reads."""
 
 COMMON_KEYS = ("extends", "takes", "aliases", "prefer", "description", "source", "grade", "tags", "fits")
@@ -238,7 +238,10 @@ def _add(draft: _EntryDraft, definition: Definition, problems: Problems) -> None
         draft.body.pop("partitions", None)
         draft.body.pop("shards", None)
     for key in BODY_KEYS.get(kind, ()):
-        if key in written:
+        if key == "more_operators" and key in written:
+            with problems.collecting():
+                draft.body["operators"] = with_more(draft.body.get("operators"), written[key])
+        elif key in written:
             draft.body[key] = laid_over(draft.body.get(key), key, written[key])
 
 

@@ -1,9 +1,12 @@
-"""What an entry says laid over what the entry says that it extends: mappings key by key, dies and links row by row."""
+"""What an entry says laid over what the entry says that it extends: mappings key by key, dies and links row by row,
+operators that come between those of a table."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 
-from sweeper.reading.nodes import Node
+from sweeper.errors import unknown
+from sweeper.reading import checks
+from sweeper.reading.nodes import Node, error
 
 _MERGED = frozenset({"parameters", "partitions", "shards", "values", "definitions"})
 """Body keys whose mappings are merged with those of the extended entry; other keys replace it."""
@@ -18,6 +21,22 @@ def laid_over(below: Node | None, key: str, above: Node) -> Node:
     if key in _MERGED_ROWS:
         return _merged_rows(below, above, _MERGED_ROWS[key])
     return _merged(below, above) if key in _MERGED else above
+
+
+def with_more(below: Node | None, above: Node) -> Node:
+    """The operators of an extended entry, and more of them, each `after` one of those. Raises SpecError where there is
+    no such operator."""
+    rows = list(below.value) if below is not None and isinstance(below.value, tuple) else []
+    for row in checks.items(above, "more_operators"):
+        written = dict(checks.mapping(row, "an operator"))
+        if "after" not in written:
+            raise error(row, "more operators of a table need the key 'after': the name of one of those that it has")
+        name = checks.text(written.pop("after"), "after")
+        names = [checks.text(checks.mapping(each, "an operator")["name"], "name") for each in rows]
+        if name not in names:
+            raise error(row, unknown("operator", name, names))
+        rows.insert(names.index(name) + 1, replace(row, value=written))
+    return replace(above, value=tuple(rows))
 
 
 def _merged(below: Node | None, above: Node) -> Node:
