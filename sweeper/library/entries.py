@@ -9,7 +9,7 @@ from typing import Any
 from sweeper.errors import Problem, Problems, SpecError, brief, unknown
 from sweeper.kernels.codes import DIMENSION_KINDS
 from sweeper.kernels.draws import DISTRIBUTIONS
-from sweeper.library.overlay import laid_over, with_more
+from sweeper.library.overlay import laid_over
 from sweeper.reading import checks
 from sweeper.reading.expressions import is_symbol
 from sweeper.reading.nodes import Node, error
@@ -238,11 +238,8 @@ def _add(draft: _EntryDraft, definition: Definition, problems: Problems) -> None
         draft.body.pop("partitions", None)
         draft.body.pop("shards", None)
     for key in BODY_KEYS.get(kind, ()):
-        if key == "more_operators" and key in written:
-            with problems.collecting():
-                draft.body["operators"] = with_more(draft.body.get("operators"), written[key])
-        elif key in written:
-            draft.body[key] = laid_over(draft.body.get(key), key, written[key])
+        with problems.collecting():
+            draft.body.update([laid_over(draft.body, key, written[key])] if key in written else [])
 
 
 def _fits(node: Node) -> dict[str, tuple[str, ...]]:

@@ -1,7 +1,7 @@
 """What an entry says laid over what the entry says that it extends: mappings key by key, dies and links row by row,
 operators that come between those of a table."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from sweeper.errors import unknown
@@ -16,14 +16,17 @@ MAKING = frozenset({"node", "core_area", "die_area"})
 """Keys of a die that say how it is made: it is no bought part then."""
 
 
-def laid_over(below: Node | None, key: str, above: Node) -> Node:
-    """What a key of an entry holds that another one gives too, which it extends."""
+def laid_over(below: Mapping[str, Node], key: str, above: Node) -> tuple[str, Node]:
+    """The key of an entry that one changes which it gives beside the entry that it extends, and what that holds then.
+    Raises SpecError for operators without a place."""
+    if key == "more_operators":
+        return "operators", _with_more(below.get("operators"), above)
     if key in _MERGED_ROWS:
-        return _merged_rows(below, above, _MERGED_ROWS[key])
-    return _merged(below, above) if key in _MERGED else above
+        return key, _merged_rows(below.get(key), above, _MERGED_ROWS[key])
+    return key, _merged(below.get(key), above) if key in _MERGED else above
 
 
-def with_more(below: Node | None, above: Node) -> Node:
+def _with_more(below: Node | None, above: Node) -> Node:
     """The operators of an extended entry, and more of them, each `after` one of those. Raises SpecError where there is
     no such operator."""
     rows = list(below.value) if below is not None and isinstance(below.value, tuple) else []
