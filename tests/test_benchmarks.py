@@ -60,8 +60,8 @@ AGREEMENTS = {
 }
 """Parts that compare ours with something else, and words of the rows that say whether both gave the same results."""
 
-LONG = dict.fromkeys(("placement", "search", "factored", "crowd"), pytest.mark.nightly)
-"""Parts that take a minute and more even when quick."""
+LONG = dict.fromkeys(("placement", "search", "factored", "crowd", "mapping", "ray", "pathfinding"), pytest.mark.nightly)
+"""Parts that take half a minute and more even when quick."""
 NEEDS = {"kernel": "g++", "peer_cpp": "g++", "peer_jax": "jax"}
 """Programs and packages without which a part says that it cannot be measured."""
 

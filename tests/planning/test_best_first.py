@@ -187,7 +187,7 @@ def test_random_studies_have_the_rows_of_evaluating_all(
         check_hopes(plan, grid)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_dse80_has_the_rows_of_evaluating_all(monkeypatch: pytest.MonkeyPatch) -> None:
     """Chunk by chunk, and few mappings are looked for."""
     plan = sweeper.plan(DSE80)

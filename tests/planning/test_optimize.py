@@ -658,7 +658,8 @@ def test_another_seed_searches_elsewhere(tmp_path: Path, best: pl.DataFrame) -> 
     assert other.select(column(name) for name in SHARES).rows() != best.select(column(name) for name in SHARES).rows()
 
 
-@pytest.mark.parametrize("workers", [2, pytest.param(1, marks=pytest.mark.nightly)])
+@pytest.mark.nightly
+@pytest.mark.parametrize("workers", [1, 2])
 def test_any_number_of_workers_gives_the_same_bytes(
     ray_cluster: Any, tmp_path: Path, undisturbed: dict[str, bytes], workers: int
 ) -> None:

@@ -94,6 +94,7 @@ def test_a_network_predicts_the_same_with_jax_and_without(decisions: Decisions) 
     assert ((here > 0.0) & (here <= 1.0 / decisions.peak)).all()
 
 
+@pytest.mark.nightly
 def test_training_fits_what_it_is_shown_and_is_the_same_again(decisions: Decisions) -> None:
     longer = Recipe(width=8, rounds=2, epochs=60, graphs=2, decisions=3)
     network = learned(decisions, longer)

@@ -169,7 +169,7 @@ def test_a_second_signal_kills(tmp_path: Path) -> None:
             driver.kill()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_interrupted_and_killed_runs_on_ray_are_resumed_and_leave_nothing_behind(
     tmp_path: Path, expected_long: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -189,7 +189,7 @@ def test_all_three_agree_on_small_graphs() -> None:
         agree(instance, exhaustive(instance), brute_force(instance), solve_mip(instance))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_program_finds_what_ideals_find() -> None:
     rng = np.random.default_rng(5)
     found = []
