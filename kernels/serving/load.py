@@ -40,18 +40,21 @@ WATERMARK = 0.01
 class Pass(NamedTuple):
     """What determines the time of a pass: at each number of tokens `tokens` [k], ascending, the seconds that all of
     them take without attention, and the seconds that reading a token of a cache takes where so many requests generate;
-    seconds of each pair of tokens of a prompt of which one attends to the other."""
+    seconds of each pair of tokens of a prompt of which one attends to the other; and seconds [k] that the states of so
+    many generating requests take."""
 
     tokens: np.ndarray
     linear_s: np.ndarray
     reading_s: np.ndarray
     pair_s: float
+    state_s: np.ndarray
 
 
 class Server(NamedTuple):
     """Requests that run at most, tokens of a pass at most, tokens that the cache holds, the share of a request's tokens
-    to come for which it must have room at admission, seconds from sending a request to its arrival, and whether prompts
-    pass alone, before anyone generates, as long as there are some."""
+    to come for which it must have room at admission, seconds from sending a request to its arrival, whether prompts
+    pass alone, before anyone generates, as long as there are some, and what a request takes of the cache beside its
+    tokens, in tokens."""
 
     slots: int
     budget: int
@@ -59,6 +62,7 @@ class Server(NamedTuple):
     reserved: float = 1.0
     host_s: float = 0.0
     prompts_first: bool = False
+    state: int = 0
 
 
 class Requests(NamedTuple):
@@ -99,8 +103,11 @@ def at(grid: np.ndarray, values: np.ndarray, x: float) -> float:
 def pass_s(timing: Pass, generating: float, context: float, prompt_tokens: float, pairs: float) -> float:
     """Seconds of a pass of some generating requests, whose caches hold `context` tokens together, beside some tokens of
     prompts."""
-    reading = at(timing.tokens, timing.reading_s, generating) if generating > 0.0 else 0.0
-    return at(timing.tokens, timing.linear_s, generating + prompt_tokens) + reading * context + timing.pair_s * pairs
+    reading_s = 0.0
+    if generating > 0.0:
+        reading_s = at(timing.tokens, timing.reading_s, generating) * context
+        reading_s += at(timing.tokens, timing.state_s, generating)
+    return at(timing.tokens, timing.linear_s, generating + prompt_tokens) + reading_s + timing.pair_s * pairs
 
 
 @compiled
@@ -113,7 +120,7 @@ def made(requests: Requests, which: int, togo: int) -> int:
 def needed(server: Server, requests: Requests, which: int, togo: int) -> float:
     """Tokens for which there must be room where a request is admitted, or stays."""
     reserved = requests.prompts[which] + np.ceil(server.reserved * requests.outputs[which])
-    return max(float(made(requests, which, togo)), reserved)
+    return max(float(made(requests, which, togo)), reserved) + server.state
 
 
 @compiled
@@ -143,11 +150,13 @@ def chunks(batch: Batch, running: int, room: int, requests: Requests) -> tuple[i
 
 
 @compiled
-def counted(batch: Batch, running: int, requests: Requests, prefixes: Prefixes) -> tuple[int, int, int, int, int]:
+def counted(
+    state: int, batch: Batch, running: int, requests: Requests, prefixes: Prefixes
+) -> tuple[int, int, int, int, int]:
     """Requests that generate, tokens in their caches, tokens for which there is room in all caches, those of them that
     have not passed yet, and the fewest that one of them has to generate."""
     generating = context = coming = 0
-    cached = prefixes.size * prefixes.used[0]
+    cached = prefixes.size * prefixes.used[0] + state * running
     least = np.iinfo(np.int64).max
     for slot in range(running):
         tokens = made(requests, batch.ids[slot], batch.togo[slot])
@@ -189,7 +198,7 @@ def serve(timing: Pass, server: Server, clients: int, requests: Requests, prefix
         while not gave_up and (preempted > 0 or admitted < arrived) and running < server.slots:
             which = again[preempted - 1] if preempted > 0 else admitted
             togo = again_togo[preempted - 1] if preempted > 0 else outputs[which]
-            if prompts[which] + outputs[which] > server.cache_tokens:
+            if prompts[which] + outputs[which] + server.state > server.cache_tokens:
                 last_s[which] = np.nan
                 admitted += 1
                 if clients > 0 and known < count:
@@ -220,7 +229,7 @@ def serve(timing: Pass, server: Server, clients: int, requests: Requests, prefix
                 return busy
             now = max(now, arrival_s[arrived])
             continue
-        generating, context, cached, coming, least = counted(batch, running, requests, prefixes)
+        generating, context, cached, coming, least = counted(server.state, batch, running, requests, prefixes)
         held_up = server.prompts_first and generating < running  # those who generate, by prompts
         if held_up:
             generating = context = 0

@@ -34,6 +34,7 @@ Z = Sizes(*range(len(Sizes._fields)))
 
 NEVER, _, UNLESS_LAST = range(len(RECOMPUTE_CLASSES))
 EXPERT_ACTIVATIONS = RECOMPUTE_MODULES.index("expert_activations")
+ATTENDING = RECOMPUTE_MODULES.index("attention")
 
 BREAKDOWN = (
     Output("compute_time_s", "s", "time in which compute limits the chip, per iteration"),
@@ -181,7 +182,8 @@ def place_sums(
         s[S.forward_bytes] += count * times[i, TIME.forward_bytes]
         s[S.bound_compute + bounds[i, 0]] += forward
         s[S.forward_bound_compute + bounds[i, 0]] += forward
-        s[S.forward_attention] += forward if traits[i, TRAIT.type] == ATTENTION else 0.0
+        if traits[i, TRAIT.type] == ATTENTION or traits[i, TRAIT.module] == ATTENDING:
+            s[S.forward_attention] += forward  # what reads caches and states, or grows with their length
         s[S.bound_compute + bounds[i, 1]] += backward
         s[S.bound_compute + bounds[i, 2]] += weight
 

@@ -49,8 +49,11 @@ def apart_under_load(
 ) -> Load:
     """Let servers of prompts (`before`) and of generated tokens (`after`) serve requests.
 
-    `limits` as in `under_load`. Raises UsageFault if no request fits into the caches.
+    `limits` as in `under_load`. Raises UsageFault if no request fits into the caches, and for models that keep a state
+    for each request.
     """
+    if before.replica.state_tokens or after.replica.state_tokens:
+        raise UsageFault("models that keep a state for each request are not simulated on two kinds of servers")
     moving = moving_of(before.replica, after.replica)
     requests = requests_of(asked)
     serve_apart(before.pool, after.pool, moving, clients, requests)

@@ -13,7 +13,7 @@ import numpy as np
 
 from sweeper.errors import UsageFault
 from sweeper.kernels.serving.load import serve
-from sweeper.serving.load import Admission, are_good, requests_of, server_of, too_small, waits
+from sweeper.serving.load import Admission, are_good, assert_shared, requests_of, server_of, too_small, waits
 from sweeper.serving.passes import Replica
 from sweeper.serving.prefixes import prefixes_of
 from sweeper.serving.traffic import Arrivals
@@ -150,6 +150,7 @@ def _late(values: np.ndarray) -> float:
 def assert_good_alone(replica: Replica, asked: Arrivals, admission: Admission, level: Level) -> None:
     """Raises UsageFault if too few requests are good even where one comes after the other, which no number of servers
     betters."""
+    assert_shared(replica, asked)
     server, requests = server_of(replica, admission), requests_of(asked)
     serve(replica.timing, server, 1, requests, prefixes_of(asked.blocks, (), replica.token_B))
     fits = float(np.isfinite(requests.last_s).mean())

@@ -75,8 +75,10 @@ def under_load(
     """Let a replica serve requests. Caches of prompts that begin alike stay on the chip, and in the `tiers` behind it.
 
     `limits` are the seconds to the first token (`ttft`) and between tokens (`tpot`) within which a request is good.
-    Raises UsageFault if none of the requests fits into the cache.
+    Raises UsageFault if none of the requests fits into the cache, and for beginnings that the states of a model do not
+    let share.
     """
+    assert_shared(replica, asked)
     server, requests = server_of(replica, admission), requests_of(asked)
     prefixes = prefixes_of(asked.blocks, tiers, replica.token_B)
     busy = serve(replica.timing, server, clients, requests, prefixes)
@@ -89,10 +91,20 @@ def under_load(
     return replace(load, found=dict(zip([CHIP, *(tier.name for tier in tiers)], shares.tolist(), strict=False)))
 
 
+def assert_shared(replica: Replica, asked: Arrivals) -> None:
+    """Raises UsageFault if prompts begin alike, and the model keeps states, of which a part is of no use."""
+    if replica.state_tokens and len(asked.blocks.numbers):
+        raise UsageFault(
+            f"the model keeps {replica.state_B:.4g} B a chip for each request, whatever its length: what its prompts "
+            "have in common is not simulated"
+        )
+
+
 def server_of(replica: Replica, admission: Admission) -> Server:
     """A replica, and who runs on it."""
     slots, budget, reserved, first = astuple(admission)
-    return Server(slots, budget, replica.cache_tokens(budget), reserved, replica.host_s, first)
+    cache = replica.cache_tokens(budget)
+    return Server(slots, budget, cache, reserved, replica.host_s, first, replica.state_tokens)
 
 
 def too_small(cache_tokens: int, budget: int, what: str) -> str:

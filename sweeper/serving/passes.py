@@ -25,7 +25,10 @@ SHORT = 64
 PROMPTS = (16, 32, 64, 128)
 """Short prompts that pass together."""
 STATE = 100.0
-"""What a request keeps with one token in its cache, over what each further token adds, beyond which it has a state."""
+"""What a request keeps with next to nothing in its cache, over what each further token adds, beyond which that is the
+state of a model, and not the first tokens of windows."""
+LIGHT = 1e-9
+"""A token of a model that keeps states alone, over such a state."""
 NUMBERS = ("batch_size", "microbatch", "sequence_length", "output_length", "max_batched_tokens")
 """Columns of a point that are asked for at other values."""
 PREFILL, FIRST, NEXT = "prefill_s", "time_to_first_token_s", "time_per_output_token_s"
@@ -38,8 +41,9 @@ TOLD = (PREFILL, FIRST, NEXT, CACHE, HEADROOM, WORKING, *LINKS)
 @dataclass(frozen=True)
 class Replica:
     """One of the `replicas` of a server: times of its passes, bytes of a chip that weights leave, those of a token in
-    the cache, and of buffers by tokens of a pass; what the host adds to the first token; bytes per second that a chip
-    sends to another server, over its outer link, or its link without one; chips of all replicas."""
+    the cache, of buffers by tokens of a pass, and of the state of a request; what the host adds to the first token;
+    bytes per second that a chip sends to another server, over its outer link, or its link without one; chips of all
+    replicas."""
 
     timing: Pass
     room_B: float
@@ -49,6 +53,12 @@ class Replica:
     link_Bps: float
     replicas: int
     chips: int
+    state_B: float = 0.0
+
+    @property
+    def state_tokens(self) -> int:
+        """Tokens that take as much of the cache as the state of a request."""
+        return int(self.state_B / self.token_B) if self.token_B > 0.0 else 0
 
     def cache_tokens(self, budget: int) -> int:
         """Tokens that the cache holds beside passes of so many tokens."""
@@ -66,6 +76,7 @@ def asked(prompt: float, output: float, replicas: int) -> list[tuple[float, ...]
         *((count, context) for count in GENERATING),
         *((count, SHORT) for count in PROMPTS),
         (1, max(int(prompt), 2)),
+        *((1, count) for count in GENERATING),
     ]
     return [(float(count * replicas), float(count), float(length), 2.0, 0.0) for count, length in requests]
 
@@ -74,17 +85,26 @@ def replica_from(told: Mapping[str, np.ndarray], prompt: float, output: float, r
     """The server of which the values of `TOLD` are these, where it is `asked`."""
     context, length, few = _context(prompt, output), max(int(prompt), 2), len(GENERATING)
     prefill_s, following_s, cache_B, working_B = (told[name] for name in (PREFILL, NEXT, CACHE, WORKING))
+    of_one, of_short = 2 * few + len(PROMPTS), slice(2 * few, 2 * few + len(PROMPTS))
     tokens = np.array([*GENERATING, *(SHORT * count for count in PROMPTS)], np.float64)
-    linear_s = np.maximum.accumulate([*following_s[:few], *prefill_s[2 * few : -1]])
+    token_B = float((cache_B[few] - cache_B[0]) / (context - 1.0))
+    state_B = float(cache_B[0]) - 3.0 * token_B  # a prompt of one token, and two generated
+    state_B = state_B if state_B > STATE * token_B else 0.0
+    # Where requests have states, tokens of a prompt, of which one stands for all, say what tokens take without them.
+    few_s = following_s[:few] if state_B == 0.0 else prefill_s[of_one + 1 :]
+    linear_s = np.maximum.accumulate([*few_s, *prefill_s[of_short]])
+    state_s = np.maximum(following_s[:few] - linear_s[:few], 0.0) * (state_B > 0.0)
+    state_s = np.array([*state_s, *state_s[-1] * tokens[few:] / tokens[few - 1]])
     reading_s = (following_s[few : 2 * few] - following_s[:few]) / (np.array(GENERATING) * (context - 1.0))
     reading_s = np.array([*reading_s, *[reading_s[-1]] * len(PROMPTS)])
     pairs = 0.5 * length * (length + 1.0)
-    pair_s = max(prefill_s[-1] - at(tokens, linear_s, float(length)), 0.0) / pairs
+    pair_s = max(prefill_s[of_one] - at(tokens, linear_s, float(length)), 0.0) / pairs
     return Replica(
-        timing=Pass(tokens, linear_s, reading_s, pair_s),
+        timing=Pass(tokens, linear_s, reading_s, pair_s, state_s),
         room_B=float(told[HEADROOM][0] + cache_B[0] + working_B[0]),
-        token_B=float((cache_B[few] - cache_B[0]) / (context - 1.0)),
-        working_B=np.array([*working_B[:few], *working_B[2 * few : -1]]),
+        token_B=max(token_B, LIGHT * state_B),
+        state_B=state_B,
+        working_B=np.array([*working_B[:few], *working_B[of_short]]),
         host_s=float(told[FIRST][0] - prefill_s[0]),
         link_Bps=float(next((told[name][0] for name in LINKS if told[name][0] > 0.0), np.inf)),
         replicas=replicas,
@@ -95,8 +115,8 @@ def replica_from(told: Mapping[str, np.ndarray], prompt: float, output: float, r
 def replica_of(plan: Plan, point_id: int, prompt: float, output: float) -> Replica:
     """The server of a point of a study of inference, for requests of about these lengths.
 
-    Raises UsageFault for a point that serves nothing, whose stages form a pipeline, whose model keeps a state for each
-    request, that drafts tokens, or whose weights do not fit.
+    Raises UsageFault for a point that serves nothing, whose stages form a pipeline, that drafts tokens, or whose
+    weights do not fit.
 
     >>> import sweeper
     >>> found = replica_of(sweeper.plan("a100_serving"), 0, 128, 32)
@@ -114,12 +134,6 @@ def replica_of(plan: Plan, point_id: int, prompt: float, output: float) -> Repli
     replicas = int(float(constants["data_parallel"]))
     told = _told(plan, point, asked(prompt, output, replicas))
     replica = replica_from(told, prompt, output, replicas, int(float(constants["chips"])))
-    state_B = float(told[CACHE][0] - replica.token_B)
-    if state_B > STATE * replica.token_B:
-        raise UsageFault(
-            f"point {point_id} of {plan.name} keeps {state_B:.4g} B a chip for each request, however short: "
-            "servers of models with states are not simulated"
-        )
     if float(constants["speculated_tokens"]) > 0.0:
         raise UsageFault(f"point {point_id} of {plan.name} drafts tokens: servers that do are not simulated")
     if told[HEADROOM][0] <= 0.0:

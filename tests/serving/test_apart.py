@@ -33,7 +33,7 @@ def run(
 
 def constant(seconds: float) -> Pass:
     """Every pass takes as long."""
-    return Pass(np.array([1.0, 1e12]), np.array([seconds, seconds]), np.zeros(2), 0.0)
+    return Pass(np.array([1.0, 1e12]), np.array([seconds, seconds]), np.zeros(2), 0.0, np.zeros(2))
 
 
 def pool(seconds: float = 1.0, servers: int = 1, slots: int = 8, budget: int = 100, cache_tokens: int = 10**9) -> Pool:
@@ -64,7 +64,7 @@ def passes(draw: st.DrawFn) -> Pass:
     """Times of passes that sums of keep exact."""
     linear = np.sort(draw(st.lists(ticks(1, 200), min_size=4, max_size=4)))
     reading = np.array(draw(st.lists(ticks(0, 64), min_size=4, max_size=4))) / 64.0
-    return Pass(TOKENS, linear, reading, draw(st.integers(0, 8)) * TICK / 1024.0)
+    return Pass(TOKENS, linear, reading, draw(st.integers(0, 8)) * TICK / 1024.0, np.zeros(4))
 
 
 pools = st.builds(Pool, passes(), st.integers(1, 4), st.integers(1, 6), st.integers(1, 150), st.integers(20, 300))
@@ -89,7 +89,7 @@ def test_the_simulation_equals_its_twin(data: st.DataObject) -> None:
 
 
 def test_one_request_takes_its_prompt_its_way_and_its_tokens() -> None:
-    timing = Pass(np.array([1.0, 1e6]), np.array([1.0, 1.0]), np.array([0.25, 0.25]), 0.125)
+    timing = Pass(np.array([1.0, 1e6]), np.array([1.0, 1.0]), np.array([0.25, 0.25]), 0.125, np.zeros(2))
     before, after = Pool(timing, 1, 1, 4, 100), Pool(timing._replace(linear_s=np.array([2.0, 2.0])), 1, 1, 4, 100)
     _, first, last = run(before, after, Moving(0.5, 3.0, 7.0), [10.0], [6], [4])
     passed = 10.0 + 2 * 1.0 + 0.125 * 6 * 7 / 2  # a full pass of four tokens and one of two
@@ -113,7 +113,7 @@ def test_a_burst_waits_half_as_long_where_twice_as_many_servers_take_prompts(ser
 
 def test_idle_servers_share_who_waits() -> None:
     """Five prompts and two servers: three pass on the first and two on the second, as far as the budget goes."""
-    timing = Pass(np.array([1.0, 1e6]), np.array([1.0, 1e6]), np.zeros(2), 0.0)  # a second for each token
+    timing = Pass(np.array([1.0, 1e6]), np.array([1.0, 1e6]), np.zeros(2), 0.0, np.zeros(2))  # a second for each token
     lengths = [1, 2, 3, 4, 5]
     for budget, slots, firsts in [
         (100, 8, [6.0, 6.0, 6.0, 9.0, 9.0]),
@@ -177,7 +177,7 @@ def test_prompts_wait_as_in_a_queue_with_one_server(load: float) -> None:
 def test_a_closed_loop_keeps_as_many_in_flight_as_there_are_clients(clients: int) -> None:
     random, count = np.random.default_rng(3), 20_000
     prompts, outputs = random.integers(10, 200, count), random.integers(1, 100, count)
-    timing = Pass(TOKENS, np.array([0.01, 0.011, 0.02, 0.1]), np.full(4, 1e-6), 1e-9)
+    timing = Pass(TOKENS, np.array([0.01, 0.011, 0.02, 0.1]), np.full(4, 1e-6), 1e-9, np.zeros(4))
     before, after = Pool(timing, 2, 16, 512, 10**9), Pool(timing, 3, 4, 512, 10**9)
     arrived, _, last = run(before, after, Moving(1e-5, 0.001, 0.02), np.zeros(count), prompts, outputs, clients)
     sent = arrived - 0.02

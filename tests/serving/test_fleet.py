@@ -31,7 +31,7 @@ from sweeper.serving.traffic import Arrivals, Traffic, drawn
 from tests.serving.test_serve import AXES
 
 ONE_SECOND = Replica(
-    timing=Pass(np.array([1.0, 1e12]), np.array([1.0, 1.0]), np.zeros(2), 0.0),
+    timing=Pass(np.array([1.0, 1e12]), np.array([1.0, 1.0]), np.zeros(2), 0.0, np.zeros(2)),
     room_B=1e12, token_B=1.0, working_B=np.zeros(2), host_s=0.0, link_Bps=1e9, replicas=1, chips=4,
 )  # fmt: skip
 """Every pass takes a second."""

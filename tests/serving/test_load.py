@@ -34,7 +34,7 @@ def run(
 
 def constant(seconds: float) -> Pass:
     """Every pass takes as long."""
-    return Pass(np.array([1.0, 1e12]), np.array([seconds, seconds]), np.zeros(2), 0.0)
+    return Pass(np.array([1.0, 1e12]), np.array([seconds, seconds]), np.zeros(2), 0.0, np.zeros(2))
 
 
 whole = st.integers(1, 60)
@@ -52,7 +52,7 @@ def test_the_simulation_equals_its_twin(data: st.DataObject) -> None:
     budget, cache = data.draw(st.integers(1, 150)), data.draw(st.integers(20, 500))
     linear = np.sort(data.draw(st.lists(st.floats(0.01, 0.2), min_size=4, max_size=4)))
     reading = np.array(data.draw(st.lists(st.floats(0.0, 1e-3), min_size=4, max_size=4)))
-    timing = Pass(TOKENS, linear, reading, data.draw(st.floats(0.0, 1e-5)))
+    timing = Pass(TOKENS, linear, reading, data.draw(st.floats(0.0, 1e-5)), np.zeros(4))
 
     def at(x: float, values: np.ndarray) -> float:
         return float(values[-1] * x / TOKENS[-1] if x > TOKENS[-1] else np.interp(x, TOKENS, values))
@@ -62,7 +62,9 @@ def test_the_simulation_equals_its_twin(data: st.DataObject) -> None:
         return at(generating + tokens, linear) + reads + timing.pair_s * pairs
 
     reserved, host = data.draw(st.sampled_from([1.0, 0.5, 0.0])), data.draw(st.sampled_from([0.0, 0.05123]))
-    server = Server(slots, budget, cache, reserved, host, data.draw(st.booleans()))
+    server = Server(
+        slots, budget, cache, reserved, host, data.draw(st.booleans()), data.draw(st.sampled_from([0, 0, 7]))
+    )
     plain = NaiveServer(seconds, *server).serve(arrivals, clients, prompts, outputs)
     found = run(timing, server, arrivals, prompts, outputs, clients)
     for name, values in zip(("arrived", "first", "last"), found, strict=False):
@@ -100,7 +102,7 @@ def test_slots_serve_as_servers_do_whose_services_are_memoryless(slots: int, loa
 def test_a_closed_loop_keeps_littles_law_and_its_bounds(clients: int) -> None:
     random, count, slots = np.random.default_rng(3), 20_000, 16
     prompts, outputs = random.integers(10, 200, count), random.integers(10, 100, count)
-    timing = Pass(TOKENS, np.array([0.01, 0.011, 0.02, 0.1]), np.full(4, 1e-6), 1e-9)
+    timing = Pass(TOKENS, np.array([0.01, 0.011, 0.02, 0.1]), np.full(4, 1e-6), 1e-9, np.zeros(4))
     arrived, _, last, busy = run(timing, Server(slots, 512, 10**9), np.zeros(count), prompts, outputs, clients)
     seconds = last.max()
     assert busy == pytest.approx(seconds)
@@ -110,7 +112,7 @@ def test_a_closed_loop_keeps_littles_law_and_its_bounds(clients: int) -> None:
 
 
 def test_a_prompt_in_chunks_lets_others_generate() -> None:
-    timing = Pass(np.array([1.0, 1e6]), np.array([1.0, 1e6]), np.zeros(2), 0.0)  # a second for each token
+    timing = Pass(np.array([1.0, 1e6]), np.array([1.0, 1e6]), np.zeros(2), 0.0, np.zeros(2))  # a second for each token
     _, first, last, _ = run(timing, Server(2, 11, 10**6), [0.0, 0.5], [1, 100], [50, 2])
     assert first[0] == 1.0
     # Ten tokens of the long prompt beside one generated one in each of ten passes.
@@ -144,7 +146,7 @@ def test_who_sends_the_next_request_waits_for_its_way() -> None:
 
 
 def test_attention_within_a_prompt_and_over_caches_takes_its_time() -> None:
-    timing = Pass(np.array([1.0, 1e6]), np.array([1.0, 1.0]), np.array([0.25, 0.25]), 0.125)
+    timing = Pass(np.array([1.0, 1e6]), np.array([1.0, 1.0]), np.array([0.25, 0.25]), 0.125, np.zeros(2))
     _, first, last, _ = run(timing, Server(1, 4, 100), [0.0], [6], [3])
     pairs = 6 * 7 / 2
     assert first[0] == 2.0 + 0.125 * pairs

@@ -14,7 +14,7 @@ from sweeper.serving.prefixes import Blocks, Tier, prefixes_of
 from tests.support.examples import examples
 from tests.twins.naive_load import NaiveServer, NaiveTiers
 
-GIVEN = Pass(np.array([1.0, 1e6]), np.array([0.01, 1e3]), np.zeros(2), 0.0)
+GIVEN = Pass(np.array([1.0, 1e6]), np.array([0.01, 1e3]), np.zeros(2), 0.0, np.zeros(2))
 """Nearly a millisecond for each token, and 10 of any pass."""
 
 

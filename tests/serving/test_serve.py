@@ -114,6 +114,25 @@ def test_the_same_seed_gives_the_same_requests() -> None:
     assert gaps.mean() == pytest.approx(0.25, rel=0.01) and gaps.std() / gaps.mean() == pytest.approx(0.5, rel=0.02)
 
 
+@pytest.mark.parametrize("workload", ["mamba2_2_7b", "qwen3_next_80b_a3b"])
+def test_models_with_states_deliver_what_the_closed_form_says(workload: str) -> None:
+    """Layers of Mamba-2 and of gated DeltaNet keep states, all or three quarters of them."""
+    plan = plan_of(workload=workload, max_batched_tokens=8192)
+    server = replica_of(plan, 2, 1024, 128)
+    told = plan.points([2], ["requests_per_s", "loaded_time_per_output_token_s", "cache_memory_B"])
+    longest = [length / 0.75 for length in (1024, 128)]
+    load = under_load(server, drawn(Traffic(3_000, *longest, 0.5, clients=64)), 64, Admission(64, 8192))
+    assert load.requests_per_s == pytest.approx(told["requests_per_s"][0], rel=0.05)
+    assert load.time_per_output_token_s.mean == pytest.approx(told["loaded_time_per_output_token_s"][0], rel=0.05)
+    kept_B = 64 * (server.state_B + (1024 + 128) * server.token_B)
+    assert kept_B == pytest.approx(told["cache_memory_B"][0], rel=0.01)
+    few = replace(server, room_B=20.5 * (server.state_B + 1152 * server.token_B) + float(server.working_B.max()))
+    crowd = under_load(few, drawn(Traffic(300, 1024, 128, clients=64)), 64, Admission(64, 8192))
+    assert crowd.request_time_s.mean > 1.8 * load.request_time_s.mean, "twenty have room, the others wait"
+    with pytest.raises(UsageFault, match="what its prompts have in common is not simulated"):
+        under_load(server, drawn(Traffic(10, 1024, 128, rate=1.0, common=512)))
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

@@ -79,6 +79,7 @@ class NaiveServer:
     reserved: float = 1.0
     host: float = 0.0
     prompts_first: bool = False
+    state: int = 0
     tiers: NaiveTiers = field(default_factory=NaiveTiers)
     now: float = 0.0
     loading: float = 0.0
@@ -87,8 +88,9 @@ class NaiveServer:
     waiting: deque[Request] = field(default_factory=deque)
 
     def need(self, request: Request) -> float:
-        """Room for what there is, or what is reserved."""
-        return max(request.prompt + request.made, request.prompt + math.ceil(self.reserved * request.output))
+        """Room for what there is, or what is reserved, and for its state."""
+        tokens = max(request.prompt + request.made, request.prompt + math.ceil(self.reserved * request.output))
+        return tokens + self.state
 
     def used(self, *more: Request) -> set[int]:
         """Blocks of those that run."""
@@ -153,7 +155,7 @@ class NaiveServer:
             self.tiers.make_room(self.cache_tokens - self.held())
             while self.waiting and len(self.running) < self.slots and not self.gave_up:
                 request = self.waiting[0]
-                if request.prompt + request.output > self.cache_tokens:
+                if request.prompt + request.output + self.state > self.cache_tokens:
                     self.waiting.popleft()
                     if clients:
                         send(self.now + self.host)
@@ -193,7 +195,7 @@ class NaiveServer:
         size = self.tiers.size
         beyond = [request.cached - size * len(request.blocks) for request in self.running]
         return (
-            size * len(self.used()) + sum(max(tokens, 0) for tokens in beyond),
+            size * len(self.used()) + sum(max(tokens, 0) + self.state for tokens in beyond),
             sum(max(-tokens, 0) for tokens in beyond),
         )
 

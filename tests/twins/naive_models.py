@@ -482,7 +482,8 @@ def summed(given: Named, prefix: str, dims: str, asynchronous: bool, early_stop:
         for name in (*passes, "forward_flops", "backward_flops"):
             add[name] += total[name]
         add["forward_bytes"] += total["forward_bytes"]
-        add["forward_attention"] += total["forward"] if OPERATOR_TYPES[op["type"]] == "attention" else 0.0
+        attends = "attention" in (OPERATOR_TYPES[op["type"]], RECOMPUTE_MODULES[op["module"]])
+        add["forward_attention"] += total["forward"] if attends else 0.0
         add[f"forward_bound_{BOUNDS[bounds[0]]}"] += total["forward"]
         for name, bound in zip(passes, bounds, strict=True):
             add[f"bound_{BOUNDS[bound]}"] += total[name]
