@@ -261,6 +261,8 @@ def late_among_few(work: Work, demand: Demand, found: Steady) -> float:
     usual = Usual(others, taken * (demand.output - 1.0), others * taken, others * found.requests_per_s)
     least_s = with_prompts(work, demand, others * usual.generating, 1.0)
     late_s = least_s + 2.0 * (found.first_s - demand.host_s - least_s)
+    if not late_s > least_s:
+        return demand.host_s + least_s
     while share_within(work, demand, usual, late_s) < LATE:
         late_s += late_s - least_s
     between = Bracket(least_s, late_s, -LATE, share_within(work, demand, usual, late_s) - LATE, 0.0)

@@ -23,6 +23,8 @@ ONE_TOKEN = {DECODING: 1.0}
 ONE_PROMPT = {**WHOLE, "microbatch": 1.0}
 """What a pass is about: sequences of a microbatch, of which nothing is drafted; a token of each of its requests, and
 its drafts; the prompt of one of them."""
+TASK = "task"
+"""Symbol that is 0 in training."""
 
 
 def remembered(build: Callable[[dict[str, np.ndarray], int], np.ndarray]) -> Callable[..., np.ndarray]:
@@ -141,7 +143,10 @@ def evaluated_column(
 ) -> InputColumn:
     """What an operator table gives, some of whose symbols are `given`: one of its numbers, or rows of expressions."""
     used = table_arrays.base_symbols(workload, wanted) - given.keys()
-    heard = table_arrays.base_symbols(workload, wanted, {name for name, number in given.items() if number == 0.0})
+    zeros = {name for name, number in given.items() if number == 0.0} | (
+        {TASK} if always_zero(symbols[TASK]) else set()
+    )
+    heard = table_arrays.base_symbols(workload, wanted, zeros)
     needs, _ = needs_of(symbols[symbol] for symbol in used)
     _, made_of = needs_of(symbols[symbol] for symbol in heard - given.keys())
 
@@ -154,6 +159,11 @@ def evaluated_column(
     sources = dict.fromkeys(source for symbol in sorted(used) for source in symbols[symbol].sources)
     listed = tuple(sources) if sourced and not needs else ()
     return InputColumn(name, needs, build, unit, about, listed, made_of=made_of)
+
+
+def always_zero(column: InputColumn) -> bool:
+    """Whether a column is 0 at all points."""
+    return not column.needs and float(column.build({}, 1)[0]) == 0.0
 
 
 def table_columns(

@@ -115,8 +115,8 @@ def replica_from(told: Mapping[str, np.ndarray], prompt: float, output: float, r
 def replica_of(plan: Plan, point_id: int, prompt: float, output: float) -> Replica:
     """The server of a point of a study of inference, for requests of about these lengths.
 
-    Raises UsageFault for a point that serves nothing, whose stages form a pipeline, that drafts tokens, or whose
-    weights do not fit.
+    Raises UsageFault for a point that serves nothing, whose stages form a pipeline, that drafts tokens or says what
+    share of prompts is cached, or whose weights do not fit.
 
     >>> import sweeper
     >>> found = replica_of(sweeper.plan("a100_serving"), 0, 128, 32)
@@ -136,6 +136,11 @@ def replica_of(plan: Plan, point_id: int, prompt: float, output: float) -> Repli
     replica = replica_from(told, prompt, output, replicas, int(float(constants["chips"])))
     if float(constants["speculated_tokens"]) > 0.0:
         raise UsageFault(f"point {point_id} of {plan.name} drafts tokens: servers that do are not simulated")
+    if float(constants["cached_share"]) > 0.0:
+        raise UsageFault(
+            f"point {point_id} of {plan.name} has a cached_share, which a simulation finds: say with --common, or in a "
+            "trace, what prompts have in common"
+        )
     if told[HEADROOM][0] <= 0.0:
         raise UsageFault(
             f"point {point_id} of {plan.name} does not hold its weights: it lacks {-told[HEADROOM][0]:.4g} B a chip"

@@ -87,6 +87,8 @@ IGNORED = [
     ("transformer", "weight_tiling: repeats_traffic"),
     ("transformer", "speculated_tokens: {range: [0, 4, 1]}"),
     ("transformer", "output_length: 128"),
+    ("transformer", "cached_share: 0.5"),
+    ("graph", "cached_share: [0, 0.5]"),
     ("transformer", "output_length: [1, 100]"),
     ("transformer", "gather_redo: 1"),
     ("transformer", "captured_layers: 4"),

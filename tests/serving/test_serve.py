@@ -138,6 +138,7 @@ def test_models_with_states_deliver_what_the_closed_form_says(workload: str) -> 
     [
         ({"task": "training", "batch_size": 8, "requests": [1]}, "serves nothing"),
         ({"tensor_parallel": 4, "pipeline_parallel": 2}, "is a pipeline"),
+        ({"cached_share": 0.5}, "has a cached_share, which a simulation finds"),
         ({"workload": "llama3_1_405b", "chips": 1, "dim_x": 1, "tensor_parallel": 1}, "does not hold its weights"),
     ],
 )

@@ -63,6 +63,28 @@ def test_requests_meet_fewer_prompts_than_start_together() -> None:
     assert told(names, **{**lengths, "output_length": 8})[3] == 0.0, "prompts fill the server"
 
 
+def test_what_is_cached_of_a_prompt_does_not_pass() -> None:
+    """Half of 2,048 tokens: 1,024 pass, each of which reads what all before it left."""
+    names = "prefill_s model_flops_per_token tokens_per_iteration cache_memory_B weights_B time_per_output_token_s"
+    lengths = {"sequence_length": 2048, "batch_size": 8, "microbatch": 8, "max_batched_tokens": 65536}
+    whole, half = told(names, **lengths), told(names, **lengths, cached_share=0.5)
+    short = told(names, **{**lengths, "sequence_length": 1024})
+    assert short[0] < half[0] < 0.75 * whole[0]
+    assert half[2] - short[2] == 0.0 and half[3:] == pytest.approx(whole[3:])
+    # 2 operations for each of 2 products, heads and layers, with 1,024 tokens more on average.
+    attention = told("model_flops_per_token", **{**lengths, "sequence_length": 4096})[0] - whole[1]
+    assert half[1] - short[1] == pytest.approx(attention, rel=0.02), "of a mean context of 1,024 more"
+
+
+def test_more_that_is_cached_serves_more_requests() -> None:
+    names = "requests_per_s loaded_time_to_first_token_s loaded_time_per_output_token_s"
+    lengths = {"sequence_length": 8192, "max_batched_tokens": 8192}
+    found = [told(names, **lengths, cached_share=share) for share in (0.0, 0.5, 0.9)]
+    rates, firsts, betweens = zip(*found, strict=True)
+    assert rates[0] < rates[1] < rates[2] and firsts[0] > firsts[1] > firsts[2]
+    assert betweens[0] > betweens[1] > betweens[2]
+
+
 def test_a_pipeline_takes_prompts_one_stage_after_the_other() -> None:
     names = "loaded_time_to_first_token_s loaded_time_per_output_token_s requests_per_s prefill_s"
     stages = {"tensor_parallel": 2, "pipeline_parallel": 4, "microbatch": 1, "batch_size": 1}
