@@ -2,8 +2,8 @@
 
 `python -m replications.served_transfer` prints the table that stands in docs/accuracy_models.md. The constants of each
 stack are fitted to both times of one model's runs (`specs/measurements/serving_e2e.csv`), beginning with what is
-expected of them before any run is seen, and predict times and throughput of the other models; and so are those fitted
-to all models but one. Takes ten minutes on one core.
+expected of them (a guess, the same for all stacks), and predict times and throughput of the other models; and so are
+those fitted to all models but one. Takes ten minutes on one core.
 """
 
 from collections.abc import Iterator

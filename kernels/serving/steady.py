@@ -297,8 +297,7 @@ def steady(work: Work, demand: Demand) -> Steady:
         if abs(error) <= CLOSE * demand.requests:
             break
         between = narrowed(between, taken, error)
-    few = found.requests_per_s * found.between_s <= SEVERAL and demand.requests > 1.0
-    if not few or demand.prompt > room_for_prompts(demand):
+    if found.simple == 0.0 or demand.requests <= 1.0 or found.requests_per_s * found.between_s > SEVERAL:
         return found
     late_s = late_among_few(work, demand, found)
     return Steady(found.requests_per_s, found.first_s, late_s, found.between_s, found.gap_s, found.simple)

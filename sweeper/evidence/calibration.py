@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
-from pydantic import BaseModel, model_validator
+from pydantic import BaseModel, Field, model_validator
 
 from sweeper.errors import UsageFault, unknown
 from sweeper.evidence.measured import measured_point
@@ -33,7 +33,7 @@ class Expected(BaseModel, extra="forbid", frozen=True):
     """What a constant is expected to be before any row of a fit is seen, and the factor within which."""
 
     value: str | float
-    within: float
+    within: float = Field(gt=1.0)
     source: str
     grade: Literal["estimate", "assumed"]
 

@@ -1,9 +1,9 @@
 """Fitting constants to measured rows: search, descent, resampled intervals, errors on rows left out of the fit.
 
 A fit minimises errors of the logarithm, so that 10 % too slow weighs as much on a row of microseconds as on one of
-minutes. Where something is expected of the constants (a normal prior distribution), one that is off by the factor
-within which it is expected has to better the mean error by `WORTH`, by four times that for its square: else it fits
-what the model lacks on a few models, and carries worse to others.
+minutes. Where something is expected of the constants, one that is off by the factor within which it is expected has to
+better the mean error by about `WORTH`, by four times that for its square: else it fits what the model lacks on a few
+models, and carries worse to others. That is a penalty for each row, which more rows of the same models do not outweigh.
 """
 
 from typing import NamedTuple
@@ -59,8 +59,9 @@ INTERVAL = (5.0, 95.0)
 
 
 class Surprise(NamedTuple):
-    """Errors that stand for constants other than those expected: under the loss `l1` each costs as much as an error of
-    `WORTH` in each of some rows, times the square of how many widths the logarithm of a constant is off."""
+    """Errors that stand for constants other than those expected: under the loss `l1` each costs what some rows cost
+    more where their errors, beyond `ROBUST`, are larger by `WORTH`, times the square of how many widths the logarithm
+    of a constant is off."""
 
     mean: np.ndarray
     width: np.ndarray

@@ -35,10 +35,10 @@ def _with_more(below: Node | None, above: Node) -> Node:
         if "after" not in written:
             raise error(row, "more operators of a table need the key 'after': the name of one of those that it has")
         name = checks.text(written.pop("after"), "after")
-        names = [checks.text(checks.mapping(each, "an operator")["name"], "name") for each in rows]
-        if name not in names:
-            raise error(row, unknown("operator", name, names))
-        rows.insert(names.index(name) + 1, replace(row, value=written))
+        names = [_named(each, ("name",)) for each in rows]
+        if (name,) not in names:
+            raise error(row, unknown("operator", name, [each[0] for each in names if each]))
+        rows.insert(names.index((name,)) + 1, replace(row, value=written))
     return replace(above, value=tuple(rows))
 
 
@@ -56,20 +56,22 @@ def _merged_rows(below: Node | None, above: Node, keys: Sequence[str]) -> Node:
     if below is None or not (isinstance(below.value, tuple) and isinstance(above.value, tuple)):
         return above
 
-    def named(row: Node) -> tuple[str, ...]:
-        there = row.value if isinstance(row.value, dict) else {}
-        return tuple(there[key].text.strip() for key in keys if key in there)
-
     rows = list(below.value)
-    places = {named(row): place for place, row in enumerate(rows) if named(row)}
+    places = {_named(row, keys): place for place, row in enumerate(rows) if _named(row, keys)}
     for row in above.value:
         # A second row of the same name is one more, and a mistake where names must differ.
-        place = places.pop(named(row), None)
+        place = places.pop(_named(row, keys), None)
         if place is None:
             rows.append(row)
         else:
             rows[place] = _merged(_unbought(rows[place], row), row)
     return replace(above, value=tuple(rows))
+
+
+def _named(row: Node, keys: Sequence[str]) -> tuple[str, ...]:
+    """What tells a row apart, as far as it says so."""
+    there = row.value if isinstance(row.value, dict) else {}
+    return tuple(there[key].text.strip() for key in keys if key in there)
 
 
 def _unbought(below: Node, above: Node) -> Node:

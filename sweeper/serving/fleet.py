@@ -81,9 +81,9 @@ def scaled(arrival_s: np.ndarray, most: int, scaling: Scaling) -> list[Shift]:
     Shift(server=1, on_s=20.0, ready_s=25.0, off_s=30.0)
     """
     whole = int(arrival_s[-1] / scaling.window_s)
-    if whole == 0:
-        raise UsageFault(f"requests come within {arrival_s[-1]:g} s, no window of {scaling.window_s:g} s")
     rates = np.bincount((arrival_s / scaling.window_s).astype(np.int64))[:whole]
+    if not rates.any():
+        raise UsageFault(f"requests come within {arrival_s[-1]:g} s, no window of {scaling.window_s:g} s")
     wanted = np.ceil(most * np.array([rates.mean(), *rates]) / rates.max()).astype(np.int64)
     on = np.maximum(wanted, 1).tolist()
     shifts, begun = [], dict.fromkeys(range(on[0]), 0.0)
@@ -149,17 +149,17 @@ def _late(values: np.ndarray) -> float:
 
 def assert_good_alone(replica: Replica, asked: Arrivals, admission: Admission, level: Level) -> None:
     """Raises UsageFault if too few requests are good even where one comes after the other, which no number of servers
-    betters."""
+    betters, unless these share beginnings, which several caches hold better than one."""
     assert_shared(replica, asked)
     server, requests = server_of(replica, admission), requests_of(asked)
     serve(replica.timing, server, 1, requests, prefixes_of(asked.blocks, (), replica.token_B))
     fits = float(np.isfinite(requests.last_s).mean())
     if fits == 0.0:
-        raise UsageFault(too_small(server.cache_tokens, server.budget, "the cache holds"))
+        raise UsageFault(too_small(server.cache_tokens, server.budget, "the cache holds", server.state))
     if fits < level.within:
         raise UsageFault(f"the cache holds {server.cache_tokens:,} tokens, and {1.0 - fits:.1%} of the requests more")
     good = float(are_good(waits(requests, replica.host_s), level.limits).mean())
-    if good < level.within:
+    if good < level.within and not len(asked.blocks.numbers):
         raise UsageFault(f"{good:.1%} of the requests are within the limits where each has a server of its own")
 
 

@@ -83,7 +83,7 @@ def under_load(
     prefixes = prefixes_of(asked.blocks, tiers, replica.token_B)
     busy = serve(replica.timing, server, clients, requests, prefixes)
     if np.isnan(requests.last_s).all():
-        raise UsageFault(too_small(server.cache_tokens, server.budget, "the cache holds"))
+        raise UsageFault(too_small(server.cache_tokens, server.budget, "the cache holds", server.state))
     load = load_of(requests, clients, replica.host_s, busy, replica.replicas, replica.chips, limits or {})
     if not len(asked.blocks.numbers):
         return load
@@ -107,12 +107,14 @@ def server_of(replica: Replica, admission: Admission) -> Server:
     return Server(slots, budget, cache, reserved, replica.host_s, first, replica.state_tokens)
 
 
-def too_small(cache_tokens: int, budget: int, what: str) -> str:
+def too_small(cache_tokens: int, budget: int, what: str, state: int = 0) -> str:
     """Why no request fits."""
     if cache_tokens == 0:
         return (
             f"weights and the buffers of passes of {budget:,} tokens leave no room for caches: say a smaller --budget"
         )
+    if state:
+        return f"{what} {cache_tokens / state:.2g} of the state of a request, and its tokens"
     return f"{what} {cache_tokens:,} tokens, and no request is so short"
 
 

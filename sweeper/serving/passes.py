@@ -32,9 +32,9 @@ LIGHT = 1e-9
 NUMBERS = ("batch_size", "microbatch", "sequence_length", "output_length", "max_batched_tokens")
 """Columns of a point that are asked for at other values."""
 PREFILL, FIRST, NEXT = "prefill_s", "time_to_first_token_s", "time_per_output_token_s"
-CACHE, HEADROOM, WORKING = "cache_memory_B", "memory_headroom_B", "working_B"
+CACHE, HEADROOM, WORKING, READING = "cache_memory_B", "memory_headroom_B", "working_B", "pass_reading_s"
 LINKS = ("outer_link_bandwidth_Bps", "link_bandwidth_Bps")
-TOLD = (PREFILL, FIRST, NEXT, CACHE, HEADROOM, WORKING, *LINKS)
+TOLD = (PREFILL, FIRST, NEXT, CACHE, HEADROOM, WORKING, READING, *LINKS)
 """Columns that are asked."""
 
 
@@ -76,7 +76,7 @@ def asked(prompt: float, output: float, replicas: int) -> list[tuple[float, ...]
         *((count, context) for count in GENERATING),
         *((count, SHORT) for count in PROMPTS),
         (1, max(int(prompt), 2)),
-        *((1, count) for count in GENERATING),
+        *((1, SHORT * count) for count in PROMPTS),
     ]
     return [(float(count * replicas), float(count), float(length), 2.0, 0.0) for count, length in requests]
 
@@ -90,11 +90,12 @@ def replica_from(told: Mapping[str, np.ndarray], prompt: float, output: float, r
     token_B = float((cache_B[few] - cache_B[0]) / (context - 1.0))
     state_B = float(cache_B[0]) - 3.0 * token_B  # a prompt of one token, and two generated
     state_B = state_B if state_B > STATE * token_B else 0.0
-    # Where requests have states, tokens of a prompt, of which one stands for all, say what tokens take without them.
-    few_s = following_s[:few] if state_B == 0.0 else prefill_s[of_one + 1 :]
-    linear_s = np.maximum.accumulate([*few_s, *prefill_s[of_short]])
-    state_s = np.maximum(following_s[:few] - linear_s[:few], 0.0) * (state_B > 0.0)
+    # Next to nothing is in the caches: what reading takes there is that of states.
+    state_s = told[READING][:few] * (state_B > 0.0)
     state_s = np.array([*state_s, *state_s[-1] * tokens[few:] / tokens[few - 1]])
+    # Chunks of a state are longer than short prompts: without attention one long prompt stands for many.
+    of_prompts = prefill_s[of_one + 1 :] if token_B <= 0.0 else prefill_s[of_short]
+    linear_s = np.maximum.accumulate([*(following_s[:few] - state_s[:few]), *of_prompts])
     reading_s = (following_s[few : 2 * few] - following_s[:few]) / (np.array(GENERATING) * (context - 1.0))
     reading_s = np.array([*reading_s, *[reading_s[-1]] * len(PROMPTS)])
     pairs = 0.5 * length * (length + 1.0)

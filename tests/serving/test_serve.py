@@ -128,7 +128,7 @@ def test_models_with_states_deliver_what_the_closed_form_says(workload: str) -> 
     assert kept_B == pytest.approx(told["cache_memory_B"][0], rel=0.01)
     few = replace(server, room_B=20.5 * (server.state_B + 1152 * server.token_B) + float(server.working_B.max()))
     crowd = under_load(few, drawn(Traffic(300, 1024, 128, clients=64)), 64, Admission(64, 8192))
-    assert crowd.request_time_s.mean > 1.8 * load.request_time_s.mean, "twenty have room, the others wait"
+    assert crowd.request_time_s.mean > 1.5 * load.request_time_s.mean, "twenty have room, the others wait"
     with pytest.raises(UsageFault, match="what its prompts have in common is not simulated"):
         under_load(server, drawn(Traffic(10, 1024, 128, rate=1.0, common=512)))
 
