@@ -8,7 +8,7 @@ import pytest
 
 from sweeper.evidence import fitting
 from sweeper.evidence.calibration import Calibration, Fit, Sample
-from sweeper.evidence.fitting import FEW, FOLDS, RESAMPLES, THOROUGH, Errors, calibrate
+from sweeper.evidence.fitting import FEW, FOLDS, RESAMPLES, ROBUST, THOROUGH, WORTH, Errors, calibrate
 from sweeper.evidence.measured_rows import MeasuredPoint
 
 CALIBRATION = Calibration(name="by_hand", files=[], fit=["kernel_overhead"])
@@ -18,7 +18,7 @@ class Mean(Errors):
     """Errors of a model that predicts the same for every row, whose best fit is the geometric mean."""
 
     def __init__(self, calibration: Calibration, sample: Sample) -> None:
-        self.measured, self.effort = np.log(sample.measured), THOROUGH
+        self.measured, self.effort, self.expected = np.log(sample.measured), THOROUGH, np.empty((0, 2))
 
     def at(self, candidates: np.ndarray) -> np.ndarray:
         return candidates - self.measured[None]
@@ -35,9 +35,12 @@ def simple_model(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fitting, "Errors", Mean)
 
 
+def sample(measured: Sequence[float], sources: Sequence[str] = ()) -> Sample:
+    return Sample(tuple(MeasuredPoint("", {}, "iteration_time_s", value) for value in measured), tuple(sources))
+
+
 def fitted(measured: Sequence[float], sources: Sequence[str]) -> Fit:
-    points = tuple(MeasuredPoint("", {}, "iteration_time_s", value) for value in measured)
-    return calibrate(CALIBRATION, Sample(points, tuple(sources)))
+    return calibrate(CALIBRATION, sample(measured, sources))
 
 
 def mean_of(values: Sequence[float]) -> float:
@@ -84,3 +87,36 @@ def test_intervals_hold_nine_tenths_of_the_resampled_fits() -> None:
     assert low < 0.5 - 0.08 < 0.5 + 0.08 < high
     assert high - low < 0.5 + 0.1
     assert RESAMPLES >= 20
+
+
+class Guessed(Mean):
+    """The same, of which something is expected."""
+
+    def __init__(self, calibration: Calibration, sample: Sample) -> None:
+        super().__init__(calibration, sample)
+        self.loss, self.spans = "soft_l1", np.array([[-20.0, 20.0]])
+        self.expected = np.array([[0.0, 0.5]])
+
+    def with_slopes(self, point: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return self.at(point[None])[0], np.ones((len(self.measured), 1))
+
+    fit = Errors.fit
+
+
+def test_a_constant_goes_as_far_from_what_is_expected_as_its_rows_pay_for() -> None:
+    """All rows ask for e^0.5, a width away, or half of them for e^2 and half for e^-0.1."""
+
+    def best(values: list[float]) -> float:
+        errors = Guessed(CALIBRATION, sample(np.exp(values).tolist()))
+        return float(errors.fit(np.arange(len(values)), errors.expected[:, 0], 50)[0])
+
+    assert best([0.0] * 10) == pytest.approx(0.0, abs=1e-6)
+    assert 0.45 < best([0.5] * 10) <= 0.5, "all rows agree"
+    few = best([2.0] * 5 + [-0.1] * 5)
+    assert -0.1 < few < 0.3, "half of the rows, which nothing outweighs, and what is expected decides"
+    surprise = Guessed(CALIBRATION, sample([1.0])).surprise(100)
+    cost = 2.0 * (np.sqrt(1.0 + (surprise(np.array([0.5])) / ROBUST) ** 2) - 1.0)
+    assert cost[0] == pytest.approx(100 * 2.0 * WORTH / ROBUST)
+    step = 1e-6
+    slope = (surprise(np.array([0.3 + step])) - surprise(np.array([0.3 - step]))) / (2.0 * step)
+    np.testing.assert_allclose(surprise.slopes(np.array([0.3]))[0], slope, rtol=1e-6)

@@ -19,7 +19,7 @@ from sweeper.evidence.tables import scores
 from sweeper.library.library import builtin_specs
 from sweeper.serving.apart import Part, apart_under_load
 from sweeper.serving.load import Admission, under_load
-from sweeper.serving.passes import LINKS, asked, replica_from
+from sweeper.serving.passes import LINKS, READING, asked, replica_from
 from sweeper.serving.traffic import Traffic, drawn
 
 ROW = {
@@ -110,7 +110,7 @@ def told(point: MeasuredPoint) -> dict[str, Any]:
         found[name] = np.array([value for value, _ in evaluate(points, {})])
     points = [MeasuredPoint("", {**point.columns, **row}, "memory_headroom_B", 1.0) for row in rows]
     found["memory_headroom_B"] = np.array([value for value, _ in evaluate(points, {})])
-    return {**found, **dict.fromkeys(LINKS, np.full(len(rows), 5e10))}
+    return {**found, READING: np.zeros(len(rows)), **dict.fromkeys(LINKS, np.full(len(rows), 5e10))}
 
 
 def test_the_answer_is_that_of_the_simulated_server() -> None:
