@@ -35,6 +35,20 @@ def test_an_index_is_all_that_is_added_to_deepseek_v3() -> None:
     )
 
 
+def test_an_index_computes_what_a_query_has_before_it() -> None:
+    """Of 1,024 tokens half on average; every chip of eight has the whole of it."""
+    p = numbers("deepseek_v3_2")
+    point = mapped("deepseek_v3_2", 8, 1, 1, **{**SERVED, "sequence_length": 1024.0})
+    points = [{**point, "workload": name} for name in ("deepseek_v3", "deepseek_v3_2")]
+    dense, sparse = evaluate(points, ("hardware_flops",))["hardware_flops"]
+    products = p["index_heads"] * p["index_size"] * p["query_latent"] + p["hidden"] * (
+        p["index_size"] + p["index_heads"]
+    )
+    scores = p["index_heads"] * p["index_size"] * 1025.0 / 2.0
+    tokens = float(point["batch_size"]) * 1024.0
+    assert sparse - dense == pytest.approx(8.0 * tokens * p["layers"] * 2.0 * (products + scores), rel=1e-9)
+
+
 def test_tokens_attend_to_no_more_than_are_chosen() -> None:
     """Of 128k tokens each attends to 2048: the index alone sees more of a longer context."""
     p = numbers("deepseek_v3_2")
