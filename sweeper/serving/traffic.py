@@ -99,8 +99,8 @@ def drawn(traffic: Traffic) -> Arrivals:
 def expected(rate: float, seconds: Any, swing: float = 0.0, period_s: float = 1.0) -> Any:
     """Requests that come in some seconds (a number, or an array), on average, of a rate that goes up and down.
 
-    >>> expected(2.0, 100.0), round(expected(2.0, 50.0, swing=0.5, period_s=100.0), 3)
-    (200.0, 131.831)
+    >>> print(expected(2.0, 100.0), round(expected(2.0, 50.0, swing=0.5, period_s=100.0), 3))
+    200.0 131.831
     """
     turns = 2.0 * np.pi / period_s
     return rate * (seconds + swing / turns * (1.0 - np.cos(turns * seconds)))

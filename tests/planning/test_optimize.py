@@ -461,7 +461,8 @@ NODES = ["as_template", "public_n5_from_n7"]
 UNSAID = dict.fromkeys(MAPPINGS["columns"])
 
 
-@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.nightly)])
+@pytest.mark.nightly
+@pytest.mark.parametrize("seed", [0, 1])
 def test_searched_axes_are_optimized_together_with_the_design(tmp_path: Path, seed: int) -> None:
     """With as many candidates as combinations, no worse than the best of them all when each is searched alone."""
     search = {**SEARCH, "seed": seed}

@@ -188,6 +188,7 @@ def test_a_kept_network_is_the_same_network(directory: str, decisions: Decisions
         judge_named("rulez", narrow)
 
 
+@pytest.mark.nightly
 def test_a_network_is_trained_kept_and_picks(directory: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sweeper.ranking.models.OURS", SMALL)
     path = tmp_path / "mine.json"

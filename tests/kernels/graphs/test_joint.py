@@ -208,7 +208,7 @@ output: {mode: all, columns: [mapping_time_s]}
 """
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_no_other_choice_is_better_on_84_systems(tmp_path: Path) -> None:
     """Forward and backward, of which all candidates but the least-time sharding are up to 2 % worse at five points."""
     path = tmp_path / "grid.yaml"

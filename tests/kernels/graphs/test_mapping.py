@@ -121,7 +121,7 @@ def test_equals_enumeration() -> None:
     assert several > 500
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_equals_highs() -> None:
     """30 random graphs of 12 to 20 kernels as mixed integer programs with at most so many partitions."""
     random = np.random.default_rng(5)
