@@ -157,7 +157,9 @@ def assert_good_alone(replica: Replica, asked: Arrivals, admission: Admission, l
     if fits == 0.0:
         raise UsageFault(too_small(server.cache_tokens, server.budget, "the cache holds", server.state))
     if fits < level.within:
-        raise UsageFault(f"the cache holds {server.cache_tokens:,} tokens, and {1.0 - fits:.1%} of the requests more")
+        raise UsageFault(
+            f"{1.0 - fits:.1%} of the requests do not fit into the cache: say a smaller --budget, or more chips"
+        )
     good = float(are_good(waits(requests, replica.host_s), level.limits).mean())
     if good < level.within and not len(asked.blocks.numbers):
         raise UsageFault(f"{good:.1%} of the requests are within the limits where each has a server of its own")
