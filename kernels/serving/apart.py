@@ -4,6 +4,9 @@ Requests queue for the servers of prompts, first come, first served; idle server
 many as a pass of its budget takes. What has passed moves, alone, to the server of generated tokens that has the fewest
 requests, and joins it after the pass that it meets, if it has a slot and room for all tokens to come (Zhong et al.,
 "DistServe", OSDI 2024; Patel et al., "Splitwise", ISCA 2024). The first token is out when a request has moved.
+
+With `Drafts` a pass takes several tokens of each request, and a request needs fewer passes, over which its cache grows
+evenly.
 """
 
 from typing import NamedTuple
@@ -11,18 +14,20 @@ from typing import NamedTuple
 import numpy as np
 
 from sweeper.kernels.equation import compiled
+from sweeper.kernels.serving.drafts import NO_DRAFTS, Drafts, passes_of
 from sweeper.kernels.serving.load import Pass, Requests, at, pass_s, passes_until
 
 
 class Pool(NamedTuple):
     """Servers that are alike: times of their passes, how many there are, requests that each runs at most, tokens of a
-    pass at most, and tokens that the cache of each holds."""
+    pass at most, tokens that the cache of each holds, and what is drafted."""
 
     timing: Pass
     servers: int
     slots: int
     budget: int
     cache_tokens: int
+    drafts: Drafts = NO_DRAFTS
 
 
 class Moving(NamedTuple):
@@ -81,10 +86,11 @@ def serve_apart(before: Pool, after: Pool, moving: Moving, clients: int, request
     members = np.empty((after.servers, after.slots), np.int64)
     running, bound = np.zeros(after.servers, np.int64), np.zeros(after.servers, np.int64)
     cached, held = np.zeros(after.servers), np.zeros(after.servers)
+    grows = np.zeros(after.servers)  # tokens in a pass
     passed, until, least = np.zeros((3, after.servers), np.int64)
     token_end_s = np.full(after.servers, np.inf)
     since_s, each_s, growth_s = np.zeros((3, after.servers))  # of passes that go on alike
-    last_pass = np.empty(count, np.int64)
+    last_pass, pace = np.empty(count, np.int64), np.empty(count)
     now = 0.0
     while True:
         # what ends now
@@ -99,7 +105,7 @@ def serve_apart(before: Pool, after: Pool, moving: Moving, clients: int, request
             if token_end_s[server] > now:
                 continue
             token_end_s[server] = np.inf
-            cached[server] += running[server] * (until[server] - passed[server])
+            cached[server] += grows[server] * (until[server] - passed[server])
             passed[server] = until[server]
             if passed[server] < least[server]:
                 continue
@@ -113,12 +119,15 @@ def serve_apart(before: Pool, after: Pool, moving: Moving, clients: int, request
                     continue
                 last_s[which] = now
                 cached[server] -= prompts[which] + outputs[which]
+                grows[server] -= pace[which]
                 held[server] -= prompts[which] + outputs[which]
                 if clients > 0 and known < count:
                     arrival_s[known] = now + moving.host_s
                     known += 1
             bound[server] -= running[server] - kept
             running[server] = kept
+            if kept == 0:
+                cached[server] = grows[server] = 0.0  # what rounding left
         # what arrives where tokens are generated
         kept = 0
         for place in range(travelling):
@@ -159,7 +168,11 @@ def serve_apart(before: Pool, after: Pool, moving: Moving, clients: int, request
             running[server] += 1
             cached[server] += prompts[which] + 1
             held[server] += tokens
-            last_pass[which] = passed[server] + outputs[which] - 1
+            following = outputs[which] - 1
+            alone = passes_of(after.drafts, which, following) if after.drafts.tokens > 0 else following
+            last_pass[which] = passed[server] + alone
+            pace[which] = following / alone
+            grows[server] += pace[which]
             least[server] = min(least[server], last_pass[which])
         waiting = kept
         # what begins now
@@ -195,10 +208,10 @@ def serve_apart(before: Pool, after: Pool, moving: Moving, clients: int, request
         for server in range(after.servers):
             if running[server] == 0 or token_end_s[server] < np.inf:
                 continue
-            generating = float(running[server])
+            verified = float(running[server] * (1 + after.drafts.tokens))
             since_s[server] = now
-            each_s[server] = pass_s(after.timing, generating, cached[server], 0.0, 0.0)
-            growth_s[server] = at(after.timing.tokens, after.timing.reading_s, generating) * generating
+            each_s[server] = pass_s(after.timing, verified, cached[server], 0.0, 0.0)
+            growth_s[server] = at(after.timing.tokens, after.timing.reading_s, verified) * grows[server]
             passes = least[server] - passed[server]
             until[server] = least[server]
             token_end_s[server] = now + passes * each_s[server] + growth_s[server] * 0.5 * passes * (passes - 1.0)

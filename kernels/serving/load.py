@@ -12,6 +12,9 @@ generated pass anew (Kwon et al., "PagedAttention", SOSP 2023, section 4.5); whe
 Blocks of prompts that begin as earlier ones did (`Prefixes`) need not pass, nor do they take room twice. Those that
 come from a slower tier come beside the pass in which the request is admitted, which lasts at least as long.
 
+With `Drafts` a pass verifies some drafted tokens of each generating request beside its last one, which take their part
+of the budget and, as far as it has so many to generate, of the cache; it generates those that are accepted and one.
+
 The time of a pass is what its tokens take together (`Pass.linear_s`, a function of their number), plus what reading the
 caches of generating requests takes, plus what the attention among the tokens of prompts takes.
 """
@@ -21,6 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sweeper.kernels.equation import compiled
+from sweeper.kernels.serving.drafts import NO_DRAFTS, Drafts, makes
 from sweeper.kernels.serving.prefixes import (
     Prefixes,
     count_found,
@@ -39,22 +43,22 @@ WATERMARK = 0.01
 
 class Pass(NamedTuple):
     """What determines the time of a pass: at each number of tokens `tokens` [k], ascending, the seconds that all of
-    them take without attention, and the seconds that reading a token of a cache takes where so many requests generate;
-    seconds of each pair of tokens of a prompt of which one attends to the other; and seconds [k] that the states of so
-    many generating requests take."""
+    them take without attention, and the seconds that reading a token of a cache takes where so many of them are of
+    requests that generate; seconds of each pair of tokens of a prompt of which one attends to the other; and seconds
+    [k] that these requests take beside, for their states and for drafting."""
 
     tokens: np.ndarray
     linear_s: np.ndarray
     reading_s: np.ndarray
     pair_s: float
-    state_s: np.ndarray
+    beside_s: np.ndarray
 
 
 class Server(NamedTuple):
     """Requests that run at most, tokens of a pass at most, tokens that the cache holds, the share of a request's tokens
     to come for which it must have room at admission, seconds from sending a request to its arrival, whether prompts
-    pass alone, before anyone generates, as long as there are some, and what a request takes of the cache beside its
-    tokens, in tokens."""
+    pass alone, before anyone generates, as long as there are some, what a request takes of the cache beside its tokens,
+    in tokens, and what is drafted."""
 
     slots: int
     budget: int
@@ -63,6 +67,7 @@ class Server(NamedTuple):
     host_s: float = 0.0
     prompts_first: bool = False
     state: int = 0
+    drafts: Drafts = NO_DRAFTS
 
 
 class Requests(NamedTuple):
@@ -100,14 +105,14 @@ def at(grid: np.ndarray, values: np.ndarray, x: float) -> float:
 
 
 @compiled
-def pass_s(timing: Pass, generating: float, context: float, prompt_tokens: float, pairs: float) -> float:
-    """Seconds of a pass of some generating requests, whose caches hold `context` tokens together, beside some tokens of
-    prompts."""
+def pass_s(timing: Pass, verified: float, context: float, prompt_tokens: float, pairs: float) -> float:
+    """Seconds of a pass of so many tokens of generating requests, whose caches hold `context` tokens together, beside
+    some tokens of prompts."""
     reading_s = 0.0
-    if generating > 0.0:
-        reading_s = at(timing.tokens, timing.reading_s, generating) * context
-        reading_s += at(timing.tokens, timing.state_s, generating)
-    return at(timing.tokens, timing.linear_s, generating + prompt_tokens) + reading_s + timing.pair_s * pairs
+    if verified > 0.0:
+        reading_s = at(timing.tokens, timing.reading_s, verified) * context
+        reading_s += at(timing.tokens, timing.beside_s, verified)
+    return at(timing.tokens, timing.linear_s, verified + prompt_tokens) + reading_s + timing.pair_s * pairs
 
 
 @compiled
@@ -151,12 +156,12 @@ def chunks(batch: Batch, running: int, room: int, requests: Requests) -> tuple[i
 
 @compiled
 def counted(
-    state: int, batch: Batch, running: int, requests: Requests, prefixes: Prefixes
-) -> tuple[int, int, int, int, int]:
-    """Requests that generate, tokens in their caches, tokens for which there is room in all caches, those of them that
-    have not passed yet, and the fewest that one of them has to generate."""
-    generating = context = coming = 0
-    cached = prefixes.size * prefixes.used[0] + state * running
+    server: Server, batch: Batch, running: int, requests: Requests, prefixes: Prefixes
+) -> tuple[int, int, int, int, int, int]:
+    """Requests that generate, tokens by which their caches may grow in a pass, tokens in these, tokens for which there
+    is room in all caches, those of them that have not passed yet, and the fewest that a request has to generate."""
+    generating = growing = context = coming = 0
+    cached = prefixes.size * prefixes.used[0] + server.state * running
     least = np.iinfo(np.int64).max
     for slot in range(running):
         tokens = made(requests, batch.ids[slot], batch.togo[slot])
@@ -165,9 +170,10 @@ def counted(
         coming += max(-beyond, 0)
         if batch.left[slot] == 0:
             generating += 1
+            growing += min(1 + server.drafts.tokens, batch.togo[slot])
             context += tokens
             least = min(least, batch.togo[slot])
-    return generating, context, cached, coming, least
+    return generating, growing, context, cached, coming, least
 
 
 @compiled
@@ -229,12 +235,13 @@ def serve(timing: Pass, server: Server, clients: int, requests: Requests, prefix
                 return busy
             now = max(now, arrival_s[arrived])
             continue
-        generating, context, cached, coming, least = counted(server.state, batch, running, requests, prefixes)
+        generating, growing, context, cached, coming, least = counted(server, batch, running, requests, prefixes)
         held_up = server.prompts_first and generating < running  # those who generate, by prompts
         if held_up:
-            generating = context = 0
-        room = min(server.budget, server.cache_tokens - cached + coming) - generating
-        if cached + generating > server.cache_tokens or (generating == 0 and room == 0):
+            generating = growing = context = 0
+        verified = generating * (1 + server.drafts.tokens)
+        room = min(server.budget - verified, server.cache_tokens - cached + coming - growing)
+        if cached + growing > server.cache_tokens or (generating == 0 and room == 0):
             running -= 1
             which, togo = batch.ids[running], batch.togo[running]
             release(prefixes, which, made(requests, which, togo) - batch.left[running])
@@ -245,10 +252,10 @@ def serve(timing: Pass, server: Server, clients: int, requests: Requests, prefix
         gave_up = False
         taken, pairs = chunks(batch, running, max(room, 0), requests)
         passes = 1
-        took = pass_s(timing, generating, context, taken, pairs)
+        took = pass_s(timing, verified, context, taken, pairs)
         if coming_s > 0.0:
             took, coming_s = max(took, coming_s), 0.0
-        elif taken == 0 and least > 1:
+        elif taken == 0 and least > 1 and server.drafts.tokens == 0:
             # Nothing changes but the caches until a request is done, another one can be admitted, or they are full.
             growth = at(timing.tokens, timing.reading_s, generating) * generating
             passes = min(least, (server.cache_tokens - cached) // generating)
@@ -263,7 +270,9 @@ def serve(timing: Pass, server: Server, clients: int, requests: Requests, prefix
         kept = 0
         for slot in range(running):
             which, left, togo = batch.ids[slot], batch.left[slot], batch.togo[slot]
-            if left < 0 or (left == 0 and not held_up):
+            if left == 0 and not held_up and server.drafts.tokens > 0:
+                togo -= makes(server.drafts, which, togo)
+            elif left < 0 or (left == 0 and not held_up):
                 togo -= passes
                 if np.isnan(first_s[which]):
                     first_s[which] = now

@@ -50,14 +50,15 @@ class Work(NamedTuple):
 
 
 class Demand(NamedTuple):
-    """Requests in flight, tokens of a prompt and to generate, tokens that a pass takes at most (0: any number), and
-    seconds that a request takes to arrive."""
+    """Requests in flight, tokens of a prompt and to generate, tokens that a pass takes at most (0: any number), seconds
+    that a request takes to arrive, and tokens that a pass takes of one that generates: those drafted, and its own."""
 
     requests: float
     prompt: float
     output: float
     budget: float
     host_s: float
+    verified: float = 1.0
 
 
 class Steady(NamedTuple):
@@ -106,7 +107,7 @@ def passes(work: Work, demand: Demand, generating: float, piece: float, least: f
     """Passes that take pieces of prompts, of so many tokens: `least`, and a number more whose mean is `more`, beside
     some generated tokens."""
     tokens_s = work.token_s * piece
-    none_s = work.line_s + work.token_s * generating
+    none_s = work.line_s + work.token_s * generating * demand.verified
     each_s = tokens_s + work.attending_s * piece / demand.prompt
     pieces = max(math.ceil(demand.prompt / demand.budget), 1.0) if demand.budget > 0.0 else 1.0  # of one prompt alone
     with_s = work.flat_s + (work.prompt_s - work.flat_s) * min(piece * pieces / demand.prompt, 1.0)
@@ -142,7 +143,7 @@ def room_for_prompts(demand: Demand) -> float:
     """Tokens of prompts that a pass takes at most."""
     if demand.budget <= 0.0:
         return math.inf
-    return max(demand.budget - min(demand.requests - 1.0, 0.5 * demand.budget), 1.0)
+    return max(demand.budget - min((demand.requests - 1.0) * demand.verified, 0.5 * demand.budget), 1.0)
 
 
 @compiled
@@ -180,7 +181,7 @@ def steady_at(work: Work, demand: Demand, taken: float) -> Steady:
     late_s = least_s + quantile_of_gamma(first_s - least_s, variance)
     own_tokens = 0.5 * (demand.output - 1.0) / (prompt + 0.5 * (demand.output - 1.0))  # of those in a cache
     simple = (
-        work.token_s * generating < ROOMY * work.flat_s
+        work.token_s * generating * demand.verified < ROOMY * work.flat_s
         and prompt_share < BUSY
         and budget_share < MEETING
         and prompt < WHOLE * room
@@ -221,7 +222,7 @@ def with_prompts(work: Work, demand: Demand, generating: float, prompts: float) 
     """Seconds of a pass that takes some whole prompts beside generated tokens."""
     tokens_s = work.flat_s
     if prompts > 0.0:
-        line_s = work.line_s + work.token_s * (generating + prompts * demand.prompt)
+        line_s = work.line_s + work.token_s * (generating * demand.verified + prompts * demand.prompt)
         tokens_s = max(work.prompt_s, line_s) + prompts * work.attending_s
     return work.fixed_s + generating / demand.requests * work.reading_s + tokens_s
 

@@ -184,8 +184,8 @@ def inference_iteration(request_time_s: float) -> float:
 
 
 @equation(
-    Output("pass_fixed_s", "s", "part of a pass that prompts do not prolong: of the host, and of other microbatches"),
-    Output("pass_flat_s", "s", "generated tokens of a microbatch, without attention, and drafting"),
+    Output("pass_fixed_s", "s", "part of a pass that prompts do not prolong: host, drafting, other microbatches"),
+    Output("pass_flat_s", "s", "generated tokens of a microbatch, without attention"),
     Output("pass_prompt_s", "s", "one prompt, or what a pass takes of it, at least what generated tokens take"),
     Output("pass_line_s", "s", "passes over prompts, continued to none of their tokens"),
     Output("pass_token_s", "s", "what each of their tokens adds"),
@@ -205,13 +205,14 @@ def parts_of_passes(
     many: Annotated[StagePass, "prefill_{}"],
     one: Annotated[PromptPass, "single_{}"],
     round_time_s: float,
+    draft_pass_s: float,
     calibration_pass_host_s: float,
 ) -> tuple[float, float, float, float, float, float, float, float]:
     """Of a server whose stages are all busy; as many of its passes as generate a token of each request are one."""
     cycles = max(microbatches, pipeline_parallel)
-    host_s = microbatches * calibration_pass_host_s
+    alone_s = microbatches * (calibration_pass_host_s + draft_pass_s)
     reading_s = cycles * layers_per_stage * decode_layer_sums[S.forward_attention]
-    all_flat_s = max(round_time_s - host_s - reading_s, 0.0)
+    all_flat_s = max(round_time_s - alone_s - reading_s, 0.0)
     flat_s = all_flat_s / cycles
 
     attention_s = layers_per_stage * layer_sums[S.forward_attention]
@@ -227,7 +228,7 @@ def parts_of_passes(
     line_s = from_s - token_s * from_tokens
     others_s = all_flat_s - flat_s
     later_s = (pipeline_parallel - 1.0) * (one.stage_s + sent_s) - others_s
-    return host_s + others_s, flat_s, max(flat_s, one_s), line_s, token_s, reading_s, attending_s, later_s
+    return alone_s + others_s, flat_s, max(flat_s, one_s), line_s, token_s, reading_s, attending_s, later_s
 
 
 @equation(
@@ -248,6 +249,7 @@ def continuous_batching(
     output_length: float,
     generating_passes: float,
     tokens_per_round: float,
+    speculated_tokens: float,
     max_batched_tokens: float,
     work: Annotated[Work, "pass_{}"],
     later_stages_s: float,
@@ -255,10 +257,12 @@ def continuous_batching(
     chips: float,
 ) -> tuple[float, float, float, float, float, float, float, float]:
     """Every request that ends is followed by another. One through a pipeline meets other prompts in its first stage.
-    Of the budget drafts take nothing."""
-    requests = batch_size / data_parallel
-    arriving_s = calibration_request_host_s + later_stages_s
-    found = steady(work, Demand(requests, tokens_per_sample, 1.0 + generating_passes, max_batched_tokens, arriving_s))
+    Drafted tokens that are verified take their part of the budget."""
+    passes, arriving_s = 1.0 + generating_passes, calibration_request_host_s + later_stages_s
+    verified = 1.0 + speculated_tokens
+    found = steady(
+        work, Demand(batch_size / data_parallel, tokens_per_sample, passes, max_batched_tokens, arriving_s, verified)
+    )
     per_s = data_parallel * found.requests_per_s
     tokens = per_s * output_length
     return (

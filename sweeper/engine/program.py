@@ -306,13 +306,14 @@ def _stage(number: int, draft: _StageDraft, kept: tuple[str, ...], origins: Mapp
     own = (draft.needs, -1)
     gathered = {origins[name] for name in names if origins[name][0] and (draft.folds or origins[name] != own)}
     order = tuple(sorted(gathered, key=lambda origin: (sorted(origin[0]), origin[1])))
+    places = {origin: place for place, origin in enumerate(order)}
     arguments = []
     for name in names:
         if not origins[name][0]:
             arguments.append(Argument(name, "constant"))
-        elif origins[name] in gathered:
+        elif origins[name] in places:
             looked_up = origins[name][1] >= 0 and not draft.folds
-            arguments.append(Argument(name, "folded" if looked_up else "gathered", order.index(origins[name])))
+            arguments.append(Argument(name, "folded" if looked_up else "gathered", places[origins[name]]))
         else:
             arguments.append(Argument(name, "own"))
     fusion = Fusion(tuple(draft.equations), tuple(arguments), kept)

@@ -65,7 +65,7 @@ class Columns:
 
     def inputs(self, grid: Grid, structure: Mapping[str, str]) -> dict[str, InputColumn]:
         """Every column that a box gives under one combination of structural values."""
-        key = (grid.offset, *sorted(structure.items()))
+        key = (grid.offset, structure["workload"], structure["partitioning"])
         if key not in self._inputs:
             around = self.around(grid)
             workload = around.workloads[structure["workload"]]

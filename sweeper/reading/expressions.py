@@ -135,7 +135,7 @@ class Expression:
         >>> sorted(Expression("a * b + c").moved_by({"a"}))
         ['c']
         """
-        return _moved_by(_parse(self.text)[0], zeros) if zeros else self.symbols
+        return _moved(self.text, self.symbols.intersection(zeros)) if zeros else self.symbols
 
     def bind(self, values: Mapping[str, float]) -> "Expression":
         """The expression with some of its symbols replaced by whole numbers."""
@@ -249,6 +249,11 @@ def _name(node: ast.AST) -> str:
     if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
         return f"{node.value.id}.{node.attr}"
     return ""
+
+
+@lru_cache(maxsize=20_000)
+def _moved(text: str, zeros: frozenset[str]) -> frozenset[str] | None:
+    return _moved_by(_parse(text)[0], zeros)
 
 
 def _moved_by(node: ast.expr, zeros: Collection[str]) -> frozenset[str] | None:

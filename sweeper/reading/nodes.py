@@ -31,16 +31,18 @@ _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _CONTROL = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _TABBED = re.compile(r" *\t")
 
-_PLAIN: tuple[tuple[re.Pattern[str], Callable[[str], Scalar]], ...] = (
-    (re.compile(r"(?:null|Null|NULL|~|)$"), lambda text: None),
-    (re.compile(r"(?:true|True|TRUE)$"), lambda text: True),
-    (re.compile(r"(?:false|False|FALSE)$"), lambda text: False),
-    (re.compile(r"[-+]?(?:0|[1-9][0-9]{0,17})$"), int),
-    (re.compile(r"[-+]?(?:\.[0-9]+|(?:0|[1-9][0-9]*)(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?$"), float),
-    (re.compile(r"[-+]?\.(?:inf|Inf|INF)$"), lambda text: float(text.replace(".", ""))),
-    (re.compile(r"\.(?:nan|NaN|NAN)$"), lambda text: float("nan")),
+_PLAIN: tuple[tuple[str, Callable[[str], Scalar]], ...] = (
+    (r"null|Null|NULL|~|", lambda text: None),
+    (r"true|True|TRUE", lambda text: True),
+    (r"false|False|FALSE", lambda text: False),
+    (r"[-+]?(?:0|[1-9][0-9]{0,17})", int),
+    (r"[-+]?(?:\.[0-9]+|(?:0|[1-9][0-9]*)(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?", float),
+    (r"[-+]?\.(?:inf|Inf|INF)", lambda text: float(text.replace(".", ""))),
+    (r"\.(?:nan|NaN|NAN)", lambda text: float("nan")),
 )
 """Plain scalars of YAML 1.2 that are not text, in order of test."""
+_NOT_TEXT = re.compile("|".join(f"({pattern})$" for pattern, _ in _PLAIN))
+"""One group for each of them."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -298,7 +300,8 @@ class _Composer:
         text: str = event.value
         value: Scalar = text
         if plain:
-            value = next((read(text) for pattern, read in _PLAIN if pattern.match(text)), text)
+            found = _NOT_TEXT.match(text)
+            value = _PLAIN[found.lastindex - 1][1](text) if found and found.lastindex else text
         line, column = _place(event)
         single = event.end_mark is not None and event.end_mark.line + 1 == line
         text_column = column + (0 if plain else 1) if single else 0

@@ -25,7 +25,8 @@ class Part:
     def pool(self) -> Pool:
         """Their replicas, one by one."""
         count, cache = self.servers * self.replica.replicas, self.replica.cache_tokens(self.admission.budget)
-        return Pool(self.replica.timing, count, self.admission.slots, self.admission.budget, cache)
+        slots, budget = self.admission.slots, self.admission.budget
+        return Pool(self.replica.timing, count, slots, budget, cache, self.replica.drafts)
 
     @property
     def chips(self) -> int:

@@ -104,7 +104,7 @@ def server_of(replica: Replica, admission: Admission) -> Server:
     """A replica, and who runs on it."""
     slots, budget, reserved, first = astuple(admission)
     cache = replica.cache_tokens(budget)
-    return Server(slots, budget, cache, reserved, replica.host_s, first, replica.state_tokens)
+    return Server(slots, budget, cache, reserved, replica.host_s, first, replica.state_tokens, replica.drafts)
 
 
 def too_small(cache_tokens: int, budget: int, what: str, state: int = 0) -> str:

@@ -5,6 +5,7 @@ generating requests with empty caches; many are those of short prompts, whose at
 cache adds to a pass, and what the attention of a long prompt adds to its tokens, is the rest.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,6 +15,7 @@ import numpy as np
 from sweeper.engine.program import UnknownColumn
 from sweeper.engine.space import Axis, Box, Points
 from sweeper.errors import UsageFault
+from sweeper.kernels.serving.drafts import NO_DRAFTS, Drafts
 from sweeper.kernels.serving.load import Pass, at
 from sweeper.planning.plan import Plan
 from sweeper.planning.standing import standings
@@ -31,10 +33,10 @@ LIGHT = 1e-9
 """A token of a model that keeps states alone, over such a state."""
 NUMBERS = ("batch_size", "microbatch", "sequence_length", "output_length", "max_batched_tokens")
 """Columns of a point that are asked for at other values."""
-PREFILL, FIRST, NEXT = "prefill_s", "time_to_first_token_s", "time_per_output_token_s"
+PREFILL, FIRST, ROUND, DRAFT = "prefill_s", "time_to_first_token_s", "round_time_s", "draft_pass_s"
 CACHE, HEADROOM, WORKING, READING = "cache_memory_B", "memory_headroom_B", "working_B", "pass_reading_s"
 LINKS = ("outer_link_bandwidth_Bps", "link_bandwidth_Bps")
-TOLD = (PREFILL, FIRST, NEXT, CACHE, HEADROOM, WORKING, READING, *LINKS)
+TOLD = (PREFILL, FIRST, ROUND, DRAFT, CACHE, HEADROOM, WORKING, READING, *LINKS)
 """Columns that are asked."""
 
 
@@ -43,7 +45,7 @@ class Replica:
     """One of the `replicas` of a server: times of its passes, bytes of a chip that weights leave, those of a token in
     the cache, of buffers by tokens of a pass, and of the state of a request; what the host adds to the first token;
     bytes per second that a chip sends to another server, over its outer link, or its link without one; chips of all
-    replicas."""
+    replicas; and what is drafted."""
 
     timing: Pass
     room_B: float
@@ -54,6 +56,7 @@ class Replica:
     replicas: int
     chips: int
     state_B: float = 0.0
+    drafts: Drafts = NO_DRAFTS
 
     @property
     def state_tokens(self) -> int:
@@ -81,43 +84,57 @@ def asked(prompt: float, output: float, replicas: int) -> list[tuple[float, ...]
     return [(float(count * replicas), float(count), float(length), 2.0, 0.0) for count, length in requests]
 
 
-def replica_from(told: Mapping[str, np.ndarray], prompt: float, output: float, replicas: int, chips: int) -> Replica:
+def replica_from(
+    told: Mapping[str, np.ndarray], prompt: float, output: float, replicas: int, chips: int, drafts: Drafts = NO_DRAFTS
+) -> Replica:
     """The server of which the values of `TOLD` are these, where it is `asked`."""
     context, length, few = _context(prompt, output), max(int(prompt), 2), len(GENERATING)
-    prefill_s, following_s, cache_B, working_B = (told[name] for name in (PREFILL, NEXT, CACHE, WORKING))
+    prefill_s, round_s, cache_B, working_B = (told[name] for name in (PREFILL, ROUND, CACHE, WORKING))
     of_one, of_short = 2 * few + len(PROMPTS), slice(2 * few, 2 * few + len(PROMPTS))
-    tokens = np.array([*GENERATING, *(SHORT * count for count in PROMPTS)], np.float64)
+    generating = np.array(GENERATING, np.float64)
+    verified, short = generating * (1 + drafts.tokens), SHORT * np.array(PROMPTS, np.float64)
+    plain, tokens = np.array([*generating, *short]), np.union1d(verified, short)
     token_B = float((cache_B[few] - cache_B[0]) / (context - 1.0))
     state_B = float(cache_B[0]) - 3.0 * token_B  # a prompt of one token, and two generated
     state_B = state_B if state_B > STATE * token_B else 0.0
     # Next to nothing is in the caches: what reading takes there is that of states.
-    state_s = told[READING][:few] * (state_B > 0.0)
-    state_s = np.array([*state_s, *state_s[-1] * tokens[few:] / tokens[few - 1]])
+    beside_s = told[READING][:few] * (state_B > 0.0) + told[DRAFT][:few]
     # Chunks of a state are longer than short prompts: without attention one long prompt stands for many.
     of_prompts = prefill_s[of_one + 1 :] if token_B <= 0.0 else prefill_s[of_short]
-    linear_s = np.maximum.accumulate([*(following_s[:few] - state_s[:few]), *of_prompts])
-    reading_s = (following_s[few : 2 * few] - following_s[:few]) / (np.array(GENERATING) * (context - 1.0))
-    reading_s = np.array([*reading_s, *[reading_s[-1]] * len(PROMPTS)])
+    own_s, few_tokens = round_s[:few] - beside_s, verified < short[0]
+    places = np.array([*verified[few_tokens], *short])
+    linear_s = _at_each(tokens, places, np.maximum.accumulate([*own_s[few_tokens], *of_prompts]))
+    # Tokens that are verified all come to the head of the model, of a prompt but the last one.
+    beside_s += np.maximum(own_s - linear_s[np.searchsorted(tokens, verified)], 0.0)
+    reading_s = (round_s[few : 2 * few] - round_s[:few]) / (generating * (context - 1.0))
     pairs = 0.5 * length * (length + 1.0)
     pair_s = max(prefill_s[of_one] - at(tokens, linear_s, float(length)), 0.0) / pairs
     return Replica(
-        timing=Pass(tokens, linear_s, reading_s, pair_s, state_s),
+        timing=Pass(
+            tokens, linear_s, np.interp(tokens, verified, reading_s), pair_s, _at_each(tokens, verified, beside_s)
+        ),
         room_B=float(told[HEADROOM][0] + cache_B[0] + working_B[0]),
         token_B=max(token_B, LIGHT * state_B),
         state_B=state_B,
-        working_B=np.array([*working_B[:few], *working_B[of_short]]),
+        working_B=_at_each(tokens, plain, np.array([*working_B[:few], *working_B[of_short]])),
         host_s=float(told[FIRST][0] - prefill_s[0]),
         link_Bps=float(next((told[name][0] for name in LINKS if told[name][0] > 0.0), np.inf)),
         replicas=replicas,
         chips=chips,
+        drafts=drafts,
     )
+
+
+def _at_each(tokens: np.ndarray, places: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Values at numbers of tokens, of which they are known at some places."""
+    return np.array([at(places, values, each) for each in tokens])
 
 
 def replica_of(plan: Plan, point_id: int, prompt: float, output: float) -> Replica:
     """The server of a point of a study of inference, for requests of about these lengths.
 
-    Raises UsageFault for a point that serves nothing, whose stages form a pipeline, that drafts tokens or says what
-    share of prompts is cached, or whose weights do not fit.
+    Raises UsageFault for a point that serves nothing, whose stages form a pipeline, that says what share of prompts is
+    cached, or whose weights do not fit.
 
     >>> import sweeper
     >>> found = replica_of(sweeper.plan("a100_serving"), 0, 128, 32)
@@ -134,9 +151,8 @@ def replica_of(plan: Plan, point_id: int, prompt: float, output: float) -> Repli
         )
     replicas = int(float(constants["data_parallel"]))
     told = _told(plan, point, asked(prompt, output, replicas))
-    replica = replica_from(told, prompt, output, replicas, int(float(constants["chips"])))
-    if float(constants["speculated_tokens"]) > 0.0:
-        raise UsageFault(f"point {point_id} of {plan.name} drafts tokens: servers that do are not simulated")
+    drafts = drafts_of(constants)
+    replica = replica_from(told, prompt, output, replicas, int(float(constants["chips"])), drafts)
     if float(constants["cached_share"]) > 0.0:
         raise UsageFault(
             f"point {point_id} of {plan.name} has a cached_share, which a simulation finds: say with --common, or in a "
@@ -147,6 +163,22 @@ def replica_of(plan: Plan, point_id: int, prompt: float, output: float) -> Repli
             f"point {point_id} of {plan.name} does not hold its weights: it lacks {-told[HEADROOM][0]:.4g} B a chip"
         )
     return replica
+
+
+def drafts_of(point: Mapping[str, Any]) -> Drafts:
+    """What a point drafts, and the chances that so many of them are accepted: all before the first that is not, or,
+    under the linear law, each by itself.
+
+    >>> drafts_of({"speculated_tokens": 2, "acceptance_rate": 0.5, "acceptance_law": "geometric"}).chances.tolist()
+    [0.5, 0.75]
+    >>> drafts_of({"speculated_tokens": 2, "acceptance_rate": 0.5, "acceptance_law": "linear"}).chances.tolist()
+    [0.25, 0.75]
+    """
+    count, rate = int(float(point["speculated_tokens"])), float(point["acceptance_rate"])
+    if point["acceptance_law"] == "geometric":
+        return Drafts(count, 1.0 - rate ** np.arange(1.0, count + 1.0))
+    exactly = [math.comb(count, some) * rate**some * (1.0 - rate) ** (count - some) for some in range(count)]
+    return Drafts(count, np.cumsum(np.array(exactly, np.float64)))
 
 
 def assert_same_caches(plan: Plan, before: int, after: int) -> None:

@@ -9,9 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sweeper.kernels.serving.apart import Moving, Pool, serve_apart
+from sweeper.kernels.serving.drafts import NO_DRAFTS, Drafts
 from sweeper.kernels.serving.load import Pass, Requests
 from tests.support.examples import examples
 from tests.twins.naive_apart import NaiveApart, NaivePool
+from tests.twins.naive_load import NaiveDrafts
 
 TICK = 2.0**-10
 TOKENS = np.array([4.0, 8.0, 16.0, 64.0])
@@ -47,11 +49,12 @@ def plain(of: Pool) -> NaivePool:
     def at(x: float, values: np.ndarray) -> float:
         return float(values[-1] * x / TOKENS[-1] if x > TOKENS[-1] else np.interp(x, TOKENS, values))
 
-    def seconds(generating: int, context: int, tokens: int, pairs: int) -> float:
-        reads = at(generating, of.timing.reading_s) * context if generating else 0.0
-        return at(generating + tokens, of.timing.linear_s) + reads + of.timing.pair_s * pairs
+    def seconds(verified: int, context: float, tokens: int, pairs: int) -> float:
+        reads = at(verified, of.timing.reading_s) * context if verified else 0.0
+        return at(verified + tokens, of.timing.linear_s) + reads + of.timing.pair_s * pairs
 
-    return NaivePool(seconds, of.servers, of.slots, of.budget, of.cache_tokens)
+    drafts = NaiveDrafts(of.drafts.tokens, of.drafts.chances.tolist())
+    return NaivePool(seconds, of.servers, of.slots, of.budget, of.cache_tokens, drafts)
 
 
 def ticks(low: int, high: int) -> st.SearchStrategy[float]:
@@ -67,7 +70,19 @@ def passes(draw: st.DrawFn) -> Pass:
     return Pass(TOKENS, linear, reading, draw(st.integers(0, 8)) * TICK / 1024.0, np.zeros(4))
 
 
-pools = st.builds(Pool, passes(), st.integers(1, 4), st.integers(1, 6), st.integers(1, 150), st.integers(20, 300))
+@st.composite
+def drafting(draw: st.DrawFn) -> Drafts:
+    """One or three drafts, so that tokens of a pass are a power of two for each request."""
+    count = draw(st.sampled_from([1, 3]))
+    return Drafts(count, np.sort(draw(st.lists(st.floats(0.0, 1.0), min_size=count, max_size=count))))
+
+
+budgets, caches = st.integers(1, 150), st.integers(20, 300)
+without_reading = passes().map(lambda timing: timing._replace(reading_s=np.zeros(4)))
+"""Caches grow by parts of a token where drafts are accepted, and sums of these are not exact."""
+pools = st.builds(
+    Pool, passes(), st.integers(1, 4), st.integers(1, 6), budgets, caches, st.just(NO_DRAFTS)
+) | st.builds(Pool, without_reading, st.integers(1, 4), st.integers(1, 4), budgets, caches, drafting())
 movings = st.builds(Moving, ticks(0, 4), ticks(0, 100), st.sampled_from([0.0, 52 * TICK]))
 
 
@@ -95,6 +110,14 @@ def test_one_request_takes_its_prompt_its_way_and_its_tokens() -> None:
     passed = 10.0 + 2 * 1.0 + 0.125 * 6 * 7 / 2  # a full pass of four tokens and one of two
     assert first[0] == passed + 3.0 + 0.5 * 6
     assert last[0] == first[0] + 3 * 2.0 + 0.25 * (7 + 8 + 9)
+
+
+def test_accepted_drafts_spare_passes_and_caches_grow_by_them() -> None:
+    """Nine tokens are the first one and two passes of four, before which 7 and 11 tokens are in the cache."""
+    timing = Pass(np.array([1.0, 1e6]), np.array([1.0, 1e6]), np.array([0.25, 0.25]), 0.0, np.zeros(2))
+    after = Pool(timing, 1, 1, 100, 100, Drafts(3, np.zeros(3)))
+    _, first, last = run(pool(), after, AT_ONCE, [0.0], [6], [9])
+    assert last[0] == first[0] + (4.0 + 0.25 * 7) + (4.0 + 0.25 * 11)
 
 
 def test_who_has_one_token_to_make_is_done_when_it_has_moved() -> None:

@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sweeper.kernels.serving.drafts import Drafts, passes_of
 from sweeper.kernels.serving.load import Pass, Requests, Server, serve
 from sweeper.kernels.serving.prefixes import Prefixes
 from sweeper.serving.prefixes import Blocks, prefixes_of
 from tests.support.examples import examples
-from tests.twins.naive_load import NaiveServer
+from tests.twins.naive_load import NaiveDrafts, NaiveServer
 
 TOKENS = np.array([1.0, 8.0, 64.0, 512.0])
 
@@ -52,20 +53,24 @@ def test_the_simulation_equals_its_twin(data: st.DataObject) -> None:
     budget, cache = data.draw(st.integers(1, 150)), data.draw(st.integers(20, 500))
     linear = np.sort(data.draw(st.lists(st.floats(0.01, 0.2), min_size=4, max_size=4)))
     reading = np.array(data.draw(st.lists(st.floats(0.0, 1e-3), min_size=4, max_size=4)))
-    timing = Pass(TOKENS, linear, reading, data.draw(st.floats(0.0, 1e-5)), np.zeros(4))
+    beside = np.array(data.draw(st.lists(st.floats(0.0, 0.1), min_size=4, max_size=4)))
+    timing = Pass(TOKENS, linear, reading, data.draw(st.floats(0.0, 1e-5)), beside)
 
     def at(x: float, values: np.ndarray) -> float:
         return float(values[-1] * x / TOKENS[-1] if x > TOKENS[-1] else np.interp(x, TOKENS, values))
 
-    def seconds(generating: int, context: int, tokens: int, pairs: int) -> float:
-        reads = at(generating, reading) * context if generating else 0.0
-        return at(generating + tokens, linear) + reads + timing.pair_s * pairs
+    def seconds(verified: int, context: int, tokens: int, pairs: int) -> float:
+        reads = at(verified, reading) * context + at(verified, beside) if verified else 0.0
+        return at(verified + tokens, linear) + reads + timing.pair_s * pairs
 
     reserved, host = data.draw(st.sampled_from([1.0, 0.5, 0.0])), data.draw(st.sampled_from([0.0, 0.05123]))
+    chances = sorted(data.draw(st.lists(st.floats(0.0, 1.0), max_size=3)))
     server = Server(
-        slots, budget, cache, reserved, host, data.draw(st.booleans()), data.draw(st.sampled_from([0, 0, 7]))
-    )
-    plain = NaiveServer(seconds, *server).serve(arrivals, clients, prompts, outputs)
+        slots, budget, cache, reserved, host, data.draw(st.booleans()), data.draw(st.sampled_from([0, 0, 7])),
+        Drafts(len(chances), np.array(chances)),
+    )  # fmt: skip
+    drafts = NaiveDrafts(len(chances), chances)
+    plain = NaiveServer(seconds, *server[:-1], drafts=drafts).serve(arrivals, clients, prompts, outputs)
     found = run(timing, server, arrivals, prompts, outputs, clients)
     for name, values in zip(("arrived", "first", "last"), found, strict=False):
         expected = np.array([getattr(request, name) for request in plain])
@@ -151,3 +156,19 @@ def test_attention_within_a_prompt_and_over_caches_takes_its_time() -> None:
     pairs = 6 * 7 / 2
     assert first[0] == 2.0 + 0.125 * pairs
     assert last[0] == first[0] + (1.0 + 0.25 * 7) + (1.0 + 0.25 * 8)
+
+
+def test_accepted_drafts_make_answers_in_fewer_passes() -> None:
+    """All of three drafts: 4 tokens a pass after the first one, 20 in 1 + 5; none: 20 passes of as many tokens."""
+    alone = {"arrivals": [0.0], "prompts": [1], "outputs": [20]}
+    for chance, passes in ((0.0, 6.0), (1.0, 20.0)):
+        server = Server(1, 100, 100, drafts=Drafts(3, np.full(3, chance)))
+        assert run(constant(1.0), server, **alone)[2][0] == passes
+    by_tokens = Pass(np.array([1.0, 1e6]), np.array([1.0, 1e6]), np.zeros(2), 0.0, np.zeros(2))
+    assert run(by_tokens, Server(1, 100, 100, drafts=Drafts(3, np.zeros(3))), **alone)[2][0] == 1.0 + 5 * 4.0
+
+
+def test_as_many_drafts_are_accepted_as_their_chances_say() -> None:
+    """A draft in two, and the next one if it is: 1.75 tokens a pass in the mean; the last pass has less to do."""
+    chances, tokens = np.array([0.5, 0.75]), 10_000
+    assert tokens / passes_of(Drafts(2, chances), 5, tokens) == pytest.approx(1.75, rel=0.02)

@@ -61,6 +61,22 @@ def test_a_full_server_delivers_what_the_closed_form_says(point: int, batch: int
     assert open_load.time_to_first_token_s.mean == pytest.approx(told["loaded_time_to_first_token_s"][0], rel=tolerance)
 
 
+@pytest.mark.parametrize("law", ["geometric", "linear"])
+def test_servers_that_draft_deliver_what_the_closed_form_says(law: str) -> None:
+    drafting = {"speculated_tokens": 2, "acceptance_rate": 0.7, "acceptance_law": law, "draft_layers": 1}
+    plan = plan_of(max_batched_tokens=8192, **drafting)
+    told = plan.points([2], ["requests_per_s", "loaded_time_per_output_token_s"])
+    longest = [length / 0.75 for length in (1024, 128)]
+    load = under_load(
+        replica_of(plan, 2, 1024, 128), drawn(Traffic(3_000, *longest, 0.5, clients=64)), 64, Admission(64, 8192)
+    )
+    assert load.requests_per_s == pytest.approx(told["requests_per_s"][0], rel=0.03)
+    assert load.time_per_output_token_s.mean == pytest.approx(told["loaded_time_per_output_token_s"][0], rel=0.03)
+    plain = under_load(replica(), drawn(Traffic(300, *longest, 0.5, clients=1)), 1)
+    alone = under_load(replica_of(plan, 0, 1024, 128), drawn(Traffic(300, *longest, 0.5, clients=1)), 1)
+    assert alone.time_per_output_token_s.mean < 0.7 * plain.time_per_output_token_s.mean
+
+
 def test_an_idle_server_answers_as_its_models_say() -> None:
     told = plan_of().points([0], ["time_to_first_token_s", "time_per_output_token_s", "request_time_s"])
     load = under_load(replica(), drawn(Traffic(50, 1024, 128, rate=0.01)), 0)

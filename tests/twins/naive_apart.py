@@ -5,17 +5,27 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from tests.twins.naive_load import NaiveDrafts
+
 
 @dataclass(eq=False)
 class Request:
-    """Lengths, and what became of it; `first` is also when it has moved."""
+    """Lengths, and what became of it; `first` is also when it has moved. What it has made in `passes` is the same in
+    each of those that it takes."""
 
+    number: int
     prompt: int
     output: int
     arrived: float = math.nan
     first: float = math.nan
     last: float = math.nan
-    made: int = 1
+    passes: int = 0
+    most: int = 1
+
+    @property
+    def made(self) -> float:
+        """Tokens so far: the first one, and what passes have made."""
+        return 1 + (self.output - 1) * self.passes / self.most
 
     @property
     def whole(self) -> int:
@@ -25,14 +35,23 @@ class Request:
 
 @dataclass
 class NaivePool:
-    """Servers that are alike; `seconds` gives the time of a pass for generating requests, tokens of their caches,
-    tokens of prompts and pairs among these."""
+    """Servers that are alike; `seconds` gives the time of a pass for tokens of generating requests, tokens of their
+    caches, tokens of prompts and pairs among these."""
 
-    seconds: Callable[[int, int, int, int], float]
+    seconds: Callable[[int, float, int, int], float]
     servers: int
     slots: int
     budget: int
     cache_tokens: int
+    drafts: NaiveDrafts = field(default_factory=NaiveDrafts)
+
+    def passes(self, request: Request) -> int:
+        """Passes that a request takes."""
+        made, passes = 1, 0
+        while made < request.output:
+            made += self.drafts.makes(request.number, request.output - made)
+            passes += 1
+        return passes
 
 
 @dataclass(eq=False)
@@ -69,7 +88,7 @@ class NaiveApart:
         self, arrivals: Sequence[float], clients: int, prompts: Sequence[int], outputs: Sequence[int]
     ) -> list[Request]:
         """Serve all requests; what became of each."""
-        requests = [Request(p, o) for p, o in zip(prompts, outputs, strict=True)]
+        requests = [Request(i, p, o) for i, (p, o) in enumerate(zip(prompts, outputs, strict=True))]
         self.coming, self.closed = list(requests), clients > 0
         for when in [self.host_s] * min(clients, len(requests)) if clients else arrivals:
             self.send(when)
@@ -112,8 +131,8 @@ class NaiveApart:
             if server.ends <= self.now:
                 server.ends = math.inf
                 for request in list(server.members):
-                    request.made += 1
-                    if request.made == request.output:
+                    request.passes += 1
+                    if request.passes == request.most:
                         request.last = self.now
                         server.members.remove(request)
                         self.leave()
@@ -139,13 +158,15 @@ class NaiveApart:
             if server.ends == math.inf and room:
                 server.joining.remove(request)
                 server.members.append(request)
+                request.most = self.after.passes(request)
             else:
                 stay.append((request, server))
         self.waiting = stay
         for server in self.generating:
             if server.ends == math.inf and server.members:
                 cached = sum(r.prompt + r.made for r in server.members)
-                server.ends = self.now + self.after.seconds(len(server.members), cached, 0, 0)
+                verified = len(server.members) * (1 + self.after.drafts.tokens)
+                server.ends = self.now + self.after.seconds(verified, cached, 0, 0)
 
     def fits(self, request: Request) -> bool:
         """Whether there is a cache that holds it, before and after."""

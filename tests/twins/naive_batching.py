@@ -26,7 +26,7 @@ def parts_of_passes(**given: Any) -> Outputs:
     [many], [token] = (rows_of([given[name]], Sums._fields) for name in ("layer_sums", "decode_layer_sums"))
     layers, rounds = given["layers_per_stage"], max(given["microbatches"], given["pipeline_parallel"])
     reading = rounds * layers * token["forward_attention"]
-    host = given["microbatches"] * given["calibration_pass_host_s"]
+    host = given["microbatches"] * (given["calibration_pass_host_s"] + given["draft_pass_s"])
     generating = max(given["round_time_s"] - host - reading, 0)
     each = layers * many["forward_attention"] / (given["microbatch"] / given["prompt_passes"])  # of a prompt
     points, sent = [], []
@@ -63,6 +63,7 @@ class Server:
         self.requests = given["batch_size"] / given["data_parallel"]
         self.prompt, self.later = given["tokens_per_sample"], given["generating_passes"]
         self.budget = given["max_batched_tokens"] or np.inf
+        self.verified = 1 + given["speculated_tokens"]
         self.host_s, self.tokens_s, self.one_s, self.line_s, self.token_s, self.reading_s, self.attention_s = (
             given[f"pass_{part}_s"] for part in ("fixed", "flat", "prompt", "line", "token", "reading", "attending")
         )
@@ -72,7 +73,7 @@ class Server:
         """Of passes that take so many prompts, or pieces of them."""
         alone = self.prompt / max(np.ceil(self.prompt / self.budget), 1.0)  # tokens of the pass that takes `one_s`
         floor = np.interp(piece, [0.0, alone], [self.tokens_s, self.one_s])
-        line = self.line_s + self.token_s * (generating + prompts * piece)
+        line = self.line_s + self.token_s * (generating * self.verified + prompts * piece)
         work = np.where(prompts > 0, np.maximum(floor, line), self.tokens_s)
         attention = prompts * self.attention_s * (piece / self.prompt)
         return self.host_s + self.reading_s * generating / self.requests + work + attention
@@ -89,7 +90,7 @@ class Server:
         """With so many prompts in the mean pass."""
         rest = (self.requests - 1) / self.requests
         generating = taken * self.later
-        room = max(self.budget - min(self.requests - 1, self.budget / 2), 1)
+        room = max(self.budget - min((self.requests - 1) * self.verified, self.budget / 2), 1)
         passes = max(np.ceil(self.prompt / room), 1.0)
         used = rest * taken * self.prompt / room
         empty, part = (float(self.seconds(np.array(count), generating, min(room, self.prompt))) for count in (0, 1))
@@ -116,7 +117,7 @@ class Server:
         spread += until**2 / 3 + wait**2 + used * served**2 / 3
         answered = self.later / (2 * self.prompt + self.later)  # the answer's share of a cache, on average
         limits = [  # what is, and must stay below
-            (self.token_s * generating / self.tokens_s, 0.75),
+            (self.token_s * generating * self.verified / self.tokens_s, 0.75),
             (taken / mean * (self.token_s * self.prompt + self.attention_s), 0.35),
             (used, 0.05),
             (self.prompt / room, 0.8),
@@ -201,6 +202,7 @@ FOR_EQUATION.update(
                 "prompt_passes": st.sampled_from([1.0, 3.0, 16.0]),
                 "microbatch": st.sampled_from([1.0, 1.0, 3.0, 64.0]),
                 "round_time_s": st.floats(1.0, 1e3),
+                "draft_pass_s": st.just(0.0) | st.floats(1e-4, 1e-2),
                 **{f"{of}_stage_s": st.floats(1.0, 10.0) for of in ("prefill", "single")},
             }
         ),
@@ -212,6 +214,7 @@ FOR_EQUATION.update(
                 "output_length": st.sampled_from([1.0, 2.0, 40.0, 1000.0]),
                 "generating_passes": st.sampled_from([0.0, 1.0, 22.5, 39.0, 999.0]),
                 "tokens_per_round": st.sampled_from([1.0, 2.3]),
+                "speculated_tokens": st.sampled_from([0.0, 0.0, 3.0]),
                 "max_batched_tokens": st.sampled_from([0.0, 512.0, 8192.0]),
                 "pass_fixed_s": st.just(0.0) | st.floats(1e-5, 1e-2),
                 "pass_flat_s": st.floats(1e-3, 0.1),

@@ -28,9 +28,34 @@ class Request:
         return self.taken == self.text
 
     @property
+    def togo(self) -> int:
+        return self.output - self.made
+
+    @property
     def cached(self) -> int:
         """Tokens in its cache, the last generated one among them."""
         return self.prompt + self.made if self.generates else self.taken
+
+
+def finalised(bits: int) -> int:
+    """SplitMix64's last steps, on 64 bits."""
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        bits = (bits ^ (bits >> shift)) * factor % 2**64
+    return bits ^ (bits >> 31)
+
+
+@dataclass
+class NaiveDrafts:
+    """Drafted tokens of a pass, and the chances that at most 0, 1, ... of them are accepted."""
+
+    tokens: int = 0
+    chances: Sequence[float] = ()
+
+    def makes(self, number: int, togo: int) -> int:
+        """Tokens of a pass: one, and those drafts whose chance is not above a number drawn for what is to go."""
+        drawn = finalised(finalised((number + togo * 0x9E3779B97F4A7C15) % 2**64) ^ number)
+        share = (drawn // 2**12 + 0.5) / 2**52
+        return min(1 + sum(share >= chance for chance in self.chances), togo)
 
 
 @dataclass
@@ -69,8 +94,8 @@ class NaiveTiers:
 
 @dataclass
 class NaiveServer:
-    """Rules as in the docstring of `kernels.serving.load`; `seconds` gives the time of a pass for generating requests,
-    tokens of their caches, tokens of prompts and pairs among these."""
+    """Rules as in the docstring of `kernels.serving.load`; `seconds` gives the time of a pass for tokens of generating
+    requests, tokens of their caches, tokens of prompts and pairs among these."""
 
     seconds: Callable[[int, int, int, int], float]
     slots: int
@@ -80,6 +105,7 @@ class NaiveServer:
     host: float = 0.0
     prompts_first: bool = False
     state: int = 0
+    drafts: NaiveDrafts = field(default_factory=NaiveDrafts)
     tiers: NaiveTiers = field(default_factory=NaiveTiers)
     now: float = 0.0
     loading: float = 0.0
@@ -185,10 +211,14 @@ class NaiveServer:
                         send(self.now + self.host)
 
     def fits(self) -> bool:
-        """Whether a token of each that generates has room, or of somebody else."""
-        generating = len(self.generating())
+        """Whether what each that generates may make has room, or a token of somebody else."""
+        growing = self.growing()
         cached, coming = self.cached()
-        return cached + generating <= self.cache_tokens and (generating > 0 or cached - coming < self.cache_tokens)
+        return cached + growing <= self.cache_tokens and (growing > 0 or cached - coming < self.cache_tokens)
+
+    def growing(self) -> int:
+        """Tokens that those who generate may make in a pass."""
+        return sum(min(self.drafts.tokens + 1, request.togo) for request in self.generating())
 
     def cached(self) -> tuple[int, int]:
         """Tokens for which there is room, and those of them that have not passed."""
@@ -205,11 +235,12 @@ class NaiveServer:
         return [] if self.prompts_first and len(found) < len(self.running) else found
 
     def run(self) -> float:
-        """One pass: who generates makes a token, the budget takes prompts; its seconds."""
+        """One pass: who generates makes a token and what is accepted, the budget takes prompts; its seconds."""
         generating = self.generating()
         context = sum(r.prompt + r.made for r in generating)
         cached, coming = self.cached()
-        room = max(min(self.budget, self.cache_tokens - cached + coming) - len(generating), 0)
+        verified = len(generating) * (self.drafts.tokens + 1)
+        room = max(min(self.budget - verified, self.cache_tokens - cached + coming - self.growing()), 0)
         tokens, pairs, ended = 0, 0, []
         for request in self.running:
             if request.generates:
@@ -220,8 +251,10 @@ class NaiveServer:
             tokens += chunk
             if chunk and request.generates:
                 ended.append(request)
-        seconds, self.loading = max(self.seconds(len(generating), context, tokens, pairs), self.loading), 0.0
-        for request in generating + ended:
+        seconds, self.loading = max(self.seconds(verified, context, tokens, pairs), self.loading), 0.0
+        for request in generating:
+            request.made += self.drafts.makes(request.number, request.togo)
+        for request in ended:
             request.made += 1
             if request.made == 1:
                 request.first = self.now + seconds
