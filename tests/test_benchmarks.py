@@ -60,7 +60,10 @@ AGREEMENTS = {
 }
 """Parts that compare ours with something else, and words of the rows that say whether both gave the same results."""
 
-LONG = dict.fromkeys(("placement", "search", "factored", "crowd", "mapping", "ray", "pathfinding"), pytest.mark.nightly)
+LONG = dict.fromkeys(
+    ("placement", "search", "factored", "crowd", "mapping", "ray", "pathfinding", "kernel", "peer_jax"),
+    pytest.mark.nightly,
+)
 """Parts that take half a minute and more even when quick."""
 NEEDS = {"kernel": "g++", "peer_cpp": "g++", "peer_jax": "jax"}
 """Programs and packages without which a part says that it cannot be measured."""

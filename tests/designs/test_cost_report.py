@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 import scipy.stats
 from click.testing import CliRunner, Result
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from matplotlib.figure import Figure
@@ -31,6 +31,7 @@ from sweeper.kernels.packages.layout import DIE_CODES, RESULTS
 from sweeper.library.library import Library, builtin_specs
 from sweeper.study.columns import Stock
 from sweeper.views.uncertainty import bands, by_chance, compare, probability_less, rank_correlations
+from tests.support.examples import examples
 
 LIBRARY = Library.load([builtin_specs()])
 STOCK = Stock(LIBRARY)
@@ -85,7 +86,7 @@ def test_parts_and_dies_add_up_to_the_total(name: str) -> None:
     np.testing.assert_allclose(totals, drawn(name).total_usd, rtol=1e-12)
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(
     chiplets=st.integers(1, 40),
     area=st.floats(20.0, 1200.0),

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sweeper.cli import main
@@ -18,6 +18,7 @@ from sweeper.designs.package_draws import evaluate_design
 from sweeper.errors import Misuse
 from sweeper.library.library import Library, builtin_specs
 from tests.places import ROOT
+from tests.support.examples import examples
 
 EXAMPLE = ROOT / "examples" / "grades.yaml"
 
@@ -53,7 +54,7 @@ def test_speed_by_hand() -> None:
     assert speed_share(0.5, 0.9, 0.0) == 0.0 and speed_share(1.2, 1.0, 0.1) == 0.0
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(
     grades=st.lists(st.tuples(st.integers(0, 4), st.sampled_from([0.0, 0.9, 1.0, 1.1])), min_size=1, max_size=5),
     spread=st.sampled_from([0.02, 0.1, 0.4]),

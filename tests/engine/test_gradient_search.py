@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from scipy.optimize import minimize
@@ -18,6 +18,7 @@ from sweeper.engine.search.descent import advance, begin, descend
 from sweeper.engine.search.differential import global_search
 from sweeper.engine.search.methods import PATIENCE, SearchResult, first_points, result_of
 from tests.support.bottlenecks import BUDGETS, Bottlenecks, ToyChip, random_bottlenecks
+from tests.support.examples import examples
 
 SEEDS = range(12)
 FEW = range(4)
@@ -38,7 +39,7 @@ def allowed(budgets: SharedBudgets, x: np.ndarray) -> bool:
 # ---- the set of points
 
 
-@settings(max_examples=80)
+@examples(80)
 @given(arrays.arrays(np.float64, (1, 7), elements=FINITE))
 def test_projection_is_the_nearest_allowed_point(x: np.ndarray) -> None:
     found = MIXED.project(x)
@@ -57,7 +58,7 @@ def test_projection_is_the_nearest_allowed_point(x: np.ndarray) -> None:
     assert np.abs(found[0] - nearest.x).max() < 1e-5
 
 
-@settings(max_examples=80)
+@examples(80)
 @given(arrays.arrays(np.float64, (4, 7), elements=FINITE), st.integers(0, 99))
 def test_projection_is_at_an_obtuse_angle_to_every_allowed_point(x: np.ndarray, seed: int) -> None:
     """The projection p on a convex set is the point with (x - p)(z - p) <= 0 for all z of the set."""
@@ -80,7 +81,7 @@ def test_random_points_are_uniform_on_whole_budgets() -> None:
     assert np.median(x[:, 6]) == pytest.approx(1000**0.5, rel=0.05)
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(arrays.arrays(np.float64, (3, 9), elements=st.floats(-200.0, 200.0)))
 def test_every_place_is_an_allowed_point(place: np.ndarray) -> None:
     assert allowed(MIXED, MIXED.decode(MIXED.centred(place))[0])
@@ -111,7 +112,7 @@ def test_impossible_budgets_are_refused(groups: tuple, bounds: dict, floor: floa
 # ---- exact optima
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(st.lists(st.floats(0.05, 20.0), min_size=2, max_size=12), st.integers(0, 99))
 def test_one_bottleneck_is_balanced(costs: list[float], seed: int) -> None:
     """min over shares of max c_i / x_i is sum(c): a kink of all of them, where every resource is as short."""
@@ -120,7 +121,7 @@ def test_one_bottleneck_is_balanced(costs: list[float], seed: int) -> None:
     assert 1.0 - 1e-9 <= found.score.min() / sum(costs) <= 1.005
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(st.lists(st.floats(0.05, 20.0), min_size=2, max_size=12), st.integers(0, 99))
 def test_times_that_add_take_shares_by_their_square_roots(costs: list[float], seed: int) -> None:
     """min over shares of sum c_i / x_i is (sum sqrt(c))^2."""

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sweeper.engine.search import racing
@@ -11,6 +11,7 @@ from sweeper.engine.search.descent import DESCENT
 from sweeper.engine.search.evolution import EVOLUTION
 from sweeper.engine.search.methods import Method
 from sweeper.engine.search.racing import race, steps_of_race
+from tests.support.examples import examples
 
 BUDGETS = SharedBudgets(((0, 1, 2),), {3: (1.0, 100.0)}, 1e-3)
 
@@ -58,7 +59,7 @@ def test_a_race_ends_at_once_where_few_run() -> None:
     assert len(DESCENT.further(lambda x, start: problems(x, left[start // 2]), BUDGETS, state, 4).history) == 5
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(
     st.sampled_from([DESCENT, EVOLUTION]),
     st.integers(1, 60),

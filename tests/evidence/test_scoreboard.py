@@ -19,6 +19,7 @@ from sweeper.evidence.registry import registry
 from sweeper.evidence.scoreboard import bundled, by_group, by_set, score, scoreboard
 from sweeper.evidence.statistics import Scored, coverage, error_statistics, spearman, statistics
 from sweeper.library.library import builtin_specs
+from tests.support.examples import examples
 
 FOLDER = builtin_specs() / "measurements"
 TABLES = {table["layout"]: table["file"] for table in reversed(registry()["tables"])}
@@ -201,7 +202,7 @@ def test_replaced_constants_change_their_calibration_alone() -> None:
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-@settings(max_examples=12, suppress_health_check=list(HealthCheck))
+@settings(examples(12), suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_no_row_breaks_the_scoreboard(layout: str, data: st.DataObject) -> None:
     pool = first_rows(layout)
@@ -299,7 +300,7 @@ def test_a_study_is_checked_and_not_scored(tmp_path: Path) -> None:
     assert call("validate", "--library", tmp_path).exit_code == 2
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(st.lists(st.floats(-0.99, 10.0), min_size=1, max_size=30))
 @example([0.0])
 def test_statistics_are_in_order(errors: list[float]) -> None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from sweeper.errors import SpecError
 from sweeper.library import library as library_module
 from sweeper.study.study import load_study
+from tests.support.examples import examples
 from tests.support.small_specs import FILES, STUDY, write_files
 
 WORKLOADS = "workloads/workloads.yaml"
@@ -60,7 +61,7 @@ def damage(tree: Any, chance: random.Random) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=400, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(examples(400), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.integers(0, 2**32), st.integers(1, 4))
 def test_damaged_specs_are_read_or_refused(tmp_path: Path, seed: int, wounds: int) -> None:
     chance = random.Random(seed)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sweeper.cli import main
@@ -24,6 +24,7 @@ from sweeper.words.models import MODEL
 from sweeper.words.packages import DIE, LINK_ROW, PACKAGE
 from sweeper.words.ranges import BUCKET, BY_UNIT
 from sweeper.words.system import ATTRIBUTES, NUMERIC
+from tests.support.examples import examples
 
 HUGE = (1e19, 2.0**63, 1e31, 1e308)
 TINY = (5e-324, 1e-31)
@@ -271,7 +272,7 @@ def generated(draw: st.DrawFn) -> tuple[str, str]:
     return name, f"{{{key}: [{', '.join(numbers)}]}}"
 
 
-@settings(max_examples=600)
+@examples(600)
 @given(generated())
 def test_generators_give_possible_numbers_or_are_refused(case: tuple[str, str]) -> None:
     name, text = case

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from replications.deepflow_2021 import (
@@ -26,9 +26,10 @@ from replications.deepflow_2021 import (
 from replications.tile_candidates import fitting_tiles, published_tiles, searched_tiles
 from replications.tiling import LONGEST, ORDERS, best_time, product_flops, refilled, streamed, tiled_bytes, tiled_time
 from replications.tiling_check import as_text, gemm_rows, lm_rows, machine, report
+from tests.support.examples import examples
 from tests.twins import naive_tiling as naive
 
-QUICK = settings(max_examples=60)
+QUICK = examples(60)
 EXACT = 1e-12
 """Rounding of sums in another order."""
 PRINTED_GEMM, PRINTED_LM = 2e-6, 1e-5
@@ -113,7 +114,7 @@ def test_walk_is_the_twins(product: tuple, order: list, chosen: tuple, reuse: in
     assert got_s == pytest.approx(want_s, rel=EXACT)
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(sides, st.lists(tiles, min_size=9, max_size=12), st.integers(0, 3), machines)
 def test_search_finds_the_best_of_all_combinations(
     product: tuple, chosen: list, reuse: int, hardware: Hardware
@@ -140,7 +141,7 @@ def test_without_tiles_there_is_no_time() -> None:
 
 
 @given(st.floats(256, 1e7), st.booleans())
-@settings(max_examples=30)
+@examples(30)
 def test_recipe_draws_the_stream_of_the_global_generator(capacity: float, stores_bypass: bool) -> None:
     drawn = set(map(tuple, published_tiles(capacity, stores_bypass).astype(int).tolist()))
     assert drawn == naive.drawn_tiles(capacity, stores_bypass)
@@ -154,7 +155,7 @@ def test_recipe_begins_with_squares(name: str, squares: tuple[int, ...]) -> None
 
 
 @given(st.floats(1, 2e4), st.booleans())
-@settings(max_examples=30)
+@examples(30)
 def test_tiles_that_fit_are_all_that_fit(capacity: float, stores_bypass: bool) -> None:
     found = {tuple(map(int, tile)) for tile in fitting_tiles(capacity, stores_bypass)}
     sides = [2**power for power in range(16)]
@@ -164,7 +165,7 @@ def test_tiles_that_fit_are_all_that_fit(capacity: float, stores_bypass: bool) -
 
 
 @given(st.floats(256, 2e5), st.booleans())
-@settings(max_examples=20)
+@examples(20)
 def test_searched_tiles_hold_the_recipes_once(capacity: float, stores_bypass: bool) -> None:
     found = list(map(tuple, searched_tiles(capacity, stores_bypass)))
     assert len(set(found)) == len(found)

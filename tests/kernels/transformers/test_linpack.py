@@ -3,10 +3,11 @@
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.kernels.transformers.test_models import Point, evaluate
+from tests.support.examples import examples
 from tests.twins.naive_linpack import Grid, solve_s
 
 BOUNDLESS = 1e18
@@ -38,7 +39,7 @@ def seconds(*points: Point) -> list[float]:
 SIDES = st.sampled_from([1, 2, 4, 8])
 
 
-@settings(max_examples=20)
+@examples(20)
 @given(SIDES, SIDES, st.sampled_from([1e8, 1e9, 1e10, 1e11]), st.sampled_from([1e10, 1e11, 1e12]), st.integers(1, 3))
 def test_parts_of_a_shrinking_matrix_are_its_steps(
     rows: int, columns: int, port: float, memory: float, passes: int

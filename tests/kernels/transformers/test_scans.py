@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sweeper.kernels.transformers.operators import D
@@ -20,6 +20,7 @@ from tests.kernels.transformers.test_models import (
     mapped,
     numbers,
 )
+from tests.support.examples import examples
 from tests.twins.naive_scan import KINDS, Kind, Ledger, Sequence, chunked, delta_map, random_sequence, recurrence
 
 LIBRARY = Library.load([builtin_specs()])
@@ -87,7 +88,7 @@ def by_hand(kind: Kind, shape: Shape, seed: int) -> tuple[Sequence, np.ndarray]:
 
 
 @given(cases())
-@settings(max_examples=60)
+@examples(60)
 def test_chunks_by_hand_give_what_the_recurrence_gives(case: tuple[Kind, Shape, int]) -> None:
     kind, shape, _ = case
     drawn, states = by_hand(*case)
@@ -98,7 +99,7 @@ def test_chunks_by_hand_give_what_the_recurrence_gives(case: tuple[Kind, Shape, 
 
 
 @given(cases())
-@settings(max_examples=40)
+@examples(40)
 def test_chips_that_share_a_sequence_know_what_they_do_to_a_state(case: tuple[Kind, Shape, int]) -> None:
     """So a factor and a term of every head are enough to send."""
     kind, shape, _ = case
@@ -109,7 +110,7 @@ def test_chips_that_share_a_sequence_know_what_they_do_to_a_state(case: tuple[Ki
 
 
 @given(cases())
-@settings(max_examples=25, deadline=None)
+@examples(25)
 def test_the_table_counts_what_was_counted_by_hand(case: tuple[Kind, Shape, int]) -> None:
     """Operations and bytes of a layer on one chip, and on one of two that share a sequence of twice the length."""
     kind, shape, _ = case
