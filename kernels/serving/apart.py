@@ -15,7 +15,7 @@ import numpy as np
 
 from sweeper.kernels.equation import compiled
 from sweeper.kernels.serving.drafts import NO_DRAFTS, Drafts, passes_of
-from sweeper.kernels.serving.load import Pass, Requests, at, pass_s, passes_until
+from sweeper.kernels.serving.load import Pass, Requests, pass_s, passes_until, reading_s
 
 
 class Pool(NamedTuple):
@@ -211,7 +211,7 @@ def serve_apart(before: Pool, after: Pool, moving: Moving, clients: int, request
             verified = float(running[server] * (1 + after.drafts.tokens))
             since_s[server] = now
             each_s[server] = pass_s(after.timing, verified, cached[server], 0.0, 0.0)
-            growth_s[server] = at(after.timing.tokens, after.timing.reading_s, verified) * grows[server]
+            growth_s[server] = reading_s(after.timing, verified) * grows[server]
             passes = least[server] - passed[server]
             until[server] = least[server]
             token_end_s[server] = now + passes * each_s[server] + growth_s[server] * 0.5 * passes * (passes - 1.0)

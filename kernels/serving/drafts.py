@@ -37,8 +37,8 @@ def linear(acceptance: float, drafted: float) -> float:
 
 @compiled
 def makes(drafts: Drafts, which: int, togo: int) -> int:
-    """Tokens that a pass makes of a request that has so many to generate: drawn by its number and theirs, so that it
-    is the same whoever runs beside it, and whenever it is asked.
+    """Tokens that a pass makes of a request that has so many to generate: drawn by its number on its server and theirs,
+    so that it is the same whoever runs beside it, and whenever it is asked.
 
     >>> always = Drafts(3, np.zeros(3))
     >>> makes(always, 0, 100), makes(always, 0, 2), makes(NO_DRAFTS, 0, 100)

@@ -105,14 +105,19 @@ def at(grid: np.ndarray, values: np.ndarray, x: float) -> float:
 
 
 @compiled
+def reading_s(timing: Pass, verified: float) -> float:
+    """Seconds that a pass takes for each token in the caches of those of whose tokens it takes so many."""
+    return at(timing.tokens, timing.reading_s, min(verified, timing.tokens[-1]))
+
+
+@compiled
 def pass_s(timing: Pass, verified: float, context: float, prompt_tokens: float, pairs: float) -> float:
     """Seconds of a pass of so many tokens of generating requests, whose caches hold `context` tokens together, beside
     some tokens of prompts."""
-    reading_s = 0.0
+    beside_s = 0.0
     if verified > 0.0:
-        reading_s = at(timing.tokens, timing.reading_s, verified) * context
-        reading_s += at(timing.tokens, timing.beside_s, verified)
-    return at(timing.tokens, timing.linear_s, verified + prompt_tokens) + reading_s + timing.pair_s * pairs
+        beside_s = reading_s(timing, verified) * context + at(timing.tokens, timing.beside_s, verified)
+    return at(timing.tokens, timing.linear_s, verified + prompt_tokens) + beside_s + timing.pair_s * pairs
 
 
 @compiled
@@ -257,7 +262,7 @@ def serve(timing: Pass, server: Server, clients: int, requests: Requests, prefix
             took, coming_s = max(took, coming_s), 0.0
         elif taken == 0 and least > 1 and server.drafts.tokens == 0:
             # Nothing changes but the caches until a request is done, another one can be admitted, or they are full.
-            growth = at(timing.tokens, timing.reading_s, generating) * generating
+            growth = reading_s(timing, generating) * generating
             passes = min(least, (server.cache_tokens - cached) // generating)
             if arrived < known and running < server.slots:
                 passes = passes_until(took, growth, arrival_s[arrived] - now, passes)

@@ -50,8 +50,9 @@ class Work(NamedTuple):
 
 
 class Demand(NamedTuple):
-    """Requests in flight, tokens of a prompt and to generate, tokens that a pass takes at most (0: any number), seconds
-    that a request takes to arrive, and tokens that a pass takes of one that generates: those drafted, and its own."""
+    """Requests in flight, tokens of a prompt, passes that generate tokens of a request (its first one among them),
+    tokens that a pass takes at most (0: any number), seconds that a request takes to arrive, tokens that a pass takes
+    of one that generates (those drafted, and its own), and those that it makes of them."""
 
     requests: float
     prompt: float
@@ -59,6 +60,7 @@ class Demand(NamedTuple):
     budget: float
     host_s: float
     verified: float = 1.0
+    made: float = 1.0
 
 
 class Steady(NamedTuple):
@@ -179,7 +181,8 @@ def steady_at(work: Work, demand: Demand, taken: float) -> Steady:
     variance += residual_s * residual_s / 3.0 + wait_s * wait_s + budget_share * served_s * served_s / 3.0
     least_s = demand.host_s + (own_s if pieces > 1.0 else alone_s)
     late_s = least_s + quantile_of_gamma(first_s - least_s, variance)
-    own_tokens = 0.5 * (demand.output - 1.0) / (prompt + 0.5 * (demand.output - 1.0))  # of those in a cache
+    generated = 0.5 * demand.made * (demand.output - 1.0)
+    own_tokens = generated / (prompt + generated)  # of those in a cache
     simple = (
         work.token_s * generating * demand.verified < ROOMY * work.flat_s
         and prompt_share < BUSY
@@ -187,6 +190,7 @@ def steady_at(work: Work, demand: Demand, taken: float) -> Steady:
         and prompt < WHOLE * room
         and work.reading_s * own_tokens < LONG * usual.mean_s
         and (requests <= 1.0 or requests >= INDEPENDENT)
+        and (demand.budget <= 0.0 or requests * demand.verified <= demand.budget)
     )
     return Steady(per_s, first_s, late_s, usual.mean_s, own_s / pieces, 1.0 if simple else 0.0)
 

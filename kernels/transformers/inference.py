@@ -259,10 +259,9 @@ def continuous_batching(
     """Every request that ends is followed by another. One through a pipeline meets other prompts in its first stage.
     Drafted tokens that are verified take their part of the budget."""
     passes, arriving_s = 1.0 + generating_passes, calibration_request_host_s + later_stages_s
-    verified = 1.0 + speculated_tokens
-    found = steady(
-        work, Demand(batch_size / data_parallel, tokens_per_sample, passes, max_batched_tokens, arriving_s, verified)
-    )
+    requests, verified = batch_size / data_parallel, 1.0 + speculated_tokens
+    demand = Demand(requests, tokens_per_sample, passes, max_batched_tokens, arriving_s, verified, tokens_per_round)
+    found = steady(work, demand)
     per_s = data_parallel * found.requests_per_s
     tokens = per_s * output_length
     return (

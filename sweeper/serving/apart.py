@@ -7,7 +7,7 @@ import numpy as np
 
 from sweeper.errors import UsageFault
 from sweeper.kernels.serving.apart import Moving, Pool, serve_apart
-from sweeper.serving.load import Admission, Load, load_of, requests_of, too_small
+from sweeper.serving.load import Admission, Load, assert_budget, load_of, requests_of, too_small
 from sweeper.serving.passes import Replica
 from sweeper.serving.traffic import Arrivals
 
@@ -50,9 +50,10 @@ def apart_under_load(
 ) -> Load:
     """Let servers of prompts (`before`) and of generated tokens (`after`) serve requests.
 
-    `limits` as in `under_load`. Raises UsageFault if no request fits into the caches, and for models that keep a state
-    for each request.
+    `limits` as in `under_load`. Raises UsageFault if no request fits into the caches, for models that keep a state for
+    each request, and for more slots than passes of generated tokens have room for.
     """
+    assert_budget(after.replica, after.admission)
     if before.replica.state_tokens or after.replica.state_tokens:
         raise UsageFault("models that keep a state for each request are not simulated on two kinds of servers")
     moving = moving_of(before.replica, after.replica)

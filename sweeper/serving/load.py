@@ -75,8 +75,8 @@ def under_load(
     """Let a replica serve requests. Caches of prompts that begin alike stay on the chip, and in the `tiers` behind it.
 
     `limits` are the seconds to the first token (`ttft`) and between tokens (`tpot`) within which a request is good.
-    Raises UsageFault if none of the requests fits into the cache, and for beginnings that the states of a model do not
-    let share.
+    Raises UsageFault if none of the requests fits into the cache, for beginnings that the states of a model do not let
+    share, and for more slots than passes have room for.
     """
     assert_shared(replica, asked)
     server, requests = server_of(replica, admission), requests_of(asked)
@@ -101,10 +101,22 @@ def assert_shared(replica: Replica, asked: Arrivals) -> None:
 
 
 def server_of(replica: Replica, admission: Admission) -> Server:
-    """A replica, and who runs on it."""
+    """A replica, and who runs on it. Raises UsageFault if a pass has no room for a token of each, and its drafts."""
     slots, budget, reserved, first = astuple(admission)
+    assert_budget(replica, admission)
     cache = replica.cache_tokens(budget)
     return Server(slots, budget, cache, reserved, replica.host_s, first, replica.state_tokens, replica.drafts)
+
+
+def assert_budget(replica: Replica, admission: Admission) -> None:
+    """Raises UsageFault if a pass has no room for a token of each request that runs, and its drafts."""
+    each = 1 + replica.drafts.tokens
+    if admission.slots * each > admission.budget:
+        of = "a token" if each == 1 else f"{each} tokens, all but one of them drafts,"
+        raise UsageFault(
+            f"passes of {admission.budget:,} tokens have no room for {of} of {admission.slots:,} requests: say a "
+            f"larger --budget, or at most --slots {max(admission.budget // each, 1)}"
+        )
 
 
 def too_small(cache_tokens: int, budget: int, what: str, state: int = 0) -> str:

@@ -20,6 +20,7 @@ from sweeper.kernels.serving.load import Pass, at
 from sweeper.planning.plan import Plan
 from sweeper.planning.standing import standings
 from sweeper.views.lineage import coordinates
+from sweeper.words.columns import DEFAULTS
 
 GENERATING = tuple(2**power for power in range(10))
 """Generating requests whose passes are asked for; with more tokens, prompts of `SHORT` stand for them."""
@@ -141,8 +142,7 @@ def replica_of(plan: Plan, point_id: int, prompt: float, output: float) -> Repli
     >>> found.replicas, found.cache_tokens(8192) > 1000
     (1, True)
     """
-    point = coordinates(plan, point_id)
-    constants = {**plan.contents.constants, **point}
+    constants = said_at(plan, point_id)
     if constants.get("task") != "inference":
         raise UsageFault(f"point {point_id} of {plan.name} serves nothing: its task is {constants.get('task')}")
     if float(constants["pipeline_parallel"]) > 1.0:
@@ -150,7 +150,7 @@ def replica_of(plan: Plan, point_id: int, prompt: float, output: float) -> Repli
             f"point {point_id} of {plan.name} is a pipeline; servers with pipeline_parallel: 1 are simulated"
         )
     replicas = int(float(constants["data_parallel"]))
-    told = _told(plan, point, asked(prompt, output, replicas))
+    told = _told(plan, coordinates(plan, point_id), asked(prompt, output, replicas))
     drafts = drafts_of(constants)
     replica = replica_from(told, prompt, output, replicas, int(float(constants["chips"])), drafts)
     if float(constants["cached_share"]) > 0.0:
@@ -163,6 +163,11 @@ def replica_of(plan: Plan, point_id: int, prompt: float, output: float) -> Repli
             f"point {point_id} of {plan.name} does not hold its weights: it lacks {-told[HEADROOM][0]:.4g} B a chip"
         )
     return replica
+
+
+def said_at(plan: Plan, point_id: int) -> dict[str, Any]:
+    """What a study says of a point, or what holds where its box is silent."""
+    return {**DEFAULTS, **plan.contents.constants, **coordinates(plan, point_id)}
 
 
 def drafts_of(point: Mapping[str, Any]) -> Drafts:
@@ -183,7 +188,7 @@ def drafts_of(point: Mapping[str, Any]) -> Drafts:
 
 def assert_same_caches(plan: Plan, before: int, after: int) -> None:
     """Raises UsageFault if the caches that servers of one point make mean nothing to those of another."""
-    points = [{**plan.contents.constants, **coordinates(plan, each)} for each in (before, after)]
+    points = [said_at(plan, each) for each in (before, after)]
     for name in ("workload", "cache_format"):
         found = [point.get(name) for point in points]
         if found[0] != found[1]:
@@ -198,14 +203,13 @@ def standing_of(plan: Plan, point_id: int) -> str:
 
 def lengths_of(plan: Plan, point_id: int) -> tuple[float, float]:
     """Tokens of a prompt, and generated, at a point. The first is 0 where it is the model's own."""
-    constants = {**plan.contents.constants, **coordinates(plan, point_id)}
-    return float(constants.get("sequence_length", 0.0)), float(constants.get("output_length", 1.0))
+    said = said_at(plan, point_id)
+    return float(said.get("sequence_length", 0.0)), float(said.get("output_length", 1.0))
 
 
 def budget_of(plan: Plan, point_id: int) -> int:
     """Tokens that a pass takes at most at a point; 8192, as is usual, where it does not say."""
-    constants = {**plan.contents.constants, **coordinates(plan, point_id)}
-    return int(float(constants.get("max_batched_tokens", 0.0))) or 8_192
+    return int(float(said_at(plan, point_id).get("max_batched_tokens", 0.0))) or 8_192
 
 
 def _context(prompt: float, output: float) -> int:

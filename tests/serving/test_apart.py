@@ -50,7 +50,7 @@ def plain(of: Pool) -> NaivePool:
         return float(values[-1] * x / TOKENS[-1] if x > TOKENS[-1] else np.interp(x, TOKENS, values))
 
     def seconds(verified: int, context: float, tokens: int, pairs: int) -> float:
-        reads = at(verified, of.timing.reading_s) * context if verified else 0.0
+        reads = at(min(verified, TOKENS[-1]), of.timing.reading_s) * context if verified else 0.0
         return at(verified + tokens, of.timing.linear_s) + reads + of.timing.pair_s * pairs
 
     drafts = NaiveDrafts(of.drafts.tokens, of.drafts.chances.tolist())

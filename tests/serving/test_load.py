@@ -60,7 +60,7 @@ def test_the_simulation_equals_its_twin(data: st.DataObject) -> None:
         return float(values[-1] * x / TOKENS[-1] if x > TOKENS[-1] else np.interp(x, TOKENS, values))
 
     def seconds(verified: int, context: int, tokens: int, pairs: int) -> float:
-        reads = at(verified, reading) * context + at(verified, beside) if verified else 0.0
+        reads = at(min(verified, 512), reading) * context + at(verified, beside) if verified else 0.0
         return at(verified + tokens, linear) + reads + timing.pair_s * pairs
 
     reserved, host = data.draw(st.sampled_from([1.0, 0.5, 0.0])), data.draw(st.sampled_from([0.0, 0.05123]))

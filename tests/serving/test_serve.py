@@ -77,6 +77,18 @@ def test_servers_that_draft_deliver_what_the_closed_form_says(law: str) -> None:
     assert alone.time_per_output_token_s.mean < 0.7 * plain.time_per_output_token_s.mean
 
 
+def test_passes_have_room_for_all_that_is_verified() -> None:
+    """In boxes of which one is silent about drafts, too."""
+    boxes = [{"axes": each} for each in ({"data_parallel": 1}, {"data_parallel": 1, "speculated_tokens": 3})]
+    plan = sweeper.plan({"study": "served", "axes": AXES, "boxes": boxes})
+    asked = drawn(Traffic(10, 1024, 128, clients=1))
+    under_load(replica_of(plan, 0, 1024, 128), asked, 1, Admission(256, 512))
+    server = replica_of(plan, 3, 1024, 128)
+    assert server.drafts.tokens == 3
+    with pytest.raises(UsageFault, match=r"no room for 4 tokens, all but one of them drafts, .* at most --slots 128"):
+        under_load(server, asked, 1, Admission(256, 512))
+
+
 def test_an_idle_server_answers_as_its_models_say() -> None:
     told = plan_of().points([0], ["time_to_first_token_s", "time_per_output_token_s", "request_time_s"])
     load = under_load(replica(), drawn(Traffic(50, 1024, 128, rate=0.01)), 0)
@@ -89,7 +101,7 @@ def test_an_idle_server_answers_as_its_models_say() -> None:
 def test_a_prompt_of_any_length_takes_what_its_models_say(length: int) -> None:
     told = plan_of(sequence_length=length).points([0], ["time_to_first_token_s"])["time_to_first_token_s"][0]
     alone = drawn(Traffic(3, length, 4, clients=1))
-    load = under_load(replica_of(plan_of(), 0, length, 4), alone, 1, Admission(budget=length))
+    load = under_load(replica_of(plan_of(), 0, length, 4), alone, 1, Admission(1, length))
     assert load.time_to_first_token_s.mean == pytest.approx(told, rel=0.05)
 
 

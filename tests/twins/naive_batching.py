@@ -63,7 +63,7 @@ class Server:
         self.requests = given["batch_size"] / given["data_parallel"]
         self.prompt, self.later = given["tokens_per_sample"], given["generating_passes"]
         self.budget = given["max_batched_tokens"] or np.inf
-        self.verified = 1 + given["speculated_tokens"]
+        self.verified, self.made = 1 + given["speculated_tokens"], given["tokens_per_round"]
         self.host_s, self.tokens_s, self.one_s, self.line_s, self.token_s, self.reading_s, self.attention_s = (
             given[f"pass_{part}_s"] for part in ("fixed", "flat", "prompt", "line", "token", "reading", "attending")
         )
@@ -115,7 +115,8 @@ class Server:
         first = self.arrival_s + until + own + wait
         least = self.arrival_s + (own if passes > 1 else alone)
         spread += until**2 / 3 + wait**2 + used * served**2 / 3
-        answered = self.later / (2 * self.prompt + self.later)  # the answer's share of a cache, on average
+        tokens = self.later * self.made
+        answered = tokens / (2 * self.prompt + tokens)  # the answer's share of a cache, on average
         limits = [  # what is, and must stay below
             (self.token_s * generating * self.verified / self.tokens_s, 0.75),
             (taken / mean * (self.token_s * self.prompt + self.attention_s), 0.35),
@@ -125,7 +126,11 @@ class Server:
         ]
         return {
             "rate": taken / mean, "first": first, "between": mean, "gap": gap, "least": least, "spread": spread,
-            "simple": float(all(is_ < most for is_, most in limits) and not 1 < self.requests < 8),
+            "simple": float(
+                all(is_ < most for is_, most in limits)
+                and not 1 < self.requests < 8
+                and self.requests * self.verified <= self.budget
+            ),
             "in_flight": taken / mean * first + generating, "few": taken <= 4 and self.requests > 1,
             "edge": min(abs(is_ - most) for is_, most in limits), "nearly_few": abs(taken - 4),
         }  # fmt: skip
