@@ -61,7 +61,19 @@ AGREEMENTS = {
 """Parts that compare ours with something else, and words of the rows that say whether both gave the same results."""
 
 LONG = dict.fromkeys(
-    ("placement", "search", "factored", "crowd", "mapping", "ray", "pathfinding", "kernel", "peer_jax"),
+    (
+        "placement",
+        "search",
+        "factored",
+        "crowd",
+        "mapping",
+        "ray",
+        "pathfinding",
+        "kernel",
+        "peer_jax",
+        "parquet",
+        "package",
+    ),
     pytest.mark.nightly,
 )
 """Parts that take half a minute and more even when quick."""

@@ -123,6 +123,7 @@ def times(x):
 """
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_compiled_code_and_runs_follow_the_source_of_a_plug_in(tmp_path: Path) -> None:
     """A few points, whose equations are called one by one, and as many as make a compiled loop worth while.

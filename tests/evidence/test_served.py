@@ -19,7 +19,7 @@ from sweeper.evidence.tables import scores
 from sweeper.library.library import builtin_specs
 from sweeper.serving.apart import Part, apart_under_load
 from sweeper.serving.load import Admission, under_load
-from sweeper.serving.passes import LINKS, READING, asked, replica_from
+from sweeper.serving.passes import DRAFT, LINKS, READING, asked, replica_from
 from sweeper.serving.traffic import Traffic, drawn
 
 ROW = {
@@ -103,14 +103,17 @@ def told(point: MeasuredPoint) -> dict[str, Any]:
     """What the model says of each row that is asked for a server, one by one, without what evaluates them together."""
     rows = [dict(zip(("batch_size", "microbatch", "sequence_length", "output_length"), row)) for row in
             asked(*lengths_of(point), int(float(point.columns["data_parallel"])))]  # fmt: skip
-    names = ("prefill_s", "time_to_first_token_s", "time_per_output_token_s", "cache_memory_B", "working_B")
+    names = ("prefill_s", "time_to_first_token_s", "round_time_s", "cache_memory_B", "working_B")
     found: dict[str, Any] = {}
     for name in names:
         points = [MeasuredPoint("", {**point.columns, **row}, name, 1.0) for row in rows]
         found[name] = np.array([value for value, _ in evaluate(points, {})])
     points = [MeasuredPoint("", {**point.columns, **row}, "memory_headroom_B", 1.0) for row in rows]
     found["memory_headroom_B"] = np.array([value for value, _ in evaluate(points, {})])
-    return {**found, READING: np.zeros(len(rows)), **dict.fromkeys(LINKS, np.full(len(rows), 5e10))}
+    return {
+        **found, READING: np.zeros(len(rows)), DRAFT: np.zeros(len(rows)),
+        **dict.fromkeys(LINKS, np.full(len(rows), 5e10)),
+    }  # fmt: skip
 
 
 def test_the_answer_is_that_of_the_simulated_server() -> None:

@@ -158,6 +158,7 @@ def test_folds_fan_out_and_are_compared(directory: str, tmp_path: Path) -> None:
     assert sorted(asked) == list(range(72))
 
 
+@pytest.mark.nightly
 def test_a_kept_network_is_the_same_network(directory: str, decisions: Decisions, tmp_path: Path) -> None:
     network = learned(decisions, SMALL)
     model = kept.trained_on("mine", (network,), decisions, (kept.training_of(directory, decisions),))

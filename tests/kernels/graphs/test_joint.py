@@ -47,6 +47,7 @@ def search(columns: dict[str, Any], most_shardings: float) -> tuple[list[int], f
     return shard.tolist(), time, bound
 
 
+@pytest.mark.nightly
 @compared()
 @given(quick(shardable()))
 def test_no_mapping_beats_what_is_proved_of_candidates(columns: dict[str, Any]) -> None:

@@ -281,6 +281,7 @@ def both_shardings(workload: str, path: Path) -> pl.DataFrame:
     return wide
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_joint_choice_is_proved_where_shardings_are_few(tmp_path: Path) -> None:
     """A layer with 2,592 shardings: all are tried, and the best is up to 3 % better than the one found alone."""

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import sweeper
-from sweeper.errors import SpecError, UsageFault
-from sweeper.serving.passes import replica_of
+from sweeper.errors import SpecError
 
 AXES: dict[str, Any] = {
     "workload": "llama3_8b",
@@ -113,9 +112,3 @@ def test_more_requests_gain_less() -> None:
 def test_drafts_of_a_server_are_a_sequence() -> None:
     with pytest.raises(SpecError, match="nothing reads it for workload llama3_8b"):
         told(tree_width=2)
-
-
-def test_servers_that_draft_are_not_simulated() -> None:
-    plan = sweeper.plan({"study": "drafts", "axes": {**AXES, "speculated_tokens": 2}})
-    with pytest.raises(UsageFault, match="drafts tokens: servers that do are not simulated"):
-        replica_of(plan, 0, 1024, 128)
