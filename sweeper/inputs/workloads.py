@@ -143,9 +143,9 @@ def evaluated_column(
 ) -> InputColumn:
     """What an operator table gives, some of whose symbols are `given`: one of its numbers, or rows of expressions."""
     used = table_arrays.base_symbols(workload, wanted) - given.keys()
-    zeros = {name for name, number in given.items() if number == 0.0} | (
-        {TASK} if always_zero(symbols[TASK]) else set()
-    )
+    zeros = {name for name, number in given.items() if number == 0.0}
+    own = [name for name in workload.parameters if not symbols[name].made_of]  # a study says nothing of these
+    zeros |= {name for name in (TASK, *own) if always_zero(symbols[name])}
     heard = table_arrays.base_symbols(workload, wanted, zeros)
     needs, _ = needs_of(symbols[symbol] for symbol in used)
     _, made_of = needs_of(symbols[symbol] for symbol in heard - given.keys())

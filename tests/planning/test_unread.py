@@ -151,6 +151,14 @@ def test_calibrated_shares_are_unread_where_the_listed_are_chosen(tmp_path: Path
         plan_of(tmp_path, f"{listed}  calibration.gemm_efficiency: [0.5, 0.6]\n")
 
 
+def test_what_a_model_multiplies_by_nothing_is_unread(tmp_path: Path) -> None:
+    """Of an encoder, in which tokens attend to later ones, a cache knows nothing."""
+    serving = f"{TRANSFORMER}  task: inference\n  microbatch: 64\n  cached_share: 0.5\n"
+    assert plan_of(tmp_path, serving).point_count == 1
+    with pytest.raises(SpecError, match=r"cached_share is 0\.5, but nothing reads it for workload bert_base"):
+        plan_of(tmp_path, serving.replace("gpt3_175b", "bert_base"))
+
+
 @pytest.mark.parametrize("study", STUDIES.values(), ids=STUDIES)
 def test_the_studies_are_heard_without_it(tmp_path: Path, study: str) -> None:
     assert plan_of(tmp_path, study).point_count == 1
