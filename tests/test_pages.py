@@ -24,7 +24,17 @@ from tests.support.examples import nightly
 TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
 OTHERWISE = {"plugins.md": "run by tests/test_plugins.py", "architecture.md": "drawings only"}
 """Pages that are not followed, and why."""
-LONG = {"guide", "package_cost", "mapping", "placement", "pathfinding", "pathfinding_studies", "accuracy", "serving"}
+LONG = {
+    "guide",
+    "package_cost",
+    "mapping",
+    "placement",
+    "pathfinding",
+    "pathfinding_studies",
+    "accuracy",
+    "serving",
+    "nights",
+}
 """Pages that take half a minute or more."""
 PAGES = [
     ROOT / "README.md",

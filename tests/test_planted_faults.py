@@ -90,6 +90,7 @@ def test_growth(b):
 """
 
 
+@pytest.mark.nightly
 def test_a_fault_that_no_random_example_is_needed_for_is_tried_once(checkout: Checkout) -> None:
     (checkout.root / "test_random.py").write_text(RANDOM_TEST)
     both = ("test_sound.py::test_sum", "test_random.py::test_growth")

@@ -72,6 +72,7 @@ def test_every_product_says_where_its_figures_are_from() -> None:
     assert asked.unpredicted.keys().isdisjoint(asked.products)
 
 
+@pytest.mark.nightly
 def test_the_command() -> None:
     shown = CliRunner().invoke(main, ["validate", "--generated"])
     assert shown.exit_code == 0 and "predictions: median error" in shown.output and "tpu_v5p:" in shown.output

@@ -129,6 +129,7 @@ def test_tied_constants_are_one_number() -> None:
     assert constants["outer_link_efficiency"] == constants["link_efficiency"]
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_noise_shows_outside_the_sample_and_in_the_intervals(calibration: Calibration, exact: Fit) -> None:
     noise = np.random.default_rng(1).normal(0.0, 0.04, len(sample_of(calibration).points))

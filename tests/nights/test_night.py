@@ -391,6 +391,7 @@ def test_a_night_on_ray_gives_the_same_bytes(
     assert bytes_of(tmp_path / "nights") == expected
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_nights_that_are_killed_at_random_end_with_the_same_bytes(
     studies: Path, tmp_path: Path, expected: dict[str, dict[str, bytes]]

@@ -105,6 +105,7 @@ def test_a_searched_axis_is_searched_again_for_every_value(tmp_path: Path) -> No
 # ---- draws
 
 
+@pytest.mark.nightly
 def test_designs_of_draws_are_no_worse_than_those_that_are_kept(drawn: tuple[Plan, pl.DataFrame]) -> None:
     _, frame = drawn
     wide = frame.filter(pl.col("draw") > 0).pivot("design", index=["combination", "draw"], values=TIME)

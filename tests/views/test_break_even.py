@@ -73,6 +73,7 @@ def test_more_values_are_closer(tmp_path: Path) -> None:
         assert found["options"][0]["needed"] == pytest.approx(3e12, rel=close)
 
 
+@pytest.mark.nightly
 def test_what_no_value_reaches_says_how_near_it_comes(tmp_path: Path) -> None:
     """A faster link inside nodes does not make up for a slow memory, and what is not read moves nothing."""
     found = asked(tmp_path, "link.bandwidth", "memory.bandwidth")
@@ -153,6 +154,7 @@ def test_values_that_are_alike_are_between() -> None:
     assert crossing([(1.0, 0.9), (2.0, math.inf)], 2.0) == (1.0, 1.0, 2.0)
 
 
+@pytest.mark.nightly
 def test_objectives_that_are_not_positive_have_no_ratio(tmp_path: Path) -> None:
     """A single stage has no bubble: said, and not told as NaN."""
     found = asked(tmp_path, "memory.bandwidth", "memory.bandwidth", objective={"minimise": "bubble_time_s"},

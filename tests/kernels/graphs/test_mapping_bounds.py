@@ -27,6 +27,7 @@ from tests.support.examples import examples
 from tests.twins.mapping_oracle import Instance, brute_force, evaluate, instances, random_instance, streams
 
 
+@pytest.mark.nightly
 @given(instances(9, live_budget_B=math.inf))
 @examples(200)
 def test_bounds_of_large_graphs_hold(instance: Instance) -> None:
