@@ -13,7 +13,7 @@ import pytest
 from hypothesis.internal.conjecture import providers
 
 import sweeper  # noqa: F401 - before numba and kernels, so that the kernel cache is in use
-from tests.support.examples import nightly, register
+from tests.support.examples import register, waited_for
 
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 os.environ.setdefault("RAY_ENABLE_UV_RUN_RUNTIME_ENV", "0")
@@ -31,9 +31,9 @@ providers._get_local_constants = providers.Constants
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """The longest file first, so that processes that share the tests end at about the same time; what is marked for the
-    night is left to it."""
-    items.sort(key=lambda item: item.path.stem != "test_benchmarks")
-    left = [] if nightly() else [item for item in items if item.get_closest_marker("nightly")]
+    night is left to it, and to who looks for a planted fault."""
+    items.sort(key=lambda item: item.path.stem != "test_command_examples")
+    left = [item for item in items if item.get_closest_marker("nightly")] if waited_for() else []
     config.hook.pytest_deselected(items=left)
     items[:] = [item for item in items if item not in set(left)]
 

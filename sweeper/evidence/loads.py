@@ -9,8 +9,9 @@ from sweeper.errors import UsageFault
 from sweeper.evidence.measured_rows import ColumnValue, MeasuredPoint, Served
 from sweeper.serving.apart import Part, apart_under_load
 from sweeper.serving.load import Load, Seen, under_load
-from sweeper.serving.passes import NUMBERS, TOLD, Replica, asked, replica_from
+from sweeper.serving.passes import NUMBERS, TOLD, Replica, asked, drafts_of, replica_from
 from sweeper.serving.traffic import drawn
+from sweeper.words.columns import DEFAULTS
 
 Key = tuple[object, ...]
 """What points have in common that are the same server for requests of the same lengths."""
@@ -70,7 +71,8 @@ class Servers:
         for key, (point, part) in self._parts.items():
             replicas, chips = (int(float(point.columns[name])) for name in ("data_parallel", "chips"))
             of_rows = {name: told[name][part] for name in TOLD}
-            found[key] = replica_from(of_rows, *lengths_of(point), replicas, chips)
+            drafts = drafts_of({**DEFAULTS, **point.columns})
+            found[key] = replica_from(of_rows, *lengths_of(point), replicas, chips, drafts)
         return found
 
     def answers(self, replicas: Mapping[Key, Replica]) -> list[float]:

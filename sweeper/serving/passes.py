@@ -86,7 +86,7 @@ def asked(prompt: float, output: float, replicas: int) -> list[tuple[float, ...]
 
 
 def replica_from(
-    told: Mapping[str, np.ndarray], prompt: float, output: float, replicas: int, chips: int, drafts: Drafts = NO_DRAFTS
+    told: Mapping[str, np.ndarray], prompt: float, output: float, replicas: int, chips: int, drafts: Drafts
 ) -> Replica:
     """The server of which the values of `TOLD` are these, where it is `asked`."""
     context, length, few = _context(prompt, output), max(int(prompt), 2), len(GENERATING)

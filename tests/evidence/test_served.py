@@ -16,6 +16,7 @@ from sweeper.evidence.predictions import LoadPredictor, evaluate
 from sweeper.evidence.registry import registry
 from sweeper.evidence.scoreboard import score, score_files
 from sweeper.evidence.tables import scores
+from sweeper.kernels.serving.drafts import NO_DRAFTS
 from sweeper.library.library import builtin_specs
 from sweeper.serving.apart import Part, apart_under_load
 from sweeper.serving.load import Admission, under_load
@@ -118,7 +119,7 @@ def told(point: MeasuredPoint) -> dict[str, Any]:
 
 def test_the_answer_is_that_of_the_simulated_server() -> None:
     between, first, rate = (point(ROW, layout) for layout in READINGS)
-    server = replica_from(told(between), *lengths_of(between), 1, 4)
+    server = replica_from(told(between), *lengths_of(between), 1, 4, NO_DRAFTS)
     load = under_load(server, drawn(Traffic(160, 1024.0, 1024.0, 0.2, clients=16)), 16, Admission(2048, 8192, 1.0))
     answers = [value for value, fits in evaluate([between, first, rate], {}) if fits]
     want = [load.time_per_output_token_s.mean, load.time_to_first_token_s.mean, load.output_tokens_per_s_per_chip]
@@ -162,8 +163,8 @@ def test_the_answer_is_that_of_the_simulated_pools() -> None:
     assert first.load is not None and first.load.apart is not None
     admission = first.load.admission
     prompts = replace(first, columns=dict(first.load.apart.columns))
-    before = Part(replica_from(told(prompts), *lengths_of(first), 4, 4), 2, admission)
-    after = Part(replica_from(told(first), *lengths_of(first), 1, 8), 4, admission)
+    before = Part(replica_from(told(prompts), *lengths_of(first), 4, 4, NO_DRAFTS), 2, admission)
+    after = Part(replica_from(told(first), *lengths_of(first), 1, 8, NO_DRAFTS), 4, admission)
     # told() says another link: the caches move so fast that it does not matter
     load = apart_under_load(before, after, drawn(first.load.traffic), 64)
     answers = [value for value, fits in evaluate([between, first], {}) if fits]

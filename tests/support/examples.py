@@ -26,6 +26,11 @@ def register() -> None:
     settings.load_profile("same")
 
 
+def waited_for() -> bool:
+    """Whether somebody waits for all tests, so that long ones are left out."""
+    return settings().max_examples < USUAL
+
+
 def nightly() -> bool:
     """Whether the tests may take as long as a night."""
     return settings().max_examples > USUAL
