@@ -21,7 +21,8 @@ from sweeper.evidence.registry import our_library, registry
 from sweeper.evidence.statistics import Band, band_of, error_statistics
 from sweeper.library.entries import DEFAULT_SOURCE
 from sweeper.library.library import builtin_specs
-from sweeper.reading.expressions import Expression, ExpressionError
+from sweeper.reading.expressions import Expression
+from sweeper.reading.steps import ExpressionError
 from sweeper.reading.units import quantity
 from sweeper.words.software import CALIBRATION
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from sweeper.library.entries import Value
 from sweeper.library.graph_workload import Workload
 from sweeper.library.layers.model import LayeredModel, kernel_rows
 from sweeper.library.table_workload import DECODING, OperatorTable
+from sweeper.reading.definitions import Fields, Rows
 from sweeper.reading.expressions import Expression
 from sweeper.words.columns import numeric
 from sweeper.words.numbers import NUMBERS
@@ -62,7 +63,7 @@ def graph_columns(
     divisible = not workload.partitions[partitioning] and all(kernel.phase == "forward" for kernel in workload.kernels)
     yield constant("divisible_graph", float(divisible), "", "1 if pipeline stages may share the graph")
     symbols = graph_arrays.dimension_symbols(workload)
-    dimensions = remembered(lambda values, n: graph_arrays.dimensions(workload, values, n))
+    dimensions = remembered(graph_arrays.dimensions(workload).evaluate)
     yield replace(depending("kernel_dims", symbols, dimensions), about="dimensions of every kernel", array=True)
     for name, (column, unit, about) in graph_arrays.SCALARS.items():
         expression = workload.scalars[name]
@@ -118,7 +119,7 @@ def parameter(around: Surroundings, name: str, value: Value) -> InputColumn:
 def symbols_of(workload: Workload | OperatorTable) -> frozenset[str]:
     """Parameters and columns of the study that the expressions of a workload name."""
     if isinstance(workload, OperatorTable):
-        scalars = (table_arrays.base_symbols(workload, name) for name in workload.layout.scalars)
+        scalars = (table_arrays.base_symbols(workload, table_arrays.scalar(name)) for name in workload.layout.scalars)
         graph = kernel_rows(workload) if isinstance(workload, LayeredModel) else ()
         return table_arrays.base_symbols(workload, (*table_arrays.rows(workload), *graph)).union(*scalars)
     scalars = (expression.symbols for expression in workload.scalars.values())
@@ -135,13 +136,13 @@ def evaluated_column(
     workload: OperatorTable,
     symbols: Mapping[str, InputColumn],
     name: str,
-    wanted: table_arrays.Wanted,
+    wanted: Rows,
     given: Mapping[str, float],
     unit: str,
     about: str,
     sourced: bool,
 ) -> InputColumn:
-    """What an operator table gives, some of whose symbols are `given`: one of its numbers, or rows of expressions."""
+    """What an operator table gives by rows of expressions, some of whose symbols are `given`."""
     used = table_arrays.base_symbols(workload, wanted) - given.keys()
     zeros = {name for name, number in given.items() if number == 0.0}
     own = [name for name in workload.parameters if not symbols[name].made_of]  # a study says nothing of these
@@ -150,11 +151,13 @@ def evaluated_column(
     needs, _ = needs_of(symbols[symbol] for symbol in used)
     _, made_of = needs_of(symbols[symbol] for symbol in heard - given.keys())
 
+    @cache
+    def fields() -> Fields:
+        return Fields(wanted, workload.definitions)
+
     def build(values: Values, n: int) -> np.ndarray:
         base = {symbol: symbols[symbol].build(values, n) for symbol in used}
-        return table_arrays.evaluate(
-            workload, wanted, {**base, **{symbol: np.array([number]) for symbol, number in given.items()}}, n
-        )
+        return fields().evaluate({**base, **given}, n)
 
     sources = dict.fromkeys(source for symbol in sorted(used) for source in symbols[symbol].sources)
     listed = tuple(sources) if sourced and not needs else ()
@@ -172,6 +175,9 @@ def table_columns(
     """Arrays of a model's operator table and the numbers that it defines."""
     evaluated = partial(evaluated_column, workload, {**known, **parameters(around, workload)})
 
+    def number_of(column: str, name: str, given: Mapping[str, float], unit: str, about: str) -> InputColumn:
+        return only_field(evaluated(column, table_arrays.scalar(name), given, unit, about, True))
+
     yield array("operator_traits", table_arrays.traits(workload), "type, place and other codes of operators")
     rows = table_arrays.rows(workload)
     for name, given, what in (
@@ -181,13 +187,13 @@ def table_columns(
     ):
         yield replace(evaluated(name, rows, given, "", f"dimensions of every operator in {what}", False), array=True)
     for name, (unit, about) in workload.layout.scalars.items():
-        yield evaluated(name, name, WHOLE, unit, about, True)
+        yield number_of(name, name, WHOLE, unit, about)
     if "model_flops_per_token" in workload.layout.scalars:
         about = "operations per generated token, at the mean length of the cache"
-        yield evaluated("model_flops_per_output_token", "model_flops_per_token", ONE_TOKEN, "flop", about, True)
+        yield number_of("model_flops_per_output_token", "model_flops_per_token", ONE_TOKEN, "flop", about)
     if "prompt_passes" in workload.layout.scalars:
         about = "passes in which a server takes the prompt of one request"
-        yield evaluated("single_passes", "prompt_passes", ONE_PROMPT, "", about, True)
+        yield number_of("single_passes", "prompt_passes", ONE_PROMPT, "", about)
 
 
 def layer_columns(
@@ -201,11 +207,9 @@ def layer_columns(
     yield replace(evaluated("kernel_dims", kernel_rows(workload), WHOLE, "", about, False), array=True)
     for name, expression in workload.graph.scalars.items():
         column, unit, about = graph_arrays.SCALARS[name]
-        one = ((expression,),)
-        whole = evaluated(column, one, WHOLE, unit, about, True)
-        yield replace(whole, build=first_of(whole.build))
+        yield only_field(evaluated(column, ((expression,),), WHOLE, unit, about, True))
 
 
-def first_of(build: Callable[[Values, int], np.ndarray]) -> Callable[[Values, int], np.ndarray]:
-    """A builder of the only field of the only row."""
-    return lambda values, n: np.ascontiguousarray(build(values, n)[:, 0, 0])
+def only_field(column: InputColumn) -> InputColumn:
+    """A column of numbers, given that of the arrays of which each is the only field of the only row."""
+    return replace(column, build=lambda values, n: np.ascontiguousarray(column.build(values, n)[:, 0, 0]))

@@ -17,8 +17,8 @@ from sweeper.kernels.graphs.factors import (
     SERVED,
     WEIGHT_GRADIENT,
 )
-from sweeper.kernels.graphs.sharding import DRAM
 from sweeper.library.graph_workload import Kernel, Workload
+from sweeper.reading.definitions import Fields
 from sweeper.reading.expressions import Expression
 
 Factor = tuple[int, int, int, int]
@@ -86,13 +86,9 @@ def dimension_symbols(workload: Workload) -> frozenset[str]:
     return frozenset(symbol for part in parts for symbol in part.symbols)
 
 
-def dimensions(workload: Workload, values: Mapping[str, np.ndarray], combinations: int) -> np.ndarray:
-    """Dimensions of every kernel for every combination of the symbols: [combination, kernel, field]."""
-    dims = np.empty((combinations, len(workload.kernels), DRAM + 1 + len(CHANNELS)))
-    for i, kernel in enumerate(workload.kernels):
-        for column, expression in enumerate(dimension_expressions(kernel)):
-            dims[:, i, column] = expression.evaluate(values)
-    return dims
+def dimensions(workload: Workload) -> Fields:
+    """Dimensions of every kernel: the rows of `kernel_dims`."""
+    return Fields([dimension_expressions(kernel) for kernel in workload.kernels])
 
 
 def edges(workload: Workload) -> np.ndarray:

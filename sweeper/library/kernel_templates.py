@@ -14,8 +14,9 @@ import numpy as np
 from sweeper.errors import Problems, SpecError, brief, unknown
 from sweeper.kernels.codes import CHANNELS, KERNEL_TYPES, PHASES, SHARDS
 from sweeper.reading import checks
-from sweeper.reading.expressions import Expression, ExpressionError, is_symbol
+from sweeper.reading.expressions import Expression, is_symbol
 from sweeper.reading.nodes import Node, error
+from sweeper.reading.steps import ExpressionError
 
 MAX_KERNELS = 5000
 

@@ -16,8 +16,9 @@ from sweeper.library.entries import Definition, Entry, resolve
 from sweeper.library.shelf import NoEntry, Shelf, read_shelf
 from sweeper.plugins import loaded
 from sweeper.reading import checks
-from sweeper.reading.expressions import Expression, ExpressionError
+from sweeper.reading.expressions import Expression
 from sweeper.reading.nodes import Node, error
+from sweeper.reading.steps import ExpressionError
 
 FOLDERS = {
     "chip": "chips",

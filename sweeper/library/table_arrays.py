@@ -1,15 +1,13 @@
-"""An operator table as arrays: codes of every operator, and its numbers for every combination of a mapping."""
+"""An operator table as arrays: codes of every operator, and expressions of its numbers."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 
 import numpy as np
 
 from sweeper.kernels.transformers.operators import Times
 from sweeper.library.table_workload import DECODING, Operator, OperatorTable
+from sweeper.reading.definitions import Rows
 from sweeper.reading.expressions import Expression
-
-Wanted = str | tuple[tuple[Expression, ...], ...]
-"""What to evaluate: the name of a parameter or definition, or the expressions of the operators' fields."""
 
 
 def traits(workload: OperatorTable) -> np.ndarray:
@@ -25,31 +23,18 @@ def traits(workload: OperatorTable) -> np.ndarray:
     return np.array([codes(operator) for operator in workload.operators], np.int64)
 
 
-def rows(workload: OperatorTable) -> tuple[tuple[Expression, ...], ...]:
+def rows(workload: OperatorTable) -> Rows:
     """Expressions of every operator, in the columns that the kernels of the family name."""
     return tuple(tuple(operator.fields[name] for name in workload.layout.fields) for operator in workload.operators)
 
 
-def base_symbols(workload: OperatorTable, wanted: Wanted, zeros: Collection[str] = ()) -> frozenset[str]:
-    """Symbols that are no definitions and on which something depends where some are 0."""
-    if isinstance(wanted, str):
-        return workload.definitions.needs({wanted}, zeros) - {DECODING}
+def scalar(name: str) -> Rows:
+    """A parameter or definition as the only field of the only row."""
+    return ((Expression(name),),)
+
+
+def base_symbols(workload: OperatorTable, wanted: Rows, zeros: Collection[str] = ()) -> frozenset[str]:
+    """Symbols that are no definitions and on which expressions depend where some are 0."""
     none = workload.definitions.vanishing(zeros)
     moved = (expression.moved_by(none) for expression in dict.fromkeys(each for row in wanted for each in row))
     return workload.definitions.needs(frozenset().union(*filter(None, moved)), zeros) - {DECODING}
-
-
-def evaluate(workload: OperatorTable, wanted: Wanted, base: Mapping[str, np.ndarray], n: int) -> np.ndarray:
-    """Values for n combinations of the base symbols: [n], or [n, operator, field]."""
-    values = workload.definitions.added(base)
-    if isinstance(wanted, str):
-        return np.ascontiguousarray(np.broadcast_to(values[wanted], (n,)), np.float64)
-    fields = np.empty((n, len(wanted), len(wanted[0])))
-    known = {each: each.evaluate(values) for each in dict.fromkeys(e for row in wanted for e in row)}
-    # most fields are defaults: one copy of all constants, then what varies, field by field
-    fields[:] = [[known[each] if each.constant else 0.0 for each in row] for row in wanted]
-    for i, row in enumerate(wanted):
-        for column, expression in enumerate(row):
-            if not expression.constant:
-                fields[:, i, column] = known[expression]
-    return fields

@@ -11,9 +11,10 @@ from typing import TypeVar
 import numpy as np
 
 from sweeper.errors import Problem, Problems, SpecError, brief, unknown
-from sweeper.reading.expressions import Expression, ExpressionError, check_symbols
+from sweeper.reading.expressions import Expression, check_symbols
 from sweeper.reading.limits import possible
 from sweeper.reading.nodes import Node, child_path, error
+from sweeper.reading.steps import ExpressionError
 from sweeper.reading.units import QuantityError, attribute_value
 from sweeper.words import ranges
 from sweeper.words.attributes import Attribute, free

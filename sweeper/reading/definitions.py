@@ -1,6 +1,6 @@
 """Named expressions, each in the symbols that stand before it: what a model or a package defines of its own."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,6 +9,7 @@ from sweeper.errors import Problems
 from sweeper.reading import checks
 from sweeper.reading.expressions import Expression, is_symbol
 from sweeper.reading.nodes import Node, error
+from sweeper.reading.steps import Operand, Steps
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,47 @@ class Definitions:
             if expression.symbols <= known.keys():
                 known[name] = np.asarray(expression.evaluate(known), np.float64)
         return known
+
+    def written(self, steps: Steps, symbols: Iterable[str]) -> dict[str, int]:
+        """Places, among steps, of the definitions that some symbols need."""
+        needed = set(symbols)
+        for name, expression in reversed(self.expressions):
+            if name in needed:
+                needed |= expression.symbols
+        places: dict[str, int] = {}
+        for name, expression in self.expressions:
+            if name in needed:
+                places[name] = expression.written(steps, places)
+        return places
+
+
+NO_DEFINITIONS = Definitions()
+Rows = Sequence[Sequence[Expression]]
+"""Expressions by row and column."""
+
+
+class Fields:
+    """Expressions by row and column in the symbols of some definitions, as steps that are written down once."""
+
+    def __init__(self, rows: Rows, definitions: Definitions = NO_DEFINITIONS) -> None:
+        each = dict.fromkeys(expression for row in rows for expression in row)
+        self._steps = Steps()
+        defined = definitions.written(self._steps, frozenset[str]().union(*(one.symbols for one in each)))
+        places = {one: one.written(self._steps, defined) for one in each}
+        at = np.array([[places[one] for one in row] for row in rows])
+        fixed = [[self._steps.fixed(places[one]) for one in row] for row in rows]
+        self._fixed = np.array(fixed, np.float64)
+        self._varying = [(where, place) for where, place in np.ndenumerate(at) if self._steps.fixed(place) is None]
+
+    def evaluate(self, values: Mapping[str, Operand], n: int) -> np.ndarray:
+        """Values [n, row, column] for n combinations of the symbols."""
+        known = self._steps.evaluate(values)
+        found = np.empty((n, *self._fixed.shape))
+        # most fields are defaults: one copy of all constants, then what varies, field by field
+        found[:] = self._fixed
+        for (row, column), place in self._varying:
+            found[:, row, column] = known[place]
+        return found
 
 
 def read_definitions(node: Node, known: Collection[str], columns: Collection[str]) -> Definitions:

@@ -2,8 +2,7 @@
 
 The grammar is a small part of Python's: numbers, names, quoted text in comparisons, `+ - * / // % **`, comparisons,
 `and or not`, and the functions below. Text is parsed by `ast` and walked against a whitelist; it is never executed
-as Python. Results that are whole numbers are exact up to 2^53 on every machine: powers are products, and `log2` of
-a power of two is its exponent.
+as Python. What it computes is a list of steps (`steps`).
 """
 
 import ast
@@ -12,54 +11,31 @@ import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import lru_cache, reduce
-from itertools import pairwise
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sweeper.errors import brief, unknown
+from sweeper.reading.steps import (
+    COMPARISONS,
+    MAX_POWER,
+    Comparing,
+    ExpressionError,
+    Operand,
+    Steps,
+    all_true,
+    any_true,
+    largest,
+    least,
+    log2,
+    offset_of,
+    power,
+)
 from sweeper.reading.units import QuantityError, si
 
 MAX_LENGTH = 1000
 MAX_DEPTH = 50
-MAX_POWER = 64
-"""Largest exponent that may be written; a larger one is surely a mistake."""
-
-Operand = float | str | NDArray[Any]
-Evaluator = Callable[[Mapping[str, "Operand"]], Any]
-"""Value of a part of an expression, given those of its symbols: a numpy array (of no dimension for a scalar)."""
-
-
-class ExpressionError(ValueError):
-    """An expression that cannot be read or evaluated; `offset` counts characters from the start of its text."""
-
-    def __init__(self, message: str, offset: int = 0) -> None:
-        super().__init__(message, offset)
-        self.message = message
-        self.offset = offset
-
-    def __str__(self) -> str:
-        return self.message
-
-
-def _power(base: NDArray[Any], exponent: NDArray[Any]) -> NDArray[Any]:
-    """base ** exponent: by squaring or a square root where that serves, which is exact if the result is whole."""
-    if np.any(exponent != np.floor(exponent)) or np.any(np.abs(exponent) > MAX_POWER):
-        return np.where(exponent == 0.5, np.sqrt(base), np.power(base, exponent))
-    left = np.abs(exponent).astype(np.int64)
-    result, square = np.ones(np.broadcast_shapes(base.shape, left.shape)), base
-    while np.any(left):
-        result = np.where(left & 1, result * square, result)
-        left, square = left >> 1, square * square
-    return np.where(exponent < 0, 1.0 / result, result)
-
-
-def _log2(value: NDArray[Any]) -> NDArray[Any]:
-    mantissa, exponent = np.frexp(value)
-    return np.where(mantissa == 0.5, exponent - 1.0, np.log2(value))
-
 
 _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: np.add,
@@ -68,16 +44,7 @@ _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Div: np.divide,
     ast.FloorDiv: np.floor_divide,
     ast.Mod: np.mod,
-    ast.Pow: _power,
-}
-
-_COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
-    ast.Eq: np.equal,
-    ast.NotEq: np.not_equal,
-    ast.Lt: np.less,
-    ast.LtE: np.less_equal,
-    ast.Gt: np.greater,
-    ast.GtE: np.greater_equal,
+    ast.Pow: power,
 }
 
 _UNARY: dict[type[ast.unaryop], Callable[[Any], Any]] = {
@@ -87,14 +54,22 @@ _UNARY: dict[type[ast.unaryop], Callable[[Any], Any]] = {
 }
 
 FUNCTIONS: dict[str, tuple[int, int, Callable[..., Any]]] = {
-    "min": (1, 20, lambda *values: reduce(np.minimum, values)),
-    "max": (1, 20, lambda *values: reduce(np.maximum, values)),
+    "min": (1, 20, least),
+    "max": (1, 20, largest),
     "ceil": (1, 1, np.ceil),
     "floor": (1, 1, np.floor),
-    "log2": (1, 1, _log2),
+    "log2": (1, 1, log2),
     "sqrt": (1, 1, np.sqrt),
 }
 """Functions by name, with the smallest and largest number of arguments."""
+
+
+class Parsed(NamedTuple):
+    """Tree of an expression, the steps that compute it, and where among them its value lies."""
+
+    tree: ast.expr
+    steps: Steps
+    place: int
 
 
 @dataclass(frozen=True)
@@ -109,7 +84,7 @@ class Expression:
     """Names that `evaluate` needs; `a.b` is one name."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "symbols", _parse(self.text)[2])
+        object.__setattr__(self, "symbols", _parse(self.text).steps.symbols)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Expression, (self.text,)
@@ -125,9 +100,13 @@ class Expression:
         Returns an array if any used value is one, else a float or a bool. Division by zero gives inf or nan.
         Raises ExpressionError for a name that `values` lacks and for text where a number is needed.
         """
-        with np.errstate(all="ignore"):
-            result = np.asarray(_parse(self.text)[1](values))
+        _, steps, place = _parse(self.text)
+        result = np.asarray(steps.evaluate(values)[place])
         return result if result.ndim else result.item()
+
+    def written(self, steps: Steps, defined: Mapping[str, int]) -> int:
+        """Place of the value, as a number, among steps of others; names that are `defined` there are not looked up."""
+        return _number(_parse(self.text).tree, steps, defined, 1)
 
     def moved_by(self, zeros: Collection[str]) -> frozenset[str] | None:
         """Symbols on which the value depends where some of them are 0, and do not count; None if it is 0 itself.
@@ -147,7 +126,7 @@ class Expression:
 
     def conjuncts(self) -> tuple["Expression", ...]:
         """The conditions that `and` joins at the top of the expression; the expression itself if there is no `and`."""
-        tree = _parse(self.text)[0]
+        tree = _parse(self.text).tree
         if isinstance(tree, ast.BoolOp) and isinstance(tree.op, ast.And):
             return tuple(Expression(ast.unparse(value)) for value in tree.values)
         return (self,)
@@ -155,17 +134,17 @@ class Expression:
     @property
     def compares(self) -> bool:
         """Whether anything is compared in the expression."""
-        return any(isinstance(node, ast.Compare) for node in ast.walk(_parse(self.text)[0]))
+        return any(isinstance(node, ast.Compare) for node in ast.walk(_parse(self.text).tree))
 
     @property
     def orders(self) -> bool:
         """Whether the expression is a single comparison that says which side is the larger."""
-        tree = _parse(self.text)[0]
+        tree = _parse(self.text).tree
         return isinstance(tree, ast.Compare) and len(tree.ops) == 1 and not isinstance(tree.ops[0], ast.Eq | ast.NotEq)
 
     def sides(self) -> tuple["Expression", "Expression"] | None:
         """Left and right side of a single comparison, or None for any other expression."""
-        tree = _parse(self.text)[0]
+        tree = _parse(self.text).tree
         if isinstance(tree, ast.Compare) and len(tree.ops) == 1:
             return Expression(ast.unparse(tree.left)), Expression(ast.unparse(tree.comparators[0]))
         return None
@@ -186,9 +165,9 @@ def check_symbols(expression: Expression, allowed: Iterable[str]) -> None:
     strange = expression.symbols - set(allowed)
     if not strange:
         return
-    nodes = [node for node in ast.walk(_parse(expression.text)[0]) if _name(node) in strange]
+    nodes = [node for node in ast.walk(_parse(expression.text).tree) if _name(node) in strange]
     first = min(nodes, key=lambda node: (node.lineno, node.col_offset))  # type: ignore[attr-defined]
-    raise ExpressionError(unknown("name", _name(first), allowed), _offset(first))
+    raise ExpressionError(unknown("name", _name(first), allowed), offset_of(first))
 
 
 def _clean(text: str) -> str:
@@ -197,8 +176,7 @@ def _clean(text: str) -> str:
 
 
 @lru_cache(maxsize=20_000)
-def _parse(text: str) -> tuple[ast.expr, Evaluator, frozenset[str]]:
-    """Tree of an expression, what evaluates it, and its symbols."""
+def _parse(text: str) -> Parsed:
     if len(text) > MAX_LENGTH:
         raise ExpressionError(f"an expression of {len(text)} characters; at most {MAX_LENGTH} are read")
     clean = _clean(text)
@@ -213,9 +191,8 @@ def _parse(text: str) -> tuple[ast.expr, Evaluator, frozenset[str]]:
         raise ExpressionError(message, max((fault.offset or 1) - 1, 0)) from None
     except (ValueError, MemoryError, RecursionError):
         raise ExpressionError(f"cannot read {brief(clean)}") from None
-    symbols: set[str] = set()
-    evaluate = _compiled(tree, symbols)
-    return tree, evaluate, frozenset(symbols)
+    steps = Steps()
+    return Parsed(tree, steps, _written(tree, steps, {}))
 
 
 _SLIPS = {"=<": "<=", "=>": ">=", "<>": "!=", "&&": "and", "||": "or", "≤": "<=", "≥": ">="}
@@ -238,10 +215,6 @@ def _meant(text: str) -> str:
     return ""
 
 
-def _offset(node: ast.AST) -> int:
-    return getattr(node, "col_offset", 0)
-
-
 def _name(node: ast.AST) -> str:
     """Symbol that a node is, `a` or `a.b`; empty if it is none."""
     if isinstance(node, ast.Name):
@@ -253,7 +226,7 @@ def _name(node: ast.AST) -> str:
 
 @lru_cache(maxsize=20_000)
 def _moved(text: str, zeros: frozenset[str]) -> frozenset[str] | None:
-    return _moved_by(_parse(text)[0], zeros)
+    return _moved_by(_parse(text).tree, zeros)
 
 
 def _moved_by(node: ast.expr, zeros: Collection[str]) -> frozenset[str] | None:
@@ -278,97 +251,69 @@ def _moved_by(node: ast.expr, zeros: Collection[str]) -> frozenset[str] | None:
     return None if vanishes else frozenset().union(*kept)
 
 
-def _compiled(node: ast.expr, symbols: set[str], depth: int = 1) -> Evaluator:
-    """What evaluates a node; refuses what is not in the grammar, and collects the symbols."""
+def _written(node: ast.expr, steps: Steps, defined: Mapping[str, int], depth: int = 1) -> int:
+    """Place of the value of a node among the steps that compute it; refuses what is not in the grammar."""
     if depth > MAX_DEPTH:
-        raise ExpressionError(f"nested deeper than {MAX_DEPTH} levels", _offset(node))
+        raise ExpressionError(f"nested deeper than {MAX_DEPTH} levels", offset_of(node))
 
-    def any_value(child: ast.expr) -> Evaluator:
-        return _compiled(child, symbols, depth + 1)
-
-    def number(child: ast.expr) -> Evaluator:
-        evaluate = any_value(child)
-        return lambda values: _number(child, evaluate(values))
+    def numbers(*children: ast.expr) -> list[int]:
+        return [_number(child, steps, defined, depth + 1) for child in children]
 
     name = _name(node)
     if name:
         if name in FUNCTIONS:
-            raise ExpressionError(f"{name} is a function; call it as {name}(...)", _offset(node))
-        symbols.add(name)
-        return lambda values: _looked_up(node, name, values)
+            raise ExpressionError(f"{name} is a function; call it as {name}(...)", offset_of(node))
+        return defined[name] if name in defined else steps.symbol(name, offset_of(node))
     if isinstance(node, ast.Constant):
-        constant = _constant(node)
-        return lambda values: constant
+        return steps.constant(_constant(node))
     if isinstance(node, ast.BinOp) and type(node.op) in _BINARY:
         if isinstance(node.op, ast.Pow) and _beyond(node.right, MAX_POWER):
-            raise ExpressionError(f"an exponent beyond {MAX_POWER}", _offset(node.right))
-        operation, left, right = _BINARY[type(node.op)], number(node.left), number(node.right)
-        return lambda values: operation(left(values), right(values))
+            raise ExpressionError(f"an exponent beyond {MAX_POWER}", offset_of(node.right))
+        return steps.step(_BINARY[type(node.op)], *numbers(node.left, node.right))
     if isinstance(node, ast.UnaryOp) and type(node.op) in _UNARY:
-        change, operand = _UNARY[type(node.op)], number(node.operand)
-        return lambda values: change(operand(values))
+        return steps.step(_UNARY[type(node.op)], *numbers(node.operand))
     if isinstance(node, ast.BoolOp):
-        join = np.logical_and if isinstance(node.op, ast.And) else np.logical_or
-        parts = [number(value) for value in node.values]
-        return lambda values: reduce(join, [np.not_equal(part(values), 0) for part in parts])
-    if isinstance(node, ast.Compare) and all(type(op) in _COMPARISONS for op in node.ops):
-        sides = [any_value(side) for side in (node.left, *node.comparators)]
-        return lambda values: _compare(node, [np.asarray(side(values)) for side in sides])
+        return steps.step(all_true if isinstance(node.op, ast.And) else any_true, *numbers(*node.values))
+    if isinstance(node, ast.Compare) and COMPARISONS.issuperset(map(type, node.ops)):
+        sides = [_written(side, steps, defined, depth + 1) for side in (node.left, *node.comparators)]
+        return steps.step(Comparing(tuple(map(type, node.ops)), node), *sides)
     if isinstance(node, ast.Call):
-        function, arguments = _function(node), [number(argument) for argument in node.args]
-        return lambda values: function(*(argument(values) for argument in arguments))
+        return steps.step(_function(node), *numbers(*node.args))
     what = brief(ast.unparse(node))
     raise ExpressionError(f"{what} is not allowed; use numbers, names, + - * / // % **, comparisons, "
-                          f"and, or, not, {', '.join(FUNCTIONS)}", _offset(node))  # fmt: skip
+                          f"and, or, not, {', '.join(FUNCTIONS)}", offset_of(node))  # fmt: skip
+
+
+def _number(node: ast.expr, steps: Steps, defined: Mapping[str, int], depth: int) -> int:
+    """Place of the value of a node that must be a number."""
+    return steps.number(_written(node, steps, defined, depth), node)
 
 
 def _beyond(node: ast.expr, limit: int) -> bool:
     return isinstance(node, ast.Constant) and isinstance(node.value, int | float) and node.value > limit
 
 
-def _constant(node: ast.Constant) -> NDArray[Any]:
+def _constant(node: ast.Constant) -> float | str:
     value = node.value
     if isinstance(value, str):
-        return np.asarray(value)
+        return value
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ExpressionError(f"{brief(value)} is not allowed; use a number or a name", _offset(node))
+        raise ExpressionError(f"{brief(value)} is not allowed; use a number or a name", offset_of(node))
     if not abs(value) <= 1e300:
-        raise ExpressionError("a number beyond 1e300", _offset(node))
-    return np.asarray(float(value))
+        raise ExpressionError("a number beyond 1e300", offset_of(node))
+    return float(value)
 
 
 def _function(node: ast.Call) -> Callable[..., Any]:
     if not isinstance(node.func, ast.Name):
-        raise ExpressionError(f"only functions may be called: {', '.join(FUNCTIONS)}", _offset(node))
+        raise ExpressionError(f"only functions may be called: {', '.join(FUNCTIONS)}", offset_of(node))
     if node.func.id not in FUNCTIONS:
-        raise ExpressionError(unknown("function", node.func.id, FUNCTIONS), _offset(node))
+        raise ExpressionError(unknown("function", node.func.id, FUNCTIONS), offset_of(node))
     least, most, function = FUNCTIONS[node.func.id]
     if node.keywords or not least <= len(node.args) <= most:
         count = str(least) if least == most else f"{least} to {most}"
-        raise ExpressionError(f"{node.func.id} takes {count} plain argument(s)", _offset(node))
+        raise ExpressionError(f"{node.func.id} takes {count} plain argument(s)", offset_of(node))
     return function
-
-
-def _looked_up(node: ast.expr, name: str, values: Mapping[str, Operand]) -> NDArray[Any]:
-    if name not in values:
-        raise ExpressionError(unknown("name", name, values), _offset(node))
-    value = np.asarray(values[name])
-    return value if value.dtype.kind in "UO" else value.astype(np.float64)
-
-
-def _number(node: ast.expr, result: Any) -> NDArray[Any]:
-    value = np.asarray(result)
-    if value.dtype.kind in "UO":
-        raise ExpressionError(f"{brief(ast.unparse(node))} is text; text can only be compared", _offset(node))
-    return value.astype(np.float64)
-
-
-def _compare(node: ast.Compare, sides: list[NDArray[Any]]) -> Any:
-    texts = [side.dtype.kind in "UO" for side in sides]
-    if any(texts) and not (all(texts) and all(isinstance(op, ast.Eq | ast.NotEq) for op in node.ops)):
-        raise ExpressionError("text can only be compared with text, by == or !=", _offset(node))
-    pairs = zip(node.ops, pairwise(sides))
-    return reduce(np.logical_and, (_COMPARISONS[type(op)](*pair) for op, pair in pairs))
 
 
 class _Binder(ast.NodeTransformer):

@@ -14,8 +14,9 @@ import numpy as np
 from sweeper.engine.space import Axis, Row
 from sweeper.errors import SpecError, brief, every, unknown
 from sweeper.reading import checks
-from sweeper.reading.expressions import Expression, ExpressionError
+from sweeper.reading.expressions import Expression
 from sweeper.reading.nodes import Node, error
+from sweeper.reading.steps import ExpressionError
 from sweeper.reading.units import QuantityError, in_range
 from sweeper.study.columns import ALL, Stock, check_parameter, is_column, read_value, unknown_column
 from sweeper.words.attributes import Attribute

@@ -45,7 +45,7 @@ def sizes(given: Workload) -> np.ndarray:
     """Rows (outer x m), depth and columns of every kernel for one sample on one chip."""
     mapping = {name: np.ones(1) for name in graph.dimension_symbols(given) - given.parameters.keys()}
     symbols = mapping | {name: np.full(1, value) for name, value in given.parameters.items()}
-    dims = graph.dimensions(given, symbols, 1)[0]
+    dims = graph.dimensions(given).evaluate(symbols, 1)[0]
     return np.stack([dims[:, 0] * dims[:, M], dims[:, K], dims[:, N]], axis=1)
 
 

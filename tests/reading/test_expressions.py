@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sweeper.reading.expressions import Expression, ExpressionError, check_symbols, is_symbol
+from sweeper.reading.expressions import Expression, check_symbols, is_symbol
+from sweeper.reading.steps import ExpressionError
 
 VALUES = {"a": 6.0, "b": np.arange(4.0), "kind": np.array(["x", "y", "x", "z"]), "name": "x", "memory.bandwidth": 1e11}
 

@@ -590,7 +590,7 @@ def arrays_of(workload: Workload) -> dict[str, np.ndarray]:
     symbols = {**numbers, **{name: np.full(1, value) for name, value in workload.parameters.items()}}
     return {
         "kernel_traits": traits(workload),
-        "kernel_dims": dimensions(workload, symbols, 1)[0],
+        "kernel_dims": dimensions(workload).evaluate(symbols, 1)[0],
         "graph_edges": edges(workload),
         "tensor_reads": reads(workload),
         **named("elimination", published_order(len(workload.kernels), reads(workload))),
